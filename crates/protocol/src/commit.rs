@@ -1,0 +1,80 @@
+//! How a transaction commits.
+
+use alloc::vec::Vec;
+use types::{Delta, PageId, Refusal, SlotNo, SlotSet, TxnId, Version};
+
+/// Wants a transaction committed. Safe to send again: the identity has one outcome.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CommitRequest {
+    /// The transaction.
+    pub txn: TxnId,
+    /// The client has the outcome of each of its transactions with a number below this one and will never ask for it
+    /// again: the store may forget them.
+    pub answered: u64,
+    /// What it read, page by page, in page order. What it writes it has read too.
+    pub reads: Vec<PageReads>,
+    /// What it writes, in page order. None for a read-only transaction, which is validated once and leaves no trace.
+    pub writes: Vec<Delta>,
+}
+
+/// The slots of one page that a transaction read, and how recent they provably were.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PageReads {
+    /// The page.
+    pub page: PageId,
+    /// Its slots that were read; a slot read as free counts.
+    pub slots: SlotSet,
+    /// All of them were current through this count: the greater of the page's version and the horizon.
+    pub evidence: Version,
+    /// Slots with later evidence, from the vcache, in slot order.
+    pub exceptions: Vec<(SlotNo, Version)>,
+}
+
+impl PageReads {
+    /// The count through which `slot` was provably current.
+    pub fn evidence_of(&self, slot: SlotNo) -> Version {
+        let exception = self.exceptions.iter().find(|(s, _)| *s == slot);
+        exception.map_or(self.evidence, |(_, version)| *version)
+    }
+}
+
+/// Wants to know what became of a commit request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AskOutcome {
+    /// The transaction.
+    pub txn: TxnId,
+}
+
+/// What became of a commit request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CommitReply {
+    /// The transaction.
+    pub txn: TxnId,
+    /// Its outcome.
+    pub outcome: Outcome,
+}
+
+/// What became of a commit request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It is durable and has its place.
+    Committed {
+        /// How it moved each page that it wrote, in page order. To the committer this stands for the notice.
+        pages: Vec<Advance>,
+    },
+    /// It has no effect, and never will.
+    Refused(Refusal),
+    /// The store does not know: the transaction is older than what it remembers of this client.
+    Unknown,
+}
+
+/// A page went from one version to another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Advance {
+    /// The page.
+    pub page: PageId,
+    /// Its version before.
+    pub prev: Version,
+    /// Its version since.
+    pub version: Version,
+}

@@ -1,0 +1,40 @@
+//! How pages reach a cache, and how a cache tells that it let them go.
+
+use alloc::vec::Vec;
+use bytes::Bytes;
+use types::{PageId, Version};
+
+/// Wants pages. Each is answered on its own, by [`Page`] or [`Missing`], in any order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fetch {
+    /// The pages: the first is wanted at once, the rest are prefetched and may be left out under load.
+    pub pages: Vec<PageId>,
+    /// The answer must reflect at least every change through this count: the master waits until it has applied it.
+    pub at_least: Version,
+}
+
+/// A page, as of its version.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Page {
+    /// The page.
+    pub page: PageId,
+    /// The count of the last update that changed it; zero for a page that was granted and never written.
+    pub version: Version,
+    /// Its image, to be checked by [`types::ObjectPage::parse`].
+    pub image: Bytes,
+}
+
+/// The page was never granted to anyone; the asker does not become its holder. Also the answer to a prefetch that the
+/// master left out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Missing {
+    /// The page.
+    pub page: PageId,
+}
+
+/// Pages that the sender no longer holds, and of which it has no fetch outstanding.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Released {
+    /// The pages.
+    pub pages: Vec<PageId>,
+}

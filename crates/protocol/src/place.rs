@@ -1,0 +1,21 @@
+//! How a client comes by pages to create objects in.
+
+use alloc::vec::Vec;
+use types::PageRange;
+
+/// Wants pages to create objects in. Pages that are granted together are neighbours where that can be had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Grant {
+    /// The volume.
+    pub volume: u32,
+    /// How many pages.
+    pub count: u32,
+}
+
+/// Pages that only the receiver creates objects in, for as long as its session lives or can resume. Each is the empty
+/// page at version zero, and the receiver holds it from the moment of the grant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Granted {
+    /// The pages; fewer than wanted, or none, when the store has no more room.
+    pub ranges: Vec<PageRange>,
+}

@@ -1,0 +1,164 @@
+//! What a store asks of the disk and what it hears back: the contract between the role and the hands.
+//!
+//! The safe is an append-only sequence of [`Record`]s at consecutive [`Position`]s, durable in prefix order. The home
+//! is a map of pages, installed in atomic batches together with a [`Checkpoint`]. `docs/formats.md` draws both to the
+//! byte; nothing here knows bytes.
+
+use alloc::vec::Vec;
+use bytes::Bytes;
+use protocol::Advance;
+use types::{ClientId, ClusterId, Delta, Incarnation, PageId, TxnId, Version};
+
+/// The place of a record in the safe, counted from 1.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Position(pub u64);
+
+/// One record of the safe.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Record {
+    /// A node's process has begun a life.
+    Epoch(Incarnation),
+    /// A transaction's deltas. Its being durable is the commit point.
+    Commit(CommitRecord),
+    /// The counts that commits got, oldest first.
+    Placed(Vec<Placement>),
+    /// All pages of the volume below `next` have been granted.
+    Grant {
+        /// The volume.
+        volume: u32,
+        /// The number of the first page that has not been granted.
+        next: u32,
+    },
+}
+
+impl Record {
+    /// An upper bound of the record's size in the safe, in bytes.
+    pub fn bytes_bound(&self) -> u64 {
+        let body = match self {
+            Self::Epoch(_) | Self::Grant { .. } => 16,
+            Self::Placed(placements) => 24 * placements.len() + 8,
+            Self::Commit(commit) => {
+                let delta = |d: &Delta| 16 + 8 * d.changes.len() + d.value_bytes();
+                32 + commit.deltas.iter().map(delta).sum::<usize>()
+            }
+        };
+        body as u64 + 64
+    }
+}
+
+/// What a commit leaves in the safe.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CommitRecord {
+    /// The transaction.
+    pub txn: TxnId,
+    /// The client needs no outcome of a transaction with a lower number.
+    pub answered: u64,
+    /// What it wrote, in page order.
+    pub deltas: Vec<Delta>,
+}
+
+/// The place that the sequencer gave a commit at this master.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Placement {
+    /// The transaction.
+    pub txn: TxnId,
+    /// Its count.
+    pub version: Version,
+}
+
+/// What the home must remember beside the pages, replaced as a whole with every install.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Checkpoint {
+    /// The highest count that was applied when the batch was made; everything in the batch is at or below it.
+    pub applied: Version,
+    /// For each volume the first page that was not granted.
+    pub next_pages: Vec<(u32, u32)>,
+    /// Outcomes that clients may still ask for.
+    pub outcomes: Vec<ClientOutcomes>,
+}
+
+/// The committed transactions of one client whose outcomes it may still ask for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClientOutcomes {
+    /// The client.
+    pub client: ClientId,
+    /// It needs no outcome of a transaction with a lower number.
+    pub answered: u64,
+    /// Transaction numbers, and how each moved its pages.
+    pub committed: Vec<(u64, Vec<Advance>)>,
+}
+
+/// A page as it goes to or comes from the home.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HomeImage {
+    /// The page.
+    pub page: PageId,
+    /// Its version.
+    pub version: Version,
+    /// Its image.
+    pub image: Bytes,
+}
+
+/// What the home says of one page when it is opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HomePage {
+    /// The page.
+    pub page: PageId,
+    /// Its version.
+    pub version: Version,
+    /// The length of its image, in bytes.
+    pub bytes: u32,
+}
+
+/// What the hands found when they opened a store's directory; the safe's records follow, one by one, by
+/// [`crate::Store::recover`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Opened {
+    /// The data set.
+    pub cluster: ClusterId,
+    /// This life of the process.
+    pub incarnation: Incarnation,
+    /// What the last install left.
+    pub checkpoint: Checkpoint,
+    /// Every page in the home.
+    pub pages: Vec<HomePage>,
+    /// Room in the safe, in bytes.
+    pub safe_bytes_free: u64,
+}
+
+/// Disk work. Appends are carried out in order; all other work in any order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DiskWork {
+    /// Append the record at the next position; [`DiskDone::Durable`] says when it is safe.
+    Append(Position, Record),
+    /// No record before this position is needed any more.
+    Free(Position),
+    /// Read these pages from the home; answered by [`DiskDone::Pages`], all of them in one or several answers.
+    Read(Vec<PageId>),
+    /// Install these pages and the checkpoint in one atomic, durable batch. One is outstanding at a time; answered by
+    /// [`DiskDone::Installed`] or [`DiskDone::HomeFull`].
+    Install(Vec<HomeImage>, Checkpoint),
+}
+
+/// What became of disk work. A failed write or sync is not here: it ends the node, and recovery decides.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DiskDone {
+    /// Every record through this position is durable.
+    Durable {
+        /// The last one.
+        through: Position,
+        /// Room left in the safe, in bytes.
+        safe_bytes_free: u64,
+    },
+    /// Records were freed.
+    Freed {
+        /// Room left in the safe, in bytes.
+        safe_bytes_free: u64,
+    },
+    /// Pages of the home; `None` for a page that was never installed.
+    Pages(Vec<(PageId, Option<(Version, Bytes)>)>),
+    /// The batch is home.
+    Installed,
+    /// The disk has no room for the batch; nothing of it was installed.
+    HomeFull,
+}

@@ -1,0 +1,9 @@
+//! Hash maps with a fixed hasher: the same run visits the same order, which the simulator's replay depends on.
+
+use foldhash::fast::FixedState;
+
+/// A hash map whose order depends on nothing but what was done to it.
+pub type Map<K, V> = hashbrown::HashMap<K, V, FixedState>;
+
+/// A hash set, likewise.
+pub type Set<K> = hashbrown::HashSet<K, FixedState>;

@@ -1,0 +1,151 @@
+//! Identities. All are plain numbers, so that they cost nothing to copy, hash and compare.
+
+use core::fmt;
+
+/// A page: the unit of transfer, caching and mastership. `(volume, number)`, ordered so that pages that were granted
+/// together are neighbours.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PageId {
+    /// The volume the page belongs to.
+    pub volume: u32,
+    /// The page's number in its volume.
+    pub number: u32,
+}
+
+impl PageId {
+    /// The page `number` of `volume`.
+    pub const fn new(volume: u32, number: u32) -> Self {
+        Self { volume, number }
+    }
+
+    /// The id as one number, as it stands on the wire and on disk.
+    pub const fn to_bits(self) -> u64 {
+        (self.volume as u64) << 32 | self.number as u64
+    }
+
+    /// The inverse of [`PageId::to_bits`].
+    pub const fn from_bits(bits: u64) -> Self {
+        Self { volume: (bits >> 32) as u32, number: bits as u32 }
+    }
+
+    /// The page that lies `distance` pages further in the same volume, if there can be one.
+    pub fn after(self, distance: u32) -> Option<Self> {
+        Some(Self { volume: self.volume, number: self.number.checked_add(distance)? })
+    }
+}
+
+impl fmt::Debug for PageId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.volume, self.number)
+    }
+}
+
+impl fmt::Display for PageId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self, f)
+    }
+}
+
+/// The place of an object in its page.
+pub type SlotNo = u16;
+
+/// An object: a slot of a page. It is the object's permanent name; a reference to an object is its id.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ObjectId {
+    /// The page that holds the object.
+    pub page: PageId,
+    /// Its slot there.
+    pub slot: SlotNo,
+}
+
+impl ObjectId {
+    /// Where a volume's named roots are found. The page exists from the volume's birth.
+    pub const fn root(volume: u32) -> Self {
+        Self { page: PageId::new(volume, 0), slot: 0 }
+    }
+
+    /// The object in `slot` of `page`.
+    pub const fn new(page: PageId, slot: SlotNo) -> Self {
+        Self { page, slot }
+    }
+}
+
+impl fmt::Debug for ObjectId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}.{}", self.page, self.slot)
+    }
+}
+
+impl fmt::Display for ObjectId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self, f)
+    }
+}
+
+/// Consecutive pages of one volume, as they are granted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PageRange {
+    /// The first page.
+    pub first: PageId,
+    /// How many pages.
+    pub count: u32,
+}
+
+impl PageRange {
+    /// The pages of the range, in order.
+    pub fn pages(self) -> impl Iterator<Item = PageId> {
+        (0..self.count).filter_map(move |i| self.first.after(i))
+    }
+
+    /// Whether `page` is one of the range.
+    pub fn contains(self, page: PageId) -> bool {
+        page.volume == self.first.volume
+            && page.number >= self.first.number
+            && page.number - self.first.number < self.count
+    }
+}
+
+/// A store node. Node 0 hosts the sequencer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NodeId(pub u16);
+
+/// A client, for as long as its cache lives: drawn at random when the client starts, kept over reconnections.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ClientId(pub u64);
+
+impl fmt::Debug for ClientId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "c{:x}", self.0)
+    }
+}
+
+/// A store's data set: drawn at random when its directory is created, checked at every hello, so that a cache never
+/// meets pages of another store.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ClusterId(pub u64);
+
+impl fmt::Debug for ClusterId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
+
+/// One life of a store node's process: counts up at every start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Incarnation(pub u64);
+
+/// A transaction: the client that ran it and its number there, counted from 1. The identity makes a commit request
+/// safe to send again.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TxnId {
+    /// The client that ran the transaction.
+    pub client: ClientId,
+    /// The transaction's number at that client.
+    pub number: u64,
+}
+
+impl fmt::Debug for TxnId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}#{}", self.client, self.number)
+    }
+}

@@ -1,0 +1,27 @@
+//! The words that every crate of Thorp speaks: ids, versions, horizons, deltas, the object page, limits, refusals.
+//!
+//! Nothing here decides anything. A type stands here when two roles, or a role and the wire, must agree on it.
+#![no_std]
+
+extern crate alloc;
+
+mod delta;
+mod hash;
+mod id;
+pub mod limits;
+mod page;
+mod refusal;
+mod rule;
+mod slots;
+mod time;
+mod version;
+
+pub use delta::{Delta, SlotChange};
+pub use hash::{Map, Set};
+pub use id::{ClientId, ClusterId, Incarnation, NodeId, ObjectId, PageId, PageRange, SlotNo, TxnId};
+pub use page::{ObjectPage, PageFull, PageImageError};
+pub use refusal::{Caller, GoodbyeReason, Refusal};
+pub use rule::{Broken, Rule};
+pub use slots::SlotSet;
+pub use time::Time;
+pub use version::Version;

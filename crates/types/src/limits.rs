@@ -1,0 +1,68 @@
+//! All limits of the protocol and of what a peer can make grow, in one place, with checks of how they add up.
+//!
+//! What a user may tune (cache sizes, MOB, time-outs) is configuration of the roles; what stands here is agreed
+//! between both ends of a wire or laid down in a format.
+
+/// The size that allocation fills an object page to, in bytes. Matches the unit of transfer of the BuddyCache paper.
+pub const PAGE_BYTES_TARGET: usize = 8 * 1024;
+
+/// The size that an object page can never pass, in bytes: offsets in a page are 16 bits wide.
+pub const PAGE_BYTES_MAX: usize = 64 * 1024 - 1;
+
+/// The size past which a page grows no more in place: what would grow it further moves out, and leaves a short
+/// reference behind. Half of the hard limit, so that concurrent writers who cannot see each other's growth fit too.
+pub const PAGE_BYTES_GROWTH: usize = 32 * 1024;
+
+/// Slots of one page.
+pub const SLOTS_MAX: usize = 1024;
+
+/// The largest value of one slot, in bytes: alone in its page it must fit.
+pub const SLOT_BYTES_MAX: usize = PAGE_BYTES_MAX - 8;
+
+/// The largest object that a front door stores, in bytes (a chain of pages behind one slot).
+pub const OBJECT_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+/// The largest message, in bytes, header included.
+pub const MESSAGE_BYTES_MAX: usize = TXN_BYTES_MAX + 1024 * 1024;
+
+/// The written bytes of one transaction: one largest object, and room beside it.
+pub const TXN_BYTES_MAX: usize = 80 * 1024 * 1024;
+
+/// The pages that one transaction may have read or written.
+pub const TXN_PAGES_MAX: usize = 1 << 20;
+
+/// Pages named by one fetch, release, rejoin or grant message.
+pub const PAGES_PER_MESSAGE_MAX: usize = 4096;
+
+/// Notices in one batch.
+pub const NOTICES_PER_MESSAGE_MAX: usize = 16 * 1024;
+
+/// Sessions that one store node takes at a time.
+pub const SESSIONS_MAX: usize = 4096;
+
+/// Fetches that one session may have outstanding.
+pub const FETCHES_PER_SESSION_MAX: usize = 1024;
+
+/// Commit requests that one session may have outstanding.
+pub const COMMITS_PER_SESSION_MAX: usize = 1024;
+
+/// Outcomes that a store remembers for one client. A client names in every request below which number it has all of
+/// its outcomes, so an honest one never comes near.
+pub const OUTCOMES_PER_CLIENT_MAX: usize = 2 * COMMITS_PER_SESSION_MAX;
+
+/// Bytes that may wait to be sent to one peer before the connection is given up as too slow.
+pub const SEND_QUEUE_BYTES_MAX: usize = 2 * MESSAGE_BYTES_MAX;
+
+/// Pages that one client may hold granted and unused.
+pub const GRANTED_PAGES_MAX: usize = 64 * 1024;
+
+const _: () = {
+    assert!(PAGE_BYTES_TARGET <= PAGE_BYTES_GROWTH && PAGE_BYTES_GROWTH < PAGE_BYTES_MAX);
+    assert!(PAGE_BYTES_MAX <= u16::MAX as usize);
+    assert!(SLOTS_MAX * 4 + 4 < PAGE_BYTES_MAX);
+    // Every slot of a page at its growth limit can still be turned into a reference of 24 bytes.
+    assert!(SLOTS_MAX * (4 + 24) + 4 < PAGE_BYTES_GROWTH);
+    assert!(OBJECT_BYTES_MAX + OBJECT_BYTES_MAX / 8 < TXN_BYTES_MAX);
+    assert!(MESSAGE_BYTES_MAX < u32::MAX as usize);
+    assert!(OUTCOMES_PER_CLIENT_MAX >= COMMITS_PER_SESSION_MAX);
+};

@@ -1,0 +1,129 @@
+//! Why something was not done: every reason has a name, a text for the one who must act, and a caller's next step.
+
+use crate::{PageId, SlotSet};
+use alloc::vec::Vec;
+use core::fmt;
+
+/// What the receiver of an error is to do about it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Caller {
+    /// Run the transaction again: others got in between.
+    Retry,
+    /// Wait, or make room, then run it again.
+    MakeRoom,
+    /// The call itself is wrong: correct it.
+    Correct,
+    /// Connect again.
+    Reconnect,
+    /// It may have happened: ask again with the transaction's identity.
+    Ask,
+}
+
+/// Why a commit was refused. A refused commit has no effect.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// These slots were read and are no longer the newest. The client turns them into holes before it tries again.
+    Stale(Vec<(PageId, SlotSet)>),
+    /// A transaction that is being committed stands in the way.
+    Busy,
+    /// The store has no room left, on disk or in its safe.
+    StoreFull,
+    /// The page would pass its size limit; what grows must move to a page of its own.
+    PageFull(PageId),
+    /// The transaction wrote or read more than one transaction may.
+    TooLarge,
+    /// The page is not one that was ever granted.
+    NoSuchPage(PageId),
+    /// The session has too many requests outstanding.
+    TooMany,
+    /// The store is closing down.
+    Closing,
+}
+
+impl Refusal {
+    /// The reason's name, as it is counted and logged.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Stale(_) => "stale",
+            Self::Busy => "busy",
+            Self::StoreFull => "store_full",
+            Self::PageFull(_) => "page_full",
+            Self::TooLarge => "too_large",
+            Self::NoSuchPage(_) => "no_such_page",
+            Self::TooMany => "too_many",
+            Self::Closing => "closing",
+        }
+    }
+
+    /// What the caller is to do.
+    pub const fn caller(&self) -> Caller {
+        match self {
+            Self::Stale(_) | Self::Busy | Self::TooMany | Self::PageFull(_) => Caller::Retry,
+            Self::StoreFull => Caller::MakeRoom,
+            Self::TooLarge | Self::NoSuchPage(_) => Caller::Correct,
+            Self::Closing => Caller::Reconnect,
+        }
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Stale(pages) => {
+                let slots: usize = pages.iter().map(|(_, slots)| slots.len()).sum();
+                write!(f, "{slots} objects that the transaction read were changed by others meanwhile")
+            }
+            Self::Busy => write!(f, "another transaction on the same objects is being committed"),
+            Self::StoreFull => write!(f, "the store is full: free space on its disk, or give it a larger one"),
+            Self::PageFull(page) => write!(f, "page {page} has no room for what the transaction adds to it"),
+            Self::TooLarge => {
+                write!(f, "the transaction writes more than {} bytes: split it", crate::limits::TXN_BYTES_MAX)
+            }
+            Self::NoSuchPage(page) => write!(f, "page {page} does not exist in this store"),
+            Self::TooMany => write!(f, "too many requests of this client are outstanding"),
+            Self::Closing => write!(f, "the store is closing down"),
+        }
+    }
+}
+
+/// Why a session was ended by one of its ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GoodbyeReason {
+    /// The peer is done, or closing down.
+    Done,
+    /// No protocol version that both sides speak.
+    Protocol,
+    /// The client's cache is of another store.
+    WrongCluster,
+    /// A newer session of the same client has taken over.
+    Superseded,
+    /// A message broke the protocol.
+    Malformed,
+    /// A bound on what a peer can make grow was passed.
+    TooMuch,
+    /// No sign of life for too long.
+    Silent,
+    /// The node takes no more sessions.
+    Full,
+}
+
+impl GoodbyeReason {
+    /// The reason's name, as it is counted and logged.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Done => "done",
+            Self::Protocol => "protocol",
+            Self::WrongCluster => "wrong_cluster",
+            Self::Superseded => "superseded",
+            Self::Malformed => "malformed",
+            Self::TooMuch => "too_much",
+            Self::Silent => "silent",
+            Self::Full => "full",
+        }
+    }
+
+    /// Whether connecting again can help.
+    pub const fn is_final(self) -> bool {
+        matches!(self, Self::Protocol | Self::WrongCluster | Self::Superseded)
+    }
+}

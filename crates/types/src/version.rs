@@ -1,0 +1,30 @@
+//! Versions: the update counts of a master.
+
+use core::fmt;
+
+/// An update count of one master. A page's or slot's version is the count of the last update that changed it; zero is
+/// a page that nothing was ever written to. Versions of different masters are never compared.
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Version(pub u64);
+
+impl Version {
+    /// The version of what was never written.
+    pub const ZERO: Self = Self(0);
+
+    /// The count that follows.
+    pub const fn next(self) -> Self {
+        Self(self.0 + 1)
+    }
+}
+
+impl fmt::Debug for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "v{}", self.0)
+    }
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self, f)
+    }
+}
