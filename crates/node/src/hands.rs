@@ -1,7 +1,10 @@
-//! What the application's side asks of the hands, whichever they are: the network's drive loop or the simulator.
+//! What the application's side asks of the hands, whichever they are: the network's drive loop or the simulator; and
+//! what the drive loop asks of the disk, so that neither of the two crates needs to know the other.
 
+use alloc::boxed::Box;
 use client::TxnHandle;
 use core::task::Waker;
+use store::{DiskDone, DiskWork};
 use types::Time;
 
 /// The hands of a node, as a front door sees them. The node itself stands beside them under one mutex; a front door
@@ -19,4 +22,29 @@ pub trait Hands: Send + Sync {
 
     /// Wakes `waker` at `time`.
     fn wake_at(&self, time: Time, waker: &Waker);
+}
+
+/// A store's disk, as the drive loop sees it.
+///
+/// Appends queue up until a thread flushes them; the thread that leads a flush writes everything that has queued up
+/// with one sync (group commit). So a lone committer's own thread does its sync, without a hand-over, and what comes
+/// in meanwhile goes together with the next one. All other work is done by threads of the disk's own.
+pub trait Disk: Send + Sync {
+    /// Queues work. Returns at once.
+    fn submit(&self, work: DiskWork);
+
+    /// If appends are queued and no thread is flushing, this one becomes the leader: it writes all that is queued,
+    /// waits until it is durable, calls `done` with [`DiskDone::Durable`], and leads no longer.
+    ///
+    /// Returns whether, at the moment the leadership ended, more was queued: then the caller sees to it that
+    /// somebody calls again. A call that finds another leader, or nothing to do, returns `false` at once; what was
+    /// queued by then is seen by that leader. `done` may call [`Disk::submit`], but not [`Disk::flush`].
+    fn flush(&self, done: &mut dyn FnMut(DiskDone)) -> bool;
+
+    /// Registers who hears of the work that the disk's own threads have done. Called once, before any work.
+    fn on_done(&self, done: Box<dyn Fn(DiskDone) + Send + Sync>);
+
+    /// Registers who hears that a write or sync has failed, with a line for a person. Nothing is done after that:
+    /// the node ends, and recovery decides from what is on the disk. Called once, before any work.
+    fn on_failed(&self, failed: Box<dyn Fn(&str) + Send + Sync>);
 }

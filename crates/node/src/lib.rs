@@ -26,7 +26,7 @@ mod held;
 use alloc::collections::VecDeque;
 use alloc::string::String;
 use client::{Client, TxnHandle};
-pub use hands::Hands;
+pub use hands::{Disk, Hands};
 use held::Held;
 use protocol::Message;
 use store::{DiskDone, DiskWork, SessionId, Store};
