@@ -1,2 +1,87 @@
-//! Placeholder.
-fn main() {}
+//! The project's entry points. `cargo xtask` lists them.
+
+mod sim;
+mod steps;
+mod tidy;
+
+use std::path::PathBuf;
+use std::process::{Command, ExitCode};
+
+/// What went wrong, in a line for the one who called.
+type Result<T = ()> = std::result::Result<T, String>;
+
+const USAGE: &str = "\
+Usage: cargo xtask <command>
+
+  test    everything that a change must pass: format, tidy, lints, tests, simulation, crash loop
+  ci      the same
+  tidy    the layer table, the documents' paths, words that do not belong here
+  sim     simulated runs with faults
+            --seeds N         how many seeds (default 1000)
+            --first F         the first of them (default 0)
+            --seed S          this one
+            --trace           with every event of it
+            --mutants         takes each rule out of the code and shows the seed that notices
+";
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let Some((command, rest)) = args.split_first() else {
+        print!("{USAGE}");
+        return ExitCode::from(2);
+    };
+    let outcome = match (command.as_str(), rest) {
+        ("test" | "ci", []) => steps::test(),
+        ("tidy", []) => tidy::run(),
+        ("sim", options) => sim::run(options),
+        ("help" | "--help" | "-h", _) => {
+            print!("{USAGE}");
+            Ok(())
+        }
+        _ => {
+            eprint!("xtask: cannot make sense of `{}`\n\n{USAGE}", args.join(" "));
+            return ExitCode::from(2);
+        }
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            eprintln!("xtask: {why}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The root of the repository: two folders above this crate.
+fn root() -> PathBuf {
+    let here = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    here.ancestors().nth(2).expect("crates/xtask lies two folders deep").to_path_buf()
+}
+
+/// The cargo that called this program, at the root of the repository.
+fn cargo() -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.current_dir(root());
+    command
+}
+
+/// Runs a command with its output in sight.
+fn run(command: &mut Command) -> Result {
+    let status = command.status().map_err(|error| format!("cannot start {command:?}: {error}"))?;
+    if status.success() { Ok(()) } else { Err(format!("{status}")) }
+}
+
+/// Runs a command and takes its standard output.
+fn output_of(command: &mut Command) -> Result<String> {
+    let output = command.output().map_err(|error| format!("cannot start {command:?}: {error}"))?;
+    if !output.status.success() {
+        return Err(format!("{command:?}: {}", String::from_utf8_lossy(&output.stderr)));
+    }
+    String::from_utf8(output.stdout).map_err(|error| format!("{command:?}: {error}"))
+}
+
+/// What cargo knows of this workspace's own crates, and nothing of those of others.
+fn metadata() -> Result<serde_json::Value> {
+    let text = output_of(cargo().args(["metadata", "--no-deps", "--format-version", "1"]))?;
+    serde_json::from_str(&text).map_err(|error| format!("cargo metadata: {error}"))
+}

@@ -1,0 +1,71 @@
+//! `cargo xtask test`: the steps that every change must pass, in order of how soon they fail.
+//!
+//! The workspace is built twice and no more: once for the lints, which need no code, and once for the tests, whose
+//! binary the crash loop then uses. The simulator is a third, small build: of the pure crates alone, with the feature
+//! that lets a rule be taken out.
+
+use crate::{Result, cargo, metadata, run, sim, tidy};
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// One thing that must hold.
+struct Step {
+    name: &'static str,
+    check: fn() -> Result,
+}
+
+const STEPS: &[Step] = &[
+    Step { name: "format", check: || run(cargo().args(["fmt", "--all", "--check"])) },
+    Step { name: "tidy", check: tidy::run },
+    Step { name: "lints", check: lints },
+    Step { name: "tests", check: || run(cargo().args(["test", "--workspace", "--no-fail-fast"])) },
+    Step { name: "simulation", check: || sim::run(&words("--seeds 300")) },
+    Step { name: "mutants", check: || sim::run(&words("--mutants --seeds 300")) },
+    Step { name: "crash loop", check: crash_loop },
+];
+
+/// Runs all steps, stops at the first that fails, and says how long each took.
+pub(crate) fn test() -> Result {
+    let mut took = Vec::new();
+    for step in STEPS {
+        println!("\n==> {}", step.name);
+        let start = Instant::now();
+        let outcome = (step.check)();
+        took.push((step.name, start.elapsed()));
+        if let Err(why) = outcome {
+            print_table(&took);
+            return Err(format!("step `{}` failed: {why}", step.name));
+        }
+    }
+    print_table(&took);
+    println!("all steps passed");
+    Ok(())
+}
+
+fn print_table(took: &[(&str, Duration)]) {
+    let total = took.iter().map(|(_, time)| *time).sum();
+    println!("\n{:<12} {:>8}", "step", "seconds");
+    for (name, time) in took.iter().chain([&("total", total)]) {
+        println!("{name:<12} {:>8.1}", time.as_secs_f64());
+    }
+}
+
+fn lints() -> Result {
+    run(cargo().args(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))
+}
+
+/// Kills the real process a few times while clients commit. The tests before have built the binary.
+fn crash_loop() -> Result {
+    run(Command::new(thorp()?).args(["torture", "--rounds", "5"]))
+}
+
+fn thorp() -> Result<PathBuf> {
+    let metadata = metadata()?;
+    let target = metadata["target_directory"].as_str().ok_or("cargo metadata names no target directory")?;
+    Ok([target, "debug", "thorp"].iter().collect())
+}
+
+fn words(line: &str) -> Vec<String> {
+    line.split_whitespace().map(str::to_owned).collect()
+}

@@ -1,0 +1,40 @@
+//! `cargo xtask tidy`: what no compiler checks. Each finding is one line: where, what, and what to do.
+
+mod layers;
+mod paths;
+mod words;
+
+use crate::{Result, output_of, root};
+use std::path::PathBuf;
+use std::process::Command;
+
+/// Runs every check and prints all that they find.
+pub(crate) fn run() -> Result {
+    let files = tracked_files()?;
+    let mut findings = layers::check()?;
+    findings.extend(paths::check(&files));
+    findings.extend(words::check(&files));
+    for finding in &findings {
+        println!("{finding}");
+    }
+    match findings.len() {
+        0 => {
+            println!("tidy: {} files, nothing to say", files.len());
+            Ok(())
+        }
+        count => Err(format!("{count} things are not tidy")),
+    }
+}
+
+/// The files that git knows or would add, as paths from the root; those that are gone from the disk are left out.
+fn tracked_files() -> Result<Vec<PathBuf>> {
+    let mut git = Command::new("git");
+    git.current_dir(root()).args(["ls-files", "--cached", "--others", "--exclude-standard"]);
+    let files = output_of(&mut git)?.lines().map(PathBuf::from).collect::<Vec<_>>();
+    Ok(files.into_iter().filter(|file| root().join(file).is_file()).collect())
+}
+
+/// A file's text; `None` for one that is not text.
+fn text(file: &std::path::Path) -> Option<String> {
+    std::fs::read(root().join(file)).ok().and_then(|bytes| String::from_utf8(bytes).ok())
+}
