@@ -1,1 +1,137 @@
-//! Placeholder.
+//! Who holds which page.
+//!
+//! One component with two users: a master lists the sessions that hold its pages, a redirector lists its members. The
+//! one promise: whoever is listed and not released is found under the page and under the holder alike.
+#![no_std]
+
+extern crate alloc;
+
+use core::hash::Hash;
+use smallvec::SmallVec;
+use types::{Map, PageId, Set};
+
+/// The holders of one page. Most pages have one or two, which stand in place.
+type Holders<H> = SmallVec<[H; 2]>;
+
+/// Page -> holders and holder -> pages.
+#[derive(Debug)]
+pub struct Directory<H> {
+    holders: Map<PageId, Holders<H>>,
+    holdings: Map<H, Set<PageId>>,
+}
+
+impl<H> Default for Directory<H> {
+    fn default() -> Self {
+        Self { holders: Map::default(), holdings: Map::default() }
+    }
+}
+
+impl<H: Copy + Eq + Hash> Directory<H> {
+    /// Lists `holder` under `page`; says whether it is new there.
+    pub fn list(&mut self, page: PageId, holder: H) -> bool {
+        let new = self.holdings.entry(holder).or_default().insert(page);
+        if new {
+            self.holders.entry(page).or_default().push(holder);
+        }
+        new
+    }
+
+    /// Takes `holder` off `page`; says whether it was listed.
+    pub fn release(&mut self, page: PageId, holder: H) -> bool {
+        let Some(pages) = self.holdings.get_mut(&holder) else { return false };
+        let listed = pages.remove(&page);
+        if listed {
+            self.strike(page, holder);
+        }
+        listed
+    }
+
+    /// Takes `holder` off all its pages.
+    pub fn forget_holder(&mut self, holder: H) {
+        for page in self.holdings.remove(&holder).into_iter().flatten() {
+            self.strike(page, holder);
+        }
+    }
+
+    /// Who holds `page`, in no particular order.
+    pub fn holders(&self, page: PageId) -> &[H] {
+        self.holders.get(&page).map_or(&[], |holders| holders)
+    }
+
+    /// Whether `holder` is listed under `page`.
+    pub fn holds(&self, page: PageId, holder: H) -> bool {
+        self.holdings.get(&holder).is_some_and(|pages| pages.contains(&page))
+    }
+
+    /// The pages of `holder`, in no particular order.
+    pub fn pages(&self, holder: H) -> impl Iterator<Item = PageId> + '_ {
+        self.holdings.get(&holder).into_iter().flatten().copied()
+    }
+
+    /// Removes one entry of the page's side. A page without holders takes no memory.
+    fn strike(&mut self, page: PageId, holder: H) {
+        let holders = self.holders.get_mut(&page).expect("a page that is held has holders");
+        let at = holders.iter().position(|&h| h == holder).expect("both sides list the same pairs");
+        holders.swap_remove(at);
+        if holders.is_empty() {
+            self.holders.remove(&page);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::collections::BTreeSet;
+    use alloc::vec::Vec;
+    use proptest::prelude::*;
+
+    #[derive(Clone, Copy, Debug)]
+    enum Op {
+        List(u32, u8),
+        Release(u32, u8),
+        Forget(u8),
+    }
+
+    fn op() -> impl Strategy<Value = Op> {
+        prop_oneof![
+            4 => (0..6u32, 0..4u8).prop_map(|(page, holder)| Op::List(page, holder)),
+            2 => (0..6u32, 0..4u8).prop_map(|(page, holder)| Op::Release(page, holder)),
+            1 => (0..4u8).prop_map(Op::Forget),
+        ]
+    }
+
+    fn page(number: u32) -> PageId {
+        PageId::new(1, number)
+    }
+
+    proptest! {
+        /// Whatever is done to it, a directory is the set of pairs that were listed and not taken off.
+        #[test]
+        fn behaves_like_a_set_of_pairs(ops in proptest::collection::vec(op(), 0..200)) {
+            let (mut directory, mut model) = (Directory::default(), BTreeSet::new());
+            for op in ops {
+                match op {
+                    Op::List(p, h) => prop_assert_eq!(directory.list(page(p), h), model.insert((p, h))),
+                    Op::Release(p, h) => prop_assert_eq!(directory.release(page(p), h), model.remove(&(p, h))),
+                    Op::Forget(h) => {
+                        directory.forget_holder(h);
+                        model.retain(|&(_, holder)| holder != h);
+                    }
+                }
+                for p in 0..6 {
+                    let mut holders = directory.holders(page(p)).to_vec();
+                    holders.sort_unstable();
+                    let expected: Vec<_> = model.iter().filter(|(q, _)| *q == p).map(|&(_, h)| h).collect();
+                    prop_assert_eq!(holders, expected);
+                }
+                for h in 0..4 {
+                    let pages: BTreeSet<_> = directory.pages(h).map(|p| p.number).collect();
+                    let expected: BTreeSet<_> = model.iter().filter(|(_, i)| *i == h).map(|&(p, _)| p).collect();
+                    prop_assert_eq!(pages, expected);
+                    prop_assert!((0..6).all(|p| directory.holds(page(p), h) == model.contains(&(p, h))));
+                }
+            }
+        }
+    }
+}

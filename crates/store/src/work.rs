@@ -75,6 +75,8 @@ pub struct Checkpoint {
     pub next_pages: Vec<(u32, u32)>,
     /// Outcomes that clients may still ask for.
     pub outcomes: Vec<ClientOutcomes>,
+    /// No commit with a higher count had its outcome forgotten before its client had it.
+    pub forgotten: Version,
 }
 
 /// The committed transactions of one client whose outcomes it may still ask for.
