@@ -1,0 +1,212 @@
+//! Who leaves when room is needed: S3-FIFO (Yang et al., SOSP 2023), counted in bytes.
+//!
+//! ```text
+//!   new ----> small (a tenth) --- used again ---> main --- used since ---> main again
+//!                 |                                 |
+//!                 +--- not used again ---> ghost    +--- not used ---> out
+//!                                            |
+//!   new, and remembered by the ghost --------+--------------------> main
+//! ```
+//! What is read once, as by a scan, passes through the small queue and never disturbs the main one. A use is the first
+//! touch by a transaction, not each read: a scan that reads all hundred objects of a page has used it once.
+
+use alloc::collections::VecDeque;
+use types::{PageId, Set};
+
+/// Uses are counted up to this.
+const USES_MAX: u8 = 3;
+
+/// Uses after which a page has been used again; the first is the one that it was fetched for.
+const USES_TO_STAY: u8 = 2;
+
+/// Fewest pages that the ghost remembers.
+const GHOST_PAGES_MIN: usize = 64;
+
+const NONE: u32 = u32::MAX;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Queue {
+    Small,
+    Main,
+}
+
+/// A frame's place in the queues.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    queue: Queue,
+    uses: u8,
+    pinned: bool,
+    bytes: u32,
+    newer: u32,
+    older: u32,
+}
+
+impl Default for Place {
+    fn default() -> Self {
+        Self { queue: Queue::Small, uses: 0, pinned: false, bytes: 0, newer: NONE, older: NONE }
+    }
+}
+
+impl Place {
+    /// A transaction has touched the frame.
+    pub(crate) fn count_use(&mut self) {
+        self.uses = (self.uses + 1).min(USES_MAX);
+    }
+
+    /// A pinned frame does not leave.
+    pub(crate) fn pin(&mut self, pinned: bool) {
+        self.pinned = pinned;
+    }
+}
+
+/// The queues run through a table of places, one for each frame number.
+pub(crate) trait Places {
+    fn place(&mut self, frame: u32) -> &mut Place;
+}
+
+#[derive(Debug)]
+struct List {
+    newest: u32,
+    oldest: u32,
+    bytes: usize,
+}
+
+impl List {
+    const EMPTY: Self = Self { newest: NONE, oldest: NONE, bytes: 0 };
+}
+
+#[derive(Debug)]
+pub(crate) struct Queues {
+    small: List,
+    main: List,
+    frames: usize,
+    ghost: VecDeque<PageId>,
+    ghosts: Set<PageId>,
+}
+
+impl Queues {
+    pub(crate) fn new() -> Self {
+        Self { small: List::EMPTY, main: List::EMPTY, frames: 0, ghost: VecDeque::new(), ghosts: Set::default() }
+    }
+
+    /// The bytes of all frames.
+    pub(crate) fn bytes(&self) -> usize {
+        self.small.bytes + self.main.bytes
+    }
+
+    /// Takes in a new frame.
+    pub(crate) fn enter(&mut self, places: &mut impl Places, frame: u32, page: PageId, bytes: usize) {
+        let queue = if self.ghosts.remove(&page) { Queue::Main } else { Queue::Small };
+        *places.place(frame) = Place { queue, bytes: bytes as u32, ..Place::default() };
+        self.frames += 1;
+        self.push(places, frame);
+    }
+
+    /// The frame is gone.
+    pub(crate) fn leave(&mut self, places: &mut impl Places, frame: u32) {
+        self.unlink(places, frame);
+        self.frames -= 1;
+    }
+
+    /// The frame has another size now.
+    pub(crate) fn resize(&mut self, places: &mut impl Places, frame: u32, bytes: usize) {
+        let place = places.place(frame);
+        let before = core::mem::replace(&mut place.bytes, bytes as u32) as usize;
+        let list = self.list(places.place(frame).queue);
+        list.bytes = list.bytes + bytes - before;
+    }
+
+    /// The frame that is to leave next, if any may; it stays in the queues until [`Queues::leave`].
+    pub(crate) fn victim(&mut self, places: &mut impl Places) -> Option<u32> {
+        // Each round takes a use from a frame, moves one over, finds one pinned, or ends: more rounds find nothing.
+        for _ in 0..=(usize::from(USES_MAX) + 2) * self.frames {
+            let small_is_full = self.small.bytes * 10 > self.bytes() || self.main.oldest == NONE;
+            let found = if small_is_full { self.oldest_of_small(places) } else { self.oldest_of_main(places) };
+            if let Some(frame) = found {
+                return Some(frame);
+            }
+        }
+        None
+    }
+
+    /// Remembers a page that left from the small queue.
+    pub(crate) fn remember(&mut self, places: &mut impl Places, frame: u32, page: PageId) {
+        if places.place(frame).queue == Queue::Small && self.ghosts.insert(page) {
+            self.ghost.push_back(page);
+        }
+        while self.ghost.len() > self.frames.max(GHOST_PAGES_MIN) {
+            let forgotten = self.ghost.pop_front().expect("longer than its least length");
+            self.ghosts.remove(&forgotten);
+        }
+    }
+
+    fn oldest_of_small(&mut self, places: &mut impl Places) -> Option<u32> {
+        let frame = self.small.oldest;
+        if frame == NONE {
+            return None;
+        }
+        let place = places.place(frame);
+        if !place.pinned && place.uses < USES_TO_STAY {
+            return Some(frame);
+        }
+        let moves_up = !place.pinned;
+        self.unlink(places, frame);
+        if moves_up {
+            let place = places.place(frame);
+            (place.queue, place.uses) = (Queue::Main, 0);
+        }
+        self.push(places, frame);
+        None
+    }
+
+    fn oldest_of_main(&mut self, places: &mut impl Places) -> Option<u32> {
+        let frame = self.main.oldest;
+        let place = places.place(frame);
+        if !place.pinned && place.uses == 0 {
+            return Some(frame);
+        }
+        place.uses = place.uses.saturating_sub(1);
+        self.unlink(places, frame);
+        self.push(places, frame);
+        None
+    }
+
+    fn list(&mut self, queue: Queue) -> &mut List {
+        match queue {
+            Queue::Small => &mut self.small,
+            Queue::Main => &mut self.main,
+        }
+    }
+
+    fn push(&mut self, places: &mut impl Places, frame: u32) {
+        let Place { queue, bytes, .. } = *places.place(frame);
+        let list = self.list(queue);
+        list.bytes += bytes as usize;
+        let before = core::mem::replace(&mut list.newest, frame);
+        if before == NONE {
+            list.oldest = frame;
+        } else {
+            places.place(before).newer = frame;
+        }
+        let place = places.place(frame);
+        (place.older, place.newer) = (before, NONE);
+    }
+
+    fn unlink(&mut self, places: &mut impl Places, frame: u32) {
+        let Place { queue, bytes, newer, older, .. } = *places.place(frame);
+        let list = self.list(queue);
+        list.bytes -= bytes as usize;
+        if newer == NONE {
+            list.newest = older;
+        }
+        if older == NONE {
+            list.oldest = newer;
+        }
+        if newer != NONE {
+            places.place(newer).older = older;
+        }
+        if older != NONE {
+            places.place(older).newer = newer;
+        }
+    }
+}

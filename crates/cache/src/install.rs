@@ -1,0 +1,46 @@
+//! A page arrives: what was heard while it was under way is applied to it, and what the older frame knew better stays.
+
+use crate::Frame;
+use alloc::vec::Vec;
+use protocol::Notice;
+use types::{Broken, ObjectPage, Rule, SlotChange, SlotSet, Version};
+
+impl Frame {
+    /// The frame of a page that has arrived, over the `older` frame if there is one, after the notices that were
+    /// `kept` while it was under way. `None` if the arriving page is the older of the two.
+    pub fn install(
+        version: Version,
+        page: ObjectPage,
+        older: Option<&Self>,
+        kept: &[Notice],
+        broken: Broken,
+    ) -> Option<Self> {
+        // Whether the older frame's holes are older than this page cannot be told, so it would fill none of them.
+        if older.is_some_and(|older| older.version > version) && !broken.is(Rule::NeverBack) {
+            return None;
+        }
+        let mut frame = Self::new(version, page);
+        if let Some(older) = older.filter(|_| !broken.is(Rule::NeverBack)) {
+            frame.keep_what_is_ahead(older);
+        }
+        for notice in kept {
+            frame.apply(notice, broken);
+        }
+        Some(frame)
+    }
+
+    /// Takes over the slots that the older frame had heard later changes of, its holes among them.
+    fn keep_what_is_ahead(&mut self, older: &Self) {
+        self.vcache = older.exceptions(self.version).collect();
+        self.gaps = older.gaps.iter().copied().filter(|(_, version)| *version > self.version).collect();
+        let ahead: SlotSet = self.vcache.iter().map(|(slot, _)| *slot).collect();
+        let (holes, known): (Vec<_>, Vec<_>) = ahead.iter().partition(|&slot| older.is_hole(slot));
+        let value = |slot| SlotChange { slot, value: older.page.get_shared(slot) };
+        match self.page.with(&known.iter().copied().map(value).collect::<Vec<_>>()) {
+            Ok(page) => self.page = page,
+            Err(_) => self.holes.union_with(&ahead),
+        }
+        self.holes.union_with(&holes.into_iter().collect());
+        self.join();
+    }
+}
