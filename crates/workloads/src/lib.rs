@@ -1,1 +1,3 @@
-//! Placeholder.
+//! What users do with Thorp, as actors for tests, the benchmark and the demo.
+
+pub mod step;

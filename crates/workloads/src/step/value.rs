@@ -1,0 +1,106 @@
+//! What a statement says: entities, their parts and their values.
+
+use serde::{Deserialize, Serialize};
+
+/// One entity instance: a name and its parts.
+///
+/// `R` is what a reference is: the number of the entity in a file, or something that a program puts in its place with
+/// [`Entity::try_map_refs`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Entity<R = u64> {
+    /// The entity's number, without its `#`.
+    pub number: u64,
+    /// Its parts: one for a simple instance, `#1=DOOR(…);`, and any other number for a complex one, `#1=(A(…)B(…));`.
+    pub parts: Vec<Part<R>>,
+}
+
+/// A type with its parameters.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Part<R = u64> {
+    /// The type's name, in upper case as in the file.
+    pub kind: String,
+    /// The parameters, in the order of the schema.
+    pub values: Vec<Value<R>>,
+}
+
+/// One parameter.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Value<R = u64> {
+    /// `$`: not given.
+    Null,
+    /// `*`: derived by the schema.
+    Derived,
+    /// A whole number.
+    Integer(i64),
+    /// Any other number, in the text of the file: a number that is read and written again must not change.
+    Number(String),
+    /// `'…'`: characters, with the encodings of the file taken off.
+    Text(String),
+    /// `.NAME.`, without its points.
+    Enumeration(String),
+    /// `"…"`: bits in hexadecimal digits, the first of which counts the unused bits.
+    Binary(String),
+    /// `#12`: another entity.
+    Ref(R),
+    /// `(…)`: values in order.
+    List(Vec<Value<R>>),
+    /// `NAME(…)`: a value that names its type.
+    Typed(String, Box<Value<R>>),
+}
+
+impl<R> Entity<R> {
+    /// The type of a simple instance, or the first of a complex one's; empty for a complex one without parts.
+    pub fn kind(&self) -> &str {
+        self.parts.first().map_or("", |part| &part.kind)
+    }
+
+    /// Whether any of the entity's parts is of this type.
+    pub fn is_a(&self, kind: &str) -> bool {
+        self.parts.iter().any(|part| part.kind == kind)
+    }
+
+    /// Calls `visit` with every reference, in the order of the text.
+    pub fn for_each_ref(&self, mut visit: impl FnMut(&R)) {
+        for value in self.parts.iter().flat_map(|part| &part.values) {
+            value.for_each_ref(&mut visit);
+        }
+    }
+
+    /// The same entity with every reference replaced, or the first error.
+    pub fn try_map_refs<S, E>(self, mut map: impl FnMut(R) -> Result<S, E>) -> Result<Entity<S>, E> {
+        let mut part = |part: Part<R>| {
+            let values = part.values.into_iter().map(|value| value.try_map_refs(&mut map)).collect::<Result<_, E>>()?;
+            Ok(Part { kind: part.kind, values })
+        };
+        let parts = self.parts.into_iter().map(&mut part).collect::<Result<_, E>>()?;
+        Ok(Entity { number: self.number, parts })
+    }
+}
+
+impl<R> Value<R> {
+    fn for_each_ref(&self, visit: &mut impl FnMut(&R)) {
+        match self {
+            Self::Ref(to) => visit(to),
+            Self::List(values) => values.iter().for_each(|value| value.for_each_ref(visit)),
+            Self::Typed(_, value) => value.for_each_ref(visit),
+            _ => {}
+        }
+    }
+
+    fn try_map_refs<S, E>(self, map: &mut impl FnMut(R) -> Result<S, E>) -> Result<Value<S>, E> {
+        Ok(match self {
+            Self::Null => Value::Null,
+            Self::Derived => Value::Derived,
+            Self::Integer(number) => Value::Integer(number),
+            Self::Number(text) => Value::Number(text),
+            Self::Text(text) => Value::Text(text),
+            Self::Enumeration(name) => Value::Enumeration(name),
+            Self::Binary(digits) => Value::Binary(digits),
+            Self::Ref(to) => Value::Ref(map(to)?),
+            Self::List(values) => {
+                Value::List(values.into_iter().map(|value| value.try_map_refs(map)).collect::<Result<_, E>>()?)
+            }
+            Self::Typed(kind, value) => Value::Typed(kind, Box::new(value.try_map_refs(map)?)),
+        })
+    }
+}
