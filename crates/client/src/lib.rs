@@ -155,6 +155,8 @@ impl Client {
 
     /// Begins a transaction.
     pub fn begin(&mut self, now: Time) -> TxnHandle { todo!() }
+    /// Whether the transaction can go on: what any other call on it would say, without its effects.
+    pub fn check(&self, txn: TxnHandle) -> Result<(), TxnError> { todo!() }
     /// Reads an object.
     pub fn read(&mut self, now: Time, txn: TxnHandle, object: ObjectId) -> Result<Read<'_>, TxnError> { todo!() }
     /// Gives an object a new value; a slot that was free becomes an object.
