@@ -17,6 +17,8 @@ pub enum Caller {
     Reconnect,
     /// It may have happened: ask again with the transaction's identity.
     Ask,
+    /// What is stored is damaged: check the store, and restore what it has lost.
+    Repair,
 }
 
 /// Why a commit was refused. A refused commit has no effect.
