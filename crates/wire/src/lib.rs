@@ -1,1 +1,45 @@
-//! Placeholder.
+//! Bytes to messages and back; nothing else knows bytes.
+//!
+//! A frame is a header of sixteen bytes, a *meta* of fixed-layout little-endian fields, and a *body* of raw bytes: a
+//! page's image, or the values of deltas one after the other. `docs/formats.md` draws each to the byte.
+//!
+//! Sending: [`Outbox::push`] turns messages into chunks of bytes; large images and values are shared with the message,
+//! not copied. Receiving: [`Inbox::next`] is fed bytes as they come and gives messages; a body goes into a buffer of
+//! exactly its size, which the message then shares.
+//!
+//! What comes in is hostile: every length and count is checked before anything is kept for it, memory grows with the
+//! bytes that have arrived and not with those that were announced, and every refusal has a name ([`WireError`]).
+//!
+//! ```
+//! use protocol::{Message, Ping};
+//! use wire::{End, Inbox, Outbox};
+//!
+//! let mut out = Outbox::new();
+//! out.push(&Message::Ping(Ping { nonce: 7 })).unwrap();
+//! let bytes: Vec<u8> = out.chunks().flatten().copied().collect();
+//!
+//! let mut inbox = Inbox::within_session(End::Store);
+//! let mut arrived = &bytes[..];
+//! assert_eq!(inbox.next(&mut arrived), Ok(Some(Message::Ping(Ping { nonce: 7 }))));
+//! assert_eq!(inbox.next(&mut arrived), Ok(None));
+//! ```
+#![no_std]
+
+extern crate alloc;
+
+mod commit;
+mod error;
+mod fetch;
+mod field;
+mod header;
+mod inbox;
+mod layout;
+mod notice;
+mod outbox;
+mod place;
+mod session;
+
+pub use error::WireError;
+pub use header::{End, HEADER_BYTES, Header, Kind, MAGIC};
+pub use inbox::Inbox;
+pub use outbox::Outbox;

@@ -1,0 +1,158 @@
+//! Why some bytes are not a message, or a message cannot become bytes.
+
+use crate::{End, Kind};
+use core::fmt;
+
+/// Why some bytes are not a message. All but [`WireError::TooLarge`] are the peer's doing and end the connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WireError {
+    /// The stream does not begin as Thorp's do: the peer speaks something else.
+    Magic {
+        /// What stands in place of [`crate::MAGIC`].
+        got: [u8; 2],
+    },
+    /// The header's check word does not fit its other fields: they are not to be believed.
+    Check {
+        /// What the other fields call for.
+        expected: u32,
+        /// What stands there.
+        got: u32,
+    },
+    /// A flag that this version does not know.
+    Flags {
+        /// The flags.
+        got: u8,
+    },
+    /// No message has this number.
+    Kind {
+        /// The number.
+        got: u8,
+    },
+    /// A message that this end of a link never receives.
+    Direction {
+        /// The end that reads.
+        reader: End,
+        /// The message.
+        got: Kind,
+    },
+    /// The first message is not one that opens or refuses a session.
+    First {
+        /// The end that reads.
+        reader: End,
+        /// The message.
+        got: Kind,
+    },
+    /// The header announces lengths that a message of this kind cannot have.
+    Lengths {
+        /// The message.
+        kind: Kind,
+        /// Announced bytes of meta.
+        meta: u32,
+        /// Announced bytes of body.
+        body: u32,
+    },
+    /// The meta or the body ends before what it announced.
+    Short {
+        /// The message.
+        kind: Kind,
+    },
+    /// Bytes are left over after the message.
+    Long {
+        /// The message.
+        kind: Kind,
+    },
+    /// More of something than a message may have.
+    Count {
+        /// Of what.
+        what: &'static str,
+        /// How many there may be.
+        max: usize,
+        /// How many there are.
+        got: usize,
+    },
+    /// A slot that no page can have.
+    Slot {
+        /// The slot, or the bitmap's last slot.
+        got: usize,
+    },
+    /// Something that must be in ascending order is not, or is there twice.
+    Order {
+        /// What.
+        what: &'static str,
+    },
+    /// A number that stands for none of the choices.
+    Code {
+        /// Of what.
+        what: &'static str,
+        /// The number.
+        got: u64,
+    },
+    /// A text that is not UTF-8.
+    Text,
+    /// The sender's own message is larger than any message may be.
+    TooLarge {
+        /// Its size in bytes.
+        bytes: usize,
+    },
+}
+
+impl WireError {
+    /// The reason's name, as it is counted and logged.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Magic { .. } => "magic",
+            Self::Check { .. } => "check",
+            Self::Flags { .. } => "flags",
+            Self::Kind { .. } => "kind",
+            Self::Direction { .. } => "direction",
+            Self::First { .. } => "first",
+            Self::Lengths { .. } => "lengths",
+            Self::Short { .. } => "short",
+            Self::Long { .. } => "long",
+            Self::Count { .. } => "count",
+            Self::Slot { .. } => "slot",
+            Self::Order { .. } => "order",
+            Self::Code { .. } => "code",
+            Self::Text => "text",
+            Self::TooLarge { .. } => "too_large",
+        }
+    }
+}
+
+impl fmt::Display for WireError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::Magic { got } => {
+                write!(f, "expected a Thorp stream, which begins with {:?}, got {got:?}", crate::MAGIC)
+            }
+            Self::Check { expected, got } => write!(f, "expected header check {expected:#010x}, got {got:#010x}"),
+            Self::Flags { got } => write!(f, "expected no flags, got {got:#04x}"),
+            Self::Kind { got } => write!(f, "expected a kind of message from 1 to {}, got {got}", Kind::ALL.len()),
+            Self::Direction { reader, got } => write!(f, "expected a message for a {reader:?}, got {got:?}"),
+            Self::First { reader: End::Store, got } => write!(f, "expected Hello first, got {got:?}"),
+            Self::First { reader: End::Client, got } => write!(f, "expected Welcome or Goodbye first, got {got:?}"),
+            Self::Lengths { kind, meta, body } => {
+                let limits = kind.limits();
+                write!(
+                    f,
+                    "expected {kind:?} with {} to {} bytes of meta and at most {} of body, got {meta} and {body}",
+                    limits.meta_min, limits.meta_max, limits.body_max
+                )
+            }
+            Self::Short { kind } => write!(f, "{kind:?} ends before what it announces"),
+            Self::Long { kind } => write!(f, "{kind:?} has bytes left over at its end"),
+            Self::Count { what, max, got } => write!(f, "expected at most {max} {what}, got {got}"),
+            Self::Slot { got } => {
+                write!(f, "expected a slot below {}, got {got}", types::limits::SLOTS_MAX)
+            }
+            Self::Order { what } => write!(f, "expected {what} in ascending order, each once"),
+            Self::Code { what, got } => write!(f, "{got} stands for no {what}"),
+            Self::Text => write!(f, "expected text in UTF-8"),
+            Self::TooLarge { bytes } => {
+                write!(f, "expected a message of at most {} bytes, got {bytes}", types::limits::MESSAGE_BYTES_MAX)
+            }
+        }
+    }
+}
+
+impl core::error::Error for WireError {}

@@ -1,0 +1,82 @@
+//! The bytes of the fetch messages.
+
+use crate::field::{self, check_count};
+use crate::layout::{Layout, Meta, Reader};
+use crate::{Kind, WireError};
+use bytes::Bytes;
+use protocol::{Fetch, Missing, Page, Released};
+use types::Version;
+use types::limits::{PAGE_BYTES_MAX, PAGES_PER_MESSAGE_MAX};
+use zerocopy::little_endian::U64;
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+impl Layout for Fetch {
+    const KIND: Kind = Kind::Fetch;
+
+    fn put(&self, meta: &mut Meta<'_>) -> Result<(), WireError> {
+        check_count("pages of a fetch", self.pages.len(), PAGES_PER_MESSAGE_MAX)?;
+        meta.put(&U64::new(self.at_least.0));
+        meta.put_all(self.pages.iter().map(|&page| field::page(page)));
+        Ok(())
+    }
+
+    fn get(reader: &mut Reader<'_>) -> Result<Self, WireError> {
+        let at_least = Version(reader.get::<U64>()?.get());
+        Ok(Self { pages: reader.rest()?.iter().map(|&page| field::to_page(page)).collect(), at_least })
+    }
+}
+
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct PageMeta {
+    page: U64,
+    version: U64,
+}
+
+/// The image is the body.
+impl Layout for Page {
+    const KIND: Kind = Kind::Page;
+
+    fn put(&self, meta: &mut Meta<'_>) -> Result<(), WireError> {
+        check_count("bytes of a page", self.image.len(), PAGE_BYTES_MAX)?;
+        meta.put(&PageMeta { page: field::page(self.page), version: self.version.0.into() });
+        Ok(())
+    }
+
+    fn body(&self) -> impl Iterator<Item = &Bytes> {
+        core::iter::once(&self.image)
+    }
+
+    fn get(reader: &mut Reader<'_>) -> Result<Self, WireError> {
+        let meta = reader.get::<PageMeta>()?;
+        let (page, version) = (field::to_page(meta.page), Version(meta.version.get()));
+        Ok(Self { page, version, image: reader.bytes_rest() })
+    }
+}
+
+impl Layout for Missing {
+    const KIND: Kind = Kind::Missing;
+
+    fn put(&self, meta: &mut Meta<'_>) -> Result<(), WireError> {
+        meta.put(&field::page(self.page));
+        Ok(())
+    }
+
+    fn get(reader: &mut Reader<'_>) -> Result<Self, WireError> {
+        Ok(Self { page: field::to_page(*reader.get()?) })
+    }
+}
+
+impl Layout for Released {
+    const KIND: Kind = Kind::Released;
+
+    fn put(&self, meta: &mut Meta<'_>) -> Result<(), WireError> {
+        check_count("pages of a release", self.pages.len(), PAGES_PER_MESSAGE_MAX)?;
+        meta.put_all(self.pages.iter().map(|&page| field::page(page)));
+        Ok(())
+    }
+
+    fn get(reader: &mut Reader<'_>) -> Result<Self, WireError> {
+        Ok(Self { pages: reader.rest()?.iter().map(|&page| field::to_page(page)).collect() })
+    }
+}

@@ -1,0 +1,293 @@
+//! The frame's header: sixteen bytes, little-endian, read in place.
+//!
+//! ```text
+//!   0       2      3       4            8            12       16
+//!   +-------+------+-------+------------+------------+--------+
+//!   | 'T' h | kind | flags | meta bytes | body bytes | check  |
+//!   +-------+------+-------+------------+------------+--------+
+//! ```
+
+use crate::WireError;
+use types::limits::{
+    GOODBYE_TEXT_BYTES_MAX, MESSAGE_BYTES_MAX, PAGE_BYTES_MAX, PAGES_PER_MESSAGE_MAX, TXN_BYTES_MAX, TXN_PAGES_MAX,
+};
+use zerocopy::little_endian::U32;
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+/// How every frame begins.
+pub const MAGIC: [u8; 2] = *b"Th";
+
+/// The size of the header, in bytes.
+pub const HEADER_BYTES: usize = size_of::<Layout>();
+
+/// Which end of a link reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// The end that takes sessions.
+    Store,
+    /// The end that opens them.
+    Client,
+}
+
+/// The kinds of message, by their numbers on the wire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[expect(missing_docs, reason = "each is the message of its name")]
+#[repr(u8)]
+pub enum Kind {
+    Hello = 1,
+    Welcome = 2,
+    Goodbye = 3,
+    Rejoin = 4,
+    Rejoined = 5,
+    Ping = 6,
+    Pong = 7,
+    Fetch = 8,
+    Page = 9,
+    Missing = 10,
+    Released = 11,
+    Commit = 12,
+    AskOutcome = 13,
+    CommitReply = 14,
+    Notices = 15,
+    Ack = 16,
+    Grant = 17,
+    Granted = 18,
+}
+
+/// How long the parts of a frame may be, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Limits {
+    pub(crate) meta_min: usize,
+    pub(crate) meta_max: usize,
+    pub(crate) body_max: usize,
+}
+
+impl Kind {
+    /// All kinds, in the order of their numbers, which count from 1.
+    pub const ALL: [Self; 18] = [
+        Self::Hello,
+        Self::Welcome,
+        Self::Goodbye,
+        Self::Rejoin,
+        Self::Rejoined,
+        Self::Ping,
+        Self::Pong,
+        Self::Fetch,
+        Self::Page,
+        Self::Missing,
+        Self::Released,
+        Self::Commit,
+        Self::AskOutcome,
+        Self::CommitReply,
+        Self::Notices,
+        Self::Ack,
+        Self::Grant,
+        Self::Granted,
+    ];
+
+    /// The kind with this number.
+    pub fn from_number(number: u8) -> Option<Self> {
+        Self::ALL.get(usize::from(number).checked_sub(1)?).copied()
+    }
+
+    /// Whether `reader` may receive it at all. What an end never receives is refused by its header, before any of it
+    /// is kept.
+    pub const fn is_for(self, reader: End) -> bool {
+        match self {
+            Self::Goodbye | Self::Ping | Self::Pong => true,
+            Self::Hello
+            | Self::Rejoin
+            | Self::Fetch
+            | Self::Released
+            | Self::Commit
+            | Self::AskOutcome
+            | Self::Ack
+            | Self::Grant => matches!(reader, End::Store),
+            Self::Welcome
+            | Self::Rejoined
+            | Self::Page
+            | Self::Missing
+            | Self::CommitReply
+            | Self::Notices
+            | Self::Granted => matches!(reader, End::Client),
+        }
+    }
+
+    /// Whether it may be the first message that `reader` receives.
+    pub const fn may_open(self, reader: End) -> bool {
+        match reader {
+            End::Store => matches!(self, Self::Hello),
+            End::Client => matches!(self, Self::Welcome | Self::Goodbye),
+        }
+    }
+
+    /// The lengths that its parts may have.
+    pub(crate) const fn limits(self) -> Limits {
+        const RANGE: usize = 12;
+        let (meta_min, meta_max, body_max) = match self {
+            Self::Hello => (40, 40, 0),
+            Self::Welcome => (48, 48, 0),
+            Self::Goodbye => (4, 4 + GOODBYE_TEXT_BYTES_MAX, 0),
+            Self::Rejoin => (20, 20 + PAGES_PER_MESSAGE_MAX * (16 + RANGE), 0),
+            Self::Rejoined => (8, 8 + TXN_PAGES_MAX * 8, 0),
+            Self::Ping | Self::Pong | Self::Missing | Self::Ack | Self::Grant => (8, 8, 0),
+            Self::Fetch => (8, 8 + PAGES_PER_MESSAGE_MAX * 8, 0),
+            Self::Page => (16, 16, PAGE_BYTES_MAX),
+            Self::Released => (0, PAGES_PER_MESSAGE_MAX * 8, 0),
+            Self::Commit => (32, MESSAGE_BYTES_MAX, TXN_BYTES_MAX),
+            Self::AskOutcome => (16, 16, 0),
+            Self::CommitReply => (20, MESSAGE_BYTES_MAX, 0),
+            Self::Notices => (8, MESSAGE_BYTES_MAX, MESSAGE_BYTES_MAX),
+            Self::Granted => (0, PAGES_PER_MESSAGE_MAX * RANGE, 0),
+        };
+        Limits { meta_min, meta_max, body_max }
+    }
+}
+
+/// The header as it stands on the wire.
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct Layout {
+    magic: [u8; 2],
+    kind: u8,
+    flags: u8,
+    meta_bytes: U32,
+    body_bytes: U32,
+    check: U32,
+}
+
+/// A checked header: what follows it on the stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// The kind of message.
+    pub kind: Kind,
+    /// The length of its fixed-layout part, in bytes.
+    pub meta_bytes: u32,
+    /// The length of its raw part, in bytes.
+    pub body_bytes: u32,
+}
+
+impl Header {
+    /// Reads a header, believing none of it before its check: a stream that is out of step, or another protocol's,
+    /// must not be taken at its lengths.
+    pub fn parse(bytes: &[u8; HEADER_BYTES]) -> Result<Self, WireError> {
+        let layout = Layout::ref_from_bytes(bytes).expect("as many bytes as it has, at any alignment");
+        if layout.magic != MAGIC {
+            return Err(WireError::Magic { got: layout.magic });
+        }
+        let (expected, got) = (check(bytes), layout.check.get());
+        if expected != got {
+            return Err(WireError::Check { expected, got });
+        }
+        if layout.flags != 0 {
+            return Err(WireError::Flags { got: layout.flags });
+        }
+        let kind = Kind::from_number(layout.kind).ok_or(WireError::Kind { got: layout.kind })?;
+        let header = Self { kind, meta_bytes: layout.meta_bytes.get(), body_bytes: layout.body_bytes.get() };
+        header.check_lengths()?;
+        Ok(header)
+    }
+
+    /// The header's bytes.
+    pub fn to_bytes(self) -> [u8; HEADER_BYTES] {
+        let (meta_bytes, body_bytes) = (self.meta_bytes.into(), self.body_bytes.into());
+        let mut layout =
+            Layout { magic: MAGIC, kind: self.kind as u8, flags: 0, meta_bytes, body_bytes, check: U32::ZERO };
+        layout.check = check(layout.as_bytes().try_into().expect("its own size")).into();
+        zerocopy::transmute!(layout)
+    }
+
+    /// The length of the whole frame, in bytes.
+    pub fn frame_bytes(self) -> usize {
+        HEADER_BYTES + self.meta_bytes as usize + self.body_bytes as usize
+    }
+
+    fn check_lengths(self) -> Result<(), WireError> {
+        let limits = self.kind.limits();
+        let (meta, body) = (self.meta_bytes as usize, self.body_bytes as usize);
+        let fits = (limits.meta_min..=limits.meta_max).contains(&meta) && body <= limits.body_max;
+        if fits && self.frame_bytes() <= MESSAGE_BYTES_MAX {
+            Ok(())
+        } else {
+            Err(WireError::Lengths { kind: self.kind, meta: self.meta_bytes, body: self.body_bytes })
+        }
+    }
+}
+
+/// The check word of a header: its first three words, mixed. Each step is a bijection of the word it takes in, so no
+/// damage within one word goes unseen. It guards the lengths, not the content, which is TCP's duty and one day TLS's.
+fn check(header: &[u8; HEADER_BYTES]) -> u32 {
+    let words = header[..12].chunks_exact(4);
+    words.fold(0x9E37_79B9, |hash, word| {
+        let word = u32::from_le_bytes([word[0], word[1], word[2], word[3]]);
+        let hash = (hash ^ word).wrapping_mul(0x85EB_CA6B);
+        hash ^ hash >> 15
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_the_ones_on_the_wire() {
+        for (i, kind) in Kind::ALL.into_iter().enumerate() {
+            assert_eq!((kind as usize, Kind::from_number(kind as u8)), (i + 1, Some(kind)));
+        }
+        assert_eq!((Kind::from_number(0), Kind::from_number(19)), (None, None));
+    }
+
+    #[test]
+    fn every_kind_has_a_reader() {
+        for kind in Kind::ALL {
+            assert!(kind.is_for(End::Store) || kind.is_for(End::Client));
+        }
+    }
+
+    #[test]
+    fn no_damaged_header_is_believed() {
+        let good = Header { kind: Kind::Commit, meta_bytes: 100, body_bytes: 70_000 }.to_bytes();
+        assert_eq!(Header::parse(&good).unwrap().body_bytes, 70_000);
+        for bit in 0..HEADER_BYTES * 8 {
+            let mut bad = good;
+            bad[bit / 8] ^= 1 << (bit % 8);
+            let refused = Header::parse(&bad).unwrap_err();
+            let expected = if bit < 16 { "magic" } else { "check" };
+            assert_eq!(refused.name(), expected, "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn a_number_or_flag_from_the_future_is_refused() {
+        let with = |at: usize, byte| {
+            let mut bytes = Header { kind: Kind::Ping, meta_bytes: 8, body_bytes: 0 }.to_bytes();
+            bytes[at] = byte;
+            let check = check(&bytes).to_le_bytes();
+            bytes[12..].copy_from_slice(&check);
+            Header::parse(&bytes)
+        };
+        assert_eq!(with(2, 19), Err(WireError::Kind { got: 19 }));
+        assert_eq!(with(2, 0), Err(WireError::Kind { got: 0 }));
+        assert_eq!(with(3, 1), Err(WireError::Flags { got: 1 }));
+    }
+
+    #[test]
+    fn lengths_that_the_kind_cannot_have_are_refused() {
+        let parse = |kind, meta_bytes, body_bytes| {
+            Header::parse(&Header { kind, meta_bytes, body_bytes }.to_bytes()).map_err(WireError::name)
+        };
+        assert!(parse(Kind::Ping, 8, 0).is_ok());
+        for (kind, meta, body) in [
+            (Kind::Ping, 7, 0),
+            (Kind::Ping, 9, 0),
+            (Kind::Ping, 8, 1),
+            (Kind::Page, 16, PAGE_BYTES_MAX as u32 + 1),
+            (Kind::Fetch, u32::MAX, 0),
+            (Kind::Commit, 32, u32::MAX),
+            (Kind::Commit, MESSAGE_BYTES_MAX as u32, 0),
+            (Kind::Commit, 2 * 1024 * 1024, TXN_BYTES_MAX as u32),
+        ] {
+            assert_eq!(parse(kind, meta, body), Err("lengths"), "{kind:?} {meta} {body}");
+        }
+    }
+}

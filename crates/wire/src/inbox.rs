@@ -1,0 +1,196 @@
+//! Bytes on their way in, as messages.
+
+use crate::layout::decode;
+use crate::{End, HEADER_BYTES, Header, WireError};
+use alloc::vec::Vec;
+use bytes::buf::Limit;
+use bytes::{BufMut, Bytes};
+use protocol::Message;
+
+/// The most that is allocated for a part of a frame before any of it has arrived, in bytes. From then on the room at
+/// most doubles with what has arrived.
+const UNSEEN_BYTES_MAX: usize = 64 * 1024;
+
+/// From this many missing bytes on it pays to have them received in place.
+const DIRECT_BYTES_MIN: usize = 16 * 1024;
+
+/// Bytes on their way in.
+///
+/// ```text
+///   Header --(16 bytes, believed)--> Parts --(all bytes)--> a message, and Header again
+/// ```
+/// No message shares memory with what it was fed from: a page's image and a commit's values have a buffer of exactly
+/// their size, so that who keeps them keeps nothing else alive.
+#[derive(Debug)]
+pub struct Inbox {
+    reader: End,
+    /// Whether the first message is yet to come.
+    first: bool,
+    header: Vec<u8>,
+    parts: Option<Parts>,
+    /// The meta of the frame that is being received; no message keeps it, so it is used again.
+    meta: Vec<u8>,
+}
+
+#[derive(Debug)]
+struct Parts {
+    header: Header,
+    body: Vec<u8>,
+}
+
+impl Inbox {
+    /// At the beginning of a stream: the first message must be one that opens a session, or refuses it.
+    pub fn new(reader: End) -> Self {
+        Self { reader, first: true, header: Vec::with_capacity(HEADER_BYTES), parts: None, meta: Vec::new() }
+    }
+
+    /// In the middle of a stream, when the session has been opened.
+    pub fn within_session(reader: End) -> Self {
+        Self { first: false, ..Self::new(reader) }
+    }
+
+    /// Takes bytes from the front of `arrived` until they complete a message. `None`: all were taken and more are
+    /// needed. After an error the stream cannot be read any further.
+    pub fn next(&mut self, arrived: &mut &[u8]) -> Result<Option<Message>, WireError> {
+        if self.parts.is_none() {
+            fill(&mut self.header, HEADER_BYTES, arrived);
+            let Ok(header) = <[u8; HEADER_BYTES]>::try_from(self.header.as_slice()) else {
+                return self.check_magic();
+            };
+            let header = self.believe(&header)?;
+            self.header.clear();
+            self.parts = Some(Parts { header, body: Vec::new() });
+        }
+        let parts = self.parts.as_mut().expect("just made");
+        fill(&mut self.meta, parts.header.meta_bytes as usize, arrived);
+        if self.meta.len() == parts.header.meta_bytes as usize {
+            fill(&mut parts.body, parts.header.body_bytes as usize, arrived);
+        }
+        self.complete()
+    }
+
+    /// Where the stream's next bytes may be received in place, if so many are missing from the body under way that it
+    /// pays. Afterwards [`Inbox::next`] gives the message if they completed it.
+    pub fn direct(&mut self) -> Option<Limit<&mut Vec<u8>>> {
+        let parts = self.parts.as_mut()?;
+        let body_bytes = parts.header.body_bytes as usize;
+        let missing = body_bytes - parts.body.len();
+        if self.meta.len() < parts.header.meta_bytes as usize || missing < DIRECT_BYTES_MIN {
+            return None;
+        }
+        make_room(&mut parts.body, body_bytes);
+        let room = parts.body.capacity() - parts.body.len();
+        Some((&mut parts.body).limit(room.min(missing)))
+    }
+
+    fn believe(&mut self, header: &[u8; HEADER_BYTES]) -> Result<Header, WireError> {
+        let (header, reader) = (Header::parse(header)?, self.reader);
+        if self.first && !header.kind.may_open(reader) {
+            return Err(WireError::First { reader, got: header.kind });
+        }
+        if !header.kind.is_for(reader) {
+            return Err(WireError::Direction { reader, got: header.kind });
+        }
+        self.first = false;
+        Ok(header)
+    }
+
+    /// Tells another protocol by its first two bytes, also when it sends fewer than a header's.
+    fn check_magic(&self) -> Result<Option<Message>, WireError> {
+        match self.header.first_chunk() {
+            Some(&got) if got != crate::MAGIC => Err(WireError::Magic { got }),
+            _ => Ok(None),
+        }
+    }
+
+    fn complete(&mut self) -> Result<Option<Message>, WireError> {
+        let complete = |parts: &mut Parts| {
+            self.meta.len() == parts.header.meta_bytes as usize && parts.body.len() == parts.header.body_bytes as usize
+        };
+        let Some(parts) = self.parts.take_if(complete) else { return Ok(None) };
+        let message = decode(parts.header, &self.meta, Bytes::from(parts.body))?;
+        self.meta.clear();
+        self.meta.shrink_to(UNSEEN_BYTES_MAX);
+        Ok(Some(message))
+    }
+}
+
+/// Moves bytes from the front of `arrived` into `part` until it has `len` of them.
+fn fill(part: &mut Vec<u8>, len: usize, arrived: &mut &[u8]) {
+    while part.len() < len && !arrived.is_empty() {
+        make_room(part, len);
+        let room = part.capacity().min(len) - part.len();
+        let (taken, rest) = arrived.split_at(room.min(arrived.len()));
+        part.extend_from_slice(taken);
+        *arrived = rest;
+    }
+}
+
+/// Makes room in `part` for more of its `len` bytes, by no more than has arrived: an announced length costs its sender
+/// as much as it costs us.
+fn make_room(part: &mut Vec<u8>, len: usize) {
+    if part.len() == part.capacity() && part.len() < len {
+        let missing = len - part.len();
+        part.reserve_exact(missing.min(part.len().max(UNSEEN_BYTES_MAX)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Kind;
+
+    fn header(kind: Kind, meta_bytes: u32, body_bytes: u32) -> [u8; HEADER_BYTES] {
+        Header { kind, meta_bytes, body_bytes }.to_bytes()
+    }
+
+    #[test]
+    fn an_announced_length_allocates_little() {
+        let mut inbox = Inbox::within_session(End::Store);
+        inbox.next(&mut &header(Kind::Commit, 32, 80 << 20)[..]).unwrap();
+        inbox.next(&mut &[0; 33][..]).unwrap();
+        assert_eq!(inbox.parts.as_ref().unwrap().body.capacity(), UNSEEN_BYTES_MAX);
+
+        let mut inbox = Inbox::within_session(End::Store);
+        inbox.next(&mut &header(Kind::Commit, 80 << 20, 0)[..]).unwrap();
+        inbox.next(&mut &[0; 1][..]).unwrap();
+        assert_eq!(inbox.meta.capacity(), UNSEEN_BYTES_MAX);
+    }
+
+    #[test]
+    fn a_body_has_exactly_its_size_however_it_comes() {
+        for body_bytes in [2, 8192, UNSEEN_BYTES_MAX as u32, 1 << 20] {
+            let mut inbox = Inbox::within_session(End::Store);
+            inbox.next(&mut &header(Kind::Commit, 32, body_bytes)[..]).unwrap();
+            assert_eq!(inbox.next(&mut &[0; 32][..]), Ok(None));
+            while inbox.parts.as_ref().unwrap().body.len() + 1 < body_bytes as usize {
+                assert_eq!(inbox.next(&mut &[0; 1][..]), Ok(None));
+                if let Some(mut room) = inbox.direct() {
+                    room.put_bytes(0, room.remaining_mut() / 2 + 1);
+                }
+            }
+            assert_eq!(inbox.parts.unwrap().body.capacity(), body_bytes as usize);
+        }
+    }
+
+    #[test]
+    fn the_first_message_opens_the_session_or_is_refused_by_its_header() {
+        let first =
+            |reader, kind, meta| Inbox::new(reader).next(&mut &header(kind, meta, 0)[..]).map_err(WireError::name);
+        assert_eq!(first(End::Store, Kind::Hello, 40), Ok(None));
+        assert_eq!(first(End::Store, Kind::Ping, 8), Err("first"));
+        assert_eq!(first(End::Client, Kind::Welcome, 48), Ok(None));
+        assert_eq!(first(End::Client, Kind::Goodbye, 4), Ok(None));
+        assert_eq!(first(End::Client, Kind::Page, 16), Err("first"));
+        let mut open = Inbox::within_session(End::Client);
+        assert_eq!(open.next(&mut &header(Kind::Commit, 32, 0)[..]).map_err(WireError::name), Err("direction"));
+    }
+
+    #[test]
+    fn another_protocol_is_told_by_its_first_bytes() {
+        let mut inbox = Inbox::new(End::Client);
+        assert_eq!(inbox.next(&mut &b"H"[..]), Ok(None));
+        assert_eq!(inbox.next(&mut &b"TTP/1.1 400"[..]), Err(WireError::Magic { got: *b"HT" }));
+        assert_eq!(Inbox::new(End::Store).next(&mut &b"GE"[..]), Err(WireError::Magic { got: *b"GE" }));
+    }
+}

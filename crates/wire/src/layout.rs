@@ -1,0 +1,144 @@
+//! What each message says of its own bytes, and the reader that takes them apart.
+
+use crate::{Header, Kind, WireError};
+use alloc::vec::Vec;
+use bytes::{Bytes, BytesMut};
+use protocol::Message;
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+/// A message's layout. Each conversation has a file with those of its messages.
+pub(crate) trait Layout: Sized {
+    /// Its number.
+    const KIND: Kind;
+
+    /// Checks what the sender owes to the receiver's limits, and appends the fixed-layout part.
+    fn put(&self, meta: &mut Meta<'_>) -> Result<(), WireError>;
+
+    /// The pieces of its raw part.
+    fn body(&self) -> impl Iterator<Item = &Bytes> {
+        core::iter::empty()
+    }
+
+    /// Takes the message apart.
+    fn get(reader: &mut Reader<'_>) -> Result<Self, WireError>;
+}
+
+/// Where the fixed-layout part goes.
+pub(crate) struct Meta<'a>(pub(crate) &'a mut BytesMut);
+
+impl Meta<'_> {
+    /// Appends a field, or a struct or slice of fields.
+    pub(crate) fn put<T: IntoBytes + Immutable + ?Sized>(&mut self, fields: &T) {
+        self.0.extend_from_slice(fields.as_bytes());
+    }
+
+    /// Appends each.
+    pub(crate) fn put_all<T: IntoBytes + Immutable>(&mut self, all: impl Iterator<Item = T>) {
+        all.for_each(|one| self.put(&one));
+    }
+}
+
+/// Takes a frame apart from front to back. Whatever is there is known to be there before it is asked for room.
+pub(crate) struct Reader<'a> {
+    kind: Kind,
+    meta: &'a [u8],
+    body: Bytes,
+}
+
+impl<'a> Reader<'a> {
+    /// The next fields of the meta, in place.
+    pub(crate) fn get<T>(&mut self) -> Result<&'a T, WireError>
+    where
+        T: FromBytes + KnownLayout + Immutable + Unaligned,
+    {
+        let (fields, rest) = T::ref_from_prefix(self.meta).map_err(|_| WireError::Short { kind: self.kind })?;
+        self.meta = rest;
+        Ok(fields)
+    }
+
+    /// The next `count` fields of the meta, in place.
+    pub(crate) fn many<T>(&mut self, count: usize) -> Result<&'a [T], WireError>
+    where
+        T: FromBytes + KnownLayout + Immutable + Unaligned,
+    {
+        let (fields, rest) =
+            <[T]>::ref_from_prefix_with_elems(self.meta, count).map_err(|_| WireError::Short { kind: self.kind })?;
+        self.meta = rest;
+        Ok(fields)
+    }
+
+    /// The rest of the meta as fields, in place.
+    pub(crate) fn rest<T>(&mut self) -> Result<&'a [T], WireError>
+    where
+        T: FromBytes + KnownLayout + Immutable + Unaligned,
+    {
+        let fields = self.many(self.meta.len() / size_of::<T>())?;
+        if self.meta.is_empty() { Ok(fields) } else { Err(WireError::Long { kind: self.kind }) }
+    }
+
+    /// Whether nothing of the meta is left.
+    pub(crate) fn is_at_end(&self) -> bool {
+        self.meta.is_empty()
+    }
+
+    /// `count` things, each of which takes at least `bytes_min` of what is left of the meta.
+    pub(crate) fn list<T>(
+        &mut self,
+        count: usize,
+        bytes_min: usize,
+        mut get: impl FnMut(&mut Self) -> Result<T, WireError>,
+    ) -> Result<Vec<T>, WireError> {
+        if count.saturating_mul(bytes_min) > self.meta.len() {
+            return Err(WireError::Short { kind: self.kind });
+        }
+        let mut list = Vec::with_capacity(count);
+        for _ in 0..count {
+            list.push(get(self)?);
+        }
+        Ok(list)
+    }
+
+    /// The next `len` bytes of the body, shared with it.
+    pub(crate) fn bytes(&mut self, len: usize) -> Result<Bytes, WireError> {
+        if len > self.body.len() {
+            return Err(WireError::Short { kind: self.kind });
+        }
+        Ok(self.body.split_to(len))
+    }
+
+    /// The rest of the body, shared with it.
+    pub(crate) fn bytes_rest(&mut self) -> Bytes {
+        core::mem::take(&mut self.body)
+    }
+
+    fn message<T: Layout>(mut self) -> Result<T, WireError> {
+        let message = T::get(&mut self)?;
+        let nothing_left = self.meta.is_empty() && self.body.is_empty();
+        if nothing_left { Ok(message) } else { Err(WireError::Long { kind: self.kind }) }
+    }
+}
+
+/// Takes a frame apart whose header has been checked.
+pub(crate) fn decode(header: Header, meta: &[u8], body: Bytes) -> Result<Message, WireError> {
+    let reader = Reader { kind: header.kind, meta, body };
+    Ok(match header.kind {
+        Kind::Hello => Message::Hello(reader.message()?),
+        Kind::Welcome => Message::Welcome(reader.message()?),
+        Kind::Goodbye => Message::Goodbye(reader.message()?),
+        Kind::Rejoin => Message::Rejoin(reader.message()?),
+        Kind::Rejoined => Message::Rejoined(reader.message()?),
+        Kind::Ping => Message::Ping(reader.message()?),
+        Kind::Pong => Message::Pong(reader.message()?),
+        Kind::Fetch => Message::Fetch(reader.message()?),
+        Kind::Page => Message::Page(reader.message()?),
+        Kind::Missing => Message::Missing(reader.message()?),
+        Kind::Released => Message::Released(reader.message()?),
+        Kind::Commit => Message::Commit(reader.message()?),
+        Kind::AskOutcome => Message::AskOutcome(reader.message()?),
+        Kind::CommitReply => Message::CommitReply(reader.message()?),
+        Kind::Notices => Message::Notices(reader.message()?),
+        Kind::Ack => Message::Ack(reader.message()?),
+        Kind::Grant => Message::Grant(reader.message()?),
+        Kind::Granted => Message::Granted(reader.message()?),
+    })
+}

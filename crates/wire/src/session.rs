@@ -1,0 +1,238 @@
+//! The bytes of the session messages.
+//!
+//! `Hello` and `Goodbye` keep their layout in every protocol: they are how two ends find out that they share none.
+
+use crate::field::{self, Range, check_count};
+use crate::layout::{Layout, Meta, Reader};
+use crate::{Kind, WireError};
+use alloc::borrow::ToOwned;
+use protocol::{Goodbye, Held, Hello, Ping, Pong, Rejoin, Rejoined, SessionLimits, Welcome};
+use types::limits::{GOODBYE_TEXT_BYTES_MAX, PAGES_PER_MESSAGE_MAX, TXN_PAGES_MAX};
+use types::{ClientId, ClusterId, GoodbyeReason, Incarnation, NodeId, Version};
+use zerocopy::little_endian::{U16, U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct HelloMeta {
+    protocol_min: U16,
+    protocol_max: U16,
+    /// Whether `cluster` says anything: 0 or 1.
+    has_cluster: U32,
+    features: U64,
+    cluster: U64,
+    client: U64,
+    epoch: U64,
+}
+
+impl Layout for Hello {
+    const KIND: Kind = Kind::Hello;
+
+    fn put(&self, meta: &mut Meta<'_>) -> Result<(), WireError> {
+        meta.put(&HelloMeta {
+            protocol_min: self.protocol.0.into(),
+            protocol_max: self.protocol.1.into(),
+            has_cluster: u32::from(self.cluster.is_some()).into(),
+            features: self.features.into(),
+            cluster: self.cluster.map_or(0, |cluster| cluster.0).into(),
+            client: self.client.0.into(),
+            epoch: self.epoch.into(),
+        });
+        Ok(())
+    }
+
+    fn get(reader: &mut Reader<'_>) -> Result<Self, WireError> {
+        let meta = reader.get::<HelloMeta>()?;
+        Ok(Self {
+            protocol: (meta.protocol_min.get(), meta.protocol_max.get()),
+            features: meta.features.get(),
+            cluster: flag("cluster flag", meta.has_cluster)?.then_some(ClusterId(meta.cluster.get())),
+            client: ClientId(meta.client.get()),
+            epoch: meta.epoch.get(),
+        })
+    }
+}
+
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct WelcomeMeta {
+    protocol: U16,
+    node: U16,
+    silence_ms: U32,
+    features: U64,
+    cluster: U64,
+    incarnation: U64,
+    through: U64,
+    fetches: U32,
+    commits: U32,
+}
+
+impl Layout for Welcome {
+    const KIND: Kind = Kind::Welcome;
+
+    fn put(&self, meta: &mut Meta<'_>) -> Result<(), WireError> {
+        meta.put(&WelcomeMeta {
+            protocol: self.protocol.into(),
+            node: self.node.0.into(),
+            silence_ms: self.limits.silence_ms.into(),
+            features: self.features.into(),
+            cluster: self.cluster.0.into(),
+            incarnation: self.incarnation.0.into(),
+            through: self.through.0.into(),
+            fetches: self.limits.fetches.into(),
+            commits: self.limits.commits.into(),
+        });
+        Ok(())
+    }
+
+    fn get(reader: &mut Reader<'_>) -> Result<Self, WireError> {
+        let meta = reader.get::<WelcomeMeta>()?;
+        Ok(Self {
+            protocol: meta.protocol.get(),
+            features: meta.features.get(),
+            cluster: ClusterId(meta.cluster.get()),
+            node: NodeId(meta.node.get()),
+            incarnation: Incarnation(meta.incarnation.get()),
+            through: Version(meta.through.get()),
+            limits: SessionLimits {
+                fetches: meta.fetches.get(),
+                commits: meta.commits.get(),
+                silence_ms: meta.silence_ms.get(),
+            },
+        })
+    }
+}
+
+/// The reasons, by their numbers on the wire.
+const REASONS: [GoodbyeReason; 8] = [
+    GoodbyeReason::Done,
+    GoodbyeReason::Protocol,
+    GoodbyeReason::WrongCluster,
+    GoodbyeReason::Superseded,
+    GoodbyeReason::Malformed,
+    GoodbyeReason::TooMuch,
+    GoodbyeReason::Silent,
+    GoodbyeReason::Full,
+];
+
+/// A reason's number, then the text to the end of the meta.
+impl Layout for Goodbye {
+    const KIND: Kind = Kind::Goodbye;
+
+    fn put(&self, meta: &mut Meta<'_>) -> Result<(), WireError> {
+        let reason = REASONS.iter().position(|&reason| reason == self.reason).expect("all reasons have a number");
+        meta.put(&U32::new(reason as u32));
+        // A text that is too long is told as far as it goes: it is for a person, and nobody is left to refuse it to.
+        let bytes = self.text.len().min(GOODBYE_TEXT_BYTES_MAX);
+        let end = (0..=bytes).rev().find(|&end| self.text.is_char_boundary(end)).expect("zero is one");
+        meta.put(&self.text.as_bytes()[..end]);
+        Ok(())
+    }
+
+    fn get(reader: &mut Reader<'_>) -> Result<Self, WireError> {
+        let got = reader.get::<U32>()?.get();
+        let reason = REASONS.get(got as usize).copied();
+        let reason = reason.ok_or(WireError::Code { what: "goodbye reason", got: got.into() })?;
+        let text = core::str::from_utf8(reader.rest::<u8>()?).map_err(|_| WireError::Text)?;
+        Ok(Self { reason, text: text.to_owned() })
+    }
+}
+
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct RejoinMeta {
+    horizon: U64,
+    pages: U32,
+    grants: U32,
+    /// Whether this is all: 0 or 1.
+    last: U32,
+}
+
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct HeldMeta {
+    page: U64,
+    version: U64,
+}
+
+impl Layout for Rejoin {
+    const KIND: Kind = Kind::Rejoin;
+
+    fn put(&self, meta: &mut Meta<'_>) -> Result<(), WireError> {
+        check_count("pages of a rejoin", self.pages.len(), PAGES_PER_MESSAGE_MAX)?;
+        check_count("grants of a rejoin", self.grants.len(), PAGES_PER_MESSAGE_MAX)?;
+        meta.put(&RejoinMeta {
+            horizon: self.horizon.0.into(),
+            pages: (self.pages.len() as u32).into(),
+            grants: (self.grants.len() as u32).into(),
+            last: u32::from(self.last).into(),
+        });
+        let held = |held: &Held| HeldMeta { page: field::page(held.page), version: held.version.0.into() };
+        meta.put_all(self.pages.iter().map(held));
+        meta.put_all(self.grants.iter().map(Range::from));
+        Ok(())
+    }
+
+    fn get(reader: &mut Reader<'_>) -> Result<Self, WireError> {
+        let meta = reader.get::<RejoinMeta>()?;
+        check_count("pages of a rejoin", meta.pages.get() as usize, PAGES_PER_MESSAGE_MAX)?;
+        check_count("grants of a rejoin", meta.grants.get() as usize, PAGES_PER_MESSAGE_MAX)?;
+        let held = |held: &HeldMeta| Held { page: field::to_page(held.page), version: Version(held.version.get()) };
+        Ok(Self {
+            horizon: Version(meta.horizon.get()),
+            pages: reader.many(meta.pages.get() as usize)?.iter().map(held).collect(),
+            grants: reader.many::<Range>(meta.grants.get() as usize)?.iter().map(Into::into).collect(),
+            last: flag("last flag", meta.last)?,
+        })
+    }
+}
+
+impl Layout for Rejoined {
+    const KIND: Kind = Kind::Rejoined;
+
+    fn put(&self, meta: &mut Meta<'_>) -> Result<(), WireError> {
+        check_count("pages of a rejoined", self.dropped.len(), TXN_PAGES_MAX)?;
+        meta.put(&U64::new(self.through.0));
+        meta.put_all(self.dropped.iter().map(|&page| field::page(page)));
+        Ok(())
+    }
+
+    fn get(reader: &mut Reader<'_>) -> Result<Self, WireError> {
+        let through = Version(reader.get::<U64>()?.get());
+        Ok(Self { through, dropped: reader.rest()?.iter().map(|&page| field::to_page(page)).collect() })
+    }
+}
+
+impl Layout for Ping {
+    const KIND: Kind = Kind::Ping;
+
+    fn put(&self, meta: &mut Meta<'_>) -> Result<(), WireError> {
+        meta.put(&U64::new(self.nonce));
+        Ok(())
+    }
+
+    fn get(reader: &mut Reader<'_>) -> Result<Self, WireError> {
+        Ok(Self { nonce: reader.get::<U64>()?.get() })
+    }
+}
+
+impl Layout for Pong {
+    const KIND: Kind = Kind::Pong;
+
+    fn put(&self, meta: &mut Meta<'_>) -> Result<(), WireError> {
+        meta.put(&U64::new(self.nonce));
+        Ok(())
+    }
+
+    fn get(reader: &mut Reader<'_>) -> Result<Self, WireError> {
+        Ok(Self { nonce: reader.get::<U64>()?.get() })
+    }
+}
+
+fn flag(what: &'static str, value: U32) -> Result<bool, WireError> {
+    match value.get() {
+        0 => Ok(false),
+        1 => Ok(true),
+        got => Err(WireError::Code { what, got: got.into() }),
+    }
+}

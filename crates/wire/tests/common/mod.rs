@@ -1,0 +1,147 @@
+//! What the tests of this folder share: messages of every kind, and both ways through the bytes.
+#![allow(dead_code, unreachable_pub, reason = "each test uses some of it")]
+
+use bytes::Bytes;
+use protocol::*;
+use types::*;
+use wire::{End, Inbox, Outbox};
+
+/// The message's frame.
+pub fn encode(message: &Message) -> Vec<u8> {
+    let mut out = Outbox::new();
+    out.push(message).unwrap();
+    let bytes: Vec<u8> = out.chunks().flatten().copied().collect();
+    assert_eq!(bytes.len(), out.bytes());
+    bytes
+}
+
+/// Which end receives it; either if both do.
+pub fn reader_of(message: &Message) -> End {
+    match message {
+        Message::Welcome(_)
+        | Message::Goodbye(_)
+        | Message::Rejoined(_)
+        | Message::Pong(_)
+        | Message::Page(_)
+        | Message::Missing(_)
+        | Message::CommitReply(_)
+        | Message::Notices(_)
+        | Message::Granted(_) => End::Client,
+        _ => End::Store,
+    }
+}
+
+pub fn page(number: u32) -> PageId {
+    PageId::new(2, number)
+}
+
+pub fn txn() -> TxnId {
+    TxnId { client: ClientId(0xC11E), number: 9 }
+}
+
+pub fn change(slot: SlotNo, value: &'static [u8]) -> SlotChange {
+    SlotChange { slot, value: Some(Bytes::from_static(value)) }
+}
+
+pub fn deleted(slot: SlotNo) -> SlotChange {
+    SlotChange { slot, value: None }
+}
+
+pub fn reply(outcome: Outcome) -> Message {
+    Message::CommitReply(CommitReply { txn: txn(), outcome })
+}
+
+pub fn commit() -> Message {
+    Message::Commit(CommitRequest {
+        txn: txn(),
+        answered: 8,
+        reads: vec![
+            PageReads {
+                page: page(1),
+                slots: [0, 65].into_iter().collect(),
+                evidence: Version(7),
+                exceptions: vec![(65, Version(9))],
+            },
+            PageReads { page: page(4), slots: [2].into_iter().collect(), evidence: Version(7), exceptions: vec![] },
+        ],
+        writes: vec![
+            Delta { page: page(1), changes: vec![change(0, b"abc"), deleted(65)] },
+            Delta { page: page(4), changes: vec![change(2, b"")] },
+        ],
+    })
+}
+
+pub fn notices() -> Message {
+    let notice = |number, data| Notice {
+        page: page(number),
+        prev: Version(3),
+        version: Version(5),
+        slots: [1].into_iter().collect(),
+        txn: txn(),
+        data,
+    };
+    let data = Some(vec![change(1, b"xy")]);
+    Message::Notices(Notices { through: Version(6), items: vec![notice(1, None), notice(2, data)] })
+}
+
+/// One message of every kind, and of every outcome.
+pub fn samples() -> Vec<Message> {
+    let range = PageRange { first: page(16), count: 8 };
+    let hello = Hello { protocol: (1, 2), features: 4, cluster: None, client: ClientId(5), epoch: 6 };
+    let limits = SessionLimits { fetches: 10, commits: 11, silence_ms: 1500 };
+    vec![
+        Message::Hello(hello.clone()),
+        Message::Hello(Hello { cluster: Some(ClusterId(0xC1)), ..hello }),
+        Message::Welcome(Welcome {
+            protocol: 1,
+            features: 4,
+            cluster: ClusterId(0xC1),
+            node: NodeId(3),
+            incarnation: Incarnation(2),
+            through: Version(77),
+            limits,
+        }),
+        Message::Goodbye(Goodbye { reason: GoodbyeReason::Malformed, text: "größe".into() }),
+        Message::Rejoin(Rejoin {
+            horizon: Version(77),
+            pages: vec![Held { page: page(1), version: Version(5) }],
+            grants: vec![range],
+            last: true,
+        }),
+        Message::Rejoined(Rejoined { through: Version(78), dropped: vec![page(1), page(2)] }),
+        Message::Ping(Ping { nonce: 1 }),
+        Message::Pong(Pong { nonce: 1 }),
+        Message::Fetch(Fetch { pages: vec![page(1), page(2)], at_least: Version(3) }),
+        Message::Page(Page { page: page(1), version: Version(3), image: Bytes::from_static(b"O\x01\0\0") }),
+        Message::Missing(Missing { page: page(1) }),
+        Message::Released(Released { pages: vec![page(1)] }),
+        commit(),
+        Message::AskOutcome(AskOutcome { txn: txn() }),
+        reply(Outcome::Committed { pages: vec![Advance { page: page(1), prev: Version(3), version: Version(5) }] }),
+        reply(Outcome::Unknown),
+        reply(Outcome::Refused(Refusal::Stale(vec![(page(1), [0, 64].into_iter().collect())]))),
+        reply(Outcome::Refused(Refusal::Busy)),
+        reply(Outcome::Refused(Refusal::StoreFull)),
+        reply(Outcome::Refused(Refusal::PageFull(page(1)))),
+        reply(Outcome::Refused(Refusal::TooLarge)),
+        reply(Outcome::Refused(Refusal::NoSuchPage(page(1)))),
+        reply(Outcome::Refused(Refusal::TooMany)),
+        reply(Outcome::Refused(Refusal::Closing)),
+        notices(),
+        Message::Ack(Ack { through: Version(77) }),
+        Message::Grant(Grant { volume: 2, count: 8 }),
+        Message::Granted(Granted { ranges: vec![range] }),
+    ]
+}
+
+/// Feeds `bytes` in pieces of `piece` bytes and gives the messages that come of it.
+pub fn decode(reader: End, bytes: &[u8], piece: usize) -> Result<Vec<Message>, wire::WireError> {
+    let mut inbox = Inbox::within_session(reader);
+    let mut messages = Vec::new();
+    for mut piece in bytes.chunks(piece) {
+        while let Some(message) = inbox.next(&mut piece)? {
+            messages.push(message);
+        }
+    }
+    Ok(messages)
+}

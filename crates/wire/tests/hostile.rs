@@ -1,0 +1,160 @@
+//! Whatever comes in is a message or refused by name: never a panic, and never more memory than bytes that came.
+
+mod common;
+
+use common::{commit, encode, notices, reader_of, samples};
+use wire::{End, HEADER_BYTES, Header, Inbox, Kind, WireError};
+
+/// A small generator of its own, so that a run can be repeated by its seed alone.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 % bound as u64) as usize
+    }
+}
+
+/// Damages a frame. Half of the time the header is made to fit again, so that the damage reaches what lies behind it.
+fn damage(frame: &mut Vec<u8>, random: &mut Random) {
+    for _ in 0..=random.below(4) {
+        let at = random.below(frame.len());
+        match random.below(6) {
+            0 => frame[at] ^= 1 << random.below(8),
+            1 => frame[at] = [0, 1, 0x7F, 0xFF][random.below(4)],
+            2 => frame[at..].fill(0xFF),
+            3 => drop(frame.drain(at..)),
+            4 => frame.insert(at, random.below(256) as u8),
+            _ => frame.extend_from_within(at..),
+        }
+        if frame.is_empty() {
+            frame.push(0);
+        }
+    }
+    if frame.len() > HEADER_BYTES && random.below(2) == 0 {
+        let kind = Kind::from_number(frame[2]).unwrap_or(Kind::Commit);
+        let payload = (frame.len() - HEADER_BYTES) as u32;
+        let body_bytes = u32::from_le_bytes(frame[8..12].try_into().unwrap()).min(payload);
+        let header = Header { kind, meta_bytes: payload - body_bytes, body_bytes };
+        frame[..HEADER_BYTES].copy_from_slice(&header.to_bytes());
+    }
+}
+
+/// What came of some bytes: how many messages, and the refusal that ended the stream.
+fn feed(reader: End, bytes: &[u8], random: &mut Random) -> (usize, Option<WireError>) {
+    let (mut inbox, mut rest, mut count) = (Inbox::within_session(reader), bytes, 0);
+    while !rest.is_empty() {
+        let (mut piece, after) = rest.split_at(1 + random.below(rest.len()));
+        rest = after;
+        loop {
+            match inbox.next(&mut piece) {
+                Ok(None) => break,
+                // What is taken for a message is one: it can be said again, and says the same.
+                Ok(Some(message)) => {
+                    let again = common::decode(reader, &encode(&message), usize::MAX);
+                    assert_eq!(again, Ok(vec![message]));
+                    count += 1;
+                }
+                Err(refused) => return (count, Some(refused)),
+            }
+        }
+    }
+    (count, None)
+}
+
+#[test]
+fn damaged_frames_are_messages_or_refused_by_name() {
+    let (samples, mut random) = (samples(), Random(0x7407));
+    let mut refusals = std::collections::BTreeMap::<&str, usize>::new();
+    let mut taken = 0;
+    for _ in 0..40_000 {
+        let message = &samples[random.below(samples.len())];
+        let mut frame = encode(message);
+        damage(&mut frame, &mut random);
+        let (count, refused) = feed(reader_of(message), &frame, &mut random);
+        taken += count;
+        if let Some(refused) = refused {
+            *refusals.entry(refused.name()).or_default() += 1;
+            assert!(!refused.to_string().is_empty());
+        }
+    }
+    // The run reaches every reason that damage can have, and also the messages behind the checks.
+    let names = ["magic", "check", "lengths", "short", "long", "slot", "order", "code", "text", "direction"];
+    for name in names {
+        assert!(refusals.contains_key(name), "never refused for {name}: {refusals:?}");
+    }
+    assert!(taken > 1000, "only {taken} taken");
+}
+
+#[test]
+fn pure_noise_is_refused() {
+    let mut random = Random(7);
+    for _ in 0..1000 {
+        let noise: Vec<u8> = (0..64).map(|_| random.below(256) as u8).collect();
+        assert!(feed(End::Store, &noise, &mut random).1.is_some());
+    }
+}
+
+/// The refusal of a frame with this meta and body.
+fn refusal(kind: Kind, meta: &[u8], body: &[u8]) -> Option<&'static str> {
+    let header = Header { kind, meta_bytes: meta.len() as u32, body_bytes: body.len() as u32 };
+    let frame = [&header.to_bytes(), meta, body].concat();
+    let reader = if kind.is_for(End::Store) { End::Store } else { End::Client };
+    feed(reader, &frame, &mut Random(1)).1.map(WireError::name)
+}
+
+/// The meta and body of a message, to be changed by hand.
+fn parts(message: &protocol::Message) -> (Vec<u8>, Vec<u8>) {
+    let frame = encode(message);
+    let meta = u32::from_le_bytes(frame[4..8].try_into().unwrap()) as usize;
+    (frame[HEADER_BYTES..][..meta].to_vec(), frame[HEADER_BYTES + meta..].to_vec())
+}
+
+#[test]
+fn a_commit_is_taken_apart_with_care() {
+    let (meta, body) = parts(&commit());
+    assert_eq!(refusal(Kind::Commit, &meta, &body), None);
+    let with = |at: usize, bytes: &[u8]| {
+        let mut meta = meta.clone();
+        meta[at..at + bytes.len()].copy_from_slice(bytes);
+        refusal(Kind::Commit, &meta, &body)
+    };
+    // The counts of reads and writes.
+    assert_eq!(with(24, &u32::MAX.to_le_bytes()), Some("count"));
+    assert_eq!(with(28, &u32::MAX.to_le_bytes()), Some("count"));
+    assert_eq!(with(28, &1_000_000u32.to_le_bytes()), Some("short"));
+    assert_eq!(with(24, &1u32.to_le_bytes()), Some("short"));
+    // The words of the first page's slots, its exceptions, and the exception's slot.
+    assert_eq!(with(48, &17u16.to_le_bytes()), Some("slot"));
+    assert_eq!(with(50, &u16::MAX.to_le_bytes()), Some("short"));
+    assert_eq!(with(76, &1024u16.to_le_bytes()), Some("slot"));
+    // The first delta's page after the second's, the slot of its first change after its second, or none of a page's.
+    let delta = meta.len() - 4 - 10 - 8 - 10;
+    assert_eq!(with(delta, &[9]), Some("order"));
+    assert_eq!(with(delta + 8, &0u16.to_le_bytes()), Some("count"));
+    assert_eq!(with(delta + 10, &66u16.to_le_bytes()), Some("order"));
+    assert_eq!(with(delta + 14, &1024u16.to_le_bytes()), Some("slot"));
+    // Values longer than the body, and shorter.
+    assert_eq!(with(delta + 12, &4u16.to_le_bytes()), Some("short"));
+    assert_eq!(with(delta + 12, &2u16.to_le_bytes()), Some("long"));
+    assert_eq!(with(delta + 12, &0xFFF8u16.to_le_bytes()), Some("short"));
+}
+
+#[test]
+fn a_batch_of_notices_is_taken_apart_with_care() {
+    let (meta, body) = parts(&notices());
+    assert_eq!(refusal(Kind::Notices, &meta, &body), None);
+    assert_eq!(refusal(Kind::Notices, &meta[..meta.len() - 1], &body), Some("short"));
+    assert_eq!(refusal(Kind::Notices, &meta, b"xyz"), Some("long"));
+    // More changes in all than a message may have: each page alone keeps to what a page can have.
+    let one = [&[0; 40][..], &0u16.to_le_bytes(), &1024u16.to_le_bytes()].concat();
+    let changes: Vec<u8> =
+        (0..1024u16).flat_map(|slot| [slot.to_le_bytes(), u16::MAX.to_le_bytes()].concat()).collect();
+    let many = [&[0; 8][..], &[one, changes].concat().repeat(1025)].concat();
+    assert_eq!(refusal(Kind::Notices, &many, b""), Some("count"));
+    let empty = [[0; 40], [0; 40]].concat();
+    let many = [&[0; 8][..], &[&empty[..40], &[0, 0, 0xFF, 0xFF]].concat().repeat(16 * 1024 + 1)].concat();
+    assert_eq!(refusal(Kind::Notices, &many, b""), Some("count"));
+}

@@ -1,0 +1,236 @@
+//! Whatever a message says, it says after its way through the bytes, however the bytes come.
+
+mod common;
+
+use bytes::{BufMut, Bytes};
+use common::{decode, encode, reader_of, samples};
+use proptest::collection::{btree_map, btree_set, vec};
+use proptest::prelude::*;
+use protocol::*;
+use types::limits::{PAGE_BYTES_MAX, PAGES_PER_MESSAGE_MAX, SLOT_BYTES_MAX, SLOTS_MAX, TXN_PAGES_MAX};
+use types::*;
+use wire::{End, Inbox, Outbox};
+
+fn page() -> impl Strategy<Value = PageId> {
+    any::<(u32, u32)>().prop_map(|(volume, number)| PageId::new(volume, number))
+}
+
+fn pages() -> impl Strategy<Value = Vec<PageId>> {
+    vec(page(), 0..20)
+}
+
+fn version() -> impl Strategy<Value = Version> {
+    any::<u64>().prop_map(Version)
+}
+
+fn txn() -> impl Strategy<Value = TxnId> {
+    any::<(u64, u64)>().prop_map(|(client, number)| TxnId { client: ClientId(client), number })
+}
+
+fn slot() -> impl Strategy<Value = SlotNo> {
+    0..SLOTS_MAX as SlotNo
+}
+
+fn slots() -> impl Strategy<Value = SlotSet> {
+    btree_set(slot(), 0..30).prop_map(|slots| slots.into_iter().collect())
+}
+
+fn ranges() -> impl Strategy<Value = Vec<PageRange>> {
+    vec((page(), any::<u32>()).prop_map(|(first, count)| PageRange { first, count }), 0..5)
+}
+
+fn value() -> impl Strategy<Value = Bytes> {
+    let len = prop_oneof![8 => 0..200usize, 1 => 1000..1050usize, 1 => Just(SLOT_BYTES_MAX)];
+    (len, any::<u8>()).prop_map(|(len, byte)| Bytes::from(vec![byte; len]))
+}
+
+fn changes(count_min: usize) -> impl Strategy<Value = Vec<SlotChange>> {
+    btree_map(slot(), proptest::option::of(value()), count_min..6)
+        .prop_map(|changes| changes.into_iter().map(|(slot, value)| SlotChange { slot, value }).collect())
+}
+
+fn reads() -> impl Strategy<Value = Vec<PageReads>> {
+    let exceptions = btree_map(slot(), version(), 0..4).prop_map(|map| map.into_iter().collect());
+    let of_page = (slots(), version(), exceptions);
+    btree_map(page(), of_page, 0..6).prop_map(|map| {
+        let reads = |(page, (slots, evidence, exceptions))| PageReads { page, slots, evidence, exceptions };
+        map.into_iter().map(reads).collect()
+    })
+}
+
+fn writes() -> impl Strategy<Value = Vec<Delta>> {
+    btree_map(page(), changes(1), 0..4)
+        .prop_map(|map| map.into_iter().map(|(page, changes)| Delta { page, changes }).collect())
+}
+
+fn notice() -> impl Strategy<Value = Notice> {
+    (page(), version(), version(), slots(), txn(), proptest::option::of(changes(0)))
+        .prop_map(|(page, prev, version, slots, txn, data)| Notice { page, prev, version, slots, txn, data })
+}
+
+fn outcome() -> impl Strategy<Value = Outcome> {
+    let advance = (page(), version(), version()).prop_map(|(page, prev, version)| Advance { page, prev, version });
+    prop_oneof![
+        vec(advance, 0..9).prop_map(|pages| Outcome::Committed { pages }),
+        vec((page(), slots()), 0..9).prop_map(|pages| Outcome::Refused(Refusal::Stale(pages))),
+        page().prop_map(|page| Outcome::Refused(Refusal::PageFull(page))),
+        page().prop_map(|page| Outcome::Refused(Refusal::NoSuchPage(page))),
+        Just(Outcome::Unknown),
+    ]
+}
+
+fn session() -> impl Strategy<Value = Message> {
+    let held = (page(), version()).prop_map(|(page, version)| Held { page, version });
+    prop_oneof![
+        (any::<(u16, u16)>(), any::<u64>(), any::<Option<u64>>(), any::<u64>(), any::<u64>()).prop_map(
+            |(protocol, features, cluster, client, epoch)| {
+                let (cluster, client) = (cluster.map(ClusterId), ClientId(client));
+                Message::Hello(Hello { protocol, features, cluster, client, epoch })
+            }
+        ),
+        (any::<(u16, u16, u64, u64, u64)>(), version(), any::<(u32, u32, u32)>()).prop_map(
+            |((protocol, node, features, cluster, incarnation), through, (fetches, commits, silence_ms))| {
+                Message::Welcome(Welcome {
+                    protocol,
+                    features,
+                    cluster: ClusterId(cluster),
+                    node: NodeId(node),
+                    incarnation: Incarnation(incarnation),
+                    through,
+                    limits: SessionLimits { fetches, commits, silence_ms },
+                })
+            }
+        ),
+        ".{0,50}".prop_map(|text| Message::Goodbye(Goodbye { reason: GoodbyeReason::Full, text })),
+        (version(), vec(held, 0..20), ranges(), any::<bool>())
+            .prop_map(|(horizon, pages, grants, last)| Message::Rejoin(Rejoin { horizon, pages, grants, last })),
+        (version(), pages()).prop_map(|(through, dropped)| Message::Rejoined(Rejoined { through, dropped })),
+    ]
+}
+
+fn message() -> impl Strategy<Value = Message> {
+    let image = vec(any::<u8>(), 0..300).prop_map(Bytes::from);
+    prop_oneof![
+        3 => session(),
+        1 => (pages(), version()).prop_map(|(pages, at_least)| Message::Fetch(Fetch { pages, at_least })),
+        1 => (page(), version(), image)
+            .prop_map(|(page, version, image)| Message::Page(Page { page, version, image })),
+        1 => pages().prop_map(|pages| Message::Released(Released { pages })),
+        3 => (txn(), any::<u64>(), reads(), writes()).prop_map(|(txn, answered, reads, writes)| {
+            Message::Commit(CommitRequest { txn, answered, reads, writes })
+        }),
+        2 => (txn(), outcome()).prop_map(|(txn, outcome)| Message::CommitReply(CommitReply { txn, outcome })),
+        2 => (version(), vec(notice(), 0..5))
+            .prop_map(|(through, items)| Message::Notices(Notices { through, items })),
+        1 => ranges().prop_map(|ranges| Message::Granted(Granted { ranges })),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn a_message_comes_through(message in message(), piece in 1..100_000usize) {
+        let frame = encode(&message);
+        prop_assert_eq!(decode(reader_of(&message), &frame, piece)?, [message]);
+    }
+
+    /// However the writes are cut, what leaves is the frames of the messages one after the other.
+    #[test]
+    fn an_outbox_is_its_frames_in_order(messages in vec(message(), 1..8), cuts in vec(1..5000usize, 1..50)) {
+        let expected: Vec<u8> = messages.iter().flat_map(encode).collect();
+        let (mut out, mut sent, mut messages) = (Outbox::new(), Vec::new(), messages.iter());
+        let mut cuts = cuts.into_iter().cycle();
+        loop {
+            let more = messages.next().inspect(|message| out.push(message).unwrap()).is_some();
+            if !more && out.is_empty() {
+                break;
+            }
+            let bytes: Vec<u8> = out.chunks().flatten().copied().take(cuts.next().unwrap()).collect();
+            out.consume(bytes.len());
+            sent.extend(bytes);
+        }
+        prop_assert_eq!(sent, expected);
+    }
+}
+
+#[test]
+fn every_kind_comes_through_byte_by_byte() {
+    for message in samples() {
+        assert_eq!(decode(reader_of(&message), &encode(&message), 1), Ok(vec![message]));
+    }
+}
+
+#[test]
+fn messages_at_their_limits_come_through() {
+    let many: Vec<PageId> = (0..PAGES_PER_MESSAGE_MAX as u32).map(|number| PageId::new(1, number)).collect();
+    let reads = |page| PageReads { page, slots: SlotSet::new(), evidence: Version(1), exceptions: vec![] };
+    let all = (0..TXN_PAGES_MAX as u32).map(|number| PageId::new(1, number));
+    for message in [
+        Message::Fetch(Fetch { pages: many.clone(), at_least: Version(0) }),
+        Message::Released(Released { pages: many }),
+        Message::Page(Page { page: PageId::new(1, 1), version: Version(1), image: vec![7; PAGE_BYTES_MAX].into() }),
+        Message::Commit(CommitRequest {
+            txn: common::txn(),
+            answered: 0,
+            reads: all.map(reads).collect(),
+            writes: vec![],
+        }),
+    ] {
+        assert!(decode(reader_of(&message), &encode(&message), 10_000) == Ok(vec![message]));
+    }
+}
+
+#[test]
+fn what_nobody_would_take_is_not_sent() {
+    let pages = vec![PageId::new(1, 1); PAGES_PER_MESSAGE_MAX + 1];
+    let image = Bytes::from(vec![0; PAGE_BYTES_MAX + 1]);
+    let write = |number| Delta {
+        page: PageId::new(1, number),
+        changes: vec![SlotChange { slot: 0, value: Some(Bytes::from_static(&[7; 60_000])) }],
+    };
+    let (ping, mut out) = (Message::Ping(Ping { nonce: 1 }), Outbox::new());
+    out.push(&ping).unwrap();
+    for (message, reason) in [
+        (Message::Fetch(Fetch { pages, at_least: Version(0) }), "count"),
+        (Message::Page(Page { page: PageId::new(1, 1), version: Version(1), image }), "count"),
+        (
+            Message::Commit(CommitRequest {
+                txn: common::txn(),
+                answered: 0,
+                reads: vec![],
+                writes: (0..1500).map(write).collect(),
+            }),
+            "too_large",
+        ),
+    ] {
+        assert_eq!(out.push(&message).map_err(wire::WireError::name), Err(reason));
+    }
+    let bytes: Vec<u8> = out.chunks().flatten().copied().collect();
+    assert_eq!(bytes, encode(&ping), "a message that is not sent leaves no trace");
+}
+
+#[test]
+fn a_large_image_is_shared_on_its_way_out_and_received_in_place() {
+    let image = Bytes::from(vec![7; 40_000]);
+    let message = Message::Page(Page { page: PageId::new(1, 1), version: Version(1), image: image.clone() });
+    let mut out = Outbox::new();
+    out.push(&message).unwrap();
+    assert!(out.chunks().any(|chunk| chunk.as_ptr() == image.as_ptr()), "not copied");
+
+    let (frame, mut inbox) = (encode(&message), Inbox::within_session(End::Client));
+    let (mut head, tail) = frame.split_at(100);
+    assert_eq!(inbox.next(&mut head), Ok(None));
+    let mut room = inbox.direct().expect("much is missing");
+    assert_eq!(room.remaining_mut(), tail.len());
+    room.put_slice(tail);
+    assert_eq!(inbox.next(&mut &[][..]), Ok(Some(message)));
+}
+
+#[test]
+fn a_long_goodbye_is_cut_between_characters() {
+    let text = "ü".repeat(1000);
+    let frame = encode(&Message::Goodbye(Goodbye { reason: GoodbyeReason::Done, text }));
+    let got = decode(End::Client, &frame, 1000).unwrap();
+    assert_eq!(got, [Message::Goodbye(Goodbye { reason: GoodbyeReason::Done, text: "ü".repeat(512) })]);
+}
