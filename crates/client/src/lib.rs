@@ -12,30 +12,34 @@
 
 extern crate alloc;
 
+mod commit;
+mod config;
+mod create;
+mod fetch;
+mod notice;
+mod session;
+mod txns;
+mod workspace;
+
+use alloc::collections::VecDeque;
+use alloc::format;
 use alloc::string::String;
 use bytes::Bytes;
-use core::time::Duration;
-use protocol::{Message, Outcome};
-use types::{Broken, ClientId, GoodbyeReason, ObjectId, Time, TxnId};
+use cache::{Cache, FrameNo, Slot};
+use commit::Commits;
+pub use config::Config;
+use create::Allocator;
+use fetch::Fetches;
+use protocol::{Message, Notice, Pong};
+use session::{Phase, Session};
+use txns::{State, Txns};
+use types::limits::SLOTS_MAX;
+use types::{ClientId, GoodbyeReason, ObjectId, ObjectPage, Rule, Time, TxnId};
+use workspace::Workspace;
 
 /// A running transaction of this client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TxnHandle(pub u64);
-
-/// What a user may tune.
-#[derive(Clone, Debug)]
-pub struct Config {
-    /// Page images kept, in bytes.
-    pub cache_bytes_limit: usize,
-    /// The most pages that one fault prefetches; zero turns prefetching off.
-    pub prefetch_pages_max: u32,
-    /// Pages asked for in one grant.
-    pub grant_pages: u32,
-    /// How long a transaction waits for a store that cannot be reached before it gives up.
-    pub patience: Duration,
-    /// The rule that is taken out, in tests of the checkers.
-    pub broken: Broken,
-}
 
 /// What the machine wants done.
 #[derive(Debug)]
@@ -134,43 +138,226 @@ pub struct Stats {
 
 /// The machine.
 #[derive(Debug)]
-pub struct Client {}
+pub struct Client {
+    config: Config,
+    id: ClientId,
+    cache: Cache,
+    session: Session,
+    txns: Txns,
+    fetches: Fetches,
+    commits: Commits,
+    allocator: Allocator,
+    outputs: VecDeque<Output>,
+    stats: Stats,
+}
 
-#[expect(unused_variables, clippy::needless_pass_by_value, clippy::unused_self, reason = "skeleton")]
+/// Where the value of an object is.
+enum Found {
+    /// In the workspace, at this place.
+    Own(usize),
+    /// In the cache.
+    Cached(FrameNo),
+    /// The page does not exist.
+    Nowhere,
+    /// Not here.
+    Fault,
+}
+
 impl Client {
     /// A client with an empty cache.
-    pub fn new(config: Config, id: ClientId) -> Self { todo!() }
+    pub fn new(config: Config, id: ClientId) -> Self {
+        Self {
+            id,
+            cache: Cache::new(config.cache_bytes_limit, config.broken),
+            session: Session::new(),
+            txns: Txns::default(),
+            fetches: Fetches::default(),
+            commits: Commits::default(),
+            allocator: Allocator::new(config.grant_pages),
+            outputs: VecDeque::new(),
+            stats: Stats::default(),
+            config,
+        }
+    }
+
     /// A link to the store is up: says hello.
-    pub fn connected(&mut self, now: Time) { todo!() }
+    pub fn connected(&mut self, now: Time) {
+        self.session_is_down(now);
+        self.say_hello(now);
+    }
+
     /// The link is gone. The cache and the running transactions stay.
-    pub fn disconnected(&mut self, now: Time) { todo!() }
+    pub fn disconnected(&mut self, now: Time) {
+        self.session_is_down(now);
+    }
+
     /// A message has come in.
-    pub fn handle(&mut self, now: Time, message: Message) { todo!() }
+    pub fn handle(&mut self, now: Time, message: Message) {
+        self.heard(now);
+        match (&self.session.phase, message) {
+            // What comes after we gave the link up is of no account.
+            (Phase::Down | Phase::Over(..), _) => {}
+            (_, Message::Goodbye(goodbye)) => self.goodbye(now, goodbye),
+            (Phase::Greeting, Message::Welcome(welcome)) => self.welcome(now, &welcome),
+            (Phase::Rejoining, Message::Rejoined(rejoined)) => self.rejoined(now, rejoined),
+            (Phase::Rejoining | Phase::Live, Message::Notices(notices)) => self.notices(now, notices),
+            (Phase::Live, Message::Page(page)) => self.page(now, page),
+            (Phase::Live, Message::Missing(missing)) => self.missing(now, missing),
+            (Phase::Live, Message::CommitReply(reply)) => self.commit_reply(now, reply),
+            (Phase::Live, Message::Granted(granted)) => self.granted(now, &granted),
+            (Phase::Rejoining | Phase::Live, Message::Ping(ping)) => {
+                self.send(now, Message::Pong(Pong { nonce: ping.nonce }));
+            }
+            (Phase::Rejoining | Phase::Live, Message::Pong(_)) => {}
+            (phase, _) => {
+                let text = format!("a message that a store does not send to a client that is {phase:?}");
+                self.hang_up(now, GoodbyeReason::Malformed, text);
+            }
+        }
+    }
+
     /// What the machine wants done next.
-    pub fn poll_output(&mut self) -> Option<Output> { todo!() }
+    pub fn poll_output(&mut self) -> Option<Output> {
+        self.outputs.pop_front()
+    }
+
     /// When [`Client::handle_timeout`] is due.
-    pub fn poll_timeout(&self) -> Option<Time> { todo!() }
+    pub fn poll_timeout(&self) -> Option<Time> {
+        self.session.poll_timeout(self.config.patience, &self.txns)
+    }
+
     /// Time has passed.
-    pub fn handle_timeout(&mut self, now: Time) { todo!() }
+    pub fn handle_timeout(&mut self, now: Time) {
+        self.session_timeout(now);
+    }
 
     /// Begins a transaction.
-    pub fn begin(&mut self, now: Time) -> TxnHandle { todo!() }
-    /// Whether the transaction can go on: what any other call on it would say, without its effects.
-    pub fn check(&self, txn: TxnHandle) -> Result<(), TxnError> { todo!() }
+    pub fn begin(&mut self, _now: Time) -> TxnHandle {
+        self.txns.begin()
+    }
+
     /// Reads an object.
-    pub fn read(&mut self, now: Time, txn: TxnHandle, object: ObjectId) -> Result<Read<'_>, TxnError> { todo!() }
+    pub fn read(&mut self, now: Time, txn: TxnHandle, object: ObjectId) -> Result<Read<'_>, TxnError> {
+        match self.locate(txn, object)? {
+            Found::Cached(frame) => {
+                self.stats.hits += 1;
+                Ok(match self.cache.at(frame).slot(object.slot) {
+                    Slot::Value(value) => Read::Value(value),
+                    Slot::Free | Slot::Hole => Read::Absent,
+                })
+            }
+            Found::Own(place) => {
+                let workspace = &self.txns.running(txn)?.workspace;
+                Ok(workspace.own(place, object).map_or(Read::Absent, |value| Read::Value(value)))
+            }
+            Found::Nowhere => Ok(Read::Absent),
+            Found::Fault => self.fault(now, txn, object.page).map(|()| Read::Wait),
+        }
+    }
+
     /// Gives an object a new value; a slot that was free becomes an object.
-    pub fn write(&mut self, now: Time, txn: TxnHandle, object: ObjectId, value: Bytes) -> Result<Write, TxnError> { todo!() }
+    pub fn write(&mut self, now: Time, txn: TxnHandle, object: ObjectId, value: Bytes) -> Result<Write, TxnError> {
+        self.change(now, txn, object, Some(value))
+    }
+
     /// Ends an object.
-    pub fn delete(&mut self, now: Time, txn: TxnHandle, object: ObjectId) -> Result<Write, TxnError> { todo!() }
-    /// Creates an object, in the page of `near` if it has room, else in pages that lie close to each other.
-    pub fn create(&mut self, now: Time, txn: TxnHandle, volume: u32, near: Option<ObjectId>, value: Bytes) -> Result<Created, TxnError> { todo!() }
-    /// Asks for the transaction to be committed; [`Client::outcome`] has the answer after [`Output::Wake`].
-    pub fn commit(&mut self, now: Time, txn: TxnHandle) -> Result<TxnId, TxnError> { todo!() }
-    /// The outcome of a commit, once; the handle ends with it. `Ok(None)`: not yet.
-    pub fn outcome(&mut self, txn: TxnHandle) -> Result<Option<Outcome>, TxnError> { todo!() }
+    pub fn delete(&mut self, now: Time, txn: TxnHandle, object: ObjectId) -> Result<Write, TxnError> {
+        self.change(now, txn, object, None)
+    }
+
     /// Drops the transaction and all it did. Also how a handle is ended after an error.
-    pub fn abort(&mut self, now: Time, txn: TxnHandle) { todo!() }
+    pub fn abort(&mut self, now: Time, txn: TxnHandle) {
+        let Some(ended) = self.txns.end(txn) else { return };
+        match ended.state {
+            State::Committing(number) => {
+                if let Some(taken) = self.commits.abandon(number) {
+                    self.give_back(&taken);
+                }
+            }
+            _ => {
+                if self.config.broken.is(Rule::DropWorkspace) {
+                    self.leave_traces(&ended.workspace);
+                }
+                self.allocator.check_in(ended.chains);
+                self.give_back(&ended.taken);
+                self.let_go(now, &ended.workspace);
+            }
+        }
+    }
+
     /// What the client can say of itself.
-    pub fn stats(&self) -> Stats { todo!() }
+    pub fn stats(&self) -> Stats {
+        Stats { cache_bytes: self.cache.bytes() as u64, cache_pages: self.cache.len() as u64, ..self.stats }
+    }
+
+    /// Finds an object, and marks it as read if it is in the cache.
+    #[inline]
+    fn locate(&mut self, txn: TxnHandle, object: ObjectId) -> Result<Found, TxnError> {
+        let workspace = &mut self.txns.running(txn)?.workspace;
+        let place = workspace.find(object.page);
+        if place.is_some_and(|place| workspace.at(place).written(object.slot).is_some()) {
+            return Ok(place.map_or(Found::Nowhere, Found::Own));
+        }
+        let known = place.and_then(|place| workspace.at(place).frame);
+        let known = known.filter(|&frame| self.cache.is_at(frame, object.page));
+        let frame = match known.or_else(|| self.cache.find(object.page)) {
+            Some(frame) if !self.cache.at(frame).is_hole(object.slot) => frame,
+            None if workspace.is_missing(object.page) => return Ok(Found::Nowhere),
+            _ => return Ok(Found::Fault),
+        };
+        if usize::from(object.slot) >= SLOTS_MAX {
+            return Ok(Found::Nowhere);
+        }
+        let place = match place {
+            Some(place) => place,
+            None => workspace.touch(object.page, Some(frame)).map_err(|_| TxnError::TooLarge)?,
+        };
+        if known.is_none() {
+            workspace.at_mut(place).frame = Some(frame);
+            self.stats.prefetch_hits += u64::from(self.cache.count_use(frame));
+        }
+        workspace.mark_read(place, object.slot);
+        Ok(Found::Cached(frame))
+    }
+
+    /// Lets an aborted transaction's writes into the cache, which the rule forbids.
+    fn leave_traces(&mut self, workspace: &Workspace) {
+        for touched in workspace.pages().iter().filter(|touched| touched.has_writes()) {
+            let Some(frame) = self.cache.get(touched.page) else { continue };
+            let (prev, version) = (frame.version(), frame.version());
+            let slots = touched.writes().iter().map(|change| change.slot).collect();
+            self.cache.puncture(touched.page, &slots);
+            let txn = TxnId { client: self.id, number: 0 };
+            let data = Some(touched.writes().to_vec());
+            self.cache.apply(&Notice { page: touched.page, prev, version, slots, txn, data });
+        }
+    }
+
+    fn change(&mut self, now: Time, txn: TxnHandle, object: ObjectId, value: Option<Bytes>) -> Result<Write, TxnError> {
+        if usize::from(object.slot) >= SLOTS_MAX {
+            return Ok(Write::Full);
+        }
+        match self.locate(txn, object)? {
+            Found::Fault => return self.fault(now, txn, object.page).map(|()| Write::Wait),
+            Found::Own(_) | Found::Cached(_) | Found::Nowhere => {}
+        }
+        Ok(if self.put_over(txn, object, value)? { Write::Done } else { Write::Full })
+    }
+
+    /// Puts a value over an object's; says whether there is room.
+    fn put_over(&mut self, txn: TxnHandle, object: ObjectId, value: Option<Bytes>) -> Result<bool, TxnError> {
+        let workspace = &mut self.txns.running(txn)?.workspace;
+        let frame = self.cache.find(object.page);
+        let place = match workspace.find(object.page) {
+            Some(place) => place,
+            None => workspace.touch(object.page, frame).map_err(|_| TxnError::TooLarge)?,
+        };
+        let empty = ObjectPage::empty();
+        let image = frame.map_or(&empty, |frame| self.cache.at(frame).page());
+        let room = workspace.write(place, object.slot, value, image).map_err(|_| TxnError::TooLarge)?;
+        if room.is_ok() {
+            workspace.mark_read(place, object.slot);
+        }
+        Ok(room.is_ok())
+    }
 }

@@ -1,0 +1,249 @@
+//! A transaction commits: the request, its one outcome, and what that means for the cache.
+//!
+//! 1. A number is given at commit, and never again.
+//! 2. A request stays in `pending` until its outcome is known, over as many sessions as that takes.
+//! 3. Evidence is taken when the request is built. What is heard later is for the store to judge.
+
+use crate::txns::State;
+use crate::{Client, Output, TxnError, TxnHandle};
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::vec::Vec;
+use core::mem;
+use protocol::{Advance, CommitReply, CommitRequest, Message, Notice, Outcome};
+use types::{Delta, PageId, Refusal, SlotSet, Time, TxnId};
+
+#[derive(Debug)]
+struct Pending {
+    request: CommitRequest,
+    /// Who wants to know; nobody if it was abandoned.
+    txn: Option<TxnHandle>,
+    /// The granted pages that it creates objects in.
+    taken: Vec<PageId>,
+    sent: bool,
+}
+
+/// What goes out again when a session resumes.
+pub(crate) enum Resend {
+    Request(CommitRequest),
+    /// Nobody waits for this one any more, so it is not tried again; but what became of it concerns the cache.
+    Ask(TxnId),
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Commits {
+    /// The last number that was given.
+    last: u64,
+    pending: BTreeMap<u64, Pending>,
+    unsent: VecDeque<u64>,
+}
+
+impl Commits {
+    /// The lowest number whose outcome we do not have.
+    fn answered(&self) -> u64 {
+        self.pending.first_key_value().map_or(self.last + 1, |(&number, _)| number)
+    }
+
+    fn outstanding(&self) -> usize {
+        self.pending.len() - self.unsent.len()
+    }
+
+    /// The next request that may go out.
+    fn next(&mut self, limit: u32) -> Option<CommitRequest> {
+        if self.outstanding() >= limit.max(1) as usize {
+            return None;
+        }
+        let pending = self.pending.get_mut(&self.unsent.pop_front()?).expect("unsent requests are pending");
+        pending.sent = true;
+        Some(pending.request.clone())
+    }
+
+    pub(crate) fn link_is_gone(&mut self) {
+        self.unsent = self.pending.keys().copied().collect();
+    }
+
+    /// What goes out on a new session, in the order of the numbers.
+    pub(crate) fn resume(&mut self, limit: u32) -> Vec<Resend> {
+        let mut resends = Vec::new();
+        let abandoned = |pending: &Pending| pending.txn.is_none();
+        for (_, pending) in self.pending.iter().filter(|(_, pending)| abandoned(pending)) {
+            resends.push(Resend::Ask(pending.request.txn));
+        }
+        let pending = &self.pending;
+        self.unsent.retain(|number| !abandoned(&pending[number]));
+        while let Some(request) = self.next(limit) {
+            resends.push(Resend::Request(request));
+        }
+        resends
+    }
+
+    /// The granted pages that pending requests create objects in.
+    pub(crate) fn taken(&self) -> impl Iterator<Item = PageId> {
+        self.pending.values().flat_map(|pending| pending.taken.iter().copied())
+    }
+
+    /// The requests were to another store: nobody will tell. Gives who waited for them.
+    pub(crate) fn forget(&mut self) -> Vec<TxnHandle> {
+        self.unsent.clear();
+        mem::take(&mut self.pending).into_values().filter_map(|pending| pending.txn).collect()
+    }
+
+    /// Nobody waits for the outcome any more. A request that never went out is dropped: then the pages that it took
+    /// come back, and it is certain that it has no effect.
+    pub(crate) fn abandon(&mut self, number: u64) -> Option<Vec<PageId>> {
+        let pending = self.pending.get_mut(&number)?;
+        pending.txn = None;
+        if pending.sent {
+            return None;
+        }
+        self.unsent.retain(|&unsent| unsent != number);
+        self.pending.remove(&number).map(|pending| pending.taken)
+    }
+}
+
+impl Client {
+    /// Asks for the transaction to be committed; [`Client::outcome`] has the answer after [`Output::Wake`].
+    pub fn commit(&mut self, now: Time, txn: TxnHandle) -> Result<TxnId, TxnError> {
+        let running = self.txns.running(txn)?;
+        self.session.check()?;
+        self.commits.last += 1;
+        let id = TxnId { client: self.id, number: self.commits.last };
+        if running.workspace.is_empty() {
+            running.state = State::Decided(Ok(Outcome::Committed { pages: Vec::new() }));
+            self.stats.commits += 1;
+            self.outputs.push_back(Output::Wake(txn));
+            return Ok(id);
+        }
+        let (cache, horizon) = (&self.cache, self.session.horizon);
+        let (reads, writes) = running.workspace.request(|page| cache.get(page), horizon);
+        running.state = State::Committing(id.number);
+        running.waiting = Some(now);
+        let taken = mem::take(&mut running.taken);
+        let workspace = mem::take(&mut running.workspace);
+        let chains = mem::take(&mut running.chains);
+        self.allocator.check_in(chains);
+        let answered = self.commits.answered().min(id.number);
+        let request = CommitRequest { txn: id, answered, reads, writes };
+        self.commits.pending.insert(id.number, Pending { request, txn: Some(txn), taken, sent: false });
+        self.commits.unsent.push_back(id.number);
+        self.let_go(now, &workspace);
+        self.send_commits(now);
+        Ok(id)
+    }
+
+    pub(crate) fn send_commits(&mut self, now: Time) {
+        while self.session.is_live() {
+            let Some(request) = self.commits.next(self.session.limits.commits) else { return };
+            self.stats.commit_requests += 1;
+            self.send(now, Message::Commit(request));
+        }
+    }
+
+    /// The store has decided.
+    pub(crate) fn commit_reply(&mut self, now: Time, reply: CommitReply) {
+        if reply.txn.client != self.id {
+            return;
+        }
+        let Some(pending) = self.commits.pending.remove(&reply.txn.number) else { return };
+        self.commits.unsent.retain(|&number| number != reply.txn.number);
+        match &reply.outcome {
+            Outcome::Committed { pages } => self.committed(now, &pending, pages),
+            Outcome::Refused(refusal) => self.refused(&pending, refusal),
+            // It may have happened: what it wrote is no longer known.
+            Outcome::Unknown => self.unknown(&pending),
+        }
+        if let Some(txn) = pending.txn {
+            self.decide(txn, Ok(reply.outcome));
+        }
+        self.send_commits(now);
+    }
+
+    /// To the committer the reply stands for the notices.
+    fn committed(&mut self, now: Time, pending: &Pending, pages: &[Advance]) {
+        self.stats.commits += 1;
+        for delta in &pending.request.writes {
+            match pages.binary_search_by_key(&delta.page, |advance| advance.page) {
+                Ok(found) => self.changed(&own_notice(pending.request.txn, delta, pages[found])),
+                Err(_) => self.drop_page(delta.page),
+            }
+        }
+        for &page in &pending.taken {
+            self.cache.pin(page, false);
+        }
+        self.make_room(now);
+    }
+
+    /// The request has no effect. Slots that it read and that are not the newest become holes, unless we have heard
+    /// better meanwhile.
+    fn refused(&mut self, pending: &Pending, refusal: &Refusal) {
+        self.stats.refused += 1;
+        if let Refusal::Stale(pages) = refusal {
+            for (page, slots) in pages {
+                self.puncture_stale(&pending.request, *page, slots);
+            }
+        }
+        self.give_back(&pending.taken);
+    }
+
+    fn puncture_stale(&mut self, request: &CommitRequest, page: PageId, slots: &SlotSet) {
+        let Some(frame) = self.cache.get(page) else { return };
+        let Ok(reads) = request.reads.binary_search_by_key(&page, |reads| reads.page) else { return };
+        let reads = &request.reads[reads];
+        let stale = |slot: &u16| reads.slots.contains(*slot) && frame.evidence(*slot) <= reads.evidence_of(*slot);
+        let stale: SlotSet = slots.iter().filter(stale).collect();
+        self.cache.puncture(page, &stale);
+    }
+
+    fn unknown(&mut self, pending: &Pending) {
+        for delta in &pending.request.writes {
+            self.cache.puncture(delta.page, &delta.slots());
+        }
+    }
+
+    /// Nobody can wait for this outcome any longer. It is unknown, except that a request which never went out has none.
+    pub(crate) fn abandon(&mut self, txn: TxnHandle, number: u64, error: &TxnError) {
+        let outcome = match self.commits.abandon(number) {
+            Some(taken) => {
+                self.give_back(&taken);
+                Err(error.clone())
+            }
+            None => Ok(Outcome::Unknown),
+        };
+        self.decide(txn, outcome);
+    }
+
+    /// The transaction's outcome is known, or that it will not be.
+    pub(crate) fn decide(&mut self, txn: TxnHandle, outcome: Result<Outcome, TxnError>) {
+        if let Some(found) = self.txns.get(txn) {
+            found.state = State::Decided(outcome);
+        }
+        self.wake(txn);
+    }
+
+    /// The outcome of a commit, once; the handle ends with it. `Ok(None)`: not yet.
+    pub fn outcome(&mut self, txn: TxnHandle) -> Result<Option<Outcome>, TxnError> {
+        let found = self.txns.get(txn).ok_or(TxnError::Ended)?;
+        match &found.state {
+            State::Committing(_) => Ok(None),
+            State::Decided(_) => {
+                let ended = self.txns.end(txn).expect("just found");
+                let State::Decided(outcome) = ended.state else { unreachable!("just matched") };
+                outcome.map(Some)
+            }
+            State::Running => Ok(None),
+            State::Doomed => Err(TxnError::Doomed),
+            State::Failed(error) => Err(error.clone()),
+        }
+    }
+}
+
+/// What others hear of the commit as a notice, with the data that only we have.
+fn own_notice(txn: TxnId, delta: &Delta, advance: Advance) -> Notice {
+    Notice {
+        page: delta.page,
+        prev: advance.prev,
+        version: advance.version,
+        slots: delta.slots(),
+        txn,
+        data: Some(delta.changes.clone()),
+    }
+}

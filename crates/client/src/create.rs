@@ -1,0 +1,242 @@
+//! Where new objects go: beside the object they are near, or on in the page that the same chain of creations last
+//! filled, or into the next granted page. Granted pages are used in order, so what is created together lies together.
+//!
+//! 1. A granted page is in one place: in the `pool`, or `taken` by one running transaction, or by one pending request.
+//!    It comes back when these come to nothing.
+//! 2. Two running transactions of this client never create in the same page: the second would be doomed by the first.
+
+use crate::workspace::{Touched, Workspace};
+use crate::{Client, Created, TxnError, TxnHandle};
+use alloc::collections::VecDeque;
+use alloc::format;
+use alloc::vec::Vec;
+use bytes::Bytes;
+use protocol::{Grant, Granted, Message};
+use types::limits::{GRANTED_PAGES_MAX, PAGE_BYTES_TARGET, SLOT_BYTES_MAX};
+use types::{GoodbyeReason, Map, ObjectId, ObjectPage, PageId, PageRange, SlotNo, Time, Version};
+
+/// The most pages that one grant asks for.
+const GRANT_PAGES_MAX: u32 = 1024;
+
+/// Partly filled pages remembered for one volume.
+const CHAINS_MAX: usize = 16;
+
+#[derive(Debug, Default)]
+struct Volume {
+    /// Granted pages that nothing was created in, first to use first.
+    pool: VecDeque<PageId>,
+    /// Where chains of creations of ended transactions stopped.
+    chains: VecDeque<(Option<PageId>, PageId)>,
+    waiters: Vec<TxnHandle>,
+    /// Pages that the next grant asks for; doubles each time.
+    demand: u32,
+    is_asked: bool,
+}
+
+#[derive(Debug)]
+pub(crate) struct Allocator {
+    volumes: Map<u32, Volume>,
+    /// The grants that were asked for in this session: volume and pages.
+    asked: VecDeque<(u32, u32)>,
+    grant_pages: u32,
+}
+
+impl Allocator {
+    pub(crate) fn new(grant_pages: u32) -> Self {
+        Self { volumes: Map::default(), asked: VecDeque::new(), grant_pages: grant_pages.max(1) }
+    }
+
+    fn volume(&mut self, volume: u32) -> &mut Volume {
+        let demand = self.grant_pages;
+        self.volumes.entry(volume).or_insert_with(|| Volume { demand, ..Volume::default() })
+    }
+
+    pub(crate) fn link_is_gone(&mut self) {
+        self.asked.clear();
+        for volume in self.volumes.values_mut() {
+            volume.is_asked = false;
+        }
+    }
+
+    /// The pages belong to another store.
+    pub(crate) fn forget(&mut self) {
+        self.volumes.clear();
+    }
+
+    /// Takes the chain of creations near `near` out, for one transaction to go on with.
+    fn check_out(&mut self, volume: u32, near: Option<PageId>) -> Option<PageId> {
+        let chains = &mut self.volume(volume).chains;
+        let found = chains.iter().rposition(|(key, _)| *key == near)?;
+        chains.remove(found).map(|(_, page)| page)
+    }
+
+    /// The transaction has ended: others may go on with its chains.
+    pub(crate) fn check_in(&mut self, chains: Vec<(Option<PageId>, PageId)>) {
+        for (near, page) in chains {
+            let known = &mut self.volume(page.volume).chains;
+            known.retain(|(key, _)| *key != near);
+            known.push_back((near, page));
+            if known.len() > CHAINS_MAX {
+                known.pop_front();
+            }
+        }
+    }
+}
+
+impl Client {
+    /// Creates an object, in the page of `near` if it has room, else in pages that lie close to each other.
+    pub fn create(
+        &mut self,
+        now: Time,
+        txn: TxnHandle,
+        volume: u32,
+        near: Option<ObjectId>,
+        value: Bytes,
+    ) -> Result<Created, TxnError> {
+        self.txns.running(txn)?;
+        if value.len() > SLOT_BYTES_MAX {
+            return Err(TxnError::TooLarge);
+        }
+        let near = near.map(|near| near.page).filter(|near| near.volume == volume);
+        let Some((page, slot)) = self.room_for(txn, volume, near, value.len()) else {
+            self.session.check()?;
+            self.wait(now, txn);
+            self.allocator.volume(volume).waiters.push(txn);
+            self.ask_for_grants(now);
+            return Ok(Created::Wait);
+        };
+        let object = ObjectId::new(page, slot);
+        self.put_over(txn, object, Some(value))?;
+        self.ask_for_grants(now);
+        Ok(Created::Object(object))
+    }
+
+    /// A free slot for a new object of this size, in a page in the cache.
+    fn room_for(
+        &mut self,
+        txn: TxnHandle,
+        volume: u32,
+        near: Option<PageId>,
+        bytes: usize,
+    ) -> Option<(PageId, SlotNo)> {
+        if 4 + ObjectPage::cost(bytes) > PAGE_BYTES_TARGET {
+            return self.take_page(txn, volume).map(|page| (page, 0));
+        }
+        if let Some(room) = near.and_then(|near| self.room_in(txn, near, bytes)) {
+            return Some(room);
+        }
+        let chain = self.chain_of(txn, volume, near);
+        let room = match chain.and_then(|page| self.room_in(txn, page, bytes)) {
+            Some(room) => room,
+            None => (self.take_page(txn, volume)?, 0),
+        };
+        self.txns.get(txn)?.chains.push((near, room.0));
+        Some(room)
+    }
+
+    /// The page that creations near `near` have last filled, taken out of where it was remembered.
+    fn chain_of(&mut self, txn: TxnHandle, volume: u32, near: Option<PageId>) -> Option<PageId> {
+        let chains = &mut self.txns.get(txn)?.chains;
+        let own = chains.iter().rposition(|(key, page)| *key == near && page.volume == volume);
+        match own {
+            Some(own) => Some(chains.swap_remove(own).1),
+            None => self.allocator.check_out(volume, near),
+        }
+    }
+
+    /// The page's lowest free slot, if it is here, has room, and no other transaction of this client writes to it.
+    fn room_in(&mut self, txn: TxnHandle, page: PageId, bytes: usize) -> Option<(PageId, SlotNo)> {
+        let frame = self.cache.get(page)?;
+        let writes = |other: &Workspace| other.get(page).is_some_and(Touched::has_writes);
+        if self.txns.all_running().any(|(other, found)| other != txn && writes(&found.workspace)) {
+            return None;
+        }
+        let workspace = &mut self.txns.get(txn)?.workspace;
+        let (size, slot) = match workspace.get_mut(page) {
+            Some(touched) => (touched.page_bytes(frame.page()), touched.free_slot(frame)),
+            None => (frame.page().len(), Touched::new(page, None).free_slot(frame)),
+        };
+        slot.filter(|_| size + ObjectPage::cost(bytes) <= PAGE_BYTES_TARGET).map(|slot| (page, slot))
+    }
+
+    /// Takes the next granted page: an empty one that is nobody else's.
+    fn take_page(&mut self, txn: TxnHandle, volume: u32) -> Option<PageId> {
+        let page = self.allocator.volume(volume).pool.pop_front()?;
+        self.txns.get(txn)?.taken.push(page);
+        if self.cache.find(page).is_none() {
+            self.cache.install(page, Version::ZERO, ObjectPage::empty(), &[]);
+        }
+        self.cache.pin(page, true);
+        Some(page)
+    }
+
+    /// Nothing was created in these pages after all.
+    pub(crate) fn give_back(&mut self, pages: &[PageId]) {
+        for &page in pages.iter().rev() {
+            self.cache.remove(page);
+            self.allocator.volume(page.volume).pool.push_front(page);
+        }
+    }
+
+    /// Asks for pages where they run out.
+    pub(crate) fn ask_for_grants(&mut self, now: Time) {
+        if !self.session.is_live() {
+            return;
+        }
+        let mut asks = Vec::new();
+        for (&volume, state) in &mut self.allocator.volumes {
+            let runs_out = state.pool.len() < state.demand as usize / 4 || !state.waiters.is_empty();
+            if runs_out && !state.is_asked {
+                state.is_asked = true;
+                asks.push((volume, state.demand));
+                state.demand = (state.demand * 2).min(GRANT_PAGES_MAX);
+            }
+        }
+        asks.sort_unstable();
+        for (volume, count) in asks {
+            self.allocator.asked.push_back((volume, count));
+            self.send(now, Message::Grant(Grant { volume, count }));
+        }
+    }
+
+    /// Pages were granted, or none if the store has no room.
+    pub(crate) fn granted(&mut self, now: Time, granted: &Granted) {
+        let of = granted.ranges.first().map(|range| range.first.volume);
+        let asked = self.allocator.asked.iter().position(|(volume, _)| of.is_none_or(|of| of == *volume));
+        let Some((volume, count)) = asked.and_then(|asked| self.allocator.asked.remove(asked)) else {
+            return self.hang_up(now, GoodbyeReason::Malformed, format!("pages were granted that nobody asked for"));
+        };
+        let pages: u64 = granted.ranges.iter().map(|range| u64::from(range.count)).sum();
+        let elsewhere = granted.ranges.iter().any(|range| range.first.volume != volume);
+        let state = self.allocator.volume(volume);
+        if pages > u64::from(count) || elsewhere || state.pool.len() + pages as usize > GRANTED_PAGES_MAX {
+            let text = format!("expected a grant of {count} pages of volume {volume}, got {:?}", granted.ranges);
+            return self.hang_up(now, GoodbyeReason::Malformed, text);
+        }
+        state.is_asked = false;
+        state.pool.extend(granted.ranges.iter().flat_map(|range| range.pages()));
+        for txn in core::mem::take(&mut state.waiters) {
+            if pages == 0 {
+                self.give_up(txn, &TxnError::StoreFull);
+            } else {
+                self.wake(txn);
+            }
+        }
+    }
+
+    /// Granted pages that nothing committed is in: the pool, and what transactions have taken.
+    pub(crate) fn unfilled_grants(&mut self) -> Vec<PageRange> {
+        let pool = self.allocator.volumes.values().flat_map(|volume| volume.pool.iter().copied());
+        let mut pages: Vec<_> = pool.chain(self.commits.taken()).collect();
+        pages.extend(self.txns.all().flat_map(|(_, txn)| txn.taken.iter().copied()));
+        pages.sort_unstable();
+        let mut ranges: Vec<PageRange> = Vec::new();
+        for page in pages {
+            match ranges.last_mut().filter(|range| range.first.after(range.count) == Some(page)) {
+                Some(range) => range.count += 1,
+                None => ranges.push(PageRange { first: page, count: 1 }),
+            }
+        }
+        ranges
+    }
+}

@@ -1,0 +1,137 @@
+//! Pages on their way: asked for once however many wait, and told of what changes meanwhile.
+//!
+//! 1. A page is under way from the first transaction that misses it until `Page` or `Missing` comes, over as many
+//!    sessions as that takes.
+//! 2. Notices of a page under way are kept, and applied when it arrives.
+//! 3. A page that is fetched because of a hole is at least as recent as the change that made the hole.
+
+use crate::{Client, TxnError, TxnHandle};
+use alloc::collections::VecDeque;
+use alloc::format;
+use alloc::vec::Vec;
+use cache::Installed;
+use protocol::{Fetch, Message, Missing, Notice, Page};
+use types::{GoodbyeReason, Map, ObjectPage, PageId, Rule, Time};
+
+#[derive(Debug, Default)]
+struct UnderWay {
+    waiters: Vec<TxnHandle>,
+    kept: Vec<Notice>,
+    sent: bool,
+    prefetched: bool,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Fetches {
+    under_way: Map<PageId, UnderWay>,
+    /// Pages that transactions wait for and that have not been asked for in this session.
+    unsent: VecDeque<PageId>,
+}
+
+impl Fetches {
+    pub(crate) fn is_under_way(&self, page: PageId) -> bool {
+        self.under_way.contains_key(&page)
+    }
+
+    /// Keeps a notice for a page under way.
+    pub(crate) fn keep(&mut self, notice: &Notice) {
+        if let Some(under_way) = self.under_way.get_mut(&notice.page) {
+            under_way.kept.push(notice.clone());
+        }
+    }
+
+    /// What was asked for has to be asked for again, if anybody waits for it.
+    pub(crate) fn link_is_gone(&mut self) {
+        self.under_way.retain(|_, under_way| !under_way.waiters.is_empty());
+        for under_way in self.under_way.values_mut() {
+            *under_way = UnderWay { waiters: core::mem::take(&mut under_way.waiters), ..UnderWay::default() };
+        }
+        self.unsent = self.under_way.keys().copied().collect();
+        self.unsent.make_contiguous().sort_unstable();
+    }
+
+    /// `txn` waits for `page`.
+    fn wait(&mut self, page: PageId, txn: TxnHandle) {
+        let unsent = &mut self.unsent;
+        let under_way = self.under_way.entry(page).or_insert_with(|| {
+            unsent.push_back(page);
+            UnderWay::default()
+        });
+        if !under_way.waiters.contains(&txn) {
+            under_way.waiters.push(txn);
+        }
+    }
+
+    fn outstanding(&self) -> usize {
+        self.under_way.len() - self.unsent.len()
+    }
+}
+
+impl Client {
+    /// A transaction needs a page that is not here, or that has a hole where it reads.
+    pub(crate) fn fault(&mut self, now: Time, txn: TxnHandle, page: PageId) -> Result<(), TxnError> {
+        self.session.check()?;
+        self.stats.misses += 1;
+        self.fetches.wait(page, txn);
+        self.cache.pin(page, true);
+        self.wait(now, txn);
+        self.send_fetches(now);
+        Ok(())
+    }
+
+    pub(crate) fn send_fetches(&mut self, now: Time) {
+        while self.session.is_live() && self.fetches.outstanding() < self.session.limits.fetches.max(1) as usize {
+            let Some(page) = self.fetches.unsent.pop_front() else { return };
+            self.fetches.under_way.entry(page).or_default().sent = true;
+            let heard = self.cache.get(page).map_or(self.session.horizon, |frame| frame.newest());
+            let at_least = heard.max(self.session.horizon);
+            self.stats.fetches += 1;
+            self.send(now, Message::Fetch(Fetch { pages: alloc::vec![page], at_least }));
+        }
+    }
+
+    /// A page has arrived.
+    pub(crate) fn page(&mut self, now: Time, page: Page) {
+        let Some(under_way) = self.fetches.under_way.get(&page.page).filter(|under_way| under_way.sent) else { return };
+        let _ = under_way;
+        let image = match ObjectPage::parse(page.image) {
+            Ok(image) => image,
+            Err(error) => return self.hang_up(now, GoodbyeReason::Malformed, format!("page {}: {error}", page.page)),
+        };
+        let under_way = self.fetches.under_way.remove(&page.page).expect("just seen");
+        self.stats.pages_fetched += 1;
+        self.stats.pages_prefetched += u64::from(under_way.prefetched);
+        let kept = if self.config.broken.is(Rule::KeepNotices) { &[][..] } else { &under_way.kept[..] };
+        let installed = self.cache.install(page.page, page.version, image, kept);
+        self.cache.pin(page.page, false);
+        if let Installed::Over(older) = installed {
+            self.doom_by_install(page.page, &older);
+        }
+        self.make_room(now);
+        for txn in under_way.waiters {
+            self.wake(txn);
+        }
+        self.send_fetches(now);
+    }
+
+    /// There is no such page; or it was to be prefetched and was left out, and has become wanted meanwhile.
+    pub(crate) fn missing(&mut self, now: Time, missing: Missing) {
+        let Some(under_way) = self.fetches.under_way.get_mut(&missing.page).filter(|under_way| under_way.sent) else {
+            return;
+        };
+        if under_way.prefetched && !under_way.waiters.is_empty() {
+            (under_way.sent, under_way.prefetched) = (false, false);
+            self.fetches.unsent.push_back(missing.page);
+            return self.send_fetches(now);
+        }
+        let under_way = self.fetches.under_way.remove(&missing.page).expect("just seen");
+        self.drop_page(missing.page);
+        for txn in under_way.waiters {
+            if let Some(found) = self.txns.get(txn) {
+                found.workspace.set_missing(missing.page);
+            }
+            self.wake(txn);
+        }
+        self.send_fetches(now);
+    }
+}

@@ -1,0 +1,150 @@
+//! What others have changed: it goes to the cache, to pages under way, and to the transactions that have read it.
+//!
+//! Every reply is preceded by its notices, so whatever a transaction sees is as of one moment: had anything that it
+//! has read been changed before what it reads now, it would have been doomed before it could read that.
+
+use crate::txns::State;
+use crate::workspace::Workspace;
+use crate::{Client, Output, TxnError, TxnHandle};
+use alloc::format;
+use alloc::vec::Vec;
+use cache::Frame;
+use protocol::{Notice, Notices};
+use types::{GoodbyeReason, PageId, Rule, Time};
+
+impl Client {
+    /// A batch has come.
+    pub(crate) fn notices(&mut self, now: Time, notices: Notices) {
+        for notice in &notices.items {
+            if notice.prev >= notice.version || notice.version > notices.through {
+                let text = format!("page {} went from {} to {}", notice.page, notice.prev, notice.version);
+                return self.hang_up(now, GoodbyeReason::Malformed, text);
+            }
+            self.changed(notice);
+        }
+        self.heard_through(now, notices.through);
+        self.make_room(now);
+    }
+
+    /// A page has changed.
+    pub(crate) fn changed(&mut self, notice: &Notice) {
+        self.doom_by_notice(notice);
+        self.fetches.keep(notice);
+        self.cache.apply(notice);
+    }
+
+    /// Dooms every transaction that has read what the notice takes back.
+    fn doom_by_notice(&mut self, notice: &Notice) {
+        if self.config.broken.is(Rule::DoomOnNotice) {
+            return;
+        }
+        let frame = self.cache.get(notice.page);
+        let hit = |workspace: &Workspace| {
+            let touched = workspace.get(notice.page);
+            touched.is_some_and(|touched| touched.is_hit_by(&notice.slots, notice.version, frame))
+        };
+        let readers = self.txns.all_running().filter(|(_, txn)| hit(&txn.workspace));
+        let readers: Vec<_> = readers.map(|(txn, _)| txn).collect();
+        self.doom(readers);
+    }
+
+    /// A page has taken the place of `older`: dooms every transaction that has read something else there.
+    pub(crate) fn doom_by_install(&mut self, page: PageId, older: &Frame) {
+        if self.config.broken.is(Rule::DoomOnInstall) {
+            return;
+        }
+        let Some(frame) = self.cache.get(page) else { return };
+        let hit =
+            |workspace: &Workspace| workspace.get(page).is_some_and(|touched| frame.differs_in(older, touched.reads()));
+        let readers = self.txns.all_running().filter(|(_, txn)| hit(&txn.workspace));
+        let readers: Vec<_> = readers.map(|(txn, _)| txn).collect();
+        self.doom(readers);
+    }
+
+    /// Drops a page of which it is not known what has changed, and dooms every transaction that has read of it.
+    pub(crate) fn drop_page(&mut self, page: PageId) {
+        self.cache.remove(page);
+        let read = |workspace: &Workspace| {
+            workspace.get(page).is_some_and(|touched| !touched.reads().is_empty() || touched.frozen().is_some())
+        };
+        let readers = self.txns.all_running().filter(|(_, txn)| read(&txn.workspace));
+        let readers: Vec<_> = readers.map(|(txn, _)| txn).collect();
+        self.doom(readers);
+    }
+
+    fn doom(&mut self, readers: Vec<TxnHandle>) {
+        for txn in readers {
+            if let Some(found) = self.txns.get(txn) {
+                found.state = State::Doomed;
+                self.stats.doomed += 1;
+            }
+            self.wake(txn);
+        }
+    }
+
+    /// Lets pages go until the cache is within its bound. The store hears of it when no running transaction has read
+    /// of the page: until then its changes still concern us.
+    pub(crate) fn make_room(&mut self, now: Time) {
+        while let Some(evicted) = self.cache.evict() {
+            let mut was_read = false;
+            if !self.config.broken.is(Rule::FreezeEvidence) {
+                for (_, txn) in self.txns.all_running() {
+                    if let Some(touched) = txn.workspace.get_mut(evicted.page) {
+                        touched.freeze(&evicted.frame, self.session.horizon);
+                        was_read |= touched.frozen().is_some();
+                    }
+                }
+            }
+            if !was_read {
+                self.session.release(now, evicted.page);
+            }
+        }
+    }
+
+    /// A transaction reads no more: releases the evicted pages that were kept for it alone.
+    pub(crate) fn let_go(&mut self, now: Time, workspace: &Workspace) {
+        for touched in workspace.pages().iter().filter(|touched| touched.frozen().is_some()) {
+            let page = touched.page;
+            let is_read = |other: &Workspace| other.get(page).is_some_and(|touched| touched.frozen().is_some());
+            let held = self.cache.find(page).is_some() || self.fetches.is_under_way(page);
+            if !held && !self.txns.all_running().any(|(_, txn)| is_read(&txn.workspace)) {
+                self.session.release(now, page);
+            }
+        }
+    }
+
+    /// The transaction will be told to call again.
+    pub(crate) fn wait(&mut self, now: Time, txn: TxnHandle) {
+        if let Some(found) = self.txns.get(txn) {
+            found.waiting.get_or_insert(now);
+        }
+    }
+
+    /// Tells the transaction to call again, if it waits.
+    pub(crate) fn wake(&mut self, txn: TxnHandle) {
+        if self.txns.get(txn).is_some_and(|found| found.waiting.take().is_some()) {
+            self.outputs.push_back(Output::Wake(txn));
+        }
+    }
+
+    /// Those that have been waiting since `since` or longer wait no more.
+    pub(crate) fn give_up_waiting(&mut self, error: &TxnError, since: Time) {
+        let patient = |waiting: Option<Time>| waiting.is_some_and(|waiting| waiting <= since);
+        let lost: Vec<_> = self.txns.all().filter(|(_, txn)| patient(txn.waiting)).map(|(handle, _)| handle).collect();
+        for txn in lost {
+            self.give_up(txn, error);
+        }
+    }
+
+    /// The transaction cannot go on.
+    pub(crate) fn give_up(&mut self, txn: TxnHandle, error: &TxnError) {
+        let Some(found) = self.txns.get(txn) else { return };
+        if let State::Committing(number) = found.state {
+            return self.abandon(txn, number, error);
+        }
+        if matches!(found.state, State::Running) {
+            found.state = State::Failed(error.clone());
+        }
+        self.wake(txn);
+    }
+}

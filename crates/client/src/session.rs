@@ -1,0 +1,315 @@
+//! The session with the store: opened, resumed, kept alive, given up.
+//!
+//! ```text
+//!   Down --connected/Hello--> Greeting --Welcome/Rejoin--> Rejoining --Rejoined--> Live
+//!    ^                            |                            |                    |
+//!    +-------- disconnected ------+----------------------------+--------------------+
+//!                                 +---- Goodbye with a final reason ----> Over
+//! ```
+//! 1. The horizon moves only in `Live`. Between `Down` and `Rejoined` there are changes that nobody has told us.
+//! 2. Whatever is asked for while the session is not live waits for it, and is asked when it is.
+//! 3. Before any other message goes out, what the store may forget has gone: the acknowledgement and the releases.
+
+use crate::commit::Resend;
+use crate::txns::{State, Txns};
+use crate::{Client, Output, TxnError};
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::mem;
+use core::time::Duration;
+use protocol::{
+    Ack, AskOutcome, Goodbye, Held, Hello, Message, Outcome, PROTOCOL, Ping, Rejoin, Rejoined, Released, SessionLimits,
+    Welcome,
+};
+use types::limits::PAGES_PER_MESSAGE_MAX;
+use types::{ClusterId, GoodbyeReason, PageId, Rule, Time, Version};
+
+/// How long acknowledgements and releases wait for a message to go with.
+const PIGGYBACK: Duration = Duration::from_millis(2);
+
+/// What holds until the store has said what it takes.
+const LIMITS: SessionLimits = SessionLimits { fetches: 1, commits: 1, silence_ms: 10_000 };
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    Down,
+    Greeting,
+    Rejoining,
+    Live,
+    /// The store wants no more of us.
+    Over(GoodbyeReason, String),
+}
+
+#[derive(Debug)]
+pub(crate) struct Session {
+    pub(crate) phase: Phase,
+    pub(crate) limits: SessionLimits,
+    /// We have heard of every change through here to what we hold.
+    pub(crate) horizon: Version,
+    epoch: u64,
+    cluster: Option<ClusterId>,
+    ack_is_due: bool,
+    released: Vec<PageId>,
+    piggyback_at: Option<Time>,
+    heard_at: Time,
+    sent_at: Time,
+    pinged_at: Time,
+    down_since: Time,
+}
+
+impl Session {
+    pub(crate) fn new() -> Self {
+        Self {
+            phase: Phase::Down,
+            limits: LIMITS,
+            horizon: Version::ZERO,
+            epoch: 0,
+            cluster: None,
+            ack_is_due: false,
+            released: Vec::new(),
+            piggyback_at: None,
+            heard_at: Time::ZERO,
+            sent_at: Time::ZERO,
+            pinged_at: Time::ZERO,
+            down_since: Time::ZERO,
+        }
+    }
+
+    pub(crate) fn is_live(&self) -> bool {
+        self.phase == Phase::Live
+    }
+
+    /// The error of a call that needs a store, if there will never be one.
+    pub(crate) fn check(&self) -> Result<(), TxnError> {
+        match &self.phase {
+            Phase::Over(reason, text) => Err(TxnError::Refused(*reason, text.clone())),
+            _ => Ok(()),
+        }
+    }
+
+    /// The page has left: the store is told soon.
+    pub(crate) fn release(&mut self, now: Time, page: PageId) {
+        self.released.push(page);
+        self.piggyback_by(now);
+    }
+
+    fn piggyback_by(&mut self, now: Time) {
+        self.piggyback_at.get_or_insert(now + PIGGYBACK);
+    }
+
+    /// How long the other side may be silent.
+    fn silence(&self) -> Duration {
+        Duration::from_millis(u64::from(self.limits.silence_ms.max(3)))
+    }
+
+    /// When the next sign of life is due: a third of the silence after either side was last heard, and no sooner after
+    /// the last one.
+    fn ping_at(&self) -> Time {
+        self.sent_at.min(self.heard_at).max(self.pinged_at) + self.silence() / 3
+    }
+
+    fn silent_at(&self) -> Time {
+        self.heard_at + self.silence()
+    }
+
+    /// When something is due. Patience counts only while the session is not live.
+    pub(crate) fn poll_timeout(&self, patience: Duration, txns: &Txns) -> Option<Time> {
+        let impatient = || txns.longest_wait().map(|since| since.max(self.down_since) + patience);
+        match self.phase {
+            Phase::Live => self.piggyback_at.into_iter().chain([self.ping_at(), self.silent_at()]).min(),
+            Phase::Greeting | Phase::Rejoining => impatient().into_iter().chain([self.silent_at()]).min(),
+            Phase::Down => impatient(),
+            Phase::Over(..) => None,
+        }
+    }
+}
+
+impl Client {
+    pub(crate) fn say_hello(&mut self, now: Time) {
+        let session = &mut self.session;
+        session.epoch += 1;
+        session.phase = Phase::Greeting;
+        session.limits = LIMITS;
+        session.heard_at = now;
+        self.stats.sessions += 1;
+        let (cluster, epoch) = (self.session.cluster, self.session.epoch);
+        self.send(now, Message::Hello(Hello { protocol: PROTOCOL, features: 0, cluster, client: self.id, epoch }));
+    }
+
+    /// The link is gone, and with it every answer that was on its way.
+    pub(crate) fn session_is_down(&mut self, now: Time) {
+        if !matches!(self.session.phase, Phase::Over(..)) {
+            if self.session.is_live() || self.session.down_since == Time::ZERO {
+                self.session.down_since = now;
+            }
+            self.session.phase = Phase::Down;
+        }
+        self.session.piggyback_at = None;
+        self.fetches.link_is_gone();
+        self.allocator.link_is_gone();
+        self.commits.link_is_gone();
+    }
+
+    /// Sends a message, after the acknowledgement and the releases that are due.
+    pub(crate) fn send(&mut self, now: Time, message: Message) {
+        self.piggyback();
+        self.session.sent_at = now;
+        self.outputs.push_back(Output::Send(message));
+    }
+
+    fn piggyback(&mut self) {
+        if !self.session.is_live() {
+            return;
+        }
+        self.session.piggyback_at = None;
+        if mem::take(&mut self.session.ack_is_due) {
+            self.outputs.push_back(Output::Send(Message::Ack(Ack { through: self.session.horizon })));
+        }
+        for pages in mem::take(&mut self.session.released).chunks(PAGES_PER_MESSAGE_MAX) {
+            self.outputs.push_back(Output::Send(Message::Released(Released { pages: pages.to_vec() })));
+        }
+    }
+
+    /// Gives the link up.
+    pub(crate) fn hang_up(&mut self, now: Time, reason: GoodbyeReason, text: String) {
+        self.session_is_down(now);
+        self.outputs.push_back(Output::Hangup { reason, text });
+    }
+
+    pub(crate) fn heard(&mut self, now: Time) {
+        self.session.heard_at = now;
+    }
+
+    /// The horizon moves, unless there may be changes before it that we have not heard of.
+    pub(crate) fn heard_through(&mut self, now: Time, through: Version) {
+        let session = &mut self.session;
+        if (session.is_live() || self.config.broken.is(Rule::RejoinBeforeHorizon)) && through > session.horizon {
+            session.horizon = through;
+            session.ack_is_due = true;
+            session.piggyback_by(now);
+        }
+    }
+
+    pub(crate) fn welcome(&mut self, now: Time, welcome: &Welcome) {
+        if !(PROTOCOL.0..=PROTOCOL.1).contains(&welcome.protocol) {
+            let text = format!("expected protocol {} to {}, got {}", PROTOCOL.0, PROTOCOL.1, welcome.protocol);
+            return self.hang_up(now, GoodbyeReason::Protocol, text);
+        }
+        if self.session.cluster.is_some_and(|cluster| cluster != welcome.cluster) {
+            let text = format!("expected store {:?}, got {:?}", self.session.cluster, welcome.cluster);
+            self.forget_the_store();
+            return self.hang_up(now, GoodbyeReason::WrongCluster, text);
+        }
+        self.session.cluster = Some(welcome.cluster);
+        self.session.limits = welcome.limits;
+        self.session.phase = Phase::Rejoining;
+        if self.config.broken.is(Rule::RejoinBeforeHorizon) {
+            self.session.horizon = self.session.horizon.max(welcome.through);
+        }
+        self.rejoin(now);
+    }
+
+    /// Says what we still hold, in as many messages as it takes.
+    fn rejoin(&mut self, now: Time) {
+        self.session.released.clear();
+        let mut pages: Vec<_> = self.cache.frames().map(|(page, f)| Held { page, version: f.version() }).collect();
+        pages.extend(self.frozen_pages());
+        pages.sort_unstable_by_key(|held| held.page);
+        pages.dedup_by_key(|held| held.page);
+        let grants = self.unfilled_grants();
+        let messages =
+            pages.len().div_ceil(PAGES_PER_MESSAGE_MAX).max(grants.len().div_ceil(PAGES_PER_MESSAGE_MAX)).max(1);
+        let (mut pages, mut grants) = (pages.chunks(PAGES_PER_MESSAGE_MAX), grants.chunks(PAGES_PER_MESSAGE_MAX));
+        for message in 1..=messages {
+            let rejoin = Rejoin {
+                horizon: self.session.horizon,
+                pages: pages.next().unwrap_or_default().to_vec(),
+                grants: grants.next().unwrap_or_default().to_vec(),
+                last: message == messages,
+            };
+            self.send(now, Message::Rejoin(rejoin));
+        }
+    }
+
+    /// The pages that only running transactions still hold, by what they have read of them.
+    fn frozen_pages(&mut self) -> Vec<Held> {
+        let cache = &self.cache;
+        let running = self.txns.all_running();
+        let touched = running.flat_map(|(_, txn)| txn.workspace.pages().iter());
+        let frozen = touched.filter_map(|touched| Some((touched.page, touched.frozen()?.version)));
+        frozen.filter(|(page, _)| cache.find(*page).is_none()).map(|(page, version)| Held { page, version }).collect()
+    }
+
+    pub(crate) fn rejoined(&mut self, now: Time, rejoined: Rejoined) {
+        for page in rejoined.dropped {
+            self.drop_page(page);
+        }
+        self.session.phase = Phase::Live;
+        self.session.pinged_at = now;
+        self.heard_through(now, rejoined.through);
+        for resend in self.commits.resume(self.session.limits.commits) {
+            match resend {
+                Resend::Request(request) => self.send(now, Message::Commit(request)),
+                Resend::Ask(txn) => self.send(now, Message::AskOutcome(AskOutcome { txn })),
+            }
+        }
+        self.ask_for_grants(now);
+        self.send_fetches(now);
+    }
+
+    /// The store has ended the session.
+    pub(crate) fn goodbye(&mut self, now: Time, goodbye: Goodbye) {
+        if goodbye.reason == GoodbyeReason::WrongCluster {
+            self.forget_the_store();
+        }
+        if !goodbye.reason.is_final() {
+            // The store drops the link after this, and whoever drives us connects again.
+            return self.session_is_down(now);
+        }
+        self.session.phase = Phase::Over(goodbye.reason, goodbye.text.clone());
+        self.give_up_waiting(&TxnError::Refused(goodbye.reason, goodbye.text.clone()), Time(u64::MAX));
+        self.hang_up(now, goodbye.reason, goodbye.text);
+    }
+
+    /// Everything here is of another store: begins anew with nothing.
+    fn forget_the_store(&mut self) {
+        let pages: Vec<_> = self.cache.frames().map(|(page, _)| page).collect();
+        for page in pages {
+            self.drop_page(page);
+        }
+        for (_, txn) in self.txns.all() {
+            txn.taken.clear();
+            txn.chains.clear();
+            if matches!(txn.state, State::Running) {
+                txn.state = State::Doomed;
+            }
+        }
+        for txn in self.commits.forget() {
+            self.decide(txn, Ok(Outcome::Unknown));
+        }
+        self.session.cluster = None;
+        self.session.horizon = Version::ZERO;
+        self.allocator.forget();
+    }
+
+    /// Time has passed for the session.
+    pub(crate) fn session_timeout(&mut self, now: Time) {
+        let down = !self.session.is_live();
+        if self.session.piggyback_at.is_some_and(|at| at <= now) {
+            self.piggyback();
+            self.session.sent_at = now;
+        }
+        if !matches!(self.session.phase, Phase::Down | Phase::Over(..)) && self.session.silent_at() <= now {
+            let text = format!("nothing heard for {} ms", self.session.limits.silence_ms);
+            self.hang_up(now, GoodbyeReason::Silent, text);
+        } else if self.session.is_live() && self.session.ping_at() <= now {
+            self.session.pinged_at = now;
+            self.send(now, Message::Ping(Ping { nonce: now.0 }));
+        }
+        if down && self.session.down_since + self.config.patience <= now {
+            let waiting_since = Time(now.0.saturating_sub(self.config.patience.as_nanos() as u64));
+            self.give_up_waiting(&TxnError::Unreachable, waiting_since);
+        }
+    }
+}

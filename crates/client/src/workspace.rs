@@ -1,0 +1,286 @@
+//! What one transaction has read and written, page by page.
+//!
+//! 1. A slot that was written was read: it is in `reads` or in `frozen`, so validation covers it.
+//! 2. While a page has slots in `reads` it is in the cache, and they have there the values that were read. When it
+//!    leaves, they move to `frozen` together with their evidence at that moment.
+//! 3. The cache never sees a workspace: what is dropped leaves no trace.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use bytes::Bytes;
+use cache::{Frame, FrameNo};
+use protocol::PageReads;
+use types::limits::{PAGE_BYTES_GROWTH, SLOT_BYTES_MAX, TXN_BYTES_MAX, TXN_PAGES_MAX};
+use types::{Delta, Map, ObjectId, ObjectPage, PageId, SlotChange, SlotNo, SlotSet, Version};
+
+/// Up to here a look along the pages is faster than a hash table, and most transactions end here.
+const PAGES_WITHOUT_INDEX: usize = 8;
+
+/// A short reference always fits into its slot: see `limits`.
+const REFERENCE_BYTES: usize = 24;
+
+/// The slots of an evicted page that were read, and how recent they provably were when it left.
+#[derive(Debug)]
+pub(crate) struct Frozen {
+    /// The version of the frame that left, as a rejoin lists it.
+    pub(crate) version: Version,
+    reads: PageReads,
+}
+
+/// One page in a transaction's workspace.
+#[derive(Debug)]
+pub(crate) struct Touched {
+    pub(crate) page: PageId,
+    /// Where the page's frame stood when it was last touched.
+    pub(crate) frame: Option<FrameNo>,
+    reads: SlotSet,
+    frozen: Option<Box<Frozen>>,
+    /// In slot order.
+    writes: Vec<SlotChange>,
+    /// What the writes add to the size of the page at most, in bytes; negative if they take away.
+    growth: isize,
+    /// No slot below this one is free for a creation.
+    free_from: SlotNo,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Workspace {
+    pages: Vec<Touched>,
+    index: Map<PageId, u32>,
+    last: usize,
+    write_bytes: usize,
+    /// Pages that the store said do not exist.
+    missing: Vec<PageId>,
+}
+
+/// The transaction would write or read more than one may.
+#[derive(Debug)]
+pub(crate) struct TooLarge;
+
+/// The page would grow beyond what it may.
+#[derive(Debug)]
+pub(crate) struct Full;
+
+impl Touched {
+    pub(crate) fn new(page: PageId, frame: Option<FrameNo>) -> Self {
+        Self { page, frame, reads: SlotSet::new(), frozen: None, writes: Vec::new(), growth: 0, free_from: 0 }
+    }
+
+    /// The transaction's own value for `slot`: `Some(None)` if it has deleted the object.
+    #[inline]
+    pub(crate) fn written(&self, slot: SlotNo) -> Option<Option<&Bytes>> {
+        if self.writes.is_empty() {
+            return None;
+        }
+        let write = self.writes.binary_search_by_key(&slot, |write| write.slot).ok()?;
+        Some(self.writes[write].value.as_ref())
+    }
+
+    /// The transaction's changes of the page, in slot order.
+    pub(crate) fn writes(&self) -> &[SlotChange] {
+        &self.writes
+    }
+
+    pub(crate) fn has_writes(&self) -> bool {
+        !self.writes.is_empty()
+    }
+
+    /// The slots whose values the cache still has.
+    pub(crate) fn reads(&self) -> &SlotSet {
+        &self.reads
+    }
+
+    pub(crate) fn frozen(&self) -> Option<&Frozen> {
+        self.frozen.as_deref()
+    }
+
+    /// Whether a change of `slots` to `version` takes back something that the transaction has read.
+    pub(crate) fn is_hit_by(&self, slots: &SlotSet, version: Version, frame: Option<&Frame>) -> bool {
+        let live = |slot| frame.is_none_or(|frame| frame.evidence(slot) < version);
+        let frozen =
+            |frozen: &Frozen, slot| frozen.reads.slots.contains(slot) && frozen.reads.evidence_of(slot) < version;
+        let hit = |slot| self.reads.contains(slot) && live(slot) || self.frozen().is_some_and(|f| frozen(f, slot));
+        (self.frozen.is_some() || self.reads.intersects(slots)) && slots.iter().any(hit)
+    }
+
+    /// The page in the cache becomes another one: freezes the evidence of what was read of it.
+    pub(crate) fn freeze(&mut self, frame: &Frame, horizon: Version) {
+        self.frame = None;
+        if self.reads.is_empty() {
+            return;
+        }
+        let reads = self.evidence(Some(frame), horizon);
+        self.reads = SlotSet::new();
+        self.frozen = Some(Box::new(Frozen { version: frame.version(), reads }));
+    }
+
+    /// The proof for all that was read of the page.
+    fn evidence(&self, frame: Option<&Frame>, horizon: Version) -> PageReads {
+        let floor = frame.map_or(horizon, |frame| frame.version().max(horizon));
+        let exceptions = frame.into_iter().flat_map(|frame| frame.exceptions(floor));
+        let exceptions = exceptions.filter(|(slot, _)| self.reads.contains(*slot));
+        let live =
+            PageReads { page: self.page, slots: self.reads.clone(), evidence: floor, exceptions: exceptions.collect() };
+        match self.frozen() {
+            Some(frozen) => join(&frozen.reads, &live),
+            None => live,
+        }
+    }
+
+    /// The size of the page with the transaction's writes, in bytes, at most.
+    pub(crate) fn page_bytes(&self, image: &ObjectPage) -> usize {
+        image.len().saturating_add_signed(self.growth)
+    }
+
+    /// The lowest slot that a creation may take: free in the page and untouched by the transaction.
+    pub(crate) fn free_slot(&mut self, frame: &Frame) -> Option<SlotNo> {
+        let free =
+            |slot: SlotNo| frame.page().get(slot).is_none() && !frame.is_hole(slot) && self.written(slot).is_none();
+        let slot = (self.free_from..types::limits::SLOTS_MAX as SlotNo).find(|&slot| free(slot))?;
+        self.free_from = slot;
+        Some(slot)
+    }
+}
+
+/// What was read before the page left and what was read since it is back, in one: the older evidence stands for all
+/// that it is about, what is newer becomes an exception.
+fn join(frozen: &PageReads, live: &PageReads) -> PageReads {
+    let mut joined = frozen.clone();
+    for slot in live.slots.iter().filter(|&slot| !frozen.slots.contains(slot)) {
+        joined.slots.insert(slot);
+        let evidence = live.evidence_of(slot);
+        if evidence > joined.evidence {
+            joined.exceptions.push((slot, evidence));
+        }
+    }
+    joined.exceptions.sort_unstable();
+    joined
+}
+
+impl Workspace {
+    /// Where `page` stands, if the transaction has touched it.
+    #[inline]
+    pub(crate) fn find(&mut self, page: PageId) -> Option<usize> {
+        if self.pages.get(self.last).is_some_and(|touched| touched.page == page) {
+            return Some(self.last);
+        }
+        self.last = self.place(page)?;
+        Some(self.last)
+    }
+
+    fn place(&self, page: PageId) -> Option<usize> {
+        if self.pages.len() <= PAGES_WITHOUT_INDEX {
+            return self.pages.iter().position(|touched| touched.page == page);
+        }
+        self.index.get(&page).map(|&place| place as usize)
+    }
+
+    pub(crate) fn at(&self, place: usize) -> &Touched {
+        &self.pages[place]
+    }
+
+    pub(crate) fn at_mut(&mut self, place: usize) -> &mut Touched {
+        &mut self.pages[place]
+    }
+
+    pub(crate) fn get(&self, page: PageId) -> Option<&Touched> {
+        self.place(page).map(|place| &self.pages[place])
+    }
+
+    pub(crate) fn get_mut(&mut self, page: PageId) -> Option<&mut Touched> {
+        self.place(page).map(|place| &mut self.pages[place])
+    }
+
+    pub(crate) fn pages(&self) -> &[Touched] {
+        &self.pages
+    }
+
+    /// Takes up a page that the transaction has not touched yet.
+    pub(crate) fn touch(&mut self, page: PageId, frame: Option<FrameNo>) -> Result<usize, TooLarge> {
+        if self.pages.len() == TXN_PAGES_MAX {
+            return Err(TooLarge);
+        }
+        self.last = self.pages.len();
+        self.pages.push(Touched::new(page, frame));
+        if self.pages.len() == PAGES_WITHOUT_INDEX + 1 {
+            self.index = self.pages.iter().enumerate().map(|(place, touched)| (touched.page, place as u32)).collect();
+        } else if self.pages.len() > PAGES_WITHOUT_INDEX {
+            self.index.insert(page, self.last as u32);
+        }
+        Ok(self.last)
+    }
+
+    /// The transaction has read `slot` of the page at `place`.
+    #[inline]
+    pub(crate) fn mark_read(&mut self, place: usize, slot: SlotNo) {
+        self.pages[place].reads.insert(slot);
+    }
+
+    /// Puts a value, or the end of an object, over the page at `place`, whose cached image is `image`.
+    pub(crate) fn write(
+        &mut self,
+        place: usize,
+        slot: SlotNo,
+        value: Option<Bytes>,
+        image: &ObjectPage,
+    ) -> Result<Result<(), Full>, TooLarge> {
+        let touched = &mut self.pages[place];
+        let bytes = |value: Option<usize>| value.map_or(0, ObjectPage::cost);
+        let found = touched.writes.binary_search_by_key(&slot, |write| write.slot);
+        let own = found.ok().map(|write| touched.writes[write].value.as_ref().map(Bytes::len));
+        let before = bytes(own.unwrap_or_else(|| image.get(slot).map(<[u8]>::len)));
+        let after = bytes(value.as_ref().map(Bytes::len));
+        let value_bytes = value.as_ref().map_or(0, Bytes::len);
+        let growth = touched.growth + after as isize - before as isize;
+        let entries = (usize::from(slot) + 1).saturating_sub(image.slot_count()) * ObjectPage::cost(0);
+        let grown = image.len().saturating_add_signed(growth) + entries;
+        let too_big = after > before && grown > PAGE_BYTES_GROWTH && value_bytes > REFERENCE_BYTES;
+        if too_big || value_bytes > SLOT_BYTES_MAX {
+            return Ok(Err(Full));
+        }
+        let write_bytes = self.write_bytes + value_bytes - own.flatten().unwrap_or(0);
+        if write_bytes > TXN_BYTES_MAX {
+            return Err(TooLarge);
+        }
+        self.write_bytes = write_bytes;
+        touched.growth = growth;
+        match found {
+            Ok(write) => touched.writes[write].value = value,
+            Err(place) => touched.writes.insert(place, SlotChange { slot, value }),
+        }
+        Ok(Ok(()))
+    }
+
+    /// The store says that `page` does not exist.
+    pub(crate) fn set_missing(&mut self, page: PageId) {
+        self.missing.push(page);
+    }
+
+    pub(crate) fn is_missing(&self, page: PageId) -> bool {
+        self.missing.contains(&page)
+    }
+
+    /// The transaction's own value of an object that it has written.
+    pub(crate) fn own(&self, place: usize, object: ObjectId) -> Option<&Bytes> {
+        self.pages[place].written(object.slot).flatten()
+    }
+
+    /// Whether the transaction has done nothing.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.pages.is_empty()
+    }
+
+    /// What a commit request says: the proof of every read, and the deltas, both in page order. Takes the writes out.
+    pub(crate) fn request<'a>(
+        &mut self,
+        frame: impl Fn(PageId) -> Option<&'a Frame>,
+        horizon: Version,
+    ) -> (Vec<PageReads>, Vec<Delta>) {
+        self.pages.sort_unstable_by_key(|touched| touched.page);
+        let reads = self.pages.iter().map(|touched| touched.evidence(frame(touched.page), horizon));
+        let reads = reads.filter(|reads| !reads.slots.is_empty()).collect();
+        let deltas = self.pages.iter_mut().filter(|touched| touched.has_writes());
+        let delta = |touched: &mut Touched| Delta { page: touched.page, changes: core::mem::take(&mut touched.writes) };
+        (reads, deltas.map(delta).collect())
+    }
+}
