@@ -236,6 +236,11 @@ impl Client {
         self.txns.begin()
     }
 
+    /// Whether the transaction can go on: what any other call on it would say, without its effects.
+    pub fn check(&mut self, txn: TxnHandle) -> Result<(), TxnError> {
+        self.txns.running(txn).map(drop)
+    }
+
     /// Reads an object.
     pub fn read(&mut self, now: Time, txn: TxnHandle, object: ObjectId) -> Result<Read<'_>, TxnError> {
         match self.locate(txn, object)? {
