@@ -1,1 +1,33 @@
-//! Placeholder.
+//! The first front door: transactional objects.
+//!
+//! | file | what is in it |
+//! |---|---|
+//! | `db` | a database, and the loop that runs transactions |
+//! | `tx` | a running transaction: get, put, create, delete |
+//! | `wait` | each operation once, blocking and as a future |
+//! | `value`, `chain` | how values stand in slots, and in chains of chunks when they are large |
+//! | `reference` | typed references |
+//! | `key`, `tree`, `map`, `cursor` | the ordered map |
+//! | `roots` | names that objects and maps are found by |
+//! | `documents` | JSON and entities by path |
+
+mod chain;
+mod db;
+mod error;
+mod key;
+mod reference;
+mod shared;
+mod tx;
+mod value;
+mod wait;
+
+mod memory;
+pub use client::Stats;
+pub use db::{Db, wait_for};
+pub use error::{Caller, Error, Result};
+pub use key::{EncodeKey, KEY_BYTES_MAX, Key};
+pub use reference::{Anywhere, Near, Ref};
+pub use tx::{AsyncTx, Tx};
+pub use types::ObjectId;
+pub(crate) use value::Slot;
+pub use wait::{Async, Blocking, Mode};

@@ -1,0 +1,106 @@
+//! Values too large for a slot: chunks, each alone in its page, behind a head that lists them.
+//!
+//! A rewrite puts the new chunks where the old ones were, as far as they go, so that a document that is saved again
+//! and again does not eat the store's pages.
+
+use crate::tx::{Fits, Tx};
+use crate::value::{CHUNK_BYTES, Chain, ID_BYTES, id_from, push_id};
+use crate::wait::Mode;
+use crate::{Error, Result};
+use bytes::Bytes;
+use client::{Read, TxnError};
+use std::task::Poll;
+use types::ObjectId;
+
+/// Chunks asked for at a time: enough to fill a long link, and few enough for a small cache.
+const WINDOW: usize = 32;
+
+/// The value of a chain.
+pub(crate) async fn read<M: Mode>(tx: &Tx<M>, object: ObjectId, chain: Chain) -> Result<Vec<u8>> {
+    let chunks = list(tx, object, chain).await?;
+    let mut value = Vec::with_capacity(chain.total);
+    for window in chunks.chunks(WINDOW) {
+        for chunk in read_window(tx, window).await?.iter_mut() {
+            value.append(chunk);
+        }
+    }
+    if value.len() != chain.total {
+        return Err(Error::damaged(object, "its chunks are not as long as they should be"));
+    }
+    Ok(value)
+}
+
+/// Reads several chunks at once: all are asked for before any is waited for, so they share the round trip.
+async fn read_window<M: Mode>(tx: &Tx<M>, chunks: &[ObjectId]) -> Result<Vec<Vec<u8>>> {
+    let mut values: Vec<Option<Vec<u8>>> = vec![None; chunks.len()];
+    let absent = tx
+        .call(|client, now, txn| {
+            for (chunk, value) in chunks.iter().zip(&mut values).filter(|(_, value)| value.is_none()) {
+                match client.read(now, txn, *chunk)? {
+                    Read::Value(bytes) => *value = Some(bytes.to_vec()),
+                    Read::Absent => return Ok::<_, TxnError>(Poll::Ready(Some(*chunk))),
+                    Read::Wait => {}
+                }
+            }
+            Ok(if values.iter().all(Option::is_some) { Poll::Ready(None) } else { Poll::Pending })
+        })
+        .await?;
+    match absent {
+        Some(chunk) => Err(Error::damaged(chunk, "it is a chunk of a large object, and gone")),
+        None => Ok(values.into_iter().flatten().collect()),
+    }
+}
+
+/// Stores a value as a chain, over `old` as far as that goes.
+pub(crate) async fn write<M: Mode>(tx: &Tx<M>, object: ObjectId, old: Option<Chain>, value: &[u8]) -> Result<Chain> {
+    let mut chunks = match old {
+        Some(chain) => list(tx, object, chain).await?,
+        None => Vec::new(),
+    };
+    let needed = value.len().div_ceil(CHUNK_BYTES);
+    for surplus in chunks.drain(needed.min(chunks.len())..) {
+        tx.delete_slot(surplus).await?;
+    }
+    for (i, bytes) in value.chunks(CHUNK_BYTES).enumerate() {
+        let bytes = Bytes::copy_from_slice(bytes);
+        match chunks.get(i).copied() {
+            Some(chunk) => chunks[i] = rewrite(tx, chunk, None, bytes).await?,
+            None => chunks.push(tx.create_slot(None, bytes).await?),
+        }
+    }
+    let mut listed = Vec::with_capacity(chunks.len() * ID_BYTES);
+    chunks.iter().for_each(|&chunk| push_id(&mut listed, chunk));
+    let head = match old {
+        Some(chain) => rewrite(tx, chain.head, Some(object), listed.into()).await?,
+        None => tx.create_slot(Some(object), listed.into()).await?,
+    };
+    Ok(Chain { total: value.len(), head })
+}
+
+/// Gives a part of a chain new bytes, in another place if its own has no room, and says where it is now. A part that
+/// holds just these bytes already is left alone: a large object that changes in one place is logged and sent by that
+/// one chunk.
+async fn rewrite<M: Mode>(tx: &Tx<M>, part: ObjectId, near: Option<ObjectId>, bytes: Bytes) -> Result<ObjectId> {
+    if tx.read_slot(part, |old| old == bytes).await? == Some(true) || tx.write(part, &bytes).await? == Fits::Yes {
+        return Ok(part);
+    }
+    tx.delete_slot(part).await?;
+    tx.create_slot(near, bytes).await
+}
+
+/// Deletes a chain: the chunks and the head.
+pub(crate) async fn delete<M: Mode>(tx: &Tx<M>, object: ObjectId, chain: Chain) -> Result<()> {
+    for chunk in list(tx, object, chain).await? {
+        tx.delete_slot(chunk).await?;
+    }
+    tx.delete_slot(chain.head).await
+}
+
+/// The chunks of a chain, in order.
+async fn list<M: Mode>(tx: &Tx<M>, object: ObjectId, chain: Chain) -> Result<Vec<ObjectId>> {
+    let chunks =
+        tx.read_slot(chain.head, |bytes| bytes.chunks_exact(ID_BYTES).map(id_from).collect::<Vec<_>>()).await?;
+    chunks
+        .filter(|chunks| chunks.len() == chain.total.div_ceil(CHUNK_BYTES))
+        .ok_or_else(|| Error::damaged(object, "the head of its chain does not list its chunks"))
+}

@@ -1,0 +1,222 @@
+//! A database as the application holds it, and the loop that runs its transactions.
+
+use crate::shared::Shared;
+use crate::wait::{Async, Blocking, Mode, block_on};
+use crate::{AsyncTx, Error, Result, Tx};
+use client::TxnHandle;
+use protocol::Outcome;
+use std::future::Future;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+use types::{Caller, Refusal, Time};
+
+/// The longest pause between two tries of one transaction.
+const PAUSE_MAX: Duration = Duration::from_millis(100);
+
+/// The first pause, before it is doubled try by try: about one commit on a fast disk.
+const PAUSE_MIN: Duration = Duration::from_micros(100);
+
+/// A store that transactions run on: a directory of this process, or a server. Cloning gives another handle to the
+/// same client and its cache; threads share one.
+#[derive(Clone, Debug)]
+pub struct Db {
+    pub(crate) shared: Arc<Shared>,
+}
+
+impl Db {
+    /// Runs a transaction: `body` on a workspace of its own, then the commit. If others were faster the whole is done
+    /// again, after a pause that grows; `body` may therefore run several times and should have no effects besides.
+    ///
+    /// An error that `body` returns aborts the transaction and is handed back, unless the transaction was doomed: then
+    /// the error may come from what `body` should not have seen, and it is run again.
+    ///
+    /// ```
+    /// # use objects as thorp;
+    /// use thorp::{Anywhere, Db, Error};
+    ///
+    /// let db = Db::in_memory()?;
+    /// let account = db.transact(|tx| tx.create(Anywhere, &100_i64))?;
+    /// let withdraw = |amount: i64| {
+    ///     db.transact(|tx| {
+    ///         let balance = tx.get(account)?;
+    ///         if balance < amount {
+    ///             return Err(Error::application("the account is overdrawn"));
+    ///         }
+    ///         tx.put(account, &(balance - amount))
+    ///     })
+    /// };
+    /// withdraw(70)?;
+    /// assert_eq!(withdraw(70).unwrap_err().to_string(), "the account is overdrawn");
+    /// assert_eq!(db.transact(|tx| tx.get(account))?, 30);
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Contended`] when the client's patience is over; otherwise what the store or `body` says.
+    pub fn transact<R>(&self, mut body: impl FnMut(&mut Tx) -> Result<R>) -> Result<R> {
+        let mut tries = Tries::begin(&self.shared);
+        loop {
+            let mut running = Running::<Blocking>::begin(&self.shared);
+            let ran = body(&mut running.tx);
+            match block_on(running.end(ran)) {
+                Ok(answer) => return Ok(answer),
+                Err(error) => block_on(tries.pause(error))?,
+            }
+        }
+    }
+
+    /// [`Db::transact`] as a future, with operations that are futures. The closure is given the transaction itself,
+    /// which keeps the future free to move between threads.
+    ///
+    /// ```
+    /// # use objects as thorp;
+    /// # fn run<F: std::future::Future + Send>(future: F) -> F::Output { thorp::wait_for(future) }
+    /// # run(async {
+    /// let db = thorp::Db::in_memory()?;
+    /// let counter = db.transact_async(async |mut tx| tx.create(thorp::Anywhere, &1_u64).await).await?;
+    /// let count = db.transact_async(async |mut tx| {
+    ///     let count = tx.get(counter).await? + 1;
+    ///     tx.put(counter, &count).await?;
+    ///     Ok(count)
+    /// }).await?;
+    /// assert_eq!(count, 2);
+    /// # Ok::<(), thorp::Error>(())
+    /// # }).unwrap();
+    /// ```
+    pub async fn transact_async<R, F>(&self, mut body: impl FnMut(AsyncTx) -> F) -> Result<R>
+    where
+        F: Future<Output = Result<R>>,
+    {
+        let mut tries = Tries::begin(&self.shared);
+        loop {
+            let running = Running::<Async>::begin(&self.shared);
+            let ran = body(Tx::new(self.shared.clone(), running.tx.handle)).await;
+            match running.end(ran).await {
+                Ok(answer) => return Ok(answer),
+                Err(error) => tries.pause(error).await?,
+            }
+        }
+    }
+
+    /// What the client can say of itself: hits, misses, commits, bytes in the cache.
+    ///
+    /// ```
+    /// # use objects as thorp;
+    /// # let db = thorp::Db::in_memory()?;
+    /// db.transact(|tx| tx.create(thorp::Anywhere, &1_u64))?;
+    /// assert_eq!(db.stats().commits, 1);
+    /// # Ok::<(), thorp::Error>(())
+    /// ```
+    pub fn stats(&self) -> client::Stats {
+        self.shared.client(|client, _| client.stats())
+    }
+}
+
+/// Runs a future to its end on this thread, for programs without an executor.
+///
+/// ```
+/// # use objects as thorp;
+/// assert_eq!(thorp::wait_for(async { 1 + 1 }), 2);
+/// ```
+pub fn wait_for<F: Future>(future: F) -> F::Output {
+    block_on(future)
+}
+
+/// One run of a transaction's body. Dropping it before its end, in a panic or with a cancelled future, aborts it.
+struct Running<M: Mode> {
+    tx: Tx<M>,
+    ended: bool,
+}
+
+impl<M: Mode> Running<M> {
+    fn begin(shared: &Arc<Shared>) -> Self {
+        let handle = shared.client(client::Client::begin);
+        Self { tx: Tx::new(shared.clone(), handle), ended: false }
+    }
+
+    /// Commits what ran well. What did not is aborted by the drop; whether it was doomed is asked before, because the
+    /// body's error may only come of that.
+    async fn end<R>(mut self, ran: Result<R>) -> Result<R> {
+        match ran {
+            Ok(answer) => {
+                self.commit().await?;
+                Ok(answer)
+            }
+            Err(error) => {
+                let txn = self.tx.handle;
+                self.tx.shared.client(|client, _| client.check(txn))?;
+                Err(error)
+            }
+        }
+    }
+
+    async fn commit(&mut self) -> Result<()> {
+        let id = self.tx.shared.client(|client, now| client.commit(now, self.tx.handle))?;
+        let outcome =
+            self.tx.call(|client, _, txn| Ok(client.outcome(txn)?.map_or(Poll::Pending, Poll::Ready))).await?;
+        // The handle has ended with its outcome.
+        self.ended = true;
+        match outcome {
+            Outcome::Committed { .. } => Ok(()),
+            Outcome::Refused(refusal) => Err(Error::Refused(refusal)),
+            Outcome::Unknown => Err(Error::OutcomeUnknown(id)),
+        }
+    }
+}
+
+impl<M: Mode> Drop for Running<M> {
+    fn drop(&mut self) {
+        if !self.ended {
+            let txn: TxnHandle = self.tx.handle;
+            self.tx.shared.client(|client, now| client.abort(now, txn));
+        }
+    }
+}
+
+/// How often and for how long one transaction was tried.
+struct Tries {
+    shared: Arc<Shared>,
+    began: Time,
+    count: u32,
+}
+
+impl Tries {
+    fn begin(shared: &Arc<Shared>) -> Self {
+        Self { shared: shared.clone(), began: shared.now(), count: 0 }
+    }
+
+    /// Waits before the next try, if `error` is one that another try can cure and there is time for it.
+    async fn pause(&mut self, error: Error) -> Result<()> {
+        self.count += 1;
+        if !is_curable(&error) {
+            return Err(error);
+        }
+        let now = self.shared.now();
+        let waited = now - self.began;
+        if waited >= self.shared.patience {
+            return Err(Error::Contended { tries: self.count, waited, last: Box::new(error) });
+        }
+        self.shared.sleep_until(now + self.next_pause(now)).await;
+        Ok(())
+    }
+
+    /// Doubles try by try. Each pause is drawn from its upper half, so that transactions that have met do not meet
+    /// again in step; the clock and the address of this try are random enough for that.
+    fn next_pause(&self, now: Time) -> Duration {
+        let full = PAUSE_MIN.saturating_mul(1 << self.count.min(16)).min(PAUSE_MAX);
+        let seed = now.0 ^ std::ptr::from_ref(self).addr() as u64;
+        let draw = (seed ^ (seed >> 31)).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+        full / 2 + full.mul_f64(draw as f64 / f64::from(u32::MAX)) / 2
+    }
+}
+
+/// Whether running the transaction again can help. A store that is closing is about to be a store that starts.
+fn is_curable(error: &Error) -> bool {
+    match error {
+        Error::Doomed => true,
+        Error::Refused(Refusal::Closing) => true,
+        Error::Refused(refusal) => refusal.caller() == Caller::Retry,
+        _ => false,
+    }
+}

@@ -1,0 +1,178 @@
+//! What can go wrong, sorted by what the caller is to do about it.
+
+use core::fmt;
+use std::time::Duration;
+use types::limits::{OBJECT_BYTES_MAX, TXN_BYTES_MAX};
+use types::{GoodbyeReason, ObjectId, Refusal, TxnId};
+
+pub use types::Caller;
+
+/// What an operation of this library gives.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Why something was not done. [`Error::caller`] says what to do about it.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Error {
+    /// The transaction has read what others have changed since. It has no effect; `transact` begins it again.
+    Doomed,
+    /// The store refused the commit. It has no effect; `transact` tries again where that can help.
+    Refused(Refusal),
+    /// The transaction was tried again and again, and others were faster each time.
+    Contended {
+        /// How often it was tried.
+        tries: u32,
+        /// For how long.
+        waited: Duration,
+        /// What the last try ended with.
+        last: Box<Error>,
+    },
+    /// The transaction has ended: its handle is of no use any more.
+    Ended,
+    /// The transaction writes more than one transaction may.
+    TransactionTooLarge,
+    /// The object is larger than an object can be.
+    ObjectTooLarge(usize),
+    /// The key of a map is longer than a key can be.
+    KeyTooLong(usize),
+    /// The store has no room.
+    StoreFull,
+    /// The store could not be reached for as long as the client is patient.
+    Unreachable,
+    /// The store has ended the session for good.
+    SessionEnded(GoodbyeReason, String),
+    /// The commit was sent, and the store can no longer say whether it took effect.
+    OutcomeUnknown(TxnId),
+    /// There is no such object.
+    NoSuchObject(ObjectId),
+    /// The value in the store is not one of this type.
+    Decode {
+        /// The type.
+        type_name: &'static str,
+        /// The object whose value it should have been.
+        object: ObjectId,
+        /// What the decoder says.
+        cause: postcard::Error,
+    },
+    /// The value cannot be stored: its `Serialize` says so.
+    Encode {
+        /// The type.
+        type_name: &'static str,
+        /// What the encoder says.
+        cause: postcard::Error,
+    },
+    /// A name stands for something else than what was asked for.
+    WrongKind {
+        /// The name.
+        name: String,
+        /// What was asked for.
+        expected: &'static str,
+        /// What it stands for.
+        got: &'static str,
+    },
+    /// The object holds what this library would never have written there.
+    Damaged {
+        /// The object.
+        object: ObjectId,
+        /// What is wrong with it.
+        what: &'static str,
+    },
+    /// A store could not be opened, or a server not be reached.
+    Open(String),
+    /// An error of the application: the transaction was aborted and has no effect.
+    Application(Box<dyn std::error::Error + Send + Sync>),
+}
+
+impl Error {
+    /// Wraps an error of the application, to end a transaction with it.
+    ///
+    /// ```
+    /// # use objects as thorp;
+    /// let error = thorp::Error::application("the account is overdrawn");
+    /// assert_eq!(error.to_string(), "the account is overdrawn");
+    /// ```
+    pub fn application(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        Self::Application(error.into())
+    }
+
+    /// What the caller is to do; `None` for the application's own errors.
+    pub fn caller(&self) -> Option<Caller> {
+        Some(match self {
+            Self::Doomed | Self::Contended { .. } => Caller::Retry,
+            Self::Refused(refusal) => refusal.caller(),
+            Self::StoreFull => Caller::MakeRoom,
+            Self::Unreachable | Self::SessionEnded(..) => Caller::Reconnect,
+            Self::OutcomeUnknown(_) => Caller::Ask,
+            Self::Damaged { .. } => Caller::Repair,
+            Self::Application(_) => return None,
+            _ => Caller::Correct,
+        })
+    }
+
+    pub(crate) fn damaged(object: ObjectId, what: &'static str) -> Self {
+        Self::Damaged { object, what }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Doomed => write!(f, "others have changed what the transaction read: begin it again"),
+            Self::Refused(refusal) => write!(f, "the commit was refused: {refusal}"),
+            Self::Contended { tries, waited, last } => {
+                write!(f, "gave up after {tries} tries in {waited:.1?}; the last one: {last}")
+            }
+            Self::Ended => write!(f, "the transaction has ended: begin another"),
+            Self::TransactionTooLarge => {
+                write!(f, "the transaction writes more than {} MiB: split it", TXN_BYTES_MAX >> 20)
+            }
+            Self::ObjectTooLarge(bytes) => {
+                write!(f, "an object of {bytes} bytes is larger than the limit of {} MiB", OBJECT_BYTES_MAX >> 20)
+            }
+            Self::KeyTooLong(bytes) => {
+                write!(f, "a key of {bytes} bytes is longer than the limit of {}", crate::key::KEY_BYTES_MAX)
+            }
+            Self::StoreFull => write!(f, "the store is full: free space on its disk, or give it a larger one"),
+            Self::Unreachable => write!(f, "the store cannot be reached: is it running, and the network up?"),
+            Self::SessionEnded(reason, text) => write!(f, "the store ended the session ({}): {text}", reason.name()),
+            Self::OutcomeUnknown(txn) => write!(f, "whether transaction {txn:?} took effect is not known: look"),
+            Self::NoSuchObject(object) => write!(f, "there is no object {object}"),
+            Self::Decode { type_name, object, cause } => {
+                write!(f, "object {object} does not hold a value of type {type_name}: {cause}")
+            }
+            Self::Encode { type_name, cause } => write!(f, "a value of type {type_name} cannot be stored: {cause}"),
+            Self::WrongKind { name, expected, got } => {
+                write!(f, "'{name}' is the name of {got}, not of {expected}: choose another name")
+            }
+            Self::Damaged { object, what } => {
+                write!(f, "object {object} is damaged ({what}): check the store with 'thorp doctor'")
+            }
+            Self::Open(text) => write!(f, "{text}"),
+            Self::Application(error) => write!(f, "{error}"),
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Decode { cause, .. } | Self::Encode { cause, .. } => Some(cause),
+            Self::Contended { last, .. } => Some(last),
+            Self::Application(error) => Some(error.as_ref()),
+            _ => None,
+        }
+    }
+}
+
+impl From<client::TxnError> for Error {
+    fn from(error: client::TxnError) -> Self {
+        match error {
+            client::TxnError::Doomed => Self::Doomed,
+            client::TxnError::TooLarge => Self::TransactionTooLarge,
+            client::TxnError::Ended => Self::Ended,
+            client::TxnError::Unreachable => Self::Unreachable,
+            client::TxnError::Refused(reason, text) => Self::SessionEnded(reason, text),
+            client::TxnError::StoreFull => Self::StoreFull,
+        }
+    }
+}

@@ -1,0 +1,230 @@
+//! Keys of maps: bytes in the same order as the values they stand for.
+//!
+//! | type | bytes |
+//! |---|---|
+//! | unsigned integers | big-endian |
+//! | signed integers | big-endian, the sign bit flipped |
+//! | `bool` | one byte |
+//! | strings, bytes | the bytes, `00` as `00 ff`, then `00 01` |
+//! | tuples | one after the other |
+//! | references | volume, page, slot |
+//!
+//! A string's end sorts before every byte that could follow in a longer one, so a shorter string comes first in
+//! tuples too.
+
+use crate::Ref;
+use types::{ObjectId, PageId};
+
+/// The longest key, in bytes of its encoding: a page's worth of keys must still branch.
+pub const KEY_BYTES_MAX: usize = 1024;
+
+/// What can be looked up in a map: the borrowed forms of keys, too.
+pub trait EncodeKey {
+    /// Appends the key's bytes.
+    fn encode_key(&self, bytes: &mut Vec<u8>);
+}
+
+/// A key of a [`crate::Map`]: its encoding is in the order of its values.
+///
+/// ```
+/// # use objects as thorp;
+/// use thorp::EncodeKey;
+/// let bytes = |key: (&str, i32)| {
+///     let mut bytes = Vec::new();
+///     key.encode_key(&mut bytes);
+///     bytes
+/// };
+/// assert!(bytes(("wheel", -1)) < bytes(("wheel", 7)));
+/// assert!(bytes(("wheel", 7)) < bytes(("wheels", -1)));
+/// ```
+pub trait Key: EncodeKey + Sized {
+    /// Takes the key from the front of `bytes`; `None` if they are no key of this type.
+    fn decode_key(bytes: &mut &[u8]) -> Option<Self>;
+}
+
+macro_rules! integer_keys {
+    ($flip:expr; $($int:ty)*) => { $(
+        impl EncodeKey for $int {
+            fn encode_key(&self, bytes: &mut Vec<u8>) {
+                let flipped = *self ^ if $flip { <$int>::MIN } else { 0 };
+                bytes.extend_from_slice(&flipped.to_be_bytes());
+            }
+        }
+
+        impl Key for $int {
+            fn decode_key(bytes: &mut &[u8]) -> Option<Self> {
+                let (int, rest) = bytes.split_first_chunk()?;
+                *bytes = rest;
+                Some(Self::from_be_bytes(*int) ^ if $flip { <$int>::MIN } else { 0 })
+            }
+        }
+    )* };
+}
+
+integer_keys!(false; u8 u16 u32 u64 u128);
+integer_keys!(true; i8 i16 i32 i64 i128);
+
+impl EncodeKey for bool {
+    fn encode_key(&self, bytes: &mut Vec<u8>) {
+        bytes.push(u8::from(*self));
+    }
+}
+
+impl Key for bool {
+    fn decode_key(bytes: &mut &[u8]) -> Option<Self> {
+        match u8::decode_key(bytes)? {
+            0 => Some(false),
+            1 => Some(true),
+            _ => None,
+        }
+    }
+}
+
+const ESCAPE: u8 = 0;
+const ESCAPED_ZERO: u8 = 0xff;
+const END: u8 = 1;
+
+impl EncodeKey for [u8] {
+    fn encode_key(&self, bytes: &mut Vec<u8>) {
+        bytes.reserve(self.len() + 2);
+        for &byte in self {
+            bytes.push(byte);
+            if byte == ESCAPE {
+                bytes.push(ESCAPED_ZERO);
+            }
+        }
+        bytes.extend_from_slice(&[ESCAPE, END]);
+    }
+}
+
+impl EncodeKey for Vec<u8> {
+    fn encode_key(&self, bytes: &mut Vec<u8>) {
+        self.as_slice().encode_key(bytes);
+    }
+}
+
+impl Key for Vec<u8> {
+    fn decode_key(bytes: &mut &[u8]) -> Option<Self> {
+        let mut key = Self::new();
+        loop {
+            let zero = bytes.iter().position(|&byte| byte == ESCAPE)?;
+            key.extend_from_slice(&bytes[..zero]);
+            let mark = *bytes.get(zero + 1)?;
+            *bytes = &bytes[zero + 2..];
+            match mark {
+                END => return Some(key),
+                ESCAPED_ZERO => key.push(ESCAPE),
+                _ => return None,
+            }
+        }
+    }
+}
+
+impl EncodeKey for str {
+    fn encode_key(&self, bytes: &mut Vec<u8>) {
+        self.as_bytes().encode_key(bytes);
+    }
+}
+
+impl EncodeKey for String {
+    fn encode_key(&self, bytes: &mut Vec<u8>) {
+        self.as_bytes().encode_key(bytes);
+    }
+}
+
+impl Key for String {
+    fn decode_key(bytes: &mut &[u8]) -> Option<Self> {
+        Self::from_utf8(Vec::decode_key(bytes)?).ok()
+    }
+}
+
+impl<K: EncodeKey + ?Sized> EncodeKey for &K {
+    fn encode_key(&self, bytes: &mut Vec<u8>) {
+        (**self).encode_key(bytes);
+    }
+}
+
+impl<T: ?Sized> EncodeKey for Ref<T> {
+    fn encode_key(&self, bytes: &mut Vec<u8>) {
+        let ObjectId { page, slot } = self.id();
+        (page.volume, page.number, slot).encode_key(bytes);
+    }
+}
+
+impl<T: ?Sized> Key for Ref<T> {
+    fn decode_key(bytes: &mut &[u8]) -> Option<Self> {
+        let (volume, number, slot) = Key::decode_key(bytes)?;
+        Some(Self::new(ObjectId::new(PageId::new(volume, number), slot)))
+    }
+}
+
+macro_rules! tuple_keys {
+    ($($part:ident $at:tt),*) => {
+        impl<$($part: EncodeKey),*> EncodeKey for ($($part,)*) {
+            fn encode_key(&self, bytes: &mut Vec<u8>) {
+                $(self.$at.encode_key(bytes);)*
+            }
+        }
+
+        impl<$($part: Key),*> Key for ($($part,)*) {
+            fn decode_key(bytes: &mut &[u8]) -> Option<Self> {
+                Some(($($part::decode_key(bytes)?,)*))
+            }
+        }
+    };
+}
+
+tuple_keys!(A 0, B 1);
+tuple_keys!(A 0, B 1, C 2);
+tuple_keys!(A 0, B 1, C 2, D 3);
+
+/// A key's bytes.
+pub(crate) fn encode<K: EncodeKey + ?Sized>(key: &K) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(32);
+    key.encode_key(&mut bytes);
+    bytes
+}
+
+/// The key of all of `bytes`.
+pub(crate) fn decode<K: Key>(mut bytes: &[u8]) -> Option<K> {
+    let key = K::decode_key(&mut bytes)?;
+    bytes.is_empty().then_some(key)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::fmt::Debug;
+
+    /// The order of the bytes is the order of the keys, and the bytes are the key.
+    fn check<K: Key + Ord + Debug>(a: &K, b: &K) {
+        let (bytes_a, bytes_b) = (encode(a), encode(b));
+        assert_eq!(bytes_a.cmp(&bytes_b), a.cmp(b), "{a:?} and {b:?}");
+        assert_eq!(decode::<K>(&bytes_a).as_ref(), Some(a));
+    }
+
+    proptest! {
+        #[test]
+        fn integers_keep_their_order(a: (i64, u16, i8), b: (i64, u16, i8)) {
+            check(&a, &b);
+            check(&a.0, &b.0);
+            check(&(a.2, a.1), &(b.2, b.1));
+        }
+
+        /// Few letters, zero among them: most pairs share a prefix, which is where escapes matter.
+        #[test]
+        fn bytes_keep_their_order(a in "[\u{0}\u{1}a\u{ff}]{0,4}", b in "[\u{0}\u{1}a\u{ff}]{0,4}", c: u8, d: u8) {
+            check(&a, &b);
+            check(&a.as_bytes().to_vec(), &b.as_bytes().to_vec());
+            check(&(a.clone(), c), &(b.clone(), d));
+            check(&(c, a.clone(), true), &(d, b, false));
+        }
+
+        #[test]
+        fn any_bytes_are_a_key_or_none(bytes: Vec<u8>) {
+            let _ = decode::<(String, u32)>(&bytes);
+            let _ = decode::<Ref<u8>>(&bytes);
+        }
+    }
+}

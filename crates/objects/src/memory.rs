@@ -1,0 +1,237 @@
+//! Hands without a disk: a store in memory, for tests and trials.
+//!
+//! Disk work is done at once, under the node's lock. One thread keeps the clock: it sleeps until the node or a pausing
+//! transaction has something due, and ends with the database.
+
+use crate::shared::Shared;
+use crate::{Db, Result};
+use bytes::Bytes;
+use client::{Client, TxnHandle};
+use node::{Hands, Node, Output};
+use std::collections::hash_map::RandomState;
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::BuildHasher;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::task::Waker;
+use std::time::{Duration, Instant};
+use store::{Checkpoint, DiskDone, DiskWork, Opened, Store};
+use types::{Broken, ClientId, ClusterId, Incarnation, NodeId, PageId, Time, Version};
+
+/// Room that the safe claims to have: nothing is kept in it.
+const SAFE_BYTES: u64 = 1 << 40;
+
+impl Db {
+    /// A store in memory, gone when the last handle to it is dropped.
+    ///
+    /// ```
+    /// # use objects as thorp;
+    /// let db = thorp::Db::in_memory()?;
+    /// let greeting = db.transact(|tx| tx.create(thorp::Anywhere, &"hello".to_string()))?;
+    /// assert_eq!(db.transact(|tx| tx.get(greeting))?, "hello");
+    /// # Ok::<(), thorp::Error>(())
+    /// ```
+    pub fn in_memory() -> Result<Self> {
+        let random = || RandomState::new().hash_one(());
+        let opened = Opened {
+            cluster: ClusterId(random()),
+            incarnation: Incarnation(1),
+            checkpoint: Checkpoint::default(),
+            pages: Vec::new(),
+            safe_bytes_free: SAFE_BYTES,
+        };
+        let config = client::Config::default();
+        let patience = config.patience;
+        let client = Client::new(config, ClientId(random()));
+        let node = Node::with_store(Store::new(store_config(), opened), Some(client));
+        let memory = Memory::start(node);
+        Ok(Self { shared: Arc::new(Shared::new(memory.node.clone(), memory, patience)) })
+    }
+}
+
+struct Memory {
+    node: Arc<Mutex<Node>>,
+    home: Mutex<BTreeMap<PageId, (Version, Bytes)>>,
+    waits: Mutex<Waits>,
+    clock: Arc<Clock>,
+}
+
+/// Transactions that wait, and those that were woken before they came to wait.
+#[derive(Default)]
+struct Waits {
+    wakers: BTreeMap<TxnHandle, Waker>,
+    woken: BTreeSet<TxnHandle>,
+}
+
+struct Clock {
+    start: Instant,
+    due: Mutex<Due>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Due {
+    node: Option<Time>,
+    alarms: Vec<(Time, Waker)>,
+    ended: bool,
+}
+
+impl Memory {
+    fn start(mut node: Node) -> Arc<Self> {
+        let clock = Arc::new(Clock { start: Instant::now(), due: Mutex::default(), changed: Condvar::new() });
+        node.start(clock.now());
+        let (home, waits) = Default::default();
+        let memory = Arc::new(Self { node: Arc::new(Mutex::new(node)), home, waits, clock: clock.clone() });
+        memory.settle();
+        let weak = Arc::downgrade(&memory);
+        std::thread::spawn(move || clock.run(&weak));
+        memory
+    }
+
+    /// Does the node's work until it has none; gives the transactions to wake and when the node is next due.
+    fn work(&self, node: &mut Node) -> (Vec<TxnHandle>, Option<Time>) {
+        let mut woken = Vec::new();
+        loop {
+            node.settle(self.now());
+            match node.poll_output() {
+                Some(Output::Disk(work)) => {
+                    if let Some(done) = self.disk(work) {
+                        node.disk(self.now(), done);
+                    }
+                }
+                Some(Output::Wake(txn)) => woken.push(txn),
+                // There is no other process, and a store that has closed has nothing to do.
+                Some(Output::Send(..) | Output::End(..) | Output::Closed) => {}
+                None => return (woken, node.poll_timeout()),
+            }
+        }
+    }
+
+    fn disk(&self, work: DiskWork) -> Option<DiskDone> {
+        let mut home = lock(&self.home);
+        match work {
+            DiskWork::Append(through, _) => Some(DiskDone::Durable { through, safe_bytes_free: SAFE_BYTES }),
+            DiskWork::Free(_) => Some(DiskDone::Freed { safe_bytes_free: SAFE_BYTES }),
+            DiskWork::Read(pages) => {
+                Some(DiskDone::Pages(pages.into_iter().map(|page| (page, home.get(&page).cloned())).collect()))
+            }
+            DiskWork::Install(images, _) => {
+                home.extend(images.into_iter().map(|image| (image.page, (image.version, image.image))));
+                Some(DiskDone::Installed)
+            }
+        }
+    }
+
+    fn wake(&self, woken: Vec<TxnHandle>) {
+        for txn in woken {
+            let waker = {
+                let mut waits = lock(&self.waits);
+                let waker = waits.wakers.remove(&txn);
+                if waker.is_none() {
+                    waits.woken.insert(txn);
+                }
+                waker
+            };
+            if let Some(waker) = waker {
+                waker.wake();
+            }
+        }
+    }
+}
+
+impl Hands for Memory {
+    fn now(&self) -> Time {
+        self.clock.now()
+    }
+
+    fn settle(&self) {
+        let (woken, due) = self.work(&mut lock(&self.node));
+        self.wake(woken);
+        self.clock.node_due(due);
+    }
+
+    fn wake_on(&self, txn: TxnHandle, waker: &Waker) {
+        let mut waits = lock(&self.waits);
+        if waits.woken.remove(&txn) {
+            waker.wake_by_ref();
+        } else {
+            waits.wakers.insert(txn, waker.clone());
+        }
+    }
+
+    fn wake_at(&self, time: Time, waker: &Waker) {
+        lock(&self.clock.due).alarms.push((time, waker.clone()));
+        self.clock.changed.notify_one();
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        lock(&self.clock.due).ended = true;
+        self.clock.changed.notify_one();
+    }
+}
+
+impl Clock {
+    fn now(&self) -> Time {
+        Time(self.start.elapsed().as_nanos() as u64)
+    }
+
+    fn node_due(&self, time: Option<Time>) {
+        let mut due = lock(&self.due);
+        if due.node != time {
+            due.node = time;
+            self.changed.notify_one();
+        }
+    }
+
+    fn run(&self, memory: &Weak<Memory>) {
+        let mut due = lock(&self.due);
+        while !due.ended {
+            let now = self.now();
+            let next = due.alarms.iter().map(|(time, _)| *time).chain(due.node).min();
+            due = match next {
+                None => self.changed.wait(due).unwrap_or_else(PoisonError::into_inner),
+                Some(time) if time > now => {
+                    self.changed.wait_timeout(due, time - now).unwrap_or_else(PoisonError::into_inner).0
+                }
+                Some(_) => {
+                    let rung = due.take_rung(now);
+                    drop(due);
+                    rung.into_iter().for_each(Waker::wake);
+                    let Some(memory) = memory.upgrade() else { return };
+                    lock(&memory.node).handle_timeout(now);
+                    memory.settle();
+                    lock(&self.due)
+                }
+            };
+        }
+    }
+}
+
+impl Due {
+    fn take_rung(&mut self, now: Time) -> Vec<Waker> {
+        self.node = self.node.filter(|time| *time > now);
+        let (rung, alarms) = std::mem::take(&mut self.alarms).into_iter().partition(|(time, _)| *time <= now);
+        self.alarms = alarms;
+        let rung: Vec<(Time, Waker)> = rung;
+        rung.into_iter().map(|(_, waker)| waker).collect()
+    }
+}
+
+/// Small: what is written back is in memory too.
+fn store_config() -> store::Config {
+    store::Config {
+        node: NodeId(0),
+        mob_bytes_limit: 4 << 20,
+        cache_bytes_limit: 4 << 20,
+        recent_limit: 1 << 16,
+        notice_delay: Duration::from_millis(2),
+        silence: Duration::from_secs(60),
+        grace: Duration::from_secs(60),
+        broken: Broken::NONE,
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

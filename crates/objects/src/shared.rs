@@ -1,0 +1,92 @@
+//! The client that all transactions of one [`crate::Db`] share: a machine under one short lock, and the hands beside
+//! it.
+
+use crate::{Error, Result};
+use client::{Client, TxnError, TxnHandle};
+use node::{Hands, Node};
+use std::fmt;
+use std::future::poll_fn;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
+use std::time::Duration;
+use types::Time;
+
+/// The node, its hands, and what keeps them alive.
+pub(crate) struct Shared {
+    node: Arc<Mutex<Node>>,
+    hands: Arc<dyn Hands>,
+    pub(crate) patience: Duration,
+}
+
+impl Shared {
+    pub(crate) fn new(node: Arc<Mutex<Node>>, hands: Arc<dyn Hands>, patience: Duration) -> Self {
+        Self { node, hands, patience }
+    }
+
+    pub(crate) fn now(&self) -> Time {
+        self.hands.now()
+    }
+
+    /// Calls the client, and carries out what came of it.
+    pub(crate) fn client<R>(&self, call: impl FnOnce(&mut Client, Time) -> R) -> R {
+        let answer = self.peek(call);
+        self.hands.settle();
+        answer
+    }
+
+    /// Calls the client for something that has no effects outside of it.
+    #[inline]
+    fn peek<R>(&self, call: impl FnOnce(&mut Client, Time) -> R) -> R {
+        // Read before the lock is taken: the clock is the dearest part of a hit.
+        let now = self.hands.now();
+        call(self.lock().client().expect("a Db's node hosts a client"), now)
+    }
+
+    /// A panic under the lock is one of the application's decoder, which only sees bytes: the machine is whole.
+    fn lock(&self) -> MutexGuard<'_, Node> {
+        self.node.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Calls the client again and again, whenever the transaction is woken, until it need not wait. A call that is
+    /// answered from the cache sends nothing, so there is nothing to carry out then.
+    #[inline]
+    pub(crate) async fn wait<R>(
+        &self,
+        txn: TxnHandle,
+        mut call: impl FnMut(&mut Client, Time) -> Result<Poll<R>, TxnError>,
+    ) -> Result<R> {
+        poll_fn(|context| {
+            let answer = self.peek(&mut call);
+            if !matches!(answer, Ok(Poll::Ready(_))) {
+                self.hands.settle();
+            }
+            match answer {
+                Ok(Poll::Ready(answer)) => Poll::Ready(Ok(answer)),
+                Ok(Poll::Pending) => {
+                    self.hands.wake_on(txn, context.waker());
+                    Poll::Pending
+                }
+                Err(error) => Poll::Ready(Err(Error::from(error))),
+            }
+        })
+        .await
+    }
+
+    /// Waits until `time`.
+    pub(crate) async fn sleep_until(&self, time: Time) {
+        poll_fn(|context| {
+            if self.hands.now() >= time {
+                return Poll::Ready(());
+            }
+            self.hands.wake_at(time, context.waker());
+            Poll::Pending
+        })
+        .await;
+    }
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared").field("patience", &self.patience).finish_non_exhaustive()
+    }
+}

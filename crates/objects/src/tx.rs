@@ -1,0 +1,326 @@
+//! A running transaction, as the application sees it.
+
+use crate::wait::{Async, Blocking, Mode};
+use crate::{Error, Near, Ref, Result, Slot, chain, value};
+use bytes::Bytes;
+use client::{Client, Created, Read, TxnError, TxnHandle, Write};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::future::Future;
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::task::Poll;
+use types::limits::OBJECT_BYTES_MAX;
+use types::{ObjectId, Time};
+
+use crate::shared::Shared;
+
+/// The volume that objects are created in when they are to lie near nothing.
+pub(crate) const VOLUME: u32 = 0;
+
+/// A running transaction: given to the closure of [`crate::Db::transact`], over when the closure returns.
+///
+/// Every operation exists once. In a blocking transaction it returns its result, in an [`AsyncTx`] a future of it.
+/// Reads and writes go to the transaction's own workspace: nobody else sees them before the commit, and an aborted
+/// transaction leaves no trace.
+///
+/// A transaction that has read what others changed meanwhile is *doomed*: each further operation says so, by
+/// [`Error::Doomed`]. Hand it on with `?`; the closure is then run again from its beginning.
+#[derive(Debug)]
+pub struct Tx<M: Mode = Blocking> {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) handle: TxnHandle,
+    mode: PhantomData<fn() -> M>,
+}
+
+/// A transaction whose operations are futures.
+pub type AsyncTx = Tx<Async>;
+
+impl<M: Mode> Tx<M> {
+    pub(crate) fn new(shared: Arc<Shared>, handle: TxnHandle) -> Self {
+        Self { shared, handle, mode: PhantomData }
+    }
+
+    /// The value of an object.
+    ///
+    /// ```
+    /// # use objects as thorp;
+    /// # let db = thorp::Db::in_memory()?;
+    /// let sum = db.transact(|tx| {
+    ///     let numbers = tx.create(thorp::Anywhere, &vec![1_u64, 2, 3])?;
+    ///     Ok(tx.get(numbers)?.iter().sum::<u64>())
+    /// })?;
+    /// assert_eq!(sum, 6);
+    /// # Ok::<(), thorp::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::NoSuchObject`] if it was deleted, [`Error::Decode`] if it holds something else.
+    pub fn get<T: DeserializeOwned>(&mut self, object: Ref<T>) -> M::Out<impl Future<Output = Result<T>>> {
+        M::run(async move { self.load(object.id()).await })
+    }
+
+    /// Gives an object a new value, larger or smaller as it may be.
+    ///
+    /// ```
+    /// # use objects as thorp;
+    /// # let db = thorp::Db::in_memory()?;
+    /// let counter = db.transact(|tx| tx.create(thorp::Anywhere, &1_u64))?;
+    /// db.transact(|tx| {
+    ///     let count = tx.get(counter)?;
+    ///     tx.put(counter, &(count + 1))
+    /// })?;
+    /// assert_eq!(db.transact(|tx| tx.get(counter))?, 2);
+    /// # Ok::<(), thorp::Error>(())
+    /// ```
+    pub fn put<T: Serialize>(&mut self, object: Ref<T>, value: &T) -> M::Out<impl Future<Output = Result<()>>> {
+        let encoded = encode(value);
+        M::run(async move { self.store(object.id(), encoded?, Missing::IsAnError).await })
+    }
+
+    /// Creates an object: in the page of `near` if it has room, so that whoever fetches the one has the other too,
+    /// else close to what was created last.
+    pub fn create<T: Serialize>(&mut self, near: impl Near, value: &T) -> M::Out<impl Future<Output = Result<Ref<T>>>> {
+        let (near, encoded) = (near.near(), encode(value));
+        M::run(async move { Ok(Ref::new(self.add(near, encoded?).await?)) })
+    }
+
+    /// Ends an object. References to it dangle: reading them is an error.
+    ///
+    /// ```
+    /// # use objects as thorp;
+    /// # let db = thorp::Db::in_memory()?;
+    /// let note = db.transact(|tx| tx.create(thorp::Anywhere, &"buy milk".to_string()))?;
+    /// db.transact(|tx| tx.delete(note))?;
+    /// assert!(matches!(db.transact(|tx| tx.get(note)), Err(thorp::Error::NoSuchObject(_))));
+    /// # Ok::<(), thorp::Error>(())
+    /// ```
+    pub fn delete<T: ?Sized>(&mut self, object: Ref<T>) -> M::Out<impl Future<Output = Result<()>>> {
+        M::run(async move { self.remove(object.id()).await })
+    }
+
+    /// The bytes of an object that was created with [`Tx::create_bytes`]; `None` if there is no such object.
+    pub fn get_bytes(&mut self, object: ObjectId) -> M::Out<impl Future<Output = Result<Option<Vec<u8>>>>> {
+        M::run(async move { self.fetch(object, <[u8]>::to_vec).await })
+    }
+
+    /// Shows the bytes of an object to `look`, in place: a cached object is not copied. `None` if there is no such
+    /// object.
+    ///
+    /// `look` runs under the lock that all transactions of the process share: it should be short, and using the
+    /// database inside of it never returns.
+    ///
+    /// ```
+    /// # use objects as thorp;
+    /// # let db = thorp::Db::in_memory()?;
+    /// let lines = db.transact(|tx| {
+    ///     let text = tx.create_bytes(thorp::Anywhere, b"one\ntwo\n")?;
+    ///     tx.read(text, |bytes| bytes.iter().filter(|&&byte| byte == b'\n').count())
+    /// })?;
+    /// assert_eq!(lines, Some(2));
+    /// # Ok::<(), thorp::Error>(())
+    /// ```
+    pub fn read<R>(
+        &mut self,
+        object: ObjectId,
+        look: impl FnOnce(&[u8]) -> R,
+    ) -> M::Out<impl Future<Output = Result<Option<R>>>> {
+        M::run(self.fetch(object, look))
+    }
+
+    /// Gives an object new bytes.
+    pub fn put_bytes(&mut self, object: ObjectId, bytes: &[u8]) -> M::Out<impl Future<Output = Result<()>>> {
+        let encoded = raw(bytes);
+        M::run(async move { self.store(object, encoded, Missing::IsAnError).await })
+    }
+
+    /// Creates an object of bytes.
+    pub fn create_bytes(&mut self, near: impl Near, bytes: &[u8]) -> M::Out<impl Future<Output = Result<ObjectId>>> {
+        let (near, encoded) = (near.near(), raw(bytes));
+        M::run(async move { self.add(near, encoded).await })
+    }
+}
+
+/// What a write to a slot without an object means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Missing {
+    /// The caller holds a reference that dangles.
+    IsAnError,
+    /// The object begins with this write.
+    IsCreated,
+}
+
+/// The operations as futures, for whatever is built on them.
+impl<M: Mode> Tx<M> {
+    /// Shows an object's value to `look`, wherever it is stored.
+    #[inline]
+    pub(crate) async fn fetch<R>(&self, object: ObjectId, look: impl FnOnce(&[u8]) -> R) -> Result<Option<R>> {
+        let mut look = Some(look);
+        let found = self
+            .call(|client, now, txn| {
+                Ok(match client.read(now, txn, object)? {
+                    Read::Wait => Poll::Pending,
+                    Read::Absent => Poll::Ready(Ok(None)),
+                    Read::Value(bytes) => Poll::Ready(Slot::parse(object, bytes).map(|slot| {
+                        Some(match slot {
+                            Slot::Inline(value) => Ok(look.take().expect("only looked at once")(value)),
+                            Slot::Chain(chain) => Err(chain),
+                        })
+                    })),
+                })
+            })
+            .await??;
+        match found {
+            None => Ok(None),
+            Some(Ok(seen)) => Ok(Some(seen)),
+            Some(Err(chain)) => {
+                let value = chain::read(self, object, chain).await?;
+                Ok(Some(look.take().expect("not looked at yet")(&value)))
+            }
+        }
+    }
+
+    /// The typed value of an object.
+    #[inline]
+    pub(crate) async fn load<T: DeserializeOwned>(&self, object: ObjectId) -> Result<T> {
+        let decoded =
+            self.fetch(object, |bytes| postcard::from_bytes(bytes)).await?.ok_or(Error::NoSuchObject(object))?;
+        decoded.map_err(|cause| Error::Decode { type_name: std::any::type_name::<T>(), object, cause })
+    }
+
+    /// Writes an encoded value to an object, inline if it fits, else as a chain.
+    pub(crate) async fn store(&self, object: ObjectId, encoded: Vec<u8>, missing: Missing) -> Result<()> {
+        check_size(&encoded)?;
+        let old = self.chain_of(object).await?;
+        if old.is_none() && missing == Missing::IsAnError {
+            return Err(Error::NoSuchObject(object));
+        }
+        let old = old.flatten();
+        let encoded = Bytes::from(encoded);
+        let inline = encoded.len() <= value::INLINE_BYTES_MAX && self.write(object, &encoded).await? == Fits::Yes;
+        if inline {
+            return match old {
+                Some(chain) => chain::delete(self, object, chain).await,
+                None => Ok(()),
+            };
+        }
+        let chain = chain::write(self, object, old, &encoded[1..]).await?;
+        match self.write(object, &Bytes::from(chain.to_bytes())).await? {
+            Fits::Yes => Ok(()),
+            Fits::No => Err(Error::Refused(types::Refusal::PageFull(object.page))),
+        }
+    }
+
+    /// Creates an object with an encoded value.
+    pub(crate) async fn add(&self, near: Option<ObjectId>, encoded: Vec<u8>) -> Result<ObjectId> {
+        check_size(&encoded)?;
+        if encoded.len() <= value::INLINE_BYTES_MAX {
+            return self.create_slot(near, Bytes::from(encoded)).await;
+        }
+        // The descriptor comes first, so that the head can lie near it.
+        let object = self.create_slot(near, Bytes::from(value::inline(0))).await?;
+        let chain = chain::write(self, object, None, &encoded[1..]).await?;
+        self.write(object, &Bytes::from(chain.to_bytes())).await?;
+        Ok(object)
+    }
+
+    /// Deletes an object and the chain behind it.
+    pub(crate) async fn remove(&self, object: ObjectId) -> Result<()> {
+        match self.chain_of(object).await? {
+            None => return Err(Error::NoSuchObject(object)),
+            Some(None) => {}
+            Some(Some(chain)) => chain::delete(self, object, chain).await?,
+        }
+        self.delete_slot(object).await
+    }
+
+    /// The chain behind an object, if it has one; `None` if there is no such object.
+    async fn chain_of(&self, object: ObjectId) -> Result<Option<Option<value::Chain>>> {
+        let slot = self
+            .read_slot(object, |bytes| {
+                Slot::parse(object, bytes).map(|slot| match slot {
+                    Slot::Inline(_) => None,
+                    Slot::Chain(chain) => Some(chain),
+                })
+            })
+            .await?;
+        slot.transpose()
+    }
+
+    /// Shows the bytes of a slot to `look`, tag and all.
+    pub(crate) async fn read_slot<R>(&self, object: ObjectId, mut look: impl FnMut(&[u8]) -> R) -> Result<Option<R>> {
+        self.call(|client, now, txn| {
+            Ok(match client.read(now, txn, object)? {
+                Read::Wait => Poll::Pending,
+                Read::Absent => Poll::Ready(None),
+                Read::Value(bytes) => Poll::Ready(Some(look(bytes))),
+            })
+        })
+        .await
+    }
+
+    /// Writes the bytes of a slot.
+    pub(crate) async fn write(&self, object: ObjectId, bytes: &Bytes) -> Result<Fits> {
+        self.call(|client, now, txn| Ok(fits(client.write(now, txn, object, bytes.clone())?))).await
+    }
+
+    /// Frees a slot.
+    pub(crate) async fn delete_slot(&self, object: ObjectId) -> Result<()> {
+        self.call(|client, now, txn| Ok(fits(client.delete(now, txn, object)?).map(drop))).await
+    }
+
+    /// Takes a free slot and gives it its bytes.
+    pub(crate) async fn create_slot(&self, near: Option<ObjectId>, bytes: Bytes) -> Result<ObjectId> {
+        let volume = near.map_or(VOLUME, |near| near.page.volume);
+        self.call(|client, now, txn| {
+            Ok(match client.create(now, txn, volume, near, bytes.clone())? {
+                Created::Object(object) => Poll::Ready(object),
+                Created::Wait => Poll::Pending,
+            })
+        })
+        .await
+    }
+
+    /// Calls the client until it need not wait.
+    #[inline]
+    pub(crate) async fn call<R>(
+        &self,
+        mut call: impl FnMut(&mut Client, Time, TxnHandle) -> Result<Poll<R>, TxnError>,
+    ) -> Result<R> {
+        let txn = self.handle;
+        self.shared.wait(txn, |client, now| call(client, now, txn)).await
+    }
+}
+
+/// Whether a value has room in its page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fits {
+    Yes,
+    No,
+}
+
+fn fits(write: Write) -> Poll<Fits> {
+    match write {
+        Write::Done => Poll::Ready(Fits::Yes),
+        Write::Full => Poll::Ready(Fits::No),
+        Write::Wait => Poll::Pending,
+    }
+}
+
+fn check_size(encoded: &[u8]) -> Result<()> {
+    let bytes = encoded.len() - 1;
+    if bytes > OBJECT_BYTES_MAX { Err(Error::ObjectTooLarge(bytes)) } else { Ok(()) }
+}
+
+/// A value as it stands in a slot.
+pub(crate) fn encode<T: Serialize>(value: &T) -> Result<Vec<u8>> {
+    postcard::to_extend(value, value::inline(64))
+        .map_err(|cause| Error::Encode { type_name: std::any::type_name::<T>(), cause })
+}
+
+/// Bytes as they stand in a slot.
+pub(crate) fn raw(bytes: &[u8]) -> Vec<u8> {
+    let mut encoded = value::inline(bytes.len());
+    encoded.extend_from_slice(bytes);
+    encoded
+}

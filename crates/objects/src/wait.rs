@@ -1,0 +1,75 @@
+//! How operations wait: in place, or as futures. Each operation is written once, as a future; [`Blocking`] runs it on
+//! the spot, [`Async`] hands it to the caller.
+
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::Thread;
+
+/// How the operations of a transaction wait. [`Blocking`] and [`Async`] are the two that there are.
+pub trait Mode: sealed::Sealed {
+    /// What an operation gives: the future's result, or the future.
+    type Out<F: Future>;
+
+    #[doc(hidden)]
+    fn run<F: Future>(operation: F) -> Self::Out<F>;
+}
+
+/// Operations return when they are done; the thread waits where one has to fetch a page.
+#[derive(Clone, Copy, Debug)]
+pub struct Blocking;
+
+/// Operations are futures, to be awaited on any executor.
+#[derive(Clone, Copy, Debug)]
+pub struct Async;
+
+mod sealed {
+    pub trait Sealed {}
+    impl Sealed for super::Blocking {}
+    impl Sealed for super::Async {}
+}
+
+impl Mode for Blocking {
+    type Out<F: Future> = F::Output;
+
+    #[inline]
+    fn run<F: Future>(operation: F) -> F::Output {
+        block_on(operation)
+    }
+}
+
+impl Mode for Async {
+    type Out<F: Future> = F;
+
+    #[inline]
+    fn run<F: Future>(operation: F) -> F {
+        operation
+    }
+}
+
+/// Runs a future on this thread. What hits the cache is done at the first poll and pays for no waker.
+#[inline]
+pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
+    let mut future = pin!(future);
+    if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+        return output;
+    }
+    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+    let mut context = Context::from_waker(&waker);
+    loop {
+        if let Poll::Ready(output) = future.as_mut().poll(&mut context) {
+            return output;
+        }
+        // A token left by someone else costs one more poll, never a wake-up.
+        std::thread::park();
+    }
+}
+
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
