@@ -16,6 +16,7 @@ mod commit;
 mod config;
 mod create;
 mod fetch;
+mod inspect;
 mod notice;
 mod session;
 mod txns;

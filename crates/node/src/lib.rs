@@ -105,6 +105,11 @@ impl Node {
         self.store.as_mut()
     }
 
+    /// Both roles, for whoever looks and changes nothing.
+    pub fn roles(&self) -> (Option<&Client>, Option<&Store>) {
+        (self.client.as_ref(), self.store.as_ref())
+    }
+
     /// A connection is up.
     pub fn connected(&mut self, now: Time, link: Link) {
         match (link, &mut self.client, &mut self.store) {

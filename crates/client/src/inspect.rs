@@ -1,0 +1,22 @@
+//! What checkers look at. Nobody else needs to know.
+
+use crate::Client;
+use cache::Cache;
+use types::Version;
+
+impl Client {
+    /// The cache, for checkers.
+    pub fn cache(&self) -> &Cache {
+        &self.cache
+    }
+
+    /// The count through which the client has heard of every change to what it holds, for checkers.
+    pub fn horizon(&self) -> Version {
+        self.session.horizon
+    }
+
+    /// Whether the client's session is resumed, for checkers: from then on the store knows what the client holds.
+    pub fn is_live(&self) -> bool {
+        self.session.is_live()
+    }
+}
