@@ -9,16 +9,48 @@
 
 extern crate alloc;
 
+mod coordinator;
+mod fetch;
+mod form;
+mod grant;
+mod images;
+mod master;
+mod mob;
+mod notices;
+mod outcomes;
+mod outputs;
+mod recent;
+mod recovery;
+mod rejoin;
+mod safe;
+mod sequencer;
+mod sessions;
+mod validate;
 pub mod work;
+mod writeback;
 
+use alloc::format;
 use alloc::string::String;
+use coordinator::Coordinator;
 use core::time::Duration;
-use protocol::Message;
-use types::{Broken, GoodbyeReason, NodeId, Time};
+use fetch::Fetches;
+use grant::Grants;
+use images::Waiter;
+use master::Master;
+use notices::{Streams, Urgency};
+use outcomes::Outcomes;
+use outputs::Outputs;
+use protocol::{Ack, Grant, Granted, Message, Ping, Pong};
+use recovery::Recovery;
+use safe::Safe;
+use sequencer::Sequencer;
+use sessions::{Fault, Sessions};
+use types::{Broken, ClusterId, GoodbyeReason, Incarnation, NodeId, Time};
 pub use work::{
     Checkpoint, ClientOutcomes, CommitRecord, DiskDone, DiskWork, HomeImage, HomePage, Opened, Placement, Position,
     Record,
 };
+use writeback::WriteBack;
 
 /// One connection of one client, numbered by the hands; a number is never used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -43,6 +75,21 @@ pub struct Config {
     pub grace: Duration,
     /// The rule that is taken out, in tests of the checkers.
     pub broken: Broken,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            node: NodeId(0),
+            mob_bytes_limit: 64 * 1024 * 1024,
+            cache_bytes_limit: 64 * 1024 * 1024,
+            recent_limit: 1_000_000,
+            notice_delay: Duration::from_millis(3),
+            silence: Duration::from_secs(10),
+            grace: Duration::from_secs(60),
+            broken: Broken::NONE,
+        }
+    }
 }
 
 /// What the machine wants done.
@@ -73,9 +120,33 @@ pub enum Output {
     Closed,
 }
 
-/// The machine.
+/// The machine. Its parts meet here: each keeps its own state, and what runs through several of them stands in the file
+/// that is named for it (`coordinator`, `fetch`, `rejoin`, `writeback`, `recovery`).
 #[derive(Debug)]
-pub struct Store {}
+pub struct Store {
+    config: Config,
+    cluster: ClusterId,
+    incarnation: Incarnation,
+    out: Outputs,
+    sessions: Sessions,
+    notices: Streams,
+    fetches: Fetches,
+    coordinator: Coordinator,
+    sequencer: Sequencer,
+    safe: Safe,
+    master: Master,
+    writeback: WriteBack,
+    outcomes: Outcomes,
+    grants: Grants,
+    recovery: Recovery,
+    /// When the silent are looked for next.
+    sweep: Option<Time>,
+    /// When pages that were granted before the restart and not claimed since come back.
+    unclaimed: Option<Time>,
+    closing: bool,
+    closed: bool,
+    stats: Stats,
+}
 
 /// What a store can say of itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -96,30 +167,259 @@ pub struct Stats {
     pub recovered_commits: u64,
 }
 
-#[expect(unused_variables, clippy::needless_pass_by_value, clippy::unused_self, reason = "skeleton")]
 impl Store {
     /// A store over what the hands have opened.
-    pub fn new(config: Config, opened: Opened) -> Self { todo!() }
+    pub fn new(config: Config, opened: Opened) -> Self {
+        let Opened { cluster, incarnation, checkpoint, pages, safe_bytes_free } = opened;
+        let mut grants = Grants::restore(checkpoint.next_pages);
+        pages.iter().for_each(|home| grants.granted_below(home.page.volume, home.page.number.saturating_add(1)));
+        Self {
+            cluster,
+            incarnation,
+            out: Outputs::default(),
+            sessions: Sessions::new(config.grace),
+            notices: Streams::new(config.notice_delay),
+            fetches: Fetches::default(),
+            coordinator: Coordinator::default(),
+            sequencer: Sequencer::default(),
+            safe: Safe::new(safe_bytes_free),
+            master: Master::new(&config, &pages),
+            writeback: WriteBack::new(),
+            outcomes: Outcomes::restore(checkpoint.outcomes, checkpoint.forgotten),
+            grants,
+            recovery: Recovery::new(checkpoint.applied),
+            sweep: None,
+            unclaimed: None,
+            closing: false,
+            closed: false,
+            stats: Stats::default(),
+            config,
+        }
+    }
+
     /// Takes a record that the safe held.
-    pub fn recover(&mut self, position: Position, record: Record) { todo!() }
+    pub fn recover(&mut self, position: Position, record: Record) {
+        self.recover_record(position, record);
+    }
+
     /// Everything has been recovered: places what was not placed, and opens for business.
-    pub fn start(&mut self, now: Time) { todo!() }
+    pub fn start(&mut self, now: Time) {
+        self.finish_recovery(now);
+        self.unclaimed = Some(now + self.config.grace);
+        self.settle(now);
+    }
+
     /// A connection has come in.
-    pub fn connected(&mut self, now: Time, session: SessionId) { todo!() }
+    pub fn connected(&mut self, now: Time, session: SessionId) {
+        if self.closing {
+            self.out.end(session, GoodbyeReason::Done, "the store is closing down".into());
+        } else if !self.sessions.connect(now, session) {
+            self.out.end(session, GoodbyeReason::Full, "the store takes no more sessions".into());
+        }
+        self.sweep.get_or_insert(now + self.config.silence / 4);
+    }
+
     /// A connection is gone.
-    pub fn disconnected(&mut self, now: Time, session: SessionId) { todo!() }
+    pub fn disconnected(&mut self, now: Time, session: SessionId) {
+        self.forget_session(now, session);
+        self.settle(now);
+    }
+
     /// A message has come in on a session.
-    pub fn handle(&mut self, now: Time, from: SessionId, message: Message) { todo!() }
+    pub fn handle(&mut self, now: Time, from: SessionId, message: Message) {
+        // What still comes from a session that was ended is of no interest.
+        if !self.sessions.hear(now, from) {
+            return;
+        }
+        self.list_late_holders(from);
+        if let Err(fault) = self.dispatch(now, from, message) {
+            self.end(now, from, fault);
+        }
+        self.settle(now);
+    }
+
     /// Disk work is done.
-    pub fn disk(&mut self, now: Time, done: DiskDone) { todo!() }
+    pub fn disk(&mut self, now: Time, done: DiskDone) {
+        match done {
+            DiskDone::Durable { through, safe_bytes_free } => {
+                self.safe.durable(through, safe_bytes_free);
+                self.finish_through(now, through);
+                self.install();
+                self.free_home();
+            }
+            DiskDone::Freed { safe_bytes_free } => self.safe.freed(safe_bytes_free),
+            DiskDone::Pages(pages) => {
+                for (page, found) in pages {
+                    let waiters = self.master.has_read(page, found, &mut self.out);
+                    waiters.into_iter().for_each(|waiter| self.has_read(now, page, waiter));
+                }
+            }
+            DiskDone::Installed => self.installed(),
+            DiskDone::HomeFull => self.home_full(now),
+        }
+        self.serve_at_least();
+        self.settle(now);
+    }
+
     /// Refuses new commits, writes everything home, ends all sessions, then gives [`Output::Closed`].
-    pub fn close(&mut self, now: Time) { todo!() }
+    pub fn close(&mut self, now: Time) {
+        self.closing = true;
+        self.settle(now);
+    }
+
     /// What the machine wants done next.
-    pub fn poll_output(&mut self) -> Option<Output> { todo!() }
+    pub fn poll_output(&mut self) -> Option<Output> {
+        self.out.pop()
+    }
+
     /// When [`Store::handle_timeout`] is due.
-    pub fn poll_timeout(&self) -> Option<Time> { todo!() }
+    pub fn poll_timeout(&self) -> Option<Time> {
+        let mob_is_empty = self.master.mob().is_empty();
+        let write_back = self.writeback.next_due(mob_is_empty, self.coordinator.last_commit());
+        let due = [self.notices.next_due(), self.sessions.next_forgotten(), self.sweep, self.unclaimed, write_back];
+        due.into_iter().flatten().min()
+    }
+
     /// Time has passed.
-    pub fn handle_timeout(&mut self, now: Time) { todo!() }
+    pub fn handle_timeout(&mut self, now: Time) {
+        while let Some(session) = self.notices.pop_due(now) {
+            self.flush(session, Urgency::Worthwhile);
+        }
+        self.end_silent(now);
+        self.forget_gone(now);
+        self.settle(now);
+    }
+
     /// What the store can say of itself.
-    pub fn stats(&self) -> Stats { todo!() }
+    pub fn stats(&self) -> Stats {
+        Stats {
+            sessions: self.sessions.len() as u64,
+            mob_bytes: self.master.mob().bytes() as u64,
+            cache_bytes: self.master.cache_bytes() as u64,
+            ..self.stats
+        }
+    }
+
+    fn dispatch(&mut self, now: Time, from: SessionId, message: Message) -> Result<(), Fault> {
+        match message {
+            Message::Hello(hello) => self.hello(now, from, hello),
+            _ if self.sessions.client(from).is_none() => {
+                Err(Fault::malformed("expected a hello before anything else".into()))
+            }
+            Message::Rejoin(rejoin) => self.rejoin(now, from, &rejoin),
+            Message::Ping(ping) => self.ping(from, ping),
+            Message::Pong(_) => Ok(()),
+            Message::Fetch(fetch) => self.fetch(from, fetch),
+            Message::Released(released) => self.released(from, &released),
+            Message::Commit(request) => self.commit(now, from, request),
+            Message::AskOutcome(ask) => self.ask_outcome(from, ask),
+            Message::Ack(ack) => self.ack(from, ack),
+            Message::Grant(grant) => self.grant(from, grant),
+            Message::Goodbye(_) => Err(Fault { reason: GoodbyeReason::Done, text: "the client is done".into() }),
+            Message::Welcome(_)
+            | Message::Rejoined(_)
+            | Message::Page(_)
+            | Message::Missing(_)
+            | Message::CommitReply(_)
+            | Message::Notices(_)
+            | Message::Granted(_) => Err(Fault::malformed("expected a request, got an answer of a store".into())),
+        }
+    }
+
+    /// A sign of life. The answer moves the horizon of a client that asks for nothing else.
+    fn ping(&mut self, from: SessionId, ping: Ping) -> Result<(), Fault> {
+        self.flush(from, Urgency::All);
+        self.reply(from, Message::Pong(Pong { nonce: ping.nonce }), None);
+        Ok(())
+    }
+
+    fn ack(&mut self, from: SessionId, ack: Ack) -> Result<(), Fault> {
+        let applied = self.master.applied();
+        if ack.through > applied {
+            let text = format!("expected an acknowledgement of up to {applied}, got {}", ack.through);
+            return Err(Fault::malformed(text));
+        }
+        self.sessions.ack(from, ack.through);
+        if let Some(least) = self.sessions.least_acked() {
+            self.master.prune(least);
+        }
+        Ok(())
+    }
+
+    /// A client wants pages to create objects in. It holds them from here on.
+    fn grant(&mut self, from: SessionId, grant: Grant) -> Result<(), Fault> {
+        let Some(client) = self.sessions.client(from) else { return Ok(()) };
+        let has_room = !self.closing && !self.writeback.is_home_full() && self.safe.has_room(0);
+        let written = |page| self.master.version(page) > types::Version::ZERO;
+        let count = if has_room { grant.count } else { 0 };
+        let given = self.grants.give(client, grant.volume, count, &written);
+        let after =
+            given.next.map(|next| self.safe.append(Record::Grant { volume: grant.volume, next }, &mut self.out));
+        for page in given.ranges.iter().flat_map(|range| range.pages()) {
+            self.master.directory().list(page, from);
+        }
+        self.reply(from, Message::Granted(Granted { ranges: given.ranges }), after);
+        Ok(())
+    }
+
+    /// A page that was waited for is in memory.
+    fn has_read(&mut self, now: Time, page: types::PageId, waiter: Waiter) {
+        match waiter {
+            Waiter::Fetch(session) => self.serve_read(session, page),
+            Waiter::Commit(ticket) => self.resume_commit(now, ticket),
+            Waiter::WriteBack => self.has_read_for_batch(page),
+        }
+    }
+
+    /// Ends a session, telling the peer why.
+    fn end(&mut self, now: Time, session: SessionId, fault: Fault) {
+        self.forget_session(now, session);
+        self.out.end(session, fault.reason, fault.text);
+    }
+
+    fn forget_session(&mut self, now: Time, session: SessionId) {
+        self.sessions.disconnect(now, session);
+        self.notices.close(session);
+        self.master.directory().forget_holder(session);
+    }
+
+    fn end_silent(&mut self, now: Time) {
+        if self.sweep.is_none_or(|sweep| now < sweep) {
+            return;
+        }
+        let silence = self.config.silence;
+        for session in self.sessions.silent_for(now, silence) {
+            let text = format!("expected a sign of life within {silence:?}");
+            self.end(now, session, Fault { reason: GoodbyeReason::Silent, text });
+        }
+        self.sweep = (self.sessions.len() > 0).then_some(now + silence / 4);
+    }
+
+    /// Lets go of what was kept for clients that did not come back.
+    fn forget_gone(&mut self, now: Time) {
+        let master = &self.master;
+        let written = |page| master.version(page) > types::Version::ZERO;
+        while let Some(client) = self.sessions.pop_forgotten(now) {
+            self.outcomes.forget(client);
+            self.grants.give_back(client, &written);
+        }
+        if self.unclaimed.is_some_and(|unclaimed| unclaimed <= now) {
+            self.unclaimed = None;
+            self.grants.give_back_unclaimed(&written);
+        }
+    }
+
+    /// What every event may have made possible or necessary.
+    fn settle(&mut self, now: Time) {
+        self.unpark(now);
+        self.write_back(now);
+        if self.closing && !self.closed && self.is_written_back() {
+            self.closed = true;
+            for session in self.sessions.all() {
+                let text = "the store is closing down".into();
+                self.end(now, session, Fault { reason: GoodbyeReason::Done, text });
+            }
+            self.out.closed();
+        }
+    }
 }

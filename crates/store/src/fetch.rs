@@ -1,0 +1,134 @@
+//! Fetches: a page leaves with the notices before it, and its receiver is listed as its holder, in one step.
+
+use crate::images::Waiter;
+use crate::sessions::Fault;
+use crate::{SessionId, Store};
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::vec::Vec;
+use protocol::{Fetch, Message, Missing, Page, Released};
+use types::limits::{FETCHES_PER_SESSION_MAX, PAGES_PER_MESSAGE_MAX};
+use types::{ObjectPage, PageId, Rule, Version};
+
+/// Pages of one fetch that leave at once, in bytes: a prefetch beyond that is left out.
+const ANSWER_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// Fetches that wait for a count.
+#[derive(Debug, Default)]
+pub(crate) struct Fetches {
+    at_least: BTreeMap<Version, Vec<(SessionId, Vec<PageId>)>>,
+    /// With [`Rule::ListHolderFirst`] taken out: who is to be listed when it is heard of next.
+    late: Vec<(PageId, SessionId)>,
+}
+
+impl Store {
+    /// A session wants pages.
+    pub(crate) fn fetch(&mut self, from: SessionId, fetch: Fetch) -> Result<(), Fault> {
+        let Fetch { mut pages, at_least } = fetch;
+        if pages.is_empty() || pages.len() > PAGES_PER_MESSAGE_MAX {
+            let text = format!("expected a fetch of 1 to {PAGES_PER_MESSAGE_MAX} pages, got {}", pages.len());
+            return Err(Fault::malformed(text));
+        }
+        let Some(outstanding) = self.sessions.fetches(from) else { return Ok(()) };
+        let room = FETCHES_PER_SESSION_MAX.saturating_sub(*outstanding);
+        if room == 0 {
+            return Err(Fault::too_much(format!("expected at most {FETCHES_PER_SESSION_MAX} fetches at a time")));
+        }
+        let left_out = pages.split_off(pages.len().min(room));
+        *outstanding += pages.len();
+        if at_least > self.master.applied() {
+            self.fetches.at_least.entry(at_least).or_default().push((from, pages));
+        } else {
+            self.serve(from, &pages);
+        }
+        left_out.into_iter().for_each(|page| self.reply(from, Message::Missing(Missing { page }), None));
+        Ok(())
+    }
+
+    /// A session holds pages no longer.
+    pub(crate) fn released(&mut self, from: SessionId, released: &Released) -> Result<(), Fault> {
+        let count = released.pages.len();
+        if count > PAGES_PER_MESSAGE_MAX {
+            let text = format!("expected a release of at most {PAGES_PER_MESSAGE_MAX} pages, got {count}");
+            return Err(Fault::malformed(text));
+        }
+        for &page in &released.pages {
+            self.master.directory().release(page, from);
+        }
+        Ok(())
+    }
+
+    /// Serves the fetches that waited for a count which has been applied.
+    pub(crate) fn serve_at_least(&mut self) {
+        let applied = self.master.applied();
+        while let Some(first) = self.fetches.at_least.first_entry()
+            && *first.key() <= applied
+        {
+            for (session, pages) in first.remove() {
+                self.serve(session, &pages);
+            }
+        }
+    }
+
+    /// Answers for what is in memory, and has the rest read. The first page is wanted at once, the others are
+    /// prefetched: they are left out beyond a bound of bytes.
+    fn serve(&mut self, session: SessionId, pages: &[PageId]) {
+        let (mut bytes, mut read) = (0, Vec::new());
+        for &page in pages {
+            if !self.grants.exists(page) || bytes > ANSWER_BYTES_MAX {
+                self.answer(session, Message::Missing(Missing { page }));
+                continue;
+            }
+            match self.master.image(page) {
+                Some(image) => {
+                    bytes += image.len();
+                    self.send_page(session, page, &image);
+                }
+                None => read.push((page, Waiter::Fetch(session))),
+            }
+        }
+        self.master.read(read, &mut self.out);
+    }
+
+    /// The page has been read for this session.
+    pub(crate) fn serve_read(&mut self, session: SessionId, page: PageId) {
+        if let Some(image) = self.master.image(page) {
+            self.send_page(session, page, &image);
+        }
+    }
+
+    fn send_page(&mut self, session: SessionId, page: PageId, image: &ObjectPage) {
+        if self.sessions.client(session).is_none() {
+            return;
+        }
+        if self.config.broken.is(Rule::ListHolderFirst) {
+            self.fetches.late.push((page, session));
+        } else {
+            self.master.directory().list(page, session);
+        }
+        let version = self.master.version(page);
+        self.stats.pages_sent += 1;
+        self.answer(session, Message::Page(Page { page, version, image: image.image().clone() }));
+    }
+
+    /// Lists who should have been listed before: only ever has something to do when a test took the rule out.
+    pub(crate) fn list_late_holders(&mut self, heard: SessionId) {
+        if !self.config.broken.is(Rule::ListHolderFirst) {
+            return;
+        }
+        for (page, session) in core::mem::take(&mut self.fetches.late) {
+            if session == heard {
+                self.master.directory().list(page, session);
+            } else {
+                self.fetches.late.push((page, session));
+            }
+        }
+    }
+
+    fn answer(&mut self, session: SessionId, message: Message) {
+        if let Some(outstanding) = self.sessions.fetches(session) {
+            *outstanding = outstanding.saturating_sub(1);
+            self.reply(session, message, None);
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! Home images: those kept in memory, and who waits for those that are being read.
+//!
+//! 1. An image here is the page's newest in the home.
+//! 2. A page is read once however many wait for it.
+//! 3. The newest image stays, whatever its size, so that whoever waited for it finds it.
+
+use crate::coordinator::Ticket;
+use crate::outputs::Outputs;
+use crate::{DiskWork, SessionId};
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use types::{Map, ObjectPage, PageId};
+
+/// What is to happen when an image has been read.
+#[derive(Debug)]
+pub(crate) enum Waiter {
+    /// The page goes to this session.
+    Fetch(SessionId),
+    /// The commit's size can be checked.
+    Commit(Ticket),
+    /// The page can be written back.
+    WriteBack,
+}
+
+#[derive(Debug)]
+struct Cached {
+    image: ObjectPage,
+    /// Used since the hand passed: it is passed over once more.
+    used: bool,
+}
+
+/// The images. Replacement is second chance: a page that was used since it was last looked at stays for another round.
+#[derive(Debug)]
+pub(crate) struct Images {
+    cached: Map<PageId, Cached>,
+    clock: VecDeque<PageId>,
+    bytes: usize,
+    limit: usize,
+    waiting: Map<PageId, Vec<Waiter>>,
+}
+
+impl Images {
+    pub(crate) fn new(limit: usize) -> Self {
+        Self { cached: Map::default(), clock: VecDeque::new(), bytes: 0, limit, waiting: Map::default() }
+    }
+
+    /// The image of `page`, if it is in memory.
+    pub(crate) fn get(&mut self, page: PageId) -> Option<&ObjectPage> {
+        let cached = self.cached.get_mut(&page)?;
+        cached.used = true;
+        Some(&cached.image)
+    }
+
+    /// Takes in what was read.
+    pub(crate) fn insert(&mut self, page: PageId, image: ObjectPage) {
+        self.bytes += image.len();
+        match self.cached.insert(page, Cached { image, used: false }) {
+            Some(old) => self.bytes -= old.image.len(),
+            None => self.clock.push_back(page),
+        }
+        self.evict();
+    }
+
+    /// The home has a newer image; it takes the place of one that is kept.
+    pub(crate) fn installed(&mut self, page: PageId, image: ObjectPage) {
+        if self.cached.contains_key(&page) {
+            self.insert(page, image);
+        }
+    }
+
+    /// Waits for pages of the home, and asks for those that nobody waits for yet.
+    pub(crate) fn wait(&mut self, waiters: impl IntoIterator<Item = (PageId, Waiter)>, out: &mut Outputs) {
+        let mut read = Vec::new();
+        for (page, waiter) in waiters {
+            let waiting = self.waiting.entry(page).or_default();
+            if waiting.is_empty() {
+                read.push(page);
+            }
+            waiting.push(waiter);
+        }
+        if !read.is_empty() {
+            out.disk(DiskWork::Read(read));
+        }
+    }
+
+    /// Who waits for `page`; they do no longer.
+    pub(crate) fn take_waiters(&mut self, page: PageId) -> Vec<Waiter> {
+        self.waiting.remove(&page).unwrap_or_default()
+    }
+
+    /// Memory taken, in bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    fn evict(&mut self) {
+        while self.bytes > self.limit && self.clock.len() > 1 {
+            let page = self.clock.pop_front().expect("more than one");
+            let cached = self.cached.get_mut(&page).expect("the clock shows what is cached");
+            let newest = self.clock.is_empty();
+            if core::mem::take(&mut cached.used) || newest {
+                self.clock.push_back(page);
+            } else {
+                self.bytes -= cached.image.len();
+                self.cached.remove(&page);
+            }
+        }
+    }
+}

@@ -1,0 +1,249 @@
+//! The master: owns pages, applies deltas in count order, and knows what each page is now.
+//!
+//! 1. A page is its home image with the MOB laid over it.
+//! 2. Deltas are applied in the order of their counts, each once: one at or below the page's home version is there
+//!    already.
+//! 3. No page passes its size limit: what a delta may add is bounded before it is logged, and computed where the bound
+//!    is not enough, so that applying it cannot fail.
+
+use crate::images::{Images, Waiter};
+use crate::mob::Mob;
+use crate::outputs::Outputs;
+use crate::recent::Recent;
+use crate::validate::{Locks, Stale, Verdict, image_bytes_bound, stale_slots};
+use crate::{Config, HomeImage, HomePage, Position, SessionId};
+use alloc::vec::Vec;
+use bytes::Bytes;
+use directory::Directory;
+use protocol::{Advance, CommitRequest};
+use types::limits::PAGE_BYTES_MAX;
+use types::{Broken, Delta, Map, ObjectPage, PageId, Refusal, Rule, SlotSet, TxnId, Version};
+
+/// A page that was ever written to. The others are at version zero and take no memory.
+#[derive(Clone, Copy, Debug)]
+struct PageState {
+    version: Version,
+    /// The version of its home image, zero if it has none.
+    home: Version,
+    home_bytes: u32,
+}
+
+impl Default for PageState {
+    fn default() -> Self {
+        Self { version: Version::ZERO, home: Version::ZERO, home_bytes: ObjectPage::empty().len() as u32 }
+    }
+}
+
+/// The pages of one node.
+#[derive(Debug)]
+pub(crate) struct Master {
+    table: Map<PageId, PageState>,
+    applied: Version,
+    mob: Mob,
+    images: Images,
+    recent: Recent,
+    locks: Locks,
+    directory: Directory<SessionId>,
+    broken: Broken,
+}
+
+impl Master {
+    pub(crate) fn new(config: &Config, home: &[HomePage]) -> Self {
+        let state = |page: &HomePage| {
+            (page.page, PageState { version: page.version, home: page.version, home_bytes: page.bytes })
+        };
+        Self {
+            table: home.iter().map(state).collect(),
+            applied: Version::ZERO,
+            mob: Mob::default(),
+            images: Images::new(config.cache_bytes_limit),
+            recent: Recent::new(config.recent_limit),
+            locks: Locks::default(),
+            directory: Directory::default(),
+            broken: config.broken,
+        }
+    }
+
+    /// Everything through this count was applied before the restart. What changed when is not known slot by slot, so
+    /// evidence is judged by page version.
+    pub(crate) fn resume(&mut self, applied: Version) {
+        self.applied = applied;
+        self.recent.prune(applied);
+    }
+
+    /// The count through which updates are applied.
+    pub(crate) fn applied(&self) -> Version {
+        self.applied
+    }
+
+    /// The page's version.
+    pub(crate) fn version(&self, page: PageId) -> Version {
+        self.table.get(&page).map_or(Version::ZERO, |state| state.version)
+    }
+
+    /// Who holds what.
+    pub(crate) fn directory(&mut self) -> &mut Directory<SessionId> {
+        &mut self.directory
+    }
+
+    /// Forgets who changed what through `through`.
+    pub(crate) fn prune(&mut self, through: Version) {
+        self.recent.prune(through);
+    }
+
+    /// The slots of `page` that changed after `known`; `None` if that is not known any more.
+    pub(crate) fn changed_after(&self, page: PageId, known: Version) -> Option<SlotSet> {
+        (known >= self.recent.pruned()).then(|| self.recent.changed_after(page, known))
+    }
+
+    /// The slots that were read and have changed since.
+    pub(crate) fn stale(&self, request: &CommitRequest) -> Stale {
+        let prune_check = !self.broken.is(Rule::PruneCheck);
+        let of = |reads| stale_slots(reads, self.version(reads.page), &self.recent, prune_check);
+        let stale = request.reads.iter().map(|reads| (reads.page, of(reads)));
+        stale.filter(|(_, slots)| !slots.is_empty()).collect()
+    }
+
+    /// Judges a transaction that writes: is all that it read current, is it free of others, does it fit?
+    pub(crate) fn validate(&mut self, request: &CommitRequest) -> Verdict {
+        let stale = self.stale(request);
+        if !stale.is_empty() {
+            return Verdict::Refused(Refusal::Stale(stale));
+        }
+        if !self.broken.is(Rule::PrepareLocks) && self.locks.conflict(request) {
+            return Verdict::Refused(Refusal::Busy);
+        }
+        let verdicts = request.writes.iter().map(|delta| self.check_fit(delta));
+        verdicts.reduce(worst).unwrap_or(Verdict::Valid)
+    }
+
+    /// A transaction that was found valid is about to be logged.
+    pub(crate) fn prepare(&mut self, txn: TxnId, deltas: &[Delta]) {
+        self.locks.lock(txn, deltas);
+    }
+
+    /// How the deltas will move their pages at this count.
+    pub(crate) fn advances(&self, version: Version, deltas: &[Delta]) -> Vec<Advance> {
+        deltas.iter().map(|delta| Advance { page: delta.page, prev: self.version(delta.page), version }).collect()
+    }
+
+    /// Applies a commit that was prepared, at the count that follows.
+    pub(crate) fn apply(&mut self, position: Position, version: Version, txn: TxnId, deltas: &[Delta]) {
+        debug_assert_eq!(version, self.applied.next());
+        self.locks.unlock(txn, deltas);
+        self.applied = version;
+        for delta in deltas {
+            self.table.entry(delta.page).or_default().version = version;
+            self.mob.apply(position, version, delta);
+            self.recent.note(delta.page, version, delta.changes.iter().map(|change| change.slot));
+        }
+    }
+
+    /// Applies a commit that the safe held. What is home already is passed over.
+    pub(crate) fn replay(&mut self, position: Position, version: Version, deltas: &[Delta]) {
+        for delta in deltas {
+            let state = self.table.entry(delta.page).or_default();
+            if version > state.home {
+                state.version = version;
+                self.mob.apply(position, version, delta);
+            }
+        }
+    }
+
+    /// The page as it is now; `None` if its home image is not in memory.
+    pub(crate) fn image(&mut self, page: PageId) -> Option<ObjectPage> {
+        let home = self.home_image(page)?;
+        Some(self.lay_over(page, &home))
+    }
+
+    /// The page's home image, if it is in memory; a page that never went home is empty there.
+    pub(crate) fn home_image(&mut self, page: PageId) -> Option<ObjectPage> {
+        match self.table.get(&page) {
+            Some(state) if state.home > Version::ZERO => self.images.get(page).cloned(),
+            _ => Some(ObjectPage::empty()),
+        }
+    }
+
+    /// The page as it is now, given its home image.
+    pub(crate) fn lay_over(&self, page: PageId, home: &ObjectPage) -> ObjectPage {
+        let changes = self.mob.changes(page);
+        if changes.is_empty() {
+            return home.clone();
+        }
+        home.with(&changes).expect("no delta was accepted that its page has no room for")
+    }
+
+    /// Waits for pages that are not in memory.
+    pub(crate) fn read(&mut self, waiters: impl IntoIterator<Item = (PageId, Waiter)>, out: &mut Outputs) {
+        self.images.wait(waiters, out);
+    }
+
+    /// The home has answered. Gives whoever waited for the page, who finds it in memory now. An answer from before the
+    /// last install is not the page any more: it is read again.
+    pub(crate) fn has_read(&mut self, page: PageId, found: Option<(Version, Bytes)>, out: &mut Outputs) -> Vec<Waiter> {
+        let home = self.table.get(&page).map_or(Version::ZERO, |state| state.home);
+        let waiters = self.images.take_waiters(page);
+        match found {
+            Some((version, image)) if version >= home => {
+                let image = ObjectPage::parse(image).expect("the home answers with what was installed");
+                self.images.insert(page, image);
+                waiters
+            }
+            _ => {
+                self.images.wait(waiters.into_iter().map(|waiter| (page, waiter)), out);
+                Vec::new()
+            }
+        }
+    }
+
+    /// A batch is home.
+    pub(crate) fn installed(&mut self, batch: &[HomeImage]) {
+        for HomeImage { page, version, image } in batch {
+            let state = self.table.get_mut(page).expect("what is installed was written");
+            state.home = *version;
+            state.home_bytes = image.len() as u32;
+            self.mob.installed(*page, *version);
+            let image = ObjectPage::parse(image.clone()).expect("what was installed is a page");
+            self.images.installed(*page, image);
+        }
+    }
+
+    /// What waits for write-back.
+    pub(crate) fn mob(&self) -> &Mob {
+        &self.mob
+    }
+
+    /// A bound of the page's image as it is now, in bytes.
+    pub(crate) fn image_bytes_bound(&self, page: PageId) -> usize {
+        self.table.get(&page).copied().unwrap_or_default().home_bytes as usize + self.mob.image_bytes_bound(page)
+    }
+
+    /// Memory that home images take, in bytes.
+    pub(crate) fn cache_bytes(&self) -> usize {
+        self.images.bytes()
+    }
+
+    /// Whether the page keeps within its limit with this delta and all that are prepared. First by what each may add at
+    /// most, then, near the limit, by the size that the page would really have.
+    fn check_fit(&mut self, delta: &Delta) -> Verdict {
+        let page = delta.page;
+        let prepared = self.locks.image_bytes_bound(page);
+        if self.image_bytes_bound(page) + prepared + image_bytes_bound(delta) <= PAGE_BYTES_MAX {
+            return Verdict::Valid;
+        }
+        let Some(image) = self.image(page) else { return Verdict::Await(page) };
+        match image.with(&delta.changes) {
+            Ok(image) if image.len() + prepared <= PAGE_BYTES_MAX => Verdict::Valid,
+            _ => Verdict::Refused(Refusal::PageFull(page)),
+        }
+    }
+}
+
+/// The verdict on two parts of one transaction.
+fn worst(a: Verdict, b: Verdict) -> Verdict {
+    match (a, b) {
+        (Verdict::Refused(refusal), _) | (_, Verdict::Refused(refusal)) => Verdict::Refused(refusal),
+        (Verdict::Await(page), _) | (_, Verdict::Await(page)) => Verdict::Await(page),
+        (Verdict::Valid, Verdict::Valid) => Verdict::Valid,
+    }
+}

@@ -1,0 +1,122 @@
+//! Exactly once: what became of each transaction, for as long as its client may ask.
+//!
+//! 1. A committed transaction is answered with the same outcome however often it is sent.
+//! 2. A refused one left no trace, so a copy of it may be judged anew: only commits are remembered.
+//! 3. What is forgotten before its client had it raises `forgotten`. A transaction that could have committed at or
+//!    below that count, by its evidence, is answered *unknown* and never *refused*.
+
+use crate::ClientOutcomes;
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use protocol::{Advance, CommitRequest, Outcome};
+use types::limits::OUTCOMES_PER_CLIENT_MAX;
+use types::{ClientId, Map, TxnId, Version};
+
+/// Pages of remembered outcomes of one client, in all.
+const PAGES_PER_CLIENT_MAX: usize = 1 << 21;
+
+#[derive(Debug, Default)]
+struct Remembered {
+    answered: u64,
+    committed: BTreeMap<u64, Vec<Advance>>,
+    pages: usize,
+}
+
+impl Remembered {
+    fn forget_answered(&mut self, answered: u64) {
+        if answered > self.answered {
+            self.answered = answered;
+            let kept = self.committed.split_off(&answered);
+            let gone = core::mem::replace(&mut self.committed, kept);
+            self.pages -= gone.values().map(Vec::len).sum::<usize>();
+        }
+    }
+}
+
+/// The outcomes of all clients.
+#[derive(Debug, Default)]
+pub(crate) struct Outcomes {
+    clients: Map<ClientId, Remembered>,
+    forgotten: Version,
+}
+
+impl Outcomes {
+    /// Goes on with what the last checkpoint holds.
+    pub(crate) fn restore(outcomes: Vec<ClientOutcomes>, forgotten: Version) -> Self {
+        let clients = outcomes.into_iter().map(|of| {
+            let pages = of.committed.iter().map(|(_, advances)| advances.len()).sum();
+            let committed = of.committed.into_iter().collect();
+            (of.client, Remembered { answered: of.answered, committed, pages })
+        });
+        Self { clients: clients.collect(), forgotten }
+    }
+
+    /// The outcome of a transaction, if it is known.
+    pub(crate) fn get(&self, txn: TxnId) -> Option<Outcome> {
+        let of = self.clients.get(&txn.client)?;
+        match of.committed.get(&txn.number) {
+            Some(pages) => Some(Outcome::Committed { pages: pages.clone() }),
+            None => (txn.number < of.answered).then_some(Outcome::Unknown),
+        }
+    }
+
+    /// The client will never ask for a transaction below this number.
+    pub(crate) fn answered(&mut self, client: ClientId, answered: u64) {
+        if let Some(of) = self.clients.get_mut(&client) {
+            of.forget_answered(answered);
+        }
+    }
+
+    /// Whether one more outcome of this client can be remembered.
+    pub(crate) fn has_room(&self, client: ClientId, pages: usize) -> bool {
+        self.clients
+            .get(&client)
+            .is_none_or(|of| of.committed.len() < OUTCOMES_PER_CLIENT_MAX && of.pages + pages <= PAGES_PER_CLIENT_MAX)
+    }
+
+    /// The transaction has committed.
+    pub(crate) fn remember(&mut self, txn: TxnId, answered: u64, advances: Vec<Advance>) {
+        let of = self.clients.entry(txn.client).or_default();
+        of.forget_answered(answered);
+        of.pages += advances.len();
+        of.committed.insert(txn.number, advances);
+    }
+
+    /// The client is gone for good.
+    pub(crate) fn forget(&mut self, client: ClientId) {
+        let Some(of) = self.clients.remove(&client) else { return };
+        let versions = of.committed.values().flatten().map(|advance| advance.version);
+        self.forgotten = versions.max().map_or(self.forgotten, |version| self.forgotten.max(version));
+    }
+
+    /// Whether the request may be a copy of one that committed and was forgotten: a commit moves the pages that it
+    /// writes beyond the evidence that it came with.
+    pub(crate) fn may_have_forgotten(&self, request: &CommitRequest) -> bool {
+        !request.writes.is_empty()
+            && request
+                .reads
+                .iter()
+                .filter(|reads| request.writes.binary_search_by_key(&reads.page, |delta| delta.page).is_ok())
+                .all(|reads| reads.evidence < self.forgotten)
+    }
+
+    /// The clients of whom something is known.
+    pub(crate) fn clients(&self) -> impl Iterator<Item = ClientId> + '_ {
+        self.clients.keys().copied()
+    }
+
+    /// The highest count of what was forgotten unasked.
+    pub(crate) fn forgotten(&self) -> Version {
+        self.forgotten
+    }
+
+    /// Everything, as the home keeps it.
+    pub(crate) fn to_checkpoint(&self) -> Vec<ClientOutcomes> {
+        let of = |(&client, of): (&ClientId, &Remembered)| ClientOutcomes {
+            client,
+            answered: of.answered,
+            committed: of.committed.iter().map(|(&number, pages)| (number, pages.clone())).collect(),
+        };
+        self.clients.iter().map(of).collect()
+    }
+}

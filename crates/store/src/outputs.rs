@@ -1,0 +1,44 @@
+//! What the machine wants done, in order.
+
+use crate::{DiskWork, Output, Position, SessionId};
+use alloc::collections::VecDeque;
+use alloc::string::String;
+use protocol::{Goodbye, Message};
+use types::GoodbyeReason;
+
+/// The queue that [`crate::Store::poll_output`] empties.
+#[derive(Debug, Default)]
+pub(crate) struct Outputs(VecDeque<Output>);
+
+impl Outputs {
+    /// Sends a message that depends on nothing but what is durable already.
+    pub(crate) fn send(&mut self, to: SessionId, message: Message) {
+        self.0.push_back(Output::Send { to, message, after: None });
+    }
+
+    /// Sends a message once everything through `after` is durable.
+    pub(crate) fn send_after(&mut self, to: SessionId, message: Message, after: Option<Position>) {
+        self.0.push_back(Output::Send { to, message, after });
+    }
+
+    /// Tells the peer why, then ends the session.
+    pub(crate) fn end(&mut self, session: SessionId, reason: GoodbyeReason, text: String) {
+        self.send(session, Message::Goodbye(Goodbye { reason, text: text.clone() }));
+        self.0.push_back(Output::End { session, reason, text });
+    }
+
+    /// Asks for disk work.
+    pub(crate) fn disk(&mut self, work: DiskWork) {
+        self.0.push_back(Output::Disk(work));
+    }
+
+    /// Says that the process may stop.
+    pub(crate) fn closed(&mut self) {
+        self.0.push_back(Output::Closed);
+    }
+
+    /// The next one.
+    pub(crate) fn pop(&mut self) -> Option<Output> {
+        self.0.pop_front()
+    }
+}

@@ -1,0 +1,149 @@
+//! How a session begins, and how one resumes: what a client still holds is listed first, then compared by version.
+
+use crate::notices::Urgency;
+use crate::sessions::Fault;
+use crate::{SessionId, Store};
+use alloc::format;
+use protocol::{Held, Hello, Message, Notice, PROTOCOL, Rejoin, Rejoined, SessionLimits, Welcome};
+use types::limits::{COMMITS_PER_SESSION_MAX, FETCHES_PER_SESSION_MAX, GRANTED_PAGES_MAX, PAGES_PER_MESSAGE_MAX};
+use types::{ClientId, GoodbyeReason, PageId, PageRange, Rule, Time, TxnId, Version};
+
+/// Stands in a notice that sums up the changes of several transactions.
+const SEVERAL: TxnId = TxnId { client: ClientId(0), number: 0 };
+
+impl Store {
+    /// A client says who it is.
+    pub(crate) fn hello(&mut self, now: Time, from: SessionId, hello: Hello) -> Result<(), Fault> {
+        if self.sessions.client(from).is_some() {
+            return Err(Fault::malformed(format!("expected one hello, got another of {:?}", hello.client)));
+        }
+        let protocol = self.check_hello(&hello)?;
+        let superseded = self.sessions.hello(from, hello.client, hello.epoch).map_err(|newer| Fault {
+            reason: GoodbyeReason::Superseded,
+            text: format!("expected an epoch of {:?} after {newer}, got {}", hello.client, hello.epoch),
+        })?;
+        if let Some(old) = superseded {
+            let text = format!("{:?} has a newer session, of epoch {}", hello.client, hello.epoch);
+            self.end(now, old, Fault { reason: GoodbyeReason::Superseded, text });
+        }
+        self.notices.open(from);
+        self.out.send(from, Message::Welcome(self.welcome(protocol)));
+        Ok(())
+    }
+
+    fn check_hello(&self, hello: &Hello) -> Result<u16, Fault> {
+        let (oldest, newest) = hello.protocol;
+        let protocol = newest.min(PROTOCOL.1);
+        if protocol < oldest.max(PROTOCOL.0) {
+            let text = format!("expected a protocol from {} to {}, got {oldest} to {newest}", PROTOCOL.0, PROTOCOL.1);
+            return Err(Fault { reason: GoodbyeReason::Protocol, text });
+        }
+        match hello.cluster {
+            Some(cluster) if cluster != self.cluster => {
+                let text = format!("expected a cache of store {:?}, got one of {cluster:?}", self.cluster);
+                Err(Fault { reason: GoodbyeReason::WrongCluster, text })
+            }
+            _ => Ok(protocol),
+        }
+    }
+
+    fn welcome(&self, protocol: u16) -> Welcome {
+        Welcome {
+            protocol,
+            features: 0,
+            cluster: self.cluster,
+            node: self.config.node,
+            incarnation: self.incarnation,
+            through: self.master.applied(),
+            limits: SessionLimits {
+                fetches: FETCHES_PER_SESSION_MAX as u32,
+                commits: COMMITS_PER_SESSION_MAX as u32,
+                silence_ms: u32::try_from(self.config.silence.as_millis()).unwrap_or(u32::MAX),
+            },
+        }
+    }
+
+    /// A client tells what it still holds.
+    pub(crate) fn rejoin(&mut self, now: Time, from: SessionId, rejoin: &Rejoin) -> Result<(), Fault> {
+        self.check_rejoin(from, rejoin)?;
+        if let Some(resuming) = self.sessions.resuming(from) {
+            resuming.horizon = rejoin.horizon;
+        }
+        for held in &rejoin.pages {
+            self.resume_page(now, from, *held, rejoin.horizon);
+        }
+        for page in rejoin.grants.iter().copied().flat_map(PageRange::pages) {
+            self.resume_grant(now, from, page, rejoin.horizon);
+        }
+        if rejoin.last {
+            self.join(from);
+        }
+        Ok(())
+    }
+
+    fn check_rejoin(&mut self, from: SessionId, rejoin: &Rejoin) -> Result<(), Fault> {
+        let applied = self.master.applied();
+        let pages = rejoin.pages.len();
+        let grants: u64 = rejoin.grants.iter().map(|range| u64::from(range.count)).sum();
+        let newest = rejoin.pages.iter().map(|held| held.version).fold(rejoin.horizon, Version::max);
+        if self.sessions.resuming(from).is_none() {
+            return Err(Fault::malformed("expected no rejoin after the last one".into()));
+        }
+        if pages > PAGES_PER_MESSAGE_MAX || grants > GRANTED_PAGES_MAX as u64 {
+            let text = format!(
+                "expected at most {PAGES_PER_MESSAGE_MAX} pages and {GRANTED_PAGES_MAX} granted ones in a rejoin, got \
+                 {pages} and {grants}"
+            );
+            return Err(Fault::malformed(text));
+        }
+        if newest > applied {
+            return Err(Fault::malformed(format!("expected versions up to {applied}, got {newest}")));
+        }
+        Ok(())
+    }
+
+    /// A page that the client holds: unchanged, or made known slot by slot, or to be dropped.
+    fn resume_page(&mut self, now: Time, from: SessionId, held: Held, horizon: Version) {
+        let Held { page, version: prev } = held;
+        if !self.grants.exists(page) {
+            return self.drop_page(from, page);
+        }
+        self.master.directory().list(page, from);
+        let (version, known) = (self.master.version(page), prev.max(horizon));
+        if version <= known || self.config.broken.is(Rule::RevalidateOnRejoin) {
+            return;
+        }
+        match self.master.changed_after(page, known) {
+            Some(slots) => {
+                self.notices.push(now, from, Notice { page, prev, version, slots, txn: SEVERAL, data: None });
+            }
+            None => self.drop_page(from, page),
+        }
+    }
+
+    /// A page that the client was granted and has not filled: it keeps it, unless the page is another's by now.
+    fn resume_grant(&mut self, now: Time, from: SessionId, page: PageId, horizon: Version) {
+        let Some(client) = self.sessions.client(from) else { return };
+        let is_empty = self.master.version(page) == Version::ZERO;
+        if is_empty && !self.grants.claim(client, page) {
+            return self.drop_page(from, page);
+        }
+        self.resume_page(now, from, Held { page, version: Version::ZERO }, horizon);
+    }
+
+    fn drop_page(&mut self, from: SessionId, page: PageId) {
+        self.master.directory().release(page, from);
+        if let Some(resuming) = self.sessions.resuming(from) {
+            resuming.dropped.push(page);
+        }
+    }
+
+    /// All is listed: the horizon moves again.
+    fn join(&mut self, from: SessionId) {
+        self.flush(from, Urgency::Worthwhile);
+        let dropped = self.sessions.join(from);
+        let through = self.master.applied();
+        self.notices.resume(from, through);
+        self.out.send(from, Message::Rejoined(Rejoined { through, dropped }));
+    }
+}

@@ -1,0 +1,233 @@
+//! Write-back: installs pages in the home and frees the safe.
+//!
+//! ```text
+//!   Idle --wanted--> Reading --all images--> Logging --counts durable--> Installing --installed--> Idle
+//!    ^                                                                       |
+//!    +-------------------------- Waiting <---------- home full --------------+
+//! ```
+//! 1. One batch at a time, atomic, with a checkpoint of the same moment.
+//! 2. What a batch holds has its counts in the log before it goes: a restart counts on from where the log or the
+//!    checkpoint ends, so the checkpoint must never be ahead of what the log says.
+//! 3. The safe is freed only up to the oldest position that is still needed: by a delta that is not home, or by
+//!    anything that the last checkpoint does not cover.
+
+use crate::coordinator::Coordinator;
+use crate::images::Waiter;
+use crate::safe::Safe;
+use crate::{Checkpoint, DiskWork, HomeImage, Position, Store};
+use alloc::vec::Vec;
+use core::time::Duration;
+use types::{Map, ObjectPage, PageId, Rule, Time};
+
+/// Page images of one batch, in bytes: large enough to pay for its sync, small enough to be done soon.
+const BATCH_BYTES: usize = 4 * 1024 * 1024;
+
+/// Without commits for so long, what waits is written back.
+const IDLE: Duration = Duration::from_secs(1);
+
+/// How long a full home is left alone before the batch is tried again.
+const FULL_RETRY: Duration = Duration::from_secs(1);
+
+/// One install.
+#[derive(Debug)]
+struct Batch {
+    images: Vec<HomeImage>,
+    /// Everything before this position is in the checkpoint or in the MOB.
+    covered: Position,
+}
+
+#[derive(Debug)]
+enum Stage {
+    Idle,
+    Reading { pages: Vec<PageId>, images: Map<PageId, ObjectPage> },
+    Logging { batch: Batch, checkpoint: Checkpoint, placed: Position },
+    Installing(Batch),
+    Waiting { until: Time },
+}
+
+/// The state of write-back.
+#[derive(Debug)]
+pub(crate) struct WriteBack {
+    stage: Stage,
+    /// What the last checkpoint covers.
+    covered: Position,
+    home_full: bool,
+}
+
+impl WriteBack {
+    pub(crate) fn new() -> Self {
+        Self { stage: Stage::Idle, covered: Position(0), home_full: false }
+    }
+
+    /// Whether the disk had no room for the last batch.
+    pub(crate) fn is_home_full(&self) -> bool {
+        self.home_full
+    }
+
+    fn is_idle(&self) -> bool {
+        matches!(self.stage, Stage::Idle)
+    }
+
+    /// When it wants to be called: to try again, or because nothing has happened for a while.
+    pub(crate) fn next_due(&self, mob_is_empty: bool, last_commit: Time) -> Option<Time> {
+        match self.stage {
+            Stage::Waiting { until } => Some(until),
+            Stage::Idle if !mob_is_empty => Some(last_commit + IDLE),
+            _ => None,
+        }
+    }
+}
+
+/// What a checkpoint taken now covers: everything before the first commit without a place. The last record stays out,
+/// as it is never freed.
+fn coverable(coordinator: &Coordinator, safe: &Safe) -> Position {
+    coordinator.first_in_flight().unwrap_or(safe.last()).min(safe.last())
+}
+
+impl Store {
+    /// Begins a batch if it is time to.
+    pub(crate) fn write_back(&mut self, now: Time) {
+        if let Stage::Waiting { until } = self.writeback.stage
+            && until <= now
+        {
+            self.writeback.stage = Stage::Idle;
+        }
+        if self.writeback.is_idle() && self.wants_write_back(now) {
+            self.begin_batch();
+        }
+    }
+
+    /// Whether write-back is at work, or would find something to do, that leaves more room than there is.
+    pub(crate) fn can_make_room(&self) -> bool {
+        !self.writeback.is_idle() || self.safe.is_freeing() || self.has_write_back()
+    }
+
+    fn has_write_back(&self) -> bool {
+        !self.master.mob().is_empty() || coverable(&self.coordinator, &self.safe) > self.writeback.covered
+    }
+
+    fn wants_write_back(&self, now: Time) -> bool {
+        let mob = self.master.mob();
+        let pressed = self.closing || self.coordinator.is_pressed() || self.safe.is_tight();
+        mob.bytes() > self.config.mob_bytes_limit / 2
+            || (pressed && self.has_write_back())
+            || (!mob.is_empty() && self.coordinator.last_commit() + IDLE <= now)
+    }
+
+    /// Picks the pages with the oldest deltas, which hold the safe back longest.
+    fn begin_batch(&mut self) {
+        let mut bytes = 0;
+        let mob = self.master.mob();
+        let bound = |page: &PageId| {
+            bytes += self.master.image_bytes_bound(*page);
+            bytes
+        };
+        let mut bound = bound;
+        let mut pages: Vec<PageId> = Vec::new();
+        for page in mob.oldest_pages() {
+            if bound(&page) > BATCH_BYTES && !pages.is_empty() {
+                break;
+            }
+            pages.push(page);
+        }
+        let mut images = Map::default();
+        let mut missing = Vec::new();
+        for &page in &pages {
+            match self.master.home_image(page) {
+                Some(image) => {
+                    images.insert(page, image);
+                }
+                None => missing.push((page, Waiter::WriteBack)),
+            }
+        }
+        self.writeback.stage = Stage::Reading { pages, images };
+        self.master.read(missing, &mut self.out);
+        self.build_batch();
+    }
+
+    /// A page of the batch has been read.
+    pub(crate) fn has_read_for_batch(&mut self, page: PageId) {
+        let Some(image) = self.master.home_image(page) else { return };
+        if let Stage::Reading { images, .. } = &mut self.writeback.stage {
+            images.insert(page, image);
+            self.build_batch();
+        }
+    }
+
+    /// Once all home images are there: makes the pages as they are now, and logs the counts that they reflect.
+    fn build_batch(&mut self) {
+        let Stage::Reading { pages, images } = &self.writeback.stage else { return };
+        if images.len() < pages.len() {
+            return;
+        }
+        let home_image = |&page: &PageId| HomeImage {
+            page,
+            version: self.master.version(page),
+            image: self.master.lay_over(page, &images[&page]).image().clone(),
+        };
+        let images = pages.iter().map(home_image).collect();
+        self.log_placements();
+        let placed = self.safe.last();
+        let batch = Batch { images, covered: coverable(&self.coordinator, &self.safe) };
+        self.writeback.stage = Stage::Logging { batch, checkpoint: self.checkpoint(), placed };
+        self.install();
+    }
+
+    /// Once the counts are durable: sends the batch home.
+    pub(crate) fn install(&mut self) {
+        match core::mem::replace(&mut self.writeback.stage, Stage::Idle) {
+            Stage::Logging { batch, checkpoint, placed } if self.safe.is_durable(placed) => {
+                self.out.disk(DiskWork::Install(batch.images.clone(), checkpoint));
+                self.writeback.stage = Stage::Installing(batch);
+            }
+            other => self.writeback.stage = other,
+        }
+    }
+
+    /// The batch is home.
+    pub(crate) fn installed(&mut self) {
+        if let Stage::Installing(batch) = core::mem::replace(&mut self.writeback.stage, Stage::Idle) {
+            self.master.installed(&batch.images);
+            self.writeback.covered = batch.covered;
+            self.writeback.home_full = false;
+            self.free_home();
+        }
+    }
+
+    /// The home had no room for the batch. Its pages stay in the MOB.
+    pub(crate) fn home_full(&mut self, now: Time) {
+        if let Stage::Installing(_) = self.writeback.stage {
+            self.writeback.home_full = true;
+            self.writeback.stage = Stage::Waiting { until: now + FULL_RETRY };
+        }
+    }
+
+    /// Frees what nothing needs any more.
+    pub(crate) fn free_home(&mut self) {
+        let mut needed = self.writeback.covered;
+        if self.config.broken.is(Rule::FreeAfterHome) {
+            needed = coverable(&self.coordinator, &self.safe);
+        } else if let Some(oldest) = self.master.mob().oldest() {
+            needed = needed.min(oldest);
+        }
+        self.safe.free_before(needed, &mut self.out);
+    }
+
+    /// Whether everything is home, or there is no way to get it there.
+    pub(crate) fn is_written_back(&self) -> bool {
+        let at_rest = matches!(self.writeback.stage, Stage::Idle) && !self.has_write_back();
+        self.coordinator.first_in_flight().is_none()
+            && (at_rest || matches!(self.writeback.stage, Stage::Waiting { .. }))
+    }
+
+    fn checkpoint(&self) -> Checkpoint {
+        let mut checkpoint = Checkpoint {
+            applied: self.master.applied(),
+            next_pages: Vec::new(),
+            outcomes: self.outcomes.to_checkpoint(),
+            forgotten: self.outcomes.forgotten(),
+        };
+        self.grants.to_checkpoint(&mut checkpoint);
+        checkpoint
+    }
+}
