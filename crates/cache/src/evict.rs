@@ -52,11 +52,6 @@ impl Place {
     pub(crate) fn count_use(&mut self) {
         self.uses = (self.uses + 1).min(USES_MAX);
     }
-
-    /// A pinned frame does not leave.
-    pub(crate) fn pin(&mut self, pinned: bool) {
-        self.pinned = pinned;
-    }
 }
 
 /// The queues run through a table of places, one for each frame number.
@@ -79,6 +74,8 @@ impl List {
 pub(crate) struct Queues {
     small: List,
     main: List,
+    /// The bytes of pinned frames, which stand in no queue.
+    pinned_bytes: usize,
     frames: usize,
     ghost: VecDeque<PageId>,
     ghosts: Set<PageId>,
@@ -86,12 +83,19 @@ pub(crate) struct Queues {
 
 impl Queues {
     pub(crate) fn new() -> Self {
-        Self { small: List::EMPTY, main: List::EMPTY, frames: 0, ghost: VecDeque::new(), ghosts: Set::default() }
+        Self {
+            small: List::EMPTY,
+            main: List::EMPTY,
+            pinned_bytes: 0,
+            frames: 0,
+            ghost: VecDeque::new(),
+            ghosts: Set::default(),
+        }
     }
 
     /// The bytes of all frames.
     pub(crate) fn bytes(&self) -> usize {
-        self.small.bytes + self.main.bytes
+        self.small.bytes + self.main.bytes + self.pinned_bytes
     }
 
     /// Takes in a new frame.
@@ -110,23 +114,41 @@ impl Queues {
 
     /// The frame has another size now.
     pub(crate) fn resize(&mut self, places: &mut impl Places, frame: u32, bytes: usize) {
-        let place = places.place(frame);
-        let before = core::mem::replace(&mut place.bytes, bytes as u32) as usize;
-        let list = self.list(places.place(frame).queue);
-        list.bytes = list.bytes + bytes - before;
+        let before = core::mem::replace(&mut places.place(frame).bytes, bytes as u32) as usize;
+        let sum = self.sum(places.place(frame));
+        *sum = *sum + bytes - before;
     }
 
-    /// The frame that is to leave next, if any may; it stays in the queues until [`Queues::leave`].
+    /// A pinned frame stands in no queue, so it does not leave. When it is unpinned it is the newest of its queue.
+    pub(crate) fn pin(&mut self, places: &mut impl Places, frame: u32, pinned: bool) {
+        if places.place(frame).pinned != pinned {
+            self.unlink(places, frame);
+            places.place(frame).pinned = pinned;
+            self.push(places, frame);
+        }
+    }
+
+    /// The frame that is to leave next, if any may; it stays in its queue until [`Queues::leave`].
     pub(crate) fn victim(&mut self, places: &mut impl Places) -> Option<u32> {
-        // Each round takes a use from a frame, moves one over, finds one pinned, or ends: more rounds find nothing.
-        for _ in 0..=(usize::from(USES_MAX) + 2) * self.frames {
+        // Each round ends the search, moves a frame from the small queue to the main one, or takes a use from one.
+        loop {
             let small_is_full = self.small.bytes * 10 > self.bytes() || self.main.oldest == NONE;
-            let found = if small_is_full { self.oldest_of_small(places) } else { self.oldest_of_main(places) };
-            if let Some(frame) = found {
+            let from_small = small_is_full && self.small.oldest != NONE;
+            let frame = if from_small { self.small.oldest } else { self.main.oldest };
+            if frame == NONE {
+                return None;
+            }
+            let place = *places.place(frame);
+            let (uses_to_stay, uses_left) =
+                if from_small { (USES_TO_STAY, 0) } else { (1, place.uses.saturating_sub(1)) };
+            if place.uses < uses_to_stay {
                 return Some(frame);
             }
+            self.unlink(places, frame);
+            let place = places.place(frame);
+            (place.queue, place.uses) = (Queue::Main, uses_left);
+            self.push(places, frame);
         }
-        None
     }
 
     /// Remembers a page that left from the small queue.
@@ -140,35 +162,13 @@ impl Queues {
         }
     }
 
-    fn oldest_of_small(&mut self, places: &mut impl Places) -> Option<u32> {
-        let frame = self.small.oldest;
-        if frame == NONE {
-            return None;
+    /// The bytes of the queue that the frame stands in.
+    fn sum(&mut self, place: &Place) -> &mut usize {
+        match (place.pinned, place.queue) {
+            (true, _) => &mut self.pinned_bytes,
+            (_, Queue::Small) => &mut self.small.bytes,
+            (_, Queue::Main) => &mut self.main.bytes,
         }
-        let place = places.place(frame);
-        if !place.pinned && place.uses < USES_TO_STAY {
-            return Some(frame);
-        }
-        let moves_up = !place.pinned;
-        self.unlink(places, frame);
-        if moves_up {
-            let place = places.place(frame);
-            (place.queue, place.uses) = (Queue::Main, 0);
-        }
-        self.push(places, frame);
-        None
-    }
-
-    fn oldest_of_main(&mut self, places: &mut impl Places) -> Option<u32> {
-        let frame = self.main.oldest;
-        let place = places.place(frame);
-        if !place.pinned && place.uses == 0 {
-            return Some(frame);
-        }
-        place.uses = place.uses.saturating_sub(1);
-        self.unlink(places, frame);
-        self.push(places, frame);
-        None
     }
 
     fn list(&mut self, queue: Queue) -> &mut List {
@@ -179,9 +179,12 @@ impl Queues {
     }
 
     fn push(&mut self, places: &mut impl Places, frame: u32) {
-        let Place { queue, bytes, .. } = *places.place(frame);
-        let list = self.list(queue);
-        list.bytes += bytes as usize;
+        let place = *places.place(frame);
+        *self.sum(&place) += place.bytes as usize;
+        if place.pinned {
+            return;
+        }
+        let list = self.list(place.queue);
         let before = core::mem::replace(&mut list.newest, frame);
         if before == NONE {
             list.oldest = frame;
@@ -193,20 +196,23 @@ impl Queues {
     }
 
     fn unlink(&mut self, places: &mut impl Places, frame: u32) {
-        let Place { queue, bytes, newer, older, .. } = *places.place(frame);
-        let list = self.list(queue);
-        list.bytes -= bytes as usize;
-        if newer == NONE {
-            list.newest = older;
+        let place = *places.place(frame);
+        *self.sum(&place) -= place.bytes as usize;
+        if place.pinned {
+            return;
         }
-        if older == NONE {
-            list.oldest = newer;
+        let list = self.list(place.queue);
+        if place.newer == NONE {
+            list.newest = place.older;
         }
-        if newer != NONE {
-            places.place(newer).older = older;
+        if place.older == NONE {
+            list.oldest = place.newer;
         }
-        if older != NONE {
-            places.place(older).newer = newer;
+        if place.newer != NONE {
+            places.place(place.newer).older = place.older;
+        }
+        if place.older != NONE {
+            places.place(place.older).newer = place.newer;
         }
     }
 }

@@ -188,7 +188,7 @@ impl Cache {
     /// A pinned page does not leave. Does nothing if the page is not here.
     pub fn pin(&mut self, page: PageId, pinned: bool) {
         if let Some(&number) = self.index.get(&page) {
-            self.table.at_mut(number).place.pin(pinned);
+            self.queues.pin(&mut self.table, number, pinned);
         }
     }
 

@@ -102,12 +102,13 @@ impl Client {
         self.stats.pages_fetched += 1;
         self.stats.pages_prefetched += u64::from(under_way.prefetched);
         let kept = if self.config.broken.is(Rule::KeepNotices) { &[][..] } else { &under_way.kept[..] };
-        let installed = self.cache.install(page.page, page.version, image, kept);
-        self.cache.pin(page.page, false);
-        if let Installed::Over(older) = installed {
+        if let Installed::Over(older) = self.cache.install(page.page, page.version, image, kept) {
             self.doom_by_install(page.page, &older);
         }
+        // However small the cache is, the page that has just come is there for those who wait for it.
+        self.cache.pin(page.page, true);
         self.make_room(now);
+        self.cache.pin(page.page, false);
         for txn in under_way.waiters {
             self.wake(txn);
         }

@@ -1,0 +1,120 @@
+//! One conversation: the script's lines given to a client, what it says written below each.
+//!
+//! ```text
+//! > t1 read 1/3.0                    a call of the application, by transaction
+//! = Wait                             what it gave
+//! client Fetch 1/3 at_least=0        what the client sent
+//! > store page 1/3 v5 wheel - axle   a message of the store: slots 0 and 2 hold objects
+//! wake t1
+//! > wait 2                           milliseconds pass
+//! ```
+//! Empty lines and `#` lines are kept as they are; `> set cache=20000` before the first event configures.
+
+mod say;
+mod script;
+
+use client::{Client, Config, TxnHandle};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::time::Duration;
+use types::{ClientId, Time};
+
+pub(crate) struct Conversation {
+    client: Client,
+    config: Config,
+    now: Time,
+    txns: BTreeMap<String, TxnHandle>,
+    said: String,
+}
+
+impl Conversation {
+    /// The script with what the client says in place of what it was expected to say.
+    pub(crate) fn play(script: &str) -> String {
+        let config = Config { prefetch_pages_max: 0, grant_pages: 4, ..Config::default() };
+        let client = Client::new(config.clone(), ClientId(0xc));
+        let mut it = Self { client, config, now: Time(1_000_000_000), txns: BTreeMap::new(), said: String::new() };
+        for (number, line) in script.lines().enumerate() {
+            if let Some(event) = line.strip_prefix("> ") {
+                writeln!(it.said, "{line}").unwrap();
+                it.event(event).unwrap_or_else(|| panic!("line {}: cannot read {line:?}", number + 1));
+                it.drain();
+            } else if line.is_empty() || line.starts_with('#') {
+                writeln!(it.said, "{line}").unwrap();
+            }
+        }
+        it.said
+    }
+
+    fn event(&mut self, event: &str) -> Option<()> {
+        let words: Vec<_> = event.split_whitespace().collect();
+        match words[..] {
+            ["connected"] => self.client.connected(self.now),
+            ["disconnected"] => self.client.disconnected(self.now),
+            ["wait", milliseconds] => {
+                self.now = self.now + Duration::from_millis(milliseconds.parse().ok()?);
+                self.client.handle_timeout(self.now);
+            }
+            ["set", setting] => self.set(setting)?,
+            ["store", kind, ref rest @ ..] => self.client.handle(self.now, script::message(kind, rest)?),
+            ["stats"] => self.said += &say::stats(&self.client.stats()),
+            [txn, call, ref rest @ ..] => self.call(txn, call, rest)?,
+            _ => return None,
+        }
+        Some(())
+    }
+
+    fn set(&mut self, setting: &str) -> Option<()> {
+        let (name, value) = setting.split_once('=')?;
+        match name {
+            "cache" => self.config.cache_bytes_limit = value.parse().ok()?,
+            "prefetch" => self.config.prefetch_pages_max = value.parse().ok()?,
+            "patience" => self.config.patience = Duration::from_millis(value.parse().ok()?),
+            _ => return None,
+        }
+        self.client = Client::new(self.config.clone(), ClientId(0xc));
+        Some(())
+    }
+
+    fn call(&mut self, name: &str, call: &str, rest: &[&str]) -> Option<()> {
+        let (client, now) = (&mut self.client, self.now);
+        if call == "begin" {
+            self.txns.insert(name.to_owned(), client.begin(now));
+            return Some(());
+        }
+        let txn = *self.txns.get(name)?;
+        let said = match (call, rest) {
+            ("read", [object]) => say::read(client.read(now, txn, script::object(object)?)),
+            ("write", [object, value]) => {
+                say::result(client.write(now, txn, script::object(object)?, script::value(value)))
+            }
+            ("delete", [object]) => say::result(client.delete(now, txn, script::object(object)?)),
+            ("create", [volume, value]) => {
+                say::result(client.create(now, txn, volume.parse().ok()?, None, script::value(value)))
+            }
+            ("create", [volume, "near", near, value]) => {
+                let near = Some(script::object(near)?);
+                say::result(client.create(now, txn, volume.parse().ok()?, near, script::value(value)))
+            }
+            ("commit", []) => say::result(client.commit(now, txn)),
+            ("outcome", []) => say::outcome(client.outcome(txn)),
+            ("abort", []) => {
+                client.abort(now, txn);
+                return Some(());
+            }
+            _ => return None,
+        };
+        writeln!(self.said, "= {said}").ok()
+    }
+
+    fn drain(&mut self) {
+        while let Some(output) = self.client.poll_output() {
+            let name = |txn: TxnHandle| self.txns.iter().find(|(_, t)| **t == txn).map(|(name, _)| name.as_str());
+            let said = match output {
+                client::Output::Send(message) => format!("client {}", say::message(&message)),
+                client::Output::Wake(txn) => format!("wake {}", name(txn).unwrap_or("nobody")),
+                client::Output::Hangup { reason, text } => format!("hangup {}: {text}", reason.name()),
+            };
+            writeln!(self.said, "{said}").unwrap();
+        }
+    }
+}

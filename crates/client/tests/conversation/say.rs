@@ -1,0 +1,94 @@
+//! Writes down what a client says.
+
+use client::{Read, Stats, TxnError};
+use protocol::{CommitRequest, Message, Outcome, PageReads};
+use std::fmt::{Debug, Display};
+use types::{Delta, Refusal, SlotSet};
+
+fn join<T: Display>(items: impl IntoIterator<Item = T>, between: &str) -> String {
+    items.into_iter().map(|item| item.to_string()).collect::<Vec<_>>().join(between)
+}
+
+fn slots(slots: &SlotSet) -> String {
+    join(slots.iter(), ",")
+}
+
+/// A long value says how long it is.
+fn value(value: &[u8]) -> String {
+    match value.len() {
+        0..=40 => String::from_utf8_lossy(value).into_owned(),
+        len => format!("({len} bytes)"),
+    }
+}
+
+pub(crate) fn read(read: Result<Read<'_>, TxnError>) -> String {
+    match read {
+        Ok(Read::Value(bytes)) => format!("Value {}", value(bytes)),
+        other => result(other),
+    }
+}
+
+pub(crate) fn result<T: Debug>(result: Result<T, TxnError>) -> String {
+    match result {
+        Ok(value) => format!("{value:?}"),
+        Err(error) => format!("error {error:?}"),
+    }
+}
+
+pub(crate) fn outcome(outcome: Result<Option<Outcome>, TxnError>) -> String {
+    match outcome {
+        Ok(None) => "not yet".into(),
+        Ok(Some(Outcome::Committed { .. })) => "Committed".into(),
+        Ok(Some(Outcome::Refused(Refusal::Stale(pages)))) => {
+            format!("Stale {}", join(pages.iter().map(|(page, stale)| format!("{page}{{{}}}", slots(stale))), " "))
+        }
+        Ok(Some(other)) => format!("{other:?}"),
+        Err(error) => format!("error {error:?}"),
+    }
+}
+
+fn reads(reads: &PageReads) -> String {
+    let exceptions = reads.exceptions.iter().map(|(slot, version)| format!(" {slot}@{version}"));
+    format!("{}{{{}}}@{}{}", reads.page, slots(&reads.slots), reads.evidence, join(exceptions, ""))
+}
+
+fn delta(delta: &Delta) -> String {
+    let change = |bytes: &Option<bytes::Bytes>| bytes.as_ref().map_or(String::new(), |bytes| value(bytes));
+    let changes = delta.changes.iter().map(|c| format!("{}={}", c.slot, change(&c.value)));
+    format!("{}{{{}}}", delta.page, join(changes, ","))
+}
+
+fn commit(request: &CommitRequest) -> String {
+    let CommitRequest { txn, answered, reads: read, writes } = request;
+    let (read, written) = (join(read.iter().map(reads), " "), join(writes.iter().map(delta), " "));
+    format!("Commit {} answered={answered} reads {read} writes {written}", txn.number).trim_end().to_owned()
+}
+
+/// A message of the client.
+pub(crate) fn message(message: &Message) -> String {
+    match message {
+        Message::Hello(hello) => {
+            format!("Hello epoch={} cluster={:?}", hello.epoch, hello.cluster.map(|cluster| cluster.0))
+        }
+        Message::Rejoin(rejoin) => {
+            let pages = join(rejoin.pages.iter().map(|held| format!(" {}@{}", held.page, held.version)), "");
+            let grants = join(rejoin.grants.iter().map(|range| format!(" {}+{}", range.first, range.count)), "");
+            format!("Rejoin horizon={} pages{pages} grants{grants} last={}", rejoin.horizon, rejoin.last)
+        }
+        Message::Fetch(fetch) => format!("Fetch {} at_least={}", join(&fetch.pages, " "), fetch.at_least),
+        Message::Released(released) => format!("Released {}", join(&released.pages, " ")),
+        Message::Commit(request) => commit(request),
+        Message::AskOutcome(ask) => format!("AskOutcome {}", ask.txn.number),
+        Message::Ack(ack) => format!("Ack through={}", ack.through),
+        Message::Grant(grant) => format!("Grant volume={} count={}", grant.volume, grant.count),
+        other => format!("{other:?}"),
+    }
+}
+
+pub(crate) fn stats(stats: &Stats) -> String {
+    let Stats { hits, misses, fetches, pages_fetched, pages_prefetched, prefetch_hits, .. } = stats;
+    format!(
+        "{hits} hits, {misses} misses, {fetches} fetches, {pages_fetched} pages, {pages_prefetched} of them prefetched, \
+         {prefetch_hits} of these read\n"
+    )
+}

@@ -1,0 +1,147 @@
+//! Reads a script's words.
+
+use bytes::Bytes;
+use protocol::{
+    Advance, CommitReply, Goodbye, Granted, Message, Missing, Notice, Notices, Outcome, Page, Ping, Pong, Rejoined,
+    SessionLimits, Welcome,
+};
+use types::{
+    ClientId, ClusterId, GoodbyeReason, Incarnation, NodeId, ObjectId, ObjectPage, PageId, PageRange, Refusal,
+    SlotChange, SlotSet, TxnId, Version,
+};
+
+/// `hello`, or `x*3000` for a long one.
+pub(crate) fn value(word: &str) -> Bytes {
+    match word.split_once('*').and_then(|(unit, times)| Some((unit, times.parse().ok()?))) {
+        Some((unit, times)) => unit.repeat(times).into(),
+        None => word.to_owned().into(),
+    }
+}
+
+fn page(word: &str) -> Option<PageId> {
+    let (volume, number) = word.split_once('/')?;
+    Some(PageId::new(volume.parse().ok()?, number.parse().ok()?))
+}
+
+pub(crate) fn object(word: &str) -> Option<ObjectId> {
+    let (page_word, slot) = word.split_once('.')?;
+    Some(ObjectId::new(page(page_word)?, slot.parse().ok()?))
+}
+
+fn version(word: &str) -> Option<Version> {
+    word.trim_start_matches('v').parse().ok().map(Version)
+}
+
+fn named<'a>(words: &[&'a str], name: &str) -> Option<&'a str> {
+    words.iter().find_map(|word| word.strip_prefix(name)?.strip_prefix('='))
+}
+
+fn number(words: &[&str], name: &str, default: u32) -> Option<u32> {
+    named(words, name).map_or(Some(default), |word| word.parse().ok())
+}
+
+/// `1/3:4->6`
+fn advance(word: &str) -> Option<Advance> {
+    let (of, versions) = word.split_once(':')?;
+    let (prev, next) = versions.split_once("->")?;
+    Some(Advance { page: page(of)?, prev: version(prev)?, version: version(next)? })
+}
+
+/// `1/3:4->6{0,2}` or, with data, `1/3:4->6{0=x,2=}`
+fn notice(word: &str) -> Option<Notice> {
+    let (moved, slots) = word.strip_suffix('}')?.split_once('{')?;
+    let Advance { page, prev, version } = advance(moved)?;
+    let change = |entry: &str| {
+        let (slot, data) = entry.split_once('=')?;
+        Some(SlotChange { slot: slot.parse().ok()?, value: (!data.is_empty()).then(|| value(data)) })
+    };
+    let data = slots.contains('=').then(|| slots.split(',').map(change).collect::<Option<_>>());
+    let slots = slots.split(',').map(|entry| entry.split('=').next()?.parse().ok()).collect::<Option<SlotSet>>()?;
+    let data = match data {
+        Some(data) => Some(data?),
+        None => None,
+    };
+    Some(Notice { page, prev, version, slots, txn: TxnId { client: ClientId(0xd), number: version.0 }, data })
+}
+
+fn image(values: &[&str]) -> Option<Bytes> {
+    let change = |(slot, word): (u16, &&str)| SlotChange { slot, value: (*word != "-").then(|| value(word)) };
+    let changes: Vec<_> = (0..).zip(values).map(change).collect();
+    Some(ObjectPage::empty().with(&changes).ok()?.image().clone())
+}
+
+fn outcome(words: &[&str]) -> Option<Outcome> {
+    Some(match words {
+        ["committed", pages @ ..] => {
+            Outcome::Committed { pages: pages.iter().map(|word| advance(word)).collect::<Option<_>>()? }
+        }
+        ["stale", pages @ ..] => {
+            let stale = |word: &&str| {
+                let (of, slots) = word.strip_suffix('}')?.split_once('{')?;
+                Some((page(of)?, slots.split(',').map(|slot| slot.parse().ok()).collect::<Option<SlotSet>>()?))
+            };
+            Outcome::Refused(Refusal::Stale(pages.iter().map(stale).collect::<Option<_>>()?))
+        }
+        ["busy"] => Outcome::Refused(Refusal::Busy),
+        ["unknown"] => Outcome::Unknown,
+        _ => return None,
+    })
+}
+
+fn range(word: &str) -> Option<PageRange> {
+    let (first, count) = word.split_once('+')?;
+    Some(PageRange { first: page(first)?, count: count.parse().ok()? })
+}
+
+/// A message of the store.
+pub(crate) fn message(kind: &str, rest: &[&str]) -> Option<Message> {
+    Some(match (kind, rest) {
+        ("welcome", rest) => Message::Welcome(Welcome {
+            protocol: 1,
+            features: 0,
+            cluster: ClusterId(u64::from(number(rest, "cluster", 1)?)),
+            node: NodeId(0),
+            incarnation: Incarnation(1),
+            through: version(named(rest, "through").unwrap_or("0"))?,
+            limits: SessionLimits {
+                fetches: number(rest, "fetches", 64)?,
+                commits: number(rest, "commits", 64)?,
+                silence_ms: number(rest, "silence", 1500)?,
+            },
+        }),
+        ("rejoined", rest) => Message::Rejoined(Rejoined {
+            through: version(named(rest, "through")?)?,
+            dropped: named(rest, "dropped").map_or(Some(vec![]), |pages| pages.split(',').map(page).collect())?,
+        }),
+        ("notices", [through, items @ ..]) => Message::Notices(Notices {
+            through: version(named(&[through], "through")?)?,
+            items: items.iter().map(|word| notice(word)).collect::<Option<_>>()?,
+        }),
+        ("page", [of, at, values @ ..]) => {
+            Message::Page(Page { page: page(of)?, version: version(at)?, image: image(values)? })
+        }
+        ("rubbish", [of]) => {
+            Message::Page(Page { page: page(of)?, version: Version(1), image: Bytes::from_static(b"no page") })
+        }
+        ("missing", [of]) => Message::Missing(Missing { page: page(of)? }),
+        ("reply", [txn, rest @ ..]) => Message::CommitReply(CommitReply {
+            txn: TxnId { client: ClientId(0xc), number: txn.parse().ok()? },
+            outcome: outcome(rest)?,
+        }),
+        ("granted", ranges) => {
+            Message::Granted(Granted { ranges: ranges.iter().map(|word| range(word)).collect::<Option<_>>()? })
+        }
+        ("goodbye", [reason]) => {
+            let reason = match *reason {
+                "done" => GoodbyeReason::Done,
+                "superseded" => GoodbyeReason::Superseded,
+                "wrong_cluster" => GoodbyeReason::WrongCluster,
+                _ => return None,
+            };
+            Message::Goodbye(Goodbye { reason, text: "as the script says".into() })
+        }
+        ("ping", [nonce]) => Message::Ping(Ping { nonce: nonce.parse().ok()? }),
+        ("pong", [nonce]) => Message::Pong(Pong { nonce: nonce.parse().ok()? }),
+        _ => return None,
+    })
+}
