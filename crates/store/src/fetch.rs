@@ -41,7 +41,9 @@ impl Store {
         } else {
             self.serve(from, &pages);
         }
-        left_out.into_iter().for_each(|page| self.reply(from, Message::Missing(Missing { page }), None));
+        for page in left_out {
+            self.reply(from, Message::Missing(Missing { page }), None);
+        }
         Ok(())
     }
 

@@ -14,6 +14,7 @@ mod fetch;
 mod form;
 mod grant;
 mod images;
+mod inspect;
 mod master;
 mod mob;
 mod notices;
@@ -172,7 +173,9 @@ impl Store {
     pub fn new(config: Config, opened: Opened) -> Self {
         let Opened { cluster, incarnation, checkpoint, pages, safe_bytes_free } = opened;
         let mut grants = Grants::restore(checkpoint.next_pages);
-        pages.iter().for_each(|home| grants.granted_below(home.page.volume, home.page.number.saturating_add(1)));
+        for HomePage { page, .. } in &pages {
+            grants.granted_below(page.volume, page.number.saturating_add(1));
+        }
         Self {
             cluster,
             incarnation,
@@ -251,7 +254,9 @@ impl Store {
             DiskDone::Pages(pages) => {
                 for (page, found) in pages {
                     let waiters = self.master.has_read(page, found, &mut self.out);
-                    waiters.into_iter().for_each(|waiter| self.has_read(now, page, waiter));
+                    for waiter in waiters {
+                        self.has_read(now, page, waiter);
+                    }
                 }
             }
             DiskDone::Installed => self.installed(),
@@ -302,19 +307,25 @@ impl Store {
 
     fn dispatch(&mut self, now: Time, from: SessionId, message: Message) -> Result<(), Fault> {
         match message {
-            Message::Hello(hello) => self.hello(now, from, hello),
+            Message::Hello(hello) => self.hello(now, from, &hello),
             _ if self.sessions.client(from).is_none() => {
                 Err(Fault::malformed("expected a hello before anything else".into()))
             }
             Message::Rejoin(rejoin) => self.rejoin(now, from, &rejoin),
-            Message::Ping(ping) => self.ping(from, ping),
+            Message::Ping(ping) => {
+                self.ping(from, ping);
+                Ok(())
+            }
             Message::Pong(_) => Ok(()),
             Message::Fetch(fetch) => self.fetch(from, fetch),
             Message::Released(released) => self.released(from, &released),
             Message::Commit(request) => self.commit(now, from, request),
             Message::AskOutcome(ask) => self.ask_outcome(from, ask),
             Message::Ack(ack) => self.ack(from, ack),
-            Message::Grant(grant) => self.grant(from, grant),
+            Message::Grant(grant) => {
+                self.grant(from, grant);
+                Ok(())
+            }
             Message::Goodbye(_) => Err(Fault { reason: GoodbyeReason::Done, text: "the client is done".into() }),
             Message::Welcome(_)
             | Message::Rejoined(_)
@@ -327,10 +338,9 @@ impl Store {
     }
 
     /// A sign of life. The answer moves the horizon of a client that asks for nothing else.
-    fn ping(&mut self, from: SessionId, ping: Ping) -> Result<(), Fault> {
+    fn ping(&mut self, from: SessionId, ping: Ping) {
         self.flush(from, Urgency::All);
         self.reply(from, Message::Pong(Pong { nonce: ping.nonce }), None);
-        Ok(())
     }
 
     fn ack(&mut self, from: SessionId, ack: Ack) -> Result<(), Fault> {
@@ -347,8 +357,8 @@ impl Store {
     }
 
     /// A client wants pages to create objects in. It holds them from here on.
-    fn grant(&mut self, from: SessionId, grant: Grant) -> Result<(), Fault> {
-        let Some(client) = self.sessions.client(from) else { return Ok(()) };
+    fn grant(&mut self, from: SessionId, grant: Grant) {
+        let Some(client) = self.sessions.client(from) else { return };
         let has_room = !self.closing && !self.writeback.is_home_full() && self.safe.has_room(0);
         let written = |page| self.master.version(page) > types::Version::ZERO;
         let count = if has_room { grant.count } else { 0 };
@@ -359,7 +369,6 @@ impl Store {
             self.master.directory().list(page, from);
         }
         self.reply(from, Message::Granted(Granted { ranges: given.ranges }), after);
-        Ok(())
     }
 
     /// A page that was waited for is in memory.

@@ -86,6 +86,11 @@ impl Master {
         &mut self.directory
     }
 
+    /// Whether the session is listed for the page.
+    pub(crate) fn holds(&self, page: PageId, session: SessionId) -> bool {
+        self.directory.holds(page, session)
+    }
+
     /// Forgets who changed what through `through`.
     pub(crate) fn prune(&mut self, through: Version) {
         self.recent.prune(through);

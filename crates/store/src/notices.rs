@@ -28,7 +28,7 @@ struct Stream {
 /// All sessions' streams.
 #[derive(Debug)]
 pub(crate) struct Streams {
-    streams: Map<SessionId, Stream>,
+    by_session: Map<SessionId, Stream>,
     /// In the order of time, since all wait equally long.
     due: VecDeque<(Time, SessionId)>,
     delay: Duration,
@@ -45,20 +45,20 @@ pub(crate) enum Urgency {
 
 impl Streams {
     pub(crate) fn new(delay: Duration) -> Self {
-        Self { streams: Map::default(), due: VecDeque::new(), delay }
+        Self { by_session: Map::default(), due: VecDeque::new(), delay }
     }
 
     pub(crate) fn open(&mut self, session: SessionId) {
-        self.streams.insert(session, Stream::default());
+        self.by_session.insert(session, Stream::default());
     }
 
     pub(crate) fn close(&mut self, session: SessionId) {
-        self.streams.remove(&session);
+        self.by_session.remove(&session);
     }
 
     /// Adds a notice to the session's next batch.
     pub(crate) fn push(&mut self, now: Time, session: SessionId, notice: Notice) {
-        let Some(stream) = self.streams.get_mut(&session) else { return };
+        let Some(stream) = self.by_session.get_mut(&session) else { return };
         stream.items.push(notice);
         if !stream.queued {
             stream.queued = true;
@@ -68,7 +68,7 @@ impl Streams {
 
     /// The session's next batches, up to `through`. Of a batch that is cut in parts only the last moves the horizon.
     pub(crate) fn take(&mut self, session: SessionId, through: Version, urgency: Urgency) -> Vec<Notices> {
-        let Some(stream) = self.streams.get_mut(&session) else { return Vec::new() };
+        let Some(stream) = self.by_session.get_mut(&session) else { return Vec::new() };
         let moves = through.0.saturating_sub(stream.sent.0);
         if stream.items.is_empty() && (moves == 0 || (urgency == Urgency::Worthwhile && moves < QUIET_COUNTS)) {
             return Vec::new();
@@ -87,7 +87,7 @@ impl Streams {
 
     /// The session's horizon is at `through` by other means than a batch.
     pub(crate) fn resume(&mut self, session: SessionId, through: Version) {
-        if let Some(stream) = self.streams.get_mut(&session) {
+        if let Some(stream) = self.by_session.get_mut(&session) {
             stream.sent = stream.sent.max(through);
         }
     }
@@ -96,7 +96,7 @@ impl Streams {
     pub(crate) fn pop_due(&mut self, now: Time) -> Option<SessionId> {
         while self.due.front().is_some_and(|(due, _)| *due <= now) {
             let (_, session) = self.due.pop_front().expect("just seen");
-            let Some(stream) = self.streams.get_mut(&session) else { continue };
+            let Some(stream) = self.by_session.get_mut(&session) else { continue };
             stream.queued = false;
             if !stream.items.is_empty() {
                 return Some(session);

@@ -33,7 +33,11 @@ impl Store {
         match record {
             Record::Epoch(_) => {}
             Record::Grant { volume, next } => self.grants.granted_below(volume, next),
-            Record::Placed(placements) => placements.into_iter().for_each(|placement| self.recover_place(placement)),
+            Record::Placed(placements) => {
+                for placement in placements {
+                    self.recover_place(placement);
+                }
+            }
             Record::Commit(commit) => {
                 self.stats.recovered_commits += 1;
                 self.recovery.unplaced.push_back((position, commit));
@@ -44,8 +48,8 @@ impl Store {
     /// The place of the oldest commit that has none, unless that commit is freed.
     fn recover_place(&mut self, placement: Placement) {
         self.recovery.placed = self.recovery.placed.max(placement.version);
-        let is_next = |(_, commit): &mut (Position, CommitRecord)| commit.txn == placement.txn;
-        if let Some((position, commit)) = self.recovery.unplaced.pop_front_if(is_next) {
+        if self.recovery.unplaced.front().is_some_and(|(_, commit)| commit.txn == placement.txn) {
+            let (position, commit) = self.recovery.unplaced.pop_front().expect("just seen");
             self.replay(position, placement.version, commit);
         }
     }

@@ -13,11 +13,11 @@ const SEVERAL: TxnId = TxnId { client: ClientId(0), number: 0 };
 
 impl Store {
     /// A client says who it is.
-    pub(crate) fn hello(&mut self, now: Time, from: SessionId, hello: Hello) -> Result<(), Fault> {
+    pub(crate) fn hello(&mut self, now: Time, from: SessionId, hello: &Hello) -> Result<(), Fault> {
         if self.sessions.client(from).is_some() {
             return Err(Fault::malformed(format!("expected one hello, got another of {:?}", hello.client)));
         }
-        let protocol = self.check_hello(&hello)?;
+        let protocol = self.check_hello(hello)?;
         let superseded = self.sessions.hello(from, hello.client, hello.epoch).map_err(|newer| Fault {
             reason: GoodbyeReason::Superseded,
             text: format!("expected an epoch of {:?} after {newer}, got {}", hello.client, hello.epoch),

@@ -74,7 +74,7 @@ struct Client {
 /// All sessions and clients.
 #[derive(Debug)]
 pub(crate) struct Sessions {
-    sessions: Map<SessionId, Session>,
+    live: Map<SessionId, Session>,
     clients: Map<ClientId, Client>,
     /// Acknowledged counts of the joined sessions, with how many stand at each.
     acked: BTreeMap<Version, usize>,
@@ -87,28 +87,28 @@ const GONE_CLIENTS_MAX: usize = 4 * SESSIONS_MAX;
 
 impl Sessions {
     pub(crate) fn new(grace: Duration) -> Self {
-        Self { sessions: Map::default(), clients: Map::default(), acked: BTreeMap::new(), gone: VecDeque::new(), grace }
+        Self { live: Map::default(), clients: Map::default(), acked: BTreeMap::new(), gone: VecDeque::new(), grace }
     }
 
     /// A connection has come in; says whether there is room for it.
     pub(crate) fn connect(&mut self, now: Time, id: SessionId) -> bool {
-        if self.sessions.len() >= SESSIONS_MAX {
+        if self.live.len() >= SESSIONS_MAX {
             return false;
         }
         let session = Session { client: None, stage: Stage::AwaitHello, heard: now, fetches: 0, commits: 0 };
-        self.sessions.insert(id, session);
+        self.live.insert(id, session);
         true
     }
 
     /// A sign of life; says whether the session still counts.
     pub(crate) fn hear(&mut self, now: Time, id: SessionId) -> bool {
-        let session = self.sessions.get_mut(&id);
+        let session = self.live.get_mut(&id);
         session.map(|session| session.heard = now).is_some()
     }
 
     /// The client that a session past hello belongs to.
     pub(crate) fn client(&self, id: SessionId) -> Option<ClientId> {
-        self.sessions.get(&id)?.client
+        self.live.get(&id)?.client
     }
 
     /// Says hello for a client; gives the session that it takes over from, or the epoch that fences it off.
@@ -119,7 +119,7 @@ impl Sessions {
         }
         known.epoch = epoch;
         let previous = known.session.replace(id);
-        let session = self.sessions.get_mut(&id).expect("the caller heard of it");
+        let session = self.live.get_mut(&id).expect("the caller heard of it");
         session.client = Some(client);
         session.stage = Stage::AwaitRejoin(Resuming::default());
         Ok(previous)
@@ -127,7 +127,7 @@ impl Sessions {
 
     /// The session's state while it resumes.
     pub(crate) fn resuming(&mut self, id: SessionId) -> Option<&mut Resuming> {
-        match &mut self.sessions.get_mut(&id)?.stage {
+        match &mut self.live.get_mut(&id)?.stage {
             Stage::AwaitRejoin(resuming) => Some(resuming),
             Stage::AwaitHello | Stage::Joined { .. } => None,
         }
@@ -136,7 +136,7 @@ impl Sessions {
     /// Everything that the session holds is listed: it has heard all through `through` as soon as it has what was sent.
     /// What it acknowledges counts from here on. Gives what it is to drop.
     pub(crate) fn join(&mut self, id: SessionId) -> Vec<PageId> {
-        let Some(session) = self.sessions.get_mut(&id) else { return Vec::new() };
+        let Some(session) = self.live.get_mut(&id) else { return Vec::new() };
         let Stage::AwaitRejoin(resuming) = &mut session.stage else { return Vec::new() };
         let (dropped, acked) = (core::mem::take(&mut resuming.dropped), resuming.horizon);
         session.stage = Stage::Joined { acked };
@@ -146,7 +146,7 @@ impl Sessions {
 
     /// The count through which batches may move the session's horizon, `applied` being what there is.
     pub(crate) fn horizon(&self, id: SessionId, applied: Version) -> Version {
-        match self.sessions.get(&id).map(|session| &session.stage) {
+        match self.live.get(&id).map(|session| &session.stage) {
             Some(Stage::AwaitRejoin(resuming)) => resuming.horizon,
             _ => applied,
         }
@@ -154,7 +154,7 @@ impl Sessions {
 
     /// The session has applied everything through `through`. Before it has joined that says nothing.
     pub(crate) fn ack(&mut self, id: SessionId, through: Version) {
-        let Some(session) = self.sessions.get_mut(&id) else { return };
+        let Some(session) = self.live.get_mut(&id) else { return };
         if let Stage::Joined { acked } = &mut session.stage
             && through > *acked
         {
@@ -171,17 +171,17 @@ impl Sessions {
 
     /// How many fetches the session has outstanding.
     pub(crate) fn fetches(&mut self, id: SessionId) -> Option<&mut usize> {
-        self.sessions.get_mut(&id).map(|session| &mut session.fetches)
+        self.live.get_mut(&id).map(|session| &mut session.fetches)
     }
 
     /// How many commit requests the session has outstanding.
     pub(crate) fn commits(&mut self, id: SessionId) -> Option<&mut usize> {
-        self.sessions.get_mut(&id).map(|session| &mut session.commits)
+        self.live.get_mut(&id).map(|session| &mut session.commits)
     }
 
     /// The session is gone; its client may come back.
     pub(crate) fn disconnect(&mut self, now: Time, id: SessionId) {
-        let Some(session) = self.sessions.remove(&id) else { return };
+        let Some(session) = self.live.remove(&id) else { return };
         if let Stage::Joined { acked } = session.stage {
             self.unlist_ack(acked);
         }
@@ -223,17 +223,17 @@ impl Sessions {
 
     /// The sessions that nothing was heard of for so long, in order.
     pub(crate) fn silent_for(&self, now: Time, silence: Duration) -> Vec<SessionId> {
-        let silent = self.sessions.iter().filter(|(_, session)| now.since(session.heard) >= silence);
+        let silent = self.live.iter().filter(|(_, session)| now.since(session.heard) >= silence);
         sorted(silent.map(|(id, _)| *id))
     }
 
     /// All sessions, in order.
     pub(crate) fn all(&self) -> Vec<SessionId> {
-        sorted(self.sessions.keys().copied())
+        sorted(self.live.keys().copied())
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.sessions.len()
+        self.live.len()
     }
 
     fn unlist_ack(&mut self, acked: Version) {

@@ -1,0 +1,11 @@
+//! What checkers look at. Nobody else needs to know.
+
+use crate::{SessionId, Store};
+use types::PageId;
+
+impl Store {
+    /// Whether the session is listed as a holder of the page, for checkers.
+    pub fn lists(&self, session: SessionId, page: PageId) -> bool {
+        self.master.holds(page, session)
+    }
+}

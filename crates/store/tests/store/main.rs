@@ -1,0 +1,10 @@
+//! The store as its clients see it: conversations over fake hands, whose disk can crash and fill up.
+
+mod commits;
+mod grants;
+mod hands;
+mod hostile;
+mod model;
+mod recovery;
+mod room;
+mod sessions;
