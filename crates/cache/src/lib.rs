@@ -122,7 +122,14 @@ impl Cache {
         self.find(page).map(|frame| self.at(frame))
     }
 
-    /// A transaction touches the frame for the first time; says whether it is the first ever to touch this frame.
+    /// The page was asked for ahead: nobody has needed it yet. Does nothing if it is not here.
+    pub fn mark_unread(&mut self, page: PageId) {
+        if let Some(&number) = self.index.get(&page) {
+            self.table.at_mut(number).unread = true;
+        }
+    }
+
+    /// A transaction touches the frame for the first time; says whether the page was marked as unread until now.
     ///
     /// # Panics
     /// If it has left.
@@ -218,7 +225,7 @@ impl Cache {
             self.table.0.push(None);
             self.table.0.len() as u32 - 1
         });
-        self.table.0[number as usize] = Some(Entry { page, frame, place: Place::default(), unread: true });
+        self.table.0[number as usize] = Some(Entry { page, frame, place: Place::default(), unread: false });
         self.index.insert(page, number);
         self.queues.enter(&mut self.table, number, page, bytes);
     }

@@ -23,7 +23,7 @@ const CHAINS_MAX: usize = 16;
 
 #[derive(Debug, Default)]
 struct Volume {
-    /// Granted pages that nothing was created in, first to use first.
+    /// Granted pages that nothing was created in, in order.
     pool: VecDeque<PageId>,
     /// Where chains of creations of ended transactions stopped.
     chains: VecDeque<(Option<PageId>, PageId)>,
@@ -56,6 +56,11 @@ impl Allocator {
         for volume in self.volumes.values_mut() {
             volume.is_asked = false;
         }
+    }
+
+    /// Whether the page is one of those that nothing was created in yet.
+    pub(crate) fn is_unused(&self, page: PageId) -> bool {
+        self.volumes.get(&page.volume).is_some_and(|volume| volume.pool.binary_search(&page).is_ok())
     }
 
     /// The pages belong to another store.
@@ -172,9 +177,11 @@ impl Client {
 
     /// Nothing was created in these pages after all.
     pub(crate) fn give_back(&mut self, pages: &[PageId]) {
-        for &page in pages.iter().rev() {
+        for &page in pages {
             self.cache.remove(page);
-            self.allocator.volume(page.volume).pool.push_front(page);
+            let pool = &mut self.allocator.volume(page.volume).pool;
+            let place = pool.partition_point(|other| *other < page);
+            pool.insert(place, page);
         }
     }
 
@@ -215,6 +222,7 @@ impl Client {
         }
         state.is_asked = false;
         state.pool.extend(granted.ranges.iter().flat_map(|range| range.pages()));
+        state.pool.make_contiguous().sort_unstable();
         for txn in core::mem::take(&mut state.waiters) {
             if pages == 0 {
                 self.give_up(txn, &TxnError::StoreFull);

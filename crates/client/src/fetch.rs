@@ -50,16 +50,18 @@ impl Fetches {
         self.unsent.make_contiguous().sort_unstable();
     }
 
-    /// `txn` waits for `page`.
-    fn wait(&mut self, page: PageId, txn: TxnHandle) {
+    /// `txn` waits for `page`; says whether it is the first to want a page that was asked for ahead.
+    fn wait(&mut self, page: PageId, txn: TxnHandle) -> bool {
         let unsent = &mut self.unsent;
         let under_way = self.under_way.entry(page).or_insert_with(|| {
             unsent.push_back(page);
             UnderWay::default()
         });
+        let is_first = under_way.prefetched && under_way.waiters.is_empty();
         if !under_way.waiters.contains(&txn) {
             under_way.waiters.push(txn);
         }
+        is_first
     }
 
     fn outstanding(&self) -> usize {
@@ -72,7 +74,9 @@ impl Client {
     pub(crate) fn fault(&mut self, now: Time, txn: TxnHandle, page: PageId) -> Result<(), TxnError> {
         self.session.check()?;
         self.stats.misses += 1;
-        self.fetches.wait(page, txn);
+        if self.fetches.wait(page, txn) {
+            self.prefetch_was_used(page);
+        }
         self.cache.pin(page, true);
         self.wait(now, txn);
         self.send_fetches(now);
@@ -85,15 +89,37 @@ impl Client {
             self.fetches.under_way.entry(page).or_default().sent = true;
             let heard = self.cache.get(page).map_or(self.session.horizon, |frame| frame.newest());
             let at_least = heard.max(self.session.horizon);
+            let mut pages = alloc::vec![page];
+            self.add_neighbours(&mut pages);
             self.stats.fetches += 1;
-            self.send(now, Message::Fetch(Fetch { pages: alloc::vec![page], at_least }));
+            self.send(now, Message::Fetch(Fetch { pages, at_least }));
         }
+    }
+
+    /// Adds the pages to be prefetched with a page. They take at most half of what the session may have outstanding,
+    /// so that the page which some transaction misses next does not wait for them.
+    fn add_neighbours(&mut self, pages: &mut Vec<PageId>) {
+        let spare = (self.session.limits.fetches as usize / 2).saturating_sub(self.fetches.outstanding());
+        let most = spare.min(self.prefetch.pages_max() as usize);
+        for page in self.prefetch.fault(pages[0]) {
+            if pages.len() > most {
+                break;
+            }
+            let here = self.cache.find(page).is_some() || self.allocator.is_unused(page);
+            if !here && !self.fetches.is_under_way(page) {
+                let under_way = UnderWay { sent: true, prefetched: true, ..UnderWay::default() };
+                self.fetches.under_way.insert(page, under_way);
+                pages.push(page);
+            }
+        }
+        self.prefetch.issued(pages.len() - 1);
     }
 
     /// A page has arrived.
     pub(crate) fn page(&mut self, now: Time, page: Page) {
-        let Some(under_way) = self.fetches.under_way.get(&page.page).filter(|under_way| under_way.sent) else { return };
-        let _ = under_way;
+        if self.fetches.under_way.get(&page.page).is_none_or(|under_way| !under_way.sent) {
+            return;
+        }
         let image = match ObjectPage::parse(page.image) {
             Ok(image) => image,
             Err(error) => return self.hang_up(now, GoodbyeReason::Malformed, format!("page {}: {error}", page.page)),
@@ -101,6 +127,7 @@ impl Client {
         let under_way = self.fetches.under_way.remove(&page.page).expect("just seen");
         self.stats.pages_fetched += 1;
         self.stats.pages_prefetched += u64::from(under_way.prefetched);
+        self.prefetch.exists(page.page);
         let kept = if self.config.broken.is(Rule::KeepNotices) { &[][..] } else { &under_way.kept[..] };
         if let Installed::Over(older) = self.cache.install(page.page, page.version, image, kept) {
             self.doom_by_install(page.page, &older);
@@ -109,10 +136,19 @@ impl Client {
         self.cache.pin(page.page, true);
         self.make_room(now);
         self.cache.pin(page.page, false);
+        if under_way.waiters.is_empty() {
+            self.cache.mark_unread(page.page);
+        }
         for txn in under_way.waiters {
             self.wake(txn);
         }
         self.send_fetches(now);
+    }
+
+    /// A page that was asked for ahead is wanted now.
+    pub(crate) fn prefetch_was_used(&mut self, page: PageId) {
+        self.stats.prefetch_hits += 1;
+        self.prefetch.used(page);
     }
 
     /// There is no such page; or it was to be prefetched and was left out, and has become wanted meanwhile.
@@ -127,6 +163,7 @@ impl Client {
         }
         let under_way = self.fetches.under_way.remove(&missing.page).expect("just seen");
         self.drop_page(missing.page);
+        self.prefetch.ends_before(missing.page);
         for txn in under_way.waiters {
             if let Some(found) = self.txns.get(txn) {
                 found.workspace.set_missing(missing.page);

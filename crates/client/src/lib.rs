@@ -18,6 +18,7 @@ mod create;
 mod fetch;
 mod inspect;
 mod notice;
+mod prefetch;
 mod session;
 mod txns;
 mod workspace;
@@ -31,10 +32,11 @@ use commit::Commits;
 pub use config::Config;
 use create::Allocator;
 use fetch::Fetches;
+use prefetch::Prefetch;
 use protocol::{Message, Notice, Pong};
 use session::{Phase, Session};
 use txns::{State, Txns};
-use types::limits::SLOTS_MAX;
+use types::limits::{PAGE_BYTES_TARGET, SLOTS_MAX};
 use types::{ClientId, GoodbyeReason, ObjectId, ObjectPage, Rule, Time, TxnId};
 use workspace::Workspace;
 
@@ -146,6 +148,7 @@ pub struct Client {
     session: Session,
     txns: Txns,
     fetches: Fetches,
+    prefetch: Prefetch,
     commits: Commits,
     allocator: Allocator,
     outputs: VecDeque<Output>,
@@ -173,6 +176,7 @@ impl Client {
             session: Session::new(),
             txns: Txns::default(),
             fetches: Fetches::default(),
+            prefetch: Prefetch::new(config.prefetch_pages_max.min(prefetch_pages_limit(&config))),
             commits: Commits::default(),
             allocator: Allocator::new(config.grant_pages),
             outputs: VecDeque::new(),
@@ -320,9 +324,11 @@ impl Client {
         };
         if known.is_none() {
             workspace.at_mut(place).frame = Some(frame);
-            self.stats.prefetch_hits += u64::from(self.cache.count_use(frame));
         }
         workspace.mark_read(place, object.slot);
+        if known.is_none() && self.cache.count_use(frame) {
+            self.prefetch_was_used(object.page);
+        }
         Ok(Found::Cached(frame))
     }
 
@@ -366,4 +372,9 @@ impl Client {
         }
         Ok(room.is_ok())
     }
+}
+
+/// Prefetched pages never crowd out a small cache.
+fn prefetch_pages_limit(config: &Config) -> u32 {
+    (config.cache_bytes_limit / (4 * PAGE_BYTES_TARGET)) as u32
 }
