@@ -1,0 +1,56 @@
+//! What a host can say of its links.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, PoisonError};
+
+/// Counts of everything that passed a host's links since its start.
+#[derive(Debug, Default)]
+pub struct Counters {
+    pub(crate) bytes_in: AtomicU64,
+    pub(crate) bytes_out: AtomicU64,
+    pub(crate) messages_in: AtomicU64,
+    pub(crate) messages_out: AtomicU64,
+    pub(crate) sessions: AtomicU64,
+    pub(crate) flushes: AtomicU64,
+    refusals: Mutex<BTreeMap<&'static str, u64>>,
+}
+
+/// The counts at one moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Bytes received.
+    pub bytes_in: u64,
+    /// Bytes sent.
+    pub bytes_out: u64,
+    /// Messages received.
+    pub messages_in: u64,
+    /// Messages sent, or queued to be.
+    pub messages_out: u64,
+    /// Sessions that were opened, on either end.
+    pub sessions: u64,
+    /// Flushes of the log that this host's threads led.
+    pub flushes: u64,
+    /// Connections that were refused or ended by this host, by the reason's name.
+    pub refusals: BTreeMap<&'static str, u64>,
+}
+
+impl Counters {
+    /// The counts now.
+    pub fn tally(&self) -> Tally {
+        let refusals = self.refusals.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        Tally {
+            bytes_in: self.bytes_in.load(Relaxed),
+            bytes_out: self.bytes_out.load(Relaxed),
+            messages_in: self.messages_in.load(Relaxed),
+            messages_out: self.messages_out.load(Relaxed),
+            sessions: self.sessions.load(Relaxed),
+            flushes: self.flushes.load(Relaxed),
+            refusals,
+        }
+    }
+
+    pub(crate) fn refused(&self, name: &'static str) {
+        *self.refusals.lock().unwrap_or_else(PoisonError::into_inner).entry(name).or_default() += 1;
+    }
+}

@@ -1,0 +1,193 @@
+//! A distance between a client and a store: a relay that delays what passes.
+//!
+//! ```text
+//!   client --TCP on loopback--> [ read, stamp ] --queue--> [ wait, write ] --TCP on loopback--> store
+//! ```
+//! # What it is, and is not
+//! Every byte arrives a fixed time after it was read, and, with a rate, not before the line has carried what went
+//! before it. That is a long line with ideal ends: delay and bandwidth without loss, reordering or jitter. Both halves
+//! are TCP on loopback, so what a real long line does to TCP, a handshake's round trip, slow start, recovery from loss,
+//! is not there. Latencies measured through it are those of a long-lived connection on a good line; throughput is an
+//! upper bound.
+//!
+//! Plain threads carry it, two in each direction: the timers of the runtime count milliseconds, and 20 ms should not
+//! be 21.
+
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread;
+use std::time::{Duration, Instant};
+use wire::{HEADER_BYTES, Header};
+
+/// What is read at a time, in bytes: what a line carries as one piece.
+const PIECE_BYTES: usize = 16 * 1024;
+
+/// Pieces under way in one direction of one connection; beyond, the sender has to wait.
+const PIECES_MAX: usize = 4096;
+
+/// A distance between clients and a store. Ends when it is dropped; connections under way end with either side.
+#[derive(Debug)]
+pub struct Emulator {
+    address: SocketAddr,
+    counts: Arc<Counts>,
+    stopped: Arc<AtomicBool>,
+}
+
+/// What has passed a link.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LinkTally {
+    /// Connections.
+    pub connections: u64,
+    /// Bytes from clients to the store.
+    pub bytes_up: u64,
+    /// Bytes from the store to clients.
+    pub bytes_down: u64,
+    /// Messages from clients to the store.
+    pub messages_up: u64,
+    /// Messages from the store to clients.
+    pub messages_down: u64,
+}
+
+#[derive(Debug, Default)]
+struct Counts {
+    connections: AtomicU64,
+    up: Arc<Direction>,
+    down: Arc<Direction>,
+}
+
+#[derive(Debug, Default)]
+struct Direction {
+    bytes: AtomicU64,
+    messages: AtomicU64,
+}
+
+/// What the line is like.
+#[derive(Clone, Copy, Debug)]
+struct Line {
+    one_way: Duration,
+    bytes_per_s: Option<u64>,
+}
+
+impl Emulator {
+    /// Puts a line of `one_way` delay, and of `rate` bytes per second in each direction if one is given, before the
+    /// store at `upstream`. Clients connect to [`Emulator::address`].
+    pub fn start(upstream: SocketAddr, one_way: Duration, rate: Option<u64>) -> io::Result<Self> {
+        let listener = TcpListener::bind(("127.0.0.1", 0))?;
+        let (address, counts, stopped) = (listener.local_addr()?, Arc::<Counts>::default(), Arc::default());
+        let line = Line { one_way, bytes_per_s: rate };
+        let (their_counts, their_stopped) = (Arc::clone(&counts), Arc::clone(&stopped));
+        spawn("accept", move || accept(&listener, upstream, line, &their_counts, &their_stopped))?;
+        Ok(Self { address, counts, stopped })
+    }
+
+    /// Where clients connect to.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// What has passed so far.
+    pub fn tally(&self) -> LinkTally {
+        let Counts { connections, up, down } = &*self.counts;
+        LinkTally {
+            connections: connections.load(Relaxed),
+            bytes_up: up.bytes.load(Relaxed),
+            bytes_down: down.bytes.load(Relaxed),
+            messages_up: up.messages.load(Relaxed),
+            messages_down: down.messages.load(Relaxed),
+        }
+    }
+}
+
+impl Drop for Emulator {
+    fn drop(&mut self) {
+        self.stopped.store(true, SeqCst);
+        // Wakes the accepting thread; if that fails, so does its listener.
+        let _ = TcpStream::connect(self.address);
+    }
+}
+
+fn accept(listener: &TcpListener, upstream: SocketAddr, line: Line, counts: &Arc<Counts>, stopped: &AtomicBool) {
+    while let Ok((client, _)) = listener.accept() {
+        if stopped.load(SeqCst) {
+            return;
+        }
+        counts.connections.fetch_add(1, Relaxed);
+        // A store that is not there shows as a connection that closes at once.
+        let _ = relay_both(&client, upstream, line, counts);
+    }
+}
+
+fn relay_both(client: &TcpStream, upstream: SocketAddr, line: Line, counts: &Arc<Counts>) -> io::Result<()> {
+    let store = TcpStream::connect(upstream)?;
+    client.set_nodelay(true)?;
+    store.set_nodelay(true)?;
+    relay(client.try_clone()?, store.try_clone()?, line, Arc::clone(&counts.up))?;
+    relay(store, client.try_clone()?, line, Arc::clone(&counts.down))
+}
+
+/// Carries one direction of a connection.
+fn relay(from: TcpStream, to: TcpStream, line: Line, counts: Arc<Direction>) -> io::Result<()> {
+    let (sender, receiver) = sync_channel(PIECES_MAX);
+    spawn("read", move || read(from, line, &sender, &counts))?;
+    spawn("write", move || write(to, &receiver))
+}
+
+fn read(mut from: TcpStream, line: Line, queue: &SyncSender<(Instant, Vec<u8>)>, counts: &Direction) {
+    let (mut buffer, mut frames) = (vec![0; PIECE_BYTES], Frames::default());
+    let mut line_free = Instant::now();
+    while let Ok(bytes @ 1..) = from.read(&mut buffer) {
+        let carry = line.bytes_per_s.map_or(Duration::ZERO, |rate| Duration::from_secs_f64(bytes as f64 / rate as f64));
+        line_free = line_free.max(Instant::now()) + carry;
+        counts.bytes.fetch_add(bytes as u64, Relaxed);
+        counts.messages.fetch_add(frames.count(&buffer[..bytes]), Relaxed);
+        if queue.send((line_free + line.one_way, buffer[..bytes].to_vec())).is_err() {
+            break;
+        }
+    }
+    // If the writer has gone, the sender learns by this that nobody reads any more.
+    let _ = from.shutdown(Shutdown::Read);
+}
+
+fn write(mut to: TcpStream, queue: &Receiver<(Instant, Vec<u8>)>) {
+    while let Ok((due, piece)) = queue.recv() {
+        thread::sleep(due.saturating_duration_since(Instant::now()));
+        if to.write_all(&piece).is_err() {
+            break;
+        }
+    }
+    let _ = to.shutdown(Shutdown::Write);
+}
+
+fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    thread::Builder::new().name(format!("thorp-line-{name}")).stack_size(128 * 1024).spawn(work).map(drop)
+}
+
+/// Counts the frames in a stream by their headers.
+#[derive(Debug, Default)]
+struct Frames {
+    header: Vec<u8>,
+    skip: usize,
+}
+
+impl Frames {
+    /// How many frames begin in `bytes`, the stream's next ones. What is no frame is not counted, nor what follows it.
+    fn count(&mut self, mut bytes: &[u8]) -> u64 {
+        let mut count = 0;
+        loop {
+            let skipped = self.skip.min(bytes.len());
+            self.skip -= skipped;
+            bytes = &bytes[skipped..];
+            let (head, rest) = bytes.split_at(bytes.len().min(HEADER_BYTES - self.header.len()));
+            self.header.extend_from_slice(head);
+            bytes = rest;
+            let Ok(header) = self.header.as_slice().try_into() else { return count };
+            let frame = Header::parse(&header).map_or(usize::MAX, Header::frame_bytes);
+            count += u64::from(frame != usize::MAX);
+            self.skip = frame - HEADER_BYTES;
+            self.header.clear();
+        }
+    }
+}

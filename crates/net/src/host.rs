@@ -1,0 +1,376 @@
+//! One process: runs a node, and carries out what it wants done.
+//!
+//! 1. Whoever gives the node an event sorts all its outputs while still holding its lock: a message is in its link's
+//!    queue, disk work in the disk's, before the next event can add to them. So nothing overtakes.
+//! 2. Nothing is carried out under that lock. What takes time, a write to a socket, a flush, a waker, comes after it.
+//! 3. Locks are taken in this order: node, links, one link. The disk's own come after the node's.
+//! 4. The tasks hold the host weakly: it ends with the last of the application's hands, and they with it.
+
+use crate::clock::Clock;
+use crate::counters::{Counters, Tally};
+use crate::leader::Leader;
+use crate::link::Link;
+use crate::runtime::Runtime;
+use crate::timer::Timer;
+use crate::uplink::Uplink;
+use crate::wakers::Wakers;
+use client::TxnHandle;
+use node::{Disk, Hands, Node, Output};
+use protocol::{Goodbye, Message};
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::task::Waker;
+use store::{DiskDone, Position};
+use tokio::sync::watch;
+use types::{GoodbyeReason, Time};
+
+/// How a host has ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HostEnd {
+    /// The store was closed: all that was committed is home.
+    Closed,
+    /// The store's disk has failed, with a line that says how. What was acknowledged is in the safe.
+    Failed(String),
+}
+
+/// One process: a node, its links, its disk.
+pub struct Host {
+    node: Arc<Mutex<Node>>,
+    disk: Option<Arc<dyn Disk>>,
+    leader: Leader,
+    links: Mutex<HashMap<node::Link, Arc<Link>>>,
+    wakers: Wakers,
+    timer: Arc<Timer>,
+    clock: Clock,
+    runtime: Runtime,
+    counters: Arc<Counters>,
+    end: watch::Sender<Option<HostEnd>>,
+    /// What the disk has reported durable: two leaders' reports may come in either order.
+    durable: AtomicU64,
+    pub(crate) uplink: Uplink,
+    pub(crate) last_session: AtomicU64,
+    pub(crate) connections: AtomicUsize,
+    /// The host itself, for those of its methods that start tasks.
+    this: Weak<Self>,
+}
+
+/// What is left to be done when the node's lock is free.
+#[derive(Default)]
+struct Todo {
+    links: Vec<Arc<Link>>,
+    wakers: Vec<Waker>,
+    lead: bool,
+}
+
+impl Host {
+    /// Starts a node: opens it for business and runs its timer. A node that hosts a store comes with its disk.
+    pub fn start(mut node: Node, disk: Option<Arc<dyn Disk>>, runtime: &Runtime) -> Arc<Self> {
+        let clock = Clock::start();
+        node.start(clock.now());
+        let host = Arc::new_cyclic(|this: &Weak<Self>| Self {
+            node: Arc::new(Mutex::new(node)),
+            disk,
+            leader: Leader::default(),
+            links: Mutex::default(),
+            wakers: Wakers::default(),
+            timer: Arc::new(Timer::new()),
+            clock,
+            runtime: runtime.clone(),
+            counters: Arc::default(),
+            end: watch::Sender::new(None),
+            durable: AtomicU64::new(0),
+            uplink: Uplink::new(),
+            last_session: AtomicU64::new(0),
+            connections: AtomicUsize::new(0),
+            this: this.clone(),
+        });
+        host.listen_to_disk();
+        host.run_timer();
+        host.settle();
+        host
+    }
+
+    /// The node, for a front door; its [`Hands`] are the host.
+    pub fn node(&self) -> &Arc<Mutex<Node>> {
+        &self.node
+    }
+
+    /// What has passed the links since the start.
+    pub fn tally(&self) -> Tally {
+        self.counters.tally()
+    }
+
+    /// Closes the store: commits are refused, everything is written home, sessions end. [`Host::wait_end`] says when
+    /// that is done.
+    pub fn close(&self) {
+        self.drive(Node::close);
+    }
+
+    /// How the host has ended, if it has.
+    pub fn end(&self) -> Option<HostEnd> {
+        self.end.borrow().clone()
+    }
+
+    /// Waits until the host has ended.
+    pub async fn ended(&self) -> HostEnd {
+        let mut end = self.end.subscribe();
+        let ended = end.wait_for(Option::is_some).await.expect("the sender is the host's");
+        ended.clone().expect("just seen")
+    }
+
+    /// Waits until the host has ended, on a thread that may wait.
+    pub fn wait_end(&self) -> HostEnd {
+        self.runtime.block_on(self.ended())
+    }
+
+    pub(crate) fn runtime(&self) -> &Runtime {
+        &self.runtime
+    }
+
+    pub(crate) fn counters(&self) -> &Arc<Counters> {
+        &self.counters
+    }
+
+    /// For a task, which must not keep the host alive.
+    pub(crate) fn weak(&self) -> Weak<Self> {
+        self.this.clone()
+    }
+
+    /// Tells a task when to stop: with the host's end, or when the host is no more.
+    pub(crate) fn watch_end(&self) -> watch::Receiver<Option<HostEnd>> {
+        self.end.subscribe()
+    }
+
+    /// Gives the node an event and carries out what comes of it.
+    pub(crate) fn drive(&self, event: impl FnOnce(&mut Node, Time)) {
+        if self.drive_only(event) {
+            self.lead();
+        }
+    }
+
+    /// The same in a task of the runtime: a flush gives the worker's other tasks to another thread first.
+    pub(crate) fn drive_in_task(&self, event: impl FnOnce(&mut Node, Time)) {
+        if self.drive_only(event) {
+            tokio::task::block_in_place(|| self.lead());
+        }
+    }
+
+    /// A connection is up: from now on the node's messages go there.
+    pub(crate) fn attach(&self, link: &Arc<Link>) {
+        self.counters.sessions.fetch_add(1, Relaxed);
+        self.links().insert(link.id(), Arc::clone(link));
+        self.drive_in_task(|node, now| node.connected(now, link.id()));
+    }
+
+    /// A connection is gone.
+    pub(crate) fn detach(&self, link: &Arc<Link>) {
+        self.links().remove(&link.id());
+        self.drive_in_task(|node, now| node.disconnected(now, link.id()));
+    }
+
+    /// Messages have come in.
+    pub(crate) fn received(&self, link: node::Link, messages: &mut Vec<Message>) {
+        self.counters.messages_in.fetch_add(messages.len() as u64, Relaxed);
+        self.drive_in_task(|node, now| {
+            for message in messages.drain(..) {
+                node.handle(now, link, message);
+            }
+        });
+    }
+
+    /// Gives the node an event and carries out what comes of it, but for the flush: says whether the caller is to lead
+    /// that.
+    fn drive_only(&self, event: impl FnOnce(&mut Node, Time)) -> bool {
+        let mut todo = Todo::default();
+        {
+            let mut node = self.node.lock().unwrap_or_else(PoisonError::into_inner);
+            let now = self.clock.now();
+            event(&mut node, now);
+            node.settle(now);
+            while let Some(output) = node.poll_output() {
+                self.sort(output, &mut todo);
+            }
+            self.timer.arm(node.poll_timeout());
+        }
+        todo.links.iter().for_each(|link| link.flush());
+        todo.wakers.into_iter().for_each(Waker::wake);
+        todo.lead && self.leader.wanted()
+    }
+
+    /// Puts an output where it belongs. The node's lock is held.
+    fn sort(&self, output: Output, todo: &mut Todo) {
+        match output {
+            Output::Send(link, message) => self.send(link, &message, todo),
+            Output::End(link, reason, text) => self.end_link(link, reason, text),
+            Output::Wake(txn) => todo.wakers.extend(self.wakers.wake(txn)),
+            Output::Disk(work) => {
+                todo.lead |= matches!(work, store::DiskWork::Append(..));
+                if !self.has_failed() {
+                    self.disk.as_ref().expect("a node with a store has a disk").submit(work);
+                }
+            }
+            Output::Closed => self.finish(HostEnd::Closed),
+        }
+    }
+
+    /// A message to a link that is gone is dropped: the roles begin anew with the next one.
+    fn send(&self, id: node::Link, message: &Message, todo: &mut Todo) {
+        let Some(link) = self.links().get(&id).cloned() else { return };
+        match link.push(message) {
+            Ok(true) => todo.links.push(link),
+            Ok(false) => {}
+            Err(reason) => {
+                self.counters.refused(reason);
+                self.links().remove(&id);
+                link.abandon();
+            }
+        }
+    }
+
+    fn end_link(&self, id: node::Link, reason: GoodbyeReason, text: String) {
+        if id == node::Link::Uplink {
+            self.uplink.hung_up(reason, &text);
+        }
+        if let Some(link) = self.links().remove(&id) {
+            self.counters.refused(reason.name());
+            link.end(Goodbye { reason, text });
+        }
+    }
+
+    /// Flushes the log until nothing more is wanted, or somebody else goes on.
+    fn lead(&self) {
+        let Some(disk) = &self.disk else { return };
+        loop {
+            self.leader.begin();
+            let mut done = None;
+            let more = disk.flush(&mut |durable| done = Some(durable)) | self.leader.end();
+            self.counters.flushes.fetch_add(1, Relaxed);
+            // The next flush is under way while this one's replies are written.
+            if more {
+                self.hand_over_lead();
+            }
+            let lead_again = done.is_some_and(|done| self.durable(done));
+            if !lead_again {
+                return;
+            }
+        }
+    }
+
+    fn hand_over_lead(&self) {
+        let host = self.weak();
+        self.runtime.spawn_blocking(move || {
+            if let Some(host) = host.upgrade() {
+                host.lead();
+            }
+        });
+    }
+
+    /// The disk says that something is durable. Says whether the caller is to lead a flush of what came of it.
+    fn durable(&self, done: DiskDone) -> bool {
+        self.drive_only(|node, now| {
+            let newer = match &done {
+                DiskDone::Durable { through: Position(through), .. } => {
+                    self.durable.fetch_max(*through, SeqCst) < *through
+                }
+                _ => true,
+            };
+            if newer {
+                node.disk(now, done);
+            }
+        })
+    }
+
+    fn listen_to_disk(&self) {
+        let Some(disk) = &self.disk else { return };
+        let (done, failed) = (self.weak(), self.weak());
+        disk.on_done(Box::new(move |work| {
+            if let Some(host) = done.upgrade() {
+                host.drive(|node, now| node.disk(now, work));
+            }
+        }));
+        disk.on_failed(Box::new(move |text| {
+            if let Some(host) = failed.upgrade() {
+                host.fail(text);
+            }
+        }));
+    }
+
+    /// The disk is not to be trusted any more: no one hears from this node again but that it ends. Its own client, if
+    /// it has one, is cut off as it would be from a store that died.
+    fn fail(&self, text: &str) {
+        self.finish(HostEnd::Failed(text.to_owned()));
+        self.counters.refused("disk_failed");
+        for (_, link) in self.links().drain() {
+            let text = format!("the store has stopped: {text}");
+            link.end(Goodbye { reason: GoodbyeReason::Done, text });
+        }
+        self.drive(|node, now| node.disconnected(now, node::Link::Uplink));
+    }
+
+    fn has_failed(&self) -> bool {
+        matches!(*self.end.borrow(), Some(HostEnd::Failed(_)))
+    }
+
+    fn finish(&self, end: HostEnd) {
+        self.end.send_if_modified(|state| state.is_none() && state.replace(end).is_none());
+    }
+
+    fn run_timer(&self) {
+        let (host, clock) = (self.weak(), self.clock);
+        self.runtime.spawn(async move {
+            loop {
+                let Some(timer) = host.upgrade().map(|host| Arc::clone(&host.timer)) else { return };
+                timer.wait(clock).await;
+                let Some(host) = host.upgrade() else { return };
+                host.drive_in_task(|node, now| {
+                    if node.poll_timeout().is_some_and(|at| at <= now) {
+                        node.handle_timeout(now);
+                    }
+                });
+            }
+        });
+    }
+
+    fn links(&self) -> MutexGuard<'_, HashMap<node::Link, Arc<Link>>> {
+        self.links.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Hands for Host {
+    fn now(&self) -> Time {
+        self.clock.now()
+    }
+
+    fn settle(&self) {
+        if self.drive_only(|_, _| {}) {
+            // A thread that runs an application's tasks must not wait for a disk; any other may as well lead itself.
+            if tokio::runtime::Handle::try_current().is_ok() { self.hand_over_lead() } else { self.lead() }
+        }
+    }
+
+    fn wake_on(&self, txn: TxnHandle, waker: &Waker) {
+        self.wakers.wait(txn, waker);
+    }
+
+    fn wake_at(&self, time: Time, waker: &Waker) {
+        let (at, waker) = (self.clock.instant(time), waker.clone());
+        self.runtime.spawn(async move {
+            tokio::time::sleep_until(at).await;
+            waker.wake();
+        });
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        self.links().drain().for_each(|(_, link)| link.abandon());
+    }
+}
+
+impl fmt::Debug for Host {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Host").field("links", &self.links().len()).field("end", &self.end()).finish_non_exhaustive()
+    }
+}

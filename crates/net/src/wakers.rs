@@ -1,0 +1,91 @@
+//! Who waits for which transaction.
+
+use client::TxnHandle;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
+
+/// Wakes that nobody waits for yet are kept up to this many; beyond, those of the oldest transactions go. A wake is
+/// waited for right after the call that it answers, so what is old was of a transaction that never asked.
+const KEPT_MAX: usize = 64 * 1024;
+
+/// Who waits for which transaction. A wake that comes before its waiter is kept for it.
+#[derive(Debug, Default)]
+pub(crate) struct Wakers(Mutex<Table>);
+
+#[derive(Debug, Default)]
+struct Table {
+    waiting: BTreeMap<TxnHandle, Waker>,
+    kept: BTreeSet<TxnHandle>,
+}
+
+impl Wakers {
+    /// Wakes `waker` at the transaction's next wake, or now if that has been.
+    pub(crate) fn wait(&self, txn: TxnHandle, waker: &Waker) {
+        let mut table = self.lock();
+        if table.kept.remove(&txn) {
+            drop(table);
+            waker.wake_by_ref();
+            return;
+        }
+        table.waiting.entry(txn).and_modify(|old| old.clone_from(waker)).or_insert_with(|| waker.clone());
+    }
+
+    /// The one who waits for the transaction, to be woken; else the wake is kept.
+    pub(crate) fn wake(&self, txn: TxnHandle) -> Option<Waker> {
+        let mut table = self.lock();
+        let waker = table.waiting.remove(&txn);
+        if waker.is_none() {
+            table.kept.insert(txn);
+            if table.kept.len() > KEPT_MAX {
+                table.kept.pop_first();
+            }
+        }
+        waker
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Table> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+    use std::task::Wake;
+
+    #[derive(Default)]
+    struct Count(AtomicUsize);
+
+    impl Wake for Count {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, SeqCst);
+        }
+    }
+
+    #[test]
+    fn a_wake_is_not_lost_between_the_call_and_the_wait() {
+        let (wakers, count) = (Wakers::default(), Arc::new(Count::default()));
+        let waker = Waker::from(Arc::clone(&count));
+        assert!(wakers.wake(TxnHandle(1)).is_none());
+        wakers.wait(TxnHandle(2), &waker);
+        assert_eq!(count.0.load(SeqCst), 0, "another's");
+        wakers.wait(TxnHandle(1), &waker);
+        assert_eq!(count.0.load(SeqCst), 1);
+        wakers.wait(TxnHandle(1), &waker);
+        assert_eq!(count.0.load(SeqCst), 1, "once only");
+        assert!(wakers.wake(TxnHandle(1)).is_some());
+    }
+
+    #[test]
+    fn wakes_that_nobody_wants_do_not_pile_up() {
+        let wakers = Wakers::default();
+        for txn in 0..KEPT_MAX as u64 + 100 {
+            assert!(wakers.wake(TxnHandle(txn)).is_none());
+        }
+        let table = wakers.lock();
+        assert_eq!((table.kept.len(), table.kept.first().unwrap().0), (KEPT_MAX, 100));
+    }
+}
