@@ -51,21 +51,22 @@ impl Images {
         Some(&cached.image)
     }
 
-    /// Takes in what was read.
+    /// Takes in what was read, after making room for it.
     pub(crate) fn insert(&mut self, page: PageId, image: ObjectPage) {
-        self.bytes += image.len();
-        match self.cached.insert(page, Cached { image, used: false }) {
-            Some(old) => self.bytes -= old.image.len(),
-            None => self.clock.push_back(page),
+        if !self.replace(page, &image) {
+            self.make_room(image.len());
+            self.bytes += image.len();
+            self.cached.insert(page, Cached { image, used: false });
+            self.clock.push_back(page);
         }
-        self.evict();
     }
 
-    /// The home has a newer image; it takes the place of one that is kept.
-    pub(crate) fn installed(&mut self, page: PageId, image: ObjectPage) {
-        if self.cached.contains_key(&page) {
-            self.insert(page, image);
-        }
+    /// The home has a newer image: it takes the place of one that is kept. Says whether there is one.
+    pub(crate) fn replace(&mut self, page: PageId, image: &ObjectPage) -> bool {
+        let Some(cached) = self.cached.get_mut(&page) else { return false };
+        let old = core::mem::replace(&mut cached.image, image.clone());
+        self.bytes = self.bytes - old.len() + image.len();
+        true
     }
 
     /// Waits for pages of the home, and asks for those that nobody waits for yet.
@@ -93,12 +94,12 @@ impl Images {
         self.bytes
     }
 
-    fn evict(&mut self) {
-        while self.bytes > self.limit && self.clock.len() > 1 {
-            let page = self.clock.pop_front().expect("more than one");
+    fn make_room(&mut self, bytes: usize) {
+        while self.bytes + bytes > self.limit
+            && let Some(page) = self.clock.pop_front()
+        {
             let cached = self.cached.get_mut(&page).expect("the clock shows what is cached");
-            let newest = self.clock.is_empty();
-            if core::mem::take(&mut cached.used) || newest {
+            if core::mem::take(&mut cached.used) {
                 self.clock.push_back(page);
             } else {
                 self.bytes -= cached.image.len();

@@ -209,7 +209,7 @@ impl Master {
             state.home_bytes = image.len() as u32;
             self.mob.installed(*page, *version);
             let image = ObjectPage::parse(image.clone()).expect("what was installed is a page");
-            self.images.installed(*page, image);
+            self.images.replace(*page, &image);
         }
     }
 

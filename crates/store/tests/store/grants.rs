@@ -1,1 +1,113 @@
+//! Pages to create objects in.
 
+use crate::hands::{Hands, ROOT, txn};
+use protocol::{Fetch, Grant, Message, Missing};
+use std::time::Duration;
+use store::Config;
+use types::limits::GRANTED_PAGES_MAX;
+use types::{PageId, PageRange, Version};
+
+fn range(pages: &[PageId]) -> PageRange {
+    PageRange { first: pages[0], count: pages.len() as u32 }
+}
+
+fn grace() -> Duration {
+    Config::default().grace
+}
+
+#[test]
+fn a_grant_is_told_when_it_is_durable() {
+    let mut hands = Hands::new();
+    let a = hands.join(1, 1);
+    hands.say(a, Message::Grant(Grant { volume: 0, count: 2 }));
+    assert_eq!(hands.take(a), []);
+    hands.sync();
+    assert!(matches!(&hands.take(a)[..], [Message::Granted(granted)] if granted.ranges.len() == 1));
+    hands.crash();
+    let a = hands.join(2, 1);
+    assert_eq!(hands.grant(a, 1), [PageId::new(0, 3)], "never granted twice");
+}
+
+#[test]
+fn granted_pages_are_neighbours_that_exist_and_are_held() {
+    let mut hands = Hands::new();
+    let (a, b) = (hands.join(1, 1), hands.join(2, 2));
+    let pages = hands.grant(a, 3);
+    assert_eq!(pages, [1, 2, 3].map(|number| PageId::new(0, number)));
+    assert_eq!(hands.grant(b, 1), [PageId::new(0, 4)]);
+    assert!(hands.store.lists(a, pages[2]) && !hands.store.lists(b, pages[2]));
+    assert_eq!(hands.fetch(b, pages[0]).1.version, Version::ZERO);
+    let beyond = PageId::new(0, 5);
+    hands.say(b, Message::Fetch(Fetch { pages: vec![beyond], at_least: Version::ZERO }));
+    assert_eq!(hands.take(b), [Message::Missing(Missing { page: beyond })]);
+    assert_eq!(hands.fetch(b, PageId::new(9, 0)).1.version, Version::ZERO, "page 0 exists from birth");
+}
+
+#[test]
+fn unused_grants_of_a_client_that_is_gone_come_back_after_the_grace() {
+    let mut hands = Hands::new();
+    let (a, b) = (hands.join(1, 1), hands.join(2, 2));
+    let pages = hands.grant(a, 4);
+    hands.commit(a, &txn(1, 1).write(pages[1], 0, 0, b"x"));
+    hands.hang_up(a);
+    assert_eq!(hands.grant(b, 1), [PageId::new(0, 5)]);
+    for _ in 0..60 {
+        hands.pass(grace() / 60);
+        hands.ping(b);
+    }
+    assert_eq!(hands.grant(b, 9)[..3], [pages[0], pages[2], pages[3]]);
+    // The first client comes back late: the pages are another's now.
+    let again = hands.greet(3, 1, 3);
+    let (_, rejoined) = hands.rejoin(again, Version::ZERO, &[], &[range(&pages)]);
+    assert_eq!(rejoined.dropped, [pages[0], pages[2], pages[3]]);
+}
+
+#[test]
+fn a_client_that_returns_in_time_keeps_its_grants() {
+    let mut hands = Hands::new();
+    let (a, b) = (hands.join(1, 1), hands.join(2, 2));
+    let pages = hands.grant(a, 4);
+    hands.hang_up(a);
+    let again = hands.greet(3, 1, 3);
+    let (notices, rejoined) = hands.rejoin(again, Version::ZERO, &[], &[range(&pages)]);
+    assert_eq!((notices, rejoined.dropped), (vec![], vec![]));
+    for _ in 0..60 {
+        hands.pass(grace() / 30);
+        hands.ping(b);
+        hands.ping(again);
+    }
+    assert_eq!(hands.grant(b, 1), [PageId::new(0, 5)]);
+}
+
+#[test]
+fn after_a_restart_grants_are_claimed_or_come_back() {
+    let mut hands = Hands::new();
+    let (a, b) = (hands.join(1, 1), hands.join(2, 2));
+    let (of_a, of_b) = (hands.grant(a, 2), hands.grant(b, 2));
+    hands.crash();
+    let b = hands.greet(4, 2, 4);
+    let (_, rejoined) = hands.rejoin(b, Version::ZERO, &[], &[range(&of_b)]);
+    assert_eq!(rejoined.dropped, []);
+    let first_new = PageId::new(0, 5);
+    assert_eq!(hands.grant(b, 1), [first_new], "the unclaimed may still be claimed");
+    for _ in 0..60 {
+        hands.pass(grace() / 60);
+        hands.ping(b);
+    }
+    assert_eq!(hands.grant(b, 2), of_a);
+    assert!(!hands.grant(b, 2).contains(&ROOT));
+}
+
+#[test]
+fn nobody_hoards_pages() {
+    let mut hands = Hands::new();
+    let a = hands.join(1, 1);
+    let mut owned = 0;
+    loop {
+        match hands.grant(a, u32::MAX).len() {
+            0 => break,
+            more => owned += more,
+        }
+    }
+    assert_eq!(owned, GRANTED_PAGES_MAX);
+}

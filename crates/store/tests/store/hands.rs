@@ -78,7 +78,20 @@ impl Hands {
         self.restart();
     }
 
+    /// Kills the process again before anything that recovery wants written is durable.
+    pub(crate) fn crash_in_recovery(&mut self) {
+        self.work.clear();
+        self.held.clear();
+        self.reopen();
+        self.collect();
+    }
+
     fn restart(&mut self) {
+        self.reopen();
+        self.run();
+    }
+
+    fn reopen(&mut self) {
         self.disk.incarnation += 1;
         self.store = open(&self.config, &self.disk, self.safe_bytes - self.safe_used());
         for (position, record) in self.disk.safe.clone() {
@@ -86,7 +99,6 @@ impl Hands {
             self.store.recover(position, record);
         }
         self.store.start(self.now);
-        self.run();
     }
 
     fn safe_used(&self) -> u64 {
@@ -116,6 +128,19 @@ impl Hands {
         for append in appends {
             self.carry_out(append);
         }
+    }
+
+    /// Does the first waiting work of a kind; says whether there was any.
+    pub(crate) fn do_first(&mut self, kind: impl Fn(&DiskWork) -> bool) -> bool {
+        self.collect();
+        let at = self.work.iter().position(kind);
+        let work = at.and_then(|at| self.work.remove(at));
+        work.map(|work| self.carry_out(work)).is_some()
+    }
+
+    /// What the home has of a page.
+    pub(crate) fn home(&self, page: PageId) -> Option<(Version, Bytes)> {
+        self.disk.home.get(&page).cloned()
     }
 
     /// Disk work that is waiting.

@@ -1,1 +1,250 @@
+//! Peers that do not keep to the protocol: each loses its session, by name, and nobody else notices.
 
+use crate::hands::{Hands, ROOT, hello, txn};
+use bytes::Bytes;
+use proptest::prelude::*;
+use protocol::{
+    Ack, AskOutcome, CommitRequest, Fetch, Grant, Held, Message, Outcome, PageReads, Ping, Rejoin, Released,
+};
+use std::time::Duration;
+use store::{Config, SessionId};
+use types::limits::{COMMITS_PER_SESSION_MAX, FETCHES_PER_SESSION_MAX, PAGES_PER_MESSAGE_MAX, TXN_BYTES_MAX};
+use types::{
+    ClientId, Delta, GoodbyeReason, ObjectPage, PageId, PageRange, Refusal, SlotChange, SlotSet, TxnId, Version,
+};
+
+/// What a joined session is ended for when it says this.
+fn fault(message: Message) -> Option<GoodbyeReason> {
+    let mut hands = Hands::new();
+    let (a, b) = (hands.join(1, 1), hands.join(2, 2));
+    hands.say(a, message);
+    hands.run();
+    assert_eq!(hands.ping(b).len(), 1, "others go on");
+    hands.ended(a)
+}
+
+#[test]
+fn nothing_goes_before_hello() {
+    let mut hands = Hands::new();
+    let a = SessionId(1);
+    hands.store.connected(hands.now, a);
+    hands.say(a, Message::Ping(Ping { nonce: 1 }));
+    assert_eq!(hands.ended(a), Some(GoodbyeReason::Malformed));
+    assert!(hands.take(a).iter().all(|message| matches!(message, Message::Goodbye(_))));
+}
+
+#[test]
+fn malformed_messages_end_their_session() {
+    let mut cases = vec![
+        ("a second hello", hello(1, 9)),
+        ("an answer", Message::Ack(Ack { through: Version(1) })),
+        ("a pong of a store", Message::Rejoined(protocol::Rejoined { through: Version(0), dropped: vec![] })),
+        (
+            "a rejoin after the last",
+            Message::Rejoin(Rejoin { horizon: Version(0), pages: vec![], grants: vec![], last: true }),
+        ),
+        ("an empty fetch", Message::Fetch(Fetch { pages: vec![], at_least: Version(0) })),
+        ("a huge fetch", Message::Fetch(Fetch { pages: vec![ROOT; PAGES_PER_MESSAGE_MAX + 1], at_least: Version(0) })),
+        ("a huge release", Message::Released(Released { pages: vec![ROOT; PAGES_PER_MESSAGE_MAX + 1] })),
+        ("another's transaction", txn(2, 1).write(ROOT, 0, 0, b"x").message()),
+        ("another's outcome", Message::AskOutcome(AskOutcome { txn: txn(2, 1).0.txn })),
+        ("transaction zero", txn(1, 0).answered(0).write(ROOT, 0, 0, b"x").message()),
+        ("answered beyond itself", txn(1, 1).answered(2).write(ROOT, 0, 0, b"x").message()),
+        ("evidence of the future", txn(1, 1).write(ROOT, 0, 1, b"x").message()),
+    ];
+    let broken = |change: fn(&mut CommitRequest)| {
+        let mut request = txn(1, 1).write(ROOT, 0, 0, b"x").write(ROOT, 1, 0, b"y").0;
+        change(&mut request);
+        Message::Commit(request)
+    };
+    cases.extend([
+        ("a page read twice", broken(|request| request.reads.push(request.reads[0].clone()))),
+        ("a page written twice", broken(|request| request.writes.push(request.writes[0].clone()))),
+        ("changes out of order", broken(|request| request.writes[0].changes.reverse())),
+        ("an empty delta", broken(|request| request.writes[0].changes.clear())),
+        ("an impossible slot", broken(|request| request.writes[0].changes[1].slot = u16::MAX)),
+        ("written and not read", broken(|request| request.reads[0].slots = SlotSet::new())),
+        ("a page written and not read", broken(|request| request.reads.clear())),
+        (
+            "exceptions out of order",
+            broken(|request| request.reads[0].exceptions = vec![(1, Version(0)), (0, Version(0))]),
+        ),
+        ("an exception of the future", broken(|request| request.reads[0].exceptions = vec![(1, Version(7))])),
+    ]);
+    for (name, message) in cases {
+        assert_eq!(fault(message), Some(GoodbyeReason::Malformed), "{name}");
+    }
+}
+
+#[test]
+fn a_rejoin_cannot_claim_the_future_or_too_much() {
+    let claims = [
+        Rejoin { horizon: Version(1), pages: vec![], grants: vec![], last: true },
+        Rejoin {
+            horizon: Version(0),
+            pages: vec![Held { page: ROOT, version: Version(1) }],
+            grants: vec![],
+            last: true,
+        },
+        Rejoin {
+            horizon: Version(0),
+            pages: vec![],
+            grants: vec![PageRange { first: ROOT, count: u32::MAX }; 3],
+            last: true,
+        },
+    ];
+    for claim in claims {
+        let mut hands = Hands::new();
+        let a = hands.greet(1, 1, 1);
+        hands.say(a, Message::Rejoin(claim));
+        assert_eq!(hands.ended(a), Some(GoodbyeReason::Malformed));
+    }
+}
+
+#[test]
+fn what_a_session_may_have_outstanding_is_bounded() {
+    let mut hands = Hands::new();
+    let a = hands.join(1, 1);
+    let fetch = |count| Message::Fetch(Fetch { pages: vec![ROOT; count], at_least: Version(9) });
+    hands.say(a, fetch(FETCHES_PER_SESSION_MAX + 5));
+    assert_eq!(hands.take(a).len(), 5, "what a prefetch has no room for is left out");
+    hands.say(a, fetch(1));
+    assert_eq!(hands.ended(a), Some(GoodbyeReason::TooMuch));
+
+    let b = hands.join(2, 2);
+    let pages = hands.grant(b, COMMITS_PER_SESSION_MAX as u32 + 1);
+    for (i, &page) in pages.iter().enumerate() {
+        hands.say(b, txn(2, i as u64 + 1).write(page, 0, 0, b"x").message());
+    }
+    assert_eq!(hands.outcome(b), Some(Outcome::Refused(Refusal::TooMany)));
+}
+
+#[test]
+fn pages_that_never_were_and_transactions_that_are_too_large_are_refused() {
+    let mut hands = Hands::new();
+    let a = hands.join(1, 1);
+    let beyond = PageId::new(0, 9);
+    let refused = hands.commit(a, &txn(1, 1).write(beyond, 0, 0, b"x"));
+    assert_eq!(refused, Outcome::Refused(Refusal::NoSuchPage(beyond)));
+    assert_eq!(hands.commit(a, &txn(1, 2).read(beyond, 0, 0)), Outcome::Refused(Refusal::NoSuchPage(beyond)));
+    let value = Bytes::from(vec![7; 60_000]);
+    let pages: Vec<_> = (0..TXN_BYTES_MAX / value.len() + 1).map(|number| PageId::new(number as u32, 0)).collect();
+    let mut large = txn(1, 3);
+    for page in pages {
+        large = large.read(page, 0, 0);
+        large.0.writes.push(Delta { page, changes: vec![SlotChange { slot: 0, value: Some(value.clone()) }] });
+    }
+    assert_eq!(hands.commit(a, &large), Outcome::Refused(Refusal::TooLarge));
+    assert_eq!(hands.ended(a), None);
+}
+
+fn page() -> impl Strategy<Value = PageId> {
+    prop_oneof![4 => (0..2u32, 0..6u32), 1 => any::<(u32, u32)>()]
+        .prop_map(|(volume, number)| PageId::new(volume, number))
+}
+
+fn version() -> impl Strategy<Value = Version> {
+    prop_oneof![8 => 0..8u64, 1 => any::<u64>()].prop_map(Version)
+}
+
+fn slots() -> impl Strategy<Value = SlotSet> {
+    proptest::collection::vec(prop_oneof![8 => 0..6u16, 1 => 0..1024u16], 0..6)
+        .prop_map(|slots| slots.into_iter().collect())
+}
+
+fn change() -> impl Strategy<Value = SlotChange> {
+    let len = prop_oneof![8 => 0..40usize, 1 => 0..66_000usize];
+    (prop_oneof![20 => 0..6u16, 1 => any::<u16>()], proptest::option::of(len))
+        .prop_map(|(slot, len)| SlotChange { slot, value: len.map(|len| Bytes::from(vec![7; len])) })
+}
+
+fn reads() -> impl Strategy<Value = PageReads> {
+    (page(), slots(), version(), proptest::collection::vec((0..6u16, version()), 0..3))
+        .prop_map(|(page, slots, evidence, exceptions)| PageReads { page, slots, evidence, exceptions })
+}
+
+/// A request that is often in order, so that it gets past the door.
+fn request() -> impl Strategy<Value = CommitRequest> {
+    let writes = proptest::collection::vec((page(), proptest::collection::vec(change(), 0..4)), 0..3);
+    let parts = (1..3u64, 0..20u64, 0..4u64, proptest::collection::vec(reads(), 0..4), writes, any::<bool>());
+    parts.prop_map(|(client, number, answered, mut reads, writes, tidy)| {
+        let mut writes: Vec<_> = writes.into_iter().map(|(page, changes)| Delta { page, changes }).collect();
+        if tidy {
+            writes.sort_by_key(|delta| delta.page);
+            writes.dedup_by_key(|delta| delta.page);
+            for delta in &mut writes {
+                delta.changes.sort_by_key(|change| change.slot);
+                delta.changes.dedup_by_key(|change| change.slot);
+                let slots = delta.changes.iter().map(|change| change.slot.min(1023)).collect();
+                let evidence = reads.first().map_or(Version::ZERO, |reads| reads.evidence);
+                reads.insert(0, PageReads { page: delta.page, slots, evidence, exceptions: vec![] });
+            }
+            reads.sort_by_key(|reads| reads.page);
+            reads.dedup_by_key(|reads| reads.page);
+        }
+        CommitRequest { txn: TxnId { client: ClientId(client), number }, answered, reads, writes }
+    })
+}
+
+fn message() -> impl Strategy<Value = Message> {
+    let pages = || proptest::collection::vec(page(), 0..6);
+    let range = (page(), prop_oneof![8 => 0..5u32, 1 => any::<u32>()]);
+    let ranges = proptest::collection::vec(range.prop_map(|(first, count)| PageRange { first, count }), 0..3);
+    let held = proptest::collection::vec((page(), version()).prop_map(|(page, version)| Held { page, version }), 0..4);
+    prop_oneof![
+        12 => request().prop_map(Message::Commit),
+        2 => (pages(), version()).prop_map(|(pages, at_least)| Message::Fetch(Fetch { pages, at_least })),
+        2 => (version(), held, ranges, any::<bool>())
+            .prop_map(|(horizon, pages, grants, last)| Message::Rejoin(Rejoin { horizon, pages, grants, last })),
+        1 => pages().prop_map(|pages| Message::Released(Released { pages })),
+        1 => (0..3u32, prop_oneof![0..9u32, any::<u32>()]).prop_map(|(volume, count)| Message::Grant(Grant { volume, count })),
+        1 => version().prop_map(|through| Message::Ack(Ack { through })),
+        1 => (1..3u64, 0..9u64).prop_map(|(client, epoch)| hello(client, epoch)),
+        1 => (1..3u64, 0..20u64)
+            .prop_map(|(client, number)| Message::AskOutcome(AskOutcome { txn: TxnId { client: ClientId(client), number } })),
+        1 => any::<u64>().prop_map(|nonce| Message::Ping(Ping { nonce })),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    /// Whatever two peers say, through crashes and write-back, the store stands, and every page that it serves is one.
+    #[test]
+    fn no_peer_can_break_the_store(says in proptest::collection::vec((1..3u64, message(), 0..8u8), 1..60)) {
+        let mut hands = Hands::with(Config { mob_bytes_limit: 64 * 1024, recent_limit: 8, ..Config::default() });
+        let mut sessions = [0, 0, 0];
+        let mut next = 1;
+        for (client, message, then) in says {
+            let mut session = SessionId(sessions[client as usize]);
+            if session == SessionId(0) || hands.ended(session).is_some() {
+                session = hands.join(next, client);
+                sessions[client as usize] = next;
+                next += 1;
+            }
+            hands.say(session, message);
+            match then {
+                0 => hands.run(),
+                1 => hands.sync(),
+                2 => hands.pass(Duration::from_secs(2)),
+                3 => {
+                    hands.crash();
+                    sessions = [0, 0, 0];
+                }
+                _ => {}
+            }
+        }
+        hands.run();
+        let honest = hands.join(next, 9);
+        for number in 0..6 {
+            let page = PageId::new(0, number);
+            hands.say(honest, Message::Fetch(Fetch { pages: vec![page], at_least: Version::ZERO }));
+            hands.run();
+            for message in hands.take(honest) {
+                if let Message::Page(page) = message {
+                    prop_assert!(ObjectPage::parse(page.image).is_ok());
+                }
+            }
+        }
+    }
+}

@@ -1,1 +1,141 @@
+//! What happens when something is full.
 
+use crate::hands::{Hands, ROOT, Txn, count, txn};
+use protocol::Outcome;
+use std::time::Duration;
+use store::{Config, DiskWork};
+use types::limits::PAGE_BYTES_MAX;
+use types::{Refusal, SlotChange};
+
+const VALUE: [u8; 1000] = [7; 1000];
+
+/// A full MOB lets commits wait until write-back has made room, and fails none.
+#[test]
+fn a_full_mob_slows_commits_down() {
+    let mut hands = Hands::with(Config { mob_bytes_limit: 8 * 1024, ..Config::default() });
+    let a = hands.join(1, 1);
+    let pages = hands.grant(a, 30);
+    for (i, &page) in pages.iter().enumerate() {
+        hands.say(a, txn(1, i as u64 + 1).write(page, 0, 0, &VALUE).message());
+    }
+    hands.sync();
+    assert!(hands.work().any(|work| matches!(work, DiskWork::Install(..))), "write-back has begun");
+    assert!(hands.store.stats().mob_bytes <= 8 * 1024);
+    assert!(hands.store.stats().commits < 30);
+    hands.run();
+    assert_eq!(hands.store.stats().commits, 30);
+    hands.crash();
+    let a = hands.join(2, 1);
+    assert!(pages.iter().all(|&page| hands.value(a, page, 0).unwrap() == VALUE));
+}
+
+/// Likewise for a full safe. Each page is written again and again, so that what is freed is really home.
+#[test]
+fn a_full_safe_slows_commits_down() {
+    let mut hands = Hands::with_safe(Config::default(), 64 * 1024);
+    let a = hands.join(1, 1);
+    let pages = hands.grant(a, 5);
+    for number in 1..=200 {
+        let evidence = if number <= 5 { 0 } else { number - 5 };
+        let request = txn(1, number).write(pages[number as usize % 5], 0, evidence, &VALUE).answered(number);
+        assert_eq!(count(&hands.commit(a, &request)), number);
+    }
+    hands.crash();
+    let a = hands.join(2, 1);
+    assert!(pages.iter().all(|&page| hands.value(a, page, 0).unwrap() == VALUE));
+}
+
+/// No room at home: commits are accepted for as long as safe and MOB have room, then refused before anything is
+/// begun; when there is room again they go on, and nothing is lost.
+#[test]
+fn a_full_store_refuses_and_goes_on_when_there_is_room() {
+    let mut hands = Hands::with_safe(Config::default(), 64 * 1024);
+    let a = hands.join(1, 1);
+    let pages = hands.grant(a, 100);
+    hands.home_pages = 0;
+    let mut accepted = 0;
+    let refused = loop {
+        let number = accepted as u64 + 1;
+        match hands.commit(a, &txn(1, number).write(pages[accepted], 0, 0, &VALUE)) {
+            Outcome::Committed { .. } => accepted += 1,
+            refused => break refused,
+        }
+    };
+    assert_eq!(refused, Outcome::Refused(Refusal::StoreFull));
+    assert!(accepted > 10, "the safe had room for some: {accepted}");
+    assert_eq!(hands.grant(a, 1), [], "no new pages either");
+    hands.home_pages = usize::MAX;
+    hands.pass(Duration::from_secs(2));
+    assert_eq!(count(&hands.commit(a, &txn(1, 99).write(pages[99], 0, 0, &VALUE))), accepted as u64 + 1);
+    hands.crash();
+    let a = hands.join(2, 1);
+    assert!(pages[..accepted].iter().all(|&page| hands.value(a, page, 0).unwrap() == VALUE));
+}
+
+#[test]
+fn a_transaction_that_the_safe_can_never_hold_is_refused_at_once() {
+    let mut hands = Hands::with_safe(Config::default(), 32 * 1024);
+    let a = hands.join(1, 1);
+    let refused = hands.commit(a, &txn(1, 1).write(ROOT, 0, 0, &[7; 30_000]));
+    assert_eq!(refused, Outcome::Refused(Refusal::StoreFull));
+    assert_eq!(count(&hands.commit(a, &txn(1, 2).write(ROOT, 0, 0, b"x"))), 1);
+}
+
+#[test]
+fn a_transaction_larger_than_the_mob_goes_alone() {
+    let mut hands = Hands::with(Config { mob_bytes_limit: 8 * 1024, ..Config::default() });
+    let a = hands.join(1, 1);
+    hands.commit(a, &txn(1, 1).write(ROOT, 0, 0, b"x"));
+    assert_eq!(count(&hands.commit(a, &txn(1, 2).write(ROOT, 1, 1, &[7; 30_000]))), 2);
+}
+
+fn delete(mut txn: Txn, slot: u16) -> Txn {
+    txn.0.writes[0].changes.push(SlotChange { slot, value: None });
+    txn.0.writes[0].changes.sort_by_key(|change| change.slot);
+    txn
+}
+
+/// A page never passes its limit: refused before it is logged, by what the page really holds, wherever its image is.
+#[test]
+fn a_page_that_would_pass_its_limit_is_refused() {
+    let mut hands = Hands::new();
+    let mut a = hands.join(1, 1);
+    let large = vec![7; PAGE_BYTES_MAX - 2000];
+    let full = Outcome::Refused(Refusal::PageFull(ROOT));
+    hands.commit(a, &txn(1, 1).write(ROOT, 0, 0, &large));
+    for session in 2..5 {
+        assert_eq!(hands.commit(a, &txn(1, session * 2).write(ROOT, 1, 1, &[7; 3000])), full);
+        // In the MOB, at home and in memory, at home only.
+        match session {
+            2 => hands.pass(Duration::from_secs(2)),
+            _ => hands.crash(),
+        }
+        a = hands.join(session, 1);
+    }
+    // The bound says that this cannot fit, the page says that it does.
+    let moved = delete(txn(1, 20).write(ROOT, 1, 1, &large).read(ROOT, 0, 1), 0);
+    assert_eq!(count(&hands.commit(a, &moved)), 2);
+    assert_eq!(hands.value(a, ROOT, 1).unwrap(), large);
+    hands.pass(Duration::from_secs(2));
+    assert_eq!(hands.value(a, ROOT, 0), None);
+}
+
+#[test]
+fn what_is_prepared_counts_for_the_limit_of_a_page() {
+    let mut hands = Hands::new();
+    let a = hands.join(1, 1);
+    hands.say(a, txn(1, 1).write(ROOT, 0, 0, &[7; 40_000]).message());
+    assert_eq!(hands.commit(a, &txn(1, 2).write(ROOT, 1, 0, &[7; 40_000])), Outcome::Refused(Refusal::PageFull(ROOT)));
+}
+
+#[test]
+fn a_slot_that_is_written_again_and_again_does_not_fill_its_page() {
+    let mut hands = Hands::new();
+    let a = hands.join(1, 1);
+    for number in 1..200 {
+        assert_eq!(
+            count(&hands.commit(a, &txn(1, number).write(ROOT, 0, number - 1, &VALUE).answered(number))),
+            number
+        );
+    }
+}
