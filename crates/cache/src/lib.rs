@@ -164,17 +164,13 @@ impl Cache {
         let number = self.index.get(&page).copied();
         let older = number.map(|number| &self.table.at(number).frame);
         let Some(frame) = Frame::install(version, image, older, kept, self.broken) else { return Installed::Refused };
-        match number {
-            Some(number) => {
-                let older = core::mem::replace(&mut self.table.at_mut(number).frame, frame);
-                self.weigh(number);
-                Installed::Over(older)
-            }
-            None => {
-                self.enter(page, frame);
-                Installed::New
-            }
-        }
+        let Some(number) = number else {
+            self.enter(page, frame);
+            return Installed::New;
+        };
+        let older = core::mem::replace(&mut self.table.at_mut(number).frame, frame);
+        self.weigh(number);
+        Installed::Over(older)
     }
 
     /// A change of a page is told. Does nothing if the page is not here.

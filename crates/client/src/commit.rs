@@ -81,6 +81,13 @@ impl Commits {
         self.pending.values().flat_map(|pending| pending.taken.iter().copied())
     }
 
+    /// The page does not come back when its request is refused.
+    pub(crate) fn lose_taken(&mut self, page: PageId) {
+        for pending in self.pending.values_mut() {
+            pending.taken.retain(|&taken| taken != page);
+        }
+    }
+
     /// The requests were to another store: nobody will tell. Gives who waited for them.
     pub(crate) fn forget(&mut self) -> Vec<TxnHandle> {
         self.unsent.clear();
@@ -223,13 +230,12 @@ impl Client {
     pub fn outcome(&mut self, txn: TxnHandle) -> Result<Option<Outcome>, TxnError> {
         let found = self.txns.get(txn).ok_or(TxnError::Ended)?;
         match &found.state {
-            State::Committing(_) => Ok(None),
+            State::Running | State::Committing(_) => Ok(None),
             State::Decided(_) => {
                 let ended = self.txns.end(txn).expect("just found");
                 let State::Decided(outcome) = ended.state else { unreachable!("just matched") };
                 outcome.map(Some)
             }
-            State::Running => Ok(None),
             State::Doomed => Err(TxnError::Doomed),
             State::Failed(error) => Err(error.clone()),
         }

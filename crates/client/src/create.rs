@@ -185,6 +185,17 @@ impl Client {
         }
     }
 
+    /// The page, should it be granted and unused, is somebody else's by now. Who has taken it is doomed already.
+    pub(crate) fn lose_grant(&mut self, page: PageId) {
+        if let Some(volume) = self.allocator.volumes.get_mut(&page.volume) {
+            volume.pool.retain(|&unused| unused != page);
+        }
+        self.commits.lose_taken(page);
+        for (_, txn) in self.txns.all() {
+            txn.taken.retain(|&taken| taken != page);
+        }
+    }
+
     /// Asks for pages where they run out.
     pub(crate) fn ask_for_grants(&mut self, now: Time) {
         if !self.session.is_live() {
@@ -211,7 +222,7 @@ impl Client {
         let of = granted.ranges.first().map(|range| range.first.volume);
         let asked = self.allocator.asked.iter().position(|(volume, _)| of.is_none_or(|of| of == *volume));
         let Some((volume, count)) = asked.and_then(|asked| self.allocator.asked.remove(asked)) else {
-            return self.hang_up(now, GoodbyeReason::Malformed, format!("pages were granted that nobody asked for"));
+            return self.hang_up(now, GoodbyeReason::Malformed, "pages were granted that nobody asked for".into());
         };
         let pages: u64 = granted.ranges.iter().map(|range| u64::from(range.count)).sum();
         let elsewhere = granted.ranges.iter().any(|range| range.first.volume != volume);

@@ -9,7 +9,7 @@ use crate::{Client, TxnError, TxnHandle};
 use alloc::collections::VecDeque;
 use alloc::format;
 use alloc::vec::Vec;
-use cache::Installed;
+use cache::{Frame, Installed};
 use protocol::{Fetch, Message, Missing, Notice, Page};
 use types::{GoodbyeReason, Map, ObjectPage, PageId, Rule, Time};
 
@@ -87,7 +87,7 @@ impl Client {
         while self.session.is_live() && self.fetches.outstanding() < self.session.limits.fetches.max(1) as usize {
             let Some(page) = self.fetches.unsent.pop_front() else { return };
             self.fetches.under_way.entry(page).or_default().sent = true;
-            let heard = self.cache.get(page).map_or(self.session.horizon, |frame| frame.newest());
+            let heard = self.cache.get(page).map_or(self.session.horizon, Frame::newest);
             let at_least = heard.max(self.session.horizon);
             let mut pages = alloc::vec![page];
             self.add_neighbours(&mut pages);
@@ -152,7 +152,7 @@ impl Client {
     }
 
     /// There is no such page; or it was to be prefetched and was left out, and has become wanted meanwhile.
-    pub(crate) fn missing(&mut self, now: Time, missing: Missing) {
+    pub(crate) fn missing(&mut self, now: Time, missing: &Missing) {
         let Some(under_way) = self.fetches.under_way.get_mut(&missing.page).filter(|under_way| under_way.sent) else {
             return;
         };

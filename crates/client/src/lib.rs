@@ -205,9 +205,9 @@ impl Client {
             (_, Message::Goodbye(goodbye)) => self.goodbye(now, goodbye),
             (Phase::Greeting, Message::Welcome(welcome)) => self.welcome(now, &welcome),
             (Phase::Rejoining, Message::Rejoined(rejoined)) => self.rejoined(now, rejoined),
-            (Phase::Rejoining | Phase::Live, Message::Notices(notices)) => self.notices(now, notices),
+            (Phase::Rejoining | Phase::Live, Message::Notices(notices)) => self.notices(now, &notices),
             (Phase::Live, Message::Page(page)) => self.page(now, page),
-            (Phase::Live, Message::Missing(missing)) => self.missing(now, missing),
+            (Phase::Live, Message::Missing(missing)) => self.missing(now, &missing),
             (Phase::Live, Message::CommitReply(reply)) => self.commit_reply(now, reply),
             (Phase::Live, Message::Granted(granted)) => self.granted(now, &granted),
             (Phase::Rejoining | Phase::Live, Message::Ping(ping)) => {

@@ -14,9 +14,9 @@ use types::{GoodbyeReason, PageId, Rule, Time};
 
 impl Client {
     /// A batch has come.
-    pub(crate) fn notices(&mut self, now: Time, notices: Notices) {
+    pub(crate) fn notices(&mut self, now: Time, notices: &Notices) {
         for notice in &notices.items {
-            if notice.prev >= notice.version || notice.version > notices.through {
+            if notice.prev >= notice.version {
                 let text = format!("page {} went from {} to {}", notice.page, notice.prev, notice.version);
                 return self.hang_up(now, GoodbyeReason::Malformed, text);
             }

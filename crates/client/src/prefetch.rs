@@ -154,7 +154,7 @@ impl Prefetch {
         self.share = (3 * self.share + if went_on { PARTS } else { 0 }) / 4;
         if went_on {
             let length = (run.last - run.first + 1).min(2 * self.pages_max) * PARTS;
-            self.length = if self.length == 0 { length } else { (self.length + length) / 2 };
+            self.length = if self.length == 0 { length } else { self.length.midpoint(length) };
         }
     }
 

@@ -244,6 +244,7 @@ impl Client {
     pub(crate) fn rejoined(&mut self, now: Time, rejoined: Rejoined) {
         for page in rejoined.dropped {
             self.drop_page(page);
+            self.lose_grant(page);
         }
         self.session.phase = Phase::Live;
         self.session.pinged_at = now;

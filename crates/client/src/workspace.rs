@@ -66,14 +66,14 @@ impl Touched {
         Self { page, frame, reads: SlotSet::new(), frozen: None, writes: Vec::new(), growth: 0, free_from: 0 }
     }
 
-    /// The transaction's own value for `slot`: `Some(None)` if it has deleted the object.
+    /// The transaction's own change of `slot`.
     #[inline]
-    pub(crate) fn written(&self, slot: SlotNo) -> Option<Option<&Bytes>> {
+    pub(crate) fn written(&self, slot: SlotNo) -> Option<&SlotChange> {
         if self.writes.is_empty() {
             return None;
         }
         let write = self.writes.binary_search_by_key(&slot, |write| write.slot).ok()?;
-        Some(self.writes[write].value.as_ref())
+        Some(&self.writes[write])
     }
 
     /// The transaction's changes of the page, in slot order.
@@ -262,7 +262,7 @@ impl Workspace {
 
     /// The transaction's own value of an object that it has written.
     pub(crate) fn own(&self, place: usize, object: ObjectId) -> Option<&Bytes> {
-        self.pages[place].written(object.slot).flatten()
+        self.pages[place].written(object.slot)?.value.as_ref()
     }
 
     /// Whether the transaction has done nothing.
