@@ -1,1 +1,47 @@
-//! Placeholder.
+//! The hands on a disk: the safe, the page home, recovery.
+//!
+//! A store's directory is opened with [`open`]; its records are taken from the [`Opening`], one by one, and
+//! [`Opening::finish`] gives the [`RealDisk`] that carries out a store's [`store::DiskWork`]. [`check`] looks a closed
+//! store over without changing it.
+//!
+//! | to change | see |
+//! |---|---|
+//! | what a directory looks like, its lock, its creation | `directory.rs`, `marker.rs` |
+//! | how commits become durable, torn tails, corruption | `safe/mod.rs` |
+//! | how records look on disk | `safe/record.rs`, `safe/frame.rs`, `safe/segment.rs` |
+//! | where pages live | `home/mod.rs` |
+//! | which thread does what | `real.rs` |
+//!
+//! ```
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let dir = std::env::temp_dir().join(format!("thorp-doc-{}", std::process::id()));
+//! let config = disk::Config { segment_bytes: 1 << 20, ..disk::Config::default() };
+//! let mut opening = disk::open(&dir, &config)?;
+//! while let Some((position, record)) = opening.next_record()? {
+//!     println!("{position:?} {record:?}");
+//! }
+//! opening.finish()?.close()?;
+//! # std::fs::remove_dir_all(&dir)?;
+//! # Ok(())
+//! # }
+//! ```
+
+mod aligned;
+mod directory;
+mod doctor;
+mod error;
+mod fields;
+mod files;
+mod home;
+mod marker;
+mod open;
+mod real;
+mod safe;
+#[cfg(test)]
+mod tests;
+
+pub use doctor::{Finding, Report, check};
+pub use error::DiskError;
+pub use open::{Config, Opening, open};
+pub use real::RealDisk;
+pub use safe::Progress;

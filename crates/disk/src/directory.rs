@@ -1,0 +1,109 @@
+//! A store's directory: its lock, its creation, and the count of its lives.
+//!
+//! ```text
+//!   thorp-store      the marker (marker.rs)
+//!   lock             held by the process that has the store open; its number
+//!   home.redb        the page home (home/)
+//!   safe-NNNN.seg    the safe's segments (safe/)
+//!   *.tmp            what a crash left of a file that was being made
+//! ```
+//! Creation writes the marker first, with incarnation 0, and then the rest; a creation that was interrupted begins
+//! again. From incarnation 1 on a file that is missing is damage.
+
+use crate::error::{DiskError, Doing};
+use crate::files::{Files, Lock, lock_holder};
+use crate::home::{self, Home};
+use crate::marker::{self, Marker};
+use crate::open::Config;
+use crate::safe::Ring;
+use crate::safe::segment::number_of;
+use std::io::{self, Read};
+use types::{ClusterId, Incarnation};
+
+const LOCK: &str = "lock";
+
+/// A store's directory, locked.
+#[derive(Debug)]
+pub(crate) struct Claim {
+    /// What the marker says, the life that begins now included.
+    pub(crate) marker: Marker,
+    /// Keeps others out.
+    pub(crate) lock: Lock,
+}
+
+/// Locks a directory, makes a store of it if it is empty, and begins a life.
+pub(crate) fn claim(files: &dyn Files, config: &Config) -> Result<Claim, DiskError> {
+    look_at(files, config.create)?;
+    let lock = lock(files, true)?;
+    // Looked at again: another process may have made a store of it before the lock was ours.
+    let marker = match look_at(files, config.create)? {
+        Some(marker) => marker,
+        None => begin(files)?,
+    };
+    remove_leftovers(files)?;
+    if marker.incarnation.0 == 0 {
+        create(files, config, marker.cluster)?;
+    }
+    let marker = Marker { incarnation: Incarnation(marker.incarnation.0 + 1), ..marker };
+    marker.write(files)?;
+    Ok(Claim { marker, lock })
+}
+
+/// The marker of an existing store; `None` if a store may be created here.
+pub(crate) fn look_at(files: &dyn Files, create: bool) -> Result<Option<Marker>, DiskError> {
+    let dir = || files.path("");
+    let names = match files.list() {
+        Ok(names) => names,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(DiskError::NoStore(dir())),
+        Err(error) => return Err(error).doing("read", dir),
+    };
+    if let Some(marker) = Marker::read(files)? {
+        return Ok(Some(marker));
+    }
+    let own = |name: &String| name == LOCK || name.strip_suffix(".tmp") == Some(marker::NAME);
+    match names.iter().find(|name| !own(name)) {
+        Some(found) => Err(DiskError::NotAStore { dir: dir(), found: found.clone() }),
+        None if create => Ok(None),
+        None => Err(DiskError::NoStore(dir())),
+    }
+}
+
+/// Locks the directory, or says who has it.
+pub(crate) fn lock(files: &dyn Files, sign: bool) -> Result<Lock, DiskError> {
+    let path = || files.path(LOCK);
+    match files.lock(LOCK, sign).doing("lock", path)? {
+        Some(lock) => Ok(lock),
+        None => Err(DiskError::InUse { dir: files.path(""), pid: lock_holder(&path()) }),
+    }
+}
+
+/// Draws the identity of a new store and writes its marker.
+fn begin(files: &dyn Files) -> Result<Marker, DiskError> {
+    let mut bytes = [0; 8];
+    let random = std::fs::File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut bytes));
+    random.doing("read", || "/dev/urandom".into())?;
+    let marker = Marker { cluster: ClusterId(u64::from_le_bytes(bytes)), incarnation: Incarnation(0) };
+    marker.write(files)?;
+    Ok(marker)
+}
+
+/// Makes the files of a new store. What an earlier attempt left is made again.
+fn create(files: &dyn Files, config: &Config, cluster: ClusterId) -> Result<(), DiskError> {
+    for name in files.list().doing("read", || files.path(""))? {
+        if number_of(&name).is_some() || name == home::NAME {
+            files.remove(&name).doing("remove", || files.path(&name))?;
+        }
+    }
+    Ring::create(files, cluster, config.limits(), config.segments_min)?;
+    Home::create(files, config.home_cache_bytes)?;
+    files.sync_dir().doing("sync", || files.path(""))
+}
+
+fn remove_leftovers(files: &dyn Files) -> Result<(), DiskError> {
+    for name in files.list().doing("read", || files.path(""))? {
+        if name.ends_with(".tmp") {
+            files.remove(&name).doing("remove", || files.path(&name))?;
+        }
+    }
+    Ok(())
+}

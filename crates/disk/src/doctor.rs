@@ -1,0 +1,103 @@
+//! Looks a closed store over: every checksum and every structure. Changes nothing; what redb would repair when it opens
+//! its file is repaired in memory only.
+
+use crate::directory;
+use crate::error::DiskError;
+use crate::files::{Directory, Files};
+use crate::home::{Home, Overlay};
+use crate::safe::Scan;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Something that is wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// The file.
+    pub file: PathBuf,
+    /// Where in it, in bytes, where that is known.
+    pub offset: Option<u64>,
+    /// What is wrong there.
+    pub what: String,
+    /// What can be done.
+    pub advice: &'static str,
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.file.display())?;
+        if let Some(offset) = self.offset {
+            write!(f, " at byte {offset}")?;
+        }
+        write!(f, ": {}; {}", self.what, self.advice)
+    }
+}
+
+/// What was looked over, and what was found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Pages of the home.
+    pub pages: u64,
+    /// Records of the safe that are needed.
+    pub records: u64,
+    /// Bytes of the safe that were read.
+    pub safe_bytes: u64,
+    /// What is wrong, if anything.
+    pub findings: Vec<Finding>,
+}
+
+const COPY: &str = "restore the directory from a copy";
+const PAGE: &str = "the other pages are whole: copy them out, or restore the directory from a copy";
+const SAFE: &str = "what was committed before it is whole, what was committed since is lost unless the directory is \
+                    restored from a copy";
+
+/// Looks over the store in `dir`, which no process may have open.
+///
+/// # Errors
+/// If there is no store, if it is in use, or if the system refuses to read it. What is damaged is no error but a
+/// finding.
+pub fn check(dir: &Path) -> Result<Report, DiskError> {
+    check_files(Arc::new(Directory::new(dir)))
+}
+
+/// Looks over a store in `files`.
+pub(crate) fn check_files(files: Arc<dyn Files>) -> Result<Report, DiskError> {
+    let files: Arc<dyn Files> = Arc::new(Overlay(files));
+    let mut report = Report::default();
+    let Some(marker) = report.note(directory::look_at(&*files, false), COPY)?.flatten() else { return Ok(report) };
+    let _lock = directory::lock(&*files, false)?;
+    let durable = check_home(&files, &mut report)?;
+    if let Some(mut scan) = report.note(Scan::begin(files.clone(), marker.cluster, durable), SAFE)? {
+        while report.note(scan.next(), SAFE)?.flatten().is_some() {}
+        (report.records, report.safe_bytes) = (scan.progress().records, scan.progress().bytes);
+    }
+    Ok(report)
+}
+
+/// Looks over the home; says what was durable in the safe.
+fn check_home(files: &Arc<dyn Files>, report: &mut Report) -> Result<u64, DiskError> {
+    const CACHE_BYTES: usize = 64 << 20;
+    let opened = Home::open(files.clone(), CACHE_BYTES);
+    let Some((mut home, pages)) = report.note(opened, COPY)? else { return Ok(0) };
+    report.pages = pages.len() as u64;
+    for error in home.check(&pages)? {
+        report.note(Err::<(), _>(error), PAGE)?;
+    }
+    Ok(home.durable())
+}
+
+impl Report {
+    /// Takes down damage as a finding; gives what there is, and passes on what kept the check from going on.
+    fn note<T>(&mut self, result: Result<T, DiskError>, advice: &'static str) -> Result<Option<T>, DiskError> {
+        let (file, offset, what) = match result {
+            Ok(value) => return Ok(Some(value)),
+            Err(DiskError::Corrupt { file, offset, what }) => (file, Some(offset).filter(|&at| at > 0), what),
+            Err(DiskError::Io { file, source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
+                (file, None, "the file is missing".to_owned())
+            }
+            Err(error) => return Err(error),
+        };
+        self.findings.push(Finding { file, offset, what, advice });
+        Ok(None)
+    }
+}

@@ -1,0 +1,176 @@
+//! The file under redb, by way of this crate's own file operations, so that the tests' faults reach it too.
+
+use crate::files::{File, Files, How, Lock};
+use redb::StorageBackend;
+use std::collections::BTreeMap;
+use std::io;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// What the file has met: redb reports every error after the first one as "an earlier error".
+#[derive(Debug, Default)]
+pub(crate) struct Failure {
+    full: AtomicBool,
+    other: AtomicBool,
+}
+
+impl Failure {
+    /// Whether the only trouble was that the disk had no room for a write.
+    pub(crate) fn is_full(&self) -> bool {
+        self.full.load(Ordering::Acquire) && !self.other.load(Ordering::Acquire)
+    }
+
+    fn note<T>(&self, result: io::Result<T>, room_can_help: bool) -> io::Result<T> {
+        if let Err(error) = &result {
+            let full = matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
+            let flag = if full && room_can_help { &self.full } else { &self.other };
+            flag.store(true, Ordering::Release);
+        }
+        result
+    }
+}
+
+/// The file under redb. The directory's lock stands for all of its files, so there is no other here.
+#[derive(Debug)]
+pub(crate) struct Backend {
+    file: Arc<dyn File>,
+    failure: Arc<Failure>,
+}
+
+impl Backend {
+    /// A database's file.
+    pub(crate) fn new(file: Arc<dyn File>, failure: Arc<Failure>) -> Self {
+        Self { file, failure }
+    }
+}
+
+impl StorageBackend for Backend {
+    fn len(&self) -> io::Result<u64> {
+        self.failure.note(self.file.len(), false)
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        self.failure.note(self.file.read_at(offset, out), false)
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.failure.note(self.file.set_len(len), true)
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        // A sync that fails has lost what it was to keep, whatever the reason: that is never tried again.
+        self.failure.note(self.file.sync(), false)
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        self.failure.note(self.file.write_at(offset, data), true)
+    }
+}
+
+/// Files whose changes stay in memory: redb repairs a file when it opens it, and who only looks must not change it.
+#[derive(Debug)]
+pub(crate) struct Overlay(pub(crate) Arc<dyn Files>);
+
+impl Files for Overlay {
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path(name)
+    }
+
+    fn list(&self) -> io::Result<Vec<String>> {
+        self.0.list()
+    }
+
+    fn open(&self, name: &str, _: How) -> io::Result<Arc<dyn File>> {
+        let file = self.0.open(name, How::Read)?;
+        let len = file.len()?;
+        Ok(Arc::new(OverlayFile { file, below: len, changed: Mutex::new((len, BTreeMap::new())) }))
+    }
+
+    fn rename(&self, _: &str, _: &str) -> io::Result<()> {
+        Err(io::ErrorKind::ReadOnlyFilesystem.into())
+    }
+
+    fn remove(&self, _: &str) -> io::Result<()> {
+        Err(io::ErrorKind::ReadOnlyFilesystem.into())
+    }
+
+    fn sync_dir(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn lock(&self, name: &str, _: bool) -> io::Result<Option<Lock>> {
+        self.0.lock(name, false)
+    }
+}
+
+/// Bytes of a run of an overlay.
+const RUN: u64 = 4096;
+
+/// A file as it would be: its length, and the runs of it that have changed.
+#[derive(Debug)]
+struct OverlayFile {
+    file: Arc<dyn File>,
+    /// How many bytes of the file below still count.
+    below: u64,
+    changed: Mutex<(u64, BTreeMap<u64, Vec<u8>>)>,
+}
+
+impl OverlayFile {
+    fn run(&self, changed: &BTreeMap<u64, Vec<u8>>, run: u64) -> io::Result<Vec<u8>> {
+        if let Some(bytes) = changed.get(&run) {
+            return Ok(bytes.clone());
+        }
+        let mut bytes = vec![0; RUN as usize];
+        let here = self.below.saturating_sub(run * RUN).min(RUN) as usize;
+        self.file.read_at(run * RUN, &mut bytes[..here])?;
+        Ok(bytes)
+    }
+}
+
+/// The runs that `len` bytes from `at` touch: each with where it begins in itself and in the bytes, and how many.
+fn runs(at: u64, len: usize) -> impl Iterator<Item = (u64, usize, usize, usize)> {
+    let end = at + len as u64;
+    (at / RUN..end.div_ceil(RUN)).map(move |run| {
+        let from = at.max(run * RUN);
+        let to = end.min((run + 1) * RUN);
+        (run, (from - run * RUN) as usize, (from - at) as usize, (to - from) as usize)
+    })
+}
+
+impl File for OverlayFile {
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.changed.lock().unwrap_or_else(PoisonError::into_inner).0)
+    }
+
+    fn read_at(&self, at: u64, into: &mut [u8]) -> io::Result<()> {
+        let changed = self.changed.lock().unwrap_or_else(PoisonError::into_inner);
+        if at + into.len() as u64 > changed.0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        for (run, within, offset, len) in runs(at, into.len()) {
+            into[offset..offset + len].copy_from_slice(&self.run(&changed.1, run)?[within..within + len]);
+        }
+        Ok(())
+    }
+
+    fn write_at(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
+        let mut changed = self.changed.lock().unwrap_or_else(PoisonError::into_inner);
+        for (run, within, offset, len) in runs(at, bytes.len()) {
+            let mut whole = self.run(&changed.1, run)?;
+            whole[within..within + len].copy_from_slice(&bytes[offset..offset + len]);
+            changed.1.insert(run, whole);
+        }
+        changed.0 = changed.0.max(at + bytes.len() as u64);
+        Ok(())
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.changed.lock().unwrap_or_else(PoisonError::into_inner).0 = len;
+        Ok(())
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        Ok(())
+    }
+}

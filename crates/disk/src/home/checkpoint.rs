@@ -1,0 +1,83 @@
+//! The checkpoint's bytes. Little-endian throughout.
+//!
+//! ```text
+//!   applied u64 | forgotten u64 | volumes u32 | clients u32 | volume ... | client ...
+//!     volume   volume u32 | next page u32
+//!     client   client u64 | answered u64 | outcomes u32 | 0 u32 | outcome ...
+//!     outcome  number u64 | pages u32 | 0 u32 | advance ...
+//!     advance  page u64 | before u64 | since u64
+//! ```
+
+use crate::fields::{Fields, Malformed};
+use protocol::Advance;
+use store::{Checkpoint, ClientOutcomes};
+use types::{ClientId, PageId, Version};
+
+/// Adds a checkpoint's bytes to `out`.
+pub(crate) fn encode(checkpoint: &Checkpoint, out: &mut Vec<u8>) {
+    put_u64(checkpoint.applied.0, out);
+    put_u64(checkpoint.forgotten.0, out);
+    put_counts(checkpoint.next_pages.len(), checkpoint.outcomes.len(), out);
+    for (volume, next) in &checkpoint.next_pages {
+        put_counts(*volume as usize, *next as usize, out);
+    }
+    for client in &checkpoint.outcomes {
+        put_u64(client.client.0, out);
+        put_u64(client.answered, out);
+        put_counts(client.committed.len(), 0, out);
+        for (number, pages) in &client.committed {
+            put_u64(*number, out);
+            put_counts(pages.len(), 0, out);
+            for advance in pages {
+                put_u64(advance.page.to_bits(), out);
+                put_u64(advance.prev.0, out);
+                put_u64(advance.version.0, out);
+            }
+        }
+    }
+}
+
+fn put_u64(number: u64, out: &mut Vec<u8>) {
+    out.extend_from_slice(&number.to_le_bytes());
+}
+
+fn put_counts(first: usize, second: usize, out: &mut Vec<u8>) {
+    for number in [first, second] {
+        out.extend_from_slice(&u32::try_from(number).expect("counts fit into 32 bits").to_le_bytes());
+    }
+}
+
+/// Reads a checkpoint.
+pub(crate) fn decode(fields: &mut Fields) -> Result<Checkpoint, Malformed> {
+    let (applied, forgotten) = (Version(fields.u64()?), Version(fields.u64()?));
+    let (volumes, clients) = (fields.count(0)?, fields.count(0)?);
+    let next_pages = repeat(fields, volumes, |fields| Ok((fields.u32()?, fields.u32()?)))?;
+    let outcomes = repeat(fields, clients, decode_client)?;
+    Ok(Checkpoint { applied, next_pages, outcomes, forgotten })
+}
+
+fn decode_client(fields: &mut Fields) -> Result<ClientOutcomes, Malformed> {
+    let (client, answered) = (ClientId(fields.u64()?), fields.u64()?);
+    let count = fields.count(16)?;
+    fields.zero()?;
+    let committed = repeat(fields, count, |fields| {
+        let (number, pages) = (fields.u64()?, fields.count(24)?);
+        fields.zero()?;
+        Ok((number, repeat(fields, pages, decode_advance)?))
+    })?;
+    Ok(ClientOutcomes { client, answered, committed })
+}
+
+fn decode_advance(fields: &mut Fields) -> Result<Advance, Malformed> {
+    let page = PageId::from_bits(fields.u64()?);
+    Ok(Advance { page, prev: Version(fields.u64()?), version: Version(fields.u64()?) })
+}
+
+/// Reads `count` items; ends with the bytes, however large the count.
+fn repeat<T>(
+    fields: &mut Fields,
+    count: usize,
+    mut item: impl FnMut(&mut Fields) -> Result<T, Malformed>,
+) -> Result<Vec<T>, Malformed> {
+    (0..count).map(|_| item(fields)).collect()
+}

@@ -1,0 +1,372 @@
+//! The page home: pages, their versions and the checkpoint in one redb file, changed in atomic, durable batches.
+//!
+//! | table | key | value |
+//! |---|---|---|
+//! | `images` | page u64 | the image |
+//! | `versions` | page u64 | version u64, CRC32C u32, image bytes u32 |
+//! | `state` | 0 | the checkpoint and what else the home must know, see `state.rs` |
+//!
+//! The checksum of an image stands apart from it and covers the page's id and version too, so that an image in the
+//! wrong place is found out. redb looks at its own checksums only when it repairs a file; so the state holds the number
+//! of pages and a digest of all of `versions`, which the list that is read at every start must give again. And redb
+//! may panic on a damaged file: that is caught, and becomes the error that it is.
+
+mod backend;
+mod checkpoint;
+mod state;
+
+use crate::error::DiskError;
+use crate::files::{Files, How};
+use backend::Backend;
+use backend::Failure;
+pub(crate) use backend::Overlay;
+use bytes::Bytes;
+use redb::{Database, Durability, ReadableDatabase, ReadableTable, TableDefinition};
+use state::State;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use store::{Checkpoint, HomeImage, HomePage};
+use types::{PageId, Version};
+
+/// The file's name.
+pub(crate) const NAME: &str = "home.redb";
+
+const IMAGES: TableDefinition<u64, &[u8]> = TableDefinition::new("images");
+const VERSIONS: TableDefinition<u64, &[u8; 16]> = TableDefinition::new("versions");
+const STATE: TableDefinition<u64, &[u8]> = TableDefinition::new("state");
+
+/// What became of a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Installed {
+    /// It is home.
+    Done,
+    /// There was no room; nothing of it was installed.
+    Full,
+}
+
+/// What a read of one page gave.
+pub(crate) type Read = Option<(Version, Bytes)>;
+
+/// The page home.
+#[derive(Debug)]
+pub(crate) struct Home {
+    files: Arc<dyn Files>,
+    cache_bytes: usize,
+    /// `None` only between a failure and the end.
+    database: RwLock<Option<Opened>>,
+    state: Mutex<State>,
+}
+
+/// The database, and what its file has met.
+#[derive(Debug)]
+struct Opened {
+    database: Database,
+    failure: Arc<Failure>,
+}
+
+/// The entry of a page in `versions`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Entry {
+    version: Version,
+    crc: u32,
+    bytes: u32,
+}
+
+impl Entry {
+    fn of(page: PageId, version: Version, image: &[u8]) -> Self {
+        let crc = crc32c::crc32c_append(crc32c::crc32c(&page.to_bits().to_le_bytes()), &version.0.to_le_bytes());
+        Self { version, crc: crc32c::crc32c_append(crc, image), bytes: image.len() as u32 }
+    }
+
+    fn encode(self) -> [u8; 16] {
+        let mut bytes = [0; 16];
+        bytes[0..8].copy_from_slice(&self.version.0.to_le_bytes());
+        bytes[8..12].copy_from_slice(&self.crc.to_le_bytes());
+        bytes[12..16].copy_from_slice(&self.bytes.to_le_bytes());
+        bytes
+    }
+
+    fn decode(bytes: [u8; 16]) -> Self {
+        let [a, b, c, d, e, f, g, h, crc @ .., i, j, k, l] = bytes;
+        Self {
+            version: Version(u64::from_le_bytes([a, b, c, d, e, f, g, h])),
+            crc: u32::from_le_bytes(crc),
+            bytes: u32::from_le_bytes([i, j, k, l]),
+        }
+    }
+
+    /// The entry's part of the digest of all entries.
+    fn digest(self, page: u64) -> u32 {
+        crc32c::crc32c_append(crc32c::crc32c(&page.to_le_bytes()), &self.encode())
+    }
+}
+
+/// What went wrong inside redb: an error, or a panic that was caught.
+#[derive(Debug)]
+enum Trouble {
+    Redb(redb::Error),
+    Panic(String),
+}
+
+impl<E: Into<redb::Error>> From<E> for Trouble {
+    fn from(error: E) -> Self {
+        Self::Redb(error.into())
+    }
+}
+
+/// Runs what may panic on a damaged file. The database is not used any more after a panic.
+fn guard<T>(run: impl FnOnce() -> Result<T, Trouble>) -> Result<T, Trouble> {
+    catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<String>().cloned();
+        let text = text.or_else(|| panic.downcast_ref::<&str>().map(|&text| text.to_owned()));
+        Err(Trouble::Panic(text.unwrap_or_else(|| "no message".to_owned())))
+    })
+}
+
+impl Opened {
+    fn open(files: &dyn Files, how: How, cache_bytes: usize) -> Result<Self, Trouble> {
+        let file = files.open(NAME, how).map_err(redb::Error::Io)?;
+        let failure = Arc::new(Failure::default());
+        let backend = Backend::new(file, failure.clone());
+        let database = guard(|| Ok(redb::Builder::new().set_cache_size(cache_bytes).create_with_backend(backend)?))?;
+        Ok(Self { database, failure })
+    }
+
+    fn read_state(&self) -> Result<Option<Vec<u8>>, Trouble> {
+        guard(|| {
+            let table = self.database.begin_read()?.open_table(STATE)?;
+            Ok(table.get(0)?.map(|value| value.value().to_vec()))
+        })
+    }
+}
+
+impl Home {
+    /// Makes the file of a new store.
+    pub(crate) fn create(files: &dyn Files, cache_bytes: usize) -> Result<(), DiskError> {
+        let make = || {
+            let opened = Opened::open(files, How::Create, cache_bytes)?;
+            guard(|| {
+                let write = opened.database.begin_write()?;
+                write.open_table(IMAGES)?;
+                write.open_table(VERSIONS)?;
+                write.open_table(STATE)?.insert(0, State::default().encode().as_slice())?;
+                Ok(write.commit()?)
+            })
+        };
+        make().map_err(|trouble| error(files, "create", trouble))
+    }
+
+    /// Opens the file and reads what there is, without the images.
+    pub(crate) fn open(files: Arc<dyn Files>, cache_bytes: usize) -> Result<(Self, Vec<HomePage>), DiskError> {
+        let opened =
+            Opened::open(&*files, How::Write, cache_bytes).map_err(|trouble| error(&*files, "open", trouble))?;
+        let state = Self::load(&*files, &opened)?;
+        let pages = list(&opened, &state).map_err(|trouble| error(&*files, "read", trouble))?;
+        let pages = pages.map_err(|what| corrupt(&*files, what))?;
+        let home = Self { files, cache_bytes, database: RwLock::new(Some(opened)), state: Mutex::new(state) };
+        Ok((home, pages))
+    }
+
+    fn load(files: &dyn Files, opened: &Opened) -> Result<State, DiskError> {
+        let bytes = opened.read_state().map_err(|trouble| error(files, "read", trouble))?;
+        let bytes = bytes.ok_or_else(|| corrupt(files, "the home has no state".to_owned()))?;
+        State::decode(Bytes::from(bytes)).map_err(|what| corrupt(files, what))
+    }
+
+    /// What the last install left.
+    pub(crate) fn checkpoint(&self) -> Checkpoint {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).checkpoint.clone()
+    }
+
+    /// The last position of the safe that was durable at the last install.
+    pub(crate) fn durable(&self) -> u64 {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).durable
+    }
+
+    /// Reads pages.
+    pub(crate) fn read(&self, pages: &[PageId]) -> Result<Vec<(PageId, Read)>, DiskError> {
+        let database = self.database.read().unwrap_or_else(PoisonError::into_inner);
+        let Some(opened) = &*database else { return Err(self.error("read", Trouble::Panic("closed".to_owned()))) };
+        let found = guard(|| {
+            let read = opened.database.begin_read()?;
+            let (versions, images) = (read.open_table(VERSIONS)?, read.open_table(IMAGES)?);
+            let get = |page: &PageId| {
+                let key = page.to_bits();
+                let entry = versions.get(key)?.map(|value| Entry::decode(*value.value()));
+                let Some(entry) = entry else { return Ok((*page, None)) };
+                let image = images.get(key)?.map(|value| Bytes::copy_from_slice(value.value()));
+                Ok((*page, Some((entry, image))))
+            };
+            pages.iter().map(get).collect::<Result<Vec<_>, Trouble>>()
+        });
+        let found = found.map_err(|trouble| self.error("read", trouble))?;
+        found.into_iter().map(|(page, found)| Ok((page, found.map(|f| self.verify(page, f)).transpose()?))).collect()
+    }
+
+    fn verify(&self, page: PageId, found: (Entry, Option<Bytes>)) -> Result<(Version, Bytes), DiskError> {
+        let (entry, image) = found;
+        let image = image.unwrap_or_default();
+        if Entry::of(page, entry.version, &image) == entry {
+            return Ok((entry.version, image));
+        }
+        let (expected, got) = (entry.bytes, image.len());
+        let what = format!("the image of page {page}, {got} bytes, does not have the checksum of its {expected} bytes");
+        Err(corrupt(&*self.files, what))
+    }
+
+    /// Installs a batch, atomically and durably. `durable`, a position of the safe, is remembered
+    /// with it.
+    pub(crate) fn install(
+        &self,
+        images: &[HomeImage],
+        checkpoint: Checkpoint,
+        durable: u64,
+    ) -> Result<Installed, DiskError> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut next = State { installs: state.installs + 1, checkpoint, durable, ..state.clone() };
+        let trouble = {
+            let database = self.database.read().unwrap_or_else(PoisonError::into_inner);
+            let Some(opened) = &*database else { return Err(self.error("write", Trouble::Panic("closed".to_owned()))) };
+            match guard(|| write(&opened.database, images, &mut next)) {
+                Ok(()) => {
+                    *state = next;
+                    return Ok(Installed::Done);
+                }
+                Err(trouble) if opened.failure.is_full() => trouble,
+                Err(trouble) => return Err(self.error("write", trouble)),
+            }
+        };
+        // redb takes no more writes after a failed one; opened again, it stands where its last commit left it, and
+        // that can be this one.
+        drop(trouble);
+        self.reopen()?;
+        let database = self.database.read().unwrap_or_else(PoisonError::into_inner);
+        let opened = database.as_ref().expect("just opened");
+        let found = Self::load(&*self.files, opened)?;
+        let done = found.installs == next.installs;
+        *state = found;
+        Ok(if done { Installed::Done } else { Installed::Full })
+    }
+
+    fn reopen(&self) -> Result<(), DiskError> {
+        let mut database = self.database.write().unwrap_or_else(PoisonError::into_inner);
+        close(database.take());
+        *database = Some(
+            Opened::open(&*self.files, How::Write, self.cache_bytes).map_err(|trouble| self.error("open", trouble))?,
+        );
+        Ok(())
+    }
+
+    /// Remembers what is durable in the safe, and closes the file.
+    pub(crate) fn close(&self, durable: u64) -> Result<(), DiskError> {
+        let checkpoint = self.checkpoint();
+        let closed = self.install(&[], checkpoint, durable);
+        close(self.database.write().unwrap_or_else(PoisonError::into_inner).take());
+        closed.map(|_| ())
+    }
+
+    /// Reads every page, and lets redb go over its own checksums and structure: all that is damaged.
+    pub(crate) fn check(&mut self, pages: &[HomePage]) -> Result<Vec<DiskError>, DiskError> {
+        let mut damage = Vec::new();
+        for page in pages {
+            match self.read(&[page.page]) {
+                Ok(read) => damage.extend(read.iter().filter_map(|(page, read)| self.parse(*page, read.as_ref()?))),
+                Err(error @ DiskError::Corrupt { .. }) => damage.push(error),
+                Err(error) => return Err(error),
+            }
+        }
+        let opened = self.database.get_mut().unwrap_or_else(PoisonError::into_inner).as_mut().expect("open");
+        match guard(|| Ok(opened.database.check_integrity()?)) {
+            Ok(true) => {}
+            Ok(false) => damage.push(corrupt(&*self.files, "redb's own structure does not hold together".to_owned())),
+            Err(trouble) => damage.push(error(&*self.files, "check", trouble)),
+        }
+        Ok(damage)
+    }
+
+    /// What is wrong with a page's image although its checksum is right.
+    fn parse(&self, page: PageId, read: &(Version, Bytes)) -> Option<DiskError> {
+        let error = types::ObjectPage::parse(read.1.clone()).err()?;
+        Some(corrupt(&*self.files, format!("the image of page {page}: {error}")))
+    }
+
+    fn error(&self, doing: &'static str, trouble: Trouble) -> DiskError {
+        error(&*self.files, doing, trouble)
+    }
+}
+
+impl Drop for Home {
+    fn drop(&mut self) {
+        close(self.database.get_mut().unwrap_or_else(PoisonError::into_inner).take());
+    }
+}
+
+/// Closes a database, which writes to it: that may panic on a damaged file, too.
+fn close(opened: Option<Opened>) {
+    let _ = guard(|| {
+        drop(opened);
+        Ok(())
+    });
+}
+
+fn write(database: &Database, pages: &[HomeImage], next: &mut State) -> Result<(), Trouble> {
+    let mut write = database.begin_write()?;
+    write.set_durability(Durability::Immediate)?;
+    // Without it, a start after a crash reads the whole file.
+    write.set_quick_repair(true);
+    {
+        let (mut images, mut versions) = (write.open_table(IMAGES)?, write.open_table(VERSIONS)?);
+        for page in pages {
+            let (key, entry) = (page.page.to_bits(), Entry::of(page.page, page.version, &page.image));
+            images.insert(key, &*page.image)?;
+            let old = versions.insert(key, &entry.encode())?.map(|old| Entry::decode(*old.value()));
+            next.digest ^= entry.digest(key) ^ old.map_or(0, |old| old.digest(key));
+            next.pages += u64::from(old.is_none());
+        }
+        write.open_table(STATE)?.insert(0, next.encode().as_slice())?;
+    }
+    Ok(write.commit()?)
+}
+
+/// The pages of the home, or what is wrong with the list of them.
+fn list(opened: &Opened, state: &State) -> Result<Result<Vec<HomePage>, String>, Trouble> {
+    guard(|| {
+        let versions = opened.database.begin_read()?.open_table(VERSIONS)?;
+        let (mut pages, mut digest) = (Vec::new(), 0);
+        for item in versions.iter()? {
+            let (key, value) = item?;
+            let (key, entry) = (key.value(), Entry::decode(*value.value()));
+            digest ^= entry.digest(key);
+            pages.push(HomePage { page: PageId::from_bits(key), version: entry.version, bytes: entry.bytes });
+        }
+        if (pages.len() as u64, digest) == (state.pages, state.digest) {
+            return Ok(Ok(pages));
+        }
+        let (got, expected) = (pages.len(), state.pages);
+        Ok(Err(format!("the list of {got} pages is not the one of {expected} that the last install left")))
+    })
+}
+
+fn corrupt(files: &dyn Files, what: String) -> DiskError {
+    DiskError::Corrupt { file: files.path(NAME), offset: 0, what }
+}
+
+fn error(files: &dyn Files, doing: &'static str, trouble: Trouble) -> DiskError {
+    match trouble {
+        Trouble::Redb(redb::Error::Io(source)) if is_end_of_file(&source) => {
+            corrupt(files, "the file ends too early".to_owned())
+        }
+        Trouble::Redb(redb::Error::Io(source)) => DiskError::Io { doing, file: files.path(NAME), source },
+        Trouble::Redb(error @ redb::Error::PreviousIo) => {
+            DiskError::Io { doing, file: files.path(NAME), source: io::Error::other(error.to_string()) }
+        }
+        Trouble::Redb(error) => corrupt(files, error.to_string()),
+        Trouble::Panic(text) => corrupt(files, format!("redb cannot make sense of the file ({text})")),
+    }
+}
+
+/// redb reports a file that is too short, or is none of its own, as an I/O error.
+fn is_end_of_file(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::UnexpectedEof | io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput)
+}

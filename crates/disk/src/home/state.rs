@@ -1,0 +1,67 @@
+//! What the home remembers beside the pages: one value, replaced as a whole with every install.
+//!
+//! ```text
+//!   format u32 | digest u32 | installs u64 | pages u64 | durable position of the safe u64 |
+//!   checkpoint (see checkpoint.rs) | CRC32C of all before it u32
+//! ```
+
+use crate::fields::{Fields, Malformed};
+use crate::home::checkpoint;
+use bytes::Bytes;
+use store::Checkpoint;
+
+const FORMAT: u32 = 1;
+
+/// The state.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct State {
+    /// The XOR of the digests of all entries of `versions`.
+    pub(crate) digest: u32,
+    /// How many installs there were.
+    pub(crate) installs: u64,
+    /// How many pages there are.
+    pub(crate) pages: u64,
+    /// The last position of the safe that was durable.
+    pub(crate) durable: u64,
+    /// The checkpoint.
+    pub(crate) checkpoint: Checkpoint,
+}
+
+impl State {
+    /// The state's bytes.
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        out.extend_from_slice(&FORMAT.to_le_bytes());
+        out.extend_from_slice(&self.digest.to_le_bytes());
+        for number in [self.installs, self.pages, self.durable] {
+            out.extend_from_slice(&number.to_le_bytes());
+        }
+        checkpoint::encode(&self.checkpoint, &mut out);
+        let crc = crc32c::crc32c(&out);
+        out.extend_from_slice(&crc.to_le_bytes());
+        out
+    }
+
+    /// The state of some bytes, or what is wrong with them.
+    pub(crate) fn decode(bytes: Bytes) -> Result<Self, String> {
+        let body = bytes.slice(..bytes.len().saturating_sub(4));
+        let crc = crc32c::crc32c(&body);
+        if bytes[body.len()..] != crc.to_le_bytes() {
+            return Err("the home's state does not have its checksum".to_owned());
+        }
+        let mut fields = Fields::new(body);
+        match fields.u32() {
+            Ok(FORMAT) => Self::decode_fields(fields).map_err(|Malformed| "the home's state is malformed".to_owned()),
+            Ok(got) => Err(format!("the home's state is in format {got}, this program knows formats up to {FORMAT}")),
+            Err(Malformed) => Err("the home's state is empty".to_owned()),
+        }
+    }
+
+    fn decode_fields(mut fields: Fields) -> Result<Self, Malformed> {
+        let (digest, installs, pages) = (fields.u32()?, fields.u64()?, fields.u64()?);
+        let durable = fields.u64()?;
+        let checkpoint = checkpoint::decode(&mut fields)?;
+        fields.end()?;
+        Ok(Self { digest, installs, pages, durable, checkpoint })
+    }
+}

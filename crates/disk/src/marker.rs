@@ -1,0 +1,79 @@
+//! The marker: the small file that makes a directory a store. Text, for whoever looks into it.
+//!
+//! ```text
+//!   thorp store
+//!   format 1
+//!   cluster 0123456789abcdef
+//!   incarnation 0000000000000007
+//!   crc32c 89abcdef
+//! ```
+//! Incarnation 0 is a store that has been created and never opened: its other files may not be complete yet.
+
+use crate::error::{DiskError, Doing};
+use crate::files::{Files, read_small, replace_small};
+use std::io;
+use types::{ClusterId, Incarnation};
+
+/// The marker's name.
+pub(crate) const NAME: &str = "thorp-store";
+
+const FORMAT: u32 = 1;
+const BYTES_MAX: u64 = 4096;
+
+/// What the marker says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Marker {
+    /// The data set.
+    pub(crate) cluster: ClusterId,
+    /// The last life of a process.
+    pub(crate) incarnation: Incarnation,
+}
+
+impl Marker {
+    /// The marker's bytes.
+    pub(crate) fn encode(&self) -> String {
+        let Self { cluster, incarnation } = self;
+        let body =
+            format!("thorp store\nformat {FORMAT}\ncluster {:016x}\nincarnation {:016x}\n", cluster.0, incarnation.0);
+        let crc = crc32c::crc32c(body.as_bytes());
+        format!("{body}crc32c {crc:08x}\n")
+    }
+
+    /// The marker of some text: it must be exactly what would be written for what it says.
+    pub(crate) fn decode(text: &str) -> Option<Self> {
+        let value = |name: &str| {
+            let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '))?;
+            u64::from_str_radix(line, 16).ok()
+        };
+        let marker = Self { cluster: ClusterId(value("cluster")?), incarnation: Incarnation(value("incarnation")?) };
+        (marker.encode() == text).then_some(marker)
+    }
+
+    /// Reads the marker; `None` if there is none.
+    pub(crate) fn read(files: &dyn Files) -> Result<Option<Self>, DiskError> {
+        let path = || files.path(NAME);
+        let bytes = match read_small(files, NAME, BYTES_MAX) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                return Err(DiskError::Corrupt { file: path(), offset: 0, what: error.to_string() });
+            }
+            Err(error) => return Err(error).doing("read", path),
+        };
+        let text = String::from_utf8_lossy(&bytes);
+        if let Some(marker) = Self::decode(&text) {
+            return Ok(Some(marker));
+        }
+        let later = text.lines().nth(1).and_then(|line| line.strip_prefix("format ")?.parse().ok());
+        if let Some(got) = later.filter(|&got| got > FORMAT && text.starts_with("thorp store\n")) {
+            return Err(DiskError::Format { file: path(), expected: FORMAT, got });
+        }
+        let what = "expected the marker of a store with its checksum, got something else".to_owned();
+        Err(DiskError::Corrupt { file: path(), offset: 0, what })
+    }
+
+    /// Puts the marker in its place, at once and durably.
+    pub(crate) fn write(&self, files: &dyn Files) -> Result<(), DiskError> {
+        replace_small(files, NAME, self.encode().as_bytes()).doing("write", || files.path(NAME))
+    }
+}

@@ -1,0 +1,128 @@
+//! Opening a store's directory, in the order of recovery: the lock and the marker, the page home, the safe from its
+//! oldest record that is needed, the tail; then the disk is ready for work.
+
+use crate::directory::{self, Claim};
+use crate::error::{DiskError, Doing};
+use crate::files::{Directory, Files};
+use crate::home::Home;
+use crate::real::RealDisk;
+use crate::safe::{Limits, Progress, Ring, Scan};
+use std::path::Path;
+use std::sync::Arc;
+use store::{Opened, Position, Record};
+
+/// What a user may tune.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Whether an empty or missing directory becomes a new store.
+    pub create: bool,
+    /// The length of the safe's segments, in bytes; a multiple of 4096. Holds for segments made from now on.
+    pub segment_bytes: usize,
+    /// The segments that a new safe has.
+    pub segments_min: usize,
+    /// The segments that the safe grows to ahead of need when write-back lags.
+    pub segments_max: usize,
+    /// The page home's own cache, in bytes. The store has a cache of its own, so this need not be large.
+    pub home_cache_bytes: usize,
+    /// Threads that read pages.
+    pub readers: usize,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            create: true,
+            segment_bytes: 64 << 20,
+            segments_min: 2,
+            segments_max: 16,
+            home_cache_bytes: 16 << 20,
+            readers: 2,
+        }
+    }
+}
+
+impl Config {
+    fn check(&self) -> Result<(), DiskError> {
+        let refuse = |what: &str| Err(DiskError::Config(what.to_owned()));
+        if !self.segment_bytes.is_multiple_of(4096) || !(16 << 10..1 << 31).contains(&self.segment_bytes) {
+            return refuse("a segment has a multiple of 4096 bytes, from 16 KiB to under 2 GiB");
+        }
+        if self.segments_min < 2 || self.segments_max < self.segments_min {
+            return refuse("the safe begins with two segments at least, and cannot end with fewer than it begins with");
+        }
+        if self.readers == 0 {
+            return refuse("at least one thread reads pages");
+        }
+        Ok(())
+    }
+
+    /// How large the ring is.
+    pub(crate) fn limits(&self) -> Limits {
+        Limits { segment_bytes: self.segment_bytes, segments_max: self.segments_max }
+    }
+}
+
+/// A store's directory that is being opened: take the records, all of them, then [`Opening::finish`].
+#[derive(Debug)]
+pub struct Opening {
+    opened: Opened,
+    config: Config,
+    files: Arc<dyn Files>,
+    claim: Claim,
+    home: Home,
+    scan: Scan,
+}
+
+/// Opens a store's directory, or makes one.
+///
+/// # Errors
+/// By name: in use, no store, damaged (with file and offset), of a later format. Nothing is changed then.
+pub fn open(dir: &Path, config: &Config) -> Result<Opening, DiskError> {
+    config.check()?;
+    if config.create {
+        std::fs::create_dir_all(dir).doing("create", || dir.to_owned())?;
+    }
+    Opening::begin(Arc::new(Directory::new(dir)), config)
+}
+
+impl Opening {
+    /// Opens a store in `files`.
+    pub(crate) fn begin(files: Arc<dyn Files>, config: &Config) -> Result<Self, DiskError> {
+        let claim = directory::claim(&*files, config)?;
+        let (home, pages) = Home::open(files.clone(), config.home_cache_bytes)?;
+        let scan = Scan::begin(files.clone(), claim.marker.cluster, home.durable())?;
+        let opened = Opened {
+            cluster: claim.marker.cluster,
+            incarnation: claim.marker.incarnation,
+            checkpoint: home.checkpoint(),
+            pages,
+            safe_bytes_free: scan.bytes_free_at_least(),
+        };
+        Ok(Self { opened, config: config.clone(), files, claim, home, scan })
+    }
+
+    /// What the directory holds, but for the records. The room in the safe is what is known before the scan; the first
+    /// flush says exactly how much it is.
+    pub fn opened(&self) -> &Opened {
+        &self.opened
+    }
+
+    /// The next record of the safe, oldest first; `None` at the end. Records before the last freed position may come
+    /// again if the process did not close the store.
+    pub fn next_record(&mut self) -> Result<Option<(Position, Record)>, DiskError> {
+        self.scan.next()
+    }
+
+    /// How far the scan of the safe has come.
+    pub fn progress(&self) -> Progress {
+        self.scan.progress()
+    }
+
+    /// The disk, ready for work. Records that were not taken are skipped.
+    pub fn finish(mut self) -> Result<RealDisk, DiskError> {
+        while self.scan.next()?.is_some() {}
+        let life = self.opened.incarnation.0 as u32;
+        let ring = Ring::resume(self.files.clone(), self.opened.cluster, self.config.limits(), life, &self.scan)?;
+        RealDisk::start(self.files, self.config, ring, self.home, self.claim.lock)
+    }
+}

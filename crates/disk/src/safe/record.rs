@@ -1,0 +1,161 @@
+//! The bodies of records. Little-endian throughout; `docs/formats.md` draws them.
+//!
+//! ```text
+//!   Epoch    incarnation u64
+//!   Commit   client u64 | number u64 | answered u64 | deltas u32 | 0 u32 | delta ...
+//!     delta    page u64 | changes u32 | bytes of values u32 | change ... | values
+//!     change   slot u16 | 1 put, 0 delete u16 | bytes of the value u32
+//!   Placed   placements u32 | 0 u32 | placement ...
+//!     placement  client u64 | number u64 | version u64
+//!   Grant    volume u32 | next u32
+//! ```
+
+use crate::aligned::Aligned;
+use crate::fields::{Fields, Malformed};
+use bytes::Bytes;
+use store::{CommitRecord, Placement, Record};
+use types::{ClientId, Delta, Incarnation, PageId, SlotChange, TxnId, Version};
+
+/// What kind of record a body is; zero is a frame that only marks what is durable before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Kind {
+    Mark = 0,
+    Epoch = 1,
+    Commit = 2,
+    Placed = 3,
+    Grant = 4,
+}
+
+impl Kind {
+    /// The kind of a record.
+    pub(crate) fn of(record: &Record) -> Self {
+        match record {
+            Record::Epoch(_) => Self::Epoch,
+            Record::Commit(_) => Self::Commit,
+            Record::Placed(_) => Self::Placed,
+            Record::Grant { .. } => Self::Grant,
+        }
+    }
+
+    /// The kind of this number.
+    pub(crate) fn from_byte(byte: u8) -> Option<Self> {
+        [Self::Mark, Self::Epoch, Self::Commit, Self::Placed, Self::Grant].into_iter().find(|&k| k as u8 == byte)
+    }
+}
+
+/// The length of a record's body, in bytes.
+pub(crate) fn body_bytes(record: &Record) -> usize {
+    match record {
+        Record::Epoch(_) | Record::Grant { .. } => 8,
+        Record::Placed(placements) => 8 + 24 * placements.len(),
+        Record::Commit(commit) => {
+            let delta = |d: &Delta| 16 + 8 * d.changes.len() + d.value_bytes();
+            32 + commit.deltas.iter().map(delta).sum::<usize>()
+        }
+    }
+}
+
+/// Adds a record's body to `out`.
+pub(crate) fn encode(record: &Record, out: &mut Aligned) {
+    match record {
+        Record::Epoch(incarnation) => out.put(&incarnation.0.to_le_bytes()),
+        Record::Grant { volume, next } => {
+            out.put(&volume.to_le_bytes());
+            out.put(&next.to_le_bytes());
+        }
+        Record::Placed(placements) => {
+            put_count(placements.len(), out);
+            out.put(&[0; 4]);
+            for placement in placements {
+                put_txn(placement.txn, out);
+                out.put(&placement.version.0.to_le_bytes());
+            }
+        }
+        Record::Commit(commit) => {
+            put_txn(commit.txn, out);
+            out.put(&commit.answered.to_le_bytes());
+            put_count(commit.deltas.len(), out);
+            out.put(&[0; 4]);
+            for delta in &commit.deltas {
+                encode_delta(delta, out);
+            }
+        }
+    }
+}
+
+fn encode_delta(delta: &Delta, out: &mut Aligned) {
+    out.put(&delta.page.to_bits().to_le_bytes());
+    put_count(delta.changes.len(), out);
+    put_count(delta.value_bytes(), out);
+    for change in &delta.changes {
+        let len = change.value.as_ref().map_or(0, Bytes::len);
+        let entry = u64::from(change.slot) | u64::from(change.value.is_some()) << 16 | (len as u64) << 32;
+        out.put(&entry.to_le_bytes());
+    }
+    for value in delta.changes.iter().filter_map(|change| change.value.as_ref()) {
+        out.put(value);
+    }
+}
+
+fn put_txn(txn: TxnId, out: &mut Aligned) {
+    out.put(&txn.client.0.to_le_bytes());
+    out.put(&txn.number.to_le_bytes());
+}
+
+fn put_count(count: usize, out: &mut Aligned) {
+    out.put(&u32::try_from(count).expect("a record is smaller than 4 GiB").to_le_bytes());
+}
+
+/// The record of a body; its values are slices of the body's memory. A mark has none.
+pub(crate) fn decode(kind: Kind, body: Bytes) -> Result<Record, Malformed> {
+    let mut fields = Fields::new(body);
+    let record = match kind {
+        Kind::Mark => return Err(Malformed),
+        Kind::Epoch => Record::Epoch(Incarnation(fields.u64()?)),
+        Kind::Grant => Record::Grant { volume: fields.u32()?, next: fields.u32()? },
+        Kind::Placed => {
+            let count = fields.count(24)?;
+            fields.zero()?;
+            Record::Placed((0..count).map(|_| decode_placement(&mut fields)).collect::<Result<_, _>>()?)
+        }
+        Kind::Commit => {
+            let (txn, answered) = (decode_txn(&mut fields)?, fields.u64()?);
+            let count = fields.count(16)?;
+            fields.zero()?;
+            let deltas = (0..count).map(|_| decode_delta(&mut fields)).collect::<Result<_, _>>()?;
+            Record::Commit(CommitRecord { txn, answered, deltas })
+        }
+    };
+    fields.end()?;
+    Ok(record)
+}
+
+fn decode_txn(fields: &mut Fields) -> Result<TxnId, Malformed> {
+    Ok(TxnId { client: ClientId(fields.u64()?), number: fields.u64()? })
+}
+
+fn decode_placement(fields: &mut Fields) -> Result<Placement, Malformed> {
+    Ok(Placement { txn: decode_txn(fields)?, version: Version(fields.u64()?) })
+}
+
+fn decode_delta(fields: &mut Fields) -> Result<Delta, Malformed> {
+    let page = PageId::from_bits(fields.u64()?);
+    let count = fields.count(8)?;
+    let value_bytes = fields.u32()? as usize;
+    let mut entries = Fields::new(fields.take(8 * count)?);
+    let mut values = Fields::new(fields.take(value_bytes)?);
+    let mut changes = Vec::with_capacity(count);
+    for _ in 0..count {
+        let (slot, put, len) = (entries.u16()?, entries.u16()?, entries.u32()? as usize);
+        let value = match (put, len) {
+            (1, _) => Some(values.take(len)?),
+            (0, 0) => None,
+            _ => return Err(Malformed),
+        };
+        changes.push(SlotChange { slot, value });
+    }
+    values.end()?;
+    let delta = Delta { page, changes };
+    if delta.is_well_formed() { Ok(delta) } else { Err(Malformed) }
+}

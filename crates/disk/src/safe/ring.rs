@@ -1,0 +1,282 @@
+//! The ring of segments while a store runs: one write for each flush, segments begun anew when nothing in them is
+//! needed, and new ones when there is none such.
+
+use crate::aligned::{Aligned, BLOCK};
+use crate::error::{DiskError, Doing};
+use crate::files::{Files, How};
+use crate::safe::flush::{Builder, Run, Stamp};
+use crate::safe::scan::{Due, Scan};
+use crate::safe::segment::{Segment, SegmentHeader, name_of, number_of};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use store::{Position, Record};
+use types::ClusterId;
+
+/// Memory of a flush that is kept for the next one, in bytes.
+const KEPT_BYTES: usize = 4 << 20;
+
+/// Room that is never offered, in bytes.
+const KEPT_BACK_BYTES_MAX: usize = 256 << 10;
+
+/// How large the ring is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    /// The length of segments made from now on, in bytes.
+    pub(crate) segment_bytes: usize,
+    /// The number of segments that are made ahead of need.
+    pub(crate) segments_max: usize,
+}
+
+/// What one flush makes durable.
+#[derive(Debug, Default)]
+pub(crate) struct Batch {
+    /// Records at consecutive positions.
+    pub(crate) records: Vec<(Position, Record)>,
+    /// No record before this position is needed any more.
+    pub(crate) needed: u64,
+}
+
+/// The ring.
+#[derive(Debug)]
+pub(crate) struct Ring {
+    files: Arc<dyn Files>,
+    cluster: ClusterId,
+    limits: Limits,
+    life: u32,
+    due: Due,
+    /// The segments that are needed, in lap order; the last one is being written.
+    live: VecDeque<Segment>,
+    /// Segments that nothing is needed of.
+    free: Vec<Segment>,
+    /// Where the next flush begins in the last segment.
+    at: usize,
+    /// The number of the next segment to be made.
+    next_number: u64,
+    /// A segment is being made, or could not be made and is not tried again before one becomes free.
+    growing: bool,
+    memory: Aligned,
+}
+
+impl Ring {
+    /// Makes the first segments of a new store.
+    pub(crate) fn create(
+        files: &dyn Files,
+        cluster: ClusterId,
+        limits: Limits,
+        segments: usize,
+    ) -> Result<(), DiskError> {
+        for number in 1..=segments {
+            let name = name_of(number as u64);
+            let segment = Segment::create(files, &name, limits.segment_bytes).doing("create", || files.path(&name))?;
+            if number == 1 {
+                let header = SegmentHeader {
+                    segment_bytes: limits.segment_bytes as u32,
+                    cluster,
+                    lap: 1,
+                    first_flush: 1,
+                    first_position: 1,
+                    needed: 1,
+                    first_offset: BLOCK as u32,
+                };
+                let mut block = Aligned::default();
+                block.put(&header.encode());
+                block.pad();
+                let write = segment.file.write_at(0, block.bytes()).and_then(|()| segment.file.sync());
+                write.doing("write", || files.path(&name))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Goes on where a finished scan has found the tail.
+    pub(crate) fn resume(
+        files: Arc<dyn Files>,
+        cluster: ClusterId,
+        limits: Limits,
+        life: u32,
+        scan: &Scan,
+    ) -> Result<Self, DiskError> {
+        let tail = scan.place;
+        let mut ring = Self {
+            files,
+            cluster,
+            limits,
+            life,
+            due: scan.due,
+            live: VecDeque::new(),
+            free: Vec::new(),
+            at: tail.offset,
+            next_number: 1 + scan.segments.iter().filter_map(|segment| number_of(&segment.name)).max().unwrap_or(0),
+            growing: false,
+            memory: Aligned::default(),
+        };
+        for (i, segment) in scan.segments.iter().enumerate() {
+            let segment = ring.reopen(segment)?;
+            ring.write_again(i, &segment, scan)?;
+            if i <= tail.segment && segment.header.is_some() {
+                ring.live.push_back(segment);
+            } else {
+                ring.blank(&segment)?;
+                ring.free.push(segment);
+            }
+        }
+        ring.release();
+        Ok(ring)
+    }
+
+    /// Opens a segment for writes past the page cache.
+    fn reopen(&self, segment: &Segment) -> Result<Segment, DiskError> {
+        let path = || self.files.path(&segment.name);
+        Ok(Segment { file: self.files.open(&segment.name, How::Direct).doing("open", path)?, ..segment.clone() })
+    }
+
+    /// Takes away the header of a segment that the torn tail began. Its lap will be begun again, and no two segments may
+    /// say the same; and what it says of the first record in it is not true any more.
+    fn blank(&self, segment: &Segment) -> Result<(), DiskError> {
+        if segment.header.is_none() {
+            return Ok(());
+        }
+        let blanked = segment.file.write_at(0, Aligned::zeroed(BLOCK).bytes()).and_then(|()| segment.file.sync());
+        blanked.doing("write", || self.files.path(&segment.name))
+    }
+
+    /// Writes the last flush once more. After a kill, or a sync that failed, it may stand in the system's memory only,
+    /// and the system may believe that it is on the disk; but from now on it counts as durable. The bytes are the
+    /// same, so a crash in the middle of it does no harm.
+    fn write_again(&self, at: usize, segment: &Segment, scan: &Scan) -> Result<(), DiskError> {
+        let (Some(from), to) = (scan.last, scan.place) else { return Ok(()) };
+        if !(from.segment..=to.segment).contains(&at) {
+            return Ok(());
+        }
+        let start = if at == from.segment { from.offset } else { 0 };
+        let end = if at == to.segment { to.offset } else { segment.bytes };
+        // The header block goes along: it may have been written by this flush.
+        for (start, end) in [(0, BLOCK), (start, end)] {
+            let mut blocks = Aligned::zeroed(end - start);
+            segment.file.read_at(start as u64, blocks.bytes_mut()).doing("read", || self.files.path(&segment.name))?;
+            let written = segment.file.write_at(start as u64, blocks.bytes());
+            written.doing("write", || self.files.path(&segment.name))?;
+        }
+        segment.file.sync().doing("sync", || self.files.path(&segment.name))
+    }
+
+    /// Makes a batch durable, by one write and one sync for each segment that it touches, which is one nearly always.
+    /// A batch without records writes a mark.
+    ///
+    /// An error leaves the ring unusable: what is on the disk, only recovery can say.
+    pub(crate) fn flush(&mut self, batch: &Batch) -> Result<(), DiskError> {
+        self.due.needed = self.due.needed.max(batch.needed);
+        let runs = self.build(batch)?;
+        for run in &runs {
+            let written = run.segment.file.write_at(run.at as u64, run.blocks.bytes());
+            written.doing("write", || self.files.path(&run.segment.name))?;
+        }
+        for run in &runs {
+            run.segment.file.sync().doing("sync", || self.files.path(&run.segment.name))?;
+        }
+        self.due.flush += 1;
+        self.due.position += batch.records.len() as u64;
+        self.advance(runs);
+        self.release();
+        Ok(())
+    }
+
+    fn build(&mut self, batch: &Batch) -> Result<Vec<Run>, DiskError> {
+        let stamp = Stamp {
+            cluster: self.cluster,
+            life: self.life,
+            flush: self.due.flush,
+            needed: self.due.needed,
+            last: self.due.position - 1,
+        };
+        let mut memory = std::mem::take(&mut self.memory);
+        memory.clear();
+        let active = self.live.back().expect("one is being written").clone();
+        let (files, limits, free) = (&self.files, self.limits, &mut self.free);
+        let next_number = &mut self.next_number;
+        let mut supply = || {
+            if let Some(segment) = free.pop() {
+                return Ok(segment);
+            }
+            // The ring is full, and the records have been accepted: the ring grows, past its limit if need be.
+            let name = name_of(*next_number);
+            *next_number += 1;
+            Segment::create(&**files, &name, limits.segment_bytes).doing("create", || files.path(&name))
+        };
+        let mut builder = Builder::new(stamp, (active, self.at), memory, &mut supply);
+        for (position, record) in &batch.records {
+            builder.put_record(*position, record)?;
+        }
+        if batch.records.is_empty() {
+            builder.put_mark()?;
+        }
+        Ok(builder.finish())
+    }
+
+    /// Takes over what a flush has written: its new segments, its end, its memory.
+    fn advance(&mut self, runs: Vec<Run>) {
+        for run in runs {
+            self.at = run.at + run.blocks.len();
+            if run.at == 0 {
+                self.live.push_back(run.segment);
+            }
+            if run.blocks.capacity() <= KEPT_BYTES {
+                self.memory = run.blocks;
+            }
+        }
+    }
+
+    /// Frees the segments that hold nothing that is needed. That they need not be kept is durable already.
+    fn release(&mut self) {
+        while self.live.len() > 1 && self.is_unneeded(self.due.needed) {
+            self.free.extend(self.live.pop_front());
+            self.growing = false;
+        }
+    }
+
+    /// Whether the oldest segment would be free if nothing before `needed` were needed.
+    pub(crate) fn is_unneeded(&self, needed: u64) -> bool {
+        let next = self.live.get(1).and_then(|segment| segment.header);
+        next.is_some_and(|header| header.first_position <= needed)
+    }
+
+    /// The last record that is durable.
+    pub(crate) fn durable(&self) -> Position {
+        Position(self.due.position - 1)
+    }
+
+    /// No record before this position is needed, and that is durable.
+    pub(crate) fn needed(&self) -> u64 {
+        self.due.needed
+    }
+
+    /// Room for records, in bytes. What padding, a mark and the headers of parts may take is kept back.
+    pub(crate) fn bytes_free(&self) -> u64 {
+        let active = self.live.back().map_or(0, |segment| segment.bytes - self.at);
+        let free: usize = self.free.iter().map(|segment| segment.bytes - BLOCK).sum();
+        let kept_back = (self.limits.segment_bytes / 4).min(KEPT_BACK_BYTES_MAX);
+        (active + free).saturating_sub(kept_back) as u64
+    }
+
+    /// The name of a segment that should be made now, so that no flush has to wait for it. It is asked for once.
+    pub(crate) fn plan_segment(&mut self) -> Option<String> {
+        let segments = self.live.len() + self.free.len();
+        if self.growing || !self.free.is_empty() || segments >= self.limits.segments_max {
+            return None;
+        }
+        self.growing = true;
+        self.next_number += 1;
+        Some(name_of(self.next_number - 1))
+    }
+
+    /// Takes a segment that was planned and made.
+    pub(crate) fn add(&mut self, segment: Segment) {
+        self.free.push(segment);
+        self.growing = false;
+    }
+
+    /// Whether writes pass by the system's page cache.
+    pub(crate) fn is_direct(&self) -> bool {
+        self.live.iter().all(|segment| segment.file.is_direct())
+    }
+}

@@ -1,0 +1,352 @@
+//! Reading the safe after a start: from the oldest record that is needed to the tail, in large reads, each record's
+//! values being slices of what was read.
+
+use crate::aligned::BLOCK;
+use crate::error::{DiskError, Doing};
+use crate::files::{Files, How};
+use crate::safe::frame::{FRAME_BYTES_MIN, Frame, HEADER_BYTES};
+use crate::safe::record::{self, Kind};
+use crate::safe::segment::{Segment, number_of};
+use bytes::Bytes;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use store::{Position, Record};
+use types::ClusterId;
+
+/// The bytes read at a time. A delta that stays in memory keeps alive what was read with it, so not too many.
+const WINDOW_BYTES: usize = 1 << 20;
+
+/// How far a scan has come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Bytes of the safe that have been read.
+    pub bytes: u64,
+    /// Bytes of the safe that may have to be read.
+    pub bytes_total: u64,
+    /// Records that have been found.
+    pub records: u64,
+}
+
+/// A place in the ring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// The segment, by its place in [`Scan::segments`].
+    pub(crate) segment: usize,
+    /// The offset in it.
+    pub(crate) offset: usize,
+}
+
+/// What must come next, and what is known from before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Due {
+    /// The number of the next flush.
+    pub(crate) flush: u64,
+    /// The position of the next record.
+    pub(crate) position: u64,
+    /// The life of the last flush.
+    pub(crate) life: u32,
+    /// No record before this position is needed.
+    pub(crate) needed: u64,
+}
+
+/// The place of something that is not what it must be.
+#[derive(Debug)]
+struct Bad {
+    place: Place,
+    what: String,
+}
+
+/// Why a flush was not read.
+#[derive(Debug)]
+enum Stop {
+    Bad(Bad),
+    Failed(DiskError),
+}
+
+/// One flush: its records as far as they are needed, what is due after it, and where.
+type Flush = (VecDeque<(Position, Kind, Bytes)>, Due, Place);
+
+/// A scan of the safe.
+#[derive(Debug)]
+pub(crate) struct Scan {
+    files: Arc<dyn Files>,
+    pub(crate) segments: Vec<Segment>,
+    /// No record before this position was needed when the scan began.
+    needed: u64,
+    /// Every record through this position was durable, says the home.
+    durable: u64,
+    pub(crate) place: Place,
+    pub(crate) due: Due,
+    /// Where the last flush begins, if there is one.
+    pub(crate) last: Option<Place>,
+    records: VecDeque<(Position, Kind, Bytes)>,
+    window: (Place, Bytes),
+    ended: bool,
+    progress: Progress,
+}
+
+impl Scan {
+    /// Begins at the segment that holds the oldest record that is needed. `durable` is the last position that was
+    /// certainly durable.
+    pub(crate) fn begin(files: Arc<dyn Files>, cluster: ClusterId, durable: u64) -> Result<Self, DiskError> {
+        let names = files.list().doing("read", || files.path(""))?;
+        let open = |name: &String| Segment::open(&*files, name, How::Read, cluster);
+        let mut segments =
+            names.iter().filter(|name| number_of(name).is_some()).map(open).collect::<Result<Vec<_>, _>>()?;
+        segments.sort_by_key(|segment| segment.header.map_or(0, |h| h.lap));
+        let headers = || segments.iter().enumerate().filter_map(|(i, s)| Some((i, s.header?)));
+        let Some((newest, _)) = headers().next_back() else {
+            let what = "no segment of the safe has a valid header".to_owned();
+            return Err(DiskError::Corrupt { file: files.path("safe-0001.seg"), offset: 0, what });
+        };
+        let needed = newest_needed(&*files, &segments[newest])?;
+        let Some((at, first)) = headers().rfind(|(_, header)| header.first_position <= needed) else {
+            let (oldest, header) = headers().next().expect("there is a newest");
+            let what = format!("record {needed} is needed, the oldest in the safe is {}", header.first_position);
+            return Err(DiskError::Corrupt { file: files.path(&segments[oldest].name), offset: 40, what });
+        };
+        let bytes_total = segments[at..].iter().map(|s| s.bytes as u64).sum();
+        for segment in &segments[at..] {
+            segment.file.will_be_scanned();
+        }
+        let place = Place { segment: at, offset: first.first_offset as usize };
+        let due = Due { flush: first.first_flush, position: first.first_position, life: 0, needed };
+        let progress = Progress { bytes_total, ..Progress::default() };
+        let window = (place, Bytes::new());
+        let records = VecDeque::new();
+        Ok(Self { files, segments, needed, durable, place, due, last: None, records, window, ended: false, progress })
+    }
+
+    /// How far the scan has come.
+    pub(crate) fn progress(&self) -> Progress {
+        self.progress
+    }
+
+    /// The next record that is needed; `None` when the tail has been reached and cut.
+    pub(crate) fn next(&mut self) -> Result<Option<(Position, Record)>, DiskError> {
+        loop {
+            if let Some((position, kind, body)) = self.records.pop_front() {
+                self.progress.records += 1;
+                let record = record::decode(kind, body).map_err(|_| {
+                    let what = format!("record {} has valid checksums and is no {kind:?}", position.0);
+                    self.corrupt(self.place, what)
+                })?;
+                return Ok(Some((position, record)));
+            }
+            if self.ended {
+                return Ok(None);
+            }
+            match self.read_flush() {
+                Ok((records, due, place)) => {
+                    self.last = Some(self.place);
+                    (self.records, self.due, self.place) = (records, due, place);
+                }
+                Err(Stop::Bad(bad)) => self.end(bad)?,
+                Err(Stop::Failed(error)) => return Err(error),
+            }
+        }
+    }
+
+    /// Reads the flush that is due, all of it or nothing.
+    fn read_flush(&mut self) -> Result<Flush, Stop> {
+        let (mut due, mut place, mut records) = (self.due, self.place, VecDeque::new());
+        let mut begun: Option<(Frame, Vec<u8>)> = None;
+        let mut first = None;
+        loop {
+            place = self.enter(place)?;
+            let (frame, body) = self.read_frame(place, &due, first, begun.as_ref())?;
+            first = first.or(Some(frame));
+            due = Due { life: frame.life, needed: due.needed.max(frame.needed), ..due };
+            let whole = if frame.record_begins && frame.record_ends {
+                Some(body)
+            } else {
+                let (_, parts) = begun.get_or_insert_with(|| (frame, Vec::new()));
+                parts.extend_from_slice(&body);
+                frame.record_ends.then(|| Bytes::from(begun.take().expect("just added to").1))
+            };
+            if let Some(body) = whole.filter(|_| frame.kind != Kind::Mark) {
+                // What is not needed is not even decoded: an old record may take long and helps nobody.
+                if frame.position >= self.needed {
+                    records.push_back((Position(frame.position), frame.kind, body));
+                }
+                due.position += 1;
+            }
+            place.offset += HEADER_BYTES + frame.part_bytes as usize;
+            if frame.flush_ends {
+                place.offset = place.offset.next_multiple_of(BLOCK);
+                due.flush += 1;
+                return Ok((records, due, place));
+            }
+        }
+    }
+
+    /// Where the frame that follows is: in the next segment if too little of this one is left.
+    fn enter(&self, place: Place) -> Result<Place, Stop> {
+        if self.segments[place.segment].bytes.saturating_sub(place.offset) >= FRAME_BYTES_MIN {
+            return Ok(place);
+        }
+        let lap = self.lap(place) + 1;
+        let segment = place.segment + 1;
+        match self.segments.get(segment).and_then(|s| s.header) {
+            Some(header) if header.lap == lap => Ok(Place { segment, offset: BLOCK }),
+            _ => {
+                Err(Stop::Bad(Bad { place, what: format!("expected to go on in a segment of lap {lap}, found none") }))
+            }
+        }
+    }
+
+    /// Reads one frame and holds it against what is due.
+    fn read_frame(
+        &mut self,
+        place: Place,
+        due: &Due,
+        first: Option<Frame>,
+        begun: Option<&(Frame, Vec<u8>)>,
+    ) -> Result<(Frame, Bytes), Stop> {
+        let bad = |what: String| Stop::Bad(Bad { place, what });
+        let header = self.read(place, HEADER_BYTES).map_err(Stop::Failed)?;
+        let Some(frame) = Frame::decode(&header) else {
+            return Err(bad("expected a frame's header, found none that is valid".to_owned()));
+        };
+        if let Some(what) = mismatch(&frame, self.lap(place), place.offset, due, first.as_ref(), begun) {
+            return Err(bad(what));
+        }
+        let left = self.segments[place.segment].bytes - place.offset - HEADER_BYTES;
+        if frame.part_bytes as usize > left {
+            return Err(bad(format!("a frame's body has {} bytes where {left} are left", frame.part_bytes)));
+        }
+        let at = Place { offset: place.offset + HEADER_BYTES, ..place };
+        let body = self.read(at, frame.part_bytes as usize).map_err(Stop::Failed)?;
+        let crc = crc32c::crc32c(&body);
+        if crc != frame.body_crc {
+            return Err(bad(format!("the body's checksum should be {:08x} and is {crc:08x}", frame.body_crc)));
+        }
+        Ok((frame, body))
+    }
+
+    fn lap(&self, place: Place) -> u64 {
+        self.segments[place.segment].header.map_or(0, |header| header.lap)
+    }
+
+    /// The bytes at a place, from the window if they are in it.
+    fn read(&mut self, place: Place, len: usize) -> Result<Bytes, DiskError> {
+        let (start, window) = &self.window;
+        let within = place.segment == start.segment
+            && place.offset >= start.offset
+            && place.offset + len <= start.offset + window.len();
+        if !within {
+            self.move_window(place, len)?;
+        }
+        let (start, window) = &self.window;
+        let at = place.offset - start.offset;
+        Ok(window.slice(at..at + len))
+    }
+
+    fn move_window(&mut self, place: Place, len: usize) -> Result<(), DiskError> {
+        let segment = &self.segments[place.segment];
+        let bytes = len.max(WINDOW_BYTES).min(segment.bytes - place.offset);
+        let mut window = vec![0; bytes];
+        let path = || self.files.path(&segment.name);
+        segment.file.read_at(place.offset as u64, &mut window).doing("read", path)?;
+        self.progress.bytes = (self.progress.bytes + bytes as u64).min(self.progress.bytes_total);
+        self.window = (place, Bytes::from(window));
+        Ok(())
+    }
+
+    /// The flush that is due is bad: decides whether it is the torn tail, and cuts it, or corruption.
+    fn end(&mut self, bad: Bad) -> Result<(), DiskError> {
+        if let Some(proof) = self.find_later_flush()? {
+            let name = &self.segments[proof.segment].name;
+            let what = format!("{}; a later flush stands in {name} at byte {}", bad.what, proof.offset);
+            return Err(self.corrupt(bad.place, what));
+        }
+        if self.due.position <= self.durable {
+            let what = format!("{}; record {} was durable once and is missing", bad.what, self.durable);
+            return Err(self.corrupt(bad.place, what));
+        }
+        self.progress.bytes = self.progress.bytes_total;
+        self.ended = true;
+        Ok(())
+    }
+
+    /// The place of a valid frame of a flush above the one that is due, if there is one behind it.
+    fn find_later_flush(&mut self) -> Result<Option<Place>, DiskError> {
+        let lap = self.lap(self.place);
+        for segment in 0..self.segments.len() {
+            let is_due = segment == self.place.segment;
+            let later = self.segments[segment].header.is_none_or(|header| header.lap > lap);
+            let from = if is_due { self.place.offset } else { BLOCK };
+            if !is_due && !later {
+                continue;
+            }
+            for offset in (from..self.segments[segment].bytes).step_by(BLOCK) {
+                let place = Place { segment, offset };
+                let frame = Frame::decode(&self.read(place, HEADER_BYTES)?);
+                if frame.is_some_and(|f| f.flush > self.due.flush && f.offset as usize == offset && f.lap >= lap) {
+                    return Ok(Some(place));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    fn corrupt(&self, place: Place, what: String) -> DiskError {
+        let file = self.files.path(&self.segments[place.segment].name);
+        DiskError::Corrupt { file, offset: place.offset as u64, what }
+    }
+
+    /// Room that the safe has whatever the scan will find: the segments that it does not read.
+    pub(crate) fn bytes_free_at_least(&self) -> u64 {
+        let free = |(i, segment): (usize, &Segment)| i < self.place.segment || segment.header.is_none();
+        let segments = self.segments.iter().enumerate().filter(|&item| free(item));
+        segments.map(|(_, segment)| (segment.bytes - BLOCK) as u64).sum()
+    }
+}
+
+/// The highest position that any frame of a segment says is the first that is needed. It is true whatever became of
+/// that frame's flush, and it is known before the scan begins: the segments that it frees may have been begun anew, by
+/// a flush that left its frames in them and not its header.
+fn newest_needed(files: &dyn Files, segment: &Segment) -> Result<u64, DiskError> {
+    let header = segment.header.expect("it is the newest that has one");
+    let (mut needed, mut window) = (header.needed, vec![0; WINDOW_BYTES.min(segment.bytes)]);
+    segment.file.will_be_scanned();
+    for at in (0..segment.bytes).step_by(WINDOW_BYTES) {
+        window.truncate(segment.bytes - at);
+        segment.file.read_at(at as u64, &mut window).doing("read", || files.path(&segment.name))?;
+        let frames = window.chunks(BLOCK).filter_map(Frame::decode);
+        needed = frames.filter(|f| f.lap == header.lap).fold(needed, |needed, frame| needed.max(frame.needed));
+    }
+    Ok(needed)
+}
+
+/// What is wrong with a frame whose header is valid in itself.
+fn mismatch(
+    frame: &Frame,
+    lap: u64,
+    offset: usize,
+    due: &Due,
+    first: Option<&Frame>,
+    begun: Option<&(Frame, Vec<u8>)>,
+) -> Option<String> {
+    let expected = |what: &str, expected: u64, got: u64| {
+        (expected != got).then(|| format!("expected a frame of {what} {expected}, found one of {got}"))
+    };
+    let position = if frame.kind == Kind::Mark { due.position.saturating_sub(1) } else { due.position };
+    let life = first.map_or(frame.life.max(due.life), |first| first.life);
+    let parts = begun.map_or(0, |(_, parts)| parts.len()) + frame.part_bytes as usize;
+    let (whole, begun) = (frame.record_bytes as usize, begun.map(|(begun, _)| begun));
+    expected("lap", lap, frame.lap)
+        .or_else(|| expected("offset", offset as u64, u64::from(frame.offset)))
+        .or_else(|| expected("flush", due.flush, frame.flush))
+        .or_else(|| expected("life", u64::from(life), u64::from(frame.life)))
+        .or_else(|| expected("position", position, frame.position))
+        .or_else(|| expected("beginning", u64::from(first.is_none()), u64::from(frame.flush_begins)))
+        .or_else(|| expected("part", u64::from(begun.is_none()), u64::from(frame.record_begins)))
+        .or_else(|| begun.and_then(|b| expected("kind", b.kind as u64, frame.kind as u64)))
+        .or_else(|| begun.and_then(|b| expected("record bytes", u64::from(b.record_bytes), whole as u64)))
+        .or_else(|| (frame.flush_ends && !frame.record_ends).then(|| "a flush ends within a record".to_owned()))
+        .or_else(|| {
+            (parts > whole || frame.record_ends && parts != whole)
+                .then(|| format!("the parts of a record have {parts} bytes, the record {whole}"))
+        })
+}

@@ -1,0 +1,163 @@
+//! Segments: the preallocated files of the ring, and the header block that says which lap a file is of.
+//!
+//! ```text
+//!    0  magic "THORPSEG"       8  format u32 | segment bytes u32
+//!   16  cluster u64
+//!   24  lap u64               the number of the segment among all that were ever begun
+//!   32  first flush u64       the first flush that begins in this segment
+//!   40  first position u64    the first record of that flush
+//!   48  needed u64            no record before this position is needed any more
+//!   56  first offset u32      where that flush begins; the segment's length if none does
+//!   60  CRC32C u32            of bytes 0..60
+//!   64  zeros up to 4096
+//! ```
+
+use crate::aligned::{Aligned, BLOCK};
+use crate::error::{DiskError, Doing};
+use crate::files::{File, Files, How};
+use crate::safe::frame::FORMAT;
+use std::io;
+use std::sync::Arc;
+use types::ClusterId;
+
+const MAGIC: [u8; 8] = *b"THORPSEG";
+
+/// What the header block of a segment says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SegmentHeader {
+    /// The length of the file.
+    pub(crate) segment_bytes: u32,
+    /// The store.
+    pub(crate) cluster: ClusterId,
+    /// The segment's number among all that were ever begun, from 1.
+    pub(crate) lap: u64,
+    /// The first flush that begins in the segment (or in a later one, if none does).
+    pub(crate) first_flush: u64,
+    /// The first record of that flush.
+    pub(crate) first_position: u64,
+    /// No record before this position is needed any more.
+    pub(crate) needed: u64,
+    /// Where that flush begins.
+    pub(crate) first_offset: u32,
+}
+
+impl SegmentHeader {
+    /// The first bytes of the header block; the others are zero.
+    pub(crate) fn encode(&self) -> [u8; 64] {
+        let mut bytes = [0; 64];
+        bytes[0..8].copy_from_slice(&MAGIC);
+        bytes[8..12].copy_from_slice(&u32::from(FORMAT).to_le_bytes());
+        bytes[12..16].copy_from_slice(&self.segment_bytes.to_le_bytes());
+        bytes[16..24].copy_from_slice(&self.cluster.0.to_le_bytes());
+        bytes[24..32].copy_from_slice(&self.lap.to_le_bytes());
+        bytes[32..40].copy_from_slice(&self.first_flush.to_le_bytes());
+        bytes[40..48].copy_from_slice(&self.first_position.to_le_bytes());
+        bytes[48..56].copy_from_slice(&self.needed.to_le_bytes());
+        bytes[56..60].copy_from_slice(&self.first_offset.to_le_bytes());
+        let crc = crc32c::crc32c(&bytes[..60]);
+        bytes[60..64].copy_from_slice(&crc.to_le_bytes());
+        bytes
+    }
+
+    /// The header of some bytes: `Ok(None)` if they are none, an error with the format if it is a later one.
+    pub(crate) fn decode(bytes: &[u8; 64]) -> Result<Option<Self>, u32> {
+        let u32_at = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
+        let u64_at = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
+        if bytes[0..8] != MAGIC || u32_at(60) != crc32c::crc32c(&bytes[..60]) {
+            return Ok(None);
+        }
+        if u32_at(8) != u32::from(FORMAT) {
+            return Err(u32_at(8));
+        }
+        Ok(Some(Self {
+            segment_bytes: u32_at(12),
+            cluster: ClusterId(u64_at(16)),
+            lap: u64_at(24),
+            first_flush: u64_at(32),
+            first_position: u64_at(40),
+            needed: u64_at(48),
+            first_offset: u32_at(56),
+        }))
+    }
+}
+
+/// A file of the ring.
+#[derive(Clone, Debug)]
+pub(crate) struct Segment {
+    /// Its name.
+    pub(crate) name: String,
+    /// Its length, in bytes: whole blocks.
+    pub(crate) bytes: usize,
+    /// What its header says, if it has a valid one.
+    pub(crate) header: Option<SegmentHeader>,
+    /// The file.
+    pub(crate) file: Arc<dyn File>,
+}
+
+/// The name of the segment that was made as the `number`th.
+pub(crate) fn name_of(number: u64) -> String {
+    format!("safe-{number:04}.seg")
+}
+
+/// The number of a segment's name; `None` if it is another file's.
+pub(crate) fn number_of(name: &str) -> Option<u64> {
+    name.strip_prefix("safe-")?.strip_suffix(".seg")?.parse().ok()
+}
+
+impl Segment {
+    /// Makes a segment of `bytes` zeros. They are written, not only reserved: the first write to a block that was
+    /// only reserved changes the file system's own tables, and the next sync has to wait for those too.
+    pub(crate) fn create(files: &dyn Files, name: &str, bytes: usize) -> io::Result<Self> {
+        let temporary = format!("{name}.tmp");
+        let made = fill(files, &temporary, bytes).and_then(|()| {
+            files.rename(&temporary, name)?;
+            files.sync_dir()?;
+            files.open(name, How::Direct)
+        });
+        if made.is_err() {
+            // What a full disk needs first is the room back; a crash leaves the file to the next start.
+            let _ = files.remove(&temporary);
+        }
+        Ok(Self { name: name.to_owned(), bytes, header: None, file: made? })
+    }
+
+    /// Opens a segment and reads its header. A length that no segment can have is damage.
+    pub(crate) fn open(files: &dyn Files, name: &str, how: How, cluster: ClusterId) -> Result<Self, DiskError> {
+        let path = || files.path(name);
+        let file = files.open(name, how).doing("open", path)?;
+        let bytes = file.len().doing("read the length of", path)?;
+        let corrupt = |offset, what| DiskError::Corrupt { file: path(), offset, what };
+        if bytes < 2 * BLOCK as u64 || bytes > u64::from(u32::MAX) || bytes % BLOCK as u64 != 0 {
+            let what = format!("expected a whole number of blocks of {BLOCK} bytes, got {bytes} bytes");
+            return Err(corrupt(bytes, what));
+        }
+        let mut block = Aligned::zeroed(BLOCK);
+        file.read_at(0, block.bytes_mut()).doing("read", path)?;
+        let head = block.bytes().first_chunk().expect("a block is longer");
+        let header = SegmentHeader::decode(head).map_err(|got| DiskError::Format {
+            file: path(),
+            expected: u32::from(FORMAT),
+            got,
+        })?;
+        if let Some(header) = header.filter(|h| u64::from(h.segment_bytes) != bytes) {
+            return Err(corrupt(8, format!("the file has {bytes} bytes, its header says {}", header.segment_bytes)));
+        }
+        if let Some(header) = header.filter(|h| h.cluster != cluster) {
+            return Err(corrupt(
+                16,
+                format!("expected a segment of store {cluster:?}, got one of {:?}", header.cluster),
+            ));
+        }
+        Ok(Self { name: name.to_owned(), bytes: bytes as usize, header, file })
+    }
+}
+
+fn fill(files: &dyn Files, name: &str, bytes: usize) -> io::Result<()> {
+    const RUN: usize = 1 << 20;
+    let file = files.open(name, How::Create)?;
+    let zeros = vec![0; RUN.min(bytes)];
+    for at in (0..bytes).step_by(RUN) {
+        file.write_at(at as u64, &zeros[..RUN.min(bytes - at)])?;
+    }
+    file.sync()
+}

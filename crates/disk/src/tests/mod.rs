@@ -1,0 +1,6 @@
+//! The tests that `storage.md` owes, over the files of `memory.rs`: they fail when they are told to, and a crash forgets
+//! or tears what was not synced.
+
+mod crash;
+mod memory;
+mod node;
