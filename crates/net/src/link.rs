@@ -42,6 +42,8 @@ struct Out {
     sender: Slot,
     /// Whether the link is on someone's list of links to flush.
     listed: bool,
+    /// Whether the peer has been told why the connection ends.
+    said_goodbye: bool,
     /// Nothing more is taken; when all is written the connection ends.
     ending: bool,
 }
@@ -72,7 +74,7 @@ enum Written {
 impl Link {
     pub(crate) fn new(id: node::Link, half: OwnedWriteHalf, counters: Arc<Counters>) -> Self {
         let sender = Slot::Idle(Sender { half, current: Outbox::new() });
-        let out = Out { pending: Outbox::new(), sender, listed: false, ending: false };
+        let out = Out { pending: Outbox::new(), sender, listed: false, said_goodbye: false, ending: false };
         Self { id, counters, out: Mutex::new(out), writer: Notify::new(), ended: Notify::new() }
     }
 
@@ -93,6 +95,7 @@ impl Link {
             return Err("too_much");
         }
         self.counters.messages_out.fetch_add(1, Relaxed);
+        out.said_goodbye |= matches!(message, Message::Goodbye(_));
         Ok(!mem::replace(&mut out.listed, true))
     }
 
@@ -106,11 +109,13 @@ impl Link {
         }
     }
 
-    /// Ends the connection when all that is queued, and this last word, has been written.
+    /// Ends the connection when all that is queued, and this last word unless one was said, has been written.
     pub(crate) fn end(&self, goodbye: Goodbye) {
         let mut out = self.lock();
-        // A goodbye that does not fit any more is not missed: the connection ends all the same.
-        let _ = out.pending.push(&Message::Goodbye(goodbye));
+        if !out.said_goodbye && !out.ending {
+            // A goodbye that does not fit any more is not missed: the connection ends all the same.
+            let _ = out.pending.push(&Message::Goodbye(goodbye));
+        }
         out.ending = true;
         drop(out);
         self.flush();

@@ -1,0 +1,326 @@
+//! What the tests of this folder share: a store without a disk, clients, and raw peers that misbehave.
+#![allow(dead_code, unreachable_pub, reason = "each test uses some of it")]
+
+use bytes::Bytes;
+use client::{Client, Read, TxnError, TxnHandle, Write};
+use net::{Host, ListenConfig, Runtime, UplinkConfig};
+use node::{Disk, Hands, Node};
+use protocol::{Hello, Message, Outcome};
+use std::collections::HashMap;
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Condvar, Mutex, OnceLock};
+use std::task::{Wake, Waker};
+use std::thread::{self, Thread};
+use std::time::Duration;
+use store::{Checkpoint, DiskDone, DiskWork, Opened, Position, Store};
+use types::{ClientId, ClusterId, Incarnation, ObjectId, PageId, Version};
+use wire::{End, Inbox, Outbox};
+
+/// Long enough for anything that is going to happen on a busy machine.
+pub const PATIENCE: Duration = Duration::from_secs(20);
+
+pub const CLUSTER: ClusterId = ClusterId(0xC1);
+
+type Callback<T> = Box<dyn Fn(T) + Send + Sync>;
+
+/// A disk that forgets. Its flushes can be held up, to see who waits for them.
+pub struct MemoryDisk {
+    queue: Mutex<Vec<Position>>,
+    flushes: Mutex<(bool, u64)>,
+    gate: Condvar,
+    work: Mutex<Sender<DiskWork>>,
+    done: Arc<OnceLock<Callback<DiskDone>>>,
+    failed: OnceLock<Box<dyn Fn(&str) + Send + Sync>>,
+}
+
+impl MemoryDisk {
+    pub fn new() -> Arc<Self> {
+        let (work, queue) = channel();
+        let done: Arc<OnceLock<Callback<DiskDone>>> = Arc::default();
+        let deliver = Arc::clone(&done);
+        thread::spawn(move || {
+            let mut pages = HashMap::new();
+            for work in queue {
+                if let Some(answer) = serve(&mut pages, work) {
+                    deliver.get().expect("registered before any work")(answer);
+                }
+            }
+        });
+        Arc::new(Self {
+            queue: Mutex::default(),
+            flushes: Mutex::new((true, 0)),
+            gate: Condvar::new(),
+            work: Mutex::new(work),
+            done,
+            failed: OnceLock::new(),
+        })
+    }
+
+    /// Lets flushes through, or holds them up.
+    pub fn open_gate(&self, open: bool) {
+        self.flushes.lock().unwrap().0 = open;
+        self.gate.notify_all();
+    }
+
+    /// Waits until so many flushes have begun.
+    pub fn wait_flushes(&self, count: u64) {
+        drop(self.gate.wait_while(self.flushes.lock().unwrap(), |flushes| flushes.1 < count).unwrap());
+    }
+
+    pub fn flushes(&self) -> u64 {
+        self.flushes.lock().unwrap().1
+    }
+
+    pub fn queued(&self) -> usize {
+        self.queue.lock().unwrap().len()
+    }
+
+    pub fn fail(&self, text: &str) {
+        self.failed.get().expect("registered before any work")(text);
+    }
+}
+
+type Pages = HashMap<PageId, (Version, Bytes)>;
+
+fn serve(pages: &mut Pages, work: DiskWork) -> Option<DiskDone> {
+    match work {
+        DiskWork::Append(..) => unreachable!("appends are flushed"),
+        DiskWork::Free(_) => Some(DiskDone::Freed { safe_bytes_free: 1 << 30 }),
+        DiskWork::Read(wanted) => {
+            Some(DiskDone::Pages(wanted.into_iter().map(|page| (page, pages.get(&page).cloned())).collect()))
+        }
+        DiskWork::Install(images, _) => {
+            pages.extend(images.into_iter().map(|image| (image.page, (image.version, image.image))));
+            Some(DiskDone::Installed)
+        }
+    }
+}
+
+impl Disk for MemoryDisk {
+    fn submit(&self, work: DiskWork) {
+        match work {
+            DiskWork::Append(position, _) => self.queue.lock().unwrap().push(position),
+            work => self.work.lock().unwrap().send(work).unwrap(),
+        }
+    }
+
+    fn flush(&self, done: &mut dyn FnMut(DiskDone)) -> bool {
+        let taken = std::mem::take(&mut *self.queue.lock().unwrap());
+        let Some(&through) = taken.last() else { return false };
+        let mut flushes = self.flushes.lock().unwrap();
+        flushes.1 += 1;
+        self.gate.notify_all();
+        drop(self.gate.wait_while(flushes, |flushes| !flushes.0).unwrap());
+        done(DiskDone::Durable { through, safe_bytes_free: 1 << 30 });
+        !self.queue.lock().unwrap().is_empty()
+    }
+
+    fn on_done(&self, done: Callback<DiskDone>) {
+        assert!(self.done.set(done).is_ok());
+    }
+
+    fn on_failed(&self, failed: Box<dyn Fn(&str) + Send + Sync>) {
+        assert!(self.failed.set(failed).is_ok());
+    }
+}
+
+pub fn runtime() -> Runtime {
+    static RUNTIME: OnceLock<Runtime> = OnceLock::new();
+    RUNTIME.get_or_init(|| Runtime::start(2).unwrap()).clone()
+}
+
+pub fn store() -> Store {
+    let opened = Opened {
+        cluster: CLUSTER,
+        incarnation: Incarnation(1),
+        checkpoint: Checkpoint::default(),
+        pages: Vec::new(),
+        safe_bytes_free: 1 << 30,
+    };
+    Store::new(store::Config::default(), opened)
+}
+
+pub fn new_client() -> Client {
+    static LAST: AtomicU64 = AtomicU64::new(0);
+    let patience = Duration::from_millis(200);
+    let config = client::Config { patience, ..client::Config::default() };
+    Client::new(config, ClientId(1 + LAST.fetch_add(1, Ordering::SeqCst)))
+}
+
+/// A store that takes sessions.
+pub struct Server {
+    pub host: Arc<Host>,
+    pub disk: Arc<MemoryDisk>,
+    pub address: SocketAddr,
+}
+
+pub fn server() -> Server {
+    server_with(|_| {})
+}
+
+pub fn server_with(change: impl FnOnce(&mut ListenConfig)) -> Server {
+    let disk = MemoryDisk::new();
+    let host = Host::start(Node::with_store(store(), None), Some(disk.clone()), &runtime());
+    let mut config = ListenConfig::new("127.0.0.1:0".parse().unwrap());
+    change(&mut config);
+    let address = host.listen(config).unwrap();
+    Server { host, disk, address }
+}
+
+/// A client that has connected.
+pub fn connect(address: SocketAddr) -> Arc<Host> {
+    let host = Host::start(Node::client_only(new_client()), None, &runtime());
+    host.connect(UplinkConfig::new(address.to_string()));
+    host.wait_connected(PATIENCE).unwrap();
+    host
+}
+
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+/// Calls the client again and again until it need not wait.
+pub fn wait<R>(
+    host: &Host,
+    txn: TxnHandle,
+    mut call: impl FnMut(&mut Client) -> Result<Option<R>, TxnError>,
+) -> Result<R, TxnError> {
+    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    loop {
+        let answer = call(host.node().lock().unwrap().client().unwrap())?;
+        host.settle();
+        if let Some(answer) = answer {
+            return Ok(answer);
+        }
+        host.wake_on(txn, &waker);
+        thread::park();
+    }
+}
+
+pub fn begin(host: &Host) -> TxnHandle {
+    host.node().lock().unwrap().client().unwrap().begin(host.now())
+}
+
+pub fn object(slot: u16) -> ObjectId {
+    ObjectId { slot, ..ObjectId::root(0) }
+}
+
+pub fn read(host: &Host, txn: TxnHandle, slot: u16) -> Result<Option<Vec<u8>>, TxnError> {
+    wait(host, txn, |client| {
+        Ok(match client.read(host.now(), txn, object(slot))? {
+            Read::Value(value) => Some(Some(value.to_vec())),
+            Read::Absent => Some(None),
+            Read::Wait => None,
+        })
+    })
+}
+
+pub fn commit(host: &Host, txn: TxnHandle) -> Result<Outcome, TxnError> {
+    host.node().lock().unwrap().client().unwrap().commit(host.now(), txn)?;
+    wait(host, txn, |client| client.outcome(txn))
+}
+
+/// Writes one object in a transaction of its own.
+pub fn put(host: &Host, slot: u16, value: &[u8]) -> Result<Outcome, TxnError> {
+    let txn = begin(host);
+    wait(host, txn, |client| {
+        let written = client.write(host.now(), txn, object(slot), Bytes::copy_from_slice(value))?;
+        Ok((written != Write::Wait).then_some(()))
+    })?;
+    commit(host, txn)
+}
+
+/// Writes it again and again until nobody else gets in between.
+pub fn put_surely(host: &Host, slot: u16, value: &[u8]) {
+    while !matches!(put(host, slot, value), Ok(Outcome::Committed { .. })) {}
+}
+
+/// Reads one object in a transaction of its own, which commits.
+pub fn get(host: &Host, slot: u16) -> Option<Vec<u8>> {
+    loop {
+        let txn = begin(host);
+        let value = read(host, txn, slot);
+        match (value, commit(host, txn)) {
+            (Ok(value), Ok(Outcome::Committed { .. })) => return value,
+            _ => continue,
+        }
+    }
+}
+
+/// A peer that says what it likes.
+pub struct Raw {
+    pub stream: TcpStream,
+    inbox: Inbox,
+}
+
+impl Raw {
+    pub fn connect(address: SocketAddr) -> Self {
+        Self::over(TcpStream::connect(address).unwrap(), End::Client)
+    }
+
+    pub fn over(stream: TcpStream, end: End) -> Self {
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        Self { stream, inbox: Inbox::new(end) }
+    }
+
+    /// Connects and says hello, and is welcomed.
+    pub fn greet(address: SocketAddr, client: ClientId, epoch: u64) -> Self {
+        let mut raw = Self::connect(address);
+        raw.send(&hello(client, epoch));
+        assert!(matches!(raw.next(), Some(Message::Welcome(_))));
+        raw
+    }
+
+    pub fn send(&mut self, message: &Message) {
+        self.send_bytes(&frame(message));
+    }
+
+    /// What the peer refuses it may refuse in the middle of it.
+    pub fn send_bytes(&mut self, bytes: &[u8]) {
+        let _ = self.stream.write_all(bytes);
+    }
+
+    /// The next message; `None` when the peer has closed.
+    pub fn next(&mut self) -> Option<Message> {
+        let mut byte = [0];
+        loop {
+            if self.stream.read(&mut byte).unwrap_or_else(|e| panic!("waiting for a message: {e}")) == 0 {
+                return None;
+            }
+            if let Some(message) = self.inbox.next(&mut &byte[..]).unwrap() {
+                return Some(message);
+            }
+        }
+    }
+
+    /// The reason of the goodbye that ends the connection, whatever comes before it.
+    pub fn goodbye(&mut self) -> (&'static str, String) {
+        loop {
+            match self.next() {
+                Some(Message::Goodbye(goodbye)) => {
+                    assert_eq!(self.next(), None, "nothing follows a goodbye");
+                    return (goodbye.reason.name(), goodbye.text);
+                }
+                Some(_) => {}
+                None => panic!("closed without a goodbye"),
+            }
+        }
+    }
+}
+
+pub fn hello(client: ClientId, epoch: u64) -> Message {
+    Message::Hello(Hello { protocol: protocol::PROTOCOL, features: 0, cluster: None, client, epoch })
+}
+
+pub fn frame(message: &Message) -> Vec<u8> {
+    let mut out = Outbox::new();
+    out.push(message).unwrap();
+    out.chunks().flatten().copied().collect()
+}

@@ -1,0 +1,190 @@
+//! Peers that misbehave: each is ended by a named reason, and everyone else goes on.
+
+mod common;
+
+use common::*;
+use net::{ListenError, refuse_open_network};
+use protocol::{Fetch, Message, Ping, Rejoin};
+use std::time::Duration;
+use types::{ClientId, ObjectId, Version};
+use wire::{HEADER_BYTES, Header, Kind};
+
+/// Runs `attack` against a store, then sees that an honest client is served as before.
+fn withstands(reason: &str, attack: impl FnOnce(&Server)) {
+    let server = server_with(|config| config.hello_within = Duration::from_millis(100));
+    let honest = connect(server.address);
+    put_surely(&honest, 1, b"before");
+    attack(&server);
+    assert_eq!(get(&honest, 1).as_deref(), Some(&b"before"[..]));
+    put_surely(&honest, 1, b"after");
+    assert_eq!(server.host.tally().refusals.get(reason), Some(&1), "{:?}", server.host.tally().refusals);
+}
+
+fn ping() -> Message {
+    Message::Ping(Ping { nonce: 1 })
+}
+
+#[test]
+fn noise_is_no_hello() {
+    withstands("magic", |server| {
+        let mut raw = Raw::connect(server.address);
+        raw.send_bytes(b"GET / HTTP/1.1\r\nHost: thorp\r\n\r\n");
+        let (reason, text) = raw.goodbye();
+        assert_eq!(reason, "malformed");
+        assert!(text.starts_with("expected a Thorp stream"), "{text}");
+    });
+}
+
+#[test]
+fn a_session_begins_with_a_hello() {
+    withstands("first", |server| {
+        let mut raw = Raw::connect(server.address);
+        raw.send(&ping());
+        assert_eq!(raw.goodbye(), ("malformed", "expected Hello first, got Ping".into()));
+    });
+}
+
+#[test]
+fn who_says_nothing_is_dropped() {
+    withstands("silent", |server| {
+        let mut raw = Raw::connect(server.address);
+        raw.send_bytes(&frame(&hello(ClientId(7), 1))[..20]);
+        assert_eq!(raw.goodbye(), ("silent", "nothing was said within 100 ms".into()));
+    });
+}
+
+#[test]
+fn a_length_that_no_message_has_ends_the_session() {
+    withstands("lengths", |server| {
+        let mut raw = Raw::greet(server.address, ClientId(7), 1);
+        raw.send_bytes(&Header { kind: Kind::Commit, meta_bytes: 32, body_bytes: u32::MAX }.to_bytes());
+        assert_eq!(raw.goodbye().0, "malformed");
+    });
+}
+
+#[test]
+fn a_damaged_header_ends_the_session() {
+    withstands("check", |server| {
+        let mut raw = Raw::greet(server.address, ClientId(7), 1);
+        let mut bytes = frame(&ping());
+        bytes[5] ^= 1;
+        raw.send_bytes(&bytes);
+        assert_eq!(raw.goodbye().0, "malformed");
+    });
+}
+
+#[test]
+fn what_only_a_store_says_ends_the_session() {
+    withstands("direction", |server| {
+        let mut raw = Raw::greet(server.address, ClientId(7), 1);
+        raw.send_bytes(&Header { kind: Kind::Page, meta_bytes: 16, body_bytes: 8 }.to_bytes());
+        assert_eq!(raw.goodbye().0, "malformed");
+    });
+}
+
+#[test]
+fn a_message_that_is_cut_off_is_nothing() {
+    let server = server();
+    let honest = connect(server.address);
+    let bytes = frame(&hello(ClientId(7), 1));
+    for cut in [1, HEADER_BYTES, HEADER_BYTES + 1, bytes.len() - 1] {
+        Raw::connect(server.address).send_bytes(&bytes[..cut]);
+    }
+    let mut greeted = Raw::greet(server.address, ClientId(7), 1);
+    greeted.send_bytes(&frame(&ping())[..18]);
+    drop(greeted);
+    put_surely(&honest, 1, b"x");
+    assert_eq!(server.host.tally().sessions, 2);
+}
+
+#[test]
+fn an_announced_message_that_never_comes_holds_nobody_up() {
+    let server = server();
+    let honest = connect(server.address);
+    let many: Vec<_> = (0..20)
+        .map(|client| {
+            let mut raw = Raw::greet(server.address, ClientId(1000 + client), 1);
+            raw.send_bytes(&Header { kind: Kind::Commit, meta_bytes: 32, body_bytes: 80 << 20 }.to_bytes());
+            raw.send_bytes(&[0; 1000]);
+            raw
+        })
+        .collect();
+    put_surely(&honest, 1, b"x");
+    drop(many);
+}
+
+#[test]
+fn an_old_session_cannot_be_replayed() {
+    let server = server();
+    let mut new = Raw::greet(server.address, ClientId(7), 5);
+    let mut old = Raw::connect(server.address);
+    old.send(&hello(ClientId(7), 4));
+    assert_eq!(old.goodbye().0, "superseded");
+    new.send(&Message::Rejoin(Rejoin { horizon: Version(0), pages: vec![], grants: vec![], last: true }));
+    assert!(matches!(new.next(), Some(Message::Rejoined(_))), "the newer session lives");
+    let mut newer = Raw::greet(server.address, ClientId(7), 6);
+    assert_eq!(new.goodbye().0, "superseded");
+    newer.send(&ping());
+    assert!(matches!(newer.next(), Some(Message::Pong(_))));
+}
+
+#[test]
+fn a_second_hello_ends_the_session() {
+    let server = server();
+    let mut raw = Raw::greet(server.address, ClientId(7), 5);
+    raw.send(&hello(ClientId(7), 5));
+    assert_eq!(raw.goodbye().0, "malformed");
+}
+
+#[test]
+fn who_asks_and_never_listens_is_given_up() {
+    withstands("too_much", |server| {
+        put_surely(&connect(server.address), 2, &[7; 30_000]);
+        let mut raw = Raw::greet(server.address, ClientId(7), 1);
+        raw.send(&Message::Rejoin(Rejoin { horizon: Version(0), pages: vec![], grants: vec![], last: true }));
+        let fetch = frame(&Message::Fetch(Fetch { pages: vec![ObjectId::root(0).page], at_least: Version(0) }));
+        let batch = fetch.repeat(100);
+        // Well past what may wait, and what the sockets hold; the store stops reading when it has had enough.
+        for _ in 0..100 {
+            raw.send_bytes(&batch);
+        }
+        let deadline = std::time::Instant::now() + PATIENCE;
+        while server.host.tally().refusals.is_empty() {
+            assert!(std::time::Instant::now() < deadline, "never given up");
+            std::thread::yield_now();
+        }
+    });
+}
+
+#[test]
+fn a_full_store_says_so() {
+    let server = server_with(|config| config.sessions_max = 2);
+    let honest = connect(server.address);
+    let second = Raw::greet(server.address, ClientId(7), 1);
+    let mut third = Raw::connect(server.address);
+    assert_eq!(third.goodbye(), ("full", "the store takes no more sessions".into()));
+    put_surely(&honest, 1, b"x");
+    // Whoever leaves makes room.
+    drop(second);
+    let deadline = std::time::Instant::now() + PATIENCE;
+    loop {
+        let mut next = Raw::connect(server.address);
+        next.send(&hello(ClientId(8), 1));
+        if matches!(next.next(), Some(Message::Welcome(_))) {
+            break;
+        }
+        assert!(std::time::Instant::now() < deadline, "no room was made");
+    }
+}
+
+#[test]
+fn the_open_network_is_refused_and_told_why() {
+    let open = "0.0.0.0:7411".parse().unwrap();
+    let refused = refuse_open_network(open, false).unwrap_err();
+    assert!(matches!(refused, ListenError::Open(address) if address == open));
+    let text = refused.to_string();
+    assert!(text.contains("neither encrypted nor authenticated") && text.contains("--insecure"), "{text}");
+    assert!(refuse_open_network(open, true).is_ok());
+    assert!(refuse_open_network("127.0.0.1:7411".parse().unwrap(), false).is_ok());
+    assert!(refuse_open_network("[::1]:7411".parse().unwrap(), false).is_ok());
+}

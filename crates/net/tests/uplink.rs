@@ -1,0 +1,121 @@
+//! How a client finds a store, and tells why it has none.
+
+mod common;
+
+use common::*;
+use net::{ConnectError, Host, UplinkConfig, UplinkState};
+use node::Node;
+use protocol::{Goodbye, Hello, Message, SessionLimits, Welcome};
+use std::io::Write;
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+use types::{GoodbyeReason, Incarnation, NodeId, Version};
+use wire::End;
+
+fn dial(addresses: &[String]) -> Arc<Host> {
+    let host = Host::start(Node::client_only(new_client()), None, &runtime());
+    host.connect(UplinkConfig { addresses: addresses.to_vec(), ..UplinkConfig::new("") });
+    host
+}
+
+/// Listens, and answers each connection with what `answer` gives.
+fn listen(mut answer: impl FnMut(Raw) + Send + 'static) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            answer(Raw::over(stream.unwrap(), End::Store));
+        }
+    });
+    address
+}
+
+fn hello_of(raw: &mut Raw) -> Hello {
+    match raw.next() {
+        Some(Message::Hello(hello)) => hello,
+        other => panic!("expected a hello, got {other:?}"),
+    }
+}
+
+fn welcome() -> Message {
+    Message::Welcome(Welcome {
+        protocol: 1,
+        features: 0,
+        cluster: CLUSTER,
+        node: NodeId(0),
+        incarnation: Incarnation(1),
+        through: Version(0),
+        limits: SessionLimits { fetches: 1, commits: 1, silence_ms: 10_000 },
+    })
+}
+
+#[test]
+fn another_protocol_is_told_at_once() {
+    let address = listen(|mut raw| drop(raw.stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n")));
+    let refused = dial(&[address.clone()]).wait_connected(PATIENCE).unwrap_err();
+    assert!(matches!(&refused, ConnectError::NotThorp { .. }), "{refused}");
+    assert!(refused.to_string().starts_with(&format!("what answers at {address} is no Thorp store: ")));
+}
+
+#[test]
+fn a_server_that_hangs_up_without_a_word_is_no_store() {
+    let address = listen(|mut raw| drop(hello_of(&mut raw)));
+    let refused = dial(&[address]).wait_connected(PATIENCE).unwrap_err();
+    assert!(matches!(&refused, ConnectError::NotThorp { .. }), "{refused}");
+}
+
+#[test]
+fn a_server_that_never_answers_is_given_up() {
+    let mut kept = Vec::new();
+    let address = listen(move |raw| kept.push(raw));
+    let host = Host::start(Node::client_only(new_client()), None, &runtime());
+    host.connect(UplinkConfig { attempt_within: Duration::from_millis(50), ..UplinkConfig::new(address) });
+    let refused = host.wait_connected(PATIENCE).unwrap_err();
+    assert!(matches!(&refused, ConnectError::NotThorp { .. }), "{refused}");
+}
+
+#[test]
+fn a_store_that_refuses_for_good_is_not_tried_again() {
+    let goodbye = |reason, text: &str| Message::Goodbye(Goodbye { reason, text: text.into() });
+    let mut connections = 0;
+    let address = listen(move |mut raw| {
+        connections += 1;
+        assert_eq!(connections, 1);
+        hello_of(&mut raw);
+        raw.send(&goodbye(GoodbyeReason::Protocol, "expected protocol 7 to 9, got 1 to 1"));
+    });
+    let host = dial(&[address.clone()]);
+    let refused = host.wait_connected(PATIENCE).unwrap_err();
+    let text = format!("the store at {address} refuses the session (protocol): expected protocol 7 to 9, got 1 to 1");
+    assert_eq!(refused.to_string(), text);
+    assert_eq!(host.uplink_state(), UplinkState::Over(refused));
+    assert!(matches!(put(&host, 1, b"x"), Err(client::TxnError::Refused(GoodbyeReason::Protocol, _))));
+}
+
+#[test]
+fn a_lost_session_is_opened_again_with_the_next_epoch() {
+    let (epochs, seen) = std::sync::mpsc::channel();
+    let address = listen(move |mut raw| {
+        epochs.send(hello_of(&mut raw).epoch).unwrap();
+        raw.send(&welcome());
+        // The rejoin comes, and the connection breaks.
+        assert!(matches!(raw.next(), Some(Message::Rejoin(_))));
+    });
+    let host = dial(&[address]);
+    let epochs: Vec<u64> = seen.iter().take(3).collect();
+    assert_eq!(epochs, [1, 2, 3]);
+    assert!(host.tally().sessions >= 3);
+}
+
+#[test]
+fn addresses_are_tried_in_turn() {
+    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let server = server();
+    let host = dial(&[nobody.clone(), server.address.to_string()]);
+    host.wait_connected(PATIENCE).unwrap();
+    assert_eq!(host.uplink_state(), UplinkState::Up(server.address.to_string()));
+    let refused = dial(&[nobody.clone(), nobody.clone()]).wait_connected(Duration::ZERO).unwrap_err();
+    assert_eq!(refused.to_string(), format!("no server at {nobody}, {nobody}: connection refused"));
+}
