@@ -81,6 +81,12 @@ impl Commits {
         self.pending.values().flat_map(|pending| pending.taken.iter().copied())
     }
 
+    /// Whether a pending request writes to the page.
+    pub(crate) fn writes_to(&self, page: PageId) -> bool {
+        let writes = |pending: &Pending| pending.request.writes.binary_search_by_key(&page, |delta| delta.page).is_ok();
+        self.pending.values().any(writes)
+    }
+
     /// The page does not come back when its request is refused.
     pub(crate) fn lose_taken(&mut self, page: PageId) {
         for pending in self.pending.values_mut() {

@@ -3,7 +3,7 @@
 //!
 //! 1. A granted page is in one place: in the `pool`, or `taken` by one running transaction, or by one pending request.
 //!    It comes back when these come to nothing.
-//! 2. Two running transactions of this client never create in the same page: the second would be doomed by the first.
+//! 2. Two transactions of this client never create in the same page at a time: the second would be doomed by the first.
 
 use crate::workspace::{Touched, Workspace};
 use crate::{Client, Created, TxnError, TxnHandle};
@@ -149,11 +149,13 @@ impl Client {
         }
     }
 
-    /// The page's lowest free slot, if it is here, has room, and no other transaction of this client writes to it.
+    /// The page's lowest free slot, if it is here, has room, and no other transaction of this client writes to it or has
+    /// asked to: that one may yet be refused, and give the page back.
     fn room_in(&mut self, txn: TxnHandle, page: PageId, bytes: usize) -> Option<(PageId, SlotNo)> {
         let frame = self.cache.get(page)?;
         let writes = |other: &Workspace| other.get(page).is_some_and(Touched::has_writes);
-        if self.txns.all_running().any(|(other, found)| other != txn && writes(&found.workspace)) {
+        let others = self.txns.all_running().any(|(other, found)| other != txn && writes(&found.workspace));
+        if others || self.commits.writes_to(page) {
             return None;
         }
         let workspace = &mut self.txns.get(txn)?.workspace;

@@ -200,8 +200,8 @@ impl Client {
     pub fn handle(&mut self, now: Time, message: Message) {
         self.heard(now);
         match (&self.session.phase, message) {
-            // What comes after we gave the link up is of no account.
-            (Phase::Down | Phase::Over(..), _) => {}
+            // What comes after we gave the link up is of no account, and a pong has done its duty by being heard.
+            (Phase::Down | Phase::Over(..), _) | (Phase::Rejoining | Phase::Live, Message::Pong(_)) => {}
             (_, Message::Goodbye(goodbye)) => self.goodbye(now, goodbye),
             (Phase::Greeting, Message::Welcome(welcome)) => self.welcome(now, &welcome),
             (Phase::Rejoining, Message::Rejoined(rejoined)) => self.rejoined(now, rejoined),
@@ -213,7 +213,6 @@ impl Client {
             (Phase::Rejoining | Phase::Live, Message::Ping(ping)) => {
                 self.send(now, Message::Pong(Pong { nonce: ping.nonce }));
             }
-            (Phase::Rejoining | Phase::Live, Message::Pong(_)) => {}
             (phase, _) => {
                 let text = format!("a message that a store does not send to a client that is {phase:?}");
                 self.hang_up(now, GoodbyeReason::Malformed, text);
@@ -278,21 +277,16 @@ impl Client {
     /// Drops the transaction and all it did. Also how a handle is ended after an error.
     pub fn abort(&mut self, now: Time, txn: TxnHandle) {
         let Some(ended) = self.txns.end(txn) else { return };
-        match ended.state {
-            State::Committing(number) => {
-                if let Some(taken) = self.commits.abandon(number) {
-                    self.give_back(&taken);
-                }
-            }
-            _ => {
-                if self.config.broken.is(Rule::DropWorkspace) {
-                    self.leave_traces(&ended.workspace);
-                }
-                self.allocator.check_in(ended.chains);
-                self.give_back(&ended.taken);
-                self.let_go(now, &ended.workspace);
-            }
+        if let State::Committing(number) = ended.state {
+            let taken = self.commits.abandon(number);
+            return self.give_back(&taken.unwrap_or_default());
         }
+        if self.config.broken.is(Rule::DropWorkspace) {
+            self.leave_traces(&ended.workspace);
+        }
+        self.allocator.check_in(ended.chains);
+        self.give_back(&ended.taken);
+        self.let_go(now, &ended.workspace);
     }
 
     /// What the client can say of itself.

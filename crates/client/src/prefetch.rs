@@ -121,7 +121,7 @@ impl Prefetch {
         }
         self.runs.push_back(Run { volume: page.volume, first: page.number, last: page.number, faults: 1 });
         let goes_on = self.share >= PARTS / 2;
-        if goes_on { (self.length.div_ceil(PARTS) - 1).min(self.pages_max) } else { 0 }
+        if goes_on { self.length.div_ceil(PARTS).saturating_sub(1).min(self.pages_max) } else { 0 }
     }
 
     /// A further fault in a run: the pages from its first to where it probably ends, and which fault of the run it is.

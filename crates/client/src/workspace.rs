@@ -231,7 +231,7 @@ impl Workspace {
         let before = bytes(own.unwrap_or_else(|| image.get(slot).map(<[u8]>::len)));
         let after = bytes(value.as_ref().map(Bytes::len));
         let value_bytes = value.as_ref().map_or(0, Bytes::len);
-        let growth = touched.growth + after as isize - before as isize;
+        let growth = touched.growth + after.cast_signed() - before.cast_signed();
         let entries = (usize::from(slot) + 1).saturating_sub(image.slot_count()) * ObjectPage::cost(0);
         let grown = image.len().saturating_add_signed(growth) + entries;
         let too_big = after > before && grown > PAGE_BYTES_GROWTH && value_bytes > REFERENCE_BYTES;
