@@ -154,7 +154,8 @@ impl Client {
     fn room_in(&mut self, txn: TxnHandle, page: PageId, bytes: usize) -> Option<(PageId, SlotNo)> {
         let frame = self.cache.get(page)?;
         let writes = |other: &Workspace| other.get(page).is_some_and(Touched::has_writes);
-        let others = self.txns.all_running().any(|(other, found)| other != txn && writes(&found.workspace));
+        // A doomed one counts as well: it has what it took until it is aborted.
+        let others = self.txns.all().any(|(other, found)| other != txn && writes(&found.workspace));
         if others || self.commits.writes_to(page) {
             return None;
         }
