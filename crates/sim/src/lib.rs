@@ -1,1 +1,39 @@
-//! Placeholder.
+//! The simulator: whole nodes in virtual time, over a network and a disk that fail, under checkers that look at every
+//! step. One seed draws everything, so one seed reproduces a run.
+//!
+//! ```text
+//!   Scenario <- seed      what kind of day it is
+//!   World                 event by event: processes, network, disk, faults
+//!     History, Ledger     what applications saw and were told; what the disk made durable
+//!     check/*             the invariants of docs/protocol.md, one file each
+//! ```
+//! The nodes are the real ones: the same `node::Node`, `client::Client` and `store::Store` that run over TCP and
+//! files. The simulator has hands of its own and sees neither `net` nor `disk`.
+
+mod actor;
+mod check;
+mod disk;
+mod enumerate;
+mod faults;
+mod history;
+mod ledger;
+#[cfg(feature = "mutants")]
+mod mutants;
+mod network;
+mod process;
+mod queue;
+mod rng;
+mod run;
+mod runner;
+mod scenario;
+mod trace;
+mod value;
+mod violation;
+mod world;
+
+pub use enumerate::{CrashPoint, Enumeration, enumerate_crashes};
+#[cfg(feature = "mutants")]
+pub use mutants::{Mutant, mutants};
+pub use run::{Report, run_seed};
+pub use runner::{Options, Summary, run_seeds};
+pub use violation::Violation;

@@ -1,0 +1,36 @@
+//! Invariant 7: an acknowledged commit is durable, a refused one never has an effect, and each has one outcome.
+
+use crate::check;
+use crate::history::Attempt;
+use crate::ledger::Ledger;
+use crate::violation::{Check, Violation, ensure};
+use protocol::Advance;
+use types::{Refusal, TxnId, Version};
+
+/// Checks that what the application is told is committed is so, and gives the transaction's place.
+pub(crate) fn acknowledged(
+    ledger: &Ledger,
+    attempt: &Attempt,
+    txn: TxnId,
+    pages: &[Advance],
+) -> Result<Version, Violation> {
+    if attempt.writes.is_empty() {
+        return check::history::read_only(ledger, txn, attempt);
+    }
+    let Some(version) = ledger.version_of(txn) else {
+        return Err(Violation {
+            checker: "durability",
+            text: format!("{txn:?} is acknowledged, and no durable record holds it"),
+        });
+    };
+    check::answers::advances(ledger, txn, version, pages)?;
+    Ok(version)
+}
+
+/// Checks that what the application is told is refused has no effect.
+pub(crate) fn refused(ledger: &Ledger, txn: TxnId, refusal: &Refusal) -> Check {
+    let version = ledger.version_of(txn);
+    ensure(version.is_none(), "durability", || {
+        format!("{txn:?} is refused as {}, and committed at {version:?}", refusal.name())
+    })
+}

@@ -1,0 +1,15 @@
+//! Invariant 6: whoever holds a page, with a session that both ends believe in, is listed for it.
+
+use crate::violation::{Check, ensure};
+use client::Client;
+use store::{SessionId, Store};
+
+/// Checks all pages that a client holds. Only call this while the session lives at both ends.
+pub(crate) fn client(client: &Client, store: &Store, session: SessionId) -> Check {
+    for (page, frame) in client.cache().frames() {
+        ensure(store.lists(session, page), "holders", || {
+            format!("{session:?} holds {page:?} at {:?}, and the store does not know", frame.version())
+        })?;
+    }
+    Ok(())
+}

@@ -1,0 +1,29 @@
+//! Invariant 5: a slot's value in a cache never goes back, not even over an eviction.
+
+use crate::ledger::Change;
+use crate::value::Stamp;
+use crate::violation::{Check, ensure};
+use types::{Map, ObjectId, Version};
+
+/// The latest that one client has shown of each object.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct NeverBack {
+    latest: Map<ObjectId, Version>,
+}
+
+impl NeverBack {
+    /// Checks a slot, which shows `seen`.
+    pub(crate) fn slot(&mut self, object: ObjectId, seen: Option<Stamp>, changes: &[Change]) -> Check {
+        let latest = self.latest.entry(object).or_default();
+        // An object without a value looks alike in all its lives: it is taken for the first that does not go back.
+        let later = changes.iter().find(|change| change.stamp == seen && change.version >= *latest);
+        let unwritten = seen.is_none() && *latest == Version::ZERO;
+        ensure(later.is_some() || unwritten, "never_back", || {
+            format!("{object:?} shows {seen:?}, and has shown what it became at {latest:?}")
+        })?;
+        if !unwritten {
+            *latest = later.map_or(*latest, |change| change.version);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,252 @@
+//! The virtual disk: a safe and a page home that live through crashes, with faults in between.
+//!
+//! Appends wait in a queue; a flush takes some of them, in order, and makes them durable when it ends; whatever has
+//! queued up meanwhile goes with the next one. Reads, installs and frees take their own time. A crash keeps what is
+//! durable and a drawn prefix of the rest: a real disk may tear and reorder what was not synced, and the real safe
+//! cuts at the first record that does not verify, so that any prefix is what can be left, and nothing else. An
+//! install is atomic: it is there or not.
+
+use crate::rng::{Delay, Rng};
+use crate::violation::{Check, ensure};
+use bytes::Bytes;
+use core::time::Duration;
+use std::collections::{BTreeMap, VecDeque};
+use store::{Checkpoint, DiskDone, DiskWork, HomeImage, HomePage, Opened, Position, Record};
+use types::{ClusterId, Incarnation, PageId, Version};
+
+/// What one seed's disk is like.
+#[derive(Clone, Debug)]
+pub(crate) struct Profile {
+    pub(crate) flush: Delay,
+    pub(crate) read: Delay,
+    pub(crate) install: Delay,
+    /// The most records that one flush takes.
+    pub(crate) flush_records_max: usize,
+    /// Room in the safe.
+    pub(crate) safe_bytes: u64,
+    /// Records are freed in runs of this many, as a real safe frees whole segments.
+    pub(crate) segment_records: u64,
+}
+
+/// Something the disk has to do, and how long it takes.
+#[derive(Debug)]
+pub(crate) struct Started {
+    pub(crate) after: Duration,
+    pub(crate) operation: Operation,
+}
+
+/// What comes to an end on the disk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Operation {
+    Flush,
+    Read(Vec<PageId>),
+    Install,
+    Free(Position),
+}
+
+#[derive(Debug)]
+pub(crate) struct Disk {
+    profile: Profile,
+    /// Durable records, oldest first; the first of them has position `first`.
+    safe: VecDeque<Record>,
+    first: Position,
+    home: BTreeMap<PageId, (Version, Bytes)>,
+    checkpoint: Checkpoint,
+    lives: u64,
+    /// Appended and not durable; the first `flushing` of them are being written.
+    pending: VecDeque<Record>,
+    flushing: usize,
+    installing: Option<(Vec<HomeImage>, Checkpoint)>,
+    safe_bytes_used: u64,
+    /// Installs find no room.
+    pub(crate) home_full: bool,
+    /// How much slower everything is at the moment.
+    pub(crate) slowness: u32,
+}
+
+impl Disk {
+    /// The disk of a new store whose volume 0 has its first `pages` pages granted.
+    pub(crate) fn new(profile: Profile, pages: u32) -> Self {
+        Self {
+            profile,
+            safe: VecDeque::new(),
+            first: Position(1),
+            home: BTreeMap::new(),
+            checkpoint: Checkpoint { next_pages: vec![(0, pages)], ..Checkpoint::default() },
+            lives: 0,
+            pending: VecDeque::new(),
+            flushing: 0,
+            installing: None,
+            safe_bytes_used: 0,
+            home_full: false,
+            slowness: 1,
+        }
+    }
+
+    /// Takes work; gives what that starts.
+    pub(crate) fn submit(&mut self, work: DiskWork, rng: &mut Rng) -> Result<Option<Started>, crate::Violation> {
+        match work {
+            DiskWork::Append(position, record) => {
+                self.append(position, record)?;
+                Ok(self.start_flush(rng))
+            }
+            DiskWork::Free(position) => Ok(Some(self.start(Operation::Free(position), self.profile.read, rng))),
+            DiskWork::Read(pages) => Ok(Some(self.start(Operation::Read(pages), self.profile.read, rng))),
+            DiskWork::Install(images, checkpoint) => {
+                ensure(self.installing.is_none(), "disk", || "two installs at a time".into())?;
+                self.check_install(&images, &checkpoint)?;
+                self.installing = Some((images, checkpoint));
+                Ok(Some(self.start(Operation::Install, self.profile.install, rng)))
+            }
+        }
+    }
+
+    fn append(&mut self, position: Position, record: Record) -> Check {
+        let next = self.first.0 + (self.safe.len() + self.pending.len()) as u64;
+        ensure(position.0 == next, "disk", || format!("append at {position:?}, and the next position is {next}"))?;
+        self.safe_bytes_used += record.bytes_bound();
+        ensure(self.safe_bytes_used <= self.profile.safe_bytes, "disk", || {
+            format!("{} bytes in a safe of {}", self.safe_bytes_used, self.profile.safe_bytes)
+        })?;
+        self.pending.push_back(record);
+        Ok(())
+    }
+
+    /// A home image never replaces a newer one.
+    fn check_install(&self, images: &[HomeImage], checkpoint: &Checkpoint) -> Check {
+        let back = images.iter().find(|image| self.home.get(&image.page).is_some_and(|home| home.0 > image.version));
+        ensure(back.is_none(), "disk", || format!("the home goes back at {:?}", back.map(|image| image.page)))?;
+        let ahead = images.iter().find(|image| image.version > checkpoint.applied);
+        ensure(ahead.is_none(), "disk", || {
+            format!(
+                "{:?} is installed beyond the checkpoint's {:?}",
+                ahead.map(|i| (i.page, i.version)),
+                checkpoint.applied
+            )
+        })
+    }
+
+    fn start_flush(&mut self, rng: &mut Rng) -> Option<Started> {
+        if self.flushing > 0 || self.pending.is_empty() {
+            return None;
+        }
+        self.flushing = self.pending.len().min(self.profile.flush_records_max);
+        Some(self.start(Operation::Flush, self.profile.flush, rng))
+    }
+
+    fn start(&self, operation: Operation, delay: Delay, rng: &mut Rng) -> Started {
+        Started { after: delay.draw(rng) * self.slowness, operation }
+    }
+
+    /// An operation has come to its end: gives what the store hears, the records that became durable by it, and what
+    /// starts next.
+    pub(crate) fn finish(
+        &mut self,
+        operation: Operation,
+        rng: &mut Rng,
+    ) -> (Vec<DiskDone>, Vec<Record>, Option<Started>) {
+        match operation {
+            Operation::Flush => {
+                let records = self.make_durable(self.flushing);
+                self.flushing = 0;
+                let through = Position(self.first.0 + self.safe.len() as u64 - 1);
+                let done = DiskDone::Durable { through, safe_bytes_free: self.safe_bytes_free() };
+                (vec![done], records, self.start_flush(rng))
+            }
+            Operation::Read(pages) => (self.read(pages, rng), Vec::new(), None),
+            Operation::Install => (vec![self.install()], Vec::new(), None),
+            Operation::Free(position) => {
+                self.free(position);
+                (vec![DiskDone::Freed { safe_bytes_free: self.safe_bytes_free() }], Vec::new(), None)
+            }
+        }
+    }
+
+    fn make_durable(&mut self, records: usize) -> Vec<Record> {
+        let durable: Vec<Record> = self.pending.drain(..records).collect();
+        self.safe.extend(durable.iter().cloned());
+        durable
+    }
+
+    /// Pages come in one answer or in several.
+    fn read(&self, mut pages: Vec<PageId>, rng: &mut Rng) -> Vec<DiskDone> {
+        let mut answers = Vec::new();
+        while !pages.is_empty() {
+            let some = pages.split_off(rng.index(pages.len()));
+            let read = |page: PageId| (page, self.home.get(&page).cloned());
+            answers.push(DiskDone::Pages(some.into_iter().map(read).collect()));
+        }
+        answers
+    }
+
+    fn install(&mut self) -> DiskDone {
+        let (images, checkpoint) = self.installing.take().expect("an install is under way");
+        let grows = images.iter().any(|image| !self.home.contains_key(&image.page));
+        if self.home_full && grows {
+            return DiskDone::HomeFull;
+        }
+        self.home.extend(images.into_iter().map(|image| (image.page, (image.version, image.image))));
+        self.checkpoint = checkpoint;
+        DiskDone::Installed
+    }
+
+    fn free(&mut self, before: Position) {
+        let boundary = before.0.saturating_sub(1) / self.profile.segment_records * self.profile.segment_records + 1;
+        while self.first.0 < boundary && self.safe.len() > 1 {
+            let record = self.safe.pop_front().expect("not empty");
+            self.safe_bytes_used -= record.bytes_bound();
+            self.first.0 += 1;
+        }
+    }
+
+    fn safe_bytes_free(&self) -> u64 {
+        self.profile.safe_bytes - self.safe_bytes_used
+    }
+
+    /// Records that were appended and are not durable.
+    pub(crate) fn unsynced(&self) -> usize {
+        self.pending.len()
+    }
+
+    pub(crate) fn is_installing(&self) -> bool {
+        self.installing.is_some()
+    }
+
+    /// The power fails: the first `appends` of the unsynced records are there nevertheless, and a running install if
+    /// `install`. Gives the records that became durable so.
+    pub(crate) fn crash(&mut self, appends: usize, install: bool) -> Vec<Record> {
+        let records = self.make_durable(appends);
+        self.pending.clear();
+        self.flushing = 0;
+        self.safe_bytes_used = self.safe.iter().map(Record::bytes_bound).sum();
+        if install && self.installing.is_some() {
+            self.install();
+        }
+        self.installing = None;
+        records
+    }
+
+    /// A new life of the store's process opens the disk.
+    pub(crate) fn open(&mut self) -> (Opened, Vec<(Position, Record)>) {
+        self.lives += 1;
+        let page = |(&page, (version, image)): (&PageId, &(Version, Bytes))| HomePage {
+            page,
+            version: *version,
+            bytes: image.len() as u32,
+        };
+        let opened = Opened {
+            cluster: ClusterId(1),
+            incarnation: Incarnation(self.lives),
+            checkpoint: self.checkpoint.clone(),
+            pages: self.home.iter().map(page).collect(),
+            safe_bytes_free: self.safe_bytes_free(),
+        };
+        let positions = (self.first.0..).map(Position);
+        (opened, positions.zip(self.safe.iter().cloned()).collect())
+    }
+
+    /// What is home.
+    pub(crate) fn home(&self) -> &BTreeMap<PageId, (Version, Bytes)> {
+        &self.home
+    }
+}

@@ -1,0 +1,234 @@
+//! What goes wrong, in words: each fault strikes at its own rate while the storm lasts.
+
+use crate::network::End;
+use crate::process::STORE;
+use crate::violation::Check;
+use crate::world::{Event, World};
+use core::time::Duration;
+use store::SessionId;
+use types::Time;
+
+/// Something that goes wrong, or is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// The store's process dies, and its disk loses what was not durable.
+    StoreCrash,
+    /// It dies again while it recovers.
+    StoreCrashAgain,
+    /// The store is closed in good order, and started again.
+    StoreClose,
+    /// A client's process dies.
+    ClientCrash,
+    /// A connection is lost.
+    Cut,
+    /// Nothing arrives on one path for a while.
+    Stall,
+    /// A process does nothing for a while.
+    Pause,
+    /// The disk is slow for a while.
+    SlowDisk,
+    /// The disk has no room for new pages for a while.
+    HomeFull,
+    /// The disk is itself again.
+    DiskWell,
+    /// There is room again.
+    RoomAgain,
+}
+
+const ALL: [Fault; 8] = [
+    Fault::StoreCrash,
+    Fault::StoreClose,
+    Fault::ClientCrash,
+    Fault::Cut,
+    Fault::Stall,
+    Fault::Pause,
+    Fault::SlowDisk,
+    Fault::HomeFull,
+];
+
+impl World {
+    /// The storm begins.
+    pub(crate) fn brew(&mut self) {
+        ALL.into_iter().for_each(|fault| self.expect_fault(fault));
+    }
+
+    /// The faults stop, and what they have done is undone or runs out.
+    pub(crate) fn calm(&mut self) {
+        self.storm = false;
+        self.disk.home_full = false;
+        self.disk.slowness = 1;
+        for process in 0..self.processes.len() {
+            self.network.path(process).stalled_until = Time::ZERO;
+            self.processes[process].paused_until = Time::ZERO;
+        }
+        self.trace.event(self.now, &[30], || "the storm is over");
+    }
+
+    fn expect_fault(&mut self, fault: Fault) {
+        let rates = &self.scenario.rates;
+        let rate = match fault {
+            Fault::StoreCrash => rates.store_crash,
+            Fault::StoreClose => rates.store_close,
+            Fault::ClientCrash => rates.client_crash,
+            Fault::Cut => rates.cut,
+            Fault::Stall => rates.stall,
+            Fault::Pause => rates.pause,
+            Fault::SlowDisk => rates.slow_disk,
+            Fault::HomeFull => rates.home_full,
+            Fault::StoreCrashAgain | Fault::DiskWell | Fault::RoomAgain => None,
+        };
+        if let Some(mean) = rate {
+            let after = self.rng.around(mean);
+            self.later(after, Event::Fault(fault));
+        }
+    }
+
+    /// A fault strikes, and the next of its kind is on its way.
+    pub(crate) fn strike(&mut self, fault: Fault) -> Check {
+        if !self.storm {
+            return Ok(());
+        }
+        self.expect_fault(fault);
+        match fault {
+            Fault::StoreCrash | Fault::StoreCrashAgain => return self.crash_store(),
+            Fault::StoreClose => self.close_store(),
+            Fault::ClientCrash => self.crash_client(),
+            Fault::Cut => self.cut(),
+            Fault::Stall => self.stall(),
+            Fault::Pause => self.pause(),
+            Fault::SlowDisk => self.slow_disk(),
+            Fault::HomeFull => self.fill_home(),
+            Fault::DiskWell => self.disk.slowness = 1,
+            Fault::RoomAgain => self.disk.home_full = false,
+        }
+        Ok(())
+    }
+
+    /// Of the unsynced work these appends survive, and the install that is under way or not.
+    pub(crate) fn lose_power(&mut self, appends: usize, install: bool) -> Check {
+        let (unsynced, installing) = (self.disk.unsynced(), self.disk.is_installing());
+        self.trace.event(self.now, &[31, appends as u64, u64::from(install)], || {
+            let install = match (installing, install) {
+                (false, _) => "no install is under way",
+                (true, true) => "the install survives",
+                (true, false) => "the install does not",
+            };
+            format!("the power fails: {appends} of {unsynced} unsynced appends survive, {install}")
+        });
+        let durable = self.disk.crash(appends, install);
+        self.durable(&durable)
+    }
+
+    /// The store's process dies and starts again later; what its disk keeps of the unsynced work is drawn.
+    pub(crate) fn crash_store(&mut self) -> Check {
+        if self.processes[STORE].node.is_none() {
+            return Ok(());
+        }
+        self.trace.event(self.now, &[32], || "the store crashes");
+        self.bury_store();
+        // Now and then it dies again while it recovers.
+        let again = self.rng.chance(200);
+        let down = if again { Duration::from_micros(500) } else { Duration::from_millis(30) };
+        let after = self.rng.around(down);
+        self.later(after, Event::Start(STORE));
+        if again {
+            let after = after + self.rng.around(Duration::from_millis(1));
+            self.later(after, Event::Fault(Fault::StoreCrashAgain));
+        }
+        let survive = self.rng.index(self.disk.unsynced() + 1);
+        let install = self.rng.chance(500);
+        self.lose_power(survive, install)
+    }
+
+    /// Nothing of the store's process is left but its disk.
+    pub(crate) fn bury_store(&mut self) {
+        self.processes[STORE].die();
+        let sessions: Vec<SessionId> = self.network.connections().map(|(id, _)| id).collect();
+        for session in sessions {
+            self.network.deaf(session, End::Store);
+            if let Some(connection) = self.network.connection(session) {
+                connection.session = false;
+            }
+            self.break_off(session);
+        }
+    }
+
+    fn close_store(&mut self) {
+        self.trace.event(self.now, &[33], || "the store is told to close");
+        let now = self.now;
+        if let Some(node) = &mut self.processes[STORE].node {
+            node.close(now);
+        }
+    }
+
+    fn crash_client(&mut self) {
+        let number = 1 + self.rng.index(self.scenario.clients);
+        if self.processes[number].node.is_none() {
+            return;
+        }
+        self.trace.event(self.now, &[34, number as u64], || format!("process {number} crashes"));
+        self.bury_client(number);
+        let after = self.rng.around(Duration::from_millis(20));
+        self.later(after, Event::Start(number));
+    }
+
+    /// Nothing of a client's process is left.
+    pub(crate) fn bury_client(&mut self, number: usize) {
+        self.processes[number].die();
+        let of_client =
+            |(id, connection): (SessionId, &crate::network::Connection)| (connection.client == number).then_some(id);
+        let sessions: Vec<SessionId> = self.network.connections().filter_map(of_client).collect();
+        for session in sessions {
+            self.network.deaf(session, End::Client);
+            self.break_off(session);
+        }
+    }
+
+    fn cut(&mut self) {
+        let open: Vec<SessionId> = self.network.connections().map(|(id, _)| id).collect();
+        if !open.is_empty() {
+            let session = self.rng.pick(&open);
+            self.break_off(session);
+        }
+    }
+
+    /// A connection breaks; each end hears of it at its own time.
+    fn break_off(&mut self, session: SessionId) {
+        let ignorance = self.scenario.ignorance;
+        let heard = [self.rng.around(ignorance / 2), self.rng.around(ignorance / 2)];
+        let (arrivals, lost) = self.network.cut(self.now, session, heard, &mut self.rng);
+        self.trace.event(self.now, &[35, session.0, lost as u64], || {
+            format!("s{} breaks: {lost} messages under way are lost", session.0)
+        });
+        self.expect(arrivals);
+    }
+
+    fn stall(&mut self) {
+        let number = 1 + self.rng.index(self.scenario.clients);
+        let until = self.now + self.rng.around(Duration::from_millis(100));
+        self.trace
+            .event(self.now, &[36, number as u64], || format!("nothing reaches process {number} until {until:?}"));
+        self.network.path(number).stalled_until = until;
+    }
+
+    fn pause(&mut self) {
+        let number = self.rng.index(self.processes.len());
+        let until = self.now + self.rng.around(Duration::from_millis(30));
+        self.trace.event(self.now, &[37, number as u64], || format!("process {number} stands still until {until:?}"));
+        self.processes[number].paused_until = until;
+    }
+
+    fn slow_disk(&mut self) {
+        self.trace.event(self.now, &[38], || "the disk is slow");
+        self.disk.slowness = 20;
+        let after = self.rng.around(Duration::from_millis(50));
+        self.later(after, Event::Fault(Fault::DiskWell));
+    }
+
+    fn fill_home(&mut self) {
+        self.trace.event(self.now, &[39], || "the disk is full");
+        self.disk.home_full = true;
+        let after = self.rng.around(Duration::from_millis(200));
+        self.later(after, Event::Fault(Fault::RoomAgain));
+    }
+}

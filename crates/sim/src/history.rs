@@ -1,0 +1,164 @@
+//! What the applications did and what they were told, beside what is durably so.
+
+use crate::check;
+use crate::ledger::{self, Ledger};
+use crate::value::Stamp;
+use crate::violation::{Check, Violation, ensure};
+use protocol::Outcome;
+use std::collections::BTreeMap;
+use store::CommitRecord;
+use types::{Map, ObjectId, TxnId, Version};
+
+/// One attempt at a transaction, by its place in [`History`].
+pub(crate) type AttemptId = u32;
+
+/// What is known of an attempt's end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// It runs, or its client died before it asked to commit.
+    Running,
+    /// It was aborted, or doomed, before it asked to commit.
+    Dropped,
+    /// Its commit was asked for, and no answer has come yet.
+    Asked(TxnId),
+    /// The application was told that it is committed.
+    Committed,
+    /// The application was told that it is refused.
+    Refused,
+    /// The application was told that nobody knows.
+    Unknown,
+}
+
+/// One attempt at a transaction, as its application sees it.
+#[derive(Clone, Debug)]
+pub(crate) struct Attempt {
+    /// Every transaction that was acknowledged before this one began has its place at or before this count.
+    pub(crate) floor: Version,
+    /// The first read of each object that the attempt had not written itself.
+    pub(crate) reads: BTreeMap<ObjectId, Option<Stamp>>,
+    /// The last write to each object.
+    pub(crate) writes: BTreeMap<ObjectId, Option<Stamp>>,
+    pub(crate) fate: Fate,
+}
+
+/// All attempts of a run, and the ledger.
+#[derive(Debug, Default)]
+pub(crate) struct History {
+    pub(crate) ledger: Ledger,
+    attempts: Vec<Attempt>,
+    asked: Map<TxnId, AttemptId>,
+    floor: Version,
+    acknowledged: u64,
+}
+
+impl History {
+    /// A new attempt begins.
+    pub(crate) fn begin(&mut self) -> AttemptId {
+        self.attempts.push(Attempt {
+            floor: self.floor,
+            reads: BTreeMap::new(),
+            writes: BTreeMap::new(),
+            fate: Fate::Running,
+        });
+        self.attempts.len() as AttemptId - 1
+    }
+
+    pub(crate) fn attempt(&self, attempt: AttemptId) -> &Attempt {
+        &self.attempts[attempt as usize]
+    }
+
+    /// Transactions that were acknowledged as committed, read-only ones included.
+    pub(crate) fn acknowledged(&self) -> u64 {
+        self.acknowledged
+    }
+
+    /// The attempt has read `seen`: its own write, or what some committed transaction left.
+    pub(crate) fn read(&mut self, id: AttemptId, object: ObjectId, seen: Option<Stamp>) -> Check {
+        let attempt = &mut self.attempts[id as usize];
+        if let Some(own) = attempt.writes.get(&object) {
+            return ensure(*own == seen, "own_writes", || {
+                format!("t{id} wrote {own:?} to {object:?} and reads {seen:?}")
+            });
+        }
+        let first = *attempt.reads.entry(object).or_insert(seen);
+        ensure(first == seen, "stable_reads", || format!("t{id} read {first:?} in {object:?}, and now {seen:?}"))?;
+        check::no_visible_abort::value(&self.ledger, object, seen)
+    }
+
+    /// The attempt has written.
+    pub(crate) fn write(&mut self, id: AttemptId, object: ObjectId, stamp: Option<Stamp>) {
+        self.attempts[id as usize].writes.insert(object, stamp);
+    }
+
+    /// The attempt has created an object: the slot was free, and nobody else's.
+    pub(crate) fn create(&mut self, id: AttemptId, object: ObjectId, stamp: Stamp) -> Check {
+        let attempt = &mut self.attempts[id as usize];
+        let seen = attempt.writes.get(&object).copied().flatten().or(attempt.reads.get(&object).copied().flatten());
+        ensure(seen.is_none(), "creation", || format!("t{id} creates {object:?} where it has seen {seen:?}"))?;
+        if !attempt.writes.contains_key(&object) {
+            attempt.reads.insert(object, None);
+        }
+        attempt.writes.insert(object, Some(stamp));
+        Ok(())
+    }
+
+    /// The attempt was given up before its commit was asked for.
+    pub(crate) fn dropped(&mut self, id: AttemptId) {
+        self.attempts[id as usize].fate = Fate::Dropped;
+    }
+
+    /// The attempt's commit is asked for.
+    pub(crate) fn asked(&mut self, id: AttemptId, txn: TxnId) -> Check {
+        let twice = self.asked.insert(txn, id);
+        self.attempts[id as usize].fate = Fate::Asked(txn);
+        ensure(twice.is_none(), "identity", || format!("{txn:?} is the identity of t{id} and of t{twice:?}"))
+    }
+
+    /// The application has its answer.
+    pub(crate) fn answered(&mut self, id: AttemptId, outcome: &Outcome) -> Check {
+        let Fate::Asked(txn) = self.attempts[id as usize].fate else {
+            return ensure(false, "durability", || format!("t{id} was answered without a question: {outcome:?}"));
+        };
+        let attempt = &self.attempts[id as usize];
+        let fate = match outcome {
+            Outcome::Committed { pages } => {
+                let place = check::durability::acknowledged(&self.ledger, attempt, txn, pages)?;
+                self.floor = self.floor.max(place);
+                self.acknowledged += 1;
+                Fate::Committed
+            }
+            Outcome::Refused(refusal) => {
+                check::durability::refused(&self.ledger, txn, refusal)?;
+                Fate::Refused
+            }
+            Outcome::Unknown => Fate::Unknown,
+        };
+        self.attempts[id as usize].fate = fate;
+        Ok(())
+    }
+
+    /// A commit record has become durable: this is its commit point, and its place is behind all before it.
+    pub(crate) fn durable(&mut self, record: &CommitRecord) -> Check {
+        let Some(&id) = self.asked.get(&record.txn) else {
+            return ensure(false, "durability", || format!("{:?} is in the safe, and nobody asked for it", record.txn));
+        };
+        let attempt = &self.attempts[id as usize];
+        ensure(attempt.fate != Fate::Refused, "durability", || {
+            format!("{:?} was refused, and is in the safe", record.txn)
+        })?;
+        ledger::same_writes(record, &attempt.writes)?;
+        check::history::update(&self.ledger, record.txn, attempt)?;
+        self.ledger.commit(record).map(|_| ())
+    }
+
+    /// Explains a stamp to a person: who wrote it, and what became of that.
+    pub(crate) fn explain(&self, stamp: Stamp) -> String {
+        let fate = self.attempts.get(stamp.attempt as usize).map(|attempt| attempt.fate);
+        format!("{stamp:?} ({fate:?})")
+    }
+}
+
+/// An error that stands for "this cannot be".
+pub(crate) fn impossible(text: String) -> Violation {
+    Violation { checker: "application", text }
+}

@@ -1,0 +1,25 @@
+//! Mutation of the checkers: each rule of the protocol is taken out of the code, one at a time, and some seed must
+//! notice. A rule that can go without anybody noticing is either not checked or not needed.
+
+use crate::Violation;
+use crate::runner::{Options, run_seeds};
+use types::{Broken, Rule};
+
+/// What came of taking one rule out.
+#[derive(Debug)]
+pub struct Mutant {
+    /// The rule.
+    pub rule: Rule,
+    /// The seed that noticed first, and what it saw; `None` if none did.
+    pub caught: Option<(u64, Violation)>,
+}
+
+/// Takes out each of `rules`, and runs up to `seeds_max` seeds until one notices.
+pub fn mutants<'a>(rules: &'a [Rule], seeds_max: u64, threads: usize) -> impl Iterator<Item = Mutant> + 'a {
+    rules.iter().map(move |&rule| {
+        let options = Options { threads, broken: Broken::rule(rule), stop_at_first: true };
+        let mut summary = run_seeds(0, seeds_max, &options, |_| {});
+        let caught = summary.failures.pop().and_then(|report| Some((report.seed, report.violation?)));
+        Mutant { rule, caught }
+    })
+}

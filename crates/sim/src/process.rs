@@ -1,0 +1,48 @@
+//! One process: a node, the application beside it, and what the hands know of both.
+
+use crate::actor::Thread;
+use crate::check::never_back::NeverBack;
+use core::time::Duration;
+use node::Node;
+use store::SessionId;
+use types::Time;
+
+/// Number of the process that hosts the store.
+pub(crate) const STORE: usize = 0;
+
+/// Timeouts that may be handled at one moment before it counts as going in circles.
+pub(crate) const TIMEOUTS_AT_ONCE_MAX: u32 = 100;
+
+#[derive(Debug, Default)]
+pub(crate) struct Process {
+    /// `None` while the process is down.
+    pub(crate) node: Option<Node>,
+    /// Counts the process's lives: what was meant for an earlier one is for nobody.
+    pub(crate) life: u32,
+    pub(crate) threads: Vec<Thread>,
+    pub(crate) uplink: Option<SessionId>,
+    /// The process does nothing until then.
+    pub(crate) paused_until: Time,
+    /// The timer that is set.
+    pub(crate) timer: Option<Time>,
+    /// Timeouts handled at the last moment at which there was one.
+    pub(crate) timeouts: (Time, u32),
+    pub(crate) never_back: NeverBack,
+    /// How long the next dial waits; doubles while the store does not answer.
+    pub(crate) back_off: Duration,
+    /// The store has said that it is closed.
+    pub(crate) closed: bool,
+}
+
+impl Process {
+    /// Its application runs nothing, and begins nothing new.
+    pub(crate) fn rests(&self) -> bool {
+        self.node.is_some() && self.threads.iter().all(Thread::is_done)
+    }
+
+    /// Ends this life. The threads' transactions die with it.
+    pub(crate) fn die(&mut self) {
+        let life = self.life + 1;
+        *self = Self { life, ..Self::default() };
+    }
+}

@@ -1,0 +1,178 @@
+//! One run from its seed to its verdict.
+//!
+//! ```text
+//!   storm        applications run, faults strike
+//!   calm         no more faults: every thread must get a commit through            (liveness)
+//!   audit        the store crashes once more; a new client reads everything        (durability, strictness)
+//!   close        everything is home, byte for byte                                 (durability)
+//! ```
+
+use crate::check;
+use crate::process::STORE;
+use crate::violation::{Check, Violation, ensure};
+use crate::world::World;
+use core::time::Duration;
+use std::cell::RefCell;
+use std::panic::{self, AssertUnwindSafe};
+use std::sync::Once;
+use types::{Broken, ObjectId, ObjectPage, PageId};
+
+/// The longest that a storm lasts, and that each of the other phases may take: virtual time, and generous, because a
+/// client that is far away and meets others all the time may be refused many times.
+const STORM: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// What came of one seed.
+#[derive(Debug)]
+pub struct Report {
+    /// The seed.
+    pub seed: u64,
+    /// Transactions acknowledged as committed.
+    pub commits: u64,
+    /// The trace's hash.
+    pub hash: u64,
+    /// What was found, if anything.
+    pub violation: Option<Violation>,
+    /// The trace in words, if it was asked for.
+    pub trace: Vec<String>,
+}
+
+/// Runs one seed. A role that panics has violated something too.
+pub fn run_seed(seed: u64, broken: Broken, readable: bool) -> Report {
+    let mut world = World::new(seed, broken, readable);
+    let scenario = world.scenario.to_string();
+    let verdict = guarded(|| world.live());
+    let mut report = report(seed, world, verdict);
+    if readable {
+        report.trace.insert(0, scenario);
+    }
+    report
+}
+
+pub(crate) fn report(seed: u64, world: World, verdict: Check) -> Report {
+    Report {
+        seed,
+        commits: world.history.acknowledged(),
+        hash: world.trace.hash(),
+        violation: verdict.err(),
+        trace: world.trace.into_lines(),
+    }
+}
+
+impl World {
+    /// Lives through all phases.
+    pub(crate) fn live(&mut self) -> Check {
+        self.begin()?;
+        self.brew();
+        self.weather()?;
+        self.settle_down()?;
+        self.audit()?;
+        self.close()
+    }
+
+    pub(crate) fn begin(&mut self) -> Check {
+        (0..self.processes.len()).try_for_each(|process| self.start(process))
+    }
+
+    pub(crate) fn weather(&mut self) -> Check {
+        let end = self.now + STORM;
+        let attempts = self.scenario.attempts;
+        let over = |world: &Self| world.attempts >= attempts || world.now >= end;
+        // A storm that nothing gets through ends by itself.
+        self.run_until(2 * STORM, "the storm goes on", over)
+    }
+
+    /// Every thread gets a commit through, and then rests: who has none yet is hindered by fewer and fewer others, and
+    /// a transaction that nobody ever wakes is found.
+    pub(crate) fn settle_down(&mut self) -> Check {
+        self.calm();
+        for thread in self.processes.iter_mut().flat_map(|process| &mut process.threads) {
+            thread.last_one = true;
+        }
+        self.run_until(PATIENCE, "a thread gets no commit through", |world| {
+            world.applications().all(|number| world.processes[number].rests())
+        })
+    }
+
+    /// The processes with an application.
+    fn applications(&self) -> impl Iterator<Item = usize> {
+        let first = if self.scenario.embedded { STORE } else { STORE + 1 };
+        first..=self.scenario.clients
+    }
+
+    /// The store crashes, the clients too, and one that comes new reads everything that was ever written.
+    pub(crate) fn audit(&mut self) -> Check {
+        self.audit = Some(self.objects());
+        self.crash_store()?;
+        (1..=self.scenario.clients).for_each(|client| self.bury_client(client));
+        self.trace.event(self.now, &[40], || "the audit begins");
+        self.start(1)?;
+        self.run_until(PATIENCE, "the audit does not end", |world| world.processes[1].rests())
+    }
+
+    /// Everything that was written, and what could have been.
+    fn objects(&self) -> Vec<ObjectId> {
+        let habits = &self.scenario.habits;
+        let hot = (0..habits.pages).flat_map(|page| (0..habits.slots).map(move |slot| (page, slot)));
+        let mut objects: Vec<_> = hot.map(|(page, slot)| ObjectId::new(PageId::new(0, page), slot)).collect();
+        for (page, history) in self.history.ledger.pages() {
+            objects.extend(history.slots().map(|(slot, _)| ObjectId::new(page, slot)));
+        }
+        objects.sort_unstable();
+        objects.dedup();
+        objects
+    }
+
+    /// The store closes, and its home is the committed history's last state.
+    pub(crate) fn close(&mut self) -> Check {
+        self.finale = true;
+        let now = self.now;
+        if let Some(node) = &mut self.processes[STORE].node {
+            node.close(now);
+        }
+        self.pump(STORE)?;
+        self.run_until(PATIENCE, "the store does not close", |world| world.processes[STORE].closed)?;
+        let ledger = &self.history.ledger;
+        for (page, history) in ledger.pages() {
+            let last = history.version_at(ledger.count());
+            let Some((version, image)) = self.disk.home().get(&page) else {
+                return ensure(false, "durability", || format!("{page:?} at {last:?} is not home"));
+            };
+            ensure(*version == last, "durability", || format!("{page:?} is home at {version:?}, and not at {last:?}"))?;
+            let image = ObjectPage::parse(image.clone()).map_err(|error| Violation {
+                checker: "durability",
+                text: format!("{page:?} is home as no page: {error}"),
+            })?;
+            check::answers::image_is(history, page, &image, last)?;
+        }
+        Ok(())
+    }
+}
+
+thread_local! {
+    /// Where the last panic of this thread was, and what it said.
+    static PANIC: RefCell<Option<String>> = const { RefCell::new(None) };
+    static QUIET: RefCell<bool> = const { RefCell::new(false) };
+}
+
+/// Runs something that may panic, and makes a violation of that.
+pub(crate) fn guarded(run: impl FnOnce() -> Check) -> Check {
+    static HOOK: Once = Once::new();
+    HOOK.call_once(|| {
+        let before = panic::take_hook();
+        panic::set_hook(Box::new(move |info| {
+            if QUIET.with_borrow(|quiet| *quiet) {
+                PANIC.set(Some(info.to_string()));
+            } else {
+                before(info);
+            }
+        }));
+    });
+    QUIET.set(true);
+    let verdict = panic::catch_unwind(AssertUnwindSafe(run));
+    QUIET.set(false);
+    verdict.unwrap_or_else(|_| {
+        let text = PANIC.take().unwrap_or_default();
+        Err(Violation { checker: "panic", text })
+    })
+}

@@ -1,0 +1,89 @@
+//! What happened, as a hash always and as text when someone wants to read it.
+
+use core::fmt::Display;
+use protocol::{Message, Outcome};
+use types::Time;
+
+/// The trace of one run.
+#[derive(Debug, Default)]
+pub(crate) struct Trace {
+    hash: u64,
+    lines: Option<Vec<String>>,
+}
+
+impl Trace {
+    pub(crate) fn new(readable: bool) -> Self {
+        Self { hash: 0, lines: readable.then(Vec::new) }
+    }
+
+    /// Something happened at `now`: `numbers` go into the hash, `text` is only made if it is read.
+    pub(crate) fn event<T: Display>(&mut self, now: Time, numbers: &[u64], text: impl FnOnce() -> T) {
+        self.hash = numbers.iter().fold(mix(self.hash, now.0), |hash, &number| mix(hash, number));
+        if let Some(lines) = &mut self.lines {
+            lines.push(format!("{:>12.6} ms  {}", now.0 as f64 / 1e6, text()));
+        }
+    }
+
+    pub(crate) fn hash(&self) -> u64 {
+        self.hash
+    }
+
+    pub(crate) fn into_lines(self) -> Vec<String> {
+        self.lines.unwrap_or_default()
+    }
+}
+
+/// One step of a hash that depends on order.
+pub(crate) fn mix(hash: u64, number: u64) -> u64 {
+    let mixed = (hash ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    mixed.rotate_left(29) ^ (mixed >> 32)
+}
+
+/// The numbers by which two runs can tell a message from another one.
+pub(crate) fn digest(message: &Message) -> [u64; 3] {
+    match message {
+        Message::Hello(m) => [1, m.client.0, m.epoch],
+        Message::Welcome(m) => [2, m.incarnation.0, m.through.0],
+        Message::Goodbye(m) => [3, m.reason as u64, 0],
+        Message::Rejoin(m) => [4, m.horizon.0, m.pages.len() as u64],
+        Message::Rejoined(m) => [5, m.through.0, m.dropped.len() as u64],
+        Message::Ping(m) => [6, m.nonce, 0],
+        Message::Pong(m) => [7, m.nonce, 0],
+        Message::Fetch(m) => [8, m.pages.first().map_or(0, |page| page.to_bits()), m.pages.len() as u64],
+        Message::Page(m) => [9, m.page.to_bits(), m.version.0],
+        Message::Missing(m) => [10, m.page.to_bits(), 0],
+        Message::Released(m) => [11, m.pages.first().map_or(0, |page| page.to_bits()), m.pages.len() as u64],
+        Message::Commit(m) => [12, m.txn.number, (m.reads.len() << 32 | m.writes.len()) as u64],
+        Message::AskOutcome(m) => [13, m.txn.number, 0],
+        Message::CommitReply(m) => [14, m.txn.number, outcome_digest(&m.outcome)],
+        Message::Notices(m) => [15, m.through.0, m.items.len() as u64],
+        Message::Ack(m) => [16, m.through.0, 0],
+        Message::Grant(m) => [17, u64::from(m.count), 0],
+        Message::Granted(m) => [18, m.ranges.first().map_or(0, |range| range.first.to_bits()), m.ranges.len() as u64],
+    }
+}
+
+fn outcome_digest(outcome: &Outcome) -> u64 {
+    match outcome {
+        Outcome::Committed { pages } => pages.first().map_or(0, |advance| advance.version.0),
+        Outcome::Refused(refusal) => u64::MAX - refusal.name().len() as u64,
+        Outcome::Unknown => u64::MAX,
+    }
+}
+
+/// A message as one short line: what a page holds is told by its version.
+pub(crate) fn describe(message: &Message) -> String {
+    match message {
+        Message::Page(m) => format!("Page({:?} {:?}, {} bytes)", m.page, m.version, m.image.len()),
+        Message::Commit(m) => {
+            let reads: Vec<_> = m.reads.iter().map(|r| (r.page, &r.slots, r.evidence)).collect();
+            let writes: Vec<_> = m.writes.iter().map(|w| (w.page, w.slots())).collect();
+            format!("Commit({:?}, reads {reads:?}, writes {writes:?})", m.txn)
+        }
+        other => {
+            let mut text = format!("{other:?}");
+            text.truncate(text.char_indices().nth(400).map_or(text.len(), |(at, _)| at));
+            text
+        }
+    }
+}

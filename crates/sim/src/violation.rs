@@ -1,0 +1,26 @@
+//! What a checker says when something that must never be, is.
+
+use core::fmt;
+
+/// An invariant does not hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// The checker that noticed.
+    pub checker: &'static str,
+    /// What it saw.
+    pub text: String,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.checker, self.text)
+    }
+}
+
+/// All is well, or not.
+pub(crate) type Check = Result<(), Violation>;
+
+/// Holds `truth` against a checker's rule.
+pub(crate) fn ensure(truth: bool, checker: &'static str, text: impl FnOnce() -> String) -> Check {
+    if truth { Ok(()) } else { Err(Violation { checker, text: text() }) }
+}

@@ -1,0 +1,630 @@
+//! The world of one run: whole nodes in virtual time, over a virtual network and a virtual disk.
+//!
+//! One event at a time: it reaches one process; the process's node settles; what it wants done is put in motion; then
+//! the checkers look at what may have changed. Everything is drawn from one seed, so a run happens again and again.
+
+use crate::actor::{Next, Stage, Thread};
+use crate::check;
+use crate::disk::{Disk, Operation, Started};
+use crate::enumerate::{CrashPoint, UnderWay};
+use crate::faults::Fault;
+use crate::history::{History, impossible};
+use crate::network::{Arrival, End, Item, Network};
+use crate::process::{Process, STORE, TIMEOUTS_AT_ONCE_MAX};
+use crate::queue::Queue;
+use crate::rng::Rng;
+use crate::scenario::Scenario;
+use crate::trace::{self, Trace};
+use crate::violation::{Check, Violation, ensure};
+use client::{Client, TxnHandle};
+use core::time::Duration;
+use node::{LOCAL, Link, Node, Output};
+use protocol::Message;
+use std::collections::VecDeque;
+use store::{DiskDone, DiskWork, Record, SessionId, Store};
+use types::{Broken, ClientId, GoodbyeReason, ObjectId, Time};
+
+/// Everything that can happen.
+#[derive(Debug)]
+pub(crate) enum Event {
+    /// Something arrives at one end of a connection.
+    Arrive(SessionId, End),
+    /// A client's hands connect to the store.
+    Dial(usize, u32),
+    /// The disk has done something.
+    Disk(u32, Operation),
+    /// The store hears of it.
+    DiskDone(u32, DiskDone),
+    /// A node's timeout is due.
+    Timer(usize, u32),
+    /// A thread of an application goes on.
+    Step(usize, u32, usize),
+    /// Something goes wrong.
+    Fault(Fault),
+    /// A process starts.
+    Start(usize),
+}
+
+/// Events of one phase of a run; more than this is a circle.
+const EVENTS_MAX: u64 = 2_000_000;
+
+#[derive(Debug)]
+pub(crate) struct World {
+    pub(crate) now: Time,
+    pub(crate) rng: Rng,
+    pub(crate) scenario: Scenario,
+    pub(crate) queue: Queue<Event>,
+    pub(crate) trace: Trace,
+    pub(crate) history: History,
+    pub(crate) network: Network,
+    pub(crate) disk: Disk,
+    pub(crate) processes: Vec<Process>,
+    pub(crate) created: Vec<ObjectId>,
+    /// Faults strike, as long as the storm lasts.
+    pub(crate) storm: bool,
+    pub(crate) attempts: u32,
+    /// What whoever starts from now on reads, once.
+    pub(crate) audit: Option<Vec<ObjectId>>,
+    /// A store that closes now is not started again.
+    pub(crate) finale: bool,
+    events: u64,
+    /// Disk work that was submitted or done: where a crash can be put.
+    pub(crate) disk_operations: u64,
+    /// Where crashes are put, if they are not drawn.
+    pub(crate) crashes: VecDeque<CrashPoint>,
+    /// What was under way when the first of them came.
+    pub(crate) under_way: UnderWay,
+}
+
+impl World {
+    /// The world of a seed, with `broken` taken out of its roles.
+    pub(crate) fn new(seed: u64, broken: Broken, readable: bool) -> Self {
+        let mut rng = Rng::new(seed);
+        let scenario = Scenario::draw(&mut rng, broken);
+        Self::of(scenario, rng, readable)
+    }
+
+    pub(crate) fn of(scenario: Scenario, rng: Rng, readable: bool) -> Self {
+        let processes = scenario.clients + 1;
+        Self {
+            now: Time::ZERO,
+            rng,
+            queue: Queue::new(),
+            trace: Trace::new(readable),
+            history: History::default(),
+            network: Network::new(scenario.paths.clone()),
+            disk: Disk::new(scenario.disk.clone(), scenario.habits.pages),
+            processes: (0..processes).map(|_| Process::default()).collect(),
+            created: Vec::new(),
+            storm: true,
+            attempts: 0,
+            audit: None,
+            finale: false,
+            events: 0,
+            disk_operations: 0,
+            crashes: VecDeque::new(),
+            under_way: UnderWay::default(),
+            scenario,
+        }
+    }
+
+    /// Runs until `done`, and not longer than `bound`.
+    pub(crate) fn run_until(&mut self, bound: Duration, what: &str, done: impl Fn(&Self) -> bool) -> Check {
+        let deadline = self.now + bound;
+        let events_max = self.events + EVENTS_MAX;
+        while !done(self) {
+            self.events += 1;
+            ensure(self.events < events_max, "liveness", || format!("{what}, and does so in circles"))?;
+            let Some((at, event)) = self.queue.pop() else {
+                return Err(self.stuck(what));
+            };
+            if at > deadline {
+                return Err(self.stuck(what));
+            }
+            self.now = at;
+            self.happen(event)?;
+        }
+        Ok(())
+    }
+
+    fn stuck(&self, what: &str) -> Violation {
+        let waiting = |(number, process): (usize, &Process)| {
+            let threads: Vec<_> = process.threads.iter().filter(|thread| !thread.is_done()).collect();
+            (!threads.is_empty()).then(|| format!("\n  process {number}: {threads:?}"))
+        };
+        let waiting: String = self.processes.iter().enumerate().filter_map(waiting).collect();
+        Violation { checker: "liveness", text: format!("{what}, and nothing stands in the way{waiting}") }
+    }
+
+    /// Puts an event where it belongs. A paused process takes it later.
+    fn happen(&mut self, event: Event) -> Check {
+        if let Some(until) = self.paused(&event) {
+            self.queue.push(until, event);
+            return Ok(());
+        }
+        match event {
+            Event::Arrive(connection, to) => self.arrive(connection, to),
+            Event::Dial(process, life) if self.lives(process, life) => self.dial(process),
+            Event::Disk(life, operation) if self.processes[STORE].life == life => self.finish(operation),
+            Event::DiskDone(life, done) if self.lives(STORE, life) => self.disk_done(done),
+            Event::Timer(process, life) if self.lives(process, life) => self.timer(process),
+            Event::Step(process, life, thread) if self.lives(process, life) => self.step(process, thread),
+            Event::Fault(fault) => self.strike(fault),
+            Event::Start(process) => self.start(process),
+            // It was meant for an earlier life of the process.
+            Event::Dial(..) | Event::Disk(..) | Event::DiskDone(..) | Event::Timer(..) | Event::Step(..) => Ok(()),
+        }
+    }
+
+    fn lives(&self, process: usize, life: u32) -> bool {
+        self.processes[process].life == life && self.processes[process].node.is_some()
+    }
+
+    fn paused(&mut self, event: &Event) -> Option<Time> {
+        let process = match *event {
+            Event::Arrive(_, End::Store) | Event::DiskDone(..) => STORE,
+            Event::Arrive(connection, End::Client) => self.network.connection(connection)?.client,
+            Event::Dial(process, _) | Event::Timer(process, _) | Event::Step(process, ..) => process,
+            Event::Disk(..) | Event::Fault(_) | Event::Start(_) => return None,
+        };
+        let until = self.processes[process].paused_until;
+        (until > self.now).then_some(until)
+    }
+
+    // ---- processes ----
+
+    /// A process starts, with an empty cache; a store with what its disk has.
+    pub(crate) fn start(&mut self, number: usize) -> Check {
+        if self.processes[number].node.is_some() {
+            return Ok(());
+        }
+        self.trace.event(self.now, &[1, number as u64], || format!("process {number} starts"));
+        let has_client = number != STORE || self.scenario.embedded;
+        let client = has_client.then(|| self.new_client(number));
+        let node = match client {
+            Some(client) if number != STORE => Node::client_only(client),
+            client => Node::with_store(self.open_store(), client),
+        };
+        let process = &mut self.processes[number];
+        process.node = Some(node);
+        process.node.as_mut().expect("just set").start(self.now);
+        if has_client {
+            self.start_threads(number);
+        }
+        if number != STORE {
+            self.dial_later(number);
+        }
+        self.pump(number)
+    }
+
+    fn new_client(&mut self, number: usize) -> Client {
+        let id = ClientId((number as u64 + 1) * 1000 + u64::from(self.processes[number].life));
+        Client::new(self.scenario.client.clone(), id)
+    }
+
+    fn open_store(&mut self) -> Store {
+        let (opened, records) = self.disk.open();
+        self.trace.event(self.now, &[2, records.len() as u64], || {
+            let (pages, records) = (opened.pages.len(), records.len());
+            format!("the store opens its disk: {pages} pages at {:?}, {records} records", opened.checkpoint.applied)
+        });
+        let mut store = Store::new(self.scenario.store.clone(), opened);
+        for (position, record) in records {
+            store.recover(position, record);
+        }
+        store
+    }
+
+    fn start_threads(&mut self, number: usize) {
+        let audit = self.audit.clone();
+        let count = if audit.is_some() { 1 } else { self.scenario.threads };
+        for thread in 0..count {
+            let mut new = Thread::new(audit.clone());
+            new.last_one = !self.storm;
+            self.processes[number].threads.push(new);
+            let rest = self.rng.around(self.scenario.habits.rest);
+            self.later(rest, Event::Step(number, self.processes[number].life, thread));
+        }
+    }
+
+    pub(crate) fn later(&mut self, after: Duration, event: Event) {
+        self.queue.push(self.now + after, event);
+    }
+
+    // ---- what a node wants done ----
+
+    /// Lets a process's node settle, does what it wants done, and looks at what came of it.
+    pub(crate) fn pump(&mut self, number: usize) -> Check {
+        while let Some(node) = &mut self.processes[number].node {
+            node.settle(self.now);
+            let Some(output) = node.poll_output() else { break };
+            self.carry_out(number, output)?;
+        }
+        self.set_timer(number);
+        self.look(number)
+    }
+
+    fn carry_out(&mut self, number: usize, output: Output) -> Check {
+        match output {
+            Output::Send(Link::Uplink, message) => {
+                if let Some(connection) = self.processes[number].uplink {
+                    self.send(connection, End::Store, message);
+                }
+                Ok(())
+            }
+            Output::Send(Link::Session(session), message) => {
+                check::answers::message(&self.history.ledger, &message)?;
+                self.send(session, End::Client, message);
+                Ok(())
+            }
+            Output::End(Link::Uplink, reason, text) => self.hang_up(number, reason, &text),
+            Output::End(Link::Session(session), reason, text) => self.end_session(session, reason, &text),
+            Output::Disk(work) => self.submit(work),
+            Output::Wake(txn) => {
+                self.wake(number, txn);
+                Ok(())
+            }
+            Output::Closed => {
+                self.trace.event(self.now, &[3], || "the store has closed");
+                self.processes[number].closed = true;
+                if self.finale { Ok(()) } else { self.close_process() }
+            }
+        }
+    }
+
+    /// The store's process ends in good order, and starts again later.
+    fn close_process(&mut self) -> Check {
+        let unsynced = self.disk.unsynced();
+        ensure(unsynced == 0, "durability", || {
+            format!("the store has closed, and {unsynced} appends are not durable")
+        })?;
+        self.bury_store();
+        self.disk.crash(0, false);
+        let after = self.rng.around(Duration::from_millis(30));
+        self.later(after, Event::Start(STORE));
+        Ok(())
+    }
+
+    fn set_timer(&mut self, number: usize) {
+        let process = &mut self.processes[number];
+        let Some(due) = process.node.as_ref().and_then(Node::poll_timeout) else { return };
+        let due = due.max(self.now);
+        if process.timer.is_none_or(|set| due < set) {
+            process.timer = Some(due);
+            self.queue.push(due, Event::Timer(number, process.life));
+        }
+    }
+
+    fn timer(&mut self, number: usize) -> Check {
+        let now = self.now;
+        let process = &mut self.processes[number];
+        process.timer = None;
+        let node = process.node.as_mut().expect("only the living have timers");
+        if node.poll_timeout().is_some_and(|due| due <= now) {
+            let at_once = if process.timeouts.0 == now { process.timeouts.1 + 1 } else { 0 };
+            process.timeouts = (now, at_once);
+            ensure(at_once < TIMEOUTS_AT_ONCE_MAX, "liveness", || {
+                format!("process {number} handles timeout after timeout, and time does not pass")
+            })?;
+            self.trace.event(now, &[4, number as u64], || format!("process {number}: timeout"));
+            node.handle_timeout(now);
+        }
+        self.pump(number)
+    }
+
+    // ---- network ----
+
+    fn send(&mut self, connection: SessionId, to: End, message: Message) {
+        let now = self.now;
+        let digest = trace::digest(&message);
+        let sent = self.network.connection(connection).is_some();
+        if sent {
+            self.trace
+                .event(now, &digest, || format!("    s{} to {to:?}: {}", connection.0, trace::describe(&message)));
+        }
+        self.send_item(connection, to, Item::Message(message));
+    }
+
+    pub(crate) fn send_item(&mut self, connection: SessionId, to: End, item: Item) {
+        let arrival = self.network.send(self.now, connection, to, item, &mut self.rng);
+        self.expect(arrival);
+    }
+
+    pub(crate) fn expect(&mut self, arrivals: impl IntoIterator<Item = Arrival>) {
+        for arrival in arrivals {
+            self.queue.push(arrival.at, Event::Arrive(arrival.connection, arrival.to));
+        }
+    }
+
+    pub(crate) fn dial_later(&mut self, number: usize) {
+        let process = &mut self.processes[number];
+        process.back_off = (process.back_off * 2).clamp(Duration::from_millis(1), Duration::from_millis(100));
+        let (after, life) = (self.rng.around(process.back_off), process.life);
+        self.later(after, Event::Dial(number, life));
+    }
+
+    fn dial(&mut self, number: usize) -> Check {
+        if self.processes[number].uplink.is_none() {
+            let (session, arrival) = self.network.open(self.now, number, &mut self.rng);
+            self.processes[number].uplink = Some(session);
+            self.expect([arrival]);
+        }
+        Ok(())
+    }
+
+    fn arrive(&mut self, connection: SessionId, to: End) -> Check {
+        let Some(client) = self.network.connection(connection).map(|connection| connection.client) else {
+            return Ok(());
+        };
+        match self.network.arrive(self.now, connection, to) {
+            Err(stalled_until) => {
+                self.queue.push(stalled_until, Event::Arrive(connection, to));
+                Ok(())
+            }
+            Ok(None) => Ok(()),
+            Ok(Some(item)) if to == End::Store => self.reach_store(connection, item),
+            Ok(Some(item)) if self.processes[client].uplink == Some(connection) => {
+                self.reach_client(client, connection, item)
+            }
+            Ok(Some(_)) => Ok(()),
+        }
+    }
+
+    fn reach_store(&mut self, session: SessionId, item: Item) -> Check {
+        let now = self.now;
+        let up = self.processes[STORE].node.is_some() && !self.processes[STORE].closed;
+        let Some(connection) = self.network.connection(session) else { return Ok(()) };
+        let link = Link::Session(session);
+        match item {
+            Item::Opened if up => {
+                connection.session = true;
+                self.trace.event(now, &[5, session.0], || format!("store: s{} is opened", session.0));
+                self.send_item(session, End::Client, Item::Opened);
+                self.store_node().connected(now, link);
+            }
+            Item::Message(message) if connection.session => {
+                self.trace.event(now, &[6, session.0], || {
+                    format!("store hears s{}: {}", session.0, trace::describe(&message))
+                });
+                self.store_node().handle(now, link, message);
+            }
+            Item::Closed if connection.session => {
+                connection.session = false;
+                self.trace.event(now, &[7, session.0], || format!("store: s{} is gone", session.0));
+                self.send_item(session, End::Client, Item::Closed);
+                self.store_node().disconnected(now, link);
+            }
+            Item::Opened | Item::Closed => {
+                self.send_item(session, End::Client, Item::Closed);
+                self.network.deaf(session, End::Store);
+                return Ok(());
+            }
+            Item::Message(_) => return Ok(()),
+        }
+        self.pump(STORE)
+    }
+
+    fn store_node(&mut self) -> &mut Node {
+        self.processes[STORE].node.as_mut().expect("sessions end with the store's life")
+    }
+
+    fn reach_client(&mut self, number: usize, connection: SessionId, item: Item) -> Check {
+        let now = self.now;
+        let process = &mut self.processes[number];
+        let Some(node) = &mut process.node else { return Ok(()) };
+        match item {
+            Item::Opened => {
+                process.back_off = Duration::ZERO;
+                self.trace
+                    .event(now, &[8, number as u64], || format!("process {number} is connected as s{}", connection.0));
+                node.connected(now, Link::Uplink);
+            }
+            Item::Message(message) => {
+                self.trace.event(now, &[9, number as u64], || {
+                    format!("process {number} hears {}", trace::describe(&message))
+                });
+                node.handle(now, Link::Uplink, message);
+            }
+            Item::Closed => {
+                self.trace.event(now, &[10, number as u64], || format!("process {number} loses s{}", connection.0));
+                process.uplink = None;
+                node.disconnected(now, Link::Uplink);
+                self.send_item(connection, End::Store, Item::Closed);
+                self.dial_later(number);
+            }
+        }
+        self.pump(number)
+    }
+
+    /// A client gives its connection up.
+    fn hang_up(&mut self, number: usize, reason: GoodbyeReason, text: &str) -> Check {
+        let now = self.now;
+        self.trace.event(now, &[11, number as u64], || format!("process {number} hangs up: {}, {text}", reason.name()));
+        ensure(is_honest(reason), "sessions", || format!("process {number} hangs up: {}, {text}", reason.name()))?;
+        let Some(connection) = self.processes[number].uplink.take() else { return Ok(()) };
+        self.send_item(connection, End::Store, Item::Closed);
+        self.network.deaf(connection, End::Client);
+        if let Some(node) = &mut self.processes[number].node {
+            node.disconnected(now, Link::Uplink);
+        }
+        self.dial_later(number);
+        Ok(())
+    }
+
+    /// The store ends a session. Its hands may tell it afterwards that the connection is gone, or not.
+    fn end_session(&mut self, session: SessionId, reason: GoodbyeReason, text: &str) -> Check {
+        let now = self.now;
+        self.trace.event(now, &[12, session.0], || format!("store ends s{}: {}, {text}", session.0, reason.name()));
+        ensure(is_honest(reason), "sessions", || format!("the store ends s{}: {}, {text}", session.0, reason.name()))?;
+        self.send_item(session, End::Client, Item::Closed);
+        self.network.deaf(session, End::Store);
+        if let Some(connection) = self.network.connection(session) {
+            connection.session = false;
+        }
+        if self.rng.chance(500) {
+            self.store_node().disconnected(now, Link::Session(session));
+        }
+        Ok(())
+    }
+
+    // ---- disk ----
+
+    fn submit(&mut self, work: DiskWork) -> Check {
+        self.disk_operations += 1;
+        self.trace.event(self.now, &[13, self.disk_operations], || format!("    disk: {}", describe_work(&work)));
+        let started = self.disk.submit(work, &mut self.rng)?;
+        self.await_disk(started);
+        self.crash_here()
+    }
+
+    /// Crashes if a crash was put at this disk operation.
+    fn crash_here(&mut self) -> Check {
+        let here = |crash: &CrashPoint| crash.operation <= self.disk_operations;
+        if !self.crashes.front().is_some_and(here) {
+            return Ok(());
+        }
+        let crash = self.crashes.pop_front().expect("just seen");
+        let under_way = UnderWay { appends: self.disk.unsynced(), install: self.disk.is_installing() };
+        if crash.operation == self.disk_operations {
+            self.under_way = under_way;
+        }
+        self.bury_store();
+        self.later(Duration::from_millis(1), Event::Start(STORE));
+        self.lose_power(crash.appends.min(under_way.appends), crash.install)
+    }
+
+    fn await_disk(&mut self, started: Option<Started>) {
+        if let Some(started) = started {
+            self.later(started.after, Event::Disk(self.processes[STORE].life, started.operation));
+        }
+    }
+
+    /// The disk has done something; the store hears of it at once, or when it is not paused any more.
+    fn finish(&mut self, operation: Operation) -> Check {
+        self.disk_operations += 1;
+        let (done, durable, started) = self.disk.finish(operation, &mut self.rng);
+        self.await_disk(started);
+        self.durable(&durable)?;
+        for done in done {
+            self.queue.push(self.now, Event::DiskDone(self.processes[STORE].life, done));
+        }
+        self.crash_here()
+    }
+
+    /// Records have become durable: the ledger takes the commits among them.
+    pub(crate) fn durable(&mut self, records: &[Record]) -> Check {
+        for record in records {
+            if let Record::Commit(commit) = record {
+                self.history.durable(commit)?;
+                let version = self.history.ledger.count();
+                self.trace.event(self.now, &[14, version.0], || format!("durable: {:?} is {version:?}", commit.txn));
+            }
+        }
+        Ok(())
+    }
+
+    fn disk_done(&mut self, done: DiskDone) -> Check {
+        self.trace.event(self.now, &[15], || format!("store hears its disk: {}", describe_done(&done)));
+        let now = self.now;
+        self.store_node().disk(now, done);
+        self.pump(STORE)
+    }
+
+    // ---- application ----
+
+    fn step(&mut self, number: usize, thread: usize) -> Check {
+        let process = &mut self.processes[number];
+        let client = process.node.as_mut().and_then(Node::client).ok_or_else(|| impossible("no client".into()))?;
+        let before = process.threads[thread].running();
+        let mut stage = Stage {
+            now: self.now,
+            client,
+            history: &mut self.history,
+            habits: &self.scenario.habits,
+            created: &mut self.created,
+            rng: &mut self.rng,
+            trace: &mut self.trace,
+            process: number,
+        };
+        let next = process.threads[thread].step(&mut stage)?;
+        let begun = before.is_none() && process.threads[thread].running().is_some();
+        self.attempts = self.attempts.saturating_add(u32::from(begun));
+        if let Next::After(after) = next {
+            let event = Event::Step(number, self.processes[number].life, thread);
+            self.later(after, event);
+        }
+        self.pump(number)
+    }
+
+    fn wake(&mut self, number: usize, txn: TxnHandle) {
+        let process = &mut self.processes[number];
+        let waiting = |thread: &Thread| thread.waiting && thread.handle() == Some(txn);
+        let Some(thread) = process.threads.iter().position(waiting) else { return };
+        process.threads[thread].waiting = false;
+        let event = Event::Step(number, process.life, thread);
+        let after = self.rng.around(Duration::from_micros(20));
+        self.later(after, event);
+    }
+
+    // ---- checkers ----
+
+    /// Holds everything that an event at this process can have changed against the invariants.
+    fn look(&mut self, number: usize) -> Check {
+        let process = &mut self.processes[number];
+        if let Some(client) = process.node.as_mut().and_then(Node::client) {
+            check::frames::all(client, &self.history.ledger, &mut process.never_back)?;
+            for (handle, attempt) in process.threads.iter().filter_map(Thread::running) {
+                if client.check(handle).is_ok() {
+                    check::stable_reads::transaction(client.cache(), self.history.attempt(attempt))?;
+                }
+            }
+        }
+        let holders = if number == STORE { 0..self.processes.len() } else { number..number + 1 };
+        holders.into_iter().try_for_each(|process| self.look_at_holder(process))
+    }
+
+    fn look_at_holder(&mut self, number: usize) -> Check {
+        let session = match self.processes[number].uplink {
+            None if number == STORE && self.scenario.embedded => LOCAL,
+            Some(uplink) if self.network.connection(uplink).is_some_and(|connection| connection.session) => uplink,
+            _ => return Ok(()),
+        };
+        let client = self.processes[number].node.as_ref().and_then(|node| node.roles().0);
+        let store = self.processes[STORE].node.as_ref().and_then(|node| node.roles().1);
+        match (client, store) {
+            (Some(client), Some(store)) if client.is_live() => check::holders::client(client, store, session),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Whether roles that follow the protocol can come to part for this reason.
+fn is_honest(reason: GoodbyeReason) -> bool {
+    !matches!(
+        reason,
+        GoodbyeReason::Malformed | GoodbyeReason::Protocol | GoodbyeReason::WrongCluster | GoodbyeReason::TooMuch
+    )
+}
+
+fn describe_work(work: &DiskWork) -> String {
+    match work {
+        DiskWork::Append(position, Record::Commit(commit)) => format!("append {position:?}: commit {:?}", commit.txn),
+        DiskWork::Append(position, record) => format!("append {position:?}: {record:?}"),
+        DiskWork::Free(position) => format!("free below {position:?}"),
+        DiskWork::Read(pages) => format!("read {pages:?}"),
+        DiskWork::Install(images, checkpoint) => {
+            let pages: Vec<_> = images.iter().map(|image| (image.page, image.version)).collect();
+            format!("install {pages:?}, applied {:?}", checkpoint.applied)
+        }
+    }
+}
+
+fn describe_done(done: &DiskDone) -> String {
+    match done {
+        DiskDone::Pages(pages) => {
+            let pages: Vec<_> = pages.iter().map(|(page, home)| (page, home.as_ref().map(|home| home.0))).collect();
+            format!("pages {pages:?}")
+        }
+        other => format!("{other:?}"),
+    }
+}
