@@ -21,6 +21,16 @@ pub(crate) struct Fetches {
     late: Vec<(PageId, SessionId)>,
 }
 
+impl Fetches {
+    /// The session is gone, and its fetches with it.
+    pub(crate) fn forget(&mut self, session: SessionId) {
+        self.at_least.retain(|_, fetches| {
+            fetches.retain(|(of, _)| *of != session);
+            !fetches.is_empty()
+        });
+    }
+}
+
 impl Store {
     /// A session wants pages.
     pub(crate) fn fetch(&mut self, from: SessionId, fetch: Fetch) -> Result<(), Fault> {

@@ -3,7 +3,7 @@
 //! ```text
 //!   volume:   0 ............................ next ........
 //!             | granted before: page exists  | never granted
-//!             written | unused, owned | spare
+//!             | written | owned | spare      |
 //! ```
 //! 1. `next` of a volume is in the log before a page below it is told to anyone.
 //! 2. A page is owned by at most one client until it is written to.
@@ -13,32 +13,43 @@
 //! the rest is spare. A client that comes back later than that is told to drop them, and should it write to one all
 //! the same, validation decides as for any page.
 
-use crate::Checkpoint;
+use crate::{Checkpoint, Record, SessionId, Store};
+use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
+use protocol::{Grant, Granted, Message};
 use types::limits::{GRANTED_PAGES_MAX, PAGES_PER_MESSAGE_MAX};
-use types::{ClientId, Map, PageId, PageRange};
+use types::{ClientId, Map, PageId, PageRange, Version};
 
 /// Volumes of one store: a bound on what a peer can make grow, far beyond what anyone uses.
 const VOLUMES_MAX: usize = 4096;
 
 /// Whether a page was ever written to.
-pub(crate) type Written<'a> = &'a dyn Fn(PageId) -> bool;
+type Written<'a> = &'a dyn Fn(PageId) -> bool;
+
+/// Neighbouring pages of one owner, found by the first of them.
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    count: u32,
+    owner: ClientId,
+}
 
 /// The allocation of pages.
 #[derive(Debug, Default)]
 pub(crate) struct Grants {
     next: Map<u32, u32>,
-    owned: Map<ClientId, Vec<PageRange>>,
-    spare: Vec<PageRange>,
+    owned: BTreeMap<PageId, Run>,
+    /// How many pages each client owns, those included that it has written to since they were last counted.
+    owned_by: Map<ClientId, usize>,
+    /// Neighbouring spare pages: the first, and how many.
+    spare: BTreeMap<PageId, u32>,
 }
 
 /// What a client is given.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Given {
-    /// The pages.
-    pub(crate) ranges: Vec<PageRange>,
+#[derive(Debug, Default)]
+struct Given {
+    ranges: Vec<PageRange>,
     /// The volume's new `next`, if it moved and must be logged first.
-    pub(crate) next: Option<u32>,
+    next: Option<u32>,
 }
 
 impl Grants {
@@ -58,8 +69,57 @@ impl Grants {
         page.number < self.next.get(&page.volume).copied().unwrap_or(1)
     }
 
+    /// The client still has this page and has not filled it. Says whether it may keep it: nobody else owns it.
+    pub(crate) fn claim(&mut self, client: ClientId, page: PageId) -> bool {
+        if let Some(owner) = self.owner(page) {
+            return owner == client;
+        }
+        let is_spare = self
+            .spare
+            .range(..=page)
+            .next_back()
+            .is_some_and(|(&first, &count)| PageRange { first, count }.contains(page));
+        let is_free = self.exists(page) && page.number > 0 && !is_spare;
+        let has_few = self.owned_by.get(&client).is_none_or(|&owned| owned < GRANTED_PAGES_MAX);
+        if is_free && has_few {
+            self.own(client, PageRange { first: page, count: 1 });
+        }
+        is_free && has_few
+    }
+
+    /// The client will not come back: what it has not used is spare.
+    pub(crate) fn give_back(&mut self, client: ClientId, written: Written<'_>) {
+        let Some(_) = self.owned_by.remove(&client) else { return };
+        let of_client = self.owned.iter().filter(|(_, run)| run.owner == client);
+        let ranges: Vec<_> = of_client.map(|(&first, run)| PageRange { first, count: run.count }).collect();
+        for range in ranges {
+            self.owned.remove(&range.first);
+            for page in range.pages() {
+                self.put_spare(page, written);
+            }
+        }
+    }
+
+    /// Nobody who owned a page before the restart will come back: what is unused and unclaimed is spare.
+    pub(crate) fn give_back_unclaimed(&mut self, written: Written<'_>) {
+        let volumes: Vec<_> = self.next.iter().map(|(&volume, &next)| (volume, next)).collect();
+        for (volume, next) in volumes {
+            for page in (1..next).map(|number| PageId::new(volume, number)) {
+                if self.owner(page).is_none() {
+                    self.put_spare(page, written);
+                }
+            }
+        }
+    }
+
+    /// Every volume's `next`, as the home keeps it.
+    pub(crate) fn to_checkpoint(&self, checkpoint: &mut Checkpoint) {
+        checkpoint.next_pages = self.next.iter().map(|(&volume, &next)| (volume, next)).collect();
+        checkpoint.next_pages.sort_unstable();
+    }
+
     /// Gives pages to a client: spare ones first, then new ones that are neighbours.
-    pub(crate) fn give(&mut self, client: ClientId, volume: u32, count: u32, written: Written<'_>) -> Given {
+    fn give(&mut self, client: ClientId, volume: u32, count: u32, written: Written<'_>) -> Given {
         let mut given = Given::default();
         let mut wanted = (count as usize).min(PAGES_PER_MESSAGE_MAX).min(self.allowance(client, written)) as u32;
         if wanted == 0 || (!self.next.contains_key(&volume) && self.next.len() >= VOLUMES_MAX) {
@@ -78,77 +138,91 @@ impl Grants {
             given.ranges.push(PageRange { first: PageId::new(volume, first), count: new });
             given.next = Some(first + new);
         }
-        self.owned.entry(client).or_default().extend(&given.ranges);
+        for &range in &given.ranges {
+            self.own(client, range);
+        }
         given
     }
 
-    /// The client still has this page and has not filled it. Says whether it may keep it: nobody else owns it.
-    pub(crate) fn claim(&mut self, client: ClientId, page: PageId) -> bool {
-        let owned_by = |ranges: &Vec<PageRange>| ranges.iter().any(|range| range.contains(page));
-        if self.owned.get(&client).is_some_and(owned_by) {
-            return true;
-        }
-        let taken = self.owned.values().any(owned_by) || self.spare.iter().any(|range| range.contains(page));
-        if self.exists(page) && !taken {
-            push(self.owned.entry(client).or_default(), page);
-            return true;
-        }
-        false
+    fn owner(&self, page: PageId) -> Option<ClientId> {
+        let (&first, run) = self.owned.range(..=page).next_back()?;
+        PageRange { first, count: run.count }.contains(page).then_some(run.owner)
     }
 
-    /// The client will not come back: what it has not used is spare.
-    pub(crate) fn give_back(&mut self, client: ClientId, written: Written<'_>) {
-        let pages = self.owned.remove(&client).into_iter().flatten().flat_map(PageRange::pages);
-        for page in pages.filter(|&page| !written(page)) {
-            push(&mut self.spare, page);
-        }
-    }
-
-    /// Nobody who owned a page before the restart will come back: what is unused and unclaimed is spare.
-    pub(crate) fn give_back_unclaimed(&mut self, written: Written<'_>) {
-        let mut taken: Vec<PageRange> = self.owned.values().flatten().chain(&self.spare).copied().collect();
-        taken.sort_unstable_by_key(|range| range.first);
-        for (&volume, &next) in &self.next {
-            for page in (1..next).map(|number| PageId::new(volume, number)) {
-                let before = taken.partition_point(|range| range.first <= page);
-                let is_taken = before > 0 && taken[before - 1].contains(page);
-                if !is_taken && !written(page) {
-                    push(&mut self.spare, page);
-                }
+    /// Gives pages that nobody owns an owner; neighbours of the same owner become one run.
+    fn own(&mut self, client: ClientId, range: PageRange) {
+        *self.owned_by.entry(client).or_default() += range.count as usize;
+        match self.owned.range_mut(..range.first).next_back() {
+            Some((first, run)) if run.owner == client && first.after(run.count) == Some(range.first) => {
+                run.count += range.count;
+            }
+            _ => {
+                self.owned.insert(range.first, Run { count: range.count, owner: client });
             }
         }
     }
 
-    /// Every volume's `next`, as the home keeps it.
-    pub(crate) fn to_checkpoint(&self, checkpoint: &mut Checkpoint) {
-        checkpoint.next_pages = self.next.iter().map(|(&volume, &next)| (volume, next)).collect();
-        checkpoint.next_pages.sort_unstable();
+    /// How many more pages the client may own unused. When it seems to have too many, what it has used is let go.
+    fn allowance(&mut self, client: ClientId, written: Written<'_>) -> usize {
+        let owned = self.owned_by.get(&client).copied().unwrap_or_default();
+        if owned + PAGES_PER_MESSAGE_MAX <= GRANTED_PAGES_MAX {
+            return PAGES_PER_MESSAGE_MAX;
+        }
+        let mut unused = 0;
+        self.owned.retain(|&first, run| {
+            let range = PageRange { first, count: run.count };
+            let keep = run.owner != client || range.pages().any(|page| !written(page));
+            unused += if keep && run.owner == client { run.count as usize } else { 0 };
+            keep
+        });
+        self.owned_by.insert(client, unused);
+        GRANTED_PAGES_MAX.saturating_sub(unused)
     }
 
-    /// How many more pages the client may own unused. Ranges that are used up are let go first.
-    fn allowance(&mut self, client: ClientId, written: Written<'_>) -> usize {
-        let Some(ranges) = self.owned.get_mut(&client) else { return GRANTED_PAGES_MAX };
-        ranges.retain(|range| range.pages().any(|page| !written(page)));
-        GRANTED_PAGES_MAX.saturating_sub(ranges.iter().map(|range| range.count as usize).sum())
+    /// Makes a page spare that nobody owns, unless it is in use.
+    fn put_spare(&mut self, page: PageId, written: Written<'_>) {
+        if written(page) {
+            return;
+        }
+        match self.spare.range_mut(..=page).next_back() {
+            Some((first, count)) if first.after(*count) == Some(page) => *count += 1,
+            Some((&first, &mut count)) if (PageRange { first, count }).contains(page) => {}
+            _ => {
+                self.spare.insert(page, 1);
+            }
+        }
     }
 
     /// Takes up to `count` neighbouring spare pages of a volume.
     fn take_spare(&mut self, volume: u32, count: u32) -> Option<PageRange> {
-        let at = self.spare.iter().position(|range| range.first.volume == volume)?;
-        let range = &mut self.spare[at];
-        if range.count <= count {
-            return Some(self.spare.swap_remove(at));
+        let (&first, &run) = self.spare.range(PageId::new(volume, 0)..).next()?;
+        if first.volume != volume {
+            return None;
         }
-        let taken = PageRange { first: range.first, count };
-        *range = PageRange { first: range.first.after(count)?, count: range.count - count };
+        self.spare.remove(&first);
+        let taken = PageRange { first, count: run.min(count) };
+        if let Some(rest) = first.after(taken.count)
+            && run > taken.count
+        {
+            self.spare.insert(rest, run - taken.count);
+        }
         Some(taken)
     }
 }
 
-/// Adds a page to ranges; neighbours that come in order share one.
-fn push(ranges: &mut Vec<PageRange>, page: PageId) {
-    match ranges.last_mut() {
-        Some(last) if last.first.after(last.count) == Some(page) => last.count += 1,
-        _ => ranges.push(PageRange { first: page, count: 1 }),
+impl Store {
+    /// A client wants pages to create objects in. It holds them from here on.
+    pub(crate) fn grant(&mut self, from: SessionId, grant: Grant) {
+        let Some(client) = self.sessions.client(from) else { return };
+        let has_room = !self.closing && !self.writeback.is_home_full() && self.safe.has_room(0);
+        let count = if has_room { grant.count } else { 0 };
+        let written = |page| self.master.version(page) > Version::ZERO;
+        let given = self.grants.give(client, grant.volume, count, &written);
+        let volume = grant.volume;
+        let after = given.next.map(|next| self.safe.append(Record::Grant { volume, next }, &mut self.out));
+        for page in given.ranges.iter().flat_map(|range| range.pages()) {
+            self.master.directory().list(page, from);
+        }
+        self.reply(from, Message::Granted(Granted { ranges: given.ranges }), after);
     }
 }

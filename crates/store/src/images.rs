@@ -4,7 +4,7 @@
 //! 2. A page is read once however many wait for it.
 //! 3. The newest image stays, whatever its size, so that whoever waited for it finds it.
 
-use crate::coordinator::Ticket;
+use crate::admission::Ticket;
 use crate::outputs::Outputs;
 use crate::{DiskWork, SessionId};
 use alloc::collections::VecDeque;

@@ -9,7 +9,9 @@
 
 extern crate alloc;
 
+mod admission;
 mod coordinator;
+mod ending;
 mod fetch;
 mod form;
 mod grant;
@@ -30,6 +32,7 @@ mod validate;
 pub mod work;
 mod writeback;
 
+use admission::Parked;
 use alloc::format;
 use alloc::string::String;
 use coordinator::Coordinator;
@@ -41,12 +44,12 @@ use master::Master;
 use notices::{Streams, Urgency};
 use outcomes::Outcomes;
 use outputs::Outputs;
-use protocol::{Ack, Grant, Granted, Message, Ping, Pong};
+use protocol::{Ack, Message, Ping, Pong};
 use recovery::Recovery;
 use safe::Safe;
 use sequencer::Sequencer;
 use sessions::{Fault, Sessions};
-use types::{Broken, ClusterId, GoodbyeReason, Incarnation, NodeId, Time};
+use types::{Broken, ClusterId, GoodbyeReason, Incarnation, NodeId, PageId, Time};
 pub use work::{
     Checkpoint, ClientOutcomes, CommitRecord, DiskDone, DiskWork, HomeImage, HomePage, Opened, Placement, Position,
     Record,
@@ -132,6 +135,7 @@ pub struct Store {
     sessions: Sessions,
     notices: Streams,
     fetches: Fetches,
+    parked: Parked,
     coordinator: Coordinator,
     sequencer: Sequencer,
     safe: Safe,
@@ -183,6 +187,7 @@ impl Store {
             sessions: Sessions::new(config.grace),
             notices: Streams::new(config.notice_delay),
             fetches: Fetches::default(),
+            parked: Parked::default(),
             coordinator: Coordinator::default(),
             sequencer: Sequencer::default(),
             safe: Safe::new(safe_bytes_free),
@@ -356,65 +361,12 @@ impl Store {
         Ok(())
     }
 
-    /// A client wants pages to create objects in. It holds them from here on.
-    fn grant(&mut self, from: SessionId, grant: Grant) {
-        let Some(client) = self.sessions.client(from) else { return };
-        let has_room = !self.closing && !self.writeback.is_home_full() && self.safe.has_room(0);
-        let written = |page| self.master.version(page) > types::Version::ZERO;
-        let count = if has_room { grant.count } else { 0 };
-        let given = self.grants.give(client, grant.volume, count, &written);
-        let after =
-            given.next.map(|next| self.safe.append(Record::Grant { volume: grant.volume, next }, &mut self.out));
-        for page in given.ranges.iter().flat_map(|range| range.pages()) {
-            self.master.directory().list(page, from);
-        }
-        self.reply(from, Message::Granted(Granted { ranges: given.ranges }), after);
-    }
-
     /// A page that was waited for is in memory.
-    fn has_read(&mut self, now: Time, page: types::PageId, waiter: Waiter) {
+    fn has_read(&mut self, now: Time, page: PageId, waiter: Waiter) {
         match waiter {
             Waiter::Fetch(session) => self.serve_read(session, page),
-            Waiter::Commit(ticket) => self.resume_commit(now, ticket),
+            Waiter::Commit(ticket) => self.admit_again(now, ticket),
             Waiter::WriteBack => self.has_read_for_batch(page),
-        }
-    }
-
-    /// Ends a session, telling the peer why.
-    fn end(&mut self, now: Time, session: SessionId, fault: Fault) {
-        self.forget_session(now, session);
-        self.out.end(session, fault.reason, fault.text);
-    }
-
-    fn forget_session(&mut self, now: Time, session: SessionId) {
-        self.sessions.disconnect(now, session);
-        self.notices.close(session);
-        self.master.directory().forget_holder(session);
-    }
-
-    fn end_silent(&mut self, now: Time) {
-        if self.sweep.is_none_or(|sweep| now < sweep) {
-            return;
-        }
-        let silence = self.config.silence;
-        for session in self.sessions.silent_for(now, silence) {
-            let text = format!("expected a sign of life within {silence:?}");
-            self.end(now, session, Fault { reason: GoodbyeReason::Silent, text });
-        }
-        self.sweep = (self.sessions.len() > 0).then_some(now + silence / 4);
-    }
-
-    /// Lets go of what was kept for clients that did not come back.
-    fn forget_gone(&mut self, now: Time) {
-        let master = &self.master;
-        let written = |page| master.version(page) > types::Version::ZERO;
-        while let Some(client) = self.sessions.pop_forgotten(now) {
-            self.outcomes.forget(client);
-            self.grants.give_back(client, &written);
-        }
-        if self.unclaimed.is_some_and(|unclaimed| unclaimed <= now) {
-            self.unclaimed = None;
-            self.grants.give_back_unclaimed(&written);
         }
     }
 
@@ -422,13 +374,6 @@ impl Store {
     fn settle(&mut self, now: Time) {
         self.unpark(now);
         self.write_back(now);
-        if self.closing && !self.closed && self.is_written_back() {
-            self.closed = true;
-            for session in self.sessions.all() {
-                let text = "the store is closing down".into();
-                self.end(now, session, Fault { reason: GoodbyeReason::Done, text });
-            }
-            self.out.closed();
-        }
+        self.finish_closing(now);
     }
 }

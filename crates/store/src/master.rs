@@ -11,7 +11,8 @@ use crate::mob::Mob;
 use crate::outputs::Outputs;
 use crate::recent::Recent;
 use crate::validate::{Locks, Stale, Verdict, image_bytes_bound, stale_slots};
-use crate::{Config, HomeImage, HomePage, Position, SessionId};
+use crate::writeback::Installed;
+use crate::{Config, HomePage, Position, SessionId};
 use alloc::vec::Vec;
 use bytes::Bytes;
 use directory::Directory;
@@ -188,28 +189,24 @@ impl Master {
     pub(crate) fn has_read(&mut self, page: PageId, found: Option<(Version, Bytes)>, out: &mut Outputs) -> Vec<Waiter> {
         let home = self.table.get(&page).map_or(Version::ZERO, |state| state.home);
         let waiters = self.images.take_waiters(page);
-        match found {
-            Some((version, image)) if version >= home => {
-                let image = ObjectPage::parse(image).expect("the home answers with what was installed");
-                self.images.insert(page, image);
-                waiters
-            }
-            _ => {
-                self.images.wait(waiters.into_iter().map(|waiter| (page, waiter)), out);
-                Vec::new()
-            }
+        let (version, image) = found.expect("the home has what was installed in it");
+        if version < home {
+            self.images.wait(waiters.into_iter().map(|waiter| (page, waiter)), out);
+            return Vec::new();
         }
+        let image = ObjectPage::parse(image).expect("the home answers with what was installed in it");
+        self.images.insert(page, image);
+        waiters
     }
 
     /// A batch is home.
-    pub(crate) fn installed(&mut self, batch: &[HomeImage]) {
-        for HomeImage { page, version, image } in batch {
+    pub(crate) fn installed(&mut self, batch: &[Installed]) {
+        for Installed { page, version, image } in batch {
             let state = self.table.get_mut(page).expect("what is installed was written");
             state.home = *version;
             state.home_bytes = image.len() as u32;
             self.mob.installed(*page, *version);
-            let image = ObjectPage::parse(image.clone()).expect("what was installed is a page");
-            self.images.replace(*page, &image);
+            self.images.replace(*page, image);
         }
     }
 

@@ -5,17 +5,17 @@
 //! 3. Nobody is visited for a commit but the holders of what it changed; the others' `through` moves with their next
 //!    batch.
 
-use crate::SessionId;
+use crate::{Position, SessionId, Store};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::time::Duration;
-use protocol::{Notice, Notices};
+use protocol::{Message, Notice, Notices};
 use types::limits::NOTICES_PER_MESSAGE_MAX;
-use types::{Map, Time, Version};
+use types::{Map, Rule, Time, Version};
 
 /// A batch without notices is only worth its bytes when it moves the horizon this far: the acknowledgement that it
 /// brings lets *recent* be pruned.
-const QUIET_COUNTS: u64 = 64;
+const QUIET_COUNTS: u64 = 1024;
 
 #[derive(Debug, Default)]
 struct Stream {
@@ -108,5 +108,26 @@ impl Streams {
     /// When the next batch is due.
     pub(crate) fn next_due(&self) -> Option<Time> {
         self.due.front().map(|(due, _)| *due)
+    }
+}
+
+impl Store {
+    /// Sends an answer, and before it the notices that it depends on.
+    pub(crate) fn reply(&mut self, session: SessionId, message: Message, after: Option<Position>) {
+        if self.sessions.client(session).is_none() {
+            return;
+        }
+        if !self.config.broken.is(Rule::NoticesBeforeReply) {
+            self.flush(session, Urgency::Worthwhile);
+        }
+        self.out.send_after(session, message, after);
+    }
+
+    /// Sends the session's notices.
+    pub(crate) fn flush(&mut self, session: SessionId, urgency: Urgency) {
+        let through = self.sessions.horizon(session, self.master.applied());
+        for batch in self.notices.take(session, through, urgency) {
+            self.out.send(session, Message::Notices(batch));
+        }
     }
 }

@@ -5,8 +5,13 @@ use crate::sessions::Fault;
 use crate::{SessionId, Store};
 use alloc::format;
 use protocol::{Held, Hello, Message, Notice, PROTOCOL, Rejoin, Rejoined, SessionLimits, Welcome};
-use types::limits::{COMMITS_PER_SESSION_MAX, FETCHES_PER_SESSION_MAX, GRANTED_PAGES_MAX, PAGES_PER_MESSAGE_MAX};
+use types::limits::{
+    COMMITS_PER_SESSION_MAX, FETCHES_PER_SESSION_MAX, GRANTED_PAGES_MAX, PAGES_PER_MESSAGE_MAX, TXN_PAGES_MAX,
+};
 use types::{ClientId, GoodbyeReason, PageId, PageRange, Rule, Time, TxnId, Version};
+
+/// Pages that one rejoin may find useless: no cache holds more.
+const DROPPED_MAX: usize = TXN_PAGES_MAX;
 
 /// Stands in a notice that sums up the changes of several transactions.
 const SEVERAL: TxnId = TxnId { client: ClientId(0), number: 0 };
@@ -74,6 +79,10 @@ impl Store {
         }
         for page in rejoin.grants.iter().copied().flat_map(PageRange::pages) {
             self.resume_grant(now, from, page, rejoin.horizon);
+        }
+        let dropped = self.sessions.resuming(from).map_or(0, |resuming| resuming.dropped.len());
+        if dropped > DROPPED_MAX {
+            return Err(Fault::too_much(format!("expected at most {DROPPED_MAX} pages to drop, got {dropped}")));
         }
         if rejoin.last {
             self.join(from);

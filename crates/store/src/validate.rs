@@ -13,7 +13,7 @@ use crate::recent::Recent;
 use alloc::vec::Vec;
 use protocol::{CommitRequest, PageReads};
 use smallvec::SmallVec;
-use types::{Delta, Map, ObjectPage, PageId, SlotNo, SlotSet, TxnId, Version};
+use types::{Delta, Map, ObjectPage, PageId, Refusal, SlotNo, SlotSet, TxnId, Version};
 
 /// The slots of one page that are stale, given the page's version.
 pub(crate) fn stale_slots(reads: &PageReads, page: Version, recent: &Recent, prune_check: bool) -> SlotSet {
@@ -26,15 +26,14 @@ pub(crate) fn stale_slots(reads: &PageReads, page: Version, recent: &Recent, pru
         while exceptions.next_if(|(s, _)| *s < slot).is_some() {}
         exceptions.next_if(|(s, _)| *s == slot).map_or(reads.evidence, |(_, version)| version)
     };
-    let is_stale = |slot: &SlotNo| {
+    let mut is_stale = |slot: &SlotNo| {
         let evidence = evidence_of(*slot);
         match recent.version(reads.page, *slot) {
             Some(newest) => evidence < newest,
             None => prune_check && evidence < recent.pruned() && evidence < page,
         }
     };
-    let mut is_stale = is_stale;
-    reads.slots.iter().filter(|slot| is_stale(slot)).collect()
+    reads.slots.iter().filter(&mut is_stale).collect()
 }
 
 /// What one prepared transaction does to one page.
@@ -98,7 +97,7 @@ pub(crate) enum Verdict {
     /// Everything that was read is current, and what is written fits.
     Valid,
     /// It is not to be, and this is why.
-    Refused(types::Refusal),
+    Refused(Refusal),
     /// Whether what is written fits depends on this page's home image, which is not in memory.
     Await(PageId),
 }

@@ -37,13 +37,19 @@ impl Record {
         let body = match self {
             Self::Epoch(_) | Self::Grant { .. } => 16,
             Self::Placed(placements) => 24 * placements.len() + 8,
-            Self::Commit(commit) => {
-                let delta = |d: &Delta| 16 + 8 * d.changes.len() + d.value_bytes();
-                32 + commit.deltas.iter().map(delta).sum::<usize>()
-            }
+            Self::Commit(commit) => return commit_bytes_bound(&commit.deltas),
         };
-        body as u64 + 64
+        (body + HEADER_BYTES) as u64
     }
+}
+
+/// An upper bound of what every record has beside its body, in bytes.
+const HEADER_BYTES: usize = 64;
+
+/// An upper bound of the size of a commit's record, in bytes.
+pub(crate) fn commit_bytes_bound(deltas: &[Delta]) -> u64 {
+    let delta = |d: &Delta| 16 + 8 * d.changes.len() + d.value_bytes();
+    (HEADER_BYTES + 32 + deltas.iter().map(delta).sum::<usize>()) as u64
 }
 
 /// What a commit leaves in the safe.

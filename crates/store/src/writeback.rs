@@ -17,7 +17,7 @@ use crate::safe::Safe;
 use crate::{Checkpoint, DiskWork, HomeImage, Position, Store};
 use alloc::vec::Vec;
 use core::time::Duration;
-use types::{Map, ObjectPage, PageId, Rule, Time};
+use types::{Map, ObjectPage, PageId, Rule, Time, Version};
 
 /// Page images of one batch, in bytes: large enough to pay for its sync, small enough to be done soon.
 const BATCH_BYTES: usize = 4 * 1024 * 1024;
@@ -28,10 +28,24 @@ const IDLE: Duration = Duration::from_secs(1);
 /// How long a full home is left alone before the batch is tried again.
 const FULL_RETRY: Duration = Duration::from_secs(1);
 
+/// One page of a batch.
+#[derive(Debug)]
+pub(crate) struct Installed {
+    pub(crate) page: PageId,
+    pub(crate) version: Version,
+    pub(crate) image: ObjectPage,
+}
+
+impl Installed {
+    fn to_home(&self) -> HomeImage {
+        HomeImage { page: self.page, version: self.version, image: self.image.image().clone() }
+    }
+}
+
 /// One install.
 #[derive(Debug)]
 struct Batch {
-    images: Vec<HomeImage>,
+    pages: Vec<Installed>,
     /// Everything before this position is in the checkpoint or in the MOB.
     covered: Position,
 }
@@ -108,28 +122,15 @@ impl Store {
 
     fn wants_write_back(&self, now: Time) -> bool {
         let mob = self.master.mob();
-        let pressed = self.closing || self.coordinator.is_pressed() || self.safe.is_tight();
+        let pressed = self.closing || !self.parked.is_empty() || self.safe.is_tight();
         mob.bytes() > self.config.mob_bytes_limit / 2
             || (pressed && self.has_write_back())
             || (!mob.is_empty() && self.coordinator.last_commit() + IDLE <= now)
     }
 
-    /// Picks the pages with the oldest deltas, which hold the safe back longest.
+    /// Takes the oldest pages, and reads the home images that are not in memory.
     fn begin_batch(&mut self) {
-        let mut bytes = 0;
-        let mob = self.master.mob();
-        let bound = |page: &PageId| {
-            bytes += self.master.image_bytes_bound(*page);
-            bytes
-        };
-        let mut bound = bound;
-        let mut pages: Vec<PageId> = Vec::new();
-        for page in mob.oldest_pages() {
-            if bound(&page) > BATCH_BYTES && !pages.is_empty() {
-                break;
-            }
-            pages.push(page);
-        }
+        let pages = self.pick_pages();
         let mut images = Map::default();
         let mut missing = Vec::new();
         for &page in &pages {
@@ -143,6 +144,17 @@ impl Store {
         self.writeback.stage = Stage::Reading { pages, images };
         self.master.read(missing, &mut self.out);
         self.build_batch();
+    }
+
+    /// The pages with the oldest deltas, which hold the safe back longest: as many as make a batch, one at least.
+    fn pick_pages(&self) -> Vec<PageId> {
+        let mut bytes = 0;
+        let mut fits = |page: &PageId| {
+            let before = bytes;
+            bytes += self.master.image_bytes_bound(*page);
+            before == 0 || bytes <= BATCH_BYTES
+        };
+        self.master.mob().oldest_pages().take_while(|page| fits(page)).collect()
     }
 
     /// A page of the batch has been read.
@@ -160,15 +172,15 @@ impl Store {
         if images.len() < pages.len() {
             return;
         }
-        let home_image = |&page: &PageId| HomeImage {
+        let as_now = |&page: &PageId| Installed {
             page,
             version: self.master.version(page),
-            image: self.master.lay_over(page, &images[&page]).image().clone(),
+            image: self.master.lay_over(page, &images[&page]),
         };
-        let images = pages.iter().map(home_image).collect();
+        let pages = pages.iter().map(as_now).collect();
         self.log_placements();
         let placed = self.safe.last();
-        let batch = Batch { images, covered: coverable(&self.coordinator, &self.safe) };
+        let batch = Batch { pages, covered: coverable(&self.coordinator, &self.safe) };
         self.writeback.stage = Stage::Logging { batch, checkpoint: self.checkpoint(), placed };
         self.install();
     }
@@ -177,7 +189,8 @@ impl Store {
     pub(crate) fn install(&mut self) {
         match core::mem::replace(&mut self.writeback.stage, Stage::Idle) {
             Stage::Logging { batch, checkpoint, placed } if self.safe.is_durable(placed) => {
-                self.out.disk(DiskWork::Install(batch.images.clone(), checkpoint));
+                let images = batch.pages.iter().map(Installed::to_home).collect();
+                self.out.disk(DiskWork::Install(images, checkpoint));
                 self.writeback.stage = Stage::Installing(batch);
             }
             other => self.writeback.stage = other,
@@ -187,7 +200,7 @@ impl Store {
     /// The batch is home.
     pub(crate) fn installed(&mut self) {
         if let Stage::Installing(batch) = core::mem::replace(&mut self.writeback.stage, Stage::Idle) {
-            self.master.installed(&batch.images);
+            self.master.installed(&batch.pages);
             self.writeback.covered = batch.covered;
             self.writeback.home_full = false;
             self.free_home();

@@ -128,7 +128,7 @@ fn pages_that_never_were_and_transactions_that_are_too_large_are_refused() {
     assert_eq!(refused, Outcome::Refused(Refusal::NoSuchPage(beyond)));
     assert_eq!(hands.commit(a, &txn(1, 2).read(beyond, 0, 0)), Outcome::Refused(Refusal::NoSuchPage(beyond)));
     let value = Bytes::from(vec![7; 60_000]);
-    let pages: Vec<_> = (0..TXN_BYTES_MAX / value.len() + 1).map(|number| PageId::new(number as u32, 0)).collect();
+    let pages: Vec<_> = (0..=TXN_BYTES_MAX / value.len()).map(|number| PageId::new(number as u32, 0)).collect();
     let mut large = txn(1, 3);
     for page in pages {
         large = large.read(page, 0, 0);

@@ -87,7 +87,9 @@ proptest! {
                 }
                 Step::WriteBack => {
                     hands.pass(Duration::from_secs(2));
-                    sessions.iter().for_each(|&session| drop(hands.ping(session)));
+                    for &session in &sessions {
+                        hands.ping(session);
+                    }
                 }
                 Step::Crash => {
                     hands.crash();

@@ -35,8 +35,8 @@ fn a_full_safe_slows_commits_down() {
     let mut hands = Hands::with_safe(Config::default(), 64 * 1024);
     let a = hands.join(1, 1);
     let pages = hands.grant(a, 5);
-    for number in 1..=200 {
-        let evidence = if number <= 5 { 0 } else { number - 5 };
+    for number in 1..=200_u64 {
+        let evidence = number.saturating_sub(5);
         let request = txn(1, number).write(pages[number as usize % 5], 0, evidence, &VALUE).answered(number);
         assert_eq!(count(&hands.commit(a, &request)), number);
     }
@@ -76,7 +76,7 @@ fn a_full_store_refuses_and_goes_on_when_there_is_room() {
 fn a_transaction_that_the_safe_can_never_hold_is_refused_at_once() {
     let mut hands = Hands::with_safe(Config::default(), 32 * 1024);
     let a = hands.join(1, 1);
-    let refused = hands.commit(a, &txn(1, 1).write(ROOT, 0, 0, &[7; 30_000]));
+    let refused = hands.commit(a, &txn(1, 1).write(ROOT, 0, 0, &vec![7; 30_000]));
     assert_eq!(refused, Outcome::Refused(Refusal::StoreFull));
     assert_eq!(count(&hands.commit(a, &txn(1, 2).write(ROOT, 0, 0, b"x"))), 1);
 }
@@ -86,7 +86,7 @@ fn a_transaction_larger_than_the_mob_goes_alone() {
     let mut hands = Hands::with(Config { mob_bytes_limit: 8 * 1024, ..Config::default() });
     let a = hands.join(1, 1);
     hands.commit(a, &txn(1, 1).write(ROOT, 0, 0, b"x"));
-    assert_eq!(count(&hands.commit(a, &txn(1, 2).write(ROOT, 1, 1, &[7; 30_000]))), 2);
+    assert_eq!(count(&hands.commit(a, &txn(1, 2).write(ROOT, 1, 1, &vec![7; 30_000]))), 2);
 }
 
 fn delete(mut txn: Txn, slot: u16) -> Txn {
@@ -124,8 +124,11 @@ fn a_page_that_would_pass_its_limit_is_refused() {
 fn what_is_prepared_counts_for_the_limit_of_a_page() {
     let mut hands = Hands::new();
     let a = hands.join(1, 1);
-    hands.say(a, txn(1, 1).write(ROOT, 0, 0, &[7; 40_000]).message());
-    assert_eq!(hands.commit(a, &txn(1, 2).write(ROOT, 1, 0, &[7; 40_000])), Outcome::Refused(Refusal::PageFull(ROOT)));
+    hands.say(a, txn(1, 1).write(ROOT, 0, 0, &vec![7; 40_000]).message());
+    assert_eq!(
+        hands.commit(a, &txn(1, 2).write(ROOT, 1, 0, &vec![7; 40_000])),
+        Outcome::Refused(Refusal::PageFull(ROOT))
+    );
 }
 
 #[test]

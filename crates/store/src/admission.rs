@@ -1,0 +1,226 @@
+//! What stands before a commit's first phase: is it sound, is it new, is there room for it?
+//!
+//! 1. A transaction that is known, or under way, is answered and not begun again.
+//! 2. Room is found before anything is begun: in the MOB and in the safe. While write-back makes some, commits wait in
+//!    their order; when it cannot, they are refused. So a full MOB or safe slows commits down and fails none.
+
+use crate::sessions::Fault;
+use crate::work::commit_bytes_bound;
+use crate::{SessionId, Store, form, mob};
+use alloc::collections::VecDeque;
+use alloc::format;
+use alloc::vec::Vec;
+use protocol::{AskOutcome, CommitRequest, Outcome};
+use types::limits::{COMMITS_PER_SESSION_MAX, TXN_BYTES_MAX};
+use types::{ClientId, Refusal, Rule, Time, TxnId};
+
+/// Home images that are read for one commit to see whether it fits. Whoever fills so many pages to their limit at once
+/// is told that the next one is full.
+const READS_PER_COMMIT_MAX: u8 = 16;
+
+/// What a commit leaves in the safe beside its record, in bytes: its part of a later `Placed`.
+const PLACED_BYTES: u64 = 128;
+
+/// A commit request that is not logged yet.
+#[derive(Debug)]
+pub(crate) struct Ticket {
+    pub(crate) request: CommitRequest,
+    /// A bound of what it adds to the MOB.
+    pub(crate) mob_bytes: usize,
+    /// A bound of what it adds to the safe.
+    safe_bytes: u64,
+    /// How many more home images may be read for it.
+    pub(crate) reads_left: u8,
+}
+
+impl Ticket {
+    fn new(request: CommitRequest) -> Self {
+        Self {
+            mob_bytes: request.writes.iter().map(mob::bytes_bound).sum(),
+            safe_bytes: commit_bytes_bound(&request.writes) + PLACED_BYTES,
+            reads_left: READS_PER_COMMIT_MAX,
+            request,
+        }
+    }
+}
+
+/// Commits that wait for room, oldest first.
+#[derive(Debug, Default)]
+pub(crate) struct Parked {
+    tickets: VecDeque<Ticket>,
+    bytes: usize,
+}
+
+impl Parked {
+    /// Whether commits wait for room.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.tickets.is_empty()
+    }
+
+    fn push(&mut self, ticket: Ticket) {
+        self.bytes += ticket.mob_bytes;
+        self.tickets.push_back(ticket);
+    }
+
+    fn pop(&mut self) -> Option<Ticket> {
+        let ticket = self.tickets.pop_front()?;
+        self.bytes -= ticket.mob_bytes;
+        Some(ticket)
+    }
+}
+
+/// Whether there is room for a commit.
+enum Room {
+    Now,
+    /// Write-back is about to make some.
+    Later,
+    /// None can be made.
+    Never,
+}
+
+impl Store {
+    /// A session wants a transaction committed.
+    pub(crate) fn commit(&mut self, now: Time, from: SessionId, request: CommitRequest) -> Result<(), Fault> {
+        self.check_client(from, request.txn.client)?;
+        form::check(&request, self.master.applied())?;
+        self.outcomes.answered(request.txn.client, request.answered);
+        if request.writes.is_empty() {
+            self.commit_read_only(from, &request);
+        } else if !self.answer_again(from, request.txn) {
+            self.take_in(now, from, request);
+        }
+        Ok(())
+    }
+
+    /// A session wants to know what became of a transaction.
+    pub(crate) fn ask_outcome(&mut self, from: SessionId, ask: AskOutcome) -> Result<(), Fault> {
+        self.check_client(from, ask.txn.client)?;
+        if !self.answer_again(from, ask.txn) {
+            self.reply_outcome(from, ask.txn, Outcome::Unknown);
+        }
+        Ok(())
+    }
+
+    /// A transaction that writes nothing is validated once, and leaves no trace.
+    fn commit_read_only(&mut self, from: SessionId, request: &CommitRequest) {
+        let stale = self.master.stale(request);
+        let outcome = match self.check_pages(request) {
+            Err(refusal) => Outcome::Refused(refusal),
+            Ok(()) if !stale.is_empty() => Outcome::Refused(Refusal::Stale(stale)),
+            Ok(()) => Outcome::Committed { pages: Vec::new() },
+        };
+        self.count(&outcome);
+        self.reply_outcome(from, request.txn, outcome);
+    }
+
+    /// Answers for a transaction whose outcome is known, or will be; says whether it is one.
+    fn answer_again(&mut self, from: SessionId, txn: TxnId) -> bool {
+        if self.config.broken.is(Rule::OneOutcome) {
+            return false;
+        }
+        if let Some(outcome) = self.outcomes.get(txn) {
+            self.reply_outcome(from, txn, outcome);
+            return true;
+        }
+        let before = self.coordinator.redirect(txn, from);
+        if let Some(before) = before {
+            self.charge(before, -1);
+            self.charge(from, 1);
+        }
+        before.is_some()
+    }
+
+    /// Takes a request in unless something about it forbids that already.
+    fn take_in(&mut self, now: Time, from: SessionId, request: CommitRequest) {
+        if let Err(refusal) = self.check_request(from, &request) {
+            return self.refuse_to(from, &request, refusal);
+        }
+        self.coordinator.begin(request.txn, from);
+        self.charge(from, 1);
+        self.admit(now, Ticket::new(request));
+    }
+
+    fn check_request(&mut self, from: SessionId, request: &CommitRequest) -> Result<(), Refusal> {
+        form::check_size(request)?;
+        self.check_pages(request)?;
+        if self.closing {
+            return Err(Refusal::Closing);
+        }
+        let outstanding = self.sessions.commits(from).map_or(0, |commits| *commits);
+        let can_remember = self.outcomes.has_room(request.txn.client, request.writes.len());
+        let too_many_wait = self.parked.bytes > TXN_BYTES_MAX.max(self.config.mob_bytes_limit);
+        if outstanding >= COMMITS_PER_SESSION_MAX || !can_remember || too_many_wait {
+            return Err(Refusal::TooMany);
+        }
+        Ok(())
+    }
+
+    fn check_pages(&self, request: &CommitRequest) -> Result<(), Refusal> {
+        let missing = request.reads.iter().find(|reads| !self.grants.exists(reads.page));
+        missing.map_or(Ok(()), |reads| Err(Refusal::NoSuchPage(reads.page)))
+    }
+
+    fn check_client(&self, from: SessionId, client: ClientId) -> Result<(), Fault> {
+        match self.sessions.client(from) {
+            Some(own) if own != client => {
+                Err(Fault::malformed(format!("expected a transaction of {own:?}, got one of {client:?}")))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Goes on when there is room for the commit, and lets it wait behind the others when there is none.
+    fn admit(&mut self, now: Time, ticket: Ticket) {
+        match self.room_for(&ticket) {
+            Room::Now if self.parked.is_empty() => self.prepare(now, ticket),
+            Room::Never => self.refuse(&ticket, Refusal::StoreFull),
+            Room::Now | Room::Later => self.parked.push(ticket),
+        }
+    }
+
+    /// A page was read to see whether the commit fits.
+    pub(crate) fn admit_again(&mut self, now: Time, ticket: Ticket) {
+        if self.closing {
+            return self.refuse(&ticket, Refusal::Closing);
+        }
+        self.admit(now, ticket);
+    }
+
+    fn room_for(&self, ticket: &Ticket) -> Room {
+        let waiting = self.master.mob().bytes() + self.coordinator.in_flight_bytes();
+        let fits_mob = waiting == 0 || waiting + ticket.mob_bytes <= self.config.mob_bytes_limit;
+        if fits_mob && self.safe.has_room(ticket.safe_bytes) {
+            return Room::Now;
+        }
+        let stuck = self.coordinator.first_in_flight().is_none() && !self.can_make_room();
+        if stuck || self.writeback.is_home_full() { Room::Never } else { Room::Later }
+    }
+
+    /// Lets commits go on that waited for room. Those whose session is gone are dropped: nothing has begun for them,
+    /// and their client sends them again.
+    pub(crate) fn unpark(&mut self, now: Time) {
+        while let Some(ticket) = self.parked.tickets.front() {
+            let room = self.room_for(ticket);
+            if matches!(room, Room::Later) && !self.closing {
+                return;
+            }
+            let ticket = self.parked.pop().expect("just seen");
+            let session = self.coordinator.session(ticket.request.txn);
+            match room {
+                _ if session.is_none_or(|session| self.sessions.client(session).is_none()) => {
+                    self.coordinator.end(ticket.request.txn);
+                }
+                _ if self.closing => self.refuse(&ticket, Refusal::Closing),
+                Room::Never => self.refuse(&ticket, Refusal::StoreFull),
+                Room::Now | Room::Later => self.prepare(now, ticket),
+            }
+        }
+    }
+
+    /// Counts a commit request to what its session has outstanding, or off it.
+    pub(crate) fn charge(&mut self, session: SessionId, commits: isize) {
+        if let Some(outstanding) = self.sessions.commits(session) {
+            *outstanding = outstanding.saturating_add_signed(commits);
+        }
+    }
+}

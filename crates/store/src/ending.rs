@@ -1,0 +1,60 @@
+//! How sessions end, and what is kept for a client that may come back.
+
+use crate::sessions::Fault;
+use crate::{SessionId, Store};
+use alloc::format;
+use types::{GoodbyeReason, Time, Version};
+
+impl Store {
+    /// Ends a session, telling the peer why.
+    pub(crate) fn end(&mut self, now: Time, session: SessionId, fault: Fault) {
+        self.forget_session(now, session);
+        self.out.end(session, fault.reason, fault.text);
+    }
+
+    pub(crate) fn forget_session(&mut self, now: Time, session: SessionId) {
+        self.sessions.disconnect(now, session);
+        self.notices.close(session);
+        self.fetches.forget(session);
+        self.master.directory().forget_holder(session);
+    }
+
+    pub(crate) fn end_silent(&mut self, now: Time) {
+        if self.sweep.is_none_or(|sweep| now < sweep) {
+            return;
+        }
+        let silence = self.config.silence;
+        for session in self.sessions.silent_for(now, silence) {
+            let text = format!("expected a sign of life within {silence:?}");
+            self.end(now, session, Fault { reason: GoodbyeReason::Silent, text });
+        }
+        self.sweep = (self.sessions.len() > 0).then_some(now + silence / 4);
+    }
+
+    /// Lets go of what was kept for clients that did not come back.
+    pub(crate) fn forget_gone(&mut self, now: Time) {
+        let master = &self.master;
+        let written = |page| master.version(page) > Version::ZERO;
+        while let Some(client) = self.sessions.pop_forgotten(now) {
+            self.outcomes.forget(client);
+            self.grants.give_back(client, &written);
+        }
+        if self.unclaimed.is_some_and(|unclaimed| unclaimed <= now) {
+            self.unclaimed = None;
+            self.grants.give_back_unclaimed(&written);
+        }
+    }
+
+    /// Once everything is home: ends all sessions, and says that the process may stop.
+    pub(crate) fn finish_closing(&mut self, now: Time) {
+        if !self.closing || self.closed || !self.is_written_back() {
+            return;
+        }
+        self.closed = true;
+        for session in self.sessions.all() {
+            let text = "the store is closing down".into();
+            self.end(now, session, Fault { reason: GoodbyeReason::Done, text });
+        }
+        self.out.closed();
+    }
+}
