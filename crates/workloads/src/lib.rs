@@ -1,3 +1,7 @@
 //! What users do with Thorp, as actors for tests, the benchmark and the demo.
 
+pub mod oo7;
+mod random;
 pub mod step;
+
+pub use random::Random;
