@@ -3,11 +3,9 @@
 //! The simulator is linked by a feature of this crate, so that the other entry points do not wait for its build: without
 //! the feature the command calls cargo for the program that has it.
 
-use crate::Result;
-
 /// Runs the simulator with these options.
 #[cfg(not(feature = "sim"))]
-pub(crate) fn run(options: &[String]) -> Result {
+pub(crate) fn run(options: &[String]) -> crate::Result {
     use crate::{cargo, run};
     let mut again = cargo();
     again.args(["run", "--quiet", "--package", "xtask", "--features", "sim", "--", "sim"]).args(options);
@@ -16,47 +14,99 @@ pub(crate) fn run(options: &[String]) -> Result {
 
 /// Runs the simulator with these options.
 #[cfg(feature = "sim")]
-pub(crate) fn run(options: &[String]) -> Result {
-    let options = Options::parse(options)?;
-    match options {
-        Options { mutants: true, seeds, .. } => sim::mutants(seeds.unwrap_or(10_000)),
-        Options { seed: Some(seed), trace, .. } => sim::replay(seed, trace),
-        Options { seeds, first, .. } => sim::run_seeds(first, seeds.unwrap_or(1000)),
+pub(crate) use linked::run;
+
+#[cfg(feature = "sim")]
+mod linked {
+    use crate::Result;
+    use std::io::{IsTerminal, Write};
+    use types::{Broken, Rule};
+
+    /// What every mutant must be caught within.
+    const MUTANT_SEEDS_MAX: u64 = 10_000;
+
+    pub(crate) fn run(words: &[String]) -> Result {
+        match Options::parse(words)? {
+            Options { mutants: true, seeds, .. } => mutants(seeds.unwrap_or(MUTANT_SEEDS_MAX)),
+            Options { seed: Some(seed), trace, .. } => replay(seed, trace),
+            Options { seeds, first, .. } => seeds_from(first, seeds.unwrap_or(1000)),
+        }
     }
-}
 
-/// What the command line says.
-#[cfg(feature = "sim")]
-#[derive(Default)]
-struct Options {
-    seeds: Option<u64>,
-    first: u64,
-    seed: Option<u64>,
-    trace: bool,
-    mutants: bool,
-}
+    fn seeds_from(first: u64, count: u64) -> Result {
+        let is_watched = std::io::stderr().is_terminal();
+        let summary = sim::run_seeds(first, count, &sim::Options::default(), |done| {
+            if is_watched && done % 10 == 0 {
+                eprint!("\r{done} of {count} seeds ");
+                // A progress line that does not show harms nobody.
+                let _ = std::io::stderr().flush();
+            }
+        });
+        if is_watched {
+            eprint!("\r\x1b[K");
+        }
+        println!("{summary}");
+        match summary.failures.len() {
+            0 => Ok(()),
+            count => Err(format!("{count} seeds found something")),
+        }
+    }
 
-#[cfg(feature = "sim")]
-impl Options {
-    fn parse(words: &[String]) -> Result<Self> {
-        let mut options = Self::default();
-        let mut words = words.iter();
-        while let Some(word) = words.next() {
-            match word.as_str() {
-                "--trace" => options.trace = true,
-                "--mutants" => options.mutants = true,
-                "--seeds" => options.seeds = Some(number(word, words.next())?),
-                "--first" => options.first = number(word, words.next())?,
-                "--seed" => options.seed = Some(number(word, words.next())?),
-                _ => return Err(format!("sim: unknown option `{word}`")),
+    fn replay(seed: u64, trace: bool) -> Result {
+        let report = sim::run_seed(seed, Broken::NONE, trace);
+        report.trace.iter().for_each(|line| println!("{line}"));
+        println!("seed {seed}: {} commits, trace {:016x}", report.commits, report.hash);
+        match report.violation {
+            None => Ok(()),
+            Some(violation) => Err(format!("seed {seed}: {violation}")),
+        }
+    }
+
+    fn mutants(seeds_max: u64) -> Result {
+        let threads = sim::Options::default().threads;
+        let mut missed = 0;
+        for mutant in sim::mutants(&Rule::ALL, seeds_max, threads) {
+            let rule = format!("{:?}", mutant.rule);
+            if let Some((seed, violation)) = mutant.caught {
+                println!("{rule:<20} seed {seed}: {violation}");
+            } else {
+                missed += 1;
+                println!("{rule:<20} not caught within {seeds_max} seeds");
             }
         }
-        Ok(options)
+        if missed == 0 { Ok(()) } else { Err(format!("{missed} rules can go without anybody noticing")) }
     }
-}
 
-#[cfg(feature = "sim")]
-fn number(option: &str, value: Option<&String>) -> Result<u64> {
-    let value = value.ok_or_else(|| format!("sim: {option} wants a number"))?;
-    value.parse().map_err(|_| format!("sim: {option} wants a number, got `{value}`"))
+    /// What the command line says.
+    #[derive(Default)]
+    struct Options {
+        seeds: Option<u64>,
+        first: u64,
+        seed: Option<u64>,
+        trace: bool,
+        mutants: bool,
+    }
+
+    impl Options {
+        fn parse(words: &[String]) -> Result<Self> {
+            let mut options = Self::default();
+            let mut words = words.iter();
+            while let Some(word) = words.next() {
+                match word.as_str() {
+                    "--trace" => options.trace = true,
+                    "--mutants" => options.mutants = true,
+                    "--seeds" => options.seeds = Some(number(word, words.next())?),
+                    "--first" => options.first = number(word, words.next())?,
+                    "--seed" => options.seed = Some(number(word, words.next())?),
+                    _ => return Err(format!("sim: unknown option `{word}`")),
+                }
+            }
+            Ok(options)
+        }
+    }
+
+    fn number(option: &str, value: Option<&String>) -> Result<u64> {
+        let value = value.ok_or_else(|| format!("sim: {option} wants a number"))?;
+        value.parse().map_err(|_| format!("sim: {option} wants a number, got `{value}`"))
+    }
 }
