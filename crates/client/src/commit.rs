@@ -210,6 +210,9 @@ impl Client {
         for delta in &pending.request.writes {
             self.cache.puncture(delta.page, &delta.slots());
         }
+        for &page in &pending.taken {
+            self.drop_page(page);
+        }
     }
 
     /// Nobody can wait for this outcome any longer. It is unknown, except that a request which never went out has none.

@@ -31,6 +31,8 @@ struct Volume {
     /// Pages that the next grant asks for; doubles each time.
     demand: u32,
     is_asked: bool,
+    /// The store had no more room: it is asked again only when somebody waits.
+    is_dry: bool,
 }
 
 #[derive(Debug)]
@@ -106,12 +108,16 @@ impl Client {
         let Some((page, slot)) = self.room_for(txn, volume, near, value.len()) else {
             self.session.check()?;
             self.wait(now, txn);
-            self.allocator.volume(volume).waiters.push(txn);
+            let waiters = &mut self.allocator.volume(volume).waiters;
+            if !waiters.contains(&txn) {
+                waiters.push(txn);
+            }
             self.ask_for_grants(now);
             return Ok(Created::Wait);
         };
         let object = ObjectId::new(page, slot);
-        self.put_over(txn, object, Some(value))?;
+        let fits = self.put_over(txn, object, Some(value))?;
+        assert!(fits, "the page was chosen for its room");
         self.ask_for_grants(now);
         Ok(Created::Object(object))
     }
@@ -206,8 +212,8 @@ impl Client {
         }
         let mut asks = Vec::new();
         for (&volume, state) in &mut self.allocator.volumes {
-            let runs_out = state.pool.len() < state.demand as usize / 4 || !state.waiters.is_empty();
-            if runs_out && !state.is_asked {
+            let runs_out = state.pool.len() < state.demand as usize / 4 && !state.is_dry;
+            if (runs_out || !state.waiters.is_empty()) && !state.is_asked {
                 state.is_asked = true;
                 asks.push((volume, state.demand));
                 state.demand = (state.demand * 2).min(GRANT_PAGES_MAX);
@@ -234,7 +240,7 @@ impl Client {
             let text = format!("expected a grant of {count} pages of volume {volume}, got {:?}", granted.ranges);
             return self.hang_up(now, GoodbyeReason::Malformed, text);
         }
-        state.is_asked = false;
+        (state.is_asked, state.is_dry) = (false, pages == 0);
         state.pool.extend(granted.ranges.iter().flat_map(|range| range.pages()));
         state.pool.make_contiguous().sort_unstable();
         for txn in core::mem::take(&mut state.waiters) {

@@ -19,8 +19,10 @@ mod fetch;
 mod inspect;
 mod notice;
 mod prefetch;
+mod room;
 mod session;
 mod txns;
+mod waiting;
 mod workspace;
 
 use alloc::collections::VecDeque;

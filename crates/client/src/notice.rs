@@ -5,7 +5,7 @@
 
 use crate::txns::State;
 use crate::workspace::Workspace;
-use crate::{Client, Output, TxnError, TxnHandle};
+use crate::{Client, TxnHandle};
 use alloc::format;
 use alloc::vec::Vec;
 use cache::Frame;
@@ -80,71 +80,5 @@ impl Client {
             }
             self.wake(txn);
         }
-    }
-
-    /// Lets pages go until the cache is within its bound. The store hears of it when no running transaction has read
-    /// of the page: until then its changes still concern us.
-    pub(crate) fn make_room(&mut self, now: Time) {
-        while let Some(evicted) = self.cache.evict() {
-            let mut was_read = false;
-            if !self.config.broken.is(Rule::FreezeEvidence) {
-                for (_, txn) in self.txns.all_running() {
-                    if let Some(touched) = txn.workspace.get_mut(evicted.page) {
-                        touched.freeze(&evicted.frame, self.session.horizon);
-                        was_read |= touched.frozen().is_some();
-                    }
-                }
-            }
-            if !was_read {
-                self.session.release(now, evicted.page);
-            }
-        }
-    }
-
-    /// A transaction reads no more: releases the evicted pages that were kept for it alone.
-    pub(crate) fn let_go(&mut self, now: Time, workspace: &Workspace) {
-        for touched in workspace.pages().iter().filter(|touched| touched.frozen().is_some()) {
-            let page = touched.page;
-            let is_read = |other: &Workspace| other.get(page).is_some_and(|touched| touched.frozen().is_some());
-            let held = self.cache.find(page).is_some() || self.fetches.is_under_way(page);
-            if !held && !self.txns.all_running().any(|(_, txn)| is_read(&txn.workspace)) {
-                self.session.release(now, page);
-            }
-        }
-    }
-
-    /// The transaction will be told to call again.
-    pub(crate) fn wait(&mut self, now: Time, txn: TxnHandle) {
-        if let Some(found) = self.txns.get(txn) {
-            found.waiting.get_or_insert(now);
-        }
-    }
-
-    /// Tells the transaction to call again, if it waits.
-    pub(crate) fn wake(&mut self, txn: TxnHandle) {
-        if self.txns.get(txn).is_some_and(|found| found.waiting.take().is_some()) {
-            self.outputs.push_back(Output::Wake(txn));
-        }
-    }
-
-    /// Those that have been waiting since `since` or longer wait no more.
-    pub(crate) fn give_up_waiting(&mut self, error: &TxnError, since: Time) {
-        let patient = |waiting: Option<Time>| waiting.is_some_and(|waiting| waiting <= since);
-        let lost: Vec<_> = self.txns.all().filter(|(_, txn)| patient(txn.waiting)).map(|(handle, _)| handle).collect();
-        for txn in lost {
-            self.give_up(txn, error);
-        }
-    }
-
-    /// The transaction cannot go on.
-    pub(crate) fn give_up(&mut self, txn: TxnHandle, error: &TxnError) {
-        let Some(found) = self.txns.get(txn) else { return };
-        if let State::Committing(number) = found.state {
-            return self.abandon(txn, number, error);
-        }
-        if matches!(found.state, State::Running) {
-            found.state = State::Failed(error.clone());
-        }
-        self.wake(txn);
     }
 }

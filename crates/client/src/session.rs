@@ -232,15 +232,6 @@ impl Client {
         }
     }
 
-    /// The pages that only running transactions still hold, by what they have read of them.
-    fn frozen_pages(&mut self) -> Vec<Held> {
-        let cache = &self.cache;
-        let running = self.txns.all_running();
-        let touched = running.flat_map(|(_, txn)| txn.workspace.pages().iter());
-        let frozen = touched.filter_map(|touched| Some((touched.page, touched.frozen()?.version)));
-        frozen.filter(|(page, _)| cache.find(*page).is_none()).map(|(page, version)| Held { page, version }).collect()
-    }
-
     pub(crate) fn rejoined(&mut self, now: Time, rejoined: Rejoined) {
         for page in rejoined.dropped {
             self.drop_page(page);

@@ -16,6 +16,11 @@ use types::{Delta, Map, ObjectId, ObjectPage, PageId, SlotChange, SlotNo, SlotSe
 /// Up to here a look along the pages is faster than a hash table, and most transactions end here.
 const PAGES_WITHOUT_INDEX: usize = 8;
 
+/// What a change takes in a commit request beside its value, and what the reads of a page take, in bytes, about: so
+/// that a request of very many small things stays within a message too.
+const CHANGE_BYTES: usize = 16;
+const READS_BYTES: usize = 64;
+
 /// A short reference always fits into its slot: see `limits`.
 const REFERENCE_BYTES: usize = 24;
 
@@ -197,7 +202,8 @@ impl Workspace {
 
     /// Takes up a page that the transaction has not touched yet.
     pub(crate) fn touch(&mut self, page: PageId, frame: Option<FrameNo>) -> Result<usize, TooLarge> {
-        if self.pages.len() == TXN_PAGES_MAX {
+        let bytes = self.write_bytes + self.pages.len() * READS_BYTES;
+        if self.pages.len() == TXN_PAGES_MAX || bytes > TXN_BYTES_MAX {
             return Err(TooLarge);
         }
         self.last = self.pages.len();
@@ -234,14 +240,18 @@ impl Workspace {
         let growth = touched.growth + after.cast_signed() - before.cast_signed();
         let entries = (usize::from(slot) + 1).saturating_sub(image.slot_count()) * ObjectPage::cost(0);
         let grown = image.len().saturating_add_signed(growth) + entries;
-        let too_big = after > before && grown > PAGE_BYTES_GROWTH && value_bytes > REFERENCE_BYTES;
+        // A value of its own page may fill it.
+        let is_alone = image.is_empty() && touched.writes.iter().all(|write| write.slot == slot);
+        let too_big = after > before && grown > PAGE_BYTES_GROWTH && value_bytes > REFERENCE_BYTES && !is_alone;
         if too_big || value_bytes > SLOT_BYTES_MAX {
             return Ok(Err(Full));
         }
-        let write_bytes = self.write_bytes + value_bytes - own.flatten().unwrap_or(0);
-        if write_bytes > TXN_BYTES_MAX {
+        let own_bytes = own.map_or(0, |len| CHANGE_BYTES + len.unwrap_or(0));
+        let write_bytes = self.write_bytes + CHANGE_BYTES + value_bytes - own_bytes;
+        if write_bytes + self.pages.len() * READS_BYTES > TXN_BYTES_MAX {
             return Err(TooLarge);
         }
+        let touched = &mut self.pages[place];
         self.write_bytes = write_bytes;
         touched.growth = growth;
         match found {

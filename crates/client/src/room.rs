@@ -1,0 +1,53 @@
+//! Pages leave the cache when it is full, but what running transactions have read of them still counts.
+//!
+//! 1. What was read of a page that leaves is frozen with its evidence at that moment (`workspace.rs`).
+//! 2. The store is told that a page is let go when the last running transaction that has read of it has ended. Until
+//!    then it tells us of changes, so that a transaction which has read more than the cache holds sees one moment too.
+
+use crate::Client;
+use crate::workspace::Workspace;
+use alloc::vec::Vec;
+use protocol::Held;
+use types::{Rule, Time};
+
+impl Client {
+    /// Lets pages go until the cache is within its bound. The store hears of it when no running transaction has read
+    /// of the page: until then its changes still concern us.
+    pub(crate) fn make_room(&mut self, now: Time) {
+        while let Some(evicted) = self.cache.evict() {
+            let mut was_read = false;
+            if !self.config.broken.is(Rule::FreezeEvidence) {
+                for (_, txn) in self.txns.all_running() {
+                    if let Some(touched) = txn.workspace.get_mut(evicted.page) {
+                        touched.freeze(&evicted.frame, self.session.horizon);
+                        was_read |= touched.frozen().is_some();
+                    }
+                }
+            }
+            if !was_read {
+                self.session.release(now, evicted.page);
+            }
+        }
+    }
+
+    /// A transaction reads no more: releases the evicted pages that were kept for it alone.
+    pub(crate) fn let_go(&mut self, now: Time, workspace: &Workspace) {
+        for touched in workspace.pages().iter().filter(|touched| touched.frozen().is_some()) {
+            let page = touched.page;
+            let is_read = |other: &Workspace| other.get(page).is_some_and(|touched| touched.frozen().is_some());
+            let held = self.cache.find(page).is_some() || self.fetches.is_under_way(page);
+            if !held && !self.txns.all_running().any(|(_, txn)| is_read(&txn.workspace)) {
+                self.session.release(now, page);
+            }
+        }
+    }
+
+    /// The pages that only running transactions still hold, by what they have read of them.
+    pub(crate) fn frozen_pages(&mut self) -> Vec<Held> {
+        let cache = &self.cache;
+        let running = self.txns.all_running();
+        let touched = running.flat_map(|(_, txn)| txn.workspace.pages().iter());
+        let frozen = touched.filter_map(|touched| Some((touched.page, touched.frozen()?.version)));
+        frozen.filter(|(page, _)| cache.find(*page).is_none()).map(|(page, version)| Held { page, version }).collect()
+    }
+}
