@@ -12,20 +12,26 @@
 //! | `documents` | JSON and entities by path |
 
 mod chain;
+mod cursor;
 mod db;
 mod error;
 mod key;
+mod map;
 mod reference;
+mod roots;
 mod shared;
+mod tree;
 mod tx;
 mod value;
 mod wait;
 
 mod memory;
 pub use client::Stats;
+pub use cursor::Cursor;
 pub use db::{Db, wait_for};
 pub use error::{Caller, Error, Result};
 pub use key::{EncodeKey, KEY_BYTES_MAX, Key};
+pub use map::Map;
 pub use reference::{Anywhere, Near, Ref};
 pub use tx::{AsyncTx, Tx};
 pub use types::ObjectId;

@@ -1,0 +1,508 @@
+//! An ordered map that transactions share: a B+tree whose nodes are objects.
+//!
+//! The root is an object that never moves: the map's identity. When it has to be split its entries go to two new
+//! nodes, and it becomes the inner node above them. A leaf is the unit of conflict: two transactions that write
+//! different leaves have only read the nodes above, which change when a leaf splits or goes. There is no count of the
+//! entries, because everyone would have to write it, and no chain of leaves, because a split would write its
+//! neighbours.
+
+use crate::cursor::Cursor;
+use crate::key::{self, EncodeKey, KEY_BYTES_MAX, Key};
+use crate::tree::{Entry, NODE_BYTES_LEAST, NODE_BYTES_TARGET, Payload, TreeNode, VALUE_BYTES_MAX, View};
+use crate::tx::Missing;
+use crate::{Error, Mode, Near, Ref, Result, Tx, value};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::any::type_name;
+use std::borrow::Borrow;
+use std::fmt;
+use std::future::Future;
+use std::marker::PhantomData;
+use std::ops::{Bound, RangeBounds};
+use types::ObjectId;
+
+/// A tree deeper than this is damaged: it would hold more than any store.
+pub(crate) const DEPTH_MAX: usize = 32;
+
+/// An ordered map from keys to values, shared by transactions: those that touch different parts of it do not stand in
+/// each other's way. The handle is a reference, a value itself, and has no effect until it is used with a transaction.
+///
+/// ```
+/// # use objects as thorp;
+/// use thorp::{Db, Map};
+///
+/// let db = Db::in_memory()?;
+/// let stock: Map<String, u32> = db.transact(|tx| tx.map("stock"))?;
+/// db.transact(|tx| {
+///     stock.insert(tx, "wheel", &4)?;
+///     stock.insert(tx, "window", &6)?;
+///     stock.insert(tx, "door", &2)
+/// })?;
+/// db.transact(|tx| {
+///     assert_eq!(stock.get(tx, "wheel")?, Some(4));
+///     assert_eq!(stock.first(tx)?, Some(("door".to_string(), 2)));
+///     assert_eq!(stock.len(tx)?, 3);
+///     Ok(())
+/// })?;
+/// # Ok::<(), thorp::Error>(())
+/// ```
+pub struct Map<K, V> {
+    root: ObjectId,
+    types: PhantomData<fn() -> (K, V)>,
+}
+
+impl<K, V> Map<K, V> {
+    /// The map whose root is this object.
+    pub const fn new(root: ObjectId) -> Self {
+        Self { root, types: PhantomData }
+    }
+
+    /// The object that is the map's root: its identity.
+    pub const fn id(self) -> ObjectId {
+        self.root
+    }
+
+    /// Creates a map without a name, to be referred to from another object.
+    ///
+    /// ```
+    /// # use objects as thorp;
+    /// # use thorp::{Anywhere, Db, Map};
+    /// # let db = Db::in_memory()?;
+    /// let index: Map<(u32, String), u64> = db.transact(|tx| Map::create(tx, Anywhere))?;
+    /// # db.transact(|tx| index.insert(tx, &(7, "seven".to_string()), &7))?;
+    /// # Ok::<(), thorp::Error>(())
+    /// ```
+    pub fn create<M: Mode>(tx: &mut Tx<M>, near: impl Near) -> M::Out<impl Future<Output = Result<Self>>> {
+        M::run(Self::begin(tx, near))
+    }
+
+    pub(crate) async fn begin<M: Mode>(tx: &Tx<M>, near: impl Near) -> Result<Self> {
+        Ok(Self::new(create_node(tx, near.near(), &TreeNode::EMPTY).await?))
+    }
+}
+
+impl<K: Key, V: Serialize + DeserializeOwned> Map<K, V> {
+    /// The value under `key`.
+    pub fn get<M: Mode, Q>(&self, tx: &mut Tx<M>, key: &Q) -> M::Out<impl Future<Output = Result<Option<V>>>>
+    where
+        K: Borrow<Q>,
+        Q: EncodeKey + ?Sized,
+    {
+        M::run(self.find(tx, key))
+    }
+
+    /// Puts a value under `key`, and gives the one that was there.
+    pub fn insert<M: Mode, Q>(
+        &self,
+        tx: &mut Tx<M>,
+        key: &Q,
+        value: &V,
+    ) -> M::Out<impl Future<Output = Result<Option<V>>>>
+    where
+        K: Borrow<Q>,
+        Q: EncodeKey + ?Sized,
+    {
+        M::run(self.put(tx, key, value))
+    }
+
+    /// Takes `key` and its value out, and gives the value.
+    ///
+    /// ```
+    /// # use objects as thorp;
+    /// # let db = thorp::Db::in_memory()?;
+    /// # let stock: thorp::Map<String, u32> = db.transact(|tx| tx.map("stock"))?;
+    /// # db.transact(|tx| stock.insert(tx, "wheel", &4))?;
+    /// assert_eq!(db.transact(|tx| stock.remove(tx, "wheel"))?, Some(4));
+    /// assert_eq!(db.transact(|tx| stock.remove(tx, "wheel"))?, None);
+    /// # Ok::<(), thorp::Error>(())
+    /// ```
+    pub fn remove<M: Mode, Q>(&self, tx: &mut Tx<M>, key: &Q) -> M::Out<impl Future<Output = Result<Option<V>>>>
+    where
+        K: Borrow<Q>,
+        Q: EncodeKey + ?Sized,
+    {
+        M::run(self.take(tx, key))
+    }
+
+    /// A cursor over the entries whose keys are in `range`, in order.
+    ///
+    /// ```
+    /// # use objects as thorp;
+    /// # let db = thorp::Db::in_memory()?;
+    /// let squares: thorp::Map<u32, u32> = db.transact(|tx| tx.map("squares"))?;
+    /// db.transact(|tx| (0..10).try_for_each(|n| squares.insert(tx, &n, &(n * n)).map(drop)))?;
+    /// let some = db.transact(|tx| squares.range(3..=5).collect(tx))?;
+    /// assert_eq!(some, [(3, 9), (4, 16), (5, 25)]);
+    /// let largest = db.transact(|tx| squares.range(..).backwards().next(tx))?;
+    /// assert_eq!(largest, Some((9, 81)));
+    /// # Ok::<(), thorp::Error>(())
+    /// ```
+    pub fn range<Q>(&self, range: impl RangeBounds<Q>) -> Cursor<K, V>
+    where
+        K: Borrow<Q>,
+        Q: EncodeKey + ?Sized,
+    {
+        Cursor::new(self.root, range.start_bound().map(key::encode), range.end_bound().map(key::encode))
+    }
+
+    /// A cursor over all entries, in order.
+    pub fn iter(&self) -> Cursor<K, V> {
+        Cursor::new(self.root, Bound::Unbounded, Bound::Unbounded)
+    }
+
+    /// The entry with the least key.
+    pub fn first<M: Mode>(&self, tx: &mut Tx<M>) -> M::Out<impl Future<Output = Result<Option<(K, V)>>>> {
+        let mut cursor = self.iter();
+        M::run(async move { cursor.step(tx).await })
+    }
+
+    /// The entry with the greatest key.
+    pub fn last<M: Mode>(&self, tx: &mut Tx<M>) -> M::Out<impl Future<Output = Result<Option<(K, V)>>>> {
+        let mut cursor = self.iter().backwards();
+        M::run(async move { cursor.step(tx).await })
+    }
+
+    /// How many entries there are. Reads every leaf, and so conflicts with every change.
+    pub fn len<M: Mode>(&self, tx: &mut Tx<M>) -> M::Out<impl Future<Output = Result<usize>>> {
+        let cursor = self.iter();
+        M::run(async move { cursor.count_entries(tx).await })
+    }
+
+    /// Whether there is no entry.
+    pub fn is_empty<M: Mode>(&self, tx: &mut Tx<M>) -> M::Out<impl Future<Output = Result<bool>>> {
+        let mut cursor = self.iter();
+        M::run(async move { Ok(!cursor.fill(tx).await?) })
+    }
+}
+
+/// The operations as futures, for whatever is built on them. A key is encoded, and a value too, before the future
+/// begins, so that the future borrows neither.
+impl<K, V: Serialize + DeserializeOwned> Map<K, V> {
+    pub(crate) fn find<M: Mode, Q>(&self, tx: &Tx<M>, key: &Q) -> impl Future<Output = Result<Option<V>>>
+    where
+        Q: EncodeKey + ?Sized,
+    {
+        let (root, key) = (self.root, key::encode(key));
+        async move { get(tx, root, &key).await }
+    }
+
+    pub(crate) fn put<M, Q>(&self, tx: &Tx<M>, key: &Q, value: &V) -> impl Future<Output = Result<Option<V>>>
+    where
+        M: Mode,
+        Q: EncodeKey + ?Sized,
+    {
+        let (root, key) = (self.root, key::encode(key));
+        let value = postcard::to_allocvec(value).map_err(|cause| Error::Encode { type_name: type_name::<V>(), cause });
+        async move {
+            if key.len() > KEY_BYTES_MAX {
+                return Err(Error::KeyTooLong(key.len()));
+            }
+            insert(tx, root, key, value?).await
+        }
+    }
+
+    pub(crate) fn take<M: Mode, Q>(&self, tx: &Tx<M>, key: &Q) -> impl Future<Output = Result<Option<V>>>
+    where
+        Q: EncodeKey + ?Sized,
+    {
+        let (root, key) = (self.root, key::encode(key));
+        async move { remove(tx, root, &key).await }
+    }
+}
+
+/// What one node has to say to a search.
+enum Step<T> {
+    Down(ObjectId),
+    Leaf(T),
+}
+
+/// The inner nodes from the root down, each with the entry that was followed, and the leaf.
+struct Path {
+    inner: Vec<(ObjectId, usize)>,
+    leaf: ObjectId,
+}
+
+/// The entry of an inner node that leads to `key`.
+fn follow(view: View<'_>, key: &[u8]) -> Option<(usize, ObjectId)> {
+    let at = view.count_below(|k| k <= key)?.checked_sub(1)?;
+    Some((at, view.child(at)?))
+}
+
+async fn get<M: Mode, V: DeserializeOwned>(tx: &Tx<M>, root: ObjectId, key: &[u8]) -> Result<Option<V>> {
+    let mut node = root;
+    for _ in 0..DEPTH_MAX {
+        let step = look(tx, root, node, |view| {
+            if !view.is_leaf() {
+                return follow(view, key).map(|(_, child)| Step::Down(child));
+            }
+            let Some(payload) = view.find(key)? else { return Some(Step::Leaf(None)) };
+            Some(Step::Leaf(Some(match Payload::parse(payload)? {
+                Payload::Here(bytes) => Payload::Here(decode(node, bytes)),
+                Payload::Elsewhere(object) => Payload::Elsewhere(object),
+            })))
+        });
+        match step.await? {
+            Some(Step::Down(child)) => node = child,
+            Some(Step::Leaf(Some(Payload::Here(value)))) => return value.map(Some),
+            Some(Step::Leaf(Some(Payload::Elsewhere(object)))) => return tx.load(object).await.map(Some),
+            Some(Step::Leaf(None)) | None => return Ok(None),
+        }
+    }
+    Err(Error::damaged(root, "its map is deeper than a map can be"))
+}
+
+async fn insert<M, V>(tx: &Tx<M>, root: ObjectId, key: Vec<u8>, value: Vec<u8>) -> Result<Option<V>>
+where
+    M: Mode,
+    V: DeserializeOwned,
+{
+    let Path { inner, leaf } = descend(tx, root, &key).await?;
+    let mut node = load_node(tx, root, leaf).await?;
+    let at = match node.find(&key) {
+        Ok(at) => {
+            let old = payload_of(leaf, &node.entries[at])?;
+            let was = load_value(tx, leaf, &old).await?;
+            let payload = replace_value(tx, leaf, &old, value).await?.to_bytes();
+            if payload != node.entries[at].payload {
+                node.entries[at].payload = payload;
+                grow(tx, inner, leaf, node, at).await?;
+            }
+            return Ok(Some(was));
+        }
+        Err(at) => at,
+    };
+    let payload = place_value(tx, leaf, value).await?.to_bytes();
+    node.entries.insert(at, Entry { key, payload });
+    grow(tx, inner, leaf, node, at).await?;
+    Ok(None)
+}
+
+async fn remove<M: Mode, V: DeserializeOwned>(tx: &Tx<M>, root: ObjectId, key: &[u8]) -> Result<Option<V>> {
+    let Path { inner, leaf } = descend(tx, root, key).await?;
+    let mut node = load_node(tx, root, leaf).await?;
+    let Ok(at) = node.find(key) else { return Ok(None) };
+    let entry = node.entries.remove(at);
+    let old = payload_of(leaf, &entry)?;
+    let was = load_value(tx, leaf, &old).await?;
+    if let Payload::Elsewhere(object) = old {
+        tx.remove(object).await?;
+    }
+    shrink(tx, inner, leaf, node).await?;
+    Ok(Some(was))
+}
+
+/// Finds the leaf that `key` belongs in.
+async fn descend<M: Mode>(tx: &Tx<M>, root: ObjectId, key: &[u8]) -> Result<Path> {
+    let mut inner = Vec::new();
+    let mut node = root;
+    while inner.len() < DEPTH_MAX {
+        let down = look(tx, root, node, |view| if view.is_leaf() { Some(None) } else { follow(view, key).map(Some) });
+        match down.await?.flatten() {
+            Some((at, child)) => {
+                inner.push((node, at));
+                node = child;
+            }
+            None => return Ok(Path { inner, leaf: node }),
+        }
+    }
+    Err(Error::damaged(root, "its map is deeper than a map can be"))
+}
+
+/// Writes a node that something was added to, splitting what is too large from there up.
+async fn grow<M>(
+    tx: &Tx<M>,
+    mut path: Vec<(ObjectId, usize)>,
+    mut id: ObjectId,
+    mut node: TreeNode,
+    mut added_at: usize,
+) -> Result<()>
+where
+    M: Mode,
+{
+    while node.bytes() > NODE_BYTES_TARGET {
+        let (separator, right) = node.split(added_at);
+        let Some((parent, at)) = path.pop() else {
+            let left = create_node(tx, Some(id), &node).await?;
+            let right = create_node(tx, Some(left), &right).await?;
+            let entries = vec![Entry::child(Vec::new(), left), Entry::child(separator, right)];
+            return store_node(tx, id, &TreeNode { leaf: false, entries }).await;
+        };
+        let right = create_node(tx, Some(id), &right).await?;
+        store_node(tx, id, &node).await?;
+        (id, node, added_at) = (parent, load_inner(tx, parent).await?, at + 1);
+        node.entries.insert(added_at, Entry::child(separator, right));
+    }
+    store_node(tx, id, &node).await
+}
+
+/// Writes a node that something was taken from. One that is small joins a neighbour, and so on up; a root with one
+/// child becomes that child.
+async fn shrink<M: Mode>(
+    tx: &Tx<M>,
+    mut path: Vec<(ObjectId, usize)>,
+    mut id: ObjectId,
+    mut node: TreeNode,
+) -> Result<()> {
+    while let Some((parent_id, at)) = path.pop() {
+        if node.bytes() >= NODE_BYTES_LEAST {
+            return store_node(tx, id, &node).await;
+        }
+        let mut parent = load_inner(tx, parent_id).await?;
+        if parent.entries.len() == 1 {
+            return store_node(tx, id, &node).await;
+        }
+        let left_at = if at + 1 < parent.entries.len() { at } else { at - 1 };
+        let (left_id, right_id) = (parent.child(left_at), parent.child(left_at + 1));
+        let neighbour = if id == left_id { right_id } else { left_id };
+        let neighbour = load_node(tx, neighbour, neighbour).await?;
+        if node.bytes() + neighbour.bytes() > NODE_BYTES_TARGET && !node.entries.is_empty() {
+            return store_node(tx, id, &node).await;
+        }
+        let (mut left, right) = if id == left_id { (node, neighbour) } else { (neighbour, node) };
+        left.join(&parent.entries.remove(left_at + 1).key, right);
+        store_node(tx, left_id, &left).await?;
+        tx.remove(right_id).await?;
+        (id, node) = (parent_id, parent);
+    }
+    while !node.leaf && node.entries.len() == 1 {
+        let child = node.child(0);
+        node = load_node(tx, child, child).await?;
+        tx.remove(child).await?;
+    }
+    store_node(tx, id, &node).await
+}
+
+/// Shows a node to `see`; `None` if it is the root of a map that nothing was put in yet.
+pub(crate) async fn look<M: Mode, R>(
+    tx: &Tx<M>,
+    root: ObjectId,
+    node: ObjectId,
+    see: impl FnOnce(View<'_>) -> Option<R>,
+) -> Result<Option<R>> {
+    match tx.fetch(node, |bytes| View::parse(bytes).and_then(see)).await? {
+        Some(Some(seen)) => Ok(Some(seen)),
+        Some(None) => Err(Error::damaged(node, "it is no node of a map")),
+        None if node == root && is_directory(root) => Ok(None),
+        None => Err(Error::NoSuchObject(node)),
+    }
+}
+
+async fn load_node<M: Mode>(tx: &Tx<M>, root: ObjectId, node: ObjectId) -> Result<TreeNode> {
+    match tx.fetch(node, TreeNode::parse).await? {
+        Some(Some(node)) => Ok(node),
+        Some(None) => Err(Error::damaged(node, "it is no node of a map")),
+        None if node == root && is_directory(root) => Ok(TreeNode::EMPTY),
+        None => Err(Error::NoSuchObject(node)),
+    }
+}
+
+async fn load_inner<M: Mode>(tx: &Tx<M>, id: ObjectId) -> Result<TreeNode> {
+    let node = load_node(tx, id, id).await?;
+    if node.leaf { Err(Error::damaged(id, "it is a leaf of a map where an inner node should be")) } else { Ok(node) }
+}
+
+async fn store_node<M: Mode>(tx: &Tx<M>, id: ObjectId, node: &TreeNode) -> Result<()> {
+    tx.store(id, node_bytes(node), Missing::IsCreated).await
+}
+
+async fn create_node<M: Mode>(tx: &Tx<M>, near: Option<ObjectId>, node: &TreeNode) -> Result<ObjectId> {
+    tx.add(near, node_bytes(node)).await
+}
+
+fn node_bytes(node: &TreeNode) -> Vec<u8> {
+    let mut bytes = value::inline(node.bytes());
+    node.push_bytes(&mut bytes);
+    bytes
+}
+
+/// The directory of roots is there from the volume's birth, without having been created: its free slot is the empty
+/// map.
+fn is_directory(root: ObjectId) -> bool {
+    root == ObjectId::root(root.page.volume)
+}
+
+fn payload_of(leaf: ObjectId, entry: &Entry) -> Result<Payload<&[u8]>> {
+    Payload::parse(&entry.payload).ok_or_else(|| Error::damaged(leaf, "an entry of its map has no value"))
+}
+
+async fn load_value<M, V>(tx: &Tx<M>, leaf: ObjectId, payload: &Payload<&[u8]>) -> Result<V>
+where
+    M: Mode,
+    V: DeserializeOwned,
+{
+    match payload {
+        Payload::Here(bytes) => decode(leaf, bytes),
+        Payload::Elsewhere(object) => tx.load(*object).await,
+    }
+}
+
+/// Stores a value for a leaf: in it, or near it when it is large.
+async fn place_value<M: Mode>(tx: &Tx<M>, leaf: ObjectId, value: Vec<u8>) -> Result<Payload<Vec<u8>>> {
+    if value.len() <= VALUE_BYTES_MAX {
+        return Ok(Payload::Here(value));
+    }
+    Ok(Payload::Elsewhere(tx.add(Some(leaf), crate::tx::raw(&value)).await?))
+}
+
+/// Stores a value in place of an old one; a large one keeps its object.
+async fn replace_value<M: Mode>(
+    tx: &Tx<M>,
+    leaf: ObjectId,
+    old: &Payload<&[u8]>,
+    value: Vec<u8>,
+) -> Result<Payload<Vec<u8>>> {
+    match *old {
+        Payload::Elsewhere(object) if value.len() > VALUE_BYTES_MAX => {
+            tx.store(object, crate::tx::raw(&value), Missing::IsAnError).await?;
+            return Ok(Payload::Elsewhere(object));
+        }
+        Payload::Elsewhere(object) => tx.remove(object).await?,
+        Payload::Here(_) => {}
+    }
+    place_value(tx, leaf, value).await
+}
+
+/// The value in some bytes of a leaf.
+pub(crate) fn decode<V: DeserializeOwned>(leaf: ObjectId, bytes: &[u8]) -> Result<V> {
+    postcard::from_bytes(bytes).map_err(|cause| Error::Decode { type_name: type_name::<V>(), object: leaf, cause })
+}
+
+impl<K, V> Clone for Map<K, V> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<K, V> Copy for Map<K, V> {}
+
+impl<K, V> PartialEq for Map<K, V> {
+    fn eq(&self, other: &Self) -> bool {
+        self.root == other.root
+    }
+}
+
+impl<K, V> Eq for Map<K, V> {}
+
+impl<K, V> fmt::Debug for Map<K, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Map({})", self.root)
+    }
+}
+
+impl<K, V> Near for Map<K, V> {
+    fn near(self) -> Option<ObjectId> {
+        Some(self.root)
+    }
+}
+
+impl<K, V> Serialize for Map<K, V> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        Ref::<Self>::new(self.root).serialize(serializer)
+    }
+}
+
+impl<'de, K, V> Deserialize<'de> for Map<K, V> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Ok(Self::new(Ref::<Self>::deserialize(deserializer)?.id()))
+    }
+}

@@ -1,0 +1,129 @@
+//! Names: where everything in a store is found from.
+//!
+//! The directory of names is a map whose root is the volume's first object. It needs no creation: the first one to put
+//! a name in fills that slot, and of two who do so at once one is refused and tries again.
+
+use crate::map::Map;
+use crate::tx::VOLUME;
+use crate::{Anywhere, Error, Mode, Ref, Result, Tx};
+use serde::{Deserialize, Serialize};
+use std::future::Future;
+use types::ObjectId;
+
+/// What a name stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+enum Named {
+    Object(Ref<()>),
+    Map(Ref<()>),
+}
+
+const DIRECTORY: Map<String, Named> = Map::new(ObjectId::root(VOLUME));
+
+impl Named {
+    fn object(self, name: &str) -> Result<ObjectId> {
+        match self {
+            Self::Object(object) => Ok(object.id()),
+            Self::Map(_) => Err(wrong_kind(name, "an object", "a map")),
+        }
+    }
+
+    fn map(self, name: &str) -> Result<ObjectId> {
+        match self {
+            Self::Map(root) => Ok(root.id()),
+            Self::Object(_) => Err(wrong_kind(name, "a map", "an object")),
+        }
+    }
+}
+
+fn wrong_kind(name: &str, expected: &'static str, got: &'static str) -> Error {
+    Error::WrongKind { name: name.to_string(), expected, got }
+}
+
+impl<M: Mode> Tx<M> {
+    /// The object that goes by this name.
+    pub fn root<T>(&mut self, name: &str) -> M::Out<impl Future<Output = Result<Option<Ref<T>>>>> {
+        M::run(async move {
+            let named = DIRECTORY.find(self, name).await?;
+            named.map(|named| named.object(name).map(Ref::new)).transpose()
+        })
+    }
+
+    /// Gives an object a name, by which it is found from now on instead of the one that had it.
+    ///
+    /// ```
+    /// # use objects as thorp;
+    /// use thorp::{Anywhere, Db};
+    ///
+    /// let db = Db::in_memory()?;
+    /// db.transact(|tx| {
+    ///     let counter = tx.create(Anywhere, &7_u64)?;
+    ///     tx.set_root("counter", counter)
+    /// })?;
+    /// let count = db.transact(|tx| match tx.root::<u64>("counter")? {
+    ///     Some(counter) => tx.get(counter),
+    ///     None => Ok(0),
+    /// })?;
+    /// assert_eq!(count, 7);
+    /// # Ok::<(), thorp::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::WrongKind`] if the name is a map's.
+    pub fn set_root<T>(&mut self, name: &str, object: Ref<T>) -> M::Out<impl Future<Output = Result<()>>> {
+        M::run(async move {
+            if let Some(named) = DIRECTORY.find(self, name).await? {
+                named.object(name)?;
+            }
+            DIRECTORY.put(self, name, &Named::Object(object.cast())).await.map(drop)
+        })
+    }
+
+    /// Takes a name away. What it stood for stays; deleting it is up to the caller.
+    pub fn remove_root(&mut self, name: &str) -> M::Out<impl Future<Output = Result<()>>> {
+        M::run(async move { DIRECTORY.take(self, name).await.map(drop) })
+    }
+
+    /// The map that goes by this name, created when it is first asked for.
+    ///
+    /// ```
+    /// # use objects as thorp;
+    /// # use thorp::{Db, Map};
+    /// # let db = Db::in_memory()?;
+    /// let ages: Map<String, u8> = db.transact(|tx| tx.map("ages"))?;
+    /// db.transact(|tx| ages.insert(tx, "Ada", &36))?;
+    /// # Ok::<(), thorp::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::WrongKind`] if the name is an object's.
+    pub fn map<K, V>(&mut self, name: &str) -> M::Out<impl Future<Output = Result<Map<K, V>>>> {
+        M::run(async move {
+            if let Some(named) = DIRECTORY.find(self, name).await? {
+                return named.map(name).map(Map::new);
+            }
+            let map = Map::<K, V>::begin(self, Anywhere).await?;
+            DIRECTORY.put(self, name, &Named::Map(Ref::new(map.id()))).await?;
+            Ok(map)
+        })
+    }
+
+    /// The map that goes by this name, if there is one.
+    pub fn find_map<K, V>(&mut self, name: &str) -> M::Out<impl Future<Output = Result<Option<Map<K, V>>>>> {
+        M::run(async move {
+            let named = DIRECTORY.find(self, name).await?;
+            named.map(|named| named.map(name).map(Map::new)).transpose()
+        })
+    }
+
+    /// All names.
+    pub fn names(&mut self) -> M::Out<impl Future<Output = Result<Vec<String>>>> {
+        let mut cursor = DIRECTORY.iter();
+        M::run(async move {
+            let mut names = Vec::new();
+            while let Some((name, _)) = cursor.step(self).await? {
+                names.push(name);
+            }
+            Ok(names)
+        })
+    }
+}

@@ -1,0 +1,178 @@
+//! The map against the standard library's, and what concurrency it promises.
+
+use objects::{Anywhere, Db, Error, Map, Result};
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+use std::ops::Bound;
+
+/// One operation on a map. Few enough keys that splits, joins and overwrites all happen, of lengths that make nodes of
+/// few and of many entries.
+#[derive(Clone, Debug)]
+enum Op {
+    Insert(String, Vec<u8>),
+    Remove(String),
+    Get(String),
+    Range(Bound<String>, Bound<String>, bool),
+}
+
+fn keys() -> impl Strategy<Value = String> {
+    prop_oneof![
+        4 => (0..400u32).prop_map(|n| format!("key/{n}")),
+        1 => (0..40u32).prop_map(|n| format!("{n}{}", "long".repeat(100))),
+        1 => "[ab\u{0}]{0,3}",
+    ]
+}
+
+fn values() -> impl Strategy<Value = Vec<u8>> {
+    let of = |bytes: std::ops::Range<usize>| (any::<u8>(), bytes).prop_map(|(byte, bytes)| vec![byte; bytes]);
+    prop_oneof![6 => of(0..40), 2 => of(400..600), 1 => of(3_000..6_000)]
+}
+
+fn bounds() -> impl Strategy<Value = Bound<String>> {
+    prop_oneof![keys().prop_map(Bound::Included), keys().prop_map(Bound::Excluded), Just(Bound::Unbounded)]
+}
+
+fn ops() -> impl Strategy<Value = Op> {
+    prop_oneof![
+        6 => (keys(), values()).prop_map(|(key, value)| Op::Insert(key, value)),
+        4 => keys().prop_map(Op::Remove),
+        2 => keys().prop_map(Op::Get),
+        1 => (bounds(), bounds(), any::<bool>()).prop_map(|(low, high, back)| Op::Range(low, high, back)),
+    ]
+}
+
+type Model = BTreeMap<String, Vec<u8>>;
+
+fn apply(tx: &mut objects::Tx, map: Map<String, Vec<u8>>, model: &mut Model, op: &Op) -> Result<()> {
+    match op {
+        Op::Insert(key, value) => assert_eq!(map.insert(tx, key, value)?, model.insert(key.clone(), value.clone())),
+        Op::Remove(key) => assert_eq!(map.remove(tx, key)?, model.remove(key)),
+        Op::Get(key) => assert_eq!(map.get(tx, key)?.as_ref(), model.get(key)),
+        Op::Range(low, high, back) => {
+            let range = (low.clone(), high.clone());
+            let cursor = map.range::<String>(range.clone());
+            let got = if *back { cursor.backwards() } else { cursor }.collect(tx)?;
+            // The standard library panics where a range is upside down; ours is empty.
+            let inside = |key: &String| std::ops::RangeBounds::contains(&range, key);
+            let mut expected: Vec<_> = model.clone().into_iter().filter(|(key, _)| inside(key)).collect();
+            if *back {
+                expected.reverse();
+            }
+            assert_eq!(got, expected);
+        }
+    }
+    Ok(())
+}
+
+fn check_whole(tx: &mut objects::Tx, map: Map<String, Vec<u8>>, model: &Model) -> Result<()> {
+    assert_eq!(map.iter().collect(tx)?, model.clone().into_iter().collect::<Vec<_>>());
+    assert_eq!(map.len(tx)?, model.len());
+    assert_eq!(map.is_empty(tx)?, model.is_empty());
+    assert_eq!(map.first(tx)?, model.first_key_value().map(|(k, v)| (k.clone(), v.clone())));
+    assert_eq!(map.last(tx)?, model.last_key_value().map(|(k, v)| (k.clone(), v.clone())));
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    /// Transactions of random operations, some of them aborted: the map is the standard library's map.
+    #[test]
+    fn behaves_like_a_btree_map(
+        transactions in proptest::collection::vec((proptest::collection::vec(ops(), 1..60), any::<bool>()), 1..12),
+    ) {
+        let db = Db::in_memory().unwrap();
+        let map: Map<String, Vec<u8>> = db.transact(|tx| tx.map("map")).unwrap();
+        let mut model = Model::new();
+        for (ops, commit) in transactions {
+            let mut after = model.clone();
+            let ran = db.transact(|tx| {
+                after.clone_from(&model);
+                ops.iter().try_for_each(|op| apply(tx, map, &mut after, op))?;
+                check_whole(tx, map, &after)?;
+                if commit { Ok(()) } else { Err(Error::application("abort")) }
+            });
+            prop_assert_eq!(ran.is_ok(), commit);
+            if commit {
+                model = after;
+            }
+            db.transact(|tx| check_whole(tx, map, &model)).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_map_that_is_emptied_is_one_leaf_again() {
+    let db = Db::in_memory().unwrap();
+    let map: Map<u32, u32> = db.transact(|tx| tx.map("numbers")).unwrap();
+    for chunk in (0..20_000).collect::<Vec<u32>>().chunks(1_000) {
+        db.transact(|tx| chunk.iter().try_for_each(|n| map.insert(tx, n, n).map(drop))).unwrap();
+    }
+    assert_eq!(db.transact(|tx| map.len(tx)).unwrap(), 20_000);
+    for chunk in (0..20_000).collect::<Vec<u32>>().chunks(1_000) {
+        db.transact(|tx| chunk.iter().try_for_each(|n| map.remove(tx, n).map(|old| assert_eq!(old, Some(*n)))))
+            .unwrap();
+    }
+    let root = db.transact(|tx| tx.get_bytes(map.id())).unwrap();
+    assert_eq!(root.as_deref(), Some(&[0, 0, 0][..]), "an empty leaf");
+}
+
+/// Two transactions that are open at the same time: both commit, the first time they are tried.
+#[test]
+fn inserts_into_different_leaves_do_not_conflict() {
+    let db = Db::in_memory().unwrap();
+    let map: Map<u32, u32> = db.transact(|tx| tx.map("numbers")).unwrap();
+    db.transact(|tx| (0..1_000).try_for_each(|n| map.insert(tx, &(n * 10), &n).map(drop))).unwrap();
+    let (mut outer, mut inner) = (0, 0);
+    db.transact(|tx| {
+        outer += 1;
+        map.insert(tx, &5, &5)?;
+        db.transact(|other| {
+            inner += 1;
+            map.insert(other, &9_005, &5)
+        })?;
+        map.insert(tx, &15, &15)
+    })
+    .unwrap();
+    assert_eq!((outer, inner), (1, 1), "tries");
+    assert_eq!(db.transact(|tx| map.len(tx)).unwrap(), 1_003);
+}
+
+/// The counterpart: a scan has read where another inserts, so it is doomed, sees so at its next step, and runs again.
+#[test]
+fn a_scan_sees_no_phantoms() {
+    let db = Db::in_memory().unwrap();
+    let map: Map<u32, u32> = db.transact(|tx| tx.map("numbers")).unwrap();
+    db.transact(|tx| (0..100).try_for_each(|n| map.insert(tx, &(n * 10), &n).map(drop))).unwrap();
+    let (mut tries, mut doomed) = (0, false);
+    let count = db
+        .transact(|tx| {
+            tries += 1;
+            let count = map.range(0..500).collect(tx)?.len();
+            if tries == 1 {
+                db.transact(|other| map.insert(other, &255, &0))?;
+                doomed = matches!(map.get(tx, &0), Err(Error::Doomed));
+            }
+            map.insert(tx, &10_000, &(count as u32))?;
+            Ok(count)
+        })
+        .unwrap();
+    assert_eq!((tries, doomed, count), (2, true, 51));
+}
+
+#[test]
+fn a_wrong_type_is_named() {
+    let db = Db::in_memory().unwrap();
+    let map: Map<String, String> = db.transact(|tx| tx.map("texts")).unwrap();
+    db.transact(|tx| map.insert(tx, "key", &"a long enough text".to_string())).unwrap();
+    let numbers: Map<String, bool> = Map::new(map.id());
+    let error = db.transact(|tx| numbers.get(tx, "key")).unwrap_err().to_string();
+    assert!(error.contains("does not hold a value of type bool"), "{error}");
+    let error = db.transact(|tx| tx.root::<u32>("texts")).unwrap_err().to_string();
+    assert_eq!(error, "'texts' is the name of a map, not of an object: choose another name");
+    let error = db.transact(|tx| map.insert(tx, &"x".repeat(1_100), &String::new())).unwrap_err();
+    assert!(matches!(error, Error::KeyTooLong(1_102)), "{error}");
+    let object = db.transact(|tx| tx.create_bytes(Anywhere, b"no node")).unwrap();
+    let error = db.transact(|tx| Map::<u8, u8>::new(object).get(tx, &1)).unwrap_err();
+    assert!(matches!(error, Error::Damaged { .. }), "{error}");
+}
