@@ -205,6 +205,13 @@ impl Client {
         }
     }
 
+    /// The page is empty no more. Should it have been granted, we were away for too long and it is somebody else's by
+    /// now, or it was our own commit and its reply is still to come: it is never taken for an empty page again.
+    pub(crate) fn grant_was_filled(&mut self, page: PageId) {
+        self.lose_grant(page);
+        self.cache.pin(page, self.fetches.is_under_way(page));
+    }
+
     /// Asks for pages where they run out.
     pub(crate) fn ask_for_grants(&mut self, now: Time) {
         if !self.session.is_live() {

@@ -8,10 +8,33 @@
 //!
 //! A call that cannot be answered from the cache says `Wait`; [`Output::Wake`] says when to call again. A read that
 //! hits is a function call: it sends nothing and allocates nothing.
+//!
+//! # What holds (the numbers are those of `docs/protocol.md`)
+//! - 2, 3: each slot of a cached page is a hole, or reflects every change through the page's version and through the
+//!   horizon (`cache`, `session`).
+//! - 4: what a running transaction has read is still in the cache as it was, or frozen with its evidence; if not, the
+//!   transaction is doomed, and every call on it says so (`notice`, `room`).
+//! - 5: no slot goes back (`cache`).
+//! - 7: a commit request is sent until its outcome is known, always under the same number (`commit`).
+//! - 9: nobody sees a workspace but its own transaction (`workspace`).
+//!
+//! # Who does what
+//! | module | duty |
+//! |---|---|
+//! | `access`, `workspace` | a transaction reads and writes |
+//! | `create` | where new objects go |
+//! | `fetch`, `prefetch` | pages come in |
+//! | `room` | pages go out |
+//! | `notice` | what others have changed |
+//! | `commit` | requests and outcomes |
+//! | `session` | the link to the store: hello, rejoin, signs of life |
+//! | `txns`, `waiting` | the table of transactions; who is woken when |
 #![no_std]
 
 extern crate alloc;
 
+mod access;
+mod answers;
 mod commit;
 mod config;
 mod create;
@@ -28,19 +51,18 @@ mod workspace;
 use alloc::collections::VecDeque;
 use alloc::format;
 use alloc::string::String;
-use bytes::Bytes;
-use cache::{Cache, FrameNo, Slot};
+pub use answers::{Created, Read, Stats, TxnError, Write};
+use cache::Cache;
 use commit::Commits;
 pub use config::Config;
 use create::Allocator;
 use fetch::Fetches;
 use prefetch::Prefetch;
-use protocol::{Message, Notice, Pong};
+use protocol::{Message, Pong};
 use session::{Phase, Session};
 use txns::{State, Txns};
-use types::limits::{PAGE_BYTES_TARGET, SLOTS_MAX};
-use types::{ClientId, GoodbyeReason, ObjectId, ObjectPage, Rule, Time, TxnId};
-use workspace::Workspace;
+use types::limits::PAGE_BYTES_TARGET;
+use types::{ClientId, GoodbyeReason, Rule, Time};
 
 /// A running transaction of this client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -62,85 +84,6 @@ pub enum Output {
     },
 }
 
-/// What a read gives.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Read<'a> {
-    /// The object's value.
-    Value(&'a [u8]),
-    /// There is no such object.
-    Absent,
-    /// Not in the cache: call again when woken.
-    Wait,
-}
-
-/// What a write gives.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Write {
-    /// It is in the transaction's workspace.
-    Done,
-    /// The page is not in the cache: call again when woken.
-    Wait,
-    /// The page has no room for a value of this size: store it elsewhere and write a short reference here.
-    Full,
-}
-
-/// What a creation gives.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Created {
-    /// The new object, in the transaction's workspace.
-    Object(ObjectId),
-    /// No page to create it in yet: call again when woken.
-    Wait,
-}
-
-/// Why a transaction cannot go on. It has no effect; abort it and begin again, or give up.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum TxnError {
-    /// It has read what others have changed since. Begin again.
-    Doomed,
-    /// It writes more than one transaction may. Split it.
-    TooLarge,
-    /// The handle is of a transaction that has ended.
-    Ended,
-    /// The store could not be reached for as long as the client is patient.
-    Unreachable,
-    /// The store has ended the session for good.
-    Refused(GoodbyeReason, String),
-    /// The store has no room for new objects.
-    StoreFull,
-}
-
-/// What a client can say of itself.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Stats {
-    /// Reads answered from the cache.
-    pub hits: u64,
-    /// Reads that had to wait for a page.
-    pub misses: u64,
-    /// Fetch messages sent: each is one round trip.
-    pub fetches: u64,
-    /// Pages that arrived.
-    pub pages_fetched: u64,
-    /// Pages that arrived by prefetch, and of those the ones that were read later.
-    pub pages_prefetched: u64,
-    /// Prefetched pages that were read.
-    pub prefetch_hits: u64,
-    /// Commits acknowledged, read-only ones included.
-    pub commits: u64,
-    /// Commit requests refused.
-    pub refused: u64,
-    /// Transactions doomed before they asked to commit.
-    pub doomed: u64,
-    /// Commit requests sent, read-only ones included.
-    pub commit_requests: u64,
-    /// Bytes of page images in the cache.
-    pub cache_bytes: u64,
-    /// Pages in the cache.
-    pub cache_pages: u64,
-    /// Sessions that were opened.
-    pub sessions: u64,
-}
-
 /// The machine.
 #[derive(Debug)]
 pub struct Client {
@@ -155,18 +98,6 @@ pub struct Client {
     allocator: Allocator,
     outputs: VecDeque<Output>,
     stats: Stats,
-}
-
-/// Where the value of an object is.
-enum Found {
-    /// In the workspace, at this place.
-    Own(usize),
-    /// In the cache.
-    Cached(FrameNo),
-    /// The page does not exist.
-    Nowhere,
-    /// Not here.
-    Fault,
 }
 
 impl Client {
@@ -247,35 +178,6 @@ impl Client {
         self.txns.running(txn).map(drop)
     }
 
-    /// Reads an object.
-    pub fn read(&mut self, now: Time, txn: TxnHandle, object: ObjectId) -> Result<Read<'_>, TxnError> {
-        match self.locate(txn, object)? {
-            Found::Cached(frame) => {
-                self.stats.hits += 1;
-                Ok(match self.cache.at(frame).slot(object.slot) {
-                    Slot::Value(value) => Read::Value(value),
-                    Slot::Free | Slot::Hole => Read::Absent,
-                })
-            }
-            Found::Own(place) => {
-                let workspace = &self.txns.running(txn)?.workspace;
-                Ok(workspace.own(place, object).map_or(Read::Absent, |value| Read::Value(value)))
-            }
-            Found::Nowhere => Ok(Read::Absent),
-            Found::Fault => self.fault(now, txn, object.page).map(|()| Read::Wait),
-        }
-    }
-
-    /// Gives an object a new value; a slot that was free becomes an object.
-    pub fn write(&mut self, now: Time, txn: TxnHandle, object: ObjectId, value: Bytes) -> Result<Write, TxnError> {
-        self.change(now, txn, object, Some(value))
-    }
-
-    /// Ends an object.
-    pub fn delete(&mut self, now: Time, txn: TxnHandle, object: ObjectId) -> Result<Write, TxnError> {
-        self.change(now, txn, object, None)
-    }
-
     /// Drops the transaction and all it did. Also how a handle is ended after an error.
     pub fn abort(&mut self, now: Time, txn: TxnHandle) {
         let Some(ended) = self.txns.end(txn) else { return };
@@ -294,79 +196,6 @@ impl Client {
     /// What the client can say of itself.
     pub fn stats(&self) -> Stats {
         Stats { cache_bytes: self.cache.bytes() as u64, cache_pages: self.cache.len() as u64, ..self.stats }
-    }
-
-    /// Finds an object, and marks it as read if it is in the cache.
-    #[inline]
-    fn locate(&mut self, txn: TxnHandle, object: ObjectId) -> Result<Found, TxnError> {
-        let workspace = &mut self.txns.running(txn)?.workspace;
-        let place = workspace.find(object.page);
-        if place.is_some_and(|place| workspace.at(place).written(object.slot).is_some()) {
-            return Ok(place.map_or(Found::Nowhere, Found::Own));
-        }
-        let known = place.and_then(|place| workspace.at(place).frame);
-        let known = known.filter(|&frame| self.cache.is_at(frame, object.page));
-        let frame = match known.or_else(|| self.cache.find(object.page)) {
-            Some(frame) if !self.cache.at(frame).is_hole(object.slot) => frame,
-            None if workspace.is_missing(object.page) => return Ok(Found::Nowhere),
-            _ => return Ok(Found::Fault),
-        };
-        if usize::from(object.slot) >= SLOTS_MAX {
-            return Ok(Found::Nowhere);
-        }
-        let place = match place {
-            Some(place) => place,
-            None => workspace.touch(object.page, Some(frame)).map_err(|_| TxnError::TooLarge)?,
-        };
-        if known.is_none() {
-            workspace.at_mut(place).frame = Some(frame);
-        }
-        workspace.mark_read(place, object.slot);
-        if known.is_none() && self.cache.count_use(frame) {
-            self.prefetch_was_used(object.page);
-        }
-        Ok(Found::Cached(frame))
-    }
-
-    /// Lets an aborted transaction's writes into the cache, which the rule forbids.
-    fn leave_traces(&mut self, workspace: &Workspace) {
-        for touched in workspace.pages().iter().filter(|touched| touched.has_writes()) {
-            let Some(frame) = self.cache.get(touched.page) else { continue };
-            let (prev, version) = (frame.version(), frame.version());
-            let slots = touched.writes().iter().map(|change| change.slot).collect();
-            self.cache.puncture(touched.page, &slots);
-            let txn = TxnId { client: self.id, number: 0 };
-            let data = Some(touched.writes().to_vec());
-            self.cache.apply(&Notice { page: touched.page, prev, version, slots, txn, data });
-        }
-    }
-
-    fn change(&mut self, now: Time, txn: TxnHandle, object: ObjectId, value: Option<Bytes>) -> Result<Write, TxnError> {
-        if usize::from(object.slot) >= SLOTS_MAX {
-            return Ok(Write::Full);
-        }
-        match self.locate(txn, object)? {
-            Found::Fault => return self.fault(now, txn, object.page).map(|()| Write::Wait),
-            Found::Own(_) | Found::Cached(_) | Found::Nowhere => {}
-        }
-        Ok(if self.put_over(txn, object, value)? { Write::Done } else { Write::Full })
-    }
-
-    /// Puts a value over an object's; says whether there is room.
-    fn put_over(&mut self, txn: TxnHandle, object: ObjectId, value: Option<Bytes>) -> Result<bool, TxnError> {
-        let workspace = &mut self.txns.running(txn)?.workspace;
-        let frame = self.cache.find(object.page);
-        let place = match workspace.find(object.page) {
-            Some(place) => place,
-            None => workspace.touch(object.page, frame).map_err(|_| TxnError::TooLarge)?,
-        };
-        let empty = ObjectPage::empty();
-        let image = frame.map_or(&empty, |frame| self.cache.at(frame).page());
-        let room = workspace.write(place, object.slot, value, image).map_err(|_| TxnError::TooLarge)?;
-        if room.is_ok() {
-            workspace.mark_read(place, object.slot);
-        }
-        Ok(room.is_ok())
     }
 }
 

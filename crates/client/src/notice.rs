@@ -10,7 +10,7 @@ use alloc::format;
 use alloc::vec::Vec;
 use cache::Frame;
 use protocol::{Notice, Notices};
-use types::{GoodbyeReason, PageId, Rule, Time};
+use types::{GoodbyeReason, PageId, Rule, Time, Version};
 
 impl Client {
     /// A batch has come.
@@ -21,6 +21,9 @@ impl Client {
                 return self.hang_up(now, GoodbyeReason::Malformed, text);
             }
             self.changed(notice);
+            if notice.prev == Version::ZERO {
+                self.grant_was_filled(notice.page);
+            }
         }
         self.heard_through(now, notices.through);
         self.make_room(now);

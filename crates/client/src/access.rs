@@ -1,0 +1,130 @@
+//! A transaction reads and writes: a hit is one look into its read set, and one into the cache where it has not been.
+
+use crate::workspace::Workspace;
+use crate::{Client, Read, TxnError, TxnHandle, Write};
+use bytes::Bytes;
+use cache::{FrameNo, Slot};
+use protocol::Notice;
+use types::limits::SLOTS_MAX;
+use types::{ObjectId, ObjectPage, Time, TxnId};
+
+/// Where the value of an object is.
+enum Found {
+    /// In the workspace, at this place.
+    Own(usize),
+    /// In the cache.
+    Cached(FrameNo),
+    /// The page does not exist.
+    Nowhere,
+    /// Not here.
+    Fault,
+}
+
+impl Client {
+    /// Reads an object.
+    pub fn read(&mut self, now: Time, txn: TxnHandle, object: ObjectId) -> Result<Read<'_>, TxnError> {
+        match self.locate(txn, object)? {
+            Found::Cached(frame) => {
+                self.stats.hits += 1;
+                Ok(match self.cache.at(frame).slot(object.slot) {
+                    Slot::Value(value) => Read::Value(value),
+                    Slot::Free | Slot::Hole => Read::Absent,
+                })
+            }
+            Found::Own(place) => {
+                let workspace = &self.txns.running(txn)?.workspace;
+                Ok(workspace.own(place, object).map_or(Read::Absent, |value| Read::Value(value)))
+            }
+            Found::Nowhere => Ok(Read::Absent),
+            Found::Fault => self.fault(now, txn, object.page).map(|()| Read::Wait),
+        }
+    }
+
+    /// Gives an object a new value; a slot that was free becomes an object.
+    pub fn write(&mut self, now: Time, txn: TxnHandle, object: ObjectId, value: Bytes) -> Result<Write, TxnError> {
+        self.change(now, txn, object, Some(value))
+    }
+
+    /// Ends an object.
+    pub fn delete(&mut self, now: Time, txn: TxnHandle, object: ObjectId) -> Result<Write, TxnError> {
+        self.change(now, txn, object, None)
+    }
+
+    /// Finds an object, and marks it as read if it is in the cache.
+    #[inline]
+    fn locate(&mut self, txn: TxnHandle, object: ObjectId) -> Result<Found, TxnError> {
+        let workspace = &mut self.txns.running(txn)?.workspace;
+        let place = workspace.find(object.page);
+        if place.is_some_and(|place| workspace.at(place).written(object.slot).is_some()) {
+            return Ok(place.map_or(Found::Nowhere, Found::Own));
+        }
+        let known = place.and_then(|place| workspace.at(place).frame);
+        let known = known.filter(|&frame| self.cache.is_at(frame, object.page));
+        let frame = match known.or_else(|| self.cache.find(object.page)) {
+            Some(frame) if !self.cache.at(frame).is_hole(object.slot) => frame,
+            None if workspace.is_missing(object.page) => return Ok(Found::Nowhere),
+            _ => return Ok(Found::Fault),
+        };
+        if usize::from(object.slot) >= SLOTS_MAX {
+            return Ok(Found::Nowhere);
+        }
+        let place = match place {
+            Some(place) => place,
+            None => workspace.touch(object.page, Some(frame)).map_err(|_| TxnError::TooLarge)?,
+        };
+        if known.is_none() {
+            workspace.at_mut(place).frame = Some(frame);
+        }
+        workspace.mark_read(place, object.slot);
+        if known.is_none() && self.cache.count_use(frame) {
+            self.prefetch_was_used(object.page);
+        }
+        Ok(Found::Cached(frame))
+    }
+
+    /// Lets an aborted transaction's writes into the cache, which the rule forbids.
+    pub(crate) fn leave_traces(&mut self, workspace: &Workspace) {
+        for touched in workspace.pages().iter().filter(|touched| touched.has_writes()) {
+            let Some(frame) = self.cache.get(touched.page) else { continue };
+            let (prev, version) = (frame.version(), frame.version());
+            let slots = touched.writes().iter().map(|change| change.slot).collect();
+            self.cache.puncture(touched.page, &slots);
+            let txn = TxnId { client: self.id, number: 0 };
+            let data = Some(touched.writes().to_vec());
+            self.cache.apply(&Notice { page: touched.page, prev, version, slots, txn, data });
+        }
+    }
+
+    fn change(&mut self, now: Time, txn: TxnHandle, object: ObjectId, value: Option<Bytes>) -> Result<Write, TxnError> {
+        if usize::from(object.slot) >= SLOTS_MAX {
+            return Ok(Write::Full);
+        }
+        match self.locate(txn, object)? {
+            Found::Fault => return self.fault(now, txn, object.page).map(|()| Write::Wait),
+            Found::Own(_) | Found::Cached(_) | Found::Nowhere => {}
+        }
+        Ok(if self.put_over(txn, object, value)? { Write::Done } else { Write::Full })
+    }
+
+    /// Puts a value over an object's; says whether there is room.
+    pub(crate) fn put_over(
+        &mut self,
+        txn: TxnHandle,
+        object: ObjectId,
+        value: Option<Bytes>,
+    ) -> Result<bool, TxnError> {
+        let workspace = &mut self.txns.running(txn)?.workspace;
+        let frame = self.cache.find(object.page);
+        let place = match workspace.find(object.page) {
+            Some(place) => place,
+            None => workspace.touch(object.page, frame).map_err(|_| TxnError::TooLarge)?,
+        };
+        let empty = ObjectPage::empty();
+        let image = frame.map_or(&empty, |frame| self.cache.at(frame).page());
+        let room = workspace.write(place, object.slot, value, image).map_err(|_| TxnError::TooLarge)?;
+        if room.is_ok() {
+            workspace.mark_read(place, object.slot);
+        }
+        Ok(room.is_ok())
+    }
+}

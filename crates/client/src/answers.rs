@@ -1,0 +1,83 @@
+//! What the application hears.
+
+use alloc::string::String;
+use types::{GoodbyeReason, ObjectId};
+
+/// What a read gives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Read<'a> {
+    /// The object's value.
+    Value(&'a [u8]),
+    /// There is no such object.
+    Absent,
+    /// Not in the cache: call again when woken.
+    Wait,
+}
+
+/// What a write gives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Write {
+    /// It is in the transaction's workspace.
+    Done,
+    /// The page is not in the cache: call again when woken.
+    Wait,
+    /// The page has no room for a value of this size: store it elsewhere and write a short reference here.
+    Full,
+}
+
+/// What a creation gives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Created {
+    /// The new object, in the transaction's workspace.
+    Object(ObjectId),
+    /// No page to create it in yet: call again when woken.
+    Wait,
+}
+
+/// Why a transaction cannot go on. It has no effect; abort it and begin again, or give up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TxnError {
+    /// It has read what others have changed since. Begin again.
+    Doomed,
+    /// It writes more than one transaction may. Split it.
+    TooLarge,
+    /// The handle is of a transaction that has ended.
+    Ended,
+    /// The store could not be reached for as long as the client is patient.
+    Unreachable,
+    /// The store has ended the session for good.
+    Refused(GoodbyeReason, String),
+    /// The store has no room for new objects.
+    StoreFull,
+}
+
+/// What a client can say of itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Reads answered from the cache.
+    pub hits: u64,
+    /// Reads that had to wait for a page.
+    pub misses: u64,
+    /// Fetch messages sent: each is one round trip.
+    pub fetches: u64,
+    /// Pages that arrived.
+    pub pages_fetched: u64,
+    /// Pages that arrived by prefetch, and of those the ones that were read later.
+    pub pages_prefetched: u64,
+    /// Prefetched pages that were read.
+    pub prefetch_hits: u64,
+    /// Commits acknowledged, read-only ones included.
+    pub commits: u64,
+    /// Commit requests refused.
+    pub refused: u64,
+    /// Transactions doomed before they asked to commit.
+    pub doomed: u64,
+    /// Commit requests sent, read-only ones included.
+    pub commit_requests: u64,
+    /// Bytes of page images in the cache.
+    pub cache_bytes: u64,
+    /// Pages in the cache.
+    pub cache_pages: u64,
+    /// Sessions that were opened.
+    pub sessions: u64,
+}
