@@ -12,6 +12,7 @@ impl Store {
         self.out.end(session, fault.reason, fault.text);
     }
 
+    /// Nothing of the session stays but what its client may come back for.
     pub(crate) fn forget_session(&mut self, now: Time, session: SessionId) {
         self.sessions.disconnect(now, session);
         self.notices.close(session);
@@ -19,6 +20,7 @@ impl Store {
         self.master.directory().forget_holder(session);
     }
 
+    /// Ends the sessions that gave no sign of life for too long. All are looked at, a few times in that time.
     pub(crate) fn end_silent(&mut self, now: Time) {
         if self.sweep.is_none_or(|sweep| now < sweep) {
             return;

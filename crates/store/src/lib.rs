@@ -5,6 +5,22 @@
 //! in any order: [`Store::connected`], [`Store::handle`], [`Store::disconnected`], [`Store::disk`],
 //! [`Store::handle_timeout`]; and after each of them [`Store::poll_output`] until it gives nothing, then
 //! [`Store::poll_timeout`] for when to call again. `now` never goes back.
+//!
+//! # What is where
+//! | file | what it knows or does |
+//! |---|---|
+//! | `sessions`, `rejoin`, `ending` | who is there; how a session begins, resumes and ends |
+//! | `fetch`, `images` | pages on their way to a client; home images in memory |
+//! | `admission`, `form` | a commit before its first phase: sound, new, with room for it |
+//! | `coordinator` | a commit's phases: prepare, log, sequence, reply, distribute |
+//! | `validate`, `recent` | is every slot that was read still the newest |
+//! | `sequencer`, `safe` | which count; which position, what of it is durable, what is still needed |
+//! | `master`, `mob` | what each page is now |
+//! | `notices` | who is told what, and before what |
+//! | `outcomes` | what became of each transaction |
+//! | `grant` | which pages exist, and whose the empty ones are |
+//! | `writeback`, `recovery` | from memory to the home, and back after a crash |
+//! | `work` | what the hands do for all this |
 #![no_std]
 
 extern crate alloc;
@@ -310,6 +326,7 @@ impl Store {
         }
     }
 
+    /// One message of a live session. What must end the session comes back as its fault.
     fn dispatch(&mut self, now: Time, from: SessionId, message: Message) -> Result<(), Fault> {
         match message {
             Message::Hello(hello) => self.hello(now, from, &hello),

@@ -78,7 +78,7 @@ impl Store {
             self.resume_page(now, from, *held, rejoin.horizon);
         }
         for page in rejoin.grants.iter().copied().flat_map(PageRange::pages) {
-            self.resume_grant(now, from, page, rejoin.horizon);
+            self.resume_grant(from, page);
         }
         let dropped = self.sessions.resuming(from).map_or(0, |resuming| resuming.dropped.len());
         if dropped > DROPPED_MAX {
@@ -130,14 +130,15 @@ impl Store {
         }
     }
 
-    /// A page that the client was granted and has not filled: it keeps it, unless the page is another's by now.
-    fn resume_grant(&mut self, now: Time, from: SessionId, page: PageId, horizon: Version) {
+    /// A page that the client was granted and has not filled: it keeps it, unless the page is another's by now. One that
+    /// was written to is no grant any more, whoever wrote it.
+    fn resume_grant(&mut self, from: SessionId, page: PageId) {
         let Some(client) = self.sessions.client(from) else { return };
-        let is_empty = self.master.version(page) == Version::ZERO;
-        if is_empty && !self.grants.claim(client, page) {
-            return self.drop_page(from, page);
+        if self.master.version(page) == Version::ZERO && self.grants.claim(client, page) {
+            self.master.directory().list(page, from);
+        } else {
+            self.drop_page(from, page);
         }
-        self.resume_page(now, from, Held { page, version: Version::ZERO }, horizon);
     }
 
     fn drop_page(&mut self, from: SessionId, page: PageId) {
