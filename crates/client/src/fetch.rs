@@ -11,7 +11,12 @@ use alloc::format;
 use alloc::vec::Vec;
 use cache::{Frame, Installed};
 use protocol::{Fetch, Message, Missing, Notice, Page};
+use types::limits::NOTICES_PER_MESSAGE_MAX;
 use types::{GoodbyeReason, Map, ObjectPage, PageId, Rule, Time};
+
+/// Notices kept for pages under way. An honest store answers long before; one that does not loses the session, and with
+/// it what was kept.
+const KEPT_MAX: usize = 4 * NOTICES_PER_MESSAGE_MAX;
 
 #[derive(Debug, Default)]
 struct UnderWay {
@@ -26,6 +31,8 @@ pub(crate) struct Fetches {
     under_way: Map<PageId, UnderWay>,
     /// Pages that transactions wait for and that have not been asked for in this session.
     unsent: VecDeque<PageId>,
+    /// How many notices are kept.
+    kept: usize,
 }
 
 impl Fetches {
@@ -37,11 +44,25 @@ impl Fetches {
     pub(crate) fn keep(&mut self, notice: &Notice) {
         if let Some(under_way) = self.under_way.get_mut(&notice.page) {
             under_way.kept.push(notice.clone());
+            self.kept += 1;
         }
+    }
+
+    /// Whether more notices are kept than any honest store sends.
+    pub(crate) fn keeps_too_much(&self) -> bool {
+        self.kept > KEPT_MAX
+    }
+
+    /// The page has come, or will not come.
+    fn arrive(&mut self, page: PageId) -> Option<UnderWay> {
+        let under_way = self.under_way.remove(&page)?;
+        self.kept -= under_way.kept.len();
+        Some(under_way)
     }
 
     /// What was asked for has to be asked for again, if anybody waits for it.
     pub(crate) fn link_is_gone(&mut self) {
+        self.kept = 0;
         self.under_way.retain(|_, under_way| !under_way.waiters.is_empty());
         for under_way in self.under_way.values_mut() {
             *under_way = UnderWay { waiters: core::mem::take(&mut under_way.waiters), ..UnderWay::default() };
@@ -124,7 +145,7 @@ impl Client {
             Ok(image) => image,
             Err(error) => return self.hang_up(now, GoodbyeReason::Malformed, format!("page {}: {error}", page.page)),
         };
-        let under_way = self.fetches.under_way.remove(&page.page).expect("just seen");
+        let under_way = self.fetches.arrive(page.page).expect("just seen");
         self.stats.pages_fetched += 1;
         self.stats.pages_prefetched += u64::from(under_way.prefetched);
         self.prefetch.exists(page.page);
@@ -161,7 +182,7 @@ impl Client {
             self.fetches.unsent.push_back(missing.page);
             return self.send_fetches(now);
         }
-        let under_way = self.fetches.under_way.remove(&missing.page).expect("just seen");
+        let under_way = self.fetches.arrive(missing.page).expect("just seen");
         self.drop_page(missing.page);
         self.prefetch.ends_before(missing.page);
         for txn in under_way.waiters {

@@ -25,6 +25,10 @@ impl Client {
                 self.grant_was_filled(notice.page);
             }
         }
+        if self.fetches.keeps_too_much() {
+            let text = "more notices of pages under way than a store sends before the pages".into();
+            return self.hang_up(now, GoodbyeReason::TooMuch, text);
+        }
         self.heard_through(now, notices.through);
         self.make_room(now);
     }
