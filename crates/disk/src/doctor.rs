@@ -66,24 +66,28 @@ pub(crate) fn check_files(files: Arc<dyn Files>) -> Result<Report, DiskError> {
     let mut report = Report::default();
     let Some(marker) = report.note(directory::look_at(&*files, false), COPY)?.flatten() else { return Ok(report) };
     let _lock = directory::lock(&*files, false)?;
-    let durable = check_home(&files, &mut report)?;
+    let home = check_home(&files, &mut report)?;
+    let durable = home.as_ref().map_or(0, Home::durable);
     if let Some(mut scan) = report.note(Scan::begin(files.clone(), marker.cluster, durable), SAFE)? {
         while report.note(scan.next(), SAFE)?.flatten().is_some() {}
         (report.records, report.safe_bytes) = (scan.progress().records, scan.progress().bytes);
+        if let Some(home) = home {
+            report.note(home.must_have(scan.installs()), COPY)?;
+        }
     }
     Ok(report)
 }
 
-/// Looks over the home; says what was durable in the safe.
-fn check_home(files: &Arc<dyn Files>, report: &mut Report) -> Result<u64, DiskError> {
+/// Looks over the home.
+fn check_home(files: &Arc<dyn Files>, report: &mut Report) -> Result<Option<Home>, DiskError> {
     const CACHE_BYTES: usize = 64 << 20;
     let opened = Home::open(files.clone(), CACHE_BYTES);
-    let Some((mut home, pages)) = report.note(opened, COPY)? else { return Ok(0) };
+    let Some((mut home, pages)) = report.note(opened, COPY)? else { return Ok(None) };
     report.pages = pages.len() as u64;
     for error in home.check(&pages)? {
         report.note(Err::<(), _>(error), PAGE)?;
     }
-    Ok(home.durable())
+    Ok(Some(home))
 }
 
 impl Report {

@@ -121,6 +121,7 @@ impl Opening {
     /// The disk, ready for work. Records that were not taken are skipped.
     pub fn finish(mut self) -> Result<RealDisk, DiskError> {
         while self.scan.next()?.is_some() {}
+        self.home.must_have(self.scan.installs())?;
         let life = self.opened.incarnation.0 as u32;
         let ring = Ring::resume(self.files.clone(), self.opened.cluster, self.config.limits(), life, &self.scan)?;
         RealDisk::start(self.files, self.config, ring, self.home, self.claim.lock)

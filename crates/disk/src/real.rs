@@ -120,11 +120,11 @@ impl RealDisk {
         if lock(&self.shared.queue).failed {
             return Ok(());
         }
+        self.shared.home.close(self.shared.durable())?;
         lock(&self.shared.queue).mark = true;
         let mut error = Ok(());
         self.shared.flush_once(&mut |_| {}, &mut |e| error = Err(e));
-        error?;
-        self.shared.home.close(self.shared.durable())
+        error
     }
 
     fn end_threads(&mut self) {
@@ -213,7 +213,7 @@ impl Shared {
         }
         (queue.flushing, queue.mark) = (true, false);
         let needed = queue.batch.needed;
-        Some(Batch { records: std::mem::take(&mut queue.batch.records), needed })
+        Some(Batch { records: std::mem::take(&mut queue.batch.records), needed, installs: self.home.installs() })
     }
 
     /// Everything ends: says so, once.

@@ -22,9 +22,10 @@ use backend::Failure;
 pub(crate) use backend::Overlay;
 use bytes::Bytes;
 use redb::{Database, Durability, ReadableDatabase, ReadableTable, TableDefinition};
-use state::State;
+pub(crate) use state::State;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use store::{Checkpoint, HomeImage, HomePage};
 use types::{PageId, Version};
@@ -56,6 +57,8 @@ pub(crate) struct Home {
     /// `None` only between a failure and the end.
     database: RwLock<Option<Opened>>,
     state: Mutex<State>,
+    /// The number of installs once more: who writes the safe must not wait for an install that is under way.
+    installs: AtomicU64,
 }
 
 /// The database, and what its file has met.
@@ -164,7 +167,13 @@ impl Home {
         let state = Self::load(&*files, &opened)?;
         let pages = list(&opened, &state).map_err(|trouble| error(&*files, "read", trouble))?;
         let pages = pages.map_err(|what| corrupt(&*files, what))?;
-        let home = Self { files, cache_bytes, database: RwLock::new(Some(opened)), state: Mutex::new(state) };
+        let home = Self {
+            files,
+            cache_bytes,
+            database: RwLock::new(Some(opened)),
+            installs: AtomicU64::new(state.installs),
+            state: Mutex::new(state),
+        };
         Ok((home, pages))
     }
 
@@ -182,6 +191,21 @@ impl Home {
     /// The last position of the safe that was durable at the last install.
     pub(crate) fn durable(&self) -> u64 {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).durable
+    }
+
+    /// How many installs there were.
+    pub(crate) fn installs(&self) -> u64 {
+        self.installs.load(Ordering::Acquire)
+    }
+
+    /// Refuses a home that is older than what the safe has seen of it: a copy put back without the safe that belongs to
+    /// it, or a damaged header by which redb takes the commit before the last for the last.
+    pub(crate) fn must_have(&self, installs: u64) -> Result<(), DiskError> {
+        let have = self.installs();
+        if have >= installs {
+            return Ok(());
+        }
+        Err(corrupt(&*self.files, format!("the home is that of install {have}, the safe knows of install {installs}")))
     }
 
     /// Reads pages.
@@ -230,6 +254,7 @@ impl Home {
             let Some(opened) = &*database else { return Err(self.error("write", Trouble::Panic("closed".to_owned()))) };
             match guard(|| write(&opened.database, images, &mut next)) {
                 Ok(()) => {
+                    self.installs.store(next.installs, Ordering::Release);
                     *state = next;
                     return Ok(Installed::Done);
                 }
@@ -245,6 +270,7 @@ impl Home {
         let opened = database.as_ref().expect("just opened");
         let found = Self::load(&*self.files, opened)?;
         let done = found.installs == next.installs;
+        self.installs.store(found.installs, Ordering::Release);
         *state = found;
         Ok(if done { Installed::Done } else { Installed::Full })
     }

@@ -40,6 +40,8 @@ pub(crate) struct Stamp {
     pub(crate) flush: u64,
     /// No record before this position is needed any more.
     pub(crate) needed: u64,
+    /// How many installs the page home has had.
+    pub(crate) installs: u32,
     /// The position of the last record before the flush.
     pub(crate) last: u64,
 }
@@ -48,7 +50,7 @@ pub(crate) struct Stamp {
 pub(crate) struct Builder<'a> {
     stamp: Stamp,
     runs: Vec<Run>,
-    lap: u64,
+    lap: u32,
     last: u64,
     last_header: (usize, Frame),
     frames: usize,
@@ -193,7 +195,7 @@ impl<'a> Builder<'a> {
     }
 }
 
-fn frame(kind: Kind, position: u64, stamp: Stamp, lap: u64) -> Frame {
+fn frame(kind: Kind, position: u64, stamp: Stamp, lap: u32) -> Frame {
     Frame {
         kind,
         record_begins: false,
@@ -204,6 +206,7 @@ fn frame(kind: Kind, position: u64, stamp: Stamp, lap: u64) -> Frame {
         lap,
         flush: stamp.flush,
         needed: stamp.needed,
+        installs: stamp.installs,
         life: stamp.life,
         offset: 0,
         part_bytes: 0,

@@ -3,7 +3,8 @@
 //! ```text
 //!    0  magic "THRC"           4  format u8 | kind u8 | part u8 | flush bits u8
 //!    8  position u64          the record's
-//!   16  lap u64               the number of the segment among all that were ever begun
+//!   16  lap u32               the number of the segment among all that were ever begun
+//!   20  installs u32          how many installs the page home had had
 //!   24  flush u64             the number of the flush among all that became durable, and one more
 //!   32  needed u64            no record before this position is needed any more
 //!   40  life u32              the process's life: the incarnation
@@ -47,7 +48,9 @@ pub(crate) struct Frame {
     /// The record's position; of a mark, that of the last record before it.
     pub(crate) position: u64,
     /// The segment's lap.
-    pub(crate) lap: u64,
+    pub(crate) lap: u32,
+    /// How many installs the page home had had when the flush was begun; stays at the highest number.
+    pub(crate) installs: u32,
     /// The flush's number.
     pub(crate) flush: u64,
     /// No record before this position is needed any more.
@@ -76,7 +79,8 @@ impl Frame {
             bits(self.flush_begins, self.flush_ends),
         ]);
         bytes[8..16].copy_from_slice(&self.position.to_le_bytes());
-        bytes[16..24].copy_from_slice(&self.lap.to_le_bytes());
+        bytes[16..20].copy_from_slice(&self.lap.to_le_bytes());
+        bytes[20..24].copy_from_slice(&self.installs.to_le_bytes());
         bytes[24..32].copy_from_slice(&self.flush.to_le_bytes());
         bytes[32..40].copy_from_slice(&self.needed.to_le_bytes());
         bytes[40..44].copy_from_slice(&self.life.to_le_bytes());
@@ -104,7 +108,8 @@ impl Frame {
             flush_begins: bytes[7] & BEGINS != 0,
             flush_ends: bytes[7] & ENDS != 0,
             position: u64_at(8),
-            lap: u64_at(16),
+            lap: u32_at(16),
+            installs: u32_at(20),
             flush: u64_at(24),
             needed: u64_at(32),
             life: u32_at(40),

@@ -34,6 +34,8 @@ pub(crate) struct Batch {
     pub(crate) records: Vec<(Position, Record)>,
     /// No record before this position is needed any more.
     pub(crate) needed: u64,
+    /// How many installs the page home has had.
+    pub(crate) installs: u64,
 }
 
 /// The ring.
@@ -166,6 +168,7 @@ impl Ring {
     /// An error leaves the ring unusable: what is on the disk, only recovery can say.
     pub(crate) fn flush(&mut self, batch: &Batch) -> Result<(), DiskError> {
         self.due.needed = self.due.needed.max(batch.needed);
+        self.due.installs = self.due.installs.max(u32::try_from(batch.installs).unwrap_or(u32::MAX));
         let runs = self.build(batch)?;
         for run in &runs {
             let written = run.segment.file.write_at(run.at as u64, run.blocks.bytes());
@@ -187,6 +190,7 @@ impl Ring {
             life: self.life,
             flush: self.due.flush,
             needed: self.due.needed,
+            installs: self.due.installs,
             last: self.due.position - 1,
         };
         let mut memory = std::mem::take(&mut self.memory);

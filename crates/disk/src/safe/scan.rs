@@ -47,6 +47,8 @@ pub(crate) struct Due {
     pub(crate) life: u32,
     /// No record before this position is needed.
     pub(crate) needed: u64,
+    /// How many installs the page home has had.
+    pub(crate) installs: u32,
 }
 
 /// The place of something that is not what it must be.
@@ -110,7 +112,7 @@ impl Scan {
             segment.file.will_be_scanned();
         }
         let place = Place { segment: at, offset: first.first_offset as usize };
-        let due = Due { flush: first.first_flush, position: first.first_position, life: 0, needed };
+        let due = Due { flush: first.first_flush, position: first.first_position, life: 0, needed, installs: 0 };
         let progress = Progress { bytes_total, ..Progress::default() };
         let window = (place, Bytes::new());
         let records = VecDeque::new();
@@ -156,7 +158,8 @@ impl Scan {
             place = self.enter(place)?;
             let (frame, body) = self.read_frame(place, &due, first, begun.as_ref())?;
             first = first.or(Some(frame));
-            due = Due { life: frame.life, needed: due.needed.max(frame.needed), ..due };
+            let (needed, installs) = (due.needed.max(frame.needed), due.installs.max(frame.installs));
+            due = Due { life: frame.life, needed, installs, ..due };
             let whole = if frame.record_begins && frame.record_ends {
                 Some(body)
             } else {
@@ -224,7 +227,7 @@ impl Scan {
         Ok((frame, body))
     }
 
-    fn lap(&self, place: Place) -> u64 {
+    fn lap(&self, place: Place) -> u32 {
         self.segments[place.segment].header.map_or(0, |header| header.lap)
     }
 
@@ -267,6 +270,11 @@ impl Scan {
         self.progress.bytes = self.progress.bytes_total;
         self.ended = true;
         Ok(())
+    }
+
+    /// How many installs the page home had had at the last flush.
+    pub(crate) fn installs(&self) -> u64 {
+        u64::from(self.due.installs)
     }
 
     /// The place of a valid frame of a flush above the one that is due, if there is one behind it.
@@ -322,7 +330,7 @@ fn newest_needed(files: &dyn Files, segment: &Segment) -> Result<u64, DiskError>
 /// What is wrong with a frame whose header is valid in itself.
 fn mismatch(
     frame: &Frame,
-    lap: u64,
+    lap: u32,
     offset: usize,
     due: &Due,
     first: Option<&Frame>,
@@ -335,7 +343,7 @@ fn mismatch(
     let life = first.map_or(frame.life.max(due.life), |first| first.life);
     let parts = begun.map_or(0, |(_, parts)| parts.len()) + frame.part_bytes as usize;
     let (whole, begun) = (frame.record_bytes as usize, begun.map(|(begun, _)| begun));
-    expected("lap", lap, frame.lap)
+    expected("lap", u64::from(lap), u64::from(frame.lap))
         .or_else(|| expected("offset", offset as u64, u64::from(frame.offset)))
         .or_else(|| expected("flush", due.flush, frame.flush))
         .or_else(|| expected("life", u64::from(life), u64::from(frame.life)))

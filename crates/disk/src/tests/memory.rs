@@ -149,6 +149,11 @@ impl Memory {
         state.inodes[state.names[name]].current.clone()
     }
 
+    /// How many files have a segment's name.
+    pub(crate) fn segments(&self) -> usize {
+        self.state().names.keys().filter(|name| name.ends_with(".seg")).count()
+    }
+
     /// Changes the bytes of a file, durably.
     pub(crate) fn damage(&self, name: &str, damage: impl FnOnce(&mut Vec<u8>)) {
         let mut state = self.state();

@@ -2,5 +2,9 @@
 //! or tears what was not synced.
 
 mod crash;
+mod damage;
+mod golden;
 mod memory;
 mod node;
+mod real;
+mod roundtrip;

@@ -1,0 +1,149 @@
+//! Torn tails, flipped bits and missing files: each is healed, or refused by name; nothing is lost in silence.
+
+use crate::DiskError;
+use crate::doctor::check_files;
+use crate::files::Files;
+use crate::tests::memory::{Dice, Memory};
+use crate::tests::node::{Node, Promises};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+fn snapshot(files: &Memory) -> BTreeMap<String, Vec<u8>> {
+    files.list().unwrap().into_iter().map(|name| (name.clone(), files.bytes(&name))).collect()
+}
+
+fn store(rounds: u64) -> (Memory, Promises, Node) {
+    let (files, mut promises) = (Memory::default(), Promises::default());
+    let node = Node::open(&files, &mut promises).unwrap();
+    node.work(&mut promises, rounds).unwrap();
+    (files, promises, node)
+}
+
+#[test]
+fn a_tail_that_is_torn_at_any_byte_is_cut() {
+    // Records of one flush in one segment, of two frames, and of a frame that goes on in the next segment.
+    for (rounds, count) in [(1, 1), (1, 2), (3, 1)] {
+        let (files, mut promises, node) = store(rounds);
+        let before = snapshot(&files);
+        let acknowledged = promises.clone();
+        node.append(&mut promises, count).unwrap();
+        let after = snapshot(&files);
+        drop(node);
+        // A segment that was made for the flush was zeros before.
+        let before = |name: &str, at: usize| before.get(name).map_or(0, |bytes| bytes[at]);
+        let differs = |(name, at): &(&String, usize)| before(name, *at) != after[*name][*at];
+        let all = after.iter().flat_map(|(name, bytes)| (0..bytes.len()).map(move |at| (name, at)));
+        let changed: Vec<(&String, usize)> = all.filter(differs).collect();
+        assert!(changed.len() > 8, "{} bytes changed", changed.len());
+        let step = changed.len() / 100 + 1;
+        for torn in (0..changed.len()).filter(|at| *at < 200 || at % step == 0 || changed.len() - at < 100) {
+            let files = files.after_kill();
+            for part in changed[torn..].chunk_by(|a, b| a.0 == b.0) {
+                files.damage(part[0].0, |bytes| part.iter().for_each(|(name, at)| bytes[*at] = before(name, *at)));
+            }
+            let mut promises = Promises { submitted: promises.submitted, ..acknowledged.clone() };
+            let node = Node::open(&files, &mut promises).unwrap_or_else(|error| panic!("torn at {torn}: {error}"));
+            assert_eq!(promises.durable, acknowledged.durable, "torn at {torn}: a part of a flush was believed");
+            node.append(&mut promises, 1).unwrap();
+        }
+    }
+}
+
+/// Opens a damaged store and reads all of it. If that is refused, the doctor must find something, too.
+fn refused_or_whole(files: &Memory, promises: &Promises, case: &str) {
+    let untouched = snapshot(files);
+    let report = check_files(Arc::new(files.clone())).unwrap_or_else(|error| panic!("{case}: {error}"));
+    assert_eq!(snapshot(files), untouched, "{case}: the doctor has changed something");
+    match Node::open(files, &mut promises.clone()) {
+        Ok(_) => {}
+        Err(DiskError::Corrupt { .. } | DiskError::Format { .. }) => {
+            assert!(!report.findings.is_empty(), "{case}: refused, but the doctor finds nothing");
+        }
+        Err(error) => panic!("{case}: refused for the wrong reason: {error}"),
+    }
+}
+
+#[test]
+fn a_flipped_bit_anywhere_is_healed_or_refused() {
+    let (files, promises, node) = store(4);
+    node.close().unwrap();
+    let mut dice = Dice(7);
+    let contents = snapshot(&files);
+    for (name, bytes) in &contents {
+        // All of a small file's bytes; of a large one's, those that say something, and some of the others.
+        let telling: Vec<usize> = (0..bytes.len()).filter(|&at| bytes[at] != 0).collect();
+        for flip in 0..telling.len().min(300) {
+            let any = dice.roll(bytes.len() as u64) as usize;
+            let at =
+                if telling.len() < 300 { telling[flip] } else { telling[dice.roll(telling.len() as u64) as usize] };
+            let at = if flip % 8 == 0 { any } else { at };
+            let bit = dice.roll(8);
+            let damaged = files.after_kill();
+            damaged.damage(name, |bytes| bytes[at] ^= 1 << bit);
+            refused_or_whole(&damaged, &promises, &format!("bit {bit} of byte {at} of {name}"));
+        }
+    }
+}
+
+#[test]
+fn every_bit_of_the_headers_counts() {
+    let (files, promises, node) = store(4);
+    node.close().unwrap();
+    for name in files.list().unwrap().iter().filter(|name| !name.ends_with("store")) {
+        for at in 0..64 {
+            let damaged = files.after_kill();
+            damaged.damage(name, |bytes| bytes[at] ^= 1 << (at % 8));
+            refused_or_whole(&damaged, &promises, &format!("byte {at} of {name}"));
+        }
+    }
+}
+
+#[test]
+fn a_file_that_is_missing_or_short_is_refused() {
+    let (files, promises, node) = store(4);
+    node.close().unwrap();
+    for name in files.list().unwrap() {
+        let short = files.after_kill();
+        short.damage(&name, |bytes| bytes.truncate(bytes.len() / 2));
+        refused_or_whole(&short, &promises, &format!("half of {name}"));
+        let gone = files.after_kill();
+        gone.remove(&name).unwrap();
+        match Node::open(&gone, &mut promises.clone()) {
+            Ok(_) => assert!(name.starts_with("safe-"), "a store without {name} was opened"),
+            Err(error) => assert!(!error.to_string().is_empty()),
+        }
+    }
+}
+
+#[test]
+fn a_home_from_before_is_refused() {
+    let (files, mut promises, node) = store(2);
+    let old = files.bytes("home.redb");
+    node.work(&mut promises, 2).unwrap();
+    node.close().unwrap();
+    files.damage("home.redb", |bytes| *bytes = old);
+    let error = Node::open(&files, &mut promises).map(|_| ()).unwrap_err().to_string();
+    assert!(error.contains("the safe knows of install"), "{error}");
+}
+
+#[test]
+fn a_safe_that_lost_its_end_is_refused() {
+    let (files, mut promises, node) = store(2);
+    let old = snapshot(&files);
+    node.append(&mut promises, 1).unwrap();
+    node.close().unwrap();
+    for (name, old) in old.into_iter().filter(|(name, _)| name.ends_with(".seg")) {
+        files.damage(&name, |bytes| *bytes = old);
+    }
+    let error = Node::open(&files, &mut promises).map(|_| ()).unwrap_err().to_string();
+    assert!(error.contains("was durable once and is missing"), "{error}");
+}
+
+#[test]
+fn what_is_whole_is_found_to_be_whole() {
+    let (files, _, node) = store(4);
+    node.close().unwrap();
+    let report = check_files(Arc::new(files)).unwrap();
+    assert_eq!(report.findings, []);
+    assert!(report.pages > 0 && report.records > 0, "{report:?}");
+}

@@ -1,0 +1,167 @@
+//! What only a real directory, real threads or a full ring can show.
+
+use crate::DiskError;
+use crate::open::Config;
+use crate::tests::memory::{Fault, Memory};
+use crate::tests::node::{Node, Promises, SEGMENT_BYTES, config, record};
+use node::Disk;
+use std::io::ErrorKind;
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::{Arc, Mutex};
+use store::{DiskDone, DiskWork, Position};
+use types::Version;
+
+/// A directory that goes with the test.
+pub(crate) struct Scratch(pub(crate) PathBuf);
+
+impl Scratch {
+    pub(crate) fn new(name: &str) -> Self {
+        let dir = std::env::temp_dir().join(format!("thorp-disk-{}-{name}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        Self(dir)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+#[test]
+fn a_real_directory_keeps_what_was_promised() {
+    let scratch = Scratch::new("keeps");
+    let files = || Arc::new(crate::files::Directory::new(&scratch.0));
+    let mut promises = Promises::default();
+    for _ in 0..3 {
+        let node = Node::open_files(files(), &mut promises, &config()).unwrap();
+        node.work(&mut promises, 3).unwrap();
+        drop(node);
+        let node = Node::open_files(files(), &mut promises, &config()).unwrap();
+        node.close().unwrap();
+        assert_eq!(crate::check(&scratch.0).unwrap().findings, []);
+    }
+}
+
+#[test]
+fn a_second_process_is_told_who_has_the_store() {
+    const TEST: &str = "tests::real::a_second_process_is_told_who_has_the_store";
+    const DIR: &str = "THORP_TEST_DIR";
+    if let Some(dir) = std::env::var_os(DIR) {
+        // This is the second process.
+        println!("refused: {}", crate::open(dir.as_ref(), &config()).map(|_| ()).unwrap_err());
+        return;
+    }
+    let scratch = Scratch::new("locked");
+    let disk = crate::open(&scratch.0, &config()).unwrap().finish().unwrap();
+    let exe = std::env::current_exe().unwrap();
+    let child = Command::new(exe).args([TEST, "--exact", "--nocapture"]).env(DIR, &scratch.0).output().unwrap();
+    let output = String::from_utf8_lossy(&child.stdout).into_owned();
+    let expected = format!("{} is in use by process {}", scratch.0.display(), std::process::id());
+    assert!(output.contains(&expected), "expected '{expected}' in {output}");
+    disk.close().unwrap();
+    crate::open(&scratch.0, &config()).unwrap();
+}
+
+#[test]
+fn what_is_no_store_is_left_alone() {
+    let scratch = Scratch::new("foreign");
+    let no_create = Config { create: false, ..config() };
+    let open = |config: &Config| crate::open(&scratch.0, config).map(|_| ()).unwrap_err();
+    assert!(matches!(open(&no_create), DiskError::NoStore(_)));
+    std::fs::write(scratch.0.join("letter.txt"), "dear").unwrap();
+    assert!(matches!(open(&config()), DiskError::NotAStore { found, .. } if found == "letter.txt"));
+    assert!(matches!(crate::check(&scratch.0), Err(DiskError::NotAStore { .. })));
+    assert_eq!(std::fs::read_dir(&scratch.0).unwrap().count(), 1);
+    let missing = Config { create: false, ..config() };
+    assert!(matches!(crate::open(&scratch.0.join("none"), &missing), Err(DiskError::NoStore(_))));
+    assert!(matches!(crate::open(&scratch.0, &Config { segment_bytes: 5000, ..config() }), Err(DiskError::Config(_))));
+}
+
+#[test]
+fn a_full_disk_refuses_an_install_and_takes_the_next() {
+    let mut refused = 0;
+    for at in 0.. {
+        let (files, mut promises) = (Memory::default(), Promises::default());
+        let node = Node::open(&files, &mut promises).unwrap();
+        node.work(&mut promises, 1).unwrap();
+        files.plan(Some(Fault::Error(at, ErrorKind::StorageFull)));
+        let installed = node.install(&mut promises, 40, Version(99));
+        let was_last = files.operations() <= at;
+        match installed {
+            Ok(false) => {
+                refused += 1;
+                assert!(node.install(&mut promises, 40, Version(100)).unwrap(), "there is room again");
+                node.close().unwrap();
+            }
+            Ok(true) => drop(node),
+            Err(stopped) => assert!(stopped.0.contains("full"), "{}", stopped.0),
+        }
+        files.plan(None);
+        Node::open(&files.after_kill(), &mut promises).unwrap();
+        if was_last {
+            break;
+        }
+    }
+    assert!(refused > 0, "no install was refused");
+}
+
+#[test]
+fn the_ring_grows_when_nothing_is_freed_and_is_used_again_when_it_is() {
+    let (files, mut promises) = (Memory::default(), Promises::default());
+    let config = Config { segments_max: 8, ..config() };
+    let node = Node::open_files(Arc::new(files.clone()), &mut promises, &config).unwrap();
+    let segments = || files.segments();
+    // More than the limit: what was accepted is never refused.
+    while segments() <= 8 {
+        node.append(&mut promises, 3).unwrap();
+    }
+    let all = promises.submitted + 1;
+    // The answers to what was grown come first.
+    let free = (0..20).map(|_| node.free(&mut promises, all).unwrap()).max().unwrap();
+    assert!(free as usize > 6 * SEGMENT_BYTES, "{free} bytes are free");
+    let grown = segments();
+    for _ in 0..200 {
+        node.append(&mut promises, 3).unwrap();
+        let all = promises.submitted + 1;
+        node.free(&mut promises, all).unwrap();
+    }
+    assert_eq!(segments(), grown);
+    drop(node);
+    Node::open(&files.after_kill(), &mut promises).unwrap();
+}
+
+#[test]
+fn flushes_of_many_threads_are_durable_in_order() {
+    let (files, mut promises) = (Memory::default(), Promises::default());
+    let config = Config { segments_max: 64, ..config() };
+    let disk = crate::open::Opening::begin(Arc::new(files.clone()), &config).unwrap().finish().unwrap();
+    let (next, durable) = (Mutex::new(0), Mutex::new(0));
+    let flush = || {
+        disk.flush(&mut |done| {
+            let DiskDone::Durable { through, .. } = done else { panic!("expected Durable, got {done:?}") };
+            let mut durable = durable.lock().unwrap();
+            assert!(*durable <= through.0);
+            *durable = through.0;
+        })
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                for _ in 0..25 {
+                    {
+                        let mut next = next.lock().unwrap();
+                        *next += 1;
+                        disk.submit(DiskWork::Append(Position(*next), record(*next)));
+                    }
+                    while flush() {}
+                }
+            });
+        }
+    });
+    assert_eq!(*durable.lock().unwrap(), 200);
+    drop(disk);
+    (promises.submitted, promises.durable) = (200, 200);
+    Node::open(&files.after_kill(), &mut promises).unwrap();
+}

@@ -1,0 +1,91 @@
+//! Records survive their encoding, whatever they are; and bytes that are no record are refused, whatever they are.
+
+use crate::aligned::Aligned;
+use crate::safe::frame::{Frame, HEADER_BYTES};
+use crate::safe::record::{self, Kind};
+use bytes::Bytes;
+use proptest::collection::vec;
+use proptest::prelude::*;
+use store::{CommitRecord, Placement, Record};
+use types::{ClientId, Delta, Incarnation, PageId, SlotChange, TxnId, Version};
+
+fn txn() -> impl Strategy<Value = TxnId> {
+    any::<(u64, u64)>().prop_map(|(client, number)| TxnId { client: ClientId(client), number })
+}
+
+fn delta() -> impl Strategy<Value = Delta> {
+    let value = proptest::option::of(vec(any::<u8>(), 0..300).prop_map(Bytes::from));
+    let changes = proptest::collection::btree_map(0..1024_u16, value, 1..20);
+    (any::<u64>(), changes).prop_map(|(page, changes)| Delta {
+        page: PageId::from_bits(page),
+        changes: changes.into_iter().map(|(slot, value)| SlotChange { slot, value }).collect(),
+    })
+}
+
+fn any_record() -> impl Strategy<Value = Record> {
+    let placement = (txn(), any::<u64>()).prop_map(|(txn, version)| Placement { txn, version: Version(version) });
+    prop_oneof![
+        any::<u64>().prop_map(|incarnation| Record::Epoch(Incarnation(incarnation))),
+        any::<(u32, u32)>().prop_map(|(volume, next)| Record::Grant { volume, next }),
+        vec(placement, 0..50).prop_map(Record::Placed),
+        (txn(), any::<u64>(), vec(delta(), 0..20)).prop_map(|(txn, answered, deltas)| Record::Commit(CommitRecord {
+            txn,
+            answered,
+            deltas
+        })),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn a_record_is_what_it_was(record in any_record()) {
+        let mut body = Aligned::default();
+        record::encode(&record, &mut body);
+        prop_assert_eq!(body.len(), record::body_bytes(&record));
+        prop_assert!((HEADER_BYTES + body.len()) as u64 <= record.bytes_bound(), "the store must know the room it takes");
+        let decoded = record::decode(Kind::of(&record), Bytes::copy_from_slice(body.bytes()));
+        prop_assert_eq!(decoded, Ok(record));
+    }
+
+    #[test]
+    fn a_record_that_lost_or_gained_bytes_is_refused(record in any_record(), cut in 1..40_usize) {
+        let mut body = Aligned::default();
+        record::encode(&record, &mut body);
+        let short = Bytes::copy_from_slice(&body.bytes()[..body.len().saturating_sub(cut)]);
+        prop_assert!(record::decode(Kind::of(&record), short).is_err());
+        body.put(&vec![0; cut]);
+        prop_assert!(record::decode(Kind::of(&record), Bytes::copy_from_slice(body.bytes())).is_err());
+    }
+
+    #[test]
+    fn any_bytes_are_a_record_or_refused(bytes in vec(any::<u8>(), 0..200), kind in 1..5_u8) {
+        let kind = Kind::from_byte(kind).expect("one of the four");
+        let _ = record::decode(kind, Bytes::from(bytes));
+    }
+
+    #[test]
+    fn a_header_with_a_flipped_bit_is_none(numbers in any::<(u64, u32, u64, u64)>(), bit in 0..HEADER_BYTES * 8) {
+        let (position, lap, flush, needed) = numbers;
+        let frame = Frame {
+            kind: Kind::Commit,
+            record_begins: true,
+            record_ends: lap % 2 == 0,
+            flush_begins: flush % 2 == 0,
+            flush_ends: true,
+            position,
+            lap,
+            installs: 7,
+            flush,
+            needed,
+            life: 3,
+            offset: 4096,
+            part_bytes: 100,
+            record_bytes: 200,
+            body_crc: 0,
+        };
+        let mut bytes = frame.encode();
+        prop_assert_eq!(Frame::decode(&bytes), Some(frame));
+        bytes[bit / 8] ^= 1 << (bit % 8);
+        prop_assert_eq!(Frame::decode(&bytes), None);
+    }
+}
