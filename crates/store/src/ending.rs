@@ -3,7 +3,7 @@
 use crate::sessions::Fault;
 use crate::{SessionId, Store};
 use alloc::format;
-use types::{GoodbyeReason, Time, Version};
+use types::{GoodbyeReason, Time};
 
 impl Store {
     /// Ends a session, telling the peer why.
@@ -36,14 +36,14 @@ impl Store {
     /// Lets go of what was kept for clients that did not come back.
     pub(crate) fn forget_gone(&mut self, now: Time) {
         let master = &self.master;
-        let written = |page| master.version(page) > Version::ZERO;
+        let in_use = |page| master.is_in_use(page);
         while let Some(client) = self.sessions.pop_forgotten(now) {
             self.outcomes.forget(client);
-            self.grants.give_back(client, &written);
+            self.grants.give_back(client, &in_use);
         }
         if self.unclaimed.is_some_and(|unclaimed| unclaimed <= now) {
             self.unclaimed = None;
-            self.grants.give_back_unclaimed(&written);
+            self.grants.give_back_unclaimed(&in_use);
         }
     }
 

@@ -7,7 +7,7 @@
 //! ```
 //! 1. `next` of a volume is in the log before a page below it is told to anyone.
 //! 2. A page is owned by at most one client until it is written to.
-//! 3. Spare pages are below `next`, at version zero, and nobody owns them.
+//! 3. Spare pages are below `next` and nobody owns them; they are given only while they are at version zero.
 //!
 //! Owners are not logged. After a restart unused pages belong to whoever claims them at rejoin; when the grace is over
 //! the rest is spare. A client that comes back later than that is told to drop them, and should it write to one all
@@ -18,13 +18,13 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use protocol::{Grant, Granted, Message};
 use types::limits::{GRANTED_PAGES_MAX, PAGES_PER_MESSAGE_MAX};
-use types::{ClientId, Map, PageId, PageRange, Version};
+use types::{ClientId, Map, PageId, PageRange};
 
 /// Volumes of one store: a bound on what a peer can make grow, far beyond what anyone uses.
 const VOLUMES_MAX: usize = 4096;
 
-/// Whether a page was ever written to.
-type Written<'a> = &'a dyn Fn(PageId) -> bool;
+/// Whether a page was ever written to, or is about to be.
+type InUse<'a> = &'a dyn Fn(PageId) -> bool;
 
 /// Neighbouring pages of one owner, found by the first of them.
 #[derive(Clone, Copy, Debug)]
@@ -88,25 +88,25 @@ impl Grants {
     }
 
     /// The client will not come back: what it has not used is spare.
-    pub(crate) fn give_back(&mut self, client: ClientId, written: Written<'_>) {
+    pub(crate) fn give_back(&mut self, client: ClientId, in_use: InUse<'_>) {
         let Some(_) = self.owned_by.remove(&client) else { return };
         let of_client = self.owned.iter().filter(|(_, run)| run.owner == client);
         let ranges: Vec<_> = of_client.map(|(&first, run)| PageRange { first, count: run.count }).collect();
         for range in ranges {
             self.owned.remove(&range.first);
             for page in range.pages() {
-                self.put_spare(page, written);
+                self.put_spare(page, in_use);
             }
         }
     }
 
     /// Nobody who owned a page before the restart will come back: what is unused and unclaimed is spare.
-    pub(crate) fn give_back_unclaimed(&mut self, written: Written<'_>) {
+    pub(crate) fn give_back_unclaimed(&mut self, in_use: InUse<'_>) {
         let volumes: Vec<_> = self.next.iter().map(|(&volume, &next)| (volume, next)).collect();
         for (volume, next) in volumes {
             for page in (1..next).map(|number| PageId::new(volume, number)) {
                 if self.owner(page).is_none() {
-                    self.put_spare(page, written);
+                    self.put_spare(page, in_use);
                 }
             }
         }
@@ -119,17 +119,20 @@ impl Grants {
     }
 
     /// Gives pages to a client: spare ones first, then new ones that are neighbours.
-    fn give(&mut self, client: ClientId, volume: u32, count: u32, written: Written<'_>) -> Given {
+    fn give(&mut self, client: ClientId, volume: u32, count: u32, in_use: InUse<'_>) -> Given {
         let mut given = Given::default();
-        let mut wanted = (count as usize).min(PAGES_PER_MESSAGE_MAX).min(self.allowance(client, written)) as u32;
+        let mut wanted = (count as usize).min(PAGES_PER_MESSAGE_MAX).min(self.allowance(client, in_use)) as u32;
         if wanted == 0 || (!self.next.contains_key(&volume) && self.next.len() >= VOLUMES_MAX) {
             return given;
         }
         while wanted > 0
             && let Some(range) = self.take_spare(volume, wanted)
         {
-            wanted -= range.count;
-            given.ranges.push(range);
+            // Who had lost a page may have written to it all the same since it was spare.
+            for page in range.pages().filter(|&page| !in_use(page)) {
+                wanted -= 1;
+                push(&mut given.ranges, page);
+            }
         }
         let first = self.next.get(&volume).copied().unwrap_or(1);
         let new = wanted.min(u32::MAX - first);
@@ -163,7 +166,7 @@ impl Grants {
     }
 
     /// How many more pages the client may own unused. When it seems to have too many, what it has used is let go.
-    fn allowance(&mut self, client: ClientId, written: Written<'_>) -> usize {
+    fn allowance(&mut self, client: ClientId, in_use: InUse<'_>) -> usize {
         let owned = self.owned_by.get(&client).copied().unwrap_or_default();
         if owned + PAGES_PER_MESSAGE_MAX <= GRANTED_PAGES_MAX {
             return PAGES_PER_MESSAGE_MAX;
@@ -171,7 +174,7 @@ impl Grants {
         let mut unused = 0;
         self.owned.retain(|&first, run| {
             let range = PageRange { first, count: run.count };
-            let keep = run.owner != client || range.pages().any(|page| !written(page));
+            let keep = run.owner != client || range.pages().any(|page| !in_use(page));
             unused += if keep && run.owner == client { run.count as usize } else { 0 };
             keep
         });
@@ -180,8 +183,8 @@ impl Grants {
     }
 
     /// Makes a page spare that nobody owns, unless it is in use.
-    fn put_spare(&mut self, page: PageId, written: Written<'_>) {
-        if written(page) {
+    fn put_spare(&mut self, page: PageId, in_use: InUse<'_>) {
+        if in_use(page) {
             return;
         }
         match self.spare.range_mut(..=page).next_back() {
@@ -210,14 +213,22 @@ impl Grants {
     }
 }
 
+/// Adds a page to ranges; neighbours that come in order share one.
+fn push(ranges: &mut Vec<PageRange>, page: PageId) {
+    match ranges.last_mut() {
+        Some(last) if last.first.after(last.count) == Some(page) => last.count += 1,
+        _ => ranges.push(PageRange { first: page, count: 1 }),
+    }
+}
+
 impl Store {
     /// A client wants pages to create objects in. It holds them from here on.
     pub(crate) fn grant(&mut self, from: SessionId, grant: Grant) {
         let Some(client) = self.sessions.client(from) else { return };
         let has_room = !self.closing && !self.writeback.is_home_full() && self.safe.has_room(0);
         let count = if has_room { grant.count } else { 0 };
-        let written = |page| self.master.version(page) > Version::ZERO;
-        let given = self.grants.give(client, grant.volume, count, &written);
+        let in_use = |page| self.master.is_in_use(page);
+        let given = self.grants.give(client, grant.volume, count, &in_use);
         let volume = grant.volume;
         let after = given.next.map(|next| self.safe.append(Record::Grant { volume, next }, &mut self.out));
         for page in given.ranges.iter().flat_map(|range| range.pages()) {

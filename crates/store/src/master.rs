@@ -82,6 +82,11 @@ impl Master {
         self.table.get(&page).map_or(Version::ZERO, |state| state.version)
     }
 
+    /// Whether the page was written to, or is about to be.
+    pub(crate) fn is_in_use(&self, page: PageId) -> bool {
+        self.version(page) > Version::ZERO || self.locks.is_locked(page)
+    }
+
     /// Who holds what.
     pub(crate) fn directory(&mut self) -> &mut Directory<SessionId> {
         &mut self.directory

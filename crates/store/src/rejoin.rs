@@ -134,7 +134,7 @@ impl Store {
     /// was written to is no grant any more, whoever wrote it.
     fn resume_grant(&mut self, from: SessionId, page: PageId) {
         let Some(client) = self.sessions.client(from) else { return };
-        if self.master.version(page) == Version::ZERO && self.grants.claim(client, page) {
+        if !self.master.is_in_use(page) && self.grants.claim(client, page) {
             self.master.directory().list(page, from);
         } else {
             self.drop_page(from, page);

@@ -70,6 +70,11 @@ impl Locks {
         }
     }
 
+    /// Whether a prepared transaction writes to the page.
+    pub(crate) fn is_locked(&self, page: PageId) -> bool {
+        self.pages.contains_key(&page)
+    }
+
     /// Whether a prepared transaction writes what this one has read.
     pub(crate) fn conflict(&self, request: &CommitRequest) -> bool {
         !self.pages.is_empty()

@@ -111,3 +111,17 @@ fn nobody_hoards_pages() {
     }
     assert_eq!(owned, GRANTED_PAGES_MAX);
 }
+
+/// A client that came back too late writes to a page that was its own: whoever is granted pages next does not get it.
+#[test]
+fn a_spare_page_that_was_written_to_is_not_granted() {
+    let mut hands = Hands::new();
+    let a = hands.join(1, 1);
+    let pages = hands.grant(a, 3);
+    hands.hang_up(a);
+    hands.pass(grace());
+    let again = hands.join(2, 1);
+    hands.commit(again, &txn(1, 1).write(pages[0], 0, 0, b"x"));
+    hands.say(again, txn(1, 2).write(pages[1], 0, 0, b"y").message());
+    assert_eq!(hands.grant(again, 2), [pages[2], PageId::new(0, 4)]);
+}
