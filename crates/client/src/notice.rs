@@ -21,9 +21,6 @@ impl Client {
                 return self.hang_up(now, GoodbyeReason::Malformed, text);
             }
             self.changed(notice);
-            if notice.prev == Version::ZERO {
-                self.grant_was_filled(notice.page);
-            }
         }
         if self.fetches.keeps_too_much() {
             let text = "more notices of pages under way than a store sends before the pages".into();
@@ -38,6 +35,9 @@ impl Client {
         self.doom_by_notice(notice);
         self.fetches.keep(notice);
         self.cache.apply(notice);
+        if notice.prev == Version::ZERO {
+            self.grant_was_filled(notice.page);
+        }
     }
 
     /// Dooms every transaction that has read what the notice takes back.
