@@ -17,14 +17,15 @@ use crate::wakers::Wakers;
 use client::TxnHandle;
 use node::{Disk, Hands, Node, Output};
 use protocol::{Goodbye, Message};
-use std::collections::HashMap;
 use std::fmt;
+use std::pin::pin;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::Waker;
+use std::time::Duration;
 use store::{DiskDone, Position};
 use tokio::sync::watch;
-use types::{GoodbyeReason, Time};
+use types::{GoodbyeReason, Map, Time};
 
 /// How a host has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,14 +41,14 @@ pub struct Host {
     node: Arc<Mutex<Node>>,
     disk: Option<Arc<dyn Disk>>,
     leader: Leader,
-    links: Mutex<HashMap<node::Link, Arc<Link>>>,
+    links: Mutex<Map<node::Link, Arc<Link>>>,
     wakers: Wakers,
     timer: Arc<Timer>,
     clock: Clock,
     runtime: Runtime,
     counters: Arc<Counters>,
     end: watch::Sender<Option<HostEnd>>,
-    /// What the disk has reported durable: two leaders' reports may come in either order.
+    /// What the node knows to be durable.
     durable: AtomicU64,
     pub(crate) uplink: Uplink,
     pub(crate) last_session: AtomicU64,
@@ -185,7 +186,7 @@ impl Host {
     fn drive_only(&self, event: impl FnOnce(&mut Node, Time)) -> bool {
         let mut todo = Todo::default();
         {
-            let mut node = self.node.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut node = self.lock_node();
             let now = self.clock.now();
             event(&mut node, now);
             node.settle(now);
@@ -233,8 +234,10 @@ impl Host {
         if id == node::Link::Uplink {
             self.uplink.hung_up(reason, &text);
         }
-        if let Some(link) = self.links().remove(&id) {
+        if reason != GoodbyeReason::Done {
             self.counters.refused(reason.name());
+        }
+        if let Some(link) = self.links().remove(&id) {
             link.end(Goodbye { reason, text });
         }
     }
@@ -251,7 +254,7 @@ impl Host {
             if more {
                 self.hand_over_lead();
             }
-            let lead_again = done.is_some_and(|done| self.durable(done));
+            let lead_again = done.is_some_and(|done| self.disk_done(done));
             if !lead_again {
                 return;
             }
@@ -267,27 +270,29 @@ impl Host {
         });
     }
 
-    /// The disk says that something is durable. Says whether the caller is to lead a flush of what came of it.
-    fn durable(&self, done: DiskDone) -> bool {
+    /// Disk work is done. Says whether the caller is to lead a flush of what came of it.
+    fn disk_done(&self, done: DiskDone) -> bool {
         self.drive_only(|node, now| {
-            let newer = match &done {
-                DiskDone::Durable { through: Position(through), .. } => {
-                    self.durable.fetch_max(*through, SeqCst) < *through
-                }
-                _ => true,
-            };
-            if newer {
+            if !self.is_overtaken(&done) {
                 node.disk(now, done);
             }
         })
+    }
+
+    /// Whether the node has heard of more already: two leaders' reports may come in either order.
+    fn is_overtaken(&self, done: &DiskDone) -> bool {
+        let DiskDone::Durable { through: Position(through), .. } = *done else { return false };
+        self.durable.fetch_max(through, SeqCst) >= through
     }
 
     fn listen_to_disk(&self) {
         let Some(disk) = &self.disk else { return };
         let (done, failed) = (self.weak(), self.weak());
         disk.on_done(Box::new(move |work| {
-            if let Some(host) = done.upgrade() {
-                host.drive(|node, now| node.disk(now, work));
+            if let Some(host) = done.upgrade()
+                && host.disk_done(work)
+            {
+                host.lead();
             }
         }));
         disk.on_failed(Box::new(move |text| {
@@ -318,22 +323,32 @@ impl Host {
     }
 
     fn run_timer(&self) {
-        let (host, clock) = (self.weak(), self.clock);
+        let (host, clock, timer) = (self.weak(), self.clock, Arc::clone(&self.timer));
         self.runtime.spawn(async move {
-            loop {
-                let Some(timer) = host.upgrade().map(|host| Arc::clone(&host.timer)) else { return };
-                timer.wait(clock).await;
-                let Some(host) = host.upgrade() else { return };
-                host.drive_in_task(|node, now| {
-                    if node.poll_timeout().is_some_and(|at| at <= now) {
-                        node.handle_timeout(now);
-                    }
-                });
+            let mut sleep = pin!(tokio::time::sleep(Duration::ZERO));
+            while let Some(host) = host.upgrade() {
+                host.time_has_passed();
+                drop(host);
+                timer.wait(clock, sleep.as_mut()).await;
             }
         });
     }
 
-    fn links(&self) -> MutexGuard<'_, HashMap<node::Link, Arc<Link>>> {
+    /// Tells the node of the time, if its timeout is due: it may have moved away since the timer was armed.
+    fn time_has_passed(&self) {
+        let timeout = self.lock_node().poll_timeout();
+        if timeout.is_some_and(|at| at <= self.clock.now()) {
+            self.drive_in_task(Node::handle_timeout);
+        } else {
+            self.timer.arm(timeout);
+        }
+    }
+
+    fn lock_node(&self) -> MutexGuard<'_, Node> {
+        self.node.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn links(&self) -> MutexGuard<'_, Map<node::Link, Arc<Link>>> {
         self.links.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -366,6 +381,8 @@ impl Hands for Host {
 impl Drop for Host {
     fn drop(&mut self) {
         self.links().drain().for_each(|(_, link)| link.abandon());
+        // Its task finds that there is no host any more.
+        self.timer.arm(Some(Time::ZERO));
     }
 }
 

@@ -1,8 +1,10 @@
 //! The one timer of a host: sleeps until the node's next timeout, and is woken only when that gets nearer.
 
 use crate::clock::Clock;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use tokio::sync::Notify;
+use tokio::time::Sleep;
 use types::Time;
 
 const NEVER: u64 = u64::MAX;
@@ -28,21 +30,24 @@ impl Timer {
         }
     }
 
-    /// Waits until the timer goes off; it is not armed then.
-    pub(crate) async fn wait(&self, clock: Clock) {
+    /// Waits until the timer goes off; it is not armed then. `sleep` is the caller's to keep: it is set again, which is
+    /// cheaper than a new one.
+    pub(crate) async fn wait(&self, clock: Clock, mut sleep: Pin<&mut Sleep>) {
         loop {
-            let at = self.at.load(SeqCst);
             let nearer = self.nearer.notified();
+            let at = self.at.load(SeqCst);
             if at == NEVER {
                 nearer.await;
                 continue;
             }
+            sleep.as_mut().reset(clock.instant(Time(at)));
             tokio::select! {
-                () = nearer => {}
-                () = tokio::time::sleep_until(clock.instant(Time(at))) => {
+                biased;
+                () = &mut sleep => {
                     self.at.store(NEVER, SeqCst);
                     return;
                 }
+                () = nearer => {}
             }
         }
     }

@@ -15,7 +15,7 @@ fn echo() -> SocketAddr {
             let mut stream = stream.unwrap();
             stream.set_nodelay(true).unwrap();
             thread::spawn(move || {
-                let mut buffer = [0; 65536];
+                let mut buffer = vec![0; 65536];
                 while let Ok(bytes @ 1..) = stream.read(&mut buffer) {
                     stream.write_all(&buffer[..bytes]).unwrap();
                 }

@@ -49,7 +49,9 @@ fn many_clients_increment_one_counter() {
             thread::spawn(move || (0..increments).for_each(|_| increment(&host)))
         })
         .collect();
-    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    for thread in threads {
+        thread.join().unwrap();
+    }
     let total = get(&connect(server.address), 1).map(|value| u32::from_le_bytes(value.try_into().unwrap()));
     assert_eq!(total, Some(clients * increments));
 }
@@ -89,7 +91,9 @@ fn commits_that_come_during_a_flush_go_with_the_next() {
     let server = server();
     let clients: Vec<_> = (0..8).map(|_| connect(server.address)).collect();
     // Every client has its page before the gate closes.
-    clients.iter().for_each(|host| drop(get(host, 0)));
+    for host in &clients {
+        assert_eq!(get(host, 0), None);
+    }
     let before = server.disk.flushes();
     server.disk.open_gate(false);
     let threads: Vec<_> = clients

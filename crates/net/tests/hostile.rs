@@ -139,7 +139,7 @@ fn a_second_hello_ends_the_session() {
 #[test]
 fn who_asks_and_never_listens_is_given_up() {
     withstands("too_much", |server| {
-        put_surely(&connect(server.address), 2, &[7; 30_000]);
+        put_surely(&connect(server.address), 2, &vec![7; 30_000]);
         let mut raw = Raw::greet(server.address, ClientId(7), 1);
         raw.send(&Message::Rejoin(Rejoin { horizon: Version(0), pages: vec![], grants: vec![], last: true }));
         let fetch = frame(&Message::Fetch(Fetch { pages: vec![ObjectId::root(0).page], at_least: Version(0) }));

@@ -8,6 +8,7 @@ use node::Node;
 use protocol::{Goodbye, Hello, Message, SessionLimits, Welcome};
 use std::io::Write;
 use std::net::TcpListener;
+use std::slice;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
@@ -54,14 +55,16 @@ fn welcome() -> Message {
 #[test]
 fn another_protocol_is_told_at_once() {
     let address = listen(|mut raw| drop(raw.stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n")));
-    let refused = dial(&[address.clone()]).wait_connected(PATIENCE).unwrap_err();
+    let refused = dial(slice::from_ref(&address)).wait_connected(PATIENCE).unwrap_err();
     assert!(matches!(&refused, ConnectError::NotThorp { .. }), "{refused}");
     assert!(refused.to_string().starts_with(&format!("what answers at {address} is no Thorp store: ")));
 }
 
 #[test]
 fn a_server_that_hangs_up_without_a_word_is_no_store() {
-    let address = listen(|mut raw| drop(hello_of(&mut raw)));
+    let address = listen(|mut raw| {
+        hello_of(&mut raw);
+    });
     let refused = dial(&[address]).wait_connected(PATIENCE).unwrap_err();
     assert!(matches!(&refused, ConnectError::NotThorp { .. }), "{refused}");
 }
@@ -86,7 +89,7 @@ fn a_store_that_refuses_for_good_is_not_tried_again() {
         hello_of(&mut raw);
         raw.send(&goodbye(GoodbyeReason::Protocol, "expected protocol 7 to 9, got 1 to 1"));
     });
-    let host = dial(&[address.clone()]);
+    let host = dial(slice::from_ref(&address));
     let refused = host.wait_connected(PATIENCE).unwrap_err();
     let text = format!("the store at {address} refuses the session (protocol): expected protocol 7 to 9, got 1 to 1");
     assert_eq!(refused.to_string(), text);

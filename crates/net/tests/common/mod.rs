@@ -25,6 +25,7 @@ pub const PATIENCE: Duration = Duration::from_secs(20);
 pub const CLUSTER: ClusterId = ClusterId(0xC1);
 
 type Callback<T> = Box<dyn Fn(T) + Send + Sync>;
+type Failed = Box<dyn Fn(&str) + Send + Sync>;
 
 /// A disk that forgets. Its flushes can be held up, to see who waits for them.
 pub struct MemoryDisk {
@@ -33,7 +34,7 @@ pub struct MemoryDisk {
     gate: Condvar,
     work: Mutex<Sender<DiskWork>>,
     done: Arc<OnceLock<Callback<DiskDone>>>,
-    failed: OnceLock<Box<dyn Fn(&str) + Send + Sync>>,
+    failed: OnceLock<Failed>,
 }
 
 impl MemoryDisk {
@@ -44,9 +45,7 @@ impl MemoryDisk {
         thread::spawn(move || {
             let mut pages = HashMap::new();
             for work in queue {
-                if let Some(answer) = serve(&mut pages, work) {
-                    deliver.get().expect("registered before any work")(answer);
-                }
+                deliver.get().expect("registered before any work")(serve(&mut pages, work));
             }
         });
         Arc::new(Self {
@@ -85,16 +84,16 @@ impl MemoryDisk {
 
 type Pages = HashMap<PageId, (Version, Bytes)>;
 
-fn serve(pages: &mut Pages, work: DiskWork) -> Option<DiskDone> {
+fn serve(pages: &mut Pages, work: DiskWork) -> DiskDone {
     match work {
         DiskWork::Append(..) => unreachable!("appends are flushed"),
-        DiskWork::Free(_) => Some(DiskDone::Freed { safe_bytes_free: 1 << 30 }),
+        DiskWork::Free(_) => DiskDone::Freed { safe_bytes_free: 1 << 30 },
         DiskWork::Read(wanted) => {
-            Some(DiskDone::Pages(wanted.into_iter().map(|page| (page, pages.get(&page).cloned())).collect()))
+            DiskDone::Pages(wanted.into_iter().map(|page| (page, pages.get(&page).cloned())).collect())
         }
         DiskWork::Install(images, _) => {
             pages.extend(images.into_iter().map(|image| (image.page, (image.version, image.image))));
-            Some(DiskDone::Installed)
+            DiskDone::Installed
         }
     }
 }
@@ -122,7 +121,7 @@ impl Disk for MemoryDisk {
         assert!(self.done.set(done).is_ok());
     }
 
-    fn on_failed(&self, failed: Box<dyn Fn(&str) + Send + Sync>) {
+    fn on_failed(&self, failed: Failed) {
         assert!(self.failed.set(failed).is_ok());
     }
 }
@@ -247,9 +246,8 @@ pub fn get(host: &Host, slot: u16) -> Option<Vec<u8>> {
     loop {
         let txn = begin(host);
         let value = read(host, txn, slot);
-        match (value, commit(host, txn)) {
-            (Ok(value), Ok(Outcome::Committed { .. })) => return value,
-            _ => continue,
+        if let (Ok(value), Ok(Outcome::Committed { .. })) = (value, commit(host, txn)) {
+            return value;
         }
     }
 }
