@@ -25,7 +25,7 @@ impl Frame {
         }
         let news: SlotSet = notice.slots.iter().filter(|&slot| goes_back || self.is_news(slot, notice)).collect();
         self.take(&news, notice);
-        if notice.prev > self.version && !broken.is(Rule::InSequence) {
+        if notice.prev > self.version {
             self.remember(&news, notice);
         } else {
             self.version = self.version.max(notice.version);

@@ -98,7 +98,7 @@ impl Client {
         if self.fetches.wait(page, txn) {
             self.prefetch_was_used(page);
         }
-        self.cache.pin(page, true);
+        self.cache.pin(page, !self.config.broken.is(Rule::ReleaseAfterFetch));
         self.wait(now, txn);
         self.send_fetches(now);
         Ok(())
@@ -149,7 +149,7 @@ impl Client {
         self.stats.pages_fetched += 1;
         self.stats.pages_prefetched += u64::from(under_way.prefetched);
         self.prefetch.exists(page.page);
-        let kept = if self.config.broken.is(Rule::KeepNotices) { &[][..] } else { &under_way.kept[..] };
+        let kept = &under_way.kept[..];
         if let Installed::Over(older) = self.cache.install(page.page, page.version, image, kept) {
             self.doom_by_install(page.page, &older);
         }

@@ -57,9 +57,6 @@ impl Client {
 
     /// A page has taken the place of `older`: dooms every transaction that has read something else there.
     pub(crate) fn doom_by_install(&mut self, page: PageId, older: &Frame) {
-        if self.config.broken.is(Rule::DoomOnInstall) {
-            return;
-        }
         let Some(frame) = self.cache.get(page) else { return };
         let hit =
             |workspace: &Workspace| workspace.get(page).is_some_and(|touched| frame.differs_in(older, touched.reads()));

@@ -35,7 +35,8 @@ impl Client {
         for touched in workspace.pages().iter().filter(|touched| touched.frozen().is_some()) {
             let page = touched.page;
             let is_read = |other: &Workspace| other.get(page).is_some_and(|touched| touched.frozen().is_some());
-            let held = self.cache.find(page).is_some() || self.fetches.is_under_way(page);
+            let is_fetched = self.fetches.is_under_way(page) && !self.config.broken.is(Rule::ReleaseAfterFetch);
+            let held = self.cache.find(page).is_some() || is_fetched;
             if !held && !self.txns.all_running().any(|(_, txn)| is_read(&txn.workspace)) {
                 self.session.release(now, page);
             }

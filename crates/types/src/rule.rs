@@ -3,7 +3,8 @@
 //! A role asks `self.broken.is(Rule::X)` where it follows rule X. Without the feature `mutants` that is the constant
 //! `false`, and the compiler removes the question.
 
-/// A rule of `docs/protocol.md`, by its name there.
+/// A rule of `docs/protocol.md`, by its name there. Rules that only matter where a page can come from somebody else than
+/// its master are not here yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Rule {
     /// A slot that is not in *recent* is current only if the evidence reaches `pruned` or the page's version.
@@ -12,16 +13,10 @@ pub enum Rule {
     ListHolderFirst,
     /// A page is released only when no fetch of it is outstanding.
     ReleaseAfterFetch,
-    /// Notices for a page under way are kept and applied when it arrives.
-    KeepNotices,
-    /// A refetched page that changes what a running transaction has read dooms it.
-    DoomOnInstall,
     /// A notice for what a running transaction has read dooms it.
     DoomOnNotice,
     /// Evidence of an evicted page is frozen at its eviction.
     FreezeEvidence,
-    /// A page's version advances only in sequence.
-    InSequence,
     /// Prepared transactions stand in the way of others.
     PrepareLocks,
     /// A change with a lower version than the slot's is discarded.
@@ -46,15 +41,12 @@ pub enum Rule {
 
 impl Rule {
     /// All rules, in the order of the documents.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 15] = [
         Self::PruneCheck,
         Self::ListHolderFirst,
         Self::ReleaseAfterFetch,
-        Self::KeepNotices,
-        Self::DoomOnInstall,
         Self::DoomOnNotice,
         Self::FreezeEvidence,
-        Self::InSequence,
         Self::PrepareLocks,
         Self::NeverBack,
         Self::NoticesBeforeReply,
