@@ -196,14 +196,7 @@ impl Node {
                 (client::Output::Send(message), None) => {
                     self.outputs.push_back(Output::Send(Link::Uplink, message));
                 }
-                // The two share a process, so there is no link that could be bad: begin the session anew.
-                (client::Output::Hangup { .. }, Some(store)) => {
-                    self.held.forget(LOCAL);
-                    store.disconnected(now, LOCAL);
-                    client.disconnected(now);
-                    store.connected(now, LOCAL);
-                    client.connected(now);
-                }
+                (client::Output::Hangup { .. }, Some(store)) => begin_anew(now, client, store, &mut self.held),
                 (client::Output::Hangup { reason, text }, None) => {
                     self.outputs.push_back(Output::End(Link::Uplink, reason, text));
                 }
@@ -231,6 +224,10 @@ impl Node {
             any = true;
             match (item, &mut self.client) {
                 (held::Item::Send(message), Some(client)) if session == LOCAL => client.handle(now, message),
+                // A process that was stopped for a while finds its own client taken for dead.
+                (held::Item::End(GoodbyeReason::Silent, _), Some(client)) if session == LOCAL => {
+                    begin_anew(now, client, store, &mut self.held);
+                }
                 (held::Item::End(..), Some(client)) if session == LOCAL => client.disconnected(now),
                 (held::Item::Send(message), _) => {
                     self.outputs.push_back(Output::Send(Link::Session(session), message));
@@ -242,4 +239,14 @@ impl Node {
         }
         any
     }
+}
+
+/// Begins the session of a client with the store of its own process again: there is no link between them that could be
+/// bad.
+fn begin_anew(now: Time, client: &mut Client, store: &mut Store, held: &mut Held) {
+    held.forget(LOCAL);
+    store.disconnected(now, LOCAL);
+    client.disconnected(now);
+    store.connected(now, LOCAL);
+    client.connected(now);
 }
