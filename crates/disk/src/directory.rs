@@ -101,7 +101,7 @@ fn create(files: &dyn Files, config: &Config, cluster: ClusterId) -> Result<(), 
 
 fn remove_leftovers(files: &dyn Files) -> Result<(), DiskError> {
     for name in files.list().doing("read", || files.path(""))? {
-        if name.ends_with(".tmp") {
+        if name.strip_suffix(".tmp").is_some() {
             files.remove(&name).doing("remove", || files.path(&name))?;
         }
     }

@@ -6,6 +6,7 @@ use rustix::fs::{FlockOperation, OFlags};
 use std::fmt;
 use std::fs;
 use std::io::{self, Read, Write};
+use std::num::NonZeroU64;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -26,8 +27,8 @@ pub(crate) trait File: fmt::Debug + Send + Sync {
     fn is_direct(&self) -> bool {
         false
     }
-    /// The file will be read from its start to its end.
-    fn will_be_scanned(&self) {}
+    /// These bytes will be read soon.
+    fn will_read(&self, _at: u64, _bytes: u64) {}
 }
 
 /// How a file is opened.
@@ -162,7 +163,7 @@ impl Files for Directory {
 
 /// Opens a file past the page cache, and tries it: some file systems take the flag and refuse the first read.
 fn open_direct(path: &Path) -> Option<fs::File> {
-    let flag = OFlags::DIRECT.bits() as i32;
+    let flag = OFlags::DIRECT.bits().cast_signed();
     let file = fs::OpenOptions::new().read(true).write(true).custom_flags(flag).open(path).ok()?;
     let mut block = Aligned::zeroed(BLOCK);
     file.read_exact_at(block.bytes_mut(), 0).ok()?;
@@ -201,9 +202,9 @@ impl File for Real {
         self.direct
     }
 
-    fn will_be_scanned(&self) {
-        // Advice only: without it the scan is slower, not wrong.
-        let _ = rustix::fs::fadvise(&self.file, 0, None, rustix::fs::Advice::Sequential);
+    fn will_read(&self, at: u64, bytes: u64) {
+        // Advice only: without it reading is slower, not wrong.
+        let _ = rustix::fs::fadvise(&self.file, at, NonZeroU64::new(bytes), rustix::fs::Advice::WillNeed);
     }
 }
 

@@ -35,6 +35,12 @@ enum Keeping {
     Grow(String),
 }
 
+/// Who hears of the work that the disk's own threads have done.
+type OnDone = Box<dyn Fn(DiskDone) + Send + Sync>;
+
+/// Who hears that the disk has failed.
+type OnFailed = Box<dyn Fn(&str) + Send + Sync>;
+
 /// What all threads share.
 struct Shared {
     files: Arc<dyn Files>,
@@ -42,8 +48,8 @@ struct Shared {
     queue: Mutex<Queue>,
     ring: Mutex<Ring>,
     home: Home,
-    done: OnceLock<Box<dyn Fn(DiskDone) + Send + Sync>>,
-    failed: OnceLock<Box<dyn Fn(&str) + Send + Sync>>,
+    done: OnceLock<OnDone>,
+    failed: OnceLock<OnFailed>,
     end: Once,
 }
 

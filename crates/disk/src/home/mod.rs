@@ -91,12 +91,8 @@ impl Entry {
     }
 
     fn decode(bytes: [u8; 16]) -> Self {
-        let [a, b, c, d, e, f, g, h, crc @ .., i, j, k, l] = bytes;
-        Self {
-            version: Version(u64::from_le_bytes([a, b, c, d, e, f, g, h])),
-            crc: u32::from_le_bytes(crc),
-            bytes: u32::from_le_bytes([i, j, k, l]),
-        }
+        let number = u128::from_le_bytes(bytes);
+        Self { version: Version(number as u64), crc: (number >> 64) as u32, bytes: (number >> 96) as u32 }
     }
 
     /// The entry's part of the digest of all entries.
@@ -180,7 +176,7 @@ impl Home {
     fn load(files: &dyn Files, opened: &Opened) -> Result<State, DiskError> {
         let bytes = opened.read_state().map_err(|trouble| error(files, "read", trouble))?;
         let bytes = bytes.ok_or_else(|| corrupt(files, "the home has no state".to_owned()))?;
-        State::decode(Bytes::from(bytes)).map_err(|what| corrupt(files, what))
+        State::decode(&Bytes::from(bytes)).map_err(|what| corrupt(files, what))
     }
 
     /// What the last install left.

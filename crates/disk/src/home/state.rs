@@ -43,7 +43,7 @@ impl State {
     }
 
     /// The state of some bytes, or what is wrong with them.
-    pub(crate) fn decode(bytes: Bytes) -> Result<Self, String> {
+    pub(crate) fn decode(bytes: &Bytes) -> Result<Self, String> {
         let body = bytes.slice(..bytes.len().saturating_sub(4));
         let crc = crc32c::crc32c(&body);
         if bytes[body.len()..] != crc.to_le_bytes() {

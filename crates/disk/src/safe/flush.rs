@@ -116,14 +116,14 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    /// Closes the flush: marks its last frame, fills up the last block, completes the headers of new segments.
+    /// Closes the flush: marks its last frame, fills up the last block of each segment, completes the headers of new segments.
     pub(crate) fn finish(mut self) -> Vec<Run> {
         let (at, last) = self.last_header;
         let run = self.runs.last_mut().expect("there is a first");
         run.blocks.bytes_mut()[at..at + HEADER_BYTES].copy_from_slice(&Frame { flush_ends: true, ..last }.encode());
-        run.blocks.pad();
         let runs = self.runs.len();
         for i in 0..runs {
+            self.runs[i].blocks.pad();
             self.complete_header(i, i + 1 == runs);
         }
         // A run that stayed empty is the rest of a segment that had no room for even one frame.

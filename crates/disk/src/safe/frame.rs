@@ -33,6 +33,7 @@ const BEGINS: u8 = 1;
 const ENDS: u8 = 2;
 
 /// A frame's header.
+#[expect(clippy::struct_excessive_bools, reason = "four bits of the header, independent of one another")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Frame {
     /// The kind of its record.
@@ -122,5 +123,5 @@ impl Frame {
 }
 
 fn bits(begins: bool, ends: bool) -> u8 {
-    u8::from(begins) * BEGINS | u8::from(ends) * ENDS
+    (u8::from(begins) * BEGINS) | (u8::from(ends) * ENDS)
 }

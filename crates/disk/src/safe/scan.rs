@@ -16,6 +16,9 @@ use types::ClusterId;
 /// The bytes read at a time. A delta that stays in memory keeps alive what was read with it, so not too many.
 const WINDOW_BYTES: usize = 1 << 20;
 
+/// The bytes that the system is asked to read while the last ones are being looked at.
+const AHEAD_BYTES: u64 = 4 * WINDOW_BYTES as u64;
+
 /// How far a scan has come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
@@ -108,9 +111,6 @@ impl Scan {
             return Err(DiskError::Corrupt { file: files.path(&segments[oldest].name), offset: 40, what });
         };
         let bytes_total = segments[at..].iter().map(|s| s.bytes as u64).sum();
-        for segment in &segments[at..] {
-            segment.file.will_be_scanned();
-        }
         let place = Place { segment: at, offset: first.first_offset as usize };
         let due = Due { flush: first.first_flush, position: first.first_position, life: 0, needed, installs: 0 };
         let progress = Progress { bytes_total, ..Progress::default() };
@@ -143,7 +143,7 @@ impl Scan {
                     self.last = Some(self.place);
                     (self.records, self.due, self.place) = (records, due, place);
                 }
-                Err(Stop::Bad(bad)) => self.end(bad)?,
+                Err(Stop::Bad(bad)) => self.end(&bad)?,
                 Err(Stop::Failed(error)) => return Err(error),
             }
         }
@@ -250,6 +250,7 @@ impl Scan {
         let bytes = len.max(WINDOW_BYTES).min(segment.bytes - place.offset);
         let mut window = vec![0; bytes];
         let path = || self.files.path(&segment.name);
+        segment.file.will_read((place.offset + bytes) as u64, AHEAD_BYTES);
         segment.file.read_at(place.offset as u64, &mut window).doing("read", path)?;
         self.progress.bytes = (self.progress.bytes + bytes as u64).min(self.progress.bytes_total);
         self.window = (place, Bytes::from(window));
@@ -257,7 +258,7 @@ impl Scan {
     }
 
     /// The flush that is due is bad: decides whether it is the torn tail, and cuts it, or corruption.
-    fn end(&mut self, bad: Bad) -> Result<(), DiskError> {
+    fn end(&mut self, bad: &Bad) -> Result<(), DiskError> {
         if let Some(proof) = self.find_later_flush()? {
             let name = &self.segments[proof.segment].name;
             let what = format!("{}; a later flush stands in {name} at byte {}", bad.what, proof.offset);
@@ -317,9 +318,9 @@ impl Scan {
 fn newest_needed(files: &dyn Files, segment: &Segment) -> Result<u64, DiskError> {
     let header = segment.header.expect("it is the newest that has one");
     let (mut needed, mut window) = (header.needed, vec![0; WINDOW_BYTES.min(segment.bytes)]);
-    segment.file.will_be_scanned();
     for at in (0..segment.bytes).step_by(WINDOW_BYTES) {
         window.truncate(segment.bytes - at);
+        segment.file.will_read((at + window.len()) as u64, AHEAD_BYTES);
         segment.file.read_at(at as u64, &mut window).doing("read", || files.path(&segment.name))?;
         let frames = window.chunks(BLOCK).filter_map(Frame::decode);
         needed = frames.filter(|f| f.lap == header.lap).fold(needed, |needed, frame| needed.max(frame.needed));

@@ -3,6 +3,7 @@
 use crate::DiskError;
 use crate::doctor::check_files;
 use crate::files::Files;
+use crate::safe::segment::number_of;
 use crate::tests::memory::{Dice, Memory};
 use crate::tests::node::{Node, Promises};
 use std::collections::BTreeMap;
@@ -132,7 +133,7 @@ fn a_safe_that_lost_its_end_is_refused() {
     let old = snapshot(&files);
     node.append(&mut promises, 1).unwrap();
     node.close().unwrap();
-    for (name, old) in old.into_iter().filter(|(name, _)| name.ends_with(".seg")) {
+    for (name, old) in old.into_iter().filter(|(name, _)| number_of(name).is_some()) {
         files.damage(&name, |bytes| *bytes = old);
     }
     let error = Node::open(&files, &mut promises).map(|_| ()).unwrap_err().to_string();

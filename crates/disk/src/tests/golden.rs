@@ -88,7 +88,7 @@ fn a_checkpoint() {
         Checkpoint { applied: Version(8), forgotten: Version(9), next_pages: vec![(1, 10)], outcomes: vec![outcomes] };
     let state = State { digest: 11, installs: 12, pages: 13, durable: 14, checkpoint };
     let bytes = state.encode();
-    assert_eq!(State::decode(Bytes::from(bytes.clone())), Ok(state));
+    assert_eq!(State::decode(&Bytes::from(bytes.clone())), Ok(state));
     assert_eq!(
         hex(&bytes),
         "010000000b0000000c000000000000000d000000000000000e00000000000000080000000000000009000000000000000100000001000000\
@@ -96,7 +96,7 @@ fn a_checkpoint() {
          000000000000000400000000000000a0f6bd5a"
     );
     for len in 0..bytes.len() {
-        assert!(State::decode(Bytes::copy_from_slice(&bytes[..len])).is_err());
+        assert!(State::decode(&Bytes::copy_from_slice(&bytes[..len])).is_err());
     }
 }
 

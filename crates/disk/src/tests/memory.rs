@@ -1,7 +1,9 @@
 //! A directory in memory that behaves like the worst that a file system may do: what was not synced may be there, in
 //! whole or in part, in any order, or not; a sync that fails forgets what it was to keep and says so only once.
 
+use crate::aligned::BLOCK;
 use crate::files::{File, Files, How, Lock};
+use crate::safe::segment::number_of;
 use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
@@ -151,7 +153,7 @@ impl Memory {
 
     /// How many files have a segment's name.
     pub(crate) fn segments(&self) -> usize {
-        self.state().names.keys().filter(|name| name.ends_with(".seg")).count()
+        self.state().names.keys().filter(|name| number_of(name).is_some()).count()
     }
 
     /// Changes the bytes of a file, durably.
@@ -191,9 +193,18 @@ fn torn(inode: &Inode, mood: u64, dice: &mut Dice) -> Inode {
 struct MemoryFile {
     memory: Memory,
     inode: usize,
+    direct: bool,
 }
 
 impl MemoryFile {
+    /// Past the page cache only whole blocks travel, between places at a block's boundary.
+    fn check_aligned(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
+        let aligned = at.is_multiple_of(BLOCK as u64)
+            && bytes.len().is_multiple_of(BLOCK)
+            && bytes.as_ptr().align_offset(BLOCK) == 0;
+        if self.direct && !aligned { Err(io::ErrorKind::InvalidInput.into()) } else { Ok(()) }
+    }
+
     fn change(&self, change: Change) -> io::Result<()> {
         let mut state = self.memory.operation()?;
         let inode = &mut state.inodes[self.inode];
@@ -209,6 +220,7 @@ impl File for MemoryFile {
     }
 
     fn read_at(&self, at: u64, into: &mut [u8]) -> io::Result<()> {
+        self.check_aligned(at, into)?;
         let state = self.memory.operation()?;
         let from = &state.inodes[self.inode].current;
         let bytes = from.get(at as usize..at as usize + into.len());
@@ -217,6 +229,7 @@ impl File for MemoryFile {
     }
 
     fn write_at(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
+        self.check_aligned(at, bytes)?;
         let change = Change::Bytes(at as usize, bytes.to_vec());
         let will_crash = {
             let state = self.memory.state();
@@ -283,7 +296,7 @@ impl Files for Memory {
             (_, Some(inode)) => *inode,
             (_, None) => return Err(io::ErrorKind::NotFound.into()),
         };
-        Ok(Arc::new(MemoryFile { memory: self.clone(), inode }))
+        Ok(Arc::new(MemoryFile { memory: self.clone(), inode, direct: how == How::Direct }))
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {

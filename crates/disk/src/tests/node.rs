@@ -80,6 +80,9 @@ pub(crate) struct Promises {
 #[derive(Debug)]
 pub(crate) struct Stopped(pub(crate) String);
 
+/// A page that was read.
+pub(crate) type Page = (PageId, Option<(Version, Bytes)>);
+
 /// The node.
 pub(crate) struct Node {
     disk: RealDisk,
@@ -170,7 +173,7 @@ impl Node {
     }
 
     /// Reads pages.
-    pub(crate) fn read(&self, pages: Vec<PageId>) -> Result<Vec<(PageId, Option<(Version, Bytes)>)>, Stopped> {
+    pub(crate) fn read(&self, pages: Vec<PageId>) -> Result<Vec<Page>, Stopped> {
         self.disk.submit(DiskWork::Read(pages));
         self.wait(|done| match done {
             DiskDone::Pages(pages) => Some(pages),
