@@ -9,13 +9,13 @@ use protocol::{Hello, Message, Outcome};
 use std::collections::HashMap;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, OnceLock};
 use std::task::{Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::Duration;
-use store::{Checkpoint, DiskDone, DiskWork, Opened, Position, Store};
+use store::{Checkpoint, DiskDone, DiskWork, Opened, Position, Record, Store};
 use types::{ClientId, ClusterId, Incarnation, ObjectId, PageId, Version};
 use wire::{End, Inbox, Outbox};
 
@@ -30,6 +30,7 @@ type Failed = Box<dyn Fn(&str) + Send + Sync>;
 /// A disk that forgets. Its flushes can be held up, to see who waits for them.
 pub struct MemoryDisk {
     queue: Mutex<Vec<Position>>,
+    commits: AtomicUsize,
     flushes: Mutex<(bool, u64)>,
     gate: Condvar,
     work: Mutex<Sender<DiskWork>>,
@@ -50,6 +51,7 @@ impl MemoryDisk {
         });
         Arc::new(Self {
             queue: Mutex::default(),
+            commits: AtomicUsize::new(0),
             flushes: Mutex::new((true, 0)),
             gate: Condvar::new(),
             work: Mutex::new(work),
@@ -73,8 +75,9 @@ impl MemoryDisk {
         self.flushes.lock().unwrap().1
     }
 
-    pub fn queued(&self) -> usize {
-        self.queue.lock().unwrap().len()
+    /// The commits that were ever queued.
+    pub fn commits(&self) -> usize {
+        self.commits.load(Ordering::SeqCst)
     }
 
     pub fn fail(&self, text: &str) {
@@ -101,7 +104,10 @@ fn serve(pages: &mut Pages, work: DiskWork) -> DiskDone {
 impl Disk for MemoryDisk {
     fn submit(&self, work: DiskWork) {
         match work {
-            DiskWork::Append(position, _) => self.queue.lock().unwrap().push(position),
+            DiskWork::Append(position, record) => {
+                self.queue.lock().unwrap().push(position);
+                self.commits.fetch_add(usize::from(matches!(record, Record::Commit(_))), Ordering::SeqCst);
+            }
             work => self.work.lock().unwrap().send(work).unwrap(),
         }
     }
