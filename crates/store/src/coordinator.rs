@@ -188,7 +188,13 @@ impl Store {
     pub(crate) fn count(&mut self, outcome: &Outcome) {
         match outcome {
             Outcome::Committed { .. } => self.stats.commits += 1,
-            Outcome::Refused(_) | Outcome::Unknown => self.stats.refused += 1,
+            Outcome::Refused(refusal) => self.count_refusal(refusal.name()),
+            Outcome::Unknown => self.count_refusal("unknown"),
         }
+    }
+
+    fn count_refusal(&mut self, name: &'static str) {
+        self.stats.refused += 1;
+        *self.refusals.entry(name).or_default() += 1;
     }
 }

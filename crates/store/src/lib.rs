@@ -49,6 +49,7 @@ pub mod work;
 mod writeback;
 
 use admission::Parked;
+use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
 use coordinator::Coordinator;
@@ -167,6 +168,7 @@ pub struct Store {
     closing: bool,
     closed: bool,
     stats: Stats,
+    refusals: BTreeMap<&'static str, u64>,
 }
 
 /// What a store can say of itself.
@@ -217,6 +219,7 @@ impl Store {
             closing: false,
             closed: false,
             stats: Stats::default(),
+            refusals: BTreeMap::new(),
             config,
         }
     }
@@ -314,6 +317,11 @@ impl Store {
         self.end_silent(now);
         self.forget_gone(now);
         self.settle(now);
+    }
+
+    /// Refused commits since the start, by the reason's name.
+    pub fn refusals(&self) -> &BTreeMap<&'static str, u64> {
+        &self.refusals
     }
 
     /// What the store can say of itself.

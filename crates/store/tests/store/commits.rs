@@ -29,6 +29,7 @@ fn a_stale_read_is_refused_and_named() {
     let refused = hands.commit(b, &txn(2, 1).read(ROOT, 2, 0).write(ROOT, 3, 0, b"y"));
     let Outcome::Refused(Refusal::Stale(stale)) = refused else { panic!("expected stale, got {refused:?}") };
     assert_eq!(stale, [(ROOT, [3].into_iter().collect())]);
+    assert_eq!(hands.store.refusals().iter().collect::<Vec<_>>(), [(&"stale", &1)], "counted by name");
     // Another slot of the same page is no conflict.
     assert_eq!(count(&hands.commit(b, &txn(2, 2).write(ROOT, 2, 0, b"y"))), 2);
 }
