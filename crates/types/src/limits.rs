@@ -31,8 +31,8 @@ pub const TXN_BYTES_MAX: usize = 80 * 1024 * 1024;
 /// The pages that one transaction may have read or written.
 pub const TXN_PAGES_MAX: usize = 1 << 20;
 
-/// The objects that one transaction may put or delete.
-pub const TXN_CHANGES_MAX: usize = 1 << 20;
+/// The objects that one transaction may put or delete: beside its value each counts for 16 bytes of the transaction.
+pub const TXN_CHANGES_MAX: usize = TXN_BYTES_MAX / 16;
 
 /// The text of a goodbye, in bytes; what is longer is cut.
 pub const GOODBYE_TEXT_BYTES_MAX: usize = 1024;

@@ -3,6 +3,7 @@
 mod common;
 
 use common::{commit, encode, notices, reader_of, samples};
+use types::limits::TXN_CHANGES_MAX;
 use wire::{End, HEADER_BYTES, Header, Inbox, Kind, WireError};
 
 /// A small generator of its own, so that a run can be repeated by its seed alone.
@@ -152,7 +153,7 @@ fn a_batch_of_notices_is_taken_apart_with_care() {
     let one = [&[0; 40][..], &0u16.to_le_bytes(), &1024u16.to_le_bytes()].concat();
     let changes: Vec<u8> =
         (0..1024u16).flat_map(|slot| [slot.to_le_bytes(), u16::MAX.to_le_bytes()].concat()).collect();
-    let many = [&[0; 8][..], &[one, changes].concat().repeat(1025)].concat();
+    let many = [&[0; 8][..], &[one, changes].concat().repeat(TXN_CHANGES_MAX / 1024 + 1)].concat();
     assert_eq!(refusal(Kind::Notices, &many, b""), Some("count"));
     let empty = [[0; 40], [0; 40]].concat();
     let many = [&[0; 8][..], &[&empty[..40], &[0, 0, 0xFF, 0xFF]].concat().repeat(16 * 1024 + 1)].concat();
