@@ -16,10 +16,10 @@ use types::{Delta, Map, ObjectId, ObjectPage, PageId, SlotChange, SlotNo, SlotSe
 /// Up to here a look along the pages is faster than a hash table, and most transactions end here.
 const PAGES_WITHOUT_INDEX: usize = 8;
 
-/// What a change takes in a commit request beside its value, and what the reads of a page take, in bytes, about: so
-/// that a request of very many small things stays within a message too.
+/// What a change takes in a commit request beside its value, and what the reads of a page with all its slots take, in
+/// bytes at most: so that a request of very many small things stays within a message too.
 const CHANGE_BYTES: usize = 16;
-const READS_BYTES: usize = 64;
+const READS_BYTES: usize = 160;
 
 /// A short reference always fits into its slot: see `limits`.
 const REFERENCE_BYTES: usize = 24;
