@@ -9,7 +9,7 @@
 //! | `reference` | typed references |
 //! | `key`, `tree`, `map`, `cursor` | the ordered map |
 //! | `roots` | names that objects and maps are found by |
-//! | `documents` | JSON and entities by path |
+//! | `open`, `memory` | where the store is: a directory, a server, memory |
 
 mod chain;
 mod cursor;
@@ -17,6 +17,8 @@ mod db;
 mod error;
 mod key;
 mod map;
+mod memory;
+mod open;
 mod reference;
 mod roots;
 mod shared;
@@ -25,13 +27,13 @@ mod tx;
 mod value;
 mod wait;
 
-mod memory;
 pub use client::Stats;
 pub use cursor::Cursor;
 pub use db::{Db, wait_for};
 pub use error::{Caller, Error, Result};
 pub use key::{EncodeKey, KEY_BYTES_MAX, Key};
 pub use map::Map;
+pub use open::Builder;
 pub use reference::{Anywhere, Near, Ref};
 pub use tx::{AsyncTx, Tx};
 pub use types::ObjectId;

@@ -13,9 +13,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::hash::BuildHasher;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::Waker;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use store::{Checkpoint, DiskDone, DiskWork, Opened, Store};
-use types::{Broken, ClientId, ClusterId, Incarnation, NodeId, PageId, Time, Version};
+use types::{ClientId, ClusterId, Incarnation, PageId, Time, Version};
 
 /// Room that the safe claims to have: nothing is kept in it.
 const SAFE_BYTES: u64 = 1 << 40;
@@ -42,9 +42,9 @@ impl Db {
         let config = client::Config::default();
         let patience = config.patience;
         let client = Client::new(config, ClientId(random()));
-        let node = Node::with_store(Store::new(store_config(), opened), Some(client));
+        let node = Node::with_store(Store::new(store::Config::default(), opened), Some(client));
         let memory = Memory::start(node);
-        Ok(Self { shared: Arc::new(Shared::new(memory.node.clone(), memory, patience)) })
+        Ok(Self { shared: Arc::new(Shared::new(memory.node.clone(), memory, patience, None)) })
     }
 }
 
@@ -215,20 +215,6 @@ impl Due {
         self.alarms = alarms;
         let rung: Vec<(Time, Waker)> = rung;
         rung.into_iter().map(|(_, waker)| waker).collect()
-    }
-}
-
-/// Small: what is written back is in memory too.
-fn store_config() -> store::Config {
-    store::Config {
-        node: NodeId(0),
-        mob_bytes_limit: 4 << 20,
-        cache_bytes_limit: 4 << 20,
-        recent_limit: 1 << 16,
-        notice_delay: Duration::from_millis(2),
-        silence: Duration::from_secs(60),
-        grace: Duration::from_secs(60),
-        broken: Broken::NONE,
     }
 }
 

@@ -1,6 +1,7 @@
 //! The client that all transactions of one [`crate::Db`] share: a machine under one short lock, and the hands beside
 //! it.
 
+use crate::open::Embedded;
 use crate::{Error, Result};
 use client::{Client, TxnError, TxnHandle};
 use node::{Hands, Node};
@@ -16,11 +17,31 @@ pub(crate) struct Shared {
     node: Arc<Mutex<Node>>,
     hands: Arc<dyn Hands>,
     pub(crate) patience: Duration,
+    /// The store that runs in this process. It is closed when it is dropped, after the hands that it is closed by have
+    /// been let go: the last field.
+    embedded: Option<Embedded>,
 }
 
 impl Shared {
-    pub(crate) fn new(node: Arc<Mutex<Node>>, hands: Arc<dyn Hands>, patience: Duration) -> Self {
-        Self { node, hands, patience }
+    pub(crate) fn new(
+        node: Arc<Mutex<Node>>,
+        hands: Arc<dyn Hands>,
+        patience: Duration,
+        embedded: Option<Embedded>,
+    ) -> Self {
+        Self { node, hands, patience, embedded }
+    }
+
+    /// Ends the store, if it runs in this process. Transactions that still run will fail.
+    pub(crate) fn end(&self) -> Result<()> {
+        self.embedded.as_ref().map_or(Ok(()), Embedded::end)
+    }
+
+    /// Ends the store and sets its directory free.
+    pub(crate) fn close(self) -> Result<()> {
+        let Self { node, hands, embedded, .. } = self;
+        drop((node, hands));
+        embedded.map_or(Ok(()), Embedded::close)
     }
 
     pub(crate) fn now(&self) -> Time {

@@ -4,6 +4,7 @@
 use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 
@@ -55,21 +56,28 @@ pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
     if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
         return output;
     }
-    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+    let parked = Arc::new(Parked { thread: std::thread::current(), woken: AtomicBool::new(false) });
+    let waker = Waker::from(parked.clone());
     let mut context = Context::from_waker(&waker);
     loop {
         if let Poll::Ready(output) = future.as_mut().poll(&mut context) {
             return output;
         }
-        // A token left by someone else costs one more poll, never a wake-up.
-        std::thread::park();
+        while !parked.woken.swap(false, Ordering::Acquire) {
+            std::thread::park();
+        }
     }
 }
 
-struct Unpark(Thread);
+/// A thread that waits. The thread's own token is not enough: whatever else waits on this thread may take it.
+struct Parked {
+    thread: Thread,
+    woken: AtomicBool,
+}
 
-impl Wake for Unpark {
+impl Wake for Parked {
     fn wake(self: Arc<Self>) {
-        self.0.unpark();
+        self.woken.store(true, Ordering::Release);
+        self.thread.unpark();
     }
 }

@@ -1,0 +1,266 @@
+//! Opening a database: a directory of this process, a server, or memory.
+
+use crate::shared::Shared;
+use crate::wait::block_on;
+use crate::{Db, Error, Result};
+use client::Client;
+use net::{Host, HostEnd, Runtime, UplinkConfig};
+use node::Node;
+use std::hash::{BuildHasher, RandomState};
+use std::num::NonZero;
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+use store::Store;
+use types::ClientId;
+
+/// The safe is given room for so many times the MOB: what waits for write-back is in it, and what was overwritten
+/// meanwhile is, too.
+const SAFE_OVER_MOB: usize = 4;
+
+/// What may be tuned before a database is opened; everything has a default.
+///
+/// ```
+/// # use objects as thorp;
+/// # let dir = std::env::temp_dir().join(format!("thorp-doc-builder-{}", std::process::id()));
+/// let db = thorp::Db::builder().cache_bytes(8 << 20).safe_bytes(32 << 20).open(&dir)?;
+/// # db.close()?;
+/// # std::fs::remove_dir_all(&dir).unwrap();
+/// # Ok::<(), thorp::Error>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Builder {
+    client: client::Config,
+    store: store::Config,
+    disk: disk::Config,
+    safe_bytes: Option<usize>,
+    connect_within: Duration,
+}
+
+impl Db {
+    /// Opens the store in a directory, in this process; a missing or empty directory becomes a new store.
+    ///
+    /// ```
+    /// # use objects as thorp;
+    /// # let dir = std::env::temp_dir().join(format!("thorp-doc-open-{}", std::process::id()));
+    /// let db = thorp::Db::open(&dir)?;
+    /// db.transact(|tx| {
+    ///     let counter = tx.create(thorp::Anywhere, &1_u64)?;
+    ///     tx.set_root("counter", counter)
+    /// })?;
+    /// db.close()?;
+    ///
+    /// let db = thorp::Db::open(&dir)?;
+    /// let counter = db.transact(|tx| tx.root::<u64>("counter"))?.expect("it was given a name");
+    /// assert_eq!(db.transact(|tx| tx.get(counter))?, 1);
+    /// # db.close()?;
+    /// # std::fs::remove_dir_all(&dir).unwrap();
+    /// # Ok::<(), thorp::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Open`] with a line that says what is wrong and what to do: the directory is in use, it is no store, it
+    /// is damaged.
+    pub fn open(dir: impl AsRef<Path>) -> Result<Self> {
+        Self::builder().open(dir)
+    }
+
+    /// Connects to the server at an address such as `127.0.0.1:7411`. A connection that is lost later is opened again
+    /// and again, and the cache stays.
+    ///
+    /// ```
+    /// # use objects as thorp;
+    /// let error = thorp::Db::connect("127.0.0.1:9").unwrap_err();
+    /// assert!(error.to_string().starts_with("no server at 127.0.0.1:9: connection refused"));
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Open`] with a line that says what is wrong and what to do: nobody listens there, or no Thorp server.
+    pub fn connect(address: impl ToString) -> Result<Self> {
+        Self::builder().connect(address)
+    }
+
+    /// A database with other settings than the default ones.
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+
+    /// Closes the database. If it is a directory of this process, everything that was committed is written home, and
+    /// the directory is free. Dropping the last handle does the same, and says nothing if it fails. Other handles to
+    /// the same database are of no use afterwards.
+    pub fn close(self) -> Result<()> {
+        match Arc::try_unwrap(self.shared) {
+            Ok(shared) => shared.close(),
+            Err(shared) => shared.end(),
+        }
+    }
+}
+
+impl Builder {
+    /// The memory for cached pages, in bytes. 64 MiB by default.
+    pub fn cache_bytes(mut self, bytes: usize) -> Self {
+        self.client.cache_bytes_limit = bytes;
+        self
+    }
+
+    /// The most pages that are fetched ahead with one that is needed; 0 turns it off. 16 by default.
+    pub fn prefetch_pages(mut self, pages: u32) -> Self {
+        self.client.prefetch_pages_max = pages;
+        self
+    }
+
+    /// How long a transaction waits for a store that cannot be reached, and how long one that others get ahead of is
+    /// tried again. 30 seconds by default.
+    pub fn patience(mut self, patience: Duration) -> Self {
+        self.client.patience = patience;
+        self
+    }
+
+    /// How long [`Builder::connect`] goes on trying when nobody answers. Not at all by default: once, and it fails.
+    pub fn connect_within(mut self, within: Duration) -> Self {
+        self.connect_within = within;
+        self
+    }
+
+    /// Committed changes that may wait in memory to be written home, in bytes: the modified object buffer. 64 MiB by
+    /// default. For [`Builder::open`].
+    pub fn mob_bytes(mut self, bytes: usize) -> Self {
+        self.store.mob_bytes_limit = bytes;
+        self
+    }
+
+    /// The store's memory for pages, in bytes. 64 MiB by default. For [`Builder::open`].
+    pub fn store_cache_bytes(mut self, bytes: usize) -> Self {
+        self.store.cache_bytes_limit = bytes;
+        self
+    }
+
+    /// What the log of commits may grow to on disk, in bytes; an eighth of it is taken at once. By default 1 GiB, or
+    /// four times the MOB if that is more. For [`Builder::open`].
+    pub fn safe_bytes(mut self, bytes: usize) -> Self {
+        self.safe_bytes = Some(bytes);
+        self
+    }
+
+    /// Whether [`Builder::open`] makes a store where there is none. It does by default.
+    pub fn create(mut self, create: bool) -> Self {
+        self.disk.create = create;
+        self
+    }
+
+    /// Opens a directory, see [`Db::open`].
+    pub fn open(self, dir: impl AsRef<Path>) -> Result<Db> {
+        let refused = |error: disk::DiskError| Error::Open(error.to_string());
+        let mut opening = disk::open(dir.as_ref(), &self.disk_config()).map_err(refused)?;
+        let mut store = Store::new(self.store.clone(), opening.opened().clone());
+        while let Some((position, record)) = opening.next_record().map_err(refused)? {
+            store.recover(position, record);
+        }
+        let disk = Arc::new(opening.finish().map_err(refused)?);
+        let node = Node::with_store(store, Some(self.client()));
+        let host = Host::start(node, Some(disk.clone()), runtime()?);
+        let embedded = Embedded(Some((host.clone(), disk)));
+        Ok(self.db(host, Some(embedded)))
+    }
+
+    /// Connects to a server, see [`Db::connect`].
+    pub fn connect(self, address: impl ToString) -> Result<Db> {
+        let host = Host::start(Node::client_only(self.client()), None, runtime()?);
+        host.connect(UplinkConfig::new(address.to_string()));
+        // A thread of its own may wait, also when this one runs asynchronous tasks.
+        let waiting = std::thread::scope(|scope| scope.spawn(|| host.wait_connected(self.connect_within)).join());
+        waiting.expect("waiting does not panic").map_err(|error| Error::Open(describe(&error)))?;
+        Ok(self.db(host, None))
+    }
+
+    fn db(&self, host: Arc<Host>, embedded: Option<Embedded>) -> Db {
+        let node = host.node().clone();
+        Db { shared: Arc::new(Shared::new(node, host, self.client.patience, embedded)) }
+    }
+
+    fn client(&self) -> Client {
+        // The standard library's hasher is the nearest randomness: each is keyed anew.
+        Client::new(self.client.clone(), ClientId(RandomState::new().hash_one(())))
+    }
+
+    fn disk_config(&self) -> disk::Config {
+        let config = self.disk.clone();
+        let whole = config.segment_bytes * config.segments_max;
+        let bytes = self.safe_bytes.unwrap_or(whole.max(SAFE_OVER_MOB * self.store.mob_bytes_limit));
+        disk::Config { segment_bytes: (bytes / config.segments_max).next_multiple_of(4096), ..config }
+    }
+}
+
+/// What to do about an uplink that did not come up, behind what is wrong with it.
+fn describe(error: &net::ConnectError) -> String {
+    match error {
+        net::ConnectError::NoServer { .. } => {
+            format!("{error}; start one with 'thorp serve', or check the address")
+        }
+        net::ConnectError::NotThorp { .. } => format!("{error}; check the address and the port"),
+        _ => error.to_string(),
+    }
+}
+
+/// The threads of all databases of this process: as many as there are cores, however many databases.
+fn runtime() -> Result<&'static Runtime> {
+    static RUNTIME: OnceLock<Runtime> = OnceLock::new();
+    if let Some(runtime) = RUNTIME.get() {
+        return Ok(runtime);
+    }
+    let workers = std::thread::available_parallelism().map_or(2, NonZero::get);
+    let started = Runtime::start(workers)
+        .map_err(|error| Error::Open(format!("cannot start threads for the network: {error}")))?;
+    Ok(RUNTIME.get_or_init(|| started))
+}
+
+/// A store in this process, closed behind the last handle. It lets go of the directory only when nobody holds the host
+/// any more.
+#[derive(Debug)]
+pub(crate) struct Embedded(Option<(Arc<Host>, Arc<disk::RealDisk>)>);
+
+impl Embedded {
+    /// Refuses new commits and writes everything home.
+    pub(crate) fn end(&self) -> Result<()> {
+        self.0.as_ref().map_or(Ok(()), |(host, _)| end(host))
+    }
+
+    /// Ends the store and sets its directory free.
+    pub(crate) fn close(mut self) -> Result<()> {
+        self.let_go()
+    }
+
+    fn let_go(&mut self) -> Result<()> {
+        let Some((host, disk)) = self.0.take() else { return Ok(()) };
+        let ended = end(&host);
+        drop(host);
+        ended.and(sole(disk).close().map_err(|error| Error::Open(error.to_string())))
+    }
+}
+
+impl Drop for Embedded {
+    fn drop(&mut self) {
+        // Nobody is left to hear of a failure; what was committed is safe all the same.
+        let _ = self.let_go();
+    }
+}
+
+fn end(host: &Host) -> Result<()> {
+    host.close();
+    match block_on(host.ended()) {
+        HostEnd::Closed => Ok(()),
+        HostEnd::Failed(why) => Err(Error::Open(format!("{why}; what was committed is safe: open it again"))),
+    }
+}
+
+/// What nobody else holds any more. The host's tasks hold it, and its disk, for a moment at a time; the directory must
+/// be free when a store was closed, because the next thing may be to open it again.
+fn sole<T>(mut shared: Arc<T>) -> T {
+    loop {
+        match Arc::try_unwrap(shared) {
+            Ok(sole) => return sole,
+            Err(still_held) => shared = still_held,
+        }
+        std::thread::sleep(Duration::from_micros(100));
+    }
+}

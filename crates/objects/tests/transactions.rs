@@ -1,0 +1,251 @@
+//! What transactions promise, over one store in a directory and over a server.
+
+mod scratch;
+
+use net::{Host, ListenConfig, Runtime};
+use node::Node;
+use objects::{Anywhere, Db, Error, Map, Ref, Result, wait_for};
+use scratch::Scratch;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use store::Store;
+
+/// A server in this process.
+struct Server {
+    host: Arc<Host>,
+    address: std::net::SocketAddr,
+}
+
+impl Server {
+    fn start(scratch: &Scratch) -> Self {
+        let config = disk::Config { segment_bytes: 1 << 20, ..disk::Config::default() };
+        let mut opening = disk::open(scratch.path(), &config).unwrap();
+        let mut store = Store::new(store::Config::default(), opening.opened().clone());
+        while let Some((position, record)) = opening.next_record().unwrap() {
+            store.recover(position, record);
+        }
+        let disk = Arc::new(opening.finish().unwrap());
+        let host = Host::start(Node::with_store(store, None), Some(disk), &Runtime::start(2).unwrap());
+        let address = host.listen(ListenConfig::new(([127, 0, 0, 1], 0).into())).unwrap();
+        Self { host, address }
+    }
+}
+
+const ACCOUNTS: u32 = 8;
+const THREADS: u32 = 4;
+const TRANSFERS: u32 = 100;
+
+fn open_accounts(db: &Db) -> Vec<Ref<i64>> {
+    db.transact(|tx| (0..ACCOUNTS).map(|_| tx.create(Anywhere, &100_i64)).collect()).unwrap()
+}
+
+/// Threads move money between few accounts; each also looks at all of them, and never sees money on its way.
+fn transfer_all(dbs: &[Db], accounts: &[Ref<i64>]) {
+    let moved = AtomicU32::new(0);
+    std::thread::scope(|scope| {
+        for (thread, db) in dbs.iter().enumerate() {
+            let moved = &moved;
+            scope.spawn(move || {
+                for i in 0..TRANSFERS {
+                    let from = accounts[(i * 7 + thread as u32 * 3) as usize % accounts.len()];
+                    let to = accounts[(i * 5 + thread as u32 + 1) as usize % accounts.len()];
+                    db.transact(|tx| transfer(tx, from, to, 1)).unwrap();
+                    moved.fetch_add(1, Relaxed);
+                    if i % 16 == 0 {
+                        assert_eq!(db.transact(|tx| sum(tx, accounts)).unwrap(), i64::from(ACCOUNTS) * 100);
+                    }
+                }
+            });
+        }
+    });
+    assert_eq!(moved.into_inner(), THREADS * TRANSFERS);
+    assert_eq!(dbs[0].transact(|tx| sum(tx, accounts)).unwrap(), i64::from(ACCOUNTS) * 100);
+}
+
+fn transfer(tx: &mut objects::Tx, from: Ref<i64>, to: Ref<i64>, amount: i64) -> Result<()> {
+    let have = tx.get(from)?;
+    tx.put(from, &(have - amount))?;
+    let have = tx.get(to)?;
+    tx.put(to, &(have + amount))
+}
+
+fn sum(tx: &mut objects::Tx, accounts: &[Ref<i64>]) -> Result<i64> {
+    accounts.iter().map(|&account| tx.get(account)).sum()
+}
+
+#[test]
+fn transfers_by_threads_of_one_database_keep_the_sum() {
+    let scratch = Scratch::new();
+    let db = scratch.open();
+    let accounts = open_accounts(&db);
+    transfer_all(&vec![db; THREADS as usize], &accounts);
+    let db = scratch.open();
+    assert_eq!(db.transact(|tx| sum(tx, &accounts)).unwrap(), i64::from(ACCOUNTS) * 100);
+}
+
+#[test]
+fn transfers_by_clients_of_a_server_keep_the_sum() {
+    let scratch = Scratch::new();
+    let server = Server::start(&scratch);
+    let dbs: Vec<Db> = (0..THREADS).map(|_| Db::connect(server.address).unwrap()).collect();
+    let accounts = open_accounts(&dbs[0]);
+    transfer_all(&dbs, &accounts);
+    server.host.close();
+}
+
+/// Every increment counts: none is made on a value that is no longer the newest.
+#[test]
+fn no_update_is_lost() {
+    let db = Db::in_memory().unwrap();
+    let counter = db.transact(|tx| tx.create(Anywhere, &0_u64)).unwrap();
+    std::thread::scope(|scope| {
+        for _ in 0..THREADS {
+            scope.spawn(|| {
+                for _ in 0..200 {
+                    db.transact(|tx| {
+                        let count = tx.get(counter)?;
+                        tx.put(counter, &(count + 1))
+                    })
+                    .unwrap();
+                }
+            });
+        }
+    });
+    assert_eq!(db.transact(|tx| tx.get(counter)).unwrap(), u64::from(THREADS) * 200);
+}
+
+/// The same with futures, on one thread and moved between threads.
+#[test]
+fn futures_do_the_same() {
+    let db = Db::in_memory().unwrap();
+    let counter = db.transact(|tx| tx.create(Anywhere, &0_u64)).unwrap();
+    let work = || {
+        let db = db.clone();
+        async move {
+            for _ in 0..100 {
+                db.transact_async(async |mut tx| {
+                    let count = tx.get(counter).await?;
+                    tx.put(counter, &(count + 1)).await
+                })
+                .await
+                .unwrap();
+            }
+        }
+    };
+    let threads: Vec<_> = (0..THREADS).map(|_| work()).map(|work| std::thread::spawn(|| wait_for(work))).collect();
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    assert_eq!(db.transact(|tx| tx.get(counter)).unwrap(), u64::from(THREADS) * 100);
+}
+
+/// A doomed transaction says so at every step, also for what is cached, and whatever its body makes of that, only the
+/// run that saw the newest state counts.
+#[test]
+fn a_doomed_transaction_says_so_at_every_call() {
+    let db = Db::in_memory().unwrap();
+    let (counter, other) = db.transact(|tx| Ok((tx.create(Anywhere, &0_u64)?, tx.create(Anywhere, &0_u64)?))).unwrap();
+    let mut tries = 0;
+    let seen = db
+        .transact(|tx| {
+            tries += 1;
+            let seen = tx.get(counter)?;
+            if tries == 1 {
+                db.transact(|inner| inner.put(counter, &7))?;
+                assert!(matches!(tx.get(counter), Err(Error::Doomed)), "a cached read");
+                assert!(matches!(tx.get(other), Err(Error::Doomed)), "a read of what did not change");
+                assert!(matches!(tx.put(other, &1), Err(Error::Doomed)));
+                assert!(matches!(tx.create(other, &1), Err(Error::Doomed)));
+                assert!(matches!(tx.delete(other), Err(Error::Doomed)));
+                assert!(matches!(tx.map::<u8, u8>("map"), Err(Error::Doomed)));
+                return Ok(seen);
+            }
+            if tries == 2 {
+                db.transact(|inner| inner.put(counter, &8))?;
+                return Err(Error::application("made of what was not the newest"));
+            }
+            Ok(seen)
+        })
+        .unwrap();
+    assert_eq!((tries, seen), (3, 8));
+}
+
+#[test]
+fn an_aborted_transaction_leaves_no_trace() {
+    let db = Db::in_memory().unwrap();
+    let map: Map<u32, u32> = db.transact(|tx| tx.map("map")).unwrap();
+    let mut created = None;
+    let aborted = db.transact(|tx| {
+        map.insert(tx, &1, &1)?;
+        created = Some(tx.create(Anywhere, &1_u64)?);
+        Err::<(), _>(Error::application("no"))
+    });
+    assert_eq!(aborted.unwrap_err().to_string(), "no");
+    assert_eq!(db.transact(|tx| map.len(tx)).unwrap(), 0);
+    let created = created.unwrap();
+    assert!(matches!(db.transact(|tx| tx.get(created)), Err(Error::NoSuchObject(id)) if id == created.id()));
+    let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        db.transact(|tx| -> Result<()> {
+            map.insert(tx, &2, &2)?;
+            std::panic::resume_unwind(Box::new("in the middle of a transaction"))
+        })
+    }));
+    assert!(panicked.is_err());
+    assert_eq!(db.transact(|tx| map.len(tx)).unwrap(), 0);
+}
+
+/// Roots that two create at once: one of them is tried again, and both are there.
+#[test]
+fn names_are_given_by_many_at_once() {
+    let scratch = Scratch::new();
+    let db = scratch.open();
+    std::thread::scope(|scope| {
+        for i in 0..THREADS {
+            let db = &db;
+            scope.spawn(move || {
+                db.transact(|tx| {
+                    let root = tx.create(Anywhere, &i)?;
+                    tx.set_root(&format!("root {i}"), root)
+                })
+                .unwrap();
+            });
+        }
+    });
+    drop(db);
+    let db = scratch.open();
+    let names = db.transact(|tx| tx.names()).unwrap();
+    assert_eq!(names, ["root 0", "root 1", "root 2", "root 3"]);
+    db.transact(|tx| tx.remove_root("root 2")).unwrap();
+    assert_eq!(db.transact(|tx| tx.root::<u32>("root 2")).unwrap(), None);
+    let root = db.transact(|tx| tx.root::<u32>("root 3")).unwrap().unwrap();
+    assert_eq!(db.transact(|tx| tx.get(root)).unwrap(), 3);
+}
+
+#[test]
+fn what_cannot_be_opened_is_said_in_one_line() {
+    let scratch = Scratch::new();
+    let db = scratch.open();
+    let error = Scratch::builder().open(scratch.path()).unwrap_err().to_string();
+    assert!(error.contains("in use"), "{error}");
+    db.close().unwrap();
+    let error = Scratch::builder().create(false).open(scratch.path().join("nothing")).unwrap_err().to_string();
+    assert!(error.starts_with("there is no store in"), "{error}");
+    let other = Scratch::new();
+    std::fs::create_dir_all(other.path()).unwrap();
+    std::fs::write(other.path().join("letter.txt"), "dear store").unwrap();
+    let error = Db::open(other.path()).unwrap_err().to_string();
+    assert!(error.contains("is not a store: it holds 'letter.txt'"), "{error}");
+}
+
+/// Something listens, and it is no Thorp server.
+#[test]
+fn another_kind_of_server_is_named_as_such() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let answer = std::thread::spawn(move || {
+        use std::io::Write;
+        let (mut stream, _) = listener.accept().unwrap();
+        stream.write_all(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n").unwrap();
+    });
+    let error = Db::connect(address).unwrap_err().to_string();
+    assert!(error.contains("is no Thorp store") && error.ends_with("check the address and the port"), "{error}");
+    answer.join().unwrap();
+}
