@@ -76,7 +76,8 @@ pub struct Opening {
 /// Opens a store's directory, or makes one.
 ///
 /// # Errors
-/// By name: in use, no store, damaged (with file and offset), of a later format. Nothing is changed then.
+/// By name: in use, no store, damaged (with file and offset), of a later format. No record and no page is changed then;
+/// the count of lives may have been.
 pub fn open(dir: &Path, config: &Config) -> Result<Opening, DiskError> {
     config.check()?;
     if config.create {
