@@ -2,7 +2,7 @@
 //! the spot, [`Async`] hands it to the caller.
 
 use std::future::Future;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
@@ -49,34 +49,65 @@ impl Mode for Async {
     }
 }
 
-/// Runs a future on this thread. What hits the cache is done at the first poll and pays for no waker.
+/// Runs a future on this thread. What hits the cache is done at the first poll.
 #[inline]
 pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
     let mut future = pin!(future);
-    if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-        return output;
-    }
-    let parked = Arc::new(Parked { thread: std::thread::current(), woken: AtomicBool::new(false) });
-    let waker = Waker::from(parked.clone());
-    let mut context = Context::from_waker(&waker);
-    loop {
-        if let Poll::Ready(output) = future.as_mut().poll(&mut context) {
-            return output;
-        }
-        while !parked.woken.swap(false, Ordering::Acquire) {
-            std::thread::park();
-        }
+    match HERE.try_with(|here| here.run(future.as_mut())) {
+        Ok(output) => output,
+        // The thread is ending, and drops what it kept to itself.
+        Err(_) => Here::new().run(future),
     }
 }
 
-/// A thread that waits. The thread's own token is not enough: whatever else waits on this thread may take it.
+thread_local! {
+    static HERE: Here = Here::new();
+}
+
+/// This thread, as one that waits. There is one waker for all that it waits for: a wake that comes while an operation
+/// asks again is not lost with an earlier waker.
+struct Here {
+    parked: Arc<Parked>,
+    waker: Waker,
+}
+
+/// The thread's own token is not enough: whatever else waits on this thread may take it.
 struct Parked {
     thread: Thread,
     woken: AtomicBool,
 }
 
+impl Here {
+    fn new() -> Self {
+        let parked = Arc::new(Parked { thread: std::thread::current(), woken: AtomicBool::new(false) });
+        Self { waker: Waker::from(parked.clone()), parked }
+    }
+
+    #[inline]
+    fn run<F: Future>(&self, mut future: Pin<&mut F>) -> F::Output {
+        let mut context = Context::from_waker(&self.waker);
+        if let Poll::Ready(output) = future.as_mut().poll(&mut context) {
+            return output;
+        }
+        loop {
+            while !self.parked.woken.swap(false, Ordering::Acquire) {
+                std::thread::park();
+            }
+            if let Poll::Ready(output) = future.as_mut().poll(&mut context) {
+                // If another future on this thread waits for this one to end, the wake may have been its own.
+                self.parked.woken.store(true, Ordering::Release);
+                return output;
+            }
+        }
+    }
+}
+
 impl Wake for Parked {
     fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
         self.woken.store(true, Ordering::Release);
         self.thread.unpark();
     }

@@ -4,26 +4,26 @@ use objects::{Builder, Db};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-pub struct Scratch(PathBuf);
+pub(crate) struct Scratch(PathBuf);
 
 impl Scratch {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let name = format!("thorp-test-{}-{}", std::process::id(), COUNT.fetch_add(1, Relaxed));
         Self(std::env::temp_dir().join(name))
     }
 
-    pub fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.0
     }
 
     /// Settings under which a small test passes every border: pages are evicted, the MOB is written back, the safe goes
     /// round.
-    pub fn builder() -> Builder {
+    pub(crate) fn builder() -> Builder {
         Db::builder().cache_bytes(1 << 20).store_cache_bytes(1 << 20).mob_bytes(1 << 20).safe_bytes(16 << 20)
     }
 
-    pub fn open(&self) -> Db {
+    pub(crate) fn open(&self) -> Db {
         Self::builder().open(&self.0).unwrap()
     }
 }
