@@ -185,6 +185,10 @@ impl Thread {
                 self.learn(stage, attempt, &outcome);
                 Ok(self.rest(stage))
             }
+            Err(TxnError::Unreachable | TxnError::Refused(..)) => {
+                stage.history.never_sent(attempt)?;
+                Ok(self.rest(stage))
+            }
             Err(error) => Err(impossible(format!("t{attempt} asks for its outcome and hears {error:?}"))),
         }
     }
@@ -218,8 +222,8 @@ enum Taken {
 /// Why a transaction stops in the middle.
 #[derive(Debug)]
 enum Stop {
-    /// The client says that it cannot go on.
-    Refused(TxnError),
+    /// The client says that it cannot go on, and why: for the trace.
+    Refused(#[expect(dead_code, reason = "shown in the trace")] TxnError),
     Violation(Violation),
 }
 

@@ -11,8 +11,8 @@ use crate::violation::{Check, ensure};
 use bytes::Bytes;
 use core::time::Duration;
 use std::collections::{BTreeMap, VecDeque};
-use store::{Checkpoint, DiskDone, DiskWork, HomeImage, HomePage, Opened, Position, Record};
-use types::{ClusterId, Incarnation, PageId, Version};
+use store::{Checkpoint, CommitRecord, DiskDone, DiskWork, HomeImage, HomePage, Opened, Position, Record};
+use types::{ClusterId, Delta, Incarnation, ObjectPage, PageId, Version};
 
 /// What one seed's disk is like.
 #[derive(Clone, Debug)]
@@ -65,14 +65,19 @@ pub(crate) struct Disk {
 }
 
 impl Disk {
-    /// The disk of a new store whose volume 0 has its first `pages` pages granted.
-    pub(crate) fn new(profile: Profile, pages: u32) -> Self {
+    /// The disk of a store that one commit has founded, and that was closed since: everything is home.
+    pub(crate) fn new(profile: Profile, founding: &CommitRecord) -> Self {
+        let version = Version::ZERO.next();
+        let image = |delta: &Delta| ObjectPage::empty().with(&delta.changes).expect("it founds small pages");
+        let home = |delta: &Delta| (delta.page, (version, image(delta).image().clone()));
+        let next_page = founding.deltas.len() as u32;
+        let checkpoint = Checkpoint { applied: version, next_pages: vec![(0, next_page)], ..Checkpoint::default() };
         Self {
             profile,
             safe: VecDeque::new(),
             first: Position(1),
-            home: BTreeMap::new(),
-            checkpoint: Checkpoint { next_pages: vec![(0, pages)], ..Checkpoint::default() },
+            home: founding.deltas.iter().map(home).collect(),
+            checkpoint,
             lives: 0,
             pending: VecDeque::new(),
             flushing: 0,

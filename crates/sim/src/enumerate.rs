@@ -31,6 +31,14 @@ pub(crate) struct UnderWay {
     pub(crate) install: bool,
 }
 
+impl UnderWay {
+    /// Everything that may be left of it, from nothing on.
+    fn survivals(self) -> impl Iterator<Item = (bool, usize)> {
+        let installs = 1 + usize::from(self.install);
+        [false, true].into_iter().take(installs).flat_map(move |install| (0..=self.appends).map(move |n| (install, n)))
+    }
+}
+
 /// What came of it.
 #[derive(Debug, Default)]
 pub struct Enumeration {
@@ -52,26 +60,20 @@ impl fmt::Display for Enumeration {
     }
 }
 
-/// Crashes at every disk operation of the workload that `seed` draws, once with each thing that the disk may keep.
-pub fn enumerate_crashes(seed: u64) -> Enumeration {
+/// Crashes at every disk operation of the workload that `seed` draws, once with each thing that the disk may keep;
+/// `broken` is the rule that is taken out.
+pub fn enumerate_crashes(seed: u64, broken: Broken) -> Enumeration {
     let mut found = Enumeration::default();
-    found.operations = found.run(seed, &[]).0;
+    found.operations = found.run(seed, broken, &[]).0;
     for operation in 1..=found.operations {
-        let (_, under_way) = found.run(seed, &[CrashPoint { operation, appends: 0, install: false }]);
-        for install in [false, true] {
-            for appends in 0..=under_way.appends {
-                let crash = CrashPoint { operation, appends, install };
-                if install == under_way.install && install {
-                    found.run(seed, &[crash]);
-                } else if !install && appends > 0 {
-                    found.run(seed, &[crash]);
-                }
-            }
+        let (_, under_way) = found.run(seed, broken, &[CrashPoint { operation, appends: 0, install: false }]);
+        for (install, appends) in under_way.survivals().skip(1) {
+            found.run(seed, broken, &[CrashPoint { operation, appends, install }]);
         }
         for later in 1..=4 {
             let first = CrashPoint { operation, appends: under_way.appends, install: true };
             let second = CrashPoint { operation: operation + later, appends: later as usize % 2, install: false };
-            found.run(seed, &[first, second]);
+            found.run(seed, broken, &[first, second]);
         }
     }
     found
@@ -79,9 +81,9 @@ pub fn enumerate_crashes(seed: u64) -> Enumeration {
 
 impl Enumeration {
     /// Runs the workload with crashes; gives its disk operations and what was under way at the first crash.
-    fn run(&mut self, seed: u64, crashes: &[CrashPoint]) -> (u64, UnderWay) {
+    fn run(&mut self, seed: u64, broken: Broken, crashes: &[CrashPoint]) -> (u64, UnderWay) {
         let mut rng = Rng::new(seed);
-        let scenario = Scenario::short(&mut rng, Broken::NONE);
+        let scenario = Scenario::short(&mut rng, broken);
         let mut world = World::of(scenario, rng, false);
         world.crashes = crashes.iter().copied().collect::<VecDeque<_>>();
         let verdict = guarded(|| work(&mut world));

@@ -49,12 +49,15 @@ const ALL: [Fault; 8] = [
 impl World {
     /// The storm begins.
     pub(crate) fn brew(&mut self) {
-        ALL.into_iter().for_each(|fault| self.expect_fault(fault));
+        for fault in ALL {
+            self.expect_fault(fault);
+        }
     }
 
     /// The faults stop, and what they have done is undone or runs out.
     pub(crate) fn calm(&mut self) {
         self.storm = false;
+        self.crash_when_busy = false;
         self.disk.home_full = false;
         self.disk.slowness = 1;
         for process in 0..self.processes.len() {
@@ -90,8 +93,10 @@ impl World {
         }
         self.expect_fault(fault);
         match fault {
+            // Half of the crashes wait until the disk is in the middle of something.
+            Fault::StoreCrash if self.rng.chance(500) => self.crash_when_busy = true,
             Fault::StoreCrash | Fault::StoreCrashAgain => return self.crash_store(),
-            Fault::StoreClose => self.close_store(),
+            Fault::StoreClose => return self.close_store(),
             Fault::ClientCrash => self.crash_client(),
             Fault::Cut => self.cut(),
             Fault::Stall => self.stall(),
@@ -153,12 +158,14 @@ impl World {
         }
     }
 
-    fn close_store(&mut self) {
-        self.trace.event(self.now, &[33], || "the store is told to close");
+    /// The store's process is told to end in good order.
+    pub(crate) fn close_store(&mut self) -> Check {
         let now = self.now;
+        self.trace.event(now, &[33], || "the store is told to close");
         if let Some(node) = &mut self.processes[STORE].node {
             node.close(now);
         }
+        self.pump(STORE)
     }
 
     fn crash_client(&mut self) {

@@ -2,12 +2,12 @@
 
 use crate::check;
 use crate::ledger::{self, Ledger};
-use crate::value::Stamp;
+use crate::value::{self, Stamp};
 use crate::violation::{Check, Violation, ensure};
 use protocol::Outcome;
 use std::collections::BTreeMap;
 use store::CommitRecord;
-use types::{Map, ObjectId, TxnId, Version};
+use types::{ClientId, Delta, Map, ObjectId, PageId, SlotChange, TxnId, Version};
 
 /// One attempt at a transaction, by its place in [`History`].
 pub(crate) type AttemptId = u32;
@@ -52,6 +52,25 @@ pub(crate) struct History {
 }
 
 impl History {
+    /// The history begins with one commit, by a client of its own, that gives each page its first object.
+    pub(crate) fn found(&mut self, pages: u32) -> Result<CommitRecord, Violation> {
+        let txn = TxnId { client: ClientId(1), number: 1 };
+        let id = self.begin();
+        let deltas = (0..pages).map(|number| {
+            let object = ObjectId::new(PageId::new(0, number), 0);
+            let stamp = Stamp { attempt: id, write: number };
+            self.write(id, object, Some(stamp));
+            let change = SlotChange { slot: 0, value: Some(value::encode(Some(object), stamp, 0)) };
+            Delta { page: object.page, changes: vec![change] }
+        });
+        let record = CommitRecord { txn, answered: 1, deltas: deltas.collect() };
+        self.asked(id, txn)?;
+        self.durable(&record)?;
+        self.floor = self.ledger.count();
+        self.attempts[id as usize].fate = Fate::Committed;
+        Ok(record)
+    }
+
     /// A new attempt begins.
     pub(crate) fn begin(&mut self) -> AttemptId {
         self.attempts.push(Attempt {
@@ -82,7 +101,8 @@ impl History {
         }
         let first = *attempt.reads.entry(object).or_insert(seen);
         ensure(first == seen, "stable_reads", || format!("t{id} read {first:?} in {object:?}, and now {seen:?}"))?;
-        check::no_visible_abort::value(&self.ledger, object, seen)
+        check::no_visible_abort::value(&self.ledger, object, seen)?;
+        check::one_moment::reads(&self.ledger, attempt)
     }
 
     /// The attempt has written.
@@ -137,6 +157,15 @@ impl History {
         Ok(())
     }
 
+    /// The application was told that its commit was never sent.
+    pub(crate) fn never_sent(&mut self, id: AttemptId) -> Check {
+        let Fate::Asked(txn) = self.attempts[id as usize].fate else { return Ok(()) };
+        self.attempts[id as usize].fate = Fate::Refused;
+        ensure(self.ledger.version_of(txn).is_none(), "durability", || {
+            format!("{txn:?} is told to have no effect, and is committed")
+        })
+    }
+
     /// A commit record has become durable: this is its commit point, and its place is behind all before it.
     pub(crate) fn durable(&mut self, record: &CommitRecord) -> Check {
         let Some(&id) = self.asked.get(&record.txn) else {
@@ -149,12 +178,6 @@ impl History {
         ledger::same_writes(record, &attempt.writes)?;
         check::history::update(&self.ledger, record.txn, attempt)?;
         self.ledger.commit(record).map(|_| ())
-    }
-
-    /// Explains a stamp to a person: who wrote it, and what became of that.
-    pub(crate) fn explain(&self, stamp: Stamp) -> String {
-        let fate = self.attempts.get(stamp.attempt as usize).map(|attempt| attempt.fate);
-        format!("{stamp:?} ({fate:?})")
     }
 }
 

@@ -75,7 +75,8 @@ impl Ledger {
         self.pages.iter().map(|(&page, history)| (page, history))
     }
 
-    fn changes(&self, object: ObjectId) -> &[Change] {
+    /// What the object became, and when.
+    pub(crate) fn changes(&self, object: ObjectId) -> &[Change] {
         self.pages.get(&object.page).map_or(&[], |page| page.changes(object.slot))
     }
 
@@ -84,10 +85,9 @@ impl Ledger {
         self.changes(object).last().and_then(|change| change.stamp)
     }
 
-    /// The counts through which the object was `stamp`: from when, and until before when if it changed again.
-    /// `None` if it never was. Of several lives without a value the last one counts.
-    pub(crate) fn life(&self, object: ObjectId, stamp: Option<Stamp>) -> Option<(Version, Option<Version>)> {
-        life(self.changes(object), stamp)
+    /// Whether the object ever was `stamp`.
+    pub(crate) fn ever_was(&self, object: ObjectId, stamp: Option<Stamp>) -> bool {
+        stamp.is_none() || self.changes(object).iter().any(|change| change.stamp == stamp)
     }
 }
 
@@ -125,15 +125,6 @@ pub(crate) fn reflects(changes: &[Change], seen: Option<Stamp>, through: Version
     let later = changes.partition_point(|change| change.version <= through);
     let unwritten = later == 0 && seen.is_none();
     unwritten || changes[later.saturating_sub(1)..].iter().any(|change| change.stamp == seen)
-}
-
-/// The last counts through which a slot was `stamp`.
-pub(crate) fn life(changes: &[Change], stamp: Option<Stamp>) -> Option<(Version, Option<Version>)> {
-    let Some(last) = changes.iter().rposition(|change| change.stamp == stamp) else {
-        let unwritten = (Version::ZERO, changes.first().map(|change| change.version));
-        return stamp.is_none().then_some(unwritten);
-    };
-    Some((changes[last].version, changes.get(last + 1).map(|change| change.version)))
 }
 
 /// Who wrote a value, which somebody must have.

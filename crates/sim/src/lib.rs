@@ -11,6 +11,7 @@
 //! files. The simulator has hands of its own and sees neither `net` nor `disk`.
 
 mod actor;
+mod bytes;
 mod check;
 mod disk;
 mod enumerate;

@@ -15,7 +15,7 @@ pub struct Mutant {
 }
 
 /// Takes out each of `rules`, and runs up to `seeds_max` seeds until one notices.
-pub fn mutants<'a>(rules: &'a [Rule], seeds_max: u64, threads: usize) -> impl Iterator<Item = Mutant> + 'a {
+pub fn mutants(rules: &[Rule], seeds_max: u64, threads: usize) -> impl Iterator<Item = Mutant> {
     rules.iter().map(move |&rule| {
         let options = Options { threads, broken: Broken::rule(rule), stop_at_first: true };
         let mut summary = run_seeds(0, seeds_max, &options, |_| {});

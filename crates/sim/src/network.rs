@@ -19,15 +19,6 @@ pub(crate) enum End {
     Store,
 }
 
-impl End {
-    pub(crate) fn other(self) -> Self {
-        match self {
-            Self::Client => Self::Store,
-            Self::Store => Self::Client,
-        }
-    }
-}
-
 /// What arrives at one end of a connection.
 #[derive(Debug)]
 pub(crate) enum Item {

@@ -19,7 +19,7 @@ use types::{Broken, ObjectId, ObjectPage, PageId};
 
 /// The longest that a storm lasts, and that each of the other phases may take: virtual time, and generous, because a
 /// client that is far away and meets others all the time may be refused many times.
-const STORM: Duration = Duration::from_secs(20);
+const STORM: Duration = Duration::from_secs(10);
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// What came of one seed.
@@ -126,11 +126,7 @@ impl World {
     /// The store closes, and its home is the committed history's last state.
     pub(crate) fn close(&mut self) -> Check {
         self.finale = true;
-        let now = self.now;
-        if let Some(node) = &mut self.processes[STORE].node {
-            node.close(now);
-        }
-        self.pump(STORE)?;
+        self.close_store()?;
         self.run_until(PATIENCE, "the store does not close", |world| world.processes[STORE].closed)?;
         let ledger = &self.history.ledger;
         for (page, history) in ledger.pages() {

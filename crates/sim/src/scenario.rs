@@ -40,6 +40,8 @@ pub(crate) struct Scenario {
     pub(crate) store: store::Config,
     pub(crate) client: client::Config,
     pub(crate) rates: Rates,
+    /// Messages between processes pass through bytes.
+    pub(crate) through_bytes: bool,
     /// The longest that an end can be ignorant of the loss of its connection.
     pub(crate) ignorance: Duration,
 }
@@ -67,6 +69,7 @@ impl Scenario {
             store: store_config(rng, broken),
             client: client_config(rng, broken),
             rates: rates(rng),
+            through_bytes: rng.chance(300),
             ignorance: rng.pick(&[ms(1), ms(50), ms(3000)]),
             habits,
         }
@@ -100,7 +103,7 @@ fn habits(rng: &mut Rng) -> Habits {
         delete_permille: rng.pick(&[0, 50, 150]),
         create_permille: rng.pick(&[0, 50, 200]),
         abort_permille: rng.pick(&[20, 200]),
-        large_permille: rng.pick(&[0, 0, 20, 100]),
+        large_permille: rng.pick(&[0, 0, 0, 0, 20, 20, 100, 600]),
         large_bytes: rng.pick(&[600, 4000, 30_000]),
         think: rng.pick(&[us(1), us(200), ms(2), ms(20)]),
         rest: rng.pick(&[us(1), ms(1), ms(10)]),
@@ -183,14 +186,14 @@ fn rates(rng: &mut Rng) -> Rates {
     }
     let mut rate = |permille, choices: &[Duration]| rng.chance(permille).then(|| rng.pick(choices));
     Rates {
-        store_crash: rate(400, &[ms(30), ms(200), ms(1000)]),
+        store_crash: rate(400, &[ms(60), ms(200), ms(1000)]),
         store_close: rate(100, &[ms(200), ms(1000)]),
         client_crash: rate(250, &[ms(100), ms(500)]),
         cut: rate(500, &[ms(10), ms(60), ms(400)]),
         stall: rate(300, &[ms(20), ms(200)]),
         pause: rate(300, &[ms(20), ms(200)]),
         slow_disk: rate(200, &[ms(100), ms(500)]),
-        home_full: rate(150, &[ms(200), ms(1000)]),
+        home_full: rate(200, &[ms(50), ms(300)]),
     }
 }
 

@@ -4,6 +4,7 @@
 //! the checkers look at what may have changed. Everything is drawn from one seed, so a run happens again and again.
 
 use crate::actor::{Next, Stage, Thread};
+use crate::bytes;
 use crate::check;
 use crate::disk::{Disk, Operation, Started};
 use crate::enumerate::{CrashPoint, UnderWay};
@@ -70,6 +71,8 @@ pub(crate) struct World {
     events: u64,
     /// Disk work that was submitted or done: where a crash can be put.
     pub(crate) disk_operations: u64,
+    /// The store crashes as soon as its disk has something under way.
+    pub(crate) crash_when_busy: bool,
     /// Where crashes are put, if they are not drawn.
     pub(crate) crashes: VecDeque<CrashPoint>,
     /// What was under way when the first of them came.
@@ -86,14 +89,16 @@ impl World {
 
     pub(crate) fn of(scenario: Scenario, rng: Rng, readable: bool) -> Self {
         let processes = scenario.clients + 1;
+        let mut history = History::default();
+        let founding = history.found(scenario.habits.pages).expect("nothing stands before the first commit");
         Self {
             now: Time::ZERO,
             rng,
             queue: Queue::new(),
             trace: Trace::new(readable),
-            history: History::default(),
+            history,
             network: Network::new(scenario.paths.clone()),
-            disk: Disk::new(scenario.disk.clone(), scenario.habits.pages),
+            disk: Disk::new(scenario.disk.clone(), &founding),
             processes: (0..processes).map(|_| Process::default()).collect(),
             created: Vec::new(),
             storm: true,
@@ -102,6 +107,7 @@ impl World {
             finale: false,
             events: 0,
             disk_operations: 0,
+            crash_when_busy: false,
             crashes: VecDeque::new(),
             under_way: UnderWay::default(),
             scenario,
@@ -144,7 +150,10 @@ impl World {
         }
         match event {
             Event::Arrive(connection, to) => self.arrive(connection, to),
-            Event::Dial(process, life) if self.lives(process, life) => self.dial(process),
+            Event::Dial(process, life) if self.lives(process, life) => {
+                self.dial(process);
+                Ok(())
+            }
             Event::Disk(life, operation) if self.processes[STORE].life == life => self.finish(operation),
             Event::DiskDone(life, done) if self.lives(STORE, life) => self.disk_done(done),
             Event::Timer(process, life) if self.lives(process, life) => self.timer(process),
@@ -194,7 +203,9 @@ impl World {
         if number != STORE {
             self.dial_later(number);
         }
-        self.pump(number)
+        self.pump(number)?;
+        // It crashed while it was closing: whoever closed it does so again.
+        if number == STORE && self.finale { self.close_store() } else { Ok(()) }
     }
 
     fn new_client(&mut self, number: usize) -> Client {
@@ -247,15 +258,12 @@ impl World {
     fn carry_out(&mut self, number: usize, output: Output) -> Check {
         match output {
             Output::Send(Link::Uplink, message) => {
-                if let Some(connection) = self.processes[number].uplink {
-                    self.send(connection, End::Store, message);
-                }
-                Ok(())
+                let uplink = self.processes[number].uplink;
+                uplink.map_or(Ok(()), |connection| self.send(connection, End::Store, message))
             }
             Output::Send(Link::Session(session), message) => {
                 check::answers::message(&self.history.ledger, &message)?;
-                self.send(session, End::Client, message);
-                Ok(())
+                self.send(session, End::Client, message)
             }
             Output::End(Link::Uplink, reason, text) => self.hang_up(number, reason, &text),
             Output::End(Link::Session(session), reason, text) => self.end_session(session, reason, &text),
@@ -314,15 +322,18 @@ impl World {
 
     // ---- network ----
 
-    fn send(&mut self, connection: SessionId, to: End, message: Message) {
-        let now = self.now;
-        let digest = trace::digest(&message);
-        let sent = self.network.connection(connection).is_some();
-        if sent {
-            self.trace
-                .event(now, &digest, || format!("    s{} to {to:?}: {}", connection.0, trace::describe(&message)));
+    fn send(&mut self, connection: SessionId, to: End, mut message: Message) -> Check {
+        if self.network.connection(connection).is_none() {
+            return Ok(());
+        }
+        self.trace.event(self.now, &trace::digest(&message), || {
+            format!("    s{} to {to:?}: {}", connection.0, trace::describe(&message))
+        });
+        if self.scenario.through_bytes {
+            message = bytes::pass(&message, to)?;
         }
         self.send_item(connection, to, Item::Message(message));
+        Ok(())
     }
 
     pub(crate) fn send_item(&mut self, connection: SessionId, to: End, item: Item) {
@@ -343,13 +354,12 @@ impl World {
         self.later(after, Event::Dial(number, life));
     }
 
-    fn dial(&mut self, number: usize) -> Check {
+    fn dial(&mut self, number: usize) {
         if self.processes[number].uplink.is_none() {
             let (session, arrival) = self.network.open(self.now, number, &mut self.rng);
             self.processes[number].uplink = Some(session);
             self.expect([arrival]);
         }
-        Ok(())
     }
 
     fn arrive(&mut self, connection: SessionId, to: End) -> Check {
@@ -361,12 +371,11 @@ impl World {
                 self.queue.push(stalled_until, Event::Arrive(connection, to));
                 Ok(())
             }
-            Ok(None) => Ok(()),
             Ok(Some(item)) if to == End::Store => self.reach_store(connection, item),
             Ok(Some(item)) if self.processes[client].uplink == Some(connection) => {
                 self.reach_client(client, connection, item)
             }
-            Ok(Some(_)) => Ok(()),
+            Ok(_) => Ok(()),
         }
     }
 
@@ -477,8 +486,13 @@ impl World {
         self.crash_here()
     }
 
-    /// Crashes if a crash was put at this disk operation.
+    /// Crashes if a crash was put at this disk operation, or waits for one like it.
     fn crash_here(&mut self) -> Check {
+        let is_busy = self.disk.is_installing() || self.disk.unsynced() > 1;
+        if self.crash_when_busy && is_busy && self.rng.chance(300) {
+            self.crash_when_busy = false;
+            return self.crash_store();
+        }
         let here = |crash: &CrashPoint| crash.operation <= self.disk_operations;
         if !self.crashes.front().is_some_and(here) {
             return Ok(());

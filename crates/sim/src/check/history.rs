@@ -5,9 +5,10 @@
 //! between the last transaction that was acknowledged before it began, and now.
 
 use crate::history::Attempt;
-use crate::ledger::Ledger;
+use crate::ledger::{self, Ledger};
+use crate::value::Stamp;
 use crate::violation::{Check, Violation, ensure};
-use types::{TxnId, Version};
+use types::{ObjectId, TxnId, Version};
 
 /// Checks a transaction that takes the next place: what it read is what all before it have left.
 pub(crate) fn update(ledger: &Ledger, txn: TxnId, attempt: &Attempt) -> Check {
@@ -23,22 +24,37 @@ pub(crate) fn update(ledger: &Ledger, txn: TxnId, attempt: &Attempt) -> Check {
 
 /// Checks a transaction that has only read, and gives the first place that it can have.
 pub(crate) fn read_only(ledger: &Ledger, txn: TxnId, attempt: &Attempt) -> Result<Version, Violation> {
-    let (mut first, mut last) = (attempt.floor, ledger.count());
-    for (&object, &seen) in &attempt.reads {
-        let Some((from, until)) = ledger.life(object, seen) else {
-            return Err(Violation {
-                checker: "history",
-                text: format!("{txn:?} read {seen:?} in {object:?}, which no committed transaction left there"),
-            });
-        };
-        first = first.max(from);
-        last = until.map_or(last, |until| last.min(Version(until.0 - 1)));
-        ensure(first <= last, "history", || {
-            format!(
-                "{txn:?} read {seen:?} in {object:?}, there from {from:?} until {until:?}; \
-                 with its other reads and what was acknowledged before it began it needs {first:?} or later"
-            )
-        })?;
+    let place = place(ledger, attempt, attempt.floor);
+    place.ok_or_else(|| {
+        let reads = explain(ledger, attempt);
+        let text =
+            format!("no place for {txn:?} at or after {:?}, where it began, has all it read:{reads}", attempt.floor);
+        Violation { checker: "history", text }
+    })
+}
+
+/// What an attempt has read, and what became of it.
+pub(crate) fn explain(ledger: &Ledger, attempt: &Attempt) -> String {
+    let shown = |(object, seen): (&ObjectId, &Option<Stamp>)| {
+        let lives: Vec<_> = ledger.changes(*object).iter().map(|change| (change.version, change.stamp)).collect();
+        format!("\n  {seen:?} in {object:?}, which became {lives:?}")
+    };
+    attempt.reads.iter().map(shown).collect()
+}
+
+/// The first count from `floor` on at which everything was as the attempt has read it.
+pub(crate) fn place(ledger: &Ledger, attempt: &Attempt, floor: Version) -> Option<Version> {
+    let mut place = floor;
+    // Each round moves on to the next change of something that is not as it was read.
+    'moved: loop {
+        for (&object, &seen) in &attempt.reads {
+            let changes = ledger.changes(object);
+            if ledger::at(changes, place) != seen {
+                let next = changes.iter().find(|change| change.version > place && change.stamp == seen)?;
+                place = next.version;
+                continue 'moved;
+            }
+        }
+        return Some(place);
     }
-    Ok(first)
 }

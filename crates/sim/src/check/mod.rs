@@ -9,5 +9,6 @@ pub(crate) mod holders;
 pub(crate) mod horizon;
 pub(crate) mod never_back;
 pub(crate) mod no_visible_abort;
+pub(crate) mod one_moment;
 pub(crate) mod stable_reads;
 pub(crate) mod vp;

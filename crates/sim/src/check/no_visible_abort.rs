@@ -7,7 +7,7 @@ use types::ObjectId;
 
 /// Checks that what somebody sees was left there by a transaction that is durably committed.
 pub(crate) fn value(ledger: &Ledger, object: ObjectId, seen: Option<Stamp>) -> Check {
-    ensure(ledger.life(object, seen).is_some(), "no_visible_abort", || {
+    ensure(ledger.ever_was(object, seen), "no_visible_abort", || {
         format!("{object:?} shows {seen:?}, which no committed transaction left there")
     })
 }

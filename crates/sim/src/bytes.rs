@@ -1,0 +1,25 @@
+//! Messages as bytes and back, as on a real network.
+
+use crate::network::End;
+use crate::violation::{Violation, ensure};
+use protocol::Message;
+use wire::{Inbox, Outbox};
+
+/// Sends a message through bytes: what comes out is what went in.
+pub(crate) fn pass(message: &Message, to: End) -> Result<Message, Violation> {
+    let broken = |text: String| Violation { checker: "wire", text };
+    let mut outbox = Outbox::new();
+    outbox.push(message).map_err(|error| broken(format!("{message:?} cannot be sent: {error}")))?;
+    let bytes: Vec<u8> = outbox.chunks().flatten().copied().collect();
+    let reader = match to {
+        End::Client => wire::End::Client,
+        End::Store => wire::End::Store,
+    };
+    let mut arrived = &bytes[..];
+    let read = Inbox::within_session(reader).next(&mut arrived);
+    let read = read.map_err(|error| broken(format!("{message:?} cannot be read: {error}")))?;
+    ensure(read.as_ref() == Some(message) && arrived.is_empty(), "wire", || {
+        format!("{message:?} came through as {read:?}, with {} bytes behind it", arrived.len())
+    })?;
+    read.ok_or_else(|| broken(format!("{message:?} did not come through")))
+}

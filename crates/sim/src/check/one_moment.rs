@@ -1,0 +1,15 @@
+//! What a running transaction has read is as of one moment, also when it can never commit: code that runs on inside it
+//! never sees what never was.
+
+use crate::check::history;
+use crate::history::Attempt;
+use crate::ledger::Ledger;
+use crate::violation::{Check, ensure};
+use types::Version;
+
+/// Checks everything that an attempt has read so far.
+pub(crate) fn reads(ledger: &Ledger, attempt: &Attempt) -> Check {
+    ensure(history::place(ledger, attempt, Version::ZERO).is_some(), "one_moment", || {
+        format!("a running transaction has read what never was at one time:{}", history::explain(ledger, attempt))
+    })
+}
