@@ -1,5 +1,6 @@
 //! What users do with Thorp, as actors for tests, the benchmark and the demo.
 
+pub mod design;
 pub mod oo7;
 mod random;
 pub mod step;

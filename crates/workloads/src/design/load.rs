@@ -1,0 +1,210 @@
+//! A file into the store.
+//!
+//! An entity may refer to any other, before or behind it, so all are given their places first and their contents then:
+//! two phases, each in batches of one transaction. How far each phase has come is written with the batch itself; a load
+//! that was interrupted goes on from there when it is called again with the same file.
+
+use super::plan::Plan;
+use super::schema::{Design, Link, Object, State};
+use crate::step::{Entity, Part, Reader, Statement};
+use objects::{Anywhere, AsyncTx, Db, Error, Map, ObjectId, Ref, Result};
+use std::collections::HashMap;
+
+/// Entities of one transaction.
+const BATCH: usize = 1_000;
+
+/// What a load is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Reading the file: bytes.
+    Read,
+    /// Giving the entities their places: entities.
+    Place,
+    /// Writing them: entities.
+    Write,
+}
+
+/// How far a load is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// With what.
+    pub phase: Phase,
+    /// What is done.
+    pub done: u64,
+    /// Of how much, if that is known.
+    pub total: Option<u64>,
+}
+
+/// What a load has done.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Loaded {
+    /// The design.
+    pub design: Design,
+    /// Entities that an earlier, interrupted load had written.
+    pub resumed_at: u64,
+}
+
+/// Loads a file as the design `name`, or goes on with a load of it that was interrupted.
+///
+/// # Errors
+/// What is wrong with the file, with line and column; or that the name is that of a design from another file.
+pub async fn load(db: &Db, reader: Reader, name: &str, mut progress: impl FnMut(Progress)) -> Result<Loaded> {
+    let file = File::read(reader, &mut progress)?;
+    let plan = Plan::new(&file.entities).map_err(Error::application)?;
+    let design = db.transact_async(async |mut tx| begin(&mut tx, name, &file).await).await?;
+    let mut load = Load { db, design, file, plan, places: HashMap::new() };
+    load.place(&mut progress).await?;
+    let resumed_at = load.write(&mut progress).await?;
+    Ok(Loaded { design: load.design, resumed_at })
+}
+
+/// A file that was read.
+struct File {
+    header: Vec<Part>,
+    entities: Vec<Entity>,
+    checksum: u64,
+}
+
+impl File {
+    fn read(mut reader: Reader, progress: &mut impl FnMut(Progress)) -> Result<Self> {
+        let (mut header, mut entities, mut checksum) = (Vec::new(), Vec::new(), CHECKSUM_START);
+        while let Some(statement) = reader.next() {
+            match statement.map_err(Error::application)? {
+                Statement::Header(part) => header.push(part),
+                Statement::Entity(entity) => {
+                    checksum = add_to_checksum(checksum, &entity)?;
+                    entities.push(entity);
+                }
+            }
+            if entities.len().is_multiple_of(BATCH) {
+                let (done, total) = reader.progress();
+                progress(Progress { phase: Phase::Read, done, total });
+            }
+        }
+        Ok(Self { header, entities, checksum })
+    }
+}
+
+const CHECKSUM_START: u64 = 0xcbf2_9ce4_8422_2325;
+
+/// FNV-1a over what an entity says, whatever the layout of its text.
+fn add_to_checksum(checksum: u64, entity: &Entity) -> Result<u64> {
+    let bytes = postcard::to_allocvec(entity).map_err(Error::application)?;
+    Ok(bytes.iter().fold(checksum, |sum, byte| (sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)))
+}
+
+/// Finds the design that an earlier load of this file began, or begins it.
+async fn begin(tx: &mut AsyncTx, name: &str, file: &File) -> Result<Design> {
+    if let Some(design) = Design::find(tx, name).await? {
+        let is_same = design.checksum == file.checksum && design.count == file.entities.len() as u64;
+        let other = || format!("'{name}' is the name of a design from another file: choose another name");
+        return if is_same { Ok(design) } else { Err(Error::application(other())) };
+    }
+    let design = Design {
+        header: file.header.clone(),
+        entities: Map::create(tx, Anywhere).await?,
+        count: file.entities.len() as u64,
+        checksum: file.checksum,
+        state: tx.create(Anywhere, &State::default()).await?,
+        elements: tx.create(Anywhere, &Vec::new()).await?,
+    };
+    design.store(tx, name).await?;
+    Ok(design)
+}
+
+struct Load<'a> {
+    db: &'a Db,
+    design: Design,
+    file: File,
+    plan: Plan,
+    /// Where each entity is, by its number.
+    places: HashMap<u64, Ref<Object>>,
+}
+
+impl Load<'_> {
+    /// Gives every entity a place, in the order of the plan.
+    async fn place(&mut self, progress: &mut impl FnMut(Progress)) -> Result<()> {
+        let entities = self.design.entities;
+        let placed = self.db.transact_async(async |mut tx| entities.iter().collect(&mut tx).await).await?;
+        let from = placed.len();
+        self.places.extend(placed);
+        let mut near: Option<ObjectId> = None;
+        for (i, batch) in self.plan.order[from..].chunks(BATCH).enumerate() {
+            let done = (from + i * BATCH + batch.len()) as u64;
+            let places =
+                self.db.transact_async(async |mut tx| self.place_batch(&mut tx, batch, near, done).await).await?;
+            near = places.last().map(|(_, object)| object.id());
+            self.places.extend(places);
+            progress(Progress { phase: Phase::Place, done, total: Some(self.design.count) });
+        }
+        Ok(())
+    }
+
+    async fn place_batch(
+        &self,
+        tx: &mut AsyncTx,
+        batch: &[usize],
+        mut near: Option<ObjectId>,
+        done: u64,
+    ) -> Result<Vec<(u64, Ref<Object>)>> {
+        let mut places = Vec::with_capacity(batch.len());
+        for &at in batch {
+            let number = self.file.entities[at].number;
+            let object = tx.create_bytes(near, &vec![0; self.room(at)?]).await?;
+            near = Some(object);
+            let object = Ref::new(object);
+            self.design.entities.insert(tx, &number, &object).await?;
+            places.push((number, object));
+        }
+        let state = tx.get(self.design.state).await?;
+        tx.put(self.design.state, &State { placed: done, ..state }).await?;
+        Ok(places)
+    }
+
+    /// About as many bytes as the entity will have: pages that are filled with less would have to grow later.
+    fn room(&self, at: usize) -> Result<usize> {
+        let somewhere = Ref::new(ObjectId::new(types::PageId::new(0, 1 << 14), 100));
+        let object = self.object(at, |_| Ok(somewhere))?;
+        Ok(postcard::to_allocvec(&object).map_err(Error::application)?.len())
+    }
+
+    /// Writes every entity into its place; gives how many an earlier load had written.
+    async fn write(&mut self, progress: &mut impl FnMut(Progress)) -> Result<u64> {
+        let state = self.design.state;
+        let from = self.db.transact_async(async |mut tx| tx.get(state).await).await?.written;
+        for (i, batch) in self.plan.order[from as usize..].chunks(BATCH).enumerate() {
+            let done = from + (i * BATCH + batch.len()) as u64;
+            self.db.transact_async(async |mut tx| self.write_batch(&mut tx, batch, done).await).await?;
+            progress(Progress { phase: Phase::Write, done, total: Some(self.design.count) });
+        }
+        Ok(from)
+    }
+
+    async fn write_batch(&self, tx: &mut AsyncTx, batch: &[usize], done: u64) -> Result<()> {
+        for &at in batch {
+            let object = self.object(at, |number| self.place_of(number))?;
+            tx.put(self.place_of(object.entity.number)?, &object).await?;
+        }
+        if done == self.design.count {
+            let elements = self.plan.elements.iter().map(|&at| self.place_of(self.file.entities[at].number));
+            tx.put(self.design.elements, &elements.collect::<Result<Vec<_>>>()?).await?;
+        }
+        let state = tx.get(self.design.state).await?;
+        tx.put(self.design.state, &State { written: done, ..state }).await
+    }
+
+    /// An entity as it is stored, with links to where `place` says.
+    fn object(&self, at: usize, place: impl Fn(u64) -> Result<Ref<Object>>) -> Result<Object> {
+        let link = |number| Ok::<_, Error>(Link { number, object: place(number)? });
+        let entity = self.file.entities[at].clone().try_map_refs(link)?;
+        let relations = self.plan.relations[at].iter().map(|&at| link(self.file.entities[at].number));
+        Ok(Object { entity, relations: relations.collect::<Result<_>>()? })
+    }
+
+    fn place_of(&self, number: u64) -> Result<Ref<Object>> {
+        let place = self.places.get(&number).copied();
+        place.ok_or_else(|| {
+            Error::application(format!("#{number} has lost its place: load the file under another name"))
+        })
+    }
+}

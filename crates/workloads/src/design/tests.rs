@@ -1,0 +1,134 @@
+//! A small design in and out; interrupted; walked and changed.
+
+use super::{Design, Object, Phase, change, dump, load, walk};
+use crate::Random;
+use crate::step::{Entity, Reader, Statement};
+use objects::{Db, Ref, Result, wait_for};
+use std::fmt::Write as _;
+use std::io::Cursor;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// Windows that share a material and a style, each with a set of properties, and one of them with a part.
+fn house(windows: u64) -> String {
+    let mut data =
+        String::from("#1=IFCMATERIAL('oak');\n#2=IFCWINDOWSTYLE('tilt',#3);\n#3=IFCPANE((1.,2.5E-1),.T.,$,*);\n");
+    let mut all = Vec::new();
+    for i in 0..windows {
+        let at = 10 * (i + 1);
+        writeln!(data, "#{}=IFCPROPERTYSINGLEVALUE('mass',$,IFCINTEGER({i}),$);", at + 1).unwrap();
+        writeln!(data, "#{}=IFCPROPERTYSET('',$,'set',$,(#{}));", at + 2, at + 1).unwrap();
+        writeln!(data, "#{}=IFCRELDEFINESBYPROPERTIES('',$,$,$,(#{at}),#{});", at + 3, at + 2).unwrap();
+        writeln!(data, "#{at}=IFCWINDOW('',$,'it''s window {i}',#{});", at + 4).unwrap();
+        writeln!(data, "#{}=IFCSHAPE();", at + 4).unwrap();
+        all.push(format!("#{at}"));
+    }
+    writeln!(data, "#4=IFCRELASSOCIATESMATERIAL('',$,$,$,({}),#1);", all.join(",")).unwrap();
+    writeln!(data, "#5=IFCRELAGGREGATES('',$,$,$,#10,(#6));\n#6=IFCHANDLE(#1);").unwrap();
+    format!("ISO-10303-21;\nHEADER;\nFILE_SCHEMA(('IFC2X3'));\nENDSEC;\nDATA;\n{data}ENDSEC;\nEND-ISO-10303-21;\n")
+}
+
+fn read(text: &str) -> Reader {
+    Reader::new(Box::new(Cursor::new(text.as_bytes().to_vec())), None)
+}
+
+fn entities(text: &str) -> Vec<Entity> {
+    let mut entities: Vec<Entity> = read(text)
+        .filter_map(|statement| match statement.unwrap() {
+            Statement::Entity(entity) => Some(entity),
+            Statement::Header(_) => None,
+        })
+        .collect();
+    entities.sort_by_key(|entity| entity.number);
+    entities
+}
+
+fn load_all(db: &Db, text: &str) -> Design {
+    wait_for(load(db, read(text), "house", |_| {})).unwrap().design
+}
+
+fn dumped(db: &Db, design: &Design) -> String {
+    let mut out = Vec::new();
+    wait_for(dump(db, design, &mut out, |_| {})).unwrap();
+    String::from_utf8(out).unwrap()
+}
+
+fn walk_from(db: &Db, element: Ref<Object>) -> super::Walk {
+    wait_for(db.transact_async(async |mut tx| walk(&mut tx, element).await)).unwrap()
+}
+
+#[test]
+fn what_comes_out_is_what_went_in() {
+    let (db, text) = (Db::in_memory().unwrap(), house(700));
+    let design = load_all(&db, &text);
+    let out = dumped(&db, &design);
+    assert_eq!(entities(&out), entities(&text));
+    assert_eq!(out.lines().nth(2), Some("FILE_SCHEMA(('IFC2X3'));"));
+    assert!(out.contains("#10=IFCWINDOW('',$,'it''s window 0',#14);"));
+    let names = wait_for(db.transact_async(async |mut tx| Design::names(&mut tx).await)).unwrap();
+    assert_eq!(names, ["house"]);
+    let other = wait_for(load(&db, read(&house(3)), "house", |_| {})).unwrap_err().to_string();
+    assert_eq!(other, "'house' is the name of a design from another file: choose another name");
+}
+
+#[test]
+fn an_interrupted_load_goes_on_where_it_was() {
+    let (db, text) = (Db::in_memory().unwrap(), house(700));
+    let mut strikes = 0;
+    // Each attempt is struck down behind its first batch.
+    let loaded = loop {
+        let attempt = catch_unwind(AssertUnwindSafe(|| {
+            wait_for(load(&db, read(&text), "house", |progress| assert_eq!(progress.phase, Phase::Read)))
+        }));
+        match attempt {
+            Ok(loaded) => break loaded.unwrap(),
+            Err(_) => strikes += 1,
+        }
+    };
+    assert_eq!(strikes, 8, "four batches in each of two phases");
+    assert_eq!(loaded.resumed_at, 3_506);
+    let design = wait_for(db.transact_async(async |mut tx| Design::find(&mut tx, "house").await)).unwrap().unwrap();
+    assert!(wait_for(db.transact_async(async |mut tx| design.is_whole(&mut tx).await)).unwrap());
+    assert_eq!(entities(&dumped(&db, &design)), entities(&text));
+}
+
+#[test]
+fn a_walk_finds_what_a_window_is_made_of_and_no_other_window() {
+    let db = Db::in_memory().unwrap();
+    let design = load_all(&db, &house(20));
+    let elements = wait_for(db.transact_async(async |mut tx| design.elements(&mut tx).await)).unwrap();
+    assert_eq!(elements.len(), 20);
+    // The first window, its shape, its relations to properties, material and part, the set, the property, the handle.
+    let first = walk_from(&db, elements[0]);
+    assert_eq!((first.entities, first.properties.len()), (9, 1));
+    assert_eq!(first.numbers, 10 + 14 + 13 + 12 + 11 + 4 + 1 + 5 + 6);
+    let second = walk_from(&db, elements[1]);
+    assert_eq!((second.entities, second.numbers), (7, 20 + 24 + 23 + 22 + 21 + 4 + 1));
+}
+
+#[test]
+fn a_changed_property_is_the_only_change() {
+    let (db, text) = (Db::in_memory().unwrap(), house(20));
+    let design = load_all(&db, &text);
+    let mut random = Random::new(1);
+    let changed = db.transact_async(async |mut tx| {
+        let window = design.pick(&mut tx, &mut random.clone()).await?.expect("there are windows");
+        let walk = walk(&mut tx, window).await?;
+        let property = change(&mut tx, &walk, &mut random.clone()).await?.expect("it has a property");
+        Result::Ok(tx.get(property).await?.entity.number)
+    });
+    let number = wait_for(changed).unwrap();
+    random.bits();
+    let (before, after) = (entities(&text), entities(&dumped(&db, &design)));
+    let differ: Vec<u64> = before.iter().zip(&after).filter(|(a, b)| a != b).map(|(a, _)| a.number).collect();
+    assert_eq!(differ, [number]);
+}
+
+#[test]
+fn a_design_without_windows_is_walked_from_what_nothing_refers_to() {
+    let db = Db::in_memory().unwrap();
+    let text = "ISO-10303-21;HEADER;ENDSEC;DATA;#1=A(#2,#3);#2=B(#3);#3=C();ENDSEC;END-ISO-10303-21;";
+    let design = load_all(&db, text);
+    let elements = wait_for(db.transact_async(async |mut tx| design.elements(&mut tx).await)).unwrap();
+    assert_eq!(elements.len(), 1);
+    assert_eq!(walk_from(&db, elements[0]).entities, 3);
+}
