@@ -135,7 +135,9 @@ impl RealDisk {
 
     fn end_threads(&mut self) {
         (self.reads, self.keeping) = (None, None);
-        for thread in lock(&self.threads).drain(..) {
+        let this_thread = std::thread::current().id();
+        // The last handle may go in a callback, on one of these threads, which cannot wait for its own end.
+        for thread in lock(&self.threads).drain(..).filter(|thread| thread.thread().id() != this_thread) {
             // A thread that panicked has said so, and has nothing more to do.
             let _ = thread.join();
         }
