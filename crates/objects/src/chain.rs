@@ -20,8 +20,8 @@ pub(crate) async fn read<M: Mode>(tx: &Tx<M>, object: ObjectId, chain: Chain) ->
     let chunks = list(tx, object, chain).await?;
     let mut value = Vec::with_capacity(chain.total);
     for window in chunks.chunks(WINDOW) {
-        for chunk in read_window(tx, window).await?.iter_mut() {
-            value.append(chunk);
+        for chunk in read_window(tx, window).await? {
+            value.extend_from_slice(&chunk);
         }
     }
     if value.len() != chain.total {
@@ -69,7 +69,9 @@ pub(crate) async fn write<M: Mode>(tx: &Tx<M>, object: ObjectId, old: Option<Cha
         }
     }
     let mut listed = Vec::with_capacity(chunks.len() * ID_BYTES);
-    chunks.iter().for_each(|&chunk| push_id(&mut listed, chunk));
+    for &chunk in &chunks {
+        push_id(&mut listed, chunk);
+    }
     let head = match old {
         Some(chain) => rewrite(tx, chain.head, Some(object), listed.into()).await?,
         None => tx.create_slot(Some(object), listed.into()).await?,

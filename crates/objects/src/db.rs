@@ -214,8 +214,7 @@ impl Tries {
 /// Whether running the transaction again can help. A store that is closing is about to be a store that starts.
 fn is_curable(error: &Error) -> bool {
     match error {
-        Error::Doomed => true,
-        Error::Refused(Refusal::Closing) => true,
+        Error::Doomed | Error::Refused(Refusal::Closing) => true,
         Error::Refused(refusal) => refusal.caller() == Caller::Retry,
         _ => false,
     }

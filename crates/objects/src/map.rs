@@ -146,6 +146,7 @@ impl<K: Key, V: Serialize + DeserializeOwned> Map<K, V> {
     }
 
     /// A cursor over all entries, in order.
+    #[expect(clippy::iter_not_returning_iterator, reason = "each step of a cursor needs the transaction")]
     pub fn iter(&self) -> Cursor<K, V> {
         Cursor::new(self.root, Bound::Unbounded, Bound::Unbounded)
     }
@@ -235,7 +236,10 @@ async fn get<M: Mode, V: DeserializeOwned>(tx: &Tx<M>, root: ObjectId, key: &[u8
             if !view.is_leaf() {
                 return follow(view, key).map(|(_, child)| Step::Down(child));
             }
-            let Some(payload) = view.find(key)? else { return Some(Step::Leaf(None)) };
+            let payload = view.find(key)?;
+            if payload.is_empty() {
+                return Some(Step::Leaf(None));
+            }
             Some(Step::Leaf(Some(match Payload::parse(payload)? {
                 Payload::Here(bytes) => Payload::Here(decode(node, bytes)),
                 Payload::Elsewhere(object) => Payload::Elsewhere(object),

@@ -93,11 +93,7 @@ impl Memory {
         loop {
             node.settle(self.now());
             match node.poll_output() {
-                Some(Output::Disk(work)) => {
-                    if let Some(done) = self.disk(work) {
-                        node.disk(self.now(), done);
-                    }
-                }
+                Some(Output::Disk(work)) => node.disk(self.now(), self.disk(work)),
                 Some(Output::Wake(txn)) => woken.push(txn),
                 // There is no other process, and a store that has closed has nothing to do.
                 Some(Output::Send(..) | Output::End(..) | Output::Closed) => {}
@@ -106,17 +102,17 @@ impl Memory {
         }
     }
 
-    fn disk(&self, work: DiskWork) -> Option<DiskDone> {
+    fn disk(&self, work: DiskWork) -> DiskDone {
         let mut home = lock(&self.home);
         match work {
-            DiskWork::Append(through, _) => Some(DiskDone::Durable { through, safe_bytes_free: SAFE_BYTES }),
-            DiskWork::Free(_) => Some(DiskDone::Freed { safe_bytes_free: SAFE_BYTES }),
+            DiskWork::Append(through, _) => DiskDone::Durable { through, safe_bytes_free: SAFE_BYTES },
+            DiskWork::Free(_) => DiskDone::Freed { safe_bytes_free: SAFE_BYTES },
             DiskWork::Read(pages) => {
-                Some(DiskDone::Pages(pages.into_iter().map(|page| (page, home.get(&page).cloned())).collect()))
+                DiskDone::Pages(pages.into_iter().map(|page| (page, home.get(&page).cloned())).collect())
             }
             DiskWork::Install(images, _) => {
                 home.extend(images.into_iter().map(|image| (image.page, (image.version, image.image))));
-                Some(DiskDone::Installed)
+                DiskDone::Installed
             }
         }
     }

@@ -164,6 +164,7 @@ impl Builder {
     }
 
     /// Connects to a server, see [`Db::connect`].
+    #[expect(clippy::needless_pass_by_value, reason = "addresses are small, and callers have them as they come")]
     pub fn connect(self, address: impl ToString) -> Result<Db> {
         let host = Host::start(Node::client_only(self.client()), None, runtime()?);
         host.connect(UplinkConfig::new(address.to_string()));

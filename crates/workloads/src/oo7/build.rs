@@ -81,7 +81,7 @@ async fn composite_part(
             let to = here.parts[other];
             tx.put(connection, &Connection { kind: kind(length), length, from: part, to }).await?;
         }
-        let (x, y) = (random.below(100_000) as i32, random.below(100_000) as i32);
+        let (x, y) = (coordinate(random), coordinate(random));
         let to = here.connections[i].clone();
         tx.put(part, &AtomicPart { id, kind: kind(id), build_date, x, y, to, part_of: here.composite }).await?;
         by_date.insert(tx, &(build_date, id), &part).await?;
@@ -150,6 +150,10 @@ async fn assemblies(
         level = above;
     }
     Ok(level[0])
+}
+
+fn coordinate(random: &mut Random) -> i32 {
+    i32::try_from(random.below(100_000)).expect("it is below a hundred thousand")
 }
 
 /// One of ten kinds, ten characters long as in OO7.

@@ -1,7 +1,7 @@
 //! One statement's bytes as tokens.
 
 /// A token of a statement.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Token<'a> {
     /// A keyword: a type's name, `HEADER`, `ISO-10303-21`; user-defined ones begin with `!`.
     Word(&'a str),

@@ -239,10 +239,9 @@ impl Scan {
             (Self::Plain | Self::Slash, b';') => return true,
             (Self::Plain | Self::Slash, b'\'') => Self::Text,
             (Self::Plain | Self::Slash, b'"') => Self::Binary,
-            (Self::Slash, b'*') => Self::Comment,
             (Self::Plain | Self::Slash, b'/') => Self::Slash,
             (Self::Comment | Self::Star, b'*') => Self::Star,
-            (Self::Comment, _) => Self::Comment,
+            (Self::Slash, b'*') | (Self::Comment, _) => Self::Comment,
             (Self::Star, byte) if byte != b'/' => Self::Comment,
             // A doubled apostrophe closes the text and opens it again, which comes to the same.
             (Self::Text, byte) if byte != b'\'' => Self::Text,

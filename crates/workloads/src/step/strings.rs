@@ -10,6 +10,8 @@
 //! Files that hold UTF-8 as it is, against the standard but often seen, are read as what they mean. Only page 1 of
 //! ISO 8859 is known; a string that uses another one keeps its spelling.
 
+use std::fmt::Write as _;
+
 /// Takes the encodings off. `None`: a backslash that begins nothing known, or digits that are no character.
 pub(super) fn decode(spelt: &str) -> Option<String> {
     let mut text = String::with_capacity(spelt.len());
@@ -77,13 +79,17 @@ pub(super) fn encode(text: &str, out: &mut String) {
             (None, '\'') => out.push_str("''"),
             (None, '\\') => out.push_str("\\\\"),
             (None, _) => out.push(character),
-            (Some("X2"), _) => out.push_str(&format!("{:04X}", character as u32)),
-            (Some(_), _) => out.push_str(&format!("{:08X}", character as u32)),
+            (Some("X2"), _) => push_hex(out, character, 4),
+            (Some(_), _) => push_hex(out, character, 8),
         }
     }
     if open.is_some() {
         out.push_str("\\X0\\");
     }
+}
+
+fn push_hex(out: &mut String, character: char, width: usize) {
+    write!(out, "{:0width$X}", u32::from(character)).expect("a String takes everything");
 }
 
 /// Splits hexadecimal digits into numbers of `width` digits each.

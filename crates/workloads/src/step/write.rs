@@ -23,7 +23,9 @@ pub fn write_entity(out: &mut impl Write, entity: &Entity) -> io::Result<()> {
         [part] => push_part(&mut line, part),
         parts => {
             line.push('(');
-            parts.iter().for_each(|part| push_part(&mut line, part));
+            for part in parts {
+                push_part(&mut line, part);
+            }
             line.push(')');
         }
     }

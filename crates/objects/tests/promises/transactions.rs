@@ -1,11 +1,9 @@
 //! What transactions promise, over one store in a directory and over a server.
 
-mod scratch;
-
+use crate::scratch::Scratch;
 use net::{Host, ListenConfig, Runtime};
 use node::Node;
 use objects::{Anywhere, Db, Error, Map, Ref, Result, wait_for};
-use scratch::Scratch;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use store::Store;
@@ -133,7 +131,9 @@ fn futures_do_the_same() {
         }
     };
     let threads: Vec<_> = (0..THREADS).map(|_| work()).map(|work| std::thread::spawn(|| wait_for(work))).collect();
-    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    for thread in threads {
+        thread.join().unwrap();
+    }
     assert_eq!(db.transact(|tx| tx.get(counter)).unwrap(), u64::from(THREADS) * 100);
 }
 
@@ -211,7 +211,7 @@ fn names_are_given_by_many_at_once() {
     });
     drop(db);
     let db = scratch.open();
-    let names = db.transact(|tx| tx.names()).unwrap();
+    let names = db.transact(objects::Tx::names).unwrap();
     assert_eq!(names, ["root 0", "root 1", "root 2", "root 3"]);
     db.transact(|tx| tx.remove_root("root 2")).unwrap();
     assert_eq!(db.transact(|tx| tx.root::<u32>("root 2")).unwrap(), None);

@@ -1,10 +1,8 @@
 //! Values of every size, over every border that the way they are stored has.
 
-mod scratch;
-
+use crate::scratch::Scratch;
 use objects::{Anywhere, Db, Error, ObjectId, Result, Tx};
 use proptest::prelude::*;
-use scratch::Scratch;
 use std::collections::BTreeMap;
 
 const PAGE: usize = 8 * 1024;

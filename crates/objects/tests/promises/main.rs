@@ -1,0 +1,6 @@
+//! What the library promises, each against a model or under real concurrency.
+
+mod large;
+mod map;
+mod scratch;
+mod transactions;
