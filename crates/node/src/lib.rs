@@ -186,9 +186,8 @@ impl Node {
 
     /// Routes what the client said; says whether it said anything.
     fn settle_client(&mut self, now: Time) -> bool {
-        let Some(client) = &mut self.client else { return false };
         let mut any = false;
-        while let Some(output) = client.poll_output() {
+        while let Some(output) = self.client.as_mut().and_then(Client::poll_output) {
             any = true;
             match (output, &mut self.store) {
                 (client::Output::Wake(txn), _) => self.outputs.push_back(Output::Wake(txn)),
@@ -196,7 +195,7 @@ impl Node {
                 (client::Output::Send(message), None) => {
                     self.outputs.push_back(Output::Send(Link::Uplink, message));
                 }
-                (client::Output::Hangup { .. }, Some(store)) => begin_anew(now, client, store, &mut self.held),
+                (client::Output::Hangup { .. }, Some(_)) => self.begin_anew(now),
                 (client::Output::Hangup { reason, text }, None) => {
                     self.outputs.push_back(Output::End(Link::Uplink, reason, text));
                 }
@@ -207,27 +206,13 @@ impl Node {
 
     /// Routes what the store said and what the disk has released; says whether there was anything.
     fn settle_store(&mut self, now: Time) -> bool {
-        let Some(store) = &mut self.store else { return false };
-        let mut any = false;
-        while let Some(output) = store.poll_output() {
-            any = true;
-            match output {
-                store::Output::Send { to, message, after } => self.held.push(to, held::Item::Send(message), after),
-                store::Output::End { session, reason, text } => {
-                    self.held.push(session, held::Item::End(reason, text), None);
-                }
-                store::Output::Disk(work) => self.outputs.push_back(Output::Disk(work)),
-                store::Output::Closed => self.outputs.push_back(Output::Closed),
-            }
-        }
+        let mut any = self.hold_store_outputs();
         while let Some((session, item)) = self.held.pop() {
             any = true;
             match (item, &mut self.client) {
                 (held::Item::Send(message), Some(client)) if session == LOCAL => client.handle(now, message),
                 // A process that was stopped for a while finds its own client taken for dead.
-                (held::Item::End(GoodbyeReason::Silent, _), Some(client)) if session == LOCAL => {
-                    begin_anew(now, client, store, &mut self.held);
-                }
+                (held::Item::End(GoodbyeReason::Silent, _), Some(_)) if session == LOCAL => self.begin_anew(now),
                 (held::Item::End(..), Some(client)) if session == LOCAL => client.disconnected(now),
                 (held::Item::Send(message), _) => {
                     self.outputs.push_back(Output::Send(Link::Session(session), message));
@@ -239,14 +224,38 @@ impl Node {
         }
         any
     }
-}
 
-/// Begins the session of a client with the store of its own process again: there is no link between them that could be
-/// bad.
-fn begin_anew(now: Time, client: &mut Client, store: &mut Store, held: &mut Held) {
-    held.forget(LOCAL);
-    store.disconnected(now, LOCAL);
-    client.disconnected(now);
-    store.connected(now, LOCAL);
-    client.connected(now);
+    /// Takes what the store said; what leaves on a session waits its turn. Says whether there was anything.
+    fn hold_store_outputs(&mut self) -> bool {
+        let mut any = false;
+        while let Some(output) = self.store.as_mut().and_then(Store::poll_output) {
+            any = true;
+            match output {
+                store::Output::Send { to, message, after } => self.held.push(to, held::Item::Send(message), after),
+                store::Output::End { session, reason, text } => {
+                    self.held.push(session, held::Item::End(reason, text), None);
+                }
+                store::Output::Disk(work) => self.outputs.push_back(Output::Disk(work)),
+                store::Output::Closed => self.outputs.push_back(Output::Closed),
+            }
+        }
+        any
+    }
+
+    /// Begins the session of the client with the store of its own process again: there is no link between them that
+    /// could be bad. What either had yet to say to the other belonged to the session that is gone.
+    fn begin_anew(&mut self, now: Time) {
+        self.hold_store_outputs();
+        self.held.forget(LOCAL);
+        let (Some(client), Some(store)) = (&mut self.client, &mut self.store) else { return };
+        while let Some(output) = client.poll_output() {
+            if let client::Output::Wake(txn) = output {
+                self.outputs.push_back(Output::Wake(txn));
+            }
+        }
+        store.disconnected(now, LOCAL);
+        client.disconnected(now);
+        store.connected(now, LOCAL);
+        client.connected(now);
+    }
 }
