@@ -1,1 +1,94 @@
-//! Placeholder.
+//! Measurement: each figure beside one of the machine itself, taken in the same run.
+//!
+//! A figure in microseconds says more about a machine than about a store. So every case measures, in turns with the
+//! store, what the store cannot do without: the bare `fdatasync`, the bare round trip, the bare hash map; and its main
+//! figure is the ratio of the two medians. Where a client and a store are measured they are two processes with TCP
+//! between them, as a user would run them.
+
+mod commit;
+mod fetch;
+mod floor;
+mod line;
+mod oo7;
+mod plot;
+mod read;
+mod recover;
+mod sample;
+mod server;
+
+pub use line::Line;
+pub use plot::plot;
+pub use sample::Sample;
+pub use server::{Server, ServerOptions, lasting_address};
+
+use std::path::PathBuf;
+
+/// What went wrong: a line for whoever started the measurement.
+pub type Error = Box<dyn std::error::Error + Send + Sync>;
+
+/// The outcome of a measurement.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// What is measured.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Case {
+    /// The machine itself.
+    Floor,
+    /// Cached reads.
+    Read,
+    /// Commits.
+    Commit {
+        /// How many clients commit at the same time.
+        clients: u32,
+    },
+    /// Pages that are not cached.
+    Fetch,
+    /// OO7 medium behind a slow link.
+    Oo7 {
+        /// How many clients work at the same time.
+        clients: u32,
+        /// One way, in milliseconds.
+        delay_ms: u64,
+    },
+    /// Recovery after a crash.
+    Recover {
+        /// How much the safe is filled with, in GiB.
+        gib: f64,
+    },
+}
+
+impl Case {
+    /// What `--all` measures.
+    pub const ALL: [Self; 8] = [
+        Self::Floor,
+        Self::Read,
+        Self::Commit { clients: 1 },
+        Self::Commit { clients: 64 },
+        Self::Fetch,
+        Self::Oo7 { clients: 1, delay_ms: 20 },
+        Self::Oo7 { clients: 3, delay_ms: 20 },
+        Self::Recover { gib: 1.0 },
+    ];
+}
+
+/// Where and with what a case is measured.
+#[derive(Clone, Debug)]
+pub struct Place {
+    /// The program that serves a store when it is called with `serve`.
+    pub program: PathBuf,
+    /// An empty folder on the disk that is to be measured.
+    pub dir: PathBuf,
+}
+
+/// Measures a case; the lines in the order in which they were found. `progress` hears what is being done.
+pub fn measure(case: Case, place: &Place, progress: &dyn Fn(&str)) -> Result<Vec<Line>> {
+    match case {
+        Case::Floor => floor::measure(place),
+        Case::Read => read::measure(place),
+        Case::Commit { clients: 1 } => commit::measure_one(place),
+        Case::Commit { clients } => commit::measure_many(place, clients),
+        Case::Fetch => fetch::measure(place),
+        Case::Oo7 { clients, delay_ms } => oo7::measure(place, clients, delay_ms, progress),
+        Case::Recover { gib } => recover::measure(place, gib, progress),
+    }
+}

@@ -1,0 +1,298 @@
+//! The command line, as clap reads it. `docs/cli.md` is generated from here.
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+/// Where a store listens when nobody says otherwise.
+pub(crate) const DEFAULT_SERVER: &str = "127.0.0.1:7411";
+
+/// A coherent cache and transactional object store: shared data, close to those who use it and never stale.
+#[derive(Debug, Parser)]
+#[command(name = "thorp", version, max_term_width = 100, after_help = EXAMPLES)]
+pub(crate) struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub(crate) command: Command,
+    /// Print JSON, one value per line, instead of text for people.
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  thorp demo                                    everything at once, in two minutes
+  thorp serve --dir shed                        a store that others can reach
+  thorp put design/wheel '{\"mass\": 3}'          a document, by path
+  thorp get design/wheel
+  thorp put --dir shed design/wheel '{}'        without a server: the store runs inside the command
+  thorp load parts.jsonl --into parts --key id  one document per line
+  thorp load house.ifc --into house             a design: every entity an object
+  thorp get 'house/#123' --depth 2              an entity and what it refers to
+
+A command that fails says what and what to do, and exits with 1; with 2 if it was called wrongly.";
+
+/// What thorp can do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Runs a store that clients reach over TCP, until SIGTERM or Ctrl-C close it.
+    Serve(ServeArgs),
+    /// Stores a JSON document under a path.
+    Put(PutArgs),
+    /// Prints the document or entity at a path.
+    Get(GetArgs),
+    /// Removes the document at a path.
+    Rm(PathArgs),
+    /// Lists what lies directly under a path.
+    Ls(LsArgs),
+    /// Prints the documents under a path, in order of their paths.
+    Scan(ScanArgs),
+    /// Loads a file of JSON lines, or a design (IFC, STEP; plain or zipped). Can be interrupted and called again.
+    Load(LoadArgs),
+    /// Prints all of a collection or design, so that `load` of it gives the same data again.
+    Dump(DumpArgs),
+    /// Measures, each figure beside one of the machine itself. One JSON line per case.
+    Bench(BenchArgs),
+    /// Kills a store again and again while clients commit, and checks that nothing acknowledged is lost.
+    Torture(TortureArgs),
+    /// Checks every checksum and structure of a closed store, and says what can be done.
+    Doctor(DoctorArgs),
+    /// Shows all of it: a store, three clients on a slow link, a kill -9 in the middle, everything checked.
+    Demo(DemoArgs),
+    /// Prints this help as Markdown.
+    #[command(hide = true)]
+    Markdown,
+}
+
+/// Which store a command speaks to.
+#[derive(Debug, Args)]
+pub(crate) struct Target {
+    /// The store's address.
+    #[arg(long, value_name = "ADDR", default_value = DEFAULT_SERVER, conflicts_with = "dir")]
+    pub(crate) server: String,
+    /// A store's directory, opened inside this command instead; created if there is none.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) dir: Option<PathBuf>,
+}
+
+/// How a store's memory is bounded.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct StoreArgs {
+    /// Committed changes that may wait in memory for write-back, in MiB.
+    #[arg(long, value_name = "MIB", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) mob_mib: u32,
+    /// Pages kept in memory for those who fetch them, in MiB.
+    #[arg(long, value_name = "MIB", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) cache_mib: u32,
+}
+
+/// `thorp serve`.
+#[derive(Debug, Args)]
+pub(crate) struct ServeArgs {
+    /// The store's directory, created if there is none.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) dir: PathBuf,
+    /// Where to listen. Port 0 takes any free port; the line that says "ready" names it.
+    #[arg(long, value_name = "ADDR", default_value = DEFAULT_SERVER)]
+    pub(crate) listen: SocketAddr,
+    /// Listens on other addresses than loopback, although connections are neither encrypted nor authenticated yet.
+    #[arg(long)]
+    pub(crate) insecure: bool,
+    /// Closes the store when standard input ends: with the program that started it.
+    #[arg(long)]
+    pub(crate) until_stdin_closes: bool,
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+}
+
+/// `thorp put`.
+#[derive(Debug, Args)]
+pub(crate) struct PutArgs {
+    /// The document's path, such as `design/wheel`.
+    pub(crate) path: String,
+    /// The document, or `-` to read it from standard input.
+    #[arg(value_name = "JSON")]
+    pub(crate) document: String,
+    #[command(flatten)]
+    pub(crate) target: Target,
+}
+
+/// `thorp get`.
+#[derive(Debug, Args)]
+pub(crate) struct GetArgs {
+    /// The path: of a document, or of an entity of a design, such as `house/#123`.
+    pub(crate) path: String,
+    /// How many steps to follow an entity's references.
+    #[arg(long, value_name = "STEPS", default_value_t = 0)]
+    pub(crate) depth: usize,
+    #[command(flatten)]
+    pub(crate) target: Target,
+}
+
+/// A command on one path.
+#[derive(Debug, Args)]
+pub(crate) struct PathArgs {
+    /// The document's path.
+    pub(crate) path: String,
+    #[command(flatten)]
+    pub(crate) target: Target,
+}
+
+/// `thorp ls`.
+#[derive(Debug, Args)]
+pub(crate) struct LsArgs {
+    /// The path; everything, if there is none.
+    #[arg(default_value = "")]
+    pub(crate) path: String,
+    #[command(flatten)]
+    pub(crate) target: Target,
+}
+
+/// `thorp scan`.
+#[derive(Debug, Args)]
+pub(crate) struct ScanArgs {
+    /// The path; everything, if there is none.
+    #[arg(default_value = "")]
+    pub(crate) path: String,
+    /// Begin at this name below the path.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) from: Option<String>,
+    /// End before this name below the path.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) to: Option<String>,
+    /// Print at most so many documents.
+    #[arg(long, value_name = "COUNT")]
+    pub(crate) limit: Option<usize>,
+    #[command(flatten)]
+    pub(crate) target: Target,
+}
+
+/// `thorp load`.
+#[derive(Debug, Args)]
+pub(crate) struct LoadArgs {
+    /// The file: `.jsonl` with one JSON object per line, or `.ifc`, `.ifczip`, `.stp`, `.step`.
+    pub(crate) file: PathBuf,
+    /// The collection or design to load into.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) into: String,
+    /// The field whose value names each document. Only for JSON lines.
+    #[arg(long, value_name = "FIELD")]
+    pub(crate) key: Option<String>,
+    /// Documents in one transaction.
+    #[arg(long, value_name = "COUNT", default_value_t = 500, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub(crate) batch: u32,
+    #[command(flatten)]
+    pub(crate) target: Target,
+}
+
+/// `thorp dump`.
+#[derive(Debug, Args)]
+pub(crate) struct DumpArgs {
+    /// The collection or design.
+    pub(crate) name: String,
+    #[command(flatten)]
+    pub(crate) target: Target,
+}
+
+/// `thorp bench`.
+#[derive(Debug, Args)]
+#[command(after_help = BENCH_HELP)]
+pub(crate) struct BenchArgs {
+    /// What to measure.
+    #[arg(required_unless_present = "all")]
+    pub(crate) case: Option<BenchCase>,
+    /// Measures everything.
+    #[arg(long, conflicts_with = "case", requires = "out")]
+    pub(crate) all: bool,
+    /// Writes all lines to `bench.jsonl` in this folder, and plots of them beside it.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+    /// Clients that run at the same time (`commit`, `oo7`).
+    #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub(crate) clients: u32,
+    /// One-way delay of the emulated link, in milliseconds (`oo7`).
+    #[arg(long, value_name = "MS", default_value_t = 20)]
+    pub(crate) delay_ms: u64,
+    /// How much to fill the safe with (`recover`).
+    #[arg(long, value_name = "GIB", default_value_t = 1.0)]
+    pub(crate) gib: f64,
+    /// Where stores are made, so that their disk is the one that is measured; a temporary folder inside it is removed
+    /// at the end.
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    pub(crate) dir: PathBuf,
+}
+
+const BENCH_HELP: &str = "\
+Cases and what their ratios compare with, measured in the same run:
+  floor     the machine: fdatasync of 4 KiB, a loopback round trip, a HashMap lookup
+  read      a cached read; over_hashmap: a lookup in a std HashMap of as many keys
+  commit    one client: over_floor: an fdatasync and a round trip
+            many clients: over_fdatasync: commits per fdatasync of one thread alone
+  fetch     a page that is not cached; over_ping: a bare ping-pong of 8 KiB
+  oo7       OO7 medium behind a slow link: seconds, aborts, fetches, bytes, round trips
+  recover   reading the safe after a crash; over_read: the same files read from one end to the other";
+
+/// What `thorp bench` measures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum BenchCase {
+    /// The machine itself.
+    Floor,
+    /// Cached reads.
+    Read,
+    /// Commits.
+    Commit,
+    /// Pages that are not cached.
+    Fetch,
+    /// The OO7 benchmark's medium module.
+    Oo7,
+    /// Recovery after a crash.
+    Recover,
+}
+
+/// `thorp torture`.
+#[derive(Debug, Args)]
+pub(crate) struct TortureArgs {
+    /// How often to kill the store.
+    #[arg(long, value_name = "COUNT", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub(crate) rounds: u32,
+    /// Clients that commit meanwhile.
+    #[arg(long, value_name = "COUNT", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=256))]
+    pub(crate) clients: u32,
+    /// The store's directory, which must not exist yet or be empty; a temporary one if there is none.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) dir: Option<PathBuf>,
+}
+
+/// `thorp doctor`.
+#[derive(Debug, Args)]
+pub(crate) struct DoctorArgs {
+    /// The store's directory. No process may have it open.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) dir: PathBuf,
+}
+
+/// `thorp demo`.
+#[derive(Debug, Args)]
+pub(crate) struct DemoArgs {
+    /// A design (IFC, STEP) to run on instead of OO7.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) model: Option<PathBuf>,
+    /// The store's directory, which must not exist yet or be empty; `thorp-demo-PID` in the temporary folder if there
+    /// is none.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) dir: Option<PathBuf>,
+    /// How long the clients work before and after the kill, in seconds each.
+    #[arg(long, value_name = "SECONDS", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=600))]
+    pub(crate) seconds: u32,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+}

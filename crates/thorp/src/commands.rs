@@ -1,0 +1,34 @@
+//! The commands, one file each.
+
+mod bench;
+mod demo;
+mod design;
+mod doctor;
+mod documents;
+mod load;
+mod markdown;
+mod serve;
+mod torture;
+
+use crate::Result;
+use crate::cli::Command;
+use crate::output::Output;
+
+/// Does what the command line says.
+pub(crate) fn run(command: Command, output: &mut Output) -> Result {
+    match command {
+        Command::Serve(args) => serve::run(&args, output),
+        Command::Put(args) => documents::put(&args, output),
+        Command::Get(args) => documents::get(&args, output),
+        Command::Rm(args) => documents::rm(&args, output),
+        Command::Ls(args) => documents::ls(&args, output),
+        Command::Scan(args) => documents::scan(&args, output),
+        Command::Load(args) => load::load(&args, output),
+        Command::Dump(args) => load::dump(&args, output),
+        Command::Bench(args) => bench::run(&args, output),
+        Command::Torture(args) => torture::run(args, output),
+        Command::Doctor(args) => doctor::run(&args, output),
+        Command::Demo(args) => demo::run(args, output),
+        Command::Markdown => markdown::run(output),
+    }
+}

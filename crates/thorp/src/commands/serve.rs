@@ -1,0 +1,131 @@
+//! `thorp serve`: a store node, from its directory's recovery to its close.
+
+use crate::cli::{ServeArgs, StoreArgs};
+use crate::output::{self, Output};
+use crate::{Error, Result};
+use net::{Host, HostEnd, ListenConfig, Runtime};
+use node::Node;
+use serde_json::json;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use std::io::Read;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+use store::Store;
+
+/// The safe may grow to so many times the MOB: what the MOB holds is in the safe, and beside it what was overwritten
+/// meanwhile.
+const SAFE_OVER_MOB: usize = 4;
+
+pub(super) fn run(args: &ServeArgs, output: &mut Output) -> Result {
+    // Refused before the directory is touched.
+    net::refuse_open_network(args.listen, args.insecure)?;
+    let (store, disk, recovery) = recover(&args.dir, &args.store)?;
+    let (runtime, disk) = (Runtime::start(std::thread::available_parallelism()?.get())?, Arc::new(disk));
+    let host = Host::start(Node::with_store(store, None), Some(disk.clone()), &runtime);
+    let listening = host.listen(ListenConfig { insecure: args.insecure, ..ListenConfig::new(args.listen) })?;
+    close_on_signal(&host)?;
+    if args.until_stdin_closes {
+        close_with_stdin(&host);
+    }
+    say_ready(&args.dir, listening, &recovery, output)?;
+    if let HostEnd::Failed(why) = host.wait_end() {
+        return Err(format!("{why}; what was acknowledged is safe: start it again").into());
+    }
+    drop((host, runtime));
+    close(disk)?;
+    output.line(&json!({"closed": args.dir}), format_args!("closed {}", args.dir.display()))
+}
+
+/// Leaves the directory in order. The host's tasks may hold on to the disk for a moment longer; if it should be more
+/// than that, the next start finds the directory as after a crash, with nothing lost.
+fn close(mut disk: Arc<disk::RealDisk>) -> Result {
+    const PATIENCE: Duration = Duration::from_secs(1);
+    let start = Instant::now();
+    while start.elapsed() < PATIENCE {
+        match Arc::try_unwrap(disk) {
+            Ok(disk) => return Ok(disk.close()?),
+            Err(shared) => disk = shared,
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    Ok(())
+}
+
+/// What reading the directory was like.
+struct Recovery {
+    bytes: u64,
+    records: u64,
+    seconds: f64,
+}
+
+fn recover(dir: &Path, args: &StoreArgs) -> Result<(Store, disk::RealDisk, Recovery)> {
+    let start = Instant::now();
+    let defaults = disk::Config::default();
+    let segments = ((args.mob_mib as usize * SAFE_OVER_MOB) << 20).div_ceil(defaults.segment_bytes);
+    let mut opening = disk::open(dir, &disk::Config { segments_max: segments.max(defaults.segments_max), ..defaults })?;
+    let mut store = Store::new(store_config(args), opening.opened().clone());
+    let bar = output::bar("recover (bytes)", opening.progress().bytes_total);
+    while let Some((position, record)) = opening.next_record()? {
+        store.recover(position, record);
+        bar.set_position(opening.progress().bytes);
+    }
+    bar.finish_and_clear();
+    let disk::Progress { bytes, records, .. } = opening.progress();
+    let disk = opening.finish()?;
+    Ok((store, disk, Recovery { bytes, records, seconds: start.elapsed().as_secs_f64() }))
+}
+
+fn store_config(args: &StoreArgs) -> store::Config {
+    store::Config {
+        mob_bytes_limit: (args.mob_mib as usize) << 20,
+        cache_bytes_limit: (args.cache_mib as usize) << 20,
+        ..store::Config::default()
+    }
+}
+
+/// The first SIGTERM or Ctrl-C closes the store; a second ends the process, which loses nothing either.
+fn close_on_signal(host: &Arc<Host>) -> Result {
+    let mut signals = Signals::new([SIGTERM, SIGINT])?;
+    let host = Arc::downgrade(host);
+    std::thread::spawn(move || {
+        let mut signals = signals.forever();
+        if signals.next().is_some() {
+            close_host(&host);
+        }
+        if let Some(signal) = signals.next() {
+            std::process::exit(128 + signal);
+        }
+    });
+    Ok(())
+}
+
+/// Whoever started us and holds the other end of our standard input has gone.
+fn close_with_stdin(host: &Arc<Host>) {
+    let host = Arc::downgrade(host);
+    std::thread::spawn(move || {
+        // An error is an end, too.
+        let _ = std::io::stdin().lock().read_to_end(&mut Vec::new());
+        close_host(&host);
+    });
+}
+
+fn close_host(host: &Weak<Host>) {
+    if let Some(host) = host.upgrade() {
+        host.close();
+    }
+}
+
+fn say_ready(dir: &Path, listening: SocketAddr, recovery: &Recovery, output: &mut Output) -> Result {
+    let Recovery { bytes, records, seconds } = recovery;
+    let json = json!({
+        "listen": listening,
+        "dir": dir,
+        "recovery": {"bytes": bytes, "records": records, "seconds": seconds},
+    });
+    let text = format!("ready: {} on {listening} ({records} records recovered in {seconds:.2} s)", dir.display());
+    output.line(&json, text)?;
+    output.flush().map_err(|error| Error::from(format!("cannot say that the store is ready: {error}")))
+}

@@ -1,0 +1,76 @@
+//! The process is killed, closed, and looked over.
+
+use crate::program::{Folder, options, serve, thorp};
+use serde_json::Value;
+use std::process::Command;
+
+#[test]
+fn what_was_acknowledged_survives_kill_9() {
+    let folder = Folder::new();
+    let mut server = serve(&folder);
+    for i in 0..20 {
+        let address = server.address().to_string();
+        thorp(["put", &format!("n/{i:02}"), &i.to_string(), "--server", &address]).ok();
+        if i % 5 == 4 {
+            server.kill().unwrap();
+            server = serve(&folder);
+        }
+    }
+    let numbers = (0..20).fold(String::new(), |text, i| text + &i.to_string() + "\n");
+    assert_eq!(thorp(["dump", "n", "--server", &server.address().to_string()]).ok(), numbers);
+}
+
+/// The loop of `thorp torture`, with an outside checker's word for what the clients saw.
+#[test]
+fn a_tormented_store_is_strictly_serializable() {
+    let folder = Folder::new();
+    let told = thorp(["torture", "--rounds", "4", "--clients", "4", "--json", "--dir", &folder.file("torture")]).ok();
+    let told: Value = serde_json::from_str(&told).unwrap();
+    assert_eq!(told["kills"], 4);
+    assert!(told["commits_acknowledged"].as_u64().unwrap() >= 160, "{told}");
+    assert_eq!((&told["lost"], &told["doubled"]), (&Value::from(0), &Value::from(0)), "{told}");
+    assert_eq!(told["strictly_serializable"], true, "{told}");
+    let dir = folder.path().join("torture/store");
+    let checked = thorp(["doctor", "--dir", dir.to_str().unwrap()]).ok();
+    assert!(checked.contains("whole"), "{checked}");
+}
+
+#[test]
+fn sigterm_closes_a_store() {
+    let folder = Folder::new();
+    let mut child = crate::program::command()
+        .args(["serve", "--listen", "127.0.0.1:0", "--dir", &folder.file("store")])
+        .spawn()
+        .unwrap();
+    let mut stdout = std::io::BufReader::new(child.stdout.take().unwrap());
+    let mut line = String::new();
+    std::io::BufRead::read_line(&mut stdout, &mut line).unwrap();
+    assert!(line.starts_with("ready: "), "{line}");
+    let address = line.split_whitespace().find(|word| word.starts_with("127.")).unwrap().to_owned();
+    thorp(["put", "a", "1", "--server", &address]).ok();
+    assert!(Command::new("kill").arg(child.id().to_string()).status().unwrap().success());
+    assert!(child.wait().unwrap().success(), "closed cleanly");
+    line.clear();
+    std::io::BufRead::read_line(&mut stdout, &mut line).unwrap();
+    assert!(line.starts_with("closed "), "{line}");
+    let checked = thorp(["doctor", "--json", "--dir", &folder.file("store")]).ok();
+    let checked: Value = serde_json::from_str(&checked).unwrap();
+    assert_eq!(checked["findings"], 0, "{checked}");
+    assert!(checked["pages"].as_u64() > Some(0), "all is home: {checked}");
+    assert_eq!(thorp(["get", "a", "--dir", &folder.file("store")]).ok(), "1\n");
+}
+
+#[test]
+fn the_doctor_names_what_is_damaged() {
+    let folder = Folder::new();
+    let mut server = serve(&folder);
+    thorp(["put", "a", "1", "--server", &server.address().to_string()]).ok();
+    server.kill().unwrap();
+    let home = options(&folder).dir.join("home.redb");
+    let mut bytes = std::fs::read(&home).unwrap();
+    bytes[..64].fill(0xff);
+    std::fs::write(&home, bytes).unwrap();
+    let ran = thorp(["doctor", "--dir", &folder.file("store")]);
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    assert!(ran.stdout.contains("home.redb") || ran.stderr.contains("home.redb"), "{ran:?}");
+}

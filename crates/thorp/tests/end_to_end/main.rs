@@ -1,0 +1,9 @@
+//! The program as a user meets it: the built binary, real directories, real connections.
+
+mod collections;
+mod crash;
+mod designs;
+mod errors;
+mod pages;
+mod program;
+mod single;

@@ -1,0 +1,121 @@
+//! The documents say what is true: what is generated from code is fresh, and the command lines in README run.
+
+use crate::designs::SMALL;
+use crate::program::{Folder, serve};
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use types::{GoodbyeReason, Refusal};
+
+fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("two folders deep").to_owned()
+}
+
+/// `UPDATE=1 cargo test -p thorp --test end_to_end` writes the pages anew.
+#[track_caller]
+fn check_fresh(name: &str, page: &str) {
+    let file = root().join(name);
+    if std::env::var_os("UPDATE").is_some() {
+        std::fs::write(&file, page).unwrap();
+    }
+    let written = std::fs::read_to_string(&file).unwrap_or_default();
+    assert!(page == written, "{name} is not what the code says: run this test with UPDATE=1");
+}
+
+#[test]
+fn the_page_of_the_command_line_is_fresh() {
+    let output = Command::new(env!("CARGO_BIN_EXE_thorp")).arg("markdown").output().unwrap();
+    check_fresh("docs/cli.md", &String::from_utf8(output.stdout).unwrap());
+}
+
+#[test]
+fn the_page_of_refusals_is_fresh() {
+    let refusals = [
+        Refusal::Stale(Vec::new()),
+        Refusal::Busy,
+        Refusal::StoreFull,
+        Refusal::PageFull(types::PageId::new(0, 7)),
+        Refusal::TooLarge,
+        Refusal::NoSuchPage(types::PageId::new(0, 7)),
+        Refusal::TooMany,
+        Refusal::Closing,
+    ];
+    let goodbyes = [
+        GoodbyeReason::Done,
+        GoodbyeReason::Protocol,
+        GoodbyeReason::WrongCluster,
+        GoodbyeReason::Superseded,
+        GoodbyeReason::Malformed,
+        GoodbyeReason::TooMuch,
+        GoodbyeReason::Silent,
+        GoodbyeReason::Full,
+    ];
+    let mut page = String::from(
+        "# Refusals\n\nGenerated from `crates/types/src/refusal.rs`; a test keeps it fresh.\n\n\
+         ## Of a commit\nA refused commit has no effect.\n\n| name | what the caller is to do | says |\n|---|---|---|\n",
+    );
+    for refusal in refusals {
+        writeln!(page, "| `{}` | {:?} | {refusal} |", refusal.name(), refusal.caller()).unwrap();
+    }
+    page += "\n## Of a session\n\n| name | can connecting again help |\n|---|---|\n";
+    for goodbye in goodbyes {
+        writeln!(page, "| `{}` | {} |", goodbye.name(), if goodbye.is_final() { "no" } else { "yes" }).unwrap();
+    }
+    check_fresh("docs/refusals.md", &page);
+}
+
+/// The lines of a document's blocks of shell commands.
+fn command_lines(document: &Path) -> Vec<String> {
+    let text = std::fs::read_to_string(document).unwrap();
+    let blocks = text.split("```sh\n").skip(1).filter_map(|rest| rest.split_once("```"));
+    blocks.flat_map(|(block, _)| block.lines()).map(str::to_owned).collect()
+}
+
+/// Every line of README that begins with `thorp` runs, in their order, against a store that the first of them starts.
+#[test]
+fn the_command_lines_in_readme_run() {
+    let folder = Folder::new();
+    folder.write("MODEL.ifc", SMALL);
+    let path = format!(
+        "{}:{}",
+        Path::new(env!("CARGO_BIN_EXE_thorp")).parent().unwrap().display(),
+        std::env::var("PATH").unwrap_or_default()
+    );
+    let (mut server, mut ran) = (None, 0);
+    for line in command_lines(&root().join("README.md")) {
+        let line = line.split("  #").next().unwrap_or_default().trim_end();
+        if line.starts_with("thorp serve --dir") {
+            server = Some(serve(&folder));
+        } else if line.starts_with("thorp ") {
+            let address = server.as_ref().expect("README starts a store first").address();
+            let line = format!("{line} --server {address}");
+            let done =
+                Command::new("sh").args(["-c", &line]).env("PATH", &path).current_dir(folder.path()).output().unwrap();
+            assert!(done.status.success(), "{line}: {}", String::from_utf8_lossy(&done.stderr));
+            ran += 1;
+        }
+    }
+    assert!(ran >= 3, "README shows some commands, and {ran} were found");
+}
+
+/// README's two commands are the ones that the other tests and the entry points stand for.
+#[test]
+fn the_two_commands_stand_in_readme() {
+    let lines = command_lines(&root().join("README.md"));
+    let ours: Vec<_> = lines.iter().filter(|line| line.starts_with("cargo")).collect();
+    assert!(ours.iter().any(|line| line.starts_with("cargo run --release -- demo")), "{ours:?}");
+    assert!(ours.iter().any(|line| line.starts_with("cargo xtask test")), "{ours:?}");
+}
+
+/// The main job, with less time to work: `cargo run --release -- demo`.
+#[test]
+fn the_demo_ends_well() {
+    let folder = Folder::new();
+    let told = crate::program::thorp(["demo", "--json", "--seconds", "1", "--dir", &folder.file("demo")]).ok();
+    let told: serde_json::Value = serde_json::from_str(&told).unwrap();
+    assert!(told["transactions"].as_u64() > Some(0), "{told}");
+    for (field, good) in [("acknowledged_and_lost", 0), ("doubled", 0), ("half_done", 0)] {
+        assert_eq!(told[field], good, "{told}");
+    }
+    assert_eq!(told["strictly_serializable"], true, "{told}");
+}
