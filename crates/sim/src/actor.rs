@@ -28,6 +28,8 @@ pub(crate) struct Habits {
     pub(crate) delete_permille: u32,
     pub(crate) create_permille: u32,
     pub(crate) abort_permille: u32,
+    /// How often a transaction is aborted whose commit has been asked for.
+    pub(crate) abandon_permille: u32,
     /// How often a value is a large one, and how large at most.
     pub(crate) large_permille: u32,
     pub(crate) large_bytes: u64,
@@ -178,6 +180,12 @@ impl Thread {
     /// Asks what became of the commit.
     fn ask(&mut self, stage: &mut Stage<'_>, handle: TxnHandle, attempt: AttemptId) -> Result<Next, Violation> {
         match stage.client.outcome(handle) {
+            // Whoever gives up now never hears what became of it.
+            Ok(None) if stage.rng.chance(stage.habits.abandon_permille) => {
+                stage.tell(attempt, || "is abandoned".into());
+                stage.client.abort(stage.now, handle);
+                Ok(self.rest(stage))
+            }
             Ok(None) => Ok(Next::Woken),
             Ok(Some(outcome)) => {
                 stage.tell(attempt, || format!("hears {outcome:?}"));

@@ -35,11 +35,17 @@ pub(crate) struct Started {
     pub(crate) operation: Operation,
 }
 
+/// A page as the home has it.
+type Found = (PageId, Option<(Version, Bytes)>);
+
 /// What comes to an end on the disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Operation {
     Flush,
+    /// These pages are read when it ends.
     Read(Vec<PageId>),
+    /// These pages were read when it began, and are handed over when it ends.
+    Deliver(Vec<Found>),
     Install,
     Free(Position),
 }
@@ -96,7 +102,11 @@ impl Disk {
                 Ok(self.start_flush(rng))
             }
             DiskWork::Free(position) => Ok(Some(self.start(Operation::Free(position), self.profile.read, rng))),
-            DiskWork::Read(pages) => Ok(Some(self.start(Operation::Read(pages), self.profile.read, rng))),
+            DiskWork::Read(pages) => {
+                let early = rng.chance(500);
+                let operation = if early { Operation::Deliver(self.find(pages)) } else { Operation::Read(pages) };
+                Ok(Some(self.start(operation, self.profile.read, rng)))
+            }
             DiskWork::Install(images, checkpoint) => {
                 ensure(self.installing.is_none(), "disk", || "two installs at a time".into())?;
                 self.check_install(&images, &checkpoint)?;
@@ -158,7 +168,8 @@ impl Disk {
                 let done = DiskDone::Durable { through, safe_bytes_free: self.safe_bytes_free() };
                 (vec![done], records, self.start_flush(rng))
             }
-            Operation::Read(pages) => (self.read(pages, rng), Vec::new(), None),
+            Operation::Read(pages) => (in_answers(self.find(pages), rng), Vec::new(), None),
+            Operation::Deliver(found) => (in_answers(found, rng), Vec::new(), None),
             Operation::Install => (vec![self.install()], Vec::new(), None),
             Operation::Free(position) => {
                 self.free(position);
@@ -173,15 +184,8 @@ impl Disk {
         durable
     }
 
-    /// Pages come in one answer or in several.
-    fn read(&self, mut pages: Vec<PageId>, rng: &mut Rng) -> Vec<DiskDone> {
-        let mut answers = Vec::new();
-        while !pages.is_empty() {
-            let some = pages.split_off(rng.index(pages.len()));
-            let read = |page: PageId| (page, self.home.get(&page).cloned());
-            answers.push(DiskDone::Pages(some.into_iter().map(read).collect()));
-        }
-        answers
+    fn find(&self, pages: Vec<PageId>) -> Vec<Found> {
+        pages.into_iter().map(|page| (page, self.home.get(&page).cloned())).collect()
     }
 
     fn install(&mut self) -> DiskDone {
@@ -254,4 +258,13 @@ impl Disk {
     pub(crate) fn home(&self) -> &BTreeMap<PageId, (Version, Bytes)> {
         &self.home
     }
+}
+
+/// Pages come in one answer or in several.
+fn in_answers(mut found: Vec<Found>, rng: &mut Rng) -> Vec<DiskDone> {
+    let mut answers = Vec::new();
+    while !found.is_empty() {
+        answers.push(DiskDone::Pages(found.split_off(rng.index(found.len()))));
+    }
+    answers
 }

@@ -65,6 +65,11 @@ impl World {
             self.processes[process].paused_until = Time::ZERO;
         }
         self.trace.event(self.now, &[30], || "the storm is over");
+        if self.scenario.dead_weight {
+            let number = self.scenario.clients;
+            self.trace.event(self.now, &[41], || format!("process {number} stands still for good"));
+            self.processes[number].paused_until = Time(u64::MAX);
+        }
     }
 
     fn expect_fault(&mut self, fault: Fault) {
@@ -212,7 +217,7 @@ impl World {
 
     fn stall(&mut self) {
         let number = 1 + self.rng.index(self.scenario.clients);
-        let until = self.now + self.rng.around(Duration::from_millis(100));
+        let until = self.now + self.rng.around(self.scenario.standstill / 2);
         self.trace
             .event(self.now, &[36, number as u64], || format!("nothing reaches process {number} until {until:?}"));
         self.network.path(number).stalled_until = until;
@@ -220,7 +225,7 @@ impl World {
 
     fn pause(&mut self) {
         let number = self.rng.index(self.processes.len());
-        let until = self.now + self.rng.around(Duration::from_millis(30));
+        let until = self.now + self.rng.around(self.scenario.standstill / 2);
         self.trace.event(self.now, &[37, number as u64], || format!("process {number} stands still until {until:?}"));
         self.processes[number].paused_until = until;
     }

@@ -63,6 +63,12 @@ pub(crate) struct Delay {
 }
 
 impl Delay {
+    /// The least of it, and no more than a millisecond.
+    pub(crate) fn brief(self) -> Self {
+        let least = self.least.min(Duration::from_millis(1));
+        Self { least, spread: Duration::ZERO, spike_permille: 0, spike: Duration::ZERO }
+    }
+
     pub(crate) fn draw(&self, rng: &mut Rng) -> Duration {
         let usual = self.least + Duration::from_nanos(rng.below(self.spread.as_nanos() as u64 + 1));
         if rng.chance(self.spike_permille) { usual + rng.around(self.spike / 2) } else { usual }

@@ -94,10 +94,10 @@ impl World {
         })
     }
 
-    /// The processes with an application.
+    /// The processes with an application that can be expected to get anywhere.
     fn applications(&self) -> impl Iterator<Item = usize> {
         let first = if self.scenario.embedded { STORE } else { STORE + 1 };
-        first..=self.scenario.clients
+        first..=self.scenario.clients - usize::from(self.scenario.dead_weight)
     }
 
     /// The store crashes, the clients too, and one that comes new reads everything that was ever written.
@@ -106,6 +106,8 @@ impl World {
         self.crash_store()?;
         (1..=self.scenario.clients).for_each(|client| self.bury_client(client));
         self.trace.event(self.now, &[40], || "the audit begins");
+        // The auditor reads page after page, and does not live far away.
+        self.network.path(1).delay = self.network.path(STORE).delay.brief();
         self.start(1)?;
         self.run_until(PATIENCE, "the audit does not end", |world| world.processes[1].rests())
     }

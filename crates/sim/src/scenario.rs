@@ -42,6 +42,10 @@ pub(crate) struct Scenario {
     pub(crate) rates: Rates,
     /// Messages between processes pass through bytes.
     pub(crate) through_bytes: bool,
+    /// The longest that a process stands still, and that a path is stalled.
+    pub(crate) standstill: Duration,
+    /// One client stands still for good when the storm is over: it must not hinder the others.
+    pub(crate) dead_weight: bool,
     /// The longest that an end can be ignorant of the loss of its connection.
     pub(crate) ignorance: Duration,
 }
@@ -70,6 +74,8 @@ impl Scenario {
             client: client_config(rng, broken),
             rates: rates(rng),
             through_bytes: rng.chance(300),
+            standstill: rng.pick(&[ms(30), ms(200), ms(4000)]),
+            dead_weight: clients > 1 && rng.chance(200),
             ignorance: rng.pick(&[ms(1), ms(50), ms(3000)]),
             habits,
         }
@@ -83,6 +89,7 @@ impl Scenario {
         scenario.clients = 2;
         scenario.embedded = false;
         scenario.attempts = 24;
+        scenario.dead_weight = false;
         scenario.rates = Rates::default();
         scenario.paths.resize(3, Path { delay: path_delay(rng), stalled_until: Time::ZERO });
         scenario.store.mob_bytes_limit = 600;
@@ -103,6 +110,7 @@ fn habits(rng: &mut Rng) -> Habits {
         delete_permille: rng.pick(&[0, 50, 150]),
         create_permille: rng.pick(&[0, 50, 200]),
         abort_permille: rng.pick(&[20, 200]),
+        abandon_permille: rng.pick(&[0, 0, 50]),
         large_permille: rng.pick(&[0, 0, 0, 0, 20, 20, 100, 600]),
         large_bytes: rng.pick(&[600, 4000, 30_000]),
         think: rng.pick(&[us(1), us(200), ms(2), ms(20)]),
