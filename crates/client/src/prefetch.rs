@@ -127,17 +127,26 @@ impl Prefetch {
     /// A further fault in a run: the pages from its first to where it probably ends, and which fault of the run it is.
     fn rest_of(&mut self, run: usize, number: u32) -> (u32, u32, u32) {
         self.extend(run, number);
+        let length = self.usual_length();
         let run = self.runs.back_mut().expect("just moved there");
         run.faults += 1;
         let longest = run.first.saturating_add(self.pages_max);
         // A quarter more than usual: asking for a page too many costs less than another round trip.
-        let usual = run.first.saturating_add((self.length + self.length / 4).div_ceil(PARTS));
+        let usual = run.first.saturating_add((length + length / 4).div_ceil(PARTS));
         let to = match run.faults {
-            2 if self.length > 0 => usual.min(longest),
+            2 if length > 0 => usual.min(longest),
             2 => longest,
             _ => number.saturating_add(self.pages_max),
         };
         (run.first.max(number.saturating_sub(self.pages_max)), to.max(run.last), run.faults)
+    }
+
+    /// How long runs are, in parts; before one is over, as long as the longest of those that are not the latest. A first
+    /// guess that stood until then would ask for so much in vain that prefetching went off where clusters are small.
+    fn usual_length(&self) -> u32 {
+        let earlier = self.runs.iter().rev().skip(1).filter(|run| run.last > run.first);
+        let longest = earlier.map(|run| (run.last - run.first + 1).min(2 * self.pages_max) * PARTS).max();
+        if self.length > 0 { self.length } else { longest.unwrap_or(0) }
     }
 
     /// The run has needed this page too. It is the most recent one now.
@@ -221,6 +230,18 @@ mod tests {
         let costs: Vec<_> = (0..20).map(|i| reader.cluster(1000 * (i * 7 % 20))).collect();
         assert!(costs.iter().all(|&cost| cost <= 2), "{costs:?}");
         assert!(costs[8..].iter().all(|&cost| cost == 1), "{costs:?}");
+    }
+
+    #[test]
+    fn small_clusters_do_not_turn_prefetching_off() {
+        let mut reader = Reader::new();
+        let mut cluster = |first: u32| {
+            let before = reader.round_trips;
+            [0, 1, 3, 2].iter().for_each(|page| reader.read(first + page));
+            reader.round_trips - before
+        };
+        let costs: Vec<_> = (0..40).map(|i| cluster(1000 * i)).collect();
+        assert!(costs.iter().all(|&cost| cost <= 2), "{costs:?}");
     }
 
     #[test]
