@@ -63,7 +63,7 @@ impl Scenario {
     pub(crate) fn draw(rng: &mut Rng, broken: Broken) -> Self {
         let clients = rng.pick(&[1, 2, 2, 3, 3, 4, 6]);
         let habits = habits(rng);
-        Self {
+        let mut scenario = Self {
             clients,
             embedded: rng.chance(250),
             threads: rng.pick(&[1, 1, 2, 3]),
@@ -78,6 +78,24 @@ impl Scenario {
             dead_weight: clients > 1 && rng.chance(200),
             ignorance: rng.pick(&[ms(1), ms(50), ms(3000)]),
             habits,
+        };
+        if rng.chance(100) {
+            scenario.lose_replies(rng);
+        }
+        scenario
+    }
+
+    /// Steers towards commits whose replies are lost while others write the same: connections that break all the time,
+    /// everybody at the same few slots, and a cache and a master that remember everything meanwhile.
+    fn lose_replies(&mut self, rng: &mut Rng) {
+        self.habits = Habits { pages: 1, slots: 2, read_only_permille: 0, write_permille: 700, ..self.habits.clone() };
+        (self.habits.steps_max, self.habits.think, self.habits.rest) = (2, us(200), us(200));
+        self.store.recent_limit = 4096;
+        self.client.cache_bytes_limit = 1 << 20;
+        self.ignorance = ms(1);
+        self.rates = Rates { cut: Some(rng.pick(&[ms(1), ms(5)])), ..Rates::default() };
+        for path in &mut self.paths {
+            path.delay.least = path.delay.least.min(us(500));
         }
     }
 }
