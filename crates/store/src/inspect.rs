@@ -8,4 +8,9 @@ impl Store {
     pub fn lists(&self, session: SessionId, page: PageId) -> bool {
         self.master.holds(page, session)
     }
+
+    /// Whether the session lives as far as the store is concerned, for checkers.
+    pub fn believes_in(&self, session: SessionId) -> bool {
+        self.sessions.client(session).is_some()
+    }
 }
