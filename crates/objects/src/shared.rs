@@ -55,12 +55,18 @@ impl Shared {
         answer
     }
 
+    /// Looks at what the client has, without effects outside of it and without asking the time.
+    #[inline]
+    pub(crate) fn look<R>(&self, look: impl FnOnce(&mut Client) -> R) -> R {
+        look(self.lock().client().expect("a Db's node hosts a client"))
+    }
+
     /// Calls the client for something that has no effects outside of it.
     #[inline]
     fn peek<R>(&self, call: impl FnOnce(&mut Client, Time) -> R) -> R {
-        // Read before the lock is taken: the clock is the dearest part of a hit.
+        // Read before the lock is taken, which others wait for.
         let now = self.hands.now();
-        call(self.lock().client().expect("a Db's node hosts a client"), now)
+        self.look(|client| call(client, now))
     }
 
     /// A panic under the lock is one of the application's decoder, which only sees bytes: the machine is whole.

@@ -156,20 +156,22 @@ impl<M: Mode> Tx<M> {
     #[inline]
     pub(crate) async fn fetch<R>(&self, object: ObjectId, look: impl FnOnce(&[u8]) -> R) -> Result<Option<R>> {
         let mut look = Some(look);
-        let found = self
-            .call(|client, now, txn| {
-                Ok(match client.read(now, txn, object)? {
-                    Read::Wait => Poll::Pending,
-                    Read::Absent => Poll::Ready(Ok(None)),
-                    Read::Value(bytes) => Poll::Ready(Slot::parse(object, bytes).map(|slot| {
-                        Some(match slot {
-                            Slot::Inline(value) => Ok(look.take().expect("only looked at once")(value)),
-                            Slot::Chain(chain) => Err(chain),
-                        })
-                    })),
-                })
+        let mut see = |read: Read<'_>| {
+            Ok::<_, TxnError>(match read {
+                Read::Wait => Poll::Pending,
+                Read::Absent => Poll::Ready(Ok(None)),
+                Read::Value(bytes) => Poll::Ready(Slot::parse(object, bytes).map(|slot| {
+                    Some(match slot {
+                        Slot::Inline(value) => Ok(look.take().expect("only looked at once")(value)),
+                        Slot::Chain(chain) => Err(chain),
+                    })
+                })),
             })
-            .await??;
+        };
+        let found = match self.shared.look(|client| client.hit(self.handle, object).and_then(&mut see))? {
+            Poll::Ready(found) => found?,
+            Poll::Pending => self.call(|client, now, txn| client.read(now, txn, object).and_then(&mut see)).await??,
+        };
         match found {
             None => Ok(None),
             Some(Ok(seen)) => Ok(Some(seen)),
