@@ -606,7 +606,7 @@ impl World {
         let client = self.processes[number].node.as_ref().and_then(|node| node.roles().0);
         let store = self.processes[STORE].node.as_ref().and_then(|node| node.roles().1);
         match (client, store) {
-            (Some(client), Some(store)) if client.is_live() => check::holders::client(client, store, session),
+            (Some(client), Some(store)) => check::holders::client(client, store, session),
             _ => Ok(()),
         }
     }
