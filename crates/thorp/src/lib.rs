@@ -31,3 +31,8 @@
 
 pub use objects::*;
 pub use types::limits;
+
+/// The example of the front page is a test.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;
