@@ -121,7 +121,7 @@ impl Prefetch {
         }
         self.runs.push_back(Run { volume: page.volume, first: page.number, last: page.number, faults: 1 });
         let goes_on = self.share >= PARTS / 2;
-        if goes_on { self.length.div_ceil(PARTS).saturating_sub(1).min(self.pages_max) } else { 0 }
+        if goes_on { self.usual_length().div_ceil(PARTS).saturating_sub(1).min(self.pages_max) } else { 0 }
     }
 
     /// A further fault in a run: the pages from its first to where it probably ends, and which fault of the run it is.
@@ -141,12 +141,18 @@ impl Prefetch {
         (run.first.max(number.saturating_sub(self.pages_max)), to.max(run.last), run.faults)
     }
 
-    /// How long runs are, in parts; before one is over, as long as the longest of those that are not the latest. A first
-    /// guess that stood until then would ask for so much in vain that prefetching went off where clusters are small.
+    /// How long runs are, in parts: as long as on average, or as the one before the latest if that was shorter. Where
+    /// clusters are small, four runs until it shows in the average would ask for so much in vain that prefetching went
+    /// off.
     fn usual_length(&self) -> u32 {
-        let earlier = self.runs.iter().rev().skip(1).filter(|run| run.last > run.first);
-        let longest = earlier.map(|run| (run.last - run.first + 1).min(2 * self.pages_max) * PARTS).max();
-        if self.length > 0 { self.length } else { longest.unwrap_or(0) }
+        let before = self.runs.iter().rev().skip(1).find(|run| run.last > run.first);
+        let before = before.map_or(self.length, |run| self.length_of(run));
+        if self.length > 0 { self.length.min(before) } else { before }
+    }
+
+    /// How long a run was, in parts.
+    fn length_of(&self, run: &Run) -> u32 {
+        (run.last - run.first + 1).min(2 * self.pages_max) * PARTS
     }
 
     /// The run has needed this page too. It is the most recent one now.
@@ -162,7 +168,7 @@ impl Prefetch {
         let went_on = run.last > run.first;
         self.share = (3 * self.share + if went_on { PARTS } else { 0 }) / 4;
         if went_on {
-            let length = (run.last - run.first + 1).min(2 * self.pages_max) * PARTS;
+            let length = self.length_of(run);
             self.length = if self.length == 0 { length } else { self.length.midpoint(length) };
         }
     }
@@ -234,14 +240,17 @@ mod tests {
 
     #[test]
     fn small_clusters_do_not_turn_prefetching_off() {
-        let mut reader = Reader::new();
-        let mut cluster = |first: u32| {
-            let before = reader.round_trips;
-            [0, 1, 3, 2].iter().for_each(|page| reader.read(first + page));
-            reader.round_trips - before
-        };
-        let costs: Vec<_> = (0..40).map(|i| cluster(1000 * i)).collect();
-        assert!(costs.iter().all(|&cost| cost <= 2), "{costs:?}");
+        for scanned_before in [0, 40] {
+            let mut reader = Reader::new();
+            (1_000_000..1_000_000 + scanned_before).for_each(|page| reader.read(page));
+            let mut cluster = |first: u32| {
+                let before = reader.round_trips;
+                [0, 1, 3, 2].iter().for_each(|page| reader.read(first + page));
+                reader.round_trips - before
+            };
+            let costs: Vec<_> = (0..40).map(|i| cluster(1000 * i)).collect();
+            assert!(costs.iter().all(|&cost| cost <= 2), "after {scanned_before} pages: {costs:?}");
+        }
     }
 
     #[test]
