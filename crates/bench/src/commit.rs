@@ -18,7 +18,7 @@ const REQUEST_BYTES: usize = 240;
 const REPLY_BYTES: usize = 100;
 
 /// Commits of one client, in turns with what they cannot do without.
-pub(crate) fn measure_one(place: &Place) -> Result<Vec<Line>> {
+pub(crate) fn measure_one(place: &Place) -> Result<Line> {
     const TURNS: usize = 100;
     const EACH: usize = 10;
     let server = Server::start(&ServerOptions::new(&place.program, place.dir.join("store")))?;
@@ -45,11 +45,11 @@ pub(crate) fn measure_one(place: &Place) -> Result<Vec<Line>> {
         .figure("fdatasync_us_p50", sync.micros(0.5))
         .figure("loopback_us_p50", ping.micros(0.5))
         .figure("over_floor", commit.micros(0.5) / floor_us);
-    Ok(vec![line])
+    Ok(line)
 }
 
 /// Commits of many clients, each with a connection of its own, in turns with the syncs of one thread.
-pub(crate) fn measure_many(place: &Place, clients: u32) -> Result<Vec<Line>> {
+pub(crate) fn measure_many(place: &Place, clients: u32) -> Result<Line> {
     const TURNS: usize = 5;
     const TURN: Duration = Duration::from_millis(700);
     let server = Server::start(&ServerOptions::new(&place.program, place.dir.join("store")))?;
@@ -78,7 +78,7 @@ pub(crate) fn measure_many(place: &Place, clients: u32) -> Result<Vec<Line>> {
         .figure("commit_us_p99", latency.micros(0.99))
         .figure("fdatasyncs_per_s", median(fdatasyncs))
         .figure("over_fdatasync", median(ratios));
-    Ok(vec![line])
+    Ok(line)
 }
 
 /// A client with an object of its own.

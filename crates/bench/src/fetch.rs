@@ -13,7 +13,7 @@ const OBJECT_BYTES: usize = 8000;
 const REQUEST_BYTES: usize = 40;
 const PAGE_BYTES: usize = 8192;
 
-pub(crate) fn measure(place: &Place) -> Result<Vec<Line>> {
+pub(crate) fn measure(place: &Place) -> Result<Line> {
     let server = Server::start(&ServerOptions::new(&place.program, place.dir.join("store")))?;
     let mut objects = create(&Db::connect(server.address())?)?;
     Shuffle::new().order(&mut objects);
@@ -35,7 +35,7 @@ pub(crate) fn measure(place: &Place) -> Result<Vec<Line>> {
         .figure("fetch_us_p99", fetch.micros(0.99))
         .figure("ping_us_p50", ping.micros(0.5))
         .figure("over_ping", fetch.micros(0.5) / ping.micros(0.5));
-    Ok(vec![line])
+    Ok(line)
 }
 
 fn create(db: &Db) -> Result<Vec<ObjectId>> {

@@ -177,7 +177,7 @@ const KEYS: u64 = 100_000;
 /// How often each thing is done, in turns with the others.
 const TURNS: usize = 500;
 
-pub(crate) fn measure(place: &Place) -> Result<Vec<Line>> {
+pub(crate) fn measure(place: &Place) -> Result<Line> {
     let (mut syncs, mut cached_syncs) = (SyncFloor::new(&place.dir)?, SyncFloor::buffered(&place.dir)?);
     let (mut small, mut page) = (PingPong::new(200, 100)?, PingPong::new(40, 8192)?);
     let [mut sync, mut cached_sync, mut round_trip, mut ping] = <[Sample; 4]>::default();
@@ -200,5 +200,5 @@ pub(crate) fn measure(place: &Place) -> Result<Vec<Line>> {
         .figure("ping_8k_us_p50", ping.micros(0.5))
         .figure("hashmap_ns", lookup_ns)
         .count("hashmap_keys", KEYS);
-    Ok(vec![line])
+    Ok(line)
 }

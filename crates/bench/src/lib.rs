@@ -80,15 +80,20 @@ pub struct Place {
     pub dir: PathBuf,
 }
 
-/// Measures a case; the lines in the order in which they were found. `progress` hears what is being done.
-pub fn measure(case: Case, place: &Place, progress: &dyn Fn(&str)) -> Result<Vec<Line>> {
+/// Measures a case. `progress` hears what is being done, `found` each line as soon as it is known.
+pub fn measure(
+    case: Case,
+    place: &Place,
+    progress: &dyn Fn(&str),
+    found: &mut dyn FnMut(Line) -> Result<()>,
+) -> Result<()> {
     match case {
-        Case::Floor => floor::measure(place),
-        Case::Read => read::measure(place),
-        Case::Commit { clients: 1 } => commit::measure_one(place),
-        Case::Commit { clients } => commit::measure_many(place, clients),
-        Case::Fetch => fetch::measure(place),
-        Case::Oo7 { clients, delay_ms } => oo7::measure(place, clients, delay_ms, progress),
-        Case::Recover { gib } => recover::measure(place, gib, progress),
+        Case::Floor => found(floor::measure(place)?),
+        Case::Read => found(read::measure(place)?),
+        Case::Commit { clients: 1 } => found(commit::measure_one(place)?),
+        Case::Commit { clients } => found(commit::measure_many(place, clients)?),
+        Case::Fetch => found(fetch::measure(place)?),
+        Case::Oo7 { clients, delay_ms } => oo7::measure(place, clients, delay_ms, progress, found),
+        Case::Recover { gib } => found(recover::measure(place, gib, progress)?),
     }
 }

@@ -23,26 +23,33 @@ const COLD_PARTS: usize = 40;
 
 const MIB: f64 = (1 << 20) as f64;
 
-pub(crate) fn measure(place: &Place, clients: u32, delay_ms: u64, progress: &dyn Fn(&str)) -> Result<Vec<Line>> {
+pub(crate) fn measure(
+    place: &Place,
+    clients: u32,
+    delay_ms: u64,
+    progress: &dyn Fn(&str),
+    found: &mut dyn FnMut(Line) -> Result<()>,
+) -> Result<()> {
     let server = Server::start(&ServerOptions::new(&place.program, place.dir.join("store")))?;
     progress("build OO7 medium");
     wait_for(build(&Db::connect(server.address())?, MODULE, Size::MEDIUM, 7, |_| {}))?;
     let link = Emulator::start(server.address(), Duration::from_millis(delay_ms), None)?;
     let bench = Bench { link, clients, delay_ms };
-    let mut lines = Vec::new();
     progress("cold parts");
-    lines.push(bench.cold_parts()?);
+    found(bench.cold_parts()?)?;
     let crowd = (0..clients).map(|_| Client::connect(&bench.link)).collect::<Result<Vec<_>>>()?;
     progress("T1 cold");
-    lines.push(bench.all("t1_cold", &crowd, |client, _| client.traverse_module(Traversal::T1))?);
+    found(bench.all("t1_cold", &crowd, |client, _| client.traverse_module(Traversal::T1))?)?;
     progress("T1 hot");
-    lines.push(bench.all("t1_hot", &crowd, |client, _| client.traverse_module(Traversal::T1))?);
+    found(bench.all("t1_hot", &crowd, |client, _| client.traverse_module(Traversal::T1))?)?;
     progress("mix of T1 and T2b");
-    lines.push(bench.all("mix", &crowd, Client::mix)?);
-    if let (Some(line), Some(store), Some(own)) = (lines.pop(), server.memory_bytes_max(), memory_bytes_max("self")) {
-        lines.push(line.figure("store_mib_max", store as f64 / MIB).figure("clients_mib_max", own as f64 / MIB));
-    }
-    Ok(lines)
+    let line = bench.all("mix", &crowd, Client::mix)?;
+    found(match (server.memory_bytes_max(), memory_bytes_max("self")) {
+        (Some(store), Some(own)) => {
+            line.figure("store_mib_max", store as f64 / MIB).figure("clients_mib_max", own as f64 / MIB)
+        }
+        _ => line,
+    })
 }
 
 /// What all cases share.

@@ -14,7 +14,7 @@ const OBJECT_BYTES: usize = 1 << 20;
 /// How often the files are read and the store is started.
 const TURNS: usize = 3;
 
-pub(crate) fn measure(place: &Place, gib: f64, progress: &dyn Fn(&str)) -> Result<Vec<Line>> {
+pub(crate) fn measure(place: &Place, gib: f64, progress: &dyn Fn(&str)) -> Result<Line> {
     let mib = (gib * 1024.0).ceil() as u64;
     let mut options = ServerOptions::new(&place.program, place.dir.join("store"));
     // Room for everything in memory, so that nothing is written home and the safe keeps it all.
@@ -42,7 +42,7 @@ pub(crate) fn measure(place: &Place, gib: f64, progress: &dyn Fn(&str)) -> Resul
         .figure("mib_per_s", crate::sample::median(recoveries))
         .figure("read_mib_per_s", crate::sample::median(reads))
         .figure("over_read", crate::sample::median(ratios));
-    Ok(vec![line])
+    Ok(line)
 }
 
 fn fill(db: &Db, mib: u64) -> Result<()> {

@@ -12,11 +12,11 @@ use std::path::Path;
 pub(super) fn run(args: &BenchArgs, output: &mut Output) -> Result {
     let mut lines = Vec::new();
     for case in cases(args) {
-        for line in measure(case, &args.dir)? {
+        measure(case, &args.dir, &mut |line| {
             output.line(&line.to_json(), &line)?;
-            output.flush()?;
             lines.push(line);
-        }
+            output.flush()
+        })?;
     }
     match &args.out {
         Some(out) => write(&lines, out),
@@ -36,13 +36,13 @@ fn cases(args: &BenchArgs) -> Vec<Case> {
     }]
 }
 
-fn measure(case: Case, dir: &Path) -> Result<Vec<Line>> {
+fn measure(case: Case, dir: &Path, found: &mut dyn FnMut(Line) -> Result) -> Result {
     let scratch = Scratch::new(None, dir, "bench")?;
     let place = Place { program: std::env::current_exe()?, dir: scratch.path().to_owned() };
     let spinner = output::spinner("measuring");
-    let lines = bench::measure(case, &place, &|what| spinner.set_message(what.to_owned()));
+    let measured = bench::measure(case, &place, &|what| spinner.set_message(what.to_owned()), found);
     spinner.finish_and_clear();
-    lines
+    measured
 }
 
 fn write(lines: &[Line], out: &Path) -> Result {
