@@ -68,7 +68,8 @@ mod linked {
         for mutant in sim::mutants(&Rule::ALL, seeds_max, threads) {
             let rule = format!("{:?}", mutant.rule);
             if let Some((seed, violation)) = mutant.caught {
-                println!("{rule:<20} seed {seed}: {violation}");
+                let violation = violation.to_string();
+                println!("{rule:<20} seed {seed}: {}", violation.lines().next().unwrap_or_default());
             } else {
                 missed += 1;
                 println!("{rule:<20} not caught within {seeds_max} seeds");
