@@ -11,7 +11,7 @@ use alloc::format;
 use alloc::vec::Vec;
 use cache::{Frame, Installed};
 use protocol::{Fetch, Message, Missing, Notice, Page};
-use types::limits::NOTICES_PER_MESSAGE_MAX;
+use types::limits::{NOTICES_PER_MESSAGE_MAX, PAGES_PER_MESSAGE_MAX};
 use types::{GoodbyeReason, Map, ObjectPage, PageId, Rule, Time};
 
 /// Notices kept for pages under way. An honest store answers long before; one that does not loses the session, and with
@@ -134,6 +134,29 @@ impl Client {
             }
         }
         self.prefetch.issued(pages.len() - 1);
+    }
+
+    /// Asks, in one message, for those of some pages that are not here: somebody is about to read them and knows it.
+    /// Nobody waits for them yet. Says whether there were any.
+    pub fn fetch_ahead(&mut self, now: Time, pages: &[PageId]) -> bool {
+        let spare = (self.session.limits.fetches as usize / 2).saturating_sub(self.fetches.outstanding());
+        let most = if self.session.is_live() { spare.min(PAGES_PER_MESSAGE_MAX) } else { 0 };
+        let mut asked = Vec::new();
+        for &page in pages {
+            let here = self.cache.find(page).is_some() || self.allocator.is_unused(page);
+            if asked.len() < most && !here && !self.fetches.is_under_way(page) {
+                let under_way = UnderWay { sent: true, prefetched: true, ..UnderWay::default() };
+                self.fetches.under_way.insert(page, under_way);
+                asked.push(page);
+            }
+        }
+        if asked.is_empty() {
+            return false;
+        }
+        self.prefetch.issued(asked.len());
+        self.stats.fetches += 1;
+        self.send(now, Message::Fetch(Fetch { pages: asked, at_least: self.session.horizon }));
+        true
     }
 
     /// A page has arrived.

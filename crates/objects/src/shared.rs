@@ -10,7 +10,7 @@ use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
-use types::Time;
+use types::{PageId, Time};
 
 /// The node, its hands, and what keeps them alive.
 pub(crate) struct Shared {
@@ -67,6 +67,13 @@ impl Shared {
         // Read before the lock is taken, which others wait for.
         let now = self.hands.now();
         self.look(|client| call(client, now))
+    }
+
+    /// Asks for pages that somebody is about to read.
+    pub(crate) fn fetch_ahead(&self, pages: &[PageId]) {
+        if self.peek(|client, now| client.fetch_ahead(now, pages)) {
+            self.hands.settle();
+        }
     }
 
     /// A panic under the lock is one of the application's decoder, which only sees bytes: the machine is whole.

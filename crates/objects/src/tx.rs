@@ -11,7 +11,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::task::Poll;
 use types::limits::OBJECT_BYTES_MAX;
-use types::{ObjectId, Time};
+use types::{ObjectId, PageId, Time};
 
 use crate::shared::Shared;
 
@@ -126,6 +126,31 @@ impl<M: Mode> Tx<M> {
         look: impl FnOnce(&[u8]) -> R,
     ) -> M::Out<impl Future<Output = Result<Option<R>>>> {
         M::run(self.fetch(object, look))
+    }
+
+    /// Says that these objects are about to be read: what is not in the cache is asked for at once, in one round trip,
+    /// and the reads that follow find it there or under way. Has no effect on what the transaction sees or conflicts
+    /// with, and returns without waiting.
+    ///
+    /// ```
+    /// # use objects as thorp;
+    /// # use thorp::{Anywhere, Ref};
+    /// # let db = thorp::Db::in_memory()?;
+    /// # let parts: Vec<Ref<u64>> = db.transact(|tx| (1..=3).map(|n| tx.create(Anywhere, &n)).collect())?;
+    /// let mass: u64 = db.transact(|tx| {
+    ///     tx.read_ahead(parts.iter().map(|part| part.id()))?;
+    ///     parts.iter().map(|&part| tx.get(part)).sum()
+    /// })?;
+    /// assert_eq!(mass, 6);
+    /// # Ok::<(), thorp::Error>(())
+    /// ```
+    pub fn read_ahead(&mut self, objects: impl IntoIterator<Item = ObjectId>) -> Result<()> {
+        let mut pages: Vec<PageId> = objects.into_iter().map(|object| object.page).collect();
+        // Objects that are about to be read together lie together.
+        pages.dedup();
+        self.shared.look(|client| client.check(self.handle))?;
+        self.shared.fetch_ahead(&pages);
+        Ok(())
     }
 
     /// Gives an object new bytes.

@@ -249,3 +249,25 @@ fn another_kind_of_server_is_named_as_such() {
     assert!(error.contains("is no Thorp store") && error.ends_with("check the address and the port"), "{error}");
     answer.join().unwrap();
 }
+
+/// Every object lies in a page of its own: without reading ahead each would cost a round trip.
+#[test]
+fn reading_ahead_takes_one_round_trip() {
+    const OBJECTS: u64 = 40;
+    let scratch = Scratch::new();
+    let db = scratch.open();
+    let objects: Vec<_> =
+        db.transact(|tx| (0..OBJECTS).map(|i| tx.create_bytes(Anywhere, &[i as u8; 8_000])).collect()).unwrap();
+    db.close().unwrap();
+    let db = Scratch::builder().prefetch_pages(0).open(scratch.path()).unwrap();
+    db.transact(|tx| {
+        tx.read_ahead(objects.iter().copied())?;
+        for (i, &object) in objects.iter().enumerate() {
+            assert_eq!(tx.read(object, |bytes| bytes[0])?, Some(i as u8));
+        }
+        Ok(())
+    })
+    .unwrap();
+    let stats = db.stats();
+    assert_eq!((stats.fetches, stats.pages_fetched, stats.prefetch_hits), (1, OBJECTS, OBJECTS));
+}

@@ -36,7 +36,9 @@ pub async fn walk(tx: &mut AsyncTx, element: Ref<Object>) -> Result<Walk> {
             None => entity.for_each_ref(|link| onward.push(link.object)),
         }
         onward.extend(relations.iter().map(|link| link.object));
-        next.extend(onward.into_iter().filter(|object| seen.insert(*object)));
+        onward.retain(|object| seen.insert(*object));
+        tx.read_ahead(onward.iter().map(|object| object.id()))?;
+        next.extend(onward);
     }
     Ok(walk)
 }

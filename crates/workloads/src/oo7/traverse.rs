@@ -87,7 +87,8 @@ pub async fn traverse(
     traversal: Traversal,
 ) -> Result<Visited> {
     let by_date = if traversal.changes_dates() { Some(tx.get(module).await?.by_date) } else { None };
-    let root = tx.get(composite).await?.root;
+    let CompositePart { root, parts, .. } = tx.get(composite).await?;
+    tx.read_ahead(parts.iter().map(|part| part.id()))?;
     let (mut visited, mut seen, mut parts) = (Visited::default(), HashSet::from([root]), vec![root]);
     while let Some(part) = parts.pop() {
         let atomic = tx.get(part).await?;
