@@ -257,7 +257,9 @@ mod tests {
         let (scattered, scan) = ([0, 14, 7, 21, 30, 38].map(|i| 1_000_000 + i), (1_000_000..1_000_040).collect());
         for before in [Vec::new(), scattered.to_vec(), scan] {
             let mut reader = Reader::new();
-            before.iter().for_each(|&page| reader.read(page));
+            for &page in &before {
+                reader.read(page);
+            }
             let mut cluster = |first: u32| {
                 let before = reader.round_trips;
                 for page in [0, 1, 3, 2] {

@@ -7,6 +7,7 @@ use client::{Client, TxnError, TxnHandle};
 use node::{Hands, Node};
 use std::fmt;
 use std::future::poll_fn;
+use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
@@ -89,19 +90,27 @@ impl Shared {
         txn: TxnHandle,
         mut call: impl FnMut(&mut Client, Time) -> Result<Poll<R>, TxnError>,
     ) -> Result<R> {
-        poll_fn(|context| {
+        let mut ask = || {
             let answer = self.peek(&mut call);
             if !matches!(answer, Ok(Poll::Ready(_))) {
                 self.hands.settle();
             }
             match answer {
                 Ok(Poll::Ready(answer)) => Poll::Ready(Ok(answer)),
-                Ok(Poll::Pending) => {
-                    self.hands.wake_on(txn, context.waker());
-                    Poll::Pending
-                }
+                Ok(Poll::Pending) => Poll::Pending,
                 Err(error) => Poll::Ready(Err(Error::from(error))),
             }
+        };
+        let mut has_waited = false;
+        poll_fn(|context| {
+            let answer = ask();
+            if answer.is_ready() {
+                return answer;
+            }
+            self.hands.wake_on(txn, context.waker());
+            // A wake that came meanwhile went to the waker of the poll before, which is another task's if the future
+            // has moved. So it is asked once more, now that this task's is known.
+            if mem::replace(&mut has_waited, true) { ask() } else { Poll::Pending }
         })
         .await
     }
