@@ -28,7 +28,7 @@ struct Volume {
     /// Where chains of creations of ended transactions stopped.
     chains: VecDeque<(Option<PageId>, PageId)>,
     waiters: Vec<TxnHandle>,
-    /// Pages that the next grant asks for; doubles each time.
+    /// Pages that the next grant asks for; doubles with each that is answered.
     demand: u32,
     is_asked: bool,
     /// The store had no more room: it is asked again only when somebody waits.
@@ -223,7 +223,6 @@ impl Client {
             if (runs_out || !state.waiters.is_empty()) && !state.is_asked {
                 state.is_asked = true;
                 asks.push((volume, state.demand));
-                state.demand = (state.demand * 2).min(GRANT_PAGES_MAX);
             }
         }
         asks.sort_unstable();
@@ -248,6 +247,7 @@ impl Client {
             return self.hang_up(now, GoodbyeReason::Malformed, text);
         }
         (state.is_asked, state.is_dry) = (false, pages == 0);
+        state.demand = (state.demand * 2).min(GRANT_PAGES_MAX);
         state.pool.extend(granted.ranges.iter().flat_map(|range| range.pages()));
         state.pool.make_contiguous().sort_unstable();
         for txn in core::mem::take(&mut state.waiters) {

@@ -89,13 +89,41 @@ impl Grants {
 
     /// The client will not come back: what it has not used is spare.
     pub(crate) fn give_back(&mut self, client: ClientId, in_use: InUse<'_>) {
-        let Some(_) = self.owned_by.remove(&client) else { return };
-        let of_client = self.owned.iter().filter(|(_, run)| run.owner == client);
-        let ranges: Vec<_> = of_client.map(|(&first, run)| PageRange { first, count: run.count }).collect();
-        for range in ranges {
-            self.owned.remove(&range.first);
+        for range in self.disown(client) {
             for page in range.pages() {
                 self.put_spare(page, in_use);
+            }
+        }
+    }
+
+    /// Takes everything that a client owns from it.
+    fn disown(&mut self, client: ClientId) -> Vec<PageRange> {
+        if self.owned_by.remove(&client).is_none() {
+            return Vec::new();
+        }
+        let of_client = self.owned.iter().filter(|(_, run)| run.owner == client);
+        let ranges: Vec<_> = of_client.map(|(&first, run)| PageRange { first, count: run.count }).collect();
+        for range in &ranges {
+            self.owned.remove(&range.first);
+        }
+        ranges
+    }
+
+    /// The client has come back, and these are the unused pages that it knows of. It never heard of the others: they
+    /// were granted in an answer that was lost with its session, and are spare.
+    pub(crate) fn keep_claimed(&mut self, client: ClientId, mut claimed: Vec<PageRange>, in_use: InUse<'_>) {
+        claimed.sort_unstable_by_key(|range| range.first);
+        let is_claimed = |page| {
+            let after = claimed.partition_point(|range| range.first <= page);
+            after.checked_sub(1).is_some_and(|at| claimed[at].contains(page))
+        };
+        for range in self.disown(client) {
+            for page in range.pages() {
+                if is_claimed(page) {
+                    self.own(client, PageRange { first: page, count: 1 });
+                } else {
+                    self.put_spare(page, in_use);
+                }
             }
         }
     }

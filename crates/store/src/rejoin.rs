@@ -1,7 +1,7 @@
 //! How a session begins, and how one resumes: what a client still holds is listed first, then compared by version.
 
 use crate::notices::Urgency;
-use crate::sessions::Fault;
+use crate::sessions::{Fault, Resuming};
 use crate::{SessionId, Store};
 use alloc::format;
 use protocol::{Held, Hello, Message, Notice, PROTOCOL, Rejoin, Rejoined, SessionLimits, Welcome};
@@ -73,6 +73,7 @@ impl Store {
         self.check_rejoin(from, rejoin)?;
         if let Some(resuming) = self.sessions.resuming(from) {
             resuming.horizon = rejoin.horizon;
+            resuming.claimed.extend(&rejoin.grants);
         }
         for held in &rejoin.pages {
             self.resume_page(now, from, *held, rejoin.horizon);
@@ -80,9 +81,13 @@ impl Store {
         for page in rejoin.grants.iter().copied().flat_map(PageRange::pages) {
             self.resume_grant(from, page);
         }
-        let dropped = self.sessions.resuming(from).map_or(0, |resuming| resuming.dropped.len());
+        let Some(resuming) = self.sessions.resuming(from) else { return Ok(()) };
+        let (dropped, claimed) = (resuming.dropped.len(), resuming.claimed.len());
         if dropped > DROPPED_MAX {
             return Err(Fault::too_much(format!("expected at most {DROPPED_MAX} pages to drop, got {dropped}")));
+        }
+        if claimed > GRANTED_PAGES_MAX {
+            return Err(Fault::too_much(format!("expected at most {GRANTED_PAGES_MAX} ranges, got {claimed}")));
         }
         if rejoin.last {
             self.join(from);
@@ -151,7 +156,11 @@ impl Store {
     /// All is listed: the horizon moves again.
     fn join(&mut self, from: SessionId) {
         self.flush(from, Urgency::Worthwhile);
-        let dropped = self.sessions.join(from);
+        let Resuming { dropped, claimed, .. } = self.sessions.join(from);
+        if let Some(client) = self.sessions.client(from) {
+            let master = &self.master;
+            self.grants.keep_claimed(client, claimed, &|page| master.is_in_use(page));
+        }
         let through = self.master.applied();
         self.notices.resume(from, through);
         self.out.send(from, Message::Rejoined(Rejoined { through, dropped }));

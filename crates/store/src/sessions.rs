@@ -15,7 +15,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
 use types::limits::SESSIONS_MAX;
-use types::{ClientId, GoodbyeReason, Map, PageId, Time, Version};
+use types::{ClientId, GoodbyeReason, Map, PageId, PageRange, Time, Version};
 
 /// Why a session must end.
 #[derive(Debug)]
@@ -43,6 +43,8 @@ pub(crate) struct Resuming {
     pub(crate) horizon: Version,
     /// Pages that it is to drop.
     pub(crate) dropped: Vec<PageId>,
+    /// Granted pages that it knows of and has not filled.
+    pub(crate) claimed: Vec<PageRange>,
 }
 
 #[derive(Debug)]
@@ -134,14 +136,15 @@ impl Sessions {
     }
 
     /// Everything that the session holds is listed: it has heard all through `through` as soon as it has what was sent.
-    /// What it acknowledges counts from here on. Gives what it is to drop.
-    pub(crate) fn join(&mut self, id: SessionId) -> Vec<PageId> {
-        let Some(session) = self.live.get_mut(&id) else { return Vec::new() };
-        let Stage::AwaitRejoin(resuming) = &mut session.stage else { return Vec::new() };
-        let (dropped, acked) = (core::mem::take(&mut resuming.dropped), resuming.horizon);
-        session.stage = Stage::Joined { acked };
-        *self.acked.entry(acked).or_default() += 1;
-        dropped
+    /// What it acknowledges counts from here on. Gives what it
+    /// is to drop, and what it has claimed.
+    pub(crate) fn join(&mut self, id: SessionId) -> Resuming {
+        let Some(session) = self.live.get_mut(&id) else { return Resuming::default() };
+        let Stage::AwaitRejoin(resuming) = &mut session.stage else { return Resuming::default() };
+        let resumed = core::mem::take(resuming);
+        session.stage = Stage::Joined { acked: resumed.horizon };
+        *self.acked.entry(resumed.horizon).or_default() += 1;
+        resumed
     }
 
     /// The count through which batches may move the session's horizon, `applied` being what there is.

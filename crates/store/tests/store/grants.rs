@@ -125,3 +125,14 @@ fn a_spare_page_that_was_written_to_is_not_granted() {
     hands.say(again, txn(1, 2).write(pages[1], 0, 0, b"y").message());
     assert_eq!(hands.grant(again, 2), [pages[2], PageId::new(0, 4)]);
 }
+
+/// A connection that breaks again and again between a grant and its answer costs the client nothing.
+#[test]
+fn a_grant_whose_answer_was_lost_comes_back() {
+    let mut hands = Hands::new();
+    let a = hands.join(1, 1);
+    let pages = hands.grant(a, 3);
+    hands.hang_up(a);
+    let again = hands.join(2, 1);
+    assert_eq!(hands.grant(again, 3), pages);
+}
