@@ -253,7 +253,11 @@ impl Store {
     /// A client wants pages to create objects in. It holds them from here on.
     pub(crate) fn grant(&mut self, from: SessionId, grant: Grant) {
         let Some(client) = self.sessions.client(from) else { return };
-        let has_room = !self.closing && !self.writeback.is_home_full() && self.safe.has_room(0);
+        // None would mean that there is no room. The session is about to end, and the client asks again in its next one.
+        if self.closing {
+            return;
+        }
+        let has_room = !self.writeback.is_home_full() && self.safe.has_room(0);
         let count = if has_room { grant.count } else { 0 };
         let in_use = |page| self.master.is_in_use(page);
         let given = self.grants.give(client, grant.volume, count, &in_use);
