@@ -4,9 +4,10 @@ use crate::shared::Shared;
 use crate::wait::{Async, Blocking, Mode, block_on};
 use crate::{AsyncTx, Error, Result, Tx};
 use client::TxnHandle;
+use node::{Hands, Node};
 use protocol::Outcome;
 use std::future::Future;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::time::Duration;
 use types::{Caller, Refusal, Time};
@@ -25,6 +26,12 @@ pub struct Db {
 }
 
 impl Db {
+    /// A database over a node and hands that stand already: how the simulator runs what runs over TCP. The node hosts a
+    /// client; `patience` is for a transaction that others are faster than.
+    pub fn over(node: Arc<Mutex<Node>>, hands: Arc<dyn Hands>, patience: Duration) -> Self {
+        Self { shared: Arc::new(Shared::new(node, hands, patience, None)) }
+    }
+
     /// Runs a transaction: `body` on a workspace of its own, then the commit. If others were faster the whole is done
     /// again, after a pause that grows; `body` may therefore run several times and should have no effects besides.
     ///
@@ -58,10 +65,10 @@ impl Db {
         let mut tries = Tries::begin(&self.shared);
         loop {
             let mut running = Running::<Blocking>::begin(&self.shared);
-            let ran = body(&mut running.tx);
+            let (ran, handle) = (body(&mut running.tx), running.tx.handle);
             match block_on(running.end(ran)) {
                 Ok(answer) => return Ok(answer),
-                Err(error) => block_on(tries.pause(error))?,
+                Err(error) => block_on(tries.pause(error, handle))?,
             }
         }
     }
@@ -91,10 +98,11 @@ impl Db {
         let mut tries = Tries::begin(&self.shared);
         loop {
             let running = Running::<Async>::begin(&self.shared);
-            let ran = body(Tx::new(self.shared.clone(), running.tx.handle)).await;
+            let handle = running.tx.handle;
+            let ran = body(Tx::new(self.shared.clone(), handle)).await;
             match running.end(ran).await {
                 Ok(answer) => return Ok(answer),
-                Err(error) => tries.pause(error).await?,
+                Err(error) => tries.pause(error, handle).await?,
             }
         }
     }
@@ -187,7 +195,7 @@ impl Tries {
     }
 
     /// Waits before the next try, if `error` is one that another try can cure and there is time for it.
-    async fn pause(&mut self, error: Error) -> Result<()> {
+    async fn pause(&mut self, error: Error, last: TxnHandle) -> Result<()> {
         self.count += 1;
         if !is_curable(&error) {
             return Err(error);
@@ -197,15 +205,15 @@ impl Tries {
         if waited >= self.shared.patience {
             return Err(Error::Contended { tries: self.count, waited, last: Box::new(error) });
         }
-        self.shared.sleep_until(now + self.next_pause(now)).await;
+        self.shared.sleep_until(now + self.next_pause(now, last)).await;
         Ok(())
     }
 
     /// Doubles try by try. Each pause is drawn from its upper half, so that transactions that have met do not meet
-    /// again in step; the clock and the address of this try are random enough for that.
-    fn next_pause(&self, now: Time) -> Duration {
+    /// again in step; the clock and the handle of the last try are random enough for that.
+    fn next_pause(&self, now: Time, last: TxnHandle) -> Duration {
         let full = PAUSE_MIN.saturating_mul(1 << self.count.min(16)).min(PAUSE_MAX);
-        let seed = now.0 ^ std::ptr::from_ref(self).addr() as u64;
+        let seed = now.0.wrapping_add(last.0.wrapping_mul(0xd6e8_feb8_6659_fd93));
         let draw = (seed ^ (seed >> 31)).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
         full / 2 + full.mul_f64(draw as f64 / f64::from(u32::MAX)) / 2
     }

@@ -76,7 +76,8 @@ impl Disk {
         let version = Version::ZERO.next();
         let image = |delta: &Delta| ObjectPage::empty().with(&delta.changes).expect("it founds small pages");
         let home = |delta: &Delta| (delta.page, (version, image(delta).image().clone()));
-        let next_page = founding.deltas.len() as u32;
+        // Page 0 exists in any store.
+        let next_page = founding.deltas.len().max(1) as u32;
         let checkpoint = Checkpoint { applied: version, next_pages: vec![(0, next_page)], ..Checkpoint::default() };
         Self {
             profile,

@@ -14,10 +14,13 @@ mod actor;
 mod bytes;
 mod check;
 mod disk;
+mod disk_hands;
 mod enumerate;
+mod executor;
 mod faults;
 mod history;
 mod ledger;
+mod links;
 #[cfg(feature = "mutants")]
 mod mutants;
 mod network;
@@ -33,6 +36,7 @@ mod violation;
 mod world;
 
 pub use enumerate::{CrashPoint, Enumeration, enumerate_crashes};
+pub use executor::{SimHands, Simulation};
 #[cfg(feature = "mutants")]
 pub use mutants::{Mutant, mutants};
 pub use run::{Report, run_seed};

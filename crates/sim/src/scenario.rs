@@ -50,6 +50,9 @@ pub(crate) struct Scenario {
     pub(crate) ignorance: Duration,
 }
 
+/// Longer than any simulated run: a client that is so patient never gives up.
+const PATIENCE: Duration = Duration::from_secs(1 << 20);
+
 const fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
@@ -101,6 +104,20 @@ impl Scenario {
 }
 
 impl Scenario {
+    /// For tasks of front doors: no applications of our own, nothing in the store, clients that live, room on the disk.
+    pub(crate) fn for_tasks(rng: &mut Rng, clients: usize) -> Self {
+        let mut scenario = Self::draw(rng, Broken::NONE);
+        (scenario.clients, scenario.threads, scenario.embedded) = (clients, 0, false);
+        scenario.habits.pages = 0;
+        scenario.paths = paths(rng, clients + 1);
+        scenario.dead_weight = false;
+        scenario.disk.safe_bytes = 64 << 20;
+        scenario.store.mob_bytes_limit = rng.pick(&[4000, 1 << 20]);
+        scenario.client.patience = PATIENCE;
+        (scenario.rates.client_crash, scenario.rates.home_full) = (None, None);
+        scenario
+    }
+
     /// A short workload without drawn faults, over a MOB and a safe that make the disk busy.
     pub(crate) fn short(rng: &mut Rng, broken: Broken) -> Self {
         let mut scenario = Self::draw(rng, broken);

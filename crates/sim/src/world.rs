@@ -4,26 +4,26 @@
 //! the checkers look at what may have changed. Everything is drawn from one seed, so a run happens again and again.
 
 use crate::actor::{Next, Stage, Thread};
-use crate::bytes;
 use crate::check;
-use crate::disk::{Disk, Operation, Started};
+use crate::disk::{Disk, Operation};
 use crate::enumerate::{CrashPoint, UnderWay};
+use crate::executor::Tasks;
 use crate::faults::Fault;
 use crate::history::{History, impossible};
-use crate::network::{Arrival, End, Item, Network};
+use crate::network::{End, Network};
 use crate::process::{Process, STORE, TIMEOUTS_AT_ONCE_MAX};
 use crate::queue::Queue;
 use crate::rng::Rng;
 use crate::scenario::Scenario;
-use crate::trace::{self, Trace};
+use crate::trace::Trace;
 use crate::violation::{Check, Violation, ensure};
 use client::{Client, TxnHandle};
+use core::task::Waker;
 use core::time::Duration;
 use node::{LOCAL, Link, Node, Output};
-use protocol::Message;
 use std::collections::VecDeque;
-use store::{DiskDone, DiskWork, Record, SessionId, Store};
-use types::{Broken, ClientId, GoodbyeReason, ObjectId, Time};
+use store::{DiskDone, SessionId, Store};
+use types::{Broken, ClientId, ObjectId, Time};
 
 /// Everything that can happen.
 #[derive(Debug)]
@@ -40,6 +40,10 @@ pub(crate) enum Event {
     Timer(usize, u32),
     /// A thread of an application goes on.
     Step(usize, u32, usize),
+    /// A front door's task goes on.
+    Poll(usize),
+    /// The time has come that a front door's task waits for.
+    Alarm(Waker),
     /// Something goes wrong.
     Fault(Fault),
     /// A process starts.
@@ -49,7 +53,9 @@ pub(crate) enum Event {
 /// Events of one phase of a run; more than this is a circle.
 const EVENTS_MAX: u64 = 2_000_000;
 
+/// Everything there is in a run.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a state of its own, and none excludes another")]
 pub(crate) struct World {
     pub(crate) now: Time,
     pub(crate) rng: Rng,
@@ -60,7 +66,10 @@ pub(crate) struct World {
     pub(crate) network: Network,
     pub(crate) disk: Disk,
     pub(crate) processes: Vec<Process>,
+    pub(crate) tasks: Tasks,
     pub(crate) created: Vec<ObjectId>,
+    /// The applications are the simulator's own, so that everything that is read and written can be checked.
+    pub(crate) judged: bool,
     /// Faults strike, as long as the storm lasts.
     pub(crate) storm: bool,
     pub(crate) attempts: u32,
@@ -87,6 +96,7 @@ impl World {
         Self::of(scenario, rng, readable)
     }
 
+    /// The world of a scenario; `rng` draws what happens in it.
     pub(crate) fn of(scenario: Scenario, rng: Rng, readable: bool) -> Self {
         let processes = scenario.clients + 1;
         let mut history = History::default();
@@ -100,7 +110,9 @@ impl World {
             network: Network::new(scenario.paths.clone()),
             disk: Disk::new(scenario.disk.clone(), &founding),
             processes: (0..processes).map(|_| Process::default()).collect(),
+            tasks: Tasks::default(),
             created: Vec::new(),
+            judged: true,
             storm: true,
             attempts: 0,
             audit: None,
@@ -117,6 +129,7 @@ impl World {
     /// Runs until `done`, and not longer than `bound`.
     pub(crate) fn run_until(&mut self, bound: Duration, what: &str, done: impl Fn(&Self) -> bool) -> Check {
         let deadline = self.now + bound;
+        self.expect_polls();
         let events_max = self.events + EVENTS_MAX;
         while !done(self) {
             self.events += 1;
@@ -129,6 +142,7 @@ impl World {
             }
             self.now = at;
             self.happen(event)?;
+            self.expect_polls();
         }
         Ok(())
     }
@@ -158,6 +172,11 @@ impl World {
             Event::DiskDone(life, done) if self.lives(STORE, life) => self.disk_done(done),
             Event::Timer(process, life) if self.lives(process, life) => self.timer(process),
             Event::Step(process, life, thread) if self.lives(process, life) => self.step(process, thread),
+            Event::Poll(task) => self.poll(task),
+            Event::Alarm(waker) => {
+                waker.wake();
+                Ok(())
+            }
             Event::Fault(fault) => self.strike(fault),
             Event::Start(process) => self.start(process),
             // It was meant for an earlier life of the process.
@@ -174,13 +193,12 @@ impl World {
             Event::Arrive(_, End::Store) | Event::DiskDone(..) => STORE,
             Event::Arrive(connection, End::Client) => self.network.connection(connection)?.client,
             Event::Dial(process, _) | Event::Timer(process, _) | Event::Step(process, ..) => process,
-            Event::Disk(..) | Event::Fault(_) | Event::Start(_) => return None,
+            Event::Poll(task) => self.tasks.process_of(task),
+            Event::Disk(..) | Event::Alarm(_) | Event::Fault(_) | Event::Start(_) => return None,
         };
         let until = self.processes[process].paused_until;
         (until > self.now).then_some(until)
     }
-
-    // ---- processes ----
 
     /// A process starts, with an empty cache; a store with what its disk has.
     pub(crate) fn start(&mut self, number: usize) -> Check {
@@ -242,8 +260,6 @@ impl World {
         self.queue.push(self.now + after, event);
     }
 
-    // ---- what a node wants done ----
-
     /// Lets a process's node settle, does what it wants done, and looks at what came of it.
     pub(crate) fn pump(&mut self, number: usize) -> Check {
         while let Some(node) = &mut self.processes[number].node {
@@ -262,7 +278,9 @@ impl World {
                 uplink.map_or(Ok(()), |connection| self.send(connection, End::Store, message))
             }
             Output::Send(Link::Session(session), message) => {
-                check::answers::message(&self.history.ledger, &message)?;
+                if self.judged {
+                    check::answers::message(&self.history.ledger, &message)?;
+                }
                 self.send(session, End::Client, message)
             }
             Output::End(Link::Uplink, reason, text) => self.hang_up(number, reason, &text),
@@ -320,232 +338,6 @@ impl World {
         self.pump(number)
     }
 
-    // ---- network ----
-
-    fn send(&mut self, connection: SessionId, to: End, mut message: Message) -> Check {
-        if self.network.connection(connection).is_none() {
-            return Ok(());
-        }
-        self.trace.event(self.now, &trace::digest(&message), || {
-            format!("    s{} to {to:?}: {}", connection.0, trace::describe(&message))
-        });
-        if self.scenario.through_bytes {
-            message = bytes::pass(&message, to)?;
-        }
-        self.send_item(connection, to, Item::Message(message));
-        Ok(())
-    }
-
-    pub(crate) fn send_item(&mut self, connection: SessionId, to: End, item: Item) {
-        let arrival = self.network.send(self.now, connection, to, item, &mut self.rng);
-        self.expect(arrival);
-    }
-
-    pub(crate) fn expect(&mut self, arrivals: impl IntoIterator<Item = Arrival>) {
-        for arrival in arrivals {
-            self.queue.push(arrival.at, Event::Arrive(arrival.connection, arrival.to));
-        }
-    }
-
-    pub(crate) fn dial_later(&mut self, number: usize) {
-        let process = &mut self.processes[number];
-        process.back_off = (process.back_off * 2).clamp(Duration::from_millis(1), Duration::from_millis(100));
-        let (after, life) = (self.rng.around(process.back_off), process.life);
-        self.later(after, Event::Dial(number, life));
-    }
-
-    fn dial(&mut self, number: usize) {
-        if self.processes[number].uplink.is_none() {
-            let (session, arrival) = self.network.open(self.now, number, &mut self.rng);
-            self.processes[number].uplink = Some(session);
-            self.expect([arrival]);
-        }
-    }
-
-    fn arrive(&mut self, connection: SessionId, to: End) -> Check {
-        let Some(client) = self.network.connection(connection).map(|connection| connection.client) else {
-            return Ok(());
-        };
-        match self.network.arrive(self.now, connection, to) {
-            Err(stalled_until) => {
-                self.queue.push(stalled_until, Event::Arrive(connection, to));
-                Ok(())
-            }
-            Ok(Some(item)) if to == End::Store => self.reach_store(connection, item),
-            Ok(Some(item)) if self.processes[client].uplink == Some(connection) => {
-                self.reach_client(client, connection, item)
-            }
-            Ok(_) => Ok(()),
-        }
-    }
-
-    fn reach_store(&mut self, session: SessionId, item: Item) -> Check {
-        let now = self.now;
-        let up = self.processes[STORE].node.is_some() && !self.processes[STORE].closed;
-        let Some(connection) = self.network.connection(session) else { return Ok(()) };
-        let link = Link::Session(session);
-        match item {
-            Item::Opened if up => {
-                connection.session = true;
-                self.trace.event(now, &[5, session.0], || format!("store: s{} is opened", session.0));
-                self.send_item(session, End::Client, Item::Opened);
-                self.store_node().connected(now, link);
-            }
-            Item::Message(message) if connection.session => {
-                self.trace.event(now, &[6, session.0], || {
-                    format!("store hears s{}: {}", session.0, trace::describe(&message))
-                });
-                self.store_node().handle(now, link, message);
-            }
-            Item::Closed if connection.session => {
-                connection.session = false;
-                self.trace.event(now, &[7, session.0], || format!("store: s{} is gone", session.0));
-                self.send_item(session, End::Client, Item::Closed);
-                self.store_node().disconnected(now, link);
-            }
-            Item::Opened | Item::Closed => {
-                self.send_item(session, End::Client, Item::Closed);
-                self.network.deaf(session, End::Store);
-                return Ok(());
-            }
-            Item::Message(_) => return Ok(()),
-        }
-        self.pump(STORE)
-    }
-
-    fn store_node(&mut self) -> &mut Node {
-        self.processes[STORE].node.as_mut().expect("sessions end with the store's life")
-    }
-
-    fn reach_client(&mut self, number: usize, connection: SessionId, item: Item) -> Check {
-        let now = self.now;
-        let process = &mut self.processes[number];
-        let Some(node) = &mut process.node else { return Ok(()) };
-        match item {
-            Item::Opened => {
-                process.back_off = Duration::ZERO;
-                self.trace
-                    .event(now, &[8, number as u64], || format!("process {number} is connected as s{}", connection.0));
-                node.connected(now, Link::Uplink);
-            }
-            Item::Message(message) => {
-                self.trace.event(now, &[9, number as u64], || {
-                    format!("process {number} hears {}", trace::describe(&message))
-                });
-                node.handle(now, Link::Uplink, message);
-            }
-            Item::Closed => {
-                self.trace.event(now, &[10, number as u64], || format!("process {number} loses s{}", connection.0));
-                process.uplink = None;
-                node.disconnected(now, Link::Uplink);
-                self.send_item(connection, End::Store, Item::Closed);
-                self.dial_later(number);
-            }
-        }
-        self.pump(number)
-    }
-
-    /// A client gives its connection up.
-    fn hang_up(&mut self, number: usize, reason: GoodbyeReason, text: &str) -> Check {
-        let now = self.now;
-        self.trace.event(now, &[11, number as u64], || format!("process {number} hangs up: {}, {text}", reason.name()));
-        ensure(is_honest(reason), "sessions", || format!("process {number} hangs up: {}, {text}", reason.name()))?;
-        let Some(connection) = self.processes[number].uplink.take() else { return Ok(()) };
-        self.send_item(connection, End::Store, Item::Closed);
-        self.network.deaf(connection, End::Client);
-        if let Some(node) = &mut self.processes[number].node {
-            node.disconnected(now, Link::Uplink);
-        }
-        self.dial_later(number);
-        Ok(())
-    }
-
-    /// The store ends a session. Its hands may tell it afterwards that the connection is gone, or not.
-    fn end_session(&mut self, session: SessionId, reason: GoodbyeReason, text: &str) -> Check {
-        let now = self.now;
-        self.trace.event(now, &[12, session.0], || format!("store ends s{}: {}, {text}", session.0, reason.name()));
-        ensure(is_honest(reason), "sessions", || format!("the store ends s{}: {}, {text}", session.0, reason.name()))?;
-        self.send_item(session, End::Client, Item::Closed);
-        self.network.deaf(session, End::Store);
-        if let Some(connection) = self.network.connection(session) {
-            connection.session = false;
-        }
-        if self.rng.chance(500) {
-            self.store_node().disconnected(now, Link::Session(session));
-        }
-        Ok(())
-    }
-
-    // ---- disk ----
-
-    fn submit(&mut self, work: DiskWork) -> Check {
-        self.disk_operations += 1;
-        self.trace.event(self.now, &[13, self.disk_operations], || format!("    disk: {}", describe_work(&work)));
-        let started = self.disk.submit(work, &mut self.rng)?;
-        self.await_disk(started);
-        self.crash_here()
-    }
-
-    /// Crashes if a crash was put at this disk operation, or waits for one like it.
-    fn crash_here(&mut self) -> Check {
-        let is_busy = self.disk.is_installing() || self.disk.unsynced() > 1;
-        if self.crash_when_busy && is_busy && self.rng.chance(300) {
-            self.crash_when_busy = false;
-            return self.crash_store();
-        }
-        let here = |crash: &CrashPoint| crash.operation <= self.disk_operations;
-        if !self.crashes.front().is_some_and(here) {
-            return Ok(());
-        }
-        let crash = self.crashes.pop_front().expect("just seen");
-        let under_way = UnderWay { appends: self.disk.unsynced(), install: self.disk.is_installing() };
-        if crash.operation == self.disk_operations {
-            self.under_way = under_way;
-        }
-        self.bury_store();
-        self.later(Duration::from_millis(1), Event::Start(STORE));
-        self.lose_power(crash.appends.min(under_way.appends), crash.install)
-    }
-
-    fn await_disk(&mut self, started: Option<Started>) {
-        if let Some(started) = started {
-            self.later(started.after, Event::Disk(self.processes[STORE].life, started.operation));
-        }
-    }
-
-    /// The disk has done something; the store hears of it at once, or when it is not paused any more.
-    fn finish(&mut self, operation: Operation) -> Check {
-        self.disk_operations += 1;
-        let (done, durable, started) = self.disk.finish(operation, &mut self.rng);
-        self.await_disk(started);
-        self.durable(&durable)?;
-        for done in done {
-            self.queue.push(self.now, Event::DiskDone(self.processes[STORE].life, done));
-        }
-        self.crash_here()
-    }
-
-    /// Records have become durable: the ledger takes the commits among them.
-    pub(crate) fn durable(&mut self, records: &[Record]) -> Check {
-        for record in records {
-            if let Record::Commit(commit) = record {
-                self.history.durable(commit)?;
-                let version = self.history.ledger.count();
-                self.trace.event(self.now, &[14, version.0], || format!("durable: {:?} is {version:?}", commit.txn));
-            }
-        }
-        Ok(())
-    }
-
-    fn disk_done(&mut self, done: DiskDone) -> Check {
-        self.trace.event(self.now, &[15], || format!("store hears its disk: {}", describe_done(&done)));
-        let now = self.now;
-        self.store_node().disk(now, done);
-        self.pump(STORE)
-    }
-
-    // ---- application ----
-
     fn step(&mut self, number: usize, thread: usize) -> Check {
         let process = &mut self.processes[number];
         let client = process.node.as_mut().and_then(Node::client).ok_or_else(|| impossible("no client".into()))?;
@@ -571,6 +363,7 @@ impl World {
     }
 
     fn wake(&mut self, number: usize, txn: TxnHandle) {
+        self.tasks.wake(number, txn);
         let process = &mut self.processes[number];
         let waiting = |thread: &Thread| thread.waiting && thread.handle() == Some(txn);
         let Some(thread) = process.threads.iter().position(waiting) else { return };
@@ -580,12 +373,10 @@ impl World {
         self.later(after, event);
     }
 
-    // ---- checkers ----
-
     /// Holds everything that an event at this process can have changed against the invariants.
     fn look(&mut self, number: usize) -> Check {
         let process = &mut self.processes[number];
-        if let Some(client) = process.node.as_mut().and_then(Node::client) {
+        if let Some(client) = process.node.as_mut().and_then(Node::client).filter(|_| self.judged) {
             check::frames::all(client, &self.history.ledger, &mut process.never_back)?;
             for (handle, attempt) in process.threads.iter().filter_map(Thread::running) {
                 if client.check(handle).is_ok() {
@@ -609,36 +400,5 @@ impl World {
             (Some(client), Some(store)) => check::holders::client(client, store, session),
             _ => Ok(()),
         }
-    }
-}
-
-/// Whether roles that follow the protocol can come to part for this reason.
-fn is_honest(reason: GoodbyeReason) -> bool {
-    !matches!(
-        reason,
-        GoodbyeReason::Malformed | GoodbyeReason::Protocol | GoodbyeReason::WrongCluster | GoodbyeReason::TooMuch
-    )
-}
-
-fn describe_work(work: &DiskWork) -> String {
-    match work {
-        DiskWork::Append(position, Record::Commit(commit)) => format!("append {position:?}: commit {:?}", commit.txn),
-        DiskWork::Append(position, record) => format!("append {position:?}: {record:?}"),
-        DiskWork::Free(position) => format!("free below {position:?}"),
-        DiskWork::Read(pages) => format!("read {pages:?}"),
-        DiskWork::Install(images, checkpoint) => {
-            let pages: Vec<_> = images.iter().map(|image| (image.page, image.version)).collect();
-            format!("install {pages:?}, applied {:?}", checkpoint.applied)
-        }
-    }
-}
-
-fn describe_done(done: &DiskDone) -> String {
-    match done {
-        DiskDone::Pages(pages) => {
-            let pages: Vec<_> = pages.iter().map(|(page, home)| (page, home.as_ref().map(|home| home.0))).collect();
-            format!("pages {pages:?}")
-        }
-        other => format!("{other:?}"),
     }
 }

@@ -1,0 +1,244 @@
+//! Front doors in virtual time: futures that run over the simulator's nodes.
+//!
+//! A front door shares a node with its hands, under a lock. In a simulated run the world owns the nodes; while a task
+//! is polled, the node of its process is lent to the front door, and is back before anything else happens.
+
+use crate::process::STORE;
+use crate::rng::Rng;
+use crate::run::guarded;
+use crate::scenario::Scenario;
+use crate::trace::Trace;
+use crate::violation::{Check, Violation};
+use crate::world::{Event, World};
+use client::{Client, TxnHandle};
+use core::fmt;
+use core::mem;
+use core::pin::Pin;
+use core::task::{Context, Waker};
+use core::time::Duration;
+use node::{Hands, Node};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Wake;
+use types::{ClientId, Map, Set, Time};
+
+/// How long faults strike, and how long the tasks may take in all: virtual time.
+const STORM: Duration = Duration::from_secs(2);
+const PATIENCE: Duration = Duration::from_secs(600);
+
+/// A store and its clients in virtual time, for tasks that use them through a front door. What a seed draws is as in
+/// any other run, but clients do not crash and disks have room.
+#[derive(Debug)]
+pub struct Simulation {
+    world: World,
+}
+
+impl Simulation {
+    /// A store and `clients` clients.
+    pub fn new(seed: u64, clients: usize) -> Self {
+        let mut rng = Rng::new(seed);
+        let scenario = Scenario::for_tasks(&mut rng, clients);
+        let mut world = World::of(scenario, rng, false);
+        world.judged = false;
+        world.tasks.doors = (1..=clients).map(|number| (number, Door::new())).collect();
+        Self { world }
+    }
+
+    /// What a front door needs of a client, counted from 1: its node and its hands. To be used by tasks of this client
+    /// alone.
+    pub fn door(&self, client: usize) -> (Arc<Mutex<Node>>, Arc<dyn Hands>) {
+        let door = &self.world.tasks.doors[&client];
+        (door.node.clone(), door.hands.clone())
+    }
+
+    /// Adds a task that uses the front door of this client.
+    pub fn spawn(&mut self, client: usize, task: impl Future<Output = ()> + 'static) {
+        assert!(self.world.tasks.doors.contains_key(&client), "there is no client {client}");
+        let id = self.world.tasks.all.len();
+        self.world.tasks.all.push(Task { process: client, future: Some(Box::pin(task)) });
+        lock(&self.world.tasks.woken).push(id);
+    }
+
+    /// Writes down what happens, for a person to read: [`Simulation::run`] prints it if it finds something.
+    pub fn with_trace(mut self) -> Self {
+        self.world.trace = Trace::new(true);
+        self
+    }
+
+    /// Runs until every task has ended, through faults first and then without. A task that panics has found something,
+    /// and so has one that never ends. Gives the hash of the trace.
+    pub fn run(mut self) -> Result<u64, Violation> {
+        let world = &mut self.world;
+        let verdict = guarded(|| {
+            world.begin()?;
+            world.brew();
+            let over = |world: &World| world.now >= Time::ZERO + STORM || world.tasks.are_done();
+            world.run_until(2 * STORM, "the storm goes on", over)?;
+            world.calm();
+            world.run_until(PATIENCE, "a task never ends", |world| world.tasks.are_done())
+        });
+        let hash = self.world.trace.hash();
+        if verdict.is_err() {
+            self.world.trace.into_lines().iter().for_each(|line| println!("{line}"));
+        }
+        verdict.map(|()| hash)
+    }
+}
+
+/// The tasks of a simulated run, and the doors through which they see their clients.
+#[derive(Debug, Default)]
+pub(crate) struct Tasks {
+    all: Vec<Task>,
+    doors: BTreeMap<usize, Door>,
+    woken: Arc<Mutex<Vec<usize>>>,
+}
+
+struct Task {
+    process: usize,
+    /// `None` when it has ended.
+    future: Option<Pin<Box<dyn Future<Output = ()>>>>,
+}
+
+impl fmt::Debug for Task {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Task(process {}, {})", self.process, if self.future.is_some() { "runs" } else { "done" })
+    }
+}
+
+/// What one process's front door holds.
+#[derive(Debug)]
+struct Door {
+    /// The process's node while a task is polled, and a node without a link at any other time.
+    node: Arc<Mutex<Node>>,
+    hands: Arc<SimHands>,
+}
+
+impl Door {
+    fn new() -> Self {
+        let nobody = Client::new(client::Config::default(), ClientId(0));
+        Self { node: Arc::new(Mutex::new(Node::client_only(nobody))), hands: Arc::default() }
+    }
+}
+
+impl Tasks {
+    /// The process that a task belongs to.
+    pub(crate) fn process_of(&self, id: usize) -> usize {
+        self.all[id].process
+    }
+
+    fn are_done(&self) -> bool {
+        self.all.iter().all(|task| task.future.is_none())
+    }
+
+    /// The tasks that have been woken since this was last asked.
+    fn take_woken(&self) -> Vec<usize> {
+        mem::take(&mut *lock(&self.woken))
+    }
+
+    /// A transaction of this process is woken.
+    pub(crate) fn wake(&self, process: usize, txn: TxnHandle) {
+        if let Some(door) = self.doors.get(&process) {
+            door.hands.wake(txn);
+        }
+    }
+
+    /// Polls a task with its process's node behind its door; gives the alarms that it has set.
+    fn poll(&mut self, id: usize, now: Time, node: &mut Node) -> Vec<(Time, Waker)> {
+        let task = &mut self.all[id];
+        let door = &self.doors[&task.process];
+        let Some(future) = &mut task.future else { return Vec::new() };
+        lock(&door.hands.0).now = now;
+        mem::swap(node, &mut lock(&door.node));
+        let waker = Waker::from(Arc::new(TaskWaker { id, woken: self.woken.clone() }));
+        let ended = future.as_mut().poll(&mut Context::from_waker(&waker)).is_ready();
+        if ended {
+            task.future = None;
+        }
+        mem::swap(node, &mut lock(&door.node));
+        mem::take(&mut lock(&door.hands.0).alarms)
+    }
+}
+
+impl World {
+    /// Tasks that were woken are polled soon, in an order that is drawn.
+    pub(crate) fn expect_polls(&mut self) {
+        for id in self.tasks.take_woken() {
+            let after = self.rng.around(Duration::from_micros(10));
+            self.later(after, Event::Poll(id));
+        }
+    }
+
+    /// Polls a task, and does what its node wants done.
+    pub(crate) fn poll(&mut self, id: usize) -> Check {
+        let number = self.tasks.process_of(id);
+        debug_assert_ne!(number, STORE);
+        let Some(node) = &mut self.processes[number].node else { return Ok(()) };
+        for (at, waker) in self.tasks.poll(id, self.now, node) {
+            self.queue.push(at.max(self.now), Event::Alarm(waker));
+        }
+        self.pump(number)
+    }
+}
+
+/// The hands of a simulated process, as its front door sees them.
+#[derive(Debug, Default)]
+pub struct SimHands(Mutex<Waits>);
+
+#[derive(Debug, Default)]
+struct Waits {
+    now: Time,
+    wakers: Map<TxnHandle, Waker>,
+    /// Woken, and nobody has waited for it since.
+    woken: Set<TxnHandle>,
+    alarms: Vec<(Time, Waker)>,
+}
+
+impl SimHands {
+    fn wake(&self, txn: TxnHandle) {
+        let mut waits = lock(&self.0);
+        match waits.wakers.remove(&txn) {
+            Some(waker) => waker.wake(),
+            None => {
+                waits.woken.insert(txn);
+            }
+        }
+    }
+}
+
+impl Hands for SimHands {
+    fn now(&self) -> Time {
+        lock(&self.0).now
+    }
+
+    /// The world carries everything out when the task waits or ends.
+    fn settle(&self) {}
+
+    fn wake_on(&self, txn: TxnHandle, waker: &Waker) {
+        let mut waits = lock(&self.0);
+        if waits.woken.remove(&txn) {
+            waker.wake_by_ref();
+        } else {
+            waits.wakers.insert(txn, waker.clone());
+        }
+    }
+
+    fn wake_at(&self, time: Time, waker: &Waker) {
+        lock(&self.0).alarms.push((time, waker.clone()));
+    }
+}
+
+struct TaskWaker {
+    id: usize,
+    woken: Arc<Mutex<Vec<usize>>>,
+}
+
+impl Wake for TaskWaker {
+    fn wake(self: Arc<Self>) {
+        lock(&self.woken).push(self.id);
+    }
+}
+
+/// A task that panics has found something, and the run ends: what it held is as good as before.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
