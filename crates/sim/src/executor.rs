@@ -182,7 +182,7 @@ impl World {
 
 /// The hands of a simulated process, as its front door sees them.
 #[derive(Debug, Default)]
-pub struct SimHands(Mutex<Waits>);
+struct SimHands(Mutex<Waits>);
 
 #[derive(Debug, Default)]
 struct Waits {

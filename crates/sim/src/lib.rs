@@ -36,7 +36,7 @@ mod violation;
 mod world;
 
 pub use enumerate::{CrashPoint, Enumeration, enumerate_crashes};
-pub use executor::{SimHands, Simulation};
+pub use executor::Simulation;
 #[cfg(feature = "mutants")]
 pub use mutants::{Mutant, mutants};
 pub use run::{Report, run_seed};

@@ -104,7 +104,8 @@ impl Scenario {
 }
 
 impl Scenario {
-    /// For tasks of front doors: no applications of our own, nothing in the store, clients that live, room on the disk.
+    /// For tasks of front doors: no applications of our own, nothing in the store, clients that live and are remembered,
+    /// room on the disk.
     pub(crate) fn for_tasks(rng: &mut Rng, clients: usize) -> Self {
         let mut scenario = Self::draw(rng, Broken::NONE);
         (scenario.clients, scenario.threads, scenario.embedded) = (clients, 0, false);
@@ -113,6 +114,7 @@ impl Scenario {
         scenario.dead_weight = false;
         scenario.disk.safe_bytes = 64 << 20;
         scenario.store.mob_bytes_limit = rng.pick(&[4000, 1 << 20]);
+        scenario.store.grace = PATIENCE;
         scenario.client.patience = PATIENCE;
         (scenario.rates.client_crash, scenario.rates.home_full) = (None, None);
         scenario
