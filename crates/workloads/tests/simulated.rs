@@ -28,12 +28,11 @@ struct Known {
 
 impl Known {
     async fn module(&self) -> Ref<Module> {
-        poll_fn(|context| match *self.module.borrow() {
-            Some(module) => Poll::Ready(module),
-            None => {
+        poll_fn(|context| {
+            self.module.borrow().map(Poll::Ready).unwrap_or_else(|| {
                 self.waiting.borrow_mut().push(context.waker().clone());
                 Poll::Pending
-            }
+            })
         })
         .await
     }
