@@ -1,7 +1,7 @@
 //! Thorp: a coherent cache and transactional object store.
 //!
-//! Shared data lives durably in a store. Those who use it keep what they use in a cache of their own, read it in tens
-//! of nanoseconds, and never commit on stale data. The store is a directory of this process, or a server.
+//! Shared data lives durably in a store. Those who use it keep what they use in a cache of their own, read it with a
+//! function call, and never commit on stale data. The store is a directory of this process, or a server.
 //!
 //! ```
 //! use thorp::{Db, Map};
