@@ -42,6 +42,6 @@ mod tests;
 
 pub use doctor::{Finding, Report, check};
 pub use error::DiskError;
-pub use open::{Config, Opening, open};
+pub use open::{Config, Opening, SAFE_OVER_MOB, open};
 pub use real::RealDisk;
 pub use safe::Progress;

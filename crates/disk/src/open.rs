@@ -11,6 +11,10 @@ use std::path::Path;
 use std::sync::Arc;
 use store::{Opened, Position, Record};
 
+/// A safe is given room for so many times the MOB: what waits for write-back is in it, and beside it what was
+/// overwritten meanwhile.
+pub const SAFE_OVER_MOB: usize = 4;
+
 /// What a user may tune.
 #[derive(Clone, Debug)]
 pub struct Config {

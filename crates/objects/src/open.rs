@@ -14,10 +14,6 @@ use std::time::Duration;
 use store::Store;
 use types::ClientId;
 
-/// The safe is given room for so many times the MOB: what waits for write-back is in it, and what was overwritten
-/// meanwhile is, too.
-const SAFE_OVER_MOB: usize = 4;
-
 /// What may be tuned before a database is opened; everything has a default.
 ///
 /// ```
@@ -187,7 +183,7 @@ impl Builder {
     fn disk_config(&self) -> disk::Config {
         let config = self.disk.clone();
         let whole = config.segment_bytes * config.segments_max;
-        let bytes = self.safe_bytes.unwrap_or(whole.max(SAFE_OVER_MOB * self.store.mob_bytes_limit));
+        let bytes = self.safe_bytes.unwrap_or(whole.max(disk::SAFE_OVER_MOB * self.store.mob_bytes_limit));
         disk::Config { segment_bytes: (bytes / config.segments_max).next_multiple_of(4096), ..config }
     }
 }

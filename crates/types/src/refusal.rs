@@ -110,6 +110,18 @@ pub enum GoodbyeReason {
 }
 
 impl GoodbyeReason {
+    /// All reasons, in the order of their numbers on the wire.
+    pub const ALL: [Self; 8] = [
+        Self::Done,
+        Self::Protocol,
+        Self::WrongCluster,
+        Self::Superseded,
+        Self::Malformed,
+        Self::TooMuch,
+        Self::Silent,
+        Self::Full,
+    ];
+
     /// The reason's name, as it is counted and logged.
     pub const fn name(self) -> &'static str {
         match self {

@@ -103,24 +103,13 @@ impl Layout for Welcome {
     }
 }
 
-/// The reasons, by their numbers on the wire.
-const REASONS: [GoodbyeReason; 8] = [
-    GoodbyeReason::Done,
-    GoodbyeReason::Protocol,
-    GoodbyeReason::WrongCluster,
-    GoodbyeReason::Superseded,
-    GoodbyeReason::Malformed,
-    GoodbyeReason::TooMuch,
-    GoodbyeReason::Silent,
-    GoodbyeReason::Full,
-];
-
 /// A reason's number, then the text to the end of the meta.
 impl Layout for Goodbye {
     const KIND: Kind = Kind::Goodbye;
 
     fn put(&self, meta: &mut Meta<'_>) -> Result<(), WireError> {
-        let reason = REASONS.iter().position(|&reason| reason == self.reason).expect("all reasons have a number");
+        let reason =
+            GoodbyeReason::ALL.iter().position(|&reason| reason == self.reason).expect("all reasons have a number");
         meta.put(&U32::new(reason as u32));
         // A text that is too long is told as far as it goes: it is for a person, and nobody is left to refuse it to.
         let bytes = self.text.len().min(GOODBYE_TEXT_BYTES_MAX);
@@ -131,7 +120,7 @@ impl Layout for Goodbye {
 
     fn get(reader: &mut Reader<'_>) -> Result<Self, WireError> {
         let got = reader.get::<U32>()?.get();
-        let reason = REASONS.get(got as usize).copied();
+        let reason = GoodbyeReason::ALL.get(got as usize).copied();
         let reason = reason.ok_or(WireError::Code { what: "goodbye reason", got: got.into() })?;
         let text = core::str::from_utf8(reader.rest::<u8>()?).map_err(|_| WireError::Text)?;
         Ok(Self { reason, text: text.to_owned() })

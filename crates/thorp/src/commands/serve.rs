@@ -15,10 +15,6 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 use store::Store;
 
-/// The safe may grow to so many times the MOB: what the MOB holds is in the safe, and beside it what was overwritten
-/// meanwhile.
-const SAFE_OVER_MOB: usize = 4;
-
 pub(super) fn run(args: &ServeArgs, output: &mut Output) -> Result {
     // Refused before the directory is touched.
     net::refuse_open_network(args.listen, args.insecure)?;
@@ -64,7 +60,7 @@ struct Recovery {
 fn recover(dir: &Path, args: &StoreArgs) -> Result<(Store, disk::RealDisk, Recovery)> {
     let start = Instant::now();
     let defaults = disk::Config::default();
-    let segments = ((args.mob_mib as usize * SAFE_OVER_MOB) << 20).div_ceil(defaults.segment_bytes);
+    let segments = ((args.mob_mib as usize * disk::SAFE_OVER_MOB) << 20).div_ceil(defaults.segment_bytes);
     let mut opening = disk::open(dir, &disk::Config { segments_max: segments.max(defaults.segments_max), ..defaults })?;
     let mut store = Store::new(store_config(args), opening.opened().clone());
     let bar = output::bar("recover (bytes)", opening.progress().bytes_total);

@@ -40,16 +40,6 @@ fn the_page_of_refusals_is_fresh() {
         Refusal::TooMany,
         Refusal::Closing,
     ];
-    let goodbyes = [
-        GoodbyeReason::Done,
-        GoodbyeReason::Protocol,
-        GoodbyeReason::WrongCluster,
-        GoodbyeReason::Superseded,
-        GoodbyeReason::Malformed,
-        GoodbyeReason::TooMuch,
-        GoodbyeReason::Silent,
-        GoodbyeReason::Full,
-    ];
     let mut page = String::from(
         "# Refusals\n\nGenerated from `crates/types/src/refusal.rs`; a test keeps it fresh.\n\n\
          ## Of a commit\nA refused commit has no effect.\n\n| name | what the caller is to do | says |\n|---|---|---|\n",
@@ -58,7 +48,7 @@ fn the_page_of_refusals_is_fresh() {
         writeln!(page, "| `{}` | {:?} | {refusal} |", refusal.name(), refusal.caller()).unwrap();
     }
     page += "\n## Of a session\n\n| name | can connecting again help |\n|---|---|\n";
-    for goodbye in goodbyes {
+    for goodbye in GoodbyeReason::ALL {
         writeln!(page, "| `{}` | {} |", goodbye.name(), if goodbye.is_final() { "no" } else { "yes" }).unwrap();
     }
     check_fresh("docs/refusals.md", &page);
