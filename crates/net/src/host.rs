@@ -3,10 +3,12 @@
 //! 1. Whoever gives the node an event sorts all its outputs while still holding its lock: a message is in its link's
 //!    queue, disk work in the disk's, before the next event can add to them. So nothing overtakes.
 //! 2. Nothing is carried out under that lock. What takes time, a write to a socket, a flush, a waker, comes after it.
-//! 3. Locks are taken in this order: node, links, one link. The disk's own come after the node's.
+//! 3. Locks are taken in this order: a connection's receiver, node, links, one link. The disk's own come after the
+//!    node's.
 //! 4. The tasks hold the host weakly: it ends with the last of the application's hands, and they with it.
 
 use crate::clock::Clock;
+use crate::connection::Incoming;
 use crate::counters::{Counters, Tally};
 use crate::leader::Leader;
 use crate::link::Link;
@@ -158,10 +160,15 @@ impl Host {
         }
     }
 
-    /// A connection is up: from now on the node's messages go there.
-    pub(crate) fn attach(&self, link: &Arc<Link>) {
+    /// From now on the node's messages for this link go there.
+    pub(crate) fn add_link(&self, link: &Arc<Link>) {
         self.counters.sessions.fetch_add(1, Relaxed);
         self.links().insert(link.id(), Arc::clone(link));
+    }
+
+    /// A connection is up.
+    pub(crate) fn attach(&self, link: &Arc<Link>) {
+        self.add_link(link);
         self.drive_in_task(|node, now| node.connected(now, link.id()));
     }
 
@@ -171,14 +178,19 @@ impl Host {
         self.drive_in_task(|node, now| node.disconnected(now, link.id()));
     }
 
-    /// Messages have come in.
-    pub(crate) fn received(&self, link: node::Link, messages: &mut Vec<Message>) {
-        self.counters.messages_in.fetch_add(messages.len() as u64, Relaxed);
-        self.drive_in_task(|node, now| {
-            for message in messages.drain(..) {
-                node.handle(now, link, message);
+    /// Something has come in. Says whether the caller is to lead the flush of what came of it.
+    pub(crate) fn received(&self, incoming: &mut Vec<Incoming>) -> bool {
+        self.drive_only(|node, now| {
+            for one in incoming.drain(..) {
+                match one {
+                    Incoming::Up(link) => node.connected(now, link),
+                    Incoming::Message(link, message) => {
+                        self.counters.messages_in.fetch_add(1, Relaxed);
+                        node.handle(now, link, message);
+                    }
+                }
             }
-        });
+        })
     }
 
     /// Gives the node an event and carries out what comes of it, but for the flush: says whether the caller is to lead
@@ -196,7 +208,10 @@ impl Host {
             self.timer.arm(node.poll_timeout());
         }
         todo.links.iter().for_each(|link| link.flush());
-        todo.wakers.into_iter().for_each(Waker::wake);
+        if !todo.wakers.is_empty() {
+            todo.wakers.into_iter().for_each(Waker::wake);
+            self.uplink.kick();
+        }
         todo.lead && self.leader.wanted()
     }
 
@@ -242,23 +257,20 @@ impl Host {
         }
     }
 
-    /// Flushes the log until nothing more is wanted, or somebody else goes on.
-    fn lead(&self) {
-        let Some(disk) = &self.disk else { return };
-        loop {
-            self.leader.begin();
-            let mut done = None;
-            let more = disk.flush(&mut |durable| done = Some(durable)) | self.leader.end();
-            self.counters.flushes.fetch_add(1, Relaxed);
-            // The next flush is under way while this one's replies are written.
-            if more {
-                self.hand_over_lead();
-            }
-            let lead_again = done.is_some_and(|done| self.disk_done(done));
-            if !lead_again {
-                return;
-            }
-        }
+    /// Flushes the log until nothing more is wanted.
+    pub(crate) fn lead(&self) {
+        while self.lead_once() {}
+    }
+
+    /// Flushes the log, and sends what has waited for that. Says whether more is wanted.
+    fn lead_once(&self) -> bool {
+        let Some(disk) = &self.disk else { return false };
+        self.leader.begin();
+        let mut done = None;
+        let more = disk.flush(&mut |durable| done = Some(durable)) | self.leader.end();
+        self.counters.flushes.fetch_add(1, Relaxed);
+        let lead_again = done.is_some_and(|done| self.disk_done(done));
+        more | lead_again
     }
 
     fn hand_over_lead(&self) {
@@ -360,9 +372,16 @@ impl Hands for Host {
 
     fn settle(&self) {
         if self.drive_only(|_, _| {}) {
-            // A thread that runs an application's tasks must not wait for a disk; any other may as well lead itself.
-            if tokio::runtime::Handle::try_current().is_ok() { self.hand_over_lead() } else { self.lead() }
+            // A thread that runs an application's tasks must not wait for a disk. Any other may as well lead the flush
+            // of its own commit; further ones are not its affair.
+            if tokio::runtime::Handle::try_current().is_ok() || self.lead_once() {
+                self.hand_over_lead();
+            }
         }
+    }
+
+    fn assist(&self, woken: &dyn Fn() -> bool) {
+        self.uplink.assist(self, woken);
     }
 
     fn wake_on(&self, txn: TxnHandle, waker: &Waker) {
@@ -370,10 +389,13 @@ impl Hands for Host {
     }
 
     fn wake_at(&self, time: Time, waker: &Waker) {
-        let (at, waker) = (self.clock.instant(time), waker.clone());
+        let (at, waker, host) = (self.clock.instant(time), waker.clone(), self.weak());
         self.runtime.spawn(async move {
             tokio::time::sleep_until(at).await;
             waker.wake();
+            if let Some(host) = host.upgrade() {
+                host.uplink.kick();
+            }
         });
     }
 }

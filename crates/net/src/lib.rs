@@ -1,31 +1,38 @@
 //! The hands on a network: TCP links, the drive loop of a process, a link emulator.
 //!
 //! ```text
-//!    application threads            network tasks                    disk
-//!         |  lock, call, unlock          |  one per link, reads        |  threads of its own
-//!         v                              v                             v
+//!    application threads           the reactor's threads              disk
+//!         |  lock, call, unlock          |  receive                     |  threads of its own
+//!         v                              v                              v
 //!      settle() ---------------->  Host::drive: an event, under the node's lock  <--- done
 //!                                        |
 //!            messages to their links ----+---- disk work ---- wakers ---- timer
 //! ```
 //! [`Host`] runs one [`node::Node`]. Whoever has an event gives it to the node under the lock, sorts what the node wants
 //! done to where it belongs, still under the lock so that nothing overtakes, and carries it out when the lock is free:
-//! an application's thread writes its own request to the socket, and the task that has read a commit leads the flush
-//! that makes it durable and writes the reply. On the way of a lone commit no thread waits for another, except the
-//! application's for its answer.
+//! an application's thread writes its own request to the socket and reads the answer, and the thread that has read a
+//! commit leads the flush that makes it durable and writes the reply. On the way of a lone commit no thread hands
+//! anything to another of its process.
+//!
+//! Sockets are read by the reactor's threads, and by threads of the application that wait; what is rare, to accept, to
+//! connect, to wait for a time, are tasks of tokio.
 //!
 //! [`Host::listen`] takes sessions, [`Host::connect`] opens one. [`Emulator`] puts a distance between the two.
 
+mod assist;
 mod clock;
+mod connection;
 mod counters;
 mod emulator;
 mod host;
 mod leader;
 mod link;
-mod receive;
+mod reactor;
 mod runtime;
 mod server;
+mod socket;
 mod timer;
+mod turn;
 mod uplink;
 mod wakers;
 

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   Idle(sender) --flush takes it--> Away --all written--> Idle
-//!                                     |--the socket is full--> Blocked(sender) --the writer task--> Away
+//!                                     |--the socket is full--> Blocked(sender) --the reactor tells of room--> Away
 //!                                     |--error, or all written and ending--> Gone
 //! ```
 //! 1. Messages leave in the order in which they were pushed: only one thread has the sender, and it returns it, under
@@ -11,12 +11,12 @@
 //! 3. What waits is bounded; a peer that takes nothing for so long is given up.
 
 use crate::counters::Counters;
+use crate::socket::Socket;
 use protocol::{Goodbye, Message};
 use std::io::{self, IoSlice};
 use std::mem;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use tokio::net::tcp::OwnedWriteHalf;
 use tokio::sync::Notify;
 use types::limits::SEND_QUEUE_BYTES_MAX;
 use wire::Outbox;
@@ -28,10 +28,9 @@ const SLICES_MAX: usize = 64;
 #[derive(Debug)]
 pub(crate) struct Link {
     id: node::Link,
+    socket: Socket,
     counters: Arc<Counters>,
     out: Mutex<Out>,
-    /// Something happened that the writer task must see.
-    writer: Notify,
     /// The connection is to end, or has ended.
     ended: Notify,
 }
@@ -57,10 +56,9 @@ enum Slot {
     Gone,
 }
 
-/// The right to write to the socket, and what is being written. Dropping it ends the sending side of the connection.
-#[derive(Debug)]
+/// The right to write to the socket, and what is being written.
+#[derive(Debug, Default)]
 struct Sender {
-    half: OwnedWriteHalf,
     current: Outbox,
 }
 
@@ -72,10 +70,14 @@ enum Written {
 }
 
 impl Link {
-    pub(crate) fn new(id: node::Link, half: OwnedWriteHalf, counters: Arc<Counters>) -> Self {
-        let sender = Slot::Idle(Sender { half, current: Outbox::new() });
+    pub(crate) fn new(id: node::Link, socket: Socket, counters: Arc<Counters>) -> Self {
+        let sender = Slot::Idle(Sender::default());
         let out = Out { pending: Outbox::new(), sender, listed: false, said_goodbye: false, ending: false };
-        Self { id, counters, out: Mutex::new(out), writer: Notify::new(), ended: Notify::new() }
+        Self { id, socket, counters, out: Mutex::new(out), ended: Notify::new() }
+    }
+
+    pub(crate) fn socket(&self) -> &Socket {
+        &self.socket
     }
 
     pub(crate) fn id(&self) -> node::Link {
@@ -126,10 +128,9 @@ impl Link {
     pub(crate) fn abandon(&self) {
         let mut out = self.lock();
         out.ending = true;
-        out.sender = Slot::Gone;
         out.pending = Outbox::new();
+        self.let_go(&mut out);
         drop(out);
-        self.writer.notify_one();
         self.ended.notify_one();
     }
 
@@ -138,33 +139,20 @@ impl Link {
         self.ended.notified().await;
     }
 
-    /// Finishes what a flush could not, until the link ends.
-    pub(crate) async fn run_writer(&self) {
-        loop {
-            let blocked = {
-                let mut out = self.lock();
-                match mem::replace(&mut out.sender, Slot::Away) {
-                    Slot::Blocked(sender) => Some(sender),
-                    elsewhere => {
-                        out.sender = elsewhere;
-                        None
-                    }
-                }
-            };
-            match blocked {
-                Some(sender) => {
-                    // An error here is one that the write sees too.
-                    let _ = sender.half.writable().await;
-                    self.write(sender, self.lock());
-                }
-                None if self.is_gone() => return,
-                None => self.writer.notified().await,
-            }
+    /// The socket has room again: goes on with what a flush could not finish.
+    pub(crate) fn go_on(&self) {
+        self.socket.has_room();
+        let mut out = self.lock();
+        match mem::replace(&mut out.sender, Slot::Away) {
+            Slot::Blocked(sender) => self.write(sender, out),
+            elsewhere => out.sender = elsewhere,
         }
     }
 
-    fn is_gone(&self) -> bool {
-        matches!(self.lock().sender, Slot::Gone)
+    /// Gives up the right to write, for good.
+    fn let_go(&self, out: &mut Out) {
+        out.sender = Slot::Gone;
+        self.socket.end_sending();
     }
 
     /// Writes until nothing is left or the socket is full. The lock is taken and given back around each write.
@@ -172,25 +160,28 @@ impl Link {
         loop {
             if sender.current.is_empty() {
                 if out.pending.is_empty() {
-                    out.sender = if out.ending { Slot::Gone } else { Slot::Idle(sender) };
+                    if out.ending {
+                        self.let_go(&mut out);
+                    } else {
+                        out.sender = Slot::Idle(sender);
+                    }
                     return;
                 }
                 mem::swap(&mut sender.current, &mut out.pending);
             }
             drop(out);
-            let written = sender.write(&self.counters);
+            let written = sender.write(self);
             out = self.lock();
             match written {
                 Written::All if !matches!(out.sender, Slot::Gone) => {}
                 Written::Blocked if !matches!(out.sender, Slot::Gone) => {
                     out.sender = Slot::Blocked(sender);
-                    return self.writer.notify_one();
+                    drop(out);
+                    // Only now, so that whoever is told finds the sender where it belongs.
+                    return self.socket.await_room();
                 }
                 // The reading side hears of the same error, and ends the link.
-                _ => {
-                    out.sender = Slot::Gone;
-                    return self.writer.notify_one();
-                }
+                _ => return self.let_go(&mut out),
             }
         }
     }
@@ -201,28 +192,29 @@ impl Link {
 }
 
 impl Sender {
-    fn write(&mut self, counters: &Counters) -> Written {
+    fn write(&mut self, link: &Link) -> Written {
         while !self.current.is_empty() {
-            match self.write_some() {
+            match self.write_some(&link.socket) {
                 Ok(0) => return Written::Broken,
                 Ok(bytes) => {
-                    counters.bytes_out.fetch_add(bytes as u64, Relaxed);
+                    link.counters.bytes_out.fetch_add(bytes as u64, Relaxed);
                     self.current.consume(bytes);
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Written::Blocked,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(_) => return Written::Broken,
             }
         }
         Written::All
     }
 
-    fn write_some(&self) -> io::Result<usize> {
+    fn write_some(&self, socket: &Socket) -> io::Result<usize> {
         let mut slices = [IoSlice::new(&[]); SLICES_MAX];
         let mut count = 0;
         for (slice, chunk) in slices.iter_mut().zip(self.current.chunks()) {
             *slice = IoSlice::new(chunk);
             count += 1;
         }
-        self.half.try_write_vectored(&slices[..count])
+        socket.write(&slices[..count])
     }
 }

@@ -1,33 +1,46 @@
-//! The threads that the network's tasks run on.
+//! The threads of a process.
 
+use crate::reactor::Reactor;
 use std::future::Future;
 use std::io;
 use std::sync::Arc;
 use tokio::task::{AbortHandle, JoinHandle};
 
-/// The threads that the tasks of one or several hosts run on. They end with the last clone.
+/// The fewest threads that wait for sockets: while one of them waits for the disk, another must be there.
+const READERS_MIN: usize = 2;
+
+/// The threads that the work of one or several hosts is done on: those that wait for sockets, and one that accepts,
+/// connects and keeps the time. They end with the last clone.
 #[derive(Clone, Debug)]
 pub struct Runtime {
     threads: Arc<Threads>,
 }
 
 #[derive(Debug)]
-struct Threads(Option<tokio::runtime::Runtime>);
+struct Threads {
+    reactor: Arc<Reactor>,
+    tasks: Option<tokio::runtime::Runtime>,
+}
 
 impl Runtime {
-    /// Starts `workers` threads. One is enough for a client; a server has use for as many as there are cores.
-    pub fn start(workers: usize) -> io::Result<Self> {
+    /// Starts the threads; about as many `readers` as there are cores wait for sockets.
+    pub fn start(readers: usize) -> io::Result<Self> {
         let mut builder = tokio::runtime::Builder::new_multi_thread();
-        let runtime = builder.worker_threads(workers).thread_name("thorp-net").enable_io().enable_time().build()?;
-        Ok(Self { threads: Arc::new(Threads(Some(runtime))) })
+        let tasks = builder.worker_threads(1).thread_name("thorp-task").enable_io().enable_time().build()?;
+        let reactor = Reactor::start(readers.max(READERS_MIN))?;
+        Ok(Self { threads: Arc::new(Threads { reactor, tasks: Some(tasks) }) })
+    }
+
+    pub(crate) fn reactor(&self) -> &Arc<Reactor> {
+        &self.threads.reactor
     }
 
     pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) -> AbortHandle {
-        self.tokio().spawn(task).abort_handle()
+        self.tasks().spawn(task).abort_handle()
     }
 
     pub(crate) fn spawn_blocking(&self, work: impl FnOnce() + Send + 'static) -> JoinHandle<()> {
-        self.tokio().spawn_blocking(work)
+        self.tasks().spawn_blocking(work)
     }
 
     /// Waits for `future` on this thread.
@@ -35,19 +48,20 @@ impl Runtime {
     /// # Panics
     /// On a thread that runs asynchronous tasks: it must not wait.
     pub(crate) fn block_on<F: Future>(&self, future: F) -> F::Output {
-        self.tokio().block_on(future)
+        self.tasks().block_on(future)
     }
 
-    fn tokio(&self) -> &tokio::runtime::Runtime {
-        self.threads.0.as_ref().expect("taken only when dropped")
+    fn tasks(&self) -> &tokio::runtime::Runtime {
+        self.threads.tasks.as_ref().expect("taken only when dropped")
     }
 }
 
 impl Drop for Threads {
     fn drop(&mut self) {
+        self.reactor.stop();
         // The last clone may go in one of our own tasks, which must not wait for itself.
-        if let Some(runtime) = self.0.take() {
-            runtime.shutdown_background();
+        if let Some(tasks) = self.tasks.take() {
+            tasks.shutdown_background();
         }
     }
 }

@@ -8,25 +8,20 @@
 //! The node hears of a connection only with its `Hello`: who never says it costs a socket and a small buffer for a
 //! bounded time.
 
+use crate::connection::{Connection, Ended, Peer};
 use crate::host::Host;
 use crate::link::Link;
-use crate::receive::{Ended, Receiver, finish, spawn_writer};
-use protocol::Message;
+use crate::socket::Socket;
 use std::fmt;
 use std::io;
-use std::mem;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use store::SessionId;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 use types::GoodbyeReason;
 use types::limits::SESSIONS_MAX;
-use wire::End;
-
-/// A session's read buffer, in bytes: requests are small, and what is not is received in place.
-const BUFFER_BYTES: usize = 8 * 1024;
 
 /// How long to wait before accepting again when the system has no room for another connection.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -106,12 +101,8 @@ async fn accept(host: Weak<Host>, listener: TcpListener, config: ListenConfig) {
     loop {
         let accepted = listener.accept().await;
         let Some(host) = host.upgrade() else { return };
-        match accepted {
-            Ok((stream, _)) => {
-                // A connection that is gone again already is found out by its first read.
-                let _ = stream.set_nodelay(true);
-                take(&host, stream, &config);
-            }
+        match accepted.and_then(|(stream, _)| stream.into_std()) {
+            Ok(stream) => take(&host, stream, &config),
             Err(error) => {
                 host.counters().refused("accept_failed");
                 // One connection that broke is its own affair; a lack of file descriptors is better waited out.
@@ -126,43 +117,26 @@ async fn accept(host: Weak<Host>, listener: TcpListener, config: ListenConfig) {
 
 /// Begins a connection, or refuses it for want of room.
 fn take(host: &Arc<Host>, stream: TcpStream, config: &ListenConfig) {
+    // A connection that is gone again already takes no options.
+    let Ok(socket) = Socket::new(stream, host.runtime().reactor()) else { return };
     let is_full = host.connections.fetch_add(1, SeqCst) >= config.sessions_max;
     let session = SessionId(host.last_session.fetch_add(1, SeqCst) + 1);
-    let (reading, writing) = stream.into_split();
-    let link = Arc::new(Link::new(node::Link::Session(session), writing, Arc::clone(host.counters())));
-    let mut receiver = Receiver::new(reading, End::Store, BUFFER_BYTES);
+    let link = Arc::new(Link::new(node::Link::Session(session), socket, Arc::clone(host.counters())));
+    let (connection, why) = Connection::new(host.weak(), link, Peer::Client);
     let (host, hello_within) = (host.weak(), config.hello_within);
     tokio::spawn(async move {
-        let writer = spawn_writer(&link);
         let ended = if is_full {
             Ended::Refused("full", GoodbyeReason::Full, "the store takes no more sessions".into())
         } else {
-            serve(&host, &mut receiver, &link, hello_within).await
+            connection.run(why, hello_within).await
         };
-        finish(&host, &link, ended, receiver).await;
-        writer.abort();
+        match host.upgrade() {
+            Some(host) if connection.is_known() => host.detach(connection.link()),
+            _ => {}
+        }
+        connection.finish(ended).await;
         if let Some(host) = host.upgrade() {
             host.connections.fetch_sub(1, SeqCst);
         }
     });
-}
-
-/// Runs a session from its hello to its end.
-async fn serve(host: &Weak<Host>, receiver: &mut Receiver, link: &Arc<Link>, hello_within: Duration) -> Ended {
-    let mut attached = false;
-    let handle = |messages: &mut Vec<Message>| {
-        let Some(host) = host.upgrade() else { return false };
-        if !mem::replace(&mut attached, true) {
-            host.attach(link);
-        }
-        host.received(link.id(), messages);
-        true
-    };
-    let Some(counters) = host.upgrade().map(|host| Arc::clone(host.counters())) else { return Ended::Here };
-    let ended = receiver.run(link, &counters, hello_within, handle).await;
-    match host.upgrade() {
-        Some(host) if attached => host.detach(link),
-        _ => {}
-    }
-    ended
 }

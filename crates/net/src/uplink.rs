@@ -6,23 +6,22 @@
 //!        +-- no server, or no Thorp store ------------+ +-- refused for good --> Over
 //! ```
 
+use crate::assist::Assist;
+use crate::connection::{Connection, Ended, Peer, Why};
 use crate::host::Host;
 use crate::link::Link;
-use crate::receive::{Ended, Receiver, finish, spawn_writer};
+use crate::socket::Socket;
 use protocol::{Goodbye, Message};
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 use types::GoodbyeReason;
-use wire::{End, WireError};
-
-/// The uplink's read buffer, in bytes: several pages of a prefetch arrive at once.
-const BUFFER_BYTES: usize = 64 * 1024;
+use wire::WireError;
 
 /// How a store is reached.
 #[derive(Clone, Debug)]
@@ -126,11 +125,14 @@ pub(crate) struct Uplink {
     state: watch::Sender<UplinkState>,
     /// Why either end has ended the session, until the uplink's task has taken note.
     last_word: Mutex<Option<(GoodbyeReason, String)>>,
+    /// How a thread of the application's reads, while there is a connection.
+    assist: Mutex<Option<Arc<Assist>>>,
 }
 
 impl Uplink {
     pub(crate) fn new() -> Self {
-        Self { state: watch::Sender::new(UplinkState::Connecting), last_word: Mutex::default() }
+        let state = watch::Sender::new(UplinkState::Connecting);
+        Self { state, last_word: Mutex::default(), assist: Mutex::default() }
     }
 
     /// One of the two ends has ended the session. The first word counts: the second is an answer to it.
@@ -138,18 +140,43 @@ impl Uplink {
         self.last_word().get_or_insert_with(|| (reason, text.to_owned()));
     }
 
-    fn last_word(&self) -> std::sync::MutexGuard<'_, Option<(GoodbyeReason, String)>> {
+    fn last_word(&self) -> MutexGuard<'_, Option<(GoodbyeReason, String)>> {
         self.last_word.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// A thread that waits for something else than this uplink's socket may have to look up.
+    pub(crate) fn kick(&self) {
+        if let Some(assist) = &*self.assisting() {
+            assist.kick();
+        }
+    }
+
+    /// Reads on the caller's thread until `woken`, if there is a connection that no other thread of the application's
+    /// reads.
+    pub(crate) fn assist(&self, host: &Host, woken: &dyn Fn() -> bool) {
+        let assist = self.assisting().clone();
+        if let Some(assist) = assist {
+            assist.run(host, woken);
+        }
+    }
+
+    fn set_assist(&self, assist: Option<Arc<Assist>>) {
+        let old = std::mem::replace(&mut *self.assisting(), assist);
+        if let Some(old) = old {
+            old.kick();
+        }
+    }
+
+    fn assisting(&self) -> MutexGuard<'_, Option<Arc<Assist>>> {
+        self.assist.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Watches what comes in for how the session stands.
-    fn heard(&self, address: &str, messages: &[Message]) {
-        for message in messages {
-            match message {
-                Message::Welcome(_) => drop(self.state.send_replace(UplinkState::Up(address.to_owned()))),
-                Message::Goodbye(Goodbye { reason, text }) => self.hung_up(*reason, text),
-                _ => {}
-            }
+    pub(crate) fn heard(&self, address: &str, message: &Message) {
+        match message {
+            Message::Welcome(_) => drop(self.state.send_replace(UplinkState::Up(address.to_owned()))),
+            Message::Goodbye(Goodbye { reason, text }) => self.hung_up(*reason, text),
+            _ => {}
         }
     }
 
@@ -238,7 +265,7 @@ fn draw(pause: Duration) -> Duration {
 async fn dial(addresses: &[String]) -> Result<(TcpStream, String), ConnectError> {
     let mut why = String::from("no address is given");
     for address in addresses {
-        match TcpStream::connect(address).await.and_then(|stream| stream.set_nodelay(true).map(|()| stream)) {
+        match TcpStream::connect(address).await {
             Ok(stream) => return Ok((stream, address.clone())),
             Err(error) => why = describe(&error),
         }
@@ -258,38 +285,37 @@ fn describe(error: &io::Error) -> String {
 
 /// Runs a session to its end; gives why it ended and whether it ever was one.
 async fn serve(host: &Weak<Host>, stream: TcpStream, address: &str, config: &UplinkConfig) -> (ConnectError, bool) {
-    let (reading, writing) = stream.into_split();
-    let (link, counters) = {
+    let begun = {
         let Some(host) = host.upgrade() else { return (lost(address, "the client is gone"), false) };
-        host.uplink.last_word().take();
-        let counters = Arc::clone(host.counters());
-        let link = Arc::new(Link::new(node::Link::Uplink, writing, Arc::clone(&counters)));
-        host.attach(&link);
-        (link, counters)
+        begin(&host, stream, address)
     };
-    let writer = spawn_writer(&link);
-    let mut receiver = Receiver::new(reading, End::Client, BUFFER_BYTES);
-    let handle = |messages: &mut Vec<Message>| {
-        let Some(host) = host.upgrade() else { return false };
-        host.uplink.heard(address, messages);
-        let is_over = messages.iter().any(|message| matches!(message, Message::Goodbye(_)));
-        host.received(node::Link::Uplink, messages);
-        !is_over
+    let (connection, why) = match begun {
+        Ok(begun) => begun,
+        Err(error) => return (lost(address, &describe(&error)), false),
     };
-    let ended = receiver.run(&link, &counters, config.attempt_within, handle).await;
+    let ended = connection.run(why, config.attempt_within).await;
     let (mut said, mut was_up) = (None, false);
     if let Some(host) = host.upgrade() {
-        host.detach(&link);
+        host.uplink.set_assist(None);
+        host.detach(connection.link());
         (said, was_up) = (host.uplink.last_word().take(), host.uplink.is_up());
     }
     let why = explain(address, &ended, said, was_up);
     // The next attempt does not wait for this one's last words.
-    let host = host.clone();
-    tokio::spawn(async move {
-        finish(&host, &link, ended, receiver).await;
-        writer.abort();
-    });
+    tokio::spawn(async move { connection.finish(ended).await });
     (why, was_up)
+}
+
+/// Makes a stream the host's uplink.
+fn begin(host: &Host, stream: TcpStream, address: &str) -> io::Result<(Arc<Connection>, Why)> {
+    let socket = Socket::new(stream.into_std()?, host.runtime().reactor())?;
+    let link = Arc::new(Link::new(node::Link::Uplink, socket, Arc::clone(host.counters())));
+    let (connection, why) = Connection::new(host.weak(), link, Peer::Store(address.to_owned()));
+    let assist = Arc::new(Assist::new(Arc::clone(&connection))?);
+    host.uplink.last_word().take();
+    host.uplink.set_assist(Some(assist));
+    host.attach(connection.link());
+    Ok((connection, why))
 }
 
 /// Why a session ended, or why it never was one.

@@ -22,6 +22,13 @@ pub trait Hands: Send + Sync {
 
     /// Wakes `waker` at `time`.
     fn wake_at(&self, time: Time, waker: &Waker);
+
+    /// The caller's thread has nothing to do until `woken` says that a waker of its own was woken: until then it may do
+    /// the hands' work, which spares whoever does it else the waking of a thread. Returns at once if there is nothing
+    /// that the thread could do; whether it was woken is for the caller to see.
+    fn assist(&self, woken: &dyn Fn() -> bool) {
+        let _ = woken;
+    }
 }
 
 /// A store's disk, as the drive loop sees it.

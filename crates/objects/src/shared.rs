@@ -2,6 +2,7 @@
 //! it.
 
 use crate::open::Embedded;
+use crate::wait::may_assist;
 use crate::{Error, Result};
 use client::{Client, TxnError, TxnHandle};
 use node::{Hands, Node};
@@ -108,6 +109,7 @@ impl Shared {
                 return answer;
             }
             self.hands.wake_on(txn, context.waker());
+            may_assist(&self.hands, context.waker());
             // A wake that came meanwhile went to the waker of the poll before, which is another task's if the future
             // has moved. So it is asked once more, now that this task's is known.
             if mem::replace(&mut has_waited, true) { ask() } else { Poll::Pending }

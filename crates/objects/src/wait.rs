@@ -1,6 +1,8 @@
 //! How operations wait: in place, or as futures. Each operation is written once, as a future; [`Blocking`] runs it on
 //! the spot, [`Async`] hands it to the caller.
 
+use node::Hands;
+use std::cell::Cell;
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -69,6 +71,8 @@ thread_local! {
 struct Here {
     parked: Arc<Parked>,
     waker: Waker,
+    /// Whose work this thread may do while the operation waits that was polled last.
+    hands: Cell<Option<Arc<dyn Hands>>>,
 }
 
 /// The thread's own token is not enough: whatever else waits on this thread may take it.
@@ -80,7 +84,17 @@ struct Parked {
 impl Here {
     fn new() -> Self {
         let parked = Arc::new(Parked { thread: std::thread::current(), woken: AtomicBool::new(false) });
-        Self { waker: Waker::from(parked.clone()), parked }
+        Self { waker: Waker::from(parked.clone()), parked, hands: Cell::new(None) }
+    }
+
+    /// Waits to be woken.
+    fn wait(&self) {
+        if let Some(hands) = self.hands.take() {
+            hands.assist(&|| self.parked.woken.load(Ordering::SeqCst));
+        }
+        while !self.parked.woken.swap(false, Ordering::Acquire) {
+            std::thread::park();
+        }
     }
 
     #[inline]
@@ -90,9 +104,7 @@ impl Here {
             return output;
         }
         loop {
-            while !self.parked.woken.swap(false, Ordering::Acquire) {
-                std::thread::park();
-            }
+            self.wait();
             if let Poll::Ready(output) = future.as_mut().poll(&mut context) {
                 // If another future on this thread waits for this one to end, the wake may have been its own.
                 self.parked.woken.store(true, Ordering::Release);
@@ -102,13 +114,25 @@ impl Here {
     }
 }
 
+/// An operation on this thread waits for what these hands do: the thread may help them. Only if `waker` is the
+/// thread's own: what runs on an executor leaves the thread to others while it waits.
+pub(crate) fn may_assist(hands: &Arc<dyn Hands>, waker: &Waker) {
+    // A thread that is ending waits without helping.
+    let _ = HERE.try_with(|here| {
+        if here.waker.will_wake(waker) {
+            here.hands.set(Some(hands.clone()));
+        }
+    });
+}
+
 impl Wake for Parked {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        self.woken.store(true, Ordering::Release);
+        // Whoever wakes a thread asks afterwards whether it assists, and that thread says so before it looks here.
+        self.woken.store(true, Ordering::SeqCst);
         self.thread.unpark();
     }
 }

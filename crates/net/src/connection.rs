@@ -1,0 +1,344 @@
+//! One connection: who reads it, and how it ends.
+//!
+//! ```text
+//!   watched --the first message in time--> heard --> ended: by the peer, by this end, by what is no message
+//!      |
+//!      +-- nothing --> ended
+//! ```
+//! 1. One thread receives at a time, and gives the node what it has received before another may: messages are handled
+//!    in their order.
+//! 2. No thread waits for that. One that finds another receiving leaves word that something has arrived; the other
+//!    looks for such word after it has let go.
+
+use crate::host::Host;
+use crate::link::Link;
+use crate::socket::Socket;
+use protocol::{Goodbye, Message};
+use rustix::event::epoll::EventFlags;
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
+use std::time::Duration;
+use tokio::io::AsyncReadExt;
+use tokio::net::TcpStream;
+use tokio::sync::oneshot;
+use types::GoodbyeReason;
+use wire::{End, Inbox, WireError};
+
+/// What one connection may receive before it is another's turn, in bytes.
+const TURN_BYTES_MAX: usize = 1024 * 1024;
+
+/// How long an ended connection is kept for its last words to arrive, and how much is read meanwhile.
+const LINGER: Duration = Duration::from_secs(1);
+const LINGER_BYTES_MAX: usize = 1024 * 1024;
+
+/// Nothing has arrived that has not been received.
+const NOTHING: u8 = 0;
+/// Something has arrived.
+const SOME: u8 = 1;
+/// The last of it has arrived: the end is to be read too, of which nothing is told a second time.
+const LAST: u8 = 2;
+
+/// One connection.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    host: Weak<Host>,
+    link: Arc<Link>,
+    peer: Peer,
+    arrived: AtomicU8,
+    heard: AtomicBool,
+    receiver: Mutex<Receiver>,
+}
+
+/// Who is at the other end.
+#[derive(Debug)]
+pub(crate) enum Peer {
+    /// A client of our store. The node hears of it with its first message.
+    Client,
+    /// Our client's store, at this address.
+    Store(String),
+}
+
+/// What a node is given of its connections.
+#[derive(Debug)]
+pub(crate) enum Incoming {
+    /// One is up.
+    Up(node::Link),
+    /// A message.
+    Message(node::Link, Message),
+}
+
+#[derive(Debug)]
+struct Receiver {
+    inbox: Inbox,
+    /// Told once why nothing more is received.
+    ended: Option<oneshot::Sender<Ended>>,
+    /// What is to be told.
+    end: Option<Ended>,
+}
+
+/// Why nothing more is received.
+#[derive(Debug)]
+pub(crate) enum Ended {
+    /// The peer has closed the connection, or it broke.
+    Lost(Option<io::Error>),
+    /// What came is not Thorp's protocol, or breaks it.
+    Malformed(WireError),
+    /// This end does not want it: the reason's name, what the peer is told, and the text for a person.
+    Refused(&'static str, GoodbyeReason, String),
+    /// This end is done with it.
+    Here,
+}
+
+/// Where a connection tells why it has ended.
+pub(crate) type Why = oneshot::Receiver<Ended>;
+
+/// The right to receive from a connection, held until what was received is with the node.
+pub(crate) struct Receiving<'a>(MutexGuard<'a, Receiver>);
+
+impl Connection {
+    /// A connection, and where it is told why it has ended.
+    pub(crate) fn new(host: Weak<Host>, link: Arc<Link>, peer: Peer) -> (Arc<Self>, Why) {
+        let (ended, why) = oneshot::channel();
+        let end = if matches!(peer, Peer::Client) { End::Store } else { End::Client };
+        let receiver = Receiver { inbox: Inbox::new(end), ended: Some(ended), end: None };
+        let connection = Self {
+            host,
+            link,
+            peer,
+            arrived: AtomicU8::new(NOTHING),
+            heard: AtomicBool::new(false),
+            receiver: Mutex::new(receiver),
+        };
+        (Arc::new(connection), why)
+    }
+
+    pub(crate) fn id(&self) -> u64 {
+        self.socket().id()
+    }
+
+    pub(crate) fn host(&self) -> &Weak<Host> {
+        &self.host
+    }
+
+    pub(crate) fn link(&self) -> &Arc<Link> {
+        &self.link
+    }
+
+    pub(crate) fn socket(&self) -> &Socket {
+        self.link.socket()
+    }
+
+    /// Something has happened to the socket. Says whether there is something to receive.
+    pub(crate) fn told(&self, flags: EventFlags) -> bool {
+        if flags.contains(EventFlags::OUT) {
+            self.link.go_on();
+        }
+        if flags.intersects(EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR) {
+            self.arrived.fetch_max(LAST, SeqCst);
+        } else if flags.contains(EventFlags::IN) {
+            self.has_arrived();
+        }
+        self.is_waiting()
+    }
+
+    /// Something has arrived.
+    pub(crate) fn has_arrived(&self) {
+        self.arrived.fetch_max(SOME, SeqCst);
+    }
+
+    /// Whether something has arrived that was not received.
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.arrived.load(SeqCst) != NOTHING
+    }
+
+    /// Whether nothing more is received.
+    pub(crate) fn is_over(&self) -> bool {
+        self.lock().ended.is_none()
+    }
+
+    /// Receives what has arrived, unless there is nothing, or another thread is at it.
+    pub(crate) fn receive(
+        &self,
+        host: &Host,
+        buffer: &mut [u8],
+        incoming: &mut Vec<Incoming>,
+    ) -> Option<Receiving<'_>> {
+        if !self.is_waiting() {
+            return None;
+        }
+        let mut receiver = match self.receiver.try_lock() {
+            Ok(receiver) => receiver,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return None,
+        };
+        let is_last = self.arrived.swap(NOTHING, SeqCst) == LAST;
+        receiver.ended.as_ref()?;
+        let mut said = |message| self.hear(host, message, incoming);
+        match receiver.read(self.socket(), is_last, buffer, host, &mut said) {
+            Ok(true) => {}
+            Ok(false) => drop(self.arrived.fetch_max(if is_last { LAST } else { SOME }, SeqCst)),
+            Err(ended) => receiver.end = Some(ended),
+        }
+        Some(Receiving(receiver))
+    }
+
+    /// Passes a message on to the node. Says whether more are wanted.
+    fn hear(&self, host: &Host, message: Message, incoming: &mut Vec<Incoming>) -> bool {
+        let is_first = !self.heard.swap(true, Relaxed);
+        let mut go_on = true;
+        match &self.peer {
+            Peer::Client if is_first => {
+                host.add_link(&self.link);
+                incoming.push(Incoming::Up(self.link.id()));
+            }
+            Peer::Client => {}
+            Peer::Store(address) => {
+                host.uplink.heard(address, &message);
+                go_on = !matches!(message, Message::Goodbye(_));
+            }
+        }
+        incoming.push(Incoming::Message(self.link.id(), message));
+        go_on
+    }
+
+    /// Whether the node knows of the connection.
+    pub(crate) fn is_known(&self) -> bool {
+        matches!(self.peer, Peer::Store(_)) || self.heard.load(Relaxed)
+    }
+
+    /// Has the connection received by the reactor until it ends. Something must come within `first_within`. Afterwards
+    /// nothing is received any more.
+    pub(crate) async fn run(self: &Arc<Self>, why: Why, first_within: Duration) -> Ended {
+        let ended = match self.socket().reactor().watch(self) {
+            Ok(()) => self.ended(why, first_within).await,
+            Err(error) => Ended::Lost(Some(error)),
+        };
+        self.lock().ended = None;
+        ended
+    }
+
+    async fn ended(&self, mut why: Why, first_within: Duration) -> Ended {
+        tokio::select! {
+            // The sender goes only with the reactor, which goes only with the runtime.
+            ended = &mut why => return ended.unwrap_or(Ended::Here),
+            () = self.link.ended() => return Ended::Here,
+            () = tokio::time::sleep(first_within) => {}
+        }
+        if !self.heard.load(Relaxed) {
+            let text = format!("nothing was said within {} ms", first_within.as_millis());
+            return Ended::Refused("silent", GoodbyeReason::Silent, text);
+        }
+        tokio::select! {
+            ended = why => ended.unwrap_or(Ended::Here),
+            () = self.link.ended() => Ended::Here,
+        }
+    }
+
+    /// Ends the connection: tells the peer why, if it is this end that ends it, and lets that arrive.
+    pub(crate) async fn finish(&self, ended: Ended) {
+        match ended {
+            Ended::Lost(_) => self.link.abandon(),
+            Ended::Here => self.linger().await,
+            Ended::Malformed(error) => self.refuse(error.name(), GoodbyeReason::Malformed, error.to_string()).await,
+            Ended::Refused(name, reason, text) => self.refuse(name, reason, text).await,
+        }
+        self.socket().reactor().forget(self);
+    }
+
+    async fn refuse(&self, name: &'static str, reason: GoodbyeReason, text: String) {
+        if let Some(host) = self.host.upgrade() {
+            host.counters().refused(name);
+        }
+        self.link.end(Goodbye { reason, text });
+        self.linger().await;
+    }
+
+    /// Lets the last words of an ended connection arrive: who closes a socket with unread bytes in it takes back what
+    /// he has just sent.
+    async fn linger(&self) {
+        let Ok(mut stream) = self.socket().try_clone().and_then(TcpStream::from_std) else { return };
+        let drain = async {
+            let (mut buffer, mut left) = ([0; 4096], LINGER_BYTES_MAX);
+            while let Ok(bytes @ 1..) = stream.read(&mut buffer).await {
+                left = left.saturating_sub(bytes);
+                if left == 0 {
+                    return;
+                }
+            }
+        };
+        // Either the peer has closed its side, or it had its time.
+        let _ = tokio::time::timeout(LINGER, drain).await;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Receiver> {
+        self.receiver.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Receiver {
+    /// Reads what has arrived, to the end if it is the last, and tells each message that is complete with it, as long
+    /// as more are wanted. Says whether it was all.
+    fn read(
+        &mut self,
+        socket: &Socket,
+        is_last: bool,
+        buffer: &mut [u8],
+        host: &Host,
+        said: &mut dyn FnMut(Message) -> bool,
+    ) -> Result<bool, Ended> {
+        let mut total = 0;
+        while total < TURN_BYTES_MAX {
+            let piece = match self.read_piece(socket, buffer) {
+                Ok(Piece { bytes: 0, .. }) => return Err(Ended::Lost(None)),
+                Ok(piece) => piece,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(true),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => return Err(Ended::Lost(Some(error))),
+            };
+            host.counters().bytes_in.fetch_add(piece.bytes as u64, Relaxed);
+            let mut arrived = if piece.is_in_place { &[][..] } else { &buffer[..piece.bytes] };
+            while let Some(message) = self.inbox.next(&mut arrived).map_err(Ended::Malformed)? {
+                if !said(message) {
+                    return Err(Ended::Here);
+                }
+            }
+            // A socket that gave less than it could has no more.
+            if piece.bytes < piece.room && !is_last {
+                return Ok(true);
+            }
+            total += piece.bytes;
+        }
+        Ok(false)
+    }
+
+    /// Reads once: what is much into its place, the rest into the buffer.
+    fn read_piece(&mut self, socket: &Socket, buffer: &mut [u8]) -> io::Result<Piece> {
+        if let Some(body) = self.inbox.direct() {
+            let room = body.capacity() - body.len();
+            return Ok(Piece { bytes: socket.read_behind(body)?, room, is_in_place: true });
+        }
+        Ok(Piece { bytes: socket.read(buffer)?, room: buffer.len(), is_in_place: false })
+    }
+}
+
+/// What was read at once, in bytes.
+struct Piece {
+    bytes: usize,
+    /// How much it could have been.
+    room: usize,
+    /// Whether it is in the inbox already.
+    is_in_place: bool,
+}
+
+impl Receiving<'_> {
+    /// What was received is with the node.
+    pub(crate) fn done(mut self) {
+        if let Some(ended) = self.0.end.take()
+            && let Some(told) = self.0.ended.take()
+        {
+            // Who is not there to hear has ended the connection.
+            let _ = told.send(ended);
+        }
+    }
+}
