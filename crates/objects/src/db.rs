@@ -139,7 +139,7 @@ struct Running<M: Mode> {
 
 impl<M: Mode> Running<M> {
     fn begin(shared: &Arc<Shared>) -> Self {
-        let handle = shared.client(client::Client::begin);
+        let handle = shared.peek(client::Client::begin);
         Self { tx: Tx::new(shared.clone(), handle), ended: false }
     }
 
@@ -160,15 +160,25 @@ impl<M: Mode> Running<M> {
     }
 
     async fn commit(&mut self) -> Result<()> {
-        let id = self.tx.shared.client(|client, now| client.commit(now, self.tx.handle))?;
-        let outcome =
-            self.tx.call(|client, _, txn| Ok(client.outcome(txn)?.map_or(Poll::Pending, Poll::Ready))).await?;
+        let (mut id, mut has_waited) = (None, false);
+        let outcome = self.tx.call(|client, now, txn| {
+            has_waited = id.is_some();
+            if id.is_none() {
+                id = Some(client.commit(now, txn)?);
+            }
+            Ok(client.outcome(txn)?.map_or(Poll::Pending, Poll::Ready))
+        });
+        let outcome = outcome.await?;
+        if !has_waited {
+            // What commits at once may still have let go of something.
+            self.tx.shared.settle();
+        }
         // The handle has ended with its outcome.
         self.ended = true;
         match outcome {
             Outcome::Committed { .. } => Ok(()),
             Outcome::Refused(refusal) => Err(Error::Refused(refusal)),
-            Outcome::Unknown => Err(Error::OutcomeUnknown(id)),
+            Outcome::Unknown => Err(Error::OutcomeUnknown(id.expect("an outcome is of a commit"))),
         }
     }
 }

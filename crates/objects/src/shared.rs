@@ -53,8 +53,13 @@ impl Shared {
     /// Calls the client, and carries out what came of it.
     pub(crate) fn client<R>(&self, call: impl FnOnce(&mut Client, Time) -> R) -> R {
         let answer = self.peek(call);
-        self.hands.settle();
+        self.settle();
         answer
+    }
+
+    /// Carries out what came of the client's last calls.
+    pub(crate) fn settle(&self) {
+        self.hands.settle();
     }
 
     /// Looks at what the client has, without effects outside of it and without asking the time.
@@ -65,7 +70,7 @@ impl Shared {
 
     /// Calls the client for something that has no effects outside of it.
     #[inline]
-    fn peek<R>(&self, call: impl FnOnce(&mut Client, Time) -> R) -> R {
+    pub(crate) fn peek<R>(&self, call: impl FnOnce(&mut Client, Time) -> R) -> R {
         // Read before the lock is taken, which others wait for.
         let now = self.hands.now();
         self.look(|client| call(client, now))
@@ -74,7 +79,7 @@ impl Shared {
     /// Asks for pages that somebody is about to read.
     pub(crate) fn fetch_ahead(&self, pages: &[PageId]) {
         if self.peek(|client, now| client.fetch_ahead(now, pages)) {
-            self.hands.settle();
+            self.settle();
         }
     }
 
@@ -94,7 +99,7 @@ impl Shared {
         let mut ask = || {
             let answer = self.peek(&mut call);
             if !matches!(answer, Ok(Poll::Ready(_))) {
-                self.hands.settle();
+                self.settle();
             }
             match answer {
                 Ok(Poll::Ready(answer)) => Poll::Ready(Ok(answer)),

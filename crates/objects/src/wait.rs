@@ -71,6 +71,8 @@ thread_local! {
 struct Here {
     parked: Arc<Parked>,
     waker: Waker,
+    /// How many futures wait on this thread, each inside of the one before.
+    waiting: Cell<u32>,
     /// Whose work this thread may do while the operation waits that was polled last.
     hands: Cell<Option<Arc<dyn Hands>>>,
 }
@@ -84,17 +86,7 @@ struct Parked {
 impl Here {
     fn new() -> Self {
         let parked = Arc::new(Parked { thread: std::thread::current(), woken: AtomicBool::new(false) });
-        Self { waker: Waker::from(parked.clone()), parked, hands: Cell::new(None) }
-    }
-
-    /// Waits to be woken.
-    fn wait(&self) {
-        if let Some(hands) = self.hands.take() {
-            hands.assist(&|| self.parked.woken.load(Ordering::SeqCst));
-        }
-        while !self.parked.woken.swap(false, Ordering::Acquire) {
-            std::thread::park();
-        }
+        Self { waker: Waker::from(parked.clone()), parked, waiting: Cell::new(0), hands: Cell::new(None) }
     }
 
     #[inline]
@@ -103,13 +95,31 @@ impl Here {
         if let Poll::Ready(output) = future.as_mut().poll(&mut context) {
             return output;
         }
-        loop {
+        self.waiting.set(self.waiting.get() + 1);
+        let output = loop {
             self.wait();
             if let Poll::Ready(output) = future.as_mut().poll(&mut context) {
-                // If another future on this thread waits for this one to end, the wake may have been its own.
-                self.parked.woken.store(true, Ordering::Release);
-                return output;
+                break output;
             }
+        };
+        self.waiting.set(self.waiting.get() - 1);
+        if self.waiting.get() > 0 {
+            // Another future on this thread waits for this one to end, and the wake may have been its own.
+            self.parked.woken.store(true, Ordering::Release);
+        }
+        output
+    }
+
+    /// Waits to be woken.
+    fn wait(&self) {
+        let woken = || self.parked.woken.load(Ordering::SeqCst);
+        if let Some(hands) = self.hands.take()
+            && !woken()
+        {
+            hands.assist(&woken);
+        }
+        while !self.parked.woken.swap(false, Ordering::Acquire) {
+            std::thread::park();
         }
     }
 }
