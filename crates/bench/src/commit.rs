@@ -5,9 +5,9 @@ use crate::sample::median;
 use crate::{Line, Place, Result, Sample, Server, ServerOptions};
 use objects::{Anywhere, Db};
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Barrier, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
+use tokio::runtime::{self, Runtime};
 use types::ObjectId;
 
 /// What a commit writes: the size of an OO7 atomic part.
@@ -49,28 +49,21 @@ pub(crate) fn measure_one(place: &Place) -> Result<Line> {
 }
 
 /// Commits of many clients, each with a connection of its own, in turns with the syncs of one thread.
+///
+/// The clients are tasks of one thread, as a service holds many connections and as the tools that others are measured
+/// with drive them (`pgbench -j 1`, `redis-benchmark`): a thread for each would measure how the system switches
+/// between 64 threads.
 pub(crate) fn measure_many(place: &Place, clients: u32) -> Result<Line> {
     const TURNS: usize = 5;
     const TURN: Duration = Duration::from_millis(700);
     let server = Server::start(&ServerOptions::new(&place.program, place.dir.join("store")))?;
-    let crowd = Crowd::new(clients);
-    let committers = (0..clients).map(|_| Committer::new(server.address())).collect::<Result<Vec<_>>>()?;
+    let crowd = Crowd::new(server.address(), clients)?;
     let mut syncs = SyncFloor::new(&place.dir)?;
-    let turns = std::thread::scope(|scope| {
-        for committer in &committers {
-            scope.spawn(|| crowd.work(committer));
-        }
-        let turn = |_| Ok((crowd.per_second(TURN), syncs.per_second(TURN)?));
-        let turns: Result<Vec<(f64, f64)>> = (0..TURNS).map(turn).collect();
-        crowd.dismiss();
-        turns
-    })?;
+    let mut latency = Sample::default();
+    let turn = |_| Ok((crowd.per_second(TURN, &mut latency)?, syncs.per_second(TURN)?));
+    let turns: Vec<(f64, f64)> = (0..TURNS).map(turn).collect::<Result<_>>()?;
+    let ratios = turns.iter().map(|(commits, syncs)| commits / syncs).collect();
     let (commits, fdatasyncs): (Vec<f64>, Vec<f64>) = turns.into_iter().unzip();
-    if let Some(error) = crowd.failed() {
-        return Err(error);
-    }
-    let ratios = commits.iter().zip(&fdatasyncs).map(|(commits, syncs)| commits / syncs).collect();
-    let latency = crowd.latencies();
     let line = Line::new("commit")
         .count("clients", clients.into())
         .figure("commits_per_s", median(commits))
@@ -97,76 +90,43 @@ impl Committer {
     fn commit(&self) -> Result<()> {
         Ok(self.db.transact(|tx| tx.put_bytes(self.object, &[1; OBJECT_BYTES]))?)
     }
+
+    /// Commits until the time is over, each time as soon as the last commit is answered.
+    async fn commit_until(self: Arc<Self>, end: Instant) -> Result<Sample> {
+        let mut latency = Sample::default();
+        while Instant::now() < end {
+            let start = Instant::now();
+            let object = self.object;
+            self.db.transact_async(async |mut tx| tx.put_bytes(object, &[1; OBJECT_BYTES]).await).await?;
+            latency.push(start.elapsed());
+        }
+        Ok(latency)
+    }
 }
 
-/// Threads that all commit in one turn and all rest in the next.
+/// Clients that all commit in one turn and all rest in the next.
 struct Crowd {
-    /// Everybody and the one who measures, at the beginning and at the end of each turn.
-    barrier: Barrier,
-    running: AtomicBool,
-    dismissed: AtomicBool,
-    commits: AtomicU64,
-    latencies: Mutex<Sample>,
-    failed: Mutex<Option<crate::Error>>,
+    committers: Vec<Arc<Committer>>,
+    runtime: Runtime,
 }
 
 impl Crowd {
-    fn new(clients: u32) -> Self {
-        Self {
-            barrier: Barrier::new(clients as usize + 1),
-            running: AtomicBool::new(false),
-            dismissed: AtomicBool::new(false),
-            commits: AtomicU64::new(0),
-            latencies: Mutex::default(),
-            failed: Mutex::default(),
-        }
-    }
-
-    /// Commits during each turn until dismissed.
-    fn work(&self, committer: &Committer) {
-        let mut latency = Sample::default();
-        loop {
-            self.barrier.wait();
-            if self.dismissed.load(Ordering::SeqCst) {
-                break;
-            }
-            while self.running.load(Ordering::Relaxed) {
-                match latency.time(|| committer.commit()) {
-                    Ok(()) => self.commits.fetch_add(1, Ordering::Relaxed),
-                    Err(error) => {
-                        *self.failed.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
-                        break;
-                    }
-                };
-            }
-            self.barrier.wait();
-        }
-        self.latencies.lock().unwrap_or_else(PoisonError::into_inner).extend(&latency);
+    fn new(address: SocketAddr, clients: u32) -> Result<Self> {
+        let committers = (0..clients).map(|_| Ok(Arc::new(Committer::new(address)?))).collect::<Result<_>>()?;
+        Ok(Self { committers, runtime: runtime::Builder::new_current_thread().build()? })
     }
 
     /// Lets everybody commit for a while; their commits per second.
-    fn per_second(&self, turn: Duration) -> f64 {
-        self.commits.store(0, Ordering::SeqCst);
-        self.running.store(true, Ordering::SeqCst);
-        self.barrier.wait();
+    fn per_second(&self, turn: Duration, latency: &mut Sample) -> Result<f64> {
         let start = Instant::now();
-        std::thread::sleep(turn);
-        self.running.store(false, Ordering::SeqCst);
-        let per_second = self.commits.load(Ordering::SeqCst) as f64 / start.elapsed().as_secs_f64();
-        self.barrier.wait();
-        per_second
-    }
-
-    fn dismiss(&self) {
-        self.dismissed.store(true, Ordering::SeqCst);
-        self.barrier.wait();
-    }
-
-    fn failed(&self) -> Option<crate::Error> {
-        self.failed.lock().unwrap_or_else(PoisonError::into_inner).take()
-    }
-
-    fn latencies(&self) -> Sample {
-        self.latencies.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        let work = |committer: &Arc<Committer>| self.runtime.spawn(committer.clone().commit_until(start + turn));
+        let tasks: Vec<_> = self.committers.iter().map(work).collect();
+        let mut commits = 0;
+        for task in tasks {
+            let sample = self.runtime.block_on(task)??;
+            commits += sample.len();
+            latency.extend(&sample);
+        }
+        Ok(commits as f64 / start.elapsed().as_secs_f64())
     }
 }

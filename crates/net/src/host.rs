@@ -262,12 +262,24 @@ impl Host {
         while self.lead_once() {}
     }
 
+    /// The same on a thread of the reactor's.
+    pub(crate) fn lead_as_reader(&self) {
+        while self.lead_after(|| self.runtime.reactor().go_away()) {}
+    }
+
     /// Flushes the log, and sends what has waited for that. Says whether more is wanted.
     fn lead_once(&self) -> bool {
+        self.lead_after(|| ())
+    }
+
+    /// The same; what `prepare` gives is held while the disk is waited for.
+    fn lead_after<T>(&self, prepare: impl FnOnce() -> T) -> bool {
         let Some(disk) = &self.disk else { return false };
         self.leader.begin();
         let mut done = None;
+        let prepared = prepare();
         let more = disk.flush(&mut |durable| done = Some(durable)) | self.leader.end();
+        drop(prepared);
         self.counters.flushes.fetch_add(1, Relaxed);
         let lead_again = done.is_some_and(|done| self.disk_done(done));
         more | lead_again

@@ -4,10 +4,8 @@ use crate::reactor::Reactor;
 use std::future::Future;
 use std::io;
 use std::sync::Arc;
+use std::thread;
 use tokio::task::{AbortHandle, JoinHandle};
-
-/// The fewest threads that wait for sockets: while one of them waits for the disk, another must be there.
-const READERS_MIN: usize = 2;
 
 /// The threads that the work of one or several hosts is done on: those that wait for sockets, and one that accepts,
 /// connects and keeps the time. They end with the last clone.
@@ -23,11 +21,13 @@ struct Threads {
 }
 
 impl Runtime {
-    /// Starts the threads; about as many `readers` as there are cores wait for sockets.
-    pub fn start(readers: usize) -> io::Result<Self> {
+    /// Starts the threads, for a process that shares the machine with those that it talks to: one that waits for
+    /// sockets for every two cores.
+    pub fn start() -> io::Result<Self> {
+        let readers = thread::available_parallelism()?.get().div_ceil(2);
         let mut builder = tokio::runtime::Builder::new_multi_thread();
         let tasks = builder.worker_threads(1).thread_name("thorp-task").enable_io().enable_time().build()?;
-        let reactor = Reactor::start(readers.max(READERS_MIN))?;
+        let reactor = Reactor::start(readers)?;
         Ok(Self { threads: Arc::new(Threads { reactor, tasks: Some(tasks) }) })
     }
 

@@ -29,7 +29,7 @@ impl Turn {
             // Connections end with their host, and have heard of it.
             let Some(host) = of_one_host[0].host().upgrade() else { continue };
             if self.give(&host, of_one_host) {
-                host.lead();
+                host.lead_as_reader();
             }
         }
     }

@@ -7,7 +7,6 @@ use client::Client;
 use net::{Host, HostEnd, Runtime, UplinkConfig};
 use node::Node;
 use std::hash::{BuildHasher, RandomState};
-use std::num::NonZero;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -199,15 +198,14 @@ fn describe(error: &net::ConnectError) -> String {
     }
 }
 
-/// The threads of all databases of this process: as many as there are cores, however many databases.
+/// The threads of all databases of this process, however many databases.
 fn runtime() -> Result<&'static Runtime> {
     static RUNTIME: OnceLock<Runtime> = OnceLock::new();
     if let Some(runtime) = RUNTIME.get() {
         return Ok(runtime);
     }
-    let workers = std::thread::available_parallelism().map_or(2, NonZero::get);
-    let started = Runtime::start(workers)
-        .map_err(|error| Error::Open(format!("cannot start threads for the network: {error}")))?;
+    let started =
+        Runtime::start().map_err(|error| Error::Open(format!("cannot start threads for the network: {error}")))?;
     Ok(RUNTIME.get_or_init(|| started))
 }
 

@@ -134,7 +134,7 @@ impl Disk for MemoryDisk {
 
 pub fn runtime() -> Runtime {
     static RUNTIME: OnceLock<Runtime> = OnceLock::new();
-    RUNTIME.get_or_init(|| Runtime::start(2).unwrap()).clone()
+    RUNTIME.get_or_init(|| Runtime::start().unwrap()).clone()
 }
 
 pub fn store() -> Store {

@@ -23,7 +23,7 @@ impl Server {
             store.recover(position, record);
         }
         let disk = Arc::new(opening.finish().unwrap());
-        let host = Host::start(Node::with_store(store, None), Some(disk), &Runtime::start(2).unwrap());
+        let host = Host::start(Node::with_store(store, None), Some(disk), &Runtime::start().unwrap());
         let address = host.listen(ListenConfig::new(([127, 0, 0, 1], 0).into())).unwrap();
         Self { host, address }
     }

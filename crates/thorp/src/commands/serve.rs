@@ -19,7 +19,7 @@ pub(super) fn run(args: &ServeArgs, output: &mut Output) -> Result {
     // Refused before the directory is touched.
     net::refuse_open_network(args.listen, args.insecure)?;
     let (store, disk, recovery) = recover(&args.dir, &args.store)?;
-    let (runtime, disk) = (Runtime::start(std::thread::available_parallelism()?.get())?, Arc::new(disk));
+    let (runtime, disk) = (Runtime::start()?, Arc::new(disk));
     let host = Host::start(Node::with_store(store, None), Some(disk.clone()), &runtime);
     let listening = host.listen(ListenConfig { insecure: args.insecure, ..ListenConfig::new(args.listen) })?;
     close_on_signal(&host)?;
