@@ -54,7 +54,7 @@ pub enum TxnError {
 /// What a client can say of itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
-    /// Reads answered from the cache.
+    /// Reads answered from the cache. What a transaction has [`crate::Seen`] is not asked for.
     pub hits: u64,
     /// Reads that had to wait for a page.
     pub misses: u64,
