@@ -125,14 +125,7 @@ fn bytes(tally: LinkTally) -> u64 {
 }
 
 fn total(crowd: &[Client]) -> Stats {
-    crowd.iter().map(|client| client.db.stats()).fold(Stats::default(), |mut sum, stats| {
-        sum.refused += stats.refused;
-        sum.doomed += stats.doomed;
-        sum.fetches += stats.fetches;
-        sum.pages_fetched += stats.pages_fetched;
-        sum.commit_requests += stats.commit_requests;
-        sum
-    })
+    crowd.iter().map(|client| client.db.stats()).sum()
 }
 
 /// A client behind the link.

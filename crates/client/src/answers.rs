@@ -1,6 +1,8 @@
 //! What the application hears.
 
 use alloc::string::String;
+use core::iter::Sum;
+use core::ops::Add;
 use types::{GoodbyeReason, ObjectId};
 
 /// What a read gives.
@@ -54,7 +56,7 @@ pub enum TxnError {
 /// What a client can say of itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
-    /// Reads answered from the cache.
+    /// Reads answered from the cache. What a transaction has [`crate::Seen`] is not asked for.
     pub hits: u64,
     /// Reads that had to wait for a page.
     pub misses: u64,
@@ -80,4 +82,33 @@ pub struct Stats {
     pub cache_pages: u64,
     /// Sessions that were opened.
     pub sessions: u64,
+}
+
+/// Of several clients together.
+impl Add for Stats {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            hits: self.hits + other.hits,
+            misses: self.misses + other.misses,
+            fetches: self.fetches + other.fetches,
+            pages_fetched: self.pages_fetched + other.pages_fetched,
+            pages_prefetched: self.pages_prefetched + other.pages_prefetched,
+            prefetch_hits: self.prefetch_hits + other.prefetch_hits,
+            commits: self.commits + other.commits,
+            refused: self.refused + other.refused,
+            doomed: self.doomed + other.doomed,
+            commit_requests: self.commit_requests + other.commit_requests,
+            cache_bytes: self.cache_bytes + other.cache_bytes,
+            cache_pages: self.cache_pages + other.cache_pages,
+            sessions: self.sessions + other.sessions,
+        }
+    }
+}
+
+impl Sum for Stats {
+    fn sum<I: Iterator<Item = Self>>(stats: I) -> Self {
+        stats.fold(Self::default(), Add::add)
+    }
 }

@@ -121,14 +121,14 @@ impl Client {
         self.commits.last += 1;
         let id = TxnId { client: self.id, number: self.commits.last };
         if running.workspace.is_empty() {
-            running.state = State::Decided(Ok(Outcome::Committed { pages: Vec::new() }));
+            running.stop(State::Decided(Ok(Outcome::Committed { pages: Vec::new() })));
             self.stats.commits += 1;
             self.outputs.push_back(Output::Wake(txn));
             return Ok(id);
         }
         let (cache, horizon) = (&self.cache, self.session.horizon);
         let (reads, writes) = running.workspace.request(|page| cache.get(page), horizon);
-        running.state = State::Committing(id.number);
+        running.stop(State::Committing(id.number));
         running.waiting = Some(now);
         let taken = mem::take(&mut running.taken);
         let workspace = mem::take(&mut running.workspace);
@@ -203,12 +203,21 @@ impl Client {
         let reads = &request.reads[reads];
         let stale = |slot: &u16| reads.slots.contains(*slot) && frame.evidence(*slot) <= reads.evidence_of(*slot);
         let stale: SlotSet = slots.iter().filter(stale).collect();
-        self.cache.puncture(page, &stale);
+        self.puncture(page, &stale);
+    }
+
+    /// Makes holes of `slots`. Transactions that have read them are not doomed yet, but read them no more.
+    fn puncture(&mut self, page: PageId, slots: &SlotSet) {
+        self.cache.puncture(page, slots);
+        self.txns
+            .all_running()
+            .filter(|(_, txn)| txn.workspace.get(page).is_some())
+            .for_each(|(_, txn)| txn.bell.ring());
     }
 
     fn unknown(&mut self, pending: &Pending) {
         for delta in &pending.request.writes {
-            self.cache.puncture(delta.page, &delta.slots());
+            self.puncture(delta.page, &delta.slots());
         }
         for &page in &pending.taken {
             self.drop_page(page);
@@ -230,7 +239,7 @@ impl Client {
     /// The transaction's outcome is known, or that it will not be.
     pub(crate) fn decide(&mut self, txn: TxnHandle, outcome: Result<Outcome, TxnError>) {
         if let Some(found) = self.txns.get(txn) {
-            found.state = State::Decided(outcome);
+            found.stop(State::Decided(outcome));
         }
         self.wake(txn);
     }
@@ -238,11 +247,11 @@ impl Client {
     /// The outcome of a commit, once; the handle ends with it. `Ok(None)`: not yet.
     pub fn outcome(&mut self, txn: TxnHandle) -> Result<Option<Outcome>, TxnError> {
         let found = self.txns.get(txn).ok_or(TxnError::Ended)?;
-        match &found.state {
+        match found.state() {
             State::Running | State::Committing(_) => Ok(None),
             State::Decided(_) => {
                 let ended = self.txns.end(txn).expect("just found");
-                let State::Decided(outcome) = ended.state else { unreachable!("just matched") };
+                let State::Decided(outcome) = ended.into_state() else { unreachable!("just matched") };
                 outcome.map(Some)
             }
             State::Doomed => Err(TxnError::Doomed),

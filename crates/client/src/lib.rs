@@ -22,6 +22,7 @@
 //! | module | duty |
 //! |---|---|
 //! | `access`, `workspace` | a transaction reads and writes |
+//! | `seen` | what it reads again |
 //! | `create` | where new objects go |
 //! | `fetch`, `prefetch` | pages come in |
 //! | `room` | pages go out |
@@ -43,6 +44,7 @@ mod inspect;
 mod notice;
 mod prefetch;
 mod room;
+mod seen;
 mod session;
 mod txns;
 mod waiting;
@@ -59,6 +61,7 @@ use create::Allocator;
 use fetch::Fetches;
 use prefetch::Prefetch;
 use protocol::{Message, Pong};
+pub use seen::Seen;
 use session::{Phase, Session};
 use txns::{State, Txns};
 use types::limits::PAGE_BYTES_TARGET;
@@ -181,7 +184,7 @@ impl Client {
     /// Drops the transaction and all it did. Also how a handle is ended after an error.
     pub fn abort(&mut self, now: Time, txn: TxnHandle) {
         let Some(ended) = self.txns.end(txn) else { return };
-        if let State::Committing(number) = ended.state {
+        if let State::Committing(number) = *ended.state() {
             let taken = self.commits.abandon(number);
             return self.give_back(&taken.unwrap_or_default());
         }

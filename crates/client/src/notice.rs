@@ -79,7 +79,7 @@ impl Client {
     fn doom(&mut self, readers: Vec<TxnHandle>) {
         for txn in readers {
             if let Some(found) = self.txns.get(txn) {
-                found.state = State::Doomed;
+                found.stop(State::Doomed);
                 self.stats.doomed += 1;
             }
             self.wake(txn);

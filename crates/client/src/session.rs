@@ -273,8 +273,8 @@ impl Client {
         for (_, txn) in self.txns.all() {
             txn.taken.clear();
             txn.chains.clear();
-            if matches!(txn.state, State::Running) {
-                txn.state = State::Doomed;
+            if txn.is_running() {
+                txn.stop(State::Doomed);
             }
         }
         for txn in self.commits.forget() {

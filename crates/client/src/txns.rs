@@ -6,6 +6,7 @@
 //!      \--no store, no room------> Failed --abort--> gone
 //! ```
 
+use crate::seen::Bell;
 use crate::workspace::Workspace;
 use crate::{TxnError, TxnHandle};
 use alloc::vec::Vec;
@@ -25,7 +26,9 @@ pub(crate) enum State {
 
 #[derive(Debug)]
 pub(crate) struct Txn {
-    pub(crate) state: State,
+    state: State,
+    /// Heard by the thread that runs it.
+    pub(crate) bell: Bell,
     /// Since when it has been waiting to be woken.
     pub(crate) waiting: Option<Time>,
     pub(crate) workspace: Workspace,
@@ -42,6 +45,27 @@ pub(crate) struct Txns {
     free: Vec<u32>,
 }
 
+impl Txn {
+    pub(crate) fn state(&self) -> &State {
+        &self.state
+    }
+
+    pub(crate) fn into_state(self) -> State {
+        self.state
+    }
+
+    /// Whether it still reads and writes.
+    pub(crate) fn is_running(&self) -> bool {
+        matches!(self.state, State::Running)
+    }
+
+    /// It is no longer running.
+    pub(crate) fn stop(&mut self, state: State) {
+        self.bell.ring();
+        self.state = state;
+    }
+}
+
 impl Txns {
     pub(crate) fn begin(&mut self) -> TxnHandle {
         let place = self.free.pop().unwrap_or_else(|| {
@@ -52,6 +76,7 @@ impl Txns {
         *life = life.wrapping_add(1);
         *txn = Some(Txn {
             state: State::Running,
+            bell: Bell::default(),
             waiting: None,
             workspace: Workspace::default(),
             taken: Vec::new(),
@@ -80,7 +105,7 @@ impl Txns {
     }
 
     pub(crate) fn end(&mut self, txn: TxnHandle) -> Option<Txn> {
-        self.get(txn)?;
+        self.get(txn)?.bell.ring();
         let place = txn.0 as u32;
         self.free.push(place);
         self.table[place as usize].1.take()
@@ -95,7 +120,7 @@ impl Txns {
 
     /// Those that still read and write.
     pub(crate) fn all_running(&mut self) -> impl Iterator<Item = (TxnHandle, &mut Txn)> {
-        self.all().filter(|(_, txn)| matches!(txn.state, State::Running))
+        self.all().filter(|(_, txn)| txn.is_running())
     }
 
     /// Since when the one that has waited longest has been waiting.

@@ -34,11 +34,11 @@ impl Client {
     /// The transaction cannot go on.
     pub(crate) fn give_up(&mut self, txn: TxnHandle, error: &TxnError) {
         let Some(found) = self.txns.get(txn) else { return };
-        if let State::Committing(number) = found.state {
+        if let State::Committing(number) = *found.state() {
             return self.abandon(txn, number, error);
         }
-        if matches!(found.state, State::Running) {
-            found.state = State::Failed(error.clone());
+        if found.is_running() {
+            found.stop(State::Failed(error.clone()));
         }
         self.wake(txn);
     }

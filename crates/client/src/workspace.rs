@@ -216,10 +216,10 @@ impl Workspace {
         Ok(self.last)
     }
 
-    /// The transaction has read `slot` of the page at `place`.
+    /// The transaction has read `slot` of the page at `place`; says whether for the first time.
     #[inline]
-    pub(crate) fn mark_read(&mut self, place: usize, slot: SlotNo) {
-        self.pages[place].reads.insert(slot);
+    pub(crate) fn mark_read(&mut self, place: usize, slot: SlotNo) -> bool {
+        self.pages[place].reads.insert(slot)
     }
 
     /// Puts a value, or the end of an object, over the page at `place`, whose cached image is `image`.

@@ -16,7 +16,7 @@ use types::ObjectId;
 const WINDOW: usize = 32;
 
 /// The value of a chain.
-pub(crate) async fn read<M: Mode>(tx: &Tx<M>, object: ObjectId, chain: Chain) -> Result<Vec<u8>> {
+pub(crate) async fn read<M: Mode>(tx: &mut Tx<M>, object: ObjectId, chain: Chain) -> Result<Vec<u8>> {
     let chunks = list(tx, object, chain).await?;
     let mut value = Vec::with_capacity(chain.total);
     for window in chunks.chunks(WINDOW) {
@@ -31,7 +31,7 @@ pub(crate) async fn read<M: Mode>(tx: &Tx<M>, object: ObjectId, chain: Chain) ->
 }
 
 /// Reads several chunks at once: all are asked for before any is waited for, so they share the round trip.
-async fn read_window<M: Mode>(tx: &Tx<M>, chunks: &[ObjectId]) -> Result<Vec<Vec<u8>>> {
+async fn read_window<M: Mode>(tx: &mut Tx<M>, chunks: &[ObjectId]) -> Result<Vec<Vec<u8>>> {
     let mut values: Vec<Option<Vec<u8>>> = vec![None; chunks.len()];
     let absent = tx
         .call(|client, now, txn| {
@@ -52,7 +52,12 @@ async fn read_window<M: Mode>(tx: &Tx<M>, chunks: &[ObjectId]) -> Result<Vec<Vec
 }
 
 /// Stores a value as a chain, over `old` as far as that goes.
-pub(crate) async fn write<M: Mode>(tx: &Tx<M>, object: ObjectId, old: Option<Chain>, value: &[u8]) -> Result<Chain> {
+pub(crate) async fn write<M: Mode>(
+    tx: &mut Tx<M>,
+    object: ObjectId,
+    old: Option<Chain>,
+    value: &[u8],
+) -> Result<Chain> {
     let mut chunks = match old {
         Some(chain) => list(tx, object, chain).await?,
         None => Vec::new(),
@@ -82,7 +87,7 @@ pub(crate) async fn write<M: Mode>(tx: &Tx<M>, object: ObjectId, old: Option<Cha
 /// Gives a part of a chain new bytes, in another place if its own has no room, and says where it is now. A part that
 /// holds just these bytes already is left alone: a large object that changes in one place is logged and sent by that
 /// one chunk.
-async fn rewrite<M: Mode>(tx: &Tx<M>, part: ObjectId, near: Option<ObjectId>, bytes: Bytes) -> Result<ObjectId> {
+async fn rewrite<M: Mode>(tx: &mut Tx<M>, part: ObjectId, near: Option<ObjectId>, bytes: Bytes) -> Result<ObjectId> {
     if tx.read_slot(part, |old| old == bytes).await? == Some(true) || tx.write(part, &bytes).await? == Fits::Yes {
         return Ok(part);
     }
@@ -91,7 +96,7 @@ async fn rewrite<M: Mode>(tx: &Tx<M>, part: ObjectId, near: Option<ObjectId>, by
 }
 
 /// Deletes a chain: the chunks and the head.
-pub(crate) async fn delete<M: Mode>(tx: &Tx<M>, object: ObjectId, chain: Chain) -> Result<()> {
+pub(crate) async fn delete<M: Mode>(tx: &mut Tx<M>, object: ObjectId, chain: Chain) -> Result<()> {
     for chunk in list(tx, object, chain).await? {
         tx.delete_slot(chunk).await?;
     }
@@ -99,7 +104,7 @@ pub(crate) async fn delete<M: Mode>(tx: &Tx<M>, object: ObjectId, chain: Chain) 
 }
 
 /// The chunks of a chain, in order.
-async fn list<M: Mode>(tx: &Tx<M>, object: ObjectId, chain: Chain) -> Result<Vec<ObjectId>> {
+async fn list<M: Mode>(tx: &mut Tx<M>, object: ObjectId, chain: Chain) -> Result<Vec<ObjectId>> {
     let chunks =
         tx.read_slot(chain.head, |bytes| bytes.chunks_exact(ID_BYTES).map(id_from).collect::<Vec<_>>()).await?;
     chunks

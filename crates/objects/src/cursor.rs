@@ -85,7 +85,7 @@ impl<K: Key, V: DeserializeOwned> Cursor<K, V> {
         })
     }
 
-    pub(crate) async fn step<M: Mode>(&mut self, tx: &Tx<M>) -> Result<Option<(K, V)>> {
+    pub(crate) async fn step<M: Mode>(&mut self, tx: &mut Tx<M>) -> Result<Option<(K, V)>> {
         self.fill(tx).await?;
         let Some(Found { leaf, key, payload }) = self.ahead.pop_front() else { return Ok(None) };
         let key = key::decode(&key).ok_or_else(|| Error::damaged(leaf, "a key of its map is of another type"))?;
@@ -96,7 +96,7 @@ impl<K: Key, V: DeserializeOwned> Cursor<K, V> {
         Ok(Some((key, value)))
     }
 
-    pub(crate) async fn count_entries<M: Mode>(mut self, tx: &Tx<M>) -> Result<usize> {
+    pub(crate) async fn count_entries<M: Mode>(mut self, tx: &mut Tx<M>) -> Result<usize> {
         let mut count = 0;
         while self.fill(tx).await? {
             count += self.ahead.drain(..).count();
@@ -105,14 +105,14 @@ impl<K: Key, V: DeserializeOwned> Cursor<K, V> {
     }
 
     /// Reads leaves until there is an entry to give out; says whether there is one.
-    pub(crate) async fn fill<M: Mode>(&mut self, tx: &Tx<M>) -> Result<bool> {
+    pub(crate) async fn fill<M: Mode>(&mut self, tx: &mut Tx<M>) -> Result<bool> {
         while self.ahead.is_empty() && !self.done {
             self.read_leaf(tx).await?;
         }
         Ok(!self.ahead.is_empty())
     }
 
-    async fn read_leaf<M: Mode>(&mut self, tx: &Tx<M>) -> Result<()> {
+    async fn read_leaf<M: Mode>(&mut self, tx: &mut Tx<M>) -> Result<()> {
         let (mut node, mut fence) = (self.root, None);
         for _ in 0..DEPTH_MAX {
             match map::look(tx, self.root, node, |view| self.step_from(node, view)).await? {

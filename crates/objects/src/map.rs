@@ -76,7 +76,7 @@ impl<K, V> Map<K, V> {
         M::run(Self::begin(tx, near))
     }
 
-    pub(crate) async fn begin<M: Mode>(tx: &Tx<M>, near: impl Near) -> Result<Self> {
+    pub(crate) async fn begin<M: Mode>(tx: &mut Tx<M>, near: impl Near) -> Result<Self> {
         Ok(Self::new(create_node(tx, near.near(), &TreeNode::EMPTY).await?))
     }
 }
@@ -179,7 +179,7 @@ impl<K: Key, V: Serialize + DeserializeOwned> Map<K, V> {
 /// The operations as futures, for whatever is built on them. A key is encoded, and a value too, before the future
 /// begins, so that the future borrows neither.
 impl<K, V: Serialize + DeserializeOwned> Map<K, V> {
-    pub(crate) fn find<M: Mode, Q>(&self, tx: &Tx<M>, key: &Q) -> impl Future<Output = Result<Option<V>>>
+    pub(crate) fn find<M: Mode, Q>(&self, tx: &mut Tx<M>, key: &Q) -> impl Future<Output = Result<Option<V>>>
     where
         Q: EncodeKey + ?Sized,
     {
@@ -187,7 +187,7 @@ impl<K, V: Serialize + DeserializeOwned> Map<K, V> {
         async move { get(tx, root, &key).await }
     }
 
-    pub(crate) fn put<M, Q>(&self, tx: &Tx<M>, key: &Q, value: &V) -> impl Future<Output = Result<Option<V>>>
+    pub(crate) fn put<M, Q>(&self, tx: &mut Tx<M>, key: &Q, value: &V) -> impl Future<Output = Result<Option<V>>>
     where
         M: Mode,
         Q: EncodeKey + ?Sized,
@@ -202,7 +202,7 @@ impl<K, V: Serialize + DeserializeOwned> Map<K, V> {
         }
     }
 
-    pub(crate) fn take<M: Mode, Q>(&self, tx: &Tx<M>, key: &Q) -> impl Future<Output = Result<Option<V>>>
+    pub(crate) fn take<M: Mode, Q>(&self, tx: &mut Tx<M>, key: &Q) -> impl Future<Output = Result<Option<V>>>
     where
         Q: EncodeKey + ?Sized,
     {
@@ -229,7 +229,7 @@ fn follow(view: View<'_>, key: &[u8]) -> Option<(usize, ObjectId)> {
     Some((at, view.child(at)?))
 }
 
-async fn get<M: Mode, V: DeserializeOwned>(tx: &Tx<M>, root: ObjectId, key: &[u8]) -> Result<Option<V>> {
+async fn get<M: Mode, V: DeserializeOwned>(tx: &mut Tx<M>, root: ObjectId, key: &[u8]) -> Result<Option<V>> {
     let mut node = root;
     for _ in 0..DEPTH_MAX {
         let step = look(tx, root, node, |view| {
@@ -255,7 +255,7 @@ async fn get<M: Mode, V: DeserializeOwned>(tx: &Tx<M>, root: ObjectId, key: &[u8
     Err(Error::damaged(root, "its map is deeper than a map can be"))
 }
 
-async fn insert<M, V>(tx: &Tx<M>, root: ObjectId, key: Vec<u8>, value: Vec<u8>) -> Result<Option<V>>
+async fn insert<M, V>(tx: &mut Tx<M>, root: ObjectId, key: Vec<u8>, value: Vec<u8>) -> Result<Option<V>>
 where
     M: Mode,
     V: DeserializeOwned,
@@ -281,7 +281,7 @@ where
     Ok(None)
 }
 
-async fn remove<M: Mode, V: DeserializeOwned>(tx: &Tx<M>, root: ObjectId, key: &[u8]) -> Result<Option<V>> {
+async fn remove<M: Mode, V: DeserializeOwned>(tx: &mut Tx<M>, root: ObjectId, key: &[u8]) -> Result<Option<V>> {
     let Path { inner, leaf } = descend(tx, root, key).await?;
     let mut node = load_node(tx, root, leaf).await?;
     let Ok(at) = node.find(key) else { return Ok(None) };
@@ -296,7 +296,7 @@ async fn remove<M: Mode, V: DeserializeOwned>(tx: &Tx<M>, root: ObjectId, key: &
 }
 
 /// Finds the leaf that `key` belongs in.
-async fn descend<M: Mode>(tx: &Tx<M>, root: ObjectId, key: &[u8]) -> Result<Path> {
+async fn descend<M: Mode>(tx: &mut Tx<M>, root: ObjectId, key: &[u8]) -> Result<Path> {
     let mut inner = Vec::new();
     let mut node = root;
     while inner.len() < DEPTH_MAX {
@@ -314,7 +314,7 @@ async fn descend<M: Mode>(tx: &Tx<M>, root: ObjectId, key: &[u8]) -> Result<Path
 
 /// Writes a node that something was added to, splitting what is too large from there up.
 async fn grow<M>(
-    tx: &Tx<M>,
+    tx: &mut Tx<M>,
     mut path: Vec<(ObjectId, usize)>,
     mut id: ObjectId,
     mut node: TreeNode,
@@ -342,7 +342,7 @@ where
 /// Writes a node that something was taken from. One that is small joins a neighbour, and so on up; a root with one
 /// child becomes that child.
 async fn shrink<M: Mode>(
-    tx: &Tx<M>,
+    tx: &mut Tx<M>,
     mut path: Vec<(ObjectId, usize)>,
     mut id: ObjectId,
     mut node: TreeNode,
@@ -378,7 +378,7 @@ async fn shrink<M: Mode>(
 
 /// Shows a node to `see`; `None` if it is the root of a map that nothing was put in yet.
 pub(crate) async fn look<M: Mode, R>(
-    tx: &Tx<M>,
+    tx: &mut Tx<M>,
     root: ObjectId,
     node: ObjectId,
     see: impl FnOnce(View<'_>) -> Option<R>,
@@ -391,7 +391,7 @@ pub(crate) async fn look<M: Mode, R>(
     }
 }
 
-async fn load_node<M: Mode>(tx: &Tx<M>, root: ObjectId, node: ObjectId) -> Result<TreeNode> {
+async fn load_node<M: Mode>(tx: &mut Tx<M>, root: ObjectId, node: ObjectId) -> Result<TreeNode> {
     match tx.fetch(node, TreeNode::parse).await? {
         Some(Some(node)) => Ok(node),
         Some(None) => Err(Error::damaged(node, "it is no node of a map")),
@@ -400,16 +400,16 @@ async fn load_node<M: Mode>(tx: &Tx<M>, root: ObjectId, node: ObjectId) -> Resul
     }
 }
 
-async fn load_inner<M: Mode>(tx: &Tx<M>, id: ObjectId) -> Result<TreeNode> {
+async fn load_inner<M: Mode>(tx: &mut Tx<M>, id: ObjectId) -> Result<TreeNode> {
     let node = load_node(tx, id, id).await?;
     if node.leaf { Err(Error::damaged(id, "it is a leaf of a map where an inner node should be")) } else { Ok(node) }
 }
 
-async fn store_node<M: Mode>(tx: &Tx<M>, id: ObjectId, node: &TreeNode) -> Result<()> {
+async fn store_node<M: Mode>(tx: &mut Tx<M>, id: ObjectId, node: &TreeNode) -> Result<()> {
     tx.store(id, node_bytes(node), Missing::IsCreated).await
 }
 
-async fn create_node<M: Mode>(tx: &Tx<M>, near: Option<ObjectId>, node: &TreeNode) -> Result<ObjectId> {
+async fn create_node<M: Mode>(tx: &mut Tx<M>, near: Option<ObjectId>, node: &TreeNode) -> Result<ObjectId> {
     tx.add(near, node_bytes(node)).await
 }
 
@@ -429,7 +429,7 @@ fn payload_of(leaf: ObjectId, entry: &Entry) -> Result<Payload<&[u8]>> {
     Payload::parse(&entry.payload).ok_or_else(|| Error::damaged(leaf, "an entry of its map has no value"))
 }
 
-async fn load_value<M, V>(tx: &Tx<M>, leaf: ObjectId, payload: &Payload<&[u8]>) -> Result<V>
+async fn load_value<M, V>(tx: &mut Tx<M>, leaf: ObjectId, payload: &Payload<&[u8]>) -> Result<V>
 where
     M: Mode,
     V: DeserializeOwned,
@@ -441,7 +441,7 @@ where
 }
 
 /// Stores a value for a leaf: in it, or near it when it is large.
-async fn place_value<M: Mode>(tx: &Tx<M>, leaf: ObjectId, value: Vec<u8>) -> Result<Payload<Vec<u8>>> {
+async fn place_value<M: Mode>(tx: &mut Tx<M>, leaf: ObjectId, value: Vec<u8>) -> Result<Payload<Vec<u8>>> {
     if value.len() <= VALUE_BYTES_MAX {
         return Ok(Payload::Here(value));
     }
@@ -450,7 +450,7 @@ async fn place_value<M: Mode>(tx: &Tx<M>, leaf: ObjectId, value: Vec<u8>) -> Res
 
 /// Stores a value in place of an old one; a large one keeps its object.
 async fn replace_value<M: Mode>(
-    tx: &Tx<M>,
+    tx: &mut Tx<M>,
     leaf: ObjectId,
     old: &Payload<&[u8]>,
     value: Vec<u8>,

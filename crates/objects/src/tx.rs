@@ -3,7 +3,7 @@
 use crate::wait::{Async, Blocking, Mode};
 use crate::{Error, Near, Ref, Result, Slot, chain, value};
 use bytes::Bytes;
-use client::{Client, Created, Read, TxnError, TxnHandle, Write};
+use client::{Client, Created, Read, Seen, TxnError, TxnHandle, Write};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::future::Future;
@@ -30,6 +30,8 @@ pub(crate) const VOLUME: u32 = 0;
 pub struct Tx<M: Mode = Blocking> {
     pub(crate) shared: Arc<Shared>,
     pub(crate) handle: TxnHandle,
+    /// What need not be asked for again.
+    seen: Seen,
     mode: PhantomData<fn() -> M>,
 }
 
@@ -38,7 +40,7 @@ pub type AsyncTx = Tx<Async>;
 
 impl<M: Mode> Tx<M> {
     pub(crate) fn new(shared: Arc<Shared>, handle: TxnHandle) -> Self {
-        Self { shared, handle, mode: PhantomData }
+        Self { shared, handle, seen: Seen::default(), mode: PhantomData }
     }
 
     /// The value of an object.
@@ -57,7 +59,15 @@ impl<M: Mode> Tx<M> {
     /// # Errors
     /// [`Error::NoSuchObject`] if it was deleted, [`Error::Decode`] if it holds something else.
     pub fn get<T: DeserializeOwned>(&mut self, object: Ref<T>) -> M::Out<impl Future<Output = Result<T>>> {
-        M::run(async move { self.load(object.id()).await })
+        let object = object.id();
+        M::run_or_wait(
+            self,
+            |tx| match tx.try_now(object, |bytes| postcard::from_bytes(bytes)) {
+                Ok(Ok(value)) => Ok(Ok(value)),
+                _ => Err(tx),
+            },
+            |tx| tx.load(object),
+        )
     }
 
     /// Gives an object a new value, larger or smaller as it may be.
@@ -107,8 +117,8 @@ impl<M: Mode> Tx<M> {
     /// Shows the bytes of an object to `look`, in place: a cached object is not copied. `None` if there is no such
     /// object.
     ///
-    /// `look` runs under the lock that all transactions of the process share: it should be short, and using the
-    /// database inside of it never returns.
+    /// `look` may run under the lock that all transactions of the process share: it should be short, and using the
+    /// database inside of it may never return.
     ///
     /// ```
     /// # use objects as thorp;
@@ -125,7 +135,14 @@ impl<M: Mode> Tx<M> {
         object: ObjectId,
         look: impl FnOnce(&[u8]) -> R,
     ) -> M::Out<impl Future<Output = Result<Option<R>>>> {
-        M::run(self.fetch(object, look))
+        M::run_or_wait(
+            (self, look),
+            |(tx, look)| match tx.try_now(object, look) {
+                Ok(seen) => Ok(Ok(Some(seen))),
+                Err(look) => Err((tx, look)),
+            },
+            |(tx, look)| tx.fetch(object, look),
+        )
     }
 
     /// Says that these objects are about to be read: what is not in the cache is asked for at once, in one round trip,
@@ -177,26 +194,35 @@ pub(crate) enum Missing {
 
 /// The operations as futures, for whatever is built on them.
 impl<M: Mode> Tx<M> {
+    /// Shows an object's value to `look`, if it stands in a slot that is in the cache; else gives `look` back.
+    #[inline]
+    fn try_now<R, L: FnOnce(&[u8]) -> R>(&mut self, object: ObjectId, look: L) -> std::result::Result<R, L> {
+        if let Some(value) = self.seen.get(object).and_then(Slot::inline) {
+            return Ok(look(value));
+        }
+        self.shared.look(|client| match client.hit(self.handle, object, &mut self.seen) {
+            Ok(Read::Value(bytes)) => match Slot::inline(bytes) {
+                Some(value) => Ok(look(value)),
+                None => Err(look),
+            },
+            _ => Err(look),
+        })
+    }
+
     /// Shows an object's value to `look`, wherever it is stored.
     #[inline]
-    pub(crate) async fn fetch<R>(&self, object: ObjectId, look: impl FnOnce(&[u8]) -> R) -> Result<Option<R>> {
-        let mut look = Some(look);
-        let mut see = |read: Read<'_>| {
-            Ok::<_, TxnError>(match read {
-                Read::Wait => Poll::Pending,
-                Read::Absent => Poll::Ready(Ok(None)),
-                Read::Value(bytes) => Poll::Ready(Slot::parse(object, bytes).map(|slot| {
-                    Some(match slot {
-                        Slot::Inline(value) => Ok(look.take().expect("only looked at once")(value)),
-                        Slot::Chain(chain) => Err(chain),
-                    })
-                })),
+    pub(crate) async fn fetch<R>(&mut self, object: ObjectId, look: impl FnOnce(&[u8]) -> R) -> Result<Option<R>> {
+        let mut look = match self.try_now(object, look) {
+            Ok(seen) => return Ok(Some(seen)),
+            Err(look) => Some(look),
+        };
+        let see = |bytes: &[u8]| {
+            Slot::parse(object, bytes).map(|slot| match slot {
+                Slot::Inline(value) => Ok(look.take().expect("only looked at once")(value)),
+                Slot::Chain(chain) => Err(chain),
             })
         };
-        let found = match self.shared.look(|client| client.hit(self.handle, object).and_then(&mut see))? {
-            Poll::Ready(found) => found?,
-            Poll::Pending => self.call(|client, now, txn| client.read(now, txn, object).and_then(&mut see)).await??,
-        };
+        let found = self.read_slot(object, see).await?.transpose()?;
         match found {
             None => Ok(None),
             Some(Ok(seen)) => Ok(Some(seen)),
@@ -209,14 +235,14 @@ impl<M: Mode> Tx<M> {
 
     /// The typed value of an object.
     #[inline]
-    pub(crate) async fn load<T: DeserializeOwned>(&self, object: ObjectId) -> Result<T> {
+    pub(crate) async fn load<T: DeserializeOwned>(&mut self, object: ObjectId) -> Result<T> {
         let decoded =
             self.fetch(object, |bytes| postcard::from_bytes(bytes)).await?.ok_or(Error::NoSuchObject(object))?;
         decoded.map_err(|cause| Error::Decode { type_name: std::any::type_name::<T>(), object, cause })
     }
 
     /// Writes an encoded value to an object, inline if it fits, else as a chain.
-    pub(crate) async fn store(&self, object: ObjectId, encoded: Vec<u8>, missing: Missing) -> Result<()> {
+    pub(crate) async fn store(&mut self, object: ObjectId, encoded: Vec<u8>, missing: Missing) -> Result<()> {
         check_size(&encoded)?;
         let old = self.chain_of(object).await?;
         if old.is_none() && missing == Missing::IsAnError {
@@ -239,7 +265,7 @@ impl<M: Mode> Tx<M> {
     }
 
     /// Creates an object with an encoded value.
-    pub(crate) async fn add(&self, near: Option<ObjectId>, encoded: Vec<u8>) -> Result<ObjectId> {
+    pub(crate) async fn add(&mut self, near: Option<ObjectId>, encoded: Vec<u8>) -> Result<ObjectId> {
         check_size(&encoded)?;
         if encoded.len() <= value::INLINE_BYTES_MAX {
             return self.create_slot(near, Bytes::from(encoded)).await;
@@ -252,7 +278,7 @@ impl<M: Mode> Tx<M> {
     }
 
     /// Deletes an object and the chain behind it.
-    pub(crate) async fn remove(&self, object: ObjectId) -> Result<()> {
+    pub(crate) async fn remove(&mut self, object: ObjectId) -> Result<()> {
         match self.chain_of(object).await? {
             None => return Err(Error::NoSuchObject(object)),
             Some(None) => {}
@@ -287,12 +313,14 @@ impl<M: Mode> Tx<M> {
     }
 
     /// Writes the bytes of a slot.
-    pub(crate) async fn write(&self, object: ObjectId, bytes: &Bytes) -> Result<Fits> {
+    pub(crate) async fn write(&mut self, object: ObjectId, bytes: &Bytes) -> Result<Fits> {
+        self.seen.forget(object.page);
         self.call(|client, now, txn| Ok(fits(client.write(now, txn, object, bytes.clone())?))).await
     }
 
     /// Frees a slot.
-    pub(crate) async fn delete_slot(&self, object: ObjectId) -> Result<()> {
+    pub(crate) async fn delete_slot(&mut self, object: ObjectId) -> Result<()> {
+        self.seen.forget(object.page);
         self.call(|client, now, txn| Ok(fits(client.delete(now, txn, object)?).map(drop))).await
     }
 

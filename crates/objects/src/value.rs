@@ -54,6 +54,15 @@ pub(crate) enum Slot<'a> {
 }
 
 impl<'a> Slot<'a> {
+    /// The value, if it is in the slot itself.
+    #[inline]
+    pub(crate) fn inline(bytes: &'a [u8]) -> Option<&'a [u8]> {
+        match bytes.split_first() {
+            Some((&INLINE, value)) => Some(value),
+            _ => None,
+        }
+    }
+
     /// Understands what `object` holds.
     #[inline]
     pub(crate) fn parse(object: ObjectId, bytes: &'a [u8]) -> Result<Self> {

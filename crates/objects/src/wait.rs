@@ -17,6 +17,14 @@ pub trait Mode: sealed::Sealed {
 
     #[doc(hidden)]
     fn run<F: Future>(operation: F) -> Self::Out<F>;
+
+    /// Runs an operation that often needs no waiting: `try_now` gives its result, or gives `of` back.
+    #[doc(hidden)]
+    fn run_or_wait<C, F: Future>(
+        of: C,
+        try_now: impl FnOnce(C) -> Result<F::Output, C>,
+        operation: impl FnOnce(C) -> F,
+    ) -> Self::Out<F>;
 }
 
 /// Operations return when they are done; the thread waits where one has to fetch a page.
@@ -40,6 +48,21 @@ impl Mode for Blocking {
     fn run<F: Future>(operation: F) -> F::Output {
         block_on(operation)
     }
+
+    /// A result that comes out of a future is moved from place to place in other steps than it was written in. The
+    /// processor sees through that only when the value has come from memory, and so does not begin the next read
+    /// before; a result that is returned it need not wait for.
+    #[inline]
+    fn run_or_wait<C, F: Future>(
+        of: C,
+        try_now: impl FnOnce(C) -> Result<F::Output, C>,
+        operation: impl FnOnce(C) -> F,
+    ) -> F::Output {
+        match try_now(of) {
+            Ok(output) => output,
+            Err(of) => wait_on(operation(of)),
+        }
+    }
 }
 
 impl Mode for Async {
@@ -48,6 +71,15 @@ impl Mode for Async {
     #[inline]
     fn run<F: Future>(operation: F) -> F {
         operation
+    }
+
+    #[inline]
+    fn run_or_wait<C, F: Future>(
+        of: C,
+        _: impl FnOnce(C) -> Result<F::Output, C>,
+        operation: impl FnOnce(C) -> F,
+    ) -> F {
+        operation(of)
     }
 }
 
@@ -60,6 +92,13 @@ pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
         // The thread is ending, and drops what it kept to itself.
         Err(_) => Here::new().run(future),
     }
+}
+
+/// [`block_on`] where it is the exception.
+#[cold]
+#[inline(never)]
+fn wait_on<F: Future>(future: F) -> F::Output {
+    block_on(future)
 }
 
 thread_local! {

@@ -123,8 +123,10 @@ impl ObjectPage {
     }
 
     /// One more than the highest slot in use.
+    #[inline]
     pub fn slot_count(&self) -> usize {
-        usize::from(self.u16_at(2))
+        let [_, _, n0, n1] = self.bytes_at(0);
+        usize::from(u16::from_le_bytes([n0, n1]))
     }
 
     /// The value of `slot`; `None` if the slot is free.
@@ -193,13 +195,16 @@ impl ObjectPage {
         put.max(kept.map_or(0, |slot| usize::from(slot) + 1))
     }
 
+    #[inline]
     fn entry(&self, slot: SlotNo) -> (usize, usize) {
         let at = HEADER_BYTES + usize::from(slot) * ENTRY_BYTES;
-        (usize::from(self.u16_at(at)), usize::from(self.u16_at(at + 2)))
+        let [o0, o1, l0, l1] = self.bytes_at(at);
+        (usize::from(u16::from_le_bytes([o0, o1])), usize::from(u16::from_le_bytes([l0, l1])))
     }
 
-    fn u16_at(&self, at: usize) -> u16 {
-        u16::from_le_bytes([self.image[at], self.image[at + 1]])
+    #[inline]
+    fn bytes_at(&self, at: usize) -> [u8; ENTRY_BYTES] {
+        self.image[at..at + ENTRY_BYTES].try_into().expect("a slice of this length")
     }
 }
 

@@ -44,6 +44,7 @@ impl SlotSet {
     }
 
     /// Whether `slot` is in.
+    #[inline]
     pub fn contains(&self, slot: SlotNo) -> bool {
         let (word, bit) = Self::place(slot);
         self.words.get(word).is_some_and(|w| w & bit != 0)
@@ -94,6 +95,7 @@ impl SlotSet {
         (set.words.len() * 64 <= SLOTS_MAX).then_some(set)
     }
 
+    #[inline]
     fn place(slot: SlotNo) -> (usize, u64) {
         (usize::from(slot) / 64, 1 << (slot % 64))
     }

@@ -3,7 +3,7 @@
 use crate::scratch::Scratch;
 use net::{Host, ListenConfig, Runtime};
 use node::Node;
-use objects::{Anywhere, Db, Error, Map, Ref, Result, wait_for};
+use objects::{Anywhere, Db, Error, Map, Ref, Result, Tx, wait_for};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use store::Store;
@@ -60,14 +60,14 @@ fn transfer_all(dbs: &[Db], accounts: &[Ref<i64>]) {
     assert_eq!(dbs[0].transact(|tx| sum(tx, accounts)).unwrap(), i64::from(ACCOUNTS) * 100);
 }
 
-fn transfer(tx: &mut objects::Tx, from: Ref<i64>, to: Ref<i64>, amount: i64) -> Result<()> {
+fn transfer(tx: &mut Tx, from: Ref<i64>, to: Ref<i64>, amount: i64) -> Result<()> {
     let have = tx.get(from)?;
     tx.put(from, &(have - amount))?;
     let have = tx.get(to)?;
     tx.put(to, &(have + amount))
 }
 
-fn sum(tx: &mut objects::Tx, accounts: &[Ref<i64>]) -> Result<i64> {
+fn sum(tx: &mut Tx, accounts: &[Ref<i64>]) -> Result<i64> {
     accounts.iter().map(|&account| tx.get(account)).sum()
 }
 
@@ -168,6 +168,79 @@ fn a_doomed_transaction_says_so_at_every_call() {
     assert_eq!((tries, seen), (3, 8));
 }
 
+/// From its second read on a value is at hand without the lock, in whatever page and beside whatever was written; with
+/// all of it in the cache, and with pages leaving all the time.
+#[test]
+fn what_is_read_again_is_the_newest_that_the_transaction_knows() {
+    let scratch = Scratch::new();
+    for db in [Db::in_memory().unwrap(), scratch.open()] {
+        read_again_beside_writes(&db);
+    }
+}
+
+fn read_again_beside_writes(db: &Db) {
+    let value = |n: u64, turn: u64| (n + turn, vec![n as u8; 1000]);
+    let objects: Vec<Ref<(u64, Vec<u8>)>> =
+        db.transact(|tx| (0..1500).map(|n| tx.create(Anywhere, &value(n, 0))).collect()).unwrap();
+    let numbered = || (0..).zip(objects.iter().copied());
+    let look = |tx: &mut Tx, turn: u64| {
+        for (n, object) in numbered() {
+            let read = tx.get(object);
+            match n % 100 {
+                0 if turn > 1 => assert!(matches!(read, Err(Error::NoSuchObject(_))), "object {n}"),
+                50 => assert_eq!(read?, value(n, turn)),
+                _ => assert_eq!(read?, value(n, 0)),
+            }
+        }
+        Ok(())
+    };
+    db.transact(|tx| {
+        for turn in 0..4 {
+            for (n, object) in numbered() {
+                match n % 100 {
+                    0 if turn == 2 => tx.delete(object)?,
+                    50 if turn > 0 => tx.put(object, &value(n, turn))?,
+                    _ => {}
+                }
+            }
+            // The second look puts it at hand, the third finds it there.
+            (0..3).try_for_each(|_| look(tx, turn))?;
+        }
+        Ok(())
+    })
+    .unwrap();
+    db.transact(|tx| look(tx, 3)).unwrap();
+}
+
+/// What is at hand is not a way around the end of a transaction.
+#[test]
+fn a_value_at_hand_is_refused_after_the_end() {
+    let db = Db::in_memory().unwrap();
+    let [counter, other] = db.transact(|tx| Ok([tx.create(Anywhere, &0_u64)?, tx.create(Anywhere, &0_u64)?])).unwrap();
+    let read = |tx: &mut Tx| (0..3).try_for_each(|_| tx.get(counter).and(tx.get(other)).map(drop));
+    let mut tries = 0;
+    db.transact(|tx| {
+        tries += 1;
+        read(tx)?;
+        if tries == 1 {
+            db.transact(|inner| inner.put(counter, &7))?;
+            assert!(matches!(tx.get(other), Err(Error::Doomed)), "what did not change");
+            assert!(matches!(tx.get(counter), Err(Error::Doomed)), "what changed");
+        }
+        tx.get(counter)
+    })
+    .unwrap();
+    assert_eq!(tries, 2);
+    let ended = db.transact_async(async |mut tx| {
+        for _ in 0..3 {
+            tx.get(counter).await?;
+        }
+        Ok(tx)
+    });
+    let mut ended = wait_for(ended).unwrap();
+    assert!(matches!(wait_for(ended.get(counter)), Err(Error::Ended)));
+}
+
 #[test]
 fn an_aborted_transaction_leaves_no_trace() {
     let db = Db::in_memory().unwrap();
@@ -211,7 +284,7 @@ fn names_are_given_by_many_at_once() {
     });
     drop(db);
     let db = scratch.open();
-    let names = db.transact(objects::Tx::names).unwrap();
+    let names = db.transact(Tx::names).unwrap();
     assert_eq!(names, ["root 0", "root 1", "root 2", "root 3"]);
     db.transact(|tx| tx.remove_root("root 2")).unwrap();
     assert_eq!(db.transact(|tx| tx.root::<u32>("root 2")).unwrap(), None);

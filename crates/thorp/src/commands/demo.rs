@@ -114,7 +114,7 @@ impl Demo<'_> {
         let verdict = crew.history.judge(&journals)?;
         spinner.finish_and_clear();
         let restart_records = server.ready()["recovery"]["records"].as_u64().unwrap_or(0);
-        let (stats, link) = (total(&dbs), link.tally());
+        let (stats, link) = (dbs.iter().map(Db::stats).sum(), link.tally());
         Ok(Outcome { clients, stats, link, seconds, restart_seconds, restart_records, verdict, torn })
     }
 
@@ -137,16 +137,6 @@ impl Demo<'_> {
         crew.wait(u64::MAX, self.during);
         spinner.finish_and_clear();
     }
-}
-
-fn total(dbs: &[Db]) -> Stats {
-    dbs.iter().map(Db::stats).fold(Stats::default(), |mut sum, stats| {
-        sum.hits += stats.hits;
-        sum.fetches += stats.fetches;
-        sum.refused += stats.refused;
-        sum.doomed += stats.doomed;
-        sum
-    })
 }
 
 impl Outcome {
