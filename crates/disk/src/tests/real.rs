@@ -139,6 +139,27 @@ fn a_full_disk_refuses_an_install_and_takes_the_next() {
 }
 
 #[test]
+fn a_creation_that_found_no_room_leaves_nothing_to_repair() {
+    for at in 0.. {
+        let files = Memory::default();
+        let create = || Opening::begin(Arc::new(files.clone()), &config()).map(drop);
+        files.plan(Some(Fault::Error(at, ErrorKind::StorageFull)));
+        let created = create();
+        let was_last = files.operations() <= at;
+        files.plan(None);
+        match crate::doctor::check_files(Arc::new(files.clone())) {
+            Ok(report) => assert_eq!(report.findings, [], "{created:?}"),
+            // The first write of all had failed.
+            Err(error) => assert!(matches!(error, DiskError::NoStore(_)), "{error}"),
+        }
+        create().unwrap();
+        if was_last {
+            return created.unwrap();
+        }
+    }
+}
+
+#[test]
 fn the_ring_grows_when_nothing_is_freed_and_is_used_again_when_it_is() {
     let (files, mut promises) = (Memory::default(), Promises::default());
     let config = Config { segments_max: 8, ..config() };
