@@ -49,6 +49,8 @@ pub enum TxnError {
     Unreachable,
     /// The store has ended the session for good.
     Refused(GoodbyeReason, String),
+    /// The store of this process has stopped, and why. Open it again.
+    Stopped(String),
     /// The store has no room for new objects.
     StoreFull,
 }

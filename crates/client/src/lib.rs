@@ -1,8 +1,8 @@
 //! The client role: a page cache, transactions and their commit requests, as a pure machine.
 //!
 //! # How it is called
-//! By the hands: [`Client::connected`], [`Client::handle`], [`Client::disconnected`], [`Client::handle_timeout`]. By
-//! the application's threads, under the same short lock: [`Client::begin`], [`Client::read`] and the rest. After each
+//! By the hands: [`Client::connected`], [`Client::handle`], [`Client::disconnected`], [`Client::handle_timeout`],
+//! [`Client::stopped`]. By the application's threads, under the same short lock: [`Client::begin`], [`Client::read`] and the rest. After each
 //! of them [`Client::poll_output`] until it gives nothing, then [`Client::poll_timeout`] for when to call
 //! [`Client::handle_timeout`]. `now` never goes back.
 //!
@@ -132,6 +132,12 @@ impl Client {
         self.session_is_down(now);
     }
 
+    /// The store of this process has stopped, and why: every transaction ends at once, and so does each that is begun
+    /// later.
+    pub fn stopped(&mut self, now: Time, why: String) {
+        self.store_stopped(now, why);
+    }
+
     /// A message has come in.
     pub fn handle(&mut self, now: Time, message: Message) {
         self.heard(now);
@@ -173,7 +179,12 @@ impl Client {
 
     /// Begins a transaction.
     pub fn begin(&mut self, _now: Time) -> TxnHandle {
-        self.txns.begin()
+        let txn = self.txns.begin();
+        if let Phase::Over(error @ TxnError::Stopped(_)) = &self.session.phase {
+            // With what is cached it could go on for long, and commit nothing in the end.
+            self.txns.get(txn).expect("just begun").state = State::Failed(error.clone());
+        }
+        txn
     }
 
     /// Whether the transaction can go on: what any other call on it would say, without its effects.

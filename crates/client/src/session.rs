@@ -5,6 +5,7 @@
 //!    ^                            |                            |                    |
 //!    +-------- disconnected ------+----------------------------+--------------------+
 //!                                 +---- Goodbye with a final reason ----> Over
+//!                                              the store has stopped ----> Over
 //! ```
 //! 1. The horizon moves only in `Live`. Between `Down` and `Rejoined` there are changes that nobody has told us.
 //! 2. Whatever is asked for while the session is not live waits for it, and is asked when it is.
@@ -37,8 +38,8 @@ pub(crate) enum Phase {
     Greeting,
     Rejoining,
     Live,
-    /// The store wants no more of us.
-    Over(GoodbyeReason, String),
+    /// There is no store any more, or it wants no more of us: what every call that needs one is told.
+    Over(TxnError),
 }
 
 #[derive(Debug)]
@@ -83,7 +84,7 @@ impl Session {
     /// The error of a call that needs a store, if there will never be one.
     pub(crate) fn check(&self) -> Result<(), TxnError> {
         match &self.phase {
-            Phase::Over(reason, text) => Err(TxnError::Refused(*reason, text.clone())),
+            Phase::Over(error) => Err(error.clone()),
             _ => Ok(()),
         }
     }
@@ -259,9 +260,22 @@ impl Client {
             // The store drops the link after this, and whoever drives us connects again.
             return self.session_is_down(now);
         }
-        self.session.phase = Phase::Over(goodbye.reason, goodbye.text.clone());
-        self.give_up_waiting(&TxnError::Refused(goodbye.reason, goodbye.text.clone()), Time(u64::MAX));
+        let error = TxnError::Refused(goodbye.reason, goodbye.text.clone());
+        self.session.phase = Phase::Over(error.clone());
+        self.give_up_waiting(&error, Time(u64::MAX));
         self.hang_up(now, goodbye.reason, goodbye.text);
+    }
+
+    /// The store of this process has stopped for good: no call is answered from now on. A commit that it was asked for
+    /// may have become durable before; whoever waits for one hears that its outcome is unknown.
+    pub(crate) fn store_stopped(&mut self, now: Time, why: String) {
+        self.session_is_down(now);
+        let error = TxnError::Stopped(why);
+        self.session.phase = Phase::Over(error.clone());
+        let all: Vec<_> = self.txns.all().map(|(handle, _)| handle).collect();
+        for txn in all {
+            self.give_up(txn, &error);
+        }
     }
 
     /// Everything here is of another store: begins anew with nothing.

@@ -66,6 +66,10 @@ pub(crate) fn check_files(files: Arc<dyn Files>) -> Result<Report, DiskError> {
     let mut report = Report::default();
     let Some(marker) = report.note(directory::look_at(&*files, false), COPY)?.flatten() else { return Ok(report) };
     let _lock = directory::lock(&*files, false)?;
+    if marker.incarnation.0 == 0 {
+        // Its creation was interrupted, by a full disk perhaps: nothing was in it, and the next start makes it anew.
+        return Ok(report);
+    }
     let home = check_home(&files, &mut report)?;
     let durable = home.as_ref().map_or(0, Home::durable);
     if let Some(mut scan) = report.note(Scan::begin(files.clone(), marker.cluster, durable), SAFE)? {

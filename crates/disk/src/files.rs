@@ -6,7 +6,6 @@ use rustix::fs::{FlockOperation, OFlags};
 use std::fmt;
 use std::fs;
 use std::io::{self, Read, Write};
-use std::num::NonZeroU64;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -27,8 +26,10 @@ pub(crate) trait File: fmt::Debug + Send + Sync {
     fn is_direct(&self) -> bool {
         false
     }
-    /// These bytes will be read soon.
-    fn will_read(&self, _at: u64, _bytes: u64) {}
+    /// Whether who reads it waits for a device, and could do other work meanwhile.
+    fn waits_for_device(&self) -> bool {
+        false
+    }
 }
 
 /// How a file is opened.
@@ -202,9 +203,8 @@ impl File for Real {
         self.direct
     }
 
-    fn will_read(&self, at: u64, bytes: u64) {
-        // Advice only: without it reading is slower, not wrong.
-        let _ = rustix::fs::fadvise(&self.file, at, NonZeroU64::new(bytes), rustix::fs::Advice::WillNeed);
+    fn waits_for_device(&self) -> bool {
+        true
     }
 }
 

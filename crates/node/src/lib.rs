@@ -157,6 +157,15 @@ impl Node {
         }
     }
 
+    /// The store's disk has failed, and how: the store stops as if its process had died, and what it has yet to say is
+    /// not said. The transactions of this process's own client end at once.
+    pub fn failed(&mut self, now: Time, why: String) {
+        (self.store, self.held) = (None, Held::default());
+        if let Some(client) = &mut self.client {
+            client.stopped(now, why);
+        }
+    }
+
     /// When [`Node::handle_timeout`] is due.
     pub fn poll_timeout(&self) -> Option<Time> {
         let client = self.client.as_ref().and_then(Client::poll_timeout);

@@ -1,13 +1,13 @@
 //! A client and a store in one process.
 
-use client::Client;
-use node::Node;
+use client::{Client, Created, TxnError};
+use node::{Node, Output};
+use protocol::Outcome;
 use std::time::Duration;
-use store::{Checkpoint, Opened, Store};
+use store::{Checkpoint, DiskDone, DiskWork, Opened, Store};
 use types::{ClientId, ClusterId, Incarnation, Time};
 
-#[test]
-fn a_process_that_was_stopped_for_long_goes_on() {
+fn embedded() -> Node {
     let opened = Opened {
         cluster: ClusterId(1),
         incarnation: Incarnation(1),
@@ -17,7 +17,12 @@ fn a_process_that_was_stopped_for_long_goes_on() {
     };
     let store = Store::new(store::Config::default(), opened);
     let client = Client::new(client::Config::default(), ClientId(1));
-    let mut node = Node::with_store(store, Some(client));
+    Node::with_store(store, Some(client))
+}
+
+#[test]
+fn a_process_that_was_stopped_for_long_goes_on() {
+    let mut node = embedded();
     let sessions = |node: &mut Node| node.client().expect("it has one").stats().sessions;
 
     node.start(Time::ZERO);
@@ -29,4 +34,49 @@ fn a_process_that_was_stopped_for_long_goes_on() {
     node.store().expect("it has one").handle_timeout(later);
     node.settle(later);
     assert_eq!(sessions(&mut node), 2, "the session has begun anew");
+}
+
+/// Carries out appends at once, as a disk that never fails.
+fn serve(node: &mut Node, now: Time) {
+    node.settle(now);
+    while let Some(output) = node.poll_output() {
+        if let Output::Disk(DiskWork::Append(through, _)) = output {
+            node.disk(now, DiskDone::Durable { through, safe_bytes_free: 1 << 30 });
+            node.settle(now);
+        }
+    }
+}
+
+#[test]
+fn a_disk_that_fails_ends_every_transaction_at_once() {
+    const WHY: &str = "cannot sync the safe: Input/output error";
+    let (mut node, now) = (embedded(), Time::ZERO);
+    let stopped = || TxnError::Stopped(WHY.to_owned());
+    node.start(now);
+    serve(&mut node, now);
+    let client = node.client().expect("it has one");
+    let [commits, waits] = [client.begin(now), client.begin(now)];
+    assert_eq!(client.create(now, commits, 1, None, b"a"[..].into()), Ok(Created::Wait));
+    serve(&mut node, now);
+    let client = node.client().expect("it has one");
+    assert!(matches!(client.create(now, commits, 1, None, b"a"[..].into()), Ok(Created::Object(_))));
+    client.commit(now, commits).expect("it runs");
+    node.settle(now);
+    assert_eq!(node.client().expect("it has one").outcome(commits), Ok(None), "its record is not durable");
+
+    node.failed(now, WHY.to_owned());
+    node.settle(now);
+    let outputs: Vec<_> = std::iter::from_fn(|| node.poll_output()).collect();
+    assert!(outputs.iter().any(|output| matches!(output, Output::Wake(txn) if *txn == commits)), "{outputs:?}");
+    let client = node.client().expect("it has one");
+    assert_eq!(client.outcome(commits), Ok(Some(Outcome::Unknown)), "it may be durable");
+    assert_eq!(client.check(waits), Err(stopped()));
+    let later = client.begin(now);
+    assert_eq!(client.create(now, later, 1, None, b"a"[..].into()), Err(stopped()));
+    // The disk's last words, and the time that passes, change nothing.
+    node.disk(now, DiskDone::Freed { safe_bytes_free: 0 });
+    let later = now + Duration::from_secs(60);
+    node.handle_timeout(later);
+    serve(&mut node, later);
+    assert_eq!(node.client().expect("it has one").check(waits), Err(stopped()));
 }

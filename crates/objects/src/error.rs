@@ -41,6 +41,8 @@ pub enum Error {
     Unreachable,
     /// The store has ended the session for good.
     SessionEnded(GoodbyeReason, String),
+    /// The store of this process has stopped, because of this. What was committed is safe.
+    Stopped(String),
     /// The commit was sent, and the store can no longer say whether it took effect.
     OutcomeUnknown(TxnId),
     /// There is no such object.
@@ -101,7 +103,7 @@ impl Error {
             Self::Doomed | Self::Contended { .. } => Caller::Retry,
             Self::Refused(refusal) => refusal.caller(),
             Self::StoreFull => Caller::MakeRoom,
-            Self::Unreachable | Self::SessionEnded(..) => Caller::Reconnect,
+            Self::Unreachable | Self::SessionEnded(..) | Self::Stopped(_) => Caller::Reconnect,
             Self::OutcomeUnknown(_) => Caller::Ask,
             Self::Damaged { .. } => Caller::Repair,
             Self::Application(_) => return None,
@@ -135,6 +137,7 @@ impl fmt::Display for Error {
             Self::StoreFull => write!(f, "the store is full: free space on its disk, or give it a larger one"),
             Self::Unreachable => write!(f, "the store cannot be reached: is it running, and the network up?"),
             Self::SessionEnded(reason, text) => write!(f, "the store ended the session ({}): {text}", reason.name()),
+            Self::Stopped(why) => write!(f, "the store has stopped: {why}; what was committed is safe: open it again"),
             Self::OutcomeUnknown(txn) => write!(f, "whether transaction {txn:?} took effect is not known: look"),
             Self::NoSuchObject(object) => write!(f, "there is no object {object}"),
             Self::Decode { type_name, object, cause } => {
@@ -172,6 +175,7 @@ impl From<client::TxnError> for Error {
             client::TxnError::Ended => Self::Ended,
             client::TxnError::Unreachable => Self::Unreachable,
             client::TxnError::Refused(reason, text) => Self::SessionEnded(reason, text),
+            client::TxnError::Stopped(why) => Self::Stopped(why),
             client::TxnError::StoreFull => Self::StoreFull,
         }
     }

@@ -50,6 +50,7 @@ impl Conversation {
         match words[..] {
             ["connected"] => self.client.connected(self.now),
             ["disconnected"] => self.client.disconnected(self.now),
+            ["stopped", ref why @ ..] => self.client.stopped(self.now, why.join(" ")),
             ["wait", milliseconds] => {
                 self.now = self.now + Duration::from_millis(milliseconds.parse().ok()?);
                 self.client.handle_timeout(self.now);

@@ -148,6 +148,9 @@ impl File for OverlayFile {
         if at + into.len() as u64 > changed.0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
+        if changed.1.is_empty() && at + into.len() as u64 <= self.below {
+            return self.file.read_at(at, into);
+        }
         for (run, within, offset, len) in runs(at, into.len()) {
             into[offset..offset + len].copy_from_slice(&self.run(&changed.1, run)?[within..within + len]);
         }
@@ -172,5 +175,9 @@ impl File for OverlayFile {
 
     fn sync(&self) -> io::Result<()> {
         Ok(())
+    }
+
+    fn waits_for_device(&self) -> bool {
+        self.file.waits_for_device()
     }
 }

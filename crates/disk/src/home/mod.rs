@@ -206,6 +206,17 @@ impl Home {
 
     /// Reads pages.
     pub(crate) fn read(&self, pages: &[PageId]) -> Result<Vec<(PageId, Read)>, DiskError> {
+        loop {
+            if let Some(found) = self.try_read(pages)? {
+                return Ok(found);
+            }
+            // Whoever installs holds the state until the database is open again.
+            drop(self.state.lock().unwrap_or_else(PoisonError::into_inner));
+        }
+    }
+
+    /// Reads pages; `None` if an install that found no room has spoiled the database, which is then opened again.
+    fn try_read(&self, pages: &[PageId]) -> Result<Option<Vec<(PageId, Read)>>, DiskError> {
         let database = self.database.read().unwrap_or_else(PoisonError::into_inner);
         let Some(opened) = &*database else { return Err(self.error("read", Trouble::Panic("closed".to_owned()))) };
         let found = guard(|| {
@@ -220,8 +231,14 @@ impl Home {
             };
             pages.iter().map(get).collect::<Result<Vec<_>, Trouble>>()
         });
-        let found = found.map_err(|trouble| self.error("read", trouble))?;
-        found.into_iter().map(|(page, found)| Ok((page, found.map(|f| self.verify(page, f)).transpose()?))).collect()
+        let found = match found {
+            Ok(found) => found,
+            Err(_) if opened.failure.is_full() => return Ok(None),
+            Err(trouble) => return Err(self.error("read", trouble)),
+        };
+        let verified =
+            |(page, found): (PageId, Option<_>)| Ok((page, found.map(|f| self.verify(page, f)).transpose()?));
+        found.into_iter().map(verified).collect::<Result<_, _>>().map(Some)
     }
 
     fn verify(&self, page: PageId, found: (Entry, Option<Bytes>)) -> Result<(Version, Bytes), DiskError> {

@@ -44,6 +44,7 @@ pub(crate) mod record;
 mod ring;
 mod scan;
 pub(crate) mod segment;
+mod windows;
 
 pub(crate) use ring::{Batch, Limits, Ring};
 pub use scan::Progress;

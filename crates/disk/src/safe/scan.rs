@@ -1,5 +1,5 @@
-//! Reading the safe after a start: from the oldest record that is needed to the tail, in large reads, each record's
-//! values being slices of what was read.
+//! Reading the safe after a start: from the oldest record that is needed to the tail, each record's values being slices
+//! of what was read.
 
 use crate::aligned::BLOCK;
 use crate::error::{DiskError, Doing};
@@ -7,17 +7,12 @@ use crate::files::{Files, How};
 use crate::safe::frame::{FRAME_BYTES_MIN, Frame, HEADER_BYTES};
 use crate::safe::record::{self, Kind};
 use crate::safe::segment::{Segment, number_of};
+use crate::safe::windows::{Place, Window, Windows};
 use bytes::Bytes;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use store::{Position, Record};
 use types::ClusterId;
-
-/// The bytes read at a time. A delta that stays in memory keeps alive what was read with it, so not too many.
-const WINDOW_BYTES: usize = 1 << 20;
-
-/// The bytes that the system is asked to read while the last ones are being looked at.
-const AHEAD_BYTES: u64 = 4 * WINDOW_BYTES as u64;
 
 /// How far a scan has come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -28,15 +23,6 @@ pub struct Progress {
     pub bytes_total: u64,
     /// Records that have been found.
     pub records: u64,
-}
-
-/// A place in the ring.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
-    /// The segment, by its place in [`Scan::segments`].
-    pub(crate) segment: usize,
-    /// The offset in it.
-    pub(crate) offset: usize,
 }
 
 /// What must come next, and what is known from before.
@@ -85,7 +71,8 @@ pub(crate) struct Scan {
     /// Where the last flush begins, if there is one.
     pub(crate) last: Option<Place>,
     records: VecDeque<(Position, Kind, Bytes)>,
-    window: (Place, Bytes),
+    windows: Option<Windows>,
+    window: Window,
     ended: bool,
     progress: Progress,
 }
@@ -104,7 +91,7 @@ impl Scan {
             let what = "no segment of the safe has a valid header".to_owned();
             return Err(DiskError::Corrupt { file: files.path("safe-0001.seg"), offset: 0, what });
         };
-        let needed = newest_needed(&*files, &segments[newest])?;
+        let needed = newest_needed(&files, &segments[newest])?;
         let Some((at, first)) = headers().rfind(|(_, header)| header.first_position <= needed) else {
             let (oldest, header) = headers().next().expect("there is a newest");
             let what = format!("record {needed} is needed, the oldest in the safe is {}", header.first_position);
@@ -114,9 +101,21 @@ impl Scan {
         let place = Place { segment: at, offset: first.first_offset as usize };
         let due = Due { flush: first.first_flush, position: first.first_position, life: 0, needed, installs: 0 };
         let progress = Progress { bytes_total, ..Progress::default() };
-        let window = (place, Bytes::new());
-        let records = VecDeque::new();
-        Ok(Self { files, segments, needed, durable, place, due, last: None, records, window, ended: false, progress })
+        let windows = Some(Windows::begin(&files, &segments, place)?);
+        Ok(Self {
+            files,
+            segments,
+            needed,
+            durable,
+            place,
+            due,
+            last: None,
+            records: VecDeque::new(),
+            windows,
+            window: Window::empty(place),
+            ended: false,
+            progress,
+        })
     }
 
     /// How far the scan has come.
@@ -231,29 +230,42 @@ impl Scan {
         self.segments[place.segment].header.map_or(0, |header| header.lap)
     }
 
-    /// The bytes at a place, from the window if they are in it.
+    /// The bytes at a place: a slice of the window, or a copy if they go on in windows that follow.
     fn read(&mut self, place: Place, len: usize) -> Result<Bytes, DiskError> {
-        let (start, window) = &self.window;
-        let within = place.segment == start.segment
-            && place.offset >= start.offset
-            && place.offset + len <= start.offset + window.len();
-        if !within {
-            self.move_window(place, len)?;
+        if len == 0 {
+            return Ok(Bytes::new());
         }
-        let (start, window) = &self.window;
-        let at = place.offset - start.offset;
-        Ok(window.slice(at..at + len))
+        let here = self.window_at(place)?;
+        if here.len() >= len {
+            return Ok(here.slice(..len));
+        }
+        let mut bytes = Vec::with_capacity(len);
+        bytes.extend_from_slice(&here);
+        while bytes.len() < len {
+            let more = self.window_at(Place { offset: place.offset + bytes.len(), ..place })?;
+            bytes.extend_from_slice(&more[..more.len().min(len - bytes.len())]);
+        }
+        Ok(bytes.into())
     }
 
-    fn move_window(&mut self, place: Place, len: usize) -> Result<(), DiskError> {
-        let segment = &self.segments[place.segment];
-        let bytes = len.max(WINDOW_BYTES).min(segment.bytes - place.offset);
-        let mut window = vec![0; bytes];
-        let path = || self.files.path(&segment.name);
-        segment.file.will_read((place.offset + bytes) as u64, AHEAD_BYTES);
-        segment.file.read_at(place.offset as u64, &mut window).doing("read", path)?;
-        self.progress.bytes = (self.progress.bytes + bytes as u64).min(self.progress.bytes_total);
-        self.window = (place, Bytes::from(window));
+    /// What the window holds from a place on. If that is elsewhere it is in the next window nearly always.
+    fn window_at(&mut self, place: Place) -> Result<Bytes, DiskError> {
+        if !self.window.holds(place) {
+            self.next_window()?;
+        }
+        if !self.window.holds(place) {
+            self.windows = Some(Windows::begin(&self.files, &self.segments, place)?);
+            self.next_window()?;
+        }
+        Ok(self.window.from(place))
+    }
+
+    fn next_window(&mut self) -> Result<(), DiskError> {
+        if let Some(window) = self.windows.as_mut().and_then(Iterator::next) {
+            self.window = window?;
+            let bytes = self.progress.bytes + self.window.bytes().len() as u64;
+            self.progress.bytes = bytes.min(self.progress.bytes_total);
+        }
         Ok(())
     }
 
@@ -269,6 +281,8 @@ impl Scan {
             return Err(self.corrupt(bad.place, what));
         }
         self.progress.bytes = self.progress.bytes_total;
+        // Nothing is read ahead any more: the ring is written from now on.
+        self.windows = None;
         self.ended = true;
         Ok(())
     }
@@ -315,14 +329,12 @@ impl Scan {
 /// The highest position that any frame of a segment says is the first that is needed. It is true whatever became of
 /// that frame's flush, and it is known before the scan begins: the segments that it frees may have been begun anew, by
 /// a flush that left its frames in them and not its header.
-fn newest_needed(files: &dyn Files, segment: &Segment) -> Result<u64, DiskError> {
+fn newest_needed(files: &Arc<dyn Files>, segment: &Segment) -> Result<u64, DiskError> {
     let header = segment.header.expect("it is the newest that has one");
-    let (mut needed, mut window) = (header.needed, vec![0; WINDOW_BYTES.min(segment.bytes)]);
-    for at in (0..segment.bytes).step_by(WINDOW_BYTES) {
-        window.truncate(segment.bytes - at);
-        segment.file.will_read((at + window.len()) as u64, AHEAD_BYTES);
-        segment.file.read_at(at as u64, &mut window).doing("read", || files.path(&segment.name))?;
-        let frames = window.chunks(BLOCK).filter_map(Frame::decode);
+    let mut needed = header.needed;
+    for window in Windows::begin(files, std::slice::from_ref(segment), Place { segment: 0, offset: 0 })? {
+        let window = window?;
+        let frames = window.bytes().chunks(BLOCK).filter_map(Frame::decode);
         needed = frames.filter(|f| f.lap == header.lap).fold(needed, |needed, frame| needed.max(frame.needed));
     }
     Ok(needed)

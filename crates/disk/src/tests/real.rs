@@ -1,16 +1,18 @@
 //! What only a real directory, real threads or a full ring can show.
 
 use crate::DiskError;
-use crate::open::Config;
+use crate::files::{Directory, Files};
+use crate::open::{Config, Opening};
 use crate::tests::memory::{Fault, Memory};
 use crate::tests::node::{Node, Promises, SEGMENT_BYTES, config, record};
+use bytes::Bytes;
 use node::Disk;
 use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::{Arc, Mutex};
-use store::{DiskDone, DiskWork, Position};
-use types::Version;
+use store::{CommitRecord, DiskDone, DiskWork, Position, Record};
+use types::{ClientId, Delta, PageId, SlotChange, TxnId, Version};
 
 /// A directory that goes with the test.
 pub(crate) struct Scratch(pub(crate) PathBuf);
@@ -32,7 +34,7 @@ impl Drop for Scratch {
 #[test]
 fn a_real_directory_keeps_what_was_promised() {
     let scratch = Scratch::new("keeps");
-    let files = || Arc::new(crate::files::Directory::new(&scratch.0));
+    let files = || Arc::new(Directory::new(&scratch.0));
     let mut promises = Promises::default();
     for _ in 0..3 {
         let node = Node::open_files(files(), &mut promises, &config()).unwrap();
@@ -41,6 +43,35 @@ fn a_real_directory_keeps_what_was_promised() {
         let node = Node::open_files(files(), &mut promises, &config()).unwrap();
         node.close().unwrap();
         assert_eq!(crate::check(&scratch.0).unwrap().findings, []);
+    }
+}
+
+/// Records of a few MiB each: some lie across what the scan reads at a time, and some across segments.
+#[test]
+fn large_records_come_back_from_files_that_are_read_ahead_and_from_others() {
+    let scratch = Scratch::new("large");
+    let config = Config { segment_bytes: 10 << 20, ..config() };
+    let large = |number: u64| {
+        let value = |page: u64| Bytes::from(vec![(number + page) as u8; 8000]);
+        let changes = |page| vec![SlotChange { slot: 0, value: Some(value(page)) }];
+        let deltas = (0..400).map(|page| Delta { page: PageId::from_bits(page), changes: changes(page) }).collect();
+        Record::Commit(CommitRecord { txn: TxnId { client: ClientId(1), number }, answered: 0, deltas })
+    };
+    let directories: [Arc<dyn Files>; 2] = [Arc::new(Directory::new(&scratch.0)), Arc::new(Memory::default())];
+    for files in directories {
+        let disk = Opening::begin(files.clone(), &config).unwrap().finish().unwrap();
+        for number in 1..=7 {
+            disk.submit(DiskWork::Append(Position(number), large(number)));
+            assert!(!disk.flush(&mut |_| {}));
+        }
+        drop(disk);
+        let mut opening = Opening::begin(files.clone(), &config).unwrap();
+        for number in 1..=7 {
+            assert!(opening.next_record().unwrap() == Some((Position(number), large(number))), "record {number}");
+        }
+        assert_eq!(opening.next_record().unwrap(), None);
+        opening.finish().unwrap().close().unwrap();
+        assert_eq!(crate::doctor::check_files(files).unwrap().findings, []);
     }
 }
 
@@ -108,6 +139,27 @@ fn a_full_disk_refuses_an_install_and_takes_the_next() {
 }
 
 #[test]
+fn a_creation_that_found_no_room_leaves_nothing_to_repair() {
+    for at in 0.. {
+        let files = Memory::default();
+        let create = || Opening::begin(Arc::new(files.clone()), &config()).map(drop);
+        files.plan(Some(Fault::Error(at, ErrorKind::StorageFull)));
+        let created = create();
+        let was_last = files.operations() <= at;
+        files.plan(None);
+        match crate::doctor::check_files(Arc::new(files.clone())) {
+            Ok(report) => assert_eq!(report.findings, [], "{created:?}"),
+            // The first write of all had failed.
+            Err(error) => assert!(matches!(error, DiskError::NoStore(_)), "{error}"),
+        }
+        create().unwrap();
+        if was_last {
+            return created.unwrap();
+        }
+    }
+}
+
+#[test]
 fn the_ring_grows_when_nothing_is_freed_and_is_used_again_when_it_is() {
     let (files, mut promises) = (Memory::default(), Promises::default());
     let config = Config { segments_max: 8, ..config() };
@@ -136,7 +188,7 @@ fn the_ring_grows_when_nothing_is_freed_and_is_used_again_when_it_is() {
 fn flushes_of_many_threads_are_durable_in_order() {
     let (files, mut promises) = (Memory::default(), Promises::default());
     let config = Config { segments_max: 64, ..config() };
-    let disk = crate::open::Opening::begin(Arc::new(files.clone()), &config).unwrap().finish().unwrap();
+    let disk = Opening::begin(Arc::new(files.clone()), &config).unwrap().finish().unwrap();
     let (next, durable) = (Mutex::new(0), Mutex::new(0));
     let flush = || {
         disk.flush(&mut |done| {

@@ -8,10 +8,11 @@ use node::Node;
 use serde_json::json;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
+use std::collections::BTreeMap;
 use std::io::Read;
 use std::net::SocketAddr;
 use std::path::Path;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, PoisonError, Weak};
 use std::time::{Duration, Instant};
 use store::Store;
 
@@ -30,9 +31,47 @@ pub(super) fn run(args: &ServeArgs, output: &mut Output) -> Result {
     if let HostEnd::Failed(why) = host.wait_end() {
         return Err(format!("{why}; what was acknowledged is safe: start it again").into());
     }
+    let counted = Counted::of(&host);
     drop((host, runtime));
     close(disk)?;
-    output.line(&json!({"closed": args.dir}), format_args!("closed {}", args.dir.display()))
+    counted.say(&args.dir, output)
+}
+
+/// What a store has counted from its start to its close.
+struct Counted {
+    sessions: u64,
+    commits: u64,
+    refused_commits: BTreeMap<&'static str, u64>,
+    refused_sessions: BTreeMap<&'static str, u64>,
+}
+
+impl Counted {
+    fn of(host: &Host) -> Self {
+        let tally = host.tally();
+        let mut node = host.node().lock().unwrap_or_else(PoisonError::into_inner);
+        let store = node.store().expect("this node hosts a store");
+        Self {
+            sessions: tally.sessions,
+            commits: store.stats().commits,
+            refused_commits: store.refusals().clone(),
+            refused_sessions: tally.refusals,
+        }
+    }
+
+    fn say(&self, dir: &Path, output: &mut Output) -> Result {
+        let Self { sessions, commits, refused_commits, refused_sessions } = self;
+        let json = json!({
+            "closed": dir,
+            "sessions": sessions,
+            "commits": commits,
+            "refused_commits": refused_commits,
+            "refused_sessions": refused_sessions,
+        });
+        let by_name = |(name, count): (&&str, &u64)| format!(", refused as {name}: {count}");
+        let refused: String = refused_commits.iter().chain(refused_sessions).map(by_name).collect();
+        let text = format!("closed {} (sessions: {sessions}, commits: {commits}{refused})", dir.display());
+        output.line(&json, text)
+    }
 }
 
 /// Leaves the directory in order. The host's tasks may hold on to the disk for a moment longer; if it should be more

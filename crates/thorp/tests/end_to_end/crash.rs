@@ -2,6 +2,7 @@
 
 use crate::program::{Folder, options, serve, thorp};
 use serde_json::Value;
+use std::io::{Read, Write};
 use std::process::Command;
 
 #[test]
@@ -48,11 +49,16 @@ fn sigterm_closes_a_store() {
     assert!(line.starts_with("ready: "), "{line}");
     let address = line.split_whitespace().find(|word| word.starts_with("127.")).unwrap().to_owned();
     thorp(["put", "a", "1", "--server", &address]).ok();
+    let mut stranger = std::net::TcpStream::connect(&address).unwrap();
+    stranger.write_all(b"GET / HTTP/1.1\r\nHost: example.org\r\nConnection: close\r\n\r\n").unwrap();
+    // Until it is hung up on; how is of no interest.
+    let _ = stranger.read_to_end(&mut Vec::new());
     assert!(Command::new("kill").arg(child.id().to_string()).status().unwrap().success());
     assert!(child.wait().unwrap().success(), "closed cleanly");
     line.clear();
     std::io::BufRead::read_line(&mut stdout, &mut line).unwrap();
     assert!(line.starts_with("closed "), "{line}");
+    assert!(line.ends_with("(sessions: 1, commits: 1, refused as magic: 1)\n"), "{line}");
     let checked = thorp(["doctor", "--json", "--dir", &folder.file("store")]).ok();
     let checked: Value = serde_json::from_str(&checked).unwrap();
     assert_eq!(checked["findings"], 0, "{checked}");

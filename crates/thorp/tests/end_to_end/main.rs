@@ -4,6 +4,7 @@ mod collections;
 mod crash;
 mod designs;
 mod errors;
+mod full_disk;
 mod pages;
 mod program;
 mod single;

@@ -1,0 +1,172 @@
+//! A disk without room: one clear line, nothing lost, and with room it goes on. On a small file system of the test's own,
+//! in a mount namespace that ends with it; where the system does not let us have one, the test says so and is skipped.
+
+use crate::program::{Folder, options, thorp};
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+/// Documents of a file that is loaded.
+const DOCUMENTS: usize = 200;
+
+/// Set in the process that runs in a namespace of its own.
+const INSIDE: &str = "THORP_TEST_INSIDE";
+
+/// How a namespace is had: as root, or as somebody who is root in it alone.
+const UNSHARE: [&str; 2] = ["-m", "-Urm"];
+
+/// A file system in memory.
+struct SmallDisk(Folder);
+
+impl SmallDisk {
+    fn new(mib: u32) -> Self {
+        let folder = Folder::new();
+        mount(&["-t", "tmpfs", "-o", &format!("size={mib}m"), "none"], &folder);
+        Self(folder)
+    }
+
+    /// Makes room, or takes it.
+    fn resize(&self, mib: u32) {
+        mount(&["-o", &format!("remount,size={mib}m")], &self.0);
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(self.0.path()).status();
+    }
+}
+
+fn mount(words: &[&str], folder: &Folder) {
+    assert!(Command::new("mount").args(words).arg(folder.path()).status().unwrap().success(), "mount {words:?}");
+}
+
+/// Runs a test of this file in a namespace of its own, where file systems can be mounted that nobody else sees. Says
+/// whether this process is that one.
+fn is_inside(test: &str) -> bool {
+    if std::env::var_os(INSIDE).is_some() {
+        return true;
+    }
+    let folder = Folder::new();
+    let can = |how: &&str| {
+        let mut probe = Command::new("unshare");
+        probe.args([how, "mount", "-t", "tmpfs", "-o", "size=1m", "none"]).arg(folder.path()).stderr(Stdio::null());
+        probe.status().is_ok_and(|status| status.success())
+    };
+    let Some(how) = UNSHARE.into_iter().find(can) else {
+        eprintln!("full_disk::{test} is skipped: this system lets us mount no file system");
+        return false;
+    };
+    let exe = std::env::current_exe().unwrap();
+    let mut inside = Command::new("unshare");
+    inside.arg(how).arg(exe).args([&format!("full_disk::{test}"), "--exact", "--nocapture"]).env(INSIDE, "1");
+    let output = inside.output().unwrap();
+    let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success() && said.contains("1 passed"), "{said}");
+    false
+}
+
+/// Loads the file again and again, each time under another name, until there is no room. Gives how often it went in.
+fn load_until_full(file: &str, target: [&str; 2]) -> usize {
+    for count in 0.. {
+        let name = format!("c{count}");
+        let words = ["load", file, "--into", &name, "--key", "id", target[0], target[1]];
+        let ran = thorp(words);
+        if ran.code != Some(0) {
+            let line = ran.error();
+            assert!(line.contains("the store is full") && line.contains("free space"), "{line}");
+            return count;
+        }
+    }
+    unreachable!("a disk has an end")
+}
+
+/// Everything that was loaded comes out as it went in.
+fn check_loaded(count: usize, documents: &str, target: [&str; 2]) {
+    for name in (0..count).map(|number| format!("c{number}")) {
+        assert!(thorp(["dump", &name, target[0], target[1]]).ok() == documents, "{name} is what was loaded");
+    }
+}
+
+fn check_whole(dir: &str) {
+    let checked = thorp(["doctor", "--dir", dir]).ok();
+    assert!(checked.contains("whole"), "{checked}");
+}
+
+/// A file of documents of some 32 KiB each, and what a dump of them is.
+fn documents(folder: &Folder) -> (String, String) {
+    let text = "wood".repeat(8 << 10);
+    let line = |id| format!("{{\"id\":\"{id:03}\",\"text\":\"{text}\"}}\n");
+    let lines: String = (0..DOCUMENTS).map(line).collect();
+    (folder.write("documents.jsonl", &lines), lines)
+}
+
+#[test]
+fn no_room_for_a_new_store() {
+    if !is_inside("no_room_for_a_new_store") {
+        return;
+    }
+    let disk = SmallDisk::new(64);
+    let dir = disk.0.file("store");
+    for _ in 0..2 {
+        let line = thorp(["put", "a", "1", "--dir", &dir]).error();
+        assert!(line.contains("the disk is full") && line.contains("make room"), "{line}");
+        check_whole(&dir);
+    }
+    disk.resize(200);
+    thorp(["put", "a", "1", "--dir", &dir]).ok();
+    assert_eq!(thorp(["get", "a", "--dir", &dir]).ok(), "1\n");
+}
+
+#[test]
+fn a_disk_that_fills_up() {
+    if !is_inside("a_disk_that_fills_up") {
+        return;
+    }
+    let (folder, disk) = (Folder::new(), SmallDisk::new(160));
+    let (file, lines) = documents(&folder);
+    let dir = disk.0.file("store");
+    let mut server = bench::Server::start(&options(&disk.0)).unwrap();
+    let address = server.address().to_string();
+    let count = load_until_full(&file, ["--server", &address]);
+    assert!(count > 0, "there was room at first");
+    check_loaded(count, &lines, ["--server", &address]);
+
+    // Killed with not a byte free: it is whole, and says what it needs to start.
+    fill(&disk.0);
+    server.kill().unwrap();
+    check_whole(&dir);
+    let line = thorp(["serve", "--listen", "127.0.0.1:0", "--dir", &dir]).error();
+    assert!(line.contains("the disk is full") && line.contains("make room"), "{line}");
+    check_whole(&dir);
+
+    disk.resize(600);
+    let mut server = bench::Server::start(&options(&disk.0)).unwrap();
+    let address = server.address().to_string();
+    check_loaded(count, &lines, ["--server", &address]);
+    thorp(["load", &file, "--into", &format!("c{count}"), "--key", "id", "--server", &address]).ok();
+    check_loaded(count + 1, &lines, ["--server", &address]);
+    server.kill().unwrap();
+    check_whole(&dir);
+}
+
+#[test]
+fn a_disk_that_fills_up_under_an_embedded_store() {
+    if !is_inside("a_disk_that_fills_up_under_an_embedded_store") {
+        return;
+    }
+    let (folder, disk) = (Folder::new(), SmallDisk::new(160));
+    let (file, lines) = documents(&folder);
+    let dir = disk.0.file("store");
+    let count = load_until_full(&file, ["--dir", &dir]);
+    check_loaded(count, &lines, ["--dir", &dir]);
+    check_whole(&dir);
+    disk.resize(600);
+    thorp(["put", "a", "1", "--dir", &dir]).ok();
+    check_loaded(count, &lines, ["--dir", &dir]);
+}
+
+/// Takes what room there is.
+fn fill(folder: &Folder) {
+    let mut file = std::fs::File::create(folder.path().join("fill")).unwrap();
+    while file.write_all(&[1; 4096]).is_ok() {}
+}
