@@ -182,7 +182,7 @@ impl Client {
         let txn = self.txns.begin();
         if let Phase::Over(error @ TxnError::Stopped(_)) = &self.session.phase {
             // With what is cached it could go on for long, and commit nothing in the end.
-            self.txns.get(txn).expect("just begun").state = State::Failed(error.clone());
+            self.txns.get(txn).expect("just begun").stop(State::Failed(error.clone()));
         }
         txn
     }

@@ -327,7 +327,7 @@ impl Host {
     }
 
     /// The disk is not to be trusted any more: no one hears from this node again but that it ends. Its own client, if
-    /// it has one, is cut off as it would be from a store that died.
+    /// it has one, is told why.
     fn fail(&self, text: &str) {
         self.finish(HostEnd::Failed(text.to_owned()));
         self.counters.refused("disk_failed");
@@ -335,7 +335,7 @@ impl Host {
             let text = format!("the store has stopped: {text}");
             link.end(Goodbye { reason: GoodbyeReason::Done, text });
         }
-        self.drive(|node, now| node.disconnected(now, node::Link::Uplink));
+        self.drive(|node, now| node.failed(now, text.to_owned()));
     }
 
     fn has_failed(&self) -> bool {

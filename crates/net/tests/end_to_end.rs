@@ -155,7 +155,7 @@ fn a_failed_disk_frees_an_embedded_client_too() {
     let host = Host::start(Node::with_store(store(), Some(new_client())), Some(disk.clone()), &runtime());
     put_surely(&host, 1, b"x");
     disk.fail("gone");
-    assert!(matches!(put(&host, 1, b"y"), Err(client::TxnError::Unreachable)));
+    assert!(matches!(put(&host, 1, b"y"), Err(client::TxnError::Stopped(_))));
 }
 
 #[test]
