@@ -4,6 +4,7 @@ use crate::floor::{PingPong, SyncFloor};
 use crate::sample::median;
 use crate::{Line, Place, Result, Sample, Server, ServerOptions};
 use objects::{Anywhere, Db};
+use std::mem;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -87,18 +88,23 @@ impl Committer {
         Ok(Self { db, object })
     }
 
+    async fn new_async(address: SocketAddr) -> Result<Self> {
+        let db = Db::connect_async(address).await?;
+        let object = db.transact_async(async |mut tx| tx.create_bytes(Anywhere, &[0; OBJECT_BYTES]).await).await?;
+        Ok(Self { db, object })
+    }
+
     fn commit(&self) -> Result<()> {
         Ok(self.db.transact(|tx| tx.put_bytes(self.object, &[1; OBJECT_BYTES]))?)
     }
 
     /// Commits until the time is over, each time as soon as the last commit is answered.
     async fn commit_until(self: Arc<Self>, end: Instant) -> Result<Sample> {
-        let mut latency = Sample::default();
-        while Instant::now() < end {
-            let start = Instant::now();
-            let object = self.object;
+        let (mut latency, mut start, object) = (Sample::default(), Instant::now(), self.object);
+        while start < end {
             self.db.transact_async(async |mut tx| tx.put_bytes(object, &[1; OBJECT_BYTES]).await).await?;
-            latency.push(start.elapsed());
+            let next = Instant::now();
+            latency.push(next - mem::replace(&mut start, next));
         }
         Ok(latency)
     }
@@ -112,8 +118,10 @@ struct Crowd {
 
 impl Crowd {
     fn new(address: SocketAddr, clients: u32) -> Result<Self> {
-        let committers = (0..clients).map(|_| Ok(Arc::new(Committer::new(address)?))).collect::<Result<_>>()?;
-        Ok(Self { committers, runtime: runtime::Builder::new_current_thread().build()? })
+        let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
+        let connect = |_| Ok(Arc::new(runtime.block_on(Committer::new_async(address))?));
+        let committers = (0..clients).map(connect).collect::<Result<_>>()?;
+        Ok(Self { committers, runtime })
     }
 
     /// Lets everybody commit for a while; their commits per second.

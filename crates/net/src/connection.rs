@@ -13,13 +13,15 @@
 use crate::host::Host;
 use crate::link::Link;
 use crate::socket::Socket;
+use crate::turn::Turn;
 use protocol::{Goodbye, Message};
 use rustix::event::epoll::EventFlags;
 use std::io;
+use std::slice;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
 use std::time::Duration;
-use tokio::io::AsyncReadExt;
+use tokio::io::{AsyncReadExt, Interest};
 use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 use types::GoodbyeReason;
@@ -113,10 +115,6 @@ impl Connection {
         (Arc::new(connection), why)
     }
 
-    pub(crate) fn id(&self) -> u64 {
-        self.socket().id()
-    }
-
     pub(crate) fn host(&self) -> &Weak<Host> {
         &self.host
     }
@@ -207,15 +205,60 @@ impl Connection {
         matches!(self.peer, Peer::Store(_)) || self.heard.load(Relaxed)
     }
 
-    /// Has the connection received by the reactor until it ends. Something must come within `first_within`. Afterwards
-    /// nothing is received any more.
+    /// Has the connection received until it ends. Something must come within `first_within`. Afterwards nothing is
+    /// received any more.
     pub(crate) async fn run(self: &Arc<Self>, why: Why, first_within: Duration) -> Ended {
-        let ended = match self.socket().reactor().watch(self) {
-            Ok(()) => self.ended(why, first_within).await,
-            Err(error) => Ended::Lost(Some(error)),
+        let watched = self.socket().reactor().map(|(reactor, id)| reactor.watch(id, self));
+        let ended = match watched {
+            Some(Ok(())) => self.ended(why, first_within).await,
+            Some(Err(error)) => Ended::Lost(Some(error)),
+            None => tokio::select! {
+                ended = self.ended(why, first_within) => ended,
+                error = self.receive_here() => Ended::Lost(error.err()),
+            },
         };
         self.lock().ended = None;
         ended
+    }
+
+    /// Receives as a task of the application's runtime, as long as it is polled.
+    async fn receive_here(self: &Arc<Self>) -> io::Result<()> {
+        // The runtime watches a handle of its own; all reading and writing goes by the socket's.
+        let (watched, mut turn) = (TcpStream::from_std(self.socket().try_clone()?)?, Turn::new());
+        while !self.is_over() {
+            if self.is_waiting() {
+                // So much has come that others had their turn; now it is theirs here.
+                tokio::task::yield_now().await;
+            } else {
+                let flags = self.next_edge(&watched).await?;
+                self.told(flags);
+            }
+            turn.take(slice::from_ref(self));
+        }
+        // Why it is over is told elsewhere.
+        std::future::pending().await
+    }
+
+    /// Waits until something happens to the socket.
+    async fn next_edge(&self, watched: &TcpStream) -> io::Result<EventFlags> {
+        tokio::select! {
+            ready = watched.ready(Interest::READABLE) => {
+                let is_closed = ready?.is_read_closed();
+                expect_edge(watched, Interest::READABLE);
+                Ok(if is_closed { EventFlags::RDHUP } else { EventFlags::IN })
+            }
+            writable = self.has_room(watched) => {
+                writable?;
+                expect_edge(watched, Interest::WRITABLE);
+                Ok(EventFlags::OUT)
+            }
+        }
+    }
+
+    /// Waits until the socket has been full and has room again.
+    async fn has_room(&self, watched: &TcpStream) -> io::Result<()> {
+        self.socket().is_full().await;
+        watched.writable().await
     }
 
     async fn ended(&self, mut why: Why, first_within: Duration) -> Ended {
@@ -243,7 +286,9 @@ impl Connection {
             Ended::Malformed(error) => self.refuse(error.name(), GoodbyeReason::Malformed, error.to_string()).await,
             Ended::Refused(name, reason, text) => self.refuse(name, reason, text).await,
         }
-        self.socket().reactor().forget(self);
+        if let Some((reactor, id)) = self.socket().reactor() {
+            reactor.forget(id, self);
+        }
     }
 
     async fn refuse(&self, name: &'static str, reason: GoodbyeReason, text: String) {
@@ -274,6 +319,12 @@ impl Connection {
     fn lock(&self) -> MutexGuard<'_, Receiver> {
         self.receiver.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Has the runtime tell of the socket's next edge. To be called before it is seen what there is: what comes after that
+/// is told of.
+fn expect_edge(watched: &TcpStream, interest: Interest) {
+    let _ = watched.try_io(interest, || Err::<(), _>(io::ErrorKind::WouldBlock.into()));
 }
 
 impl Receiver {

@@ -264,7 +264,7 @@ impl Host {
 
     /// The same on a thread of the reactor's.
     pub(crate) fn lead_as_reader(&self) {
-        while self.lead_after(|| self.runtime.reactor().go_away()) {}
+        while self.lead_after(|| self.runtime.reactor().map(|reactor| reactor.go_away())) {}
     }
 
     /// Flushes the log, and sends what has waited for that. Says whether more is wanted.

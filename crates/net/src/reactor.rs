@@ -96,18 +96,18 @@ impl Reactor {
         self.last_id.fetch_add(1, SeqCst) + 1
     }
 
-    /// Tells `connection` what happens to its socket, from now on until [`Reactor::forget`].
-    pub(crate) fn watch(&self, connection: &Arc<Connection>) -> io::Result<()> {
-        self.connections().insert(connection.id(), Arc::clone(connection));
+    /// Tells `connection`, whose socket has this number, what happens to it, from now on until [`Reactor::forget`].
+    pub(crate) fn watch(&self, id: u64, connection: &Arc<Connection>) -> io::Result<()> {
+        self.connections().insert(id, Arc::clone(connection));
         let socket = connection.socket();
-        Ok(epoll::add(&self.epoll, socket, EventData::new_u64(socket.id()), socket.interest())?)
+        Ok(epoll::add(&self.epoll, socket, EventData::new_u64(id), socket.interest())?)
     }
 
     /// The end of [`Reactor::watch`].
-    pub(crate) fn forget(&self, connection: &Connection) {
+    pub(crate) fn forget(&self, id: u64, connection: &Connection) {
         // It was never watched if watching it failed.
         let _ = epoll::delete(&self.epoll, connection.socket());
-        let forgotten = self.connections().remove(&connection.id());
+        let forgotten = self.connections().remove(&id);
         drop(forgotten);
     }
 

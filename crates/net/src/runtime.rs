@@ -5,13 +5,16 @@ use std::future::Future;
 use std::io;
 use std::sync::Arc;
 use std::thread;
+use tokio::runtime::Handle;
 use tokio::task::{AbortHandle, JoinHandle};
 
-/// The threads that the work of one or several hosts is done on: those that wait for sockets, and one that accepts,
-/// connects and keeps the time. They end with the last clone.
+/// The threads that the work of one or several hosts is done on: our own, those that wait for sockets and one that
+/// accepts, connects and keeps the time, which end with the last clone; or those of the application's runtime.
 #[derive(Clone, Debug)]
 pub struct Runtime {
-    threads: Arc<Threads>,
+    tasks: Handle,
+    /// Our own threads.
+    threads: Option<Arc<Threads>>,
 }
 
 #[derive(Debug)]
@@ -21,26 +24,35 @@ struct Threads {
 }
 
 impl Runtime {
-    /// Starts the threads, for a process that shares the machine with those that it talks to: one that waits for
-    /// sockets for every two cores.
+    /// Starts threads, for a process that shares the machine with those that it talks to: one that waits for sockets
+    /// for every two cores.
     pub fn start() -> io::Result<Self> {
         let readers = thread::available_parallelism()?.get().div_ceil(2);
         let mut builder = tokio::runtime::Builder::new_multi_thread();
         let tasks = builder.worker_threads(1).thread_name("thorp-task").enable_io().enable_time().build()?;
-        let reactor = Reactor::start(readers)?;
-        Ok(Self { threads: Arc::new(Threads { reactor, tasks: Some(tasks) }) })
+        let (handle, reactor) = (tasks.handle().clone(), Reactor::start(readers)?);
+        Ok(Self { tasks: handle, threads: Some(Arc::new(Threads { reactor, tasks: Some(tasks) })) })
     }
 
-    pub(crate) fn reactor(&self) -> &Arc<Reactor> {
-        &self.threads.reactor
+    /// The runtime of tokio that the caller is a task of, if it is one, with its drivers of time and sockets. What an
+    /// application waits for is then received by the thread that waits for it, which nobody has to wake.
+    ///
+    /// It is for hosts of clients: the flushes of a store are not for an application's threads.
+    pub fn current() -> Option<Self> {
+        Some(Self { tasks: Handle::try_current().ok()?, threads: None })
+    }
+
+    /// What waits for sockets, if it is threads of our own.
+    pub(crate) fn reactor(&self) -> Option<&Arc<Reactor>> {
+        self.threads.as_ref().map(|threads| &threads.reactor)
     }
 
     pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) -> AbortHandle {
-        self.tasks().spawn(task).abort_handle()
+        self.tasks.spawn(task).abort_handle()
     }
 
     pub(crate) fn spawn_blocking(&self, work: impl FnOnce() + Send + 'static) -> JoinHandle<()> {
-        self.tasks().spawn_blocking(work)
+        self.tasks.spawn_blocking(work)
     }
 
     /// Waits for `future` on this thread.
@@ -48,11 +60,7 @@ impl Runtime {
     /// # Panics
     /// On a thread that runs asynchronous tasks: it must not wait.
     pub(crate) fn block_on<F: Future>(&self, future: F) -> F::Output {
-        self.tasks().block_on(future)
-    }
-
-    fn tasks(&self) -> &tokio::runtime::Runtime {
-        self.threads.tasks.as_ref().expect("taken only when dropped")
+        self.tasks.block_on(future)
     }
 }
 

@@ -1,4 +1,4 @@
-//! A connected socket, and what its reactor is to tell of it.
+//! A connected socket, and what is to be told of it.
 
 use crate::reactor::Reactor;
 use rustix::buffer::spare_capacity;
@@ -7,14 +7,23 @@ use std::io::{self, IoSlice, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::Notify;
 
 /// A connected socket. Nothing that it does waits.
 #[derive(Debug)]
 pub(crate) struct Socket {
     stream: TcpStream,
-    id: u64,
-    reactor: Arc<Reactor>,
+    watcher: Watcher,
     interest: Mutex<Interest>,
+}
+
+/// Who waits for the socket.
+#[derive(Debug)]
+enum Watcher {
+    /// A reactor, which has given it this number.
+    Reactor(Arc<Reactor>, u64),
+    /// A task, which hears by this that somebody waits for room.
+    Task(Notify),
 }
 
 #[derive(Debug, Default)]
@@ -26,20 +35,35 @@ struct Interest {
 }
 
 impl Socket {
-    /// Takes a connected stream.
-    pub(crate) fn new(stream: TcpStream, reactor: &Arc<Reactor>) -> io::Result<Self> {
+    /// Takes a connected stream, to be watched by a reactor, or by a task if there is none.
+    pub(crate) fn new(stream: TcpStream, reactor: Option<&Arc<Reactor>>) -> io::Result<Self> {
         stream.set_nonblocking(true)?;
         stream.set_nodelay(true)?;
-        Ok(Self { stream, id: reactor.next_id(), reactor: Arc::clone(reactor), interest: Mutex::default() })
+        let watcher = match reactor {
+            Some(reactor) => Watcher::Reactor(Arc::clone(reactor), reactor.next_id()),
+            None => Watcher::Task(Notify::new()),
+        };
+        Ok(Self { stream, watcher, interest: Mutex::default() })
     }
 
-    /// Its number at the reactor.
-    pub(crate) fn id(&self) -> u64 {
-        self.id
+    /// The reactor that watches it, and its number there.
+    pub(crate) fn reactor(&self) -> Option<(&Arc<Reactor>, u64)> {
+        match &self.watcher {
+            Watcher::Reactor(reactor, id) => Some((reactor, *id)),
+            Watcher::Task(_) => None,
+        }
     }
 
-    pub(crate) fn reactor(&self) -> &Arc<Reactor> {
-        &self.reactor
+    /// Waits until somebody waits for room: for the task that watches the socket.
+    pub(crate) async fn is_full(&self) {
+        match &self.watcher {
+            Watcher::Reactor(..) => std::future::pending().await,
+            Watcher::Task(full) => {
+                while !self.lock().full {
+                    full.notified().await;
+                }
+            }
+        }
     }
 
     /// Receives what has arrived, as far as it fits.
@@ -68,17 +92,17 @@ impl Socket {
         self.stream.try_clone()
     }
 
-    /// What the reactor is to tell now.
+    /// What a reactor is to tell now.
     pub(crate) fn interest(&self) -> EventFlags {
         self.lock().flags()
     }
 
-    /// The socket is full: the reactor is to tell when it is not.
+    /// The socket is full: the link is to be told when it is not.
     pub(crate) fn await_room(&self) {
         self.want(|interest| interest.full = true);
     }
 
-    /// The reactor has told that there is room.
+    /// There is room.
     pub(crate) fn has_room(&self) {
         // Not told to the reactor: it tells of room once only, and it is asked anew when the socket is full again.
         self.lock().full = false;
@@ -97,7 +121,12 @@ impl Socket {
     fn want(&self, change: impl FnOnce(&mut Interest)) {
         let mut interest = self.lock();
         change(&mut interest);
-        self.reactor.change(self.id, &self.stream, interest.flags());
+        match &self.watcher {
+            Watcher::Reactor(reactor, id) => reactor.change(*id, &self.stream, interest.flags()),
+            Watcher::Task(full) if interest.full => full.notify_one(),
+            // It looks itself whether anything was left.
+            Watcher::Task(_) => {}
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, Interest> {

@@ -311,9 +311,10 @@ fn begin(host: &Host, stream: TcpStream, address: &str) -> io::Result<(Arc<Conne
     let socket = Socket::new(stream.into_std()?, host.runtime().reactor())?;
     let link = Arc::new(Link::new(node::Link::Uplink, socket, Arc::clone(host.counters())));
     let (connection, why) = Connection::new(host.weak(), link, Peer::Store(address.to_owned()));
-    let assist = Arc::new(Assist::new(Arc::clone(&connection))?);
+    // A task that receives is a thread's of the application's already.
+    let assist = host.runtime().reactor().map(|_| Assist::new(Arc::clone(&connection)));
     host.uplink.last_word().take();
-    host.uplink.set_assist(Some(assist));
+    host.uplink.set_assist(assist.transpose()?.map(Arc::new));
     host.attach(connection.link());
     Ok((connection, why))
 }

@@ -75,6 +75,21 @@ impl Db {
         Self::builder().connect(address)
     }
 
+    /// [`Db::connect`] as a future. Called from a task of tokio, the database's connection is that runtime's: answers
+    /// are received by the thread that waits for them. The runtime needs its drivers (`enable_all`) and must outlive
+    /// the database. On any other executor, threads of our own receive.
+    ///
+    /// ```
+    /// # use objects as thorp;
+    /// # thorp::wait_for(async {
+    /// let error = thorp::Db::connect_async("127.0.0.1:9").await.unwrap_err();
+    /// assert!(error.to_string().starts_with("no server at 127.0.0.1:9: connection refused"));
+    /// # });
+    /// ```
+    pub async fn connect_async(address: impl ToString) -> Result<Self> {
+        Self::builder().connect_async(address).await
+    }
+
     /// A database with other settings than the default ones.
     pub fn builder() -> Builder {
         Builder::default()
@@ -159,14 +174,30 @@ impl Builder {
     }
 
     /// Connects to a server, see [`Db::connect`].
-    #[expect(clippy::needless_pass_by_value, reason = "addresses are small, and callers have them as they come")]
     pub fn connect(self, address: impl ToString) -> Result<Db> {
-        let host = Host::start(Node::client_only(self.client()), None, runtime()?);
-        host.connect(UplinkConfig::new(address.to_string()));
+        let host = self.begin_to_connect(address, runtime()?);
         // A thread of its own may wait, also when this one runs asynchronous tasks.
         let waiting = std::thread::scope(|scope| scope.spawn(|| host.wait_connected(self.connect_within)).join());
         waiting.expect("waiting does not panic").map_err(|error| Error::Open(describe(&error)))?;
         Ok(self.db(host, None))
+    }
+
+    /// Connects to a server, see [`Db::connect_async`].
+    pub async fn connect_async(self, address: impl ToString) -> Result<Db> {
+        let current = Runtime::current();
+        let host = match &current {
+            Some(current) => self.begin_to_connect(address, current),
+            None => self.begin_to_connect(address, runtime()?),
+        };
+        host.connected(self.connect_within).await.map_err(|error| Error::Open(describe(&error)))?;
+        Ok(self.db(host, None))
+    }
+
+    #[expect(clippy::needless_pass_by_value, reason = "addresses are small, and callers have them as they come")]
+    fn begin_to_connect(&self, address: impl ToString, runtime: &Runtime) -> Arc<Host> {
+        let host = Host::start(Node::client_only(self.client()), None, runtime);
+        host.connect(UplinkConfig::new(address.to_string()));
+        host
     }
 
     fn db(&self, host: Arc<Host>, embedded: Option<Embedded>) -> Db {

@@ -3,4 +3,6 @@
 mod large;
 mod map;
 mod scratch;
+mod server;
+mod tasks;
 mod transactions;

@@ -1,33 +1,9 @@
 //! What transactions promise, over one store in a directory and over a server.
 
 use crate::scratch::Scratch;
-use net::{Host, ListenConfig, Runtime};
-use node::Node;
+use crate::server::Server;
 use objects::{Anywhere, Db, Error, Map, Ref, Result, Tx, wait_for};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
-use store::Store;
-
-/// A server in this process.
-struct Server {
-    host: Arc<Host>,
-    address: std::net::SocketAddr,
-}
-
-impl Server {
-    fn start(scratch: &Scratch) -> Self {
-        let config = disk::Config { segment_bytes: 1 << 20, ..disk::Config::default() };
-        let mut opening = disk::open(scratch.path(), &config).unwrap();
-        let mut store = Store::new(store::Config::default(), opening.opened().clone());
-        while let Some((position, record)) = opening.next_record().unwrap() {
-            store.recover(position, record);
-        }
-        let disk = Arc::new(opening.finish().unwrap());
-        let host = Host::start(Node::with_store(store, None), Some(disk), &Runtime::start().unwrap());
-        let address = host.listen(ListenConfig::new(([127, 0, 0, 1], 0).into())).unwrap();
-        Self { host, address }
-    }
-}
 
 const ACCOUNTS: u32 = 8;
 const THREADS: u32 = 4;

@@ -1,0 +1,107 @@
+//! Clients that live on the runtime of an asynchronous application.
+
+use crate::scratch::Scratch;
+use crate::server::Server;
+use objects::{Anywhere, AsyncTx, Db, ObjectId, Ref};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use tokio::runtime::Builder;
+
+/// Much more than a socket takes at once.
+const LARGE_BYTES: usize = 6 << 20;
+
+#[test]
+fn many_clients_live_on_one_thread() {
+    const CLIENTS: u64 = 16;
+    const EACH: u64 = 20;
+    let scratch = Scratch::new();
+    let server = Server::start(&scratch);
+    let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let db = Db::connect_async(server.address).await.unwrap();
+        let counter = db.transact_async(async |mut tx| tx.create(Anywhere, &0_u64).await).await.unwrap();
+        let tasks: Vec<_> = (0..CLIENTS).map(|_| tokio::spawn(count_up(server.address, counter, EACH))).collect();
+        for task in tasks {
+            task.await.unwrap().unwrap();
+        }
+        assert_eq!(db.transact_async(async |mut tx| tx.get(counter).await).await.unwrap(), CLIENTS * EACH);
+    });
+}
+
+async fn count_up(address: SocketAddr, counter: Ref<u64>, times: u64) -> objects::Result<()> {
+    let db = Db::connect_async(address).await?;
+    for _ in 0..times {
+        let add = async |mut tx: AsyncTx| {
+            let count = tx.get(counter).await?;
+            tx.put(counter, &(count + 1)).await
+        };
+        db.transact_async(add).await?;
+    }
+    Ok(())
+}
+
+#[test]
+fn more_than_a_socket_takes_goes_both_ways() {
+    let scratch = Scratch::new();
+    let server = Server::start(&scratch);
+    let large = vec![7; LARGE_BYTES];
+    for runtime in [&mut Builder::new_current_thread(), Builder::new_multi_thread().worker_threads(2)] {
+        runtime.enable_all().build().unwrap().block_on(async {
+            let writer = Db::connect_async(server.address).await.unwrap();
+            let object: ObjectId =
+                writer.transact_async(async |mut tx| tx.create_bytes(Anywhere, &large).await).await.unwrap();
+            let reader = Db::connect_async(server.address).await.unwrap();
+            let read = reader.transact_async(async |mut tx| tx.get_bytes(object).await).await.unwrap();
+            assert!(read.as_ref() == Some(&large));
+        });
+    }
+}
+
+#[test]
+fn a_lost_connection_is_opened_again() {
+    let scratch = Scratch::new();
+    let server = Server::start(&scratch);
+    let relay = Relay::start(server.address);
+    let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let db = Db::connect_async(relay.address).await.unwrap();
+        let counter = db.transact_async(async |mut tx| tx.create(Anywhere, &1_u64).await).await.unwrap();
+        relay.cut();
+        db.transact_async(async |mut tx| tx.put(counter, &2).await).await.unwrap();
+        assert_eq!(db.transact_async(async |mut tx| tx.get(counter).await).await.unwrap(), 2);
+        assert_eq!(db.stats().sessions, 2);
+    });
+}
+
+/// Carries connections to a server, and cuts them.
+struct Relay {
+    address: SocketAddr,
+    carried: Arc<Mutex<Vec<TcpStream>>>,
+}
+
+impl Relay {
+    fn start(to: SocketAddr) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let (address, carried) = (listener.local_addr().unwrap(), Arc::<Mutex<Vec<_>>>::default());
+        let carrying = carried.clone();
+        thread::spawn(move || {
+            while let Ok((client, _)) = listener.accept() {
+                let server = TcpStream::connect(to).unwrap();
+                carrying.lock().unwrap().extend([client.try_clone().unwrap(), server.try_clone().unwrap()]);
+                let ends = [(client.try_clone().unwrap(), server.try_clone().unwrap()), (server, client)];
+                for (mut from, mut to) in ends {
+                    thread::spawn(move || std::io::copy(&mut from, &mut to));
+                }
+            }
+        });
+        Self { address, carried }
+    }
+
+    fn cut(&self) {
+        for stream in self.carried.lock().unwrap().drain(..) {
+            // It may have ended by the other's cut.
+            let _ = stream.shutdown(Shutdown::Both);
+        }
+    }
+}
