@@ -178,7 +178,7 @@ impl Client {
     }
 
     /// Begins a transaction.
-    pub fn begin(&mut self, _now: Time) -> TxnHandle {
+    pub fn begin(&mut self) -> TxnHandle {
         let txn = self.txns.begin();
         if let Phase::Over(error @ TxnError::Stopped(_)) = &self.session.phase {
             // With what is cached it could go on for long, and commit nothing in the end.

@@ -7,17 +7,24 @@
 //! Whoever else read the answer would have to wake the thread that waits for it, which takes about as long as the
 //! network. So the thread has the socket lent to it: the kernel wakes it, and nobody else, when the answer is there.
 //! What else arrives meanwhile it handles like the reactor's threads; what wakes it from elsewhere, a timeout, another
-//! thread of the application's, kicks it out of its wait.
+//! thread of the application's, kicks it out of its wait. `docs/decisions/0009-who-reads-a-socket.md` has the figures.
 
 use crate::connection::Connection;
 use crate::host::Host;
 use crate::turn::Turn;
-use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::slice;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, PoisonError, TryLockError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How long a thread looks for its answer before it sleeps: about as long as to sleep and to be woken would take, so
+/// that at worst it takes twice as much of the processor, and a fast answer is there at once. It gives way to any other
+/// thread meanwhile.
+const SPIN: Duration = Duration::from_micros(20);
 
 /// What lets one thread of the application's read at a time.
 #[derive(Debug)]
@@ -65,19 +72,33 @@ impl Assist {
         go_on
     }
 
+    /// Waits until something has arrived, or a kick.
     fn poll(&self) {
+        let spun = Instant::now() + SPIN;
+        while !self.look(Some(&Timespec::default())) {
+            if Instant::now() > spun {
+                self.look(None);
+                return;
+            }
+            thread::yield_now();
+        }
+    }
+
+    /// Looks whether something has arrived, or a kick, and waits for that so long. Says whether there was anything.
+    fn look(&self, within: Option<&Timespec>) -> bool {
         let mut fds = [PollFd::new(self.connection.socket(), PollFlags::IN), PollFd::new(&self.kick, PollFlags::IN)];
         // An interrupted wait has found nothing.
-        if poll(&mut fds, None).is_err() {
-            return;
+        let any = poll(&mut fds, within).is_ok_and(|events| events > 0);
+        if any {
+            let [socket, kick] = fds.map(|fd| fd.revents());
+            if !socket.is_empty() {
+                self.connection.has_arrived();
+            }
+            if !kick.is_empty() {
+                let _ = rustix::io::read(&self.kick, &mut [0_u8; 8]);
+            }
         }
-        let [socket, kick] = fds.map(|fd| fd.revents());
-        if !socket.is_empty() {
-            self.connection.has_arrived();
-        }
-        if !kick.is_empty() {
-            let _ = rustix::io::read(&self.kick, &mut [0_u8; 8]);
-        }
+        any
     }
 
     /// Something was woken, or has ended, that the reading thread may be waiting for.

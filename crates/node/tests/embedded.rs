@@ -55,7 +55,7 @@ fn a_disk_that_fails_ends_every_transaction_at_once() {
     node.start(now);
     serve(&mut node, now);
     let client = node.client().expect("it has one");
-    let [commits, waits] = [client.begin(now), client.begin(now)];
+    let [commits, waits] = [client.begin(), client.begin()];
     assert_eq!(client.create(now, commits, 1, None, b"a"[..].into()), Ok(Created::Wait));
     serve(&mut node, now);
     let client = node.client().expect("it has one");
@@ -71,7 +71,7 @@ fn a_disk_that_fails_ends_every_transaction_at_once() {
     let client = node.client().expect("it has one");
     assert_eq!(client.outcome(commits), Ok(Some(Outcome::Unknown)), "it may be durable");
     assert_eq!(client.check(waits), Err(stopped()));
-    let later = client.begin(now);
+    let later = client.begin();
     assert_eq!(client.create(now, later, 1, None, b"a"[..].into()), Err(stopped()));
     // The disk's last words, and the time that passes, change nothing.
     node.disk(now, DiskDone::Freed { safe_bytes_free: 0 });

@@ -139,7 +139,7 @@ struct Running<M: Mode> {
 
 impl<M: Mode> Running<M> {
     fn begin(shared: &Arc<Shared>) -> Self {
-        let handle = shared.peek(client::Client::begin);
+        let handle = shared.look(client::Client::begin);
         Self { tx: Tx::new(shared.clone(), handle), ended: false }
     }
 

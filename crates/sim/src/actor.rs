@@ -140,7 +140,7 @@ impl Thread {
 
     fn begin(&mut self, stage: &mut Stage<'_>) -> Next {
         let attempt = stage.history.begin();
-        let handle = stage.client.begin(stage.now);
+        let handle = stage.client.begin();
         let steps = match &self.audit {
             Some(objects) => objects.iter().map(|&object| Step::Read(object)).chain([Step::Commit]).collect(),
             None => plan(stage, attempt, self.last_one),

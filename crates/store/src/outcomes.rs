@@ -26,9 +26,11 @@ impl Remembered {
     fn forget_answered(&mut self, answered: u64) {
         if answered > self.answered {
             self.answered = answered;
-            let kept = self.committed.split_off(&answered);
-            let gone = core::mem::replace(&mut self.committed, kept);
-            self.pages -= gone.values().map(Vec::len).sum::<usize>();
+            while let Some(first) = self.committed.first_entry()
+                && *first.key() < answered
+            {
+                self.pages -= first.remove().len();
+            }
         }
     }
 }

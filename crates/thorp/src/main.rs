@@ -15,6 +15,10 @@ use output::Output;
 use std::io::ErrorKind;
 use std::process::ExitCode;
 
+/// Commits and page fetches allocate and free small things on different threads all the time.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// What went wrong: one line that says what, and what to do.
 type Error = Box<dyn std::error::Error + Send + Sync>;
 

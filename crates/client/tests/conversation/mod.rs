@@ -79,7 +79,7 @@ impl Conversation {
     fn call(&mut self, name: &str, call: &str, rest: &[&str]) -> Option<()> {
         let (client, now) = (&mut self.client, self.now);
         if call == "begin" {
-            self.txns.insert(name.to_owned(), client.begin(now));
+            self.txns.insert(name.to_owned(), client.begin());
             return Some(());
         }
         let txn = *self.txns.get(name)?;

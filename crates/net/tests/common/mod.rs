@@ -210,7 +210,7 @@ pub fn wait<R>(
 }
 
 pub fn begin(host: &Host) -> TxnHandle {
-    host.node().lock().unwrap().client().unwrap().begin(host.now())
+    host.node().lock().unwrap().client().unwrap().begin()
 }
 
 pub fn object(slot: u16) -> ObjectId {

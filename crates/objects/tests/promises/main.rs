@@ -2,6 +2,7 @@
 
 mod large;
 mod map;
+mod relay;
 mod scratch;
 mod server;
 mod tasks;

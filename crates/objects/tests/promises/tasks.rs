@@ -1,11 +1,10 @@
 //! Clients that live on the runtime of an asynchronous application.
 
+use crate::relay::Relay;
 use crate::scratch::Scratch;
 use crate::server::Server;
 use objects::{Anywhere, AsyncTx, Db, ObjectId, Ref};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::sync::{Arc, Mutex};
-use std::thread;
+use std::net::SocketAddr;
 use tokio::runtime::Builder;
 
 /// Much more than a socket takes at once.
@@ -72,36 +71,4 @@ fn a_lost_connection_is_opened_again() {
         assert_eq!(db.transact_async(async |mut tx| tx.get(counter).await).await.unwrap(), 2);
         assert_eq!(db.stats().sessions, 2);
     });
-}
-
-/// Carries connections to a server, and cuts them.
-struct Relay {
-    address: SocketAddr,
-    carried: Arc<Mutex<Vec<TcpStream>>>,
-}
-
-impl Relay {
-    fn start(to: SocketAddr) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let (address, carried) = (listener.local_addr().unwrap(), Arc::<Mutex<Vec<_>>>::default());
-        let carrying = carried.clone();
-        thread::spawn(move || {
-            while let Ok((client, _)) = listener.accept() {
-                let server = TcpStream::connect(to).unwrap();
-                carrying.lock().unwrap().extend([client.try_clone().unwrap(), server.try_clone().unwrap()]);
-                let ends = [(client.try_clone().unwrap(), server.try_clone().unwrap()), (server, client)];
-                for (mut from, mut to) in ends {
-                    thread::spawn(move || std::io::copy(&mut from, &mut to));
-                }
-            }
-        });
-        Self { address, carried }
-    }
-
-    fn cut(&self) {
-        for stream in self.carried.lock().unwrap().drain(..) {
-            // It may have ended by the other's cut.
-            let _ = stream.shutdown(Shutdown::Both);
-        }
-    }
 }

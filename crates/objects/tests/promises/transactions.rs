@@ -1,9 +1,11 @@
 //! What transactions promise, over one store in a directory and over a server.
 
+use crate::relay::Relay;
 use crate::scratch::Scratch;
 use crate::server::Server;
 use objects::{Anywhere, Db, Error, Map, Ref, Result, Tx, wait_for};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::time::Duration;
 
 const ACCOUNTS: u32 = 8;
 const THREADS: u32 = 4;
@@ -319,4 +321,44 @@ fn reading_ahead_takes_one_round_trip() {
     .unwrap();
     let stats = db.stats();
     assert_eq!((stats.fetches, stats.pages_fetched, stats.prefetch_hits), (1, OBJECTS, OBJECTS));
+}
+
+/// The waiting thread reads the socket itself, and learns from nobody else that the connection has ended.
+#[test]
+fn a_commit_on_its_way_when_the_connection_ends_is_not_waited_for_forever() {
+    let scratch = Scratch::new();
+    let server = Server::start(&scratch);
+    let relay = Relay::start(server.address);
+    let patience = Duration::from_millis(100);
+    let db = Db::builder().patience(patience).connect(relay.address).unwrap();
+    let counter = db.transact(|tx| tx.create(Anywhere, &1_u64)).unwrap();
+    relay.fall_silent();
+    std::thread::scope(|scope| {
+        let commit = scope.spawn(|| db.transact(|tx| tx.put(counter, &2)));
+        relay.wait_until_swallowed();
+        relay.cut();
+        commit.join().unwrap().unwrap_err();
+    });
+}
+
+/// One of them reads the socket for all: whoever it is, nobody's answer is left lying.
+#[test]
+fn threads_that_share_a_client_all_hear_their_answers() {
+    let scratch = Scratch::new();
+    let server = Server::start(&scratch);
+    let db = Db::connect(server.address).unwrap();
+    let counters: Vec<Ref<u32>> = db.transact(|tx| (0..THREADS).map(|_| tx.create(Anywhere, &0)).collect()).unwrap();
+    std::thread::scope(|scope| {
+        for &counter in &counters {
+            let db = &db;
+            scope.spawn(move || {
+                for count in 1..=TRANSFERS {
+                    db.transact(|tx| tx.put(counter, &count)).unwrap();
+                }
+            });
+        }
+    });
+    for counter in counters {
+        assert_eq!(db.transact(|tx| tx.get(counter)).unwrap(), TRANSFERS);
+    }
 }
