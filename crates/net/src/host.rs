@@ -262,9 +262,12 @@ impl Host {
         while self.lead_once() {}
     }
 
-    /// The same on a thread of the reactor's.
+    /// Flushes the log on a thread of the reactor's. What others have queued meanwhile is not its affair: its sockets
+    /// wait.
     pub(crate) fn lead_as_reader(&self) {
-        while self.lead_after(|| self.runtime.reactor().map(|reactor| reactor.go_away())) {}
+        if self.lead_after(|| self.runtime.reactor().map(|reactor| reactor.go_away())) {
+            self.hand_over_lead();
+        }
     }
 
     /// Flushes the log, and sends what has waited for that. Says whether more is wanted.

@@ -18,7 +18,7 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 use tokio::net::TcpStream;
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 use types::GoodbyeReason;
 use wire::WireError;
@@ -205,29 +205,46 @@ impl Host {
 
     /// Waits until the store has welcomed us, for at most `within` after the first attempt at every address: zero
     /// means that they are tried once. What is no Thorp store, or refuses for good, is told at once.
+    ///
+    /// On any executor: the time is kept by a task of the host's runtime.
     pub async fn connected(&self, within: Duration) -> Result<(), ConnectError> {
-        let mut state = self.uplink.state.subscribe();
-        let first = state.wait_for(|state| *state != UplinkState::Connecting).await;
-        drop(first.expect("the sender is the host's"));
-        let deadline = Instant::now() + within;
-        loop {
-            let why = match state.borrow_and_update().clone() {
-                UplinkState::Up(_) => return Ok(()),
-                UplinkState::Over(why) | UplinkState::Down(why @ ConnectError::NotThorp { .. }) => return Err(why),
-                UplinkState::Down(why) => why,
-                UplinkState::Connecting => unreachable!("it is left only once"),
-            };
-            match timeout_at(deadline, state.changed()).await {
-                Ok(changed) => changed.expect("the sender is the host's"),
-                Err(_) => return Err(why),
-            }
-        }
+        let (tell, told) = oneshot::channel();
+        let state = self.uplink.state.subscribe();
+        self.runtime().spawn(async move {
+            // Who does not wait any more does not want to know.
+            let _ = tell.send(come_up(state, within).await);
+        });
+        told.await.unwrap_or_else(|_| Err(given_up()))
     }
 
     /// The same on a thread that may wait.
     pub fn wait_connected(&self, within: Duration) -> Result<(), ConnectError> {
         self.runtime().block_on(self.connected(within))
     }
+}
+
+async fn come_up(mut state: watch::Receiver<UplinkState>, within: Duration) -> Result<(), ConnectError> {
+    if state.wait_for(|state| *state != UplinkState::Connecting).await.is_err() {
+        return Err(given_up());
+    }
+    let deadline = Instant::now() + within;
+    loop {
+        let why = match state.borrow_and_update().clone() {
+            UplinkState::Up(_) => return Ok(()),
+            UplinkState::Over(why) | UplinkState::Down(why @ ConnectError::NotThorp { .. }) => return Err(why),
+            UplinkState::Down(why) => why,
+            UplinkState::Connecting => unreachable!("it is left only once"),
+        };
+        match timeout_at(deadline, state.changed()).await {
+            Ok(changed) => changed.map_err(|_| given_up())?,
+            Err(_) => return Err(why),
+        }
+    }
+}
+
+/// What becomes of an attempt whose host has gone.
+fn given_up() -> ConnectError {
+    ConnectError::NoServer { address: "any address".into(), why: "the client has ended before".into() }
 }
 
 async fn run(host: Weak<Host>, config: UplinkConfig) {
