@@ -16,10 +16,13 @@ use crate::socket::Socket;
 use crate::turn::Turn;
 use protocol::{Goodbye, Message};
 use rustix::event::epoll::EventFlags;
+use std::future::{Future, poll_fn};
 use std::io;
+use std::pin::pin;
 use std::slice;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
+use std::task::Poll;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, Interest};
 use tokio::net::TcpStream;
@@ -225,34 +228,29 @@ impl Connection {
     async fn receive_here(self: &Arc<Self>) -> io::Result<()> {
         // The runtime watches a handle of its own; all reading and writing goes by the socket's.
         let (watched, mut turn) = (TcpStream::from_std(self.socket().try_clone()?)?, Turn::new());
+        let mut room = pin!(self.has_room(&watched));
         while !self.is_over() {
             if self.is_waiting() {
                 // So much has come that others had their turn; now it is theirs here.
                 tokio::task::yield_now().await;
             } else {
-                let flags = self.next_edge(&watched).await?;
-                self.told(flags);
+                let edge = poll_fn(|context| match room.as_mut().poll(context) {
+                    Poll::Ready(room) => Poll::Ready(room.map(|()| EventFlags::OUT)),
+                    Poll::Pending => watched.poll_read_ready(context).map_ok(|()| EventFlags::IN),
+                });
+                let edge = edge.await?;
+                if edge == EventFlags::OUT {
+                    expect_edge(&watched, Interest::WRITABLE);
+                    room.set(self.has_room(&watched));
+                } else {
+                    expect_edge(&watched, Interest::READABLE);
+                }
+                self.told(edge);
             }
             turn.take(slice::from_ref(self));
         }
         // Why it is over is told elsewhere.
         std::future::pending().await
-    }
-
-    /// Waits until something happens to the socket.
-    async fn next_edge(&self, watched: &TcpStream) -> io::Result<EventFlags> {
-        tokio::select! {
-            ready = watched.ready(Interest::READABLE) => {
-                let is_closed = ready?.is_read_closed();
-                expect_edge(watched, Interest::READABLE);
-                Ok(if is_closed { EventFlags::RDHUP } else { EventFlags::IN })
-            }
-            writable = self.has_room(watched) => {
-                writable?;
-                expect_edge(watched, Interest::WRITABLE);
-                Ok(EventFlags::OUT)
-            }
-        }
     }
 
     /// Waits until the socket has been full and has room again.
