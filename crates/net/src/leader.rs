@@ -14,8 +14,8 @@ const IDLE: u8 = 0;
 const LEADING: u8 = 1;
 const WANTED: u8 = 2;
 
-/// Who flushes the log. The disk has a leader of its own; this one spares a thread the way to the disk, and a worker
-/// the giving up of its place, only to find that another leads.
+/// Who flushes the log. The disk has a leader of its own; this one spares a thread the way to the disk, and the relief
+/// the word that a reader is away, only to find that another leads.
 #[derive(Debug, Default)]
 pub(crate) struct Leader(AtomicU8);
 
