@@ -2,9 +2,9 @@
 //!
 //! # How it is called
 //! By the hands: [`Client::connected`], [`Client::handle`], [`Client::disconnected`], [`Client::handle_timeout`],
-//! [`Client::stopped`]. By the application's threads, under the same short lock: [`Client::begin`], [`Client::read`] and the rest. After each
-//! of them [`Client::poll_output`] until it gives nothing, then [`Client::poll_timeout`] for when to call
-//! [`Client::handle_timeout`]. `now` never goes back.
+//! [`Client::stopped`]. By the application's threads, under the same short lock: [`Client::begin`], [`Client::read`] and
+//! the rest. After each of them [`Client::poll_output`] until it gives nothing, then [`Client::poll_timeout`] for when to
+//! call [`Client::handle_timeout`]. `now` never goes back.
 //!
 //! A call that cannot be answered from the cache says `Wait`; [`Output::Wake`] says when to call again. A read that
 //! hits is a function call: it sends nothing and allocates nothing.

@@ -136,8 +136,7 @@ impl Sessions {
     }
 
     /// Everything that the session holds is listed: it has heard all through `through` as soon as it has what was sent.
-    /// What it acknowledges counts from here on. Gives what it
-    /// is to drop, and what it has claimed.
+    /// What it acknowledges counts from here on. Gives what it is to drop, and what it has claimed.
     pub(crate) fn join(&mut self, id: SessionId) -> Resuming {
         let Some(session) = self.live.get_mut(&id) else { return Resuming::default() };
         let Stage::AwaitRejoin(resuming) = &mut session.stage else { return Resuming::default() };

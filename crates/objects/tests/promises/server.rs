@@ -13,8 +13,13 @@ pub(crate) struct Server {
 }
 
 impl Server {
+    /// Starts a store with a safe so small that a small test goes round it.
     pub(crate) fn start(scratch: &Scratch) -> Self {
-        let config = disk::Config { segment_bytes: 8 << 20, ..disk::Config::default() };
+        Self::start_with(scratch, 1 << 20)
+    }
+
+    pub(crate) fn start_with(scratch: &Scratch, segment_bytes: usize) -> Self {
+        let config = disk::Config { segment_bytes, ..disk::Config::default() };
         let mut opening = disk::open(scratch.path(), &config).unwrap();
         let mut store = Store::new(store::Config::default(), opening.opened().clone());
         while let Some((position, record)) = opening.next_record().unwrap() {

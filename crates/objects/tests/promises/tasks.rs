@@ -43,7 +43,7 @@ async fn count_up(address: SocketAddr, counter: Ref<u64>, times: u64) -> objects
 #[test]
 fn more_than_a_socket_takes_goes_both_ways() {
     let scratch = Scratch::new();
-    let server = Server::start(&scratch);
+    let server = Server::start_with(&scratch, LARGE_BYTES);
     let large = vec![7; LARGE_BYTES];
     for runtime in [&mut Builder::new_current_thread(), Builder::new_multi_thread().worker_threads(2)] {
         runtime.enable_all().build().unwrap().block_on(async {
