@@ -84,6 +84,10 @@ pub struct Stats {
     pub cache_pages: u64,
     /// Sessions that were opened.
     pub sessions: u64,
+    /// Pages that came from neighbours' caches.
+    pub pages_from_peers: u64,
+    /// Pages that were sent to neighbours.
+    pub pages_given: u64,
 }
 
 /// Of several clients together.
@@ -105,6 +109,8 @@ impl Add for Stats {
             cache_bytes: self.cache_bytes + other.cache_bytes,
             cache_pages: self.cache_pages + other.cache_pages,
             sessions: self.sessions + other.sessions,
+            pages_from_peers: self.pages_from_peers + other.pages_from_peers,
+            pages_given: self.pages_given + other.pages_given,
         }
     }
 }

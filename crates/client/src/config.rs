@@ -1,5 +1,6 @@
 //! What a user may tune.
 
+use alloc::string::String;
 use core::time::Duration;
 use types::Broken;
 
@@ -14,6 +15,8 @@ pub struct Config {
     pub grant_pages: u32,
     /// How long a transaction waits for a store that cannot be reached before it gives up.
     pub patience: Duration,
+    /// The group to be in where that can be had, by its name.
+    pub group: Option<String>,
     /// The rule that is taken out, in tests of the checkers.
     pub broken: Broken,
 }
@@ -25,6 +28,7 @@ impl Default for Config {
             prefetch_pages_max: 16,
             grant_pages: 64,
             patience: Duration::from_secs(30),
+            group: None,
             broken: Broken::NONE,
         }
     }

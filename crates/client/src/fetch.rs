@@ -3,7 +3,8 @@
 //! 1. A page is under way from the first transaction that misses it until `Page` or `Missing` comes, over as many
 //!    sessions as that takes.
 //! 2. Notices of a page under way are kept, and applied when it arrives.
-//! 3. A page that is fetched because of a hole is at least as recent as the change that made the hole.
+//! 3. An answer names the fetch that it answers. In a group an earlier one can come late (see `help`).
+//! 4. A page that is fetched because of a hole is at least as recent as the change that made the hole.
 
 use crate::{Client, TxnError, TxnHandle};
 use alloc::collections::VecDeque;
@@ -12,7 +13,7 @@ use alloc::vec::Vec;
 use cache::{Frame, Installed};
 use protocol::{Fetch, Message, Missing, Notice, Page};
 use types::limits::{NOTICES_PER_MESSAGE_MAX, PAGES_PER_MESSAGE_MAX};
-use types::{GoodbyeReason, Map, ObjectPage, PageId, Rule, Time};
+use types::{Broken, GoodbyeReason, Map, ObjectPage, PageId, Rule, Time, Version};
 
 /// Notices kept for pages under way. An honest store answers long before; one that does not loses the session, and with
 /// it what was kept.
@@ -24,11 +25,17 @@ struct UnderWay {
     kept: Vec<Notice>,
     sent: bool,
     prefetched: bool,
+    /// The fetch that it was last asked for by.
+    number: u64,
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct Fetches {
     under_way: Map<PageId, UnderWay>,
+    /// Neighbours' pages that are ahead of what we have heard, and through where it is to be heard first.
+    early: Vec<(Version, Page)>,
+    /// The number of the last fetch.
+    last: u64,
     /// Pages that transactions wait for and that have not been asked for in this session.
     unsent: VecDeque<PageId>,
     /// How many notices are kept.
@@ -38,6 +45,40 @@ pub(crate) struct Fetches {
 impl Fetches {
     pub(crate) fn is_under_way(&self, page: PageId) -> bool {
         self.under_way.contains_key(&page)
+    }
+
+    fn next_number(&mut self) -> u64 {
+        self.last += 1;
+        self.last
+    }
+
+    /// Whether the page is under way by this fetch.
+    pub(crate) fn expects(&self, page: PageId, number: u64, broken: Broken) -> bool {
+        let under_way = self.under_way.get(&page).filter(|under_way| under_way.sent);
+        under_way.is_some_and(|under_way| under_way.number == number || broken.is(Rule::OneFetch))
+    }
+
+    /// What is on its way of this page is of no use: it is asked for again, if anybody waits for it.
+    pub(crate) fn begin_again(&mut self, page: PageId) {
+        let Some(under_way) = self.arrive(page).filter(|under_way| !under_way.waiters.is_empty()) else { return };
+        self.under_way.insert(page, UnderWay { waiters: under_way.waiters, ..UnderWay::default() });
+        if under_way.sent {
+            self.unsent.push_back(page);
+        }
+    }
+
+    /// Keeps a neighbour's page until everything through `through` has been heard.
+    pub(crate) fn keep_early(&mut self, through: Version, page: Page) {
+        let is_known = |(_, early): &(Version, Page)| (early.number, early.page) == (page.number, page.page);
+        if !self.early.iter().any(is_known) {
+            self.early.push((through, page));
+        }
+    }
+
+    /// A page that came early and has its time at this horizon.
+    pub(crate) fn take_early(&mut self, horizon: Version) -> Option<Page> {
+        let due = self.early.iter().position(|(through, _)| *through <= horizon)?;
+        Some(self.early.swap_remove(due).1)
     }
 
     /// Keeps a notice for a page under way.
@@ -63,6 +104,7 @@ impl Fetches {
     /// What was asked for has to be asked for again, if anybody waits for it.
     pub(crate) fn link_is_gone(&mut self) {
         self.kept = 0;
+        self.early.clear();
         self.under_way.retain(|_, under_way| !under_way.waiters.is_empty());
         for under_way in self.under_way.values_mut() {
             *under_way = UnderWay { waiters: core::mem::take(&mut under_way.waiters), ..UnderWay::default() };
@@ -107,19 +149,21 @@ impl Client {
     pub(crate) fn send_fetches(&mut self, now: Time) {
         while self.session.is_live() && self.fetches.outstanding() < self.session.limits.fetches.max(1) as usize {
             let Some(page) = self.fetches.unsent.pop_front() else { return };
-            self.fetches.under_way.entry(page).or_default().sent = true;
+            let number = self.fetches.next_number();
+            let under_way = self.fetches.under_way.entry(page).or_default();
+            (under_way.sent, under_way.number) = (true, number);
             let heard = self.cache.get(page).map_or(self.session.horizon, Frame::newest);
             let at_least = heard.max(self.session.horizon);
             let mut pages = alloc::vec![page];
-            self.add_neighbours(&mut pages);
+            self.add_neighbours(&mut pages, number);
             self.stats.fetches += 1;
-            self.send(now, Message::Fetch(Fetch { pages, at_least }));
+            self.send(now, Message::Fetch(Fetch { pages, at_least, number }));
         }
     }
 
     /// Adds the pages to be prefetched with a page. They take at most half of what the session may have outstanding,
     /// so that the page which some transaction misses next does not wait for them.
-    fn add_neighbours(&mut self, pages: &mut Vec<PageId>) {
+    fn add_neighbours(&mut self, pages: &mut Vec<PageId>, number: u64) {
         let spare = (self.session.limits.fetches as usize / 2).saturating_sub(self.fetches.outstanding());
         let most = spare.min(self.prefetch.pages_max() as usize);
         for page in self.prefetch.fault(pages[0]) {
@@ -128,7 +172,7 @@ impl Client {
             }
             let here = self.cache.find(page).is_some() || self.allocator.is_unused(page);
             if !here && !self.fetches.is_under_way(page) {
-                let under_way = UnderWay { sent: true, prefetched: true, ..UnderWay::default() };
+                let under_way = UnderWay { sent: true, prefetched: true, number, ..UnderWay::default() };
                 self.fetches.under_way.insert(page, under_way);
                 pages.push(page);
             }
@@ -142,10 +186,11 @@ impl Client {
         let spare = (self.session.limits.fetches as usize / 2).saturating_sub(self.fetches.outstanding());
         let most = if self.session.is_live() { spare.min(PAGES_PER_MESSAGE_MAX) } else { 0 };
         let mut asked = Vec::new();
+        let number = self.fetches.next_number();
         for &page in pages {
             let here = self.cache.find(page).is_some() || self.allocator.is_unused(page);
             if asked.len() < most && !here && !self.fetches.is_under_way(page) {
-                let under_way = UnderWay { sent: true, prefetched: true, ..UnderWay::default() };
+                let under_way = UnderWay { sent: true, prefetched: true, number, ..UnderWay::default() };
                 self.fetches.under_way.insert(page, under_way);
                 asked.push(page);
             }
@@ -155,13 +200,13 @@ impl Client {
         }
         self.prefetch.issued(asked.len());
         self.stats.fetches += 1;
-        self.send(now, Message::Fetch(Fetch { pages: asked, at_least: self.session.horizon }));
+        self.send(now, Message::Fetch(Fetch { pages: asked, at_least: self.session.horizon, number }));
         true
     }
 
     /// A page has arrived.
     pub(crate) fn page(&mut self, now: Time, page: Page) {
-        if self.fetches.under_way.get(&page.page).is_none_or(|under_way| !under_way.sent) {
+        if !self.fetches.expects(page.page, page.number, self.config.broken) {
             return;
         }
         let image = match ObjectPage::parse(page.image) {
@@ -197,9 +242,10 @@ impl Client {
 
     /// There is no such page; or it was to be prefetched and was left out, and has become wanted meanwhile.
     pub(crate) fn missing(&mut self, now: Time, missing: &Missing) {
-        let Some(under_way) = self.fetches.under_way.get_mut(&missing.page).filter(|under_way| under_way.sent) else {
+        if !self.fetches.expects(missing.page, missing.number, self.config.broken) {
             return;
-        };
+        }
+        let under_way = self.fetches.under_way.get_mut(&missing.page).expect("it is expected");
         if under_way.prefetched && !under_way.waiters.is_empty() {
             (under_way.sent, under_way.prefetched) = (false, false);
             self.fetches.unsent.push_back(missing.page);

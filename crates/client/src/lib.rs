@@ -2,7 +2,8 @@
 //!
 //! # How it is called
 //! By the hands: [`Client::connected`], [`Client::handle`], [`Client::disconnected`], [`Client::handle_timeout`],
-//! [`Client::stopped`]. By the application's threads, under the same short lock: [`Client::begin`], [`Client::read`] and
+//! [`Client::stopped`]; in a group [`Client::reachable`], [`Client::peer_connected`], [`Client::peer_disconnected`],
+//! [`Client::from_peer`]; [`Client::way`] says where to connect. By the application's threads, under the same short lock: [`Client::begin`], [`Client::read`] and
 //! the rest. After each of them [`Client::poll_output`] until it gives nothing, then [`Client::poll_timeout`] for when to
 //! call [`Client::handle_timeout`]. `now` never goes back.
 //!
@@ -25,6 +26,8 @@
 //! | `seen` | what it reads again |
 //! | `create` | where new objects go |
 //! | `fetch`, `prefetch` | pages come in |
+//! | `help` | from neighbours' caches, and from ours to theirs |
+//! | `group` | by which way the store is reached |
 //! | `room` | pages go out |
 //! | `notice` | what others have changed |
 //! | `commit` | requests and outcomes |
@@ -40,6 +43,8 @@ mod commit;
 mod config;
 mod create;
 mod fetch;
+mod group;
+mod help;
 mod inspect;
 mod notice;
 mod prefetch;
@@ -59,6 +64,8 @@ use commit::Commits;
 pub use config::Config;
 use create::Allocator;
 use fetch::Fetches;
+use group::Group;
+use help::Neighbours;
 use prefetch::Prefetch;
 use protocol::{Message, Pong};
 pub use seen::Seen;
@@ -76,6 +83,25 @@ pub struct TxnHandle(pub u64);
 pub enum Output {
     /// Send a message to the store.
     Send(Message),
+    /// Connect to a neighbour, and say what came of it.
+    DialPeer {
+        /// The neighbour.
+        peer: ClientId,
+        /// Where it takes connections, as `host:port`.
+        address: String,
+    },
+    /// Send a message to a neighbour that is connected to.
+    SendPeer {
+        /// The neighbour.
+        peer: ClientId,
+        /// The message.
+        message: Message,
+    },
+    /// Take over as the redirector of our group.
+    Lead {
+        /// The epoch to claim.
+        epoch: u64,
+    },
     /// What this transaction waits for has happened: call again.
     Wake(TxnHandle),
     /// The link is no good: drop it and, unless the reason is final, connect again.
@@ -96,6 +122,8 @@ pub struct Client {
     session: Session,
     txns: Txns,
     fetches: Fetches,
+    neighbours: Neighbours,
+    group: Group,
     prefetch: Prefetch,
     commits: Commits,
     allocator: Allocator,
@@ -112,6 +140,8 @@ impl Client {
             session: Session::new(),
             txns: Txns::default(),
             fetches: Fetches::default(),
+            neighbours: Neighbours::default(),
+            group: Group::default(),
             prefetch: Prefetch::new(config.prefetch_pages_max.min(prefetch_pages_limit(&config))),
             commits: Commits::default(),
             allocator: Allocator::new(config.grant_pages),
@@ -147,11 +177,16 @@ impl Client {
             (_, Message::Goodbye(goodbye)) => self.goodbye(now, goodbye),
             (Phase::Greeting, Message::Welcome(welcome)) => self.welcome(now, &welcome),
             (Phase::Rejoining, Message::Rejoined(rejoined)) => self.rejoined(now, rejoined),
+            (Phase::Live, Message::Rejoined(rejoined)) => self.lose_pages(now, rejoined),
             (Phase::Rejoining | Phase::Live, Message::Notices(notices)) => self.notices(now, &notices),
             (Phase::Live, Message::Page(page)) => self.page(now, page),
             (Phase::Live, Message::Missing(missing)) => self.missing(now, &missing),
             (Phase::Live, Message::CommitReply(reply)) => self.commit_reply(now, reply),
             (Phase::Live, Message::Granted(granted)) => self.granted(now, &granted),
+            (Phase::Live, Message::Help(help)) => self.help(now, &help),
+            (Phase::Live, Message::Members(members)) => self.members(members),
+            (Phase::Greeting | Phase::Rejoining | Phase::Live, Message::Leader(leader)) => self.leader(now, leader),
+            (Phase::Live, Message::PeerPage(page)) => self.peer_page(now, page),
             (Phase::Rejoining | Phase::Live, Message::Ping(ping)) => {
                 self.send(now, Message::Pong(Pong { nonce: ping.nonce }));
             }

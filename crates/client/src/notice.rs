@@ -33,7 +33,9 @@ impl Client {
     /// A page has changed.
     pub(crate) fn changed(&mut self, notice: &Notice) {
         self.doom_by_notice(notice);
-        self.fetches.keep(notice);
+        if !self.config.broken.is(Rule::KeepNotices) {
+            self.fetches.keep(notice);
+        }
         self.cache.apply(notice);
         if notice.prev == Version::ZERO {
             self.grant_was_filled(notice.page);

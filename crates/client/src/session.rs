@@ -20,8 +20,8 @@ use alloc::vec::Vec;
 use core::mem;
 use core::time::Duration;
 use protocol::{
-    Ack, AskOutcome, Goodbye, Held, Hello, Message, Outcome, PROTOCOL, Ping, Rejoin, Rejoined, Released, SessionLimits,
-    Welcome,
+    Ack, AskOutcome, GROUP, Goodbye, Held, Hello, Message, Outcome, PROTOCOL, Ping, Rejoin, Rejoined, Released,
+    SessionLimits, Welcome,
 };
 use types::limits::PAGES_PER_MESSAGE_MAX;
 use types::{ClusterId, GoodbyeReason, PageId, Rule, Time, Version};
@@ -48,6 +48,8 @@ pub(crate) struct Session {
     pub(crate) limits: SessionLimits,
     /// We have heard of every change through here to what we hold.
     pub(crate) horizon: Version,
+    /// A redirector answers: we are a member of its group.
+    pub(crate) in_group: bool,
     epoch: u64,
     cluster: Option<ClusterId>,
     ack_is_due: bool,
@@ -65,6 +67,7 @@ impl Session {
             phase: Phase::Down,
             limits: LIMITS,
             horizon: Version::ZERO,
+            in_group: false,
             epoch: 0,
             cluster: None,
             ack_is_due: false,
@@ -95,7 +98,13 @@ impl Session {
         self.piggyback_by(now);
     }
 
-    fn piggyback_by(&mut self, now: Time) {
+    /// The store that the cache belongs to, if it belongs to one yet.
+    pub(crate) fn cluster(&self) -> Option<ClusterId> {
+        self.cluster
+    }
+
+    /// What is to be said with the next message is said soon.
+    pub(crate) fn piggyback_by(&mut self, now: Time) {
         self.piggyback_at.get_or_insert(now + PIGGYBACK);
     }
 
@@ -140,6 +149,10 @@ impl Client {
 
     /// The link is gone, and with it every answer that was on its way.
     pub(crate) fn session_is_down(&mut self, now: Time) {
+        if !matches!(self.session.phase, Phase::Down | Phase::Over(..)) {
+            self.lose_group();
+            self.session.in_group = false;
+        }
         if !matches!(self.session.phase, Phase::Over(..)) {
             if self.session.is_live() || self.session.down_since == Time::ZERO {
                 self.session.down_since = now;
@@ -148,6 +161,7 @@ impl Client {
         }
         self.session.piggyback_at = None;
         self.fetches.link_is_gone();
+        self.neighbours.link_is_gone();
         self.allocator.link_is_gone();
         self.commits.link_is_gone();
     }
@@ -170,6 +184,7 @@ impl Client {
         for pages in mem::take(&mut self.session.released).chunks(PAGES_PER_MESSAGE_MAX) {
             self.outputs.push_back(Output::Send(Message::Released(Released { pages: pages.to_vec() })));
         }
+        self.say_arrived();
     }
 
     /// Gives the link up.
@@ -189,6 +204,7 @@ impl Client {
             session.horizon = through;
             session.ack_is_due = true;
             session.piggyback_by(now);
+            self.install_early(now);
         }
     }
 
@@ -204,6 +220,7 @@ impl Client {
         }
         self.session.cluster = Some(welcome.cluster);
         self.session.limits = welcome.limits;
+        self.session.in_group = welcome.features & GROUP != 0;
         self.session.phase = Phase::Rejoining;
         if self.config.broken.is(Rule::RejoinBeforeHorizon) {
             self.session.horizon = self.session.horizon.max(welcome.through);
@@ -241,6 +258,8 @@ impl Client {
         self.session.phase = Phase::Live;
         self.session.pinged_at = now;
         self.heard_through(now, rejoined.through);
+        self.say_reachable(now);
+        self.find_leader(now);
         for resend in self.commits.resume(self.session.limits.commits) {
             match resend {
                 Resend::Request(request) => self.send(now, Message::Commit(request)),
@@ -251,11 +270,28 @@ impl Client {
         self.send_fetches(now);
     }
 
+    /// The redirector was away from its store for so long that nobody knows what has changed in these pages.
+    pub(crate) fn lose_pages(&mut self, now: Time, rejoined: Rejoined) {
+        for page in rejoined.dropped {
+            let was_here = self.cache.find(page).is_some();
+            self.drop_page(page);
+            self.lose_grant(page);
+            self.fetches.begin_again(page);
+            // What was not here may just have been granted to us.
+            if was_here && !self.fetches.is_under_way(page) {
+                self.session.release(now, page);
+            }
+        }
+        self.heard_through(now, rejoined.through);
+        self.send_fetches(now);
+    }
+
     /// The store has ended the session.
     pub(crate) fn goodbye(&mut self, now: Time, goodbye: Goodbye) {
         if goodbye.reason == GoodbyeReason::WrongCluster {
             self.forget_the_store();
         }
+        self.group.leave();
         if !goodbye.reason.is_final() {
             // The store drops the link after this, and whoever drives us connects again.
             return self.session_is_down(now);
@@ -308,10 +344,12 @@ impl Client {
         }
         if !matches!(self.session.phase, Phase::Down | Phase::Over(..)) && self.session.silent_at() <= now {
             let text = format!("nothing heard for {} ms", self.session.limits.silence_ms);
+            self.group.leave();
             self.hang_up(now, GoodbyeReason::Silent, text);
         } else if self.session.is_live() && self.session.ping_at() <= now {
             self.session.pinged_at = now;
             self.send(now, Message::Ping(Ping { nonce: now.0 }));
+            self.find_leader(now);
         }
         if down && self.session.down_since + self.config.patience <= now {
             let waiting_since = Time(now.0.saturating_sub(self.config.patience.as_nanos() as u64));

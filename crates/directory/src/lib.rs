@@ -1,13 +1,22 @@
-//! Who holds which page.
+//! Who holds which page, and is told of its changes.
 //!
 //! One component with two users: a master lists the sessions that hold its pages, a redirector lists its members. The
-//! one promise: whoever is listed and not released is found under the page and under the holder alike.
+//! one promise: whoever is listed and not released is found under the page and under the holder alike. What holders are
+//! told goes by [`Streams`], what they have applied is counted in [`Acks`], what changed
+//! lately is in [`Recent`].
 #![no_std]
 
 extern crate alloc;
 
+mod acks;
+mod recent;
+mod streams;
+
+pub use acks::Acks;
 use core::hash::Hash;
+pub use recent::{Recent, stale_slots};
 use smallvec::SmallVec;
+pub use streams::{Streams, Urgency};
 use types::{Map, PageId, Set};
 
 /// The holders of one page. Most pages have one or two, which stand in place.
@@ -53,9 +62,21 @@ impl<H: Copy + Eq + Hash> Directory<H> {
         }
     }
 
+    /// Takes all holders off `page`.
+    pub fn forget_page(&mut self, page: PageId) {
+        for holder in self.holders.remove(&page).into_iter().flatten() {
+            self.holdings.get_mut(&holder).expect("both sides list the same pairs").remove(&page);
+        }
+    }
+
     /// Who holds `page`, in no particular order.
     pub fn holders(&self, page: PageId) -> &[H] {
         self.holders.get(&page).map_or(&[], |holders| holders)
+    }
+
+    /// Every page that anybody holds, in no particular order.
+    pub fn all_pages(&self) -> impl Iterator<Item = PageId> + '_ {
+        self.holders.keys().copied()
     }
 
     /// Whether `holder` is listed under `page`.
@@ -66,6 +87,11 @@ impl<H: Copy + Eq + Hash> Directory<H> {
     /// The pages of `holder`, in no particular order.
     pub fn pages(&self, holder: H) -> impl Iterator<Item = PageId> + '_ {
         self.holdings.get(&holder).into_iter().flatten().copied()
+    }
+
+    /// How many pages `holder` is listed under.
+    pub fn pages_held(&self, holder: H) -> usize {
+        self.holdings.get(&holder).map_or(0, Set::len)
     }
 
     /// Removes one entry of the page's side. A page without holders takes no memory.
@@ -91,6 +117,7 @@ mod tests {
         List(u32, u8),
         Release(u32, u8),
         Forget(u8),
+        ForgetPage(u32),
     }
 
     fn op() -> impl Strategy<Value = Op> {
@@ -98,6 +125,7 @@ mod tests {
             4 => (0..6u32, 0..4u8).prop_map(|(page, holder)| Op::List(page, holder)),
             2 => (0..6u32, 0..4u8).prop_map(|(page, holder)| Op::Release(page, holder)),
             1 => (0..4u8).prop_map(Op::Forget),
+            1 => (0..6u32).prop_map(Op::ForgetPage),
         ]
     }
 
@@ -118,7 +146,16 @@ mod tests {
                         directory.forget_holder(h);
                         model.retain(|&(_, holder)| holder != h);
                     }
+                    Op::ForgetPage(p) => {
+                        directory.forget_page(page(p));
+                        model.retain(|&(page, _)| page != p);
+                    }
                 }
+                let mut pages: Vec<_> = directory.all_pages().map(|page| page.number).collect();
+                pages.sort_unstable();
+                let mut expected: Vec<_> = model.iter().map(|&(page, _)| page).collect();
+                expected.dedup();
+                prop_assert_eq!(pages, expected);
                 for p in 0..6 {
                     let mut holders = directory.holders(page(p)).to_vec();
                     holders.sort_unstable();
@@ -128,6 +165,7 @@ mod tests {
                 for h in 0..4 {
                     let pages: BTreeSet<_> = directory.pages(h).map(|p| p.number).collect();
                     let expected: BTreeSet<_> = model.iter().filter(|(_, i)| *i == h).map(|&(p, _)| p).collect();
+                    prop_assert_eq!(directory.pages_held(h), expected.len());
                     prop_assert_eq!(pages, expected);
                     prop_assert!((0..6).all(|p| directory.holds(page(p), h) == model.contains(&(p, h))));
                 }

@@ -13,8 +13,9 @@
 use crate::host::Host;
 use crate::link::Link;
 use crate::socket::Socket;
+use crate::standing::Standing;
 use crate::turn::Turn;
-use protocol::{Goodbye, Message};
+use protocol::{GROUP, Goodbye, Message};
 use rustix::event::epoll::EventFlags;
 use std::future::{Future, poll_fn};
 use std::io;
@@ -58,10 +59,13 @@ pub(crate) struct Connection {
 /// Who is at the other end.
 #[derive(Debug)]
 pub(crate) enum Peer {
-    /// A client of our store. The node hears of it with its first message.
-    Client,
-    /// Our client's store, at this address.
-    Store(String),
+    /// Somebody who has come: a client of our store or redirector, or a neighbour who sends our client pages. The node
+    /// hears of it with its first message.
+    Guest,
+    /// The store or redirector at this address, which we open a session with.
+    Server(String, Arc<Standing>),
+    /// A neighbour whom our client sends pages to. It has nothing to say.
+    Requester,
 }
 
 /// What a node is given of its connections.
@@ -71,6 +75,8 @@ pub(crate) enum Incoming {
     Up(node::Link),
     /// A message.
     Message(node::Link, Message),
+    /// Neighbours are taken from now on, at this address.
+    Reachable(String),
 }
 
 #[derive(Debug)]
@@ -105,8 +111,7 @@ impl Connection {
     /// A connection, and where it is told why it has ended.
     pub(crate) fn new(host: Weak<Host>, link: Arc<Link>, peer: Peer) -> (Arc<Self>, Why) {
         let (ended, why) = oneshot::channel();
-        let end = if matches!(peer, Peer::Client) { End::Store } else { End::Client };
-        let receiver = Receiver { inbox: Inbox::new(end), ended: Some(ended), end: None };
+        let receiver = Receiver { inbox: Inbox::new(reader(link.id())), ended: Some(ended), end: None };
         let connection = Self {
             host,
             link,
@@ -184,33 +189,45 @@ impl Connection {
         Some(Receiving(receiver))
     }
 
-    /// Passes a message on to the node. Says whether more are wanted.
-    fn hear(&self, host: &Host, message: Message, incoming: &mut Vec<Incoming>) -> bool {
+    /// Passes a message on to the node. Says why no more are wanted, if that is so.
+    fn hear(&self, host: &Host, message: Message, incoming: &mut Vec<Incoming>) -> Option<Ended> {
         let is_first = !self.heard.swap(true, Relaxed);
-        let mut go_on = true;
+        let id = self.link.id();
         match &self.peer {
-            Peer::Client if is_first => {
+            Peer::Guest if is_first => {
                 host.add_link(&self.link);
-                incoming.push(Incoming::Up(self.link.id()));
+                incoming.push(Incoming::Up(id));
             }
-            Peer::Client => {}
-            Peer::Store(address) => {
-                host.uplink.heard(address, &message);
-                go_on = !matches!(message, Message::Goodbye(_));
+            Peer::Guest | Peer::Requester => {}
+            Peer::Server(address, standing) => {
+                standing.heard(address, &message);
+                if id == node::Link::Uplink && opens_group(&message) {
+                    incoming.extend(host.take_neighbours(self.socket()).map(Incoming::Reachable));
+                }
             }
         }
-        incoming.push(Incoming::Message(self.link.id(), message));
-        go_on
+        let over = match (id, &message) {
+            // What ends a session of ours with a guest is the node's to say.
+            (node::Link::Session(_), _) => None,
+            (_, Message::Goodbye(_)) => Some(Ended::Here),
+            (node::Link::ToPeer(_), _) => {
+                let text = "expected nothing but a Goodbye of who is sent pages".to_owned();
+                Some(Ended::Refused("direction", GoodbyeReason::Malformed, text))
+            }
+            _ => None,
+        };
+        incoming.push(Incoming::Message(id, message));
+        over
     }
 
     /// Whether the node knows of the connection.
     pub(crate) fn is_known(&self) -> bool {
-        matches!(self.peer, Peer::Store(_)) || self.heard.load(Relaxed)
+        !matches!(self.peer, Peer::Guest) || self.heard.load(Relaxed)
     }
 
-    /// Has the connection received until it ends. Something must come within `first_within`. Afterwards nothing is
-    /// received any more.
-    pub(crate) async fn run(self: &Arc<Self>, why: Why, first_within: Duration) -> Ended {
+    /// Has the connection received until it ends. Something must come within `first_within`, if that is given.
+    /// Afterwards nothing is received any more.
+    pub(crate) async fn run(self: &Arc<Self>, why: Why, first_within: Option<Duration>) -> Ended {
         let watched = self.socket().reactor().map(|(reactor, id)| reactor.watch(id, self));
         let ended = match watched {
             Some(Ok(())) => self.ended(why, first_within).await,
@@ -259,21 +276,25 @@ impl Connection {
         watched.writable().await
     }
 
-    async fn ended(&self, mut why: Why, first_within: Duration) -> Ended {
+    async fn ended(&self, why: Why, first_within: Option<Duration>) -> Ended {
         tokio::select! {
             // The sender goes only with the reactor, which goes only with the runtime.
-            ended = &mut why => return ended.unwrap_or(Ended::Here),
-            () = self.link.ended() => return Ended::Here,
-            () = tokio::time::sleep(first_within) => {}
-        }
-        if !self.heard.load(Relaxed) {
-            let text = format!("nothing was said within {} ms", first_within.as_millis());
-            return Ended::Refused("silent", GoodbyeReason::Silent, text);
-        }
-        tokio::select! {
             ended = why => ended.unwrap_or(Ended::Here),
             () = self.link.ended() => Ended::Here,
+            silent = self.silent(first_within) => silent,
         }
+    }
+
+    /// Waits for nothing to have come within a time; for ever if something has.
+    async fn silent(&self, first_within: Option<Duration>) -> Ended {
+        if let Some(within) = first_within {
+            tokio::time::sleep(within).await;
+            if !self.heard.load(Relaxed) {
+                let text = format!("nothing was said within {} ms", within.as_millis());
+                return Ended::Refused("silent", GoodbyeReason::Silent, text);
+            }
+        }
+        std::future::pending().await
     }
 
     /// Ends the connection: tells the peer why, if it is this end that ends it, and lets that arrive.
@@ -319,6 +340,20 @@ impl Connection {
     }
 }
 
+/// Which messages are for this end of a link.
+fn reader(link: node::Link) -> End {
+    match link {
+        node::Link::Session(_) => End::Store,
+        node::Link::Uplink | node::Link::Trunk => End::Client,
+        node::Link::ToPeer(_) | node::Link::FromPeer(_) => End::Peer,
+    }
+}
+
+/// Whether a message makes our client a member of a group.
+fn opens_group(message: &Message) -> bool {
+    matches!(message, Message::Welcome(welcome) if welcome.features & GROUP != 0)
+}
+
 /// Has the runtime tell of the socket's next edge. To be called before it is seen what there is: what comes after that
 /// is told of.
 fn expect_edge(watched: &TcpStream, interest: Interest) {
@@ -326,15 +361,15 @@ fn expect_edge(watched: &TcpStream, interest: Interest) {
 }
 
 impl Receiver {
-    /// Reads what has arrived, to the end if it is the last, and tells each message that is complete with it, as long
-    /// as more are wanted. Says whether it was all.
+    /// Reads what has arrived, to the end if it is the last, and tells each message that is complete with it, until one
+    /// is the last that is wanted. Says whether it was all.
     fn read(
         &mut self,
         socket: &Socket,
         is_last: bool,
         buffer: &mut [u8],
         host: &Host,
-        said: &mut dyn FnMut(Message) -> bool,
+        said: &mut dyn FnMut(Message) -> Option<Ended>,
     ) -> Result<bool, Ended> {
         let mut total = 0;
         while total < TURN_BYTES_MAX {
@@ -348,8 +383,8 @@ impl Receiver {
             host.counters().bytes_in.fetch_add(piece.bytes as u64, Relaxed);
             let mut arrived = if piece.is_in_place { &[][..] } else { &buffer[..piece.bytes] };
             while let Some(message) = self.inbox.next(&mut arrived).map_err(Ended::Malformed)? {
-                if !said(message) {
-                    return Err(Ended::Here);
+                if let Some(over) = said(message) {
+                    return Err(over);
                 }
             }
             // A socket that gave less than it could has no more.

@@ -12,6 +12,7 @@ pub struct Counters {
     pub(crate) messages_in: AtomicU64,
     pub(crate) messages_out: AtomicU64,
     pub(crate) sessions: AtomicU64,
+    pub(crate) peers: AtomicU64,
     pub(crate) flushes: AtomicU64,
     refusals: Mutex<BTreeMap<&'static str, u64>>,
 }
@@ -29,6 +30,8 @@ pub struct Tally {
     pub messages_out: u64,
     /// Sessions that were opened, on either end.
     pub sessions: u64,
+    /// Connections with neighbours that were opened, on either end.
+    pub peers: u64,
     /// Flushes of the log that this host's threads led.
     pub flushes: u64,
     /// Connections that were refused or ended by this host, by the reason's name.
@@ -45,6 +48,7 @@ impl Counters {
             messages_in: self.messages_in.load(Relaxed),
             messages_out: self.messages_out.load(Relaxed),
             sessions: self.sessions.load(Relaxed),
+            peers: self.peers.load(Relaxed),
             flushes: self.flushes.load(Relaxed),
             refusals,
         }

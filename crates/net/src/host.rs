@@ -12,7 +12,9 @@ use crate::connection::Incoming;
 use crate::counters::{Counters, Tally};
 use crate::leader::Leader;
 use crate::link::Link;
+use crate::peers::Peers;
 use crate::runtime::Runtime;
+use crate::standing::Standing;
 use crate::timer::Timer;
 use crate::uplink::Uplink;
 use crate::wakers::Wakers;
@@ -27,7 +29,7 @@ use std::task::Waker;
 use std::time::Duration;
 use store::{DiskDone, Position};
 use tokio::sync::watch;
-use types::{GoodbyeReason, Map, Time};
+use types::{ClientId, GoodbyeReason, Map, Time};
 
 /// How a host has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,8 +55,10 @@ pub struct Host {
     /// What the node knows to be durable.
     durable: AtomicU64,
     pub(crate) uplink: Uplink,
+    pub(crate) trunk: Arc<Standing>,
+    pub(crate) peers: Peers,
     pub(crate) last_session: AtomicU64,
-    pub(crate) connections: AtomicUsize,
+    pub(crate) connections: Arc<AtomicUsize>,
     /// The host itself, for those of its methods that start tasks.
     this: Weak<Self>,
 }
@@ -64,6 +68,7 @@ pub struct Host {
 struct Todo {
     links: Vec<Arc<Link>>,
     wakers: Vec<Waker>,
+    dials: Vec<(ClientId, String)>,
     lead: bool,
 }
 
@@ -85,8 +90,10 @@ impl Host {
             end: watch::Sender::new(None),
             durable: AtomicU64::new(0),
             uplink: Uplink::new(),
+            trunk: Arc::new(Standing::new()),
+            peers: Peers::default(),
             last_session: AtomicU64::new(0),
-            connections: AtomicUsize::new(0),
+            connections: Arc::default(),
             this: this.clone(),
         });
         host.listen_to_disk();
@@ -162,7 +169,9 @@ impl Host {
 
     /// From now on the node's messages for this link go there.
     pub(crate) fn add_link(&self, link: &Arc<Link>) {
-        self.counters.sessions.fetch_add(1, Relaxed);
+        let is_peer = matches!(link.id(), node::Link::ToPeer(_) | node::Link::FromPeer(_));
+        let count = if is_peer { &self.counters.peers } else { &self.counters.sessions };
+        count.fetch_add(1, Relaxed);
         self.links().insert(link.id(), Arc::clone(link));
     }
 
@@ -188,6 +197,12 @@ impl Host {
                         self.counters.messages_in.fetch_add(1, Relaxed);
                         node.handle(now, link, message);
                     }
+                    Incoming::Reachable(address) => {
+                        if let Some(client) = node.client() {
+                            // Not eligible as the group's redirector.
+                            client.reachable(now, address, String::new());
+                        }
+                    }
                 }
             }
         })
@@ -208,6 +223,7 @@ impl Host {
             self.timer.arm(node.poll_timeout());
         }
         todo.links.iter().for_each(|link| link.flush());
+        todo.dials.into_iter().for_each(|(peer, address)| self.dial_peer(peer, address));
         if !todo.wakers.is_empty() {
             todo.wakers.into_iter().for_each(Waker::wake);
             self.uplink.kick();
@@ -227,6 +243,7 @@ impl Host {
                     self.disk.as_ref().expect("a node with a store has a disk").submit(work);
                 }
             }
+            Output::Dial(peer, address) => todo.dials.push((peer, address)),
             Output::Closed => self.finish(HostEnd::Closed),
         }
     }
@@ -246,8 +263,10 @@ impl Host {
     }
 
     fn end_link(&self, id: node::Link, reason: GoodbyeReason, text: String) {
-        if id == node::Link::Uplink {
-            self.uplink.hung_up(reason, &text);
+        match id {
+            node::Link::Uplink => self.uplink.standing.hung_up(reason, &text),
+            node::Link::Trunk => self.trunk.hung_up(reason, &text),
+            _ => {}
         }
         if reason != GoodbyeReason::Done {
             self.counters.refused(reason.name());

@@ -17,7 +17,9 @@
 //! Sockets are read by the reactor's threads, and by threads of the application that wait; what is rare, to accept, to
 //! connect, to wait for a time, are tasks of tokio.
 //!
-//! [`Host::listen`] takes sessions, [`Host::connect`] opens one. [`Emulator`] puts a distance between the two.
+//! [`Host::listen`] takes sessions, of a store or a redirector; [`Host::connect`] opens a client's, and
+//! [`Host::connect_trunk`] a redirector's with its store. Members of a group connect to each other by themselves.
+//! [`Emulator`] puts a distance between two ends.
 
 mod assist;
 mod clock;
@@ -27,10 +29,12 @@ mod emulator;
 mod host;
 mod leader;
 mod link;
+mod peers;
 mod reactor;
 mod runtime;
 mod server;
 mod socket;
+mod standing;
 mod timer;
 mod turn;
 mod uplink;
@@ -41,4 +45,5 @@ pub use emulator::{Emulator, LinkTally};
 pub use host::{Host, HostEnd};
 pub use runtime::Runtime;
 pub use server::{ListenConfig, ListenError, refuse_open_network};
-pub use uplink::{ConnectError, UplinkConfig, UplinkState};
+pub use standing::{ConnectError, UplinkState};
+pub use uplink::UplinkConfig;

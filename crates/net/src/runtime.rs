@@ -37,7 +37,9 @@ impl Runtime {
     /// The runtime of tokio that the caller is a task of, if it is one, with its drivers of time and sockets. What an
     /// application waits for is then received by the thread that waits for it, which nobody has to wake.
     ///
-    /// It is for hosts of clients: the flushes of a store are not for an application's threads.
+    /// It is for hosts of clients: the flushes of a store are not for an application's threads. And not for members of
+    /// a group: neighbours are helped by the thread that receives, which here is one that the application computes on.
+    /// They need threads of their own, [`Runtime::start`].
     pub fn current() -> Option<Self> {
         Some(Self { tasks: Handle::try_current().ok()?, threads: None })
     }

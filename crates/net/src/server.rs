@@ -1,12 +1,12 @@
-//! Takes sessions.
+//! Takes connections: sessions of clients, and neighbours.
 //!
 //! ```text
 //!   accepted --Hello in time--> a session, numbered --> ended: by the peer, by the node, by a frame that is none
 //!       |
 //!       +-- anything else, or nothing --> Goodbye
 //! ```
-//! The node hears of a connection only with its `Hello`: who never says it costs a socket and a small buffer for a
-//! bounded time.
+//! The node hears of a connection only with its `Hello` or `PeerHello`: who never says it costs a socket and a small
+//! buffer for a bounded time.
 
 use crate::connection::{Connection, Ended, Peer};
 use crate::host::Host;
@@ -15,11 +15,12 @@ use crate::socket::Socket;
 use std::fmt;
 use std::io;
 use std::net::{SocketAddr, TcpStream};
-use std::sync::atomic::Ordering::SeqCst;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use store::SessionId;
 use tokio::net::TcpListener;
+use tokio::task::AbortHandle;
 use types::GoodbyeReason;
 use types::limits::SESSIONS_MAX;
 
@@ -27,7 +28,7 @@ use types::limits::SESSIONS_MAX;
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// How sessions are taken.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct ListenConfig {
     /// The address; port 0 lets the system choose one.
     pub address: SocketAddr,
@@ -77,32 +78,61 @@ pub fn refuse_open_network(address: SocketAddr, insecure: bool) -> Result<(), Li
     if insecure || address.ip().is_loopback() { Ok(()) } else { Err(ListenError::Open(address)) }
 }
 
+/// What is taken at a listener.
+pub(crate) struct Door {
+    /// The link of a connection, by its number.
+    pub(crate) link: fn(SessionId) -> node::Link,
+    /// How long a new connection may take to say its first message.
+    pub(crate) hello_within: Duration,
+    /// Connections at a time, and those that are there.
+    pub(crate) connections_max: usize,
+    pub(crate) connections: Arc<AtomicUsize>,
+    /// What one too many is told.
+    pub(crate) full: &'static str,
+    /// How long the machine at the other end may be unheard of, where no message would tell.
+    pub(crate) silence: Option<Duration>,
+}
+
 impl Host {
-    /// Takes sessions at an address until the host ends; gives the address with its port.
+    /// Takes sessions at an address until the host ends, for its store or its redirector; gives the address with its
+    /// port.
     pub fn listen(&self, config: ListenConfig) -> Result<SocketAddr, ListenError> {
         refuse_open_network(config.address, config.insecure)?;
-        let bind = |error| ListenError::Bind(config.address, error);
-        let listener = std::net::TcpListener::bind(config.address).map_err(bind)?;
-        listener.set_nonblocking(true).map_err(bind)?;
-        let address = listener.local_addr().map_err(bind)?;
+        let door = Door {
+            link: node::Link::Session,
+            hello_within: config.hello_within,
+            connections_max: config.sessions_max,
+            connections: Arc::clone(&self.connections),
+            full: "no more sessions are taken here",
+            silence: None,
+        };
+        let taken = self.take_at(config.address, door);
+        Ok(taken.map_err(|error| ListenError::Bind(config.address, error))?.0)
+    }
+
+    /// Takes connections at an address until the host ends, or the task that does it; gives the address with its port.
+    pub(crate) fn take_at(&self, address: SocketAddr, door: Door) -> io::Result<(SocketAddr, AbortHandle)> {
+        let listener = std::net::TcpListener::bind(address)?;
+        listener.set_nonblocking(true)?;
+        let address = listener.local_addr()?;
         let (host, mut end) = (self.weak(), self.watch_end());
-        self.runtime().spawn(async move {
+        let task = self.runtime().spawn(async move {
             let Ok(listener) = TcpListener::from_std(listener) else { return };
             tokio::select! {
-                () = accept(host, listener, config) => {}
+                () = accept(host, listener, door) => {}
                 _ = end.changed() => {}
             }
         });
-        Ok(address)
+        Ok((address, task))
     }
 }
 
-async fn accept(host: Weak<Host>, listener: TcpListener, config: ListenConfig) {
+async fn accept(host: Weak<Host>, listener: TcpListener, door: Door) {
     loop {
         let accepted = listener.accept().await;
         let Some(host) = host.upgrade() else { return };
         match accepted.and_then(|(stream, _)| stream.into_std()) {
-            Ok(stream) => take(&host, stream, &config),
+            Ok(stream) => door.take(&host, stream),
             Err(error) => {
                 host.counters().refused("accept_failed");
                 // One connection that broke is its own affair; a lack of file descriptors is better waited out.
@@ -115,28 +145,35 @@ async fn accept(host: Weak<Host>, listener: TcpListener, config: ListenConfig) {
     }
 }
 
-/// Begins a connection, or refuses it for want of room.
-fn take(host: &Arc<Host>, stream: TcpStream, config: &ListenConfig) {
-    // A connection that is gone again already takes no options.
-    let Ok(socket) = Socket::new(stream, host.runtime().reactor()) else { return };
-    let is_full = host.connections.fetch_add(1, SeqCst) >= config.sessions_max;
-    let session = SessionId(host.last_session.fetch_add(1, SeqCst) + 1);
-    let link = Arc::new(Link::new(node::Link::Session(session), socket, Arc::clone(host.counters())));
-    let (connection, why) = Connection::new(host.weak(), link, Peer::Client);
-    let (host, hello_within) = (host.weak(), config.hello_within);
-    tokio::spawn(async move {
-        let ended = if is_full {
-            Ended::Refused("full", GoodbyeReason::Full, "the store takes no more sessions".into())
-        } else {
-            connection.run(why, hello_within).await
-        };
-        match host.upgrade() {
-            Some(host) if connection.is_known() => host.detach(connection.link()),
-            _ => {}
-        }
-        connection.finish(ended).await;
-        if let Some(host) = host.upgrade() {
-            host.connections.fetch_sub(1, SeqCst);
-        }
-    });
+impl Door {
+    /// Begins a connection, or refuses it for want of room.
+    fn take(&self, host: &Arc<Host>, stream: TcpStream) {
+        // A connection that is gone again already takes no options.
+        let Ok(socket) = self.socket(host, stream) else { return };
+        let (connections, hello_within, full) = (Arc::clone(&self.connections), self.hello_within, self.full);
+        let is_full = connections.fetch_add(1, SeqCst) >= self.connections_max;
+        let number = SessionId(host.last_session.fetch_add(1, SeqCst) + 1);
+        let link = Arc::new(Link::new((self.link)(number), socket, Arc::clone(host.counters())));
+        let (connection, why) = Connection::new(host.weak(), link, Peer::Guest);
+        let host = host.weak();
+        tokio::spawn(async move {
+            let ended = if is_full {
+                Ended::Refused("full", GoodbyeReason::Full, full.into())
+            } else {
+                connection.run(why, Some(hello_within)).await
+            };
+            match host.upgrade() {
+                Some(host) if connection.is_known() => host.detach(connection.link()),
+                _ => {}
+            }
+            connection.finish(ended).await;
+            connections.fetch_sub(1, SeqCst);
+        });
+    }
+
+    fn socket(&self, host: &Host, stream: TcpStream) -> io::Result<Socket> {
+        let socket = Socket::new(stream, host.runtime().reactor())?;
+        self.silence.map_or(Ok(()), |silence| socket.give_up_after(silence))?;
+        Ok(socket)
+    }
 }

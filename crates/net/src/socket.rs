@@ -3,11 +3,12 @@
 use crate::reactor::Reactor;
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll::EventFlags;
-use rustix::net::{RecvFlags, SendFlags};
+use rustix::net::{RecvFlags, SendFlags, sockopt};
 use std::io::{self, IoSlice, Write};
-use std::net::{Shutdown, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 use tokio::sync::Notify;
 
 /// A connected socket. Nothing that it does waits.
@@ -45,6 +46,21 @@ impl Socket {
             None => Watcher::Task(Notify::new()),
         };
         Ok(Self { stream, watcher, interest: Mutex::default() })
+    }
+
+    /// Has the connection end by itself when the machine at its other end does not answer for so long, whether anything
+    /// is being sent or not.
+    pub(crate) fn give_up_after(&self, silence: Duration) -> io::Result<()> {
+        let probe = (silence / 3).max(Duration::from_secs(1));
+        sockopt::set_tcp_keepidle(&self.stream, probe)?;
+        sockopt::set_tcp_keepintvl(&self.stream, probe)?;
+        sockopt::set_tcp_user_timeout(&self.stream, silence.as_millis() as u32)?;
+        Ok(sockopt::set_socket_keepalive(&self.stream, true)?)
+    }
+
+    /// The address of this end.
+    pub(crate) fn local_address(&self) -> io::Result<SocketAddr> {
+        self.stream.local_addr()
     }
 
     /// The reactor that watches it, and its number there.

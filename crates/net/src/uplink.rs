@@ -1,9 +1,9 @@
-//! Opens a session, and opens it again whenever it is lost.
+//! Opens a session, and opens it again whenever it is lost: a client's uplink, a redirector's trunk.
 //!
 //! ```text
 //!   Connecting --connected, welcomed--> Up --lost--> Down --after a pause--> (again) --> Up
 //!        |                                            ^ |
-//!        +-- no server, or no Thorp store ------------+ +-- refused for good --> Over
+//!        +-- no server, or no Thorp server -----------+ +-- refused for good --> Over
 //! ```
 
 use crate::assist::Assist;
@@ -11,24 +11,23 @@ use crate::connection::{Connection, Ended, Peer, Why};
 use crate::host::Host;
 use crate::link::Link;
 use crate::socket::Socket;
-use protocol::{Goodbye, Message};
-use std::fmt;
+use crate::standing::{ConnectError, Standing, UplinkState, given_up};
 use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 use tokio::net::TcpStream;
-use tokio::sync::{oneshot, watch};
-use tokio::time::{Instant, sleep, timeout, timeout_at};
+use tokio::sync::oneshot;
+use tokio::time::{sleep, timeout};
 use types::GoodbyeReason;
 use wire::WireError;
 
-/// How a store is reached.
+/// How a store or a redirector is reached.
 #[derive(Clone, Debug)]
 pub struct UplinkConfig {
-    /// Where it may be, as `host:port`; tried in turn.
+    /// Where it may be, as `host:port`; tried in turn. A member of a group first goes where its group has gone.
     pub addresses: Vec<String>,
-    /// How long one attempt may take, until the store has answered.
+    /// How long one attempt may take, until there is an answer.
     pub attempt_within: Duration,
     /// The pause after the first failure; it doubles with every further one.
     pub pause_min: Duration,
@@ -38,7 +37,7 @@ pub struct UplinkConfig {
 }
 
 impl UplinkConfig {
-    /// Reaches a store at one address.
+    /// Reaches it at one address.
     pub fn new(address: impl Into<String>) -> Self {
         Self {
             addresses: vec![address.into()],
@@ -49,99 +48,17 @@ impl UplinkConfig {
     }
 }
 
-/// How it stands with the uplink.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum UplinkState {
-    /// Nothing has come of it yet.
-    Connecting,
-    /// The store at this address has welcomed us.
-    Up(String),
-    /// It is tried again.
-    Down(ConnectError),
-    /// It is not tried again.
-    Over(ConnectError),
-}
-
-/// Why there is no session.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ConnectError {
-    /// Nobody answers at the address.
-    NoServer {
-        /// The address, or all that were tried.
-        address: String,
-        /// What the system says.
-        why: String,
-    },
-    /// Something answers that is no Thorp store.
-    NotThorp {
-        /// The address.
-        address: String,
-        /// How that shows.
-        why: String,
-    },
-    /// The store does not want the session.
-    Refused {
-        /// The address.
-        address: String,
-        /// Why, by name.
-        reason: GoodbyeReason,
-        /// Why, for a person.
-        text: String,
-    },
-    /// The session was there, and the connection broke.
-    Lost {
-        /// The address.
-        address: String,
-        /// What the system says.
-        why: String,
-    },
-}
-
-impl ConnectError {
-    /// Whether it will be the same next time.
-    fn is_final(&self) -> bool {
-        matches!(self, Self::Refused { reason, .. } if reason.is_final())
-    }
-}
-
-impl fmt::Display for ConnectError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoServer { address, why } => write!(f, "no server at {address}: {why}"),
-            Self::NotThorp { address, why } => write!(f, "what answers at {address} is no Thorp store: {why}"),
-            Self::Refused { address, reason, text } => {
-                write!(f, "the store at {address} refuses the session ({}): {text}", reason.name())
-            }
-            Self::Lost { address, why } => write!(f, "lost the connection to the store at {address}: {why}"),
-        }
-    }
-}
-
-impl std::error::Error for ConnectError {}
-
 /// What a host knows of its uplink.
 #[derive(Debug)]
 pub(crate) struct Uplink {
-    state: watch::Sender<UplinkState>,
-    /// Why either end has ended the session, until the uplink's task has taken note.
-    last_word: Mutex<Option<(GoodbyeReason, String)>>,
+    pub(crate) standing: Arc<Standing>,
     /// How a thread of the application's reads, while there is a connection.
     assist: Mutex<Option<Arc<Assist>>>,
 }
 
 impl Uplink {
     pub(crate) fn new() -> Self {
-        let state = watch::Sender::new(UplinkState::Connecting);
-        Self { state, last_word: Mutex::default(), assist: Mutex::default() }
-    }
-
-    /// One of the two ends has ended the session. The first word counts: the second is an answer to it.
-    pub(crate) fn hung_up(&self, reason: GoodbyeReason, text: &str) {
-        self.last_word().get_or_insert_with(|| (reason, text.to_owned()));
-    }
-
-    fn last_word(&self) -> MutexGuard<'_, Option<(GoodbyeReason, String)>> {
-        self.last_word.lock().unwrap_or_else(PoisonError::into_inner)
+        Self { standing: Arc::new(Standing::new()), assist: Mutex::default() }
     }
 
     /// A thread that waits for something else than this uplink's socket may have to look up.
@@ -170,104 +87,170 @@ impl Uplink {
     fn assisting(&self) -> MutexGuard<'_, Option<Arc<Assist>>> {
         self.assist.lock().unwrap_or_else(PoisonError::into_inner)
     }
-
-    /// Watches what comes in for how the session stands.
-    pub(crate) fn heard(&self, address: &str, message: &Message) {
-        match message {
-            Message::Welcome(_) => drop(self.state.send_replace(UplinkState::Up(address.to_owned()))),
-            Message::Goodbye(Goodbye { reason, text }) => self.hung_up(*reason, text),
-            _ => {}
-        }
-    }
-
-    fn is_up(&self) -> bool {
-        matches!(*self.state.borrow(), UplinkState::Up(_))
-    }
 }
 
 impl Host {
-    /// Opens a session with a store, and again whenever it is lost, until the host is no more or the store refuses for
-    /// good. [`Host::connected`] tells what comes of it.
+    /// Opens a session of this node's client with a store or a redirector, and again whenever it is lost, until the
+    /// host is no more or the session is refused for good. [`Host::connected`] tells what comes of it.
     pub fn connect(&self, config: UplinkConfig) {
-        let (host, mut end) = (self.weak(), self.watch_end());
-        self.runtime().spawn(async move {
-            tokio::select! {
-                () = run(host, config) => {}
-                _ = end.changed() => {}
-            }
-        });
+        self.keep_open(node::Link::Uplink, Arc::clone(&self.uplink.standing), config);
+    }
+
+    /// The same for the session of this node's redirector with its store. [`Host::trunk_state`] tells what comes of it.
+    pub fn connect_trunk(&self, config: UplinkConfig) {
+        self.keep_open(node::Link::Trunk, Arc::clone(&self.trunk), config);
+    }
+
+    fn keep_open(&self, link: node::Link, standing: Arc<Standing>, config: UplinkConfig) {
+        self.runtime().spawn(Opener { host: self.weak(), link, standing, config }.run());
     }
 
     /// How it stands with the uplink.
     pub fn uplink_state(&self) -> UplinkState {
-        self.uplink.state.borrow().clone()
+        self.uplink.standing.state()
     }
 
-    /// Waits until the store has welcomed us, for at most `within` after the first attempt at every address: zero
-    /// means that they are tried once. What is no Thorp store, or refuses for good, is told at once.
+    /// How it stands with the trunk.
+    pub fn trunk_state(&self) -> UplinkState {
+        self.trunk.state()
+    }
+
+    /// Waits until the store or redirector has welcomed us, for at most `within` after the first attempt at every
+    /// address: zero means that they are tried once. What is no Thorp server, or refuses for good, is told at once.
     ///
     /// On any executor: the time is kept by a task of the host's runtime.
     pub async fn connected(&self, within: Duration) -> Result<(), ConnectError> {
-        let (tell, told) = oneshot::channel();
-        let state = self.uplink.state.subscribe();
-        self.runtime().spawn(async move {
-            // Who does not wait any more does not want to know.
-            let _ = tell.send(come_up(state, within).await);
-        });
-        told.await.unwrap_or_else(|_| Err(given_up()))
+        self.come_up(&self.uplink.standing, within).await
     }
 
     /// The same on a thread that may wait.
     pub fn wait_connected(&self, within: Duration) -> Result<(), ConnectError> {
         self.runtime().block_on(self.connected(within))
     }
-}
 
-async fn come_up(mut state: watch::Receiver<UplinkState>, within: Duration) -> Result<(), ConnectError> {
-    if state.wait_for(|state| *state != UplinkState::Connecting).await.is_err() {
-        return Err(given_up());
+    /// [`Host::wait_connected`] for the trunk.
+    pub fn wait_trunk(&self, within: Duration) -> Result<(), ConnectError> {
+        self.runtime().block_on(self.come_up(&self.trunk, within))
     }
-    let deadline = Instant::now() + within;
-    loop {
-        let why = match state.borrow_and_update().clone() {
-            UplinkState::Up(_) => return Ok(()),
-            UplinkState::Over(why) | UplinkState::Down(why @ ConnectError::NotThorp { .. }) => return Err(why),
-            UplinkState::Down(why) => why,
-            UplinkState::Connecting => unreachable!("it is left only once"),
-        };
-        match timeout_at(deadline, state.changed()).await {
-            Ok(changed) => changed.map_err(|_| given_up())?,
-            Err(_) => return Err(why),
-        }
+
+    async fn come_up(&self, standing: &Standing, within: Duration) -> Result<(), ConnectError> {
+        let (tell, told) = oneshot::channel();
+        let up = standing.come_up(within);
+        self.runtime().spawn(async move {
+            // Who does not wait any more does not want to know.
+            let _ = tell.send(up.await);
+        });
+        told.await.unwrap_or_else(|_| Err(given_up()))
     }
 }
 
-/// What becomes of an attempt whose host has gone.
-fn given_up() -> ConnectError {
-    ConnectError::NoServer { address: "any address".into(), why: "the client has ended before".into() }
+/// What keeps a session open.
+struct Opener {
+    host: Weak<Host>,
+    link: node::Link,
+    standing: Arc<Standing>,
+    config: UplinkConfig,
 }
 
-async fn run(host: Weak<Host>, config: UplinkConfig) {
-    let mut pause = config.pause_min;
-    loop {
-        let (why, was_up) = match timeout(config.attempt_within, dial(&config.addresses)).await {
-            Ok(Ok((stream, address))) => serve(&host, stream, &address, &config).await,
-            Ok(Err(why)) => (why, false),
-            Err(_) => {
-                let why = format!("no answer within {} ms", config.attempt_within.as_millis());
-                (ConnectError::NoServer { address: config.addresses.join(", "), why }, false)
+impl Opener {
+    async fn run(self) {
+        let Some(mut end) = self.host.upgrade().map(|host| host.watch_end()) else { return };
+        let mut pause = self.config.pause_min;
+        loop {
+            let dialed = tokio::select! {
+                dialed = self.dial() => dialed,
+                _ = end.changed() => return,
+            };
+            // Not given up with the host: a connection hears of that itself, and has to be taken leave of.
+            let (why, was_up) = match dialed {
+                Ok((stream, address)) => self.serve(stream, &address).await,
+                Err(why) => (why, false),
+            };
+            if self.host.strong_count() == 0 {
+                return;
             }
-        };
-        let is_final = why.is_final();
-        let Some(host) = host.upgrade() else { return };
-        host.uplink.state.send_replace(if is_final { UplinkState::Over(why) } else { UplinkState::Down(why) });
-        drop(host);
-        if is_final {
-            return;
+            let is_final = self.is_final(&why);
+            self.standing.set(if is_final { UplinkState::Over(why) } else { UplinkState::Down(why) });
+            if is_final {
+                return;
+            }
+            pause = if was_up { self.config.pause_min } else { pause };
+            tokio::select! {
+                () = sleep(draw(pause)) => {}
+                _ = end.changed() => return,
+            }
+            pause = (pause * 2).min(self.config.pause_max);
         }
-        pause = if was_up { config.pause_min } else { pause };
-        sleep(draw(pause)).await;
-        pause = (pause * 2).min(config.pause_max);
+    }
+
+    /// Connects to the first address that takes us.
+    async fn dial(&self) -> Result<(TcpStream, String), ConnectError> {
+        let (addresses, within) = (self.addresses(), self.config.attempt_within);
+        let no_server = |why| ConnectError::NoServer { address: addresses.join(", "), why };
+        match timeout(within, dial(&addresses)).await {
+            Ok(dialed) => dialed.map_err(no_server),
+            Err(_) => Err(no_server(format!("no answer within {} ms", within.as_millis()))),
+        }
+    }
+
+    /// Where the next attempt is to go: a member of a group knows who leads it, or may.
+    fn addresses(&self) -> Vec<String> {
+        let mut way = None;
+        if let Some(host) = self.host.upgrade().filter(|_| self.is_uplink()) {
+            host.drive_in_task(|node, now| way = node.client().and_then(|client| client.way(now)));
+        }
+        way.map_or_else(|| self.config.addresses.clone(), |address| vec![address])
+    }
+
+    /// Whether it is of no use to try again. A redirector that another has taken the group over from stands by.
+    fn is_final(&self, why: &ConnectError) -> bool {
+        let superseded = matches!(why, ConnectError::Refused { reason: GoodbyeReason::Superseded, .. });
+        why.is_final() && (self.is_uplink() || !superseded)
+    }
+
+    /// Runs a session to its end; gives why it ended and whether it ever was one.
+    async fn serve(&self, stream: TcpStream, address: &str) -> (ConnectError, bool) {
+        let begun = {
+            let Some(host) = self.host.upgrade() else { return (lost(address, "this end is gone"), false) };
+            self.begin(&host, stream, address)
+        };
+        let (connection, why) = match begun {
+            Ok(begun) => begun,
+            Err(error) => return (lost(address, &describe(&error)), false),
+        };
+        let ended = connection.run(why, Some(self.config.attempt_within)).await;
+        if let Some(host) = self.host.upgrade() {
+            if self.is_uplink() {
+                host.uplink.set_assist(None);
+            }
+            host.detach(connection.link());
+        }
+        let was_up = self.standing.is_up();
+        let why = explain(address, &ended, self.standing.take_last_word(), was_up);
+        // The next attempt does not wait for this one's last words.
+        tokio::spawn(async move { connection.finish(ended).await });
+        (why, was_up)
+    }
+
+    /// Makes a stream the host's link.
+    fn begin(&self, host: &Host, stream: TcpStream, address: &str) -> io::Result<(Arc<Connection>, Why)> {
+        let socket = Socket::new(stream.into_std()?, host.runtime().reactor())?;
+        let link = Arc::new(Link::new(self.link, socket, Arc::clone(host.counters())));
+        let peer = Peer::Server(address.to_owned(), Arc::clone(&self.standing));
+        let (connection, why) = Connection::new(host.weak(), link, peer);
+        if self.is_uplink() {
+            // A task that receives is a thread's of the application already.
+            let assist = host.runtime().reactor().map(|_| Assist::new(Arc::clone(&connection)));
+            host.uplink.set_assist(assist.transpose()?.map(Arc::new));
+        }
+        self.standing.take_last_word();
+        host.attach(connection.link());
+        Ok((connection, why))
+    }
+
+    /// Whether threads of the application wait for what is received.
+    fn is_uplink(&self) -> bool {
+        self.link == node::Link::Uplink
     }
 }
 
@@ -278,8 +261,8 @@ fn draw(pause: Duration) -> Duration {
     pause / 2 + pause * random as u32 / 2048
 }
 
-/// Connects to the first address that takes us.
-async fn dial(addresses: &[String]) -> Result<(TcpStream, String), ConnectError> {
+/// Connects to the first address that takes us; gives why the last one does not.
+async fn dial(addresses: &[String]) -> Result<(TcpStream, String), String> {
     let mut why = String::from("no address is given");
     for address in addresses {
         match TcpStream::connect(address).await {
@@ -287,7 +270,7 @@ async fn dial(addresses: &[String]) -> Result<(TcpStream, String), ConnectError>
             Err(error) => why = describe(&error),
         }
     }
-    Err(ConnectError::NoServer { address: addresses.join(", "), why })
+    Err(why)
 }
 
 /// The system's words without its numbers.
@@ -298,42 +281,6 @@ fn describe(error: &io::Error) -> String {
         io::ErrorKind::TimedOut => "timed out".into(),
         _ => error.to_string(),
     }
-}
-
-/// Runs a session to its end; gives why it ended and whether it ever was one.
-async fn serve(host: &Weak<Host>, stream: TcpStream, address: &str, config: &UplinkConfig) -> (ConnectError, bool) {
-    let begun = {
-        let Some(host) = host.upgrade() else { return (lost(address, "the client is gone"), false) };
-        begin(&host, stream, address)
-    };
-    let (connection, why) = match begun {
-        Ok(begun) => begun,
-        Err(error) => return (lost(address, &describe(&error)), false),
-    };
-    let ended = connection.run(why, config.attempt_within).await;
-    let (mut said, mut was_up) = (None, false);
-    if let Some(host) = host.upgrade() {
-        host.uplink.set_assist(None);
-        host.detach(connection.link());
-        (said, was_up) = (host.uplink.last_word().take(), host.uplink.is_up());
-    }
-    let why = explain(address, &ended, said, was_up);
-    // The next attempt does not wait for this one's last words.
-    tokio::spawn(async move { connection.finish(ended).await });
-    (why, was_up)
-}
-
-/// Makes a stream the host's uplink.
-fn begin(host: &Host, stream: TcpStream, address: &str) -> io::Result<(Arc<Connection>, Why)> {
-    let socket = Socket::new(stream.into_std()?, host.runtime().reactor())?;
-    let link = Arc::new(Link::new(node::Link::Uplink, socket, Arc::clone(host.counters())));
-    let (connection, why) = Connection::new(host.weak(), link, Peer::Store(address.to_owned()));
-    // A task that receives is a thread's of the application's already.
-    let assist = host.runtime().reactor().map(|_| Assist::new(Arc::clone(&connection)));
-    host.uplink.last_word().take();
-    host.uplink.set_assist(assist.transpose()?.map(Arc::new));
-    host.attach(connection.link());
-    Ok((connection, why))
 }
 
 /// Why a session ended, or why it never was one.

@@ -77,7 +77,7 @@ fn a_damaged_header_ends_the_session() {
 fn what_only_a_store_says_ends_the_session() {
     withstands("direction", |server| {
         let mut raw = Raw::greet(server.address, ClientId(7), 1);
-        raw.send_bytes(&Header { kind: Kind::Page, meta_bytes: 16, body_bytes: 8 }.to_bytes());
+        raw.send_bytes(&Header { kind: Kind::Page, meta_bytes: 24, body_bytes: 8 }.to_bytes());
         assert_eq!(raw.goodbye().0, "malformed");
     });
 }
@@ -142,7 +142,8 @@ fn who_asks_and_never_listens_is_given_up() {
         put_surely(&connect(server.address), 2, &vec![7; 30_000]);
         let mut raw = Raw::greet(server.address, ClientId(7), 1);
         raw.send(&Message::Rejoin(Rejoin { horizon: Version(0), pages: vec![], grants: vec![], last: true }));
-        let fetch = frame(&Message::Fetch(Fetch { pages: vec![ObjectId::root(0).page], at_least: Version(0) }));
+        let fetch =
+            frame(&Message::Fetch(Fetch { pages: vec![ObjectId::root(0).page], at_least: Version(0), number: 0 }));
         let batch = fetch.repeat(100);
         // Well past what may wait, and what the sockets hold; the store stops reading when it has had enough.
         for _ in 0..100 {
@@ -162,7 +163,7 @@ fn a_full_store_says_so() {
     let honest = connect(server.address);
     let second = Raw::greet(server.address, ClientId(7), 1);
     let mut third = Raw::connect(server.address);
-    assert_eq!(third.goodbye(), ("full", "the store takes no more sessions".into()));
+    assert_eq!(third.goodbye(), ("full", "no more sessions are taken here".into()));
     put_surely(&honest, 1, b"x");
     // Whoever leaves makes room.
     drop(second);

@@ -3,17 +3,15 @@
 mod common;
 
 use common::*;
-use net::{ConnectError, Host, UplinkConfig, UplinkState};
+use net::{ConnectError, Host, Runtime, UplinkConfig, UplinkState};
 use node::Node;
-use protocol::{Goodbye, Hello, Message, SessionLimits, Welcome};
+use protocol::{Goodbye, Message};
 use std::io::Write;
 use std::net::TcpListener;
 use std::slice;
 use std::sync::Arc;
-use std::thread;
 use std::time::Duration;
-use types::{GoodbyeReason, Incarnation, NodeId, Version};
-use wire::End;
+use types::GoodbyeReason;
 
 fn dial(addresses: &[String]) -> Arc<Host> {
     let host = Host::start(Node::client_only(new_client()), None, &runtime());
@@ -21,43 +19,12 @@ fn dial(addresses: &[String]) -> Arc<Host> {
     host
 }
 
-/// Listens, and answers each connection with what `answer` gives.
-fn listen(mut answer: impl FnMut(Raw) + Send + 'static) -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap().to_string();
-    thread::spawn(move || {
-        for stream in listener.incoming() {
-            answer(Raw::over(stream.unwrap(), End::Store));
-        }
-    });
-    address
-}
-
-fn hello_of(raw: &mut Raw) -> Hello {
-    match raw.next() {
-        Some(Message::Hello(hello)) => hello,
-        other => panic!("expected a hello, got {other:?}"),
-    }
-}
-
-fn welcome() -> Message {
-    Message::Welcome(Welcome {
-        protocol: 1,
-        features: 0,
-        cluster: CLUSTER,
-        node: NodeId(0),
-        incarnation: Incarnation(1),
-        through: Version(0),
-        limits: SessionLimits { fetches: 1, commits: 1, silence_ms: 10_000 },
-    })
-}
-
 #[test]
 fn another_protocol_is_told_at_once() {
     let address = listen(|mut raw| drop(raw.stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n")));
     let refused = dial(slice::from_ref(&address)).wait_connected(PATIENCE).unwrap_err();
     assert!(matches!(&refused, ConnectError::NotThorp { .. }), "{refused}");
-    assert!(refused.to_string().starts_with(&format!("what answers at {address} is no Thorp store: ")));
+    assert!(refused.to_string().starts_with(&format!("what answers at {address} is no Thorp store or redirector: ")));
 }
 
 #[test]
@@ -87,11 +54,13 @@ fn a_store_that_refuses_for_good_is_not_tried_again() {
         connections += 1;
         assert_eq!(connections, 1);
         hello_of(&mut raw);
-        raw.send(&goodbye(GoodbyeReason::Protocol, "expected protocol 7 to 9, got 1 to 1"));
+        raw.send(&goodbye(GoodbyeReason::Protocol, "expected protocol 7 to 9, got 2 to 2"));
     });
     let host = dial(slice::from_ref(&address));
     let refused = host.wait_connected(PATIENCE).unwrap_err();
-    let text = format!("the store at {address} refuses the session (protocol): expected protocol 7 to 9, got 1 to 1");
+    let text = format!(
+        "the store or redirector at {address} refuses the session (protocol): expected protocol 7 to 9, got 2 to 2"
+    );
     assert_eq!(refused.to_string(), text);
     assert_eq!(host.uplink_state(), UplinkState::Over(refused));
     assert!(matches!(put(&host, 1, b"x"), Err(client::TxnError::Refused(GoodbyeReason::Protocol, _))));
@@ -102,7 +71,7 @@ fn a_lost_session_is_opened_again_with_the_next_epoch() {
     let (epochs, seen) = std::sync::mpsc::channel();
     let address = listen(move |mut raw| {
         epochs.send(hello_of(&mut raw).epoch).unwrap();
-        raw.send(&welcome());
+        raw.send(&group::welcome(0));
         // The rejoin comes, and the connection breaks.
         assert!(matches!(raw.next(), Some(Message::Rejoin(_))));
     });
@@ -121,4 +90,15 @@ fn addresses_are_tried_in_turn() {
     assert_eq!(host.uplink_state(), UplinkState::Up(server.address.to_string()));
     let refused = dial(&[nobody.clone(), nobody.clone()]).wait_connected(Duration::ZERO).unwrap_err();
     assert_eq!(refused.to_string(), format!("no server at {nobody}, {nobody}: connection refused"));
+}
+
+#[test]
+fn a_host_that_ends_leaves_no_connection_behind() {
+    let (server, threads) = (server(), Runtime::start().unwrap());
+    for _ in 0..100 {
+        let host = Host::start(Node::client_only(new_client()), None, &threads);
+        host.connect(UplinkConfig::new(server.address.to_string()));
+        host.wait_connected(PATIENCE).unwrap();
+    }
+    group::eventually("all are forgotten", || format!("{threads:?}").contains("Reactor { connections: 0,"));
 }

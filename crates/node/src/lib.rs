@@ -2,11 +2,14 @@
 //!
 //! ```text
 //!   application --- Client ---+                      +--- sessions of other processes
-//!                             |  (embedded: no bytes)|
+//!          peers ---/         |  (embedded: no bytes)|
 //!                uplink ------+------- Node ---------+--- Store --- disk work
+//!                                                    +--- or Redirector --- trunk
 //! ```
-//! A node with a client alone talks to a store through its *uplink*. A node with a store takes *sessions*. A node with
-//! both is embedded: its client is session [`LOCAL`] of its own store, and their messages never become bytes.
+//! A node with a client alone talks to a store, or to the redirector of its group, through its *uplink*, and to its
+//! neighbours through connections to and from *peers*. A node with a store or with a redirector takes *sessions*; a
+//! redirector talks to the store through its *trunk*. A node with a client and a store is embedded: its client is session
+//! [`LOCAL`] of its own store, and their messages never become bytes.
 //!
 //! # The order rule
 //! Nothing leaves before what it depends on is durable. A store's output carries the safe position that it waits for;
@@ -29,8 +32,9 @@ use client::{Client, TxnHandle};
 pub use hands::{Disk, Hands};
 use held::Held;
 use protocol::Message;
-use store::{DiskDone, DiskWork, SessionId, Store};
-use types::{GoodbyeReason, Time};
+use redirector::Redirector;
+use store::{DiskDone, DiskWork, Store};
+use types::{ClientId, GoodbyeReason, SessionId, Time};
 
 /// The session of an embedded client with its own store. Hands number the sessions of other processes from 1.
 pub const LOCAL: SessionId = SessionId(0);
@@ -40,8 +44,14 @@ pub const LOCAL: SessionId = SessionId(0);
 pub enum Link {
     /// From this node's client to a store.
     Uplink,
-    /// From another process's client to this node's store.
+    /// From another process's client to this node's store or redirector.
     Session(SessionId),
+    /// From this node's redirector to a store.
+    Trunk,
+    /// From this node's client to a neighbour.
+    ToPeer(ClientId),
+    /// From a neighbour to this node's client, numbered by the hands like a session.
+    FromPeer(SessionId),
 }
 
 /// What the node wants done by its hands.
@@ -52,6 +62,9 @@ pub enum Output {
     /// End a connection, after what was sent before has gone out. The uplink is connected again unless the reason is
     /// final.
     End(Link, GoodbyeReason, String),
+    /// Open a connection to a neighbour, which is reached at this address; when it is up, or cannot be had, say so by
+    /// [`Node::connected`] or [`Node::disconnected`].
+    Dial(ClientId, String),
     /// Do disk work.
     Disk(DiskWork),
     /// Wake whoever waits for this transaction.
@@ -65,6 +78,7 @@ pub enum Output {
 pub struct Node {
     client: Option<Client>,
     store: Option<Store>,
+    redirector: Option<Redirector>,
     held: Held,
     outputs: VecDeque<Output>,
 }
@@ -72,16 +86,22 @@ pub struct Node {
 impl Node {
     /// A node whose client reaches its store over the network.
     pub fn client_only(client: Client) -> Self {
-        Self::new(Some(client), None)
+        Self::new(Some(client), None, None)
     }
 
     /// A node that hosts a store for others, and a client of it if there is one.
     pub fn with_store(store: Store, client: Option<Client>) -> Self {
-        Self::new(client, Some(store))
+        Self::new(client, Some(store), None)
     }
 
-    fn new(client: Option<Client>, store: Option<Store>) -> Self {
-        Self { client, store, held: Held::default(), outputs: VecDeque::new() }
+    /// A node that hosts a group's redirector, and beside it a member of the group if there is one. The two talk like
+    /// any other member and redirector: which redirector leads the group, this one or another, changes with time.
+    pub fn with_redirector(redirector: Redirector, client: Option<Client>) -> Self {
+        Self::new(client, None, Some(redirector))
+    }
+
+    fn new(client: Option<Client>, store: Option<Store>, redirector: Option<Redirector>) -> Self {
+        Self { client, store, redirector, held: Held::default(), outputs: VecDeque::new() }
     }
 
     /// Opens for business. A store has been given its records before.
@@ -105,38 +125,74 @@ impl Node {
         self.store.as_mut()
     }
 
-    /// Both roles, for whoever looks and changes nothing.
-    pub fn roles(&self) -> (Option<&Client>, Option<&Store>) {
-        (self.client.as_ref(), self.store.as_ref())
+    /// The redirector, for whoever asks it about itself.
+    pub fn redirector(&mut self) -> Option<&mut Redirector> {
+        self.redirector.as_mut()
+    }
+
+    /// The roles, for whoever looks and changes nothing.
+    pub fn roles(&self) -> (Option<&Client>, Option<&Store>, Option<&Redirector>) {
+        (self.client.as_ref(), self.store.as_ref(), self.redirector.as_ref())
     }
 
     /// A connection is up.
     pub fn connected(&mut self, now: Time, link: Link) {
-        match (link, &mut self.client, &mut self.store) {
-            (Link::Uplink, Some(client), _) => client.connected(now),
-            (Link::Session(session), _, Some(store)) => store.connected(now, session),
-            _ => {}
+        match link {
+            Link::Uplink => self.with_client(|client| client.connected(now)),
+            Link::Trunk => self.with_redirector_role(|redirector| redirector.trunk_connected(now)),
+            Link::ToPeer(peer) => self.with_client(|client| client.peer_connected(peer)),
+            Link::FromPeer(_) => {}
+            Link::Session(session) => match (&mut self.store, &mut self.redirector) {
+                (Some(store), _) => store.connected(now, session),
+                (None, Some(redirector)) => redirector.connected(now, session),
+                (None, None) => {}
+            },
         }
     }
 
-    /// A connection is gone.
+    /// A connection is gone, or could not be had.
     pub fn disconnected(&mut self, now: Time, link: Link) {
-        match (link, &mut self.client, &mut self.store) {
-            (Link::Uplink, Some(client), _) => client.disconnected(now),
-            (Link::Session(session), _, Some(store)) => {
-                self.held.forget(session);
-                store.disconnected(now, session);
-            }
-            _ => {}
+        match link {
+            Link::Uplink => self.with_client(|client| client.disconnected(now)),
+            Link::Trunk => self.with_redirector_role(|redirector| redirector.trunk_disconnected(now)),
+            Link::ToPeer(peer) => self.with_client(|client| client.peer_disconnected(now, peer)),
+            Link::FromPeer(_) => {}
+            Link::Session(session) => match (&mut self.store, &mut self.redirector) {
+                (Some(store), _) => {
+                    self.held.forget(session);
+                    store.disconnected(now, session);
+                }
+                (None, Some(redirector)) => redirector.disconnected(now, session),
+                (None, None) => {}
+            },
         }
     }
 
     /// A message has come in.
     pub fn handle(&mut self, now: Time, link: Link, message: Message) {
-        match (link, &mut self.client, &mut self.store) {
-            (Link::Uplink, Some(client), _) => client.handle(now, message),
-            (Link::Session(session), _, Some(store)) => store.handle(now, session, message),
-            _ => {}
+        match link {
+            Link::Uplink => self.with_client(|client| client.handle(now, message)),
+            Link::Trunk => self.with_redirector_role(|redirector| redirector.from_store(now, message)),
+            Link::FromPeer(_) => self.with_client(|client| client.from_peer(now, message)),
+            // A neighbour that we send pages to has nothing to say but that it is gone.
+            Link::ToPeer(_) => {}
+            Link::Session(session) => match (&mut self.store, &mut self.redirector) {
+                (Some(store), _) => store.handle(now, session, message),
+                (None, Some(redirector)) => redirector.handle(now, session, message),
+                (None, None) => {}
+            },
+        }
+    }
+
+    fn with_client(&mut self, event: impl FnOnce(&mut Client)) {
+        if let Some(client) = &mut self.client {
+            event(client);
+        }
+    }
+
+    fn with_redirector_role(&mut self, event: impl FnOnce(&mut Redirector)) {
+        if let Some(redirector) = &mut self.redirector {
+            event(redirector);
         }
     }
 
@@ -170,7 +226,8 @@ impl Node {
     pub fn poll_timeout(&self) -> Option<Time> {
         let client = self.client.as_ref().and_then(Client::poll_timeout);
         let store = self.store.as_ref().and_then(Store::poll_timeout);
-        client.into_iter().chain(store).min()
+        let redirector = self.redirector.as_ref().and_then(Redirector::poll_timeout);
+        client.into_iter().chain(store).chain(redirector).min()
     }
 
     /// Time has passed.
@@ -181,11 +238,14 @@ impl Node {
         if let Some(store) = &mut self.store {
             store.handle_timeout(now);
         }
+        if let Some(redirector) = &mut self.redirector {
+            redirector.handle_timeout(now);
+        }
     }
 
     /// Lets the roles of this process talk until none has anything left to say, and sorts out what is for the hands.
     pub fn settle(&mut self, now: Time) {
-        while self.settle_client(now) | self.settle_store(now) {}
+        while self.settle_client(now) | self.settle_store(now) | self.settle_redirector() {}
     }
 
     /// What the hands are to do next. Call [`Node::settle`] first.
@@ -198,19 +258,28 @@ impl Node {
         let mut any = false;
         while let Some(output) = self.client.as_mut().and_then(Client::poll_output) {
             any = true;
-            match (output, &mut self.store) {
-                (client::Output::Wake(txn), _) => self.outputs.push_back(Output::Wake(txn)),
-                (client::Output::Send(message), Some(store)) => store.handle(now, LOCAL, message),
-                (client::Output::Send(message), None) => {
-                    self.outputs.push_back(Output::Send(Link::Uplink, message));
-                }
-                (client::Output::Hangup { .. }, Some(_)) => self.begin_anew(now),
-                (client::Output::Hangup { reason, text }, None) => {
-                    self.outputs.push_back(Output::End(Link::Uplink, reason, text));
-                }
-            }
+            self.route(now, output);
         }
         any
+    }
+
+    /// Takes what the client said to where it belongs: its store stands here, or behind its uplink.
+    fn route(&mut self, now: Time, output: client::Output) {
+        let is_alone = self.store.is_none();
+        match output {
+            client::Output::Wake(txn) => self.outputs.push_back(Output::Wake(txn)),
+            client::Output::DialPeer { peer, address } => self.outputs.push_back(Output::Dial(peer, address)),
+            client::Output::Lead { epoch } => self.with_redirector_role(|redirector| redirector.lead(now, epoch)),
+            client::Output::SendPeer { peer, message } => {
+                self.outputs.push_back(Output::Send(Link::ToPeer(peer), message));
+            }
+            client::Output::Send(message) if is_alone => self.outputs.push_back(Output::Send(Link::Uplink, message)),
+            client::Output::Send(message) => self.handle(now, Link::Session(LOCAL), message),
+            client::Output::Hangup { reason, text } if is_alone => {
+                self.outputs.push_back(Output::End(Link::Uplink, reason, text));
+            }
+            client::Output::Hangup { .. } => self.begin_anew(now),
+        }
     }
 
     /// Routes what the store said and what the disk has released; says whether there was anything.
@@ -218,20 +287,51 @@ impl Node {
         let mut any = self.hold_store_outputs();
         while let Some((session, item)) = self.held.pop() {
             any = true;
-            match (item, &mut self.client) {
-                (held::Item::Send(message), Some(client)) if session == LOCAL => client.handle(now, message),
-                // A process that was stopped for a while finds its own client taken for dead.
-                (held::Item::End(GoodbyeReason::Silent, _), Some(_)) if session == LOCAL => self.begin_anew(now),
-                (held::Item::End(..), Some(client)) if session == LOCAL => client.disconnected(now),
-                (held::Item::Send(message), _) => {
-                    self.outputs.push_back(Output::Send(Link::Session(session), message));
+            match item {
+                held::Item::Send(message) => self.send(now, session, message),
+                held::Item::End(reason, text) => self.end(now, session, reason, text),
+            }
+        }
+        any
+    }
+
+    /// Routes what the redirector said; says whether it said anything.
+    fn settle_redirector(&mut self) -> bool {
+        let mut any = false;
+        while let Some(output) = self.redirector.as_mut().and_then(Redirector::poll_output) {
+            any = true;
+            match output {
+                redirector::Output::Send { to, message } => {
+                    self.outputs.push_back(Output::Send(Link::Session(to), message));
                 }
-                (held::Item::End(reason, text), _) => {
+                redirector::Output::End { session, reason, text } => {
                     self.outputs.push_back(Output::End(Link::Session(session), reason, text));
+                }
+                redirector::Output::Trunk(message) => self.outputs.push_back(Output::Send(Link::Trunk, message)),
+                redirector::Output::Hangup { reason, text } => {
+                    self.outputs.push_back(Output::End(Link::Trunk, reason, text));
                 }
             }
         }
         any
+    }
+
+    /// Sends a message on a session: to this process's own client, or out.
+    fn send(&mut self, now: Time, session: SessionId, message: Message) {
+        match &mut self.client {
+            Some(client) if session == LOCAL => client.handle(now, message),
+            _ => self.outputs.push_back(Output::Send(Link::Session(session), message)),
+        }
+    }
+
+    /// Ends a session.
+    fn end(&mut self, now: Time, session: SessionId, reason: GoodbyeReason, text: String) {
+        match &mut self.client {
+            // A process that was stopped for a while finds its own client taken for dead.
+            Some(_) if session == LOCAL && reason == GoodbyeReason::Silent => self.begin_anew(now),
+            Some(client) if session == LOCAL => client.disconnected(now),
+            _ => self.outputs.push_back(Output::End(Link::Session(session), reason, text)),
+        }
     }
 
     /// Takes what the store said; what leaves on a session waits its turn. Says whether there was anything.
@@ -256,15 +356,15 @@ impl Node {
     fn begin_anew(&mut self, now: Time) {
         self.hold_store_outputs();
         self.held.forget(LOCAL);
-        let (Some(client), Some(store)) = (&mut self.client, &mut self.store) else { return };
-        while let Some(output) = client.poll_output() {
-            if let client::Output::Wake(txn) = output {
-                self.outputs.push_back(Output::Wake(txn));
+        while let Some(output) = self.client.as_mut().and_then(Client::poll_output) {
+            match output {
+                client::Output::Send(_) | client::Output::Hangup { .. } => {}
+                other => self.route(now, other),
             }
         }
-        store.disconnected(now, LOCAL);
-        client.disconnected(now);
-        store.connected(now, LOCAL);
-        client.connected(now);
+        self.disconnected(now, Link::Session(LOCAL));
+        self.disconnected(now, Link::Uplink);
+        self.connected(now, Link::Session(LOCAL));
+        self.connected(now, Link::Uplink);
     }
 }

@@ -11,6 +11,8 @@ pub struct Fetch {
     pub pages: Vec<PageId>,
     /// The answer must reflect at least every change through this count: the master waits until it has applied it.
     pub at_least: Version,
+    /// Counts the client's fetches. The answers name it: one to an earlier fetch can come late where neighbours help.
+    pub number: u64,
 }
 
 /// A page, as of its version.
@@ -20,6 +22,8 @@ pub struct Page {
     pub page: PageId,
     /// The count of the last update that changed it; zero for a page that was granted and never written.
     pub version: Version,
+    /// The number of the fetch that it answers.
+    pub number: u64,
     /// Its image, to be checked by [`types::ObjectPage::parse`].
     pub image: Bytes,
 }
@@ -30,6 +34,8 @@ pub struct Page {
 pub struct Missing {
     /// The page.
     pub page: PageId,
+    /// The number of the fetch that this answers.
+    pub number: u64,
 }
 
 /// Pages that the sender no longer holds, and of which it has no fetch outstanding.

@@ -7,6 +7,9 @@
 //! | [`commit`] | `CommitRequest`, `AskOutcome` | `CommitReply` |
 //! | [`notice`] | `Notices` | `Ack` |
 //! | [`place`] | `Grant` | `Granted` |
+//! | [`help`] | `Help`, `Reachable` | `PeerPage`, `NoHelp`, `Arrived` |
+//! | [`lease`] | `Intent` | `Leased`, `Promise` |
+//! | [`group`] | `Revalidate`, `Lead`, `FindLeader`, `Departed` | `Revalidated`, `Leader`, `Members` |
 //!
 //! A link is a FIFO stream. Every answer of a master is preceded on the stream by the batch of notices that it depends
 //! on; nothing else about order is promised, answers to different questions may overtake one another.
@@ -16,18 +19,24 @@ extern crate alloc;
 
 pub mod commit;
 pub mod fetch;
+pub mod group;
+pub mod help;
+pub mod lease;
 pub mod notice;
 pub mod place;
 pub mod session;
 
 pub use commit::{Advance, AskOutcome, CommitReply, CommitRequest, Outcome, PageReads};
 pub use fetch::{Fetch, Missing, Page, Released};
+pub use group::{Departed, FindLeader, GROUP, Lead, Leader, Member, Members, Revalidate, Revalidated};
+pub use help::{Arrived, Help, NoHelp, PeerHello, PeerPage, Reachable};
+pub use lease::{Intent, Leased, Promise};
 pub use notice::{Ack, Notice, Notices};
 pub use place::{Grant, Granted};
 pub use session::{Goodbye, Held, Hello, Ping, Pong, Rejoin, Rejoined, SessionLimits, Welcome};
 
 /// The oldest and the newest protocol that this code speaks.
-pub const PROTOCOL: (u16, u16) = (1, 1);
+pub const PROTOCOL: (u16, u16) = (2, 2);
 
 /// One message between two nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,4 +77,36 @@ pub enum Message {
     Grant(Grant),
     /// Pages to create objects in.
     Granted(Granted),
+    /// Where neighbours reach the sender.
+    Reachable(Reachable),
+    /// Asks for pages to be sent to a neighbour.
+    Help(Help),
+    /// The sender cannot help.
+    NoHelp(NoHelp),
+    /// A page from a neighbour's cache.
+    PeerPage(PeerPage),
+    /// Pages from neighbours have arrived.
+    Arrived(Arrived),
+    /// Opens a connection between neighbours.
+    PeerHello(PeerHello),
+    /// What of a member's pages has changed?
+    Revalidate(Revalidate),
+    /// That has.
+    Revalidated(Revalidated),
+    /// A member has left the group.
+    Departed(Departed),
+    /// A redirector takes a group over.
+    Lead(Lead),
+    /// Who leads a group?
+    FindLeader(FindLeader),
+    /// That one.
+    Leader(Leader),
+    /// The members of the group.
+    Members(Members),
+    /// A lease for a group.
+    Leased(Leased),
+    /// A transaction is about to change what a group holds.
+    Intent(Intent),
+    /// The group knows.
+    Promise(Promise),
 }

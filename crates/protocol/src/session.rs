@@ -19,7 +19,7 @@ use types::{ClientId, ClusterId, GoodbyeReason, Incarnation, NodeId, PageId, Pag
 pub struct Hello {
     /// The oldest and newest protocol that the client speaks.
     pub protocol: (u16, u16),
-    /// Optional abilities of the client, one bit each; none are defined yet.
+    /// What the client is or can do beside what every client can, one bit each: [`crate::GROUP`].
     pub features: u64,
     /// The store that the client's cache belongs to; `None` for an empty cache.
     pub cluster: Option<ClusterId>,
@@ -34,7 +34,7 @@ pub struct Hello {
 pub struct Welcome {
     /// The protocol that both will speak.
     pub protocol: u16,
-    /// The client's features that the store shares.
+    /// The client's features that its other end knows too.
     pub features: u64,
     /// The store's data set.
     pub cluster: ClusterId,

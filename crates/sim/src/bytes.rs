@@ -1,19 +1,20 @@
 //! Messages as bytes and back, as on a real network.
 
-use crate::network::End;
+use crate::network::{End, Purpose};
 use crate::violation::{Violation, ensure};
 use protocol::Message;
 use wire::{Inbox, Outbox};
 
 /// Sends a message through bytes: what comes out is what went in.
-pub(crate) fn pass(message: &Message, to: End) -> Result<Message, Violation> {
+pub(crate) fn pass(message: &Message, purpose: Purpose, to: End) -> Result<Message, Violation> {
     let broken = |text: String| Violation { checker: "wire", text };
     let mut outbox = Outbox::new();
     outbox.push(message).map_err(|error| broken(format!("{message:?} cannot be sent: {error}")))?;
     let bytes: Vec<u8> = outbox.chunks().flatten().copied().collect();
-    let reader = match to {
-        End::Client => wire::End::Client,
-        End::Store => wire::End::Store,
+    let reader = match (purpose, to) {
+        (Purpose::Peer(_), _) => wire::End::Peer,
+        (_, End::Dialer) => wire::End::Client,
+        (_, End::Listener) => wire::End::Store,
     };
     let mut arrived = &bytes[..];
     let read = Inbox::within_session(reader).next(&mut arrived);

@@ -70,8 +70,9 @@ impl World {
 
     pub(crate) fn disk_done(&mut self, done: DiskDone) -> Check {
         self.trace.event(self.now, &[15], || format!("store hears its disk: {}", describe_done(&done)));
-        let now = self.now;
-        self.store_node().disk(now, done);
+        let now = self.clock(STORE);
+        let node = self.processes[STORE].node.as_mut().expect("its disk is of no use to anyone else");
+        node.disk(now, done);
         self.pump(STORE)
     }
 }

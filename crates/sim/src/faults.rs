@@ -5,8 +5,7 @@ use crate::process::STORE;
 use crate::violation::Check;
 use crate::world::{Event, World};
 use core::time::Duration;
-use store::SessionId;
-use types::Time;
+use types::{SessionId, Time};
 
 /// Something that goes wrong, or is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,6 +18,10 @@ pub(crate) enum Fault {
     StoreClose,
     /// A client's process dies.
     ClientCrash,
+    /// A redirector's process dies.
+    RedirectorCrash,
+    /// Nothing arrives between two processes for a while.
+    Sever,
     /// A connection is lost.
     Cut,
     /// Nothing arrives on one path for a while.
@@ -35,10 +38,12 @@ pub(crate) enum Fault {
     RoomAgain,
 }
 
-const ALL: [Fault; 8] = [
+const ALL: [Fault; 10] = [
     Fault::StoreCrash,
     Fault::StoreClose,
     Fault::ClientCrash,
+    Fault::RedirectorCrash,
+    Fault::Sever,
     Fault::Cut,
     Fault::Stall,
     Fault::Pause,
@@ -60,10 +65,8 @@ impl World {
         self.crash_when_busy = false;
         self.disk.home_full = false;
         self.disk.slowness = 1;
-        for process in 0..self.processes.len() {
-            self.network.path(process).stalled_until = Time::ZERO;
-            self.processes[process].paused_until = Time::ZERO;
-        }
+        self.network.heal();
+        self.processes.iter_mut().for_each(|process| process.paused_until = Time::ZERO);
         self.trace.event(self.now, &[30], || "the storm is over");
         if self.scenario.dead_weight {
             let number = self.scenario.clients;
@@ -78,6 +81,8 @@ impl World {
             Fault::StoreCrash => rates.store_crash,
             Fault::StoreClose => rates.store_close,
             Fault::ClientCrash => rates.client_crash,
+            Fault::RedirectorCrash => rates.redirector_crash,
+            Fault::Sever => rates.sever,
             Fault::Cut => rates.cut,
             Fault::Stall => rates.stall,
             Fault::Pause => rates.pause,
@@ -103,6 +108,8 @@ impl World {
             Fault::StoreCrash | Fault::StoreCrashAgain => return self.crash_store(),
             Fault::StoreClose => return self.close_store(),
             Fault::ClientCrash => self.crash_client(),
+            Fault::RedirectorCrash => self.crash_redirector(),
+            Fault::Sever => self.sever(),
             Fault::Cut => self.cut(),
             Fault::Stall => self.stall(),
             Fault::Pause => self.pause(),
@@ -152,21 +159,27 @@ impl World {
 
     /// Nothing of the store's process is left but its disk.
     pub(crate) fn bury_store(&mut self) {
-        self.processes[STORE].die();
-        let sessions: Vec<SessionId> = self.network.connections().map(|(id, _)| id).collect();
-        for session in sessions {
-            self.network.deaf(session, End::Store);
-            if let Some(connection) = self.network.connection(session) {
-                connection.session = false;
+        self.bury(STORE);
+    }
+
+    /// Nothing of a process is left.
+    pub(crate) fn bury(&mut self, number: usize) {
+        self.processes[number].die();
+        for (id, end) in self.network.connections_of(number) {
+            self.network.deaf(id, end);
+            if let Some(connection) = self.network.connection(id)
+                && end == End::Listener
+            {
+                connection.accepted = false;
             }
-            self.break_off(session);
+            self.break_off(id);
         }
     }
 
     /// The store's process is told to end in good order.
     pub(crate) fn close_store(&mut self) -> Check {
-        let now = self.now;
-        self.trace.event(now, &[33], || "the store is told to close");
+        let now = self.clock(STORE);
+        self.trace.event(self.now, &[33], || "the store is told to close");
         if let Some(node) = &mut self.processes[STORE].node {
             node.close(now);
         }
@@ -175,25 +188,39 @@ impl World {
 
     fn crash_client(&mut self) {
         let number = 1 + self.rng.index(self.scenario.clients);
+        self.crash(number);
+    }
+
+    fn crash_redirector(&mut self) {
+        if let Some(number) = self.draw_redirector() {
+            self.crash(number);
+        }
+    }
+
+    fn draw_redirector(&mut self) -> Option<usize> {
+        let redirectors = self.scenario.redirectors();
+        (!redirectors.is_empty()).then(|| redirectors.start + self.rng.index(redirectors.len()))
+    }
+
+    /// A process dies and starts again later.
+    fn crash(&mut self, number: usize) {
         if self.processes[number].node.is_none() {
             return;
         }
         self.trace.event(self.now, &[34, number as u64], || format!("process {number} crashes"));
-        self.bury_client(number);
+        self.bury(number);
         let after = self.rng.around(Duration::from_millis(20));
         self.later(after, Event::Start(number));
     }
 
-    /// Nothing of a client's process is left.
-    pub(crate) fn bury_client(&mut self, number: usize) {
-        self.processes[number].die();
-        let of_client =
-            |(id, connection): (SessionId, &crate::network::Connection)| (connection.client == number).then_some(id);
-        let sessions: Vec<SessionId> = self.network.connections().filter_map(of_client).collect();
-        for session in sessions {
-            self.network.deaf(session, End::Client);
-            self.break_off(session);
-        }
+    /// Nothing arrives between a process and another: a neighbour, or its redirector, or its store.
+    fn sever(&mut self) {
+        let (a, b) = (self.rng.index(self.processes.len()), self.rng.index(self.processes.len()));
+        let until = self.now + self.rng.around(self.scenario.standstill / 2);
+        self.trace.event(self.now, &[42, a as u64, b as u64], || {
+            format!("nothing arrives between processes {a} and {b} until {until:?}")
+        });
+        self.network.sever(a, b, until);
     }
 
     fn cut(&mut self) {
@@ -216,7 +243,7 @@ impl World {
     }
 
     fn stall(&mut self) {
-        let number = 1 + self.rng.index(self.scenario.clients);
+        let number = 1 + self.rng.index(self.processes.len() - 1);
         let until = self.now + self.rng.around(self.scenario.standstill / 2);
         self.trace
             .event(self.now, &[36, number as u64], || format!("nothing reaches process {number} until {until:?}"));

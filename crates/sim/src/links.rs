@@ -1,7 +1,7 @@
 //! The hands of all processes as far as the network goes: messages on their way, connections made, lost and given up.
 
 use crate::bytes;
-use crate::network::{Arrival, End, Item};
+use crate::network::{Arrival, End, Item, Purpose};
 use crate::process::STORE;
 use crate::trace;
 use crate::violation::{Check, ensure};
@@ -9,19 +9,20 @@ use crate::world::{Event, World};
 use core::time::Duration;
 use node::{Link, Node};
 use protocol::Message;
-use store::SessionId;
-use types::GoodbyeReason;
+use types::{ClientId, GoodbyeReason, SessionId};
+
+/// How long a process waits for an answer to its dialling.
+const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 
 impl World {
     pub(crate) fn send(&mut self, connection: SessionId, to: End, mut message: Message) -> Check {
-        if self.network.connection(connection).is_none() {
-            return Ok(());
-        }
+        let Some(found) = self.network.connection(connection) else { return Ok(()) };
+        let purpose = found.purpose;
         self.trace.event(self.now, &trace::digest(&message), || {
             format!("    s{} to {to:?}: {}", connection.0, trace::describe(&message))
         });
         if self.scenario.through_bytes {
-            message = bytes::pass(&message, to)?;
+            message = bytes::pass(&message, purpose, to)?;
         }
         self.send_item(connection, to, Item::Message(message));
         Ok(())
@@ -38,6 +39,18 @@ impl World {
         }
     }
 
+    /// The connection that a process's node knows by this link.
+    pub(crate) fn connection_of(&self, number: usize, link: Link) -> Option<(SessionId, End)> {
+        let process = &self.processes[number];
+        match link {
+            Link::Uplink => process.uplink.map(|id| (id, End::Dialer)),
+            Link::Trunk => process.trunk.map(|id| (id, End::Dialer)),
+            Link::ToPeer(peer) => process.peers.get(&peer).map(|id| (*id, End::Dialer)),
+            Link::Session(id) | Link::FromPeer(id) => Some((id, End::Listener)),
+        }
+    }
+
+    /// A process will open its session: a client's with its store or redirector, a redirector's with the store.
     pub(crate) fn dial_later(&mut self, number: usize) {
         let process = &mut self.processes[number];
         process.back_off = (process.back_off * 2).clamp(Duration::from_millis(1), Duration::from_millis(100));
@@ -45,127 +58,195 @@ impl World {
         self.later(after, Event::Dial(number, life));
     }
 
-    pub(crate) fn dial(&mut self, number: usize) {
-        if self.processes[number].uplink.is_none() {
-            let (session, arrival) = self.network.open(self.now, number, &mut self.rng);
-            self.processes[number].uplink = Some(session);
+    /// A process opens what sessions it lacks.
+    pub(crate) fn dial(&mut self, number: usize) -> Check {
+        let roles = self.processes[number].node.as_ref().map(Node::roles);
+        let Some((client, store, redirector)) = roles else { return Ok(()) };
+        let (has_client, has_redirector) = (client.is_some() && store.is_none(), redirector.is_some());
+        if has_redirector && self.processes[number].trunk.is_none() {
+            let (id, arrival) = self.network.open(self.now, Purpose::Trunk, number, STORE, &mut self.rng);
+            self.processes[number].trunk = Some(id);
             self.expect([arrival]);
+        }
+        if has_client && self.processes[number].uplink.is_none() {
+            let listener = self.way(number);
+            let (id, arrival) = self.network.open(self.now, Purpose::Uplink, number, listener, &mut self.rng);
+            self.processes[number].uplink = Some(id);
+            self.expect([arrival]);
+            let life = self.processes[number].life;
+            self.later(ANSWER_WITHIN, Event::GiveUp(number, life, id));
+        }
+        self.pump(number)
+    }
+
+    /// Who does not answer for so long is not waited for: there may be another way.
+    pub(crate) fn give_up(&mut self, number: usize, id: SessionId) {
+        let is_answered = self.network.connection(id).is_none_or(|connection| connection.answered);
+        if is_answered || self.processes[number].uplink != Some(id) {
+            return;
+        }
+        self.trace.event(self.now, &[43, number as u64], || format!("process {number} gives s{} up", id.0));
+        self.send_item(id, End::Listener, Item::Closed);
+        self.network.deaf(id, End::Dialer);
+        self.let_go_of(number, Link::Uplink);
+    }
+
+    /// The process that a client's next session is to be with.
+    fn way(&mut self, number: usize) -> usize {
+        let now = self.clock(number);
+        let way = self.processes[number].node.as_mut().and_then(Node::client).and_then(|client| client.way(now));
+        match (way, self.scenario.redirector_of(number)) {
+            (Some(address), _) => process_at(&address).unwrap_or(STORE),
+            // A member may have another way to its store, and try it now and then.
+            (None, Some(_)) if self.rng.chance(self.scenario.stray_permille) => STORE,
+            (None, redirector) => redirector.unwrap_or(STORE),
         }
     }
 
-    pub(crate) fn arrive(&mut self, connection: SessionId, to: End) -> Check {
-        let Some(client) = self.network.connection(connection).map(|connection| connection.client) else {
-            return Ok(());
+    /// A client wants a connection to a neighbour.
+    pub(crate) fn dial_peer(&mut self, number: usize, peer: ClientId, address: &str) -> Check {
+        let Some(listener) = process_at(address).filter(|&listener| listener < self.processes.len()) else {
+            return ensure(false, "sessions", || format!("process {number} dials a neighbour at {address:?}"));
         };
-        match self.network.arrive(self.now, connection, to) {
+        let (session, arrival) = self.network.open(self.now, Purpose::Peer(peer), number, listener, &mut self.rng);
+        self.processes[number].peers.insert(peer, session);
+        self.expect([arrival]);
+        Ok(())
+    }
+
+    pub(crate) fn arrive(&mut self, id: SessionId, to: End) -> Check {
+        let Some(connection) = self.network.connection(id) else { return Ok(()) };
+        let (number, link) = (connection.process(to), connection.link(id, to));
+        match self.network.arrive(self.now, id, to) {
             Err(stalled_until) => {
-                self.queue.push(stalled_until, Event::Arrive(connection, to));
+                self.queue.push(stalled_until, Event::Arrive(id, to));
                 Ok(())
             }
-            Ok(Some(item)) if to == End::Store => self.reach_store(connection, item),
-            Ok(Some(item)) if self.processes[client].uplink == Some(connection) => {
-                self.reach_client(client, connection, item)
+            Ok(Some(item)) if to == End::Listener => self.reach_listener(number, id, link, item),
+            Ok(Some(item)) if self.connection_of(number, link) == Some((id, to)) => {
+                self.reach_dialer(number, id, link, item)
             }
             Ok(_) => Ok(()),
         }
     }
 
-    fn reach_store(&mut self, session: SessionId, item: Item) -> Check {
-        let now = self.now;
-        let up = self.processes[STORE].node.is_some() && !self.processes[STORE].closed;
-        let Some(connection) = self.network.connection(session) else { return Ok(()) };
-        let link = Link::Session(session);
-        match item {
-            Item::Opened if up => {
-                connection.session = true;
-                self.trace.event(now, &[5, session.0], || format!("store: s{} is opened", session.0));
-                self.send_item(session, End::Client, Item::Opened);
-                self.store_node().connected(now, link);
+    fn reach_listener(&mut self, number: usize, id: SessionId, link: Link, item: Item) -> Check {
+        let (now, clock) = (self.now, self.clock(number));
+        let is_up = self.processes[number].node.is_some() && !self.processes[number].closed;
+        let Some(connection) = self.network.connection(id) else { return Ok(()) };
+        let (accepted, node) = (connection.accepted, &mut self.processes[number].node);
+        match (item, node) {
+            (Item::Opened, Some(node)) if is_up => {
+                connection.accepted = true;
+                self.trace.event(now, &[5, id.0], || format!("process {number}: s{} is opened", id.0));
+                node.connected(clock, link);
+                self.send_item(id, End::Dialer, Item::Opened);
             }
-            Item::Message(message) if connection.session => {
-                self.trace.event(now, &[6, session.0], || {
-                    format!("store hears s{}: {}", session.0, trace::describe(&message))
+            (Item::Message(message), Some(node)) if accepted => {
+                self.trace.event(now, &[6, id.0], || {
+                    format!("process {number} hears s{}: {}", id.0, trace::describe(&message))
                 });
-                self.store_node().handle(now, link, message);
+                node.handle(clock, link, message);
             }
-            Item::Closed if connection.session => {
-                connection.session = false;
-                self.trace.event(now, &[7, session.0], || format!("store: s{} is gone", session.0));
-                self.send_item(session, End::Client, Item::Closed);
-                self.store_node().disconnected(now, link);
+            (Item::Closed, Some(node)) if accepted => {
+                connection.accepted = false;
+                self.trace.event(now, &[7, id.0], || format!("process {number}: s{} is gone", id.0));
+                node.disconnected(clock, link);
+                self.send_item(id, End::Dialer, Item::Closed);
             }
-            Item::Opened | Item::Closed => {
-                self.send_item(session, End::Client, Item::Closed);
-                self.network.deaf(session, End::Store);
+            (Item::Opened | Item::Closed, _) => {
+                self.send_item(id, End::Dialer, Item::Closed);
+                self.network.deaf(id, End::Listener);
                 return Ok(());
             }
-            Item::Message(_) => return Ok(()),
+            (Item::Message(_), _) => return Ok(()),
         }
-        self.pump(STORE)
+        self.pump(number)
     }
 
-    pub(crate) fn store_node(&mut self) -> &mut Node {
-        self.processes[STORE].node.as_mut().expect("sessions end with the store's life")
-    }
-
-    fn reach_client(&mut self, number: usize, connection: SessionId, item: Item) -> Check {
-        let now = self.now;
+    fn reach_dialer(&mut self, number: usize, id: SessionId, link: Link, item: Item) -> Check {
+        let (now, clock) = (self.now, self.clock(number));
         let process = &mut self.processes[number];
         let Some(node) = &mut process.node else { return Ok(()) };
         match item {
             Item::Opened => {
+                self.trace.event(now, &[8, number as u64], || {
+                    format!("process {number} is connected as s{} ({link:?})", id.0)
+                });
                 process.back_off = Duration::ZERO;
-                self.trace
-                    .event(now, &[8, number as u64], || format!("process {number} is connected as s{}", connection.0));
-                node.connected(now, Link::Uplink);
+                node.connected(clock, link);
+                if let Some(connection) = self.network.connection(id) {
+                    connection.answered = true;
+                }
             }
             Item::Message(message) => {
                 self.trace.event(now, &[9, number as u64], || {
                     format!("process {number} hears {}", trace::describe(&message))
                 });
-                node.handle(now, Link::Uplink, message);
+                node.handle(clock, link, message);
             }
             Item::Closed => {
-                self.trace.event(now, &[10, number as u64], || format!("process {number} loses s{}", connection.0));
-                process.uplink = None;
-                node.disconnected(now, Link::Uplink);
-                self.send_item(connection, End::Store, Item::Closed);
-                self.dial_later(number);
+                self.trace.event(now, &[10, number as u64], || format!("process {number} loses s{}", id.0));
+                node.disconnected(clock, link);
+                self.let_go_of(number, link);
+                self.send_item(id, End::Listener, Item::Closed);
             }
         }
         self.pump(number)
     }
 
-    /// A client gives its connection up.
-    pub(crate) fn hang_up(&mut self, number: usize, reason: GoodbyeReason, text: &str) -> Check {
-        let now = self.now;
-        self.trace.event(now, &[11, number as u64], || format!("process {number} hangs up: {}, {text}", reason.name()));
-        ensure(is_honest(reason), "sessions", || format!("process {number} hangs up: {}, {text}", reason.name()))?;
-        let Some(connection) = self.processes[number].uplink.take() else { return Ok(()) };
-        self.send_item(connection, End::Store, Item::Closed);
-        self.network.deaf(connection, End::Client);
-        if let Some(node) = &mut self.processes[number].node {
-            node.disconnected(now, Link::Uplink);
+    /// A process has no such connection any more; a session is opened again.
+    fn let_go_of(&mut self, number: usize, link: Link) {
+        let process = &mut self.processes[number];
+        match link {
+            Link::Uplink => process.uplink = None,
+            Link::Trunk => process.trunk = None,
+            Link::ToPeer(peer) => {
+                process.peers.remove(&peer);
+                return;
+            }
+            Link::Session(_) | Link::FromPeer(_) => return,
         }
         self.dial_later(number);
+    }
+
+    /// A node gives a connection up.
+    pub(crate) fn hang_up(&mut self, number: usize, link: Link, reason: GoodbyeReason, text: &str) -> Check {
+        let (now, clock) = (self.now, self.clock(number));
+        self.trace.event(now, &[11, number as u64], || format!("process {number} hangs up: {}, {text}", reason.name()));
+        ensure(is_honest(reason), "sessions", || format!("process {number} hangs up: {}, {text}", reason.name()))?;
+        let Some((id, end)) = self.connection_of(number, link) else { return Ok(()) };
+        self.send_item(id, end.other(), Item::Closed);
+        self.network.deaf(id, end);
+        match end {
+            End::Dialer => {
+                if let Some(node) = &mut self.processes[number].node {
+                    node.disconnected(clock, link);
+                }
+                self.let_go_of(number, link);
+            }
+            End::Listener => self.end_accepted(number, id, link),
+        }
         Ok(())
     }
 
-    /// The store ends a session. Its hands may tell it afterwards that the connection is gone, or not.
-    pub(crate) fn end_session(&mut self, session: SessionId, reason: GoodbyeReason, text: &str) -> Check {
-        let now = self.now;
-        self.trace.event(now, &[12, session.0], || format!("store ends s{}: {}, {text}", session.0, reason.name()));
-        ensure(is_honest(reason), "sessions", || format!("the store ends s{}: {}, {text}", session.0, reason.name()))?;
-        self.send_item(session, End::Client, Item::Closed);
-        self.network.deaf(session, End::Store);
-        if let Some(connection) = self.network.connection(session) {
-            connection.session = false;
+    /// The listener has ended a session. Its hands may tell it afterwards that the connection is gone, or not.
+    fn end_accepted(&mut self, number: usize, id: SessionId, link: Link) {
+        if let Some(connection) = self.network.connection(id) {
+            connection.accepted = false;
         }
-        if self.rng.chance(500) {
-            self.store_node().disconnected(now, Link::Session(session));
+        let clock = self.clock(number);
+        if self.rng.chance(500)
+            && let Some(node) = &mut self.processes[number].node
+        {
+            node.disconnected(clock, link);
         }
-        Ok(())
     }
+}
+
+/// The process behind an address.
+fn process_at(address: &str) -> Option<usize> {
+    address.strip_prefix('p')?.parse().ok()
 }
 
 /// Whether roles that follow the protocol can come to part for this reason.

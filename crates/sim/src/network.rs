@@ -7,16 +7,38 @@
 
 use crate::rng::{Delay, Rng};
 use core::time::Duration;
+use node::Link;
 use protocol::Message;
 use std::collections::{BTreeMap, VecDeque};
-use store::SessionId;
-use types::Time;
+use types::{ClientId, SessionId, Time};
 
 /// Where something on a connection arrives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
-    Client,
-    Store,
+    /// At the process that has opened it.
+    Dialer,
+    /// At the one that has taken it.
+    Listener,
+}
+
+impl End {
+    pub(crate) fn other(self) -> Self {
+        match self {
+            Self::Dialer => Self::Listener,
+            Self::Listener => Self::Dialer,
+        }
+    }
+}
+
+/// What a connection is for: what its dialer's node knows it as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// A client's session with a store or a redirector.
+    Uplink,
+    /// A redirector's with a store.
+    Trunk,
+    /// From one member of a group to this one.
+    Peer(ClientId),
 }
 
 /// What arrives at one end of a connection.
@@ -41,24 +63,48 @@ struct Direction {
 
 #[derive(Debug)]
 pub(crate) struct Connection {
-    /// The process at the client's end.
-    pub(crate) client: usize,
-    to_client: Direction,
-    to_store: Direction,
-    /// The store has taken the connection for a session, and the session has not ended there.
-    pub(crate) session: bool,
+    pub(crate) purpose: Purpose,
+    /// The process that has opened it.
+    pub(crate) dialer: usize,
+    /// The process that it leads to.
+    pub(crate) listener: usize,
+    to_dialer: Direction,
+    to_listener: Direction,
+    /// The listener has accepted it, and it has not ended there.
+    pub(crate) accepted: bool,
+    /// The dialer has heard that it was accepted.
+    pub(crate) answered: bool,
 }
 
 impl Connection {
     fn direction(&mut self, to: End) -> &mut Direction {
         match to {
-            End::Client => &mut self.to_client,
-            End::Store => &mut self.to_store,
+            End::Dialer => &mut self.to_dialer,
+            End::Listener => &mut self.to_listener,
+        }
+    }
+
+    /// The process at one end.
+    pub(crate) fn process(&self, end: End) -> usize {
+        match end {
+            End::Dialer => self.dialer,
+            End::Listener => self.listener,
+        }
+    }
+
+    /// What the node at one end knows it as.
+    pub(crate) fn link(&self, id: SessionId, end: End) -> Link {
+        match (end, self.purpose) {
+            (End::Dialer, Purpose::Uplink) => Link::Uplink,
+            (End::Dialer, Purpose::Trunk) => Link::Trunk,
+            (End::Dialer, Purpose::Peer(peer)) => Link::ToPeer(peer),
+            (End::Listener, Purpose::Peer(_)) => Link::FromPeer(id),
+            (End::Listener, Purpose::Uplink | Purpose::Trunk) => Link::Session(id),
         }
     }
 }
 
-/// How a client process reaches the store.
+/// How a process reaches the others: what it dials has the delays of its path.
 #[derive(Clone, Debug)]
 pub(crate) struct Path {
     pub(crate) delay: Delay,
@@ -70,6 +116,8 @@ pub(crate) struct Path {
 pub(crate) struct Network {
     connections: BTreeMap<SessionId, Connection>,
     paths: Vec<Path>,
+    /// Pairs of processes between which nothing arrives before a time.
+    severed: BTreeMap<(usize, usize), Time>,
     opened: u64,
 }
 
@@ -84,11 +132,22 @@ pub(crate) struct Arrival {
 impl Network {
     /// A network with one path for each process.
     pub(crate) fn new(paths: Vec<Path>) -> Self {
-        Self { connections: BTreeMap::new(), paths, opened: 0 }
+        Self { connections: BTreeMap::new(), paths, severed: BTreeMap::new(), opened: 0 }
     }
 
     pub(crate) fn path(&mut self, process: usize) -> &mut Path {
         &mut self.paths[process]
+    }
+
+    /// Nothing arrives between two processes until then.
+    pub(crate) fn sever(&mut self, a: usize, b: usize, until: Time) {
+        self.severed.insert((a.min(b), a.max(b)), until);
+    }
+
+    /// Everything arrives again.
+    pub(crate) fn heal(&mut self) {
+        self.severed.clear();
+        self.paths.iter_mut().for_each(|path| path.stalled_until = Time::ZERO);
     }
 
     pub(crate) fn connection(&mut self, id: SessionId) -> Option<&mut Connection> {
@@ -100,20 +159,39 @@ impl Network {
         self.connections.iter().map(|(&id, connection)| (id, connection))
     }
 
-    /// A client process opens a connection.
-    pub(crate) fn open(&mut self, now: Time, client: usize, rng: &mut Rng) -> (SessionId, Arrival) {
+    /// The connections that have one of their ends at a process, and which.
+    pub(crate) fn connections_of(&self, process: usize) -> Vec<(SessionId, End)> {
+        let end = |connection: &Connection| match () {
+            () if connection.dialer == process => Some(End::Dialer),
+            () if connection.listener == process => Some(End::Listener),
+            () => None,
+        };
+        self.connections().filter_map(|(id, connection)| Some((id, end(connection)?))).collect()
+    }
+
+    /// A process opens a connection to another.
+    pub(crate) fn open(
+        &mut self,
+        now: Time,
+        purpose: Purpose,
+        dialer: usize,
+        listener: usize,
+        rng: &mut Rng,
+    ) -> (SessionId, Arrival) {
         self.opened += 1;
         let id = SessionId(self.opened);
-        let (to_client, to_store) = (Direction::default(), Direction::default());
-        self.connections.insert(id, Connection { client, to_client, to_store, session: false });
-        let arrival = self.send(now, id, End::Store, Item::Opened, rng).expect("the connection is new");
+        let (to_dialer, to_listener) = (Direction::default(), Direction::default());
+        let connection =
+            Connection { purpose, dialer, listener, to_dialer, to_listener, accepted: false, answered: false };
+        self.connections.insert(id, connection);
+        let arrival = self.send(now, id, End::Listener, Item::Opened, rng).expect("the connection is new");
         (id, arrival)
     }
 
     /// Sends an item to one end; `None` if that direction takes nothing any more.
     pub(crate) fn send(&mut self, now: Time, id: SessionId, to: End, item: Item, rng: &mut Rng) -> Option<Arrival> {
         let connection = self.connections.get_mut(&id)?;
-        let delay = self.paths[connection.client].delay.draw(rng);
+        let delay = self.paths[connection.dialer].delay.draw(rng);
         let direction = connection.direction(to);
         if direction.shut {
             return None;
@@ -124,25 +202,33 @@ impl Network {
         Some(Arrival { at: direction.last_arrival, connection: id, to })
     }
 
+    /// Until when nothing arrives on a connection.
+    fn stalled_until(&self, dialer: usize, listener: usize) -> Time {
+        let pair = (dialer.min(listener), dialer.max(listener));
+        let severed = self.severed.get(&pair).copied().unwrap_or(Time::ZERO);
+        severed.max(self.paths[dialer].stalled_until)
+    }
+
     /// Takes what arrives at one end; `Err` says when to look again, because the path is stalled.
     pub(crate) fn arrive(&mut self, now: Time, id: SessionId, to: End) -> Result<Option<Item>, Time> {
-        let Some(connection) = self.connections.get_mut(&id) else { return Ok(None) };
-        let stalled_until = self.paths[connection.client].stalled_until;
+        let Some(connection) = self.connections.get(&id) else { return Ok(None) };
+        let stalled_until = self.stalled_until(connection.dialer, connection.listener);
         if stalled_until > now {
             return Err(stalled_until);
         }
+        let connection = self.connections.get_mut(&id).expect("just seen");
         let items = &mut connection.direction(to).items;
         let due = items.front().is_some_and(|(at, _)| *at <= now);
         let item = if due { items.pop_front().map(|(_, item)| item) } else { None };
         let over = |direction: &Direction| direction.shut && direction.items.is_empty();
-        if over(&connection.to_client) && over(&connection.to_store) {
+        if over(&connection.to_dialer) && over(&connection.to_listener) {
             self.connections.remove(&id);
         }
         Ok(item)
     }
 
     /// The connection breaks. Of what is under way in each direction a drawn prefix still arrives, then the loss;
-    /// gives the two arrivals of the loss, at the client and at the store, and how many messages are lost.
+    /// gives the two arrivals of the loss, at the dialer and at the listener, and how many messages are lost.
     pub(crate) fn cut(
         &mut self,
         now: Time,
@@ -152,7 +238,7 @@ impl Network {
     ) -> (Vec<Arrival>, usize) {
         let Some(connection) = self.connections.get_mut(&id) else { return (Vec::new(), 0) };
         let (mut arrivals, mut lost) = (Vec::new(), 0);
-        for (to, after) in [(End::Client, heard[0]), (End::Store, heard[1])] {
+        for (to, after) in [(End::Dialer, heard[0]), (End::Listener, heard[1])] {
             let direction = connection.direction(to);
             if direction.shut {
                 continue;

@@ -4,8 +4,8 @@ use crate::actor::Thread;
 use crate::check::never_back::NeverBack;
 use core::time::Duration;
 use node::Node;
-use store::SessionId;
-use types::Time;
+use std::collections::BTreeMap;
+use types::{ClientId, SessionId, Time};
 
 /// Number of the process that hosts the store.
 pub(crate) const STORE: usize = 0;
@@ -20,7 +20,12 @@ pub(crate) struct Process {
     /// Counts the process's lives: what was meant for an earlier one is for nobody.
     pub(crate) life: u32,
     pub(crate) threads: Vec<Thread>,
+    /// Its client's session.
     pub(crate) uplink: Option<SessionId>,
+    /// Its redirector's session.
+    pub(crate) trunk: Option<SessionId>,
+    /// Its connections to neighbours.
+    pub(crate) peers: BTreeMap<ClientId, SessionId>,
     /// The process does nothing until then.
     pub(crate) paused_until: Time,
     /// The timer that is set.

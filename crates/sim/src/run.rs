@@ -104,7 +104,8 @@ impl World {
     pub(crate) fn audit(&mut self) -> Check {
         self.audit = Some(self.objects());
         self.crash_store()?;
-        (1..=self.scenario.clients).for_each(|client| self.bury_client(client));
+        (1..self.processes.len()).for_each(|process| self.bury(process));
+        self.scenario.groups.iter_mut().for_each(Vec::clear);
         self.trace.event(self.now, &[40], || "the audit begins");
         // The auditor reads page after page, and does not live far away.
         self.network.path(1).delay = self.network.path(STORE).delay.brief();

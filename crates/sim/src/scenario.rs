@@ -10,6 +10,7 @@ use crate::network::Path;
 use crate::rng::{Delay, Rng};
 use core::fmt;
 use core::time::Duration;
+use types::limits::LEASE_DRIFT_PERMILLE;
 use types::{Broken, NodeId, Time};
 
 /// How often each fault strikes; `None` for never.
@@ -18,6 +19,8 @@ pub(crate) struct Rates {
     pub(crate) store_crash: Option<Duration>,
     pub(crate) store_close: Option<Duration>,
     pub(crate) client_crash: Option<Duration>,
+    pub(crate) redirector_crash: Option<Duration>,
+    pub(crate) sever: Option<Duration>,
     pub(crate) cut: Option<Duration>,
     pub(crate) stall: Option<Duration>,
     pub(crate) pause: Option<Duration>,
@@ -26,9 +29,23 @@ pub(crate) struct Rates {
 }
 
 #[derive(Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a draw of its own, and none excludes another")]
 pub(crate) struct Scenario {
-    /// Processes: the store's is number 0, the others are clients'.
+    /// Processes: the store's is number 0, then come the clients', then the redirectors'.
     pub(crate) clients: usize,
+    /// The members of each group, which are clients; the others talk to the store directly.
+    pub(crate) groups: Vec<Vec<usize>>,
+    pub(crate) redirector: redirector::Config,
+    /// Which groups have a redirector of their own from the start; the others, if any of theirs is eligible, find one.
+    pub(crate) dedicated: Vec<bool>,
+    /// The clients that can be their group's redirector.
+    pub(crate) eligible: Vec<usize>,
+    /// Members know the name of their group before they have been in it.
+    pub(crate) named: bool,
+    /// Members take connections of their neighbours.
+    pub(crate) peers: bool,
+    /// How often a member that connects tries the store instead of its redirector.
+    pub(crate) stray_permille: u32,
     /// The store's process runs an application too.
     pub(crate) embedded: bool,
     pub(crate) threads: usize,
@@ -40,6 +57,8 @@ pub(crate) struct Scenario {
     pub(crate) store: store::Config,
     pub(crate) client: client::Config,
     pub(crate) rates: Rates,
+    /// By how much each process's clock is fast, in thousandths: within what leases allow for.
+    pub(crate) drift: Vec<i64>,
     /// Messages between processes pass through bytes.
     pub(crate) through_bytes: bool,
     /// The longest that a process stands still, and that a path is stalled.
@@ -75,6 +94,14 @@ impl Scenario {
             disk: disk(rng),
             store: store_config(rng, broken),
             client: client_config(rng, broken),
+            groups: Vec::new(),
+            dedicated: Vec::new(),
+            eligible: Vec::new(),
+            named: false,
+            redirector: redirector::Config::default(),
+            peers: true,
+            stray_permille: 0,
+            drift: Vec::new(),
             rates: rates(rng),
             through_bytes: rng.chance(300),
             standstill: rng.pick(&[ms(30), ms(200), ms(4000)]),
@@ -82,10 +109,174 @@ impl Scenario {
             ignorance: rng.pick(&[ms(1), ms(50), ms(3000)]),
             habits,
         };
+        if rng.chance(600) {
+            scenario.gather(rng, broken);
+        }
+        if !scenario.groups.is_empty() && rng.chance(400) {
+            match rng.index(3) {
+                0 => scenario.outrun_notices(rng),
+                1 => scenario.wander(rng),
+                _ => scenario.contest_reads(rng),
+            }
+        }
         if rng.chance(100) {
             scenario.lose_replies(rng);
         }
         scenario
+    }
+
+    /// Steers towards pages of neighbours that come before the notices of what is in them: one member far from its
+    /// redirector, near neighbours that write, and caches that let go of what transactions have just read.
+    fn outrun_notices(&mut self, rng: &mut Rng) {
+        self.clients = self.clients.max(3);
+        self.groups = vec![(1..=self.clients).collect()];
+        (self.dedicated, self.eligible, self.peers, self.stray_permille) = (vec![true], Vec::new(), true, 0);
+        self.paths = paths(rng, self.processes());
+        for (process, path) in self.paths.iter_mut().enumerate() {
+            let least = if process == 1 { rng.pick(&[ms(2), ms(5)]) } else { us(50) };
+            path.delay = Delay { least, spread: us(20), spike_permille: 0, spike: us(0) };
+        }
+        self.habits = Habits { pages: 3, slots: 2, steps_max: 8, first_page_permille: 0, ..self.habits.clone() };
+        (self.habits.think, self.habits.rest) = (us(200), us(200));
+        self.client.cache_bytes_limit = rng.pick(&[400, 800, 1600]);
+        (self.client.prefetch_pages_max, self.store.notice_delay) = (0, us(0));
+        (self.redirector.help_within, self.redirector.cache_bytes_limit) = (rng.pick(&[us(200), ms(2), ms(200)]), 0);
+        self.rates = Rates::default();
+    }
+
+    /// Steers towards members that have heard of more than the redirector that they come to: they go from it to the store
+    /// and back all the time, it is far away, and caches hold next to nothing.
+    fn wander(&mut self, rng: &mut Rng) {
+        self.clients = self.clients.max(3);
+        self.groups = vec![(1..=self.clients).collect()];
+        (self.dedicated, self.eligible, self.stray_permille) = (vec![true], Vec::new(), 500);
+        self.paths = paths(rng, self.processes());
+        for (process, path) in self.paths.iter_mut().enumerate() {
+            let least = if process > self.clients { ms(20) } else { us(50) };
+            path.delay = Delay { least, spread: us(20), spike_permille: 0, spike: us(0) };
+        }
+        self.habits = Habits { pages: 3, slots: 2, steps_max: 2, ..self.habits.clone() };
+        (self.habits.think, self.habits.rest) = (us(200), us(200));
+        self.client.cache_bytes_limit = rng.pick(&[0, 0, 400]);
+        self.ignorance = ms(1);
+        self.rates = Rates { cut: Some(ms(5)), ..Rates::default() };
+    }
+
+    /// Steers towards read-only transactions under leases while others write the same: two groups, one of them far away
+    /// or cut off for longer than its lease lasts, caches that fetch all the time, and a slow log.
+    fn contest_reads(&mut self, rng: &mut Rng) {
+        self.clients = self.clients.max(4);
+        // The first is in none, and writes with a round trip less; the second is alone in its group, and asks seldom.
+        self.groups = vec![vec![2], (3..=self.clients).collect()];
+        (self.dedicated, self.eligible, self.stray_permille) = (vec![true; 2], Vec::new(), 0);
+        self.paths = paths(rng, self.processes());
+        let farthest = self.redirectors().end - 1;
+        for (process, path) in self.paths.iter_mut().enumerate() {
+            let least = if process == farthest { rng.pick(&[ms(5), ms(20)]) } else { us(50) };
+            path.delay = Delay { least, spread: us(20), spike_permille: 0, spike: us(0) };
+        }
+        self.habits = Habits { pages: 2, slots: 2, steps_max: 4, read_only_permille: 500, ..self.habits.clone() };
+        (self.habits.think, self.habits.rest) = (us(200), us(200));
+        self.client.cache_bytes_limit = rng.pick(&[400, 800, 1 << 20]);
+        (self.store.leased_volumes, self.store.lease) = (vec![0], ms(2000));
+        (self.redirector.cache_bytes_limit, self.store.notice_delay) = (0, ms(100));
+        self.disk.flush.least = ms(2);
+        (self.drift, self.rates) = (Vec::new(), Rates::default());
+        if rng.chance(500) {
+            self.store.lease = ms(50);
+            (self.standstill, self.rates.stall) = (ms(600), Some(ms(20)));
+        }
+    }
+
+    /// Puts the clients, or most of them, into groups.
+    fn gather(&mut self, rng: &mut Rng, broken: Broken) {
+        self.clients = rng.pick(&[1, 2, 3, 3, 4, 6, 10]);
+        self.groups = vec![Vec::new(); rng.pick(&[1, 1, 2, 3])];
+        let outside = rng.pick(&[0, 0, 200]);
+        for client in 1..=self.clients {
+            if !rng.chance(outside) {
+                let group = rng.index(self.groups.len());
+                self.groups[group].push(client);
+            }
+        }
+        let (may_be_eligible, have_one) = (rng.pick(&[0, 0, 300, 1000]), rng.pick(&[1000, 700, 0]));
+        self.eligible = (1..=self.clients).filter(|_| rng.chance(may_be_eligible)).collect();
+        let eligible = |members: &Vec<usize>| members.iter().any(|member| self.eligible.contains(member));
+        self.dedicated = self.groups.iter().map(|members| !eligible(members) || rng.chance(have_one)).collect();
+        self.named = rng.chance(700) || self.dedicated.contains(&false);
+        self.redirector = redirector_config(rng, broken);
+        if !self.store.leased_volumes.is_empty() && rng.chance(500) {
+            let most = i64::from(LEASE_DRIFT_PERMILLE) / 2;
+            self.drift = (0..self.processes()).map(|_| rng.pick(&[-most, -most / 2, 0, most / 2, most])).collect();
+        }
+        self.peers = rng.chance(850);
+        self.stray_permille = rng.pick(&[0, 0, 0, 100, 500]);
+        self.paths = site_paths(rng, self);
+        // Who is silent for less than its round trip is not dead.
+        if self.paths.iter().any(|path| path.delay.least > ms(20)) {
+            self.redirector.silence = ms(1500);
+        }
+        if self.rates.cut.is_some() || self.rates.client_crash.is_some() {
+            let mut rate = |permille, choices: &[Duration]| rng.chance(permille).then(|| rng.pick(choices));
+            self.rates.redirector_crash = rate(400, &[ms(100), ms(500), ms(2000)]);
+            self.rates.sever = rate(400, &[ms(20), ms(200)]);
+        }
+    }
+
+    /// What a process's clock shows at a time.
+    pub(crate) fn clock(&self, process: usize, time: Time) -> Time {
+        let fast = i128::from(self.drift.get(process).copied().unwrap_or(0));
+        Time((i128::from(time.0) * (1000 + fast) / 1000) as u64)
+    }
+
+    /// The first time at which a process's clock shows `shown`.
+    pub(crate) fn time_at(&self, process: usize, shown: Time) -> Time {
+        let fast = i128::from(self.drift.get(process).copied().unwrap_or(0));
+        let time = (i128::from(shown.0) * 1000).div_euclid(1000 + fast) + i128::from(fast != 0);
+        Time(u64::try_from(time).unwrap_or(u64::MAX))
+    }
+
+    /// How many processes there are.
+    pub(crate) fn processes(&self) -> usize {
+        1 + self.clients + self.groups.len()
+    }
+
+    /// The processes that are redirectors.
+    pub(crate) fn redirectors(&self) -> core::ops::Range<usize> {
+        1 + self.clients..self.processes()
+    }
+
+    pub(crate) fn is_redirector(&self, process: usize) -> bool {
+        self.redirectors().contains(&process)
+    }
+
+    /// The group that a process belongs to, as its redirector or one of its members.
+    pub(crate) fn group_of(&self, process: usize) -> Option<usize> {
+        if self.is_redirector(process) {
+            return Some(process - self.redirectors().start);
+        }
+        self.groups.iter().position(|members| members.contains(&process))
+    }
+
+    /// The redirector that a client's group has of its own.
+    pub(crate) fn redirector_of(&self, client: usize) -> Option<usize> {
+        let group = self.group_of(client)?;
+        self.dedicated[group].then_some(1 + self.clients + group)
+    }
+
+    /// Whether there is such a process: a group without a redirector of its own has a place for it, and nobody there.
+    pub(crate) fn exists(&self, process: usize) -> bool {
+        !self.is_redirector(process) || self.dedicated[process - self.redirectors().start]
+    }
+
+    /// A redirector's configuration in this process.
+    pub(crate) fn redirector(&self, process: usize) -> redirector::Config {
+        redirector::Config {
+            group: format!("g{}", self.group_of(process).unwrap_or(0)),
+            address: format!("p{process}"),
+            leads: self.is_redirector(process),
+            ..self.redirector.clone()
+        }
     }
 
     /// Steers towards commits whose replies are lost while others write the same: connections that break all the time,
@@ -109,6 +300,7 @@ impl Scenario {
     pub(crate) fn for_tasks(rng: &mut Rng, clients: usize) -> Self {
         let mut scenario = Self::draw(rng, Broken::NONE);
         (scenario.clients, scenario.threads, scenario.embedded) = (clients, 0, false);
+        scenario.groups.clear();
         scenario.habits.pages = 0;
         scenario.paths = paths(rng, clients + 1);
         scenario.dead_weight = false;
@@ -124,6 +316,7 @@ impl Scenario {
     pub(crate) fn short(rng: &mut Rng, broken: Broken) -> Self {
         let mut scenario = Self::draw(rng, broken);
         scenario.clients = 2;
+        scenario.groups.clear();
         scenario.embedded = false;
         scenario.attempts = 24;
         scenario.dead_weight = false;
@@ -170,6 +363,19 @@ fn paths(rng: &mut Rng, processes: usize) -> Vec<Path> {
         .collect()
 }
 
+/// Members live near each other and their redirector, which lives far from the store. Now and then one of them does not.
+fn site_paths(rng: &mut Rng, scenario: &Scenario) -> Vec<Path> {
+    let mut paths = paths(rng, scenario.processes());
+    for client in scenario.groups.iter().flatten() {
+        if !rng.chance(150) {
+            let least = rng.pick(&[us(20), us(50), us(500)]);
+            let delay = &mut paths[*client].delay;
+            (delay.least, delay.spread) = (least, least * rng.pick(&[0, 1, 4]));
+        }
+    }
+    paths
+}
+
 fn path_delay(rng: &mut Rng) -> Delay {
     let least = rng.pick(&[us(20), us(500), ms(5), ms(20)]);
     Delay {
@@ -209,6 +415,8 @@ fn store_config(rng: &mut Rng, broken: Broken) -> store::Config {
         recent_limit: rng.pick(&[1, 2, 4, 16, 4096]),
         notice_delay: rng.pick(&[us(0), ms(1), ms(5), ms(100)]),
         silence: ms(1500),
+        leased_volumes: if rng.chance(400) { vec![0] } else { Vec::new() },
+        lease: rng.pick(&[ms(50), ms(300), ms(2000)]),
         grace: rng.pick(&[ms(100), ms(5000)]),
         broken,
     }
@@ -220,7 +428,19 @@ fn client_config(rng: &mut Rng, broken: Broken) -> client::Config {
         prefetch_pages_max: rng.pick(&[0, 0, 2, 8]),
         grant_pages: rng.pick(&[1, 4]),
         patience: rng.pick(&[ms(200), ms(5000), ms(60_000)]),
+        group: None,
         broken,
+    }
+}
+
+fn redirector_config(rng: &mut Rng, broken: Broken) -> redirector::Config {
+    redirector::Config {
+        silence: rng.pick(&[ms(300), ms(1500)]),
+        help_within: rng.pick(&[us(200), ms(2), ms(10), ms(200)]),
+        retained_bytes_limit: rng.pick(&[0, 200, 1 << 20, 1 << 20]),
+        cache_bytes_limit: rng.pick(&[0, 0, 0, 800, 1 << 20]),
+        broken,
+        ..redirector::Config::default()
     }
 }
 
@@ -239,6 +459,8 @@ fn rates(rng: &mut Rng) -> Rates {
         pause: rate(300, &[ms(20), ms(200)]),
         slow_disk: rate(200, &[ms(100), ms(500)]),
         home_full: rate(200, &[ms(50), ms(300)]),
+        redirector_crash: None,
+        sever: None,
     }
 }
 
@@ -266,6 +488,21 @@ impl fmt::Display for Scenario {
             store.mob_bytes_limit,
             self.disk.safe_bytes,
         )?;
+        if !self.groups.is_empty() {
+            let r = &self.redirector;
+            writeln!(
+                f,
+                "groups {:?} ({:?} with a redirector of their own, eligible {:?}){}, strays {} in 1000; help within {:?}, {} bytes kept, stand-by cache {} bytes",
+                self.groups,
+                self.dedicated,
+                self.eligible,
+                if self.peers { "" } else { " whose members do not reach each other" },
+                self.stray_permille,
+                r.help_within,
+                r.retained_bytes_limit,
+                r.cache_bytes_limit,
+            )?;
+        }
         let least: Vec<_> = self.paths.iter().skip(1).map(|path| path.delay.least).collect();
         write!(f, "paths of at least {least:?}; {:?}", self.rates)
     }

@@ -60,6 +60,22 @@ pub(crate) fn digest(message: &Message) -> [u64; 3] {
         Message::Ack(m) => [16, m.through.0, 0],
         Message::Grant(m) => [17, u64::from(m.count), 0],
         Message::Granted(m) => [18, m.ranges.first().map_or(0, |range| range.first.to_bits()), m.ranges.len() as u64],
+        Message::Reachable(m) => [19, m.address.len() as u64, m.eligible.len() as u64],
+        Message::Help(m) => [20, m.requester.0 ^ m.number << 32, m.pages.len() as u64],
+        Message::NoHelp(m) => [21, m.requester.0 ^ m.number << 32, m.pages.len() as u64],
+        Message::PeerPage(m) => [22, m.page.page.to_bits(), m.page.version.0],
+        Message::Arrived(m) => [23, m.pages.first().map_or(0, |(page, _)| page.to_bits()), m.pages.len() as u64],
+        Message::PeerHello(m) => [24, m.client.0, 0],
+        Message::Revalidate(m) => [25, m.number, m.pages.len() as u64],
+        Message::Revalidated(m) => [26, m.number, (m.items.len() << 32 | m.dropped.len()) as u64],
+        Message::Departed(m) => [27, m.client.0, 0],
+        Message::Lead(m) => [28, m.epoch, 0],
+        Message::FindLeader(_) => [29, 0, 0],
+        Message::Leader(m) => [30, m.epoch, 0],
+        Message::Members(m) => [31, m.epoch, m.members.len() as u64],
+        Message::Leased(m) => [32, m.nonce, u64::from(m.lease_ms)],
+        Message::Intent(m) => [33, m.txn.client.0 ^ m.txn.number << 32, m.pages.len() as u64],
+        Message::Promise(m) => [34, m.txn.client.0 ^ m.txn.number << 32, 0],
     }
 }
 
@@ -75,6 +91,10 @@ fn outcome_digest(outcome: &Outcome) -> u64 {
 pub(crate) fn describe(message: &Message) -> String {
     match message {
         Message::Page(m) => format!("Page({:?} {:?}, {} bytes)", m.page, m.version, m.image.len()),
+        Message::PeerPage(m) => format!(
+            "PeerPage({:?} {:?} for {:?} fetch {}, through {:?})",
+            m.page.page, m.page.version, m.requester, m.page.number, m.through
+        ),
         Message::Commit(m) => {
             let reads: Vec<_> = m.reads.iter().map(|r| (r.page, &r.slots, r.evidence)).collect();
             let writes: Vec<_> = m.writes.iter().map(|w| (w.page, w.slots())).collect();

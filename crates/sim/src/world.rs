@@ -20,10 +20,11 @@ use crate::violation::{Check, Violation, ensure};
 use client::{Client, TxnHandle};
 use core::task::Waker;
 use core::time::Duration;
-use node::{LOCAL, Link, Node, Output};
+use node::{LOCAL, Node, Output};
+use redirector::Redirector;
 use std::collections::VecDeque;
-use store::{DiskDone, SessionId, Store};
-use types::{Broken, ClientId, ObjectId, Time};
+use store::{DiskDone, Store};
+use types::{Broken, ClientId, ObjectId, SessionId, Time};
 
 /// Everything that can happen.
 #[derive(Debug)]
@@ -32,6 +33,8 @@ pub(crate) enum Event {
     Arrive(SessionId, End),
     /// A client's hands connect to the store.
     Dial(usize, u32),
+    /// A process waits no longer for an answer to its dialling.
+    GiveUp(usize, u32, SessionId),
     /// The disk has done something.
     Disk(u32, Operation),
     /// The store hears of it.
@@ -98,7 +101,7 @@ impl World {
 
     /// The world of a scenario; `rng` draws what happens in it.
     pub(crate) fn of(scenario: Scenario, rng: Rng, readable: bool) -> Self {
-        let processes = scenario.clients + 1;
+        let processes = scenario.processes();
         let mut history = History::default();
         let founding = history.found(scenario.habits.pages).expect("nothing stands before the first commit");
         Self {
@@ -164,8 +167,9 @@ impl World {
         }
         match event {
             Event::Arrive(connection, to) => self.arrive(connection, to),
-            Event::Dial(process, life) if self.lives(process, life) => {
-                self.dial(process);
+            Event::Dial(process, life) if self.lives(process, life) => self.dial(process),
+            Event::GiveUp(process, life, connection) if self.lives(process, life) => {
+                self.give_up(process, connection);
                 Ok(())
             }
             Event::Disk(life, operation) if self.processes[STORE].life == life => self.finish(operation),
@@ -180,7 +184,12 @@ impl World {
             Event::Fault(fault) => self.strike(fault),
             Event::Start(process) => self.start(process),
             // It was meant for an earlier life of the process.
-            Event::Dial(..) | Event::Disk(..) | Event::DiskDone(..) | Event::Timer(..) | Event::Step(..) => Ok(()),
+            Event::Dial(..)
+            | Event::GiveUp(..)
+            | Event::Disk(..)
+            | Event::DiskDone(..)
+            | Event::Timer(..)
+            | Event::Step(..) => Ok(()),
         }
     }
 
@@ -190,9 +199,12 @@ impl World {
 
     fn paused(&mut self, event: &Event) -> Option<Time> {
         let process = match *event {
-            Event::Arrive(_, End::Store) | Event::DiskDone(..) => STORE,
-            Event::Arrive(connection, End::Client) => self.network.connection(connection)?.client,
-            Event::Dial(process, _) | Event::Timer(process, _) | Event::Step(process, ..) => process,
+            Event::DiskDone(..) => STORE,
+            Event::Arrive(connection, to) => self.network.connection(connection)?.process(to),
+            Event::Dial(process, _)
+            | Event::GiveUp(process, ..)
+            | Event::Timer(process, _)
+            | Event::Step(process, ..) => process,
             Event::Poll(task) => self.tasks.process_of(task),
             Event::Disk(..) | Event::Alarm(_) | Event::Fault(_) | Event::Start(_) => return None,
         };
@@ -202,19 +214,23 @@ impl World {
 
     /// A process starts, with an empty cache; a store with what its disk has.
     pub(crate) fn start(&mut self, number: usize) -> Check {
-        if self.processes[number].node.is_some() {
+        if self.processes[number].node.is_some() || !self.scenario.exists(number) {
             return Ok(());
         }
         self.trace.event(self.now, &[1, number as u64], || format!("process {number} starts"));
-        let has_client = number != STORE || self.scenario.embedded;
+        let has_redirector = self.scenario.is_redirector(number) || self.scenario.eligible.contains(&number);
+        let is_member = !self.scenario.is_redirector(number);
+        let has_client = if number == STORE { self.scenario.embedded } else { is_member };
         let client = has_client.then(|| self.new_client(number));
         let node = match client {
+            client if has_redirector => Node::with_redirector(self.new_redirector(number), client),
             Some(client) if number != STORE => Node::client_only(client),
             client => Node::with_store(self.open_store(), client),
         };
+        let clock = self.clock(number);
         let process = &mut self.processes[number];
         process.node = Some(node);
-        process.node.as_mut().expect("just set").start(self.now);
+        process.node.as_mut().expect("just set").start(clock);
         if has_client {
             self.start_threads(number);
         }
@@ -227,8 +243,28 @@ impl World {
     }
 
     fn new_client(&mut self, number: usize) -> Client {
-        let id = ClientId((number as u64 + 1) * 1000 + u64::from(self.processes[number].life));
-        Client::new(self.scenario.client.clone(), id)
+        let group = self.scenario.group_of(number);
+        let name = group.filter(|_| self.scenario.named).map(|group| format!("g{group}"));
+        let config = client::Config { group: name, ..self.scenario.client.clone() };
+        let mut client = Client::new(config, self.new_id(number));
+        if group.is_some() {
+            let address = format!("p{number}");
+            let eligible = if self.scenario.eligible.contains(&number) { address.clone() } else { String::new() };
+            let reached_at = if self.scenario.peers { address } else { String::new() };
+            client.reachable(self.clock(number), reached_at, eligible);
+        }
+        client
+    }
+
+    fn new_redirector(&self, number: usize) -> Redirector {
+        // Beside a client of the same life it has another name.
+        let id = ClientId(self.new_id(number).0 + 500);
+        Redirector::new(self.scenario.redirector(number), id)
+    }
+
+    /// The identity of a process in this life of its.
+    fn new_id(&self, number: usize) -> ClientId {
+        ClientId((number as u64 + 1) * 1000 + u64::from(self.processes[number].life))
     }
 
     fn open_store(&mut self) -> Store {
@@ -262,8 +298,9 @@ impl World {
 
     /// Lets a process's node settle, does what it wants done, and looks at what came of it.
     pub(crate) fn pump(&mut self, number: usize) -> Check {
+        let clock = self.clock(number);
         while let Some(node) = &mut self.processes[number].node {
-            node.settle(self.now);
+            node.settle(clock);
             let Some(output) = node.poll_output() else { break };
             self.carry_out(number, output)?;
         }
@@ -273,18 +310,15 @@ impl World {
 
     fn carry_out(&mut self, number: usize, output: Output) -> Check {
         match output {
-            Output::Send(Link::Uplink, message) => {
-                let uplink = self.processes[number].uplink;
-                uplink.map_or(Ok(()), |connection| self.send(connection, End::Store, message))
-            }
-            Output::Send(Link::Session(session), message) => {
-                if self.judged {
+            Output::Send(link, message) => {
+                if self.judged && number == STORE {
                     check::answers::message(&self.history.ledger, &message)?;
                 }
-                self.send(session, End::Client, message)
+                let Some((connection, end)) = self.connection_of(number, link) else { return Ok(()) };
+                self.send(connection, end.other(), message)
             }
-            Output::End(Link::Uplink, reason, text) => self.hang_up(number, reason, &text),
-            Output::End(Link::Session(session), reason, text) => self.end_session(session, reason, &text),
+            Output::End(link, reason, text) => self.hang_up(number, link, reason, &text),
+            Output::Dial(peer, address) => self.dial_peer(number, peer, &address),
             Output::Disk(work) => self.submit(work),
             Output::Wake(txn) => {
                 self.wake(number, txn);
@@ -312,9 +346,9 @@ impl World {
     }
 
     fn set_timer(&mut self, number: usize) {
+        let Some(due) = self.processes[number].node.as_ref().and_then(Node::poll_timeout) else { return };
+        let due = self.scenario.time_at(number, due).max(self.now);
         let process = &mut self.processes[number];
-        let Some(due) = process.node.as_ref().and_then(Node::poll_timeout) else { return };
-        let due = due.max(self.now);
         if process.timer.is_none_or(|set| due < set) {
             process.timer = Some(due);
             self.queue.push(due, Event::Timer(number, process.life));
@@ -322,28 +356,34 @@ impl World {
     }
 
     fn timer(&mut self, number: usize) -> Check {
-        let now = self.now;
+        let (now, clock) = (self.now, self.clock(number));
         let process = &mut self.processes[number];
         process.timer = None;
         let node = process.node.as_mut().expect("only the living have timers");
-        if node.poll_timeout().is_some_and(|due| due <= now) {
+        if node.poll_timeout().is_some_and(|due| due <= clock) {
             let at_once = if process.timeouts.0 == now { process.timeouts.1 + 1 } else { 0 };
             process.timeouts = (now, at_once);
             ensure(at_once < TIMEOUTS_AT_ONCE_MAX, "liveness", || {
                 format!("process {number} handles timeout after timeout, and time does not pass")
             })?;
             self.trace.event(now, &[4, number as u64], || format!("process {number}: timeout"));
-            node.handle_timeout(now);
+            node.handle_timeout(clock);
         }
         self.pump(number)
     }
 
+    /// What a process's clock shows: it may be a little fast, or slow.
+    pub(crate) fn clock(&self, number: usize) -> Time {
+        self.scenario.clock(number, self.now)
+    }
+
     fn step(&mut self, number: usize, thread: usize) -> Check {
+        let clock = self.clock(number);
         let process = &mut self.processes[number];
         let client = process.node.as_mut().and_then(Node::client).ok_or_else(|| impossible("no client".into()))?;
         let before = process.threads[thread].running();
         let mut stage = Stage {
-            now: self.now,
+            now: clock,
             client,
             history: &mut self.history,
             habits: &self.scenario.habits,
@@ -384,20 +424,32 @@ impl World {
                 }
             }
         }
-        let holders = if number == STORE { 0..self.processes.len() } else { number..number + 1 };
+        let has_many = number == STORE || self.scenario.is_redirector(number);
+        let holders = if has_many { 0..self.processes.len() } else { number..number + 1 };
         holders.into_iter().try_for_each(|process| self.look_at_holder(process))
     }
 
     fn look_at_holder(&mut self, number: usize) -> Check {
-        let session = match self.processes[number].uplink {
-            None if number == STORE && self.scenario.embedded => LOCAL,
-            Some(uplink) if self.network.connection(uplink).is_some_and(|connection| connection.session) => uplink,
-            _ => return Ok(()),
+        let (server, session) = match self.processes[number].uplink {
+            None if number == STORE && self.scenario.embedded => (STORE, LOCAL),
+            Some(uplink) => match self.network.connection(uplink) {
+                Some(connection) if connection.accepted => (connection.listener, uplink),
+                _ => return Ok(()),
+            },
+            None => return Ok(()),
         };
-        let client = self.processes[number].node.as_ref().and_then(|node| node.roles().0);
-        let store = self.processes[STORE].node.as_ref().and_then(|node| node.roles().1);
-        match (client, store) {
-            (Some(client), Some(store)) => check::holders::client(client, store, session),
+        let trunk = self.processes[server].trunk;
+        let trunk = trunk.filter(|&trunk| self.network.connection(trunk).is_some_and(|found| found.accepted));
+        let roles = |number: usize| self.processes[number].node.as_ref().map(Node::roles);
+        let Some((Some(client), ..)) = roles(number) else { return Ok(()) };
+        let store = roles(STORE).and_then(|(_, store, _)| store);
+        match (roles(server), store, trunk) {
+            (Some((_, Some(store), _)), ..) => check::holders::client(client, store, session),
+            (Some((.., Some(redirector))), store, trunk) => {
+                check::holders::member(client, redirector, session)?;
+                let (Some(store), Some(trunk)) = (store, trunk) else { return Ok(()) };
+                check::holders::group(client, redirector, session, store, trunk)
+            }
             _ => Ok(()),
         }
     }

@@ -4,6 +4,7 @@
 //! 2. Room is found before anything is begun: in the MOB and in the safe. While write-back makes some, commits wait in
 //!    their order; when it cannot, they are refused. So a full MOB or safe slows commits down and fails none.
 
+use crate::coordinator::{ASKERS_MAX, Asker};
 use crate::sessions::Fault;
 use crate::work::commit_bytes_bound;
 use crate::{SessionId, Store, form, mob};
@@ -24,18 +25,21 @@ const PLACED_BYTES: u64 = 128;
 /// A commit request that is not logged yet.
 #[derive(Debug)]
 pub(crate) struct Ticket {
+    /// The session that it came on.
+    pub(crate) from: SessionId,
     pub(crate) request: CommitRequest,
     /// A bound of what it adds to the MOB.
     pub(crate) mob_bytes: usize,
     /// A bound of what it adds to the safe.
-    safe_bytes: u64,
+    pub(crate) safe_bytes: u64,
     /// How many more home images may be read for it.
     pub(crate) reads_left: u8,
 }
 
 impl Ticket {
-    fn new(request: CommitRequest) -> Self {
+    fn new(from: SessionId, request: CommitRequest) -> Self {
         Self {
+            from,
             mob_bytes: request.writes.iter().map(mob::bytes_bound).sum(),
             safe_bytes: commit_bytes_bound(&request.writes) + PLACED_BYTES,
             reads_left: READS_PER_COMMIT_MAX,
@@ -81,21 +85,22 @@ enum Room {
 impl Store {
     /// A session wants a transaction committed.
     pub(crate) fn commit(&mut self, now: Time, from: SessionId, request: CommitRequest) -> Result<(), Fault> {
-        self.check_client(from, request.txn.client)?;
+        self.admit_client(now, from, request.txn.client)?;
         form::check(&request, self.master.applied())?;
         self.outcomes.answered(request.txn.client, request.answered);
         if request.writes.is_empty() {
             self.commit_read_only(from, &request);
-        } else if !self.answer_again(from, request.txn) {
+        } else if !self.answer_again(Asker { session: from, knows_writes: true }, request.txn) {
             self.take_in(now, from, request);
         }
         Ok(())
     }
 
     /// A session wants to know what became of a transaction.
-    pub(crate) fn ask_outcome(&mut self, from: SessionId, ask: AskOutcome) -> Result<(), Fault> {
-        self.check_client(from, ask.txn.client)?;
-        if !self.answer_again(from, ask.txn) {
+    pub(crate) fn ask_outcome(&mut self, now: Time, from: SessionId, ask: AskOutcome) -> Result<(), Fault> {
+        self.admit_client(now, from, ask.txn.client)?;
+        let knows_writes = !self.sessions.is_group(from);
+        if !self.answer_again(Asker { session: from, knows_writes }, ask.txn) {
             self.reply_outcome(from, ask.txn, Outcome::Unknown);
         }
         Ok(())
@@ -114,30 +119,42 @@ impl Store {
     }
 
     /// Answers for a transaction whose outcome is known, or will be; says whether it is one.
-    fn answer_again(&mut self, from: SessionId, txn: TxnId) -> bool {
+    fn answer_again(&mut self, asker: Asker, txn: TxnId) -> bool {
         if self.config.broken.is(Rule::OneOutcome) {
             return false;
         }
         if let Some(outcome) = self.outcomes.get(txn) {
-            self.reply_outcome(from, txn, outcome);
+            self.reply_outcome(asker.session, txn, outcome);
             return true;
         }
-        let before = self.coordinator.redirect(txn, from);
-        if let Some(before) = before {
-            self.charge(before, -1);
-            self.charge(from, 1);
+        self.answer_also(asker, txn)
+    }
+
+    /// Answers one more session for a transaction, if it is under way.
+    fn answer_also(&mut self, asker: Asker, txn: TxnId) -> bool {
+        let Some(askers) = self.coordinator.askers(txn) else { return false };
+        if let Some(known) = askers.iter_mut().find(|known| known.session == asker.session) {
+            known.knows_writes |= asker.knows_writes;
+            return true;
         }
-        before.is_some()
+        askers.retain(|asker| self.sessions.client(asker.session).is_some());
+        let longest_ago = (askers.len() == ASKERS_MAX).then(|| askers.remove(0));
+        askers.push(asker);
+        self.charge(asker.session, 1);
+        if let Some(longest_ago) = longest_ago {
+            self.charge(longest_ago.session, -1);
+        }
+        true
     }
 
     /// Takes a request in unless something about it forbids that already.
     fn take_in(&mut self, now: Time, from: SessionId, request: CommitRequest) {
         if let Err(refusal) = self.check_request(from, &request) {
-            return self.refuse_to(from, &request, refusal);
+            return self.refuse_to(now, from, &request, refusal);
         }
-        self.coordinator.begin(request.txn, from);
+        self.coordinator.begin(request.txn, Asker { session: from, knows_writes: true });
         self.charge(from, 1);
-        self.admit(now, Ticket::new(request));
+        self.admit(now, Ticket::new(from, request));
     }
 
     fn check_request(&mut self, from: SessionId, request: &CommitRequest) -> Result<(), Refusal> {
@@ -160,12 +177,17 @@ impl Store {
         missing.map_or(Ok(()), |reads| Err(Refusal::NoSuchPage(reads.page)))
     }
 
-    fn check_client(&self, from: SessionId, client: ClientId) -> Result<(), Fault> {
+    /// A session asks for a client: its own, or, if it is a group's, whomever it vouches for.
+    fn admit_client(&mut self, now: Time, from: SessionId, client: ClientId) -> Result<(), Fault> {
         match self.sessions.client(from) {
-            Some(own) if own != client => {
-                Err(Fault::malformed(format!("expected a transaction of {own:?}, got one of {client:?}")))
+            Some(own) if own == client => Ok(()),
+            Some(_) if self.sessions.is_group(from) => {
+                self.sessions.vouch(now, from, client);
+                self.forget_clients(now);
+                Ok(())
             }
-            _ => Ok(()),
+            Some(own) => Err(Fault::malformed(format!("expected a transaction of {own:?}, got one of {client:?}"))),
+            None => Ok(()),
         }
     }
 
@@ -173,7 +195,7 @@ impl Store {
     fn admit(&mut self, now: Time, ticket: Ticket) {
         match self.room_for(&ticket) {
             Room::Now if self.parked.is_empty() => self.prepare(now, ticket),
-            Room::Never => self.refuse(&ticket, Refusal::StoreFull),
+            Room::Never => self.refuse(now, &ticket, Refusal::StoreFull),
             Room::Now | Room::Later => self.parked.push(ticket),
         }
     }
@@ -181,18 +203,19 @@ impl Store {
     /// A page was read to see whether the commit fits.
     pub(crate) fn admit_again(&mut self, now: Time, ticket: Ticket) {
         if self.closing {
-            return self.refuse(&ticket, Refusal::Closing);
+            return self.refuse(now, &ticket, Refusal::Closing);
         }
         self.admit(now, ticket);
     }
 
     fn room_for(&self, ticket: &Ticket) -> Room {
-        let waiting = self.master.mob().bytes() + self.coordinator.in_flight_bytes();
+        let (mob_bytes, safe_bytes) = self.leases.waiting_bytes();
+        let waiting = self.master.mob().bytes() + self.coordinator.in_flight_bytes() + mob_bytes;
         let fits_mob = waiting == 0 || waiting + ticket.mob_bytes <= self.config.mob_bytes_limit;
-        if fits_mob && self.safe.has_room(ticket.safe_bytes) {
+        if fits_mob && self.safe.has_room(ticket.safe_bytes + safe_bytes) {
             return Room::Now;
         }
-        let stuck = self.coordinator.first_in_flight().is_none() && !self.can_make_room();
+        let stuck = self.coordinator.first_in_flight().is_none() && self.leases.is_idle() && !self.can_make_room();
         if stuck || self.writeback.is_home_full() { Room::Never } else { Room::Later }
     }
 
@@ -205,13 +228,15 @@ impl Store {
                 return;
             }
             let ticket = self.parked.pop().expect("just seen");
-            let session = self.coordinator.session(ticket.request.txn);
+            let asked = self.coordinator.askers(ticket.request.txn);
+            let is_there = |asker: &Asker| self.sessions.client(asker.session).is_some();
+            let is_awaited = asked.is_some_and(|askers| askers.iter().any(is_there));
             match room {
-                _ if session.is_none_or(|session| self.sessions.client(session).is_none()) => {
+                _ if !is_awaited => {
                     self.coordinator.end(ticket.request.txn);
                 }
-                _ if self.closing => self.refuse(&ticket, Refusal::Closing),
-                Room::Never => self.refuse(&ticket, Refusal::StoreFull),
+                _ if self.closing => self.refuse(now, &ticket, Refusal::Closing),
+                Room::Never => self.refuse(now, &ticket, Refusal::StoreFull),
                 Room::Now | Room::Later => self.prepare(now, ticket),
             }
         }

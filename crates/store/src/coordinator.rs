@@ -1,14 +1,17 @@
 //! The coordinator: takes a commit through its phases.
 //!
 //! ```text
-//!   admitted --> prepare --> log ~~~~~ durable --> sequence --> reply --> distribute
+//!   admitted --> prepare ~~> log ~~~~~ durable --> sequence --> reply --> distribute
 //!                   |         |           ^
 //!                refused   position    commit point
 //! ```
-//! 1. Validated and logged in one step: nobody comes between the judgement and the place in the log.
+//! 1. Validated and prepared in one step: from then on its writes stand in others' way, so nothing comes between the
+//!    judgement and the log, also when it waits for promises first (`leases`).
 //! 2. A count is only given to what is durable, in the order of the log.
 //! 3. The reply is preceded by the notices of all earlier counts and stands for the notice of its own.
-//! 4. One identity is under way at most once. Whoever sends it again meanwhile gets the first copy's outcome.
+//! 4. One identity is under way at most once. Whoever sends it again meanwhile gets the first copy's outcome. Everyone
+//!    who asked is answered: of a client that has moved between a group and the store the copy on the old path may come
+//!    last, and nobody listens there any more.
 
 use crate::admission::Ticket;
 use crate::images::Waiter;
@@ -17,6 +20,7 @@ use crate::{CommitRecord, Position, Record, SessionId, Store};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use protocol::{Advance, CommitReply, CommitRequest, Message, Notice, Outcome};
+use smallvec::SmallVec;
 use types::{Map, Refusal, Rule, Time, TxnId, Version};
 
 /// A commit that is logged and has no place yet.
@@ -27,11 +31,27 @@ struct InFlight {
     mob_bytes: usize,
 }
 
+/// Who wants to know what becomes of a commit under way.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asker {
+    pub(crate) session: SessionId,
+    /// It knows what the commit writes, so that the reply can stand for the notice. A redirector that only asks for the
+    /// outcome does not: it is its member that has the writes.
+    pub(crate) knows_writes: bool,
+}
+
+/// In the order in which they asked.
+pub(crate) type Askers = SmallVec<[Asker; 1]>;
+
+/// Sessions that are answered for one commit: a client's old path, its new one, and some more. Who asked longest ago
+/// makes room.
+pub(crate) const ASKERS_MAX: usize = 4;
+
 /// The commits under way.
 #[derive(Debug, Default)]
 pub(crate) struct Coordinator {
     /// Whom to answer, for every commit under way.
-    under_way: Map<TxnId, SessionId>,
+    under_way: Map<TxnId, Askers>,
     /// In the order of the log.
     in_flight: VecDeque<InFlight>,
     in_flight_bytes: usize,
@@ -40,23 +60,18 @@ pub(crate) struct Coordinator {
 
 impl Coordinator {
     /// A transaction is under way.
-    pub(crate) fn begin(&mut self, txn: TxnId, session: SessionId) {
-        self.under_way.insert(txn, session);
+    pub(crate) fn begin(&mut self, txn: TxnId, asker: Asker) {
+        self.under_way.insert(txn, Askers::from_buf([asker]));
     }
 
     /// A transaction is under way no longer; gives whom to tell.
-    pub(crate) fn end(&mut self, txn: TxnId) -> Option<SessionId> {
-        self.under_way.remove(&txn)
+    pub(crate) fn end(&mut self, txn: TxnId) -> Askers {
+        self.under_way.remove(&txn).unwrap_or_default()
     }
 
-    /// Whom to answer for a transaction under way.
-    pub(crate) fn session(&self, txn: TxnId) -> Option<SessionId> {
-        self.under_way.get(&txn).copied()
-    }
-
-    /// From now on `session` is answered for a transaction, if it is under way; gives who was before.
-    pub(crate) fn redirect(&mut self, txn: TxnId, session: SessionId) -> Option<SessionId> {
-        Some(core::mem::replace(self.under_way.get_mut(&txn)?, session))
+    /// Whom to answer for a transaction, if it is under way.
+    pub(crate) fn askers(&mut self, txn: TxnId) -> Option<&mut Askers> {
+        self.under_way.get_mut(&txn)
     }
 
     /// The position of the first commit without a place.
@@ -92,9 +107,17 @@ impl Store {
     /// Prepare: the master judges it.
     pub(crate) fn prepare(&mut self, now: Time, mut ticket: Ticket) {
         match self.master.validate(&ticket.request) {
-            Verdict::Valid => self.log(now, ticket),
-            Verdict::Refused(refusal) => self.refuse(&ticket, refusal),
-            Verdict::Await(page) if ticket.reads_left == 0 => self.refuse(&ticket, Refusal::PageFull(page)),
+            Verdict::Valid if self.leases.stands_in_the_way(&ticket.request) => {
+                self.refuse(now, &ticket, Refusal::Busy);
+            }
+            Verdict::Valid => {
+                self.master.prepare(ticket.request.txn, &ticket.request.writes);
+                if let Some(ticket) = self.await_promises(now, ticket) {
+                    self.log(now, ticket);
+                }
+            }
+            Verdict::Refused(refusal) => self.refuse(now, &ticket, refusal),
+            Verdict::Await(page) if ticket.reads_left == 0 => self.refuse(now, &ticket, Refusal::PageFull(page)),
             Verdict::Await(page) => {
                 ticket.reads_left -= 1;
                 self.master.read([(page, Waiter::Commit(ticket))], &mut self.out);
@@ -103,9 +126,8 @@ impl Store {
     }
 
     /// Log: its being durable is the commit point.
-    fn log(&mut self, now: Time, ticket: Ticket) {
+    pub(crate) fn log(&mut self, now: Time, ticket: Ticket) {
         let CommitRequest { txn, answered, writes, .. } = ticket.request;
-        self.master.prepare(txn, &writes);
         self.log_placements();
         let record = CommitRecord { txn, answered, deltas: writes };
         let position = self.safe.append(Record::Commit(record.clone()), &mut self.out);
@@ -121,7 +143,7 @@ impl Store {
             self.coordinator.last_commit = now;
             let advances = self.sequence(&commit.record);
             let replied = self.reply_committed(&commit.record, &advances);
-            self.distribute(now, commit, advances, replied);
+            self.distribute(now, commit, advances, &replied);
         }
     }
 
@@ -131,31 +153,38 @@ impl Store {
         self.master.advances(version, &record.deltas)
     }
 
-    /// Reply: says to whom, if its client is still there.
-    fn reply_committed(&mut self, record: &CommitRecord, advances: &[Advance]) -> Option<SessionId> {
-        let outcome = Outcome::Committed { pages: advances.to_vec() };
-        self.count(&outcome);
-        let session = self.coordinator.end(record.txn)?;
-        self.charge(session, -1);
-        self.sessions.client(session)?;
-        self.reply_outcome(session, record.txn, outcome);
-        Some(session)
+    /// Reply: says to whom that stands for the notice.
+    fn reply_committed(&mut self, record: &CommitRecord, advances: &[Advance]) -> SmallVec<[SessionId; 1]> {
+        self.stats.commits += 1;
+        let mut replied = SmallVec::new();
+        for Asker { session, knows_writes } in self.coordinator.end(record.txn) {
+            self.charge(session, -1);
+            // A session that has ended is told nothing, and what replaced it hears of the commit like anyone else.
+            if self.sessions.client(session).is_some() {
+                self.reply_outcome(session, record.txn, Outcome::Committed { pages: advances.to_vec() });
+                replied.extend(knows_writes.then_some(session));
+            }
+        }
+        replied
     }
 
     /// Distribute: the master applies it, and everyone who holds what changed is told, but for who has the reply.
-    fn distribute(&mut self, now: Time, commit: InFlight, advances: Vec<Advance>, replied: Option<SessionId>) {
+    fn distribute(&mut self, now: Time, commit: InFlight, advances: Vec<Advance>, replied: &[SessionId]) {
         let CommitRecord { txn, answered, deltas } = commit.record;
         let version = advances.first().map_or(Version::ZERO, |advance| advance.version);
         self.master.apply(commit.position, version, txn, &deltas);
         for (&Advance { page, prev, version }, delta) in advances.iter().zip(&deltas) {
-            for &holder in self.master.directory().holders(page) {
-                if Some(holder) != replied {
-                    let notice = Notice { page, prev, version, slots: delta.slots(), txn, data: None };
+            for &holder in self.master.holders(page) {
+                if !replied.contains(&holder) {
+                    // Who has a lease is to have the new values at hand as well; others may never want them.
+                    let data = self.has_lease_on(holder, page).then(|| delta.changes.clone());
+                    let notice = Notice { page, prev, version, slots: delta.slots(), txn, data };
                     self.notices.push(now, holder, notice);
                 }
             }
         }
         self.outcomes.remember(txn, answered, advances);
+        self.sessions.expect_back(now, txn.client);
     }
 
     /// Hands the counts that were given since to the log: they ride on the flush of the next record.
@@ -167,18 +196,30 @@ impl Store {
     }
 
     /// Ends a transaction under way.
-    pub(crate) fn refuse(&mut self, ticket: &Ticket, refusal: Refusal) {
-        let Some(session) = self.coordinator.end(ticket.request.txn) else { return };
-        self.charge(session, -1);
-        self.refuse_to(session, &ticket.request, refusal);
+    pub(crate) fn refuse(&mut self, now: Time, ticket: &Ticket, refusal: Refusal) {
+        let outcome = self.judge_refused(now, &ticket.request, refusal);
+        for asker in self.coordinator.end(ticket.request.txn) {
+            self.charge(asker.session, -1);
+            self.reply_outcome(asker.session, ticket.request.txn, outcome.clone());
+        }
     }
 
-    /// Refuses a request, unless it may be a copy of one that committed and was forgotten.
-    pub(crate) fn refuse_to(&mut self, session: SessionId, request: &CommitRequest, refusal: Refusal) {
+    /// Refuses a request before it is under way.
+    pub(crate) fn refuse_to(&mut self, now: Time, session: SessionId, request: &CommitRequest, refusal: Refusal) {
+        let outcome = self.judge_refused(now, request, refusal);
+        self.reply_outcome(session, request.txn, outcome);
+    }
+
+    /// A request that cannot commit now is refused, unless it may be a copy of one that committed and was forgotten.
+    fn judge_refused(&mut self, now: Time, request: &CommitRequest, refusal: Refusal) -> Outcome {
         let may_have_committed = self.outcomes.may_have_forgotten(request);
         let outcome = if may_have_committed { Outcome::Unknown } else { Outcome::Refused(refusal) };
+        if let Outcome::Refused(refusal) = &outcome {
+            self.outcomes.remember_refused(request, refusal);
+            self.sessions.expect_back(now, request.txn.client);
+        }
         self.count(&outcome);
-        self.reply_outcome(session, request.txn, outcome);
+        outcome
     }
 
     pub(crate) fn reply_outcome(&mut self, session: SessionId, txn: TxnId, outcome: Outcome) {

@@ -1,4 +1,4 @@
-//! How sessions end, and what is kept for a client that may come back.
+//! How sessions end, and how long what is kept for clients is kept when they do not come back.
 
 use crate::sessions::Fault;
 use crate::{SessionId, Store};
@@ -15,9 +15,12 @@ impl Store {
     /// Nothing of the session stays but what its client may come back for.
     pub(crate) fn forget_session(&mut self, now: Time, session: SessionId) {
         self.sessions.disconnect(now, session);
+        self.leases.session_ended(session);
         self.notices.close(session);
         self.fetches.forget(session);
         self.master.directory().forget_holder(session);
+        self.leaders.session_ended(now + self.config.grace, session);
+        self.forget_clients(now);
     }
 
     /// Ends the sessions that gave no sign of life for too long. All are looked at, a few times in that time.
@@ -35,15 +38,22 @@ impl Store {
 
     /// Lets go of what was kept for clients that did not come back.
     pub(crate) fn forget_gone(&mut self, now: Time) {
+        self.forget_clients(now);
+        let master = &self.master;
+        let in_use = |page| master.is_in_use(page);
+        if self.unclaimed.is_some_and(|unclaimed| unclaimed <= now) {
+            self.unclaimed = None;
+            self.grants.give_back_unclaimed(&in_use);
+        }
+    }
+
+    /// Lets go of clients whose grace is over, and of those beyond the bound: asked wherever one may have gone.
+    pub(crate) fn forget_clients(&mut self, now: Time) {
         let master = &self.master;
         let in_use = |page| master.is_in_use(page);
         while let Some(client) = self.sessions.pop_forgotten(now) {
             self.outcomes.forget(client);
             self.grants.give_back(client, &in_use);
-        }
-        if self.unclaimed.is_some_and(|unclaimed| unclaimed <= now) {
-            self.unclaimed = None;
-            self.grants.give_back_unclaimed(&in_use);
         }
     }
 

@@ -16,7 +16,7 @@ const ANSWER_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Fetches that wait for a count.
 #[derive(Debug, Default)]
 pub(crate) struct Fetches {
-    at_least: BTreeMap<Version, Vec<(SessionId, Vec<PageId>)>>,
+    at_least: BTreeMap<Version, Vec<(SessionId, u64, Vec<PageId>)>>,
     /// With [`Rule::ListHolderFirst`] taken out: who is to be listed when it is heard of next.
     late: Vec<(PageId, SessionId)>,
 }
@@ -25,7 +25,7 @@ impl Fetches {
     /// The session is gone, and its fetches with it.
     pub(crate) fn forget(&mut self, session: SessionId) {
         self.at_least.retain(|_, fetches| {
-            fetches.retain(|(of, _)| *of != session);
+            fetches.retain(|(of, ..)| *of != session);
             !fetches.is_empty()
         });
     }
@@ -34,7 +34,7 @@ impl Fetches {
 impl Store {
     /// A session wants pages.
     pub(crate) fn fetch(&mut self, from: SessionId, fetch: Fetch) -> Result<(), Fault> {
-        let Fetch { mut pages, at_least } = fetch;
+        let Fetch { mut pages, at_least, number } = fetch;
         if pages.is_empty() || pages.len() > PAGES_PER_MESSAGE_MAX {
             let text = format!("expected a fetch of 1 to {PAGES_PER_MESSAGE_MAX} pages, got {}", pages.len());
             return Err(Fault::malformed(text));
@@ -47,12 +47,12 @@ impl Store {
         let left_out = pages.split_off(pages.len().min(room));
         *outstanding += pages.len();
         if at_least > self.master.applied() {
-            self.fetches.at_least.entry(at_least).or_default().push((from, pages));
+            self.fetches.at_least.entry(at_least).or_default().push((from, number, pages));
         } else {
-            self.serve(from, &pages);
+            self.serve(from, number, &pages);
         }
         for page in left_out {
-            self.reply(from, Message::Missing(Missing { page }), None);
+            self.reply(from, Message::Missing(Missing { page, number }), None);
         }
         Ok(())
     }
@@ -64,8 +64,13 @@ impl Store {
             let text = format!("expected a release of at most {PAGES_PER_MESSAGE_MAX} pages, got {count}");
             return Err(Fault::malformed(text));
         }
+        let client = self.sessions.client(from);
         for &page in &released.pages {
-            self.master.directory().release(page, from);
+            // Who lets go of what has just been granted to it does not know that yet: it means an earlier life of it.
+            let is_granted = client.is_some_and(|client| self.grants.is_of(client, page));
+            if !is_granted || self.master.is_in_use(page) {
+                self.master.directory().release(page, from);
+            }
         }
         Ok(())
     }
@@ -76,40 +81,40 @@ impl Store {
         while let Some(first) = self.fetches.at_least.first_entry()
             && *first.key() <= applied
         {
-            for (session, pages) in first.remove() {
-                self.serve(session, &pages);
+            for (session, number, pages) in first.remove() {
+                self.serve(session, number, &pages);
             }
         }
     }
 
     /// Answers for what is in memory, and has the rest read. The first page is wanted at once, the others are
     /// prefetched: they are left out beyond a bound of bytes.
-    fn serve(&mut self, session: SessionId, pages: &[PageId]) {
+    fn serve(&mut self, session: SessionId, number: u64, pages: &[PageId]) {
         let (mut bytes, mut read) = (0, Vec::new());
         for &page in pages {
             if !self.grants.exists(page) || bytes > ANSWER_BYTES_MAX {
-                self.answer(session, Message::Missing(Missing { page }));
+                self.answer(session, Message::Missing(Missing { page, number }));
                 continue;
             }
             match self.master.image(page) {
                 Some(image) => {
                     bytes += image.len();
-                    self.send_page(session, page, &image);
+                    self.send_page(session, number, page, &image);
                 }
-                None => read.push((page, Waiter::Fetch(session))),
+                None => read.push((page, Waiter::Fetch(session, number))),
             }
         }
         self.master.read(read, &mut self.out);
     }
 
     /// The page has been read for this session.
-    pub(crate) fn serve_read(&mut self, session: SessionId, page: PageId) {
+    pub(crate) fn serve_read(&mut self, session: SessionId, page: PageId, number: u64) {
         if let Some(image) = self.master.image(page) {
-            self.send_page(session, page, &image);
+            self.send_page(session, number, page, &image);
         }
     }
 
-    fn send_page(&mut self, session: SessionId, page: PageId, image: &ObjectPage) {
+    fn send_page(&mut self, session: SessionId, number: u64, page: PageId, image: &ObjectPage) {
         if self.sessions.client(session).is_none() {
             return;
         }
@@ -118,9 +123,10 @@ impl Store {
         } else {
             self.master.directory().list(page, session);
         }
+        self.warn(session, page);
         let version = self.master.version(page);
         self.stats.pages_sent += 1;
-        self.answer(session, Message::Page(Page { page, version, image: image.image().clone() }));
+        self.answer(session, Message::Page(Page { page, version, number, image: image.image().clone() }));
     }
 
     /// Lists who should have been listed before: only ever has something to do when a test took the rule out.

@@ -69,6 +69,11 @@ impl Grants {
         page.number < self.next.get(&page.volume).copied().unwrap_or(1)
     }
 
+    /// Whether the page was granted to the client, and nobody's since.
+    pub(crate) fn is_of(&self, client: ClientId, page: PageId) -> bool {
+        self.owner(page) == Some(client)
+    }
+
     /// The client still has this page and has not filled it. Says whether it may keep it: nobody else owns it.
     pub(crate) fn claim(&mut self, client: ClientId, page: PageId) -> bool {
         if let Some(owner) = self.owner(page) {

@@ -14,8 +14,8 @@ use types::{Map, ObjectPage, PageId};
 /// What is to happen when an image has been read.
 #[derive(Debug)]
 pub(crate) enum Waiter {
-    /// The page goes to this session.
-    Fetch(SessionId),
+    /// The page goes to this session, for the fetch with this number.
+    Fetch(SessionId, u64),
     /// The commit's size can be checked.
     Commit(Ticket),
     /// The page can be written back.

@@ -10,40 +10,47 @@
 //! | file | what it knows or does |
 //! |---|---|
 //! | `sessions`, `rejoin`, `ending` | who is there; how a session begins, resumes and ends |
+//! | `clients` | which sessions speak for a client, and how long it is remembered when none does |
+//! | `group`, `leaders` | what a redirector may ask for its members; which redirector leads which group |
 //! | `fetch`, `images` | pages on their way to a client; home images in memory |
 //! | `admission`, `form` | a commit before its first phase: sound, new, with room for it |
 //! | `coordinator` | a commit's phases: prepare, log, sequence, reply, distribute |
 //! | `validate`, `recent` | is every slot that was read still the newest |
 //! | `sequencer`, `safe` | which count; which position, what of it is durable, what is still needed |
 //! | `master`, `mob` | what each page is now |
-//! | `notices` | who is told what, and before what |
+//! | `notices` | what is said to a session, and what goes before it |
 //! | `outcomes` | what became of each transaction |
 //! | `grant` | which pages exist, and whose the empty ones are |
 //! | `writeback`, `recovery` | from memory to the home, and back after a crash |
+//! | `status` | what an operator asks |
 //! | `work` | what the hands do for all this |
 #![no_std]
 
 extern crate alloc;
 
 mod admission;
+mod clients;
 mod coordinator;
 mod ending;
 mod fetch;
 mod form;
 mod grant;
+mod group;
 mod images;
 mod inspect;
+mod leaders;
+mod leases;
 mod master;
 mod mob;
 mod notices;
 mod outcomes;
 mod outputs;
-mod recent;
 mod recovery;
 mod rejoin;
 mod safe;
 mod sequencer;
 mod sessions;
+mod status;
 mod validate;
 pub mod work;
 mod writeback;
@@ -52,13 +59,16 @@ use admission::Parked;
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
+use alloc::vec::Vec;
 use coordinator::Coordinator;
 use core::time::Duration;
+use directory::{Streams, Urgency};
 use fetch::Fetches;
 use grant::Grants;
 use images::Waiter;
+use leaders::Leaders;
+use leases::Leases;
 use master::Master;
-use notices::{Streams, Urgency};
 use outcomes::Outcomes;
 use outputs::Outputs;
 use protocol::{Ack, Message, Ping, Pong};
@@ -66,16 +76,14 @@ use recovery::Recovery;
 use safe::Safe;
 use sequencer::Sequencer;
 use sessions::{Fault, Sessions};
+pub use status::{SessionStatus, Status};
+pub use types::SessionId;
 use types::{Broken, ClusterId, GoodbyeReason, Incarnation, NodeId, PageId, Time};
 pub use work::{
     Checkpoint, ClientOutcomes, CommitRecord, DiskDone, DiskWork, HomeImage, HomePage, Opened, Placement, Position,
     Record,
 };
 use writeback::WriteBack;
-
-/// One connection of one client, numbered by the hands; a number is never used again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct SessionId(pub u64);
 
 /// What a user may tune.
 #[derive(Clone, Debug)]
@@ -92,6 +100,10 @@ pub struct Config {
     pub notice_delay: Duration,
     /// A session that is silent for this long is dead.
     pub silence: Duration,
+    /// The volumes on which groups have leases, so that their redirectors validate read-only transactions themselves.
+    pub leased_volumes: Vec<u32>,
+    /// How long a lease lasts. A group that dies delays writers by it at most.
+    pub lease: Duration,
     /// How long the grants and outcomes of a client that is gone are kept for its return.
     pub grace: Duration,
     /// The rule that is taken out, in tests of the checkers.
@@ -107,6 +119,8 @@ impl Default for Config {
             recent_limit: 1_000_000,
             notice_delay: Duration::from_millis(3),
             silence: Duration::from_secs(10),
+            leased_volumes: Vec::new(),
+            lease: Duration::from_secs(2),
             grace: Duration::from_secs(60),
             broken: Broken::NONE,
         }
@@ -150,7 +164,9 @@ pub struct Store {
     incarnation: Incarnation,
     out: Outputs,
     sessions: Sessions,
-    notices: Streams,
+    leaders: Leaders,
+    leases: Leases,
+    notices: Streams<SessionId>,
     fetches: Fetches,
     parked: Parked,
     coordinator: Coordinator,
@@ -203,6 +219,8 @@ impl Store {
             incarnation,
             out: Outputs::default(),
             sessions: Sessions::new(config.grace),
+            leaders: Leaders::default(),
+            leases: Leases::default(),
             notices: Streams::new(config.notice_delay),
             fetches: Fetches::default(),
             parked: Parked::default(),
@@ -233,6 +251,7 @@ impl Store {
     pub fn start(&mut self, now: Time) {
         self.finish_recovery(now);
         self.unclaimed = Some(now + self.config.grace);
+        self.leases_before(now);
         self.settle(now);
     }
 
@@ -305,7 +324,14 @@ impl Store {
     pub fn poll_timeout(&self) -> Option<Time> {
         let mob_is_empty = self.master.mob().is_empty();
         let write_back = self.writeback.next_due(mob_is_empty, self.coordinator.last_commit());
-        let due = [self.notices.next_due(), self.sessions.next_forgotten(), self.sweep, self.unclaimed, write_back];
+        let due = [
+            self.notices.next_due(),
+            self.sessions.next_forgotten(),
+            self.sweep,
+            self.unclaimed,
+            self.leases.next_due(),
+            write_back,
+        ];
         due.into_iter().flatten().min()
     }
 
@@ -343,18 +369,30 @@ impl Store {
             }
             Message::Rejoin(rejoin) => self.rejoin(now, from, &rejoin),
             Message::Ping(ping) => {
-                self.ping(from, ping);
+                self.ping(now, from, ping);
                 Ok(())
             }
             Message::Pong(_) => Ok(()),
             Message::Fetch(fetch) => self.fetch(from, fetch),
             Message::Released(released) => self.released(from, &released),
             Message::Commit(request) => self.commit(now, from, request),
-            Message::AskOutcome(ask) => self.ask_outcome(from, ask),
+            Message::AskOutcome(ask) => self.ask_outcome(now, from, ask),
             Message::Ack(ack) => self.ack(from, ack),
             Message::Grant(grant) => {
                 self.grant(from, grant);
                 Ok(())
+            }
+            Message::Revalidate(revalidate) => self.revalidate(from, &revalidate),
+            Message::Departed(departed) => self.departed(now, from, departed),
+            Message::Lead(lead) => self.lead(now, from, lead),
+            Message::FindLeader(find) => self.find_leader(now, from, find),
+            Message::Promise(promise) => {
+                self.check_group(from)?;
+                self.promise(from, promise);
+                Ok(())
+            }
+            Message::Reachable(_) | Message::NoHelp(_) | Message::Arrived(_) => {
+                Err(Fault::malformed("expected a request to a store, got one to a redirector".into()))
             }
             Message::Goodbye(_) => Err(Fault { reason: GoodbyeReason::Done, text: "the client is done".into() }),
             Message::Welcome(_)
@@ -363,13 +401,22 @@ impl Store {
             | Message::Missing(_)
             | Message::CommitReply(_)
             | Message::Notices(_)
-            | Message::Granted(_) => Err(Fault::malformed("expected a request, got an answer of a store".into())),
+            | Message::Granted(_)
+            | Message::Help(_)
+            | Message::PeerPage(_)
+            | Message::PeerHello(_)
+            | Message::Revalidated(_)
+            | Message::Leader(_)
+            | Message::Members(_)
+            | Message::Leased(_)
+            | Message::Intent(_) => Err(Fault::malformed("expected a request, got an answer of a store".into())),
         }
     }
 
     /// A sign of life. The answer moves the horizon of a client that asks for nothing else.
-    fn ping(&mut self, from: SessionId, ping: Ping) {
+    fn ping(&mut self, now: Time, from: SessionId, ping: Ping) {
         self.flush(from, Urgency::All);
+        self.renew_lease(now, from, ping.nonce);
         self.reply(from, Message::Pong(Pong { nonce: ping.nonce }), None);
     }
 
@@ -389,7 +436,7 @@ impl Store {
     /// A page that was waited for is in memory.
     fn has_read(&mut self, now: Time, page: PageId, waiter: Waiter) {
         match waiter {
-            Waiter::Fetch(session) => self.serve_read(session, page),
+            Waiter::Fetch(session, number) => self.serve_read(session, page, number),
             Waiter::Commit(ticket) => self.admit_again(now, ticket),
             Waiter::WriteBack => self.has_read_for_batch(page),
         }
@@ -397,6 +444,7 @@ impl Store {
 
     /// What every event may have made possible or necessary.
     fn settle(&mut self, now: Time) {
+        self.go_on_promised(now);
         self.unpark(now);
         self.write_back(now);
         self.finish_closing(now);

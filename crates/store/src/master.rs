@@ -9,13 +9,12 @@
 use crate::images::{Images, Waiter};
 use crate::mob::Mob;
 use crate::outputs::Outputs;
-use crate::recent::Recent;
-use crate::validate::{Locks, Stale, Verdict, image_bytes_bound, stale_slots};
+use crate::validate::{Locks, Stale, Verdict, image_bytes_bound};
 use crate::writeback::Installed;
 use crate::{Config, HomePage, Position, SessionId};
 use alloc::vec::Vec;
 use bytes::Bytes;
-use directory::Directory;
+use directory::{Directory, Recent, stale_slots};
 use protocol::{Advance, CommitRequest};
 use types::limits::PAGE_BYTES_MAX;
 use types::{Broken, Delta, Map, ObjectPage, PageId, Refusal, Rule, SlotSet, TxnId, Version};
@@ -92,9 +91,34 @@ impl Master {
         &mut self.directory
     }
 
+    /// Who holds the page.
+    pub(crate) fn holders(&self, page: PageId) -> &[SessionId] {
+        self.directory.holders(page)
+    }
+
+    /// The pages that prepared transactions write to, in order.
+    pub(crate) fn prepared_pages(&self) -> Vec<PageId> {
+        self.locks.pages()
+    }
+
+    /// The prepared transactions that write to the page, and to which slots.
+    pub(crate) fn prepared(&self, page: PageId) -> impl Iterator<Item = (TxnId, SlotSet)> + '_ {
+        self.locks.on(page)
+    }
+
     /// Whether the session is listed for the page.
     pub(crate) fn holds(&self, page: PageId, session: SessionId) -> bool {
         self.directory.holds(page, session)
+    }
+
+    /// How many pages the session is listed for.
+    pub(crate) fn pages_held(&self, session: SessionId) -> usize {
+        self.directory.pages_held(session)
+    }
+
+    /// The count at and below which it is not remembered who changed what.
+    pub(crate) fn pruned(&self) -> Version {
+        self.recent.pruned()
     }
 
     /// Forgets who changed what through `through`.

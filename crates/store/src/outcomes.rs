@@ -1,7 +1,9 @@
 //! Exactly once: what became of each transaction, for as long as its client may ask.
 //!
 //! 1. A committed transaction is answered with the same outcome however often it is sent.
-//! 2. A refused one left no trace, so a copy of it may be judged anew: only commits are remembered.
+//! 2. A refused one stays refused: its client may have moved and had the answer on its new path when a copy arrives on
+//!    the old one. What made a read stale does so for ever, and a copy is found stale again; every other refusal is
+//!    remembered, though not over a restart, which ends all paths.
 //! 3. What is forgotten before its client had it raises `forgotten`. A transaction that could have committed at or
 //!    below that count, by its evidence, is answered *unknown* and never *refused*.
 
@@ -10,7 +12,7 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use protocol::{Advance, CommitRequest, Outcome};
 use types::limits::OUTCOMES_PER_CLIENT_MAX;
-use types::{ClientId, Map, TxnId, Version};
+use types::{ClientId, Map, Refusal, TxnId, Version};
 
 /// Pages of remembered outcomes of one client, in all.
 const PAGES_PER_CLIENT_MAX: usize = 1 << 21;
@@ -20,6 +22,8 @@ struct Remembered {
     answered: u64,
     committed: BTreeMap<u64, Vec<Advance>>,
     pages: usize,
+    /// Those of which a copy might commit.
+    refused: BTreeMap<u64, Refusal>,
 }
 
 impl Remembered {
@@ -31,6 +35,7 @@ impl Remembered {
             {
                 self.pages -= first.remove().len();
             }
+            self.refused = self.refused.split_off(&answered);
         }
     }
 }
@@ -48,7 +53,7 @@ impl Outcomes {
         let clients = outcomes.into_iter().map(|of| {
             let pages = of.committed.iter().map(|(_, advances)| advances.len()).sum();
             let committed = of.committed.into_iter().collect();
-            (of.client, Remembered { answered: of.answered, committed, pages })
+            (of.client, Remembered { answered: of.answered, committed, pages, ..Remembered::default() })
         });
         Self { clients: clients.collect(), forgotten }
     }
@@ -56,10 +61,11 @@ impl Outcomes {
     /// The outcome of a transaction, if it is known.
     pub(crate) fn get(&self, txn: TxnId) -> Option<Outcome> {
         let of = self.clients.get(&txn.client)?;
-        match of.committed.get(&txn.number) {
-            Some(pages) => Some(Outcome::Committed { pages: pages.clone() }),
-            None => (txn.number < of.answered).then_some(Outcome::Unknown),
+        if let Some(pages) = of.committed.get(&txn.number) {
+            return Some(Outcome::Committed { pages: pages.clone() });
         }
+        let refused = of.refused.get(&txn.number).cloned().map(Outcome::Refused);
+        refused.or_else(|| (txn.number < of.answered).then_some(Outcome::Unknown))
     }
 
     /// The client will never ask for a transaction below this number.
@@ -82,6 +88,20 @@ impl Outcomes {
         of.forget_answered(answered);
         of.pages += advances.len();
         of.committed.insert(txn.number, advances);
+    }
+
+    /// The request was refused. Whoever has more of these than a client may have outstanding is not one of ours, and
+    /// its oldest are forgotten.
+    pub(crate) fn remember_refused(&mut self, request: &CommitRequest, refusal: &Refusal) {
+        if matches!(refusal, Refusal::Stale(_)) {
+            return;
+        }
+        let of = self.clients.entry(request.txn.client).or_default();
+        of.forget_answered(request.answered);
+        of.refused.insert(request.txn.number, refusal.clone());
+        if of.refused.len() > OUTCOMES_PER_CLIENT_MAX {
+            of.refused.pop_first();
+        }
     }
 
     /// The client is gone for good.

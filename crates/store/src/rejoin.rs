@@ -1,10 +1,10 @@
 //! How a session begins, and how one resumes: what a client still holds is listed first, then compared by version.
 
-use crate::notices::Urgency;
-use crate::sessions::{Fault, Resuming};
+use crate::sessions::{Fault, Greeting, Resuming};
 use crate::{SessionId, Store};
 use alloc::format;
-use protocol::{Held, Hello, Message, Notice, PROTOCOL, Rejoin, Rejoined, SessionLimits, Welcome};
+use directory::Urgency;
+use protocol::{GROUP, Held, Hello, Message, Notice, PROTOCOL, Rejoin, Rejoined, SessionLimits, Welcome};
 use types::limits::{
     COMMITS_PER_SESSION_MAX, FETCHES_PER_SESSION_MAX, GRANTED_PAGES_MAX, PAGES_PER_MESSAGE_MAX, TXN_PAGES_MAX,
 };
@@ -16,6 +16,16 @@ const DROPPED_MAX: usize = TXN_PAGES_MAX;
 /// Stands in a notice that sums up the changes of several transactions.
 const SEVERAL: TxnId = TxnId { client: ClientId(0), number: 0 };
 
+/// What has become of a page since a cache got it.
+pub(crate) enum Comparison {
+    /// It is as the cache has it.
+    Current,
+    /// These slots have changed.
+    Changed(Notice),
+    /// The page never was, or nobody knows any more which of its slots have changed.
+    Unknown,
+}
+
 impl Store {
     /// A client says who it is.
     pub(crate) fn hello(&mut self, now: Time, from: SessionId, hello: &Hello) -> Result<(), Fault> {
@@ -23,7 +33,9 @@ impl Store {
             return Err(Fault::malformed(format!("expected one hello, got another of {:?}", hello.client)));
         }
         let protocol = self.check_hello(hello)?;
-        let superseded = self.sessions.hello(from, hello.client, hello.epoch).map_err(|newer| Fault {
+        let features = hello.features & GROUP;
+        let greeting = Greeting { client: hello.client, epoch: hello.epoch, is_group: features != 0 };
+        let superseded = self.sessions.hello(from, greeting).map_err(|newer| Fault {
             reason: GoodbyeReason::Superseded,
             text: format!("expected an epoch of {:?} after {newer}, got {}", hello.client, hello.epoch),
         })?;
@@ -32,7 +44,7 @@ impl Store {
             self.end(now, old, Fault { reason: GoodbyeReason::Superseded, text });
         }
         self.notices.open(from);
-        self.out.send(from, Message::Welcome(self.welcome(protocol)));
+        self.out.send(from, Message::Welcome(self.welcome(protocol, features)));
         Ok(())
     }
 
@@ -52,10 +64,10 @@ impl Store {
         }
     }
 
-    fn welcome(&self, protocol: u16) -> Welcome {
+    fn welcome(&self, protocol: u16, features: u64) -> Welcome {
         Welcome {
             protocol,
-            features: 0,
+            features,
             cluster: self.cluster,
             node: self.config.node,
             incarnation: self.incarnation,
@@ -96,10 +108,8 @@ impl Store {
     }
 
     fn check_rejoin(&mut self, from: SessionId, rejoin: &Rejoin) -> Result<(), Fault> {
-        let applied = self.master.applied();
         let pages = rejoin.pages.len();
         let grants: u64 = rejoin.grants.iter().map(|range| u64::from(range.count)).sum();
-        let newest = rejoin.pages.iter().map(|held| held.version).fold(rejoin.horizon, Version::max);
         if self.sessions.resuming(from).is_none() {
             return Err(Fault::malformed("expected no rejoin after the last one".into()));
         }
@@ -110,6 +120,13 @@ impl Store {
             );
             return Err(Fault::malformed(text));
         }
+        self.check_versions(rejoin.horizon, &rejoin.pages)
+    }
+
+    /// Nobody holds what this store has not given.
+    pub(crate) fn check_versions(&self, horizon: Version, pages: &[Held]) -> Result<(), Fault> {
+        let applied = self.master.applied();
+        let newest = pages.iter().map(|held| held.version).fold(horizon, Version::max);
         if newest > applied {
             return Err(Fault::malformed(format!("expected versions up to {applied}, got {newest}")));
         }
@@ -118,20 +135,29 @@ impl Store {
 
     /// A page that the client holds: unchanged, or made known slot by slot, or to be dropped.
     fn resume_page(&mut self, now: Time, from: SessionId, held: Held, horizon: Version) {
+        match self.compare(from, held, horizon) {
+            Comparison::Current => {}
+            Comparison::Changed(notice) => self.notices.push(now, from, notice),
+            Comparison::Unknown => self.drop_page(from, held.page),
+        }
+    }
+
+    /// Lists the session as a holder of the page, and then compares: whoever has the page at `held.version` and has
+    /// heard of every change to it through `horizon` knows of all through the greater of the two.
+    pub(crate) fn compare(&mut self, from: SessionId, held: Held, horizon: Version) -> Comparison {
         let Held { page, version: prev } = held;
         if !self.grants.exists(page) {
-            return self.drop_page(from, page);
+            return Comparison::Unknown;
         }
         self.master.directory().list(page, from);
+        self.warn(from, page);
         let (version, known) = (self.master.version(page), prev.max(horizon));
         if version <= known || self.config.broken.is(Rule::RevalidateOnRejoin) {
-            return;
+            return Comparison::Current;
         }
         match self.master.changed_after(page, known) {
-            Some(slots) => {
-                self.notices.push(now, from, Notice { page, prev, version, slots, txn: SEVERAL, data: None });
-            }
-            None => self.drop_page(from, page),
+            Some(slots) => Comparison::Changed(Notice { page, prev, version, slots, txn: SEVERAL, data: None }),
+            None => Comparison::Unknown,
         }
     }
 
@@ -146,8 +172,11 @@ impl Store {
         }
     }
 
+    /// Members of a group drop a page each in its time: as long as one of them has it, the group holds it.
     fn drop_page(&mut self, from: SessionId, page: PageId) {
-        self.master.directory().release(page, from);
+        if !self.sessions.is_group(from) {
+            self.master.directory().release(page, from);
+        }
         if let Some(resuming) = self.sessions.resuming(from) {
             resuming.dropped.push(page);
         }

@@ -5,15 +5,16 @@
 //!                     |                      |                         |
 //!                     +-------- end, disconnected, silence ------------+--> gone
 //! ```
-//! 1. A client has at most one session past hello: the one with the highest epoch.
+//! 1. A client has at most one session of its own past hello: the one with the highest epoch.
 //! 2. The least acknowledged count is over the joined sessions: one that resumes proves what it has by versions.
-//! 3. A client that is gone is known until the grace is over, then forgotten with all that was kept for it.
+//! 3. A group's session vouches for every client that it names, until it says that the client has departed, or ends.
 
 use crate::SessionId;
-use alloc::collections::{BTreeMap, VecDeque};
+use crate::clients::{Clients, Vouched};
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
+use directory::Acks;
 use types::limits::SESSIONS_MAX;
 use types::{ClientId, GoodbyeReason, Map, PageId, PageRange, Time, Version};
 
@@ -51,45 +52,52 @@ pub(crate) struct Resuming {
 enum Stage {
     AwaitHello,
     AwaitRejoin(Resuming),
-    Joined { acked: Version },
+    Joined,
 }
 
 /// One session.
 #[derive(Debug)]
 struct Session {
     client: Option<ClientId>,
+    /// Of a group's session: for whom it has spoken.
+    vouched: Option<Vouched>,
     stage: Stage,
     heard: Time,
     fetches: usize,
     commits: usize,
 }
 
-/// What is known of a client, in a session or gone.
-#[derive(Debug)]
-struct Client {
-    epoch: u64,
-    session: Option<SessionId>,
-    /// Counts its departures, so that an old entry in the queue of the gone is known for old.
-    departures: u64,
+/// Who says hello, and as what.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Greeting {
+    pub(crate) client: ClientId,
+    pub(crate) epoch: u64,
+    /// The session is a redirector's.
+    pub(crate) is_group: bool,
 }
 
-/// All sessions and clients.
+/// What one session has outstanding, and how far it is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Standing {
+    pub(crate) client: ClientId,
+    pub(crate) acked: Option<Version>,
+    pub(crate) vouched: usize,
+    pub(crate) fetches: usize,
+    pub(crate) commits: usize,
+}
+
+/// All sessions, and the clients that they speak for.
 #[derive(Debug)]
 pub(crate) struct Sessions {
     live: Map<SessionId, Session>,
-    clients: Map<ClientId, Client>,
-    /// Acknowledged counts of the joined sessions, with how many stand at each.
-    acked: BTreeMap<Version, usize>,
-    gone: VecDeque<(Time, ClientId, u64)>,
-    grace: Duration,
+    clients: Clients,
+    /// Acknowledged counts of the joined sessions.
+    acked: Acks<SessionId>,
 }
-
-/// Clients that are remembered after they are gone.
-const GONE_CLIENTS_MAX: usize = 4 * SESSIONS_MAX;
 
 impl Sessions {
     pub(crate) fn new(grace: Duration) -> Self {
-        Self { live: Map::default(), clients: Map::default(), acked: BTreeMap::new(), gone: VecDeque::new(), grace }
+        Self { live: Map::default(), clients: Clients::new(grace), acked: Acks::default() }
     }
 
     /// A connection has come in; says whether there is room for it.
@@ -97,7 +105,8 @@ impl Sessions {
         if self.live.len() >= SESSIONS_MAX {
             return false;
         }
-        let session = Session { client: None, stage: Stage::AwaitHello, heard: now, fetches: 0, commits: 0 };
+        let stage = Stage::AwaitHello;
+        let session = Session { client: None, vouched: None, stage, heard: now, fetches: 0, commits: 0 };
         self.live.insert(id, session);
         true
     }
@@ -113,25 +122,52 @@ impl Sessions {
         self.live.get(&id)?.client
     }
 
+    /// Whether the session is a redirector's, for a whole group.
+    pub(crate) fn is_group(&self, id: SessionId) -> bool {
+        self.live.get(&id).is_some_and(|session| session.vouched.is_some())
+    }
+
+    /// Whether all that the session holds is listed.
+    pub(crate) fn has_joined(&self, id: SessionId) -> bool {
+        self.live.get(&id).is_some_and(|session| matches!(session.stage, Stage::Joined))
+    }
+
     /// Says hello for a client; gives the session that it takes over from, or the epoch that fences it off.
-    pub(crate) fn hello(&mut self, id: SessionId, client: ClientId, epoch: u64) -> Result<Option<SessionId>, u64> {
-        let known = self.clients.entry(client).or_insert(Client { epoch, session: None, departures: 0 });
-        if epoch < known.epoch || (epoch == known.epoch && known.session.is_some()) {
-            return Err(known.epoch);
-        }
-        known.epoch = epoch;
-        let previous = known.session.replace(id);
+    pub(crate) fn hello(&mut self, id: SessionId, greeting: Greeting) -> Result<Option<SessionId>, u64> {
+        let Greeting { client, epoch, is_group } = greeting;
+        let previous = self.clients.hello(id, client, epoch)?;
         let session = self.live.get_mut(&id).expect("the caller heard of it");
         session.client = Some(client);
+        session.vouched = is_group.then(Vouched::default);
         session.stage = Stage::AwaitRejoin(Resuming::default());
         Ok(previous)
+    }
+
+    /// A group's session has named a client: it vouches for it. One that names too many does not vouch any longer for
+    /// whom it has not named for the longest time: a redirector that forgets to say who has departed harms nobody.
+    pub(crate) fn vouch(&mut self, now: Time, id: SessionId, client: ClientId) {
+        let Some(vouched) = self.live.get_mut(&id).and_then(|session| session.vouched.as_mut()) else { return };
+        if vouched.name(client) {
+            self.clients.vouch(client);
+        }
+        if let Some(longest_unnamed) = vouched.pop_over_limit() {
+            self.clients.stop_vouching(now, longest_unnamed);
+        }
+    }
+
+    /// A client has departed from a group: its session does not vouch for it any more.
+    pub(crate) fn departed(&mut self, now: Time, id: SessionId, client: ClientId) {
+        let vouched = self.live.get_mut(&id).and_then(|session| session.vouched.as_mut());
+        if vouched.is_some_and(|vouched| vouched.remove(client)) {
+            self.clients.stop_vouching(now, client);
+        }
     }
 
     /// The session's state while it resumes.
     pub(crate) fn resuming(&mut self, id: SessionId) -> Option<&mut Resuming> {
         match &mut self.live.get_mut(&id)?.stage {
             Stage::AwaitRejoin(resuming) => Some(resuming),
-            Stage::AwaitHello | Stage::Joined { .. } => None,
+            Stage::AwaitHello | Stage::Joined => None,
         }
     }
 
@@ -141,8 +177,8 @@ impl Sessions {
         let Some(session) = self.live.get_mut(&id) else { return Resuming::default() };
         let Stage::AwaitRejoin(resuming) = &mut session.stage else { return Resuming::default() };
         let resumed = core::mem::take(resuming);
-        session.stage = Stage::Joined { acked: resumed.horizon };
-        *self.acked.entry(resumed.horizon).or_default() += 1;
+        session.stage = Stage::Joined;
+        self.acked.join(id, resumed.horizon);
         resumed
     }
 
@@ -156,19 +192,12 @@ impl Sessions {
 
     /// The session has applied everything through `through`. Before it has joined that says nothing.
     pub(crate) fn ack(&mut self, id: SessionId, through: Version) {
-        let Some(session) = self.live.get_mut(&id) else { return };
-        if let Stage::Joined { acked } = &mut session.stage
-            && through > *acked
-        {
-            let before = core::mem::replace(acked, through);
-            self.unlist_ack(before);
-            *self.acked.entry(through).or_default() += 1;
-        }
+        self.acked.ack(id, through);
     }
 
     /// The least acknowledged count of all joined sessions.
     pub(crate) fn least_acked(&self) -> Option<Version> {
-        self.acked.first_key_value().map(|(version, _)| *version)
+        self.acked.least()
     }
 
     /// How many fetches the session has outstanding.
@@ -181,46 +210,43 @@ impl Sessions {
         self.live.get_mut(&id).map(|session| &mut session.commits)
     }
 
-    /// The session is gone; its client may come back.
+    /// The session is gone; those for whom it spoke may come back.
     pub(crate) fn disconnect(&mut self, now: Time, id: SessionId) {
         let Some(session) = self.live.remove(&id) else { return };
-        if let Stage::Joined { acked } = session.stage {
-            self.unlist_ack(acked);
+        self.acked.leave(id);
+        if let Some(client) = session.client {
+            self.clients.hung_up(now, id, client);
         }
-        let Some(client) = session.client else { return };
-        if let Some(known) = self.clients.get_mut(&client)
-            && known.session == Some(id)
-        {
-            known.session = None;
-            known.departures += 1;
-            self.gone.push_back((now + self.grace, client, known.departures));
+        for client in session.vouched.iter().flat_map(Vouched::clients) {
+            self.clients.stop_vouching(now, client);
         }
     }
 
-    /// A client that was known before a restart.
+    /// Something is kept for this client, whether it is known or not.
     pub(crate) fn expect_back(&mut self, now: Time, client: ClientId) {
-        self.clients.insert(client, Client { epoch: 0, session: None, departures: 0 });
-        self.gone.push_back((now + self.grace, client, 0));
+        self.clients.expect_back(now, client);
     }
 
     /// A client that did not come back in time, or one too many; it is forgotten here.
     pub(crate) fn pop_forgotten(&mut self, now: Time) -> Option<ClientId> {
-        while let Some(&(until, client, departures)) = self.gone.front()
-            && (until <= now || self.gone.len() > GONE_CLIENTS_MAX)
-        {
-            self.gone.pop_front();
-            let known = self.clients.get(&client);
-            if known.is_some_and(|known| known.session.is_none() && known.departures == departures) {
-                self.clients.remove(&client);
-                return Some(client);
-            }
-        }
-        None
+        self.clients.pop_forgotten(now)
     }
 
     /// When the next client is to be forgotten.
     pub(crate) fn next_forgotten(&self) -> Option<Time> {
-        self.gone.front().map(|(until, ..)| *until)
+        self.clients.next_forgotten()
+    }
+
+    /// How the session stands, once it has said hello.
+    pub(crate) fn standing(&self, id: SessionId) -> Option<Standing> {
+        let session = self.live.get(&id)?;
+        Some(Standing {
+            client: session.client?,
+            acked: self.acked.of(id),
+            vouched: session.vouched.as_ref().map_or(0, Vouched::len),
+            fetches: session.fetches,
+            commits: session.commits,
+        })
     }
 
     /// The sessions that nothing was heard of for so long, in order.
@@ -236,14 +262,6 @@ impl Sessions {
 
     pub(crate) fn len(&self) -> usize {
         self.live.len()
-    }
-
-    fn unlist_ack(&mut self, acked: Version) {
-        let count = self.acked.get_mut(&acked).expect("a joined session's count is listed");
-        *count -= 1;
-        if *count == 0 {
-            self.acked.remove(&acked);
-        }
     }
 }
 

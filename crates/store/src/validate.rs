@@ -9,32 +9,10 @@
 //! one node the log's order is the order of the counts, so whoever comes after it in the log is serial after it. For
 //! the same reason a read-only transaction is not hindered at all: it is serial before everything that has no count yet.
 
-use crate::recent::Recent;
 use alloc::vec::Vec;
-use protocol::{CommitRequest, PageReads};
+use protocol::CommitRequest;
 use smallvec::SmallVec;
-use types::{Delta, Map, ObjectPage, PageId, Refusal, SlotNo, SlotSet, TxnId, Version};
-
-/// The slots of one page that are stale, given the page's version.
-pub(crate) fn stale_slots(reads: &PageReads, page: Version, recent: &Recent, prune_check: bool) -> SlotSet {
-    // No slot is newer than its page.
-    if reads.evidence >= page {
-        return SlotSet::new();
-    }
-    let mut exceptions = reads.exceptions.iter().copied().peekable();
-    let mut evidence_of = |slot: SlotNo| {
-        while exceptions.next_if(|(s, _)| *s < slot).is_some() {}
-        exceptions.next_if(|(s, _)| *s == slot).map_or(reads.evidence, |(_, version)| version)
-    };
-    let mut is_stale = |slot: &SlotNo| {
-        let evidence = evidence_of(*slot);
-        match recent.version(reads.page, *slot) {
-            Some(newest) => evidence < newest,
-            None => prune_check && evidence < recent.pruned() && evidence < page,
-        }
-    };
-    reads.slots.iter().filter(&mut is_stale).collect()
-}
+use types::{Delta, Map, ObjectPage, PageId, Refusal, SlotSet, TxnId};
 
 /// What one prepared transaction does to one page.
 #[derive(Debug)]
@@ -73,6 +51,18 @@ impl Locks {
     /// Whether a prepared transaction writes to the page.
     pub(crate) fn is_locked(&self, page: PageId) -> bool {
         self.pages.contains_key(&page)
+    }
+
+    /// The pages that prepared transactions write to, in order.
+    pub(crate) fn pages(&self) -> Vec<PageId> {
+        let mut pages: Vec<_> = self.pages.keys().copied().collect();
+        pages.sort_unstable();
+        pages
+    }
+
+    /// The prepared transactions that write to the page, and to which slots.
+    pub(crate) fn on(&self, page: PageId) -> impl Iterator<Item = (TxnId, SlotSet)> + '_ {
+        self.pages.get(&page).into_iter().flatten().map(|lock| (lock.txn, lock.writes.clone()))
     }
 
     /// Whether a prepared transaction writes what this one has read.

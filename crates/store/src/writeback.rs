@@ -230,6 +230,7 @@ impl Store {
     pub(crate) fn is_written_back(&self) -> bool {
         let at_rest = matches!(self.writeback.stage, Stage::Idle) && !self.has_write_back();
         self.coordinator.first_in_flight().is_none()
+            && self.leases.is_idle()
             && (at_rest || matches!(self.writeback.stage, Stage::Waiting { .. }))
     }
 

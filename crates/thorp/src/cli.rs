@@ -84,6 +84,14 @@ pub(crate) struct StoreArgs {
     /// Pages kept in memory for those who fetch them, in MiB.
     #[arg(long, value_name = "MIB", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) cache_mib: u32,
+    /// Volumes whose coherence is leased, such as 0,3: groups validate read-only transactions on them without asking the
+    /// store, and a commit that changes what other groups hold waits for their word, or for one lease if they are dead.
+    /// The others are optimistic.
+    #[arg(long, value_name = "VOLUMES", value_delimiter = ',')]
+    pub(crate) leased: Vec<u32>,
+    /// How long a lease lasts, in milliseconds.
+    #[arg(long, value_name = "MS", default_value_t = 2000, value_parser = clap::value_parser!(u32).range(50..=60_000))]
+    pub(crate) lease_ms: u32,
 }
 
 /// `thorp serve`.

@@ -149,3 +149,7 @@ impl fmt::Debug for TxnId {
         write!(f, "{:?}#{}", self.client, self.number)
     }
 }
+
+/// One connection of one peer to this process, numbered by its hands; a number is never used again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SessionId(pub u64);

@@ -18,7 +18,7 @@ mod version;
 
 pub use delta::{Delta, SlotChange};
 pub use hash::{Map, Set};
-pub use id::{ClientId, ClusterId, Incarnation, NodeId, ObjectId, PageId, PageRange, SlotNo, TxnId};
+pub use id::{ClientId, ClusterId, Incarnation, NodeId, ObjectId, PageId, PageRange, SessionId, SlotNo, TxnId};
 pub use page::{ObjectPage, PageFull, PageImageError};
 pub use refusal::{Caller, GoodbyeReason, Refusal};
 pub use rule::{Broken, Rule};

@@ -62,6 +62,37 @@ pub const SEND_QUEUE_BYTES_MAX: usize = 2 * MESSAGE_BYTES_MAX;
 /// Pages that one client may hold granted and unused.
 pub const GRANTED_PAGES_MAX: usize = 64 * 1024;
 
+/// The name of a group, in bytes.
+pub const GROUP_NAME_BYTES_MAX: usize = 64;
+
+/// The address of a member or a redirector, in bytes.
+pub const ADDRESS_BYTES_MAX: usize = 256;
+
+/// Neighbours that one member takes connections of at a time. The others send it pages by way of the redirector.
+pub const PEERS_MAX: usize = 256;
+
+/// Members that one group takes at a time.
+pub const MEMBERS_MAX: usize = 1024;
+
+/// Clients that one group's session vouches for: members that are there, and generations of those that left without a
+/// word. Beyond, whom it has not named for the longest time counts as gone.
+pub const VOUCHED_PER_SESSION_MAX: usize = 4 * MEMBERS_MAX;
+
+/// Clients that a store remembers after they are gone. Room for several groups that vanish at once.
+pub const GONE_CLIENTS_MAX: usize = 16 * VOUCHED_PER_SESSION_MAX;
+
+/// Groups whose leaders a store remembers, those included that have none just now.
+pub const GROUPS_MAX: usize = SESSIONS_MAX;
+
+/// Volumes of one store that groups may have leases on.
+pub const LEASED_VOLUMES_MAX: usize = 4096;
+
+/// How differently fast the clocks of a store and of a redirector may run for leases to hold, in thousandths.
+pub const LEASE_DRIFT_PERMILLE: u32 = 20;
+
+/// Addresses of a store that a group's members are told.
+pub const STORE_ADDRESSES_MAX: usize = 16;
+
 const _: () = {
     assert!(PAGE_BYTES_TARGET <= PAGE_BYTES_GROWTH && PAGE_BYTES_GROWTH < PAGE_BYTES_MAX);
     assert!(PAGE_BYTES_MAX <= u16::MAX as usize);
@@ -71,4 +102,9 @@ const _: () = {
     assert!(OBJECT_BYTES_MAX + OBJECT_BYTES_MAX / 8 < TXN_BYTES_MAX);
     assert!(MESSAGE_BYTES_MAX < u32::MAX as usize);
     assert!(OUTCOMES_PER_CLIENT_MAX >= COMMITS_PER_SESSION_MAX);
+    assert!(VOUCHED_PER_SESSION_MAX > MEMBERS_MAX);
+    assert!(GONE_CLIENTS_MAX >= 4 * SESSIONS_MAX && GONE_CLIENTS_MAX >= 4 * VOUCHED_PER_SESSION_MAX);
+    // A session leads one group at most: where all places are taken and one more session comes, one of them is free of
+    // a leader.
+    assert!(GROUPS_MAX >= SESSIONS_MAX);
 };

@@ -97,7 +97,7 @@ pub enum GoodbyeReason {
     Protocol,
     /// The client's cache is of another store.
     WrongCluster,
-    /// A newer session of the same client has taken over.
+    /// A newer session of the same client, or a later redirector of the same group, has taken over.
     Superseded,
     /// A message broke the protocol.
     Malformed,
@@ -107,11 +107,13 @@ pub enum GoodbyeReason {
     Silent,
     /// The node takes no more sessions.
     Full,
+    /// The redirector cannot reach its store.
+    CutOff,
 }
 
 impl GoodbyeReason {
     /// All reasons, in the order of their numbers on the wire.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Done,
         Self::Protocol,
         Self::WrongCluster,
@@ -120,6 +122,7 @@ impl GoodbyeReason {
         Self::TooMuch,
         Self::Silent,
         Self::Full,
+        Self::CutOff,
     ];
 
     /// The reason's name, as it is counted and logged.
@@ -133,6 +136,7 @@ impl GoodbyeReason {
             Self::TooMuch => "too_much",
             Self::Silent => "silent",
             Self::Full => "full",
+            Self::CutOff => "cut_off",
         }
     }
 

@@ -3,8 +3,7 @@
 //! A role asks `self.broken.is(Rule::X)` where it follows rule X. Without the feature `mutants` that is the constant
 //! `false`, and the compiler removes the question.
 
-/// A rule of `docs/protocol.md`, by its name there. Rules that only matter where a page can come from somebody else than
-/// its master are not here yet.
+/// A rule of `docs/protocol.md`, by its name there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Rule {
     /// A slot that is not in *recent* is current only if the evidence reaches `pruned` or the page's version.
@@ -37,11 +36,40 @@ pub enum Rule {
     PlaceOnRecovery,
     /// Space in the safe is freed only when what it held is home.
     FreeAfterHome,
+    /// A notice for a page under way is applied to the page when it arrives.
+    KeepNotices,
+    /// Only a page without holes is sent to a neighbour.
+    HelpWhole,
+    /// A neighbour's page answers the fetch that it was sent for, and no later one.
+    OneFetch,
+    /// A neighbour's page is installed when all that it reflects has been heard of.
+    HearFirst,
+    /// A redirector lists a member as holder before it has a page sent to it.
+    ListMemberFirst,
+    /// A redirector asks a neighbour for a page only if it has itself heard of all that the page must reflect.
+    HelpRecent,
+    /// A redirector releases a page only when no member holds it and no fetch of it is outstanding.
+    GroupRelease,
+    /// A redirector tells every member that holds a page of its changes.
+    TellMembers,
+    /// A member that comes with a cache has it compared with the store before its horizon moves.
+    RevalidateMember,
+    /// A commit's own changes are passed on to the members that hold the page as what has been committed, and only then.
+    UpdateOnCommit,
+    /// A commit waits until every group that holds what it changes under a lease has promised to ask, or its lease has
+    /// run out.
+    AwaitPromises,
+    /// A group that comes to hold a page under a lease hears first of what is about to change there.
+    WarnHolders,
+    /// A redirector validates itself only what nobody is about to change.
+    AskIfContested,
+    /// A redirector validates itself only while its lease lasts.
+    LeaseEnds,
 }
 
 impl Rule {
     /// All rules, in the order of the documents.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 29] = [
         Self::PruneCheck,
         Self::ListHolderFirst,
         Self::ReleaseAfterFetch,
@@ -57,6 +85,20 @@ impl Rule {
         Self::DropWorkspace,
         Self::PlaceOnRecovery,
         Self::FreeAfterHome,
+        Self::KeepNotices,
+        Self::HelpWhole,
+        Self::OneFetch,
+        Self::HearFirst,
+        Self::ListMemberFirst,
+        Self::HelpRecent,
+        Self::GroupRelease,
+        Self::TellMembers,
+        Self::RevalidateMember,
+        Self::UpdateOnCommit,
+        Self::AwaitPromises,
+        Self::WarnHolders,
+        Self::AskIfContested,
+        Self::LeaseEnds,
     ];
 }
 

@@ -15,14 +15,15 @@ impl Layout for Fetch {
 
     fn put(&self, meta: &mut Meta<'_>) -> Result<(), WireError> {
         check_count("pages of a fetch", self.pages.len(), PAGES_PER_MESSAGE_MAX)?;
-        meta.put(&U64::new(self.at_least.0));
+        meta.put(&[U64::new(self.at_least.0), U64::new(self.number)]);
         meta.put_all(self.pages.iter().map(|&page| field::page(page)));
         Ok(())
     }
 
     fn get(reader: &mut Reader<'_>) -> Result<Self, WireError> {
-        let at_least = Version(reader.get::<U64>()?.get());
-        Ok(Self { pages: reader.rest()?.iter().map(|&page| field::to_page(page)).collect(), at_least })
+        let [at_least, number] = reader.get::<[U64; 2]>()?;
+        let (at_least, number) = (Version(at_least.get()), number.get());
+        Ok(Self { pages: reader.rest()?.iter().map(|&page| field::to_page(page)).collect(), at_least, number })
     }
 }
 
@@ -31,6 +32,7 @@ impl Layout for Fetch {
 struct PageMeta {
     page: U64,
     version: U64,
+    number: U64,
 }
 
 /// The image is the body.
@@ -39,7 +41,8 @@ impl Layout for Page {
 
     fn put(&self, meta: &mut Meta<'_>) -> Result<(), WireError> {
         check_count("bytes of a page", self.image.len(), PAGE_BYTES_MAX)?;
-        meta.put(&PageMeta { page: field::page(self.page), version: self.version.0.into() });
+        let (page, version) = (field::page(self.page), self.version.0.into());
+        meta.put(&PageMeta { page, version, number: self.number.into() });
         Ok(())
     }
 
@@ -50,7 +53,7 @@ impl Layout for Page {
     fn get(reader: &mut Reader<'_>) -> Result<Self, WireError> {
         let meta = reader.get::<PageMeta>()?;
         let (page, version) = (field::to_page(meta.page), Version(meta.version.get()));
-        Ok(Self { page, version, image: reader.bytes_rest() })
+        Ok(Self { page, version, number: meta.number.get(), image: reader.bytes_rest() })
     }
 }
 
@@ -58,12 +61,13 @@ impl Layout for Missing {
     const KIND: Kind = Kind::Missing;
 
     fn put(&self, meta: &mut Meta<'_>) -> Result<(), WireError> {
-        meta.put(&field::page(self.page));
+        meta.put(&[field::page(self.page), self.number.into()]);
         Ok(())
     }
 
     fn get(reader: &mut Reader<'_>) -> Result<Self, WireError> {
-        Ok(Self { page: field::to_page(*reader.get()?) })
+        let [page, number] = reader.get::<[U64; 2]>()?;
+        Ok(Self { page: field::to_page(*page), number: number.get() })
     }
 }
 

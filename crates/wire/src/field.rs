@@ -2,10 +2,13 @@
 
 use crate::WireError;
 use crate::layout::{Meta, Reader};
+use alloc::borrow::ToOwned;
+use alloc::string::String;
 use alloc::vec::Vec;
 use bytes::Bytes;
+use protocol::Held;
 use types::limits::{SLOT_BYTES_MAX, SLOTS_MAX, TXN_CHANGES_MAX};
-use types::{ClientId, PageId, PageRange, SlotChange, SlotNo, SlotSet, TxnId};
+use types::{ClientId, PageId, PageRange, SlotChange, SlotNo, SlotSet, TxnId, Version};
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
@@ -56,6 +59,42 @@ impl From<&PageRange> for Range {
 impl From<&Range> for PageRange {
     fn from(range: &Range) -> Self {
         Self { first: to_page(range.first), count: range.count.get() }
+    }
+}
+
+/// A text: its length, then its bytes.
+pub(crate) fn put_text(meta: &mut Meta<'_>, what: &'static str, text: &str, max: usize) -> Result<(), WireError> {
+    check_count(what, text.len(), max)?;
+    meta.put(&U16::new(text.len() as u16));
+    meta.put(text.as_bytes());
+    Ok(())
+}
+
+/// The inverse of [`put_text`].
+pub(crate) fn get_text(reader: &mut Reader<'_>, what: &'static str, max: usize) -> Result<String, WireError> {
+    let len = usize::from(reader.get::<U16>()?.get());
+    check_count(what, len, max)?;
+    let text = core::str::from_utf8(reader.many::<u8>(len)?).map_err(|_| WireError::Text)?;
+    Ok(text.to_owned())
+}
+
+/// A page and a version of it.
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+pub(crate) struct HeldPage {
+    page: U64,
+    version: U64,
+}
+
+impl From<&Held> for HeldPage {
+    fn from(held: &Held) -> Self {
+        Self { page: page(held.page), version: held.version.0.into() }
+    }
+}
+
+impl From<&HeldPage> for Held {
+    fn from(held: &HeldPage) -> Self {
+        Self { page: to_page(held.page), version: Version(held.version.get()) }
     }
 }
 

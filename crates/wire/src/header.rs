@@ -9,7 +9,8 @@
 
 use crate::WireError;
 use types::limits::{
-    GOODBYE_TEXT_BYTES_MAX, MESSAGE_BYTES_MAX, PAGE_BYTES_MAX, PAGES_PER_MESSAGE_MAX, TXN_BYTES_MAX, TXN_PAGES_MAX,
+    ADDRESS_BYTES_MAX, GOODBYE_TEXT_BYTES_MAX, GROUP_NAME_BYTES_MAX, LEASED_VOLUMES_MAX, MEMBERS_MAX,
+    MESSAGE_BYTES_MAX, PAGE_BYTES_MAX, PAGES_PER_MESSAGE_MAX, STORE_ADDRESSES_MAX, TXN_BYTES_MAX, TXN_PAGES_MAX,
 };
 use zerocopy::little_endian::U32;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -27,6 +28,8 @@ pub enum End {
     Store,
     /// The end that opens them.
     Client,
+    /// Either end of a connection between neighbours.
+    Peer,
 }
 
 /// The kinds of message, by their numbers on the wire.
@@ -52,6 +55,22 @@ pub enum Kind {
     Ack = 16,
     Grant = 17,
     Granted = 18,
+    Reachable = 19,
+    Help = 20,
+    NoHelp = 21,
+    PeerPage = 22,
+    Arrived = 23,
+    PeerHello = 24,
+    Revalidate = 25,
+    Revalidated = 26,
+    Departed = 27,
+    Lead = 28,
+    FindLeader = 29,
+    Leader = 30,
+    Members = 31,
+    Leased = 32,
+    Intent = 33,
+    Promise = 34,
 }
 
 /// How long the parts of a frame may be, in bytes.
@@ -64,7 +83,7 @@ pub(crate) struct Limits {
 
 impl Kind {
     /// All kinds, in the order of their numbers, which count from 1.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 34] = [
         Self::Hello,
         Self::Welcome,
         Self::Goodbye,
@@ -83,6 +102,22 @@ impl Kind {
         Self::Ack,
         Self::Grant,
         Self::Granted,
+        Self::Reachable,
+        Self::Help,
+        Self::NoHelp,
+        Self::PeerPage,
+        Self::Arrived,
+        Self::PeerHello,
+        Self::Revalidate,
+        Self::Revalidated,
+        Self::Departed,
+        Self::Lead,
+        Self::FindLeader,
+        Self::Leader,
+        Self::Members,
+        Self::Leased,
+        Self::Intent,
+        Self::Promise,
     ];
 
     /// The kind with this number.
@@ -94,7 +129,9 @@ impl Kind {
     /// is kept.
     pub const fn is_for(self, reader: End) -> bool {
         match self {
-            Self::Goodbye | Self::Ping | Self::Pong => true,
+            // What a neighbour sends goes directly, or by way of the redirector.
+            Self::Goodbye | Self::PeerPage => true,
+            Self::Ping | Self::Pong => matches!(reader, End::Store | End::Client),
             Self::Hello
             | Self::Rejoin
             | Self::Fetch
@@ -102,14 +139,29 @@ impl Kind {
             | Self::Commit
             | Self::AskOutcome
             | Self::Ack
-            | Self::Grant => matches!(reader, End::Store),
+            | Self::Grant
+            | Self::Reachable
+            | Self::NoHelp
+            | Self::Arrived
+            | Self::Revalidate
+            | Self::Departed
+            | Self::Lead
+            | Self::FindLeader
+            | Self::Promise => matches!(reader, End::Store),
             Self::Welcome
             | Self::Rejoined
             | Self::Page
             | Self::Missing
             | Self::CommitReply
             | Self::Notices
-            | Self::Granted => matches!(reader, End::Client),
+            | Self::Granted
+            | Self::Help
+            | Self::Revalidated
+            | Self::Leader
+            | Self::Members
+            | Self::Leased
+            | Self::Intent => matches!(reader, End::Client),
+            Self::PeerHello => matches!(reader, End::Peer),
         }
     }
 
@@ -118,27 +170,44 @@ impl Kind {
         match reader {
             End::Store => matches!(self, Self::Hello),
             End::Client => matches!(self, Self::Welcome | Self::Goodbye),
+            End::Peer => matches!(self, Self::PeerHello | Self::Goodbye),
         }
     }
 
     /// The lengths that its parts may have.
     pub(crate) const fn limits(self) -> Limits {
         const RANGE: usize = 12;
+        /// The length that stands before a text.
+        const TEXT: usize = 2;
+        const ADDRESS: usize = TEXT + ADDRESS_BYTES_MAX;
+        const GROUP: usize = TEXT + GROUP_NAME_BYTES_MAX;
+        const MEMBERS: usize = 16 + GROUP + ADDRESS + STORE_ADDRESSES_MAX * ADDRESS + MEMBERS_MAX * (8 + ADDRESS);
         let (meta_min, meta_max, body_max) = match self {
             Self::Hello => (40, 40, 0),
             Self::Welcome => (48, 48, 0),
             Self::Goodbye => (4, 4 + GOODBYE_TEXT_BYTES_MAX, 0),
             Self::Rejoin => (20, 20 + PAGES_PER_MESSAGE_MAX * (16 + RANGE), 0),
             Self::Rejoined => (8, 8 + TXN_PAGES_MAX * 8, 0),
-            Self::Ping | Self::Pong | Self::Missing | Self::Ack | Self::Grant => (8, 8, 0),
-            Self::Fetch => (8, 8 + PAGES_PER_MESSAGE_MAX * 8, 0),
-            Self::Page => (16, 16, PAGE_BYTES_MAX),
+            Self::Ping | Self::Pong | Self::Ack | Self::Grant | Self::Departed => (8, 8, 0),
+            Self::Fetch | Self::NoHelp => (16, 16 + PAGES_PER_MESSAGE_MAX * 8, 0),
+            Self::Page => (24, 24, PAGE_BYTES_MAX),
             Self::Released => (0, PAGES_PER_MESSAGE_MAX * 8, 0),
             Self::Commit => (32, MESSAGE_BYTES_MAX, TXN_BYTES_MAX),
-            Self::AskOutcome => (16, 16, 0),
+            Self::Missing | Self::AskOutcome | Self::PeerHello | Self::Promise => (16, 16, 0),
             Self::CommitReply => (20, MESSAGE_BYTES_MAX, 0),
             Self::Notices => (8, MESSAGE_BYTES_MAX, MESSAGE_BYTES_MAX),
             Self::Granted => (0, PAGES_PER_MESSAGE_MAX * RANGE, 0),
+            Self::Reachable => (2 * TEXT, 2 * ADDRESS, 0),
+            Self::Help => (24 + TEXT, 24 + ADDRESS + PAGES_PER_MESSAGE_MAX * 8, 0),
+            Self::PeerPage => (40, 40, PAGE_BYTES_MAX),
+            Self::Arrived => (0, PAGES_PER_MESSAGE_MAX * 16, 0),
+            Self::Revalidate => (16, 16 + PAGES_PER_MESSAGE_MAX * 16, 0),
+            Self::Revalidated => (16, MESSAGE_BYTES_MAX, MESSAGE_BYTES_MAX),
+            Self::Lead | Self::Leader => (8 + 2 * TEXT, 8 + GROUP + ADDRESS, 0),
+            Self::FindLeader => (TEXT, GROUP, 0),
+            Self::Leased => (12, 12 + LEASED_VOLUMES_MAX * 4, 0),
+            Self::Intent => (16, MESSAGE_BYTES_MAX, 0),
+            Self::Members => (16 + 2 * TEXT, MEMBERS, 0),
         };
         Limits { meta_min, meta_max, body_max }
     }
@@ -228,20 +297,28 @@ fn check(header: &[u8; HEADER_BYTES]) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::vec::Vec;
 
     #[test]
     fn numbers_are_the_ones_on_the_wire() {
         for (i, kind) in Kind::ALL.into_iter().enumerate() {
             assert_eq!((kind as usize, Kind::from_number(kind as u8)), (i + 1, Some(kind)));
         }
-        assert_eq!((Kind::from_number(0), Kind::from_number(19)), (None, None));
+        assert_eq!((Kind::from_number(0), Kind::from_number(35)), (None, None));
     }
 
     #[test]
     fn every_kind_has_a_reader() {
         for kind in Kind::ALL {
-            assert!(kind.is_for(End::Store) || kind.is_for(End::Client));
+            assert!([End::Store, End::Client, End::Peer].into_iter().any(|end| kind.is_for(end)));
         }
+    }
+
+    #[test]
+    fn neighbours_say_little_to_each_other() {
+        let all = |is: fn(&Kind) -> bool| Kind::ALL.into_iter().filter(is).collect::<Vec<_>>();
+        assert_eq!(all(|kind| kind.is_for(End::Peer)), [Kind::Goodbye, Kind::PeerPage, Kind::PeerHello]);
+        assert_eq!(all(|kind| kind.may_open(End::Peer)), [Kind::Goodbye, Kind::PeerHello]);
     }
 
     #[test]
@@ -266,7 +343,7 @@ mod tests {
             bytes[12..].copy_from_slice(&check);
             Header::parse(&bytes)
         };
-        assert_eq!(with(2, 19), Err(WireError::Kind { got: 19 }));
+        assert_eq!(with(2, 35), Err(WireError::Kind { got: 35 }));
         assert_eq!(with(2, 0), Err(WireError::Kind { got: 0 }));
         assert_eq!(with(3, 1), Err(WireError::Flags { got: 1 }));
     }
@@ -281,7 +358,9 @@ mod tests {
             (Kind::Ping, 7, 0),
             (Kind::Ping, 9, 0),
             (Kind::Ping, 8, 1),
-            (Kind::Page, 16, PAGE_BYTES_MAX as u32 + 1),
+            (Kind::Page, 24, PAGE_BYTES_MAX as u32 + 1),
+            (Kind::PeerPage, 40, PAGE_BYTES_MAX as u32 + 1),
+            (Kind::Members, 1 << 20, 0),
             (Kind::Fetch, u32::MAX, 0),
             (Kind::Commit, 32, u32::MAX),
             (Kind::Commit, MESSAGE_BYTES_MAX as u32, 0),

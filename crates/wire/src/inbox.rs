@@ -181,7 +181,11 @@ mod tests {
         assert_eq!(first(End::Store, Kind::Ping, 8), Err("first"));
         assert_eq!(first(End::Client, Kind::Welcome, 48), Ok(None));
         assert_eq!(first(End::Client, Kind::Goodbye, 4), Ok(None));
-        assert_eq!(first(End::Client, Kind::Page, 16), Err("first"));
+        assert_eq!(first(End::Client, Kind::Page, 24), Err("first"));
+        assert_eq!(first(End::Peer, Kind::PeerHello, 16), Ok(None));
+        assert_eq!(first(End::Peer, Kind::Goodbye, 4), Ok(None));
+        assert_eq!(first(End::Peer, Kind::PeerPage, 40), Err("first"));
+        assert_eq!(first(End::Peer, Kind::Hello, 40), Err("first"));
         let mut open = Inbox::within_session(End::Client);
         assert_eq!(open.next(&mut &header(Kind::Commit, 32, 0)[..]).map_err(WireError::name), Err("direction"));
     }

@@ -3,6 +3,7 @@
 use crate::field::{self, Txn, check_count};
 use crate::layout::{Layout, Meta, Reader};
 use crate::{Kind, WireError};
+use alloc::vec::Vec;
 use bytes::Bytes;
 use protocol::{Ack, Notice, Notices};
 use types::Version;
@@ -42,17 +43,21 @@ impl Layout for Notices {
 
     fn get(reader: &mut Reader<'_>) -> Result<Self, WireError> {
         let through = Version(reader.get::<U64>()?.get());
-        let mut batch = Self { through, items: alloc::vec::Vec::new() };
-        let mut changes_left = TXN_CHANGES_MAX;
-        while !reader.is_at_end() {
-            check_count("notices of a batch", batch.items.len() + 1, NOTICES_PER_MESSAGE_MAX)?;
-            batch.items.push(get_notice(reader, &mut changes_left)?);
-        }
-        Ok(batch)
+        Ok(Self { through, items: get_notices(reader)? })
     }
 }
 
-fn put_notice(meta: &mut Meta<'_>, notice: &Notice) -> Result<(), WireError> {
+/// Notices up to the end of the meta.
+pub(crate) fn get_notices(reader: &mut Reader<'_>) -> Result<Vec<Notice>, WireError> {
+    let (mut items, mut changes_left) = (Vec::new(), TXN_CHANGES_MAX);
+    while !reader.is_at_end() {
+        check_count("notices of a batch", items.len() + 1, NOTICES_PER_MESSAGE_MAX)?;
+        items.push(get_notice(reader, &mut changes_left)?);
+    }
+    Ok(items)
+}
+
+pub(crate) fn put_notice(meta: &mut Meta<'_>, notice: &Notice) -> Result<(), WireError> {
     meta.put(&NoticeMeta {
         page: field::page(notice.page),
         prev: notice.prev.0.into(),

@@ -49,6 +49,22 @@ impl Outbox {
             Message::Ack(m) => self.frame(m),
             Message::Grant(m) => self.frame(m),
             Message::Granted(m) => self.frame(m),
+            Message::Reachable(m) => self.frame(m),
+            Message::Help(m) => self.frame(m),
+            Message::NoHelp(m) => self.frame(m),
+            Message::PeerPage(m) => self.frame(m),
+            Message::Arrived(m) => self.frame(m),
+            Message::PeerHello(m) => self.frame(m),
+            Message::Revalidate(m) => self.frame(m),
+            Message::Revalidated(m) => self.frame(m),
+            Message::Departed(m) => self.frame(m),
+            Message::Lead(m) => self.frame(m),
+            Message::FindLeader(m) => self.frame(m),
+            Message::Leader(m) => self.frame(m),
+            Message::Members(m) => self.frame(m),
+            Message::Leased(m) => self.frame(m),
+            Message::Intent(m) => self.frame(m),
+            Message::Promise(m) => self.frame(m),
         }
     }
 

@@ -2,11 +2,11 @@
 //!
 //! `Hello` and `Goodbye` keep their layout in every protocol: they are how two ends find out that they share none.
 
-use crate::field::{self, Range, check_count};
+use crate::field::{self, HeldPage, Range, check_count};
 use crate::layout::{Layout, Meta, Reader};
 use crate::{Kind, WireError};
 use alloc::borrow::ToOwned;
-use protocol::{Goodbye, Held, Hello, Ping, Pong, Rejoin, Rejoined, SessionLimits, Welcome};
+use protocol::{Goodbye, Hello, Ping, Pong, Rejoin, Rejoined, SessionLimits, Welcome};
 use types::limits::{GOODBYE_TEXT_BYTES_MAX, PAGES_PER_MESSAGE_MAX, TXN_PAGES_MAX};
 use types::{ClientId, ClusterId, GoodbyeReason, Incarnation, NodeId, Version};
 use zerocopy::little_endian::{U16, U32, U64};
@@ -137,13 +137,6 @@ struct RejoinMeta {
     last: U32,
 }
 
-#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
-#[repr(C)]
-struct HeldMeta {
-    page: U64,
-    version: U64,
-}
-
 impl Layout for Rejoin {
     const KIND: Kind = Kind::Rejoin;
 
@@ -156,8 +149,7 @@ impl Layout for Rejoin {
             grants: (self.grants.len() as u32).into(),
             last: u32::from(self.last).into(),
         });
-        let held = |held: &Held| HeldMeta { page: field::page(held.page), version: held.version.0.into() };
-        meta.put_all(self.pages.iter().map(held));
+        meta.put_all(self.pages.iter().map(HeldPage::from));
         meta.put_all(self.grants.iter().map(Range::from));
         Ok(())
     }
@@ -166,10 +158,9 @@ impl Layout for Rejoin {
         let meta = reader.get::<RejoinMeta>()?;
         check_count("pages of a rejoin", meta.pages.get() as usize, PAGES_PER_MESSAGE_MAX)?;
         check_count("grants of a rejoin", meta.grants.get() as usize, PAGES_PER_MESSAGE_MAX)?;
-        let held = |held: &HeldMeta| Held { page: field::to_page(held.page), version: Version(held.version.get()) };
         Ok(Self {
             horizon: Version(meta.horizon.get()),
-            pages: reader.many(meta.pages.get() as usize)?.iter().map(held).collect(),
+            pages: reader.many::<HeldPage>(meta.pages.get() as usize)?.iter().map(Into::into).collect(),
             grants: reader.many::<Range>(meta.grants.get() as usize)?.iter().map(Into::into).collect(),
             last: flag("last flag", meta.last)?,
         })

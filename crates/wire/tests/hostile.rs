@@ -2,8 +2,8 @@
 
 mod common;
 
-use common::{commit, encode, notices, reader_of, samples};
-use types::limits::TXN_CHANGES_MAX;
+use common::{commit, encode, help, members, notices, reader_of, revalidated, samples};
+use types::limits::{MEMBERS_MAX, PAGES_PER_MESSAGE_MAX, STORE_ADDRESSES_MAX, TXN_CHANGES_MAX};
 use wire::{End, HEADER_BYTES, Header, Inbox, Kind, WireError};
 
 /// A small generator of its own, so that a run can be repeated by its seed alone.
@@ -102,7 +102,7 @@ fn pure_noise_is_refused() {
 fn refusal(kind: Kind, meta: &[u8], body: &[u8]) -> Option<&'static str> {
     let header = Header { kind, meta_bytes: meta.len() as u32, body_bytes: body.len() as u32 };
     let frame = [&header.to_bytes(), meta, body].concat();
-    let reader = if kind.is_for(End::Store) { End::Store } else { End::Client };
+    let reader = [End::Store, End::Client, End::Peer].into_iter().find(|&end| kind.is_for(end)).unwrap();
     feed(reader, &frame, &mut Random(1)).1.map(WireError::name)
 }
 
@@ -158,4 +158,55 @@ fn a_batch_of_notices_is_taken_apart_with_care() {
     let empty = [[0; 40], [0; 40]].concat();
     let many = [&[0; 8][..], &[&empty[..40], &[0, 0, 0xFF, 0xFF]].concat().repeat(16 * 1024 + 1)].concat();
     assert_eq!(refusal(Kind::Notices, &many, b""), Some("count"));
+}
+
+/// The refusals of a message's meta with some bytes of it replaced.
+fn with(message: &protocol::Message, kind: Kind, at: usize, bytes: &[u8]) -> Option<&'static str> {
+    let (mut meta, body) = parts(message);
+    assert_eq!(refusal(kind, &meta, &body), None);
+    meta[at..at + bytes.len()].copy_from_slice(bytes);
+    refusal(kind, &meta, &body)
+}
+
+#[test]
+fn a_request_for_help_is_taken_apart_with_care() {
+    let with = |at, bytes: &[u8]| with(&help(), Kind::Help, at, bytes);
+    // The length of the address: longer than one may be, longer than all that is there, and into the pages.
+    assert_eq!(with(24, &257u16.to_le_bytes()), Some("count"));
+    assert_eq!(with(24, &200u16.to_le_bytes()), Some("short"));
+    assert_eq!(with(24, &14u16.to_le_bytes()), Some("long"));
+    assert_eq!(with(26, &[0xFF]), Some("text"));
+    // The room of a long address, taken by pages.
+    let many = [&[0; 26][..], &[0; 8].repeat(PAGES_PER_MESSAGE_MAX + 1)].concat();
+    assert_eq!(refusal(Kind::Help, &many, b""), Some("count"));
+    assert_eq!(refusal(Kind::Help, &many[..many.len() - 8], b""), None);
+}
+
+#[test]
+fn what_has_changed_is_taken_apart_with_care() {
+    let with = |at, bytes: &[u8]| with(&revalidated(), Kind::Revalidated, at, bytes);
+    // How many pages to drop.
+    assert_eq!(with(8, &u64::MAX.to_le_bytes()), Some("count"));
+    assert_eq!(with(8, &4096u64.to_le_bytes()), Some("short"));
+    assert_eq!(with(8, &2u64.to_le_bytes()), Some("short"));
+    // The words of the notice's slots, and the length of its value.
+    assert_eq!(with(64, &17u16.to_le_bytes()), Some("slot"));
+    assert_eq!(with(78, &3u16.to_le_bytes()), Some("short"));
+    assert_eq!(with(78, &1u16.to_le_bytes()), Some("long"));
+}
+
+#[test]
+fn the_members_of_a_group_are_taken_apart_with_care() {
+    let with = |at, bytes: &[u8]| with(&members(), Kind::Members, at, bytes);
+    let count = |count: usize| (count as u32).to_le_bytes();
+    // How many addresses the store has, and how many members the group: more than may be, and more than are there.
+    assert_eq!(with(8, &count(STORE_ADDRESSES_MAX + 1)), Some("count"));
+    assert_eq!(with(12, &count(MEMBERS_MAX + 1)), Some("count"));
+    assert_eq!(with(12, &count(MEMBERS_MAX)), Some("short"));
+    assert_eq!(with(12, &count(1)), Some("long"));
+    // The length of the group's name, of its redirector's address, of the store's first, of the first member's.
+    assert_eq!(with(16, &65u16.to_le_bytes()), Some("count"));
+    for address in [22, 27, 45] {
+        assert_eq!(with(address, &257u16.to_le_bytes()), Some("count"));
+    }
 }

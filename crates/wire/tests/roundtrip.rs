@@ -7,7 +7,10 @@ use common::{decode, encode, reader_of, samples};
 use proptest::collection::{btree_map, btree_set, vec};
 use proptest::prelude::*;
 use protocol::*;
-use types::limits::{PAGE_BYTES_MAX, PAGES_PER_MESSAGE_MAX, SLOT_BYTES_MAX, SLOTS_MAX, TXN_PAGES_MAX};
+use types::limits::{
+    ADDRESS_BYTES_MAX, GROUP_NAME_BYTES_MAX, MEMBERS_MAX, PAGE_BYTES_MAX, PAGES_PER_MESSAGE_MAX, SLOT_BYTES_MAX,
+    SLOTS_MAX, STORE_ADDRESSES_MAX, TXN_PAGES_MAX,
+};
 use types::*;
 use wire::{End, Inbox, Outbox};
 
@@ -108,13 +111,98 @@ fn session() -> impl Strategy<Value = Message> {
     ]
 }
 
-fn message() -> impl Strategy<Value = Message> {
+fn fetched() -> impl Strategy<Value = Page> {
     let image = vec(any::<u8>(), 0..300).prop_map(Bytes::from);
+    (page(), version(), any::<u64>(), image).prop_map(|(page, version, number, image)| Page {
+        page,
+        version,
+        number,
+        image,
+    })
+}
+
+fn address() -> impl Strategy<Value = String> {
+    "[a-zß0-9.:]{0,40}"
+}
+
+fn group_name() -> impl Strategy<Value = String> {
+    "[a-zß]{0,30}"
+}
+
+fn client() -> impl Strategy<Value = ClientId> {
+    any::<u64>().prop_map(ClientId)
+}
+
+fn help_message() -> impl Strategy<Value = Message> {
+    let help = (client(), any::<u64>(), version(), address(), pages());
     prop_oneof![
+        (address(), address()).prop_map(|(address, eligible)| Message::Reachable(Reachable { address, eligible })),
+        help.prop_map(|(requester, number, through, address, pages)| {
+            Message::Help(Help { requester, number, through, address, pages })
+        }),
+        (client(), any::<u64>(), pages()).prop_map(|(requester, number, pages)| Message::NoHelp(NoHelp {
+            requester,
+            number,
+            pages
+        })),
+        (client(), version(), fetched()).prop_map(|(requester, through, page)| Message::PeerPage(PeerPage {
+            requester,
+            through,
+            page
+        })),
+        vec((page(), any::<u64>()), 0..20).prop_map(|pages| Message::Arrived(Arrived { pages })),
+        (client(), any::<u64>())
+            .prop_map(|(client, cluster)| { Message::PeerHello(PeerHello { client, cluster: ClusterId(cluster) }) }),
+    ]
+}
+
+fn group_message() -> impl Strategy<Value = Message> {
+    let held = (page(), version()).prop_map(|(page, version)| Held { page, version });
+    let member = (client(), address()).prop_map(|(client, address)| Member { client, address });
+    prop_oneof![
+        (any::<u64>(), version(), vec(held, 0..20))
+            .prop_map(|(number, horizon, pages)| Message::Revalidate(Revalidate { number, horizon, pages })),
+        (any::<u64>(), vec(notice(), 0..5), pages())
+            .prop_map(|(number, items, dropped)| Message::Revalidated(Revalidated { number, items, dropped })),
+        client().prop_map(|client| Message::Departed(Departed { client })),
+        (group_name(), any::<u64>(), address()).prop_map(|(group, epoch, address)| Message::Lead(Lead {
+            group,
+            epoch,
+            address
+        })),
+        group_name().prop_map(|group| Message::FindLeader(FindLeader { group })),
+        (group_name(), any::<u64>(), address()).prop_map(|(group, epoch, address)| Message::Leader(Leader {
+            group,
+            epoch,
+            address
+        })),
+        (group_name(), any::<u64>(), address(), vec(address(), 0..4), vec(member, 0..20)).prop_map(
+            |(group, epoch, address, store, members)| {
+                Message::Members(Members { group, epoch, address, store, members })
+            }
+        ),
+    ]
+}
+
+fn lease_message() -> impl Strategy<Value = Message> {
+    prop_oneof![
+        (any::<u64>(), any::<u32>(), vec(any::<u32>(), 0..5))
+            .prop_map(|(nonce, lease_ms, volumes)| Message::Leased(Leased { nonce, lease_ms, volumes })),
+        (txn(), vec((page(), slots()), 0..5)).prop_map(|(txn, pages)| Message::Intent(Intent { txn, pages })),
+        txn().prop_map(|txn| Message::Promise(Promise { txn })),
+    ]
+}
+
+fn message() -> impl Strategy<Value = Message> {
+    prop_oneof![
+        1 => lease_message(),
         3 => session(),
-        1 => (pages(), version()).prop_map(|(pages, at_least)| Message::Fetch(Fetch { pages, at_least })),
-        1 => (page(), version(), image)
-            .prop_map(|(page, version, image)| Message::Page(Page { page, version, image })),
+        3 => help_message(),
+        3 => group_message(),
+        1 => (pages(), version(), any::<u64>())
+            .prop_map(|(pages, at_least, number)| Message::Fetch(Fetch { pages, at_least, number })),
+        1 => fetched().prop_map(Message::Page),
+        1 => (page(), any::<u64>()).prop_map(|(page, number)| Message::Missing(Missing { page, number })),
         1 => pages().prop_map(|pages| Message::Released(Released { pages })),
         3 => (txn(), any::<u64>(), reads(), writes()).prop_map(|(txn, answered, reads, writes)| {
             Message::Commit(CommitRequest { txn, answered, reads, writes })
@@ -166,10 +254,33 @@ fn messages_at_their_limits_come_through() {
     let many: Vec<PageId> = (0..PAGES_PER_MESSAGE_MAX as u32).map(|number| PageId::new(1, number)).collect();
     let reads = |page| PageReads { page, slots: SlotSet::new(), evidence: Version(1), exceptions: vec![] };
     let all = (0..TXN_PAGES_MAX as u32).map(|number| PageId::new(1, number));
+    let text = |bytes| "x".repeat(bytes);
+    let (address, requester, number) = (text(ADDRESS_BYTES_MAX), ClientId(1), u64::MAX);
+    let held = many.iter().map(|&page| Held { page, version: Version(1) }).collect();
+    let member = |client| Member { client: ClientId(client as u64), address: text(ADDRESS_BYTES_MAX) };
     for message in [
-        Message::Fetch(Fetch { pages: many.clone(), at_least: Version(0) }),
+        Message::Help(Help { requester, number, through: Version(1), address: address.clone(), pages: many.clone() }),
+        Message::NoHelp(NoHelp { requester, number, pages: many.clone() }),
+        Message::Arrived(Arrived { pages: many.iter().map(|&page| (page, number)).collect() }),
+        Message::Reachable(Reachable { address: address.clone(), eligible: address.clone() }),
+        Message::Revalidate(Revalidate { number, horizon: Version(1), pages: held }),
+        Message::Revalidated(Revalidated { number, items: vec![], dropped: many.clone() }),
+        Message::Lead(Lead { group: text(GROUP_NAME_BYTES_MAX), epoch: 1, address: address.clone() }),
+        Message::Members(Members {
+            group: text(GROUP_NAME_BYTES_MAX),
+            epoch: 1,
+            address: address.clone(),
+            store: vec![address; STORE_ADDRESSES_MAX],
+            members: (0..MEMBERS_MAX).map(member).collect(),
+        }),
+        Message::Fetch(Fetch { pages: many.clone(), at_least: Version(0), number }),
         Message::Released(Released { pages: many }),
-        Message::Page(Page { page: PageId::new(1, 1), version: Version(1), image: vec![7; PAGE_BYTES_MAX].into() }),
+        Message::Page(Page {
+            page: PageId::new(1, 1),
+            version: Version(1),
+            number: 7,
+            image: vec![7; PAGE_BYTES_MAX].into(),
+        }),
         Message::Commit(CommitRequest {
             txn: common::txn(),
             answered: 0,
@@ -191,9 +302,34 @@ fn what_nobody_would_take_is_not_sent() {
     };
     let (ping, mut out) = (Message::Ping(Ping { nonce: 1 }), Outbox::new());
     out.push(&ping).unwrap();
+    let (requester, number, address) = (ClientId(1), 7, "x".repeat(ADDRESS_BYTES_MAX + 1));
+    let member = Member { client: requester, address: String::new() };
+    let page = Page { page: PageId::new(1, 1), version: Version(1), number, image: image.clone() };
+    let members = |store, members| {
+        let (group, address) = (String::new(), String::new());
+        Message::Members(Members { group, epoch: 1, address, store, members })
+    };
     for (message, reason) in [
-        (Message::Fetch(Fetch { pages, at_least: Version(0) }), "count"),
-        (Message::Page(Page { page: PageId::new(1, 1), version: Version(1), image }), "count"),
+        (Message::Fetch(Fetch { pages: pages.clone(), at_least: Version(0), number }), "count"),
+        (
+            Message::Help(Help {
+                requester,
+                number,
+                through: Version(1),
+                address: String::new(),
+                pages: pages.clone(),
+            }),
+            "count",
+        ),
+        (Message::NoHelp(NoHelp { requester, number, pages: pages.clone() }), "count"),
+        (Message::Arrived(Arrived { pages: pages.iter().map(|&page| (page, number)).collect() }), "count"),
+        (Message::Revalidated(Revalidated { number, items: vec![], dropped: pages }), "count"),
+        (Message::PeerPage(PeerPage { requester, through: Version(1), page }), "count"),
+        (Message::Reachable(Reachable { address, eligible: String::new() }), "count"),
+        (Message::FindLeader(FindLeader { group: "x".repeat(GROUP_NAME_BYTES_MAX + 1) }), "count"),
+        (members(vec![String::new(); STORE_ADDRESSES_MAX + 1], vec![]), "count"),
+        (members(vec![], vec![member; MEMBERS_MAX + 1]), "count"),
+        (Message::Page(Page { page: PageId::new(1, 1), version: Version(1), number: 7, image }), "count"),
         (
             Message::Commit(CommitRequest {
                 txn: common::txn(),
@@ -213,7 +349,7 @@ fn what_nobody_would_take_is_not_sent() {
 #[test]
 fn a_large_image_is_shared_on_its_way_out_and_received_in_place() {
     let image = Bytes::from(vec![7; 40_000]);
-    let message = Message::Page(Page { page: PageId::new(1, 1), version: Version(1), image: image.clone() });
+    let message = Message::Page(Page { page: PageId::new(1, 1), version: Version(1), number: 7, image: image.clone() });
     let mut out = Outbox::new();
     out.push(&message).unwrap();
     assert!(out.chunks().any(|chunk| chunk.as_ptr() == image.as_ptr()), "not copied");

@@ -21,7 +21,7 @@ const STEPS: &[Step] = &[
     Step { name: "lints", check: lints },
     Step { name: "tests", check: || run(cargo().args(["test", "--workspace", "--no-fail-fast"])) },
     Step { name: "simulation", check: || sim::run(&words("--seeds 300")) },
-    Step { name: "mutants", check: || sim::run(&words("--mutants --seeds 300")) },
+    Step { name: "mutants", check: || sim::run(&words("--mutants --seeds 2000")) },
     Step { name: "crash loop", check: crash_loop },
 ];
 

@@ -14,16 +14,19 @@ mod say;
 mod script;
 
 use client::{Client, Config, TxnHandle};
+use protocol::{Message, Missing, Page};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::Duration;
-use types::{ClientId, Time};
+use types::{ClientId, PageId, Time};
 
 pub(crate) struct Conversation {
     client: Client,
     config: Config,
     now: Time,
     txns: BTreeMap<String, TxnHandle>,
+    /// The number of the last fetch of each page.
+    fetches: BTreeMap<PageId, u64>,
     said: String,
 }
 
@@ -32,7 +35,14 @@ impl Conversation {
     pub(crate) fn play(script: &str) -> String {
         let config = Config { prefetch_pages_max: 0, grant_pages: 4, ..Config::default() };
         let client = Client::new(config.clone(), ClientId(0xc));
-        let mut it = Self { client, config, now: Time(1_000_000_000), txns: BTreeMap::new(), said: String::new() };
+        let mut it = Self {
+            client,
+            config,
+            now: Time(1_000_000_000),
+            txns: BTreeMap::new(),
+            fetches: BTreeMap::new(),
+            said: String::new(),
+        };
         for (number, line) in script.lines().enumerate() {
             if let Some(event) = line.strip_prefix("> ") {
                 writeln!(it.said, "{line}").unwrap();
@@ -56,7 +66,20 @@ impl Conversation {
                 self.client.handle_timeout(self.now);
             }
             ["set", setting] => self.set(setting)?,
-            ["store", kind, ref rest @ ..] => self.client.handle(self.now, script::message(kind, rest)?),
+            ["store", kind, ref rest @ ..] => {
+                let message = self.number(script::message(kind, rest)?);
+                self.client.handle(self.now, message);
+            }
+            ["reachable", address, ref eligible @ ..] => {
+                self.client.reachable(self.now, address.into(), eligible.join(""));
+            }
+            ["way"] => {
+                let way = self.client.way(self.now).unwrap_or("as configured".into());
+                writeln!(self.said, "= {way}").ok()?;
+            }
+            ["peer", peer, "connected"] => self.client.peer_connected(script::client(peer)?),
+            ["peer", peer, "gone"] => self.client.peer_disconnected(self.now, script::client(peer)?),
+            ["peer", "page", ref rest @ ..] => self.client.from_peer(self.now, script::peer_page(rest)?),
             ["stats"] => self.said += &say::stats(&self.client.stats()),
             [txn, call, ref rest @ ..] => self.call(txn, call, rest)?,
             _ => return None,
@@ -64,11 +87,23 @@ impl Conversation {
         Some(())
     }
 
+    /// An answer to a fetch answers the last one of its page.
+    fn number(&self, mut message: Message) -> Message {
+        match &mut message {
+            Message::Page(Page { page, number, .. }) | Message::Missing(Missing { page, number }) => {
+                *number = self.fetches.get(page).copied().unwrap_or(0);
+            }
+            _ => {}
+        }
+        message
+    }
+
     fn set(&mut self, setting: &str) -> Option<()> {
         let (name, value) = setting.split_once('=')?;
         match name {
             "cache" => self.config.cache_bytes_limit = value.parse().ok()?,
             "prefetch" => self.config.prefetch_pages_max = value.parse().ok()?,
+            "group" => self.config.group = Some(value.into()),
             "patience" => self.config.patience = Duration::from_millis(value.parse().ok()?),
             _ => return None,
         }
@@ -111,7 +146,15 @@ impl Conversation {
         while let Some(output) = self.client.poll_output() {
             let name = |txn: TxnHandle| self.txns.iter().find(|(_, t)| **t == txn).map(|(name, _)| name.as_str());
             let said = match output {
-                client::Output::Send(message) => format!("client {}", say::message(&message)),
+                client::Output::Send(message) => {
+                    if let Message::Fetch(fetch) = &message {
+                        self.fetches.extend(fetch.pages.iter().map(|page| (*page, fetch.number)));
+                    }
+                    format!("client {}", say::message(&message))
+                }
+                client::Output::Lead { epoch } => format!("lead epoch={epoch}"),
+                client::Output::DialPeer { peer, address } => format!("dial {peer:?} at {address}"),
+                client::Output::SendPeer { peer, message } => format!("to {peer:?} {}", say::message(&message)),
                 client::Output::Wake(txn) => format!("wake {}", name(txn).unwrap_or("nobody")),
                 client::Output::Hangup { reason, text } => format!("hangup {}: {text}", reason.name()),
             };

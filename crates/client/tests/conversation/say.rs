@@ -1,7 +1,7 @@
 //! Writes down what a client says.
 
 use client::{Read, Stats, TxnError};
-use protocol::{CommitRequest, Message, Outcome, PageReads};
+use protocol::{CommitRequest, Message, Outcome, Page, PageReads};
 use std::fmt::{Debug, Display};
 use types::{Delta, Refusal, SlotSet};
 
@@ -81,6 +81,16 @@ pub(crate) fn message(message: &Message) -> String {
         Message::AskOutcome(ask) => format!("AskOutcome {}", ask.txn.number),
         Message::Ack(ack) => format!("Ack through={}", ack.through),
         Message::Grant(grant) => format!("Grant volume={} count={}", grant.volume, grant.count),
+        Message::Reachable(m) => format!("Reachable at={:?} eligible={:?}", m.address, m.eligible),
+        Message::NoHelp(m) => format!("NoHelp m{} number={} {}", m.requester.0, m.number, join(&m.pages, " ")),
+        Message::PeerPage(m) => {
+            let Page { page, version, number, .. } = &m.page;
+            format!("PeerPage m{} {page} {version} number={number} through={}", m.requester.0, m.through)
+        }
+        Message::Arrived(m) => {
+            format!("Arrived {}", join(m.pages.iter().map(|(page, number)| format!("{page} number={number}")), " "))
+        }
+        Message::FindLeader(_) => "FindLeader".into(),
         other => format!("{other:?}"),
     }
 }

@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 use protocol::{
-    Advance, CommitReply, Goodbye, Granted, Message, Missing, Notice, Notices, Outcome, Page, Ping, Pong, Rejoined,
-    SessionLimits, Welcome,
+    Advance, CommitReply, GROUP, Goodbye, Granted, Help, Leader, Member, Members, Message, Missing, Notice, Notices,
+    Outcome, Page, PeerPage, Ping, Pong, Rejoined, SessionLimits, Welcome,
 };
 use types::{
     ClientId, ClusterId, GoodbyeReason, Incarnation, NodeId, ObjectId, ObjectPage, PageId, PageRange, Refusal,
@@ -26,6 +26,20 @@ fn page(word: &str) -> Option<PageId> {
 pub(crate) fn object(word: &str) -> Option<ObjectId> {
     let (page_word, slot) = word.split_once('.')?;
     Some(ObjectId::new(page(page_word)?, slot.parse().ok()?))
+}
+
+/// `m3`
+pub(crate) fn client(word: &str) -> Option<ClientId> {
+    word.strip_prefix('m')?.parse().ok().map(ClientId)
+}
+
+/// A neighbour's page: `1/3 v5 number=1 through=6 wheel`.
+pub(crate) fn peer_page(words: &[&str]) -> Option<Message> {
+    let [of, at, answers, through, values @ ..] = words else { return None };
+    let number = named(&[answers], "number")?.parse().ok()?;
+    let through = version(named(&[through], "through")?)?;
+    let page = Page { page: page(of)?, version: version(at)?, number, image: image(values)? };
+    Some(Message::PeerPage(PeerPage { requester: ClientId(0xc), through, page }))
 }
 
 fn version(word: &str) -> Option<Version> {
@@ -88,6 +102,12 @@ fn outcome(words: &[&str]) -> Option<Outcome> {
     })
 }
 
+/// `m12@there:1`, or `m12@` for one that is not eligible.
+fn member(word: &str) -> Option<Member> {
+    let (name, address) = word.split_once('@')?;
+    Some(Member { client: client(name)?, address: address.into() })
+}
+
 fn range(word: &str) -> Option<PageRange> {
     let (first, count) = word.split_once('+')?;
     Some(PageRange { first: page(first)?, count: count.parse().ok()? })
@@ -97,8 +117,8 @@ fn range(word: &str) -> Option<PageRange> {
 pub(crate) fn message(kind: &str, rest: &[&str]) -> Option<Message> {
     Some(match (kind, rest) {
         ("welcome", rest) => Message::Welcome(Welcome {
-            protocol: 1,
-            features: 0,
+            protocol: protocol::PROTOCOL.1,
+            features: if rest.contains(&"group") { GROUP } else { 0 },
             cluster: ClusterId(u64::from(number(rest, "cluster", 1)?)),
             node: NodeId(0),
             incarnation: Incarnation(1),
@@ -113,17 +133,39 @@ pub(crate) fn message(kind: &str, rest: &[&str]) -> Option<Message> {
             through: version(named(rest, "through")?)?,
             dropped: named(rest, "dropped").map_or(Some(vec![]), |pages| pages.split(',').map(page).collect())?,
         }),
+        ("help", [requester, number, through, address, pages @ ..]) => Message::Help(Help {
+            requester: client(requester)?,
+            number: named(&[number], "number")?.parse().ok()?,
+            through: version(named(&[through], "through")?)?,
+            address: named(&[address], "at")?.into(),
+            pages: pages.iter().map(|word| page(word)).collect::<Option<_>>()?,
+        }),
+        ("members", [epoch, address, store, members @ ..]) => Message::Members(Members {
+            group: "site".into(),
+            epoch: named(&[epoch], "epoch")?.parse().ok()?,
+            address: named(&[address], "address")?.into(),
+            store: vec![named(&[store], "store")?.into()],
+            members: members.iter().map(|word| member(word)).collect::<Option<_>>()?,
+        }),
+        ("leader", [epoch, address]) => Message::Leader(Leader {
+            group: "site".into(),
+            epoch: named(&[epoch], "epoch")?.parse().ok()?,
+            address: named(&[address], "address")?.into(),
+        }),
         ("notices", [through, items @ ..]) => Message::Notices(Notices {
             through: version(named(&[through], "through")?)?,
             items: items.iter().map(|word| notice(word)).collect::<Option<_>>()?,
         }),
         ("page", [of, at, values @ ..]) => {
-            Message::Page(Page { page: page(of)?, version: version(at)?, image: image(values)? })
+            Message::Page(Page { page: page(of)?, version: version(at)?, number: 0, image: image(values)? })
         }
-        ("rubbish", [of]) => {
-            Message::Page(Page { page: page(of)?, version: Version(1), image: Bytes::from_static(b"no page") })
-        }
-        ("missing", [of]) => Message::Missing(Missing { page: page(of)? }),
+        ("rubbish", [of]) => Message::Page(Page {
+            page: page(of)?,
+            version: Version(1),
+            number: 0,
+            image: Bytes::from_static(b"no page"),
+        }),
+        ("missing", [of]) => Message::Missing(Missing { page: page(of)?, number: 0 }),
         ("reply", [txn, rest @ ..]) => Message::CommitReply(CommitReply {
             txn: TxnId { client: ClientId(0xc), number: txn.parse().ok()? },
             outcome: outcome(rest)?,

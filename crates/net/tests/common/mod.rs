@@ -1,14 +1,16 @@
 //! What the tests of this folder share: a store without a disk, clients, and raw peers that misbehave.
 #![allow(dead_code, unreachable_pub, reason = "each test uses some of it")]
 
+pub mod group;
+
 use bytes::Bytes;
 use client::{Client, Read, TxnError, TxnHandle, Write};
 use net::{Host, ListenConfig, Runtime, UplinkConfig};
 use node::{Disk, Hands, Node};
-use protocol::{Hello, Message, Outcome};
+use protocol::{Hello, Message, Outcome, PeerHello};
 use std::collections::HashMap;
 use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, OnceLock};
@@ -269,6 +271,13 @@ impl Raw {
         Self::over(TcpStream::connect(address).unwrap(), End::Client)
     }
 
+    /// Connects to a member as a neighbour does, and says so.
+    pub fn peer(address: SocketAddr) -> Self {
+        let mut raw = Self::over(TcpStream::connect(address).unwrap(), End::Peer);
+        raw.send(&Message::PeerHello(PeerHello { client: ClientId(0xE11), cluster: CLUSTER }));
+        raw
+    }
+
     pub fn over(stream: TcpStream, end: End) -> Self {
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         Self { stream, inbox: Inbox::new(end) }
@@ -293,15 +302,22 @@ impl Raw {
 
     /// The next message; `None` when the peer has closed.
     pub fn next(&mut self) -> Option<Message> {
+        self.receive().unwrap_or_else(|e| panic!("waiting for a message: {e}"))
+    }
+
+    /// The next message; `None` when there is none to come, for whatever reason.
+    pub fn try_next(&mut self) -> Option<Message> {
+        self.receive().ok().flatten()
+    }
+
+    fn receive(&mut self) -> std::io::Result<Option<Message>> {
         let mut byte = [0];
-        loop {
-            if self.stream.read(&mut byte).unwrap_or_else(|e| panic!("waiting for a message: {e}")) == 0 {
-                return None;
-            }
+        while self.stream.read(&mut byte)? > 0 {
             if let Some(message) = self.inbox.next(&mut &byte[..]).unwrap() {
-                return Some(message);
+                return Ok(Some(message));
             }
         }
+        Ok(None)
     }
 
     /// The reason of the goodbye that ends the connection, whatever comes before it.
@@ -327,4 +343,24 @@ pub fn frame(message: &Message) -> Vec<u8> {
     let mut out = Outbox::new();
     out.push(message).unwrap();
     out.chunks().flatten().copied().collect()
+}
+
+/// Listens, and answers each connection with what `answer` gives.
+pub fn listen(mut answer: impl FnMut(Raw) + Send + 'static) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            answer(Raw::over(stream.unwrap(), End::Store));
+        }
+    });
+    address
+}
+
+/// The hello of who has connected.
+pub fn hello_of(raw: &mut Raw) -> Hello {
+    match raw.next() {
+        Some(Message::Hello(hello)) => hello,
+        other => panic!("expected a hello, got {other:?}"),
+    }
 }

@@ -1,18 +1,48 @@
-//! Invariant 6: whoever holds a page, with a session that both ends believe in, is listed for it.
+//! Invariant 6: whoever holds a page, with a session that both ends believe in, is listed for it: a client by its store
+//! or redirector, and a group by its store.
 
 use crate::violation::{Check, ensure};
 use client::Client;
-use store::{SessionId, Store};
+use redirector::Redirector;
+use store::Store;
+use types::{PageId, SessionId};
 
-/// Checks all pages that a client holds, if the session lives at both ends.
+/// Checks all pages that a client holds, if the session with its store lives at both ends.
 pub(crate) fn client(client: &Client, store: &Store, session: SessionId) -> Check {
     if !client.is_live() || !store.believes_in(session) {
         return Ok(());
     }
-    for (page, frame) in client.cache().frames() {
-        ensure(store.lists(session, page), "holders", || {
-            format!("{session:?} holds {page:?} at {:?}, and the store does not know", frame.version())
-        })?;
+    let pages = client.cache().frames().map(|(page, _)| page);
+    listed(session, pages, |page| store.lists(session, page))
+}
+
+/// The same for a member and its redirector.
+pub(crate) fn member(client: &Client, redirector: &Redirector, session: SessionId) -> Check {
+    if !client.is_live() || !redirector.believes_in(session) {
+        return Ok(());
     }
-    Ok(())
+    let pages = client.cache().frames().map(|(page, _)| page);
+    listed(session, pages, |page| redirector.lists(session, page))
+}
+
+/// Checks all pages that the cache of a group's member holds, if the session of its redirector with the store lives at
+/// both ends, and the member's own.
+pub(crate) fn group(
+    client: &Client,
+    redirector: &Redirector,
+    of_member: SessionId,
+    store: &Store,
+    trunk: SessionId,
+) -> Check {
+    let lives = client.is_live() && redirector.believes_in(of_member);
+    if !lives || !redirector.is_live() || !store.believes_in(trunk) {
+        return Ok(());
+    }
+    let pages = client.cache().frames().map(|(page, _)| page);
+    listed(trunk, pages, |page| store.lists(trunk, page))
+}
+
+fn listed(session: SessionId, mut pages: impl Iterator<Item = PageId>, lists: impl Fn(PageId) -> bool) -> Check {
+    let unknown = pages.find(|&page| !lists(page));
+    ensure(unknown.is_none(), "holders", || format!("{session:?} holds {unknown:?}, and is not listed for it"))
 }

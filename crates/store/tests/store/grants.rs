@@ -38,8 +38,8 @@ fn granted_pages_are_neighbours_that_exist_and_are_held() {
     assert!(hands.store.lists(a, pages[2]) && !hands.store.lists(b, pages[2]));
     assert_eq!(hands.fetch(b, pages[0]).1.version, Version::ZERO);
     let beyond = PageId::new(0, 5);
-    hands.say(b, Message::Fetch(Fetch { pages: vec![beyond], at_least: Version::ZERO }));
-    assert_eq!(hands.take(b), [Message::Missing(Missing { page: beyond })]);
+    hands.say(b, Message::Fetch(Fetch { pages: vec![beyond], at_least: Version::ZERO, number: 0 }));
+    assert_eq!(hands.take(b), [Message::Missing(Missing { page: beyond, number: 0 })]);
     assert_eq!(hands.fetch(b, PageId::new(9, 0)).1.version, Version::ZERO, "page 0 exists from birth");
 }
 

@@ -1,10 +1,12 @@
 //! Peers that do not keep to the protocol: each loses its session, by name, and nobody else notices.
 
+use crate::groups::{group_hello, join_group};
 use crate::hands::{Hands, ROOT, hello, txn};
 use bytes::Bytes;
 use proptest::prelude::*;
 use protocol::{
-    Ack, AskOutcome, CommitRequest, Fetch, Grant, Held, Message, Outcome, PageReads, Ping, Rejoin, Released,
+    Ack, Arrived, AskOutcome, CommitRequest, Departed, Fetch, FindLeader, Grant, Held, Lead, Message, NoHelp, Outcome,
+    PageReads, Ping, Reachable, Rejoin, Released, Revalidate,
 };
 use std::time::Duration;
 use store::{Config, SessionId};
@@ -43,8 +45,11 @@ fn malformed_messages_end_their_session() {
             "a rejoin after the last",
             Message::Rejoin(Rejoin { horizon: Version(0), pages: vec![], grants: vec![], last: true }),
         ),
-        ("an empty fetch", Message::Fetch(Fetch { pages: vec![], at_least: Version(0) })),
-        ("a huge fetch", Message::Fetch(Fetch { pages: vec![ROOT; PAGES_PER_MESSAGE_MAX + 1], at_least: Version(0) })),
+        ("an empty fetch", Message::Fetch(Fetch { pages: vec![], at_least: Version(0), number: 0 })),
+        (
+            "a huge fetch",
+            Message::Fetch(Fetch { pages: vec![ROOT; PAGES_PER_MESSAGE_MAX + 1], at_least: Version(0), number: 0 }),
+        ),
         ("a huge release", Message::Released(Released { pages: vec![ROOT; PAGES_PER_MESSAGE_MAX + 1] })),
         ("another's transaction", txn(2, 1).write(ROOT, 0, 0, b"x").message()),
         ("another's outcome", Message::AskOutcome(AskOutcome { txn: txn(2, 1).0.txn })),
@@ -105,7 +110,7 @@ fn a_rejoin_cannot_claim_the_future_or_too_much() {
 fn what_a_session_may_have_outstanding_is_bounded() {
     let mut hands = Hands::new();
     let a = hands.join(1, 1);
-    let fetch = |count| Message::Fetch(Fetch { pages: vec![ROOT; count], at_least: Version(9) });
+    let fetch = |count| Message::Fetch(Fetch { pages: vec![ROOT; count], at_least: Version(9), number: 0 });
     hands.say(a, fetch(FETCHES_PER_SESSION_MAX + 5));
     assert_eq!(hands.take(a).len(), 5, "what a prefetch has no room for is left out");
     hands.say(a, fetch(1));
@@ -186,15 +191,47 @@ fn request() -> impl Strategy<Value = CommitRequest> {
     })
 }
 
+fn group() -> impl Strategy<Value = String> {
+    prop_oneof![8 => "[xyz]", 1 => ".{0,80}"]
+}
+
+fn held() -> impl Strategy<Value = Vec<Held>> {
+    proptest::collection::vec((page(), version()).prop_map(|(page, version)| Held { page, version }), 0..4)
+}
+
+/// What only redirectors say, and what members say to them.
+fn group_message() -> impl Strategy<Value = Message> {
+    let epoch = prop_oneof![8 => 0..4u64, 1 => any::<u64>()];
+    let client = || prop_oneof![8 => 1..9u64, 1 => any::<u64>()].prop_map(ClientId);
+    let address = prop_oneof![8 => "[ab]", 1 => ".{0,300}"];
+    let pages = || proptest::collection::vec(page(), 0..4);
+    prop_oneof![
+        4 => (any::<u64>(), version(), held())
+            .prop_map(|(number, horizon, pages)| Message::Revalidate(Revalidate { number, horizon, pages })),
+        2 => client().prop_map(|client| Message::Departed(Departed { client })),
+        2 => (client(), 0..20u64)
+            .prop_map(|(client, number)| Message::AskOutcome(AskOutcome { txn: TxnId { client, number } })),
+        3 => (group(), epoch, address)
+            .prop_map(|(group, epoch, address)| Message::Lead(Lead { group, epoch, address })),
+        2 => group().prop_map(|group| Message::FindLeader(FindLeader { group })),
+        1 => prop_oneof![
+            pages().prop_map(|pages| Message::NoHelp(NoHelp { requester: ClientId(1), number: 0, pages })),
+            pages().prop_map(|pages| Message::Arrived(Arrived { pages: pages.iter().map(|&page| (page, 0)).collect() })),
+            Just(Message::Reachable(Reachable { address: String::new(), eligible: String::new() })),
+            (1..3u64, 0..9u64).prop_map(|(client, epoch)| group_hello(client, epoch)),
+        ],
+    ]
+}
+
 fn message() -> impl Strategy<Value = Message> {
     let pages = || proptest::collection::vec(page(), 0..6);
     let range = (page(), prop_oneof![8 => 0..5u32, 1 => any::<u32>()]);
     let ranges = proptest::collection::vec(range.prop_map(|(first, count)| PageRange { first, count }), 0..3);
-    let held = proptest::collection::vec((page(), version()).prop_map(|(page, version)| Held { page, version }), 0..4);
     prop_oneof![
+        8 => group_message(),
         12 => request().prop_map(Message::Commit),
-        2 => (pages(), version()).prop_map(|(pages, at_least)| Message::Fetch(Fetch { pages, at_least })),
-        2 => (version(), held, ranges, any::<bool>())
+        2 => (pages(), version()).prop_map(|(pages, at_least)| Message::Fetch(Fetch { pages, at_least, number: 0 })),
+        2 => (version(), held(), ranges, any::<bool>())
             .prop_map(|(horizon, pages, grants, last)| Message::Rejoin(Rejoin { horizon, pages, grants, last })),
         1 => pages().prop_map(|pages| Message::Released(Released { pages })),
         1 => (0..3u32, prop_oneof![0..9u32, any::<u32>()]).prop_map(|(volume, count)| Message::Grant(Grant { volume, count })),
@@ -209,16 +246,18 @@ fn message() -> impl Strategy<Value = Message> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
-    /// Whatever two peers say, through crashes and write-back, the store stands, and every page that it serves is one.
+    /// Whatever four peers say, two of them redirectors, through crashes and write-back, the store stands, every page
+    /// that it serves is one, and nothing is left outstanding.
     #[test]
-    fn no_peer_can_break_the_store(says in proptest::collection::vec((1..3u64, message(), 0..8u8), 1..60)) {
+    fn no_peer_can_break_the_store(says in proptest::collection::vec((1..5u64, message(), 0..8u8), 1..60)) {
         let mut hands = Hands::with(Config { mob_bytes_limit: 64 * 1024, recent_limit: 8, ..Config::default() });
-        let mut sessions = [0, 0, 0];
+        let mut sessions = [0; 5];
         let mut next = 1;
         for (client, message, then) in says {
             let mut session = SessionId(sessions[client as usize]);
             if session == SessionId(0) || hands.ended(session).is_some() {
-                session = hands.join(next, client);
+                session =
+                    if client > 2 { join_group(&mut hands, next, client, &[]) } else { hands.join(next, client) };
                 sessions[client as usize] = next;
                 next += 1;
             }
@@ -229,16 +268,20 @@ proptest! {
                 2 => hands.pass(Duration::from_secs(2)),
                 3 => {
                     hands.crash();
-                    sessions = [0, 0, 0];
+                    sessions = [0; 5];
                 }
                 _ => {}
             }
         }
         hands.run();
+        for session in hands.store.status().sessions {
+            prop_assert_eq!(session.commits, 0, "{:?}", session);
+            prop_assert!(session.vouched == 0 || session.client > ClientId(2), "{:?}", session);
+        }
         let honest = hands.join(next, 9);
         for number in 0..6 {
             let page = PageId::new(0, number);
-            hands.say(honest, Message::Fetch(Fetch { pages: vec![page], at_least: Version::ZERO }));
+            hands.say(honest, Message::Fetch(Fetch { pages: vec![page], at_least: Version::ZERO, number: 0 }));
             hands.run();
             for message in hands.take(honest) {
                 if let Message::Page(page) = message {

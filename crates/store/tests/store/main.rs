@@ -2,6 +2,7 @@
 
 mod commits;
 mod grants;
+mod groups;
 mod hands;
 mod hostile;
 mod model;

@@ -17,7 +17,7 @@ fn greeted(hands: &mut Hands, session: u64, hello: Hello) -> Option<GoodbyeReaso
 #[test]
 fn a_hello_is_checked() {
     let mut hands = Hands::new();
-    let good = Hello { protocol: PROTOCOL, features: !0, cluster: Some(CLUSTER), client: ClientId(1), epoch: 1 };
+    let good = Hello { protocol: PROTOCOL, features: 0, cluster: Some(CLUSTER), client: ClientId(1), epoch: 1 };
     let future = Hello { protocol: (PROTOCOL.1 + 1, PROTOCOL.1 + 9), ..good.clone() };
     assert_eq!(greeted(&mut hands, 1, future), Some(GoodbyeReason::Protocol));
     let stranger = Hello { cluster: Some(ClusterId(8)), ..good.clone() };
@@ -205,7 +205,7 @@ fn a_commit_that_outlives_its_session_is_told_to_the_next_one() {
 fn a_fetch_waits_for_the_count_that_it_asks_for() {
     let mut hands = Hands::new();
     let (a, b) = (hands.join(1, 1), hands.join(2, 2));
-    hands.say(b, Message::Fetch(protocol::Fetch { pages: vec![ROOT], at_least: Version(2) }));
+    hands.say(b, Message::Fetch(protocol::Fetch { pages: vec![ROOT], at_least: Version(2), number: 0 }));
     hands.commit(a, &txn(1, 1).write(ROOT, 0, 0, b"x"));
     assert_eq!(hands.take(b), []);
     hands.commit(a, &txn(1, 2).write(ROOT, 0, 1, b"y"));

@@ -26,7 +26,14 @@ pub fn reader_of(message: &Message) -> End {
         | Message::Missing(_)
         | Message::CommitReply(_)
         | Message::Notices(_)
-        | Message::Granted(_) => End::Client,
+        | Message::Granted(_)
+        | Message::Help(_)
+        | Message::Revalidated(_)
+        | Message::Leader(_)
+        | Message::Members(_)
+        | Message::Leased(_)
+        | Message::Intent(_) => End::Client,
+        Message::PeerHello(_) | Message::PeerPage(_) => End::Peer,
         _ => End::Store,
     }
 }
@@ -71,30 +78,77 @@ pub fn commit() -> Message {
     })
 }
 
+pub fn notice(number: u32, data: Option<Vec<SlotChange>>) -> Notice {
+    let slots = [1].into_iter().collect();
+    Notice { page: page(number), prev: Version(3), version: Version(5), slots, txn: txn(), data }
+}
+
 pub fn notices() -> Message {
-    let notice = |number, data| Notice {
-        page: page(number),
-        prev: Version(3),
-        version: Version(5),
-        slots: [1].into_iter().collect(),
-        txn: txn(),
-        data,
-    };
-    let data = Some(vec![change(1, b"xy")]);
-    Message::Notices(Notices { through: Version(6), items: vec![notice(1, None), notice(2, data)] })
+    let items = vec![notice(1, None), notice(2, Some(vec![change(1, b"xy")]))];
+    Message::Notices(Notices { through: Version(6), items })
+}
+
+pub fn help() -> Message {
+    let (number, through, address) = (6, Version(77), "10.0.0.7:4096".into());
+    Message::Help(Help { requester: ClientId(5), number, through, address, pages: vec![page(1), page(2)] })
+}
+
+pub fn revalidated() -> Message {
+    let items = vec![notice(1, Some(vec![change(1, b"xy")]))];
+    Message::Revalidated(Revalidated { number: 4, items, dropped: vec![page(2)] })
+}
+
+pub fn members() -> Message {
+    let member = |client, address: &str| Member { client: ClientId(client), address: address.into() };
+    Message::Members(Members {
+        group: "site".into(),
+        epoch: 3,
+        address: "c:9".into(),
+        store: vec!["a:1".into(), "b:1".into()],
+        members: vec![member(5, "c:9"), member(6, "")],
+    })
+}
+
+/// One message of every kind that groups have.
+fn of_groups() -> Vec<Message> {
+    let image = Bytes::from_static(b"O\x01\0\0");
+    let peer_page = Page { page: page(1), version: Version(3), number: 6, image };
+    let (group, address) = ("site".to_owned(), "c:9".to_owned());
+    vec![
+        Message::Reachable(Reachable { address: "10.0.0.7:4096".into(), eligible: String::new() }),
+        help(),
+        Message::NoHelp(NoHelp { requester: ClientId(5), number: 6, pages: vec![page(1)] }),
+        Message::PeerPage(PeerPage { requester: ClientId(5), through: Version(77), page: peer_page }),
+        Message::Arrived(Arrived { pages: vec![(page(1), 6), (page(2), 7)] }),
+        Message::PeerHello(PeerHello { client: ClientId(5), cluster: ClusterId(0xC1) }),
+        Message::Revalidate(Revalidate {
+            number: 4,
+            horizon: Version(77),
+            pages: vec![Held { page: page(1), version: Version(5) }],
+        }),
+        revalidated(),
+        Message::Departed(Departed { client: ClientId(5) }),
+        Message::Lead(Lead { group: group.clone(), epoch: 3, address: address.clone() }),
+        Message::FindLeader(FindLeader { group: group.clone() }),
+        Message::Leader(Leader { group, epoch: 3, address }),
+        members(),
+        Message::Leased(Leased { nonce: 1, lease_ms: 2000, volumes: vec![2] }),
+        Message::Intent(Intent { txn: txn(), pages: vec![(page(1), [0, 64].into_iter().collect())] }),
+        Message::Promise(Promise { txn: txn() }),
+    ]
 }
 
 /// One message of every kind, and of every outcome.
 pub fn samples() -> Vec<Message> {
     let range = PageRange { first: page(16), count: 8 };
-    let hello = Hello { protocol: (1, 2), features: 4, cluster: None, client: ClientId(5), epoch: 6 };
+    let hello = Hello { protocol: (2, 3), features: GROUP, cluster: None, client: ClientId(5), epoch: 6 };
     let limits = SessionLimits { fetches: 10, commits: 11, silence_ms: 1500 };
-    vec![
+    let mut samples = vec![
         Message::Hello(hello.clone()),
         Message::Hello(Hello { cluster: Some(ClusterId(0xC1)), ..hello }),
         Message::Welcome(Welcome {
-            protocol: 1,
-            features: 4,
+            protocol: 2,
+            features: GROUP,
             cluster: ClusterId(0xC1),
             node: NodeId(3),
             incarnation: Incarnation(2),
@@ -111,9 +165,9 @@ pub fn samples() -> Vec<Message> {
         Message::Rejoined(Rejoined { through: Version(78), dropped: vec![page(1), page(2)] }),
         Message::Ping(Ping { nonce: 1 }),
         Message::Pong(Pong { nonce: 1 }),
-        Message::Fetch(Fetch { pages: vec![page(1), page(2)], at_least: Version(3) }),
-        Message::Page(Page { page: page(1), version: Version(3), image: Bytes::from_static(b"O\x01\0\0") }),
-        Message::Missing(Missing { page: page(1) }),
+        Message::Fetch(Fetch { pages: vec![page(1), page(2)], at_least: Version(3), number: 7 }),
+        Message::Page(Page { page: page(1), version: Version(3), number: 7, image: Bytes::from_static(b"O\x01\0\0") }),
+        Message::Missing(Missing { page: page(1), number: 7 }),
         Message::Released(Released { pages: vec![page(1)] }),
         commit(),
         Message::AskOutcome(AskOutcome { txn: txn() }),
@@ -131,7 +185,9 @@ pub fn samples() -> Vec<Message> {
         Message::Ack(Ack { through: Version(77) }),
         Message::Grant(Grant { volume: 2, count: 8 }),
         Message::Granted(Granted { ranges: vec![range] }),
-    ]
+    ];
+    samples.extend(of_groups());
+    samples
 }
 
 /// Feeds `bytes` in pieces of `piece` bytes and gives the messages that come of it.

@@ -1,10 +1,11 @@
-//! *Recent*: the slots that changed after `pruned`, with their versions.
+//! *Recent*: the slots that changed after `pruned`, with their versions, and what they say of a transaction's reads.
 //!
 //! 1. Every slot that changed after `pruned` is here with its newest version.
 //! 2. Nothing here is at or below `pruned`.
 //! 3. It never outgrows its limit: `pruned` is forced forward instead, and a laggard pays with aborts.
 
 use alloc::collections::VecDeque;
+use protocol::PageReads;
 use smallvec::SmallVec;
 use types::{Map, PageId, SlotNo, SlotSet, Version};
 
@@ -13,7 +14,7 @@ type Slots = SmallVec<[(SlotNo, Version); 2]>;
 
 /// The newest versions of what changed lately.
 #[derive(Debug)]
-pub(crate) struct Recent {
+pub struct Recent {
     pages: Map<PageId, Slots>,
     /// One entry for each change of a page, in count order: what pruning walks along.
     order: VecDeque<(Version, PageId)>,
@@ -23,34 +24,38 @@ pub(crate) struct Recent {
 }
 
 impl Recent {
-    pub(crate) fn new(limit: usize) -> Self {
+    /// Remembers so many changed slots at most.
+    pub fn new(limit: usize) -> Self {
         Self { pages: Map::default(), order: VecDeque::new(), slots: 0, limit, pruned: Version::ZERO }
     }
 
     /// Nothing at or below this count is remembered.
-    pub(crate) fn pruned(&self) -> Version {
+    pub fn pruned(&self) -> Version {
         self.pruned
     }
 
     /// The version of `slot` if it changed after `pruned`.
-    pub(crate) fn version(&self, page: PageId, slot: SlotNo) -> Option<Version> {
+    pub fn version(&self, page: PageId, slot: SlotNo) -> Option<Version> {
         let slots = self.pages.get(&page)?;
         slots.binary_search_by_key(&slot, |(s, _)| *s).ok().map(|at| slots[at].1)
     }
 
     /// The slots of `page` that changed after `known`, which is not below `pruned`.
-    pub(crate) fn changed_after(&self, page: PageId, known: Version) -> SlotSet {
+    pub fn changed_after(&self, page: PageId, known: Version) -> SlotSet {
         debug_assert!(known >= self.pruned);
         let slots = self.pages.get(&page).map_or(&[][..], |slots| slots);
         slots.iter().filter(|(_, version)| *version > known).map(|(slot, _)| *slot).collect()
     }
 
-    /// `changed` slots of `page` are at `version` now, the newest count there is.
-    pub(crate) fn note(&mut self, page: PageId, version: Version, changed: impl Iterator<Item = SlotNo>) {
+    /// `changed` slots of `page` are at `version`, as is told in the order of the counts, but perhaps twice.
+    pub fn note(&mut self, page: PageId, version: Version, changed: impl Iterator<Item = SlotNo>) {
+        if version <= self.pruned {
+            return;
+        }
         let slots = self.pages.entry(page).or_default();
         for slot in changed {
             match slots.binary_search_by_key(&slot, |(s, _)| *s) {
-                Ok(at) => slots[at].1 = version,
+                Ok(at) => slots[at].1 = slots[at].1.max(version),
                 Err(at) => {
                     slots.insert(at, (slot, version));
                     self.slots += 1;
@@ -65,7 +70,7 @@ impl Recent {
     }
 
     /// Forgets everything through `through`.
-    pub(crate) fn prune(&mut self, through: Version) {
+    pub fn prune(&mut self, through: Version) {
         self.pruned = self.pruned.max(through);
         while self.order.front().is_some_and(|(version, _)| *version <= through) {
             let (_, page) = self.order.pop_front().expect("just seen");
@@ -78,6 +83,27 @@ impl Recent {
             }
         }
     }
+}
+
+/// The slots of one page that are stale, given the page's version.
+pub fn stale_slots(reads: &PageReads, page: Version, recent: &Recent, prune_check: bool) -> SlotSet {
+    // No slot is newer than its page.
+    if reads.evidence >= page {
+        return SlotSet::new();
+    }
+    let mut exceptions = reads.exceptions.iter().copied().peekable();
+    let mut evidence_of = |slot: SlotNo| {
+        while exceptions.next_if(|(s, _)| *s < slot).is_some() {}
+        exceptions.next_if(|(s, _)| *s == slot).map_or(reads.evidence, |(_, version)| version)
+    };
+    let mut is_stale = |slot: &SlotNo| {
+        let evidence = evidence_of(*slot);
+        match recent.version(reads.page, *slot) {
+            Some(newest) => evidence < newest,
+            None => prune_check && evidence < recent.pruned() && evidence < page,
+        }
+    };
+    reads.slots.iter().filter(&mut is_stale).collect()
 }
 
 #[cfg(test)]

@@ -1,0 +1,195 @@
+//! Help between neighbours: pages from their caches, and from ours to them (BuddyCache paper, section 4.3).
+//!
+//! 1. Help is given from the machine, whatever the application is computing: the hands' thread that hears of a need
+//!    sends the page.
+//! 2. Only a whole page is sent: one with a hole is no page to anybody else.
+//! 3. A page answers one fetch, by its number. One that comes late, after the fetch was answered in another way, is
+//!    dropped: changes since may have been told while the page was not held.
+//! 4. A neighbour's page is installed when we have heard of all that it reflects. It came on another connection than the
+//!    notices, and may be ahead of them: a running transaction would see two moments at once.
+
+use crate::{Client, Output};
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::time::Duration;
+use protocol::{Arrived, Help, Message, NoHelp, Page, PeerHello, PeerPage, Reachable};
+use types::limits::PAGES_PER_MESSAGE_MAX;
+use types::{ClientId, Map, PageId, Rule, Time};
+
+/// How long a neighbour that could not be connected to is served by way of the redirector before it is tried again.
+const DETOUR: Duration = Duration::from_secs(5);
+
+/// Neighbours that one client keeps connections to. The others are served by way of the redirector.
+const PEERS_MAX: usize = 256;
+
+/// How a neighbour is reached.
+#[derive(Debug)]
+enum Peer {
+    Dialing,
+    Up,
+    Unreachable { until: Time },
+}
+
+/// What is known of the neighbours.
+#[derive(Debug, Default)]
+pub(crate) struct Neighbours {
+    /// Where they reach us.
+    reachable: Option<Reachable>,
+    peers: Map<ClientId, Peer>,
+    /// Pages that came from them, and that the redirector has not been told of.
+    arrived: Vec<(PageId, u64)>,
+}
+
+impl Neighbours {
+    /// Where members would reach us as their redirector, if we are eligible.
+    pub(crate) fn eligible(&self) -> Option<&str> {
+        self.reachable.as_ref().map(|reachable| reachable.eligible.as_str()).filter(|eligible| !eligible.is_empty())
+    }
+
+    /// What the redirector is to be told with the next message.
+    pub(crate) fn take_arrived(&mut self) -> Vec<(PageId, u64)> {
+        core::mem::take(&mut self.arrived)
+    }
+
+    /// What was not told is of no account any more.
+    pub(crate) fn link_is_gone(&mut self) {
+        self.arrived.clear();
+    }
+}
+
+impl Client {
+    /// The hands take connections of neighbours, and where. Sessions that the redirector of a group opens from now on,
+    /// and the one that is open, hear of it.
+    pub fn reachable(&mut self, now: Time, address: String, eligible: String) {
+        self.neighbours.reachable = Some(Reachable { address, eligible });
+        if self.session.is_live() {
+            self.say_reachable(now);
+        }
+    }
+
+    /// Tells the redirector, if there is one, where neighbours reach us.
+    pub(crate) fn say_reachable(&mut self, now: Time) {
+        if !self.session.in_group {
+            return;
+        }
+        if let Some(reachable) = self.neighbours.reachable.clone() {
+            self.send(now, Message::Reachable(reachable));
+        }
+    }
+
+    /// A connection to a neighbour is up: says who will send pages on it.
+    pub fn peer_connected(&mut self, peer: ClientId) {
+        if let Some(cluster) = self.session.cluster() {
+            self.neighbours.peers.insert(peer, Peer::Up);
+            let hello = Message::PeerHello(PeerHello { client: self.id, cluster });
+            self.outputs.push_back(Output::SendPeer { peer, message: hello });
+        }
+    }
+
+    /// A connection to a neighbour is gone, or could not be made.
+    pub fn peer_disconnected(&mut self, now: Time, peer: ClientId) {
+        self.neighbours.peers.insert(peer, Peer::Unreachable { until: now + DETOUR });
+    }
+
+    /// The redirector asks for pages for a neighbour.
+    pub(crate) fn help(&mut self, now: Time, help: &Help) {
+        let mut not_whole = Vec::new();
+        for &page in &help.pages {
+            match self.whole(page, help.number) {
+                Some(page) => self.send_to_peer(now, help, page),
+                None => not_whole.push(page),
+            }
+        }
+        if !not_whole.is_empty() {
+            let no_help = NoHelp { requester: help.requester, number: help.number, pages: not_whole };
+            self.send(now, Message::NoHelp(no_help));
+        }
+    }
+
+    /// The page as we have it, if it has no hole. What is ahead of its version in the vcache is not the neighbour's
+    /// business: it gets the page as of its version.
+    fn whole(&self, page: PageId, number: u64) -> Option<Page> {
+        let frame = self.cache.get(page)?;
+        if !frame.is_complete() && !self.config.broken.is(Rule::HelpWhole) {
+            return None;
+        }
+        Some(Page { page, version: frame.version(), number, image: frame.page().image().clone() })
+    }
+
+    fn send_to_peer(&mut self, now: Time, help: &Help, page: Page) {
+        self.stats.pages_given += 1;
+        let (peer, through) = (help.requester, help.through);
+        let message = Message::PeerPage(PeerPage { requester: peer, through, page });
+        if self.is_up(now, peer, &help.address) {
+            self.outputs.push_back(Output::SendPeer { peer, message });
+        } else {
+            self.send(now, message);
+        }
+    }
+
+    /// Whether the neighbour is connected to. If not, a connection is on its way where that can be tried.
+    fn is_up(&mut self, now: Time, peer: ClientId, address: &str) -> bool {
+        if address.is_empty() {
+            return false;
+        }
+        let peers = &mut self.neighbours.peers;
+        match peers.get(&peer) {
+            Some(Peer::Up) => return true,
+            Some(Peer::Dialing) => return false,
+            Some(Peer::Unreachable { until }) if now < *until => return false,
+            Some(Peer::Unreachable { .. }) | None => {}
+        }
+        if peers.len() >= PEERS_MAX {
+            peers.retain(|_, peer| !matches!(peer, Peer::Unreachable { until } if *until <= now));
+        }
+        if peers.len() < PEERS_MAX {
+            peers.insert(peer, Peer::Dialing);
+            self.outputs.push_back(Output::DialPeer { peer, address: address.into() });
+        }
+        false
+    }
+
+    /// A message of a neighbour, or one that it sent by way of the redirector.
+    pub fn from_peer(&mut self, now: Time, message: Message) {
+        if let Message::PeerPage(page) = message {
+            self.peer_page(now, page);
+        }
+    }
+
+    /// A neighbour's page has arrived.
+    pub(crate) fn peer_page(&mut self, now: Time, page: PeerPage) {
+        let PeerPage { requester, through, page } = page;
+        let is_mine = requester == self.id && self.session.is_live();
+        if !is_mine || !self.fetches.expects(page.page, page.number, self.config.broken) {
+            return;
+        }
+        if through > self.session.horizon && !self.config.broken.is(Rule::HearFirst) {
+            return self.fetches.keep_early(through, page);
+        }
+        self.install_peer_page(now, page);
+    }
+
+    fn install_peer_page(&mut self, now: Time, page: Page) {
+        self.stats.pages_from_peers += 1;
+        self.neighbours.arrived.push((page.page, page.number));
+        self.session.piggyback_by(now);
+        self.page(now, page);
+    }
+
+    /// The horizon has moved: installs the pages of neighbours that waited for that.
+    pub(crate) fn install_early(&mut self, now: Time) {
+        while let Some(page) = self.fetches.take_early(self.session.horizon) {
+            // It may have come in another way meanwhile.
+            if self.fetches.expects(page.page, page.number, self.config.broken) {
+                self.install_peer_page(now, page);
+            }
+        }
+    }
+
+    /// Tells the redirector which pages have come from neighbours: they can be had from here now.
+    pub(crate) fn say_arrived(&mut self) {
+        for pages in self.neighbours.take_arrived().chunks(PAGES_PER_MESSAGE_MAX) {
+            self.outputs.push_back(Output::Send(Message::Arrived(Arrived { pages: pages.to_vec() })));
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! How it stands with a session that a host opens.
+
+use protocol::{Goodbye, Message};
+use std::fmt;
+use std::future::Future;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio::time::{Instant, timeout_at};
+use types::GoodbyeReason;
+
+/// How it stands with a session that a host opens: its client's uplink, its redirector's trunk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum UplinkState {
+    /// Nothing has come of it yet.
+    Connecting,
+    /// The store or redirector at this address has welcomed us.
+    Up(String),
+    /// It is tried again.
+    Down(ConnectError),
+    /// It is not tried again.
+    Over(ConnectError),
+}
+
+/// Why there is no session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ConnectError {
+    /// Nobody answers at the address.
+    NoServer {
+        /// The address, or all that were tried.
+        address: String,
+        /// What the system says.
+        why: String,
+    },
+    /// Something answers that is neither a Thorp store nor a redirector.
+    NotThorp {
+        /// The address.
+        address: String,
+        /// How that shows.
+        why: String,
+    },
+    /// The store or redirector does not want the session.
+    Refused {
+        /// The address.
+        address: String,
+        /// Why, by name.
+        reason: GoodbyeReason,
+        /// Why, for a person.
+        text: String,
+    },
+    /// The session was there, and the connection broke.
+    Lost {
+        /// The address.
+        address: String,
+        /// What the system says.
+        why: String,
+    },
+}
+
+impl ConnectError {
+    /// Whether it will be the same next time.
+    pub(crate) fn is_final(&self) -> bool {
+        matches!(self, Self::Refused { reason, .. } if reason.is_final())
+    }
+}
+
+impl fmt::Display for ConnectError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoServer { address, why } => write!(f, "no server at {address}: {why}"),
+            Self::NotThorp { address, why } => {
+                write!(f, "what answers at {address} is no Thorp store or redirector: {why}")
+            }
+            Self::Refused { address, reason, text } => {
+                write!(f, "the store or redirector at {address} refuses the session ({}): {text}", reason.name())
+            }
+            Self::Lost { address, why } => {
+                write!(f, "lost the connection to the store or redirector at {address}: {why}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for ConnectError {}
+
+/// How it stands with a session that a host opens, and why either end has ended the last one.
+#[derive(Debug)]
+pub(crate) struct Standing {
+    state: watch::Sender<UplinkState>,
+    /// Until the task that opens sessions has taken note.
+    last_word: Mutex<Option<(GoodbyeReason, String)>>,
+}
+
+impl Standing {
+    pub(crate) fn new() -> Self {
+        Self { state: watch::Sender::new(UplinkState::Connecting), last_word: Mutex::default() }
+    }
+
+    pub(crate) fn state(&self) -> UplinkState {
+        self.state.borrow().clone()
+    }
+
+    pub(crate) fn set(&self, state: UplinkState) {
+        self.state.send_replace(state);
+    }
+
+    pub(crate) fn is_up(&self) -> bool {
+        matches!(*self.state.borrow(), UplinkState::Up(_))
+    }
+
+    /// Watches what comes in for how the session stands.
+    pub(crate) fn heard(&self, address: &str, message: &Message) {
+        match message {
+            Message::Welcome(_) => self.set(UplinkState::Up(address.to_owned())),
+            Message::Goodbye(Goodbye { reason, text }) => self.hung_up(*reason, text),
+            _ => {}
+        }
+    }
+
+    /// One of the two ends has ended the session. The first word counts: the second is an answer to it.
+    pub(crate) fn hung_up(&self, reason: GoodbyeReason, text: &str) {
+        let mut last_word = self.last_word.lock().unwrap_or_else(PoisonError::into_inner);
+        last_word.get_or_insert_with(|| (reason, text.to_owned()));
+    }
+
+    /// Why the last session was ended, if one of its ends has done that. It is not said twice.
+    pub(crate) fn take_last_word(&self) -> Option<(GoodbyeReason, String)> {
+        self.last_word.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// Waits for the session as [`crate::Host::connected`] does.
+    pub(crate) fn come_up(&self, within: Duration) -> impl Future<Output = Result<(), ConnectError>> + use<> {
+        come_up(self.state.subscribe(), within)
+    }
+}
+
+async fn come_up(mut state: watch::Receiver<UplinkState>, within: Duration) -> Result<(), ConnectError> {
+    if state.wait_for(|state| *state != UplinkState::Connecting).await.is_err() {
+        return Err(given_up());
+    }
+    let deadline = Instant::now() + within;
+    loop {
+        let why = match state.borrow_and_update().clone() {
+            UplinkState::Up(_) => return Ok(()),
+            UplinkState::Over(why) | UplinkState::Down(why @ ConnectError::NotThorp { .. }) => return Err(why),
+            UplinkState::Down(why) => why,
+            UplinkState::Connecting => unreachable!("it is left only once"),
+        };
+        match timeout_at(deadline, state.changed()).await {
+            Ok(changed) => changed.map_err(|_| given_up())?,
+            Err(_) => return Err(why),
+        }
+    }
+}
+
+/// What becomes of an attempt whose host has gone.
+pub(crate) fn given_up() -> ConnectError {
+    ConnectError::NoServer { address: "any address".into(), why: "this end is gone".into() }
+}

@@ -1,0 +1,283 @@
+//! A group whose redirector does what a test tells it to. Its members are real: hosts with clients, over real sockets.
+
+use super::*;
+use protocol::{Fetch, GROUP, Help, NoHelp, Page, PeerPage, Pong, Rejoined, SessionLimits, Welcome};
+use std::collections::BTreeMap;
+use std::net::TcpListener;
+use std::sync::MutexGuard;
+use std::sync::mpsc::sync_channel;
+use types::{NodeId, ObjectPage, SlotChange};
+
+/// How a page that a member has comes to another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// The helper is told where the other is reached.
+    Direct,
+    /// The helper is told this instead.
+    By(String),
+    /// Nobody is asked: the test does it.
+    Held,
+}
+
+/// What the redirector knows, and what has come by it.
+pub struct State {
+    pub way: Way,
+    pub members: BTreeMap<ClientId, Seat>,
+    /// Who was sent the page first.
+    pub holders: BTreeMap<PageId, ClientId>,
+    /// Fetches that are held.
+    pub held: Vec<(ClientId, Fetch)>,
+    pub relayed: usize,
+    pub arrived: usize,
+    closed: bool,
+}
+
+/// A member, as its redirector sees it.
+pub struct Seat {
+    out: TcpStream,
+    pub address: String,
+    /// How often it has said where it is reached.
+    pub said: usize,
+}
+
+#[derive(Clone)]
+pub struct Group {
+    pub address: SocketAddr,
+    shared: Arc<(Mutex<State>, Condvar)>,
+}
+
+impl Group {
+    pub fn start() -> Self {
+        Self::at("127.0.0.1:0")
+    }
+
+    pub fn at(address: &str) -> Self {
+        let listener = TcpListener::bind(address).unwrap();
+        let (way, members, holders, held) = (Way::Direct, BTreeMap::new(), BTreeMap::new(), Vec::new());
+        let state = State { way, members, holders, held, relayed: 0, arrived: 0, closed: false };
+        let shared = Arc::new((Mutex::new(state), Condvar::new()));
+        let group = Self { address: listener.local_addr().unwrap(), shared };
+        let serving = group.clone();
+        thread::spawn(move || {
+            for stream in listener.incoming() {
+                let (group, stream) = (serving.clone(), stream.unwrap());
+                if group.state().closed {
+                    return;
+                }
+                thread::spawn(move || group.serve(&stream));
+            }
+        });
+        group
+    }
+
+    pub fn state(&self) -> MutexGuard<'_, State> {
+        self.shared.0.lock().unwrap()
+    }
+
+    /// Waits until the state is as wanted.
+    pub fn wait(&self, what: &str, is: impl Fn(&State) -> bool) {
+        let (_state, waited) = self.shared.1.wait_timeout_while(self.state(), PATIENCE, |state| !is(state)).unwrap();
+        assert!(!waited.timed_out(), "never: {what}");
+    }
+
+    /// A member that has joined and is reachable.
+    pub fn join(&self) -> Member {
+        self.join_on(&runtime())
+    }
+
+    pub fn join_on(&self, runtime: &Runtime) -> Member {
+        let member = Member::new(runtime);
+        member.host.connect(UplinkConfig::new(self.address.to_string()));
+        self.wait("reachable", |state| state.members.get(&member.id).is_some_and(|seat| seat.said > 0));
+        member
+    }
+
+    /// Where neighbours reach the member.
+    pub fn address_of(&self, member: &Member) -> SocketAddr {
+        self.state().members[&member.id].address.parse().unwrap()
+    }
+
+    /// Ends the session of a member.
+    pub fn cut(&self, member: &Member) {
+        self.state().members[&member.id].out.shutdown(std::net::Shutdown::Both).unwrap();
+    }
+
+    /// The redirector is gone.
+    pub fn close(&self) {
+        let mut state = self.state();
+        state.closed = true;
+        for seat in state.members.values() {
+            let _ = seat.out.shutdown(std::net::Shutdown::Both);
+        }
+        drop(state);
+        // Has the listening thread look up.
+        let _ = TcpStream::connect(self.address);
+    }
+
+    fn serve(&self, stream: &TcpStream) {
+        stream.set_nodelay(true).unwrap();
+        let (mut raw, mut client) = (Raw::over(stream.try_clone().unwrap(), End::Store), ClientId(0));
+        raw.stream.set_read_timeout(None).unwrap();
+        while let Some(message) = raw.try_next() {
+            let mut state = self.state();
+            match message {
+                Message::Hello(hello) => {
+                    client = hello.client;
+                    let (out, address) = (stream.try_clone().unwrap(), String::new());
+                    let said = state.members.get(&client).map_or(0, |seat| seat.said);
+                    state.members.insert(client, Seat { out, address, said });
+                    state.tell(client, &welcome(GROUP));
+                }
+                other => state.hear(client, other),
+            }
+            self.shared.1.notify_all();
+        }
+    }
+}
+
+pub fn welcome(features: u64) -> Message {
+    Message::Welcome(Welcome {
+        protocol: protocol::PROTOCOL.1,
+        features,
+        cluster: CLUSTER,
+        node: NodeId(0),
+        incarnation: Incarnation(1),
+        through: Version(0),
+        limits: SessionLimits { fetches: 100, commits: 100, silence_ms: 10_000 },
+    })
+}
+
+impl State {
+    pub fn tell(&self, client: ClientId, message: &Message) {
+        // A member that is gone hears nothing.
+        let _ = (&self.members[&client].out).write_all(&frame(message));
+    }
+
+    fn hear(&mut self, client: ClientId, message: Message) {
+        match message {
+            Message::Rejoin(rejoin) if rejoin.last => {
+                self.tell(client, &Message::Rejoined(Rejoined { through: Version(0), dropped: vec![] }));
+            }
+            Message::Reachable(reachable) => {
+                let seat = self.members.get_mut(&client).unwrap();
+                (seat.address, seat.said) = (reachable.address, seat.said + 1);
+            }
+            Message::Fetch(fetch) if self.way == Way::Held => self.held.push((client, fetch)),
+            Message::Fetch(fetch) => self.answer(client, &fetch),
+            Message::PeerPage(page) => {
+                self.relayed += 1;
+                self.tell(page.requester, &Message::PeerPage(page));
+            }
+            Message::NoHelp(NoHelp { requester, number, pages }) => {
+                for page in pages {
+                    self.send(requester, page, number);
+                }
+            }
+            Message::Arrived(arrived) => self.arrived += arrived.pages.len(),
+            Message::Ping(ping) => self.tell(client, &Message::Pong(Pong { nonce: ping.nonce })),
+            _ => {}
+        }
+    }
+
+    /// Has those help who have the pages, and sends the others.
+    pub fn answer(&mut self, client: ClientId, fetch: &Fetch) {
+        for &page in &fetch.pages {
+            match self.holders.get(&page) {
+                Some(&helper) if helper != client => self.ask(helper, client, page, fetch.number),
+                _ => self.send(client, page, fetch.number),
+            }
+        }
+    }
+
+    /// Asks a member to send a page to another.
+    pub fn ask(&self, helper: ClientId, requester: ClientId, page: PageId, number: u64) {
+        let address = match &self.way {
+            Way::By(address) => address.clone(),
+            _ => self.members[&requester].address.clone(),
+        };
+        let help = Help { requester, number, through: Version(0), address, pages: vec![page] };
+        self.tell(helper, &Message::Help(help));
+    }
+
+    /// Sends a page of the store's.
+    pub fn send(&mut self, client: ClientId, page: PageId, number: u64) {
+        self.holders.entry(page).or_insert(client);
+        let image = image(page);
+        self.tell(client, &Message::Page(Page { page, version: Version(1), number, image }));
+    }
+}
+
+/// What stands in a page.
+pub fn value(page: PageId) -> Vec<u8> {
+    page.number.to_le_bytes().repeat(if page.number >= LARGE { 15_000 } else { 20 })
+}
+
+/// From this number on a page is as large as pages are.
+pub const LARGE: u32 = 1_000_000;
+
+pub fn image(page: PageId) -> Bytes {
+    let value = Some(value(page).into());
+    ObjectPage::empty().with(&[SlotChange { slot: 0, value }]).unwrap().image().clone()
+}
+
+/// A page from a neighbour.
+pub fn peer_page(requester: ClientId, page: PageId, number: u64) -> Message {
+    let page = Page { page, version: Version(1), number, image: image(page) };
+    Message::PeerPage(PeerPage { requester, through: Version(0), page })
+}
+
+/// A host whose client is a member of a group.
+pub struct Member {
+    pub host: Arc<Host>,
+    pub id: ClientId,
+}
+
+impl Member {
+    pub fn new(runtime: &Runtime) -> Self {
+        static LAST: AtomicU64 = AtomicU64::new(0x1000);
+        let id = ClientId(1 + LAST.fetch_add(1, Ordering::SeqCst));
+        let config = client::Config { prefetch_pages_max: 0, ..client::Config::default() };
+        Self { host: Host::start(Node::client_only(Client::new(config, id)), None, runtime), id }
+    }
+
+    /// Reads what stands in a page, within reason.
+    pub fn read(&self, page: PageId) -> Vec<u8> {
+        self.begin_read(page)()
+    }
+
+    /// Begins to; gives what waits for the end of it.
+    pub fn begin_read(&self, page: PageId) -> impl FnOnce() -> Vec<u8> + use<> {
+        let (tell, told) = sync_channel(1);
+        let host = Arc::clone(&self.host);
+        thread::spawn(move || {
+            let txn = begin(&host);
+            let value = wait(&host, txn, |client| {
+                Ok(match client.read(host.now(), txn, ObjectId::new(page, 0))? {
+                    Read::Value(value) => Some(value.to_vec()),
+                    Read::Absent => Some(Vec::new()),
+                    Read::Wait => None,
+                })
+            });
+            host.node().lock().unwrap().client().unwrap().abort(host.now(), txn);
+            host.settle();
+            drop(host);
+            tell.send(value.unwrap())
+        });
+        move || told.recv_timeout(PATIENCE).expect("the page comes")
+    }
+
+    /// The pages from the store or neighbours, those of them from neighbours, and those given to neighbours.
+    pub fn pages(&self) -> (u64, u64, u64) {
+        let stats = self.host.node().lock().unwrap().client().unwrap().stats();
+        (stats.pages_fetched, stats.pages_from_peers, stats.pages_given)
+    }
+}
+
+/// Waits until something is so.
+pub fn eventually(what: &str, is: impl Fn() -> bool) {
+    let deadline = std::time::Instant::now() + PATIENCE;
+    while !is() {
+        assert!(std::time::Instant::now() < deadline, "never: {what}");
+        thread::yield_now();
+    }
+}

@@ -1,0 +1,105 @@
+//! A redirector's host: members on one side, the store on the other.
+
+mod common;
+
+use common::group::{eventually, welcome};
+use common::*;
+use net::{ConnectError, Host, ListenConfig, UplinkConfig, UplinkState};
+use node::Node;
+use protocol::{GROUP, Goodbye, Hello, Message};
+use redirector::{Config, Redirector, Stats};
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+use std::time::Duration;
+use types::{ClientId, GoodbyeReason};
+
+/// A redirector that knows no store yet, and where its members reach it.
+fn redirector() -> (Arc<Host>, SocketAddr) {
+    // Its members are told where it is, so it has to know that before it is there.
+    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let config = Config { group: "site".into(), address: address.to_string(), ..Config::default() };
+    let node = Node::with_redirector(Redirector::new(config, ClientId(0x2ED)), None);
+    let host = Host::start(node, None, &runtime());
+    host.listen(ListenConfig::new(address)).unwrap();
+    (host, address)
+}
+
+fn stats(host: &Host) -> Stats {
+    host.node().lock().unwrap().redirector().unwrap().status().stats
+}
+
+#[test]
+fn a_group_shares_what_one_of_it_has() {
+    let server = server();
+    let (redirector, address) = redirector();
+    redirector.connect_trunk(UplinkConfig::new(server.address.to_string()));
+    redirector.wait_trunk(PATIENCE).unwrap();
+    assert_eq!(redirector.trunk_state(), UplinkState::Up(server.address.to_string()));
+    let members: Vec<_> = (0..4).map(|_| connect(address)).collect();
+    put_surely(&members[0], 1, b"first");
+    for member in &members {
+        assert_eq!(get(member, 1).as_deref(), Some(&b"first"[..]));
+    }
+    put_surely(&members[3], 1, b"second");
+    for member in &members {
+        eventually("all hear of it", || get(member, 1).as_deref() == Some(b"second"));
+    }
+    let stats = stats(&redirector);
+    assert_eq!((stats.from_store, stats.from_peers, stats.trunk_sessions), (1, 3, 1), "{stats:?}");
+    assert_eq!(redirector.uplink_state(), UplinkState::Connecting, "the trunk is no uplink");
+}
+
+#[test]
+fn the_trunk_says_how_it_stands() {
+    let (redirector, _) = redirector();
+    assert_eq!(redirector.trunk_state(), UplinkState::Connecting);
+    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    redirector
+        .connect_trunk(UplinkConfig { pause_max: Duration::from_millis(20), ..UplinkConfig::new(nobody.to_string()) });
+    let why = redirector.wait_trunk(Duration::ZERO).unwrap_err();
+    assert_eq!(why.to_string(), format!("no server at {nobody}: connection refused"));
+    assert_eq!(redirector.trunk_state(), UplinkState::Down(why));
+    let server = server_with(|config| config.address = nobody);
+    redirector.wait_trunk(PATIENCE).unwrap();
+    server.host.close();
+    server.host.wait_end();
+    drop(server);
+    eventually("down again", || matches!(redirector.trunk_state(), UplinkState::Down(_)));
+}
+
+#[test]
+fn a_trunk_that_is_lost_or_superseded_is_opened_again() {
+    let (tell, told) = channel();
+    let address = listen(move |mut raw| {
+        let Hello { features, client, epoch, .. } = hello_of(&mut raw);
+        tell.send((features, client, epoch)).unwrap();
+        raw.send(&welcome(GROUP));
+        assert!(matches!(raw.next(), Some(Message::Rejoin(_))));
+        if epoch == 2 {
+            let (reason, text) = (GoodbyeReason::Superseded, "another leads the group".into());
+            raw.send(&Message::Goodbye(Goodbye { reason, text }));
+        }
+    });
+    let (redirector, _) = redirector();
+    redirector.connect_trunk(UplinkConfig::new(address));
+    let hellos: Vec<_> = told.iter().take(3).collect();
+    assert_eq!(hellos, [1, 2, 3].map(|epoch| (GROUP, ClientId(0x2ED), epoch)));
+}
+
+#[test]
+fn a_store_that_takes_no_groups_is_not_tried_again() {
+    let mut connections = 0;
+    let address = listen(move |mut raw| {
+        connections += 1;
+        assert_eq!(connections, 1);
+        hello_of(&mut raw);
+        raw.send(&welcome(0));
+        while raw.try_next().is_some() {}
+    });
+    let (redirector, _) = redirector();
+    redirector.connect_trunk(UplinkConfig::new(address));
+    eventually("over", || matches!(redirector.trunk_state(), UplinkState::Over(_)));
+    let UplinkState::Over(ConnectError::Refused { reason, .. }) = redirector.trunk_state() else { unreachable!() };
+    assert_eq!(reason, GoodbyeReason::Protocol);
+}

@@ -1,0 +1,81 @@
+//! How a page reaches a member of a group from a neighbour's cache (BuddyCache paper, section 4.3).
+//!
+//! ```text
+//!   requester             redirector             helper
+//!      | Fetch{number} ------> |                    |
+//!      | <-- Notices{through}  | Help{through} ---> |   all that was told before the help was asked for
+//!      | <================= PeerPage{through} ===== |   on a connection of their own, or by way of the redirector
+//!      | Arrived ------------> |                    |   with the next message
+//!
+//!      |                       | <---------- NoHelp |   the helper does not have the page whole any more
+//! ```
+//! The redirector's stream to the helper is FIFO, so the page reflects every change that the redirector had told when
+//! it asked for help: everything through `through`. The requester is listed as a holder by then, and hears of the
+//! later changes itself.
+
+use crate::Page;
+use alloc::string::String;
+use alloc::vec::Vec;
+use types::{ClientId, ClusterId, PageId, Version};
+
+/// A member says where its neighbours reach it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reachable {
+    /// For pages, as `host:port`.
+    pub address: String,
+    /// Where they would reach it as their redirector; empty if it is not eligible.
+    pub eligible: String,
+}
+
+/// Asks a member to send pages to a neighbour.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Help {
+    /// Who needs them.
+    pub requester: ClientId,
+    /// The requester's fetch, which the pages answer.
+    pub number: u64,
+    /// The helper has been told of everything through here, and so has the requester.
+    pub through: Version,
+    /// Where the requester is reached; by way of the redirector, if empty.
+    pub address: String,
+    /// The pages.
+    pub pages: Vec<PageId>,
+}
+
+/// The helper does not have these pages, or not whole.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NoHelp {
+    /// Who needs them.
+    pub requester: ClientId,
+    /// The requester's fetch.
+    pub number: u64,
+    /// The pages.
+    pub pages: Vec<PageId>,
+}
+
+/// A page from a neighbour's cache.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PeerPage {
+    /// Who needs it.
+    pub requester: ClientId,
+    /// What the page reflects has been told through here: its receiver hears that first.
+    pub through: Version,
+    /// The page, with the number of the requester's fetch.
+    pub page: Page,
+}
+
+/// Pages that neighbours sent have arrived.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Arrived {
+    /// Each with the number of its fetch.
+    pub pages: Vec<(PageId, u64)>,
+}
+
+/// Opens a connection between neighbours: who it is that will send pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PeerHello {
+    /// The member that opens it.
+    pub client: ClientId,
+    /// The store that its cache belongs to.
+    pub cluster: ClusterId,
+}

@@ -1,0 +1,223 @@
+//! Commits on their way to the store and back (BuddyCache paper, section 4.4).
+//!
+//! ```text
+//!   waiting --the store is reached--> sent --reply--> told to the committer, its changes to the others
+//!      ^                               |
+//!      +------ the link is gone -------+
+//! ```
+//! 1. What a commit writes is kept until its reply, and passed on only then. The reply stands for the group's notices: in
+//!    the store's stream it has the place that they would have.
+//! 2. A member that dies takes nothing with it: its commit that succeeded reaches the others all the same.
+//! 3. The values that are kept are bounded. Beyond, the others hear what changed and not to what; and should the link to
+//!    the store be lost, the member is sent away, and sends its request again when it comes back.
+
+use crate::Redirector;
+use crate::members::Fault;
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::format;
+use alloc::vec::Vec;
+use protocol::{Advance, AskOutcome, CommitReply, CommitRequest, Message, Notice, Outcome};
+use types::limits::COMMITS_PER_SESSION_MAX;
+use types::{ClientId, Delta, GoodbyeReason, PageId, Rule, SessionId, SlotSet, Time, TxnId, Version};
+
+/// Commits of all members together that wait for their outcome, and outcomes that were asked for.
+const PENDING_MAX: usize = 64 * COMMITS_PER_SESSION_MAX;
+
+/// A commit whose outcome is not known.
+#[derive(Debug)]
+struct Pending {
+    /// The request, if it was kept with its values.
+    request: Option<CommitRequest>,
+    bytes: usize,
+    /// What it changes.
+    changes: Vec<(PageId, SlotSet)>,
+}
+
+/// The commits on their way.
+#[derive(Debug)]
+pub(crate) struct Commits {
+    pending: BTreeMap<TxnId, Pending>,
+    /// Those that wait to be sent, in the order in which they came.
+    unsent: VecDeque<TxnId>,
+    /// Transactions whose outcome was asked for.
+    asked: BTreeSet<TxnId>,
+    bytes: usize,
+    bytes_limit: usize,
+}
+
+impl Commits {
+    pub(crate) fn new(bytes_limit: usize) -> Self {
+        Self { pending: BTreeMap::new(), unsent: VecDeque::new(), asked: BTreeSet::new(), bytes: 0, bytes_limit }
+    }
+
+    /// How many wait for their outcome.
+    pub(crate) fn len(&self) -> usize {
+        self.pending.len()
+    }
+
+    /// The values that are kept, in bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Everything that was sent is to be sent again.
+    pub(crate) fn link_is_gone(&mut self) {
+        self.unsent = self.pending.keys().copied().collect();
+    }
+
+    fn outstanding(&self) -> usize {
+        self.pending.len() - self.unsent.len()
+    }
+
+    fn finish(&mut self, txn: TxnId) -> Option<Pending> {
+        self.asked.remove(&txn);
+        let pending = self.pending.remove(&txn)?;
+        self.bytes -= pending.bytes;
+        if !self.unsent.is_empty() {
+            self.unsent.retain(|unsent| *unsent != txn);
+        }
+        Some(pending)
+    }
+}
+
+impl Redirector {
+    /// A member wants a transaction committed.
+    pub(crate) fn commit(&mut self, now: Time, from: SessionId, request: CommitRequest) -> Result<(), Fault> {
+        let txn = request.txn;
+        self.check_own(from, txn.client)?;
+        self.stats.commits += 1;
+        if let Some(outcome) = self.validate(now, from, &request) {
+            self.reply(from, Message::CommitReply(CommitReply { txn, outcome }));
+            return Ok(());
+        }
+        if self.commits.pending.contains_key(&txn) {
+            // The member has resumed its session and sends again what is on its way already.
+            return Ok(());
+        }
+        let bytes = request.writes.iter().map(delta_bytes).sum();
+        let is_kept = self.commits.bytes + bytes <= self.commits.bytes_limit;
+        let is_kept = is_kept && self.commits.pending.len() < PENDING_MAX;
+        let can_go = self.trunk.is_live() && self.commits.outstanding() < self.trunk.limits.commits as usize;
+        if !is_kept && !can_go {
+            // It may be a copy of one that has committed: only the store can refuse it.
+            let text = "no room to keep what is to be committed until the store can take it: send it again".into();
+            return Err(Fault { reason: GoodbyeReason::CutOff, text });
+        }
+        if self.config.broken.is(Rule::UpdateOnCommit) {
+            self.tell_early(now, from, &request);
+        }
+        let changes: Vec<_> = request.writes.iter().map(|delta| (delta.page, delta.slots())).collect();
+        for (page, slots) in &changes {
+            self.lease.contest(*page, txn, slots);
+        }
+        let kept = is_kept.then(|| request.clone());
+        let bytes = if is_kept { bytes } else { 0 };
+        self.commits.bytes += bytes;
+        self.commits.pending.insert(txn, Pending { request: kept, bytes, changes });
+        if can_go {
+            self.send_to_store(now, Message::Commit(request));
+        } else {
+            self.commits.unsent.push_back(txn);
+        }
+        Ok(())
+    }
+
+    /// A member wants to know what became of a transaction.
+    pub(crate) fn ask_outcome(&mut self, now: Time, from: SessionId, ask: AskOutcome) -> Result<(), Fault> {
+        self.check_own(from, ask.txn.client)?;
+        if self.commits.asked.len() >= PENDING_MAX {
+            let text = format!("expected at most {PENDING_MAX} questions for outcomes at a time");
+            return Err(Fault::too_much(text));
+        }
+        self.commits.asked.insert(ask.txn);
+        if self.trunk.is_live() {
+            self.send_to_store(now, Message::AskOutcome(ask));
+        }
+        Ok(())
+    }
+
+    fn check_own(&self, from: SessionId, client: ClientId) -> Result<(), Fault> {
+        match self.members.client(from) {
+            Some(own) if own != client => {
+                Err(Fault::malformed(format!("expected a transaction of {own:?}, got one of {client:?}")))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The session with the store is resumed: what waits for an outcome goes out again, under the same identities. A
+    /// request whose values were not kept is its member's to send again, in a session that begins anew.
+    pub(crate) fn resend_commits(&mut self, now: Time) {
+        let lost: Vec<_> = self.commits.pending.iter().filter(|(_, pending)| pending.request.is_none()).collect();
+        let lost: Vec<_> = lost.into_iter().map(|(txn, _)| *txn).collect();
+        for txn in lost {
+            self.commits.finish(txn);
+            if let Some(session) = self.members.session(txn.client) {
+                let text = "the link to the store was lost, and with it a commit request: send it again".into();
+                self.end(now, session, Fault { reason: GoodbyeReason::CutOff, text });
+            }
+        }
+        let asked: Vec<_> = self.commits.asked.iter().copied().collect();
+        for txn in asked {
+            self.send_to_store(now, Message::AskOutcome(AskOutcome { txn }));
+        }
+        self.send_commits(now);
+    }
+
+    fn send_commits(&mut self, now: Time) {
+        while self.trunk.is_live() && self.commits.outstanding() < self.trunk.limits.commits.max(1) as usize {
+            let Some(txn) = self.commits.unsent.pop_front() else { return };
+            let request = self.commits.pending.get(&txn).and_then(|pending| pending.request.clone());
+            if let Some(request) = request {
+                self.send_to_store(now, Message::Commit(request));
+            }
+        }
+    }
+
+    /// The store has decided.
+    pub(crate) fn commit_reply(&mut self, now: Time, reply: CommitReply) {
+        let committer = self.members.session(reply.txn.client);
+        let pending = self.commits.finish(reply.txn);
+        for (page, _) in pending.iter().flat_map(|pending| &pending.changes) {
+            self.lease.settle(*page, reply.txn);
+        }
+        if let Outcome::Committed { pages } = &reply.outcome {
+            if let Some(first) = pages.first() {
+                self.heard_through(first.version);
+            }
+            if let Some(pending) = pending {
+                self.update(now, reply.txn, &pending, pages, committer);
+            }
+        }
+        if let Some(session) = committer {
+            self.reply(session, Message::CommitReply(reply));
+        }
+        self.send_commits(now);
+    }
+
+    /// Passes on what a transaction has changed, with the new values where they were kept.
+    fn update(&mut self, now: Time, txn: TxnId, pending: &Pending, pages: &[Advance], committer: Option<SessionId>) {
+        let deltas = pending.request.as_ref().map(|request| &request.writes[..]);
+        for (at, (page, slots)) in pending.changes.iter().enumerate() {
+            let Ok(found) = pages.binary_search_by_key(page, |advance| advance.page) else { continue };
+            let Advance { prev, version, .. } = pages[found];
+            let data = deltas.map(|deltas| deltas[at].changes.clone());
+            let notice = Notice { page: *page, prev, version, slots: slots.clone(), txn, data };
+            self.tell(now, &notice, committer);
+        }
+    }
+
+    /// Passes on what a transaction would change, before it is known whether it commits, which the rule forbids.
+    fn tell_early(&mut self, now: Time, from: SessionId, request: &CommitRequest) {
+        let version = self.trunk.horizon().next();
+        for delta in &request.writes {
+            let data = Some(delta.changes.clone());
+            let (page, slots, txn) = (delta.page, delta.slots(), request.txn);
+            self.tell(now, &Notice { page, prev: Version::ZERO, version, slots, txn, data }, Some(from));
+        }
+    }
+}
+
+fn delta_bytes(delta: &Delta) -> usize {
+    delta.changes.iter().map(|change| change.value.as_ref().map_or(0, bytes::Bytes::len) + 32).sum()
+}

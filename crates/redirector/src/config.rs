@@ -1,0 +1,47 @@
+//! What a user may tune.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::time::Duration;
+use types::Broken;
+
+/// What a user may tune.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The group's name.
+    pub group: String,
+    /// Where members reach the redirector.
+    pub address: String,
+    /// Where the store is reached; members are told.
+    pub store: Vec<String>,
+    /// The redirector is there to lead the group, and takes it over when it starts. Otherwise it stands by until the
+    /// member beside it finds that nobody does.
+    pub leads: bool,
+    /// A member that is silent for this long is dead; and a redirector that has not reached its store for this long
+    /// sends its members away.
+    pub silence: Duration,
+    /// How long a helper may take before the next one is asked.
+    pub help_within: Duration,
+    /// Values of commits under way that are kept for the other members, in bytes; beyond, they only hear what changed.
+    pub retained_bytes_limit: usize,
+    /// Page images that the redirector keeps itself, in bytes: a stand-by cache. None by default.
+    pub cache_bytes_limit: usize,
+    /// The rule that is taken out, in tests of the checkers.
+    pub broken: Broken,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            group: String::new(),
+            address: String::new(),
+            store: Vec::new(),
+            leads: true,
+            silence: Duration::from_millis(1500),
+            help_within: Duration::from_millis(10),
+            retained_bytes_limit: 64 * 1024 * 1024,
+            cache_bytes_limit: 0,
+            broken: Broken::NONE,
+        }
+    }
+}

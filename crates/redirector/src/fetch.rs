@@ -1,0 +1,298 @@
+//! Where a page is to come from (BuddyCache paper, section 4.3).
+//!
+//! ```text
+//!   wanted --the stand-by cache has it--------------------------------> answered
+//!      |-----a member has it whole--> helped (`help`) --it comes------> answered
+//!      |                                 \--nobody left to ask-+
+//!      |-----a fetch of it is under way--> wait with it        |
+//!      +-----else-------------------------> the store <--------+  ---> answered
+//! ```
+//! 1. Whoever wants a page is listed as its holder before anything else: it hears of the changes from then on.
+//! 2. A neighbour's page, or one that is here, reflects what the redirector has heard. Who knows of more is served by the
+//!    store.
+//! 3. Concurrent misses of one page in the group are one fetch from the store.
+//! 4. A page is released only when nobody holds it and no fetch of it is outstanding.
+
+use crate::Redirector;
+use crate::members::Fault;
+use alloc::collections::VecDeque;
+use alloc::format;
+use alloc::vec::Vec;
+use protocol::{Fetch, Message, Missing, Page, Released};
+use smallvec::SmallVec;
+use types::limits::{FETCHES_PER_SESSION_MAX, PAGES_PER_MESSAGE_MAX};
+use types::{Map, PageId, Rule, SessionId, Time, Version};
+
+/// A page that a member wants.
+#[derive(Clone, Debug)]
+pub(crate) struct Want {
+    pub(crate) session: SessionId,
+    pub(crate) page: PageId,
+    /// The member's fetch.
+    pub(crate) number: u64,
+    pub(crate) at_least: Version,
+    /// Somebody waits for it; else it is to be prefetched, and may be left out.
+    pub(crate) is_demand: bool,
+    /// Who was asked for it and did not help.
+    pub(crate) tried: SmallVec<[SessionId; 2]>,
+}
+
+/// A page that the store has been, or is to be, asked for.
+#[derive(Debug, Default)]
+struct UnderWay {
+    wants: SmallVec<[Want; 1]>,
+    sent: bool,
+    /// It was asked for as one that may be left out.
+    is_prefetch: bool,
+}
+
+/// The fetches from the store.
+#[derive(Debug, Default)]
+pub(crate) struct Fetches {
+    under_way: Map<PageId, UnderWay>,
+    unsent: VecDeque<PageId>,
+}
+
+impl Fetches {
+    fn outstanding(&self) -> usize {
+        self.under_way.len() - self.unsent.len()
+    }
+
+    /// How many pages the store has been asked for.
+    pub(crate) fn len(&self) -> usize {
+        self.under_way.len()
+    }
+
+    fn is_under_way(&self, page: PageId) -> bool {
+        self.under_way.contains_key(&page)
+    }
+
+    /// The store has answered for a page that it was asked for.
+    fn arrive(&mut self, page: PageId) -> Option<UnderWay> {
+        self.under_way.get(&page).filter(|under_way| under_way.sent)?;
+        self.under_way.remove(&page)
+    }
+
+    /// The member waits for nothing any more.
+    pub(crate) fn forget(&mut self, session: SessionId) {
+        for under_way in self.under_way.values_mut() {
+            under_way.wants.retain(|want| want.session != session);
+        }
+    }
+
+    fn forget_want(&mut self, session: SessionId, page: PageId) -> bool {
+        let Some(under_way) = self.under_way.get_mut(&page) else { return false };
+        let before = under_way.wants.len();
+        under_way.wants.retain(|want| want.session != session);
+        under_way.wants.len() < before
+    }
+
+    /// What was asked for has to be asked for again, if anybody waits for it.
+    pub(crate) fn link_is_gone(&mut self) {
+        self.under_way.retain(|_, under_way| !under_way.wants.is_empty());
+        for under_way in self.under_way.values_mut() {
+            (under_way.sent, under_way.is_prefetch) = (false, false);
+        }
+        self.unsent = self.under_way.keys().copied().collect();
+        self.unsent.make_contiguous().sort_unstable();
+    }
+}
+
+impl Redirector {
+    /// A member wants pages.
+    pub(crate) fn fetch(&mut self, now: Time, from: SessionId, fetch: Fetch) -> Result<(), Fault> {
+        let Fetch { mut pages, at_least, number } = fetch;
+        if pages.is_empty() || pages.len() > PAGES_PER_MESSAGE_MAX {
+            let text = format!("expected a fetch of 1 to {PAGES_PER_MESSAGE_MAX} pages, got {}", pages.len());
+            return Err(Fault::malformed(text));
+        }
+        let Some(outstanding) = self.members.fetches(from) else { return Ok(()) };
+        let room = FETCHES_PER_SESSION_MAX.saturating_sub(*outstanding);
+        if room == 0 {
+            return Err(Fault::too_much(format!("expected at most {FETCHES_PER_SESSION_MAX} fetches at a time")));
+        }
+        let left_out = pages.split_off(pages.len().min(room));
+        *outstanding += pages.len();
+        self.stats.wanted += pages.len() as u64;
+        let wants = pages.into_iter().enumerate().map(|(at, page)| Want {
+            session: from,
+            page,
+            number,
+            at_least,
+            is_demand: at == 0,
+            tried: SmallVec::new(),
+        });
+        self.find_sources(now, wants.collect());
+        for page in left_out {
+            self.reply(from, Message::Missing(Missing { page, number }));
+        }
+        Ok(())
+    }
+
+    /// Finds out for each of some pages that one member wants where it is to come from.
+    pub(crate) fn find_sources(&mut self, now: Time, wants: Vec<Want>) {
+        let (mut helped, mut fetched) = (Vec::new(), Vec::new());
+        for want in wants {
+            let (page, session) = (want.page, want.session);
+            self.forget_want(session, page);
+            if !self.config.broken.is(Rule::ListMemberFirst) {
+                self.held.list(page, session);
+            }
+            self.whole.release(page, session);
+            let is_recent = want.at_least <= self.trunk.horizon() || self.config.broken.is(Rule::HelpRecent);
+            let standby = if is_recent { self.standby.whole(page, want.number) } else { None };
+            if let Some(page) = standby {
+                self.stats.from_standby += 1;
+                self.answer(session, page);
+            } else if let Some(helper) = self.helper_for(&want).filter(|_| is_recent) {
+                helped.push((helper, want));
+            } else {
+                fetched.push(want);
+            }
+        }
+        self.ask_for_help(now, helped);
+        self.ask_store(now, fetched);
+    }
+
+    /// Has pages fetched from the store, or waits with a fetch that is under way.
+    fn ask_store(&mut self, now: Time, wants: Vec<Want>) {
+        let can_send = self.trunk.is_live();
+        let room = (self.trunk.limits.fetches.max(1) as usize).saturating_sub(self.fetches.outstanding());
+        let (mut pages, mut at_least) = (Vec::new(), self.trunk.horizon());
+        for want in wants {
+            let (page, least) = (want.page, want.at_least);
+            let is_new = !self.fetches.is_under_way(page);
+            let under_way = self.fetches.under_way.entry(page).or_default();
+            under_way.wants.push(want);
+            self.stats.coalesced += u64::from(!is_new);
+            if is_new && can_send && pages.len() < room {
+                (under_way.sent, under_way.is_prefetch) = (true, !pages.is_empty());
+                at_least = at_least.max(least);
+                pages.push(page);
+            } else if is_new {
+                self.fetches.unsent.push_back(page);
+            }
+        }
+        if !pages.is_empty() {
+            self.stats.fetches += 1;
+            self.send_to_store(now, Message::Fetch(Fetch { pages, at_least, number: 0 }));
+        }
+    }
+
+    /// Asks the store for what has waited for its turn.
+    pub(crate) fn send_unsent(&mut self, now: Time) {
+        while self.trunk.is_live() && self.fetches.outstanding() < self.trunk.limits.fetches.max(1) as usize {
+            let Some(page) = self.fetches.unsent.pop_front() else { return };
+            let Some(under_way) = self.fetches.under_way.get_mut(&page) else { continue };
+            if under_way.wants.is_empty() {
+                self.fetches.under_way.remove(&page);
+                self.release_if_unheld(now, page);
+                continue;
+            }
+            (under_way.sent, under_way.is_prefetch) = (true, false);
+            let least = under_way.wants.iter().map(|want| want.at_least).fold(self.trunk.horizon(), Version::max);
+            self.stats.fetches += 1;
+            self.send_to_store(now, Message::Fetch(Fetch { pages: alloc::vec![page], at_least: least, number: 0 }));
+        }
+    }
+
+    /// The store has sent a page: it goes to all who wait for it.
+    pub(crate) fn page(&mut self, now: Time, page: &Page) {
+        let Some(under_way) = self.fetches.arrive(page.page) else { return };
+        self.heard_through(page.version);
+        self.stats.from_store += 1;
+        self.standby.install(page);
+        let horizon = self.trunk.horizon();
+        let mut again = Vec::new();
+        for want in under_way.wants {
+            // It was fetched for others, and this one knows of more.
+            if want.at_least > horizon {
+                again.push(want);
+                continue;
+            }
+            self.answer(want.session, Page { number: want.number, ..page.clone() });
+        }
+        self.ask_store(now, again);
+        self.release_if_unheld(now, page.page);
+        self.evict_standby(now);
+    }
+
+    /// Answers a member's fetch. From here on it has the page whole.
+    pub(crate) fn answer(&mut self, session: SessionId, page: Page) {
+        self.held.list(page.page, session);
+        self.whole.list(page.page, session);
+        self.has_answered(session);
+        self.reply(session, Message::Page(page));
+    }
+
+    /// One of the member's fetches has its answer.
+    pub(crate) fn has_answered(&mut self, session: SessionId) {
+        if let Some(outstanding) = self.members.fetches(session) {
+            *outstanding = outstanding.saturating_sub(1);
+        }
+    }
+
+    /// The store has no such page, or has left it out.
+    pub(crate) fn missing(&mut self, now: Time, missing: &Missing) {
+        let page = missing.page;
+        let Some(under_way) = self.fetches.arrive(page) else { return };
+        let (demand, prefetch): (Vec<_>, Vec<_>) =
+            under_way.wants.into_iter().partition(|want| want.is_demand && under_way.is_prefetch);
+        for want in prefetch {
+            self.held.release(page, want.session);
+            self.has_answered(want.session);
+            self.reply(want.session, Message::Missing(Missing { page, number: want.number }));
+        }
+        // No release: should the page just have been granted to one of us, we would take that back.
+        self.ask_store(now, demand);
+    }
+
+    /// A member holds pages no longer.
+    pub(crate) fn released(&mut self, now: Time, from: SessionId, released: &Released) -> Result<(), Fault> {
+        let count = released.pages.len();
+        if count > PAGES_PER_MESSAGE_MAX {
+            let text = format!("expected a release of at most {PAGES_PER_MESSAGE_MAX} pages, got {count}");
+            return Err(Fault::malformed(text));
+        }
+        let client = self.members.client(from);
+        for &page in &released.pages {
+            // Who lets go of what has just been granted to it does not know that yet: it means an earlier life of it.
+            if client.is_some_and(|client| self.grants.is_of(client, page)) {
+                continue;
+            }
+            // It waits for the page no more: it had it already, from whom it was asked of first.
+            self.forget_want(from, page);
+            self.held.release(page, from);
+            self.whole.release(page, from);
+            self.release_if_unheld(now, page);
+        }
+        Ok(())
+    }
+
+    /// The member waits for the page no more, or asks for it anew.
+    pub(crate) fn forget_want(&mut self, session: SessionId, page: PageId) {
+        if self.fetches.forget_want(session, page) | self.forget_help(session, page) {
+            self.has_answered(session);
+        }
+    }
+
+    /// Tells the store of a page that nobody here holds, or is about to.
+    pub(crate) fn release_if_unheld(&mut self, now: Time, page: PageId) {
+        if self.is_unheld(page) {
+            self.release(now, page);
+        }
+    }
+
+    /// Whether nobody here holds a page, or is about to.
+    pub(crate) fn is_unheld(&self, page: PageId) -> bool {
+        let is_fetched = self.fetches.is_under_way(page) && !self.config.broken.is(Rule::GroupRelease);
+        self.held.holders(page).is_empty() && !is_fetched && !self.standby.holds(page)
+    }
+
+    /// Lets go of what the stand-by cache has no room for.
+    fn evict_standby(&mut self, now: Time) {
+        while let Some(page) = self.standby.evict() {
+            self.release_if_unheld(now, page);
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! Pages to create objects in: the store grants them to the group, the redirector hands them on.
+//!
+//! 1. One request is under way at a time; those of several members for one volume go together.
+//! 2. A granted page is one member's until something is created in it. A member that has departed takes its pages with
+//!    it: the store has them back with the group's session.
+
+use crate::Redirector;
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::vec::Vec;
+use protocol::{Grant, Granted, Message};
+use types::limits::PAGES_PER_MESSAGE_MAX;
+use types::{ClientId, PageId, PageRange, SessionId, Time};
+
+/// A member that waits for pages.
+#[derive(Clone, Copy, Debug)]
+struct Waiter {
+    session: SessionId,
+    grant: Grant,
+}
+
+/// Who has been granted what, and who waits.
+#[derive(Debug, Default)]
+pub(crate) struct Grants {
+    /// Pages that nothing was created in, and whose they are.
+    unfilled: BTreeMap<PageId, ClientId>,
+    waiting: VecDeque<Waiter>,
+    /// What the store has been asked for.
+    asked: Option<Grant>,
+}
+
+impl Grants {
+    /// Whether the page was granted to this client, and nothing was created in it.
+    pub(crate) fn is_of(&self, client: ClientId, page: PageId) -> bool {
+        self.unfilled.get(&page) == Some(&client)
+    }
+
+    /// Something was created in the page, or it is somebody else's.
+    pub(crate) fn lose(&mut self, page: PageId) {
+        self.unfilled.remove(&page);
+    }
+
+    /// The client will not come back.
+    pub(crate) fn depart(&mut self, client: ClientId) {
+        self.unfilled.retain(|_, owner| *owner != client);
+    }
+
+    pub(crate) fn forget_waiter(&mut self, session: SessionId) {
+        self.waiting.retain(|waiter| waiter.session != session);
+    }
+
+    pub(crate) fn link_is_gone(&mut self) {
+        self.asked = None;
+    }
+
+    /// Everything that was granted and not filled.
+    pub(crate) fn all(&self) -> Vec<PageRange> {
+        ranges(self.unfilled.keys().copied())
+    }
+}
+
+/// Pages in order, neighbours together.
+fn ranges(pages: impl Iterator<Item = PageId>) -> Vec<PageRange> {
+    let mut ranges: Vec<PageRange> = Vec::new();
+    for page in pages {
+        match ranges.last_mut().filter(|range| range.first.after(range.count) == Some(page)) {
+            Some(range) => range.count += 1,
+            None => ranges.push(PageRange { first: page, count: 1 }),
+        }
+    }
+    ranges
+}
+
+impl Redirector {
+    /// A member wants pages.
+    pub(crate) fn grant(&mut self, now: Time, from: SessionId, grant: Grant) {
+        self.grants.waiting.push_back(Waiter { session: from, grant });
+        self.ask_for_grants(now);
+    }
+
+    /// Asks the store for what the first in the line wants, and the others who want the like.
+    pub(crate) fn ask_for_grants(&mut self, now: Time) {
+        let Some(first) = self.grants.waiting.front() else { return };
+        if !self.trunk.is_live() || self.grants.asked.is_some() {
+            return;
+        }
+        let volume = first.grant.volume;
+        let alike = self.grants.waiting.iter().filter(|waiter| waiter.grant.volume == volume);
+        let count = alike.fold(0u32, |sum, waiter| sum.saturating_add(waiter.grant.count));
+        let grant = Grant { volume, count: count.min(PAGES_PER_MESSAGE_MAX as u32) };
+        self.send_to_store(now, Message::Grant(grant));
+        self.grants.asked = Some(grant);
+    }
+
+    /// The store has granted pages, or none if it has no more room.
+    pub(crate) fn granted(&mut self, now: Time, granted: Granted) {
+        let Some(asked) = self.grants.asked.take() else { return };
+        let is_empty = granted.ranges.is_empty();
+        let mut pages = granted.ranges.into_iter().flat_map(PageRange::pages).peekable();
+        let waiting = core::mem::take(&mut self.grants.waiting);
+        for waiter in waiting {
+            let is_served = waiter.grant.volume == asked.volume && (is_empty || pages.peek().is_some());
+            let client = self.members.client(waiter.session);
+            match client {
+                Some(client) if is_served => {
+                    let share: Vec<_> = pages.by_ref().take(waiter.grant.count as usize).collect();
+                    for &page in &share {
+                        self.grants.unfilled.insert(page, client);
+                        self.held.list(page, waiter.session);
+                    }
+                    let ranges = ranges(share.into_iter());
+                    self.reply(waiter.session, Message::Granted(Granted { ranges }));
+                }
+                Some(_) => self.grants.waiting.push_back(waiter),
+                None => {}
+            }
+        }
+        // Whoever wanted the rest is gone. The group does not hold what nobody has.
+        let rest: Vec<_> = pages.collect();
+        for page in rest {
+            self.release_if_unheld(now, page);
+        }
+        self.ask_for_grants(now);
+    }
+}

@@ -1,0 +1,222 @@
+//! Pages that go from member to member (BuddyCache paper, section 4.3), and what is done when one does not come.
+//!
+//! ```text
+//!   asked --Arrived--> done
+//!     |----NoHelp, or the helper is gone---> the next whole copy, else the store
+//!     +----nothing in time-----------------> the same; the helper is not asked again until it is heard of
+//! ```
+//! 1. Of those who have the page whole the one with the least to do is asked.
+//! 2. Requester and helper are told of the same before: the page reflects just that, and the requester hears the rest.
+//! 3. A copy that was made of a page which became incomplete meanwhile is not whole.
+
+use crate::Redirector;
+use crate::fetch::Want;
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::vec::Vec;
+use core::time::Duration;
+use protocol::{Arrived, Help, Message, NoHelp, PeerPage};
+use types::{Map, PageId, SessionId, Set, Time};
+
+/// A page that a member was asked to send to another.
+#[derive(Debug)]
+struct Asked {
+    want: Want,
+    helper: SessionId,
+    /// Tells this request from others for the same page and member.
+    turn: u64,
+    /// The page has become incomplete since it was asked for.
+    is_spoiled: bool,
+}
+
+/// The requests for help.
+#[derive(Debug)]
+pub(crate) struct Helps {
+    asked: BTreeMap<(PageId, SessionId), Asked>,
+    /// When each is late, in order: all have equally long.
+    due: VecDeque<(Time, PageId, SessionId, u64)>,
+    /// How many pages each member was asked for and has not sent.
+    load: Map<SessionId, usize>,
+    /// Members that let a request go by.
+    stalled: Set<SessionId>,
+    turns: u64,
+    within: Duration,
+}
+
+impl Helps {
+    pub(crate) fn new(within: Duration) -> Self {
+        Self {
+            asked: BTreeMap::new(),
+            due: VecDeque::new(),
+            load: Map::default(),
+            stalled: Set::default(),
+            turns: 0,
+            within,
+        }
+    }
+
+    /// The page has become incomplete: copies of it that are on their way are not whole.
+    pub(crate) fn spoil(&mut self, page: PageId) {
+        for asked in self.asked.range_mut((page, SessionId(0))..=(page, SessionId(u64::MAX))) {
+            asked.1.is_spoiled = true;
+        }
+    }
+
+    /// A member shows that it lives.
+    pub(crate) fn hear(&mut self, session: SessionId) {
+        self.stalled.remove(&session);
+    }
+
+    /// When the next request is late.
+    pub(crate) fn next_due(&self) -> Option<Time> {
+        self.due.front().map(|(due, ..)| *due)
+    }
+
+    /// How many pages are on their way between members.
+    pub(crate) fn len(&self) -> usize {
+        self.asked.len()
+    }
+
+    /// What the member was asked for and has not sent.
+    pub(crate) fn load(&self, session: SessionId) -> usize {
+        self.load.get(&session).copied().unwrap_or(0)
+    }
+
+    fn ask(&mut self, now: Time, helper: SessionId, want: Want) {
+        self.turns += 1;
+        let (key, turn) = ((want.page, want.session), self.turns);
+        self.due.push_back((now + self.within, want.page, want.session, turn));
+        *self.load.entry(helper).or_default() += 1;
+        self.asked.insert(key, Asked { want, helper, turn, is_spoiled: false });
+    }
+
+    fn take(&mut self, key: (PageId, SessionId)) -> Option<Asked> {
+        let asked = self.asked.remove(&key)?;
+        if let Some(load) = self.load.get_mut(&asked.helper) {
+            *load = load.saturating_sub(1);
+        }
+        Some(asked)
+    }
+
+    /// A request that is late, if there is one.
+    fn pop_late(&mut self, now: Time) -> Option<Asked> {
+        while let Some(&(due, page, session, turn)) = self.due.front()
+            && due <= now
+        {
+            self.due.pop_front();
+            if self.asked.get(&(page, session)).is_some_and(|asked| asked.turn == turn) {
+                return self.take((page, session));
+            }
+        }
+        None
+    }
+}
+
+impl Redirector {
+    /// Who is to be asked for a page: of those who have it whole and were not asked before, the one with the least to do.
+    pub(crate) fn helper_for(&self, want: &Want) -> Option<SessionId> {
+        let can_help = |helper: &&SessionId| {
+            **helper != want.session && !want.tried.contains(helper) && !self.helps.stalled.contains(*helper)
+        };
+        let helpers = self.whole.holders(want.page).iter().filter(can_help);
+        helpers.copied().min_by_key(|&helper| (self.helps.load(helper), helper))
+    }
+
+    /// Asks members for pages that one of them wants: each for all of its part at once.
+    pub(crate) fn ask_for_help(&mut self, now: Time, wants: Vec<(SessionId, Want)>) {
+        let Some((_, first)) = wants.first() else { return };
+        let (requester, number) = (first.session, first.number);
+        let Some(client) = self.members.client(requester) else { return };
+        self.flush_all(requester);
+        let mut parts: BTreeMap<SessionId, Vec<PageId>> = BTreeMap::new();
+        for (helper, want) in wants {
+            parts.entry(helper).or_default().push(want.page);
+            self.helps.ask(now, helper, want);
+        }
+        let through = self.trunk.horizon();
+        for (helper, pages) in parts {
+            let address = self.members.direct(now, requester, helper);
+            self.stats.helps += pages.len() as u64;
+            self.reply(helper, Message::Help(Help { requester: client, number, through, address, pages }));
+        }
+    }
+
+    /// Pages have arrived that neighbours sent.
+    pub(crate) fn arrived(&mut self, _now: Time, from: SessionId, arrived: &Arrived) {
+        for &(page, number) in &arrived.pages {
+            let key = (page, from);
+            if self.helps.asked.get(&key).is_none_or(|asked| asked.want.number != number) {
+                continue;
+            }
+            let Some(asked) = self.helps.take(key) else { continue };
+            self.stats.from_peers += 1;
+            self.has_answered(from);
+            self.held.list(page, from);
+            if !asked.is_spoiled {
+                self.whole.list(page, from);
+            }
+        }
+    }
+
+    /// A member does not have pages whole that it was asked for.
+    pub(crate) fn no_help(&mut self, now: Time, helper: SessionId, no_help: NoHelp) {
+        let NoHelp { requester, number, pages } = no_help;
+        let mut wants = Vec::new();
+        for page in pages {
+            self.whole.release(page, helper);
+            let Some(session) = self.members.session(requester) else { continue };
+            let is_asked = |asked: &Asked| asked.helper == helper && asked.want.number == number;
+            if self.helps.asked.get(&(page, session)).is_some_and(is_asked) {
+                wants.extend(self.helps.take((page, session)).map(without_help));
+            }
+        }
+        self.stats.refused_help += wants.len() as u64;
+        self.find_sources(now, wants);
+    }
+
+    /// A helper that does not reach a member directly sends its page this way.
+    pub(crate) fn relay(&mut self, page: PeerPage) {
+        let Some(session) = self.members.session(page.requester) else { return };
+        let asked = self.helps.asked.get(&(page.page.page, session));
+        if asked.is_some_and(|asked| asked.want.number == page.page.number) {
+            self.stats.relayed += 1;
+            self.reply(session, Message::PeerPage(page));
+        }
+    }
+
+    /// What was asked for and has not come in time is asked of others.
+    pub(crate) fn ask_others(&mut self, now: Time) {
+        while let Some(asked) = self.helps.pop_late(now) {
+            self.stats.late_help += 1;
+            self.helps.stalled.insert(asked.helper);
+            self.members.take_detour(now, asked.want.session, asked.helper);
+            self.find_sources(now, alloc::vec![without_help(asked)]);
+        }
+    }
+
+    /// A member is gone: what it was asked for is asked of others, what it has asked for is of no interest.
+    pub(crate) fn helper_is_gone(&mut self, now: Time, gone: SessionId) {
+        self.helps.stalled.remove(&gone);
+        let concerned =
+            |(key, asked): (&(PageId, SessionId), &Asked)| (asked.helper == gone || key.1 == gone).then_some(*key);
+        let keys: Vec<_> = self.helps.asked.iter().filter_map(concerned).collect();
+        for key in keys {
+            let Some(asked) = self.helps.take(key) else { continue };
+            if asked.want.session != gone {
+                self.find_sources(now, alloc::vec![without_help(asked)]);
+            }
+        }
+        self.helps.load.remove(&gone);
+    }
+
+    /// The member wants the page no more; says whether it was to be sent by another.
+    pub(crate) fn forget_help(&mut self, session: SessionId, page: PageId) -> bool {
+        self.helps.take((page, session)).is_some()
+    }
+}
+
+/// What is still wanted after a helper has not helped.
+fn without_help(asked: Asked) -> Want {
+    let Asked { mut want, helper, .. } = asked;
+    want.tried.push(helper);
+    want
+}

@@ -1,0 +1,179 @@
+//! Which redirector leads the group (BuddyCache paper, appendix; the paper designed failover and did not build it).
+//!
+//! ```text
+//!   StandBy --somebody knocks, or we are there to lead--> Asking --nobody leads--> Claiming --it is us--> Leading
+//!      ^  \--told to lead by the member beside us---------------------------------^    |                    |
+//!      |                                                 |                             |                    |
+//!      +------------ another leads: whoever knocks is told, and goes there ------------+--------------------+
+//! ```
+//! 1. Members are welcome only while we lead.
+//! 2. The store decides: of two claims of one epoch the first counts, and a higher epoch fences the lower one off. So of
+//!    several that want to take over from a dead redirector one does, and one that was only cut off steps back.
+//! 3. A redirector of its own, which is there for nothing else, takes the group over when it starts, and when a member
+//!    comes back to it that did not find the leader. One that runs beside a member does so when that member has not
+//!    found the leader, or when there is none and somebody knocks.
+
+use crate::Redirector;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::time::Duration;
+use protocol::{FindLeader, Lead, Leader, Member, Members, Message};
+use types::{ClientId, Map, Time};
+
+/// How long changes of the membership are gathered before the members hear of them.
+const GATHER: Duration = Duration::from_millis(50);
+
+/// How long it is remembered that a member was told where the leader is.
+const TOLD: Duration = Duration::from_secs(10);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Claim {
+    StandBy,
+    /// The store is asked who leads; if nobody does, or nobody shall but us, we claim the epoch after.
+    Asking {
+        takes_over: bool,
+    },
+    /// To be claimed, or claimed and not answered.
+    Claiming {
+        epoch: u64,
+    },
+    Leading {
+        epoch: u64,
+    },
+}
+
+/// How it stands with leading.
+#[derive(Debug)]
+pub(crate) struct Leadership {
+    claim: Claim,
+    /// When the members are told who they are.
+    tell_at: Option<Time>,
+    /// Those who knocked and were told who leads, and when.
+    told: Map<ClientId, Time>,
+}
+
+impl Leadership {
+    pub(crate) fn new(leads: bool) -> Self {
+        let claim = if leads { Claim::Asking { takes_over: true } } else { Claim::StandBy };
+        Self { claim, tell_at: None, told: Map::default() }
+    }
+
+    /// The epoch in which we lead.
+    pub(crate) fn epoch(&self) -> Option<u64> {
+        if let Claim::Leading { epoch } = self.claim { Some(epoch) } else { None }
+    }
+
+    /// When something is due.
+    pub(crate) fn next_due(&self) -> Option<Time> {
+        self.tell_at
+    }
+}
+
+impl Redirector {
+    /// The member beside us has found that nobody leads the group any more: takes over in this epoch.
+    pub fn lead(&mut self, now: Time, epoch: u64) {
+        if matches!(self.leadership.claim, Claim::StandBy | Claim::Asking { .. }) {
+            self.leadership.claim = Claim::Claiming { epoch };
+            self.claim(now);
+            self.settle(now);
+        }
+    }
+
+    /// Whether members are welcome.
+    pub(crate) fn is_open(&self) -> bool {
+        self.trunk.is_live() && self.leadership.epoch().is_some()
+    }
+
+    /// The store is reached: says what we want, or that we still lead.
+    pub(crate) fn claim(&mut self, now: Time) {
+        if !self.trunk.is_live() {
+            return;
+        }
+        let group = self.config.group.clone();
+        match self.leadership.claim {
+            Claim::StandBy => {}
+            Claim::Asking { .. } => self.send_to_store(now, Message::FindLeader(FindLeader { group })),
+            Claim::Claiming { epoch } | Claim::Leading { epoch } => {
+                let address = self.config.address.clone();
+                self.send_to_store(now, Message::Lead(Lead { group, epoch, address }));
+            }
+        }
+    }
+
+    /// Somebody wants to be a member although we do not lead.
+    pub(crate) fn knocked(&mut self, now: Time, client: ClientId) {
+        self.leadership.told.retain(|_, at| now.since(*at) < TOLD);
+        let is_back = self.leadership.told.contains_key(&client);
+        if self.leadership.claim == Claim::StandBy {
+            self.leadership.claim = Claim::Asking { takes_over: is_back && self.config.leads };
+            self.claim(now);
+        }
+    }
+
+    /// The store says who leads.
+    pub(crate) fn leader(&mut self, now: Time, leader: &Leader) {
+        if leader.group != self.config.group {
+            return;
+        }
+        let is_us = leader.address == self.config.address;
+        match self.leadership.claim {
+            Claim::StandBy => {}
+            Claim::Asking { takes_over } if takes_over || is_us || leader.address.is_empty() => {
+                self.leadership.claim = Claim::Claiming { epoch: leader.epoch + 1 };
+                self.claim(now);
+            }
+            Claim::Claiming { epoch } | Claim::Leading { epoch } if is_us && leader.epoch == epoch => {
+                self.leadership.claim = Claim::Leading { epoch };
+                self.welcome_waiting(now);
+                self.tell_members_soon(now);
+            }
+            Claim::Asking { .. } | Claim::Claiming { .. } | Claim::Leading { .. } => self.step_back(now, leader),
+        }
+    }
+
+    /// Another leads: those who are here, or would be, go there.
+    fn step_back(&mut self, now: Time, leader: &Leader) {
+        self.leadership.claim = Claim::StandBy;
+        for (session, client) in self.members.all_clients() {
+            self.leadership.told.insert(client, now);
+            self.out.send(session, Message::Leader(leader.clone()));
+        }
+        let text = format!("{} leads group {:?} in epoch {}", leader.address, leader.group, leader.epoch);
+        self.send_all_away(now, &text);
+    }
+
+    /// The store has ended our session in favour of another redirector's: if it has not said whose, we find out when
+    /// somebody asks.
+    pub(crate) fn superseded(&mut self, now: Time, why: &str) {
+        self.leadership.claim = Claim::StandBy;
+        self.send_all_away(now, why);
+    }
+
+    /// The members will hear of who they are.
+    pub(crate) fn tell_members_soon(&mut self, now: Time) {
+        self.leadership.tell_at.get_or_insert(now + GATHER);
+    }
+
+    /// Tells all members who they are, longest there first.
+    pub(crate) fn tell_members(&mut self, now: Time) {
+        if self.leadership.tell_at.is_none_or(|at| now < at) {
+            return;
+        }
+        self.leadership.tell_at = None;
+        let Some(epoch) = self.leadership.epoch() else { return };
+        let joined = self.members.in_order();
+        let member = |&(_, client, eligible): &(_, _, &str)| Member { client, address: String::from(eligible) };
+        let members = Members {
+            group: self.config.group.clone(),
+            epoch,
+            address: self.config.address.clone(),
+            store: self.config.store.clone(),
+            members: joined.iter().map(member).collect(),
+        };
+        let sessions: Vec<_> = joined.iter().map(|(session, ..)| *session).collect();
+        for session in sessions {
+            self.reply(session, Message::Members(members.clone()));
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! Read-only transactions that are validated here, under a lease of the store's (see [`protocol::lease`]).
+//!
+//! ```text
+//!   no lease --Leased, an answer to our ping--> leased --so long after the ping--> no lease
+//! ```
+//! 1. What is told changes is in *recent*, back to a count. Whoever has read something that changed since is told so;
+//!    whoever proves less than that count is sent on to the store.
+//! 2. What somebody is about to change is *contested*, from the intent on, or from the commit that a member of ours has
+//!    asked for, until the change is told. Whoever has read of it is sent on to the store.
+//! 3. The lease counts from the moment at which the ping was sent, and shorter by how much slower our clock may be.
+//! 4. With the session the lease ends, and all that was known for it.
+
+use crate::Redirector;
+use alloc::vec::Vec;
+use core::time::Duration;
+use directory::{Recent, stale_slots};
+use protocol::{CommitRequest, Intent, Leased, Message, Notice, Outcome, Promise};
+use smallvec::SmallVec;
+use types::limits::LEASE_DRIFT_PERMILLE as DRIFT_PERMILLE;
+use types::{Map, PageId, Refusal, Rule, SessionId, SlotSet, Time, TxnId, Version};
+
+/// Changes that are remembered slot by slot.
+const RECENT_MAX: usize = 1_000_000;
+
+/// The lease, and what is known for it.
+#[derive(Debug)]
+pub(crate) struct Lease {
+    until: Time,
+    /// When the next ping is due for it to go on.
+    renew_at: Option<Time>,
+    volumes: Vec<u32>,
+    recent: Recent,
+    contested: Map<PageId, SmallVec<[(TxnId, SlotSet); 1]>>,
+}
+
+impl Lease {
+    pub(crate) fn new() -> Self {
+        Self {
+            until: Time::ZERO,
+            renew_at: None,
+            volumes: Vec::new(),
+            recent: Recent::new(RECENT_MAX),
+            contested: Map::default(),
+        }
+    }
+
+    /// The session with the store is gone.
+    pub(crate) fn link_is_gone(&mut self) {
+        *self = Self::new();
+    }
+
+    /// The session is resumed: what changed through here is not known slot by slot.
+    pub(crate) fn begin(&mut self, horizon: Version) {
+        self.recent.prune(horizon);
+    }
+
+    /// When the next ping is due.
+    pub(crate) fn renew_at(&self) -> Option<Time> {
+        self.renew_at
+    }
+
+    /// The store will be asked for more.
+    pub(crate) fn has_pinged(&mut self) {
+        self.renew_at = None;
+    }
+
+    /// These slots are about to change.
+    pub(crate) fn contest(&mut self, page: PageId, txn: TxnId, slots: &SlotSet) {
+        let contests = self.contested.entry(page).or_default();
+        if !contests.iter().any(|(known, _)| *known == txn) {
+            contests.push((txn, slots.clone()));
+        }
+    }
+
+    /// They have changed, or will not.
+    pub(crate) fn settle(&mut self, page: PageId, txn: TxnId) {
+        let Some(contests) = self.contested.get_mut(&page) else { return };
+        contests.retain(|(contest, _)| *contest != txn);
+        if contests.is_empty() {
+            self.contested.remove(&page);
+        }
+    }
+
+    /// A change is told.
+    pub(crate) fn note(&mut self, notice: &Notice) {
+        self.recent.note(notice.page, notice.version, notice.slots.iter());
+        self.settle(notice.page, notice.txn);
+    }
+
+    /// The group holds the page no longer: nothing will be told of it. Should somebody fetch it again, the store says
+    /// anew what is about to change.
+    pub(crate) fn forget(&mut self, page: PageId) {
+        self.contested.remove(&page);
+    }
+
+    /// What all members have heard of need not be remembered.
+    pub(crate) fn prune(&mut self, through: Version) {
+        self.recent.prune(through);
+    }
+}
+
+impl Redirector {
+    /// The store has granted a lease, or more of it.
+    pub(crate) fn leased(&mut self, now: Time, leased: Leased) {
+        let lease = Duration::from_millis(u64::from(leased.lease_ms));
+        let ends = self.config.broken.is(Rule::LeaseEnds);
+        // Nobody answers a ping before it was sent.
+        let since = Time(leased.nonce).min(now);
+        let shorter = lease * (1000 - DRIFT_PERMILLE) / 1000;
+        self.lease.until = if ends { Time(u64::MAX) } else { since + shorter };
+        self.lease.renew_at = Some(since + lease / 3);
+        self.lease.volumes = leased.volumes;
+    }
+
+    /// A transaction is about to change what we hold: it waits for this promise.
+    pub(crate) fn intent(&mut self, now: Time, intent: &Intent) {
+        for (page, slots) in &intent.pages {
+            self.lease.contest(*page, intent.txn, slots);
+        }
+        self.send_to_store(now, Message::Promise(Promise { txn: intent.txn }));
+    }
+
+    /// Judges a read-only transaction, if that can be done here.
+    pub(crate) fn validate(&mut self, now: Time, from: SessionId, request: &CommitRequest) -> Option<Outcome> {
+        let lease = &self.lease;
+        if !request.writes.is_empty() || lease.until <= now || !self.trunk.is_live() {
+            return None;
+        }
+        let mut stale = Vec::new();
+        for reads in &request.reads {
+            let is_ours = lease.volumes.contains(&reads.page.volume) && self.held.holds(reads.page, from);
+            let contests = lease.contested.get(&reads.page).map_or(&[][..], |contests| contests);
+            let is_contested = contests.iter().any(|(_, slots)| slots.intersects(&reads.slots));
+            if !is_ours || (is_contested && !self.config.broken.is(Rule::AskIfContested)) {
+                return None;
+            }
+            // No page's version is known here, so each is taken for as new as can be.
+            let changed = stale_slots(reads, Version(u64::MAX), &lease.recent, false);
+            if changed.is_empty() {
+                let unknown = stale_slots(reads, Version(u64::MAX), &lease.recent, true);
+                if !unknown.is_empty() {
+                    return None;
+                }
+            } else {
+                stale.push((reads.page, changed));
+            }
+        }
+        self.stats.validated += 1;
+        Some(if stale.is_empty() {
+            Outcome::Committed { pages: Vec::new() }
+        } else {
+            Outcome::Refused(Refusal::Stale(stale))
+        })
+    }
+}

@@ -1,0 +1,261 @@
+//! The redirector role: stands in for the store where a group of clients is (BuddyCache paper, sections 3 and 4), as a
+//! pure machine.
+//!
+//! ```text
+//!   member ---+                                 +--- what the group holds, asks, commits: one session, the trunk
+//!   member ---+--- sessions ---- Redirector ----+
+//!   member ---+                                                                                        store
+//!      \___________/ pages go from member to member directly
+//! ```
+//! To its members it is what a store is to a client, and to the store what a client is. It decides nothing about
+//! transactions: their evidence does, at the store.
+//!
+//! # How it is called
+//! [`Redirector::trunk_connected`], [`Redirector::from_store`], [`Redirector::trunk_disconnected`] for the session with
+//! the store; [`Redirector::connected`], [`Redirector::handle`], [`Redirector::disconnected`] for the members'. After
+//! each of them [`Redirector::poll_output`] until it gives nothing, then [`Redirector::poll_timeout`] for when to call
+//! [`Redirector::handle_timeout`]. `now` never goes back.
+//!
+//! # What holds
+//! 1. Who holds a page, or may soon install it, is listed before anything is done about it; and as long as anybody is
+//!    listed, or a fetch of the page is outstanding, the store lists the group.
+//! 2. What the store has told is passed on in its order: everything that concerns a member is in its stream before the
+//!    answers and the requests for help that come after it.
+//! 3. A commit's reply stands for its notices: the members that hold what it changed are given the new values, the
+//!    committer the reply.
+//! 4. No member is waited for: what one needs of another is asked elsewhere when it does not come.
+//!
+//! # Who does what
+//! | file | duty |
+//! |---|---|
+//! | `trunk` | the session with the store |
+//! | `lead` | whether we are the group's redirector, or stand by |
+//! | `members`, `rejoin` | the sessions of the members; what they bring with them |
+//! | `fetch` | where a page is to come from |
+//! | `help` | pages that go from member to member |
+//! | `standby` | pages that the redirector keeps itself |
+//! | `commit`, `update` | commits on their way; who is told what of their changes |
+//! | `lease` | read-only transactions that are validated here |
+//! | `grant` | pages to create objects in |
+#![no_std]
+
+extern crate alloc;
+
+mod commit;
+mod config;
+mod fetch;
+mod grant;
+mod help;
+mod lead;
+mod lease;
+mod members;
+mod outputs;
+mod rejoin;
+mod standby;
+mod status;
+mod trunk;
+mod update;
+
+use commit::Commits;
+pub use config::Config;
+use core::time::Duration;
+use directory::{Acks, Directory, Streams};
+use fetch::Fetches;
+use grant::Grants;
+use help::Helps;
+use lead::Leadership;
+use lease::Lease;
+use members::{Fault, Members};
+pub use outputs::Output;
+use outputs::Outputs;
+use protocol::{Message, Ping, Pong};
+use rejoin::Revalidations;
+use standby::Standby;
+pub use status::{MemberStatus, Stats, Status};
+use trunk::Trunk;
+use types::{ClientId, GoodbyeReason, SessionId, Time};
+
+/// The machine. Its parts meet here: each keeps its own state.
+#[derive(Debug)]
+pub struct Redirector {
+    config: Config,
+    id: ClientId,
+    out: Outputs,
+    trunk: Trunk,
+    leadership: Leadership,
+    lease: Lease,
+    members: Members,
+    /// Who holds which page, or may soon install it.
+    held: Directory<SessionId>,
+    /// Who of them has it without holes.
+    whole: Directory<SessionId>,
+    streams: Streams<SessionId>,
+    acks: Acks<SessionId>,
+    fetches: Fetches,
+    helps: Helps,
+    commits: Commits,
+    grants: Grants,
+    revalidations: Revalidations,
+    standby: Standby,
+    stats: Stats,
+}
+
+impl Redirector {
+    /// A redirector that knows nobody yet. `id` is new: drawn for this life of the process.
+    pub fn new(config: Config, id: ClientId) -> Self {
+        Self {
+            id,
+            out: Outputs::default(),
+            trunk: Trunk::new(),
+            leadership: Leadership::new(config.leads),
+            lease: Lease::new(),
+            members: Members::default(),
+            held: Directory::default(),
+            whole: Directory::default(),
+            streams: Streams::new(Duration::ZERO),
+            acks: Acks::default(),
+            fetches: Fetches::default(),
+            helps: Helps::new(config.help_within),
+            commits: Commits::new(config.retained_bytes_limit),
+            grants: Grants::default(),
+            revalidations: Revalidations::default(),
+            standby: Standby::new(config.cache_bytes_limit, config.broken),
+            stats: Stats::default(),
+            config,
+        }
+    }
+
+    /// The connection to the store is up.
+    pub fn trunk_connected(&mut self, now: Time) {
+        self.trunk_is_down(now);
+        self.say_hello(now);
+    }
+
+    /// The connection to the store is gone. What was asked for is asked for again when there is another.
+    pub fn trunk_disconnected(&mut self, now: Time) {
+        self.trunk_is_down(now);
+    }
+
+    /// The store has said something.
+    pub fn from_store(&mut self, now: Time, message: Message) {
+        self.hear_store(now, message);
+        self.settle(now);
+    }
+
+    /// A member's connection has come in.
+    pub fn connected(&mut self, now: Time, session: SessionId) {
+        if self.members.is_empty() && !self.is_open() {
+            self.trunk.is_wanted(now);
+        }
+        if !self.members.connect(now, session) {
+            self.out.end(session, GoodbyeReason::Full, "the group takes no more members".into());
+        }
+    }
+
+    /// A member's connection is gone.
+    pub fn disconnected(&mut self, now: Time, session: SessionId) {
+        self.forget_member(now, session);
+        self.settle(now);
+    }
+
+    /// A member has said something.
+    pub fn handle(&mut self, now: Time, from: SessionId, message: Message) {
+        // What still comes from a session that was ended is of no interest.
+        if !self.members.hear(now, from) {
+            return;
+        }
+        self.helps.hear(from);
+        if let Err(fault) = self.dispatch(now, from, message) {
+            self.end(now, from, fault);
+        }
+        self.settle(now);
+    }
+
+    /// What the machine wants done next.
+    pub fn poll_output(&mut self) -> Option<Output> {
+        self.out.pop()
+    }
+
+    /// When [`Redirector::handle_timeout`] is due.
+    pub fn poll_timeout(&self) -> Option<Time> {
+        let (members, helps) = (self.members.next_due(self.config.silence), self.helps.next_due());
+        let due = [self.trunk.next_due(self.ping_at()), self.leadership.next_due(), self.cut_off_at(), members, helps];
+        due.into_iter().flatten().min()
+    }
+
+    /// Time has passed.
+    pub fn handle_timeout(&mut self, now: Time) {
+        self.trunk_timeout(now);
+        self.end_silent(now);
+        self.let_depart(now);
+        self.ask_others(now);
+        self.tell_members(now);
+        self.settle(now);
+    }
+
+    /// One message of a member. What must end its session comes back as its fault.
+    fn dispatch(&mut self, now: Time, from: SessionId, message: Message) -> Result<(), Fault> {
+        match message {
+            Message::Hello(hello) => self.hello(now, from, hello),
+            _ if self.members.client(from).is_none() => {
+                Err(Fault::malformed("expected a hello before anything else".into()))
+            }
+            Message::Rejoin(rejoin) => self.rejoin(now, from, rejoin),
+            Message::Ping(ping) => {
+                self.ping(from, ping);
+                Ok(())
+            }
+            Message::Pong(_) => Ok(()),
+            Message::Goodbye(_) => Err(Fault { reason: GoodbyeReason::Done, text: "the member is done".into() }),
+            _ if !self.members.is_joined(from) => {
+                Err(Fault::malformed("expected a rejoin before anything is asked for".into()))
+            }
+            Message::Fetch(fetch) => self.fetch(now, from, fetch),
+            Message::Released(released) => self.released(now, from, &released),
+            Message::Commit(request) => self.commit(now, from, request),
+            Message::AskOutcome(ask) => self.ask_outcome(now, from, ask),
+            Message::Ack(ack) => {
+                // Who has come from elsewhere may be ahead of us; what we pass on is never more than we have heard.
+                self.acks.ack(from, ack.through);
+                Ok(())
+            }
+            Message::Grant(grant) => {
+                self.grant(now, from, grant);
+                Ok(())
+            }
+            Message::Reachable(reachable) => {
+                self.members.reach(from, reachable);
+                self.tell_members_soon(now);
+                Ok(())
+            }
+            Message::NoHelp(no_help) => {
+                self.no_help(now, from, no_help);
+                Ok(())
+            }
+            Message::PeerPage(page) => {
+                self.relay(page);
+                Ok(())
+            }
+            Message::Arrived(arrived) => {
+                self.arrived(now, from, &arrived);
+                Ok(())
+            }
+            _ => {
+                Err(Fault::malformed("expected a request of a member, got what a store or its redirector says".into()))
+            }
+        }
+    }
+
+    /// A sign of life. The answer moves the horizon of a member that asks for nothing else.
+    fn ping(&mut self, from: SessionId, ping: Ping) {
+        self.flush_all(from);
+        self.out.send(from, Message::Pong(Pong { nonce: ping.nonce }));
+    }
+
+    /// What every event may have made possible or necessary.
+    fn settle(&mut self, now: Time) {
+        self.flush_told();
+        self.acknowledge(now);
+        self.send_unsent(now);
+    }
+}

@@ -1,0 +1,435 @@
+//! The sessions of the members: who they are, how they stand, and when they are dead.
+//!
+//! ```text
+//!   connected --> AwaitHello --hello--> AwaitTrunk --the store is reached--> AwaitRejoin --last rejoin--> Revalidating
+//!                     |                     |                                     |                             |
+//!                     |                     |                                     |        all is compared --> Joined
+//!                     +------------ end, disconnected, silence -------------------+-----------------------------+--> gone
+//! ```
+//! 1. A member has at most one session past hello: the one with the highest epoch.
+//! 2. A member that is gone leaves the directory and the acknowledgements at once. It is known for a while, so that its
+//!    older sessions stay fenced off and its grants its own; then it has departed, and the store hears of it.
+
+use crate::Redirector;
+use alloc::collections::VecDeque;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::time::Duration;
+use protocol::{Departed, GROUP, Hello, Message, PROTOCOL, Reachable, SessionLimits, Welcome};
+use types::limits::{COMMITS_PER_SESSION_MAX, FETCHES_PER_SESSION_MAX, MEMBERS_MAX};
+use types::{ClientId, GoodbyeReason, Map, PageId, SessionId, Time, Version};
+
+/// How long a member that is gone is known.
+const ABSENCE: Duration = Duration::from_secs(30);
+
+/// Members that are known although they are gone.
+const ABSENT_MAX: usize = 4 * MEMBERS_MAX;
+
+/// How long pages take the way by the redirector after the direct one between two members has failed.
+const DETOUR: Duration = Duration::from_secs(5);
+
+/// Why a session must end.
+#[derive(Debug)]
+pub(crate) struct Fault {
+    pub(crate) reason: GoodbyeReason,
+    pub(crate) text: String,
+}
+
+impl Fault {
+    /// A message broke the protocol: the text says what was expected and what came.
+    pub(crate) fn malformed(text: String) -> Self {
+        Self { reason: GoodbyeReason::Malformed, text }
+    }
+
+    /// A bound on what a peer can make grow was passed.
+    pub(crate) fn too_much(text: String) -> Self {
+        Self { reason: GoodbyeReason::TooMuch, text }
+    }
+}
+
+/// What a member that comes has told so far.
+#[derive(Debug, Default)]
+pub(crate) struct Resuming {
+    /// Its horizon, which does not move until all that it holds is compared.
+    pub(crate) horizon: Version,
+    /// Pages that it brings, and how many of them are yet to be compared.
+    pub(crate) pages: Vec<protocol::Held>,
+    pub(crate) questions_left: usize,
+    /// Those of them that were granted to it and that it has not filled.
+    pub(crate) claimed: Vec<PageId>,
+    /// What of them has changed.
+    pub(crate) items: Vec<protocol::Notice>,
+    /// Pages that it is to drop.
+    pub(crate) dropped: Vec<PageId>,
+}
+
+#[derive(Debug)]
+enum Stage {
+    AwaitHello,
+    AwaitTrunk(Hello),
+    AwaitRejoin(Resuming),
+    Revalidating(Resuming),
+    Joined,
+}
+
+#[derive(Debug)]
+struct Member {
+    client: Option<ClientId>,
+    stage: Stage,
+    heard: Time,
+    /// Fetches that it has outstanding.
+    fetches: usize,
+    /// Where its neighbours reach it, if they can.
+    address: String,
+    /// Where members would reach it as their redirector, if it is eligible.
+    eligible: String,
+    /// The neighbours that could not reach it directly of late, and until when that is not tried again.
+    detours: Vec<(SessionId, Time)>,
+}
+
+/// What is known of a client, in a session or gone.
+#[derive(Debug)]
+struct Known {
+    epoch: u64,
+    session: Option<SessionId>,
+    /// Counts its departures, so that an old entry in the queue of the absent is known for old.
+    departures: u64,
+    /// Its place in the order in which members came.
+    place: u64,
+}
+
+/// All members.
+#[derive(Debug, Default)]
+pub(crate) struct Members {
+    live: Map<SessionId, Member>,
+    clients: Map<ClientId, Known>,
+    absent: VecDeque<(Time, ClientId, u64)>,
+    /// When the silent are looked for next.
+    sweep: Option<Time>,
+    /// How many clients have come.
+    came: u64,
+}
+
+impl Members {
+    /// A connection has come in; says whether there is room for it.
+    pub(crate) fn connect(&mut self, now: Time, id: SessionId) -> bool {
+        if self.live.len() >= MEMBERS_MAX {
+            return false;
+        }
+        let member = Member {
+            client: None,
+            stage: Stage::AwaitHello,
+            heard: now,
+            fetches: 0,
+            address: String::new(),
+            eligible: String::new(),
+            detours: Vec::new(),
+        };
+        self.live.insert(id, member);
+        true
+    }
+
+    /// A sign of life; says whether the session still counts.
+    pub(crate) fn hear(&mut self, now: Time, id: SessionId) -> bool {
+        self.live.get_mut(&id).map(|member| member.heard = now).is_some()
+    }
+
+    /// The client of a session past hello.
+    pub(crate) fn client(&self, id: SessionId) -> Option<ClientId> {
+        self.live.get(&id)?.client
+    }
+
+    /// The session of a client, if it has joined.
+    pub(crate) fn session(&self, client: ClientId) -> Option<SessionId> {
+        self.clients.get(&client)?.session.filter(|&session| self.is_joined(session))
+    }
+
+    pub(crate) fn is_joined(&self, id: SessionId) -> bool {
+        self.live.get(&id).is_some_and(|member| matches!(member.stage, Stage::Joined))
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.live.is_empty()
+    }
+
+    /// All sessions, in order.
+    pub(crate) fn all(&self) -> Vec<SessionId> {
+        let mut all: Vec<_> = self.live.keys().copied().collect();
+        all.sort_unstable();
+        all
+    }
+
+    /// The member's state while it brings what it holds.
+    pub(crate) fn resuming(&mut self, id: SessionId) -> Option<&mut Resuming> {
+        match &mut self.live.get_mut(&id)?.stage {
+            Stage::AwaitRejoin(resuming) => Some(resuming),
+            _ => None,
+        }
+    }
+
+    /// The same while that is compared.
+    pub(crate) fn revalidating(&mut self, id: SessionId) -> Option<&mut Resuming> {
+        match &mut self.live.get_mut(&id)?.stage {
+            Stage::Revalidating(resuming) => Some(resuming),
+            _ => None,
+        }
+    }
+
+    /// The member has told all; its pages are compared from here on.
+    pub(crate) fn revalidate(&mut self, id: SessionId) -> Option<&mut Resuming> {
+        let stage = &mut self.live.get_mut(&id)?.stage;
+        let Stage::AwaitRejoin(resuming) = stage else { return None };
+        *stage = Stage::Revalidating(core::mem::take(resuming));
+        self.revalidating(id)
+    }
+
+    /// All that the member brings is compared: it is one of us.
+    pub(crate) fn join(&mut self, id: SessionId) -> Option<Resuming> {
+        let stage = &mut self.live.get_mut(&id)?.stage;
+        let Stage::Revalidating(resuming) = stage else { return None };
+        let resumed = core::mem::take(resuming);
+        *stage = Stage::Joined;
+        Some(resumed)
+    }
+
+    /// The sessions that have said hello, and whose they are.
+    pub(crate) fn all_clients(&self) -> Vec<(SessionId, ClientId)> {
+        let client = |member: &Member| match &member.stage {
+            Stage::AwaitTrunk(hello) => Some(hello.client),
+            _ => member.client,
+        };
+        let mut all: Vec<_> = self.live.iter().filter_map(|(&id, member)| Some((id, client(member)?))).collect();
+        all.sort_unstable();
+        all
+    }
+
+    /// The sessions that have said hello and wait for the store.
+    fn take_waiting(&mut self) -> Vec<(SessionId, Hello)> {
+        let mut waiting = Vec::new();
+        for (&id, member) in &mut self.live {
+            if let Stage::AwaitTrunk(hello) = &member.stage {
+                waiting.push((id, hello.clone()));
+                member.stage = Stage::AwaitHello;
+            }
+        }
+        waiting.sort_unstable_by_key(|(id, _)| *id);
+        waiting
+    }
+
+    /// How many fetches the member has outstanding.
+    pub(crate) fn fetches(&mut self, id: SessionId) -> Option<&mut usize> {
+        self.live.get_mut(&id).map(|member| &mut member.fetches)
+    }
+
+    /// The joined members, longest there first, and where each would be reached as the redirector.
+    pub(crate) fn in_order(&self) -> Vec<(SessionId, ClientId, &str)> {
+        let joined = self.live.iter().filter(|(_, member)| matches!(member.stage, Stage::Joined));
+        let mut joined: Vec<_> =
+            joined.filter_map(|(&id, member)| Some((id, member.client?, member.eligible.as_str()))).collect();
+        joined.sort_unstable_by_key(|(_, client, _)| self.clients.get(client).map(|known| known.place));
+        joined
+    }
+
+    /// Where neighbours reach the member.
+    pub(crate) fn reach(&mut self, id: SessionId, reachable: Reachable) {
+        if let Some(member) = self.live.get_mut(&id) {
+            (member.address, member.eligible) = (reachable.address, reachable.eligible);
+        }
+    }
+
+    /// Where `helper` reaches `requester` directly; empty if it does not.
+    pub(crate) fn direct(&self, now: Time, requester: SessionId, helper: SessionId) -> String {
+        let Some(member) = self.live.get(&requester) else { return String::new() };
+        let detour = member.detours.iter().any(|(of, until)| *of == helper && *until > now);
+        if detour { String::new() } else { member.address.clone() }
+    }
+
+    /// What `helper` sent to `requester` did not arrive.
+    pub(crate) fn take_detour(&mut self, now: Time, requester: SessionId, helper: SessionId) {
+        if let Some(member) = self.live.get_mut(&requester) {
+            member.detours.retain(|(of, until)| *of != helper && *until > now);
+            member.detours.push((helper, now + DETOUR));
+        }
+    }
+
+    /// When something is due: the silent are looked for, or somebody has departed.
+    pub(crate) fn next_due(&self, silence: Duration) -> Option<Time> {
+        let sweep = if self.live.is_empty() { None } else { Some(self.sweep.unwrap_or(Time::ZERO + silence / 4)) };
+        let departs = self.absent.front().map(|(until, ..)| *until);
+        sweep.into_iter().chain(departs).min()
+    }
+
+    /// The session is gone; its client may come back.
+    fn disconnect(&mut self, now: Time, id: SessionId) {
+        let Some(client) = self.live.remove(&id).and_then(|member| member.client) else { return };
+        if let Some(known) = self.clients.get_mut(&client)
+            && known.session == Some(id)
+        {
+            known.session = None;
+            known.departures += 1;
+            self.absent.push_back((now + ABSENCE, client, known.departures));
+        }
+    }
+
+    /// A client that did not come back in time, or one too many; it is not known any more.
+    fn pop_departed(&mut self, now: Time) -> Option<ClientId> {
+        while let Some(&(until, client, departures)) = self.absent.front()
+            && (until <= now || self.absent.len() > ABSENT_MAX)
+        {
+            self.absent.pop_front();
+            let known = self.clients.get(&client);
+            if known.is_some_and(|known| known.session.is_none() && known.departures == departures) {
+                self.clients.remove(&client);
+                return Some(client);
+            }
+        }
+        None
+    }
+
+    fn silent_for(&self, now: Time, silence: Duration) -> Vec<SessionId> {
+        let silent = self.live.iter().filter(|(_, member)| now.since(member.heard) >= silence);
+        let mut silent: Vec<_> = silent.map(|(id, _)| *id).collect();
+        silent.sort_unstable();
+        silent
+    }
+}
+
+impl Redirector {
+    /// A member says who it is. It is welcome when the store is reached.
+    pub(crate) fn hello(&mut self, now: Time, from: SessionId, hello: Hello) -> Result<(), Fault> {
+        if self.members.client(from).is_some() {
+            return Err(Fault::malformed(format!("expected one hello, got another of {:?}", hello.client)));
+        }
+        self.admit(now, from, hello)
+    }
+
+    /// The store is reached: those who have waited for that are welcome.
+    pub(crate) fn welcome_waiting(&mut self, now: Time) {
+        for (session, hello) in self.members.take_waiting() {
+            if let Err(fault) = self.admit(now, session, hello) {
+                self.end(now, session, fault);
+            }
+        }
+    }
+
+    fn admit(&mut self, now: Time, from: SessionId, hello: Hello) -> Result<(), Fault> {
+        let is_open = self.is_open();
+        let Some(member) = self.members.live.get_mut(&from) else { return Ok(()) };
+        if !is_open {
+            let client = hello.client;
+            member.stage = Stage::AwaitTrunk(hello);
+            self.knocked(now, client);
+            return Ok(());
+        }
+        let protocol = self.check_hello(&hello)?;
+        let (client, epoch) = (hello.client, hello.epoch);
+        self.members.came += 1;
+        let place = self.members.came;
+        let known = self.members.clients.entry(client).or_insert(Known { epoch, session: None, departures: 0, place });
+        if epoch < known.epoch || (epoch == known.epoch && known.session.is_some()) {
+            let text = format!("expected an epoch of {client:?} after {}, got {epoch}", known.epoch);
+            return Err(Fault { reason: GoodbyeReason::Superseded, text });
+        }
+        known.epoch = epoch;
+        if let Some(old) = known.session.replace(from) {
+            let text = format!("{client:?} has a newer session, of epoch {epoch}");
+            self.end(now, old, Fault { reason: GoodbyeReason::Superseded, text });
+        }
+        let member = self.members.live.get_mut(&from).expect("it has just said hello");
+        member.client = Some(client);
+        member.stage = Stage::AwaitRejoin(Resuming::default());
+        self.streams.open(from);
+        let welcome = self.welcome(protocol);
+        self.out.send(from, Message::Welcome(welcome));
+        Ok(())
+    }
+
+    fn check_hello(&self, hello: &Hello) -> Result<u16, Fault> {
+        let (oldest, newest) = hello.protocol;
+        let protocol = newest.min(PROTOCOL.1);
+        if protocol < oldest.max(PROTOCOL.0) {
+            let text = format!("expected a protocol from {} to {}, got {oldest} to {newest}", PROTOCOL.0, PROTOCOL.1);
+            return Err(Fault { reason: GoodbyeReason::Protocol, text });
+        }
+        let own = self.trunk.cluster();
+        match hello.cluster {
+            Some(cluster) if Some(cluster) != own => {
+                let text = format!("expected a cache of store {own:?}, got one of {cluster:?}");
+                Err(Fault { reason: GoodbyeReason::WrongCluster, text })
+            }
+            _ => Ok(protocol),
+        }
+    }
+
+    fn welcome(&self, protocol: u16) -> Welcome {
+        let (cluster, node, incarnation) = self.trunk.store();
+        Welcome {
+            protocol,
+            features: GROUP,
+            cluster,
+            node,
+            incarnation,
+            through: self.trunk.horizon(),
+            limits: SessionLimits {
+                fetches: FETCHES_PER_SESSION_MAX as u32,
+                commits: COMMITS_PER_SESSION_MAX as u32,
+                silence_ms: u32::try_from(self.config.silence.as_millis()).unwrap_or(u32::MAX),
+            },
+        }
+    }
+
+    /// Ends a session, telling the member why.
+    pub(crate) fn end(&mut self, now: Time, session: SessionId, fault: Fault) {
+        self.forget_member(now, session);
+        self.out.end(session, fault.reason, fault.text);
+    }
+
+    /// Sends all members away: they may find another way to the store.
+    pub(crate) fn send_all_away(&mut self, now: Time, text: &str) {
+        for session in self.members.all() {
+            self.end(now, session, Fault { reason: GoodbyeReason::CutOff, text: text.into() });
+        }
+    }
+
+    /// Nothing of the session stays. What it had asked of others goes elsewhere, and what others wait for from it too.
+    pub(crate) fn forget_member(&mut self, now: Time, session: SessionId) {
+        self.members.disconnect(now, session);
+        self.tell_members_soon(now);
+        self.streams.close(session);
+        self.acks.leave(session);
+        self.revalidations.forget(session);
+        self.grants.forget_waiter(session);
+        self.fetches.forget(session);
+        self.whole.forget_holder(session);
+        let pages: Vec<_> = self.held.pages(session).collect();
+        self.held.forget_holder(session);
+        for page in pages {
+            self.release_if_unheld(now, page);
+        }
+        self.helper_is_gone(now, session);
+    }
+
+    /// Ends the sessions that gave no sign of life for too long. All are looked at, a few times in that time.
+    pub(crate) fn end_silent(&mut self, now: Time) {
+        if self.members.sweep.is_some_and(|sweep| now < sweep) {
+            return;
+        }
+        let silence = self.config.silence;
+        for session in self.members.silent_for(now, silence) {
+            let text = format!("expected a sign of life within {silence:?}");
+            self.end(now, session, Fault { reason: GoodbyeReason::Silent, text });
+        }
+        self.members.sweep = Some(now + silence / 4);
+    }
+
+    /// Lets go of what was kept for members that did not come back.
+    pub(crate) fn let_depart(&mut self, now: Time) {
+        while let Some(client) = self.members.pop_departed(now) {
+            self.grants.depart(client);
+            if self.trunk.is_live() {
+                self.send_to_store(now, Message::Departed(Departed { client }));
+            }
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! What the machine wants done, in order.
+
+use alloc::collections::VecDeque;
+use alloc::string::String;
+use protocol::{Goodbye, Message};
+use types::{GoodbyeReason, SessionId};
+
+/// What the machine wants done.
+#[derive(Debug)]
+pub enum Output {
+    /// Send a message to a member.
+    Send {
+        /// The member's session.
+        to: SessionId,
+        /// The message.
+        message: Message,
+    },
+    /// End a member's session, after what was sent before has gone out.
+    End {
+        /// The session.
+        session: SessionId,
+        /// Why, by name.
+        reason: GoodbyeReason,
+        /// Why, for a person.
+        text: String,
+    },
+    /// Send a message to the store.
+    Trunk(Message),
+    /// The connection to the store is no good: drop it and, unless the reason is final, connect again.
+    Hangup {
+        /// Why, by name.
+        reason: GoodbyeReason,
+        /// Why, for a person.
+        text: String,
+    },
+}
+
+/// The queue that [`crate::Redirector::poll_output`] empties.
+#[derive(Debug, Default)]
+pub(crate) struct Outputs(VecDeque<Output>);
+
+impl Outputs {
+    pub(crate) fn send(&mut self, to: SessionId, message: Message) {
+        self.0.push_back(Output::Send { to, message });
+    }
+
+    pub(crate) fn trunk(&mut self, message: Message) {
+        self.0.push_back(Output::Trunk(message));
+    }
+
+    /// Tells the member why, then ends its session.
+    pub(crate) fn end(&mut self, session: SessionId, reason: GoodbyeReason, text: String) {
+        self.send(session, Message::Goodbye(Goodbye { reason, text: text.clone() }));
+        self.0.push_back(Output::End { session, reason, text });
+    }
+
+    pub(crate) fn hang_up(&mut self, reason: GoodbyeReason, text: String) {
+        self.0.push_back(Output::Hangup { reason, text });
+    }
+
+    pub(crate) fn pop(&mut self) -> Option<Output> {
+        self.0.pop_front()
+    }
+}

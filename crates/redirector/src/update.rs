@@ -1,0 +1,96 @@
+//! Who is told what of a change: updates inside the group that committed, invalidations from outside (BuddyCache paper,
+//! sections 3.2 and 4.4).
+//!
+//! 1. A change goes to every member that holds the page or is fetching it, and to nobody else.
+//! 2. An invalidation makes every copy in the group incomplete; an update leaves it whole.
+//! 3. What is told in one event leaves in one batch for each member, before anything else that the event says to it.
+
+use crate::Redirector;
+use alloc::vec::Vec;
+use directory::Urgency;
+use protocol::{Message, Notice, Notices};
+use types::{Rule, SessionId, Time, Version};
+
+impl Redirector {
+    /// The store tells of changes.
+    pub(crate) fn notices(&mut self, now: Time, notices: &Notices) {
+        for notice in &notices.items {
+            self.tell(now, notice, None);
+        }
+        self.heard_through(notices.through);
+    }
+
+    /// The session with the store is being resumed: what has changed since our horizon. That is news for those who know
+    /// of all before it; those that are not compared yet are compared again.
+    pub(crate) fn catch_up(&mut self, now: Time, notices: &Notices) {
+        for notice in &notices.items {
+            self.change(notice);
+            let holders = self.held.holders(notice.page).iter();
+            for &holder in holders.filter(|holder| self.members.is_joined(**holder)) {
+                self.streams.push(now, holder, notice.clone());
+            }
+        }
+    }
+
+    /// A page has changed: everyone who holds it is told, but for who has it from the commit's reply.
+    pub(crate) fn tell(&mut self, now: Time, notice: &Notice, committer: Option<SessionId>) {
+        self.change(notice);
+        let page = notice.page;
+        let only_whole = self.config.broken.is(Rule::TellMembers);
+        for &holder in self.held.holders(page) {
+            if Some(holder) != committer && (!only_whole || self.whole.holds(page, holder)) {
+                self.streams.push(now, holder, notice.clone());
+            }
+        }
+    }
+
+    /// What a change means for what the redirector itself knows of the page.
+    fn change(&mut self, notice: &Notice) {
+        let page = notice.page;
+        if notice.data.is_none() {
+            self.whole.forget_page(page);
+            self.helps.spoil(page);
+            self.stats.invalidations += 1;
+        } else {
+            self.stats.updates += 1;
+        }
+        if notice.prev == Version::ZERO {
+            self.grants.lose(page);
+        }
+        self.standby.apply(notice);
+        self.lease.note(notice);
+    }
+
+    /// Sends what this event has to tell.
+    pub(crate) fn flush_told(&mut self) {
+        while let Some(session) = self.streams.pop_due(Time(u64::MAX)) {
+            self.flush(session, Urgency::Worthwhile);
+        }
+    }
+
+    /// Sends an answer, and before it the notices that it depends on.
+    pub(crate) fn reply(&mut self, session: SessionId, message: Message) {
+        self.flush(session, Urgency::Worthwhile);
+        self.out.send(session, message);
+    }
+
+    /// Tells a member how far the redirector has heard, if it does not know.
+    pub(crate) fn flush_all(&mut self, session: SessionId) {
+        self.flush(session, Urgency::All);
+    }
+
+    /// A member that is not compared yet is told of nothing: what concerns it is kept for it.
+    fn flush(&mut self, session: SessionId, urgency: Urgency) {
+        if !self.members.is_joined(session) {
+            return;
+        }
+        for batch in self.streams.take(session, self.trunk.horizon(), urgency) {
+            self.out.send(session, Message::Notices(batch));
+        }
+    }
+
+    /// What was kept for a member while it was compared.
+    pub(crate) fn take_kept(&mut self, session: SessionId, horizon: Version) -> Vec<Notices> {
+        self.streams.take(session, horizon, Urgency::Worthwhile)
+    }
+}

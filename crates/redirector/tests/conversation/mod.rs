@@ -1,0 +1,147 @@
+//! One conversation: the script's lines given to a redirector, what it says written below each.
+//!
+//! ```text
+//! > ready m1 m2                    the store is reached, we lead, and these members have joined with empty caches
+//! > m1 fetch 1/3 number=7          a message of a member
+//! trunk Fetch 1/3 at_least=v0      what the redirector sends to the store
+//! > store page 1/3 v5 wheel - axle a message of the store
+//! m1 Page 1/3 v5 number=7          what it sends to a member
+//! > wait 20                        milliseconds pass
+//! ```
+//! Empty lines and `#` lines are kept as they are; `> set help=10` before the first event configures.
+
+mod say;
+mod script;
+
+use protocol::{Hello, Message, PROTOCOL, Rejoin};
+use redirector::{Config, Output, Redirector};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::time::Duration;
+use types::{ClientId, SessionId, Time, Version};
+
+pub(crate) struct Conversation {
+    redirector: Redirector,
+    config: Config,
+    now: Time,
+    /// The session that each member has now, by its name.
+    sessions: BTreeMap<String, SessionId>,
+    epochs: BTreeMap<String, u64>,
+    said: String,
+}
+
+impl Conversation {
+    /// The script with what the redirector says in place of what it was expected to say.
+    pub(crate) fn play(script: &str) -> String {
+        let config = Config { group: "site".into(), address: "here:1".into(), ..Config::default() };
+        let mut it = Self {
+            redirector: Redirector::new(config.clone(), ClientId(0xF)),
+            config,
+            now: Time(1_000_000_000),
+            sessions: BTreeMap::new(),
+            epochs: BTreeMap::new(),
+            said: String::new(),
+        };
+        for (number, line) in script.lines().enumerate() {
+            if let Some(event) = line.strip_prefix("> ") {
+                writeln!(it.said, "{line}").unwrap();
+                it.event(event).unwrap_or_else(|| panic!("line {}: cannot read {line:?}", number + 1));
+                it.drain();
+            } else if line.is_empty() || line.starts_with('#') {
+                writeln!(it.said, "{line}").unwrap();
+            }
+        }
+        it.said
+    }
+
+    fn event(&mut self, event: &str) -> Option<()> {
+        let words: Vec<_> = event.split_whitespace().collect();
+        match words[..] {
+            ["set", setting] => self.set(setting)?,
+            ["ready", ref members @ ..] => self.ready(members)?,
+            ["wait", milliseconds] => {
+                self.now = self.now + Duration::from_millis(milliseconds.parse().ok()?);
+                self.redirector.handle_timeout(self.now);
+            }
+            ["trunk", "connected"] => self.redirector.trunk_connected(self.now),
+            ["trunk", "disconnected"] => self.redirector.trunk_disconnected(self.now),
+            ["lead", epoch] => self.redirector.lead(self.now, epoch.parse().ok()?),
+            ["store", kind, ref rest @ ..] => self.redirector.from_store(self.now, script::of_store(kind, rest)?),
+            [member, "connected"] => self.connect(member),
+            [member, "gone"] => self.redirector.disconnected(self.now, self.sessions[member]),
+            [member, kind, ref rest @ ..] => {
+                let message = script::of_member(client(member)?, kind, rest)?;
+                self.redirector.handle(self.now, self.sessions[member], message);
+            }
+            _ => return None,
+        }
+        Some(())
+    }
+
+    fn set(&mut self, setting: &str) -> Option<()> {
+        let (name, value) = setting.split_once('=')?;
+        match name {
+            "help" => self.config.help_within = Duration::from_millis(value.parse().ok()?),
+            "retained" => self.config.retained_bytes_limit = value.parse().ok()?,
+            "cache" => self.config.cache_bytes_limit = value.parse().ok()?,
+            "leads" => self.config.leads = value.parse().ok()?,
+            _ => return None,
+        }
+        self.redirector = Redirector::new(self.config.clone(), ClientId(0xF));
+        Some(())
+    }
+
+    /// What every conversation begins with, without its words.
+    fn ready(&mut self, members: &[&str]) -> Option<()> {
+        for event in ["trunk connected", "store welcome", "store rejoined through=0"] {
+            self.event(event)?;
+        }
+        self.event("store leader epoch=0 address=")?;
+        self.event("store leader epoch=1 address=here:1")?;
+        for member in members {
+            self.connect(member);
+            self.event(&format!("{member} rejoin"))?;
+        }
+        self.event("wait 60")?;
+        while self.redirector.poll_output().is_some() {}
+        Some(())
+    }
+
+    /// A member connects and says hello, in its next session.
+    fn connect(&mut self, member: &str) {
+        let session = SessionId(self.sessions.values().map(|session| session.0).max().unwrap_or(0) + 1);
+        self.sessions.insert(member.to_owned(), session);
+        let epoch = self.epochs.entry(member.to_owned()).or_default();
+        *epoch += 1;
+        let client = client(member).expect("members are m1, m2 and so on");
+        let hello = Hello { protocol: PROTOCOL, features: 0, cluster: None, client, epoch: *epoch };
+        self.redirector.connected(self.now, session);
+        self.redirector.handle(self.now, session, Message::Hello(hello));
+    }
+
+    fn drain(&mut self) {
+        while let Some(output) = self.redirector.poll_output() {
+            let name = |session| {
+                let found = self.sessions.iter().find(|(_, known)| **known == session);
+                found.map_or("nobody", |(name, _)| name.as_str())
+            };
+            let said = match output {
+                Output::Send { to, message } => format!("{} {}", name(to), say::message(&message)),
+                Output::End { session, reason, .. } => format!("{} is ended: {}", name(session), reason.name()),
+                Output::Trunk(message) => format!("trunk {}", say::message(&message)),
+                Output::Hangup { reason, text } => format!("trunk is given up: {}: {text}", reason.name()),
+            };
+            writeln!(self.said, "{said}").unwrap();
+        }
+    }
+}
+
+/// `m3` is client 3.
+pub(crate) fn client(name: &str) -> Option<ClientId> {
+    name.strip_prefix('m')?.parse().ok().map(ClientId)
+}
+
+/// A member with nothing, or with what it says.
+pub(crate) fn rejoin(horizon: Version, pages: Vec<protocol::Held>) -> Message {
+    Message::Rejoin(Rejoin { horizon, pages, grants: Vec::new(), last: true })
+}

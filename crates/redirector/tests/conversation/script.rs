@@ -1,0 +1,196 @@
+//! Reads a script's words.
+
+use super::{client, rejoin};
+use bytes::Bytes;
+use protocol::{
+    Ack, Advance, Arrived, CommitReply, CommitRequest, Fetch, GROUP, Goodbye, Held, Intent, Leader, Leased, Message,
+    Missing, NoHelp, Notice, Notices, Outcome, PROTOCOL, Page, PageReads, PeerPage, Reachable, Rejoined, Released,
+    Revalidated, SessionLimits, Welcome,
+};
+use types::{
+    ClientId, ClusterId, Delta, GoodbyeReason, Incarnation, NodeId, ObjectPage, PageId, SlotChange, SlotSet, TxnId,
+    Version,
+};
+
+fn page(word: &str) -> Option<PageId> {
+    let (volume, number) = word.split_once('/')?;
+    Some(PageId::new(volume.parse().ok()?, number.parse().ok()?))
+}
+
+fn pages(words: &[&str]) -> Option<Vec<PageId>> {
+    words.iter().filter(|word| !word.contains('=')).map(|word| page(word)).collect()
+}
+
+fn version(word: &str) -> Option<Version> {
+    word.trim_start_matches('v').parse().ok().map(Version)
+}
+
+fn named<'a>(words: &[&'a str], name: &str) -> Option<&'a str> {
+    words.iter().find_map(|word| word.strip_prefix(name)?.strip_prefix('='))
+}
+
+fn number(words: &[&str], name: &str) -> Option<u64> {
+    named(words, name).map_or(Some(0), |word| word.parse().ok())
+}
+
+/// `m1#4`
+fn txn(word: &str) -> Option<TxnId> {
+    let (member, number) = word.split_once('#')?;
+    Some(TxnId { client: client(member)?, number: number.parse().ok()? })
+}
+
+/// `1/3@5`
+fn held(word: &str) -> Option<Held> {
+    let (of, at) = word.split_once('@')?;
+    Some(Held { page: page(of)?, version: version(at)? })
+}
+
+/// `1/3:4->6`
+fn advance(word: &str) -> Option<Advance> {
+    let (of, versions) = word.split_once(':')?;
+    let (prev, next) = versions.split_once("->")?;
+    Some(Advance { page: page(of)?, prev: version(prev)?, version: version(next)? })
+}
+
+/// `0,2`
+fn slots(word: &str) -> Option<SlotSet> {
+    word.split(',').map(|slot| slot.parse().ok()).collect()
+}
+
+/// `1/3{0,2}`
+fn some_slots(word: &str) -> Option<(PageId, SlotSet)> {
+    let (of, of_it) = word.strip_suffix('}')?.split_once('{')?;
+    Some((page(of)?, slots(of_it)?))
+}
+
+/// `1/3:4->6{0,2}`, a change by somebody outside of the group.
+fn notice(word: &str) -> Option<Notice> {
+    let (moved, of_it) = word.strip_suffix('}')?.split_once('{')?;
+    let Advance { page, prev, version } = advance(moved)?;
+    let txn = TxnId { client: ClientId(0xD), number: version.0 };
+    Some(Notice { page, prev, version, slots: slots(of_it)?, txn, data: None })
+}
+
+/// `1/3{0=x,2=}`
+fn delta(word: &str) -> Option<Delta> {
+    let (of, changes) = word.strip_suffix('}')?.split_once('{')?;
+    let change = |entry: &str| {
+        let (slot, value) = entry.split_once('=')?;
+        let value = (!value.is_empty()).then(|| Bytes::from(value.to_owned()));
+        Some(SlotChange { slot: slot.parse().ok()?, value })
+    };
+    Some(Delta { page: page(of)?, changes: changes.split(',').map(change).collect::<Option<_>>()? })
+}
+
+fn image(values: &[&str]) -> Option<Bytes> {
+    let change = |(slot, word): (u16, &&str)| {
+        let value = (*word != "-").then(|| Bytes::from((*word).to_owned()));
+        SlotChange { slot, value }
+    };
+    let changes: Vec<_> = (0..).zip(values).map(change).collect();
+    Some(ObjectPage::empty().with(&changes).ok()?.image().clone())
+}
+
+/// A message of the store.
+pub(crate) fn of_store(kind: &str, rest: &[&str]) -> Option<Message> {
+    Some(match (kind, rest) {
+        ("welcome", rest) => Message::Welcome(Welcome {
+            protocol: PROTOCOL.1,
+            features: GROUP,
+            cluster: ClusterId(1),
+            node: NodeId(0),
+            incarnation: Incarnation(1),
+            through: version(named(rest, "through").unwrap_or("0"))?,
+            limits: SessionLimits { fetches: 64, commits: 64, silence_ms: 30_000 },
+        }),
+        ("rejoined", [through, dropped @ ..]) => {
+            Message::Rejoined(Rejoined { through: version(named(&[through], "through")?)?, dropped: pages(dropped)? })
+        }
+        ("goodbye", ["superseded"]) => {
+            Message::Goodbye(Goodbye { reason: GoodbyeReason::Superseded, text: "another leads".into() })
+        }
+        ("leader", rest) => Message::Leader(Leader {
+            group: "site".into(),
+            epoch: number(rest, "epoch")?,
+            address: named(rest, "address")?.into(),
+        }),
+        ("notices", [through, items @ ..]) => Message::Notices(Notices {
+            through: version(named(&[through], "through")?)?,
+            items: items.iter().map(|word| notice(word)).collect::<Option<_>>()?,
+        }),
+        ("page", [of, at, values @ ..]) => {
+            Message::Page(Page { page: page(of)?, version: version(at)?, number: 0, image: image(values)? })
+        }
+        ("missing", [of]) => Message::Missing(Missing { page: page(of)?, number: 0 }),
+        ("reply", [of, "committed", pages @ ..]) => {
+            let pages = pages.iter().map(|word| advance(word)).collect::<Option<_>>()?;
+            Message::CommitReply(CommitReply { txn: txn(of)?, outcome: Outcome::Committed { pages } })
+        }
+        ("revalidated", [question, rest @ ..]) => Message::Revalidated(Revalidated {
+            number: question.parse().ok()?,
+            items: rest.iter().filter(|word| word.contains(':')).map(|word| notice(word)).collect::<Option<_>>()?,
+            dropped: rest.iter().filter(|word| !word.contains(':')).map(|word| page(word)).collect::<Option<_>>()?,
+        }),
+        ("leased", [sent]) => {
+            let nonce = number(&[sent], "sent_ms")? * 1_000_000;
+            Message::Leased(Leased { nonce, lease_ms: 1000, volumes: vec![1] })
+        }
+        ("intent", [of, pages @ ..]) => {
+            let pages = pages.iter().map(|word| some_slots(word)).collect::<Option<_>>()?;
+            Message::Intent(Intent { txn: txn(of)?, pages })
+        }
+        _ => return None,
+    })
+}
+
+/// A message of a member.
+pub(crate) fn of_member(from: ClientId, kind: &str, rest: &[&str]) -> Option<Message> {
+    Some(match (kind, rest) {
+        ("rejoin", []) => rejoin(Version::ZERO, Vec::new()),
+        ("rejoin", [horizon, pages @ ..]) => {
+            let pages = pages.iter().map(|word| held(word)).collect::<Option<_>>()?;
+            rejoin(version(named(&[horizon], "horizon")?)?, pages)
+        }
+        ("reachable", [address]) => {
+            Message::Reachable(Reachable { address: (*address).into(), eligible: String::new() })
+        }
+        ("fetch", rest) => Message::Fetch(Fetch {
+            pages: pages(rest)?,
+            at_least: version(named(rest, "at_least").unwrap_or("0"))?,
+            number: number(rest, "number")?,
+        }),
+        ("released", rest) => Message::Released(Released { pages: pages(rest)? }),
+        ("ack", [through]) => Message::Ack(Ack { through: version(through)? }),
+        ("arrived", [of, rest @ ..]) => Message::Arrived(Arrived { pages: vec![(page(of)?, number(rest, "number")?)] }),
+        ("nohelp", [requester, rest @ ..]) => Message::NoHelp(NoHelp {
+            requester: client(requester)?,
+            number: number(rest, "number")?,
+            pages: pages(rest)?,
+        }),
+        ("sends", [requester, of, at, rest @ ..]) => Message::PeerPage(PeerPage {
+            requester: client(requester)?,
+            through: Version::ZERO,
+            page: Page { page: page(of)?, version: version(at)?, number: number(rest, "number")?, image: image(&[])? },
+        }),
+        ("reads", [own, reads @ ..]) => Message::Commit(CommitRequest {
+            txn: TxnId { client: from, number: own.parse().ok()? },
+            answered: 1,
+            reads: reads.iter().map(|word| some_reads(word)).collect::<Option<_>>()?,
+            writes: Vec::new(),
+        }),
+        ("commit", [own, writes @ ..]) => Message::Commit(CommitRequest {
+            txn: TxnId { client: from, number: own.parse().ok()? },
+            answered: 1,
+            reads: Vec::new(),
+            writes: writes.iter().map(|word| delta(word)).collect::<Option<_>>()?,
+        }),
+        _ => return None,
+    })
+}
+
+/// `1/3{0,2}@7`
+fn some_reads(word: &str) -> Option<PageReads> {
+    let (read, evidence) = word.split_once('@')?;
+    let (page, slots) = some_slots(read)?;
+    Some(PageReads { page, slots, evidence: version(evidence)?, exceptions: Vec::new() })
+}

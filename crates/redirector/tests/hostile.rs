@@ -1,0 +1,226 @@
+//! Whatever members and a store say, in whatever order: a redirector does not panic, and does not go in circles.
+
+use bytes::Bytes;
+use proptest::collection::vec;
+use proptest::prelude::*;
+use protocol::*;
+use redirector::{Config, Redirector};
+use std::time::Duration;
+use types::*;
+
+#[derive(Clone, Debug)]
+enum Event {
+    Connect(u64),
+    Gone(u64),
+    Says(u64, Message),
+    Trunk(bool),
+    Store(Message),
+    Wait(u64),
+}
+
+fn page() -> impl Strategy<Value = PageId> {
+    (0..2u32, 0..4u32).prop_map(|(volume, number)| PageId::new(volume, number))
+}
+
+fn pages() -> impl Strategy<Value = Vec<PageId>> {
+    vec(page(), 0..4)
+}
+
+fn version() -> impl Strategy<Value = Version> {
+    (0..6u64).prop_map(Version)
+}
+
+fn client() -> impl Strategy<Value = ClientId> {
+    (0..4u64).prop_map(ClientId)
+}
+
+fn txn() -> impl Strategy<Value = TxnId> {
+    (client(), 0..3u64).prop_map(|(client, number)| TxnId { client, number })
+}
+
+fn slots() -> impl Strategy<Value = SlotSet> {
+    vec(0..3u16, 1..3).prop_map(|slots| slots.into_iter().collect())
+}
+
+fn fetched() -> impl Strategy<Value = Page> {
+    let image = prop_oneof![Just(ObjectPage::empty().image().clone()), Just(Bytes::from_static(b"no page"))];
+    (page(), version(), 0..3u64, image).prop_map(|(page, version, number, image)| Page { page, version, number, image })
+}
+
+fn notice() -> impl Strategy<Value = Notice> {
+    let data = proptest::option::of(Just(vec![SlotChange { slot: 0, value: Some(Bytes::from_static(b"x")) }]));
+    (page(), version(), version(), slots(), txn(), data).prop_map(|(page, prev, version, slots, txn, data)| Notice {
+        page,
+        prev,
+        version,
+        slots,
+        txn,
+        data,
+    })
+}
+
+fn held() -> impl Strategy<Value = Vec<Held>> {
+    vec((page(), version()).prop_map(|(page, version)| Held { page, version }), 0..4)
+}
+
+fn ranges() -> impl Strategy<Value = Vec<PageRange>> {
+    vec((page(), 0..3u32).prop_map(|(first, count)| PageRange { first, count }), 0..3)
+}
+
+fn of_member() -> impl Strategy<Value = Message> {
+    let hello = (client(), 0..3u64).prop_map(|(client, epoch)| {
+        Message::Hello(Hello { protocol: PROTOCOL, features: 0, cluster: None, client, epoch })
+    });
+    let reads = (page(), slots(), version()).prop_map(|(page, slots, evidence)| PageReads {
+        page,
+        slots,
+        evidence,
+        exceptions: Vec::new(),
+    });
+    let delta = page().prop_map(|page| Delta { page, changes: vec![SlotChange { slot: 1, value: None }] });
+    prop_oneof![
+        3 => hello,
+        3 => (version(), held(), ranges(), any::<bool>())
+            .prop_map(|(horizon, pages, grants, last)| Message::Rejoin(Rejoin { horizon, pages, grants, last })),
+        4 => (pages(), version(), 0..3u64)
+            .prop_map(|(pages, at_least, number)| Message::Fetch(Fetch { pages, at_least, number })),
+        2 => pages().prop_map(|pages| Message::Released(Released { pages })),
+        3 => (txn(), vec(reads, 0..2), vec(delta, 0..2)).prop_map(|(txn, reads, writes)| {
+            Message::Commit(CommitRequest { txn, answered: 0, reads, writes })
+        }),
+        1 => txn().prop_map(|txn| Message::AskOutcome(AskOutcome { txn })),
+        1 => version().prop_map(|through| Message::Ack(Ack { through })),
+        1 => (0..2u32, 0..9u32).prop_map(|(volume, count)| Message::Grant(Grant { volume, count })),
+        1 => "[a-z]{0,3}".prop_map(|address| Message::Reachable(Reachable { eligible: address.clone(), address })),
+        2 => (client(), 0..3u64, pages())
+            .prop_map(|(requester, number, pages)| Message::NoHelp(NoHelp { requester, number, pages })),
+        1 => (client(), version(), fetched())
+            .prop_map(|(requester, through, page)| Message::PeerPage(PeerPage { requester, through, page })),
+        2 => vec((page(), 0..3u64), 0..3).prop_map(|pages| Message::Arrived(Arrived { pages })),
+        1 => Just(Message::Ping(Ping { nonce: 1 })),
+    ]
+}
+
+fn of_store() -> impl Strategy<Value = Message> {
+    let welcome = version().prop_map(|through| {
+        Message::Welcome(Welcome {
+            protocol: PROTOCOL.1,
+            features: GROUP,
+            cluster: ClusterId(1),
+            node: NodeId(0),
+            incarnation: Incarnation(1),
+            through,
+            limits: SessionLimits { fetches: 2, commits: 2, silence_ms: 1500 },
+        })
+    });
+    let advance = (page(), version(), version()).prop_map(|(page, prev, version)| Advance { page, prev, version });
+    prop_oneof![
+        4 => welcome,
+        4 => (version(), pages()).prop_map(|(through, dropped)| Message::Rejoined(Rejoined { through, dropped })),
+        4 => (0..3u64, "(site)?", "(here)?").prop_map(|(epoch, group, address)| {
+            Message::Leader(Leader { group, epoch, address })
+        }),
+        2 => (version(), vec(notice(), 0..3)).prop_map(|(through, items)| Message::Notices(Notices { through, items })),
+        3 => fetched().prop_map(Message::Page),
+        1 => page().prop_map(|page| Message::Missing(Missing { page, number: 0 })),
+        2 => (txn(), vec(advance, 0..2)).prop_map(|(txn, pages)| {
+            Message::CommitReply(CommitReply { txn, outcome: Outcome::Committed { pages } })
+        }),
+        1 => ranges().prop_map(|ranges| Message::Granted(Granted { ranges })),
+        2 => (0..4u64, vec(notice(), 0..2), pages())
+            .prop_map(|(number, items, dropped)| Message::Revalidated(Revalidated { number, items, dropped })),
+        1 => (any::<u64>(), any::<u32>())
+            .prop_map(|(nonce, lease_ms)| Message::Leased(Leased { nonce, lease_ms, volumes: vec![0] })),
+        1 => (txn(), page(), slots())
+            .prop_map(|(txn, page, slots)| Message::Intent(Intent { txn, pages: vec![(page, slots)] })),
+        1 => Just(Message::Goodbye(Goodbye { reason: GoodbyeReason::Superseded, text: "other".into() })),
+    ]
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    prop_oneof![
+        2 => (0..5u64).prop_map(Event::Connect),
+        1 => (0..5u64).prop_map(Event::Gone),
+        12 => (0..5u64, of_member()).prop_map(|(session, message)| Event::Says(session, message)),
+        2 => any::<bool>().prop_map(Event::Trunk),
+        8 => of_store().prop_map(Event::Store),
+        2 => (0..40_000u64).prop_map(Event::Wait),
+    ]
+}
+
+/// A redirector that leads, and three members.
+fn ready() -> Vec<Event> {
+    let limits = SessionLimits { fetches: 2, commits: 2, silence_ms: 1500 };
+    let welcome = Welcome {
+        protocol: PROTOCOL.1,
+        features: GROUP,
+        cluster: ClusterId(1),
+        node: NodeId(0),
+        incarnation: Incarnation(1),
+        through: Version::ZERO,
+        limits,
+    };
+    let leader = |epoch, address: &str| {
+        Event::Store(Message::Leader(Leader { group: "site".into(), epoch, address: address.into() }))
+    };
+    let mut events = vec![
+        Event::Trunk(true),
+        Event::Store(Message::Welcome(welcome)),
+        Event::Store(Message::Rejoined(Rejoined { through: Version(2), dropped: Vec::new() })),
+        leader(0, ""),
+        leader(1, "here"),
+    ];
+    for member in 0..3 {
+        let hello = Hello { protocol: PROTOCOL, features: 0, cluster: None, client: ClientId(member), epoch: 0 };
+        let rejoin = Rejoin { horizon: Version::ZERO, pages: Vec::new(), grants: Vec::new(), last: true };
+        events.extend([
+            Event::Connect(member),
+            Event::Says(member, Message::Hello(hello)),
+            Event::Says(member, Message::Rejoin(rejoin)),
+        ]);
+    }
+    events
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+    #[test]
+    fn no_order_of_messages_breaks_it(
+        events in vec(event(), 1..120),
+        cache in prop_oneof![Just(0usize), Just(9000)],
+        retained in prop_oneof![Just(0usize), Just(1 << 20)],
+    ) {
+        let config = Config {
+            group: "site".into(),
+            address: "here".into(),
+            cache_bytes_limit: cache,
+            retained_bytes_limit: retained,
+            ..Config::default()
+        };
+        let (mut redirector, mut now) = (Redirector::new(config, ClientId(99)), Time(1_000_000_000));
+        for event in ready().into_iter().chain(events) {
+            match event {
+                Event::Connect(session) => redirector.connected(now, SessionId(session)),
+                Event::Gone(session) => redirector.disconnected(now, SessionId(session)),
+                Event::Says(session, message) => redirector.handle(now, SessionId(session), message),
+                Event::Trunk(true) => redirector.trunk_connected(now),
+                Event::Trunk(false) => redirector.trunk_disconnected(now),
+                Event::Store(message) => redirector.from_store(now, message),
+                Event::Wait(ms) => {
+                    now = now + Duration::from_millis(ms);
+                    redirector.handle_timeout(now);
+                }
+            }
+            let outputs = std::iter::from_fn(|| redirector.poll_output()).take(10_000).count();
+            prop_assert!(outputs < 10_000);
+            // What is due is done by one call, and does not stay due.
+            for _ in 0..20 {
+                if redirector.poll_timeout().is_some_and(|due| due <= now) {
+                    redirector.handle_timeout(now);
+                }
+            }
+            prop_assert!(redirector.poll_timeout().is_none_or(|due| due > now), "time does not pass");
+            let _ = redirector.status();
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! Leases: groups whose redirectors validate read-only transactions themselves.
+//!
+//! ```text
+//!   valid, its writes locked --nobody else holds a lease on them--> log
+//!        | Intent to every group that holds a page of them under a lease
+//!        +--~~ each has promised, or its lease has run out ~~-----> log
+//! ```
+//! 1. What a commit changes can be seen by nobody, its own committer included, before every group that holds it under a
+//!    lease has promised to ask, or its lease has run out. So a read-only transaction that a redirector found valid is
+//!    serial before every change that it has not heard of, and nobody has seen such a change before.
+//! 2. A group that comes to hold a page which is about to change hears of that before it has the page.
+//! 3. A lease outlives its session: the redirector may not know yet that it is cut off. So do those of before a restart.
+//!    Which pages such a group holds is not known any more: every change waits for its lease.
+//! 4. While a commit waits, what it has read stands in the way of who would change it, as its writes do: it was found
+//!    valid, and is not logged yet.
+//! 5. The group that a request came by has not to be asked: its redirector knows what it has passed on.
+//!
+//! Clocks may run differently fast by [`DRIFT_PERMILLE`]: the store lets a lease last longer by that, its holder shorter.
+
+use crate::admission::Ticket;
+use crate::{SessionId, Store};
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use core::time::Duration;
+use protocol::{CommitRequest, Intent, Leased, Message, PageReads, Promise};
+use types::limits::LEASE_DRIFT_PERMILLE as DRIFT_PERMILLE;
+use types::{Incarnation, Map, PageId, Rule, SlotSet, Time, TxnId};
+
+/// A commit that is valid and waits for promises.
+#[derive(Debug)]
+struct Waiting {
+    ticket: Ticket,
+    /// Who has not promised, and until when that matters.
+    left: Map<SessionId, Time>,
+    /// Those of whom nothing is known but their leases.
+    until: Time,
+}
+
+/// All leases.
+#[derive(Debug, Default)]
+pub(crate) struct Leases {
+    /// Until when each session's lasts.
+    held: Map<SessionId, Time>,
+    /// Until when the last of those lasts whose sessions are gone.
+    orphaned: Time,
+    waiting: BTreeMap<TxnId, Waiting>,
+    /// Bounds of what the waiting will add to the MOB and to the safe, in bytes.
+    mob_bytes: usize,
+    safe_bytes: u64,
+}
+
+impl Leases {
+    /// The session is gone. Its lease goes on.
+    pub(crate) fn session_ended(&mut self, session: SessionId) {
+        if let Some(until) = self.held.remove(&session) {
+            self.orphaned = self.orphaned.max(until);
+        }
+        for waiting in self.waiting.values_mut() {
+            if let Some(until) = waiting.left.remove(&session) {
+                waiting.until = waiting.until.max(until);
+            }
+        }
+    }
+
+    /// Before a restart leases were given out that may last until then.
+    pub(crate) fn restarted(&mut self, until: Time) {
+        self.orphaned = until;
+    }
+
+    /// Whether no commit waits for a promise.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    /// Bounds of what the waiting will add to the MOB and to the safe, in bytes.
+    pub(crate) fn waiting_bytes(&self) -> (usize, u64) {
+        (self.mob_bytes, self.safe_bytes)
+    }
+
+    /// When the next wait may be over because leases have run out.
+    pub(crate) fn next_due(&self) -> Option<Time> {
+        let over = |waiting: &Waiting| waiting.left.values().copied().fold(waiting.until, Time::max);
+        self.waiting.values().map(over).min()
+    }
+
+    /// Whether a transaction would change what one that waits has read.
+    pub(crate) fn stands_in_the_way(&self, request: &CommitRequest) -> bool {
+        let changes = |reads: &PageReads| {
+            let delta = request.writes.binary_search_by_key(&reads.page, |delta| delta.page);
+            delta.is_ok_and(|delta| request.writes[delta].slots().intersects(&reads.slots))
+        };
+        self.waiting.values().any(|waiting| waiting.ticket.request.reads.iter().any(changes))
+    }
+
+    fn take_ready(&mut self, now: Time) -> Vec<Ticket> {
+        let is_ready = |waiting: &Waiting| waiting.until <= now && waiting.left.values().all(|until| *until <= now);
+        let ready: Vec<_> = self.waiting.iter().filter(|(_, w)| is_ready(w)).map(|(txn, _)| *txn).collect();
+        let take = |txn| {
+            let ticket = self.waiting.remove(&txn).expect("just seen").ticket;
+            self.mob_bytes -= ticket.mob_bytes;
+            self.safe_bytes -= ticket.safe_bytes;
+            ticket
+        };
+        ready.into_iter().map(take).collect()
+    }
+}
+
+impl Store {
+    fn is_leased(&self, page: PageId) -> bool {
+        self.config.leased_volumes.contains(&page.volume)
+    }
+
+    /// Leases that were given out before the restart may still last.
+    pub(crate) fn leases_before(&mut self, now: Time) {
+        if !self.config.leased_volumes.is_empty() && self.incarnation > Incarnation(1) {
+            self.leases.restarted(now + longer(self.config.lease));
+        }
+    }
+
+    /// Whether the session's group has a lease on the page, or had one lately.
+    pub(crate) fn has_lease_on(&self, session: SessionId, page: PageId) -> bool {
+        self.leases.held.contains_key(&session) && self.is_leased(page)
+    }
+
+    /// A redirector shows that it lives: its group has a lease from then on.
+    pub(crate) fn renew_lease(&mut self, now: Time, session: SessionId, nonce: u64) {
+        let lease = self.config.lease;
+        if self.config.leased_volumes.is_empty() || !self.sessions.is_group(session) || self.closing {
+            return;
+        }
+        let before = self.leases.held.insert(session, now + longer(lease));
+        if before.is_none_or(|before| before <= now) {
+            // It was not asked for promises as long as it had none.
+            for page in self.master.prepared_pages() {
+                if self.master.holds(page, session) {
+                    self.warn(session, page);
+                }
+            }
+        }
+        let lease_ms = u32::try_from(lease.as_millis()).unwrap_or(u32::MAX);
+        let volumes = self.config.leased_volumes.clone();
+        self.reply(session, Message::Leased(Leased { nonce, lease_ms, volumes }), None);
+    }
+
+    /// Whether a valid commit may go on. If not, whoever holds a lease on what it changes is told, and it waits.
+    pub(crate) fn await_promises(&mut self, now: Time, ticket: Ticket) -> Option<Ticket> {
+        let writes = &ticket.request.writes;
+        let is_leased = writes.iter().any(|delta| self.is_leased(delta.page));
+        if !is_leased || self.config.broken.is(Rule::AwaitPromises) {
+            return Some(ticket);
+        }
+        let txn = ticket.request.txn;
+        let mut intents: BTreeMap<SessionId, Vec<(PageId, SlotSet)>> = BTreeMap::new();
+        for delta in writes.iter().filter(|delta| self.is_leased(delta.page)) {
+            for &holder in self.master.holders(delta.page) {
+                if holder != ticket.from && self.leases.held.get(&holder).is_some_and(|until| *until > now) {
+                    intents.entry(holder).or_default().push((delta.page, delta.slots()));
+                }
+            }
+        }
+        if intents.is_empty() && self.leases.orphaned <= now {
+            return Some(ticket);
+        }
+        let mut left = Map::default();
+        for (holder, pages) in intents {
+            left.insert(holder, self.leases.held[&holder]);
+            self.reply(holder, Message::Intent(Intent { txn, pages }), None);
+        }
+        self.leases.mob_bytes += ticket.mob_bytes;
+        self.leases.safe_bytes += ticket.safe_bytes;
+        let until = self.leases.orphaned;
+        self.leases.waiting.insert(txn, Waiting { ticket, left, until });
+        None
+    }
+
+    /// A redirector has promised: the transaction does not wait for it any more.
+    pub(crate) fn promise(&mut self, from: SessionId, promise: Promise) {
+        if let Some(waiting) = self.leases.waiting.get_mut(&promise.txn) {
+            waiting.left.remove(&from);
+        }
+    }
+
+    /// Lets commits go on that wait for nobody any more.
+    pub(crate) fn go_on_promised(&mut self, now: Time) {
+        if self.leases.is_idle() {
+            return;
+        }
+        for ticket in self.leases.take_ready(now) {
+            self.log(now, ticket);
+        }
+    }
+
+    /// A group with a lease comes to hold a page: it hears of what is about to change there first.
+    pub(crate) fn warn(&mut self, session: SessionId, page: PageId) {
+        if !self.leases.held.contains_key(&session) || self.config.broken.is(Rule::WarnHolders) {
+            return;
+        }
+        let intents: Vec<_> = self.master.prepared(page).collect();
+        for (txn, slots) in intents {
+            self.reply(session, Message::Intent(Intent { txn, pages: alloc::vec![(page, slots)] }), None);
+        }
+    }
+}
+
+/// A duration as the store counts it, whose clock may be the faster one.
+fn longer(lease: Duration) -> Duration {
+    lease + lease * DRIFT_PERMILLE / 1000
+}

@@ -1,0 +1,629 @@
+//! Redirectors: who is vouched for, what a member's pages are worth, who leads.
+
+use crate::hands::{Hands, ROOT, count, notices, txn};
+use protocol::{
+    AskOutcome, CommitReply, Departed, FindLeader, GROUP, Held, Hello, Lead, Leader, Message, Outcome, PROTOCOL,
+    Rejoin, Revalidate, Revalidated,
+};
+use std::time::Duration;
+use store::{Config, SessionId};
+use types::limits::{
+    ADDRESS_BYTES_MAX, GROUP_NAME_BYTES_MAX, GROUPS_MAX, PAGES_PER_MESSAGE_MAX, VOUCHED_PER_SESSION_MAX,
+};
+use types::{ClientId, GoodbyeReason, PageId, Refusal, TxnId, Version};
+
+/// What a redirector says first.
+pub(crate) fn group_hello(client: u64, epoch: u64) -> Message {
+    Message::Hello(Hello { protocol: PROTOCOL, features: GROUP, cluster: None, client: ClientId(client), epoch })
+}
+
+/// A redirector's session that has said hello. The disk does nothing meanwhile.
+fn greet_group(hands: &mut Hands, session: u64, redirector: u64) -> SessionId {
+    let id = SessionId(session);
+    hands.store.connected(hands.now, id);
+    hands.say(id, group_hello(redirector, session));
+    hands.take(id);
+    id
+}
+
+/// A redirector's session that holds these pages. The disk does nothing meanwhile.
+pub(crate) fn join_group(hands: &mut Hands, session: u64, redirector: u64, pages: &[PageId]) -> SessionId {
+    let id = greet_group(hands, session, redirector);
+    let pages = pages.iter().map(|&page| Held { page, version: Version::ZERO }).collect();
+    hands.say(id, Message::Rejoin(Rejoin { horizon: Version::ZERO, pages, grants: vec![], last: true }));
+    hands.take(id);
+    id
+}
+
+fn ask(client: u64, number: u64) -> Message {
+    Message::AskOutcome(AskOutcome { txn: TxnId { client: ClientId(client), number } })
+}
+
+fn departed(client: u64) -> Message {
+    Message::Departed(Departed { client: ClientId(client) })
+}
+
+fn revalidate(horizon: u64, pages: &[(PageId, u64)]) -> Message {
+    let pages = pages.iter().map(|&(page, version)| Held { page, version: Version(version) }).collect();
+    Message::Revalidate(Revalidate { number: 7, horizon: Version(horizon), pages })
+}
+
+fn lead(group: &str, epoch: u64, address: &str) -> Message {
+    Message::Lead(Lead { group: group.into(), epoch, address: address.into() })
+}
+
+fn find(group: &str) -> Message {
+    Message::FindLeader(FindLeader { group: group.into() })
+}
+
+fn leader(group: &str, epoch: u64, address: &str) -> Message {
+    Message::Leader(Leader { group: group.into(), epoch, address: address.into() })
+}
+
+/// What the store answers, all disk work done.
+fn answers(hands: &mut Hands, session: SessionId, message: Message) -> Vec<Message> {
+    hands.take(session);
+    hands.say(session, message);
+    hands.run();
+    hands.take(session)
+}
+
+fn outcomes(messages: &[Message]) -> Vec<Outcome> {
+    let outcome = |message: &Message| match message {
+        Message::CommitReply(CommitReply { outcome, .. }) => Some(outcome.clone()),
+        _ => None,
+    };
+    messages.iter().filter_map(outcome).collect()
+}
+
+/// Time passes, and these sessions show that they live.
+fn pass(hands: &mut Hands, duration: Duration, alive: &[SessionId]) {
+    for _ in 0..60 {
+        hands.pass(duration / 60);
+        for &session in alive {
+            hands.ping(session);
+        }
+    }
+}
+
+fn grace() -> Duration {
+    Config::default().grace
+}
+
+#[test]
+fn what_both_know_of_a_hellos_features_is_agreed() {
+    let mut hands = Hands::new();
+    for (session, features, agreed) in [(1, GROUP, GROUP), (2, !0, GROUP), (3, !GROUP, 0)] {
+        let id = SessionId(session);
+        let hello = Hello { protocol: PROTOCOL, features, cluster: None, client: ClientId(session), epoch: 1 };
+        hands.store.connected(hands.now, id);
+        hands.say(id, Message::Hello(hello));
+        assert!(matches!(&hands.take(id)[..], [Message::Welcome(welcome)] if welcome.features == agreed), "{features}");
+    }
+}
+
+#[test]
+fn a_group_asks_for_its_members() {
+    let mut hands = Hands::new();
+    let g = join_group(&mut hands, 1, 100, &[ROOT]);
+    let (first, second) = (txn(1, 1).write(ROOT, 0, 0, b"x"), txn(2, 1).write(ROOT, 1, 0, b"y"));
+    assert_eq!(count(&hands.commit(g, &first)), 1);
+    assert_eq!(count(&hands.commit(g, &second)), 2);
+    assert_eq!(hands.commit(g, &txn(2, 2).read(ROOT, 0, 1)), Outcome::Committed { pages: vec![] });
+    assert_eq!(count(&outcomes(&answers(&mut hands, g, ask(1, 1)))[0]), 1);
+    assert_eq!(notices(&hands.ping(g)), [], "the replies stand for the notices");
+}
+
+#[test]
+fn what_only_a_redirector_says_ends_a_plain_session() {
+    let only_groups =
+        [departed(1), revalidate(0, &[]), lead("x", 1, "a"), ask(2, 1), txn(2, 1).read(ROOT, 0, 0).message()];
+    for message in only_groups {
+        let mut hands = Hands::new();
+        let a = hands.join(1, 1);
+        hands.say(a, message.clone());
+        assert_eq!(hands.ended(a), Some(GoodbyeReason::Malformed), "{message:?}");
+    }
+}
+
+#[test]
+fn what_no_redirector_says_ends_its_session() {
+    let many = vec![(ROOT, 0); PAGES_PER_MESSAGE_MAX + 1];
+    let malformed = [
+        ("a horizon of the future", revalidate(1, &[])),
+        ("a version of the future", revalidate(0, &[(ROOT, 1)])),
+        ("too many pages", revalidate(0, &many)),
+        ("a group without a name", lead("", 1, "a")),
+        ("a long name", lead(&"x".repeat(GROUP_NAME_BYTES_MAX + 1), 1, "a")),
+        ("no address", lead("x", 1, "")),
+        ("a long address", lead("x", 1, &"a".repeat(ADDRESS_BYTES_MAX + 1))),
+        ("epoch zero", lead("x", 0, "a")),
+        ("a search without a name", find("")),
+        ("a search for a long name", find(&"x".repeat(GROUP_NAME_BYTES_MAX + 1))),
+    ];
+    for (name, message) in malformed {
+        let mut hands = Hands::new();
+        let g = join_group(&mut hands, 1, 100, &[]);
+        hands.say(g, message);
+        assert_eq!(hands.ended(g), Some(GoodbyeReason::Malformed), "{name}");
+    }
+}
+
+#[test]
+fn a_session_leads_one_group() {
+    let mut hands = Hands::new();
+    let g = join_group(&mut hands, 1, 100, &[]);
+    answers(&mut hands, g, lead("x", 1, "a"));
+    hands.say(g, lead("y", 1, "a"));
+    assert_eq!(hands.ended(g), Some(GoodbyeReason::Malformed));
+}
+
+// Who is vouched for. ------------------------------------------------------------------------------------------------
+
+/// Whether the store still knows what became of the transaction that `client` committed first.
+fn is_remembered(hands: &mut Hands, session: SessionId, client: u64) -> bool {
+    let outcome = outcomes(&answers(hands, session, ask(client, 1))).remove(0);
+    matches!(outcome, Outcome::Committed { .. })
+}
+
+#[test]
+fn members_of_a_group_that_is_gone_have_the_grace_to_come_back() {
+    for (duration, remembered) in [(grace() / 2, true), (grace(), false)] {
+        let mut hands = Hands::new();
+        let g = join_group(&mut hands, 1, 100, &[]);
+        hands.commit(g, &txn(1, 1).write(ROOT, 0, 0, b"x"));
+        pass(&mut hands, 2 * grace(), &[g]);
+        hands.hang_up(g);
+        hands.pass(duration);
+        let again = join_group(&mut hands, 2, 101, &[]);
+        assert_eq!(is_remembered(&mut hands, again, 1), remembered, "after {duration:?}");
+    }
+}
+
+#[test]
+fn a_member_that_has_departed_has_the_grace_to_come_back() {
+    let mut hands = Hands::new();
+    let g = join_group(&mut hands, 1, 100, &[]);
+    hands.commit(g, &txn(1, 1).write(ROOT, 0, 0, b"x"));
+    hands.commit(g, &txn(2, 1).write(ROOT, 1, 0, b"y"));
+    hands.say(g, departed(1));
+    hands.say(g, departed(2));
+    // Of whom the store has never heard, or has heard already, that is no news.
+    hands.say(g, departed(9));
+    hands.say(g, departed(1));
+    pass(&mut hands, grace() / 2, &[g]);
+    assert!(is_remembered(&mut hands, g, 2), "it comes back in time");
+    pass(&mut hands, grace() / 2, &[g]);
+    assert!(!is_remembered(&mut hands, g, 1));
+    assert!(is_remembered(&mut hands, g, 2));
+}
+
+/// A client that has its own session and is vouched for, or is vouched for twice, is there until the last one ends,
+/// whichever that is.
+#[test]
+fn a_client_that_moves_is_there_until_the_last_who_speaks_for_it_ends() {
+    type Move = fn(&mut Hands) -> [SessionId; 2];
+    let to_a_group: Move = |hands| [hands.join(1, 1), join_group(hands, 2, 100, &[])];
+    let from_a_group: Move = |hands| {
+        let g = join_group(hands, 2, 100, &[]);
+        hands.say(g, ask(1, 1));
+        [hands.join(1, 1), g]
+    };
+    let between_groups: Move = |hands| [join_group(hands, 1, 100, &[]), join_group(hands, 2, 101, &[])];
+    for (name, start) in [("to", to_a_group), ("from", from_a_group), ("between", between_groups)] {
+        for first_to_end in [0, 1] {
+            let mut hands = Hands::new();
+            let speakers = start(&mut hands);
+            for speaker in speakers {
+                hands.commit(speaker, &txn(1, 1).write(ROOT, 0, 0, b"x"));
+            }
+            let left = speakers[1 - first_to_end];
+            hands.hang_up(speakers[first_to_end]);
+            pass(&mut hands, 2 * grace(), &[left]);
+            hands.hang_up(left);
+            hands.pass(grace() / 2);
+            let g = join_group(&mut hands, 3, 102, &[]);
+            assert!(is_remembered(&mut hands, g, 1), "{name} {first_to_end}");
+            hands.hang_up(g);
+            hands.pass(grace());
+            let g = join_group(&mut hands, 4, 103, &[]);
+            assert!(!is_remembered(&mut hands, g, 1), "{name} {first_to_end}");
+        }
+    }
+}
+
+/// A departure that is told late, when the client is back by itself, means nothing for that session.
+#[test]
+fn a_late_departure_does_not_touch_a_clients_own_session() {
+    let mut hands = Hands::new();
+    let g = join_group(&mut hands, 1, 100, &[]);
+    hands.commit(g, &txn(1, 1).write(ROOT, 0, 0, b"x"));
+    let own = hands.join(2, 1);
+    let pages = hands.grant(own, 2);
+    hands.say(g, departed(1));
+    pass(&mut hands, 2 * grace(), &[g, own]);
+    assert!(is_remembered(&mut hands, own, 1));
+    assert_eq!(hands.ended(own), None);
+    let other = hands.join(3, 3);
+    assert!(!hands.grant(other, 2).contains(&pages[0]), "its grants are its own");
+}
+
+#[test]
+fn a_group_vouches_for_so_many_and_then_for_the_latest() {
+    let mut hands = Hands::new();
+    let g = join_group(&mut hands, 1, 100, &[]);
+    hands.commit(g, &txn(1, 1).write(ROOT, 0, 0, b"x"));
+    hands.commit(g, &txn(2, 1).write(ROOT, 1, 0, b"y"));
+    for client in 1000..1000 + VOUCHED_PER_SESSION_MAX as u64 - 2 {
+        hands.say(g, ask(client, 1));
+    }
+    hands.say(g, ask(1, 1));
+    hands.say(g, ask(3, 1));
+    assert_eq!(hands.ended(g), None);
+    assert_eq!(hands.store.status().sessions[0].vouched, VOUCHED_PER_SESSION_MAX);
+    pass(&mut hands, grace(), &[g]);
+    assert!(is_remembered(&mut hands, g, 1), "named again, it is not the one");
+    assert!(!is_remembered(&mut hands, g, 2));
+}
+
+/// A client is forgotten while its commit is under way. What is kept for the commit is kept for one more grace.
+#[test]
+fn a_commit_that_outlives_its_clients_grace_is_remembered_for_another() {
+    for (duration, remembered) in [(grace() / 2, true), (grace(), false)] {
+        let mut hands = Hands::new();
+        let g = join_group(&mut hands, 1, 100, &[]);
+        hands.run();
+        hands.say(g, txn(1, 1).write(ROOT, 0, 0, b"x").message());
+        hands.hang_up(g);
+        hands.now = hands.now + grace();
+        hands.store.handle_timeout(hands.now);
+        hands.run();
+        hands.pass(duration);
+        let g = join_group(&mut hands, 2, 101, &[]);
+        assert_eq!(is_remembered(&mut hands, g, 1), remembered, "after {duration:?}");
+    }
+}
+
+// Commits on two paths. ----------------------------------------------------------------------------------------------
+
+/// A client moves while its request is on its way, and sends it again: whichever copy comes last, both paths are
+/// answered, for nobody knows on which the client listens.
+#[test]
+fn a_copy_on_the_old_path_takes_no_answer_away() {
+    for own_first in [true, false] {
+        let mut hands = Hands::new();
+        let (own, g, h) = (hands.join(1, 1), join_group(&mut hands, 2, 100, &[ROOT]), hands.join(3, 3));
+        hands.fetch(own, ROOT);
+        hands.fetch(h, ROOT);
+        hands.take(g);
+        let request = txn(1, 1).write(ROOT, 0, 0, b"x");
+        for session in if own_first { [own, g] } else { [g, own] } {
+            hands.say(session, request.message());
+        }
+        hands.run();
+        for session in [own, g] {
+            let told = hands.take(session);
+            assert_eq!(outcomes(&told).len(), 1);
+            assert_eq!(count(&outcomes(&told)[0]), 1);
+            assert_eq!(notices(&hands.ping(session)), [], "it has sent the request: the reply stands for the notice");
+        }
+        assert_eq!(notices(&hands.ping(h)).len(), 1);
+        assert_eq!(hands.store.stats().commits, 1);
+        assert!(hands.store.status().sessions.iter().all(|session| session.commits == 0));
+    }
+}
+
+/// Its client has heard that it has no effect, on the new path: the copy on the old one must not give it one.
+#[test]
+fn a_copy_of_a_refused_request_is_refused() {
+    let mut hands = Hands::new();
+    let (own, g, h) = (hands.join(1, 1), join_group(&mut hands, 2, 100, &[]), hands.join(3, 3));
+    hands.say(h, txn(3, 1).write(ROOT, 0, 0, b"theirs").message());
+    let request = txn(1, 1).read(ROOT, 0, 0).write(ROOT, 5, 0, b"mine");
+    hands.say(own, request.message());
+    assert_eq!(hands.outcome(own), Some(Outcome::Refused(Refusal::Busy)));
+    hands.run();
+    // Were it judged anew, it would be found stale by now. One that nobody got in the way of would commit.
+    assert_eq!(hands.commit(g, &request), Outcome::Refused(Refusal::Busy));
+    let beyond = PageId::new(0, 1);
+    let early = txn(1, 2).write(beyond, 0, 0, b"x");
+    assert_eq!(hands.commit(own, &early), Outcome::Refused(Refusal::NoSuchPage(beyond)));
+    assert_eq!(hands.grant(h, 1), [beyond]);
+    assert_eq!(hands.commit(g, &early), Outcome::Refused(Refusal::NoSuchPage(beyond)));
+    // When the client says that it has the answer, the copy is of no interest to anyone.
+    hands.commit(own, &txn(1, 3).read(ROOT, 7, 1).answered(3));
+    assert_eq!(hands.commit(g, &early), Outcome::Unknown);
+    assert_eq!(hands.value(own, beyond, 0), None);
+}
+
+/// The group's session ends while a commit of it is under way, and the group comes back before the commit is durable,
+/// with the same redirector or another: it is told by notice, as it has no reply.
+#[test]
+fn a_commit_that_outlives_its_groups_session_is_told_to_the_next_one() {
+    for redirector in [100, 101] {
+        let mut hands = Hands::new();
+        let g = join_group(&mut hands, 1, 100, &[ROOT]);
+        hands.run();
+        let request = txn(1, 1).write(ROOT, 0, 0, b"x");
+        hands.say(g, request.message());
+        hands.hang_up(g);
+        let again = join_group(&mut hands, 2, redirector, &[ROOT]);
+        hands.run();
+        let told = notices(&hands.ping(again));
+        assert_eq!(told.iter().map(|notice| notice.txn).collect::<Vec<_>>(), [request.0.txn]);
+        assert_eq!(count(&hands.commit(again, &request)), 1, "and the copy has its outcome");
+    }
+}
+
+/// The next session sends the request again before the first copy is durable: the reply stands for the notice. If it
+/// only asks for the outcome, it does not know what its member has written, and its other members must hear that.
+#[test]
+fn a_reply_stands_for_the_notice_to_whom_has_the_request() {
+    let request = txn(1, 1).write(ROOT, 3, 0, b"x");
+    for (message, told) in [(request.message(), 0), (ask(1, 1), 1)] {
+        let mut hands = Hands::new();
+        let g = join_group(&mut hands, 1, 100, &[ROOT]);
+        hands.run();
+        hands.say(g, request.message());
+        hands.hang_up(g);
+        let again = join_group(&mut hands, 2, 101, &[ROOT]);
+        hands.say(again, message);
+        hands.run();
+        let received = hands.take(again);
+        assert_eq!(count(&outcomes(&received)[0]), 1);
+        let mut received = notices(&received);
+        received.extend(notices(&hands.ping(again)));
+        assert_eq!(received.len(), told);
+        assert!(received.iter().all(|notice| notice.slots.contains(3)));
+    }
+    // Whoever has the request and asks for the outcome too has it all the same.
+    let mut hands = Hands::new();
+    let g = join_group(&mut hands, 1, 100, &[ROOT]);
+    hands.say(g, request.message());
+    hands.say(g, ask(1, 1));
+    hands.run();
+    assert_eq!(outcomes(&hands.take(g)).len(), 1);
+    assert_eq!(notices(&hands.ping(g)), []);
+}
+
+/// Sessions that ask for one commit are bounded, and who asked last is answered.
+#[test]
+fn a_few_sessions_are_answered_for_one_commit() {
+    let mut hands = Hands::new();
+    let groups: Vec<_> = (1..=9).map(|session| join_group(&mut hands, session, 100 + session, &[])).collect();
+    hands.run();
+    for &g in &groups {
+        hands.say(g, txn(1, 1).write(ROOT, 0, 0, b"x").message());
+    }
+    hands.run();
+    let answered: Vec<_> = groups.iter().map(|&g| outcomes(&hands.take(g)).len()).collect();
+    assert_eq!(answered, [0, 0, 0, 0, 0, 1, 1, 1, 1]);
+    assert!(hands.store.status().sessions.iter().all(|session| session.commits == 0));
+}
+
+// Members that bring pages. ------------------------------------------------------------------------------------------
+
+fn revalidated(messages: &[Message]) -> &Revalidated {
+    match messages.last() {
+        Some(Message::Revalidated(revalidated)) => revalidated,
+        other => panic!("expected to be revalidated, got {other:?}"),
+    }
+}
+
+#[test]
+fn a_members_pages_are_compared_and_held() {
+    let mut hands = Hands::new();
+    let (a, g) = (hands.join(1, 1), join_group(&mut hands, 2, 100, &[]));
+    let [old, new] = hands.grant(a, 2)[..] else { panic!("expected two pages") };
+    hands.commit(a, &txn(1, 1).write(ROOT, 0, 0, b"x"));
+    hands.commit(a, &txn(1, 2).write(ROOT, 7, 0, b"y"));
+    hands.commit(a, &txn(1, 3).write(new, 1, 0, b"z"));
+    let beyond = PageId::new(0, 77);
+    let messages = answers(&mut hands, g, revalidate(0, &[(ROOT, 1), (old, 0), (new, 3), (beyond, 0)]));
+    assert!(matches!(&messages[0], Message::Notices(batch) if batch.through == Version(3)), "{messages:?}");
+    let answer = revalidated(&messages);
+    assert_eq!((answer.number, &answer.dropped[..]), (7, &[beyond][..]));
+    assert_eq!(answer.items.len(), 1);
+    let missed = &answer.items[0];
+    assert_eq!((missed.page, missed.prev, missed.version), (ROOT, Version(1), Version(2)));
+    assert_eq!(missed.slots, [7].into_iter().collect());
+    assert_eq!((missed.txn.number, &missed.data), (0, &None));
+    // From here on the group is told of them like any holder.
+    hands.commit(a, &txn(1, 4).write(old, 0, 0, b"x").write(ROOT, 1, 2, b"w"));
+    assert_eq!(notices(&hands.ping(g)).len(), 2);
+    assert!(!hands.store.lists(g, beyond));
+}
+
+/// What the member has heard counts like what its page shows.
+#[test]
+fn a_members_horizon_proves_as_much_as_its_pages() {
+    let mut hands = Hands::new();
+    let (a, g) = (hands.join(1, 1), join_group(&mut hands, 2, 100, &[]));
+    hands.commit(a, &txn(1, 1).write(ROOT, 0, 0, b"x"));
+    hands.commit(a, &txn(1, 2).write(ROOT, 7, 0, b"y"));
+    let missed = revalidated(&answers(&mut hands, g, revalidate(1, &[(ROOT, 0)]))).items.clone();
+    assert_eq!((missed[0].prev, missed[0].slots.clone()), (Version(0), [7].into_iter().collect()));
+    let current = answers(&mut hands, g, revalidate(2, &[(ROOT, 0)]));
+    assert_eq!(revalidated(&current).items, []);
+}
+
+/// Notices that wait for the group leave before the answer, as they say what its other members must hear first.
+#[test]
+fn an_answer_to_a_member_comes_after_all_notices() {
+    let mut hands = Hands::new();
+    let (a, g) = (hands.join(1, 1), join_group(&mut hands, 2, 100, &[ROOT]));
+    hands.commit(a, &txn(1, 1).write(ROOT, 0, 0, b"x"));
+    let messages = answers(&mut hands, g, revalidate(0, &[(ROOT, 0)]));
+    assert!(
+        matches!(&messages[..], [Message::Notices(batch), Message::Revalidated(answer)]
+            if batch.through == Version(1) && batch.items.len() == 1 && answer.items.len() == 1),
+        "{messages:?}"
+    );
+}
+
+/// What the store can no longer compare is dropped: the group holds it only if it did before, for other members.
+#[test]
+fn a_page_that_a_member_drops_is_held_on_for_the_others() {
+    let mut hands = Hands::new();
+    let a = hands.join(1, 1);
+    let page = hands.grant(a, 1)[0];
+    hands.commit(a, &txn(1, 1).write(ROOT, 0, 0, b"x").write(page, 0, 0, b"x"));
+    hands.commit(a, &txn(1, 2).write(ROOT, 0, 1, b"y").write(page, 0, 1, b"y"));
+    hands.crash();
+    let g = join_group(&mut hands, 2, 100, &[]);
+    hands.fetch(g, ROOT);
+    let answer = answers(&mut hands, g, revalidate(0, &[(ROOT, 1), (page, 1)]));
+    assert_eq!(revalidated(&answer).dropped, [ROOT, page]);
+    assert_eq!(revalidated(&answer).items, []);
+    assert!(hands.store.lists(g, ROOT), "another member holds it");
+    assert!(!hands.store.lists(g, page));
+}
+
+#[test]
+fn a_member_waits_until_its_group_has_joined() {
+    let mut hands = Hands::new();
+    let g = greet_group(&mut hands, 1, 100);
+    hands.say(g, revalidate(0, &[]));
+    assert_eq!(hands.ended(g), Some(GoodbyeReason::Malformed));
+}
+
+// Who leads. ---------------------------------------------------------------------------------------------------------
+
+#[test]
+fn anyone_may_ask_who_leads() {
+    let mut hands = Hands::new();
+    let (a, g) = (hands.join(1, 1), join_group(&mut hands, 2, 100, &[]));
+    assert_eq!(answers(&mut hands, a, find("x")), [leader("x", 0, "")]);
+    assert_eq!(answers(&mut hands, g, lead("x", 4, "here")), [leader("x", 4, "here")]);
+    assert_eq!(answers(&mut hands, a, find("x")), [leader("x", 4, "here")]);
+    assert_eq!(answers(&mut hands, a, find("y")), [leader("y", 0, "")]);
+}
+
+#[test]
+fn of_two_who_lead_the_higher_epoch_lives() {
+    let mut hands = Hands::new();
+    let [old, new, late, lower] = [1, 2, 3, 4].map(|n| join_group(&mut hands, n, 100 + n, &[]));
+    answers(&mut hands, old, lead("x", 1, "old"));
+    hands.run();
+    assert_eq!(answers(&mut hands, new, lead("x", 2, "new")), [leader("x", 2, "new")]);
+    assert_eq!(hands.ended(old), Some(GoodbyeReason::Superseded));
+    let last_words = hands.take(old);
+    let [told, Message::Goodbye(goodbye)] = &last_words[..] else { panic!("{last_words:?}") };
+    assert_eq!(*told, leader("x", 2, "new"), "its members are to find the way");
+    assert_eq!(goodbye.text, "epoch 2 of group \"x\" has taken over, at new");
+    // One epoch has one leader, and a lower one none: both are told who it is.
+    for (loser, epoch) in [(late, 2), (lower, 1)] {
+        let answer = answers(&mut hands, loser, lead("x", epoch, "loser"));
+        assert!(matches!(&answer[..], [first, Message::Goodbye(_)] if *first == leader("x", 2, "new")), "{answer:?}");
+        assert_eq!(hands.ended(loser), Some(GoodbyeReason::Superseded));
+    }
+    assert_eq!(hands.ended(new), None);
+    pass(&mut hands, 2 * grace(), &[new]);
+    assert_eq!(answers(&mut hands, new, find("x")), [leader("x", 2, "new")], "the end of the others is not its own");
+    // The leader may go on with a higher epoch itself.
+    assert_eq!(answers(&mut hands, new, lead("x", 3, "new")), [leader("x", 3, "new")]);
+    assert_eq!(hands.ended(new), None);
+}
+
+#[test]
+fn a_redirector_whose_link_was_lost_goes_on_with_its_epoch() {
+    let mut hands = Hands::new();
+    let g = join_group(&mut hands, 1, 100, &[]);
+    answers(&mut hands, g, lead("x", 5, "here"));
+    hands.hang_up(g);
+    let a = hands.join(2, 1);
+    assert_eq!(answers(&mut hands, a, find("x")), [leader("x", 5, "")], "its epoch is remembered meanwhile");
+    let again = join_group(&mut hands, 3, 100, &[]);
+    assert_eq!(answers(&mut hands, again, lead("x", 5, "there")), [leader("x", 5, "there")]);
+    // It has come back before the store has noticed that it was gone.
+    let once_more = join_group(&mut hands, 4, 100, &[]);
+    assert_eq!(answers(&mut hands, once_more, lead("x", 5, "there")), [leader("x", 5, "there")]);
+    assert_eq!(hands.ended(once_more), None);
+}
+
+#[test]
+fn a_group_without_a_leader_is_forgotten_after_the_grace() {
+    let mut hands = Hands::new();
+    let (a, g) = (hands.join(1, 1), join_group(&mut hands, 2, 100, &[]));
+    answers(&mut hands, g, lead("x", 5, "here"));
+    pass(&mut hands, 2 * grace(), &[a, g]);
+    hands.hang_up(g);
+    pass(&mut hands, grace() / 2, &[a]);
+    assert_eq!(answers(&mut hands, a, find("x")), [leader("x", 5, "")]);
+    pass(&mut hands, grace() / 2, &[a]);
+    assert_eq!(answers(&mut hands, a, find("x")), [leader("x", 0, "")]);
+    let other = join_group(&mut hands, 3, 101, &[]);
+    assert_eq!(answers(&mut hands, other, lead("x", 1, "there")), [leader("x", 1, "there")]);
+}
+
+/// Nothing of it survives a restart: the first claim counts, and a later one with a higher epoch.
+#[test]
+fn after_a_restart_the_first_claim_counts_until_a_higher_one_comes() {
+    let mut hands = Hands::new();
+    let g = join_group(&mut hands, 1, 100, &[]);
+    answers(&mut hands, g, lead("x", 5, "here"));
+    hands.crash();
+    let old = join_group(&mut hands, 2, 99, &[]);
+    assert_eq!(answers(&mut hands, old, lead("x", 4, "old")), [leader("x", 4, "old")]);
+    let g = join_group(&mut hands, 3, 100, &[]);
+    assert_eq!(answers(&mut hands, g, lead("x", 5, "here")), [leader("x", 5, "here")]);
+    assert_eq!(hands.ended(old), Some(GoodbyeReason::Superseded));
+}
+
+/// Peers that claim one name after another: what the store remembers is bounded, and who leads keeps its place.
+#[test]
+fn groups_without_a_leader_make_room() {
+    let mut hands = Hands::new();
+    let leads = join_group(&mut hands, 1, 100, &[]);
+    answers(&mut hands, leads, lead("led", 1, "here"));
+    let names: Vec<_> = (0..GROUPS_MAX as u64).map(|n| format!("gone {n}")).collect();
+    for (session, name) in (2..).zip(&names) {
+        let g = join_group(&mut hands, session, 101, &[]);
+        answers(&mut hands, g, lead(name, 1, "there"));
+        hands.hang_up(g);
+        hands.now = hands.now + Duration::from_millis(1);
+    }
+    let epoch_of = |hands: &mut Hands, name: &str| match &answers(hands, leads, find(name))[..] {
+        [Message::Leader(leader)] => leader.epoch,
+        other => panic!("expected a leader, got {other:?}"),
+    };
+    assert_eq!(epoch_of(&mut hands, "led"), 1);
+    assert_eq!(epoch_of(&mut hands, &names[0]), 0, "gone for longest");
+    assert_eq!(epoch_of(&mut hands, &names[1]), 1);
+    assert_eq!(epoch_of(&mut hands, names.last().expect("names")), 1);
+}
+
+// What an operator sees. ---------------------------------------------------------------------------------------------
+
+#[test]
+fn the_status_says_how_each_session_stands() {
+    let mut hands = Hands::new();
+    let (a, g) = (hands.join(1, 1), join_group(&mut hands, 2, 100, &[]));
+    hands.store.connected(hands.now, SessionId(3));
+    let greeted = greet_group(&mut hands, 4, 104);
+    hands.grant(a, 3);
+    hands.fetch(g, ROOT);
+    answers(&mut hands, g, lead("x", 5, "here"));
+    hands.commit(a, &txn(1, 1).write(ROOT, 0, 0, b"x"));
+    hands.commit(a, &txn(1, 2).write(ROOT, 0, 0, b"late"));
+    hands.say(a, Message::Ack(protocol::Ack { through: Version(1) }));
+    hands.say(g, txn(7, 1).write(ROOT, 5, 0, b"y").message());
+    hands.say(a, Message::Fetch(protocol::Fetch { pages: vec![ROOT], at_least: Version(9), number: 0 }));
+    let status = hands.store.status();
+    assert_eq!((status.applied, status.pruned), (Version(1), Version::ZERO));
+    assert_eq!(status.refusals.into_iter().collect::<Vec<_>>(), [("stale", 1)]);
+    let [of_a, of_g, of_greeted] = &status.sessions[..] else { panic!("expected three: {:?}", status.sessions) };
+    assert_eq!((of_a.session, of_a.client, &of_a.leads), (a, ClientId(1), &None));
+    assert_eq!((of_a.pages, of_a.fetches, of_a.commits, of_a.notices), (3, 1, 0, 0));
+    assert_eq!((of_a.acked, of_a.vouched), (Some(Version(1)), 0));
+    let leads = Leader { group: "x".into(), epoch: 5, address: "here".into() };
+    assert_eq!((of_g.session, of_g.client, &of_g.leads), (g, ClientId(100), &Some(leads)));
+    assert_eq!((of_g.pages, of_g.fetches, of_g.commits, of_g.notices), (1, 0, 1, 1));
+    assert_eq!((of_g.acked, of_g.vouched), (Some(Version::ZERO), 1));
+    assert_eq!((of_greeted.session, of_greeted.acked), (greeted, None));
+    // Whoever leads no longer is not said to.
+    let other = join_group(&mut hands, 5, 105, &[]);
+    answers(&mut hands, other, lead("x", 6, "there"));
+    let leaders: Vec<_> = hands.store.status().sessions.into_iter().filter_map(|session| session.leads).collect();
+    assert_eq!(leaders, [Leader { group: "x".into(), epoch: 6, address: "there".into() }]);
+}

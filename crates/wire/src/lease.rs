@@ -1,0 +1,80 @@
+//! The bytes of the lease messages.
+
+use crate::field::{self, Txn, check_count};
+use crate::layout::{Layout, Meta, Reader};
+use crate::{Kind, WireError};
+use protocol::{Intent, Leased, Promise};
+use types::limits::{LEASED_VOLUMES_MAX, TXN_PAGES_MAX};
+use zerocopy::little_endian::{U16, U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct LeasedMeta {
+    nonce: U64,
+    lease_ms: U32,
+}
+
+impl Layout for Leased {
+    const KIND: Kind = Kind::Leased;
+
+    fn put(&self, meta: &mut Meta<'_>) -> Result<(), WireError> {
+        check_count("leased volumes", self.volumes.len(), LEASED_VOLUMES_MAX)?;
+        meta.put(&LeasedMeta { nonce: self.nonce.into(), lease_ms: self.lease_ms.into() });
+        meta.put_all(self.volumes.iter().map(|&volume| U32::new(volume)));
+        Ok(())
+    }
+
+    fn get(reader: &mut Reader<'_>) -> Result<Self, WireError> {
+        let meta = reader.get::<LeasedMeta>()?;
+        let (nonce, lease_ms) = (meta.nonce.get(), meta.lease_ms.get());
+        Ok(Self { nonce, lease_ms, volumes: reader.rest::<U32>()?.iter().map(|volume| volume.get()).collect() })
+    }
+}
+
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct IntentPage {
+    page: U64,
+    words: U16,
+}
+
+/// The transaction, then page by page the words of the slots, to the end of the meta.
+impl Layout for Intent {
+    const KIND: Kind = Kind::Intent;
+
+    fn put(&self, meta: &mut Meta<'_>) -> Result<(), WireError> {
+        check_count("pages of an intent", self.pages.len(), TXN_PAGES_MAX)?;
+        meta.put(&Txn::from(self.txn));
+        for (page, slots) in &self.pages {
+            meta.put(&IntentPage { page: field::page(*page), words: (slots.as_words().len() as u16).into() });
+            field::put_slots(meta, slots);
+        }
+        Ok(())
+    }
+
+    fn get(reader: &mut Reader<'_>) -> Result<Self, WireError> {
+        let txn = reader.get::<Txn>()?.into();
+        let mut pages = alloc::vec::Vec::new();
+        while !reader.is_at_end() {
+            check_count("pages of an intent", pages.len() + 1, TXN_PAGES_MAX)?;
+            let page = reader.get::<IntentPage>()?;
+            let words = usize::from(page.words.get());
+            pages.push((field::to_page(page.page), field::get_slots(reader, words)?));
+        }
+        Ok(Self { txn, pages })
+    }
+}
+
+impl Layout for Promise {
+    const KIND: Kind = Kind::Promise;
+
+    fn put(&self, meta: &mut Meta<'_>) -> Result<(), WireError> {
+        meta.put(&Txn::from(self.txn));
+        Ok(())
+    }
+
+    fn get(reader: &mut Reader<'_>) -> Result<Self, WireError> {
+        Ok(Self { txn: reader.get::<Txn>()?.into() })
+    }
+}
