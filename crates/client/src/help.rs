@@ -13,14 +13,11 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
 use protocol::{Arrived, Help, Message, NoHelp, Page, PeerHello, PeerPage, Reachable};
-use types::limits::PAGES_PER_MESSAGE_MAX;
+use types::limits::{PAGES_PER_MESSAGE_MAX, PEERS_MAX};
 use types::{ClientId, Map, PageId, Rule, Time};
 
 /// How long a neighbour that could not be connected to is served by way of the redirector before it is tried again.
 const DETOUR: Duration = Duration::from_secs(5);
-
-/// Neighbours that one client keeps connections to. The others are served by way of the redirector.
-const PEERS_MAX: usize = 256;
 
 /// How a neighbour is reached.
 #[derive(Debug)]

@@ -198,11 +198,27 @@ proptest! {
             ..Config::default()
         };
         let (mut redirector, mut now) = (Redirector::new(config, ClientId(99)), Time(1_000_000_000));
+        // The hands never use a number again.
+        let (mut sessions, mut last) = ([None; 5], 0);
         for event in ready().into_iter().chain(events) {
             match event {
-                Event::Connect(session) => redirector.connected(now, SessionId(session)),
-                Event::Gone(session) => redirector.disconnected(now, SessionId(session)),
-                Event::Says(session, message) => redirector.handle(now, SessionId(session), message),
+                Event::Connect(place) => {
+                    last += 1;
+                    if let Some(old) = sessions[place as usize].replace(SessionId(last)) {
+                        redirector.disconnected(now, old);
+                    }
+                    redirector.connected(now, SessionId(last));
+                }
+                Event::Gone(place) => {
+                    if let Some(session) = sessions[place as usize].take() {
+                        redirector.disconnected(now, session);
+                    }
+                }
+                Event::Says(place, message) => {
+                    if let Some(session) = sessions[place as usize] {
+                        redirector.handle(now, session, message);
+                    }
+                }
                 Event::Trunk(true) => redirector.trunk_connected(now),
                 Event::Trunk(false) => redirector.trunk_disconnected(now),
                 Event::Store(message) => redirector.from_store(now, message),
