@@ -93,12 +93,22 @@ pub(crate) struct PingPong {
 impl PingPong {
     /// For a request and a reply of these sizes.
     pub(crate) fn new(request_bytes: usize, reply_bytes: usize) -> Result<Self> {
+        Self::with(request_bytes, reply_bytes, move |peer| answer(peer, request_bytes, reply_bytes))
+    }
+
+    /// The same with a thread between the two that hands on what it hears.
+    pub(crate) fn relayed(request_bytes: usize, reply_bytes: usize) -> Result<Self> {
+        let far = Self::new(request_bytes, reply_bytes)?;
+        Self::with(request_bytes, reply_bytes, move |peer| relay(peer, far))
+    }
+
+    fn with(request_bytes: usize, reply_bytes: usize, work: impl FnOnce(TcpStream) + Send + 'static) -> Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let stream = TcpStream::connect(listener.local_addr()?)?;
         stream.set_nodelay(true)?;
         let (peer, _) = listener.accept()?;
         peer.set_nodelay(true)?;
-        let echo = std::thread::spawn(move || answer(peer, request_bytes, reply_bytes));
+        let echo = std::thread::spawn(move || work(peer));
         Ok(Self { stream, request: vec![1; request_bytes], reply: vec![0; reply_bytes], echo: Some(echo) })
     }
 
@@ -124,6 +134,11 @@ impl Drop for PingPong {
 fn answer(mut peer: TcpStream, request_bytes: usize, reply_bytes: usize) {
     let (mut request, reply) = (vec![0; request_bytes], vec![2; reply_bytes]);
     while peer.read_exact(&mut request).is_ok() && peer.write_all(&reply).is_ok() {}
+}
+
+fn relay(mut peer: TcpStream, mut far: PingPong) {
+    let mut request = vec![0; far.request.len()];
+    while peer.read_exact(&mut request).is_ok() && far.once().is_ok() && peer.write_all(&far.reply).is_ok() {}
 }
 
 /// Lookups in the standard library's hash map, as it comes.

@@ -6,16 +6,19 @@
 //! between them, as a user would run them.
 
 mod commit;
+mod experiment;
 mod fetch;
 mod floor;
 mod line;
 mod oo7;
 mod plot;
+mod raster;
 mod read;
 mod recover;
 mod sample;
 mod server;
 
+pub use experiment::{Experiment, HEAD, Row, draw, experiment};
 pub use line::Line;
 pub use plot::plot;
 pub use sample::Sample;

@@ -3,6 +3,7 @@
 use alloc::string::String;
 use core::iter::Sum;
 use core::ops::Add;
+use core::time::Duration;
 use types::{GoodbyeReason, ObjectId};
 
 /// What a read gives.
@@ -88,6 +89,10 @@ pub struct Stats {
     pub pages_from_peers: u64,
     /// Pages that were sent to neighbours.
     pub pages_given: u64,
+    /// How long pages that transactions wanted took to come, all in all.
+    pub fetch_time: Duration,
+    /// Of that, pages that came from neighbours' caches.
+    pub peer_time: Duration,
 }
 
 /// Of several clients together.
@@ -111,6 +116,8 @@ impl Add for Stats {
             sessions: self.sessions + other.sessions,
             pages_from_peers: self.pages_from_peers + other.pages_from_peers,
             pages_given: self.pages_given + other.pages_given,
+            fetch_time: self.fetch_time + other.fetch_time,
+            peer_time: self.peer_time + other.peer_time,
         }
     }
 }

@@ -11,6 +11,8 @@ pub struct Config {
     pub cache_bytes_limit: usize,
     /// The most pages that one fault prefetches; zero turns prefetching off.
     pub prefetch_pages_max: u32,
+    /// Whether pages are fetched ahead that the application says it will read.
+    pub reads_ahead: bool,
     /// Pages asked for in one grant; a client that uses them up quickly asks for more each time.
     pub grant_pages: u32,
     /// How long a transaction waits for a store that cannot be reached before it gives up.
@@ -26,6 +28,7 @@ impl Default for Config {
         Self {
             cache_bytes_limit: 64 * 1024 * 1024,
             prefetch_pages_max: 16,
+            reads_ahead: true,
             grant_pages: 64,
             patience: Duration::from_secs(30),
             group: None,

@@ -11,6 +11,7 @@ use alloc::collections::VecDeque;
 use alloc::format;
 use alloc::vec::Vec;
 use cache::{Frame, Installed};
+use core::time::Duration;
 use protocol::{Fetch, Message, Missing, Notice, Page};
 use types::limits::{NOTICES_PER_MESSAGE_MAX, PAGES_PER_MESSAGE_MAX};
 use types::{Broken, GoodbyeReason, Map, ObjectPage, PageId, Rule, Time, Version};
@@ -27,6 +28,8 @@ struct UnderWay {
     prefetched: bool,
     /// The fetch that it was last asked for by.
     number: u64,
+    /// Since when a transaction waits for it.
+    wanted: Option<Time>,
 }
 
 #[derive(Debug, Default)]
@@ -61,7 +64,8 @@ impl Fetches {
     /// What is on its way of this page is of no use: it is asked for again, if anybody waits for it.
     pub(crate) fn begin_again(&mut self, page: PageId) {
         let Some(under_way) = self.arrive(page).filter(|under_way| !under_way.waiters.is_empty()) else { return };
-        self.under_way.insert(page, UnderWay { waiters: under_way.waiters, ..UnderWay::default() });
+        let UnderWay { waiters, wanted, .. } = under_way;
+        self.under_way.insert(page, UnderWay { waiters, wanted, ..UnderWay::default() });
         if under_way.sent {
             self.unsent.push_back(page);
         }
@@ -107,19 +111,21 @@ impl Fetches {
         self.early.clear();
         self.under_way.retain(|_, under_way| !under_way.waiters.is_empty());
         for under_way in self.under_way.values_mut() {
-            *under_way = UnderWay { waiters: core::mem::take(&mut under_way.waiters), ..UnderWay::default() };
+            let waiters = core::mem::take(&mut under_way.waiters);
+            *under_way = UnderWay { waiters, wanted: under_way.wanted, ..UnderWay::default() };
         }
         self.unsent = self.under_way.keys().copied().collect();
         self.unsent.make_contiguous().sort_unstable();
     }
 
     /// `txn` waits for `page`; says whether it is the first to want a page that was asked for ahead.
-    fn wait(&mut self, page: PageId, txn: TxnHandle) -> bool {
+    fn wait(&mut self, now: Time, page: PageId, txn: TxnHandle) -> bool {
         let unsent = &mut self.unsent;
         let under_way = self.under_way.entry(page).or_insert_with(|| {
             unsent.push_back(page);
             UnderWay::default()
         });
+        under_way.wanted.get_or_insert(now);
         let is_first = under_way.prefetched && under_way.waiters.is_empty();
         if !under_way.waiters.contains(&txn) {
             under_way.waiters.push(txn);
@@ -137,7 +143,7 @@ impl Client {
     pub(crate) fn fault(&mut self, now: Time, txn: TxnHandle, page: PageId) -> Result<(), TxnError> {
         self.session.check()?;
         self.stats.misses += 1;
-        if self.fetches.wait(page, txn) {
+        if self.fetches.wait(now, page, txn) {
             self.prefetch_was_used(page);
         }
         self.cache.pin(page, !self.config.broken.is(Rule::ReleaseAfterFetch));
@@ -183,6 +189,9 @@ impl Client {
     /// Asks, in one message, for those of some pages that are not here: somebody is about to read them and knows it.
     /// Nobody waits for them yet. Says whether there were any.
     pub fn fetch_ahead(&mut self, now: Time, pages: &[PageId]) -> bool {
+        if !self.config.reads_ahead {
+            return false;
+        }
         let spare = (self.session.limits.fetches as usize / 2).saturating_sub(self.fetches.outstanding());
         let most = if self.session.is_live() { spare.min(PAGES_PER_MESSAGE_MAX) } else { 0 };
         let mut asked = Vec::new();
@@ -216,6 +225,7 @@ impl Client {
         let under_way = self.fetches.arrive(page.page).expect("just seen");
         self.stats.pages_fetched += 1;
         self.stats.pages_prefetched += u64::from(under_way.prefetched);
+        self.stats.fetch_time += under_way.wanted.map_or(Duration::ZERO, |wanted| now - wanted);
         self.prefetch.exists(page.page);
         let kept = &under_way.kept[..];
         if let Installed::Over(older) = self.cache.install(page.page, page.version, image, kept) {

@@ -5,8 +5,8 @@
 //!        ^                                  |
 //!        |                                the eligible members, longest there first; where that is us, we take over
 //!        |                                  |
-//!        |                                as configured, then the store itself
-//!        |                                  |
+//!        |                                as configured, then the store itself: or first the store, if the redirector
+//!        |                                  |                                 fell silent or sent us away
 //!        +---the store names the leader---- a group of one, which asks for the leader with every sign of life
 //!
 //!   in the group --its redirector names another that leads--> there, and if that cannot be reached, on as above
@@ -19,7 +19,7 @@ use crate::{Client, Output};
 use alloc::collections::VecDeque;
 use alloc::string::String;
 use core::time::Duration;
-use protocol::{FindLeader, Leader, Members, Message};
+use protocol::{FindLeader, Leader, Member, Members, Message};
 use types::{GoodbyeReason, Time};
 
 /// How long we rest after we have tried to take over, or to go from a group of one to its leader: should it not work, it
@@ -48,6 +48,8 @@ pub(crate) struct Group {
     ways: VecDeque<Way>,
     /// The session was ended by its other end, or fell silent: it is of no use to go there at once.
     was_left: bool,
+    /// The redirector that fell silent, and until when it counts for dead whoever says that it leads.
+    silent: Option<(String, Time)>,
     /// Who leads, as the redirector has told that does not.
     told: Option<String>,
     /// A group of one does not leave its store for a leader until then: it has just tried.
@@ -60,6 +62,10 @@ impl Group {
     /// The other end wants no more of the session, or does not live.
     pub(crate) fn leave(&mut self) {
         self.was_left = true;
+    }
+
+    fn is_silent(&self, now: Time, address: &str) -> bool {
+        self.silent.as_ref().is_some_and(|(silent, until)| silent == address && now < *until)
     }
 }
 
@@ -80,6 +86,14 @@ impl Client {
         }
     }
 
+    /// The other end does not live. If it is our redirector, its store may take longer to find that out.
+    pub(crate) fn leave_silent(&mut self, now: Time) {
+        self.group.leave();
+        if let Some(members) = self.group.members.as_ref().filter(|_| self.session.in_group) {
+            self.group.silent = Some((members.address.clone(), now + REST));
+        }
+    }
+
     /// The session is gone: lays out the ways to another, if it was in a group or its redirector has named another.
     pub(crate) fn lose_group(&mut self) {
         let (was_left, told) = (core::mem::take(&mut self.group.was_left), self.group.told.take());
@@ -88,13 +102,20 @@ impl Client {
             if !was_left {
                 ways.push_back(Way::To(members.address.clone()));
             }
-            let eligible = members.members.iter().filter(|member| !member.address.is_empty());
-            for member in eligible.filter(|member| member.address != members.address || member.client == self.id) {
-                let address = member.address.clone();
-                ways.push_back(if member.client == self.id { Way::TakeOver(address) } else { Way::To(address) });
+            let others = |member: &&Member| !member.address.is_empty() && member.address != members.address;
+            ways.extend(members.members.iter().filter_map(|member| {
+                // The others may not have been told yet that we are eligible.
+                let own = || self.neighbours.eligible().map(|own| Way::TakeOver(own.into()));
+                let other = || Some(member).filter(others).map(|member| Way::To(member.address.clone()));
+                if member.client == self.id { own() } else { other() }
+            }));
+            let store = members.store.iter().cloned().map(Way::To);
+            // As configured we may come to the redirector that is of no use.
+            if was_left {
+                ways.extend(store.chain([Way::Configured]));
+            } else {
+                ways.extend([Way::Configured].into_iter().chain(store));
             }
-            ways.push_back(Way::Configured);
-            ways.extend(members.store.iter().cloned().map(Way::To));
         }
         if !ways.is_empty() {
             self.group.ways = ways;
@@ -123,15 +144,16 @@ impl Client {
     pub(crate) fn leader(&mut self, now: Time, leader: Leader) {
         self.group.epoch = self.group.epoch.max(leader.epoch);
         let is_direct = self.session.is_live() && !self.session.in_group;
+        let is_nobody = leader.address.is_empty() || self.group.is_silent(now, &leader.address);
         if !is_direct {
             // Our redirector says so, or the one that we have tried; it ends the session next.
-            self.group.told = Some(leader.address).filter(|address| !address.is_empty());
+            self.group.told = Some(leader.address).filter(|_| !is_nobody);
             return;
         }
         let own = self.neighbours.eligible().map(String::from);
         let way = match own {
-            Some(own) if leader.address.is_empty() || leader.address == own => Way::TakeOver(own),
-            None if leader.address.is_empty() => return,
+            Some(own) if is_nobody || leader.address == own => Way::TakeOver(own),
+            None if is_nobody => return,
             _ => Way::To(leader.address),
         };
         if now < self.group.stay_until {

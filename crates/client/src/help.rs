@@ -170,7 +170,9 @@ impl Client {
         self.stats.pages_from_peers += 1;
         self.neighbours.arrived.push((page.page, page.number));
         self.session.piggyback_by(now);
+        let before = self.stats.fetch_time;
         self.page(now, page);
+        self.stats.peer_time += self.stats.fetch_time.saturating_sub(before);
     }
 
     /// The horizon has moved: installs the pages of neighbours that waited for that.

@@ -344,7 +344,7 @@ impl Client {
         }
         if !matches!(self.session.phase, Phase::Down | Phase::Over(..)) && self.session.silent_at() <= now {
             let text = format!("nothing heard for {} ms", self.session.limits.silence_ms);
-            self.group.leave();
+            self.leave_silent(now);
             self.hang_up(now, GoodbyeReason::Silent, text);
         } else if self.session.is_live() && self.session.ping_at() <= now {
             self.session.pinged_at = now;

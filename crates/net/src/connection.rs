@@ -15,7 +15,7 @@ use crate::link::Link;
 use crate::socket::Socket;
 use crate::standing::Standing;
 use crate::turn::Turn;
-use protocol::{GROUP, Goodbye, Message};
+use protocol::{GROUP, Goodbye, Message, Welcome};
 use rustix::event::epoll::EventFlags;
 use std::future::{Future, poll_fn};
 use std::io;
@@ -53,6 +53,8 @@ pub(crate) struct Connection {
     peer: Peer,
     arrived: AtomicU8,
     heard: AtomicBool,
+    /// The node knows of it.
+    known: AtomicBool,
     receiver: Mutex<Receiver>,
 }
 
@@ -115,6 +117,7 @@ impl Connection {
         let connection = Self {
             host,
             link,
+            known: AtomicBool::new(!matches!(peer, Peer::Guest)),
             peer,
             arrived: AtomicU8::new(NOTHING),
             heard: AtomicBool::new(false),
@@ -194,16 +197,22 @@ impl Connection {
         let is_first = !self.heard.swap(true, Relaxed);
         let id = self.link.id();
         match &self.peer {
+            Peer::Guest if is_first && matches!(message, Message::AskStatus(_)) => {
+                host.tell_status(&self.link);
+                return Some(Ended::Here);
+            }
             Peer::Guest if is_first => {
+                self.known.store(true, Relaxed);
                 host.add_link(&self.link);
                 incoming.push(Incoming::Up(id));
             }
             Peer::Guest | Peer::Requester => {}
             Peer::Server(address, standing) => {
-                standing.heard(address, &message);
-                if id == node::Link::Uplink && opens_group(&message) {
-                    incoming.extend(host.take_neighbours(self.socket()).map(Incoming::Reachable));
+                if let (node::Link::Uplink, Message::Welcome(welcome)) = (id, &message) {
+                    incoming.extend(self.open_uplink(host, welcome));
                 }
+                // Whoever waits for the session finds the rest as it should be.
+                standing.heard(address, &message);
             }
         }
         let over = match (id, &message) {
@@ -220,9 +229,16 @@ impl Connection {
         over
     }
 
+    /// Our client is welcome. If it is a redirector that says so, the client has neighbours.
+    fn open_uplink(&self, host: &Host, welcome: &Welcome) -> Option<Incoming> {
+        let is_member = welcome.features & GROUP != 0;
+        host.uplink.is_member.store(is_member, Relaxed);
+        if is_member { host.take_neighbours(self.socket()).map(Incoming::Reachable) } else { None }
+    }
+
     /// Whether the node knows of the connection.
     pub(crate) fn is_known(&self) -> bool {
-        !matches!(self.peer, Peer::Guest) || self.heard.load(Relaxed)
+        self.known.load(Relaxed)
     }
 
     /// Has the connection received until it ends. Something must come within `first_within`, if that is given.
@@ -347,11 +363,6 @@ fn reader(link: node::Link) -> End {
         node::Link::Uplink | node::Link::Trunk => End::Client,
         node::Link::ToPeer(_) | node::Link::FromPeer(_) => End::Peer,
     }
-}
-
-/// Whether a message makes our client a member of a group.
-fn opens_group(message: &Message) -> bool {
-    matches!(message, Message::Welcome(welcome) if welcome.features & GROUP != 0)
 }
 
 /// Has the runtime tell of the socket's next edge. To be called before it is seen what there is: what comes after that

@@ -15,6 +15,7 @@ use crate::link::Link;
 use crate::peers::Peers;
 use crate::runtime::Runtime;
 use crate::standing::Standing;
+use crate::status::LastStatus;
 use crate::timer::Timer;
 use crate::uplink::Uplink;
 use crate::wakers::Wakers;
@@ -34,7 +35,7 @@ use types::{ClientId, GoodbyeReason, Map, Time};
 /// How a host has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HostEnd {
-    /// The store was closed: all that was committed is home.
+    /// The store was closed: all that was committed is home. Or the redirector was.
     Closed,
     /// The store's disk has failed, with a line that says how. What was acknowledged is in the safe.
     Failed(String),
@@ -59,6 +60,7 @@ pub struct Host {
     pub(crate) peers: Peers,
     pub(crate) last_session: AtomicU64,
     pub(crate) connections: Arc<AtomicUsize>,
+    pub(crate) last_status: LastStatus,
     /// The host itself, for those of its methods that start tasks.
     this: Weak<Self>,
 }
@@ -77,6 +79,8 @@ impl Host {
     pub fn start(mut node: Node, disk: Option<Arc<dyn Disk>>, runtime: &Runtime) -> Arc<Self> {
         let clock = Clock::start();
         node.start(clock.now());
+        // Where neighbours reach its client is known when it has some.
+        reachable(&mut node, clock.now(), String::new());
         let host = Arc::new_cyclic(|this: &Weak<Self>| Self {
             node: Arc::new(Mutex::new(node)),
             disk,
@@ -94,6 +98,7 @@ impl Host {
             peers: Peers::default(),
             last_session: AtomicU64::new(0),
             connections: Arc::default(),
+            last_status: LastStatus::default(),
             this: this.clone(),
         });
         host.listen_to_disk();
@@ -112,8 +117,8 @@ impl Host {
         self.counters.tally()
     }
 
-    /// Closes the store: commits are refused, everything is written home, sessions end. [`Host::wait_end`] says when
-    /// that is done.
+    /// Closes the store, or the redirector: commits are refused, everything is written home, sessions end.
+    /// [`Host::wait_end`] says when that is done.
     pub fn close(&self) {
         self.drive(Node::close);
     }
@@ -133,6 +138,11 @@ impl Host {
     /// Waits until the host has ended, on a thread that may wait.
     pub fn wait_end(&self) -> HostEnd {
         self.runtime.block_on(self.ended())
+    }
+
+    /// The same, for at most so long; `None` if it has not ended until then.
+    pub fn wait_end_within(&self, within: Duration) -> Option<HostEnd> {
+        self.runtime.block_on(async { tokio::time::timeout(within, self.ended()).await.ok() })
     }
 
     pub(crate) fn runtime(&self) -> &Runtime {
@@ -197,12 +207,7 @@ impl Host {
                         self.counters.messages_in.fetch_add(1, Relaxed);
                         node.handle(now, link, message);
                     }
-                    Incoming::Reachable(address) => {
-                        if let Some(client) = node.client() {
-                            // Not eligible as the group's redirector.
-                            client.reachable(now, address, String::new());
-                        }
-                    }
+                    Incoming::Reachable(address) => reachable(node, now, address),
                 }
             }
         })
@@ -390,12 +395,20 @@ impl Host {
         }
     }
 
-    fn lock_node(&self) -> MutexGuard<'_, Node> {
+    pub(crate) fn lock_node(&self) -> MutexGuard<'_, Node> {
         self.node.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn links(&self) -> MutexGuard<'_, Map<node::Link, Arc<Link>>> {
         self.links.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Tells the client where neighbours reach it, and, if there is a redirector beside it, where members would reach that.
+fn reachable(node: &mut Node, now: Time, address: String) {
+    let eligible = node.redirector().map(|redirector| redirector.address().to_owned()).unwrap_or_default();
+    if let Some(client) = node.client() {
+        client.reachable(now, address, eligible);
     }
 }
 

@@ -21,6 +21,7 @@
 //! [`Host::connect_trunk`] a redirector's with its store. Members of a group connect to each other by themselves.
 //! [`Emulator`] puts a distance between two ends.
 
+mod address;
 mod assist;
 mod clock;
 mod connection;
@@ -35,15 +36,18 @@ mod runtime;
 mod server;
 mod socket;
 mod standing;
+mod status;
 mod timer;
 mod turn;
 mod uplink;
 mod wakers;
 
+pub use address::AddressError;
 pub use counters::{Counters, Tally};
 pub use emulator::{Emulator, LinkTally};
 pub use host::{Host, HostEnd};
 pub use runtime::Runtime;
-pub use server::{ListenConfig, ListenError, refuse_open_network};
+pub use server::{ListenConfig, ListenError, Listener, refuse_open_network};
 pub use standing::{ConnectError, UplinkState};
+pub use status::ask_status;
 pub use uplink::UplinkConfig;

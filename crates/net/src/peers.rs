@@ -18,7 +18,7 @@ use crate::link::Link;
 use crate::server::Door;
 use crate::socket::Socket;
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, TcpListener};
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
@@ -65,7 +65,8 @@ impl Host {
             old.task.abort();
         }
         address.set_port(0);
-        let Ok((address, task)) = self.take_at(address, self.neighbours()) else {
+        let taken = TcpListener::bind(address).and_then(|listener| self.take_at(listener, self.neighbours()));
+        let Ok((address, task)) = taken else {
             self.counters().refused("peer_listen_failed");
             return Some(String::new());
         };

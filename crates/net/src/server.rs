@@ -78,6 +78,30 @@ pub fn refuse_open_network(address: SocketAddr, insecure: bool) -> Result<(), Li
     if insecure || address.ip().is_loopback() { Ok(()) } else { Err(ListenError::Open(address)) }
 }
 
+/// An address that is taken, where nobody is let in yet: for who must know it before there is a host.
+#[derive(Debug)]
+pub struct Listener {
+    config: ListenConfig,
+    socket: std::net::TcpListener,
+}
+
+impl Listener {
+    /// Takes the address.
+    pub fn bind(config: ListenConfig) -> Result<Self, ListenError> {
+        refuse_open_network(config.address, config.insecure)?;
+        let taken = std::net::TcpListener::bind(config.address).and_then(|socket| {
+            let config = ListenConfig { address: socket.local_addr()?, ..config };
+            Ok(Self { config, socket })
+        });
+        taken.map_err(|error| ListenError::Bind(config.address, error))
+    }
+
+    /// The address, with its port.
+    pub fn address(&self) -> SocketAddr {
+        self.config.address
+    }
+}
+
 /// What is taken at a listener.
 pub(crate) struct Door {
     /// The link of a connection, by its number.
@@ -97,7 +121,12 @@ impl Host {
     /// Takes sessions at an address until the host ends, for its store or its redirector; gives the address with its
     /// port.
     pub fn listen(&self, config: ListenConfig) -> Result<SocketAddr, ListenError> {
-        refuse_open_network(config.address, config.insecure)?;
+        self.listen_at(Listener::bind(config)?)
+    }
+
+    /// The same at an address that is taken already.
+    pub fn listen_at(&self, listener: Listener) -> Result<SocketAddr, ListenError> {
+        let Listener { config, socket } = listener;
         let door = Door {
             link: node::Link::Session,
             hello_within: config.hello_within,
@@ -106,13 +135,12 @@ impl Host {
             full: "no more sessions are taken here",
             silence: None,
         };
-        let taken = self.take_at(config.address, door);
+        let taken = self.take_at(socket, door);
         Ok(taken.map_err(|error| ListenError::Bind(config.address, error))?.0)
     }
 
-    /// Takes connections at an address until the host ends, or the task that does it; gives the address with its port.
-    pub(crate) fn take_at(&self, address: SocketAddr, door: Door) -> io::Result<(SocketAddr, AbortHandle)> {
-        let listener = std::net::TcpListener::bind(address)?;
+    /// Takes connections until the host ends, or the task that does it; gives the address with its port.
+    pub(crate) fn take_at(&self, listener: std::net::TcpListener, door: Door) -> io::Result<(SocketAddr, AbortHandle)> {
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
         let (host, mut end) = (self.weak(), self.watch_end());

@@ -6,6 +6,7 @@
 //!        +-- no server, or no Thorp server -----------+ +-- refused for good --> Over
 //! ```
 
+use crate::address::{self, AddressError};
 use crate::assist::Assist;
 use crate::connection::{Connection, Ended, Peer, Why};
 use crate::host::Host;
@@ -14,6 +15,7 @@ use crate::socket::Socket;
 use crate::standing::{ConnectError, Standing, UplinkState, given_up};
 use std::hash::{BuildHasher, RandomState};
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 use tokio::net::TcpStream;
@@ -25,11 +27,12 @@ use wire::WireError;
 /// How a store or a redirector is reached.
 #[derive(Clone, Debug)]
 pub struct UplinkConfig {
-    /// Where it may be, as `host:port`; tried in turn. A member of a group first goes where its group has gone.
+    /// Where it may be, as `host:port`; tried in turn, from the first on whenever a session was lost. A
+    /// member of a group first goes where its group has gone.
     pub addresses: Vec<String>,
-    /// How long one attempt may take, until there is an answer.
+    /// How long one attempt may take, until there is an answer. Less, where there are other addresses to try.
     pub attempt_within: Duration,
-    /// The pause after the first failure; it doubles with every further one.
+    /// The pause after all have failed for the first time; it doubles with every further one.
     pub pause_min: Duration,
     /// The longest pause. Each is drawn between half and all of its length, so that the clients of a store that
     /// restarts do not come back all at once.
@@ -39,8 +42,18 @@ pub struct UplinkConfig {
 impl UplinkConfig {
     /// Reaches it at one address.
     pub fn new(address: impl Into<String>) -> Self {
+        Self::of(vec![address.into()])
+    }
+
+    /// Reaches it at one of the addresses that a user has written, such as `thorp://shed:7412,store:7411`.
+    pub fn parse(text: &str) -> Result<Self, AddressError> {
+        Ok(Self::of(address::parse(text)?))
+    }
+
+    /// Reaches it at one of several addresses.
+    pub fn of(addresses: Vec<String>) -> Self {
         Self {
-            addresses: vec![address.into()],
+            addresses,
             attempt_within: Duration::from_secs(5),
             pause_min: Duration::from_millis(10),
             pause_max: Duration::from_secs(2),
@@ -52,13 +65,15 @@ impl UplinkConfig {
 #[derive(Debug)]
 pub(crate) struct Uplink {
     pub(crate) standing: Arc<Standing>,
+    /// A redirector has answered last.
+    pub(crate) is_member: AtomicBool,
     /// How a thread of the application's reads, while there is a connection.
     assist: Mutex<Option<Arc<Assist>>>,
 }
 
 impl Uplink {
     pub(crate) fn new() -> Self {
-        Self { standing: Arc::new(Standing::new()), assist: Mutex::default() }
+        Self { standing: Arc::new(Standing::new()), is_member: AtomicBool::new(false), assist: Mutex::default() }
     }
 
     /// A thread that waits for something else than this uplink's socket may have to look up.
@@ -89,6 +104,11 @@ impl Uplink {
     }
 }
 
+/// How long one attempt at an address may take where there are others: until it is connected, and then until there is
+/// an answer. A redirector that does not reach its store says so sooner, after its own patience.
+const CONNECT_WITHIN: Duration = Duration::from_secs(1);
+const ANSWER_WITHIN: Duration = Duration::from_secs(2);
+
 impl Host {
     /// Opens a session of this node's client with a store or a redirector, and again whenever it is lost, until the
     /// host is no more or the session is refused for good. [`Host::connected`] tells what comes of it.
@@ -108,6 +128,11 @@ impl Host {
     /// How it stands with the uplink.
     pub fn uplink_state(&self) -> UplinkState {
         self.uplink.standing.state()
+    }
+
+    /// Whether it was a redirector that has answered last: the client is a member of its group.
+    pub fn is_member(&self) -> bool {
+        self.uplink.is_member.load(Relaxed)
     }
 
     /// How it stands with the trunk.
@@ -152,29 +177,50 @@ struct Opener {
     config: UplinkConfig,
 }
 
+/// One attempt at a session.
+struct Attempt {
+    address: String,
+    connect_within: Duration,
+    answer_within: Duration,
+}
+
+/// How far the addresses have been tried in turn: what came of those that were.
+#[derive(Default)]
+struct Round(Vec<ConnectError>);
+
 impl Opener {
     async fn run(self) {
         let Some(mut end) = self.host.upgrade().map(|host| host.watch_end()) else { return };
-        let mut pause = self.config.pause_min;
+        let (mut pause, mut round) = (self.config.pause_min, Round::default());
         loop {
+            let way = self.way();
+            let is_configured = way.is_none();
+            let attempt = self.attempt(way, &round);
             let dialed = tokio::select! {
-                dialed = self.dial() => dialed,
+                dialed = attempt.dial() => dialed,
                 _ = end.changed() => return,
             };
             // Not given up with the host: a connection hears of that itself, and has to be taken leave of.
-            let (why, was_up) = match dialed {
-                Ok((stream, address)) => self.serve(stream, &address).await,
+            let (mut why, was_up) = match dialed {
+                Ok(stream) => self.serve(stream, &attempt).await,
                 Err(why) => (why, false),
             };
             if self.host.strong_count() == 0 {
                 return;
             }
-            let is_final = self.is_final(&why);
-            self.standing.set(if is_final { UplinkState::Over(why) } else { UplinkState::Down(why) });
-            if is_final {
-                return;
+            if self.is_final(&why) {
+                return self.standing.set(UplinkState::Over(why));
             }
-            pause = if was_up { self.config.pause_min } else { pause };
+            if was_up {
+                (pause, round) = (self.config.pause_min, Round::default());
+            } else if is_configured {
+                round.0.push(why);
+                if round.0.len() < self.config.addresses.len() {
+                    continue;
+                }
+                why = std::mem::take(&mut round).summary();
+            }
+            self.standing.set(UplinkState::Down(why));
             tokio::select! {
                 () = sleep(draw(pause)) => {}
                 _ = end.changed() => return,
@@ -183,33 +229,37 @@ impl Opener {
         }
     }
 
-    /// Connects to the first address that takes us.
-    async fn dial(&self) -> Result<(TcpStream, String), ConnectError> {
-        let (addresses, within) = (self.addresses(), self.config.attempt_within);
-        let no_server = |why| ConnectError::NoServer { address: addresses.join(", "), why };
-        match timeout(within, dial(&addresses)).await {
-            Ok(dialed) => dialed.map_err(no_server),
-            Err(_) => Err(no_server(format!("no answer within {} ms", within.as_millis()))),
-        }
-    }
-
-    /// Where the next attempt is to go: a member of a group knows who leads it, or may.
-    fn addresses(&self) -> Vec<String> {
+    /// Where the client wants to go next, if it knows better than its configuration.
+    fn way(&self) -> Option<String> {
+        let host = self.host.upgrade().filter(|_| self.is_uplink())?;
         let mut way = None;
-        if let Some(host) = self.host.upgrade().filter(|_| self.is_uplink()) {
-            host.drive_in_task(|node, now| way = node.client().and_then(|client| client.way(now)));
-        }
-        way.map_or_else(|| self.config.addresses.clone(), |address| vec![address])
+        host.drive_in_task(|node, now| way = node.client().and_then(|client| client.way(now)));
+        way
     }
 
-    /// Whether it is of no use to try again. A redirector that another has taken the group over from stands by.
+    /// What is to be tried next: where the client wants to go, or else the address whose turn it is.
+    fn attempt(&self, way: Option<String>, round: &Round) -> Attempt {
+        let addresses = &self.config.addresses;
+        let there_are_others = way.is_some() || addresses.len() > 1;
+        let address = way.or_else(|| addresses.get(round.0.len()).cloned()).unwrap_or_default();
+        let within = self.config.attempt_within;
+        if there_are_others {
+            Attempt { address, connect_within: within.min(CONNECT_WITHIN), answer_within: within.min(ANSWER_WITHIN) }
+        } else {
+            Attempt { address, connect_within: within, answer_within: within }
+        }
+    }
+
+    /// Whether it is no use to try again. A redirector whose group another one leads stands by: it may be needed again.
     fn is_final(&self, why: &ConnectError) -> bool {
-        let superseded = matches!(why, ConnectError::Refused { reason: GoodbyeReason::Superseded, .. });
-        why.is_final() && (self.is_uplink() || !superseded)
+        let stands_by = self.link == node::Link::Trunk
+            && matches!(why, ConnectError::Refused { reason: GoodbyeReason::Superseded, .. });
+        why.is_final() && !stands_by
     }
 
     /// Runs a session to its end; gives why it ended and whether it ever was one.
-    async fn serve(&self, stream: TcpStream, address: &str) -> (ConnectError, bool) {
+    async fn serve(&self, stream: TcpStream, attempt: &Attempt) -> (ConnectError, bool) {
+        let address = attempt.address.as_str();
         let begun = {
             let Some(host) = self.host.upgrade() else { return (lost(address, "this end is gone"), false) };
             self.begin(&host, stream, address)
@@ -218,7 +268,7 @@ impl Opener {
             Ok(begun) => begun,
             Err(error) => return (lost(address, &describe(&error)), false),
         };
-        let ended = connection.run(why, Some(self.config.attempt_within)).await;
+        let ended = connection.run(why, Some(attempt.answer_within)).await;
         if let Some(host) = self.host.upgrade() {
             if self.is_uplink() {
                 host.uplink.set_assist(None);
@@ -261,20 +311,37 @@ fn draw(pause: Duration) -> Duration {
     pause / 2 + pause * random as u32 / 2048
 }
 
-/// Connects to the first address that takes us; gives why the last one does not.
-async fn dial(addresses: &[String]) -> Result<(TcpStream, String), String> {
-    let mut why = String::from("no address is given");
-    for address in addresses {
-        match TcpStream::connect(address).await {
-            Ok(stream) => return Ok((stream, address.clone())),
-            Err(error) => why = describe(&error),
+impl Attempt {
+    async fn dial(&self) -> Result<TcpStream, ConnectError> {
+        let no_server = |why| ConnectError::NoServer { address: self.address.clone(), why };
+        match timeout(self.connect_within, TcpStream::connect(&self.address)).await {
+            Ok(connected) => connected.map_err(|error| no_server(describe(&error))),
+            Err(_) => Err(no_server(format!("no answer within {} ms", self.connect_within.as_millis()))),
         }
     }
-    Err(why)
+}
+
+impl Round {
+    /// Why none of the addresses will do. Where somebody has answered, what he says tells more than that the others are
+    /// not there.
+    fn summary(self) -> ConnectError {
+        let mut tried = Vec::new();
+        let mut last = String::new();
+        for why in self.0 {
+            match why {
+                ConnectError::NoServer { address, why } => {
+                    tried.push(address);
+                    last = why;
+                }
+                answered => return answered,
+            }
+        }
+        ConnectError::NoServer { address: tried.join(", "), why: last }
+    }
 }
 
 /// The system's words without its numbers.
-fn describe(error: &io::Error) -> String {
+pub(crate) fn describe(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::ConnectionRefused => "connection refused".into(),
         io::ErrorKind::ConnectionReset => "connection reset".into(),

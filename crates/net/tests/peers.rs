@@ -231,7 +231,7 @@ fn who_is_sent_pages_has_nothing_to_say() {
 #[test]
 fn there_is_room_for_so_many_neighbours_and_no_more() {
     let group = Group::start();
-    let requester = group.join();
+    let requester = group.take(Member::reading_ahead(&runtime(), 32));
     let address = group.address_of(&requester);
     let mut neighbours: Vec<_> = (0..PEERS_MAX).map(|_| Raw::peer(address)).collect();
     let mut one_more = Raw::over(TcpStream::connect(address).unwrap(), End::Peer);

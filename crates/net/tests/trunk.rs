@@ -4,7 +4,7 @@ mod common;
 
 use common::group::{eventually, welcome};
 use common::*;
-use net::{ConnectError, Host, ListenConfig, UplinkConfig, UplinkState};
+use net::{ConnectError, Host, ListenConfig, Listener, UplinkConfig, UplinkState};
 use node::Node;
 use protocol::{GROUP, Goodbye, Hello, Message};
 use redirector::{Config, Redirector, Stats};
@@ -16,12 +16,12 @@ use types::{ClientId, GoodbyeReason};
 
 /// A redirector that knows no store yet, and where its members reach it.
 fn redirector() -> (Arc<Host>, SocketAddr) {
-    // Its members are told where it is, so it has to know that before it is there.
-    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let listener = Listener::bind(ListenConfig::new("127.0.0.1:0".parse().unwrap())).unwrap();
+    let address = listener.address();
     let config = Config { group: "site".into(), address: address.to_string(), ..Config::default() };
     let node = Node::with_redirector(Redirector::new(config, ClientId(0x2ED)), None);
     let host = Host::start(node, None, &runtime());
-    host.listen(ListenConfig::new(address)).unwrap();
+    host.listen_at(listener).unwrap();
     (host, address)
 }
 
@@ -102,4 +102,22 @@ fn a_store_that_takes_no_groups_is_not_tried_again() {
     eventually("over", || matches!(redirector.trunk_state(), UplinkState::Over(_)));
     let UplinkState::Over(ConnectError::Refused { reason, .. }) = redirector.trunk_state() else { unreachable!() };
     assert_eq!(reason, GoodbyeReason::Protocol);
+}
+
+#[test]
+fn a_redirector_that_closes_sends_its_members_away() {
+    let server = server();
+    let (redirector, address) = redirector();
+    redirector.connect_trunk(UplinkConfig::new(server.address.to_string()));
+    let addresses = vec![address.to_string(), server.address.to_string()];
+    let member = Host::start(Node::client_only(new_client()), None, &runtime());
+    member.connect(UplinkConfig::of(addresses));
+    member.wait_connected(PATIENCE).unwrap();
+    assert_eq!(member.uplink_state(), UplinkState::Up(address.to_string()));
+    assert!(member.is_member());
+    redirector.close();
+    assert_eq!(redirector.wait_end_within(PATIENCE), Some(net::HostEnd::Closed));
+    eventually("directly", || member.uplink_state() == UplinkState::Up(server.address.to_string()));
+    assert!(!member.is_member());
+    put_surely(&member, 1, b"alone");
 }

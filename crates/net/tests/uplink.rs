@@ -102,3 +102,21 @@ fn a_host_that_ends_leaves_no_connection_behind() {
     }
     group::eventually("all are forgotten", || format!("{threads:?}").contains("Reactor { connections: 0,"));
 }
+
+#[test]
+fn who_does_not_answer_does_not_keep_from_the_next_address() {
+    let mut kept = Vec::new();
+    let silent = listen(move |raw| kept.push(raw));
+    let server = server();
+    let host = dial(&[silent, server.address.to_string()]);
+    host.wait_connected(Duration::ZERO).unwrap();
+    assert_eq!(host.uplink_state(), UplinkState::Up(server.address.to_string()));
+}
+
+#[test]
+fn what_answers_is_told_rather_than_that_the_others_do_not() {
+    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let other = listen(|mut raw| drop(raw.stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n")));
+    let refused = dial(&[other.clone(), nobody]).wait_connected(Duration::ZERO).unwrap_err();
+    assert!(matches!(&refused, ConnectError::NotThorp { address, .. } if *address == other), "{refused}");
+}

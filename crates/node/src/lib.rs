@@ -25,6 +25,7 @@ extern crate alloc;
 
 mod hands;
 mod held;
+mod status;
 
 use alloc::collections::VecDeque;
 use alloc::string::String;
@@ -69,7 +70,7 @@ pub enum Output {
     Disk(DiskWork),
     /// Wake whoever waits for this transaction.
     Wake(TxnHandle),
-    /// The store has closed: the process may stop.
+    /// The store or the redirector has closed: the process may stop.
     Closed,
 }
 
@@ -206,8 +207,14 @@ impl Node {
         }
     }
 
-    /// Closes the store: refuses new commits, writes everything home, then gives [`Output::Closed`].
+    /// Closes the store: refuses new commits, writes everything home, then gives [`Output::Closed`]. Or closes the
+    /// redirector, which has nothing to do before.
     pub fn close(&mut self, now: Time) {
+        if let Some(redirector) = &mut self.redirector {
+            redirector.close(now);
+            self.settle_redirector();
+            self.outputs.push_back(Output::Closed);
+        }
         if let Some(store) = &mut self.store {
             store.close(now);
         }

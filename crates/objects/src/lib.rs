@@ -9,9 +9,10 @@
 //! | `reference` | typed references |
 //! | `key`, `tree`, `map`, `cursor` | the ordered map |
 //! | `roots` | names that objects and maps are found by |
-//! | `open`, `memory` | where the store is: a directory, a server, memory |
+//! | `open`, `connect`, `memory` | where the store is: a directory, a server or a group, memory |
 
 mod chain;
+mod connect;
 mod cursor;
 mod db;
 mod error;

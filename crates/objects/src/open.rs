@@ -1,10 +1,11 @@
-//! Opening a database: a directory of this process, a server, or memory.
+//! Opening a database: a directory of this process. `connect` is for a server.
 
+use crate::connect::Eligible;
 use crate::shared::Shared;
 use crate::wait::block_on;
 use crate::{Db, Error, Result};
 use client::Client;
-use net::{Host, HostEnd, Runtime, UplinkConfig};
+use net::{Host, HostEnd, Runtime};
 use node::Node;
 use std::hash::{BuildHasher, RandomState};
 use std::path::Path;
@@ -25,11 +26,13 @@ use types::ClientId;
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Builder {
-    client: client::Config,
+    pub(crate) client: client::Config,
     store: store::Config,
     disk: disk::Config,
     safe_bytes: Option<usize>,
-    connect_within: Duration,
+    pub(crate) connect_within: Duration,
+    pub(crate) eligible: Option<Eligible>,
+    pub(crate) insecure: bool,
 }
 
 impl Db {
@@ -58,36 +61,6 @@ impl Db {
     /// is damaged.
     pub fn open(dir: impl AsRef<Path>) -> Result<Self> {
         Self::builder().open(dir)
-    }
-
-    /// Connects to the server at an address such as `127.0.0.1:7411`. A connection that is lost later is opened again
-    /// and again, and the cache stays.
-    ///
-    /// ```
-    /// # use objects as thorp;
-    /// let error = thorp::Db::connect("127.0.0.1:9").unwrap_err();
-    /// assert!(error.to_string().starts_with("no server at 127.0.0.1:9: connection refused"));
-    /// ```
-    ///
-    /// # Errors
-    /// [`Error::Open`] with a line that says what is wrong and what to do: nobody listens there, or no Thorp server.
-    pub fn connect(address: impl ToString) -> Result<Self> {
-        Self::builder().connect(address)
-    }
-
-    /// [`Db::connect`] as a future. Called from a task of tokio, the database's connection is that runtime's: answers
-    /// are received by the thread that waits for them. The runtime needs its drivers (`enable_all`) and must outlive
-    /// the database. On any other executor, threads of our own receive.
-    ///
-    /// ```
-    /// # use objects as thorp;
-    /// # thorp::wait_for(async {
-    /// let error = thorp::Db::connect_async("127.0.0.1:9").await.unwrap_err();
-    /// assert!(error.to_string().starts_with("no server at 127.0.0.1:9: connection refused"));
-    /// # });
-    /// ```
-    pub async fn connect_async(address: impl ToString) -> Result<Self> {
-        Self::builder().connect_async(address).await
     }
 
     /// A database with other settings than the default ones.
@@ -119,16 +92,17 @@ impl Builder {
         self
     }
 
+    /// Whether [`crate::Tx::read_ahead`] fetches what is said to be read soon. It does by default; without it, and without
+    /// prefetching, each page costs a round trip of its own, as in systems that fetch on demand only.
+    pub fn read_ahead(mut self, read_ahead: bool) -> Self {
+        self.client.reads_ahead = read_ahead;
+        self
+    }
+
     /// How long a transaction waits for a store that cannot be reached, and how long one that others get ahead of is
     /// tried again. 30 seconds by default.
     pub fn patience(mut self, patience: Duration) -> Self {
         self.client.patience = patience;
-        self
-    }
-
-    /// How long [`Builder::connect`] goes on trying when nobody answers. Not at all by default: once, and it fails.
-    pub fn connect_within(mut self, within: Duration) -> Self {
-        self.connect_within = within;
         self
     }
 
@@ -173,41 +147,13 @@ impl Builder {
         Ok(self.db(host, Some(embedded)))
     }
 
-    /// Connects to a server, see [`Db::connect`].
-    pub fn connect(self, address: impl ToString) -> Result<Db> {
-        let host = self.begin_to_connect(address, runtime()?);
-        // A thread of its own may wait, also when this one runs asynchronous tasks.
-        let waiting = std::thread::scope(|scope| scope.spawn(|| host.wait_connected(self.connect_within)).join());
-        waiting.expect("waiting does not panic").map_err(|error| Error::Open(describe(&error)))?;
-        Ok(self.db(host, None))
-    }
-
-    /// Connects to a server, see [`Db::connect_async`].
-    pub async fn connect_async(self, address: impl ToString) -> Result<Db> {
-        let current = Runtime::current();
-        let host = match &current {
-            Some(current) => self.begin_to_connect(address, current),
-            None => self.begin_to_connect(address, runtime()?),
-        };
-        host.connected(self.connect_within).await.map_err(|error| Error::Open(describe(&error)))?;
-        Ok(self.db(host, None))
-    }
-
-    #[expect(clippy::needless_pass_by_value, reason = "addresses are small, and callers have them as they come")]
-    fn begin_to_connect(&self, address: impl ToString, runtime: &Runtime) -> Arc<Host> {
-        let host = Host::start(Node::client_only(self.client()), None, runtime);
-        host.connect(UplinkConfig::new(address.to_string()));
-        host
-    }
-
-    fn db(&self, host: Arc<Host>, embedded: Option<Embedded>) -> Db {
+    pub(crate) fn db(&self, host: Arc<Host>, embedded: Option<Embedded>) -> Db {
         let node = host.node().clone();
         Db { shared: Arc::new(Shared::new(node, host, self.client.patience, embedded)) }
     }
 
-    fn client(&self) -> Client {
-        // The standard library's hasher is the nearest randomness: each is keyed anew.
-        Client::new(self.client.clone(), ClientId(RandomState::new().hash_one(())))
+    pub(crate) fn client(&self) -> Client {
+        Client::new(self.client.clone(), new_client())
     }
 
     fn disk_config(&self) -> disk::Config {
@@ -218,19 +164,14 @@ impl Builder {
     }
 }
 
-/// What to do about an uplink that did not come up, behind what is wrong with it.
-fn describe(error: &net::ConnectError) -> String {
-    match error {
-        net::ConnectError::NoServer { .. } => {
-            format!("{error}; start one with 'thorp serve', or check the address")
-        }
-        net::ConnectError::NotThorp { .. } => format!("{error}; check the address and the port"),
-        _ => error.to_string(),
-    }
+/// An identity that nobody else has.
+pub(crate) fn new_client() -> ClientId {
+    // The standard library's hasher is the nearest randomness: each is keyed anew.
+    ClientId(RandomState::new().hash_one(()))
 }
 
 /// The threads of all databases of this process, however many databases.
-fn runtime() -> Result<&'static Runtime> {
+pub(crate) fn runtime() -> Result<&'static Runtime> {
     static RUNTIME: OnceLock<Runtime> = OnceLock::new();
     if let Some(runtime) = RUNTIME.get() {
         return Ok(runtime);

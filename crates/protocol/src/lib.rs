@@ -10,6 +10,7 @@
 //! | [`help`] | `Help`, `Reachable` | `PeerPage`, `NoHelp`, `Arrived` |
 //! | [`lease`] | `Intent` | `Leased`, `Promise` |
 //! | [`group`] | `Revalidate`, `Lead`, `FindLeader`, `Departed` | `Revalidated`, `Leader`, `Members` |
+//! | [`status`] | `AskStatus` | `Status` |
 //!
 //! A link is a FIFO stream. Every answer of a master is preceded on the stream by the batch of notices that it depends
 //! on; nothing else about order is promised, answers to different questions may overtake one another.
@@ -25,6 +26,7 @@ pub mod lease;
 pub mod notice;
 pub mod place;
 pub mod session;
+pub mod status;
 
 pub use commit::{Advance, AskOutcome, CommitReply, CommitRequest, Outcome, PageReads};
 pub use fetch::{Fetch, Missing, Page, Released};
@@ -34,6 +36,7 @@ pub use lease::{Intent, Leased, Promise};
 pub use notice::{Ack, Notice, Notices};
 pub use place::{Grant, Granted};
 pub use session::{Goodbye, Held, Hello, Ping, Pong, Rejoin, Rejoined, SessionLimits, Welcome};
+pub use status::{AskStatus, Cell, Status, Table};
 
 /// The oldest and the newest protocol that this code speaks.
 pub const PROTOCOL: (u16, u16) = (2, 2);
@@ -109,4 +112,8 @@ pub enum Message {
     Intent(Intent),
     /// The group knows.
     Promise(Promise),
+    /// How does the node stand?
+    AskStatus(AskStatus),
+    /// Like this.
+    Status(Status),
 }

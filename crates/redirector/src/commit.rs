@@ -190,9 +190,21 @@ impl Redirector {
             }
         }
         if let Some(session) = committer {
+            if let Outcome::Committed { pages } = &reply.outcome {
+                self.has_created(session, pages);
+            }
             self.reply(session, Message::CommitReply(reply));
         }
         self.send_commits(now);
+    }
+
+    /// Pages that were empty before are whole where they were filled, and nowhere else yet.
+    fn has_created(&mut self, session: SessionId, pages: &[Advance]) {
+        for advance in pages.iter().filter(|advance| advance.prev == Version::ZERO) {
+            if self.held.holds(advance.page, session) {
+                self.whole.list(advance.page, session);
+            }
+        }
     }
 
     /// Passes on what a transaction has changed, with the new values where they were kept.

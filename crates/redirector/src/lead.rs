@@ -19,7 +19,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
 use protocol::{FindLeader, Lead, Leader, Member, Members, Message};
-use types::{ClientId, Map, Time};
+use types::{ClientId, Map, SessionId, Time};
 
 /// How long changes of the membership are gathered before the members hear of them.
 const GATHER: Duration = Duration::from_millis(50);
@@ -47,6 +47,8 @@ enum Claim {
 #[derive(Debug)]
 pub(crate) struct Leadership {
     claim: Claim,
+    /// Who leads instead of us, as the store has said last.
+    other: Option<Leader>,
     /// When the members are told who they are.
     tell_at: Option<Time>,
     /// Those who knocked and were told who leads, and when.
@@ -56,12 +58,17 @@ pub(crate) struct Leadership {
 impl Leadership {
     pub(crate) fn new(leads: bool) -> Self {
         let claim = if leads { Claim::Asking { takes_over: true } } else { Claim::StandBy };
-        Self { claim, tell_at: None, told: Map::default() }
+        Self { claim, other: None, tell_at: None, told: Map::default() }
     }
 
     /// The epoch in which we lead.
     pub(crate) fn epoch(&self) -> Option<u64> {
         if let Claim::Leading { epoch } = self.claim { Some(epoch) } else { None }
+    }
+
+    /// Who leads instead of us, as far as we know.
+    pub(crate) fn other(&self) -> Option<&Leader> {
+        self.other.as_ref()
     }
 
     /// When something is due.
@@ -125,6 +132,7 @@ impl Redirector {
             }
             Claim::Claiming { epoch } | Claim::Leading { epoch } if is_us && leader.epoch == epoch => {
                 self.leadership.claim = Claim::Leading { epoch };
+                self.leadership.other = None;
                 self.welcome_waiting(now);
                 self.tell_members_soon(now);
             }
@@ -135,6 +143,7 @@ impl Redirector {
     /// Another leads: those who are here, or would be, go there.
     fn step_back(&mut self, now: Time, leader: &Leader) {
         self.leadership.claim = Claim::StandBy;
+        self.leadership.other = Some(leader.clone());
         for (session, client) in self.members.all_clients() {
             self.leadership.told.insert(client, now);
             self.out.send(session, Message::Leader(leader.clone()));
@@ -161,19 +170,29 @@ impl Redirector {
             return;
         }
         self.leadership.tell_at = None;
-        let Some(epoch) = self.leadership.epoch() else { return };
-        let joined = self.members.in_order();
-        let member = |&(_, client, eligible): &(_, _, &str)| Member { client, address: String::from(eligible) };
-        let members = Members {
-            group: self.config.group.clone(),
-            epoch,
-            address: self.config.address.clone(),
-            store: self.config.store.clone(),
-            members: joined.iter().map(member).collect(),
-        };
-        let sessions: Vec<_> = joined.iter().map(|(session, ..)| *session).collect();
+        let Some(members) = self.describe_group() else { return };
+        let sessions: Vec<_> = self.members.in_order().iter().map(|(session, ..)| *session).collect();
         for session in sessions {
             self.reply(session, Message::Members(members.clone()));
         }
+    }
+
+    /// Tells a member that has just joined, which is not to wait for it: it needs to know where to go should we be gone
+    /// the next moment.
+    pub(crate) fn tell_new_member(&mut self, session: SessionId) {
+        if let Some(members) = self.describe_group() {
+            self.reply(session, Message::Members(members));
+        }
+    }
+
+    fn describe_group(&self) -> Option<Members> {
+        let member = |(_, client, eligible): (_, _, &str)| Member { client, address: String::from(eligible) };
+        Some(Members {
+            group: self.config.group.clone(),
+            epoch: self.leadership.epoch()?,
+            address: self.config.address.clone(),
+            store: self.config.store.clone(),
+            members: self.members.in_order().into_iter().map(member).collect(),
+        })
     }
 }

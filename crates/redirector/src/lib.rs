@@ -14,7 +14,7 @@
 //! [`Redirector::trunk_connected`], [`Redirector::from_store`], [`Redirector::trunk_disconnected`] for the session with
 //! the store; [`Redirector::connected`], [`Redirector::handle`], [`Redirector::disconnected`] for the members'. After
 //! each of them [`Redirector::poll_output`] until it gives nothing, then [`Redirector::poll_timeout`] for when to call
-//! [`Redirector::handle_timeout`]. `now` never goes back.
+//! [`Redirector::handle_timeout`]. `now` never goes back. [`Redirector::close`] is the last.
 //!
 //! # What holds
 //! 1. Who holds a page, or may soon install it, is listed before anything is done about it; and as long as anybody is

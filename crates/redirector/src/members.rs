@@ -238,6 +238,11 @@ impl Members {
         }
     }
 
+    /// Where members would reach the member as their redirector; empty if it is not eligible.
+    pub(crate) fn eligible(&self, id: SessionId) -> &str {
+        self.live.get(&id).map_or("", |member| &member.eligible)
+    }
+
     /// Where `helper` reaches `requester` directly; empty if it does not.
     pub(crate) fn direct(&self, now: Time, requester: SessionId, helper: SessionId) -> String {
         let Some(member) = self.live.get(&requester) else { return String::new() };

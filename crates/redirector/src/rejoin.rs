@@ -157,5 +157,6 @@ impl Redirector {
         self.acks.join(session, horizon);
         self.streams.resume(session, through);
         self.out.send(session, Message::Rejoined(Rejoined { through, dropped: resumed.dropped }));
+        self.tell_new_member(session);
     }
 }

@@ -4,6 +4,7 @@ use crate::Redirector;
 use crate::trunk::Phase;
 use alloc::string::String;
 use alloc::vec::Vec;
+use protocol::Leader;
 use types::{ClientId, PageId, SessionId, Version};
 
 /// What a redirector has done since its start.
@@ -46,6 +47,12 @@ pub struct Stats {
 pub struct Status {
     /// The group's name.
     pub group: String,
+    /// Where members reach the redirector.
+    pub address: String,
+    /// The epoch in which it leads the group, if it does.
+    pub epoch: Option<u64>,
+    /// The other redirector that led the group when the store was asked last.
+    pub leader: Option<Leader>,
     /// Whether the store is reached.
     pub is_live: bool,
     /// Why it never will be, if it will not.
@@ -71,6 +78,8 @@ pub struct Status {
 pub struct MemberStatus {
     /// The member, once it has said who it is.
     pub client: Option<ClientId>,
+    /// Where it would be reached as the group's redirector; empty if it is not eligible.
+    pub eligible: String,
     /// Whether all that it holds has been compared.
     pub is_joined: bool,
     /// The count through which it has applied everything.
@@ -88,15 +97,19 @@ impl Redirector {
     pub fn status(&self) -> Status {
         let member = |session: SessionId| MemberStatus {
             client: self.members.client(session),
+            eligible: self.members.eligible(session).into(),
             is_joined: self.members.is_joined(session),
             acked: self.acks.of(session).unwrap_or_default(),
-            held: self.held.pages(session).count(),
-            whole: self.whole.pages(session).count(),
+            held: self.held.pages_held(session),
+            whole: self.whole.pages_held(session),
             asked: self.helps.load(session),
         };
         let over = if let Phase::Over(why) = self.trunk.phase() { Some(why.clone()) } else { None };
         Status {
             group: self.config.group.clone(),
+            address: self.config.address.clone(),
+            epoch: self.leadership.epoch(),
+            leader: self.leadership.other().cloned(),
             is_live: self.trunk.is_live(),
             over,
             horizon: self.trunk.horizon(),
@@ -107,6 +120,11 @@ impl Redirector {
             standby: self.standby.size(),
             stats: self.stats,
         }
+    }
+
+    /// Where members reach the redirector.
+    pub fn address(&self) -> &str {
+        &self.config.address
     }
 
     /// The count through which the redirector has heard of everything, for checkers.

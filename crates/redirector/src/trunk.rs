@@ -13,6 +13,7 @@
 //! 4. Who cannot reach the store for too long sends its members away: they may reach it in another way.
 
 use crate::Redirector;
+use crate::members::Fault;
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
@@ -362,6 +363,17 @@ impl Redirector {
         self.trunk.phase = Phase::Over(text.clone());
         self.send_all_away(now, &format!("the redirector has ended: {text}"));
         self.out.hang_up(reason, text);
+    }
+
+    /// Ends everything: the members go elsewhere, and the store lets another lead.
+    pub fn close(&mut self, now: Time) {
+        let text = "the redirector is closing down";
+        for session in self.members.all() {
+            self.end(now, session, Fault { reason: GoodbyeReason::Done, text: text.into() });
+        }
+        self.trunk_is_down(now);
+        self.trunk.phase = Phase::Over(text.into());
+        self.out.hang_up(GoodbyeReason::Done, text.into());
     }
 
     /// When the members are to be sent away, if the store is not reached until then.

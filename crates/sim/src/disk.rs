@@ -6,6 +6,7 @@
 //! cuts at the first record that does not verify, so that any prefix is what can be left, and nothing else. An
 //! install is atomic: it is there or not.
 
+use crate::layout::Stored;
 use crate::rng::{Delay, Rng};
 use crate::violation::{Check, ensure};
 use bytes::Bytes;
@@ -79,11 +80,18 @@ impl Disk {
         // Page 0 exists in any store.
         let next_page = founding.deltas.len().max(1) as u32;
         let checkpoint = Checkpoint { applied: version, next_pages: vec![(0, next_page)], ..Checkpoint::default() };
+        let home = founding.deltas.iter().map(home).collect();
+        Self::holding(profile, &Stored { home, checkpoint })
+    }
+
+    /// The disk of a store that was closed: this is home.
+    pub(crate) fn holding(profile: Profile, stored: &Stored) -> Self {
+        let (home, checkpoint) = (stored.home.clone(), stored.checkpoint.clone());
         Self {
             profile,
             safe: VecDeque::new(),
             first: Position(1),
-            home: founding.deltas.iter().map(home).collect(),
+            home,
             checkpoint,
             lives: 0,
             pending: VecDeque::new(),
@@ -93,6 +101,13 @@ impl Disk {
             home_full: false,
             slowness: 1,
         }
+    }
+
+    /// What is home, for another disk to begin with. Those who wrote it are not there any more, and ask for no outcome.
+    pub(crate) fn stored(&self) -> Stored {
+        let Checkpoint { applied, next_pages, .. } = self.checkpoint.clone();
+        let checkpoint = Checkpoint { applied, next_pages, forgotten: applied, ..Checkpoint::default() };
+        Stored { home: self.home.clone(), checkpoint }
     }
 
     /// Takes work; gives what that starts.

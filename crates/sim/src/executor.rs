@@ -3,6 +3,7 @@
 //! A front door shares a node with its hands, under a lock. In a simulated run the world owns the nodes; while a task
 //! is polled, the node of its process is lent to the front door, and is back before anything else happens.
 
+use crate::layout::{Layout, Stored, Traffic};
 use crate::process::STORE;
 use crate::rng::Rng;
 use crate::run::guarded;
@@ -18,6 +19,7 @@ use core::task::{Context, Waker};
 use core::time::Duration;
 use node::{Hands, Node};
 use std::collections::BTreeMap;
+use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Wake;
 use types::{ClientId, Map, Set, Time};
@@ -42,6 +44,32 @@ impl Simulation {
         world.judged = false;
         world.tasks.doors = (1..=clients).map(|number| (number, Door::new())).collect();
         Self { world }
+    }
+
+    /// A store and its clients as an experiment lays them out. `seed` draws the order of what happens at one time.
+    pub fn laid_out(seed: u64, layout: &Layout) -> Self {
+        let mut world = World::laid_out(layout, Rng::new(seed));
+        world.tasks.doors = (1..=layout.clients).map(|number| (number, Door::new())).collect();
+        Self { world }
+    }
+
+    /// Runs until every task of an experiment has ended, however long that takes of virtual time, and closes the store.
+    /// Gives what it has.
+    pub fn run_and_close(mut self) -> Result<Stored, Violation> {
+        let world = &mut self.world;
+        let verdict = guarded(|| {
+            world.begin()?;
+            world.run_until(Duration::from_secs(1 << 20), "a task never ends", |world| world.tasks.are_done())?;
+            world.finale = true;
+            world.close_store()?;
+            world.run_until(PATIENCE, "the store does not close", |world| world.processes[STORE].closed)
+        });
+        verdict.map(|()| self.world.disk.stored())
+    }
+
+    /// The messages of a group's redirector, groups counted from 0, while the simulation runs.
+    pub fn redirector_traffic(&self, group: usize) -> Rc<Traffic> {
+        self.world.traffic[self.world.scenario.redirectors().start + group].clone()
     }
 
     /// What a front door needs of a client, counted from 1: its node and its hands. To be used by tasks of this client

@@ -19,6 +19,7 @@ mod enumerate;
 mod executor;
 mod faults;
 mod history;
+mod layout;
 mod ledger;
 mod links;
 #[cfg(feature = "mutants")]
@@ -37,6 +38,7 @@ mod world;
 
 pub use enumerate::{CrashPoint, Enumeration, enumerate_crashes};
 pub use executor::Simulation;
+pub use layout::{Costs, Distances, Layout, Stored, Traffic};
 #[cfg(feature = "mutants")]
 pub use mutants::{Mutant, mutants};
 pub use run::{Report, run_seed};

@@ -29,7 +29,9 @@ impl World {
     }
 
     pub(crate) fn send_item(&mut self, connection: SessionId, to: End, item: Item) {
-        let arrival = self.network.send(self.now, connection, to, item, &mut self.rng);
+        let sender = self.network.connection(connection).map(|found| found.process(to.other()));
+        let leaves = sender.map_or(self.now, |sender| self.now.max(self.processes[sender].busy_until));
+        let arrival = self.network.send(leaves, connection, to, item, &mut self.rng);
         self.expect(arrival);
     }
 
@@ -147,6 +149,7 @@ impl World {
                     format!("process {number} hears s{}: {}", id.0, trace::describe(&message))
                 });
                 node.handle(clock, link, message);
+                self.work(number);
             }
             (Item::Closed, Some(node)) if accepted => {
                 connection.accepted = false;
@@ -184,6 +187,7 @@ impl World {
                     format!("process {number} hears {}", trace::describe(&message))
                 });
                 node.handle(clock, link, message);
+                self.work(number);
             }
             Item::Closed => {
                 self.trace.event(now, &[10, number as u64], || format!("process {number} loses s{}", id.0));

@@ -28,6 +28,8 @@ pub(crate) struct Process {
     pub(crate) peers: BTreeMap<ClientId, SessionId>,
     /// The process does nothing until then.
     pub(crate) paused_until: Time,
+    /// It works on what it has heard until then: what it says leaves then, and what it hears waits.
+    pub(crate) busy_until: Time,
     /// The timer that is set.
     pub(crate) timer: Option<Time>,
     /// Timeouts handled at the last moment at which there was one.

@@ -63,10 +63,14 @@ pub(crate) struct Delay {
 }
 
 impl Delay {
+    /// Always the same.
+    pub(crate) fn exactly(least: Duration) -> Self {
+        Self { least, spread: Duration::ZERO, spike_permille: 0, spike: Duration::ZERO }
+    }
+
     /// The least of it, and no more than a millisecond.
     pub(crate) fn brief(self) -> Self {
-        let least = self.least.min(Duration::from_millis(1));
-        Self { least, spread: Duration::ZERO, spike_permille: 0, spike: Duration::ZERO }
+        Self::exactly(self.least.min(Duration::from_millis(1)))
     }
 
     pub(crate) fn draw(&self, rng: &mut Rng) -> Duration {

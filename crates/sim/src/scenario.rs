@@ -6,6 +6,7 @@
 
 use crate::actor::Habits;
 use crate::disk::Profile;
+use crate::layout::{Costs, Layout};
 use crate::network::Path;
 use crate::rng::{Delay, Rng};
 use core::fmt;
@@ -46,6 +47,8 @@ pub(crate) struct Scenario {
     pub(crate) peers: bool,
     /// How often a member that connects tries the store instead of its redirector.
     pub(crate) stray_permille: u32,
+    /// What hearing a message takes of a process.
+    pub(crate) costs: Costs,
     /// The store's process runs an application too.
     pub(crate) embedded: bool,
     pub(crate) threads: usize,
@@ -100,6 +103,7 @@ impl Scenario {
             named: false,
             redirector: redirector::Config::default(),
             peers: true,
+            costs: Costs::default(),
             stray_permille: 0,
             drift: Vec::new(),
             rates: rates(rng),
@@ -183,8 +187,11 @@ impl Scenario {
         self.disk.flush.least = ms(2);
         (self.drift, self.rates) = (Vec::new(), Rates::default());
         if rng.chance(500) {
-            self.store.lease = ms(50);
+            // Whoever is cut off goes on for as long as it only reads what it has.
+            (self.store.lease, self.attempts) = (ms(50), 400);
             (self.standstill, self.rates.stall) = (ms(600), Some(ms(20)));
+            (self.habits.read_only_permille, self.habits.rest) = (950, ms(2));
+            self.client.cache_bytes_limit = 1 << 20;
         }
     }
 
@@ -312,6 +319,45 @@ impl Scenario {
         scenario
     }
 
+    /// For experiments: as it is laid out, and nothing drawn that would make a difference.
+    pub(crate) fn laid_out(rng: &mut Rng, layout: &Layout) -> Self {
+        let scenario = Self::for_tasks(rng, layout.clients);
+        let groups = layout.groups.clone();
+        let dedicated = vec![true; groups.len()];
+        let mut scenario = Self {
+            groups,
+            redirector: layout.redirector.clone(),
+            store: layout.store.clone(),
+            client: layout.client.clone(),
+            costs: layout.costs,
+            dedicated,
+            eligible: Vec::new(),
+            named: true,
+            drift: Vec::new(),
+            peers: true,
+            stray_permille: 0,
+            rates: Rates::default(),
+            through_bytes: false,
+            ..scenario
+        };
+        scenario.disk = Profile {
+            flush: Delay::exactly(layout.flush),
+            read: Delay::exactly(layout.read),
+            install: Delay::exactly(layout.flush),
+            flush_records_max: usize::MAX,
+            safe_bytes: 1 << 30,
+            segment_records: 16,
+        };
+        scenario.paths = (0..scenario.processes())
+            .map(|process| {
+                let in_group = !scenario.is_redirector(process) && scenario.group_of(process).is_some();
+                let least = if in_group { layout.distances.near } else { layout.distances.far };
+                Path { delay: Delay::exactly(least), stalled_until: Time::ZERO }
+            })
+            .collect();
+        scenario
+    }
+
     /// A short workload without drawn faults, over a MOB and a safe that make the disk busy.
     pub(crate) fn short(rng: &mut Rng, broken: Broken) -> Self {
         let mut scenario = Self::draw(rng, broken);
@@ -426,6 +472,7 @@ fn client_config(rng: &mut Rng, broken: Broken) -> client::Config {
     client::Config {
         cache_bytes_limit: rng.pick(&[0, 400, 800, 1600, 4000, 1 << 20]),
         prefetch_pages_max: rng.pick(&[0, 0, 2, 8]),
+        reads_ahead: true,
         grant_pages: rng.pick(&[1, 4]),
         patience: rng.pick(&[ms(200), ms(5000), ms(60_000)]),
         group: None,

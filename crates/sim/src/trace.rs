@@ -76,6 +76,8 @@ pub(crate) fn digest(message: &Message) -> [u64; 3] {
         Message::Leased(m) => [32, m.nonce, u64::from(m.lease_ms)],
         Message::Intent(m) => [33, m.txn.client.0 ^ m.txn.number << 32, m.pages.len() as u64],
         Message::Promise(m) => [34, m.txn.client.0 ^ m.txn.number << 32, 0],
+        Message::AskStatus(_) => [35, 0, 0],
+        Message::Status(m) => [36, m.tables.len() as u64, 0],
     }
 }
 

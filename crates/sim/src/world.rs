@@ -10,6 +10,7 @@ use crate::enumerate::{CrashPoint, UnderWay};
 use crate::executor::Tasks;
 use crate::faults::Fault;
 use crate::history::{History, impossible};
+use crate::layout::{Costs, Layout, Traffic};
 use crate::network::{End, Network};
 use crate::process::{Process, STORE, TIMEOUTS_AT_ONCE_MAX};
 use crate::queue::Queue;
@@ -23,6 +24,7 @@ use core::time::Duration;
 use node::{LOCAL, Node, Output};
 use redirector::Redirector;
 use std::collections::VecDeque;
+use std::rc::Rc;
 use store::{DiskDone, Store};
 use types::{Broken, ClientId, ObjectId, SessionId, Time};
 
@@ -53,8 +55,9 @@ pub(crate) enum Event {
     Start(usize),
 }
 
-/// Events of one phase of a run; more than this is a circle.
+/// Events of one phase of a run, and of an experiment; more than this is a circle.
 const EVENTS_MAX: u64 = 2_000_000;
+const EXPERIMENT_EVENTS_MAX: u64 = 200_000_000;
 
 /// Everything there is in a run.
 #[derive(Debug)]
@@ -73,6 +76,10 @@ pub(crate) struct World {
     pub(crate) created: Vec<ObjectId>,
     /// The applications are the simulator's own, so that everything that is read and written can be checked.
     pub(crate) judged: bool,
+    /// The invariants are looked at after every event. Experiments of a million events are about time, and do without.
+    pub(crate) watched: bool,
+    /// What each process has heard and said.
+    pub(crate) traffic: Vec<Rc<Traffic>>,
     /// Faults strike, as long as the storm lasts.
     pub(crate) storm: bool,
     pub(crate) attempts: u32,
@@ -116,6 +123,8 @@ impl World {
             tasks: Tasks::default(),
             created: Vec::new(),
             judged: true,
+            watched: true,
+            traffic: (0..processes).map(|_| Rc::default()).collect(),
             storm: true,
             attempts: 0,
             audit: None,
@@ -129,11 +138,18 @@ impl World {
         }
     }
 
+    /// The world of an experiment: its tasks are judged by whoever laid it out.
+    pub(crate) fn laid_out(layout: &Layout, mut rng: Rng) -> Self {
+        let scenario = Scenario::laid_out(&mut rng, layout);
+        let disk = Disk::holding(scenario.disk.clone(), &layout.stored);
+        Self { disk, judged: false, watched: false, storm: false, ..Self::of(scenario, rng, false) }
+    }
+
     /// Runs until `done`, and not longer than `bound`.
     pub(crate) fn run_until(&mut self, bound: Duration, what: &str, done: impl Fn(&Self) -> bool) -> Check {
         let deadline = self.now + bound;
         self.expect_polls();
-        let events_max = self.events + EVENTS_MAX;
+        let events_max = self.events + if self.watched { EVENTS_MAX } else { EXPERIMENT_EVENTS_MAX };
         while !done(self) {
             self.events += 1;
             ensure(self.events < events_max, "liveness", || format!("{what}, and does so in circles"))?;
@@ -208,7 +224,8 @@ impl World {
             Event::Poll(task) => self.tasks.process_of(task),
             Event::Disk(..) | Event::Alarm(_) | Event::Fault(_) | Event::Start(_) => return None,
         };
-        let until = self.processes[process].paused_until;
+        let process = &self.processes[process];
+        let until = process.paused_until.max(process.busy_until);
         (until > self.now).then_some(until)
     }
 
@@ -292,6 +309,18 @@ impl World {
         }
     }
 
+    /// A process has heard a message, and works on it for a while.
+    pub(crate) fn work(&mut self, number: usize) {
+        self.traffic[number].hear();
+        let Costs { client, redirector, store } = self.scenario.costs;
+        let cost = match number {
+            STORE => store,
+            _ if self.scenario.is_redirector(number) => redirector,
+            _ => client,
+        };
+        self.processes[number].busy_until = self.now + cost;
+    }
+
     pub(crate) fn later(&mut self, after: Duration, event: Event) {
         self.queue.push(self.now + after, event);
     }
@@ -315,6 +344,7 @@ impl World {
                     check::answers::message(&self.history.ledger, &message)?;
                 }
                 let Some((connection, end)) = self.connection_of(number, link) else { return Ok(()) };
+                self.traffic[number].say();
                 self.send(connection, end.other(), message)
             }
             Output::End(link, reason, text) => self.hang_up(number, link, reason, &text),
@@ -415,6 +445,9 @@ impl World {
 
     /// Holds everything that an event at this process can have changed against the invariants.
     fn look(&mut self, number: usize) -> Check {
+        if !self.watched {
+            return Ok(());
+        }
         let process = &mut self.processes[number];
         if let Some(client) = process.node.as_mut().and_then(Node::client).filter(|_| self.judged) {
             check::frames::all(client, &self.history.ledger, &mut process.never_back)?;

@@ -394,6 +394,9 @@ impl Store {
             Message::Reachable(_) | Message::NoHelp(_) | Message::Arrived(_) => {
                 Err(Fault::malformed("expected a request to a store, got one to a redirector".into()))
             }
+            Message::AskStatus(_) => {
+                Err(Fault::malformed("expected a session's request, got what opens a connection of its own".into()))
+            }
             Message::Goodbye(_) => Err(Fault { reason: GoodbyeReason::Done, text: "the client is done".into() }),
             Message::Welcome(_)
             | Message::Rejoined(_)
@@ -409,7 +412,8 @@ impl Store {
             | Message::Leader(_)
             | Message::Members(_)
             | Message::Leased(_)
-            | Message::Intent(_) => Err(Fault::malformed("expected a request, got an answer of a store".into())),
+            | Message::Intent(_)
+            | Message::Status(_) => Err(Fault::malformed("expected a request, got an answer of a store".into())),
         }
     }
 

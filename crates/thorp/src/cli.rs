@@ -23,6 +23,8 @@ const EXAMPLES: &str = "\
 Examples:
   thorp demo                                    everything at once, in two minutes
   thorp serve --dir shed                        a store that others can reach
+  thorp group --name site --listen 127.0.0.1:7412   those who connect here share what they fetch
+  thorp status 127.0.0.1:7412                   who is there, and what came from where
   thorp put design/wheel '{\"mass\": 3}'          a document, by path
   thorp get design/wheel
   thorp put --dir shed design/wheel '{}'        without a server: the store runs inside the command
@@ -37,6 +39,11 @@ A command that fails says what and what to do, and exits with 1; with 2 if it wa
 pub(crate) enum Command {
     /// Runs a store that clients reach over TCP, until SIGTERM or Ctrl-C close it.
     Serve(ServeArgs),
+    /// Runs the redirector of a group: clients near each other that share what they have fetched. Until SIGTERM or
+    /// Ctrl-C.
+    Group(GroupArgs),
+    /// Says how a store or a redirector stands: who is there, how far each is, what was fetched from where.
+    Status(StatusArgs),
     /// Stores a JSON document under a path.
     Put(PutArgs),
     /// Prints the document or entity at a path.
@@ -53,6 +60,8 @@ pub(crate) enum Command {
     Dump(DumpArgs),
     /// Measures, each figure beside one of the machine itself. One JSON line per case.
     Bench(BenchArgs),
+    /// Repeats the experiments of a paper: the paper's figures, its model's, ours.
+    Experiment(ExperimentArgs),
     /// Kills a store again and again while clients commit, and checks that nothing acknowledged is lost.
     Torture(TortureArgs),
     /// Checks every checksum and structure of a closed store, and says what can be done.
@@ -67,7 +76,7 @@ pub(crate) enum Command {
 /// Which store a command speaks to.
 #[derive(Debug, Args)]
 pub(crate) struct Target {
-    /// The store's address.
+    /// The address of the store, or of a group's redirector; or several, separated by commas, that are tried in turn.
     #[arg(long, value_name = "ADDR", default_value = DEFAULT_SERVER, conflicts_with = "dir")]
     pub(crate) server: String,
     /// A store's directory, opened inside this command instead; created if there is none.
@@ -111,6 +120,53 @@ pub(crate) struct ServeArgs {
     pub(crate) until_stdin_closes: bool,
     #[command(flatten)]
     pub(crate) store: StoreArgs,
+}
+
+/// `thorp group`.
+#[derive(Debug, Args)]
+pub(crate) struct GroupArgs {
+    /// The group's name, at most 64 bytes. Its members need not know it.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) name: String,
+    /// The store's address; or several, separated by commas, that are tried in turn.
+    #[arg(long, value_name = "ADDR", default_value = DEFAULT_SERVER)]
+    pub(crate) store: String,
+    /// Where to listen for members. Port 0 takes any free port; the line that says "ready" names it.
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) listen: SocketAddr,
+    /// The address that members are told, if it is not the one that is listened on.
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) advertise: Option<String>,
+    /// Memory for pages that the redirector keeps itself, for members that come when others have left: bytes, or with
+    /// K, M or G.
+    #[arg(long, value_name = "SIZE", default_value = "0", value_parser = size)]
+    pub(crate) stand_by_cache: usize,
+    /// Listens on other addresses than loopback, although connections are neither encrypted nor authenticated yet.
+    #[arg(long)]
+    pub(crate) insecure: bool,
+    /// Closes the redirector when standard input ends: with the program that started it.
+    #[arg(long)]
+    pub(crate) until_stdin_closes: bool,
+}
+
+/// A size in bytes, such as `64M`.
+fn size(text: &str) -> Result<usize, String> {
+    let (digits, shift) = match text.as_bytes().last() {
+        Some(b'K' | b'k') => (&text[..text.len() - 1], 10),
+        Some(b'M' | b'm') => (&text[..text.len() - 1], 20),
+        Some(b'G' | b'g') => (&text[..text.len() - 1], 30),
+        _ => (text, 0),
+    };
+    let size = digits.parse::<usize>().ok().and_then(|size| size.checked_mul(1 << shift));
+    size.ok_or_else(|| "expected bytes, such as 65536, 64M or 1G".into())
+}
+
+/// `thorp status`.
+#[derive(Debug, Args)]
+pub(crate) struct StatusArgs {
+    /// The address of a store or redirector; of several, separated by commas, the first that answers.
+    #[arg(value_name = "ADDR", default_value = DEFAULT_SERVER)]
+    pub(crate) address: String,
 }
 
 /// `thorp put`.
@@ -257,6 +313,49 @@ pub(crate) enum BenchCase {
     Recover,
 }
 
+/// `thorp experiment`.
+#[derive(Debug, Args)]
+#[command(after_help = EXPERIMENT_HELP)]
+pub(crate) struct ExperimentArgs {
+    /// The paper.
+    pub(crate) paper: Paper,
+    /// A figure of the paper, 7 to 12.
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(7..=12))]
+    pub(crate) figure: Option<u32>,
+    /// A table of the paper, 1 or 2.
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=2))]
+    pub(crate) table: Option<u32>,
+    /// All figures and tables.
+    #[arg(long, conflicts_with_all = ["figure", "table"], required_unless_present_any = ["figure", "table"])]
+    pub(crate) all: bool,
+    /// Writes the rows to `buddycache.jsonl` in this folder, and each figure as SVG and PNG beside it.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+    /// Where stores are made; a temporary folder inside it is removed at the end.
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    pub(crate) dir: PathBuf,
+}
+
+const EXPERIMENT_HELP: &str = "\
+Experiments of the BuddyCache paper, on the OO7 benchmark's medium module:
+  table 1        what fetches and commits take without a distance, with and without a redirector
+  table 2        what a page from a neighbour takes
+  figure 7, 8    time of a transaction with cold caches, 40 and 80 ms from the store
+  figure 9       what a group saves of it, over the distance
+  figure 10, 11  time of a reader's transaction with hot caches while others write, 40 and 80 ms from the store
+  figure 12      what a group saves of it, over the distance
+
+The columns: what the paper says, what its model says with the costs of this machine, what we measure. Costs are
+measured on sockets when the command begins; curves run in virtual time with these costs, and some points of them on
+sockets as well, over an emulated distance.";
+
+/// A paper whose experiments can be repeated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Paper {
+    /// BuddyCache: transactional caching for groups far from their store.
+    Buddycache,
+}
+
 /// `thorp torture`.
 #[derive(Debug, Args)]
 pub(crate) struct TortureArgs {
@@ -298,6 +397,15 @@ pub(crate) struct DemoArgs {
 mod tests {
     use super::*;
     use clap::CommandFactory;
+
+    #[test]
+    fn sizes() {
+        let sizes = ["0", "65536", "64K", "64M", "1g"].map(|text| size(text).unwrap());
+        assert_eq!(sizes, [0, 65536, 65536, 64 << 20, 1 << 30]);
+        for text in ["", "M", "-1", "1.5G", "64MB", "99999999999G", "ß"] {
+            assert!(size(text).is_err(), "{text}");
+        }
+    }
 
     #[test]
     fn the_command_line_is_consistent() {

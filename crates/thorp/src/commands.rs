@@ -5,9 +5,12 @@ mod demo;
 mod design;
 mod doctor;
 mod documents;
+mod experiment;
+mod group;
 mod load;
 mod markdown;
 mod serve;
+mod status;
 mod torture;
 
 use crate::Result;
@@ -18,6 +21,8 @@ use crate::output::Output;
 pub(crate) fn run(command: Command, output: &mut Output) -> Result {
     match command {
         Command::Serve(args) => serve::run(&args, output),
+        Command::Group(args) => group::run(&args, output),
+        Command::Status(args) => status::run(&args, output),
         Command::Put(args) => documents::put(&args, output),
         Command::Get(args) => documents::get(&args, output),
         Command::Rm(args) => documents::rm(&args, output),
@@ -26,6 +31,7 @@ pub(crate) fn run(command: Command, output: &mut Output) -> Result {
         Command::Load(args) => load::load(&args, output),
         Command::Dump(args) => load::dump(&args, output),
         Command::Bench(args) => bench::run(&args, output),
+        Command::Experiment(args) => experiment::run(&args, output),
         Command::Torture(args) => torture::run(args, output),
         Command::Doctor(args) => doctor::run(&args, output),
         Command::Demo(args) => demo::run(args, output),

@@ -7,6 +7,7 @@ mod documents;
 mod history;
 mod output;
 mod scratch;
+mod stopper;
 mod target;
 
 use clap::Parser;

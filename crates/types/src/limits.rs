@@ -93,6 +93,18 @@ pub const LEASE_DRIFT_PERMILLE: u32 = 20;
 /// Addresses of a store that a group's members are told.
 pub const STORE_ADDRESSES_MAX: usize = 16;
 
+/// Tables of a status.
+pub const STATUS_TABLES_MAX: usize = 16;
+
+/// Columns of one of its tables.
+pub const STATUS_COLUMNS_MAX: usize = 32;
+
+/// Cells of all its tables together.
+pub const STATUS_CELLS_MAX: usize = 64 * 1024;
+
+/// A text in a status, in bytes; what is longer is cut.
+pub const STATUS_TEXT_BYTES_MAX: usize = 256;
+
 const _: () = {
     assert!(PAGE_BYTES_TARGET <= PAGE_BYTES_GROWTH && PAGE_BYTES_GROWTH < PAGE_BYTES_MAX);
     assert!(PAGE_BYTES_MAX <= u16::MAX as usize);
@@ -107,4 +119,7 @@ const _: () = {
     // A session leads one group at most: where all places are taken and one more session comes, one of them is free of
     // a leader.
     assert!(GROUPS_MAX >= SESSIONS_MAX);
+    // The largest status is a message.
+    assert!(STATUS_CELLS_MAX * (STATUS_TEXT_BYTES_MAX + 3) < MESSAGE_BYTES_MAX / 2);
+    assert!(STATUS_TEXT_BYTES_MAX >= ADDRESS_BYTES_MAX && STATUS_TEXT_BYTES_MAX >= GROUP_NAME_BYTES_MAX);
 };

@@ -129,9 +129,11 @@ impl fmt::Display for WireError {
             Self::Flags { got } => write!(f, "expected no flags, got {got:#04x}"),
             Self::Kind { got } => write!(f, "expected a kind of message from 1 to {}, got {got}", Kind::ALL.len()),
             Self::Direction { reader, got } => write!(f, "expected a message for a {reader:?}, got {got:?}"),
-            Self::First { reader: End::Store, got } => write!(f, "expected Hello first, got {got:?}"),
+            Self::First { reader: End::Store, got } => write!(f, "expected Hello or AskStatus first, got {got:?}"),
             Self::First { reader: End::Peer, got } => write!(f, "expected PeerHello first, got {got:?}"),
-            Self::First { reader: End::Client, got } => write!(f, "expected Welcome or Goodbye first, got {got:?}"),
+            Self::First { reader: End::Client, got } => {
+                write!(f, "expected Welcome, Goodbye or Status first, got {got:?}")
+            }
             Self::Lengths { kind, meta, body } => {
                 let limits = kind.limits();
                 write!(

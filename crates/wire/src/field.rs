@@ -78,6 +78,13 @@ pub(crate) fn get_text(reader: &mut Reader<'_>, what: &'static str, max: usize) 
     Ok(text.to_owned())
 }
 
+/// As much of a text as fits into so many bytes.
+pub(crate) fn cut(text: &str, bytes_max: usize) -> &str {
+    let bytes = text.len().min(bytes_max);
+    let end = (0..=bytes).rev().find(|&end| text.is_char_boundary(end)).expect("zero is one");
+    &text[..end]
+}
+
 /// A page and a version of it.
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]

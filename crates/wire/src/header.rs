@@ -10,7 +10,8 @@
 use crate::WireError;
 use types::limits::{
     ADDRESS_BYTES_MAX, GOODBYE_TEXT_BYTES_MAX, GROUP_NAME_BYTES_MAX, LEASED_VOLUMES_MAX, MEMBERS_MAX,
-    MESSAGE_BYTES_MAX, PAGE_BYTES_MAX, PAGES_PER_MESSAGE_MAX, STORE_ADDRESSES_MAX, TXN_BYTES_MAX, TXN_PAGES_MAX,
+    MESSAGE_BYTES_MAX, PAGE_BYTES_MAX, PAGES_PER_MESSAGE_MAX, STATUS_CELLS_MAX, STATUS_COLUMNS_MAX, STATUS_TABLES_MAX,
+    STATUS_TEXT_BYTES_MAX, STORE_ADDRESSES_MAX, TXN_BYTES_MAX, TXN_PAGES_MAX,
 };
 use zerocopy::little_endian::U32;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -71,6 +72,8 @@ pub enum Kind {
     Leased = 32,
     Intent = 33,
     Promise = 34,
+    AskStatus = 35,
+    Status = 36,
 }
 
 /// How long the parts of a frame may be, in bytes.
@@ -83,7 +86,7 @@ pub(crate) struct Limits {
 
 impl Kind {
     /// All kinds, in the order of their numbers, which count from 1.
-    pub const ALL: [Self; 34] = [
+    pub const ALL: [Self; 36] = [
         Self::Hello,
         Self::Welcome,
         Self::Goodbye,
@@ -118,6 +121,8 @@ impl Kind {
         Self::Leased,
         Self::Intent,
         Self::Promise,
+        Self::AskStatus,
+        Self::Status,
     ];
 
     /// The kind with this number.
@@ -147,7 +152,8 @@ impl Kind {
             | Self::Departed
             | Self::Lead
             | Self::FindLeader
-            | Self::Promise => matches!(reader, End::Store),
+            | Self::Promise
+            | Self::AskStatus => matches!(reader, End::Store),
             Self::Welcome
             | Self::Rejoined
             | Self::Page
@@ -160,7 +166,8 @@ impl Kind {
             | Self::Leader
             | Self::Members
             | Self::Leased
-            | Self::Intent => matches!(reader, End::Client),
+            | Self::Intent
+            | Self::Status => matches!(reader, End::Client),
             Self::PeerHello => matches!(reader, End::Peer),
         }
     }
@@ -168,8 +175,8 @@ impl Kind {
     /// Whether it may be the first message that `reader` receives.
     pub const fn may_open(self, reader: End) -> bool {
         match reader {
-            End::Store => matches!(self, Self::Hello),
-            End::Client => matches!(self, Self::Welcome | Self::Goodbye),
+            End::Store => matches!(self, Self::Hello | Self::AskStatus),
+            End::Client => matches!(self, Self::Welcome | Self::Goodbye | Self::Status),
             End::Peer => matches!(self, Self::PeerHello | Self::Goodbye),
         }
     }
@@ -182,6 +189,9 @@ impl Kind {
         const ADDRESS: usize = TEXT + ADDRESS_BYTES_MAX;
         const GROUP: usize = TEXT + GROUP_NAME_BYTES_MAX;
         const MEMBERS: usize = 16 + GROUP + ADDRESS + STORE_ADDRESSES_MAX * ADDRESS + MEMBERS_MAX * (8 + ADDRESS);
+        const NAME: usize = TEXT + STATUS_TEXT_BYTES_MAX;
+        const TABLE: usize = NAME + 2 + STATUS_COLUMNS_MAX * NAME + 4;
+        const STATUS: usize = 2 + STATUS_TABLES_MAX * TABLE + STATUS_CELLS_MAX * (1 + NAME);
         let (meta_min, meta_max, body_max) = match self {
             Self::Hello => (40, 40, 0),
             Self::Welcome => (48, 48, 0),
@@ -208,6 +218,8 @@ impl Kind {
             Self::Leased => (12, 12 + LEASED_VOLUMES_MAX * 4, 0),
             Self::Intent => (16, MESSAGE_BYTES_MAX, 0),
             Self::Members => (16 + 2 * TEXT, MEMBERS, 0),
+            Self::AskStatus => (0, 0, 0),
+            Self::Status => (2, STATUS, 0),
         };
         Limits { meta_min, meta_max, body_max }
     }
@@ -304,7 +316,7 @@ mod tests {
         for (i, kind) in Kind::ALL.into_iter().enumerate() {
             assert_eq!((kind as usize, Kind::from_number(kind as u8)), (i + 1, Some(kind)));
         }
-        assert_eq!((Kind::from_number(0), Kind::from_number(35)), (None, None));
+        assert_eq!((Kind::from_number(0), Kind::from_number(37)), (None, None));
     }
 
     #[test]
@@ -343,7 +355,7 @@ mod tests {
             bytes[12..].copy_from_slice(&check);
             Header::parse(&bytes)
         };
-        assert_eq!(with(2, 35), Err(WireError::Kind { got: 35 }));
+        assert_eq!(with(2, 37), Err(WireError::Kind { got: 37 }));
         assert_eq!(with(2, 0), Err(WireError::Kind { got: 0 }));
         assert_eq!(with(3, 1), Err(WireError::Flags { got: 1 }));
     }

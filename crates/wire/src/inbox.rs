@@ -178,9 +178,11 @@ mod tests {
         let first =
             |reader, kind, meta| Inbox::new(reader).next(&mut &header(kind, meta, 0)[..]).map_err(WireError::name);
         assert_eq!(first(End::Store, Kind::Hello, 40), Ok(None));
+        assert_eq!(first(End::Store, Kind::AskStatus, 0).map(|asked| asked.is_some()), Ok(true));
         assert_eq!(first(End::Store, Kind::Ping, 8), Err("first"));
         assert_eq!(first(End::Client, Kind::Welcome, 48), Ok(None));
         assert_eq!(first(End::Client, Kind::Goodbye, 4), Ok(None));
+        assert_eq!(first(End::Client, Kind::Status, 2), Ok(None));
         assert_eq!(first(End::Client, Kind::Page, 24), Err("first"));
         assert_eq!(first(End::Peer, Kind::PeerHello, 16), Ok(None));
         assert_eq!(first(End::Peer, Kind::Goodbye, 4), Ok(None));

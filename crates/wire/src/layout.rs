@@ -156,5 +156,7 @@ pub(crate) fn decode(header: Header, meta: &[u8], body: Bytes) -> Result<Message
         Kind::Leased => Message::Leased(reader.message()?),
         Kind::Intent => Message::Intent(reader.message()?),
         Kind::Promise => Message::Promise(reader.message()?),
+        Kind::AskStatus => Message::AskStatus(reader.message()?),
+        Kind::Status => Message::Status(reader.message()?),
     })
 }

@@ -41,6 +41,7 @@ mod notice;
 mod outbox;
 mod place;
 mod session;
+mod status;
 
 pub use error::WireError;
 pub use header::{End, HEADER_BYTES, Header, Kind, MAGIC};

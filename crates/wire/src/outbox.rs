@@ -65,6 +65,8 @@ impl Outbox {
             Message::Leased(m) => self.frame(m),
             Message::Intent(m) => self.frame(m),
             Message::Promise(m) => self.frame(m),
+            Message::AskStatus(m) => self.frame(m),
+            Message::Status(m) => self.frame(m),
         }
     }
 

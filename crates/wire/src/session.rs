@@ -2,7 +2,7 @@
 //!
 //! `Hello` and `Goodbye` keep their layout in every protocol: they are how two ends find out that they share none.
 
-use crate::field::{self, HeldPage, Range, check_count};
+use crate::field::{self, HeldPage, Range, check_count, cut};
 use crate::layout::{Layout, Meta, Reader};
 use crate::{Kind, WireError};
 use alloc::borrow::ToOwned;
@@ -112,9 +112,7 @@ impl Layout for Goodbye {
             GoodbyeReason::ALL.iter().position(|&reason| reason == self.reason).expect("all reasons have a number");
         meta.put(&U32::new(reason as u32));
         // A text that is too long is told as far as it goes: it is for a person, and nobody is left to refuse it to.
-        let bytes = self.text.len().min(GOODBYE_TEXT_BYTES_MAX);
-        let end = (0..=bytes).rev().find(|&end| self.text.is_char_boundary(end)).expect("zero is one");
-        meta.put(&self.text.as_bytes()[..end]);
+        meta.put(cut(&self.text, GOODBYE_TEXT_BYTES_MAX).as_bytes());
         Ok(())
     }
 

@@ -2,8 +2,11 @@
 
 mod common;
 
-use common::{commit, encode, help, members, notices, reader_of, revalidated, samples};
-use types::limits::{MEMBERS_MAX, PAGES_PER_MESSAGE_MAX, STORE_ADDRESSES_MAX, TXN_CHANGES_MAX};
+use common::{commit, encode, help, members, notices, reader_of, revalidated, samples, status};
+use types::limits::{
+    MEMBERS_MAX, PAGES_PER_MESSAGE_MAX, STATUS_CELLS_MAX, STATUS_COLUMNS_MAX, STATUS_TABLES_MAX, STATUS_TEXT_BYTES_MAX,
+    STORE_ADDRESSES_MAX, TXN_CHANGES_MAX,
+};
 use wire::{End, HEADER_BYTES, Header, Inbox, Kind, WireError};
 
 /// A small generator of its own, so that a run can be repeated by its seed alone.
@@ -209,4 +212,47 @@ fn the_members_of_a_group_are_taken_apart_with_care() {
     for address in [22, 27, 45] {
         assert_eq!(with(address, &257u16.to_le_bytes()), Some("count"));
     }
+}
+
+#[test]
+fn a_status_is_taken_apart_with_care() {
+    let with = |at, bytes: &[u8]| with(&status(), Kind::Status, at, bytes);
+    let (count16, count32) = (|count: usize| (count as u16).to_le_bytes(), |count: usize| (count as u32).to_le_bytes());
+    // How many tables: more than may be, more than are there, fewer.
+    assert_eq!(with(0, &count16(STATUS_TABLES_MAX + 1)), Some("count"));
+    assert_eq!(with(0, &count16(3)), Some("short"));
+    assert_eq!(with(0, &count16(1)), Some("long"));
+    // The length of the first table's name; its columns; its rows; what its first cell is.
+    assert_eq!(with(2, &count16(STATUS_TEXT_BYTES_MAX + 1)), Some("count"));
+    assert_eq!(with(9, &count16(STATUS_COLUMNS_MAX + 1)), Some("count"));
+    assert_eq!(with(27, &count32(STATUS_CELLS_MAX / 2 + 1)), Some("count"));
+    assert_eq!(with(27, &count32(STATUS_CELLS_MAX / 2)), Some("short"));
+    assert_eq!(with(31, &[3]), Some("code"));
+    // Rows of no cells, which take no bytes, are no way to take memory.
+    let rows = |count| [&count16(1)[..], &count16(0), &count16(0), &count32(count)].concat();
+    assert_eq!(refusal(Kind::Status, &rows(STATUS_CELLS_MAX + 1), b""), Some("count"));
+    assert_eq!(refusal(Kind::Status, &rows(2), b""), Some("short"));
+}
+
+#[test]
+fn the_largest_status_comes_through_and_no_larger_one_is_sent() {
+    use protocol::{Cell, Message, Status, Table};
+    let text = "ß".repeat(STATUS_TEXT_BYTES_MAX);
+    let table = |rows| {
+        let columns = vec![text.clone(); STATUS_COLUMNS_MAX];
+        let rows = vec![vec![Cell::Text(text.clone()); STATUS_COLUMNS_MAX]; rows];
+        Table { name: text.clone(), columns, rows }
+    };
+    let mut status = Status { tables: vec![table(0); STATUS_TABLES_MAX] };
+    status.tables[0] = table(STATUS_CELLS_MAX / STATUS_COLUMNS_MAX);
+    let frame = encode(&Message::Status(status.clone()));
+    let got = common::decode(End::Client, &frame, 100_000).unwrap();
+    let [Message::Status(got)] = &got[..] else { panic!("one status") };
+    assert_eq!(got.tables[0].name, "ß".repeat(STATUS_TEXT_BYTES_MAX / 2), "what is too long is cut");
+    status.tables[1] = table(1);
+    let refused = |status: &Status| wire::Outbox::new().push(&Message::Status(status.clone())).map_err(WireError::name);
+    assert_eq!(refused(&status), Err("count"));
+    let mut uneven = Status { tables: vec![table(1)] };
+    uneven.tables[0].rows[0].pop();
+    assert_eq!(refused(&uneven), Err("count"));
 }

@@ -193,12 +193,22 @@ fn lease_message() -> impl Strategy<Value = Message> {
     ]
 }
 
+fn status() -> impl Strategy<Value = Message> {
+    let cell = prop_oneof![Just(Cell::Nothing), any::<u64>().prop_map(Cell::Count), address().prop_map(Cell::Text),];
+    let table = (address(), vec(address(), 1..6)).prop_flat_map(move |(name, columns)| {
+        let rows = vec(vec(cell.clone(), columns.len()), 0..6);
+        rows.prop_map(move |rows| Table { name: name.clone(), columns: columns.clone(), rows })
+    });
+    vec(table, 0..5).prop_map(|tables| Message::Status(Status { tables }))
+}
+
 fn message() -> impl Strategy<Value = Message> {
     prop_oneof![
         1 => lease_message(),
         3 => session(),
         3 => help_message(),
         3 => group_message(),
+        1 => status(),
         1 => (pages(), version(), any::<u64>())
             .prop_map(|(pages, at_least, number)| Message::Fetch(Fetch { pages, at_least, number })),
         1 => fetched().prop_map(Message::Page),

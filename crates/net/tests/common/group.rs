@@ -86,7 +86,11 @@ impl Group {
     }
 
     pub fn join_on(&self, runtime: &Runtime) -> Member {
-        let member = Member::new(runtime);
+        self.take(Member::new(runtime))
+    }
+
+    /// Has a member join, and be reachable.
+    pub fn take(&self, member: Member) -> Member {
         member.host.connect(UplinkConfig::new(self.address.to_string()));
         self.wait("reachable", |state| state.members.get(&member.id).is_some_and(|seat| seat.said > 0));
         member
@@ -234,9 +238,14 @@ pub struct Member {
 
 impl Member {
     pub fn new(runtime: &Runtime) -> Self {
+        Self::reading_ahead(runtime, 0)
+    }
+
+    /// One that may fetch so many pages ahead.
+    pub fn reading_ahead(runtime: &Runtime, pages: u32) -> Self {
         static LAST: AtomicU64 = AtomicU64::new(0x1000);
         let id = ClientId(1 + LAST.fetch_add(1, Ordering::SeqCst));
-        let config = client::Config { prefetch_pages_max: 0, ..client::Config::default() };
+        let config = client::Config { prefetch_pages_max: pages, ..client::Config::default() };
         Self { host: Host::start(Node::client_only(Client::new(config, id)), None, runtime), id }
     }
 

@@ -1,11 +1,13 @@
 //! A server in this process.
 
 use crate::scratch::Scratch;
-use net::{Host, ListenConfig, Runtime};
+use net::{Host, ListenConfig, Listener, Runtime, UplinkConfig};
 use node::Node;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 use store::Store;
+use types::ClientId;
 
 pub(crate) struct Server {
     pub(crate) host: Arc<Host>,
@@ -29,5 +31,32 @@ impl Server {
         let host = Host::start(Node::with_store(store, None), Some(disk), &Runtime::start().unwrap());
         let address = host.listen(ListenConfig::new(([127, 0, 0, 1], 0).into())).unwrap();
         Self { host, address }
+    }
+}
+
+/// A redirector in this process.
+pub(crate) struct Redirector {
+    /// Kept for as long as it is needed.
+    _host: Arc<Host>,
+    pub(crate) address: SocketAddr,
+}
+
+impl Redirector {
+    /// Starts the redirector of a group; members wait until it leads.
+    pub(crate) fn start(server: &Server) -> Self {
+        let listener = Listener::bind(ListenConfig::new(([127, 0, 0, 1], 0).into())).unwrap();
+        let address = listener.address();
+        let config = redirector::Config {
+            group: "site".into(),
+            address: address.to_string(),
+            // However busy the machine is.
+            help_within: Duration::from_secs(60),
+            ..redirector::Config::default()
+        };
+        let node = Node::with_redirector(redirector::Redirector::new(config, ClientId(0x2ED)), None);
+        let host = Host::start(node, None, &Runtime::start().unwrap());
+        host.connect_trunk(UplinkConfig::new(server.address.to_string()));
+        host.listen_at(listener).unwrap();
+        Self { _host: host, address }
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::relay::Relay;
 use crate::scratch::Scratch;
-use crate::server::Server;
+use crate::server::{Redirector, Server};
 use objects::{Anywhere, AsyncTx, Db, ObjectId, Ref};
 use std::net::SocketAddr;
 use tokio::runtime::Builder;
@@ -71,4 +71,26 @@ fn a_lost_connection_is_opened_again() {
         assert_eq!(db.transact_async(async |mut tx| tx.get(counter).await).await.unwrap(), 2);
         assert_eq!(db.stats().sessions, 2);
     });
+}
+
+/// What one has on a runtime that computes and waits for nothing, its neighbour gets all the same.
+#[test]
+fn a_member_helps_whatever_its_application_computes() {
+    let scratch = Scratch::new();
+    let server = Server::start(&scratch);
+    let redirector = Redirector::start(&server);
+    for addresses in [redirector.address.to_string(), format!("thorp://{},{}", redirector.address, server.address)] {
+        let busy = Builder::new_current_thread().enable_all().build().unwrap();
+        let object = Db::connect(server.address).unwrap().transact(|tx| tx.create(Anywhere, &7_u64)).unwrap();
+        let member = busy.block_on(async {
+            let member = Db::connect_async(&addresses).await.unwrap();
+            assert_eq!(member.transact_async(async |mut tx| tx.get(object).await).await.unwrap(), 7);
+            member
+        });
+        // Nothing runs on that runtime any more.
+        let neighbour = Db::connect(redirector.address).unwrap();
+        assert_eq!(neighbour.transact(|tx| tx.get(object)).unwrap(), 7);
+        assert_eq!(member.stats().pages_given, 1);
+        assert_eq!(neighbour.stats().pages_from_peers, 1);
+    }
 }

@@ -301,6 +301,19 @@ fn another_kind_of_server_is_named_as_such() {
     answer.join().unwrap();
 }
 
+#[test]
+fn what_cannot_be_connected_with_is_said() {
+    let text = |opened: Result<Db>| opened.unwrap_err().to_string();
+    let words = |text: String, words: &[&str]| assert!(words.iter().all(|word| text.contains(word)), "{text}");
+    words(text(Db::connect("store:7411,nonsense")), &["'nonsense' is no address", "HOST:PORT"]);
+    words(text(Db::builder().group("").connect("127.0.0.1:9")), &["no name of a group"]);
+    let listen = |address: &str| address.parse().unwrap();
+    let eligible = |address| Db::builder().eligible(listen(address), "127.0.0.1:9");
+    words(text(eligible("127.0.0.1:0").connect("127.0.0.1:9")), &["needs the group's name"]);
+    words(text(eligible("0.0.0.0:0").group("site").insecure(true).connect("127.0.0.1:9")), &["members can reach"]);
+    words(text(eligible("192.0.2.1:1").group("site").connect("127.0.0.1:9")), &["neither encrypted nor authenticated"]);
+}
+
 /// Every object lies in a page of its own: without reading ahead each would cost a round trip.
 #[test]
 fn reading_ahead_takes_one_round_trip() {
@@ -310,7 +323,7 @@ fn reading_ahead_takes_one_round_trip() {
     let objects: Vec<_> =
         db.transact(|tx| (0..OBJECTS).map(|i| tx.create_bytes(Anywhere, &[i as u8; 8_000])).collect()).unwrap();
     db.close().unwrap();
-    let db = Scratch::builder().prefetch_pages(0).open(scratch.path()).unwrap();
+    let db = Scratch::builder().prefetch_pages(1).open(scratch.path()).unwrap();
     db.transact(|tx| {
         tx.read_ahead(objects.iter().copied())?;
         for (i, &object) in objects.iter().enumerate() {

@@ -3,13 +3,13 @@
 use super::{client, rejoin};
 use bytes::Bytes;
 use protocol::{
-    Ack, Advance, Arrived, CommitReply, CommitRequest, Fetch, GROUP, Goodbye, Held, Intent, Leader, Leased, Message,
-    Missing, NoHelp, Notice, Notices, Outcome, PROTOCOL, Page, PageReads, PeerPage, Reachable, Rejoined, Released,
-    Revalidated, SessionLimits, Welcome,
+    Ack, Advance, Arrived, CommitReply, CommitRequest, Fetch, GROUP, Goodbye, Grant, Granted, Held, Intent, Leader,
+    Leased, Message, Missing, NoHelp, Notice, Notices, Outcome, PROTOCOL, Page, PageReads, PeerPage, Reachable,
+    Rejoined, Released, Revalidated, SessionLimits, Welcome,
 };
 use types::{
-    ClientId, ClusterId, Delta, GoodbyeReason, Incarnation, NodeId, ObjectPage, PageId, SlotChange, SlotSet, TxnId,
-    Version,
+    ClientId, ClusterId, Delta, GoodbyeReason, Incarnation, NodeId, ObjectPage, PageId, PageRange, SlotChange, SlotSet,
+    TxnId, Version,
 };
 
 fn page(word: &str) -> Option<PageId> {
@@ -121,6 +121,10 @@ pub(crate) fn of_store(kind: &str, rest: &[&str]) -> Option<Message> {
         ("page", [of, at, values @ ..]) => {
             Message::Page(Page { page: page(of)?, version: version(at)?, number: 0, image: image(values)? })
         }
+        ("granted", [first, count]) => {
+            let range = PageRange { first: page(first)?, count: count.parse().ok()? };
+            Message::Granted(Granted { ranges: vec![range] })
+        }
         ("missing", [of]) => Message::Missing(Missing { page: page(of)?, number: 0 }),
         ("reply", [of, "committed", pages @ ..]) => {
             let pages = pages.iter().map(|word| advance(word)).collect::<Option<_>>()?;
@@ -159,6 +163,9 @@ pub(crate) fn of_member(from: ClientId, kind: &str, rest: &[&str]) -> Option<Mes
             at_least: version(named(rest, "at_least").unwrap_or("0"))?,
             number: number(rest, "number")?,
         }),
+        ("grant", [volume, count]) => {
+            Message::Grant(Grant { volume: volume.parse().ok()?, count: count.parse().ok()? })
+        }
         ("released", rest) => Message::Released(Released { pages: pages(rest)? }),
         ("ack", [through]) => Message::Ack(Ack { through: version(through)? }),
         ("arrived", [of, rest @ ..]) => Message::Arrived(Arrived { pages: vec![(page(of)?, number(rest, "number")?)] }),

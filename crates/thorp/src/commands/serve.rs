@@ -2,17 +2,15 @@
 
 use crate::cli::{ServeArgs, StoreArgs};
 use crate::output::{self, Output};
+use crate::stopper::{close_on_signal, close_with_stdin};
 use crate::{Error, Result};
 use net::{Host, HostEnd, ListenConfig, Runtime};
 use node::Node;
 use serde_json::json;
-use signal_hook::consts::{SIGINT, SIGTERM};
-use signal_hook::iterator::Signals;
 use std::collections::BTreeMap;
-use std::io::Read;
 use std::net::SocketAddr;
 use std::path::Path;
-use std::sync::{Arc, PoisonError, Weak};
+use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 use store::Store;
 
@@ -120,38 +118,6 @@ fn store_config(args: &StoreArgs) -> store::Config {
         leased_volumes: args.leased.clone(),
         lease: Duration::from_millis(u64::from(args.lease_ms)),
         ..store::Config::default()
-    }
-}
-
-/// The first SIGTERM or Ctrl-C closes the store; a second ends the process, which loses nothing either.
-fn close_on_signal(host: &Arc<Host>) -> Result {
-    let mut signals = Signals::new([SIGTERM, SIGINT])?;
-    let host = Arc::downgrade(host);
-    std::thread::spawn(move || {
-        let mut signals = signals.forever();
-        if signals.next().is_some() {
-            close_host(&host);
-        }
-        if let Some(signal) = signals.next() {
-            std::process::exit(128 + signal);
-        }
-    });
-    Ok(())
-}
-
-/// Whoever started us and holds the other end of our standard input has gone.
-fn close_with_stdin(host: &Arc<Host>) {
-    let host = Arc::downgrade(host);
-    std::thread::spawn(move || {
-        // An error is an end, too.
-        let _ = std::io::stdin().lock().read_to_end(&mut Vec::new());
-        close_host(&host);
-    });
-}
-
-fn close_host(host: &Weak<Host>) {
-    if let Some(host) = host.upgrade() {
-        host.close();
     }
 }
 

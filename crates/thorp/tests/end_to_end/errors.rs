@@ -94,6 +94,28 @@ fn an_open_network() {
 }
 
 #[test]
+fn a_group_that_cannot_be() {
+    let group = ["group", "--name", "site", "--store", "127.0.0.1:1", "--listen"];
+    let with = |words: &[&'static str]| group.iter().copied().chain(words.iter().copied()).collect::<Vec<_>>();
+    check(&with(&["0.0.0.0:0"]), &["neither encrypted nor authenticated", "--insecure"]);
+    check(&with(&["0.0.0.0:0", "--insecure"]), &["no address that members can reach", "--advertise"]);
+    check(&with(&["127.0.0.1:0", "--advertise", "a:1,b:1"]), &["'a:1,b:1'", "more than one address"]);
+    check(&["group", "--name", "", "--listen", "127.0.0.1:0"], &["--name", "1 to 64 bytes"]);
+    check(&["group", "--name", "site", "--store", "shed", "--listen", "127.0.0.1:0"], &["'shed' is no address"]);
+}
+
+#[test]
+fn what_says_nothing_of_itself() {
+    check(&["status", "127.0.0.1:1"], &["no server at 127.0.0.1:1", "check the address"]);
+    check(&["status", "nonsense"], &["'nonsense'", "HOST:PORT"]);
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let other = std::thread::spawn(move || drop(listener.accept().unwrap()));
+    check(&["status", &address], &[&address]);
+    other.join().unwrap();
+}
+
+#[test]
 fn files_that_cannot_be_loaded() {
     let folder = Folder::new();
     let dir = folder.file("store");
@@ -121,6 +143,8 @@ fn wrong_usage() {
         &["get", "a", "--server", "127.0.0.1:1", "--dir", "x"],
         &["bench"],
         &["scan", "--limit", "many"],
+        &["group", "--name", "site"],
+        &["group", "--name", "site", "--listen", "127.0.0.1:0", "--stand-by-cache", "much"],
     ] {
         let ran = thorp(words);
         assert_eq!(ran.code, Some(2), "{words:?}");

@@ -1,6 +1,7 @@
 //! The documents say what is true: what is generated from code is fresh, and the command lines in README run.
 
 use crate::designs::SMALL;
+use crate::groups::Redirector;
 use crate::program::{Folder, serve};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -61,7 +62,8 @@ fn command_lines(document: &Path) -> Vec<String> {
     blocks.flat_map(|(block, _)| block.lines()).map(str::to_owned).collect()
 }
 
-/// Every line of README that begins with `thorp` runs, in their order, against a store that the first of them starts.
+/// Every line of README that begins with `thorp` runs, in their order, against a store that the first of them starts, and
+/// a redirector that another one does: with their addresses in place of those that README has.
 #[test]
 fn the_command_lines_in_readme_run() {
     let folder = Folder::new();
@@ -71,21 +73,26 @@ fn the_command_lines_in_readme_run() {
         Path::new(env!("CARGO_BIN_EXE_thorp")).parent().unwrap().display(),
         std::env::var("PATH").unwrap_or_default()
     );
-    let (mut server, mut ran) = (None, 0);
+    let (mut server, mut redirector, mut ran) = (None, None, 0);
     for line in command_lines(&root().join("README.md")) {
         let line = line.split("  #").next().unwrap_or_default().trim_end();
         if line.starts_with("thorp serve --dir") {
             server = Some(serve(&folder));
+        } else if line.starts_with("thorp group") {
+            redirector = Some(Redirector::start(server.as_ref().expect("README starts a store first"), &[]));
         } else if line.starts_with("thorp ") {
-            let address = server.as_ref().expect("README starts a store first").address();
-            let line = format!("{line} --server {address}");
+            let address = server.as_ref().expect("README starts a store first").address().to_string();
+            let line = match &redirector {
+                Some(it) => line.replace("127.0.0.1:7411", &address).replace("127.0.0.1:7412", &it.address.to_string()),
+                None => format!("{line} --server {address}"),
+            };
             let done =
                 Command::new("sh").args(["-c", &line]).env("PATH", &path).current_dir(folder.path()).output().unwrap();
             assert!(done.status.success(), "{line}: {}", String::from_utf8_lossy(&done.stderr));
             ran += 1;
         }
     }
-    assert!(ran >= 3, "README shows some commands, and {ran} were found");
+    assert!(ran >= 5, "README shows some commands, and {ran} were found");
 }
 
 /// README's two commands are the ones that the other tests and the entry points stand for.

@@ -32,7 +32,8 @@ pub fn reader_of(message: &Message) -> End {
         | Message::Leader(_)
         | Message::Members(_)
         | Message::Leased(_)
-        | Message::Intent(_) => End::Client,
+        | Message::Intent(_)
+        | Message::Status(_) => End::Client,
         Message::PeerHello(_) | Message::PeerPage(_) => End::Peer,
         _ => End::Store,
     }
@@ -107,6 +108,16 @@ pub fn members() -> Message {
         store: vec!["a:1".into(), "b:1".into()],
         members: vec![member(5, "c:9"), member(6, "")],
     })
+}
+
+pub fn status() -> Message {
+    let store = Table {
+        name: "store".into(),
+        columns: vec!["applied".into(), "store".into()],
+        rows: vec![vec![Cell::Count(77), Cell::Text("a:1".into())], vec![Cell::Nothing, Cell::Count(u64::MAX)]],
+    };
+    let empty = Table { name: "sessions".into(), columns: vec!["session".into()], rows: vec![] };
+    Message::Status(Status { tables: vec![store, empty] })
 }
 
 /// One message of every kind that groups have.
@@ -187,6 +198,7 @@ pub fn samples() -> Vec<Message> {
         Message::Granted(Granted { ranges: vec![range] }),
     ];
     samples.extend(of_groups());
+    samples.extend([Message::AskStatus(AskStatus), status()]);
     samples
 }
 

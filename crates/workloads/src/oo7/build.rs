@@ -79,11 +79,11 @@ async fn composite_part(
         for (&connection, other) in here.connections[i].iter().zip(others) {
             let length = random.below(1000) as u32;
             let to = here.parts[other];
-            tx.put(connection, &Connection { kind: kind(length), length, from: part, to }).await?;
+            tx.put(connection, &Connection { kind: kind(length, size), length, from: part, to }).await?;
         }
         let (x, y) = (coordinate(random), coordinate(random));
         let to = here.connections[i].clone();
-        tx.put(part, &AtomicPart { id, kind: kind(id), build_date, x, y, to, part_of: here.composite }).await?;
+        tx.put(part, &AtomicPart { id, kind: kind(id, size), build_date, x, y, to, part_of: here.composite }).await?;
         by_date.insert(tx, &(build_date, id), &part).await?;
     }
     let text = text("composite part", number, size.document_bytes);
@@ -110,12 +110,13 @@ impl Placeholders {
         let mut near = composite;
         let (mut parts, mut connections) = (Vec::new(), Vec::new());
         for _ in 0..size.atomic_parts {
-            let part: ObjectId = tx.create_bytes(near, &room(32 + 5 * size.connections as usize)).await?;
+            let part: ObjectId =
+                tx.create_bytes(near, &room(22 + size.kind_bytes + 5 * size.connections as usize)).await?;
             near = part;
             parts.push(Ref::new(part));
             let mut own = Vec::with_capacity(size.connections as usize);
             for _ in 0..size.connections {
-                near = tx.create_bytes(near, &room(24)).await?;
+                near = tx.create_bytes(near, &room(14 + size.kind_bytes)).await?;
                 own.push(Ref::new(near));
             }
             connections.push(own);
@@ -156,9 +157,9 @@ fn coordinate(random: &mut Random) -> i32 {
     i32::try_from(random.below(100_000)).expect("it is below a hundred thousand")
 }
 
-/// One of ten kinds, ten characters long as in OO7.
-fn kind(number: u32) -> String {
-    format!("type {:05}", number % 10)
+/// One of ten kinds, ten characters long as in OO7 unless objects are to be larger.
+fn kind(number: u32, size: Size) -> String {
+    format!("type {:01$}", number % 10, size.kind_bytes.saturating_sub(5))
 }
 
 /// A text of so many bytes that says what it is about.

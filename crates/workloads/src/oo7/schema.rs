@@ -22,6 +22,8 @@ pub struct Size {
     pub document_bytes: usize,
     /// The text of the manual, in bytes.
     pub manual_bytes: usize,
+    /// The kind of an atomic part or a connection, in bytes: what sets how large these are, and with them the module.
+    pub kind_bytes: usize,
 }
 
 impl Size {
@@ -37,7 +39,11 @@ impl Size {
         fan_out: 3,
         document_bytes: 20_000,
         manual_bytes: 1_000_000,
+        kind_bytes: 10,
     };
+
+    /// The medium module with larger objects, so that it takes 38 MB as that of the BuddyCache paper does.
+    pub const BUDDYCACHE: Self = Self { kind_bytes: 42, ..Self::MEDIUM };
 
     /// Base assemblies of the module.
     pub const fn base_assemblies(self) -> u32 {
@@ -134,7 +140,7 @@ pub struct Document {
 pub struct AtomicPart {
     /// Its number.
     pub id: u32,
-    /// Its kind, ten characters.
+    /// Its kind.
     pub kind: String,
     /// When it was built.
     pub build_date: u32,
@@ -151,7 +157,7 @@ pub struct AtomicPart {
 /// A connection between two atomic parts of one composite part.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Connection {
-    /// Its kind, ten characters.
+    /// Its kind.
     pub kind: String,
     /// Its length.
     pub length: u32,

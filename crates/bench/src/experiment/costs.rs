@@ -1,0 +1,209 @@
+//! What things take without any distance, measured here and now: the parameters of the model and of virtual time. None
+//! is fitted to anything.
+
+use super::group::Group;
+use crate::floor::{PingPong, Shuffle, SyncFloor};
+use crate::{Place, Result, Sample, Server, ServerOptions};
+use objects::{Anywhere, Db, ObjectId, Ref, wait_for};
+use std::time::{Duration, Instant};
+use workloads::oo7::{CompositePart, Module, Size, Traversal, build, traverse};
+
+use super::virtual_time::composite_parts;
+
+/// Objects that have a page each.
+const OBJECTS: usize = 1000;
+const OBJECT_BYTES: usize = 8000;
+
+/// A request for one page, and a page with its header, as they are on the wire.
+const REQUEST_BYTES: usize = 40;
+const PAGE_BYTES: usize = 8192;
+
+/// How often commits, syncs and traversals are done.
+const TURNS: usize = 300;
+
+/// Medians of what was measured.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Costs {
+    /// A message on its way between two processes of this machine, up to a page: half a bare ping-pong.
+    pub(crate) hop: Duration,
+    /// A page from the store, fetched by a client directly.
+    pub(crate) fetch: Duration,
+    /// The same through a redirector.
+    pub(crate) fetch_through: Duration,
+    /// A page from a neighbour.
+    pub(crate) peer_fetch: Duration,
+    /// The commit of a transaction that has only read, directly and through a redirector.
+    pub(crate) commit: Duration,
+    pub(crate) commit_through: Duration,
+    /// A page that the store has to read from its disk takes longer by this much.
+    pub(crate) read: Duration,
+    /// Making a block of a log durable.
+    pub(crate) flush: Duration,
+    /// A traversal of one part that is in the cache.
+    pub(crate) traversal: Duration,
+}
+
+impl Costs {
+    /// Measures all of them.
+    pub(crate) fn measure(lab: &Lab, place: &Place, progress: &dyn Fn(&str)) -> Result<Self> {
+        progress("measure costs: the store");
+        let objects = &lab.objects;
+        let ping = pings(OBJECTS)?;
+        // The first client finds the store's memory empty.
+        let from_disk = fetches(&lab.client()?, objects)?;
+        let client = lab.client()?;
+        let fetch = fetches(&client, objects)?;
+        let commit = commits(&client, objects[0])?;
+        progress("measure costs: a group");
+        let group = lab.group()?;
+        let (first, second) = (group.member()?, group.member()?);
+        let fetch_through = fetches(&first, objects)?;
+        let commit_through = commits(&first, objects[0])?;
+        let peer_fetch = fetches(&second, objects)?;
+        progress("measure costs: the disk, traversals");
+        let mut floor = SyncFloor::new(&place.dir)?;
+        let mut flush = Sample::default();
+        for _ in 0..TURNS {
+            flush.push(floor.once()?);
+        }
+        Ok(Self {
+            hop: median(&ping) / 2,
+            fetch: median(&fetch),
+            fetch_through: median(&fetch_through),
+            peer_fetch: median(&peer_fetch),
+            commit: median(&commit),
+            commit_through: median(&commit_through),
+            read: median(&from_disk).saturating_sub(median(&fetch)),
+            flush: median(&flush),
+            traversal: traversals()?,
+        })
+    }
+
+    /// What a message takes of each process. A fetch is two hops and a message at the store and at the client, which are
+    /// taken to work equally long; a redirector adds two hops and two messages of its own.
+    pub(crate) fn processing(&self) -> sim::Costs {
+        let end = self.fetch.saturating_sub(2 * self.hop) / 2;
+        let redirector = self.fetch_through.saturating_sub(self.fetch + 2 * self.hop) / 2;
+        sim::Costs { client: end, redirector, store: end }
+    }
+}
+
+/// A store process with objects that have a page each, in no order.
+pub(crate) struct Lab {
+    server: Server,
+    pub(crate) objects: Vec<ObjectId>,
+}
+
+impl Lab {
+    /// Makes the store and starts it.
+    pub(crate) fn start(place: &Place) -> Result<Self> {
+        let dir = place.dir.join("lab");
+        let mut objects = create(&dir)?;
+        Shuffle::new().order(&mut objects);
+        let server = Server::start(&ServerOptions::new(&place.program, &dir))?;
+        Ok(Self { server, objects })
+    }
+
+    /// A client that talks to the store directly and fetches on demand alone.
+    pub(crate) fn client(&self) -> Result<Db> {
+        Ok(Db::builder().prefetch_pages(0).read_ahead(false).connect(self.server.address())?)
+    }
+
+    /// A new group without members.
+    pub(crate) fn group(&self) -> Result<Group> {
+        Group::start(self.server.address())
+    }
+}
+
+/// Bare round trips of a request for a page and a page.
+pub(crate) fn pings(count: usize) -> Result<Sample> {
+    let (mut pings, mut sample) = (PingPong::new(REQUEST_BYTES, PAGE_BYTES)?, Sample::default());
+    for _ in 0..count {
+        sample.push(pings.once()?);
+    }
+    Ok(sample)
+}
+
+/// Bare round trips of the same bytes, and the same through a thread that hands them on, in turns.
+pub(crate) fn relayed_pings() -> Result<(Sample, Sample)> {
+    let mut direct = PingPong::new(REQUEST_BYTES, PAGE_BYTES)?;
+    let mut relayed = PingPong::relayed(REQUEST_BYTES, PAGE_BYTES)?;
+    let (mut without, mut with) = (Sample::default(), Sample::default());
+    for _ in 0..OBJECTS {
+        without.push(direct.once()?);
+        with.push(relayed.once()?);
+    }
+    Ok((without, with))
+}
+
+fn median(sample: &Sample) -> Duration {
+    Duration::from_nanos(sample.nanos(0.5) as u64)
+}
+
+/// Makes a store of objects that have a page each, and closes it: its pages are on its disk then.
+fn create(dir: &std::path::Path) -> Result<Vec<ObjectId>> {
+    let db = Db::open(dir)?;
+    let mut objects = Vec::new();
+    while objects.len() < OBJECTS {
+        let batch: Vec<ObjectId> =
+            db.transact(|tx| (0..100).map(|_| tx.create_bytes(Anywhere, &[7; OBJECT_BYTES])).collect())?;
+        objects.extend(batch);
+    }
+    db.close()?;
+    Ok(objects)
+}
+
+/// Reads objects that a client does not have, one round trip each.
+pub(crate) fn fetches(db: &Db, objects: &[ObjectId]) -> Result<Sample> {
+    let mut sample = Sample::default();
+    db.transact(|tx| {
+        for &object in objects {
+            let bytes = sample.time(|| tx.read(object, <[u8]>::len))?;
+            assert_eq!(bytes, Some(OBJECT_BYTES), "an object is not what was written");
+        }
+        Ok(())
+    })?;
+    Ok(sample)
+}
+
+/// Commits transactions that have read an object in the cache.
+pub(crate) fn commits(db: &Db, object: ObjectId) -> Result<Sample> {
+    db.transact(|tx| tx.read(object, <[u8]>::len))?;
+    let mut sample = Sample::default();
+    for _ in 0..TURNS {
+        sample.time(|| db.transact(|tx| tx.read(object, <[u8]>::len)))?;
+    }
+    Ok(sample)
+}
+
+/// Commits transactions that have changed an object in the cache: the store makes them durable.
+pub(crate) fn durable_commits(db: &Db, object: ObjectId) -> Result<Sample> {
+    db.transact(|tx| tx.read(object, <[u8]>::len))?;
+    let mut sample = Sample::default();
+    for turn in 0..TURNS {
+        sample.time(|| db.transact(|tx| tx.put_bytes(object, &[turn as u8; OBJECT_BYTES])))?;
+    }
+    Ok(sample)
+}
+
+/// Traverses parts that are in the cache, of a module that is as dense as the medium one and smaller.
+fn traversals() -> Result<Duration> {
+    let db = Db::in_memory()?;
+    let size = Size { composite_parts: 9, levels: 3, manual_bytes: 1000, ..Size::MEDIUM };
+    let module = wait_for(build(&db, 1, size, 7, |_| {}))?;
+    let parts = wait_for(composite_parts(&db, module))?;
+    let mut sample = Sample::default();
+    for at in 0..TURNS {
+        sample.push(traversal(&db, module, parts[at % parts.len()])?);
+    }
+    Ok(median(&sample))
+}
+
+fn traversal(db: &Db, module: Ref<Module>, part: Ref<CompositePart>) -> Result<Duration> {
+    let run = db.transact_async(async |mut tx| {
+        let start = Instant::now();
+        traverse(&mut tx, module, part, Traversal::T1).await?;
+        Ok(start.elapsed())
+    });
+    Ok(wait_for(run)?)
+}

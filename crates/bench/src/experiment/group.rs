@@ -1,0 +1,52 @@
+//! A group on real sockets: a redirector of this process, and members that connect to it over TCP.
+
+use crate::{Result, lasting_address};
+use net::{Host, ListenConfig, Runtime, UplinkConfig};
+use node::Node;
+use objects::Db;
+use redirector::Redirector;
+use std::hash::{BuildHasher, RandomState};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use types::ClientId;
+
+/// How long the redirector may take to reach its store.
+const TRUNK_WITHIN: Duration = Duration::from_secs(5);
+
+/// A redirector, and the threads that it runs on.
+pub(crate) struct Group {
+    /// Lives as long as the group.
+    _host: Arc<Host>,
+    address: SocketAddr,
+    /// Ends last: the host's tasks are its.
+    _runtime: Runtime,
+}
+
+impl Group {
+    /// Starts a redirector of the store at an address.
+    pub(crate) fn start(store: SocketAddr) -> Result<Self> {
+        let runtime = Runtime::start()?;
+        let id = ClientId(RandomState::new().hash_one(()));
+        // Its members are told where it is, so it has to know that before it is there. Groups of one store have names
+        // of their own.
+        let address = lasting_address()?;
+        let group = format!("experiment-{address}-{}", id.0);
+        let config = redirector::Config { group, address: address.to_string(), ..redirector::Config::default() };
+        let host = Host::start(Node::with_redirector(Redirector::new(config, id), None), None, &runtime);
+        host.listen(ListenConfig::new(address))?;
+        host.connect_trunk(UplinkConfig::new(store.to_string()));
+        host.wait_trunk(TRUNK_WITHIN)?;
+        Ok(Self { _host: host, address, _runtime: runtime })
+    }
+
+    /// Where members connect.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// A member that fetches on demand alone.
+    pub(crate) fn member(&self) -> Result<Db> {
+        Ok(Db::builder().prefetch_pages(0).read_ahead(false).connect(self.address)?)
+    }
+}

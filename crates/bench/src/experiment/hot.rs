@@ -1,0 +1,61 @@
+//! Hot caches: a writer, and three readers of what it writes (figures 10 to 12).
+
+use super::virtual_time::Setting;
+use super::worker::{Afterwards, Plan, Spent};
+use std::time::Duration;
+
+/// Transactions of each client before the measured ones.
+pub(crate) const WARM_UP: u32 = 2000;
+
+/// The share of the writer's transactions that write.
+const WRITES: f64 = 0.5;
+
+/// The writer is client 1.
+const CLIENTS: usize = 4;
+
+/// Who is with whom.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Groups {
+    /// Everybody talks to the store.
+    Base,
+    /// The writer has a group of its own, and the readers have one.
+    Reader,
+    /// Two readers are in the writer's group, and one is not.
+    Writer,
+}
+
+impl Groups {
+    fn members(self) -> Vec<Vec<usize>> {
+        match self {
+            Self::Base => Vec::new(),
+            Self::Reader => vec![vec![1], vec![2, 3, 4]],
+            Self::Writer => vec![vec![1, 2, 3], vec![4]],
+        }
+    }
+
+    /// The readers that the paper's time is of.
+    pub(crate) fn readers(self, spent: &[Spent]) -> Spent {
+        let readers = if self == Self::Writer { 1..3 } else { 1..4 };
+        spent[readers].iter().fold(Spent::default(), |sum, &one| sum + one)
+    }
+}
+
+/// A writer and three readers, grouped so; `warm_up` and `measured` transactions of each reader. The writer writes as
+/// long as they read: with leases readers are a hundred times as fast.
+pub(crate) fn setting(groups: Groups, round_trip: Duration, warm_up: u32, measured: u32) -> Setting {
+    let plan = |client: usize| Plan {
+        warm_up,
+        measured,
+        writes: if client == 1 { WRITES } else { 0.0 },
+        seed: 2000 + client as u64,
+        afterwards: if client == 1 { Afterwards::IsLoad } else { Afterwards::GoOn },
+    };
+    Setting {
+        plans: (1..=CLIENTS).map(plan).collect(),
+        groups: groups.members(),
+        round_trip,
+        prefetch_pages_max: 0,
+        parts_max: usize::MAX,
+        leased: false,
+    }
+}

@@ -1,0 +1,151 @@
+//! The BuddyCache paper's experiments (section 6): the paper's figures, its analytical model with our parameters, ours.
+//!
+//! ```text
+//!   costs         what things take without a distance, measured on this machine      --> model (equations 1 to 6)
+//!     |                                                                                     |
+//!     +--> virtual_time   the real nodes over laid-out distances: whole curves   --> figures: rows and charts
+//!     |                                                                                     |
+//!   real          store, redirector and clients on TCP, the distance emulated: a sample ----+
+//! ```
+//! A transaction is one traversal of one composite part, drawn at random: that alone fits the paper's times.
+
+mod chart;
+mod cold;
+mod costs;
+mod figures;
+mod group;
+mod hot;
+mod members;
+mod model;
+mod real;
+mod row;
+mod tables;
+mod vcache;
+mod virtual_time;
+mod worker;
+
+use crate::{Place, Result};
+pub use chart::draw;
+use costs::{Costs, Lab};
+use figures::Bench;
+use real::Store;
+pub use row::{HEAD, Row};
+use std::cell::OnceCell;
+use virtual_time::Built;
+use workloads::oo7::Size;
+
+/// One experiment of the paper.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Experiment {
+    /// A figure, 7 to 12.
+    Figure(u32),
+    /// A table, 1 or 2.
+    Table(u32),
+}
+
+impl Experiment {
+    /// All of them, in the paper's order.
+    pub const ALL: [Self; 8] = [
+        Self::Table(1),
+        Self::Table(2),
+        Self::Figure(7),
+        Self::Figure(8),
+        Self::Figure(9),
+        Self::Figure(10),
+        Self::Figure(11),
+        Self::Figure(12),
+    ];
+}
+
+/// Runs experiments. `progress` hears what is being done, `found` each row as soon as it is known.
+pub fn experiment(
+    experiments: &[Experiment],
+    place: &Place,
+    progress: &dyn Fn(&str),
+    found: &mut dyn FnMut(Row) -> Result<()>,
+) -> Result<()> {
+    progress("make a store");
+    let lab = Lab::start(place)?;
+    let costs = Costs::measure(&lab, place, progress)?;
+    let figures =
+        Figures { costs, place, progress, bench: OnceCell::new(), large: OnceCell::new(), store: OnceCell::new() };
+    for experiment in experiments {
+        let rows = match experiment {
+            Experiment::Table(1) => tables::fetch_and_commit(&lab, progress)?,
+            Experiment::Table(_) => tables::peer_fetch(&lab, &costs, progress)?,
+            Experiment::Figure(number) => figures.rows(*number)?,
+        };
+        rows.into_iter().try_for_each(&mut *found)?;
+    }
+    Ok(())
+}
+
+/// What figures need, made when the first one needs it.
+struct Figures<'a> {
+    costs: Costs,
+    place: &'a Place,
+    progress: &'a dyn Fn(&str),
+    bench: OnceCell<Bench<'a>>,
+    large: OnceCell<Built>,
+    store: OnceCell<Store>,
+}
+
+impl<'a> Figures<'a> {
+    fn rows(&self, figure: u32) -> Result<Vec<Row>> {
+        let bench = self.bench()?;
+        let mut rows = match figure {
+            7 => bench.cold_bars(7, 40)?,
+            8 => bench.cold_bars(8, 80)?,
+            9 => bench.cold_curves()?,
+            10 => bench.hot_bars(10, 40)?,
+            11 => bench.hot_bars(11, 80)?,
+            12 => bench.hot_curves()?,
+            other => return Err(format!("the paper's experiments have no figure {other}").into()),
+        };
+        match figure {
+            7 => {
+                rows.extend(bench.cold_at_paper_size(7, 40, self.large()?)?);
+                rows.extend(bench.cold_sample(self.store()?)?);
+            }
+            8 => rows.extend(bench.cold_at_paper_size(8, 80, self.large()?)?),
+            10 => rows.extend(bench.hot_sample(self.store()?)?),
+            _ => {}
+        }
+        Ok(rows)
+    }
+
+    fn bench(&self) -> Result<&Bench<'a>> {
+        made(&self.bench, || {
+            (self.progress)("build OO7 medium in virtual time");
+            let (costs, built, progress) = (self.costs, Built::new(Size::MEDIUM)?, self.progress);
+            Ok(Bench { costs, built, progress, warm_up: hot::WARM_UP, measured: cold::TRANSACTIONS })
+        })
+    }
+
+    /// A module as large as the paper's.
+    fn large(&self) -> Result<&Built> {
+        made(&self.large, || {
+            (self.progress)("build OO7 of 38 MB in virtual time");
+            Built::new(Size::BUDDYCACHE)
+        })
+    }
+
+    fn store(&self) -> Result<&Store> {
+        made(&self.store, || {
+            (self.progress)("build OO7 medium in a store");
+            Store::start(self.place, Size::MEDIUM)
+        })
+    }
+}
+
+/// What a cell holds, made now if it is empty.
+fn made<T>(cell: &OnceCell<T>, make: impl FnOnce() -> Result<T>) -> Result<&T> {
+    if let Some(made) = cell.get() {
+        return Ok(made);
+    }
+    let new = make()?;
+    Ok(cell.get_or_init(|| new))
+}
+
+#[cfg(test)]
+mod tests;

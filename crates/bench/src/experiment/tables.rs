@@ -1,0 +1,159 @@
+//! The paper's tables, on sockets and without a distance: what crossing a redirector costs, what a neighbour's page.
+
+use super::costs::{Costs, Lab, commits, durable_commits, fetches, pings, relayed_pings};
+use super::members;
+use super::row::{Row, Target};
+use super::vcache;
+use crate::{Result, Sample};
+use objects::{Db, ObjectId};
+use std::hint::black_box;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread;
+use std::time::Instant;
+use types::ObjectPage;
+
+/// The most that a fetch or commit through a redirector may cost of one without.
+const OVERHEAD: Target = Target::AtMost(1.6);
+
+/// Does the same with several clients at the same time; gives all that they measured.
+fn together(
+    clients: &[Db],
+    objects: &[ObjectId],
+    work: impl Fn(&Db, &[ObjectId]) -> Result<Sample> + Sync,
+) -> Result<Sample> {
+    let share = objects.len() / clients.len();
+    let samples: Result<Vec<Sample>> = thread::scope(|scope| {
+        let work = &work;
+        let own = clients.iter().zip(objects.chunks(share));
+        let running: Vec<_> = own.map(|(db, objects)| scope.spawn(move || work(db, objects))).collect();
+        running.into_iter().map(|client| client.join().map_err(|_| "a client panicked")?).collect()
+    });
+    let mut all = Sample::default();
+    samples?.iter().for_each(|sample| all.extend(sample));
+    Ok(all)
+}
+
+/// Table 1: fetches from the store and commits, of groups of three and five, each client its own pages. Then one client
+/// alone: the overhead without others in the way.
+pub(crate) fn fetch_and_commit(lab: &Lab, progress: &dyn Fn(&str)) -> Result<Vec<Row>> {
+    let mut rows = Vec::new();
+    // Fetch and commit in the paper: Base, Buddy.
+    for (clients, paper) in [(1, None), (3, Some([1.3, 2.4, 2.5, 2.4])), (5, Some([1.4, 2.6, 5.5, 5.7]))] {
+        progress(&format!("table 1: {clients} clients"));
+        let base: Vec<Db> = (0..clients).map(|_| lab.client()).collect::<Result<_>>()?;
+        let group = lab.group()?;
+        let buddy: Vec<Db> = (0..clients).map(|_| group.member()).collect::<Result<_>>()?;
+        let mut measured = [(0.0, 0.0); 3];
+        for (at, work) in [
+            fetches,
+            |db: &Db, own: &[ObjectId]| commits(db, own[0]),
+            |db: &Db, own: &[ObjectId]| durable_commits(db, own[0]),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            let [base, buddy] = [&base, &buddy].map(|crowd| together(crowd, &lab.objects, work));
+            measured[at] = (base?.millis(0.5), buddy?.millis(0.5));
+        }
+        for (name, (base, buddy), at) in
+            [("fetch", measured[0], 0), ("commit of a reader", measured[1], 2), ("commit of a writer", measured[2], 2)]
+        {
+            let who = if clients == 1 { "1 client".to_owned() } else { format!("{clients} clients") };
+            let row = |case: &str, ours| Row::new("table 1", format!("{who}, {name}, {case}"), "ms", ours);
+            rows.push(row("Base", base).paper(paper.map(|paper| paper[at])));
+            rows.push(row("Buddy", buddy).paper(paper.map(|paper| paper[at + 1])));
+            let ratio = Row::new("table 1", format!("{who}, {name}, Buddy / Base"), "x", buddy / base);
+            rows.push(
+                ratio.paper(paper.map(|paper| paper[at + 1] / paper[at])).target((clients == 1).then_some(OVERHEAD)),
+            );
+        }
+    }
+    rows.push(hops_row()?);
+    Ok(rows)
+}
+
+/// What no redirector can be without: a request and a page that are handed on once, bare, over those that are not.
+fn hops_row() -> Result<Row> {
+    let (direct, relayed) = relayed_pings()?;
+    let ratio = relayed.micros(0.5) / direct.micros(0.5);
+    Ok(Row::new("table 1", "a bare relay of the same bytes / none", "x", ratio))
+}
+
+/// Table 2: a page from a neighbour, and what it is made of; also while the neighbour's application computes.
+pub(crate) fn peer_fetch(lab: &Lab, costs: &Costs, progress: &dyn Fn(&str)) -> Result<Vec<Row>> {
+    progress("table 2: a page from a neighbour");
+    let group = lab.group()?;
+    let (helper, first) = (group.member()?, group.member()?);
+    fetches(&helper, &lab.objects)?;
+    let peer = fetches(&first, &lab.objects)?;
+    let ping = pings(lab.objects.len())?;
+    let computing = while_computing(&helper, lab.objects[0], || fetches(&group.member()?, &lab.objects))?;
+    let ping_computing = while_computing(&helper, lab.objects[0], || pings(lab.objects.len()))?;
+    let copy_ms = unswizzle_ms(lab)?;
+    let cross_ms = costs.fetch_through.saturating_sub(costs.fetch).as_secs_f64() * 1e3;
+    let row = |case: &str, unit, ours| Row::new("table 2", case, unit, ours);
+    // Three hops: to the redirector, to the helper, and the page back.
+    let over = |sample: &Sample, ping: &Sample| sample.micros(0.5) / (1.5 * ping.micros(0.5));
+    let spread = |sample: &Sample| sample.micros(0.99) / sample.micros(0.5);
+    let mut rows = vec![
+        row("peer fetch", "ms", peer.millis(0.5)).paper(1.8),
+        row("- alert helper (what is left)", "ms", (peer.millis(0.5) - copy_ms - cross_ms).max(0.0)).paper(0.3),
+        row("- copy and unswizzle", "ms", copy_ms).paper(0.24),
+        row("- cross the redirector", "ms", cross_ms).paper(0.16),
+        row("over_ping: peer fetch / three bare hops of 8 KiB", "x", over(&peer, &ping)).target(Target::AtMost(2.5)),
+        row("peer fetch, p99 / p50", "x", spread(&peer)).target(Target::AtMost(5.0)),
+        row("peer fetch while the helper computes", "ms", computing.millis(0.5)).paper(5.5),
+        row("over_ping while the helper computes", "x", over(&computing, &ping_computing)).target(Target::AtMost(2.5)),
+        row("peer fetch while the helper computes, p99 / p50", "x", spread(&computing)).target(Target::AtMost(5.0)),
+        row("from neighbours, of all pages fetched", "%", 100.0 * share_from_peers(&first)),
+    ];
+    progress("table 2: 200 reordered objects; 200 members");
+    rows.push(
+        Row::new("vcache", "200 reordered objects", "us", vcache::reordered_us()?)
+            .paper(600.0)
+            .target(Target::AtMost(20.0)),
+    );
+    rows.extend(members::rows()?);
+    Ok(rows)
+}
+
+fn share_from_peers(db: &Db) -> f64 {
+    let stats = db.stats();
+    stats.pages_from_peers as f64 / stats.pages_fetched.max(1) as f64
+}
+
+/// Measures something while the application of a client never waits: it reads what it has cached.
+fn while_computing(helper: &Db, object: ObjectId, measure: impl FnOnce() -> Result<Sample>) -> Result<Sample> {
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            // It reads what is cached and does not commit; what becomes of the transaction is of no interest.
+            let _ = helper.transact(|tx| {
+                while !stop.load(Relaxed) {
+                    black_box(tx.read(object, |bytes| bytes.iter().map(|&byte| u64::from(byte)).sum::<u64>())?);
+                }
+                Ok(())
+            });
+        });
+        let measured = measure();
+        stop.store(true, Relaxed);
+        measured
+    })
+}
+
+/// What it takes to copy a page and to look through it, as its receiver does.
+fn unswizzle_ms(lab: &Lab) -> Result<f64> {
+    let db = lab.client()?;
+    let bytes = db.transact(|tx| tx.get_bytes(lab.objects[0]))?.ok_or("an object is gone")?;
+    let value = Some(bytes.into());
+    let page = ObjectPage::empty().with(&[types::SlotChange { slot: 0, value }]);
+    let image = page.map_err(|_| "a page is full")?.image().clone();
+    let mut sample = Sample::default();
+    for _ in 0..1000 {
+        let start = Instant::now();
+        let copied = image.to_vec();
+        black_box(ObjectPage::parse(copied.into()).map_err(|error| error.to_string())?);
+        sample.push(start.elapsed());
+    }
+    Ok(sample.millis(0.5))
+}

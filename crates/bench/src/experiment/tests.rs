@@ -1,0 +1,94 @@
+//! Short experiments in virtual time: what a group saves has the right sign and order, and comes out again.
+
+use super::cold;
+use super::costs::Costs;
+use super::hot::{self, Groups};
+use super::model::saved;
+use super::virtual_time::{Built, Setting};
+use super::worker::Spent;
+use std::time::Duration;
+use workloads::oo7::Size;
+
+const SIZE: Size = Size { composite_parts: 40, levels: 4, document_bytes: 100, manual_bytes: 100, ..Size::MEDIUM };
+
+const ROUND_TRIP: Duration = Duration::from_millis(40);
+
+fn costs() -> Costs {
+    let us = Duration::from_micros;
+    Costs {
+        hop: us(20),
+        fetch: us(60),
+        fetch_through: us(110),
+        peer_fetch: us(120),
+        commit: us(60),
+        commit_through: us(110),
+        read: us(20),
+        flush: us(500),
+        traversal: us(200),
+    }
+}
+
+fn simulate(setting: &Setting, built: &Built) -> Vec<Spent> {
+    setting.simulate(&costs(), built).unwrap()
+}
+
+fn total(spent: &Spent) -> f64 {
+    spent.breakdown().total()
+}
+
+#[test]
+fn a_group_saves_cold_fetches_and_a_larger_one_more() {
+    let built = Built::new(SIZE).unwrap();
+    let run = |clients, is_group| cold::all(&simulate(&cold::setting(clients, is_group, ROUND_TRIP, 60), &built));
+    let benefit = |clients| {
+        let (base, buddy) = (run(clients, false), run(clients, true));
+        assert_eq!(base.pages_from_peers, 0);
+        assert!(buddy.pages_from_peers > 0, "{buddy:?}");
+        saved(total(&base), total(&buddy))
+    };
+    let (two, four) = (benefit(2), benefit(4));
+    assert!(10.0 < two && two + 5.0 < four && four < 80.0, "{two} % and {four} %");
+}
+
+#[test]
+fn each_commit_of_a_group_crosses_the_distance() {
+    let built = Built::new(SIZE).unwrap();
+    for spent in simulate(&cold::setting(3, true, ROUND_TRIP, 20), &built) {
+        let commit = spent.breakdown().commit;
+        assert!((40.0..42.0).contains(&commit), "{commit} ms");
+    }
+}
+
+#[test]
+fn an_update_in_the_group_saves_more_than_a_page_of_a_neighbour() {
+    let built = Built::new(SIZE).unwrap();
+    let readers = |groups: Groups| {
+        let spent = simulate(&hot::setting(groups, ROUND_TRIP, 80, 60), &built);
+        total(&groups.readers(&spent))
+    };
+    let [base, reader, writer] = [Groups::Base, Groups::Reader, Groups::Writer].map(readers);
+    assert!(writer < reader && reader < base, "{base} ms alone, {reader} with readers, {writer} with the writer");
+}
+
+#[test]
+fn leases_save_the_commits_of_readers() {
+    let built = Built::new(SIZE).unwrap();
+    let readers = |leased| {
+        let setting = hot::setting(Groups::Reader, ROUND_TRIP, 80, 60);
+        let setting = if leased { setting.with_leases() } else { setting };
+        Groups::Reader.readers(&simulate(&setting, &built)).breakdown()
+    };
+    let (without, with) = (readers(false), readers(true));
+    assert!(without.commit > 40.0, "{without:?}");
+    assert!(with.commit < 10.0 && with.total() < without.total() / 2.0, "{with:?}");
+}
+
+#[test]
+fn an_experiment_comes_out_again() {
+    let built = Built::new(SIZE).unwrap();
+    let run = || {
+        let spent = simulate(&hot::setting(Groups::Reader, ROUND_TRIP, 20, 20), &built);
+        spent[1..].iter().map(|spent| (spent.total, spent.fetch, spent.pages_from_peers)).collect::<Vec<_>>()
+    };
+    assert_eq!(run(), run());
+}

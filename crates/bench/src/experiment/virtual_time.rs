@@ -1,0 +1,159 @@
+//! Experiments in virtual time: the real nodes, over distances that are laid out and costs that were measured.
+
+use super::costs::Costs;
+use super::worker::{Afterwards, Clock, Plan, Spent, Worker};
+use crate::Result;
+use objects::{Db, Ref};
+use sim::{Distances, Layout, Simulation, Stored};
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::time::Duration;
+use types::Time;
+use workloads::oo7::{Assembly, CompositePart, Module, Size, build};
+
+/// Longer than any experiment.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(1 << 20);
+
+/// When clients begin: their sessions are open then.
+const BEGIN: Time = Time(2_000_000_000);
+
+/// Where a store of one node keeps its objects.
+const VOLUME: u32 = 0;
+
+/// An OO7 module in a store that was closed.
+#[derive(Clone, Debug)]
+pub(crate) struct Built {
+    pub(crate) stored: Stored,
+    pub(crate) module: Ref<Module>,
+    /// The composite parts that an assembly has.
+    pub(crate) parts: Arc<[Ref<CompositePart>]>,
+}
+
+impl Built {
+    /// Builds the module in virtual time.
+    pub(crate) fn new(size: Size) -> Result<Self> {
+        let mut simulation = Simulation::laid_out(1, &Layout { clients: 1, ..Layout::default() });
+        let (node, hands) = simulation.door(1);
+        let db = Db::over(node, hands, PATIENCE);
+        let built = Rc::new(RefCell::new(None));
+        let found = built.clone();
+        simulation.spawn(1, async move {
+            let done = async {
+                let module = build(&db, 1, size, 7, |_| {}).await?;
+                Ok::<_, objects::Error>((module, composite_parts(&db, module).await?))
+            };
+            *found.borrow_mut() = Some(done.await);
+        });
+        let stored = simulation.run_and_close().map_err(|violation| violation.to_string())?;
+        let (module, parts) = built.take().ok_or("the module was not built")??;
+        Ok(Self { stored, module, parts: parts.into() })
+    }
+}
+
+/// The composite parts that the assemblies of a module have, each once, in the order in which they lie.
+pub(crate) async fn composite_parts(db: &Db, module: Ref<Module>) -> objects::Result<Vec<Ref<CompositePart>>> {
+    let found = db.transact_async(async |mut tx| {
+        let root = tx.get(module).await?.root;
+        let (mut parts, mut assemblies) = (Vec::new(), vec![root]);
+        while let Some(assembly) = assemblies.pop() {
+            match tx.get(assembly).await? {
+                Assembly::Complex(complex) => assemblies.extend(complex.below),
+                Assembly::Base(base) => parts.extend(base.parts),
+            }
+        }
+        Ok(parts)
+    });
+    let mut parts = found.await?;
+    parts.sort_unstable_by_key(|part| part.id());
+    parts.dedup();
+    Ok(parts)
+}
+
+/// Who takes part in a run, and how far the store is.
+#[derive(Clone, Debug)]
+pub(crate) struct Setting {
+    /// The clients' plans.
+    pub(crate) plans: Vec<Plan>,
+    /// Which clients, counted from 1, are in which group.
+    pub(crate) groups: Vec<Vec<usize>>,
+    pub(crate) round_trip: Duration,
+    /// The most pages that one fault prefetches; the paper's clients fetch on demand alone.
+    pub(crate) prefetch_pages_max: u32,
+    /// The most parts that are traversed.
+    pub(crate) parts_max: usize,
+    /// Groups have leases on what they read: their redirectors validate read-only transactions themselves.
+    pub(crate) leased: bool,
+}
+
+impl Setting {
+    /// Pages are fetched on demand alone, as in the paper.
+    pub(crate) fn is_on_demand(&self) -> bool {
+        self.prefetch_pages_max == 0
+    }
+
+    /// The same with leases. Who is done rests: a reader that has all pages does thousands of transactions while another
+    /// waits for one.
+    pub(crate) fn with_leases(mut self) -> Self {
+        self.leased = true;
+        for plan in self.plans.iter_mut().filter(|plan| plan.afterwards == Afterwards::GoOn) {
+            plan.afterwards = Afterwards::Rest;
+        }
+        self
+    }
+
+    /// How many clients have to be done before it is over.
+    pub(crate) fn waited_for(&self) -> usize {
+        self.plans.iter().filter(|plan| plan.afterwards != Afterwards::IsLoad).count()
+    }
+
+    /// The parts that are traversed.
+    pub(crate) fn some_of(&self, parts: &Arc<[Ref<CompositePart>]>) -> Arc<[Ref<CompositePart>]> {
+        if parts.len() > self.parts_max { parts[..self.parts_max].into() } else { parts.clone() }
+    }
+
+    fn layout(&self, costs: &Costs, stored: &Stored) -> Layout {
+        Layout {
+            clients: self.plans.len(),
+            groups: self.groups.clone(),
+            distances: Distances { far: costs.hop + self.round_trip / 2, near: costs.hop },
+            costs: costs.processing(),
+            flush: costs.flush,
+            read: costs.read,
+            client: client::Config {
+                prefetch_pages_max: self.prefetch_pages_max,
+                reads_ahead: !self.is_on_demand(),
+                ..client::Config::default()
+            },
+            store: store::Config {
+                leased_volumes: if self.leased { vec![VOLUME] } else { Vec::new() },
+                ..store::Config::default()
+            },
+            stored: stored.clone(),
+            ..Layout::default()
+        }
+    }
+
+    /// Runs it in virtual time. Gives where each client's time went.
+    pub(crate) fn simulate(&self, costs: &Costs, built: &Built) -> Result<Vec<Spent>> {
+        let mut simulation = Simulation::laid_out(1, &self.layout(costs, &built.stored));
+        let spent = Rc::new(RefCell::new(vec![None; self.plans.len()]));
+        let busy = Rc::new(AtomicUsize::new(self.waited_for()));
+        for (at, plan) in self.plans.iter().enumerate() {
+            let (node, hands) = simulation.door(at + 1);
+            let clock = Clock::Virtual { hands: hands.clone(), traversal: costs.traversal };
+            let (module, parts) = (built.module, self.some_of(&built.parts));
+            let worker = Worker { db: Db::over(node, hands, PATIENCE), clock, module, parts };
+            let (plan, spent, busy) = (plan.clone(), spent.clone(), busy.clone());
+            simulation.spawn(at + 1, async move {
+                worker.clock.sleep_until(BEGIN).await;
+                let done = worker.run(&plan, &busy).await.expect("nothing fails in an experiment");
+                spent.borrow_mut()[at] = Some(done);
+            });
+        }
+        simulation.run_and_close().map_err(|violation| violation.to_string())?;
+        let spent = spent.take();
+        Ok(spent.into_iter().flatten().collect())
+    }
+}

@@ -1,0 +1,143 @@
+//! How a host stands: asked in its own process, or by an operator in another.
+//!
+//! ```text
+//!   operator                     host
+//!     | AskStatus  ---------------> |   the node does not hear of the connection
+//!     | <---- Status, Goodbye(done) |
+//! ```
+//! Whoever reaches the host may ask, as often as he likes. So the answer is bounded, asking changes nothing, and the
+//! node is asked only once in a while, whatever comes: its lock is what everybody waits for.
+
+use crate::counters::Tally;
+use crate::host::Host;
+use crate::link::Link;
+use crate::standing::ConnectError;
+use crate::uplink::describe;
+use protocol::{AskStatus, Goodbye, Message, Status, Table};
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use types::GoodbyeReason;
+use wire::{End, Inbox, Outbox};
+
+/// How old an answer may be that is given again.
+const FRESH: Duration = Duration::from_millis(50);
+
+/// The last answer that was given.
+#[derive(Debug, Default)]
+pub(crate) struct LastStatus(Mutex<Option<(Instant, Status)>>);
+
+impl Host {
+    /// How the node and its links stand.
+    pub fn status(&self) -> Status {
+        let mut status = self.lock_node().status();
+        status.tables.push(links(&self.tally()));
+        status
+    }
+
+    /// Answers an operator, and ends the connection.
+    pub(crate) fn tell_status(&self, link: &Link) {
+        let status = {
+            let mut last = self.last_status.0.lock().unwrap_or_else(PoisonError::into_inner);
+            match &*last {
+                Some((at, status)) if at.elapsed() < FRESH => status.clone(),
+                _ => last.insert((Instant::now(), self.status())).1.clone(),
+            }
+        };
+        if let Err(reason) = link.push(&Message::Status(status)) {
+            self.counters().refused(reason);
+        }
+        link.end(Goodbye { reason: GoodbyeReason::Done, text: "that is how it stands".into() });
+    }
+}
+
+fn links(tally: &Tally) -> Table {
+    let Tally { bytes_in, bytes_out, messages_in, messages_out, sessions, peers, flushes, refusals } = tally;
+    let counts = [
+        ("bytes_in", *bytes_in),
+        ("bytes_out", *bytes_out),
+        ("messages_in", *messages_in),
+        ("messages_out", *messages_out),
+        ("sessions", *sessions),
+        ("peers", *peers),
+        ("flushes", *flushes),
+        ("refused", refusals.values().sum()),
+    ];
+    Table {
+        name: "links".into(),
+        columns: counts.iter().map(|(name, _)| (*name).into()).collect(),
+        rows: vec![counts.iter().map(|(_, count)| (*count).into()).collect()],
+    }
+}
+
+/// Asks the store or redirector at an address how it stands. It has so long for the answer.
+pub fn ask_status(address: &str, within: Duration) -> Result<Status, ConnectError> {
+    let deadline = Instant::now() + within;
+    let no_server = |error: io::Error| ConnectError::NoServer { address: address.into(), why: describe(&error) };
+    let not_thorp = |why: String| ConnectError::NotThorp { address: address.into(), why };
+    let mut stream = reach(address, deadline).map_err(no_server)?;
+    let answer = ask(&mut stream, deadline).map_err(|why| match why {
+        NoAnswer::Malformed(error) => not_thorp(error.to_string()),
+        NoAnswer::Lost => not_thorp("it closes the connection without an answer".into()),
+        NoAnswer::Failed(error) if is_late(&error) => {
+            not_thorp(format!("nothing was said within {} ms", within.as_millis()))
+        }
+        NoAnswer::Failed(error) => ConnectError::Lost { address: address.into(), why: describe(&error) },
+    });
+    match answer? {
+        Message::Status(status) => Ok(status),
+        Message::Goodbye(Goodbye { reason, text }) => {
+            Err(ConnectError::Refused { address: address.into(), reason, text })
+        }
+        other => Err(not_thorp(format!("expected a status, got {other:?}"))),
+    }
+}
+
+/// Why nobody has answered.
+enum NoAnswer {
+    Malformed(wire::WireError),
+    Lost,
+    Failed(io::Error),
+}
+
+fn is_late(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
+}
+
+/// Connects to the first of the places that an address stands for.
+fn reach(address: &str, deadline: Instant) -> io::Result<TcpStream> {
+    let mut why = io::Error::new(ErrorKind::NotFound, "the name stands for no address");
+    for place in address.to_socket_addrs()?.collect::<Vec<SocketAddr>>() {
+        match TcpStream::connect_timeout(&place, left(deadline)) {
+            Ok(stream) => return Ok(stream),
+            Err(error) => why = error,
+        }
+    }
+    Err(why)
+}
+
+fn ask(stream: &mut TcpStream, deadline: Instant) -> Result<Message, NoAnswer> {
+    let mut out = Outbox::new();
+    out.push(&Message::AskStatus(AskStatus)).map_err(NoAnswer::Malformed)?;
+    let question: Vec<u8> = out.chunks().flatten().copied().collect();
+    stream.write_all(&question).map_err(NoAnswer::Failed)?;
+    let (mut inbox, mut buffer) = (Inbox::new(End::Client), vec![0; 64 * 1024]);
+    loop {
+        stream.set_read_timeout(Some(left(deadline))).map_err(NoAnswer::Failed)?;
+        let bytes = match stream.read(&mut buffer) {
+            Ok(0) => return Err(NoAnswer::Lost),
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+            Err(error) => return Err(NoAnswer::Failed(error)),
+        };
+        if let Some(message) = inbox.next(&mut &buffer[..bytes]).map_err(NoAnswer::Malformed)? {
+            return Ok(message);
+        }
+    }
+}
+
+/// What is left of the time; the system does not take zero for a time.
+fn left(deadline: Instant) -> Duration {
+    deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1))
+}

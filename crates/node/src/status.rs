@@ -1,0 +1,203 @@
+//! What an operator is told of a node: its roles' own words, as tables that name their columns.
+
+use crate::Node;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec;
+use alloc::vec::Vec;
+use client::Client;
+use protocol::{Cell, Leader, Status, Table};
+use redirector::{MemberStatus, Redirector};
+use store::{SessionStatus, Store};
+use types::limits::{MEMBERS_MAX, SESSIONS_MAX, STATUS_CELLS_MAX};
+use types::{ClientId, Version};
+
+const SESSION_COLUMNS: [&str; 12] = [
+    "session", "client", "group", "epoch", "address", "members", "acked", "lag", "pages", "fetches", "commits",
+    "notices",
+];
+
+const MEMBER_COLUMNS: [&str; 8] = ["client", "state", "acked", "lag", "pages", "whole", "asked", "eligible"];
+
+// Beside the sessions or the members there is room for all that has one row.
+const _: () = assert!(SESSION_COLUMNS.len() * SESSIONS_MAX + 1024 < STATUS_CELLS_MAX);
+const _: () = assert!(MEMBER_COLUMNS.len() * MEMBERS_MAX + 1024 < STATUS_CELLS_MAX);
+
+impl Node {
+    /// How the roles of this node stand.
+    pub fn status(&self) -> Status {
+        let mut tables = Vec::new();
+        if let Some(store) = &self.store {
+            tables.extend(store_tables(store));
+        }
+        if let Some(redirector) = &self.redirector {
+            tables.extend(redirector_tables(redirector));
+        }
+        tables.extend(self.client.as_ref().map(client_table));
+        Status { tables }
+    }
+}
+
+fn store_tables(store: &Store) -> [Table; 3] {
+    let (status, stats) = (store.status(), store.stats());
+    let facts = [
+        ("applied", status.applied.0.into()),
+        ("pruned", status.pruned.0.into()),
+        ("sessions", stats.sessions.into()),
+        ("commits", stats.commits.into()),
+        ("refused", stats.refused.into()),
+        ("pages_sent", stats.pages_sent.into()),
+        ("mob_bytes", stats.mob_bytes.into()),
+        ("cache_bytes", stats.cache_bytes.into()),
+        ("recovered_commits", stats.recovered_commits.into()),
+    ];
+    let sessions = status.sessions.into_iter().map(|session| session_row(status.applied, session));
+    let refusals = status.refusals.iter().map(|(&reason, &count)| [reason.into(), count.into()]);
+    [
+        one("store", facts),
+        table("sessions", SESSION_COLUMNS, sessions),
+        table("refusals", ["reason", "count"], refusals),
+    ]
+}
+
+fn session_row(applied: Version, session: SessionStatus) -> [Cell; SESSION_COLUMNS.len()] {
+    let SessionStatus { session, client, leads, vouched, acked, pages, fetches, commits, notices } = session;
+    let (group, epoch, address) = match leads {
+        Some(Leader { group, epoch, address }) => (group.into(), epoch.into(), address.into()),
+        None => (Cell::Nothing, Cell::Nothing, Cell::Nothing),
+    };
+    [
+        session.0.into(),
+        name(client),
+        group,
+        epoch,
+        address,
+        vouched.into(),
+        acked.map(|acked| acked.0).into(),
+        acked.map(|acked| lag(applied, acked)).into(),
+        pages.into(),
+        fetches.into(),
+        commits.into(),
+        notices.into(),
+    ]
+}
+
+fn redirector_tables(redirector: &Redirector) -> [Table; 3] {
+    let status = redirector.status();
+    let state = match (&status.over, status.is_live, status.epoch) {
+        (Some(_), ..) => "over",
+        (None, false, _) => "without_store",
+        (None, true, Some(_)) => "leads",
+        (None, true, None) => "stands_by",
+    };
+    let leader = status.leader.map(|leader| leader.address).filter(|address| !address.is_empty());
+    let facts = [
+        ("group", status.group.into()),
+        ("address", status.address.into()),
+        ("state", state.into()),
+        ("epoch", status.epoch.into()),
+        ("other_leader", leader.into()),
+        ("why_over", status.over.into()),
+        ("horizon", status.horizon.0.into()),
+        ("members", status.members.len().into()),
+        ("fetches", status.fetches.into()),
+        ("helps", status.helps.into()),
+        ("commits", status.commits.0.into()),
+        ("retained_bytes", status.commits.1.into()),
+        ("standby_pages", status.standby.0.into()),
+        ("standby_bytes", status.standby.1.into()),
+    ];
+    let members = status.members.into_iter().map(|member| member_row(status.horizon, member));
+    [one("redirector", facts), table("members", MEMBER_COLUMNS, members), counts(&status.stats)]
+}
+
+fn member_row(horizon: Version, member: MemberStatus) -> [Cell; MEMBER_COLUMNS.len()] {
+    let MemberStatus { client, eligible, is_joined, acked, held, whole, asked } = member;
+    let acked = is_joined.then_some(acked);
+    [
+        client.map_or(Cell::Nothing, name),
+        if is_joined { "member" } else { "joins" }.into(),
+        acked.map(|acked| acked.0).into(),
+        acked.map(|acked| lag(horizon, acked)).into(),
+        held.into(),
+        whole.into(),
+        asked.into(),
+        Some(eligible).filter(|address| !address.is_empty()).into(),
+    ]
+}
+
+fn counts(stats: &redirector::Stats) -> Table {
+    let redirector::Stats {
+        trunk_sessions,
+        wanted,
+        from_standby,
+        from_peers,
+        from_store,
+        coalesced,
+        fetches,
+        helps,
+        refused_help,
+        late_help,
+        relayed,
+        commits,
+        validated,
+        updates,
+        invalidations,
+    } = *stats;
+    let counts = [
+        ("trunk_sessions", trunk_sessions),
+        ("wanted", wanted),
+        ("from_standby", from_standby),
+        ("from_peers", from_peers),
+        ("from_store", from_store),
+        ("coalesced", coalesced),
+        ("fetches", fetches),
+        ("helps", helps),
+        ("refused_help", refused_help),
+        ("late_help", late_help),
+        ("relayed", relayed),
+        ("commits", commits),
+        ("validated", validated),
+        ("updates", updates),
+        ("invalidations", invalidations),
+    ];
+    one("counts", counts.map(|(name, count)| (name, count.into())))
+}
+
+fn client_table(client: &Client) -> Table {
+    let stats = client.stats();
+    let counts = [
+        ("hits", stats.hits),
+        ("misses", stats.misses),
+        ("pages_fetched", stats.pages_fetched),
+        ("pages_from_peers", stats.pages_from_peers),
+        ("pages_given", stats.pages_given),
+        ("commits", stats.commits),
+        ("cache_pages", stats.cache_pages),
+        ("cache_bytes", stats.cache_bytes),
+    ];
+    one("client", counts.map(|(name, count)| (name, count.into())))
+}
+
+/// How much there is that one has not heard of.
+fn lag(there_is: Version, heard: Version) -> u64 {
+    there_is.0.saturating_sub(heard.0)
+}
+
+/// A client by its name.
+fn name(client: ClientId) -> Cell {
+    format!("{client:?}").into()
+}
+
+fn one<const N: usize>(name: &str, facts: [(&str, Cell); N]) -> Table {
+    let (mut columns, mut row) = (Vec::with_capacity(N), Vec::with_capacity(N));
+    for (column, fact) in facts {
+        columns.push(String::from(column));
+        row.push(fact);
+    }
+    Table { name: name.into(), columns, rows: vec![row] }
+}
+
+fn table<const N: usize>(name: &str, columns: [&str; N], rows: impl Iterator<Item = [Cell; N]>) -> Table {
+    Table { name: name.into(), columns: columns.map(String::from).into(), rows: rows.map(Vec::from).collect() }
+}

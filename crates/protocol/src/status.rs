@@ -1,0 +1,75 @@
+//! What an operator asks: how does a store or a redirector stand?
+//!
+//! ```text
+//!   operator                  store or redirector
+//!     | AskStatus  ------------> |   opens the connection, instead of a session
+//!     | <------ Status{tables}   |   and ends it
+//! ```
+//! The answer is tables that name their columns: whoever shows them need not know them, and what is told can grow
+//! without a new layout.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+/// How do you stand? It changes nothing, and opens no session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AskStatus;
+
+/// How a node stands.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Status {
+    /// The tables, each of another name.
+    pub tables: Vec<Table>,
+}
+
+/// Things of one kind, one in a row.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Table {
+    /// What stands in the table.
+    pub name: String,
+    /// What stands in each column.
+    pub columns: Vec<String>,
+    /// The rows. Each has a cell for every column.
+    pub rows: Vec<Vec<Cell>>,
+}
+
+/// One fact.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Cell {
+    /// There is nothing to say.
+    Nothing,
+    /// A count, a size, a version.
+    Count(u64),
+    /// A name, an address, a reason.
+    Text(String),
+}
+
+impl From<u64> for Cell {
+    fn from(count: u64) -> Self {
+        Self::Count(count)
+    }
+}
+
+impl From<usize> for Cell {
+    fn from(count: usize) -> Self {
+        Self::Count(count as u64)
+    }
+}
+
+impl From<String> for Cell {
+    fn from(text: String) -> Self {
+        Self::Text(text)
+    }
+}
+
+impl From<&str> for Cell {
+    fn from(text: &str) -> Self {
+        Self::Text(text.into())
+    }
+}
+
+impl<T: Into<Self>> From<Option<T>> for Cell {
+    fn from(fact: Option<T>) -> Self {
+        fact.map_or(Self::Nothing, Into::into)
+    }
+}

@@ -1,0 +1,105 @@
+//! An experiment's layout: who is where, how far from each other, and what everything takes. Nothing fails.
+//!
+//! Figures that come out of it are worth what goes in: distances are the experiment's, costs are measured on real hands
+//! by whoever lays it out.
+
+use bytes::Bytes;
+use core::time::Duration;
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use store::Checkpoint;
+use types::{PageId, Version};
+
+/// What a message takes of the process that hears it, before what comes of it leaves: a process works on one message at
+/// a time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Costs {
+    /// Of a client.
+    pub client: Duration,
+    /// Of a redirector.
+    pub redirector: Duration,
+    /// Of a store.
+    pub store: Duration,
+}
+
+/// How long a message is on its way, one way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Distances {
+    /// Between a store and whoever talks to it: a client without a group, a redirector.
+    pub far: Duration,
+    /// Between the members of a group, and to their redirector.
+    pub near: Duration,
+}
+
+/// Who is where in an experiment.
+#[derive(Clone, Debug, Default)]
+pub struct Layout {
+    /// How many clients there are, counted from 1.
+    pub clients: usize,
+    /// Which of them are in which group; the others talk to the store directly.
+    pub groups: Vec<Vec<usize>>,
+    /// How far they are from each other.
+    pub distances: Distances,
+    /// What they take for a message.
+    pub costs: Costs,
+    /// How long the store's disk takes to make durable what was appended.
+    pub flush: Duration,
+    /// How long it takes to read pages.
+    pub read: Duration,
+    /// The clients' settings.
+    pub client: client::Config,
+    /// The redirectors'.
+    pub redirector: redirector::Config,
+    /// The store's.
+    pub store: store::Config,
+    /// What the store begins with.
+    pub stored: Stored,
+}
+
+/// What a store that was closed has on its disk, for others to begin with. Cloning shares the pages.
+#[derive(Clone, Debug)]
+pub struct Stored {
+    pub(crate) home: BTreeMap<PageId, (Version, Bytes)>,
+    pub(crate) checkpoint: Checkpoint,
+}
+
+impl Stored {
+    /// The bytes of its pages.
+    pub fn bytes(&self) -> usize {
+        self.home.values().map(|(_, image)| image.len()).sum()
+    }
+}
+
+impl Default for Stored {
+    /// Nothing, but that page 0 exists in any store.
+    fn default() -> Self {
+        Self { home: BTreeMap::new(), checkpoint: Checkpoint { next_pages: vec![(0, 1)], ..Checkpoint::default() } }
+    }
+}
+
+/// The messages of a process, counted while the simulation runs.
+#[derive(Debug, Default)]
+pub struct Traffic {
+    heard: Cell<u64>,
+    said: Cell<u64>,
+}
+
+impl Traffic {
+    /// Messages that it has heard.
+    pub fn heard(&self) -> u64 {
+        self.heard.get()
+    }
+
+    /// Messages that it has said.
+    pub fn said(&self) -> u64 {
+        self.said.get()
+    }
+
+    pub(crate) fn hear(&self) {
+        self.heard.set(self.heard.get() + 1);
+    }
+
+    pub(crate) fn say(&self) {
+        self.said.set(self.said.get() + 1);
+    }
+}

@@ -1,0 +1,167 @@
+//! `thorp group`: the redirector of a group, from its start to its close.
+
+use crate::cli::GroupArgs;
+use crate::output::Output;
+use crate::stopper::{close_on_signal, close_with_stdin};
+use crate::{Error, Result};
+use net::ConnectError::Refused;
+use net::{Host, ListenConfig, Listener, Runtime, UplinkConfig, UplinkState};
+use node::Node;
+use redirector::{Config, Redirector, Stats, Status};
+use serde_json::json;
+use std::hash::{BuildHasher, RandomState};
+use std::net::SocketAddr;
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+use types::ClientId;
+use types::GoodbyeReason::Superseded;
+use types::limits::GROUP_NAME_BYTES_MAX;
+
+/// How often it is looked how the group stands: what has changed is said.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+pub(super) fn run(args: &GroupArgs, output: &mut Output) -> Result {
+    let bytes = args.name.len();
+    if !(1..=GROUP_NAME_BYTES_MAX).contains(&bytes) {
+        return Err(format!("a group's name has 1 to {GROUP_NAME_BYTES_MAX} bytes, and --name has {bytes}").into());
+    }
+    let store = UplinkConfig::parse(&args.store)?;
+    let listener = Listener::bind(ListenConfig { insecure: args.insecure, ..ListenConfig::new(args.listen) })?;
+    let listening = listener.address();
+    let config = Config {
+        group: args.name.clone(),
+        address: advertised(args, listening)?,
+        store: store.addresses.clone(),
+        cache_bytes_limit: args.stand_by_cache,
+        ..Config::default()
+    };
+    let (runtime, address) = (Runtime::start()?, config.address.clone());
+    // The standard library's hasher is the nearest randomness: each is keyed anew.
+    let redirector = Redirector::new(config, ClientId(RandomState::new().hash_one(())));
+    let host = Host::start(Node::with_redirector(redirector, None), None, &runtime);
+    host.connect_trunk(store);
+    host.listen_at(listener)?;
+    close_on_signal(&host)?;
+    if args.until_stdin_closes {
+        close_with_stdin(&host);
+    }
+    say_ready(args, listening, &address, output)?;
+    let stats = watch(&host, output)?;
+    say_closed(&args.name, host.tally().sessions.saturating_sub(stats.trunk_sessions), &stats, output)
+}
+
+/// Where members are told that they reach the redirector.
+fn advertised(args: &GroupArgs, listening: SocketAddr) -> Result<String> {
+    match &args.advertise {
+        None if listening.ip().is_unspecified() => {
+            let text = "is no address that members can reach: say with --advertise which one they are to be told";
+            Err(format!("{listening} {text}").into())
+        }
+        None => Ok(listening.to_string()),
+        Some(advertise) => match &UplinkConfig::parse(advertise)?.addresses[..] {
+            [address] => Ok(address.clone()),
+            _ => Err(format!("'{advertise}' is more than one address: members are told one").into()),
+        },
+    }
+}
+
+/// How the group stands, as far as it is said when it changes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Standing {
+    Begins,
+    Reached,
+    Leads(u64),
+    StandsBy(String),
+    Lost(String),
+}
+
+/// Says what changes until the redirector is closed; gives what it has counted.
+fn watch(host: &Arc<Host>, output: &mut Output) -> Result<Stats> {
+    let mut said = Standing::Begins;
+    loop {
+        let ended = host.wait_end_within(LOOK_EVERY);
+        let status = status(host);
+        if ended.is_some() {
+            return Ok(status.stats);
+        }
+        if let Some(why) = status.over {
+            return Err(format!("the store wants no more of this redirector: {why}").into());
+        }
+        let standing = standing(&said, &status, host.trunk_state());
+        if standing != said {
+            standing.say(&status.group, output)?;
+            said = standing;
+        }
+    }
+}
+
+fn status(host: &Host) -> Status {
+    let node = host.node().lock().unwrap_or_else(PoisonError::into_inner);
+    let (_, _, redirector) = node.roles();
+    redirector.expect("this node hosts a redirector").status()
+}
+
+fn standing(said: &Standing, status: &Status, trunk: UplinkState) -> Standing {
+    match (status.is_live, status.epoch, &status.leader, trunk) {
+        (true, Some(epoch), ..) => Standing::Leads(epoch),
+        (true, None, Some(leader), _)
+        | (false, None, Some(leader), UplinkState::Down(Refused { reason: Superseded, .. })) => {
+            Standing::StandsBy(leader.address.clone())
+        }
+        (true, None, None, _) => Standing::Reached,
+        (false, _, _, UplinkState::Down(why) | UplinkState::Over(why)) => Standing::lost(said, &why.to_string()),
+        (false, ..) => said.clone(),
+    }
+}
+
+impl Standing {
+    /// Nobody wants to know in how many ways a store that is gone cannot be reached.
+    fn lost(said: &Self, why: &str) -> Self {
+        if let Self::Lost(_) = said { said.clone() } else { Self::Lost(why.into()) }
+    }
+
+    fn say(&self, group: &str, output: &mut Output) -> Result {
+        let (json, text) = match self {
+            Self::Begins => return Ok(()),
+            Self::Reached => (json!({"store": "reached"}), "the store is reached".into()),
+            Self::Leads(epoch) => (
+                json!({"store": "reached", "leads": group, "epoch": epoch}),
+                format!("the store is reached; leads group '{group}' in epoch {epoch}"),
+            ),
+            Self::StandsBy(leader) => (
+                json!({"store": "reached", "leader": leader}),
+                format!("group '{group}' is led by the redirector at {leader}; this one stands by"),
+            ),
+            Self::Lost(why) => (json!({"store": "lost", "why": why}), format!("the store is not reached: {why}")),
+        };
+        output.line(&json, text)?;
+        output.flush()
+    }
+}
+
+fn say_ready(args: &GroupArgs, listening: SocketAddr, address: &str, output: &mut Output) -> Result {
+    let json = json!({"listen": listening, "group": args.name, "address": address, "store": args.store});
+    let text = format!("ready: group '{}' on {listening}, for the store at {}", args.name, args.store);
+    output.line(&json, text)?;
+    output.flush().map_err(|error| Error::from(format!("cannot say that the redirector is ready: {error}")))
+}
+
+fn say_closed(group: &str, sessions: u64, stats: &Stats, output: &mut Output) -> Result {
+    let Stats { wanted, from_standby, from_peers, from_store, commits, updates, invalidations, .. } = stats;
+    let json = json!({
+        "closed": group,
+        "sessions": sessions,
+        "wanted": wanted,
+        "from_standby": from_standby,
+        "from_peers": from_peers,
+        "from_store": from_store,
+        "commits": commits,
+        "updates": updates,
+        "invalidations": invalidations,
+    });
+    let text = format!(
+        "closed group '{group}' (sessions: {sessions}, pages wanted: {wanted}, from members: {from_peers}, from the \
+         stand-by cache: {from_standby}, from the store: {from_store}, commits: {commits})"
+    );
+    output.line(&json, text)
+}

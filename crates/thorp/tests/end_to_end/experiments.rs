@@ -1,0 +1,34 @@
+//! A paper's experiment as a user runs it. What its figures must be is for a quiet machine to say.
+
+use crate::program::{Folder, thorp};
+use serde_json::Value;
+
+#[test]
+fn a_table_of_the_paper_beside_ours() {
+    let folder = Folder::new();
+    let (dir, out) = (folder.file(""), folder.file("out"));
+    let words = ["experiment", "buddycache", "--table", "2", "--json", "--dir", &dir, "--out", &out];
+    let printed = thorp(words).ok();
+    let rows: Vec<Value> = printed.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    for row in &rows {
+        for field in ["figure", "case", "paper", "model", "ours", "target", "met"] {
+            assert!(row.get(field).is_some(), "{row} has no {field}");
+        }
+        assert_eq!(row["target"].is_null(), row["met"].is_null(), "{row}");
+    }
+    let row = |case: &str| rows.iter().find(|row| row["case"] == case).unwrap_or_else(|| panic!("{case}: {printed}"));
+    assert_eq!(row("peer fetch")["paper"], 1.8);
+    assert_eq!(row("from neighbours, of all pages fetched")["ours"], 100.0);
+    // Nine who hold the page are told of each commit, however many others there are.
+    let [few, many] = [20, 200]
+        .map(|members| row(&format!("per commit, 10 of {members} members hold the page"))["ours"].as_f64().unwrap());
+    assert!(few > 9.0 && many < 1.1 * few, "{few} messages, and {many}");
+    assert_eq!(std::fs::read_to_string(folder.path().join("out/buddycache.jsonl")).unwrap(), printed);
+}
+
+#[test]
+fn a_figure_that_the_paper_does_not_have() {
+    let ran = thorp(["experiment", "buddycache", "--figure", "13"]);
+    assert_eq!(ran.code, Some(2));
+    assert!(ran.stderr.contains("7..=12"), "{}", ran.stderr);
+}

@@ -1,0 +1,424 @@
+//! Groups as a user meets them: a store, a redirector, members that share what they have, and what becomes of them when
+//! one of these is killed or stopped.
+
+use crate::program::{Folder, command, serve, thorp};
+use bench::{Server, lasting_address};
+use serde_json::Value;
+use std::io::{BufRead, BufReader, Write};
+use std::net::SocketAddr;
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
+use thorp::{Anywhere, Db, Map, Ref, Stats};
+
+/// Long enough for anything that is going to happen on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The name by which a test runs another of this program's tests as a member in a process of its own.
+const MEMBER_OF: &str = "THORP_TEST_MEMBER_OF";
+
+/// A redirector. Dropping it kills it.
+pub(crate) struct Redirector {
+    child: Child,
+    pub(crate) address: SocketAddr,
+    stdout: BufReader<ChildStdout>,
+}
+
+impl Redirector {
+    pub(crate) fn start(store: &Server, more: &[&str]) -> Self {
+        Self::start_at("127.0.0.1:0".parse().unwrap(), store, more)
+    }
+
+    /// Starts one, and waits until it leads the group.
+    fn start_at(listen: SocketAddr, store: &Server, more: &[&str]) -> Self {
+        let (listen, store) = (listen.to_string(), store.address().to_string());
+        let mut child = command()
+            .args(["group", "--json", "--name", "site", "--until-stdin-closes", "--listen", &listen, "--store", &store])
+            .args(more)
+            .stdin(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut stdout = BufReader::new(child.stdout.take().unwrap());
+        let ready = next_line(&mut stdout);
+        let address = ready["listen"].as_str().expect("says that it is ready").parse().unwrap();
+        let leads = next_line(&mut stdout);
+        assert_eq!((&leads["store"], &leads["leads"]), (&Value::from("reached"), &Value::from("site")), "{leads}");
+        Self { child, address, stdout }
+    }
+
+    fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+impl Drop for Redirector {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn next_line(stdout: &mut impl BufRead) -> Value {
+    let mut line = String::new();
+    stdout.read_line(&mut line).unwrap();
+    serde_json::from_str(&line).unwrap_or_else(|error| panic!("'{line}' is no JSON: {error}"))
+}
+
+/// How a store or redirector stands, if anybody is there.
+fn status(address: SocketAddr) -> Option<Value> {
+    let ran = thorp(["status", "--json", &address.to_string()]);
+    (ran.code == Some(0)).then(|| serde_json::from_str(&ran.stdout).unwrap())
+}
+
+/// A number in the first row of a table.
+#[track_caller]
+fn count(status: &Value, table: &str, column: &str) -> u64 {
+    status[table][0][column].as_u64().unwrap_or_else(|| panic!("a number {column} in {table} of {status}"))
+}
+
+fn pages_sent(store: &Server) -> u64 {
+    count(&status(store.address()).unwrap(), "store", "pages_sent")
+}
+
+/// Another process cannot be waited for but by looking.
+#[track_caller]
+fn eventually(what: &str, mut is_so: impl FnMut() -> bool) -> Duration {
+    let start = Instant::now();
+    while !is_so() {
+        assert!(start.elapsed() < PATIENCE, "never: {what}");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    start.elapsed()
+}
+
+/// Waits until the redirector has so many members.
+#[track_caller]
+fn await_members(redirector: SocketAddr, members: usize) -> Duration {
+    let joined = |status: &Value| {
+        let members = status["members"].as_array();
+        members.map_or(0, |members| members.iter().filter(|member| member["state"] == "member").count())
+    };
+    eventually("all are members", || status(redirector).is_some_and(|status| joined(&status) == members))
+}
+
+/// Waits until the redirector has found that another leads.
+#[track_caller]
+fn await_standby(redirector: SocketAddr) {
+    let state = |status: Value| status["redirector"][0]["state"] == "stands_by";
+    eventually("it stands by", || status(redirector).is_some_and(state));
+}
+
+/// A member that goes to the store where there is no redirector.
+fn member(redirector: SocketAddr, store: &Server) -> Db {
+    Db::connect(format!("thorp://{redirector},{}", store.address())).unwrap()
+}
+
+/// Puts many parts into a store, in a great many pages.
+fn fill(store: &Server) {
+    let db = Db::connect(store.address()).unwrap();
+    for batch in 0..10_u64 {
+        let fill = |tx: &mut thorp::Tx| {
+            let parts: Map<u64, String> = tx.map("parts")?;
+            (batch * 100..(batch + 1) * 100).try_for_each(|part| parts.insert(tx, &part, &"x".repeat(800)).map(drop))
+        };
+        db.transact(fill).unwrap();
+    }
+}
+
+/// Reads them all.
+fn read_all(db: &Db) {
+    let read = |tx: &mut thorp::Tx| {
+        let parts = tx.find_map::<u64, String>("parts")?.expect("they are there");
+        let mut cursor = parts.iter();
+        let mut count = 0;
+        while let Some((_, value)) = cursor.next(tx)? {
+            assert_eq!(value.len(), 800);
+            count += 1;
+        }
+        Ok(count)
+    };
+    assert_eq!(db.transact(read).unwrap(), 1000);
+}
+
+/// A counter that has a name.
+fn counter(db: &Db) -> Ref<u64> {
+    let counter = |tx: &mut thorp::Tx| {
+        if let Some(counter) = tx.root::<u64>("counter")? {
+            return Ok(counter);
+        }
+        let counter = tx.create(Anywhere, &0_u64)?;
+        tx.set_root("counter", counter)?;
+        Ok(counter)
+    };
+    db.transact(counter).unwrap()
+}
+
+fn get(db: &Db, counter: Ref<u64>) -> u64 {
+    db.transact(|tx| tx.get(counter)).unwrap()
+}
+
+fn put(db: &Db, counter: Ref<u64>, count: u64) {
+    db.transact(|tx| tx.put(counter, &count)).unwrap();
+}
+
+#[test]
+fn what_one_has_read_the_others_get_from_it() {
+    let folder = Folder::new();
+    let store = serve(&folder);
+    fill(&store);
+    let redirector = Redirector::start(&store, &[]);
+    let members = [(); 3].map(|()| Db::connect(redirector.address).unwrap());
+    read_all(&members[0]);
+    let (sent, first) = (pages_sent(&store), members[0].stats());
+    for other in &members[1..] {
+        read_all(other);
+    }
+    let status = status(redirector.address).unwrap();
+    // On a busy machine one may be late with its help, and the store is asked after all.
+    let late = count(&status, "counts", "late_help");
+    assert!(pages_sent(&store) <= sent + late, "nothing else came from the store any more: {status}");
+    assert_eq!(count(&status, "redirector", "members"), 3, "{status}");
+    let from_peers = count(&status, "counts", "from_peers");
+    assert!(from_peers >= 100 && first.pages_fetched >= 100, "{status} {first:?}");
+    let stats: Vec<Stats> = members.iter().map(Db::stats).collect();
+    assert!(stats[1].pages_from_peers + stats[2].pages_from_peers >= from_peers, "{stats:?}");
+    assert!(stats[0].pages_given > 0, "{stats:?}");
+}
+
+#[test]
+fn what_one_commits_is_in_the_others_caches() {
+    let folder = Folder::new();
+    let store = serve(&folder);
+    let redirector = Redirector::start(&store, &[]);
+    let [writer, reader] = [(); 2].map(|()| Db::connect(redirector.address).unwrap());
+    let counter = counter(&writer);
+    assert_eq!(get(&reader, counter), 0);
+    let before = reader.stats();
+    for count in 1..=20 {
+        put(&writer, counter, count);
+        eventually("the reader has it", || get(&reader, counter) == count);
+    }
+    let after = reader.stats();
+    assert_eq!((after.fetches, after.pages_fetched), (before.fetches, before.pages_fetched), "{after:?}");
+    let status = status(redirector.address).unwrap();
+    assert!(count(&status, "counts", "updates") >= 20, "{status}");
+}
+
+#[test]
+fn members_do_without_a_redirector_and_come_back_to_it() {
+    let folder = Folder::new();
+    let (store, listen) = (serve(&folder), lasting_address().unwrap());
+    let mut redirector = Redirector::start_at(listen, &store, &[]);
+    let members = [(); 2].map(|()| member(listen, &store));
+    let counter = counter(&members[0]);
+    assert_eq!(get(&members[1], counter), 0);
+    await_members(listen, 2);
+    redirector.kill();
+    let start = Instant::now();
+    put(&members[0], counter, 1);
+    assert!(start.elapsed() < Duration::from_secs(5), "went on after {:?}", start.elapsed());
+    eventually("the other goes on", || get(&members[1], counter) == 1);
+    let sessions = status(store.address()).unwrap();
+    assert_eq!(count(&sessions, "store", "sessions"), 2, "both are with the store: {sessions}");
+    let redirector = Redirector::start_at(listen, &store, &[]);
+    await_members(redirector.address, 2);
+    put(&members[1], counter, 2);
+    eventually("in a group again", || get(&members[0], counter) == 2);
+    let told = status(redirector.address).unwrap();
+    assert_eq!(count(&told, "redirector", "epoch"), 2, "{told}");
+    assert_eq!(count(&told, "counts", "commits"), count(&told, "counts", "updates"), "{told}");
+}
+
+#[test]
+fn a_member_that_is_stopped_stops_nobody() {
+    let folder = Folder::new();
+    let store = serve(&folder);
+    let redirector = Redirector::start(&store, &[]);
+    let db = Db::connect(redirector.address).unwrap();
+    fill(&store);
+    let counter = counter(&db);
+    let mut other = Member::start(redirector.address);
+    await_members(redirector.address, 2);
+    assert_eq!(other.read(), 0);
+    other.signal("STOP");
+    // Longer than a member may be silent: it is taken for dead meanwhile.
+    let (start, mut slowest, mut count) = (Instant::now(), Duration::ZERO, 0);
+    while start.elapsed() < Duration::from_secs(3) {
+        let begun = Instant::now();
+        count += 1;
+        put(&db, counter, count);
+        slowest = slowest.max(begun.elapsed());
+    }
+    // What the stopped one has whole it is asked for in vain, and the store sends it.
+    read_all(&db);
+    assert!(slowest < Duration::from_secs(1), "a commit took {slowest:?}");
+    await_members(redirector.address, 1);
+    other.signal("CONT");
+    eventually("it has heard of all", || other.read() == count);
+    await_members(redirector.address, 2);
+}
+
+#[test]
+fn an_eligible_member_takes_over() {
+    let folder = Folder::new();
+    let store = serve(&folder);
+    let mut redirector = Redirector::start(&store, &[]);
+    let listen = lasting_address().unwrap();
+    let addresses = format!("{},{}", redirector.address, store.address());
+    let eligible = Db::builder().group("site").eligible(listen, store.address()).connect(&addresses).unwrap();
+    let other = Db::connect(&addresses).unwrap();
+    let counter = counter(&eligible);
+    assert_eq!(get(&other, counter), 0);
+    await_members(redirector.address, 2);
+    // Both have heard of each other when this has gone round.
+    eventually("the members are told", || {
+        put(&eligible, counter, 1);
+        get(&other, counter) == 1
+    });
+    let told = status(redirector.address).unwrap();
+    assert!(
+        told["members"].as_array().unwrap().iter().any(|member| member["eligible"] == listen.to_string()),
+        "{told}"
+    );
+    assert_eq!(status(listen).unwrap()["redirector"][0]["state"], "stands_by");
+    redirector.kill();
+    let start = Instant::now();
+    put(&other, counter, 2);
+    let committed = start.elapsed();
+    let joined = await_members(listen, 2);
+    println!("a commit after {committed:?}, all together again after {:?}", committed + joined);
+    // Three heartbeats and two round trips; that is for a redirector that says nothing, and this one's end is seen.
+    assert!(committed < Duration::from_millis(1500), "a commit after {committed:?}");
+    let told = status(listen).unwrap();
+    assert_eq!((&told["redirector"][0]["state"], count(&told, "redirector", "epoch")), (&Value::from("leads"), 2));
+    eventually("as before", || get(&eligible, counter) == 2);
+    // The one that led comes back and leads again: it is there for that.
+    let back = Redirector::start(&store, &[]);
+    await_members(back.address, 2);
+    await_standby(listen);
+    put(&eligible, counter, 3);
+    eventually("as before", || get(&other, counter) == 3);
+}
+
+/// The time after which a redirector that says nothing is taken over from: three heartbeats of half a second. What comes
+/// on top is two round trips; and here the time that a busy machine takes.
+const SILENCE: Duration = Duration::from_millis(1500);
+
+#[test]
+fn a_redirector_that_hangs_is_taken_over_from_and_stands_by_then() {
+    let folder = Folder::new();
+    let store = serve(&folder);
+    let mut redirector = Redirector::start(&store, &[]);
+    let listen = lasting_address().unwrap();
+    let addresses = format!("{},{}", redirector.address, store.address());
+    let eligible = Db::builder().group("site").eligible(listen, store.address()).connect(&addresses).unwrap();
+    await_members(redirector.address, 1);
+    let other = member(redirector.address, &store);
+    let counter = counter(&eligible);
+    assert_eq!(get(&other, counter), 0);
+    signal(redirector.child.id(), "STOP");
+    let start = Instant::now();
+    put(&other, counter, 1);
+    let committed = start.elapsed();
+    await_members(listen, 2);
+    println!("silent: a commit after {committed:?}, all together again after {:?}", start.elapsed());
+    assert!(committed < SILENCE + Duration::from_secs(1), "a commit after {committed:?}");
+    signal(redirector.child.id(), "CONT");
+    let told = next_line(&mut redirector.stdout);
+    assert_eq!(told["leader"], listen.to_string(), "{told}");
+    await_standby(redirector.address);
+    put(&other, counter, 2);
+    eventually("as before", || get(&eligible, counter) == 2);
+}
+
+fn signal(process: u32, name: &str) {
+    let kill = Command::new("kill").args([format!("-{name}"), process.to_string()]).status();
+    assert!(kill.unwrap().success());
+}
+
+#[test]
+fn a_redirector_says_what_becomes_of_it() {
+    let folder = Folder::new();
+    let mut store = serve(&folder);
+    let mut first = Redirector::start(&store, &["--stand-by-cache", "1M"]);
+    let db = Db::connect(first.address).unwrap();
+    counter(&db);
+    let second = Redirector::start(&store, &[]);
+    let told = next_line(&mut first.stdout);
+    assert_eq!(told["leader"], second.address.to_string(), "{told}");
+    store.kill().unwrap();
+    let told = next_line(&mut first.stdout);
+    assert_eq!(told["store"], "lost", "{told}");
+    assert!(told["why"].as_str().unwrap().contains(&store.address().to_string()), "{told}");
+    signal(first.child.id(), "TERM");
+    let told = next_line(&mut first.stdout);
+    assert_eq!((&told["closed"], &told["sessions"]), (&Value::from("site"), &Value::from(1)), "{told}");
+    assert!(told["commits"].as_u64() > Some(0) && told["wanted"].as_u64() > Some(0), "{told}");
+    assert!(first.child.wait().unwrap().success());
+}
+
+/// A member in a process of its own, which reads the counter whenever it is told to.
+struct Member {
+    child: Child,
+    stdout: BufReader<ChildStdout>,
+}
+
+impl Member {
+    fn start(redirector: SocketAddr) -> Self {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["groups::a_member_of_its_own", "--exact", "--nocapture", "--quiet"])
+            .env(MEMBER_OF, redirector.to_string())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let stdout = BufReader::new(child.stdout.take().unwrap());
+        Self { child, stdout }
+    }
+
+    fn read(&mut self) -> u64 {
+        self.child.stdin.as_mut().unwrap().write_all(b"\n").unwrap();
+        loop {
+            let mut line = String::new();
+            assert!(self.stdout.read_line(&mut line).unwrap() > 0, "the member has ended");
+            if let Some(count) = line.trim().strip_prefix("count ") {
+                return count.parse().unwrap();
+            }
+        }
+    }
+
+    fn signal(&self, name: &str) {
+        signal(self.child.id(), name);
+    }
+}
+
+impl Drop for Member {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// What [`Member`] runs, and on its own the same in this process.
+#[test]
+fn a_member_of_its_own() {
+    if let Ok(redirector) = std::env::var(MEMBER_OF) {
+        let told = std::io::stdin().lines().map(|line| drop(line.unwrap()));
+        return be_a_member(&redirector, told, |count| println!("count {count}"));
+    }
+    let folder = Folder::new();
+    let store = serve(&folder);
+    fill(&store);
+    let redirector = Redirector::start(&store, &[]);
+    let mut counts = Vec::new();
+    be_a_member(&redirector.address.to_string(), [(); 2].into_iter(), |count| counts.push(count));
+    assert_eq!(counts, [0, 0]);
+}
+
+/// Reads everything, and then the counter whenever it is told to.
+fn be_a_member(redirector: &str, told: impl Iterator<Item = ()>, mut say: impl FnMut(u64)) {
+    let db = Db::connect(redirector).unwrap();
+    let counter = counter(&db);
+    read_all(&db);
+    told.for_each(|()| say(get(&db, counter)));
+}
