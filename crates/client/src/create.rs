@@ -265,13 +265,6 @@ impl Client {
         let mut pages: Vec<_> = pool.chain(self.commits.taken()).collect();
         pages.extend(self.txns.all().flat_map(|(_, txn)| txn.taken.iter().copied()));
         pages.sort_unstable();
-        let mut ranges: Vec<PageRange> = Vec::new();
-        for page in pages {
-            match ranges.last_mut().filter(|range| range.first.after(range.count) == Some(page)) {
-                Some(range) => range.count += 1,
-                None => ranges.push(PageRange { first: page, count: 1 }),
-            }
-        }
-        ranges
+        PageRange::join(pages)
     }
 }

@@ -54,20 +54,8 @@ impl Grants {
 
     /// Everything that was granted and not filled.
     pub(crate) fn all(&self) -> Vec<PageRange> {
-        ranges(self.unfilled.keys().copied())
+        PageRange::join(self.unfilled.keys().copied())
     }
-}
-
-/// Pages in order, neighbours together.
-fn ranges(pages: impl Iterator<Item = PageId>) -> Vec<PageRange> {
-    let mut ranges: Vec<PageRange> = Vec::new();
-    for page in pages {
-        match ranges.last_mut().filter(|range| range.first.after(range.count) == Some(page)) {
-            Some(range) => range.count += 1,
-            None => ranges.push(PageRange { first: page, count: 1 }),
-        }
-    }
-    ranges
 }
 
 impl Redirector {
@@ -107,7 +95,7 @@ impl Redirector {
                         self.grants.unfilled.insert(page, client);
                         self.held.list(page, waiter.session);
                     }
-                    let ranges = ranges(share.into_iter());
+                    let ranges = PageRange::join(share);
                     self.reply(waiter.session, Message::Granted(Granted { ranges }));
                 }
                 Some(_) => self.grants.waiting.push_back(waiter),

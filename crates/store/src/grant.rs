@@ -164,7 +164,7 @@ impl Grants {
             // Who had lost a page may have written to it all the same since it was spare.
             for page in range.pages().filter(|&page| !in_use(page)) {
                 wanted -= 1;
-                push(&mut given.ranges, page);
+                PageRange::append(&mut given.ranges, page);
             }
         }
         let first = self.next.get(&volume).copied().unwrap_or(1);
@@ -243,14 +243,6 @@ impl Grants {
             self.spare.insert(rest, run - taken.count);
         }
         Some(taken)
-    }
-}
-
-/// Adds a page to ranges; neighbours that come in order share one.
-fn push(ranges: &mut Vec<PageRange>, page: PageId) {
-    match ranges.last_mut() {
-        Some(last) if last.first.after(last.count) == Some(page) => last.count += 1,
-        _ => ranges.push(PageRange { first: page, count: 1 }),
     }
 }
 

@@ -1,5 +1,6 @@
 //! Identities. All are plain numbers, so that they cost nothing to copy, hash and compare.
 
+use alloc::vec::Vec;
 use core::fmt;
 
 /// A page: the unit of transfer, caching and mastership. `(volume, number)`, ordered so that pages that were granted
@@ -92,6 +93,23 @@ pub struct PageRange {
 }
 
 impl PageRange {
+    /// Pages that come in order, neighbours together.
+    pub fn join(pages: impl IntoIterator<Item = PageId>) -> Vec<Self> {
+        let mut ranges = Vec::new();
+        for page in pages {
+            Self::append(&mut ranges, page);
+        }
+        ranges
+    }
+
+    /// Adds a page to ranges; one that follows the last becomes part of it.
+    pub fn append(ranges: &mut Vec<Self>, page: PageId) {
+        match ranges.last_mut() {
+            Some(last) if last.first.after(last.count) == Some(page) => last.count += 1,
+            _ => ranges.push(Self { first: page, count: 1 }),
+        }
+    }
+
     /// The pages of the range, in order.
     pub fn pages(self) -> impl Iterator<Item = PageId> {
         (0..self.count).filter_map(move |i| self.first.after(i))
