@@ -10,6 +10,8 @@
 //! ```
 //! A client with an empty cache sends one `Rejoin{last}` without pages: there is one way in.
 
+use crate::PROTOCOL;
+use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use types::{ClientId, ClusterId, GoodbyeReason, Incarnation, NodeId, PageId, PageRange, Version};
@@ -27,6 +29,28 @@ pub struct Hello {
     pub client: ClientId,
     /// Counts the client's sessions. Of two sessions of one client the higher epoch lives.
     pub epoch: u64,
+}
+
+impl Hello {
+    /// The protocol that both speak, if the client's cache may meet pages of `cluster` at all.
+    ///
+    /// # Errors
+    /// `Protocol` if there is no such protocol, `WrongCluster` if the cache is of another store.
+    pub fn agree(&self, cluster: ClusterId) -> Result<u16, Goodbye> {
+        let (oldest, newest) = self.protocol;
+        let protocol = newest.min(PROTOCOL.1);
+        if protocol < oldest.max(PROTOCOL.0) {
+            let text = format!("expected a protocol from {} to {}, got {oldest} to {newest}", PROTOCOL.0, PROTOCOL.1);
+            return Err(Goodbye { reason: GoodbyeReason::Protocol, text });
+        }
+        match self.cluster {
+            Some(got) if got != cluster => {
+                let text = format!("expected a cache of store {cluster:?}, got one of {got:?}");
+                Err(Goodbye { reason: GoodbyeReason::WrongCluster, text })
+            }
+            _ => Ok(protocol),
+        }
+    }
 }
 
 /// Accepts a session.
@@ -66,6 +90,18 @@ pub struct Goodbye {
     pub reason: GoodbyeReason,
     /// Why, for a person: what was expected and what came.
     pub text: String,
+}
+
+impl Goodbye {
+    /// A message broke the protocol: the text says what was expected and what came.
+    pub fn malformed(text: String) -> Self {
+        Self { reason: GoodbyeReason::Malformed, text }
+    }
+
+    /// A bound on what a peer can make grow was passed.
+    pub fn too_much(text: String) -> Self {
+        Self { reason: GoodbyeReason::TooMuch, text }
+    }
 }
 
 /// A page that a client holds.

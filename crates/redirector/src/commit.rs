@@ -12,11 +12,10 @@
 //!    the store be lost, the member is sent away, and sends its request again when it comes back.
 
 use crate::Redirector;
-use crate::members::Fault;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::format;
 use alloc::vec::Vec;
-use protocol::{Advance, AskOutcome, CommitReply, CommitRequest, Message, Notice, Outcome};
+use protocol::{Advance, AskOutcome, CommitReply, CommitRequest, Goodbye, Message, Notice, Outcome};
 use types::limits::COMMITS_PER_SESSION_MAX;
 use types::{ClientId, Delta, GoodbyeReason, PageId, Rule, SessionId, SlotSet, Time, TxnId, Version};
 
@@ -82,7 +81,7 @@ impl Commits {
 
 impl Redirector {
     /// A member wants a transaction committed.
-    pub(crate) fn commit(&mut self, now: Time, from: SessionId, request: CommitRequest) -> Result<(), Fault> {
+    pub(crate) fn commit(&mut self, now: Time, from: SessionId, request: CommitRequest) -> Result<(), Goodbye> {
         let txn = request.txn;
         self.check_own(from, txn.client)?;
         self.stats.commits += 1;
@@ -101,7 +100,7 @@ impl Redirector {
         if !is_kept && !can_go {
             // It may be a copy of one that has committed: only the store can refuse it.
             let text = "no room to keep what is to be committed until the store can take it: send it again".into();
-            return Err(Fault { reason: GoodbyeReason::CutOff, text });
+            return Err(Goodbye { reason: GoodbyeReason::CutOff, text });
         }
         if self.config.broken.is(Rule::UpdateOnCommit) {
             self.tell_early(now, from, &request);
@@ -123,11 +122,11 @@ impl Redirector {
     }
 
     /// A member wants to know what became of a transaction.
-    pub(crate) fn ask_outcome(&mut self, now: Time, from: SessionId, ask: AskOutcome) -> Result<(), Fault> {
+    pub(crate) fn ask_outcome(&mut self, now: Time, from: SessionId, ask: AskOutcome) -> Result<(), Goodbye> {
         self.check_own(from, ask.txn.client)?;
         if self.commits.asked.len() >= PENDING_MAX {
             let text = format!("expected at most {PENDING_MAX} questions for outcomes at a time");
-            return Err(Fault::too_much(text));
+            return Err(Goodbye::too_much(text));
         }
         self.commits.asked.insert(ask.txn);
         if self.trunk.is_live() {
@@ -136,10 +135,10 @@ impl Redirector {
         Ok(())
     }
 
-    fn check_own(&self, from: SessionId, client: ClientId) -> Result<(), Fault> {
+    fn check_own(&self, from: SessionId, client: ClientId) -> Result<(), Goodbye> {
         match self.members.client(from) {
             Some(own) if own != client => {
-                Err(Fault::malformed(format!("expected a transaction of {own:?}, got one of {client:?}")))
+                Err(Goodbye::malformed(format!("expected a transaction of {own:?}, got one of {client:?}")))
             }
             _ => Ok(()),
         }
@@ -154,7 +153,7 @@ impl Redirector {
             self.commits.finish(txn);
             if let Some(session) = self.members.session(txn.client) {
                 let text = "the link to the store was lost, and with it a commit request: send it again".into();
-                self.end(now, session, Fault { reason: GoodbyeReason::CutOff, text });
+                self.end(now, session, Goodbye { reason: GoodbyeReason::CutOff, text });
             }
         }
         let asked: Vec<_> = self.commits.asked.iter().copied().collect();

@@ -14,11 +14,10 @@
 //! 4. A page is released only when nobody holds it and no fetch of it is outstanding.
 
 use crate::Redirector;
-use crate::members::Fault;
 use alloc::collections::VecDeque;
 use alloc::format;
 use alloc::vec::Vec;
-use protocol::{Fetch, Message, Missing, Page, Released};
+use protocol::{Fetch, Goodbye, Message, Missing, Page, Released};
 use smallvec::SmallVec;
 use types::limits::{FETCHES_PER_SESSION_MAX, PAGES_PER_MESSAGE_MAX};
 use types::{Map, PageId, Rule, SessionId, Time, Version};
@@ -100,16 +99,16 @@ impl Fetches {
 
 impl Redirector {
     /// A member wants pages.
-    pub(crate) fn fetch(&mut self, now: Time, from: SessionId, fetch: Fetch) -> Result<(), Fault> {
+    pub(crate) fn fetch(&mut self, now: Time, from: SessionId, fetch: Fetch) -> Result<(), Goodbye> {
         let Fetch { mut pages, at_least, number } = fetch;
         if pages.is_empty() || pages.len() > PAGES_PER_MESSAGE_MAX {
             let text = format!("expected a fetch of 1 to {PAGES_PER_MESSAGE_MAX} pages, got {}", pages.len());
-            return Err(Fault::malformed(text));
+            return Err(Goodbye::malformed(text));
         }
         let Some(outstanding) = self.members.fetches(from) else { return Ok(()) };
         let room = FETCHES_PER_SESSION_MAX.saturating_sub(*outstanding);
         if room == 0 {
-            return Err(Fault::too_much(format!("expected at most {FETCHES_PER_SESSION_MAX} fetches at a time")));
+            return Err(Goodbye::too_much(format!("expected at most {FETCHES_PER_SESSION_MAX} fetches at a time")));
         }
         let left_out = pages.split_off(pages.len().min(room));
         *outstanding += pages.len();
@@ -248,11 +247,11 @@ impl Redirector {
     }
 
     /// A member holds pages no longer.
-    pub(crate) fn released(&mut self, now: Time, from: SessionId, released: &Released) -> Result<(), Fault> {
+    pub(crate) fn released(&mut self, now: Time, from: SessionId, released: &Released) -> Result<(), Goodbye> {
         let count = released.pages.len();
         if count > PAGES_PER_MESSAGE_MAX {
             let text = format!("expected a release of at most {PAGES_PER_MESSAGE_MAX} pages, got {count}");
-            return Err(Fault::malformed(text));
+            return Err(Goodbye::malformed(text));
         }
         let client = self.members.client(from);
         for &page in &released.pages {

@@ -65,10 +65,10 @@ use grant::Grants;
 use help::Helps;
 use lead::Leadership;
 use lease::Lease;
-use members::{Fault, Members};
+use members::Members;
 pub use outputs::Output;
 use outputs::Outputs;
-use protocol::{Message, Ping, Pong};
+use protocol::{Goodbye, Message, Ping, Pong};
 use rejoin::Revalidations;
 use standby::Standby;
 pub use status::{MemberStatus, Stats, Status};
@@ -148,7 +148,8 @@ impl Redirector {
             self.trunk.is_wanted(now);
         }
         if !self.members.connect(now, session) {
-            self.out.end(session, GoodbyeReason::Full, "the group takes no more members".into());
+            let text = "the group takes no more members".into();
+            self.out.end(session, Goodbye { reason: GoodbyeReason::Full, text });
         }
     }
 
@@ -165,8 +166,8 @@ impl Redirector {
             return;
         }
         self.helps.hear(from);
-        if let Err(fault) = self.dispatch(now, from, message) {
-            self.end(now, from, fault);
+        if let Err(why) = self.dispatch(now, from, message) {
+            self.end(now, from, why);
         }
         self.settle(now);
     }
@@ -193,12 +194,12 @@ impl Redirector {
         self.settle(now);
     }
 
-    /// One message of a member. What must end its session comes back as its fault.
-    fn dispatch(&mut self, now: Time, from: SessionId, message: Message) -> Result<(), Fault> {
+    /// One message of a member. What must end its session comes back as its goodbye.
+    fn dispatch(&mut self, now: Time, from: SessionId, message: Message) -> Result<(), Goodbye> {
         match message {
             Message::Hello(hello) => self.hello(now, from, hello),
             _ if self.members.client(from).is_none() => {
-                Err(Fault::malformed("expected a hello before anything else".into()))
+                Err(Goodbye::malformed("expected a hello before anything else".into()))
             }
             Message::Rejoin(rejoin) => self.rejoin(now, from, rejoin),
             Message::Ping(ping) => {
@@ -206,9 +207,9 @@ impl Redirector {
                 Ok(())
             }
             Message::Pong(_) => Ok(()),
-            Message::Goodbye(_) => Err(Fault { reason: GoodbyeReason::Done, text: "the member is done".into() }),
+            Message::Goodbye(_) => Err(Goodbye { reason: GoodbyeReason::Done, text: "the member is done".into() }),
             _ if !self.members.is_joined(from) => {
-                Err(Fault::malformed("expected a rejoin before anything is asked for".into()))
+                Err(Goodbye::malformed("expected a rejoin before anything is asked for".into()))
             }
             Message::Fetch(fetch) => self.fetch(now, from, fetch),
             Message::Released(released) => self.released(now, from, &released),
@@ -240,9 +241,9 @@ impl Redirector {
                 self.arrived(now, from, &arrived);
                 Ok(())
             }
-            _ => {
-                Err(Fault::malformed("expected a request of a member, got what a store or its redirector says".into()))
-            }
+            _ => Err(Goodbye::malformed(
+                "expected a request of a member, got what a store or its redirector says".into(),
+            )),
         }
     }
 

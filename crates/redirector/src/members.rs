@@ -16,7 +16,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
-use protocol::{Departed, GROUP, Hello, Message, PROTOCOL, Reachable, SessionLimits, Welcome};
+use protocol::{Departed, GROUP, Goodbye, Hello, Message, Reachable, SessionLimits, Welcome};
 use types::limits::{COMMITS_PER_SESSION_MAX, FETCHES_PER_SESSION_MAX, MEMBERS_MAX};
 use types::{ClientId, GoodbyeReason, Map, PageId, SessionId, Time, Version};
 
@@ -28,25 +28,6 @@ const ABSENT_MAX: usize = 4 * MEMBERS_MAX;
 
 /// How long pages take the way by the redirector after the direct one between two members has failed.
 const DETOUR: Duration = Duration::from_secs(5);
-
-/// Why a session must end.
-#[derive(Debug)]
-pub(crate) struct Fault {
-    pub(crate) reason: GoodbyeReason,
-    pub(crate) text: String,
-}
-
-impl Fault {
-    /// A message broke the protocol: the text says what was expected and what came.
-    pub(crate) fn malformed(text: String) -> Self {
-        Self { reason: GoodbyeReason::Malformed, text }
-    }
-
-    /// A bound on what a peer can make grow was passed.
-    pub(crate) fn too_much(text: String) -> Self {
-        Self { reason: GoodbyeReason::TooMuch, text }
-    }
-}
 
 /// What a member that comes has told so far.
 #[derive(Debug, Default)]
@@ -302,9 +283,9 @@ impl Members {
 
 impl Redirector {
     /// A member says who it is. It is welcome when the store is reached.
-    pub(crate) fn hello(&mut self, now: Time, from: SessionId, hello: Hello) -> Result<(), Fault> {
+    pub(crate) fn hello(&mut self, now: Time, from: SessionId, hello: Hello) -> Result<(), Goodbye> {
         if self.members.client(from).is_some() {
-            return Err(Fault::malformed(format!("expected one hello, got another of {:?}", hello.client)));
+            return Err(Goodbye::malformed(format!("expected one hello, got another of {:?}", hello.client)));
         }
         self.admit(now, from, hello)
     }
@@ -312,13 +293,13 @@ impl Redirector {
     /// The store is reached: those who have waited for that are welcome.
     pub(crate) fn welcome_waiting(&mut self, now: Time) {
         for (session, hello) in self.members.take_waiting() {
-            if let Err(fault) = self.admit(now, session, hello) {
-                self.end(now, session, fault);
+            if let Err(why) = self.admit(now, session, hello) {
+                self.end(now, session, why);
             }
         }
     }
 
-    fn admit(&mut self, now: Time, from: SessionId, hello: Hello) -> Result<(), Fault> {
+    fn admit(&mut self, now: Time, from: SessionId, hello: Hello) -> Result<(), Goodbye> {
         let is_open = self.is_open();
         let Some(member) = self.members.live.get_mut(&from) else { return Ok(()) };
         if !is_open {
@@ -327,19 +308,20 @@ impl Redirector {
             self.knocked(now, client);
             return Ok(());
         }
-        let protocol = self.check_hello(&hello)?;
+        let (cluster, ..) = self.trunk.store();
+        let protocol = hello.agree(cluster)?;
         let (client, epoch) = (hello.client, hello.epoch);
         self.members.came += 1;
         let place = self.members.came;
         let known = self.members.clients.entry(client).or_insert(Known { epoch, session: None, departures: 0, place });
         if epoch < known.epoch || (epoch == known.epoch && known.session.is_some()) {
             let text = format!("expected an epoch of {client:?} after {}, got {epoch}", known.epoch);
-            return Err(Fault { reason: GoodbyeReason::Superseded, text });
+            return Err(Goodbye { reason: GoodbyeReason::Superseded, text });
         }
         known.epoch = epoch;
         if let Some(old) = known.session.replace(from) {
             let text = format!("{client:?} has a newer session, of epoch {epoch}");
-            self.end(now, old, Fault { reason: GoodbyeReason::Superseded, text });
+            self.end(now, old, Goodbye { reason: GoodbyeReason::Superseded, text });
         }
         let member = self.members.live.get_mut(&from).expect("it has just said hello");
         member.client = Some(client);
@@ -348,23 +330,6 @@ impl Redirector {
         let welcome = self.welcome(protocol);
         self.out.send(from, Message::Welcome(welcome));
         Ok(())
-    }
-
-    fn check_hello(&self, hello: &Hello) -> Result<u16, Fault> {
-        let (oldest, newest) = hello.protocol;
-        let protocol = newest.min(PROTOCOL.1);
-        if protocol < oldest.max(PROTOCOL.0) {
-            let text = format!("expected a protocol from {} to {}, got {oldest} to {newest}", PROTOCOL.0, PROTOCOL.1);
-            return Err(Fault { reason: GoodbyeReason::Protocol, text });
-        }
-        let own = self.trunk.cluster();
-        match hello.cluster {
-            Some(cluster) if Some(cluster) != own => {
-                let text = format!("expected a cache of store {own:?}, got one of {cluster:?}");
-                Err(Fault { reason: GoodbyeReason::WrongCluster, text })
-            }
-            _ => Ok(protocol),
-        }
     }
 
     fn welcome(&self, protocol: u16) -> Welcome {
@@ -385,15 +350,15 @@ impl Redirector {
     }
 
     /// Ends a session, telling the member why.
-    pub(crate) fn end(&mut self, now: Time, session: SessionId, fault: Fault) {
+    pub(crate) fn end(&mut self, now: Time, session: SessionId, why: Goodbye) {
         self.forget_member(now, session);
-        self.out.end(session, fault.reason, fault.text);
+        self.out.end(session, why);
     }
 
     /// Sends all members away: they may find another way to the store.
     pub(crate) fn send_all_away(&mut self, now: Time, text: &str) {
         for session in self.members.all() {
-            self.end(now, session, Fault { reason: GoodbyeReason::CutOff, text: text.into() });
+            self.end(now, session, Goodbye { reason: GoodbyeReason::CutOff, text: text.into() });
         }
     }
 
@@ -423,7 +388,7 @@ impl Redirector {
         let silence = self.config.silence;
         for session in self.members.silent_for(now, silence) {
             let text = format!("expected a sign of life within {silence:?}");
-            self.end(now, session, Fault { reason: GoodbyeReason::Silent, text });
+            self.end(now, session, Goodbye { reason: GoodbyeReason::Silent, text });
         }
         self.members.sweep = Some(now + silence / 4);
     }

@@ -49,8 +49,9 @@ impl Outputs {
     }
 
     /// Tells the member why, then ends its session.
-    pub(crate) fn end(&mut self, session: SessionId, reason: GoodbyeReason, text: String) {
-        self.send(session, Message::Goodbye(Goodbye { reason, text: text.clone() }));
+    pub(crate) fn end(&mut self, session: SessionId, why: Goodbye) {
+        self.send(session, Message::Goodbye(why.clone()));
+        let Goodbye { reason, text } = why;
         self.0.push_back(Output::End { session, reason, text });
     }
 

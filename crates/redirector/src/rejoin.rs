@@ -10,10 +10,9 @@
 //! says how recent the answer must be.
 
 use crate::Redirector;
-use crate::members::Fault;
 use alloc::collections::BTreeMap;
 use alloc::format;
-use protocol::{Held, Message, Notices, Rejoin, Rejoined, Revalidate, Revalidated};
+use protocol::{Goodbye, Held, Message, Notices, Rejoin, Rejoined, Revalidate, Revalidated};
 use types::limits::{GRANTED_PAGES_MAX, PAGES_PER_MESSAGE_MAX, TXN_PAGES_MAX};
 use types::{PageId, PageRange, Rule, SessionId, Time, Version};
 
@@ -49,9 +48,9 @@ impl Revalidations {
 
 impl Redirector {
     /// A member tells what it holds.
-    pub(crate) fn rejoin(&mut self, now: Time, from: SessionId, rejoin: Rejoin) -> Result<(), Fault> {
+    pub(crate) fn rejoin(&mut self, now: Time, from: SessionId, rejoin: Rejoin) -> Result<(), Goodbye> {
         let (Some(client), Some(resuming)) = (self.members.client(from), self.members.resuming(from)) else {
-            return Err(Fault::malformed("expected no rejoin after the last one".into()));
+            return Err(Goodbye::malformed("expected no rejoin after the last one".into()));
         };
         let grants: u64 = rejoin.grants.iter().map(|range| u64::from(range.count)).sum();
         let pages = resuming.pages.len() + rejoin.pages.len();
@@ -60,7 +59,7 @@ impl Redirector {
                 "expected at most {TXN_PAGES_MAX} pages and {GRANTED_PAGES_MAX} granted ones in a rejoin, got {pages} and \
                  {grants}"
             );
-            return Err(Fault::too_much(text));
+            return Err(Goodbye::too_much(text));
         }
         resuming.horizon = rejoin.horizon;
         for held in &rejoin.pages {

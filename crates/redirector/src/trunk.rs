@@ -13,7 +13,6 @@
 //! 4. Who cannot reach the store for too long sends its members away: they may reach it in another way.
 
 use crate::Redirector;
-use crate::members::Fault;
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
@@ -369,7 +368,7 @@ impl Redirector {
     pub fn close(&mut self, now: Time) {
         let text = "the redirector is closing down";
         for session in self.members.all() {
-            self.end(now, session, Fault { reason: GoodbyeReason::Done, text: text.into() });
+            self.end(now, session, Goodbye { reason: GoodbyeReason::Done, text: text.into() });
         }
         self.trunk_is_down(now);
         self.trunk.phase = Phase::Over(text.into());

@@ -5,13 +5,12 @@
 //!    their order; when it cannot, they are refused. So a full MOB or safe slows commits down and fails none.
 
 use crate::coordinator::{ASKERS_MAX, Asker};
-use crate::sessions::Fault;
 use crate::work::commit_bytes_bound;
 use crate::{SessionId, Store, form, mob};
 use alloc::collections::VecDeque;
 use alloc::format;
 use alloc::vec::Vec;
-use protocol::{AskOutcome, CommitRequest, Outcome};
+use protocol::{AskOutcome, CommitRequest, Goodbye, Outcome};
 use types::limits::{COMMITS_PER_SESSION_MAX, TXN_BYTES_MAX};
 use types::{ClientId, Refusal, Rule, Time, TxnId};
 
@@ -84,7 +83,7 @@ enum Room {
 
 impl Store {
     /// A session wants a transaction committed.
-    pub(crate) fn commit(&mut self, now: Time, from: SessionId, request: CommitRequest) -> Result<(), Fault> {
+    pub(crate) fn commit(&mut self, now: Time, from: SessionId, request: CommitRequest) -> Result<(), Goodbye> {
         self.admit_client(now, from, request.txn.client)?;
         form::check(&request, self.master.applied())?;
         self.outcomes.answered(request.txn.client, request.answered);
@@ -97,7 +96,7 @@ impl Store {
     }
 
     /// A session wants to know what became of a transaction.
-    pub(crate) fn ask_outcome(&mut self, now: Time, from: SessionId, ask: AskOutcome) -> Result<(), Fault> {
+    pub(crate) fn ask_outcome(&mut self, now: Time, from: SessionId, ask: AskOutcome) -> Result<(), Goodbye> {
         self.admit_client(now, from, ask.txn.client)?;
         let knows_writes = !self.sessions.is_group(from);
         if !self.answer_again(Asker { session: from, knows_writes }, ask.txn) {
@@ -178,7 +177,7 @@ impl Store {
     }
 
     /// A session asks for a client: its own, or, if it is a group's, whomever it vouches for.
-    fn admit_client(&mut self, now: Time, from: SessionId, client: ClientId) -> Result<(), Fault> {
+    fn admit_client(&mut self, now: Time, from: SessionId, client: ClientId) -> Result<(), Goodbye> {
         match self.sessions.client(from) {
             Some(own) if own == client => Ok(()),
             Some(_) if self.sessions.is_group(from) => {
@@ -186,7 +185,7 @@ impl Store {
                 self.forget_clients(now);
                 Ok(())
             }
-            Some(own) => Err(Fault::malformed(format!("expected a transaction of {own:?}, got one of {client:?}"))),
+            Some(own) => Err(Goodbye::malformed(format!("expected a transaction of {own:?}, got one of {client:?}"))),
             None => Ok(()),
         }
     }

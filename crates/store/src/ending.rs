@@ -1,15 +1,15 @@
 //! How sessions end, and how long what is kept for clients is kept when they do not come back.
 
-use crate::sessions::Fault;
 use crate::{SessionId, Store};
 use alloc::format;
+use protocol::Goodbye;
 use types::{GoodbyeReason, Time};
 
 impl Store {
     /// Ends a session, telling the peer why.
-    pub(crate) fn end(&mut self, now: Time, session: SessionId, fault: Fault) {
+    pub(crate) fn end(&mut self, now: Time, session: SessionId, why: Goodbye) {
         self.forget_session(now, session);
-        self.out.end(session, fault.reason, fault.text);
+        self.out.end(session, why);
     }
 
     /// Nothing of the session stays but what its client may come back for.
@@ -31,7 +31,7 @@ impl Store {
         let silence = self.config.silence;
         for session in self.sessions.silent_for(now, silence) {
             let text = format!("expected a sign of life within {silence:?}");
-            self.end(now, session, Fault { reason: GoodbyeReason::Silent, text });
+            self.end(now, session, Goodbye { reason: GoodbyeReason::Silent, text });
         }
         self.sweep = (self.sessions.len() > 0).then_some(now + silence / 4);
     }
@@ -65,7 +65,7 @@ impl Store {
         self.closed = true;
         for session in self.sessions.all() {
             let text = "the store is closing down".into();
-            self.end(now, session, Fault { reason: GoodbyeReason::Done, text });
+            self.end(now, session, Goodbye { reason: GoodbyeReason::Done, text });
         }
         self.out.closed();
     }

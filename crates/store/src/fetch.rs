@@ -1,12 +1,11 @@
 //! Fetches: a page leaves with the notices before it, and its receiver is listed as its holder, in one step.
 
 use crate::images::Waiter;
-use crate::sessions::Fault;
 use crate::{SessionId, Store};
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::vec::Vec;
-use protocol::{Fetch, Message, Missing, Page, Released};
+use protocol::{Fetch, Goodbye, Message, Missing, Page, Released};
 use types::limits::{FETCHES_PER_SESSION_MAX, PAGES_PER_MESSAGE_MAX};
 use types::{ObjectPage, PageId, Rule, Version};
 
@@ -33,16 +32,16 @@ impl Fetches {
 
 impl Store {
     /// A session wants pages.
-    pub(crate) fn fetch(&mut self, from: SessionId, fetch: Fetch) -> Result<(), Fault> {
+    pub(crate) fn fetch(&mut self, from: SessionId, fetch: Fetch) -> Result<(), Goodbye> {
         let Fetch { mut pages, at_least, number } = fetch;
         if pages.is_empty() || pages.len() > PAGES_PER_MESSAGE_MAX {
             let text = format!("expected a fetch of 1 to {PAGES_PER_MESSAGE_MAX} pages, got {}", pages.len());
-            return Err(Fault::malformed(text));
+            return Err(Goodbye::malformed(text));
         }
         let Some(outstanding) = self.sessions.fetches(from) else { return Ok(()) };
         let room = FETCHES_PER_SESSION_MAX.saturating_sub(*outstanding);
         if room == 0 {
-            return Err(Fault::too_much(format!("expected at most {FETCHES_PER_SESSION_MAX} fetches at a time")));
+            return Err(Goodbye::too_much(format!("expected at most {FETCHES_PER_SESSION_MAX} fetches at a time")));
         }
         let left_out = pages.split_off(pages.len().min(room));
         *outstanding += pages.len();
@@ -58,11 +57,11 @@ impl Store {
     }
 
     /// A session holds pages no longer.
-    pub(crate) fn released(&mut self, from: SessionId, released: &Released) -> Result<(), Fault> {
+    pub(crate) fn released(&mut self, from: SessionId, released: &Released) -> Result<(), Goodbye> {
         let count = released.pages.len();
         if count > PAGES_PER_MESSAGE_MAX {
             let text = format!("expected a release of at most {PAGES_PER_MESSAGE_MAX} pages, got {count}");
-            return Err(Fault::malformed(text));
+            return Err(Goodbye::malformed(text));
         }
         let client = self.sessions.client(from);
         for &page in &released.pages {

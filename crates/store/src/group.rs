@@ -5,26 +5,25 @@
 //!    redirector has heard of everything that the member could have heard of, and hears of what comes after.
 
 use crate::rejoin::Comparison;
-use crate::sessions::Fault;
 use crate::{SessionId, Store};
 use alloc::format;
 use alloc::vec::Vec;
 use directory::Urgency;
-use protocol::{Departed, Message, Revalidate, Revalidated};
+use protocol::{Departed, Goodbye, Message, Revalidate, Revalidated};
 use types::Time;
 use types::limits::PAGES_PER_MESSAGE_MAX;
 
 impl Store {
     /// Whether a message that only a redirector sends has come from one.
-    pub(crate) fn check_group(&self, from: SessionId) -> Result<(), Fault> {
+    pub(crate) fn check_group(&self, from: SessionId) -> Result<(), Goodbye> {
         if self.sessions.is_group(from) {
             return Ok(());
         }
-        Err(Fault::malformed("expected this only on a session whose hello says that it is a group's".into()))
+        Err(Goodbye::malformed("expected this only on a session whose hello says that it is a group's".into()))
     }
 
     /// A member has come with pages that it holds from somewhere else.
-    pub(crate) fn revalidate(&mut self, from: SessionId, revalidate: &Revalidate) -> Result<(), Fault> {
+    pub(crate) fn revalidate(&mut self, from: SessionId, revalidate: &Revalidate) -> Result<(), Goodbye> {
         self.check_group(from)?;
         self.check_revalidate(from, revalidate)?;
         let Revalidate { number, horizon, ref pages } = *revalidate;
@@ -48,20 +47,20 @@ impl Store {
         Ok(())
     }
 
-    fn check_revalidate(&self, from: SessionId, revalidate: &Revalidate) -> Result<(), Fault> {
+    fn check_revalidate(&self, from: SessionId, revalidate: &Revalidate) -> Result<(), Goodbye> {
         if !self.sessions.has_joined(from) {
-            return Err(Fault::malformed("expected the last rejoin before a member's pages".into()));
+            return Err(Goodbye::malformed("expected the last rejoin before a member's pages".into()));
         }
         let pages = revalidate.pages.len();
         if pages > PAGES_PER_MESSAGE_MAX {
             let text = format!("expected at most {PAGES_PER_MESSAGE_MAX} pages of a member at a time, got {pages}");
-            return Err(Fault::malformed(text));
+            return Err(Goodbye::malformed(text));
         }
         self.check_versions(revalidate.horizon, &revalidate.pages)
     }
 
     /// A member has left its group for good. If nobody else speaks for it, its grace begins.
-    pub(crate) fn departed(&mut self, now: Time, from: SessionId, departed: Departed) -> Result<(), Fault> {
+    pub(crate) fn departed(&mut self, now: Time, from: SessionId, departed: Departed) -> Result<(), Goodbye> {
         self.check_group(from)?;
         self.sessions.departed(now, from, departed.client);
         self.forget_clients(now);

@@ -12,12 +12,11 @@
 //! comes: for that long a redirector that was taken over from may lead again. No page goes wrong by that, as each
 //! redirector answers only for those who are with it.
 
-use crate::sessions::Fault;
 use crate::{SessionId, Store};
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
-use protocol::{FindLeader, Lead, Leader, Message};
+use protocol::{FindLeader, Goodbye, Lead, Leader, Message};
 use types::limits::{ADDRESS_BYTES_MAX, GROUP_NAME_BYTES_MAX, GROUPS_MAX};
 use types::{ClientId, GoodbyeReason, Map, Time};
 
@@ -116,7 +115,7 @@ impl Leaders {
 
 impl Store {
     /// A redirector takes a group over, or goes on with it.
-    pub(crate) fn lead(&mut self, now: Time, from: SessionId, lead: Lead) -> Result<(), Fault> {
+    pub(crate) fn lead(&mut self, now: Time, from: SessionId, lead: Lead) -> Result<(), Goodbye> {
         self.check_group(from)?;
         self.check_lead(from, &lead)?;
         let Some(client) = self.sessions.client(from) else { return Ok(()) };
@@ -133,45 +132,45 @@ impl Store {
     }
 
     /// Somebody wants to know who leads a group.
-    pub(crate) fn find_leader(&mut self, now: Time, from: SessionId, find: FindLeader) -> Result<(), Fault> {
+    pub(crate) fn find_leader(&mut self, now: Time, from: SessionId, find: FindLeader) -> Result<(), Goodbye> {
         check_name(&find.group)?;
         let leader = self.leaders.find(now, find.group);
         self.reply(from, Message::Leader(leader), None);
         Ok(())
     }
 
-    fn check_lead(&self, from: SessionId, lead: &Lead) -> Result<(), Fault> {
+    fn check_lead(&self, from: SessionId, lead: &Lead) -> Result<(), Goodbye> {
         check_name(&lead.group)?;
         let bytes = lead.address.len();
         if !(1..=ADDRESS_BYTES_MAX).contains(&bytes) {
             let text = format!("expected a redirector's address of 1 to {ADDRESS_BYTES_MAX} bytes, got {bytes}");
-            return Err(Fault::malformed(text));
+            return Err(Goodbye::malformed(text));
         }
         if lead.epoch == 0 {
-            return Err(Fault::malformed(format!("expected an epoch of group {:?} from 1 on, got 0", lead.group)));
+            return Err(Goodbye::malformed(format!("expected an epoch of group {:?} from 1 on, got 0", lead.group)));
         }
         match self.leaders.led_by.get(&from) {
             Some(led) if *led != lead.group => {
                 let text = format!("expected one group of a session, got {:?} after {led:?}", lead.group);
-                Err(Fault::malformed(text))
+                Err(Goodbye::malformed(text))
             }
             _ => Ok(()),
         }
     }
 }
 
-fn check_name(group: &str) -> Result<(), Fault> {
+fn check_name(group: &str) -> Result<(), Goodbye> {
     let bytes = group.len();
     if !(1..=GROUP_NAME_BYTES_MAX).contains(&bytes) {
         let text = format!("expected a group's name of 1 to {GROUP_NAME_BYTES_MAX} bytes, got {bytes}");
-        return Err(Fault::malformed(text));
+        return Err(Goodbye::malformed(text));
     }
     Ok(())
 }
 
 /// What a redirector is told whose group another one leads.
-fn superseded(leader: &Leader) -> Fault {
+fn superseded(leader: &Leader) -> Goodbye {
     let Leader { group, epoch, address } = leader;
     let text = format!("epoch {epoch} of group {group:?} has taken over, at {address}");
-    Fault { reason: GoodbyeReason::Superseded, text }
+    Goodbye { reason: GoodbyeReason::Superseded, text }
 }

@@ -71,11 +71,11 @@ use leases::Leases;
 use master::Master;
 use outcomes::Outcomes;
 use outputs::Outputs;
-use protocol::{Ack, Message, Ping, Pong};
+use protocol::{Ack, Goodbye, Message, Ping, Pong};
 use recovery::Recovery;
 use safe::Safe;
 use sequencer::Sequencer;
-use sessions::{Fault, Sessions};
+use sessions::Sessions;
 pub use status::{SessionStatus, Status};
 pub use types::SessionId;
 use types::{Broken, ClusterId, GoodbyeReason, Incarnation, NodeId, PageId, Time};
@@ -258,9 +258,10 @@ impl Store {
     /// A connection has come in.
     pub fn connected(&mut self, now: Time, session: SessionId) {
         if self.closing {
-            self.out.end(session, GoodbyeReason::Done, "the store is closing down".into());
+            self.out.end(session, Goodbye { reason: GoodbyeReason::Done, text: "the store is closing down".into() });
         } else if !self.sessions.connect(now, session) {
-            self.out.end(session, GoodbyeReason::Full, "the store takes no more sessions".into());
+            let text = "the store takes no more sessions".into();
+            self.out.end(session, Goodbye { reason: GoodbyeReason::Full, text });
         }
         self.sweep.get_or_insert(now + self.config.silence / 4);
     }
@@ -278,8 +279,8 @@ impl Store {
             return;
         }
         self.list_late_holders(from);
-        if let Err(fault) = self.dispatch(now, from, message) {
-            self.end(now, from, fault);
+        if let Err(why) = self.dispatch(now, from, message) {
+            self.end(now, from, why);
         }
         self.settle(now);
     }
@@ -360,12 +361,12 @@ impl Store {
         }
     }
 
-    /// One message of a live session. What must end the session comes back as its fault.
-    fn dispatch(&mut self, now: Time, from: SessionId, message: Message) -> Result<(), Fault> {
+    /// One message of a live session. What must end the session comes back as its goodbye.
+    fn dispatch(&mut self, now: Time, from: SessionId, message: Message) -> Result<(), Goodbye> {
         match message {
             Message::Hello(hello) => self.hello(now, from, &hello),
             _ if self.sessions.client(from).is_none() => {
-                Err(Fault::malformed("expected a hello before anything else".into()))
+                Err(Goodbye::malformed("expected a hello before anything else".into()))
             }
             Message::Rejoin(rejoin) => self.rejoin(now, from, &rejoin),
             Message::Ping(ping) => {
@@ -392,12 +393,12 @@ impl Store {
                 Ok(())
             }
             Message::Reachable(_) | Message::NoHelp(_) | Message::Arrived(_) => {
-                Err(Fault::malformed("expected a request to a store, got one to a redirector".into()))
+                Err(Goodbye::malformed("expected a request to a store, got one to a redirector".into()))
             }
             Message::AskStatus(_) => {
-                Err(Fault::malformed("expected a session's request, got what opens a connection of its own".into()))
+                Err(Goodbye::malformed("expected a session's request, got what opens a connection of its own".into()))
             }
-            Message::Goodbye(_) => Err(Fault { reason: GoodbyeReason::Done, text: "the client is done".into() }),
+            Message::Goodbye(_) => Err(Goodbye { reason: GoodbyeReason::Done, text: "the client is done".into() }),
             Message::Welcome(_)
             | Message::Rejoined(_)
             | Message::Page(_)
@@ -413,7 +414,7 @@ impl Store {
             | Message::Members(_)
             | Message::Leased(_)
             | Message::Intent(_)
-            | Message::Status(_) => Err(Fault::malformed("expected a request, got an answer of a store".into())),
+            | Message::Status(_) => Err(Goodbye::malformed("expected a request, got an answer of a store".into())),
         }
     }
 
@@ -424,11 +425,11 @@ impl Store {
         self.reply(from, Message::Pong(Pong { nonce: ping.nonce }), None);
     }
 
-    fn ack(&mut self, from: SessionId, ack: Ack) -> Result<(), Fault> {
+    fn ack(&mut self, from: SessionId, ack: Ack) -> Result<(), Goodbye> {
         let applied = self.master.applied();
         if ack.through > applied {
             let text = format!("expected an acknowledgement of up to {applied}, got {}", ack.through);
-            return Err(Fault::malformed(text));
+            return Err(Goodbye::malformed(text));
         }
         self.sessions.ack(from, ack.through);
         if let Some(least) = self.sessions.least_acked() {

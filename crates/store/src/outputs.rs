@@ -2,9 +2,7 @@
 
 use crate::{DiskWork, Output, Position, SessionId};
 use alloc::collections::VecDeque;
-use alloc::string::String;
 use protocol::{Goodbye, Message};
-use types::GoodbyeReason;
 
 /// The queue that [`crate::Store::poll_output`] empties.
 #[derive(Debug, Default)]
@@ -22,8 +20,9 @@ impl Outputs {
     }
 
     /// Tells the peer why, then ends the session.
-    pub(crate) fn end(&mut self, session: SessionId, reason: GoodbyeReason, text: String) {
-        self.send(session, Message::Goodbye(Goodbye { reason, text: text.clone() }));
+    pub(crate) fn end(&mut self, session: SessionId, why: Goodbye) {
+        self.send(session, Message::Goodbye(why.clone()));
+        let Goodbye { reason, text } = why;
         self.0.push_back(Output::End { session, reason, text });
     }
 

@@ -1,10 +1,10 @@
 //! How a session begins, and how one resumes: what a client still holds is listed first, then compared by version.
 
-use crate::sessions::{Fault, Greeting, Resuming};
+use crate::sessions::{Greeting, Resuming};
 use crate::{SessionId, Store};
 use alloc::format;
 use directory::Urgency;
-use protocol::{GROUP, Held, Hello, Message, Notice, PROTOCOL, Rejoin, Rejoined, SessionLimits, Welcome};
+use protocol::{GROUP, Goodbye, Held, Hello, Message, Notice, Rejoin, Rejoined, SessionLimits, Welcome};
 use types::limits::{
     COMMITS_PER_SESSION_MAX, FETCHES_PER_SESSION_MAX, GRANTED_PAGES_MAX, PAGES_PER_MESSAGE_MAX, TXN_PAGES_MAX,
 };
@@ -28,40 +28,24 @@ pub(crate) enum Comparison {
 
 impl Store {
     /// A client says who it is.
-    pub(crate) fn hello(&mut self, now: Time, from: SessionId, hello: &Hello) -> Result<(), Fault> {
+    pub(crate) fn hello(&mut self, now: Time, from: SessionId, hello: &Hello) -> Result<(), Goodbye> {
         if self.sessions.client(from).is_some() {
-            return Err(Fault::malformed(format!("expected one hello, got another of {:?}", hello.client)));
+            return Err(Goodbye::malformed(format!("expected one hello, got another of {:?}", hello.client)));
         }
-        let protocol = self.check_hello(hello)?;
+        let protocol = hello.agree(self.cluster)?;
         let features = hello.features & GROUP;
         let greeting = Greeting { client: hello.client, epoch: hello.epoch, is_group: features != 0 };
-        let superseded = self.sessions.hello(from, greeting).map_err(|newer| Fault {
+        let superseded = self.sessions.hello(from, greeting).map_err(|newer| Goodbye {
             reason: GoodbyeReason::Superseded,
             text: format!("expected an epoch of {:?} after {newer}, got {}", hello.client, hello.epoch),
         })?;
         if let Some(old) = superseded {
             let text = format!("{:?} has a newer session, of epoch {}", hello.client, hello.epoch);
-            self.end(now, old, Fault { reason: GoodbyeReason::Superseded, text });
+            self.end(now, old, Goodbye { reason: GoodbyeReason::Superseded, text });
         }
         self.notices.open(from);
         self.out.send(from, Message::Welcome(self.welcome(protocol, features)));
         Ok(())
-    }
-
-    fn check_hello(&self, hello: &Hello) -> Result<u16, Fault> {
-        let (oldest, newest) = hello.protocol;
-        let protocol = newest.min(PROTOCOL.1);
-        if protocol < oldest.max(PROTOCOL.0) {
-            let text = format!("expected a protocol from {} to {}, got {oldest} to {newest}", PROTOCOL.0, PROTOCOL.1);
-            return Err(Fault { reason: GoodbyeReason::Protocol, text });
-        }
-        match hello.cluster {
-            Some(cluster) if cluster != self.cluster => {
-                let text = format!("expected a cache of store {:?}, got one of {cluster:?}", self.cluster);
-                Err(Fault { reason: GoodbyeReason::WrongCluster, text })
-            }
-            _ => Ok(protocol),
-        }
     }
 
     fn welcome(&self, protocol: u16, features: u64) -> Welcome {
@@ -81,7 +65,7 @@ impl Store {
     }
 
     /// A client tells what it still holds.
-    pub(crate) fn rejoin(&mut self, now: Time, from: SessionId, rejoin: &Rejoin) -> Result<(), Fault> {
+    pub(crate) fn rejoin(&mut self, now: Time, from: SessionId, rejoin: &Rejoin) -> Result<(), Goodbye> {
         self.check_rejoin(from, rejoin)?;
         if let Some(resuming) = self.sessions.resuming(from) {
             resuming.horizon = rejoin.horizon;
@@ -96,10 +80,10 @@ impl Store {
         let Some(resuming) = self.sessions.resuming(from) else { return Ok(()) };
         let (dropped, claimed) = (resuming.dropped.len(), resuming.claimed.len());
         if dropped > DROPPED_MAX {
-            return Err(Fault::too_much(format!("expected at most {DROPPED_MAX} pages to drop, got {dropped}")));
+            return Err(Goodbye::too_much(format!("expected at most {DROPPED_MAX} pages to drop, got {dropped}")));
         }
         if claimed > GRANTED_PAGES_MAX {
-            return Err(Fault::too_much(format!("expected at most {GRANTED_PAGES_MAX} ranges, got {claimed}")));
+            return Err(Goodbye::too_much(format!("expected at most {GRANTED_PAGES_MAX} ranges, got {claimed}")));
         }
         if rejoin.last {
             self.join(from);
@@ -107,28 +91,28 @@ impl Store {
         Ok(())
     }
 
-    fn check_rejoin(&mut self, from: SessionId, rejoin: &Rejoin) -> Result<(), Fault> {
+    fn check_rejoin(&mut self, from: SessionId, rejoin: &Rejoin) -> Result<(), Goodbye> {
         let pages = rejoin.pages.len();
         let grants: u64 = rejoin.grants.iter().map(|range| u64::from(range.count)).sum();
         if self.sessions.resuming(from).is_none() {
-            return Err(Fault::malformed("expected no rejoin after the last one".into()));
+            return Err(Goodbye::malformed("expected no rejoin after the last one".into()));
         }
         if pages > PAGES_PER_MESSAGE_MAX || grants > GRANTED_PAGES_MAX as u64 {
             let text = format!(
                 "expected at most {PAGES_PER_MESSAGE_MAX} pages and {GRANTED_PAGES_MAX} granted ones in a rejoin, got \
                  {pages} and {grants}"
             );
-            return Err(Fault::malformed(text));
+            return Err(Goodbye::malformed(text));
         }
         self.check_versions(rejoin.horizon, &rejoin.pages)
     }
 
     /// Nobody holds what this store has not given.
-    pub(crate) fn check_versions(&self, horizon: Version, pages: &[Held]) -> Result<(), Fault> {
+    pub(crate) fn check_versions(&self, horizon: Version, pages: &[Held]) -> Result<(), Goodbye> {
         let applied = self.master.applied();
         let newest = pages.iter().map(|held| held.version).fold(horizon, Version::max);
         if newest > applied {
-            return Err(Fault::malformed(format!("expected versions up to {applied}, got {newest}")));
+            return Err(Goodbye::malformed(format!("expected versions up to {applied}, got {newest}")));
         }
         Ok(())
     }

@@ -11,31 +11,11 @@
 
 use crate::SessionId;
 use crate::clients::{Clients, Vouched};
-use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
 use directory::Acks;
 use types::limits::SESSIONS_MAX;
-use types::{ClientId, GoodbyeReason, Map, PageId, PageRange, Time, Version};
-
-/// Why a session must end.
-#[derive(Debug)]
-pub(crate) struct Fault {
-    pub(crate) reason: GoodbyeReason,
-    pub(crate) text: String,
-}
-
-impl Fault {
-    /// A message broke the protocol: the text says what was expected and what came.
-    pub(crate) fn malformed(text: String) -> Self {
-        Self { reason: GoodbyeReason::Malformed, text }
-    }
-
-    /// A bound on what a peer can make grow was passed.
-    pub(crate) fn too_much(text: String) -> Self {
-        Self { reason: GoodbyeReason::TooMuch, text }
-    }
-}
+use types::{ClientId, Map, PageId, PageRange, Time, Version};
 
 /// What a session that resumes has told so far.
 #[derive(Debug, Default)]
