@@ -94,8 +94,8 @@ impl Redirector {
             return Ok(());
         }
         let bytes = request.writes.iter().map(delta_bytes).sum();
-        let is_kept = self.commits.bytes + bytes <= self.commits.bytes_limit;
-        let is_kept = is_kept && self.commits.pending.len() < PENDING_MAX;
+        let is_kept =
+            self.commits.bytes + bytes <= self.commits.bytes_limit && self.commits.pending.len() < PENDING_MAX;
         let can_go = self.trunk.is_live() && self.commits.outstanding() < self.trunk.limits.commits as usize;
         if !is_kept && !can_go {
             // It may be a copy of one that has committed: only the store can refuse it.

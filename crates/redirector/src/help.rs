@@ -141,7 +141,7 @@ impl Redirector {
     }
 
     /// Pages have arrived that neighbours sent.
-    pub(crate) fn arrived(&mut self, _now: Time, from: SessionId, arrived: &Arrived) {
+    pub(crate) fn arrived(&mut self, from: SessionId, arrived: &Arrived) {
         for &(page, number) in &arrived.pages {
             let key = (page, from);
             if self.helps.asked.get(&key).is_none_or(|asked| asked.want.number != number) {

@@ -238,7 +238,7 @@ impl Redirector {
                 Ok(())
             }
             Message::Arrived(arrived) => {
-                self.arrived(now, from, &arrived);
+                self.arrived(from, &arrived);
                 Ok(())
             }
             _ => Err(Goodbye::malformed(
