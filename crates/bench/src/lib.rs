@@ -12,17 +12,22 @@ mod floor;
 mod line;
 mod oo7;
 mod plot;
+mod process;
 mod raster;
 mod read;
 mod recover;
+mod redirector;
 mod sample;
 mod server;
 
 pub use experiment::{Experiment, HEAD, Row, draw, experiment};
 pub use line::Line;
 pub use plot::plot;
+pub use process::{Program, lasting_address};
+pub use redirector::{Redirector, RedirectorOptions};
+pub use rustix::process::Signal;
 pub use sample::Sample;
-pub use server::{Server, ServerOptions, lasting_address};
+pub use server::{Server, ServerOptions};
 
 use std::path::PathBuf;
 

@@ -23,7 +23,7 @@ use protocol::{FindLeader, Leader, Member, Members, Message};
 use types::{GoodbyeReason, Time};
 
 /// How long we rest after we have tried to take over, or to go from a group of one to its leader: should it not work, it
-/// is not tried all the time.
+/// is not tried all the time. Having been with another leader since ends it.
 const REST: Duration = Duration::from_secs(10);
 
 /// A way that the next session may take.
@@ -126,6 +126,10 @@ impl Client {
     pub(crate) fn members(&mut self, members: Members) {
         self.group.epoch = self.group.epoch.max(members.epoch);
         self.group.ways.clear();
+        // That another leads, and we are with it, is news: should it be gone next, we may take over at once.
+        if self.neighbours.eligible() != Some(&members.address) {
+            self.group.rest_until = Time::ZERO;
+        }
         self.group.members = Some(members);
     }
 
@@ -152,6 +156,7 @@ impl Client {
         }
         let own = self.neighbours.eligible().map(String::from);
         let way = match own {
+            Some(_) if is_nobody && now < self.group.rest_until => return,
             Some(own) if is_nobody || leader.address == own => Way::TakeOver(own),
             None if is_nobody => return,
             _ => Way::To(leader.address),
@@ -160,7 +165,9 @@ impl Client {
             return;
         }
         self.group.stay_until = now + REST;
-        self.group.ways = VecDeque::from([way]);
+        // Should it not work, we are back where we come from.
+        let store = self.group.members.iter().flat_map(|members| members.store.iter().cloned().map(Way::To));
+        self.group.ways = [way].into_iter().chain(store).collect();
         self.hang_up(now, GoodbyeReason::Done, "the group is led again".into());
     }
 }

@@ -1,5 +1,6 @@
 //! The command line, as clap reads it. `docs/cli.md` is generated from here.
 
+use crate::job::JobName;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -21,7 +22,7 @@ pub(crate) struct Cli {
 
 const EXAMPLES: &str = "\
 Examples:
-  thorp demo                                    everything at once, in two minutes
+  thorp demo                                    everything at once, in a minute
   thorp serve --dir shed                        a store that others can reach
   thorp group --name site --listen 127.0.0.1:7412   those who connect here share what they fetch
   thorp status 127.0.0.1:7412                   who is there, and what came from where
@@ -62,12 +63,17 @@ pub(crate) enum Command {
     Bench(BenchArgs),
     /// Repeats the experiments of a paper: the paper's figures, its model's, ours.
     Experiment(ExperimentArgs),
-    /// Kills a store again and again while clients commit, and checks that nothing acknowledged is lost.
+    /// Kills a store again and again while clients commit, redirectors and members of groups too if there are any, and
+    /// checks that nothing acknowledged is lost and that nobody has seen anything stale.
     Torture(TortureArgs),
     /// Checks every checksum and structure of a closed store, and says what can be done.
     Doctor(DoctorArgs),
-    /// Shows all of it: a store, three clients on a slow link, a kill -9 in the middle, everything checked.
+    /// Shows all of it: a store, clients on a slow link, the same in groups; a member stopped, a redirector and the store
+    /// killed on the way; everything checked.
     Demo(DemoArgs),
+    /// A client of `demo` or `torture` in a process of its own, which does what it is told on standard input.
+    #[command(hide = true)]
+    Member(MemberArgs),
     /// Prints this help as Markdown.
     #[command(hide = true)]
     Markdown,
@@ -358,16 +364,59 @@ pub(crate) enum Paper {
 
 /// `thorp torture`.
 #[derive(Debug, Args)]
+#[command(after_help = TORTURE_HELP)]
 pub(crate) struct TortureArgs {
-    /// How often to kill the store.
+    /// How often to break something.
     #[arg(long, value_name = "COUNT", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(crate) rounds: u32,
-    /// Clients that commit meanwhile.
+    /// Clients that commit meanwhile; with groups, of each.
     #[arg(long, value_name = "COUNT", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=256))]
     pub(crate) clients: u32,
+    /// Groups that the clients are in; with 0 they speak to the store.
+    #[arg(long, value_name = "COUNT", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=16))]
+    pub(crate) groups: u32,
+    /// Where the processes run, if not on loopback: the file that describes a lab.
+    #[arg(long, value_name = "FILE", requires = "groups")]
+    pub(crate) lab: Option<PathBuf>,
     /// The store's directory, which must not exist yet or be empty; a temporary one if there is none.
     #[arg(long, value_name = "DIR")]
     pub(crate) dir: Option<PathBuf>,
+}
+
+const TORTURE_HELP: &str = "\
+What is broken, one thing a round:
+  without groups   the store is killed, and started again over what is left
+  with groups      that; a member is stopped for longer than it may be silent; a redirector is killed and replaced at
+                   once; is killed, and a member takes over; hangs, and a member takes over; a member is killed
+  with a lab       that; a group's line is cut";
+
+/// `thorp member`.
+#[derive(Debug, Args)]
+pub(crate) struct MemberArgs {
+    /// What the store was prepared for.
+    #[arg(long)]
+    pub(crate) job: JobName,
+    /// The client's number, which no other has.
+    #[arg(long)]
+    pub(crate) number: u32,
+    /// Whom it connects to: one or several addresses.
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) server: String,
+    /// The group that it is to be a member of.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) group: Option<String>,
+    /// Where it listens when it takes over as the group's redirector.
+    #[arg(long, value_name = "ADDR", requires_all = ["group", "store"])]
+    pub(crate) eligible: Option<SocketAddr>,
+    /// The store's address, for when it takes over.
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) store: Option<SocketAddr>,
+    /// Fetches single pages, when they are needed.
+    #[arg(long)]
+    pub(crate) on_demand: bool,
+    /// May listen on other addresses than loopback.
+    #[arg(long)]
+    pub(crate) insecure: bool,
 }
 
 /// `thorp doctor`.
@@ -388,9 +437,9 @@ pub(crate) struct DemoArgs {
     /// is none.
     #[arg(long, value_name = "DIR")]
     pub(crate) dir: Option<PathBuf>,
-    /// How long the clients work before and after the kill, in seconds each.
-    #[arg(long, value_name = "SECONDS", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=600))]
-    pub(crate) seconds: u32,
+    /// Transactions of each client in each part of the comparison.
+    #[arg(long, value_name = "COUNT", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) visits: u32,
 }
 
 #[cfg(test)]

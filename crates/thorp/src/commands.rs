@@ -9,9 +9,12 @@ mod experiment;
 mod group;
 mod load;
 mod markdown;
+mod member;
 mod serve;
 mod status;
 mod torture;
+
+pub(crate) use design::load_with_bar;
 
 use crate::Result;
 use crate::cli::Command;
@@ -32,9 +35,10 @@ pub(crate) fn run(command: Command, output: &mut Output) -> Result {
         Command::Dump(args) => load::dump(&args, output),
         Command::Bench(args) => bench::run(&args, output),
         Command::Experiment(args) => experiment::run(&args, output),
-        Command::Torture(args) => torture::run(args, output),
+        Command::Torture(args) => torture::run(&args, output),
         Command::Doctor(args) => doctor::run(&args, output),
-        Command::Demo(args) => demo::run(args, output),
+        Command::Demo(args) => demo::run(&args, output),
+        Command::Member(args) => member::run(&args),
         Command::Markdown => markdown::run(output),
     }
 }

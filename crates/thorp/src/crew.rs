@@ -1,154 +1,252 @@
-//! Clients that work on a store while somebody kills it, and take down what they did.
+//! Clients that work on a store while somebody kills and stops what they need, each in a process of its own, and what
+//! they did.
+//!
+//! ```text
+//!   crew                                 member 1, 2, ...: `thorp member`
+//!    | Order: Work, Rest   --stdin---->    transactions, one after the other
+//!    | <---stdout--  Word: Event, Rests    each begins and ends at a time of the machine's one clock
+//!    v
+//!   the history, for the judge; latencies, for the account
+//! ```
 
-use crate::history::{Ending, History, Step};
-use crate::{Error, Result};
+mod member;
+mod words;
+
+pub(crate) use bench::Signal;
+pub(crate) use member::{Eligible, MemberOptions};
+pub(crate) use words::{Counts, Order, Word, now};
+
+use crate::Result;
+use crate::history::{Ending, Event};
+use crate::job::Work;
 use bench::Sample;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
-use thorp::Db;
-use workloads::Random;
+use member::Member;
+use std::collections::BTreeSet;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
-/// What the clients do.
-pub(crate) trait Job: Sync {
-    /// The next transaction's steps on the recorded lists, reads not filled in yet.
-    fn plan(&self, crew: &Crew, random: &mut Random) -> Vec<Step>;
+/// How long a member may take to connect.
+const READY_WITHIN: Duration = Duration::from_secs(60);
 
-    /// Runs them as one transaction, with whatever else belongs to it, and fills the reads in.
-    fn carry_out(&self, db: &Db, steps: &mut [Step]) -> thorp::Result<()>;
-}
-
-/// What the clients and the one who kills share.
+/// The clients.
 #[derive(Debug, Default)]
 pub(crate) struct Crew {
-    /// What they did.
-    pub(crate) history: History,
-    numbers: AtomicU64,
-    processes: AtomicU64,
+    members: Vec<Member>,
+    heard: Arc<Heard>,
+}
+
+/// What they have said.
+#[derive(Debug, Default)]
+struct Heard {
     state: Mutex<State>,
     changed: Condvar,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    round: u64,
-    commits_of_round: u64,
-    failed: bool,
-    stop: bool,
+    /// Of each member.
+    said: Vec<Said>,
+    half_done: u64,
+    failed: Option<String>,
 }
 
-/// What one client came by.
+/// What one of them has said.
 #[derive(Debug, Default)]
-pub(crate) struct Tally {
-    /// Latencies of acknowledged transactions, retries included.
-    pub(crate) committed: Sample,
-    /// Transactions given up, certainly without effect.
-    pub(crate) refused: u64,
-    /// Transactions of which nobody knows.
-    pub(crate) unknown: u64,
+struct Said {
+    events: Vec<Event>,
+    commits: u64,
+    is_ready: bool,
+    /// It rests, having counted this.
+    rests: Option<Counts>,
 }
 
-impl Tally {
-    /// Adds another client's.
-    pub(crate) fn add(&mut self, other: &Self) {
-        self.committed.extend(&other.committed);
-        self.refused += other.refused;
-        self.unknown += other.unknown;
+impl State {
+    fn hear(&mut self, member: usize, word: std::result::Result<Word, String>) {
+        let said = &mut self.said[member];
+        match word {
+            Ok(Word::Ready) => said.is_ready = true,
+            Ok(Word::Event(event)) => {
+                said.commits += u64::from(event.ending == Some(Ending::Committed));
+                said.events.push(event);
+            }
+            Ok(Word::HalfDone(count)) => self.half_done += count,
+            Ok(Word::Rests(counts)) => said.rests = Some(counts),
+            Err(why) => self.failed = self.failed.take().or(Some(why)),
+        }
+    }
+}
+
+/// A transaction that has ended.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Transaction {
+    /// When, by [`now`].
+    pub(crate) begun: u64,
+    pub(crate) ended: u64,
+    /// How it ended.
+    pub(crate) ending: Ending,
+}
+
+impl Transaction {
+    /// How long it took, with all its tries.
+    pub(crate) fn took(&self) -> Duration {
+        Duration::from_nanos(self.ended - self.begun)
     }
 }
 
 impl Crew {
-    /// A number that nobody else appends.
-    pub(crate) fn number(&self) -> u64 {
-        self.numbers.fetch_add(1, Ordering::Relaxed)
+    /// How many members there have been.
+    pub(crate) fn len(&self) -> usize {
+        self.members.len()
     }
 
-    /// Which round it is, from zero.
-    pub(crate) fn round(&self) -> u64 {
-        self.state().round
+    /// Takes on a member; gives its number, from 0, once it waits for orders.
+    pub(crate) fn hire(&mut self, options: &MemberOptions) -> Result<usize> {
+        let member = self.members.len();
+        self.state().said.push(Said::default());
+        let heard = Arc::clone(&self.heard);
+        let hear = move |word| {
+            heard.state().hear(member, word);
+            heard.changed.notify_all();
+        };
+        self.members.push(Member::start(member as u32, options, hear)?);
+        self.wait("connect", READY_WITHIN, |state| state.said[member].is_ready)?;
+        Ok(member)
     }
 
-    /// Waits until this round has had so many commits acknowledged, for at most so long, or until a client has failed.
-    pub(crate) fn wait(&self, commits: u64, at_most: Duration) {
-        let wanted = |state: &mut State| state.commits_of_round < commits && !state.failed;
-        drop(self.changed.wait_timeout_while(self.state(), at_most, wanted));
+    /// Tells a member how to work from now on.
+    pub(crate) fn work(&mut self, member: usize, work: &Work) -> Result {
+        self.state().said[member].rests = None;
+        self.members[member].tell(&Order::Work(work.clone()))
     }
 
-    /// Begins the next round.
-    pub(crate) fn next_round(&self) {
-        let mut state = self.state();
-        state.round += 1;
-        state.commits_of_round = 0;
-    }
-
-    /// The clients stop after their current transactions.
-    pub(crate) fn stop(&self) {
-        self.state().stop = true;
-    }
-
-    /// One client: works until it is told to stop.
-    ///
-    /// # Errors
-    /// One that has nothing to do with the store being killed again and again.
-    pub(crate) fn work(&self, db: &Db, job: &dyn Job, seed: u64) -> Result<Tally> {
-        let outcome = self.work_on(db, job, seed);
-        if outcome.is_err() {
-            self.state().failed = true;
-            self.changed.notify_all();
+    /// Tells members to rest, and waits until they do.
+    pub(crate) fn rest(&mut self, members: &[usize], within: Duration) -> Result {
+        for &member in members {
+            self.members[member].tell(&Order::Rest)?;
         }
-        outcome
+        self.wait_rest(members, within)
     }
 
-    fn work_on(&self, db: &Db, job: &dyn Job, seed: u64) -> Result<Tally> {
-        let (mut random, mut tally, mut process) = (Random::new(seed), Tally::default(), self.process());
-        while !self.state().stop {
-            let mut steps = job.plan(self, &mut random);
-            self.history.begin(process, &steps);
-            let mut latency = Sample::default();
-            let outcome = latency.time(|| job.carry_out(db, &mut steps));
-            let ending = ending(&outcome);
-            self.history.end(process, &steps, ending);
-            match ending {
-                Ending::Committed => {
-                    tally.committed.extend(&latency);
-                    self.acknowledged();
-                }
-                Ending::Refused => tally.refused += 1,
-                Ending::Unknown => {
-                    tally.unknown += 1;
-                    process = self.process();
+    /// Waits until members have done all that they were told to do.
+    pub(crate) fn wait_rest(&self, members: &[usize], within: Duration) -> Result {
+        self.wait("finish", within, |state| members.iter().all(|&member| state.said[member].rests.is_some()))
+    }
+
+    /// Waits until members have had so many more commits acknowledged, all in all.
+    pub(crate) fn wait_commits(&self, members: &[usize], more: u64, within: Duration) -> Result {
+        let commits = |state: &State| members.iter().map(|&member| state.said[member].commits).sum::<u64>();
+        let wanted = commits(&self.state()) + more;
+        self.wait("commit", within, |state| commits(state) >= wanted)
+    }
+
+    /// Waits for so long, or until a member has failed.
+    pub(crate) fn wait_for(&self, time: Duration) -> Result {
+        drop(self.heard.changed.wait_timeout_while(self.state(), time, |state| state.failed.is_none()));
+        self.state().failed.take().map_or(Ok(()), |why| Err(why.into()))
+    }
+
+    fn wait(&self, what: &str, within: Duration, is_so: impl Fn(&State) -> bool) -> Result {
+        let start = Instant::now();
+        let mut state = self.state();
+        while !is_so(&state) {
+            if let Some(why) = state.failed.take() {
+                return Err(why.into());
+            }
+            let Some(left) = within.checked_sub(start.elapsed()) else {
+                return Err(format!("clients that were to {what} did not within {} s", within.as_secs()).into());
+            };
+            state = self.heard.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        Ok(())
+    }
+
+    /// Stops a member where it is, or lets it go on.
+    pub(crate) fn signal(&self, member: usize, signal: Signal) -> Result {
+        self.members[member].signal(signal)
+    }
+
+    /// SIGKILL.
+    pub(crate) fn kill(&mut self, member: usize) -> Result {
+        self.members[member].kill()
+    }
+
+    /// What members had counted when they last began to rest.
+    pub(crate) fn counts(&self, members: &[usize]) -> Counts {
+        let state = self.state();
+        members.iter().filter_map(|&member| state.said[member].rests).sum()
+    }
+
+    /// What members did, one after the other, from a moment on.
+    pub(crate) fn transactions(&self, members: &[usize], since: u64) -> Vec<Transaction> {
+        let state = self.state();
+        let mut transactions = Vec::new();
+        for &member in members {
+            // A member begins nothing before it has ended what it has begun.
+            for pair in state.said[member].events.chunks_exact(2) {
+                let (begun, ended) = (pair[0].at, pair[1].at);
+                if let Some(ending) = pair[1].ending.filter(|_| begun >= since) {
+                    transactions.push(Transaction { begun, ended, ending });
                 }
             }
-            outcome.or_else(|error| if is_passing(&error) { Ok(()) } else { Err(Error::from(error)) })?;
         }
-        Ok(tally)
+        transactions
     }
 
-    fn process(&self) -> u64 {
-        self.processes.fetch_add(1, Ordering::Relaxed)
+    /// How long it took from a moment to the end of the first commit of a member that began afterwards.
+    pub(crate) fn first_commit(&self, member: usize, since: u64) -> Option<Duration> {
+        let mut transactions = self.transactions(&[member], since).into_iter();
+        let first = transactions.find(|transaction| transaction.ending == Ending::Committed)?;
+        Some(Duration::from_nanos(first.ended - since))
     }
 
-    fn acknowledged(&self) {
-        self.state().commits_of_round += 1;
-        self.changed.notify_all();
+    /// How long commits of members took that were begun from a moment on.
+    pub(crate) fn latencies(&self, members: &[usize], since: u64) -> Sample {
+        let mut sample = Sample::default();
+        let committed = |transaction: &Transaction| transaction.ending == Ending::Committed;
+        self.transactions(members, since)
+            .iter()
+            .filter(|&done| committed(done))
+            .for_each(|done| sample.push(done.took()));
+        sample
+    }
+
+    /// The mean of these. One that waited long shows in it, as it should where time is shared out.
+    pub(crate) fn mean(&self, members: &[usize], since: u64) -> Duration {
+        let took: Vec<_> = self.transactions(members, since).iter().map(Transaction::took).collect();
+        took.iter().sum::<Duration>() / (took.len() as u32).max(1)
+    }
+
+    /// Everything that anybody did. Of what was under way when its member was killed nobody knows how it ended.
+    pub(crate) fn events(&self) -> Vec<Event> {
+        let (mut events, state) = (Vec::new(), self.state());
+        for said in &state.said {
+            events.extend_from_slice(&said.events);
+            if let Some(begun) = said.events.last().filter(|event| event.ending.is_none()) {
+                events.push(Event { at: now(), ending: Some(Ending::Unknown), ..begun.clone() });
+            }
+        }
+        events
+    }
+
+    /// The lists that anybody has visited.
+    pub(crate) fn visited(&self) -> BTreeSet<u64> {
+        let state = self.state();
+        let events = state.said.iter().flat_map(|said| &said.events);
+        events.flat_map(|event| &event.steps).map(crate::history::Step::key).collect()
+    }
+
+    /// How many things they came by that were half done.
+    pub(crate) fn half_done(&self) -> u64 {
+        self.state().half_done
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
+        self.heard.state()
+    }
+}
+
+impl Heard {
+    fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// What an outcome means for the history.
-fn ending(outcome: &thorp::Result<()>) -> Ending {
-    match outcome {
-        Ok(()) => Ending::Committed,
-        Err(thorp::Error::Contended { .. } | thorp::Error::Refused(_) | thorp::Error::Doomed) => Ending::Refused,
-        Err(_) => Ending::Unknown,
-    }
-}
-
-/// Whether a client may meet this error while its store is killed again and again.
-fn is_passing(error: &thorp::Error) -> bool {
-    use thorp::Error;
-    matches!(error, Error::Contended { .. } | Error::Refused(_) | Error::Doomed | Error::OutcomeUnknown(_))
 }

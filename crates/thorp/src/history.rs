@@ -1,17 +1,17 @@
-//! What clients asked for and what came back, recorded while a store is tormented, and judged afterwards by a checker
-//! that knows nothing of Thorp.
+//! What clients asked for and what came back, taken down by each of them while their store is tormented, and judged
+//! afterwards by a checker that knows nothing of Thorp.
 //!
 //! The history is one of lists, as Elle has them: a transaction reads lists and appends numbers to them that nobody
 //! else appends. So every read shows in which order all appends before it took effect, and `adya` finds each cycle that
 //! a strictly serializable store could not have produced.
 
 use crate::Result;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::collections::{HashMap, HashSet};
-use std::sync::{Mutex, PoisonError};
 
 /// One step of a transaction.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Step {
     /// A list was read.
     Read {
@@ -30,25 +30,11 @@ pub(crate) enum Step {
 }
 
 impl Step {
-    /// A transaction that reads a list and, if it writes at all, appends to it.
-    pub(crate) fn visit(key: u64, append: Option<u64>) -> Vec<Self> {
-        let append = append.map(|value| Self::Append { key, value });
-        [Self::Read { key, found: None }].into_iter().chain(append).collect()
-    }
-
-    /// Carries a [`Step::visit`] out by `visit`, which is given the list and what is to be appended, and says what was
-    /// in the list before.
-    pub(crate) fn carry_out_visit(
-        steps: &mut [Self],
-        visit: impl FnOnce(u64, Option<u64>) -> thorp::Result<Vec<u64>>,
-    ) -> thorp::Result<()> {
-        let [Self::Read { key, found }, rest @ ..] = steps else { unreachable!("a visit begins with a read") };
-        let append = rest.first().and_then(|step| match step {
-            Self::Append { value, .. } => Some(*value),
-            Self::Read { .. } => None,
-        });
-        *found = Some(visit(*key, append)?);
-        Ok(())
+    /// The list.
+    pub(crate) fn key(&self) -> u64 {
+        match self {
+            Self::Read { key, .. } | Self::Append { key, .. } => *key,
+        }
     }
 
     fn to_json(&self) -> Value {
@@ -60,7 +46,7 @@ impl Step {
 }
 
 /// How a transaction ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Ending {
     /// It was acknowledged.
     Committed,
@@ -70,44 +56,42 @@ pub(crate) enum Ending {
     Unknown,
 }
 
-#[derive(Debug, Clone)]
-struct Event {
-    kind: &'static str,
-    process: u64,
-    steps: Vec<Step>,
+/// A transaction begins, or ends.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Event {
+    /// When, in nanoseconds of the machine's monotonic clock: not after it began, not before it ended.
+    pub(crate) at: u64,
+    /// Who runs it: one that has no other running. After [`Ending::Unknown`] a client goes on under a new number.
+    pub(crate) process: u64,
+    /// How it ended; `None` when it begins.
+    pub(crate) ending: Option<Ending>,
+    /// Its steps; what was read is known when it has ended.
+    pub(crate) steps: Vec<Step>,
 }
 
-/// Takes down what several clients do, in the order in which it happens.
-#[derive(Debug, Default)]
-pub(crate) struct History {
-    events: Mutex<Vec<Event>>,
-}
-
-impl History {
-    /// A client is about to run a transaction. `process` has none running.
-    pub(crate) fn begin(&self, process: u64, steps: &[Step]) {
-        self.push(Event { kind: "invoke", process, steps: steps.to_vec() });
+impl Event {
+    fn is_committed(&self) -> bool {
+        self.ending == Some(Ending::Committed)
     }
 
-    /// It has ended, with these reads. After [`Ending::Unknown`] the client goes on under a new `process`.
-    pub(crate) fn end(&self, process: u64, steps: &[Step], ending: Ending) {
-        let kind = match ending {
-            Ending::Committed => "ok",
-            Ending::Refused => "fail",
-            Ending::Unknown => "info",
+    /// As the checker reads it.
+    fn to_json(&self, index: usize) -> Value {
+        let kind = match self.ending {
+            None => "invoke",
+            Some(Ending::Committed) => "ok",
+            Some(Ending::Refused) => "fail",
+            Some(Ending::Unknown) => "info",
         };
-        self.push(Event { kind, process, steps: steps.to_vec() });
+        let steps: Vec<Value> = self.steps.iter().map(Step::to_json).collect();
+        json!({"index": index, "type": kind, "process": self.process, "value": steps})
     }
+}
 
-    fn push(&self, event: Event) {
-        self.events.lock().unwrap_or_else(PoisonError::into_inner).push(event);
-    }
-
-    /// Judges the history, given what is in all lists at the end.
-    pub(crate) fn judge(&self, lists: &HashMap<u64, Vec<u64>>) -> Result<Verdict> {
-        let events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
-        Ok(Verdict { lost: lost(&events, lists), doubled: doubled(lists), anomalies: anomalies(&events)? })
-    }
+/// Judges what happened, in whatever order it is told, given what is in all lists at the end.
+pub(crate) fn judge(mut events: Vec<Event>, lists: &HashMap<u64, Vec<u64>>) -> Result<Verdict> {
+    // Of what happens at one moment nobody knows the order: beginnings first, so that they are concurrent.
+    events.sort_by_key(|event| (event.at, event.ending.is_some()));
+    Ok(Verdict { lost: lost(&events, lists), doubled: doubled(lists), anomalies: anomalies(&events)? })
 }
 
 /// What is wrong with a history.
@@ -140,7 +124,7 @@ impl std::fmt::Display for Verdict {
 
 fn lost(events: &[Event], lists: &HashMap<u64, Vec<u64>>) -> Vec<(u64, u64)> {
     let present: HashSet<(u64, u64)> = appends_in(lists).collect();
-    let committed = events.iter().filter(|event| event.kind == "ok").flat_map(|event| &event.steps);
+    let committed = events.iter().filter(|event| event.is_committed()).flat_map(|event| &event.steps);
     let acknowledged = committed.filter_map(|step| match step {
         Step::Append { key, value } => Some((*key, *value)),
         Step::Read { .. } => None,
@@ -158,10 +142,7 @@ fn appends_in(lists: &HashMap<u64, Vec<u64>>) -> impl Iterator<Item = (u64, u64)
 }
 
 fn anomalies(events: &[Event]) -> Result<Vec<String>> {
-    let lines = events.iter().enumerate().map(|(index, event)| {
-        let steps: Vec<Value> = event.steps.iter().map(Step::to_json).collect();
-        json!({"index": index, "type": event.kind, "process": event.process, "value": steps}).to_string()
-    });
+    let lines = events.iter().enumerate().map(|(index, event)| event.to_json(index).to_string());
     let history = adya::History::from_json(&lines.collect::<Vec<_>>().join("\n"))?;
     let report = adya::check(&history, adya::Workload::ListAppend, &adya::Opts::default());
     Ok(report.anomaly_types)
@@ -179,47 +160,86 @@ mod tests {
         Step::Append { key, value }
     }
 
-    fn run(history: &History, process: u64, steps: &[Step]) {
-        history.begin(process, steps);
-        history.end(process, steps, Ending::Committed);
+    /// A history, an event each nanosecond.
+    #[derive(Default)]
+    struct History(Vec<Event>);
+
+    impl History {
+        fn push(&mut self, process: u64, steps: &[Step], ending: Option<Ending>) {
+            self.0.push(Event { at: self.0.len() as u64, process, ending, steps: steps.to_vec() });
+        }
+
+        fn begin(&mut self, process: u64, steps: &[Step]) {
+            self.push(process, steps, None);
+        }
+
+        fn commit(&mut self, process: u64, steps: &[Step]) {
+            self.push(process, steps, Some(Ending::Committed));
+        }
+
+        fn run(&mut self, process: u64, steps: &[Step]) {
+            self.begin(process, steps);
+            self.commit(process, steps);
+        }
+
+        fn judge(self, lists: impl Into<HashMap<u64, Vec<u64>>>) -> Verdict {
+            judge(self.0, &lists.into()).unwrap()
+        }
     }
 
     #[test]
     fn a_serial_history_is_clean() {
-        let history = History::default();
-        run(&history, 0, &[append(1, 10)]);
-        run(&history, 1, &[read(1, &[10]), append(1, 11)]);
-        let lists = HashMap::from([(1, vec![10, 11])]);
-        let verdict = history.judge(&lists).unwrap();
+        let mut history = History::default();
+        history.run(0, &[append(1, 10)]);
+        history.run(1, &[read(1, &[10]), append(1, 11)]);
+        let verdict = history.judge([(1, vec![10, 11])]);
         assert!(verdict.is_clean(), "{verdict}");
     }
 
     #[test]
     fn what_was_acknowledged_and_is_gone_is_lost() {
-        let history = History::default();
-        run(&history, 0, &[append(1, 10)]);
+        let mut history = History::default();
+        history.run(0, &[append(1, 10)]);
         history.begin(1, &[append(1, 11)]);
-        history.end(1, &[append(1, 11)], Ending::Unknown);
-        let verdict = history.judge(&HashMap::from([(1, vec![])])).unwrap();
-        assert_eq!(verdict.lost, [(1, 10)], "of the second nobody knows");
+        history.push(1, &[append(1, 11)], Some(Ending::Unknown));
+        assert_eq!(history.judge([(1, vec![])]).lost, [(1, 10)], "of the second nobody knows");
     }
 
     #[test]
     fn write_skew_and_stale_reads_are_found() {
-        let skew = History::default();
+        let mut skew = History::default();
         let (left, right) = ([read(1, &[]), append(2, 20)], [read(2, &[]), append(1, 10)]);
         skew.begin(0, &left);
         skew.begin(1, &right);
-        skew.end(0, &left, Ending::Committed);
-        skew.end(1, &right, Ending::Committed);
-        run(&skew, 0, &[read(1, &[10]), read(2, &[20])]);
-        let lists = HashMap::from([(1, vec![10]), (2, vec![20])]);
-        assert!(!skew.judge(&lists).unwrap().anomalies.is_empty(), "write skew");
+        skew.commit(0, &left);
+        skew.commit(1, &right);
+        skew.run(0, &[read(1, &[10]), read(2, &[20])]);
+        assert!(!skew.judge([(1, vec![10]), (2, vec![20])]).anomalies.is_empty(), "write skew");
 
-        let stale = History::default();
-        run(&stale, 0, &[append(1, 10)]);
-        run(&stale, 1, &[read(1, &[])]);
-        run(&stale, 0, &[read(1, &[10])]);
-        assert!(!stale.judge(&HashMap::from([(1, vec![10])])).unwrap().anomalies.is_empty(), "a stale read");
+        let mut stale = History::default();
+        stale.run(0, &[append(1, 10)]);
+        stale.run(1, &[read(1, &[])]);
+        stale.run(0, &[read(1, &[10])]);
+        assert!(!stale.judge([(1, vec![10])]).anomalies.is_empty(), "a stale read");
+    }
+
+    #[test]
+    fn the_order_is_that_of_the_clock_and_not_that_of_the_telling() {
+        let event = |at, process, ending, steps: &[Step]| Event { at, process, ending, steps: steps.to_vec() };
+        let committed = Some(Ending::Committed);
+        let told = |read_begins_at| {
+            // Read nothing: allowed while the append is under way, a stale read once it has been acknowledged.
+            vec![
+                event(read_begins_at, 1, None, &[read(1, &[])]),
+                event(30, 1, committed, &[read(1, &[])]),
+                event(10, 0, None, &[append(1, 10)]),
+                event(20, 0, committed, &[append(1, 10)]),
+                event(40, 2, None, &[read(1, &[10])]),
+                event(50, 2, committed, &[read(1, &[10])]),
+            ]
+        };
+        let judge = |events| judge(events, &HashMap::from([(1, vec![10])])).unwrap();
+        assert!(judge(told(20)).is_clean(), "at the same moment is at the same time");
+        assert!(!judge(told(21)).is_clean(), "afterwards");
     }
 }

@@ -5,6 +5,8 @@ mod commands;
 mod crew;
 mod documents;
 mod history;
+mod job;
+mod lab;
 mod output;
 mod scratch;
 mod stopper;

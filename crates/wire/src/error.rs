@@ -132,7 +132,7 @@ impl fmt::Display for WireError {
             Self::First { reader: End::Store, got } => write!(f, "expected Hello or AskStatus first, got {got:?}"),
             Self::First { reader: End::Peer, got } => write!(f, "expected PeerHello first, got {got:?}"),
             Self::First { reader: End::Client, got } => {
-                write!(f, "expected Welcome, Goodbye or Status first, got {got:?}")
+                write!(f, "expected Welcome, Leader, Goodbye or Status first, got {got:?}")
             }
             Self::Lengths { kind, meta, body } => {
                 let limits = kind.limits();

@@ -176,7 +176,7 @@ impl Kind {
     pub const fn may_open(self, reader: End) -> bool {
         match reader {
             End::Store => matches!(self, Self::Hello | Self::AskStatus),
-            End::Client => matches!(self, Self::Welcome | Self::Goodbye | Self::Status),
+            End::Client => matches!(self, Self::Welcome | Self::Leader | Self::Goodbye | Self::Status),
             End::Peer => matches!(self, Self::PeerHello | Self::Goodbye),
         }
     }

@@ -182,6 +182,7 @@ mod tests {
         assert_eq!(first(End::Store, Kind::Ping, 8), Err("first"));
         assert_eq!(first(End::Client, Kind::Welcome, 48), Ok(None));
         assert_eq!(first(End::Client, Kind::Goodbye, 4), Ok(None));
+        assert_eq!(first(End::Client, Kind::Leader, 12), Ok(None));
         assert_eq!(first(End::Client, Kind::Status, 2), Ok(None));
         assert_eq!(first(End::Client, Kind::Page, 24), Err("first"));
         assert_eq!(first(End::Peer, Kind::PeerHello, 16), Ok(None));

@@ -36,7 +36,7 @@ pub(super) fn load(db: &Db, file: &Path, name: &str, output: &mut Output) -> Res
 }
 
 /// The same for whoever wants the design itself.
-pub(super) fn load_with_bar(db: &Db, file: &Path, name: &str) -> Result<workloads::design::Loaded> {
+pub(crate) fn load_with_bar(db: &Db, file: &Path, name: &str) -> Result<workloads::design::Loaded> {
     let bar = output::bar("read (bytes)", 0);
     let loaded = wait_for(load_design(db, step::open(file)?, name, |progress| show_progress(&bar, progress)));
     bar.finish_and_clear();

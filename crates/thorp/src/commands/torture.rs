@@ -1,39 +1,43 @@
-//! `thorp torture`: the real process, a real directory, real connections, and SIGKILL.
+//! `thorp torture`: real processes, a real directory, real connections, and SIGKILL.
 //!
-//! Each round waits until clients have had commits acknowledged, kills the store in the middle of whatever it does, and
-//! starts it again over what is left. The clients go on by themselves. In the end every acknowledged commit must be
-//! there once, and the history must be one that a strictly serializable store could have produced.
+//! Each round waits until clients have had commits acknowledged, breaks something in the middle of whatever it does, and
+//! mends it. Without groups that is the store, which is killed and started again over what is left. With groups it is
+//! one thing after the other: what a group cannot do without, a member of it, its line. The clients go on by
+//! themselves. In the end every acknowledged commit must be there once, and the history must be one that a strictly
+//! serializable store could have produced.
+
+mod cast;
+mod faults;
 
 use crate::Result;
 use crate::cli::TortureArgs;
-use crate::crew::{Crew, Job, Tally};
-use crate::history::{Step, Verdict};
+use crate::history::{Ending, Verdict, judge};
+use crate::job::{Lists, Work, inspect};
+use crate::lab::Lab;
 use crate::output::{self, Output};
 use crate::scratch::Scratch;
-use bench::{Server, ServerOptions, lasting_address};
+use cast::Cast;
+use faults::{Fault, Toll};
 use serde_json::json;
-use std::collections::HashMap;
-use std::net::SocketAddr;
-use std::time::{Duration, Instant};
-use thorp::{Anywhere, Db, Ref, Tx};
-use workloads::Random;
+use std::path::Path;
+use std::time::Duration;
+use thorp::Db;
 
 /// Lists that are in use at a time: few, so that transactions meet.
 const LISTS_IN_USE: u64 = 8;
 
-/// Commits that the clients must have had acknowledged before the kill.
+/// The share of steps that append.
+const WRITES: f64 = 0.5;
+
+/// Commits that the clients must have had acknowledged before something is broken.
 const COMMITS_PER_ROUND: u64 = 40;
 
-/// How long they may take for that, or something is wrong.
-const ROUND_AT_MOST: Duration = Duration::from_secs(60);
+/// How long anything may take that is going to happen, or something is wrong.
+const PATIENCE: Duration = Duration::from_secs(60);
 
-type List = Ref<Vec<u64>>;
-
-pub(super) fn run(args: TortureArgs, output: &mut Output) -> Result {
-    let mut scratch = Scratch::new(args.dir, &std::env::temp_dir(), "torture")?;
-    let mut options = ServerOptions::new(std::env::current_exe()?, scratch.path().join("store"));
-    options.listen = lasting_address()?;
-    let outcome = torture(&options, args.rounds, args.clients)?;
+pub(super) fn run(args: &TortureArgs, output: &mut Output) -> Result {
+    let mut scratch = Scratch::new(args.dir.clone(), &std::env::temp_dir(), "torture")?;
+    let outcome = torture(args, scratch.path())?;
     outcome.print(output)?;
     if outcome.verdict.is_clean() {
         return Ok(());
@@ -42,114 +46,86 @@ pub(super) fn run(args: TortureArgs, output: &mut Output) -> Result {
     Err(format!("{}; the store is left in {}", outcome.verdict, scratch.path().display()).into())
 }
 
+fn torture(args: &TortureArgs, dir: &Path) -> Result<Outcome> {
+    let (groups, rounds) = (args.groups as usize, u64::from(args.rounds));
+    let lab = args.lab.as_ref().map_or_else(|| Ok(Lab::loopback(groups)), |file| Lab::read(file, groups))?;
+    let faults = Fault::all(groups, lab.can_cut());
+    let dir = dir.join("store");
+    let lists = {
+        let db = Db::open(&dir)?;
+        let lists = Lists::create(&db, (rounds + 1) * LISTS_IN_USE / 2 + LISTS_IN_USE)?;
+        db.close()?;
+        lists
+    };
+    let mut cast = Cast::gather(&dir, lab, args)?;
+    let (mut toll, mut killed) = (Toll::default(), 0);
+    let bar = output::bar("break, mend", rounds);
+    for (round, &fault) in (0..rounds).zip(faults.iter().cycle()) {
+        cast.work(&|member| work(round, member))?;
+        cast.crew.wait_commits(&cast.members(), COMMITS_PER_ROUND, PATIENCE)?;
+        bar.set_message(fault.name());
+        let group = (round as usize / faults.len()) % groups.max(1);
+        fault.inflict(&mut cast, group, &mut toll)?;
+        killed += u32::from(fault.kills());
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+    let members = cast.members();
+    cast.crew.rest(&members, PATIENCE)?;
+    cast.server.kill()?;
+    let (events, visited) = (cast.crew.events(), cast.crew.visited());
+    let transactions = cast.crew.transactions(&(0..cast.crew.len()).collect::<Vec<_>>(), 0);
+    drop(cast);
+    let (found, _) = inspect(&lists, visited, &Db::open(&dir)?)?;
+    let endings = transactions.iter().map(|transaction| transaction.ending).collect();
+    Ok(Outcome { rounds: args.rounds, killed, groups, toll, endings, verdict: judge(events, &found)? })
+}
+
+/// What a member does in a round: each round has its own lists, and shares some with the next.
+fn work(round: u64, member: usize) -> Work {
+    let first = round * LISTS_IN_USE / 2;
+    let seed = round << 32 | member as u64;
+    Work { transactions: None, keys: first..first + LISTS_IN_USE, writes: WRITES, seed }
+}
+
 /// What came of it.
 struct Outcome {
     rounds: u32,
-    tally: Tally,
-    restart_ms_max: f64,
+    killed: u32,
+    groups: usize,
+    toll: Toll,
+    endings: Vec<Ending>,
     verdict: Verdict,
 }
 
 impl Outcome {
     fn print(&self, output: &mut Output) -> Result {
-        output.table(&[
-            ("kills", json!(self.rounds)),
-            ("commits_acknowledged", json!(self.tally.committed.len())),
-            ("commits_refused", json!(self.tally.refused)),
-            ("commits_unknown", json!(self.tally.unknown)),
-            ("restart_ms_max", json!(self.restart_ms_max.round())),
+        let ended = |how| json!(self.endings.iter().filter(|&&ending| ending == how).count());
+        let millis = |time: Duration| json!((time.as_secs_f64() * 1e4).round() / 10.0);
+        let beside_stopped = |quantile| millis(Duration::from_nanos(self.toll.beside_stopped.nanos(quantile) as u64));
+        let mut rows = vec![
+            ("rounds", json!(self.rounds)),
+            ("kills", json!(self.killed)),
+            ("commits_acknowledged", ended(Ending::Committed)),
+            ("commits_refused", ended(Ending::Refused)),
+            ("commits_unknown", ended(Ending::Unknown)),
+            ("restart_ms_max", millis(self.toll.restart_max)),
+        ];
+        if self.groups > 0 {
+            rows.extend([
+                ("groups", json!(self.groups)),
+                ("failover_killed_ms_max", millis(self.toll.failover_killed_max)),
+                ("failover_hung_ms_max", millis(self.toll.failover_hung_max)),
+                ("beside_stopped_ms_p50", beside_stopped(0.5)),
+                ("beside_stopped_ms_max", beside_stopped(1.0)),
+            ]);
+        }
+        rows.extend([
             ("lost", json!(self.verdict.lost.len())),
             ("doubled", json!(self.verdict.doubled.len())),
             ("anomalies", json!(self.verdict.anomalies.join(", "))),
             ("strictly_serializable", json!(self.verdict.is_clean())),
-        ])
-    }
-}
-
-fn torture(options: &ServerOptions, rounds: u32, clients: u32) -> Result<Outcome> {
-    let mut server = Server::start(options)?;
-    let address = server.address();
-    let (lists, crew) = (Lists::create(address, u64::from(rounds) + 1)?, Crew::default());
-    let mut restart_ms_max = 0.0_f64;
-    let tally = std::thread::scope(|scope| {
-        let work = |seed| crew.work(&Db::connect(address)?, &lists, seed);
-        let workers: Vec<_> = (0..clients).map(|number| scope.spawn(move || work(number.into()))).collect();
-        let bar = output::bar("kill, restart", rounds.into());
-        let killed = (0..rounds).try_for_each(|_| -> Result {
-            crew.wait(COMMITS_PER_ROUND, ROUND_AT_MOST);
-            let start = Instant::now();
-            restart(&mut server, options)?;
-            restart_ms_max = restart_ms_max.max(start.elapsed().as_secs_f64() * 1e3);
-            crew.next_round();
-            bar.inc(1);
-            Ok(())
-        });
-        bar.finish_and_clear();
-        crew.stop();
-        let mut total = Tally::default();
-        for worker in workers {
-            total.add(&worker.join().map_err(|_| "a client panicked")??);
-        }
-        killed.map(|()| total)
-    })?;
-    restart(&mut server, options)?;
-    let verdict = crew.history.judge(&lists.read(address)?)?;
-    Ok(Outcome { rounds, tally, restart_ms_max, verdict })
-}
-
-/// Kills the store and starts it again over what is left.
-fn restart(server: &mut Server, options: &ServerOptions) -> Result {
-    server.kill()?;
-    *server = Server::start(options)?;
-    Ok(())
-}
-
-/// The lists that the clients read and append to. Each round has its own, and shares some with the next.
-struct Lists(Vec<List>);
-
-impl Lists {
-    fn create(address: SocketAddr, rounds: u64) -> Result<Self> {
-        let db = Db::connect(address)?;
-        let count = rounds * LISTS_IN_USE / 2 + LISTS_IN_USE;
-        Ok(Self(db.transact(|tx| (0..count).map(|_| tx.create(Anywhere, &Vec::new())).collect())?))
-    }
-
-    /// What is in all of them, as a client finds it that has cached nothing.
-    fn read(&self, address: SocketAddr) -> Result<HashMap<u64, Vec<u64>>> {
-        let db = Db::connect(address)?;
-        Ok(db.transact(|tx| (0..).zip(&self.0).map(|(key, &list)| Ok((key, tx.get(list)?))).collect())?)
-    }
-
-    fn step(&self, tx: &mut Tx, step: &mut Step) -> thorp::Result<()> {
-        match step {
-            Step::Read { key, found } => *found = Some(tx.get(self.0[*key as usize])?),
-            Step::Append { key, value } => {
-                let list = self.0[*key as usize];
-                let mut values = tx.get(list)?;
-                values.push(*value);
-                tx.put(list, &values)?;
-            }
-        }
-        Ok(())
-    }
-}
-
-impl Job for Lists {
-    /// One to three steps on lists that the others use too.
-    fn plan(&self, crew: &Crew, random: &mut Random) -> Vec<Step> {
-        let first = crew.round() * LISTS_IN_USE / 2;
-        let step = |random: &mut Random| {
-            let key = first + random.below(LISTS_IN_USE as usize) as u64;
-            if random.chance(0.5) {
-                Step::Read { key, found: None }
-            } else {
-                Step::Append { key, value: crew.number() }
-            }
-        };
-        (0..=random.below(3)).map(|_| step(random)).collect()
-    }
-
-    fn carry_out(&self, db: &Db, steps: &mut [Step]) -> thorp::Result<()> {
-        db.transact(|tx| steps.iter_mut().try_for_each(|step| self.step(tx, step)))
+        ]);
+        output.table(&rows)
     }
 }

@@ -36,6 +36,23 @@ fn a_tormented_store_is_strictly_serializable() {
     assert!(checked.contains("whole"), "{checked}");
 }
 
+/// The same with groups, whose redirectors and members are killed and stopped too: each of these things once.
+#[test]
+fn tormented_groups_are_strictly_serializable() {
+    let folder = Folder::new();
+    let words = ["--rounds", "6", "--groups", "1", "--clients", "3", "--json", "--dir", &folder.file("torture")];
+    let told = thorp(["torture"].iter().chain(&words)).ok();
+    let told: Value = serde_json::from_str(&told).unwrap();
+    assert_eq!(told["kills"], 5, "{told}");
+    assert!(told["commits_acknowledged"].as_u64().unwrap() >= 240, "{told}");
+    assert_eq!((&told["lost"], &told["doubled"]), (&Value::from(0), &Value::from(0)), "{told}");
+    assert_eq!(told["strictly_serializable"], true, "{told}");
+    // A member that hangs is taken for dead after one and a half seconds, and so is a redirector. What comes on top are
+    // two round trips; and here the time that a busy machine takes.
+    assert!(told["failover_hung_ms_max"].as_f64().unwrap() < 3000.0, "{told}");
+    assert!(told["failover_killed_ms_max"].as_f64().unwrap() < 1500.0, "{told}");
+}
+
 #[test]
 fn sigterm_closes_a_store() {
     let folder = Folder::new();

@@ -1,8 +1,8 @@
 //! Groups as a user meets them: a store, a redirector, members that share what they have, and what becomes of them when
 //! one of these is killed or stopped.
 
-use crate::program::{Folder, command, serve, thorp};
-use bench::{Server, lasting_address};
+use crate::program::{Folder, serve, thorp};
+use bench::{Redirector, RedirectorOptions, Server, Signal, lasting_address};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Write};
 use std::net::SocketAddr;
@@ -16,52 +16,16 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// The name by which a test runs another of this program's tests as a member in a process of its own.
 const MEMBER_OF: &str = "THORP_TEST_MEMBER_OF";
 
-/// A redirector. Dropping it kills it.
-pub(crate) struct Redirector {
-    child: Child,
-    pub(crate) address: SocketAddr,
-    stdout: BufReader<ChildStdout>,
+/// A redirector of the group "site", which leads it.
+pub(crate) fn start_redirector(store: &Server, more: &[&str]) -> Redirector {
+    start_redirector_at("127.0.0.1:0".parse().unwrap(), store, more)
 }
 
-impl Redirector {
-    pub(crate) fn start(store: &Server, more: &[&str]) -> Self {
-        Self::start_at("127.0.0.1:0".parse().unwrap(), store, more)
-    }
-
-    /// Starts one, and waits until it leads the group.
-    fn start_at(listen: SocketAddr, store: &Server, more: &[&str]) -> Self {
-        let (listen, store) = (listen.to_string(), store.address().to_string());
-        let mut child = command()
-            .args(["group", "--json", "--name", "site", "--until-stdin-closes", "--listen", &listen, "--store", &store])
-            .args(more)
-            .stdin(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut stdout = BufReader::new(child.stdout.take().unwrap());
-        let ready = next_line(&mut stdout);
-        let address = ready["listen"].as_str().expect("says that it is ready").parse().unwrap();
-        let leads = next_line(&mut stdout);
-        assert_eq!((&leads["store"], &leads["leads"]), (&Value::from("reached"), &Value::from("site")), "{leads}");
-        Self { child, address, stdout }
-    }
-
-    fn kill(&mut self) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
-    }
-}
-
-impl Drop for Redirector {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-fn next_line(stdout: &mut impl BufRead) -> Value {
-    let mut line = String::new();
-    stdout.read_line(&mut line).unwrap();
-    serde_json::from_str(&line).unwrap_or_else(|error| panic!("'{line}' is no JSON: {error}"))
+fn start_redirector_at(listen: SocketAddr, store: &Server, more: &[&str]) -> Redirector {
+    let mut options = RedirectorOptions::new(env!("CARGO_BIN_EXE_thorp"), "site", store.address());
+    options.listen = listen;
+    options.arguments = more.iter().map(|&word| word.into()).collect();
+    Redirector::start(&options).unwrap()
 }
 
 /// How a store or redirector stands, if anybody is there.
@@ -166,14 +130,14 @@ fn what_one_has_read_the_others_get_from_it() {
     let folder = Folder::new();
     let store = serve(&folder);
     fill(&store);
-    let redirector = Redirector::start(&store, &[]);
-    let members = [(); 3].map(|()| Db::connect(redirector.address).unwrap());
+    let redirector = start_redirector(&store, &[]);
+    let members = [(); 3].map(|()| Db::connect(redirector.address()).unwrap());
     read_all(&members[0]);
     let (sent, first) = (pages_sent(&store), members[0].stats());
     for other in &members[1..] {
         read_all(other);
     }
-    let status = status(redirector.address).unwrap();
+    let status = status(redirector.address()).unwrap();
     // On a busy machine one may be late with its help, and the store is asked after all.
     let late = count(&status, "counts", "late_help");
     assert!(pages_sent(&store) <= sent + late, "nothing else came from the store any more: {status}");
@@ -189,8 +153,8 @@ fn what_one_has_read_the_others_get_from_it() {
 fn what_one_commits_is_in_the_others_caches() {
     let folder = Folder::new();
     let store = serve(&folder);
-    let redirector = Redirector::start(&store, &[]);
-    let [writer, reader] = [(); 2].map(|()| Db::connect(redirector.address).unwrap());
+    let redirector = start_redirector(&store, &[]);
+    let [writer, reader] = [(); 2].map(|()| Db::connect(redirector.address()).unwrap());
     let counter = counter(&writer);
     assert_eq!(get(&reader, counter), 0);
     let before = reader.stats();
@@ -200,7 +164,7 @@ fn what_one_commits_is_in_the_others_caches() {
     }
     let after = reader.stats();
     assert_eq!((after.fetches, after.pages_fetched), (before.fetches, before.pages_fetched), "{after:?}");
-    let status = status(redirector.address).unwrap();
+    let status = status(redirector.address()).unwrap();
     assert!(count(&status, "counts", "updates") >= 20, "{status}");
 }
 
@@ -208,23 +172,23 @@ fn what_one_commits_is_in_the_others_caches() {
 fn members_do_without_a_redirector_and_come_back_to_it() {
     let folder = Folder::new();
     let (store, listen) = (serve(&folder), lasting_address().unwrap());
-    let mut redirector = Redirector::start_at(listen, &store, &[]);
+    let mut redirector = start_redirector_at(listen, &store, &[]);
     let members = [(); 2].map(|()| member(listen, &store));
     let counter = counter(&members[0]);
     assert_eq!(get(&members[1], counter), 0);
     await_members(listen, 2);
-    redirector.kill();
+    redirector.kill().unwrap();
     let start = Instant::now();
     put(&members[0], counter, 1);
     assert!(start.elapsed() < Duration::from_secs(5), "went on after {:?}", start.elapsed());
     eventually("the other goes on", || get(&members[1], counter) == 1);
     let sessions = status(store.address()).unwrap();
     assert_eq!(count(&sessions, "store", "sessions"), 2, "both are with the store: {sessions}");
-    let redirector = Redirector::start_at(listen, &store, &[]);
-    await_members(redirector.address, 2);
+    let redirector = start_redirector_at(listen, &store, &[]);
+    await_members(redirector.address(), 2);
     put(&members[1], counter, 2);
     eventually("in a group again", || get(&members[0], counter) == 2);
-    let told = status(redirector.address).unwrap();
+    let told = status(redirector.address()).unwrap();
     assert_eq!(count(&told, "redirector", "epoch"), 2, "{told}");
     assert_eq!(count(&told, "counts", "commits"), count(&told, "counts", "updates"), "{told}");
 }
@@ -233,12 +197,12 @@ fn members_do_without_a_redirector_and_come_back_to_it() {
 fn a_member_that_is_stopped_stops_nobody() {
     let folder = Folder::new();
     let store = serve(&folder);
-    let redirector = Redirector::start(&store, &[]);
-    let db = Db::connect(redirector.address).unwrap();
+    let redirector = start_redirector(&store, &[]);
+    let db = Db::connect(redirector.address()).unwrap();
     fill(&store);
     let counter = counter(&db);
-    let mut other = Member::start(redirector.address);
-    await_members(redirector.address, 2);
+    let mut other = Member::start(redirector.address());
+    await_members(redirector.address(), 2);
     assert_eq!(other.read(), 0);
     other.signal("STOP");
     // Longer than a member may be silent: it is taken for dead meanwhile.
@@ -252,36 +216,36 @@ fn a_member_that_is_stopped_stops_nobody() {
     // What the stopped one has whole it is asked for in vain, and the store sends it.
     read_all(&db);
     assert!(slowest < Duration::from_secs(1), "a commit took {slowest:?}");
-    await_members(redirector.address, 1);
+    await_members(redirector.address(), 1);
     other.signal("CONT");
     eventually("it has heard of all", || other.read() == count);
-    await_members(redirector.address, 2);
+    await_members(redirector.address(), 2);
 }
 
 #[test]
 fn an_eligible_member_takes_over() {
     let folder = Folder::new();
     let store = serve(&folder);
-    let mut redirector = Redirector::start(&store, &[]);
+    let mut redirector = start_redirector(&store, &[]);
     let listen = lasting_address().unwrap();
-    let addresses = format!("{},{}", redirector.address, store.address());
+    let addresses = format!("{},{}", redirector.address(), store.address());
     let eligible = Db::builder().group("site").eligible(listen, store.address()).connect(&addresses).unwrap();
     let other = Db::connect(&addresses).unwrap();
     let counter = counter(&eligible);
     assert_eq!(get(&other, counter), 0);
-    await_members(redirector.address, 2);
+    await_members(redirector.address(), 2);
     // Both have heard of each other when this has gone round.
     eventually("the members are told", || {
         put(&eligible, counter, 1);
         get(&other, counter) == 1
     });
-    let told = status(redirector.address).unwrap();
+    let told = status(redirector.address()).unwrap();
     assert!(
         told["members"].as_array().unwrap().iter().any(|member| member["eligible"] == listen.to_string()),
         "{told}"
     );
     assert_eq!(status(listen).unwrap()["redirector"][0]["state"], "stands_by");
-    redirector.kill();
+    redirector.kill().unwrap();
     let start = Instant::now();
     put(&other, counter, 2);
     let committed = start.elapsed();
@@ -293,8 +257,8 @@ fn an_eligible_member_takes_over() {
     assert_eq!((&told["redirector"][0]["state"], count(&told, "redirector", "epoch")), (&Value::from("leads"), 2));
     eventually("as before", || get(&eligible, counter) == 2);
     // The one that led comes back and leads again: it is there for that.
-    let back = Redirector::start(&store, &[]);
-    await_members(back.address, 2);
+    let back = start_redirector(&store, &[]);
+    await_members(back.address(), 2);
     await_standby(listen);
     put(&eligible, counter, 3);
     eventually("as before", || get(&other, counter) == 3);
@@ -308,25 +272,25 @@ const SILENCE: Duration = Duration::from_millis(1500);
 fn a_redirector_that_hangs_is_taken_over_from_and_stands_by_then() {
     let folder = Folder::new();
     let store = serve(&folder);
-    let mut redirector = Redirector::start(&store, &[]);
+    let mut redirector = start_redirector(&store, &[]);
     let listen = lasting_address().unwrap();
-    let addresses = format!("{},{}", redirector.address, store.address());
+    let addresses = format!("{},{}", redirector.address(), store.address());
     let eligible = Db::builder().group("site").eligible(listen, store.address()).connect(&addresses).unwrap();
-    await_members(redirector.address, 1);
-    let other = member(redirector.address, &store);
+    await_members(redirector.address(), 1);
+    let other = member(redirector.address(), &store);
     let counter = counter(&eligible);
     assert_eq!(get(&other, counter), 0);
-    signal(redirector.child.id(), "STOP");
+    redirector.signal(Signal::STOP).unwrap();
     let start = Instant::now();
     put(&other, counter, 1);
     let committed = start.elapsed();
     await_members(listen, 2);
     println!("silent: a commit after {committed:?}, all together again after {:?}", start.elapsed());
     assert!(committed < SILENCE + Duration::from_secs(1), "a commit after {committed:?}");
-    signal(redirector.child.id(), "CONT");
-    let told = next_line(&mut redirector.stdout);
+    redirector.signal(Signal::CONT).unwrap();
+    let told = redirector.hear().unwrap();
     assert_eq!(told["leader"], listen.to_string(), "{told}");
-    await_standby(redirector.address);
+    await_standby(redirector.address());
     put(&other, counter, 2);
     eventually("as before", || get(&eligible, counter) == 2);
 }
@@ -340,21 +304,21 @@ fn signal(process: u32, name: &str) {
 fn a_redirector_says_what_becomes_of_it() {
     let folder = Folder::new();
     let mut store = serve(&folder);
-    let mut first = Redirector::start(&store, &["--stand-by-cache", "1M"]);
-    let db = Db::connect(first.address).unwrap();
+    let mut first = start_redirector(&store, &["--stand-by-cache", "1M"]);
+    let db = Db::connect(first.address()).unwrap();
     counter(&db);
-    let second = Redirector::start(&store, &[]);
-    let told = next_line(&mut first.stdout);
-    assert_eq!(told["leader"], second.address.to_string(), "{told}");
+    let second = start_redirector(&store, &[]);
+    let told = first.hear().unwrap();
+    assert_eq!(told["leader"], second.address().to_string(), "{told}");
     store.kill().unwrap();
-    let told = next_line(&mut first.stdout);
+    let told = first.hear().unwrap();
     assert_eq!(told["store"], "lost", "{told}");
     assert!(told["why"].as_str().unwrap().contains(&store.address().to_string()), "{told}");
-    signal(first.child.id(), "TERM");
-    let told = next_line(&mut first.stdout);
+    first.signal(Signal::TERM).unwrap();
+    let told = first.hear().unwrap();
     assert_eq!((&told["closed"], &told["sessions"]), (&Value::from("site"), &Value::from(1)), "{told}");
     assert!(told["commits"].as_u64() > Some(0) && told["wanted"].as_u64() > Some(0), "{told}");
-    assert!(first.child.wait().unwrap().success());
+    assert!(first.wait().unwrap());
 }
 
 /// A member in a process of its own, which reads the counter whenever it is told to.
@@ -409,9 +373,9 @@ fn a_member_of_its_own() {
     let folder = Folder::new();
     let store = serve(&folder);
     fill(&store);
-    let redirector = Redirector::start(&store, &[]);
+    let redirector = start_redirector(&store, &[]);
     let mut counts = Vec::new();
-    be_a_member(&redirector.address.to_string(), [(); 2].into_iter(), |count| counts.push(count));
+    be_a_member(&redirector.address().to_string(), [(); 2].into_iter(), |count| counts.push(count));
     assert_eq!(counts, [0, 0]);
 }
 

@@ -1,0 +1,83 @@
+//! Who takes part in a torture: the store, the redirectors of groups, and their members; or clients of the store alone.
+
+use crate::Result;
+use crate::cli::TortureArgs;
+use crate::crew::{Crew, Eligible, MemberOptions};
+use crate::job::{JobName, Work};
+use crate::lab::Lab;
+use bench::{Redirector, RedirectorOptions, Server, ServerOptions};
+use std::path::Path;
+
+/// All of them.
+pub(super) struct Cast {
+    pub(super) lab: Lab,
+    pub(super) options: ServerOptions,
+    pub(super) server: Server,
+    /// The groups; if there are none, the clients that speak to the store directly are one without a redirector.
+    pub(super) groups: Vec<Group>,
+    pub(super) crew: Crew,
+}
+
+/// A group.
+pub(super) struct Group {
+    /// How its redirector is started.
+    pub(super) options: RedirectorOptions,
+    pub(super) redirector: Option<Redirector>,
+    /// How those are started who cannot take over.
+    pub(super) ordinary: MemberOptions,
+    /// The crew's members that are in it.
+    pub(super) members: Vec<usize>,
+}
+
+impl Cast {
+    /// Starts all of them, on a store that has been prepared.
+    pub(super) fn gather(dir: &Path, mut lab: Lab, args: &TortureArgs) -> Result<Self> {
+        let path = std::env::current_exe()?;
+        let insecure = |is_open: bool| if is_open { vec!["--insecure".to_owned()] } else { Vec::new() };
+        let mut options = ServerOptions::new(lab.store.program(&path), dir);
+        options.listen = lab.store.address()?;
+        options.arguments = insecure(lab.store.is_open());
+        let server = Server::start(&options)?;
+        let (mut crew, mut groups) = (Crew::default(), Vec::new());
+        for number in 0..args.groups.max(1) {
+            let place = lab.sites.get_mut(number as usize).unwrap_or(&mut lab.store);
+            let (program, more, store) = (place.program(&path), insecure(place.is_open()), server.address());
+            let mut options = RedirectorOptions::new(program.clone(), format!("site-{}", number + 1), store);
+            options.arguments.clone_from(&more);
+            let mut ordinary = MemberOptions {
+                program,
+                job: JobName::Lists,
+                server: store.to_string(),
+                eligible: None,
+                arguments: more,
+            };
+            let (mut redirector, mut first) = (None, ordinary.clone());
+            if args.groups > 0 {
+                options.listen = place.address()?;
+                redirector = Some(Redirector::start(&options)?);
+                ordinary.server = format!("{},{store}", options.listen);
+                let eligible = Eligible { group: options.group.clone(), listen: place.address()?, store };
+                first = MemberOptions { eligible: Some(eligible), ..ordinary.clone() };
+            }
+            let all = [&first].into_iter().chain(std::iter::repeat(&ordinary)).take(args.clients as usize);
+            let members = all.map(|member| crew.hire(member)).collect::<Result<_>>()?;
+            groups.push(Group { options, redirector, ordinary, members });
+        }
+        Ok(Self { lab, options, server, groups, crew })
+    }
+
+    /// Everybody who is there.
+    pub(super) fn members(&self) -> Vec<usize> {
+        self.groups.iter().flat_map(|group| group.members.iter().copied()).collect()
+    }
+
+    /// Everybody who is not among these.
+    pub(super) fn others(&self, these: &[usize]) -> Vec<usize> {
+        self.members().into_iter().filter(|member| !these.contains(member)).collect()
+    }
+
+    /// Tells everybody what to do.
+    pub(super) fn work(&mut self, work: &dyn Fn(usize) -> Work) -> Result {
+        self.members().into_iter().try_for_each(|member| self.crew.work(member, &work(member)))
+    }
+}

@@ -1,0 +1,116 @@
+//! Walks through composite parts of OO7; those that write swap the coordinates of all two hundred atomic parts of one.
+//!
+//! A swap turns the sign of the sum of all `x - y`; so the sum and the length of the part's journal together show, at
+//! every visit, whether two hundred changes and one entry took effect as a whole.
+
+use super::journal::{self, Journal};
+use super::{Job, Numbers, Work};
+use crate::Result;
+use crate::history::Step;
+use crate::output;
+use serde::{Deserialize, Serialize};
+use thorp::{Db, Ref, wait_for};
+use workloads::Random;
+use workloads::oo7::{Assembly, CompositePart, Module, Size, Traversal, build, traverse};
+
+/// The name that the parts go by.
+const NAME: &str = "demo/parts";
+
+/// The module's number in its store.
+const MODULE: u32 = 1;
+
+/// The seed of the module.
+const SEED: u64 = 7;
+
+/// Journals are made so many at a time.
+const BATCH: usize = 25;
+
+/// The composite parts of a module that an assembly has, and the journal of each: the sum when it was empty.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Parts {
+    module: Ref<Module>,
+    composites: Vec<(Ref<CompositePart>, Ref<Journal<i64>>)>,
+}
+
+impl Parts {
+    /// Builds a medium module with journals.
+    pub(crate) fn build(db: &Db) -> Result<Self> {
+        let bar = output::bar("build OO7 medium", Size::MEDIUM.composite_parts.into());
+        let module = wait_for(build(db, MODULE, Size::MEDIUM, SEED, |progress| bar.set_position(progress.done)))?;
+        bar.finish_and_clear();
+        let mut composites = Vec::new();
+        for batch in used_parts(db, module)?.chunks(BATCH) {
+            let made = db.transact_async(async |mut tx| {
+                let mut made = Vec::new();
+                for &part in batch {
+                    let balance = traverse(&mut tx, module, part, Traversal::T1).await?.balance;
+                    made.push((part, Journal::create(&mut tx, part, balance).await?));
+                }
+                Ok(made)
+            });
+            composites.extend(wait_for(made)?);
+        }
+        let parts = Self { module, composites };
+        journal::name(db, NAME, &parts)?;
+        Ok(parts)
+    }
+
+    /// Those that were built.
+    pub(super) fn find(db: &Db) -> Result<Self> {
+        journal::found(db, NAME)
+    }
+
+    /// What it is, for a person.
+    pub(crate) fn describe(&self) -> String {
+        let Size { atomic_parts, connections, .. } = Size::MEDIUM;
+        let parts = self.composites.len();
+        format!(
+            "OO7 medium: {parts} composite parts in use, {atomic_parts} atomic parts each, {connections} connections."
+        )
+    }
+
+    /// How many there are.
+    pub(crate) fn len(&self) -> u64 {
+        self.composites.len() as u64
+    }
+
+    /// Walks through a part, as one transaction: what was in its journal before, and whether it is as the journal says.
+    fn walk(&self, db: &Db, key: u64, append: Option<u64>) -> thorp::Result<(Vec<u64>, u64)> {
+        let (part, at) = self.composites[key as usize];
+        let traversal = if append.is_some() { Traversal::T2b } else { Traversal::T1 };
+        wait_for(db.transact_async(async |mut tx| {
+            let journal = tx.get(at).await?;
+            let balance = traverse(&mut tx, self.module, part, traversal).await?.balance;
+            let even = journal.entries.len().is_multiple_of(2);
+            let half_done = balance != if even { journal.origin } else { -journal.origin };
+            Ok((journal.append(&mut tx, at, append).await?, half_done.into()))
+        }))
+    }
+}
+
+/// The composite parts that an assembly has, each once.
+fn used_parts(db: &Db, module: Ref<Module>) -> Result<Vec<Ref<CompositePart>>> {
+    let mut parts = db.transact(|tx| {
+        let (mut parts, mut assemblies) = (Vec::new(), vec![tx.get(module)?.root]);
+        while let Some(assembly) = assemblies.pop() {
+            match tx.get(assembly)? {
+                Assembly::Complex(complex) => assemblies.extend(complex.below),
+                Assembly::Base(base) => parts.extend(base.parts),
+            }
+        }
+        Ok(parts)
+    })?;
+    parts.sort_unstable();
+    parts.dedup();
+    Ok(parts)
+}
+
+impl Job for Parts {
+    fn plan(&self, work: &Work, numbers: &mut Numbers, random: &mut Random) -> Vec<Step> {
+        journal::plan(work, numbers, random)
+    }
+
+    fn carry_out(&self, db: &Db, steps: &mut [Step]) -> thorp::Result<u64> {
+        journal::carry_out(steps, |key, append| self.walk(db, key, append))
+    }
+}
