@@ -1,5 +1,6 @@
 //! The project's entry points. `cargo xtask` lists them.
 
+mod lab;
 mod sim;
 mod steps;
 mod tidy;
@@ -22,6 +23,13 @@ Usage: cargo xtask <command>
             --seed S          this one
             --trace           with every event of it
             --mutants         takes each rule out of the code and shows the seed that notices
+  lab [options] -- command...
+          runs the command beside places joined by lines with a real delay: network namespaces, one for the store and
+          one for each site. A word `{lab}` becomes the path of a JSON file that says how to run programs at them
+            --sites N         how many sites (default 1)
+            --one-way-ms MS   how long a packet takes from a site to the store, or back (default 20)
+            --mbit-s R        how much a site's line carries in either direction (default: all that comes)
+            --loss PERCENT    how many packets are lost on it (default 0)
 ";
 
 fn main() -> ExitCode {
@@ -31,12 +39,13 @@ fn main() -> ExitCode {
         return ExitCode::from(2);
     };
     let outcome = match (command.as_str(), rest) {
-        ("test" | "ci", []) => steps::test(),
-        ("tidy", []) => tidy::run(),
-        ("sim", options) => sim::run(options),
+        ("test" | "ci", []) => steps::test().map(success),
+        ("tidy", []) => tidy::run().map(success),
+        ("sim", options) => sim::run(options).map(success),
+        ("lab", words) => lab::run(words),
         ("help" | "--help" | "-h", _) => {
             print!("{USAGE}");
-            Ok(())
+            Ok(ExitCode::SUCCESS)
         }
         _ => {
             eprint!("xtask: cannot make sense of `{}`\n\n{USAGE}", args.join(" "));
@@ -44,12 +53,16 @@ fn main() -> ExitCode {
         }
     };
     match outcome {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(why) => {
             eprintln!("xtask: {why}");
             ExitCode::FAILURE
         }
     }
+}
+
+fn success((): ()) -> ExitCode {
+    ExitCode::SUCCESS
 }
 
 /// The root of the repository: two folders above this crate.

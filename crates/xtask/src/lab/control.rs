@@ -1,0 +1,145 @@
+//! The control socket: whoever runs in the lab cuts sites off and heals them.
+//!
+//! ```text
+//!   > cut 1          < done          from and to site 1 nothing passes, also not what is under way
+//!   > heal 1         < done
+//!   > anything else  < error: what was said, and what would have been understood
+//! ```
+//! One thread serves a few connections, each with a line's worth of memory. Who says too much, or does not read what it
+//! is answered, is closed.
+
+use super::relay::Shared;
+use super::worker::Worker;
+use crate::Result;
+use rustix::event::{PollFd, PollFlags, poll};
+use std::io::{self, ErrorKind, PipeReader, Read, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+
+/// Connections at a time; what is more waits for one of them to end.
+const CONNECTIONS_MAX: usize = 16;
+
+/// The longest line, with its end.
+const LINE_BYTES_MAX: usize = 128;
+
+/// Starts to listen at this path.
+pub(super) fn start(path: &Path, network: Shared) -> Result<Worker> {
+    let cannot = |error| format!("lab: cannot listen at {}: {error}", path.display());
+    let listener = UnixListener::bind(path).map_err(cannot)?;
+    listener.set_nonblocking(true).map_err(cannot)?;
+    Worker::start("control", move |stop| {
+        if let Err(error) = serve(&stop, &listener, &network) {
+            eprintln!("lab: the control socket has ended: {error}");
+        }
+    })
+}
+
+fn serve(stop: &PipeReader, listener: &UnixListener, network: &Shared) -> io::Result<()> {
+    let mut connections: Vec<Connection> = Vec::new();
+    while wait(stop, listener, &connections)? {
+        // Each is asked, whether or not it was what woke this thread: they are few, and none of them waits.
+        connections.retain_mut(|connection| connection.receive(network));
+        while connections.len() < CONNECTIONS_MAX
+            && let Some(connection) = Connection::accept(listener)?
+        {
+            connections.push(connection);
+        }
+    }
+    Ok(())
+}
+
+/// Waits until somebody wants something. Says whether to go on.
+fn wait(stop: &PipeReader, listener: &UnixListener, connections: &[Connection]) -> io::Result<bool> {
+    let mut sources = vec![PollFd::new(stop, PollFlags::IN)];
+    sources.extend(connections.iter().map(|connection| PollFd::new(&connection.stream, PollFlags::IN)));
+    if connections.len() < CONNECTIONS_MAX {
+        sources.push(PollFd::new(listener, PollFlags::IN));
+    }
+    match poll(&mut sources, None) {
+        Ok(_) => Ok(sources[0].revents().is_empty()),
+        Err(rustix::io::Errno::INTR) => Ok(true),
+        Err(error) => Err(error.into()),
+    }
+}
+
+struct Connection {
+    stream: UnixStream,
+    /// What has come of the line that is not at its end.
+    line: Vec<u8>,
+}
+
+impl Connection {
+    fn accept(listener: &UnixListener) -> io::Result<Option<Self>> {
+        match listener.accept() {
+            Ok((stream, _)) => {
+                stream.set_nonblocking(true)?;
+                Ok(Some(Self { stream, line: Vec::new() }))
+            }
+            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Does what it is told. Says whether there may be more.
+    fn receive(&mut self, network: &Shared) -> bool {
+        let mut buffer = [0; LINE_BYTES_MAX];
+        match self.stream.read(&mut buffer) {
+            Ok(0) => false,
+            Ok(length) => buffer[..length].iter().all(|&byte| self.take(byte, network)),
+            Err(error) => matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted),
+        }
+    }
+
+    fn take(&mut self, byte: u8, network: &Shared) -> bool {
+        if byte == b'\n' {
+            let line = std::mem::take(&mut self.line);
+            return self.say(&answer(&String::from_utf8_lossy(&line), network));
+        }
+        self.line.push(byte);
+        if self.line.len() < LINE_BYTES_MAX {
+            return true;
+        }
+        self.say(&format!("error: a line has at most {LINE_BYTES_MAX} bytes"));
+        false
+    }
+
+    fn say(&mut self, answer: &str) -> bool {
+        self.stream.write_all(format!("{answer}\n").as_bytes()).is_ok()
+    }
+}
+
+fn answer(line: &str, network: &Shared) -> String {
+    let mut network = network.lock();
+    match understand(line, network.sites()) {
+        Some((site, is_cut)) => {
+            network.set_cut(site, is_cut);
+            "done".to_owned()
+        }
+        None => format!("error: `{line}`: understood are `cut N` and `heal N`, N from 1 to {}", network.sites()),
+    }
+}
+
+/// The site, counted from 1, and whether it is to be cut.
+fn understand(line: &str, sites: usize) -> Option<(usize, bool)> {
+    let (order, site) = line.trim_end().split_once(' ')?;
+    let site = site.parse().ok().filter(|site| (1..=sites).contains(site))?;
+    match order {
+        "cut" => Some((site, true)),
+        "heal" => Some((site, false)),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_meant_is_understood() {
+        assert_eq!(understand("cut 1", 2), Some((1, true)));
+        assert_eq!(understand("heal 2\r", 2), Some((2, false)));
+        for line in ["", "cut", "cut 0", "cut 3", "cut -1", "cut 1 2", "Cut 1", "cut 99999999999999999999", "stop 1"] {
+            assert_eq!(understand(line, 2), None, "{line}");
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! Which packet goes by which line. Pure, like the lines.
+//!
+//! ```text
+//!                       ┌── up ◄── site 1          store: place 0, 10.198.0.1
+//!   store ◄──► hub ◄────┤                          sites: place 1.., 10.198.0.2..
+//!                       └── down ► site 1, and so on for each site
+//! ```
+//! The hub stands where the store is: every site has a line to it, with a delay, a rate and a loss of its own in either
+//! direction, and the store reaches the hub at once. From site to site it is two delays, by way of the store's place.
+
+use super::line::{Line, Packet, Quality};
+use std::net::Ipv4Addr;
+use std::time::Instant;
+
+/// Who sends or receives: the store is 0, the sites count from 1.
+pub(super) type Place = usize;
+
+/// The place of the store.
+pub(super) const STORE: Place = 0;
+
+/// The address of a place. There are fewer places than numbers in the last part: `options.rs` bounds them.
+pub(super) fn address(place: Place) -> Ipv4Addr {
+    Ipv4Addr::new(10, 198, 0, place as u8 + 1)
+}
+
+/// All lines of a lab.
+pub(super) struct Network {
+    sites: Vec<Site>,
+}
+
+struct Site {
+    up: Line,
+    down: Line,
+}
+
+impl Network {
+    pub(super) fn new(sites: usize, quality: &Quality) -> Self {
+        let line = |seed| Line::new(quality.clone(), seed);
+        let site = |site: u64| Site { up: line(2 * site), down: line(2 * site + 1) };
+        Self { sites: (0..sites as u64).map(site).collect() }
+    }
+
+    /// How many sites there are.
+    pub(super) fn sites(&self) -> usize {
+        self.sites.len()
+    }
+
+    /// Cuts a site, counted from 1, off from everybody, or no longer. It must be one that there is.
+    pub(super) fn set_cut(&mut self, site: Place, is_cut: bool) {
+        let site = &mut self.sites[site - 1];
+        site.up.set_cut(is_cut);
+        site.down.set_cut(is_cut);
+    }
+
+    /// A place sends a packet. One that is for none of the others goes nowhere.
+    pub(super) fn send(&mut self, now: Instant, from: Place, packet: Packet) {
+        match self.destination(&packet) {
+            Some(to) if to == from => {}
+            Some(to) if from == STORE => self.sites[to - 1].down.push(now, packet),
+            Some(_) => self.sites[from - 1].up.push(now, packet),
+            None => {}
+        }
+    }
+
+    /// A packet that has arrived by now, and where. To be called until there is none.
+    pub(super) fn deliver(&mut self, now: Instant) -> Option<(Place, Packet)> {
+        (0..self.sites.len()).find_map(|site| self.arrive_at_hub(site, now).or_else(|| self.arrive_at_site(site, now)))
+    }
+
+    /// When to deliver next.
+    pub(super) fn next_due(&self) -> Option<Instant> {
+        self.sites.iter().flat_map(|site| [site.up.next_due(), site.down.next_due()]).flatten().min()
+    }
+
+    fn arrive_at_hub(&mut self, site: usize, now: Instant) -> Option<(Place, Packet)> {
+        while let Some(arrival) = self.sites[site].up.pop(now) {
+            match self.destination(&arrival.packet) {
+                Some(STORE) => return Some((STORE, arrival.packet)),
+                // It goes on at the time it was due, so that being late once is not added to being late twice.
+                Some(other) => self.sites[other - 1].down.push(arrival.due, arrival.packet),
+                None => {}
+            }
+        }
+        None
+    }
+
+    fn arrive_at_site(&mut self, site: usize, now: Instant) -> Option<(Place, Packet)> {
+        self.sites[site].down.pop(now).map(|arrival| (site + 1, arrival.packet))
+    }
+
+    /// The place that an IPv4 packet is for. Devices also send packets of their own, such as IPv6's search for routers.
+    fn destination(&self, packet: &[u8]) -> Option<Place> {
+        let is_ipv4 = packet.first()? >> 4 == 4;
+        let to = packet.get(16..20)?;
+        (STORE..=self.sites.len()).find(|&place| is_ipv4 && address(place).octets() == to)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    fn network() -> Network {
+        Network::new(2, &Quality { one_way: 10 * MS, bits_per_s: None, loss_percent: 0.0 })
+    }
+
+    fn packet_to(address: Ipv4Addr) -> Packet {
+        let mut packet = vec![0; 20];
+        packet[0] = 0x45;
+        packet[16..20].copy_from_slice(&address.octets());
+        packet.into()
+    }
+
+    /// Sends one packet and says where it arrives, and after how many milliseconds.
+    fn way(network: &mut Network, from: Place, to: Ipv4Addr) -> Option<(Place, u32)> {
+        let start = Instant::now();
+        network.send(start, from, packet_to(to));
+        (0..100).find_map(|ms| network.deliver(start + ms * MS).map(|(place, _)| (place, ms)))
+    }
+
+    #[test]
+    fn a_packet_goes_to_the_place_of_its_address() {
+        let mut network = network();
+        assert_eq!(way(&mut network, 0, address(1)), Some((1, 10)));
+        assert_eq!(way(&mut network, 0, address(2)), Some((2, 10)));
+        assert_eq!(way(&mut network, 1, address(0)), Some((0, 10)));
+        assert_eq!(way(&mut network, 1, address(2)), Some((2, 20)), "by way of the store's place");
+        assert_eq!(network.next_due(), None);
+    }
+
+    #[test]
+    fn what_is_for_nobody_goes_nowhere() {
+        let mut network = network();
+        assert_eq!(way(&mut network, 0, address(3)), None);
+        assert_eq!(way(&mut network, 0, address(0)), None);
+        assert_eq!(way(&mut network, 1, Ipv4Addr::BROADCAST), None);
+        let now = Instant::now();
+        for packet in [&[][..], &[0x45], &[0x60; 40]] {
+            network.send(now, 1, packet.into());
+        }
+        assert_eq!(network.next_due(), None);
+    }
+
+    #[test]
+    fn a_site_that_is_cut_neither_sends_nor_receives() {
+        let mut network = network();
+        network.set_cut(1, true);
+        assert_eq!(way(&mut network, 0, address(1)), None);
+        assert_eq!(way(&mut network, 1, address(0)), None);
+        assert_eq!(way(&mut network, 2, address(1)), None);
+        assert_eq!(way(&mut network, 2, address(0)), Some((0, 10)), "others go on");
+        network.set_cut(1, false);
+        assert_eq!(way(&mut network, 2, address(1)), Some((1, 20)));
+    }
+}
