@@ -4,6 +4,7 @@
 //! binary the crash loop then uses. The simulator is a third, small build: of the pure crates alone, with the feature
 //! that lets a rule be taken out.
 
+use crate::lab::{self, Outcome};
 use crate::{Result, cargo, metadata, run, sim, tidy};
 use std::path::PathBuf;
 use std::process::Command;
@@ -23,6 +24,7 @@ const STEPS: &[Step] = &[
     Step { name: "simulation", check: || sim::run(&words("--seeds 300")) },
     Step { name: "mutants", check: || sim::run(&words("--mutants --seeds 2000")) },
     Step { name: "crash loop", check: crash_loop },
+    Step { name: "groups apart", check: groups_apart },
 ];
 
 /// Runs all steps, stops at the first that fails, and says how long each took.
@@ -58,6 +60,21 @@ fn lints() -> Result {
 /// Kills the real process a few times while clients commit. The tests before have built the binary.
 fn crash_loop() -> Result {
     run(Command::new(thorp()?).args(["torture", "--rounds", "5"]))
+}
+
+/// Kills, stops and cuts off what belongs to two groups that are really far from their store, where that can be had.
+fn groups_apart() -> Result {
+    let options = lab::Options { sites: 2, ..lab::Options::default() };
+    let mut command = vec![thorp()?.display().to_string()];
+    command.extend(words("torture --groups 2 --clients 2 --rounds 7 --lab {lab}"));
+    match lab::run_in(&options, &command)? {
+        Outcome::Ended(status) if status.success() => Ok(()),
+        Outcome::Ended(status) => Err(status.to_string()),
+        Outcome::Skipped(why) => {
+            println!("skipped, because there can be no lab here: {why}");
+            Ok(())
+        }
+    }
 }
 
 fn thorp() -> Result<PathBuf> {

@@ -64,7 +64,8 @@ fn torture(args: &TortureArgs, dir: &Path) -> Result<Outcome> {
         cast.work(&|member| work(round, member))?;
         cast.crew.wait_commits(&cast.members(), COMMITS_PER_ROUND, PATIENCE)?;
         bar.set_message(fault.name());
-        let group = (round as usize / faults.len()) % groups.max(1);
+        // Another group each time, and another for the same thing the next time.
+        let group = (round as usize + round as usize / faults.len()) % groups.max(1);
         fault.inflict(&mut cast, group, &mut toll)?;
         killed += u32::from(fault.kills());
         bar.inc(1);
