@@ -39,6 +39,13 @@ pub struct Redirector {
 impl Redirector {
     /// Starts a redirector and waits until it leads its group.
     pub fn start(options: &RedirectorOptions) -> Result<Self> {
+        let mut redirector = Self::start_aside(options)?;
+        while redirector.hear()?["leads"] != options.group.as_str() {}
+        Ok(redirector)
+    }
+
+    /// Starts one that does not lead, or not yet: waits until it listens.
+    pub fn start_aside(options: &RedirectorOptions) -> Result<Self> {
         let RedirectorOptions { program, group, listen, store, arguments } = options;
         let mut command = program.command();
         command
@@ -46,9 +53,7 @@ impl Redirector {
             .args(["--listen", &listen.to_string(), "--store", &store.to_string()])
             .args(arguments);
         let (process, ready) = Process::start(&mut command, "the redirector")?;
-        let mut redirector = Self { process, address: listening(&ready)? };
-        while redirector.hear()?["leads"] != group.as_str() {}
-        Ok(redirector)
+        Ok(Self { process, address: listening(&ready)? })
     }
 
     /// Where it listens.

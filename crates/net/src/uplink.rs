@@ -193,7 +193,8 @@ impl Opener {
         let Some(mut end) = self.host.upgrade().map(|host| host.watch_end()) else { return };
         let (mut pause, mut round) = (self.config.pause_min, Round::default());
         loop {
-            let way = self.way();
+            // A round that has begun goes on: one of the other addresses may be where we are wanted.
+            let way = if round.0.is_empty() { self.way() } else { None };
             let is_configured = way.is_none();
             let attempt = self.attempt(way, &round);
             let dialed = tokio::select! {

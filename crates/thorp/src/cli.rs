@@ -143,6 +143,10 @@ pub(crate) struct GroupArgs {
     /// The address that members are told, if it is not the one that is listened on.
     #[arg(long, value_name = "ADDR")]
     pub(crate) advertise: Option<String>,
+    /// Stands by: leads the group only while no other redirector does, once a member comes that finds none. Members name
+    /// it behind the one that leads, before the store.
+    #[arg(long)]
+    pub(crate) eligible: bool,
     /// Memory for pages that the redirector keeps itself, for members that come when others have left: bytes, or with
     /// K, M or G.
     #[arg(long, value_name = "SIZE", default_value = "0", value_parser = size)]

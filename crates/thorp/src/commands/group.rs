@@ -32,6 +32,7 @@ pub(super) fn run(args: &GroupArgs, output: &mut Output) -> Result {
         group: args.name.clone(),
         address: advertised(args, listening)?,
         store: store.addresses.clone(),
+        leads: !args.eligible,
         cache_bytes_limit: args.stand_by_cache,
         ..Config::default()
     };

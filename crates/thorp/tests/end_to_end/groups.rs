@@ -264,6 +264,27 @@ fn an_eligible_member_takes_over() {
     eventually("as before", || get(&other, counter) == 3);
 }
 
+#[test]
+fn a_redirector_that_stands_by_leads_when_the_other_is_gone() {
+    let folder = Folder::new();
+    let store = serve(&folder);
+    let mut redirector = start_redirector(&store, &[]);
+    let mut eligible = RedirectorOptions::new(env!("CARGO_BIN_EXE_thorp"), "site", store.address());
+    eligible.arguments = vec!["--eligible".into()];
+    let eligible = Redirector::start_aside(&eligible).unwrap();
+    let addresses = format!("{},{},{}", redirector.address(), eligible.address(), store.address());
+    let [one, other] = [(); 2].map(|()| Db::connect(&addresses).unwrap());
+    let counter = counter(&one);
+    assert_eq!(get(&other, counter), 0);
+    await_members(redirector.address(), 2);
+    redirector.kill().unwrap();
+    put(&one, counter, 1);
+    await_members(eligible.address(), 2);
+    let told = status(eligible.address()).unwrap();
+    assert_eq!((&told["redirector"][0]["state"], count(&told, "redirector", "epoch")), (&Value::from("leads"), 2));
+    assert_eq!(get(&other, counter), 1);
+}
+
 /// The time after which a redirector that says nothing is taken over from: three heartbeats of half a second. What comes
 /// on top is two round trips; and here the time that a busy machine takes.
 const SILENCE: Duration = Duration::from_millis(1500);
