@@ -160,7 +160,7 @@ impl Client {
             self.session.phase = Phase::Down;
         }
         self.session.piggyback_at = None;
-        self.fetches.link_is_gone();
+        self.fetches_are_gone();
         self.neighbours.link_is_gone();
         self.allocator.link_is_gone();
         self.commits.link_is_gone();

@@ -80,6 +80,10 @@ impl Conversation {
             ["peer", peer, "connected"] => self.client.peer_connected(script::client(peer)?),
             ["peer", peer, "gone"] => self.client.peer_disconnected(self.now, script::client(peer)?),
             ["peer", "page", ref rest @ ..] => self.client.from_peer(self.now, script::peer_page(rest)?),
+            ["ahead", ref pages @ ..] => {
+                let pages: Vec<_> = pages.iter().map(|word| script::page(word)).collect::<Option<_>>()?;
+                self.client.fetch_ahead(self.now, &pages);
+            }
             ["stats"] => self.said += &say::stats(&self.client.stats()),
             [txn, call, ref rest @ ..] => self.call(txn, call, rest)?,
             _ => return None,

@@ -18,7 +18,7 @@ pub(crate) fn value(word: &str) -> Bytes {
     }
 }
 
-fn page(word: &str) -> Option<PageId> {
+pub(crate) fn page(word: &str) -> Option<PageId> {
     let (volume, number) = word.split_once('/')?;
     Some(PageId::new(volume.parse().ok()?, number.parse().ok()?))
 }
