@@ -98,11 +98,6 @@ impl Session {
         self.piggyback_by(now);
     }
 
-    /// The store that the cache belongs to, if it belongs to one yet.
-    pub(crate) fn cluster(&self) -> Option<ClusterId> {
-        self.cluster
-    }
-
     /// What is to be said with the next message is said soon.
     pub(crate) fn piggyback_by(&mut self, now: Time) {
         self.piggyback_at.get_or_insert(now + PIGGYBACK);

@@ -14,7 +14,7 @@ mod say;
 mod script;
 
 use client::{Client, Config, TxnHandle};
-use protocol::{Message, Missing, Page};
+use protocol::{Message, Missing, Page, Reachable};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -70,8 +70,9 @@ impl Conversation {
                 let message = self.number(script::message(kind, rest)?);
                 self.client.handle(self.now, message);
             }
-            ["reachable", address, ref eligible @ ..] => {
-                self.client.reachable(self.now, address.into(), eligible.join(""));
+            ["reachable", address, key, ref eligible @ ..] => {
+                let (address, key, eligible) = (address.into(), script::key(key)?, eligible.join(""));
+                self.client.reachable(self.now, Reachable { address, key, eligible });
             }
             ["way"] => {
                 let way = self.client.way(self.now).unwrap_or("as configured".into());

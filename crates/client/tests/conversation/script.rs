@@ -6,7 +6,7 @@ use protocol::{
     Outcome, Page, PeerPage, Ping, Pong, Rejoined, SessionLimits, Welcome,
 };
 use types::{
-    ClientId, ClusterId, GoodbyeReason, Incarnation, NodeId, ObjectId, ObjectPage, PageId, PageRange, Refusal,
+    ClientId, ClusterId, GoodbyeReason, Incarnation, NodeId, ObjectId, ObjectPage, PageId, PageRange, PeerKey, Refusal,
     SlotChange, SlotSet, TxnId, Version,
 };
 
@@ -31,6 +31,11 @@ pub(crate) fn object(word: &str) -> Option<ObjectId> {
 /// `m3`
 pub(crate) fn client(word: &str) -> Option<ClientId> {
     word.strip_prefix('m')?.parse().ok().map(ClientId)
+}
+
+/// `key=7`
+pub(crate) fn key(word: &str) -> Option<PeerKey> {
+    Some(PeerKey::new(named(&[word], "key")?.parse::<u128>().ok()?.to_le_bytes()))
 }
 
 /// A neighbour's page: `1/3 v5 number=1 through=6 wheel`.
@@ -133,11 +138,12 @@ pub(crate) fn message(kind: &str, rest: &[&str]) -> Option<Message> {
             through: version(named(rest, "through")?)?,
             dropped: named(rest, "dropped").map_or(Some(vec![]), |pages| pages.split(',').map(page).collect())?,
         }),
-        ("help", [requester, number, through, address, pages @ ..]) => Message::Help(Help {
+        ("help", [requester, number, through, address, of_it, pages @ ..]) => Message::Help(Help {
             requester: client(requester)?,
             number: named(&[number], "number")?.parse().ok()?,
             through: version(named(&[through], "through")?)?,
             address: named(&[address], "at")?.into(),
+            key: key(of_it)?,
             pages: pages.iter().map(|word| page(word)).collect::<Option<_>>()?,
         }),
         ("members", [epoch, address, store, members @ ..]) => Message::Members(Members {

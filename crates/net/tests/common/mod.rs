@@ -18,7 +18,7 @@ use std::task::{Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::Duration;
 use store::{Checkpoint, DiskDone, DiskWork, Opened, Position, Record, Store};
-use types::{ClientId, ClusterId, Incarnation, ObjectId, PageId, Version};
+use types::{ClientId, ClusterId, Incarnation, ObjectId, PageId, PeerKey, Version};
 use wire::{End, Inbox, Outbox};
 
 /// Long enough for anything that is going to happen on a busy machine.
@@ -271,10 +271,10 @@ impl Raw {
         Self::over(TcpStream::connect(address).unwrap(), End::Client)
     }
 
-    /// Connects to a member as a neighbour does, and says so.
-    pub fn peer(address: SocketAddr) -> Self {
+    /// Connects to a member as a neighbour does, and shows a key.
+    pub fn peer((address, key): (SocketAddr, PeerKey)) -> Self {
         let mut raw = Self::over(TcpStream::connect(address).unwrap(), End::Peer);
-        raw.send(&Message::PeerHello(PeerHello { client: ClientId(0xE11), cluster: CLUSTER }));
+        raw.send(&Message::PeerHello(PeerHello { client: ClientId(0xE11), key }));
         raw
     }
 

@@ -8,8 +8,8 @@ use protocol::{
     Rejoined, Released, Revalidated, SessionLimits, Welcome,
 };
 use types::{
-    ClientId, ClusterId, Delta, GoodbyeReason, Incarnation, NodeId, ObjectPage, PageId, PageRange, SlotChange, SlotSet,
-    TxnId, Version,
+    ClientId, ClusterId, Delta, GoodbyeReason, Incarnation, NodeId, ObjectPage, PageId, PageRange, PeerKey, SlotChange,
+    SlotSet, TxnId, Version,
 };
 
 fn page(word: &str) -> Option<PageId> {
@@ -155,9 +155,11 @@ pub(crate) fn of_member(from: ClientId, kind: &str, rest: &[&str]) -> Option<Mes
             let pages = pages.iter().map(|word| held(word)).collect::<Option<_>>()?;
             rejoin(version(named(&[horizon], "horizon")?)?, pages)
         }
-        ("reachable", [address]) => {
-            Message::Reachable(Reachable { address: (*address).into(), eligible: String::new() })
-        }
+        ("reachable", [address, key]) => Message::Reachable(Reachable {
+            address: (*address).into(),
+            key: PeerKey::new(u128::from(number(&[key], "key")?).to_le_bytes()),
+            eligible: String::new(),
+        }),
         ("fetch", rest) => Message::Fetch(Fetch {
             pages: pages(rest)?,
             at_least: version(named(rest, "at_least").unwrap_or("0"))?,
