@@ -8,11 +8,12 @@
 //! wake t1
 //! > wait 2                           milliseconds pass
 //! ```
-//! Empty lines and `#` lines are kept as they are; `> set cache=20000` before the first event configures.
+//! Before the first event `> set cache=20000` configures.
 
 mod say;
 mod script;
 
+use crate::play::{Player, page};
 use client::{Client, Config, TxnHandle};
 use protocol::{Message, Missing, Page, Reachable};
 use std::collections::BTreeMap;
@@ -30,31 +31,7 @@ pub(crate) struct Conversation {
     said: String,
 }
 
-impl Conversation {
-    /// The script with what the client says in place of what it was expected to say.
-    pub(crate) fn play(script: &str) -> String {
-        let config = Config { prefetch_pages_max: 0, grant_pages: 4, ..Config::default() };
-        let client = Client::new(config.clone(), ClientId(0xc));
-        let mut it = Self {
-            client,
-            config,
-            now: Time(1_000_000_000),
-            txns: BTreeMap::new(),
-            fetches: BTreeMap::new(),
-            said: String::new(),
-        };
-        for (number, line) in script.lines().enumerate() {
-            if let Some(event) = line.strip_prefix("> ") {
-                writeln!(it.said, "{line}").unwrap();
-                it.event(event).unwrap_or_else(|| panic!("line {}: cannot read {line:?}", number + 1));
-                it.drain();
-            } else if line.is_empty() || line.starts_with('#') {
-                writeln!(it.said, "{line}").unwrap();
-            }
-        }
-        it.said
-    }
-
+impl Player for Conversation {
     fn event(&mut self, event: &str) -> Option<()> {
         let words: Vec<_> = event.split_whitespace().collect();
         match words[..] {
@@ -82,7 +59,7 @@ impl Conversation {
             ["peer", peer, "gone"] => self.client.peer_disconnected(self.now, script::client(peer)?),
             ["peer", "page", ref rest @ ..] => self.client.from_peer(self.now, script::peer_page(rest)?),
             ["ahead", ref pages @ ..] => {
-                let pages: Vec<_> = pages.iter().map(|word| script::page(word)).collect::<Option<_>>()?;
+                let pages: Vec<_> = pages.iter().map(|word| page(word)).collect::<Option<_>>()?;
                 self.client.fetch_ahead(self.now, &pages);
             }
             ["stats"] => self.said += &say::stats(&self.client.stats()),
@@ -90,6 +67,45 @@ impl Conversation {
             _ => return None,
         }
         Some(())
+    }
+
+    fn drain(&mut self) {
+        while let Some(output) = self.client.poll_output() {
+            let name = |txn: TxnHandle| self.txns.iter().find(|(_, t)| **t == txn).map(|(name, _)| name.as_str());
+            let said = match output {
+                client::Output::Send(message) => {
+                    if let Message::Fetch(fetch) = &message {
+                        self.fetches.extend(fetch.pages.iter().map(|page| (*page, fetch.number)));
+                    }
+                    format!("client {}", say::message(&message))
+                }
+                client::Output::Lead { epoch } => format!("lead epoch={epoch}"),
+                client::Output::DialPeer { peer, address } => format!("dial {peer:?} at {address}"),
+                client::Output::SendPeer { peer, message } => format!("to {peer:?} {}", say::message(&message)),
+                client::Output::Wake(txn) => format!("wake {}", name(txn).unwrap_or("nobody")),
+                client::Output::Hangup { reason, text } => format!("hangup {}: {text}", reason.name()),
+            };
+            writeln!(self.said, "{said}").unwrap();
+        }
+    }
+
+    fn said(&mut self) -> &mut String {
+        &mut self.said
+    }
+}
+
+impl Conversation {
+    pub(crate) fn new() -> Self {
+        let config = Config { prefetch_pages_max: 0, grant_pages: 4, ..Config::default() };
+        let client = Client::new(config.clone(), ClientId(0xc));
+        Self {
+            client,
+            config,
+            now: Time(1_000_000_000),
+            txns: BTreeMap::new(),
+            fetches: BTreeMap::new(),
+            said: String::new(),
+        }
     }
 
     /// An answer to a fetch answers the last one of its page.
@@ -145,25 +161,5 @@ impl Conversation {
             _ => return None,
         };
         writeln!(self.said, "= {said}").ok()
-    }
-
-    fn drain(&mut self) {
-        while let Some(output) = self.client.poll_output() {
-            let name = |txn: TxnHandle| self.txns.iter().find(|(_, t)| **t == txn).map(|(name, _)| name.as_str());
-            let said = match output {
-                client::Output::Send(message) => {
-                    if let Message::Fetch(fetch) = &message {
-                        self.fetches.extend(fetch.pages.iter().map(|page| (*page, fetch.number)));
-                    }
-                    format!("client {}", say::message(&message))
-                }
-                client::Output::Lead { epoch } => format!("lead epoch={epoch}"),
-                client::Output::DialPeer { peer, address } => format!("dial {peer:?} at {address}"),
-                client::Output::SendPeer { peer, message } => format!("to {peer:?} {}", say::message(&message)),
-                client::Output::Wake(txn) => format!("wake {}", name(txn).unwrap_or("nobody")),
-                client::Output::Hangup { reason, text } => format!("hangup {}: {text}", reason.name()),
-            };
-            writeln!(self.said, "{said}").unwrap();
-        }
     }
 }

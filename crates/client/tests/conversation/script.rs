@@ -1,12 +1,13 @@
 //! Reads a script's words.
 
+use crate::play::{advance, named, page, version};
 use bytes::Bytes;
 use protocol::{
     Advance, CommitReply, GROUP, Goodbye, Granted, Help, Leader, Member, Members, Message, Missing, Notice, Notices,
     Outcome, Page, PeerPage, Ping, Pong, Rejoined, SessionLimits, Welcome,
 };
 use types::{
-    ClientId, ClusterId, GoodbyeReason, Incarnation, NodeId, ObjectId, ObjectPage, PageId, PageRange, PeerKey, Refusal,
+    ClientId, ClusterId, GoodbyeReason, Incarnation, NodeId, ObjectId, ObjectPage, PageRange, PeerKey, Refusal,
     SlotChange, SlotSet, TxnId, Version,
 };
 
@@ -16,11 +17,6 @@ pub(crate) fn value(word: &str) -> Bytes {
         Some((unit, times)) => unit.repeat(times).into(),
         None => word.to_owned().into(),
     }
-}
-
-pub(crate) fn page(word: &str) -> Option<PageId> {
-    let (volume, number) = word.split_once('/')?;
-    Some(PageId::new(volume.parse().ok()?, number.parse().ok()?))
 }
 
 pub(crate) fn object(word: &str) -> Option<ObjectId> {
@@ -47,23 +43,8 @@ pub(crate) fn peer_page(words: &[&str]) -> Option<Message> {
     Some(Message::PeerPage(PeerPage { requester: ClientId(0xc), through, page }))
 }
 
-fn version(word: &str) -> Option<Version> {
-    word.trim_start_matches('v').parse().ok().map(Version)
-}
-
-fn named<'a>(words: &[&'a str], name: &str) -> Option<&'a str> {
-    words.iter().find_map(|word| word.strip_prefix(name)?.strip_prefix('='))
-}
-
 fn number(words: &[&str], name: &str, default: u32) -> Option<u32> {
     named(words, name).map_or(Some(default), |word| word.parse().ok())
-}
-
-/// `1/3:4->6`
-fn advance(word: &str) -> Option<Advance> {
-    let (of, versions) = word.split_once(':')?;
-    let (prev, next) = versions.split_once("->")?;
-    Some(Advance { page: page(of)?, prev: version(prev)?, version: version(next)? })
 }
 
 /// `1/3:4->6{0,2}` or, with data, `1/3:4->6{0=x,2=}`

@@ -1,6 +1,7 @@
 //! Reads a script's words.
 
 use super::{client, rejoin};
+use crate::play::{advance, named, page, version};
 use bytes::Bytes;
 use protocol::{
     Ack, Advance, Arrived, CommitReply, CommitRequest, Fetch, GROUP, Goodbye, Grant, Granted, Held, Intent, Leader,
@@ -12,21 +13,8 @@ use types::{
     SlotSet, TxnId, Version,
 };
 
-fn page(word: &str) -> Option<PageId> {
-    let (volume, number) = word.split_once('/')?;
-    Some(PageId::new(volume.parse().ok()?, number.parse().ok()?))
-}
-
 fn pages(words: &[&str]) -> Option<Vec<PageId>> {
     words.iter().filter(|word| !word.contains('=')).map(|word| page(word)).collect()
-}
-
-fn version(word: &str) -> Option<Version> {
-    word.trim_start_matches('v').parse().ok().map(Version)
-}
-
-fn named<'a>(words: &[&'a str], name: &str) -> Option<&'a str> {
-    words.iter().find_map(|word| word.strip_prefix(name)?.strip_prefix('='))
 }
 
 fn number(words: &[&str], name: &str) -> Option<u64> {
@@ -43,13 +31,6 @@ fn txn(word: &str) -> Option<TxnId> {
 fn held(word: &str) -> Option<Held> {
     let (of, at) = word.split_once('@')?;
     Some(Held { page: page(of)?, version: version(at)? })
-}
-
-/// `1/3:4->6`
-fn advance(word: &str) -> Option<Advance> {
-    let (of, versions) = word.split_once(':')?;
-    let (prev, next) = versions.split_once("->")?;
-    Some(Advance { page: page(of)?, prev: version(prev)?, version: version(next)? })
 }
 
 /// `0,2`
