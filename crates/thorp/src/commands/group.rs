@@ -33,6 +33,7 @@ pub(super) fn run(args: &GroupArgs, output: &mut Output) -> Result {
         address: advertised(args, listening)?,
         store: store.addresses.clone(),
         cache_bytes_limit: args.stand_by_cache,
+        help_within: Duration::from_millis(args.help_within.into()),
         ..Config::default()
     };
     let (runtime, address) = (Runtime::start()?, config.address.clone());
