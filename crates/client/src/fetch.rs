@@ -5,6 +5,7 @@
 //! 2. Notices of a page under way are kept, and applied when it arrives.
 //! 3. An answer names the fetch that it answers. In a group an earlier one can come late (see `help`).
 //! 4. A page that is fetched because of a hole is at least as recent as the change that made the hole.
+//! 5. A page with holes that is under way does not leave the cache: its release could overtake the answer.
 
 use crate::{Client, TxnError, TxnHandle};
 use alloc::collections::VecDeque;
@@ -105,17 +106,19 @@ impl Fetches {
         Some(under_way)
     }
 
-    /// What was asked for has to be asked for again, if anybody waits for it.
-    pub(crate) fn link_is_gone(&mut self) {
+    /// What was asked for has to be asked for again, if anybody waits for it. Gives the pages that nobody waits for.
+    fn link_is_gone(&mut self) -> Vec<PageId> {
         self.kept = 0;
         self.early.clear();
-        self.under_way.retain(|_, under_way| !under_way.waiters.is_empty());
+        let unwanted = self.under_way.extract_if(|_, under_way| under_way.waiters.is_empty());
+        let unwanted = unwanted.map(|(page, _)| page).collect();
         for under_way in self.under_way.values_mut() {
             let waiters = core::mem::take(&mut under_way.waiters);
             *under_way = UnderWay { waiters, wanted: under_way.wanted, ..UnderWay::default() };
         }
         self.unsent = self.under_way.keys().copied().collect();
         self.unsent.make_contiguous().sort_unstable();
+        unwanted
     }
 
     /// `txn` waits for `page`; says whether it is the first to want a page that was asked for ahead.
@@ -146,10 +149,26 @@ impl Client {
         if self.fetches.wait(now, page, txn) {
             self.prefetch_was_used(page);
         }
-        self.cache.pin(page, !self.config.broken.is(Rule::ReleaseAfterFetch));
+        self.pin_while_under_way(page);
         self.wait(now, txn);
         self.send_fetches(now);
         Ok(())
+    }
+
+    fn pin_while_under_way(&mut self, page: PageId) {
+        self.cache.pin(page, !self.config.broken.is(Rule::ReleaseAfterFetch));
+    }
+
+    /// The fetches of a session that is gone have no answer any more.
+    pub(crate) fn fetches_are_gone(&mut self) {
+        for page in self.fetches.link_is_gone() {
+            self.cache.pin(page, false);
+        }
+    }
+
+    /// How recent a page must be to fill the holes that we have in it.
+    fn recent_enough(&self, page: PageId) -> Version {
+        self.cache.get(page).map_or(Version::ZERO, Frame::newest).max(self.session.horizon)
     }
 
     pub(crate) fn send_fetches(&mut self, now: Time) {
@@ -158,8 +177,7 @@ impl Client {
             let number = self.fetches.next_number();
             let under_way = self.fetches.under_way.entry(page).or_default();
             (under_way.sent, under_way.number) = (true, number);
-            let heard = self.cache.get(page).map_or(self.session.horizon, Frame::newest);
-            let at_least = heard.max(self.session.horizon);
+            let at_least = self.recent_enough(page);
             let mut pages = alloc::vec![page];
             self.add_neighbours(&mut pages, number);
             self.stats.fetches += 1;
@@ -169,6 +187,9 @@ impl Client {
 
     /// Adds the pages to be prefetched with a page. They take at most half of what the session may have outstanding,
     /// so that the page which some transaction misses next does not wait for them.
+    ///
+    /// A neighbour with holes is here: most of it can be read, nobody has said that the holes will be, and whether a
+    /// prefetch helps is judged by whether its pages are read, which these would be anyway.
     fn add_neighbours(&mut self, pages: &mut Vec<PageId>, number: u64) {
         let spare = (self.session.limits.fetches as usize / 2).saturating_sub(self.fetches.outstanding());
         let most = spare.min(self.prefetch.pages_max() as usize);
@@ -186,7 +207,8 @@ impl Client {
         self.prefetch.issued(pages.len() - 1);
     }
 
-    /// Asks, in one message, for those of some pages that are not here: somebody is about to read them and knows it.
+    /// Asks, in one message, for those of some pages that are not here whole: somebody is about to read them and knows
+    /// it. A page with holes is asked for too: what is read may be one of them, and would cost a round trip of its own.
     /// Nobody waits for them yet. Says whether there were any.
     pub fn fetch_ahead(&mut self, now: Time, pages: &[PageId]) -> bool {
         if !self.config.reads_ahead {
@@ -194,13 +216,15 @@ impl Client {
         }
         let spare = (self.session.limits.fetches as usize / 2).saturating_sub(self.fetches.outstanding());
         let most = if self.session.is_live() { spare.min(PAGES_PER_MESSAGE_MAX) } else { 0 };
-        let mut asked = Vec::new();
+        let (mut asked, mut at_least) = (Vec::new(), self.session.horizon);
         let number = self.fetches.next_number();
         for &page in pages {
-            let here = self.cache.find(page).is_some() || self.allocator.is_unused(page);
+            let here = self.cache.get(page).is_some_and(Frame::is_complete) || self.allocator.is_unused(page);
             if asked.len() < most && !here && !self.fetches.is_under_way(page) {
                 let under_way = UnderWay { sent: true, prefetched: true, number, ..UnderWay::default() };
                 self.fetches.under_way.insert(page, under_way);
+                self.pin_while_under_way(page);
+                at_least = at_least.max(self.recent_enough(page));
                 asked.push(page);
             }
         }
@@ -209,7 +233,7 @@ impl Client {
         }
         self.prefetch.issued(asked.len());
         self.stats.fetches += 1;
-        self.send(now, Message::Fetch(Fetch { pages: asked, at_least: self.session.horizon, number }));
+        self.send(now, Message::Fetch(Fetch { pages: asked, at_least, number }));
         true
     }
 
@@ -262,6 +286,12 @@ impl Client {
             return self.send_fetches(now);
         }
         let under_way = self.fetches.arrive(missing.page).expect("just seen");
+        if under_way.prefetched && self.cache.find(missing.page).is_some() {
+            // It was left out: we go on with what we have of it.
+            self.cache.pin(missing.page, false);
+            self.make_room(now);
+            return self.send_fetches(now);
+        }
         self.drop_page(missing.page);
         self.prefetch.ends_before(missing.page);
         for txn in under_way.waiters {

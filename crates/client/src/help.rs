@@ -7,14 +7,15 @@
 //!    dropped: changes since may have been told while the page was not held.
 //! 4. A neighbour's page is installed when we have heard of all that it reflects. It came on another connection than the
 //!    notices, and may be ahead of them: a running transaction would see two moments at once.
+//! 5. Who connects to a neighbour shows the key that came with the request for help. Ours is the hands' affair: they draw
+//!    it, and let nobody in without it.
 
 use crate::{Client, Output};
-use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
 use protocol::{Arrived, Help, Message, NoHelp, Page, PeerHello, PeerPage, Reachable};
 use types::limits::{PAGES_PER_MESSAGE_MAX, PEERS_MAX};
-use types::{ClientId, Map, PageId, Rule, Time};
+use types::{ClientId, Map, PageId, PeerKey, Rule, Time};
 
 /// How long a neighbour that could not be connected to is served by way of the redirector before it is tried again.
 const DETOUR: Duration = Duration::from_secs(5);
@@ -22,7 +23,7 @@ const DETOUR: Duration = Duration::from_secs(5);
 /// How a neighbour is reached.
 #[derive(Debug)]
 enum Peer {
-    Dialing,
+    Dialing { key: PeerKey },
     Up,
     Unreachable { until: Time },
 }
@@ -57,8 +58,8 @@ impl Neighbours {
 impl Client {
     /// The hands take connections of neighbours, and where. Sessions that the redirector of a group opens from now on,
     /// and the one that is open, hear of it.
-    pub fn reachable(&mut self, now: Time, address: String, eligible: String) {
-        self.neighbours.reachable = Some(Reachable { address, eligible });
+    pub fn reachable(&mut self, now: Time, reachable: Reachable) {
+        self.neighbours.reachable = Some(reachable);
         if self.session.is_live() {
             self.say_reachable(now);
         }
@@ -74,11 +75,11 @@ impl Client {
         }
     }
 
-    /// A connection to a neighbour is up: says who will send pages on it.
+    /// A connection to a neighbour is up, which was asked for: says who will send pages on it.
     pub fn peer_connected(&mut self, peer: ClientId) {
-        if let Some(cluster) = self.session.cluster() {
+        if let Some(&Peer::Dialing { key }) = self.neighbours.peers.get(&peer) {
             self.neighbours.peers.insert(peer, Peer::Up);
-            let hello = Message::PeerHello(PeerHello { client: self.id, cluster });
+            let hello = Message::PeerHello(PeerHello { client: self.id, key });
             self.outputs.push_back(Output::SendPeer { peer, message: hello });
         }
     }
@@ -117,7 +118,7 @@ impl Client {
         self.stats.pages_given += 1;
         let (peer, through) = (help.requester, help.through);
         let message = Message::PeerPage(PeerPage { requester: peer, through, page });
-        if self.is_up(now, peer, &help.address) {
+        if self.is_up(now, help) {
             self.outputs.push_back(Output::SendPeer { peer, message });
         } else {
             self.send(now, message);
@@ -125,14 +126,14 @@ impl Client {
     }
 
     /// Whether the neighbour is connected to. If not, a connection is on its way where that can be tried.
-    fn is_up(&mut self, now: Time, peer: ClientId, address: &str) -> bool {
-        if address.is_empty() {
+    fn is_up(&mut self, now: Time, help: &Help) -> bool {
+        if help.address.is_empty() {
             return false;
         }
-        let peers = &mut self.neighbours.peers;
+        let (peer, peers) = (help.requester, &mut self.neighbours.peers);
         match peers.get(&peer) {
             Some(Peer::Up) => return true,
-            Some(Peer::Dialing) => return false,
+            Some(Peer::Dialing { .. }) => return false,
             Some(Peer::Unreachable { until }) if now < *until => return false,
             Some(Peer::Unreachable { .. }) | None => {}
         }
@@ -140,8 +141,8 @@ impl Client {
             peers.retain(|_, peer| !matches!(peer, Peer::Unreachable { until } if *until <= now));
         }
         if peers.len() < PEERS_MAX {
-            peers.insert(peer, Peer::Dialing);
-            self.outputs.push_back(Output::DialPeer { peer, address: address.into() });
+            peers.insert(peer, Peer::Dialing { key: help.key });
+            self.outputs.push_back(Output::DialPeer { peer, address: help.address.clone() });
         }
         false
     }

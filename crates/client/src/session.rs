@@ -20,7 +20,7 @@ use alloc::vec::Vec;
 use core::mem;
 use core::time::Duration;
 use protocol::{
-    Ack, AskOutcome, GROUP, Goodbye, Held, Hello, Message, Outcome, PROTOCOL, Ping, Rejoin, Rejoined, Released,
+    Ack, AskOutcome, GROUP, Goodbye, Held, Hello, Message, Outcome, PROTOCOL, Ping, Pulse, Rejoin, Rejoined, Released,
     SessionLimits, Welcome,
 };
 use types::limits::PAGES_PER_MESSAGE_MAX;
@@ -28,9 +28,6 @@ use types::{ClusterId, GoodbyeReason, PageId, Rule, Time, Version};
 
 /// How long acknowledgements and releases wait for a message to go with.
 const PIGGYBACK: Duration = Duration::from_millis(2);
-
-/// What holds until the store has said what it takes.
-const LIMITS: SessionLimits = SessionLimits { fetches: 1, commits: 1, silence_ms: 10_000 };
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
@@ -55,9 +52,7 @@ pub(crate) struct Session {
     ack_is_due: bool,
     released: Vec<PageId>,
     piggyback_at: Option<Time>,
-    heard_at: Time,
-    sent_at: Time,
-    pinged_at: Time,
+    pulse: Pulse,
     down_since: Time,
 }
 
@@ -65,7 +60,7 @@ impl Session {
     pub(crate) fn new() -> Self {
         Self {
             phase: Phase::Down,
-            limits: LIMITS,
+            limits: SessionLimits::UNTOLD,
             horizon: Version::ZERO,
             in_group: false,
             epoch: 0,
@@ -73,9 +68,7 @@ impl Session {
             ack_is_due: false,
             released: Vec::new(),
             piggyback_at: None,
-            heard_at: Time::ZERO,
-            sent_at: Time::ZERO,
-            pinged_at: Time::ZERO,
+            pulse: Pulse::default(),
             down_since: Time::ZERO,
         }
     }
@@ -98,29 +91,17 @@ impl Session {
         self.piggyback_by(now);
     }
 
-    /// The store that the cache belongs to, if it belongs to one yet.
-    pub(crate) fn cluster(&self) -> Option<ClusterId> {
-        self.cluster
-    }
-
     /// What is to be said with the next message is said soon.
     pub(crate) fn piggyback_by(&mut self, now: Time) {
         self.piggyback_at.get_or_insert(now + PIGGYBACK);
     }
 
-    /// How long the other side may be silent.
-    fn silence(&self) -> Duration {
-        Duration::from_millis(u64::from(self.limits.silence_ms.max(3)))
-    }
-
-    /// When the next sign of life is due: a third of the silence after either side was last heard, and no sooner after
-    /// the last one.
     fn ping_at(&self) -> Time {
-        self.sent_at.min(self.heard_at).max(self.pinged_at) + self.silence() / 3
+        self.pulse.ping_at(self.limits)
     }
 
     fn silent_at(&self) -> Time {
-        self.heard_at + self.silence()
+        self.pulse.silent_at(self.limits)
     }
 
     /// When something is due. Patience counts only while the session is not live.
@@ -140,8 +121,8 @@ impl Client {
         let session = &mut self.session;
         session.epoch += 1;
         session.phase = Phase::Greeting;
-        session.limits = LIMITS;
-        session.heard_at = now;
+        session.limits = SessionLimits::UNTOLD;
+        session.pulse.heard(now);
         self.stats.sessions += 1;
         let (cluster, epoch) = (self.session.cluster, self.session.epoch);
         self.send(now, Message::Hello(Hello { protocol: PROTOCOL, features: 0, cluster, client: self.id, epoch }));
@@ -160,7 +141,7 @@ impl Client {
             self.session.phase = Phase::Down;
         }
         self.session.piggyback_at = None;
-        self.fetches.link_is_gone();
+        self.fetches_are_gone();
         self.neighbours.link_is_gone();
         self.allocator.link_is_gone();
         self.commits.link_is_gone();
@@ -169,7 +150,7 @@ impl Client {
     /// Sends a message, after the acknowledgement and the releases that are due.
     pub(crate) fn send(&mut self, now: Time, message: Message) {
         self.piggyback();
-        self.session.sent_at = now;
+        self.session.pulse.sent(now);
         self.outputs.push_back(Output::Send(message));
     }
 
@@ -194,7 +175,7 @@ impl Client {
     }
 
     pub(crate) fn heard(&mut self, now: Time) {
-        self.session.heard_at = now;
+        self.session.pulse.heard(now);
     }
 
     /// The horizon moves, unless there may be changes before it that we have not heard of.
@@ -209,14 +190,11 @@ impl Client {
     }
 
     pub(crate) fn welcome(&mut self, now: Time, welcome: &Welcome) {
-        if !(PROTOCOL.0..=PROTOCOL.1).contains(&welcome.protocol) {
-            let text = format!("expected protocol {} to {}, got {}", PROTOCOL.0, PROTOCOL.1, welcome.protocol);
-            return self.hang_up(now, GoodbyeReason::Protocol, text);
-        }
-        if self.session.cluster.is_some_and(|cluster| cluster != welcome.cluster) {
-            let text = format!("expected store {:?}, got {:?}", self.session.cluster, welcome.cluster);
-            self.forget_the_store();
-            return self.hang_up(now, GoodbyeReason::WrongCluster, text);
+        if let Err(Goodbye { reason, text }) = welcome.agree(self.session.cluster) {
+            if reason == GoodbyeReason::WrongCluster {
+                self.forget_the_store();
+            }
+            return self.hang_up(now, reason, text);
         }
         self.session.cluster = Some(welcome.cluster);
         self.session.limits = welcome.limits;
@@ -228,7 +206,7 @@ impl Client {
         self.rejoin(now);
     }
 
-    /// Says what we still hold, in as many messages as it takes.
+    /// Says what we still hold.
     fn rejoin(&mut self, now: Time) {
         self.session.released.clear();
         let mut pages: Vec<_> = self.cache.frames().map(|(page, f)| Held { page, version: f.version() }).collect();
@@ -236,16 +214,7 @@ impl Client {
         pages.sort_unstable_by_key(|held| held.page);
         pages.dedup_by_key(|held| held.page);
         let grants = self.unfilled_grants();
-        let messages =
-            pages.len().div_ceil(PAGES_PER_MESSAGE_MAX).max(grants.len().div_ceil(PAGES_PER_MESSAGE_MAX)).max(1);
-        let (mut pages, mut grants) = (pages.chunks(PAGES_PER_MESSAGE_MAX), grants.chunks(PAGES_PER_MESSAGE_MAX));
-        for message in 1..=messages {
-            let rejoin = Rejoin {
-                horizon: self.session.horizon,
-                pages: pages.next().unwrap_or_default().to_vec(),
-                grants: grants.next().unwrap_or_default().to_vec(),
-                last: message == messages,
-            };
+        for rejoin in Rejoin::split(self.session.horizon, &pages, &grants) {
             self.send(now, Message::Rejoin(rejoin));
         }
     }
@@ -256,7 +225,7 @@ impl Client {
             self.lose_grant(page);
         }
         self.session.phase = Phase::Live;
-        self.session.pinged_at = now;
+        self.session.pulse.pinged(now);
         self.heard_through(now, rejoined.through);
         self.say_reachable(now);
         self.find_leader(now);
@@ -340,14 +309,14 @@ impl Client {
         let down = !self.session.is_live();
         if self.session.piggyback_at.is_some_and(|at| at <= now) {
             self.piggyback();
-            self.session.sent_at = now;
+            self.session.pulse.sent(now);
         }
         if !matches!(self.session.phase, Phase::Down | Phase::Over(..)) && self.session.silent_at() <= now {
             let text = format!("nothing heard for {} ms", self.session.limits.silence_ms);
             self.leave_silent(now);
             self.hang_up(now, GoodbyeReason::Silent, text);
         } else if self.session.is_live() && self.session.ping_at() <= now {
-            self.session.pinged_at = now;
+            self.session.pulse.pinged(now);
             self.send(now, Message::Ping(Ping { nonce: now.0 }));
             self.find_leader(now);
         }

@@ -32,6 +32,7 @@ pub struct RealDisk {
 enum Keeping {
     Install(Vec<HomeImage>, Checkpoint),
     Free(Position),
+    MakeRoom(u64),
     Grow(String),
 }
 
@@ -176,6 +177,7 @@ impl node::Disk for RealDisk {
             }
             DiskWork::Install(images, checkpoint) => self.keep(Keeping::Install(images, checkpoint)),
             DiskWork::Free(position) => self.keep(Keeping::Free(position)),
+            DiskWork::MakeRoom(bytes) => self.keep(Keeping::MakeRoom(bytes)),
         }
     }
 
@@ -268,6 +270,7 @@ impl Shared {
             let result = match work {
                 Keeping::Install(images, checkpoint) => self.install(&images, checkpoint),
                 Keeping::Free(position) => self.free(position),
+                Keeping::MakeRoom(bytes) => self.make_room(bytes),
                 Keeping::Grow(name) => self.grow(&name),
             };
             if let Err(error) = result {
@@ -302,18 +305,38 @@ impl Shared {
         result
     }
 
-    /// Makes a segment ahead of need. A full disk is no failure here: the safe stays as large as it is.
+    /// Makes segments until there is room for so many bytes, or as many as there may be.
+    fn make_room(&self, bytes: u64) -> Result<(), DiskError> {
+        loop {
+            let planned = lock(&self.ring).plan_segment_for(bytes);
+            let Some(name) = planned else { break };
+            if !self.make_segment(&name)? {
+                break;
+            }
+        }
+        let safe_bytes_free = lock(&self.ring).bytes_free();
+        self.tell(DiskDone::Freed { safe_bytes_free });
+        Ok(())
+    }
+
+    /// Makes a segment ahead of need.
     fn grow(&self, name: &str) -> Result<(), DiskError> {
+        if self.make_segment(name)? {
+            let safe_bytes_free = lock(&self.ring).bytes_free();
+            self.tell(DiskDone::Grown { safe_bytes_free });
+        }
+        Ok(())
+    }
+
+    /// Makes a segment; says whether the disk had room for it. A full disk is no failure here: the safe stays as large as
+    /// it is.
+    fn make_segment(&self, name: &str) -> Result<bool, DiskError> {
         match Segment::create(&*self.files, name, self.config.segment_bytes) {
             Ok(segment) => {
-                let mut ring = lock(&self.ring);
-                ring.add(segment);
-                let safe_bytes_free = ring.bytes_free();
-                drop(ring);
-                self.tell(DiskDone::Freed { safe_bytes_free });
-                Ok(())
+                lock(&self.ring).add(segment);
+                Ok(true)
             }
-            Err(error) if error.kind() == io::ErrorKind::StorageFull => Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::StorageFull => Ok(false),
             Err(error) => Err(error).doing("create", || self.files.path(name)),
         }
     }

@@ -28,7 +28,7 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, Interest};
 use tokio::net::TcpStream;
 use tokio::sync::oneshot;
-use types::GoodbyeReason;
+use types::{GoodbyeReason, PeerKey};
 use wire::{End, Inbox, WireError};
 
 /// What one connection may receive before it is another's turn, in bytes.
@@ -61,9 +61,10 @@ pub(crate) struct Connection {
 /// Who is at the other end.
 #[derive(Debug)]
 pub(crate) enum Peer {
-    /// Somebody who has come: a client of our store or redirector, or a neighbour who sends our client pages. The node
-    /// hears of it with its first message.
+    /// A client of our store or redirector. The node hears of it with its first message.
     Guest,
+    /// Somebody who would send our client pages. The node hears of it when it has shown this key.
+    Neighbour(PeerKey),
     /// The store or redirector at this address, which we open a session with.
     Server(String, Arc<Standing>),
     /// A neighbour whom our client sends pages to. It has nothing to say.
@@ -77,8 +78,8 @@ pub(crate) enum Incoming {
     Up(node::Link),
     /// A message.
     Message(node::Link, Message),
-    /// Neighbours are taken from now on, at this address.
-    Reachable(String),
+    /// Neighbours are taken from now on, at this address and with this key.
+    Reachable(String, PeerKey),
 }
 
 #[derive(Debug)]
@@ -117,7 +118,7 @@ impl Connection {
         let connection = Self {
             host,
             link,
-            known: AtomicBool::new(!matches!(peer, Peer::Guest)),
+            known: AtomicBool::new(!matches!(peer, Peer::Guest | Peer::Neighbour(_))),
             peer,
             arrived: AtomicU8::new(NOTHING),
             heard: AtomicBool::new(false),
@@ -201,12 +202,16 @@ impl Connection {
                 host.tell_status(&self.link);
                 return Some(Ended::Here);
             }
-            Peer::Guest if is_first => {
+            Peer::Neighbour(key) if is_first && !has_key(&message, *key) => {
+                let text = "expected a neighbour with the key that my redirector gives, got another".to_owned();
+                return Some(Ended::Refused("stranger", GoodbyeReason::Stranger, text));
+            }
+            Peer::Guest | Peer::Neighbour(_) if is_first => {
                 self.known.store(true, Relaxed);
                 host.add_link(&self.link);
                 incoming.push(Incoming::Up(id));
             }
-            Peer::Guest | Peer::Requester => {}
+            Peer::Guest | Peer::Neighbour(_) | Peer::Requester => {}
             Peer::Server(address, standing) => {
                 if let (node::Link::Uplink, Message::Welcome(welcome)) = (id, &message) {
                     incoming.extend(self.open_uplink(host, welcome));
@@ -233,7 +238,7 @@ impl Connection {
     fn open_uplink(&self, host: &Host, welcome: &Welcome) -> Option<Incoming> {
         let is_member = welcome.features & GROUP != 0;
         host.uplink.is_member.store(is_member, Relaxed);
-        if is_member { host.take_neighbours(self.socket()).map(Incoming::Reachable) } else { None }
+        if is_member { host.take_neighbours(self.socket()) } else { None }
     }
 
     /// Whether the node knows of the connection.
@@ -354,6 +359,11 @@ impl Connection {
     fn lock(&self) -> MutexGuard<'_, Receiver> {
         self.receiver.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Whether a neighbour shows the key with its first message.
+fn has_key(message: &Message, key: PeerKey) -> bool {
+    matches!(message, Message::PeerHello(hello) if hello.key == key)
 }
 
 /// Which messages are for this end of a link.

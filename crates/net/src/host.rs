@@ -21,7 +21,7 @@ use crate::uplink::Uplink;
 use crate::wakers::Wakers;
 use client::TxnHandle;
 use node::{Disk, Hands, Node, Output};
-use protocol::{Goodbye, Message};
+use protocol::{Goodbye, Message, Reachable};
 use std::fmt;
 use std::pin::pin;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
@@ -30,7 +30,7 @@ use std::task::Waker;
 use std::time::Duration;
 use store::{DiskDone, Position};
 use tokio::sync::watch;
-use types::{ClientId, GoodbyeReason, Map, Time};
+use types::{ClientId, GoodbyeReason, Map, PeerKey, Time};
 
 /// How a host has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,7 +80,7 @@ impl Host {
         let clock = Clock::start();
         node.start(clock.now());
         // Where neighbours reach its client is known when it has some.
-        reachable(&mut node, clock.now(), String::new());
+        reachable(&mut node, clock.now(), String::new(), PeerKey::default());
         let host = Arc::new_cyclic(|this: &Weak<Self>| Self {
             node: Arc::new(Mutex::new(node)),
             disk,
@@ -207,7 +207,7 @@ impl Host {
                         self.counters.messages_in.fetch_add(1, Relaxed);
                         node.handle(now, link, message);
                     }
-                    Incoming::Reachable(address) => reachable(node, now, address),
+                    Incoming::Reachable(address, key) => reachable(node, now, address, key),
                 }
             }
         })
@@ -404,11 +404,11 @@ impl Host {
     }
 }
 
-/// Tells the client where neighbours reach it, and, if there is a redirector beside it, where members would reach that.
-fn reachable(node: &mut Node, now: Time, address: String) {
+/// Tells the client where neighbours reach it and by which key, and, if there is a redirector beside it, where members would reach that.
+fn reachable(node: &mut Node, now: Time, address: String, key: PeerKey) {
     let eligible = node.redirector().map(|redirector| redirector.address().to_owned()).unwrap_or_default();
     if let Some(client) = node.client() {
-        client.reachable(now, address, eligible);
+        client.reachable(now, Reachable { address, key, eligible });
     }
 }
 

@@ -4,21 +4,24 @@
 //!   requester's host                                          helper's host
 //!     a redirector has welcomed its client:
 //!     takes neighbours, and says where -- Reachable, Help -->   Output::Dial
-//!     taken  <---------- connects: PeerHello, PeerPage * ------ at once, or never: then by way of the redirector
+//!     taken  <----- connects: PeerHello{key}, PeerPage * ------ at once, or never: then by way of the redirector
 //! ```
 //! 1. Neighbours are taken where the redirector is reached from: on the address of the uplink's own socket. That is no
 //!    wider a door than the redirector's, which listens beyond its machine only if it is told that the network is
-//!    trusted; and what comes in is taken only for what was asked for, by the number of its fetch.
+//!    trusted. Nobody is let in without the key, which the redirector gives to whom it asks for help; and what comes in
+//!    is taken only for what was asked for, by the number of its fetch. Connections are not encrypted, so whoever reads
+//!    along has the key too.
 //! 2. Who sends pages opens the connection, and nothing but `Goodbye` comes back on it.
 //! 3. The machine at the other end may vanish without a word. The system finds that out, since no message would.
 
-use crate::connection::{Connection, Peer, Why};
+use crate::connection::{Connection, Incoming, Peer, Why};
 use crate::host::Host;
 use crate::link::Link;
 use crate::server::Door;
 use crate::socket::Socket;
+use rustix::rand::{GetRandomFlags, getrandom};
 use std::io;
-use std::net::{IpAddr, TcpListener};
+use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
@@ -26,7 +29,7 @@ use tokio::net::TcpStream;
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
 use types::limits::PEERS_MAX;
-use types::{ClientId, Time};
+use types::{ClientId, PeerKey, Time};
 
 /// How long it may take to connect to a neighbour. Its pages go by way of the redirector meanwhile.
 const DIAL_WITHIN: Duration = Duration::from_secs(1);
@@ -52,9 +55,9 @@ struct Taking {
 }
 
 impl Host {
-    /// Takes neighbours on the address of the uplink's socket. Gives where, if that is news: the empty address if they
-    /// cannot be taken.
-    pub(crate) fn take_neighbours(&self, uplink: &Socket) -> Option<String> {
+    /// Takes neighbours on the address of the uplink's socket, with a new key. Tells where, if that is news: the empty
+    /// address if they cannot be taken.
+    pub(crate) fn take_neighbours(&self, uplink: &Socket) -> Option<Incoming> {
         // A connection without an address has ended.
         let mut address = uplink.local_address().ok()?;
         let mut taking = self.peers.taking.lock().unwrap_or_else(PoisonError::into_inner);
@@ -65,18 +68,24 @@ impl Host {
             old.task.abort();
         }
         address.set_port(0);
-        let taken = TcpListener::bind(address).and_then(|listener| self.take_at(listener, self.neighbours()));
-        let Ok((address, task)) = taken else {
+        let Ok((key, address, task)) = self.take_neighbours_at(address) else {
             self.counters().refused("peer_listen_failed");
-            return Some(String::new());
+            return Some(Incoming::Reachable(String::new(), PeerKey::default()));
         };
         *taking = Some(Taking { ip: address.ip(), task });
-        Some(address.to_string())
+        Some(Incoming::Reachable(address.to_string(), key))
     }
 
-    fn neighbours(&self) -> Door {
+    fn take_neighbours_at(&self, address: SocketAddr) -> io::Result<(PeerKey, SocketAddr, AbortHandle)> {
+        let key = draw_key()?;
+        let (address, task) = self.take_at(TcpListener::bind(address)?, self.neighbours(key))?;
+        Ok((key, address, task))
+    }
+
+    fn neighbours(&self, key: PeerKey) -> Door {
         Door {
             link: node::Link::FromPeer,
+            key: Some(key),
             hello_within: HELLO_WITHIN,
             connections_max: PEERS_MAX,
             connections: Arc::clone(&self.peers.connections),
@@ -89,6 +98,14 @@ impl Host {
     pub(crate) fn dial_peer(&self, peer: ClientId, address: String) {
         self.runtime().spawn(reach(self.weak(), peer, address));
     }
+}
+
+/// A key that nobody guesses: from the system, as it is made for that.
+fn draw_key() -> io::Result<PeerKey> {
+    let mut bytes = [0; PeerKey::BYTES];
+    // So few bytes are given whole.
+    let drawn = getrandom(&mut bytes, GetRandomFlags::empty())?;
+    if drawn == bytes.len() { Ok(PeerKey::new(bytes)) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
 }
 
 /// Connects to a neighbour, and serves the connection to its end.

@@ -21,8 +21,8 @@ use std::time::Duration;
 use store::SessionId;
 use tokio::net::TcpListener;
 use tokio::task::AbortHandle;
-use types::GoodbyeReason;
 use types::limits::SESSIONS_MAX;
+use types::{GoodbyeReason, PeerKey};
 
 /// How long to wait before accepting again when the system has no room for another connection.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -106,6 +106,8 @@ impl Listener {
 pub(crate) struct Door {
     /// The link of a connection, by its number.
     pub(crate) link: fn(SessionId) -> node::Link,
+    /// What is to be shown with the first message, where one comes as a neighbour.
+    pub(crate) key: Option<PeerKey>,
     /// How long a new connection may take to say its first message.
     pub(crate) hello_within: Duration,
     /// Connections at a time, and those that are there.
@@ -129,6 +131,7 @@ impl Host {
         let Listener { config, socket } = listener;
         let door = Door {
             link: node::Link::Session,
+            key: None,
             hello_within: config.hello_within,
             connections_max: config.sessions_max,
             connections: Arc::clone(&self.connections),
@@ -182,7 +185,8 @@ impl Door {
         let is_full = connections.fetch_add(1, SeqCst) >= self.connections_max;
         let number = SessionId(host.last_session.fetch_add(1, SeqCst) + 1);
         let link = Arc::new(Link::new((self.link)(number), socket, Arc::clone(host.counters())));
-        let (connection, why) = Connection::new(host.weak(), link, Peer::Guest);
+        let peer = self.key.map_or(Peer::Guest, Peer::Neighbour);
+        let (connection, why) = Connection::new(host.weak(), link, peer);
         let host = host.weak();
         tokio::spawn(async move {
             let ended = if is_full {

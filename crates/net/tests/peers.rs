@@ -16,7 +16,7 @@ use std::task::{Wake, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 use types::limits::PEERS_MAX;
-use types::{ClientId, ObjectId, PageId, Version};
+use types::{ClientId, ObjectId, PageId, PeerKey, Version};
 use wire::{End, Header, Kind};
 
 fn page(number: u32) -> PageId {
@@ -83,22 +83,25 @@ fn half_a_page_is_none() {
     let reading = requester.begin_read(page(LARGE));
     let (client, fetch) = held(&group);
     let bytes = frame(&peer_page(client, page(LARGE), fetch.number));
-    let mut dying = Raw::peer(group.address_of(&requester));
+    let mut dying = Raw::peer(group.door_of(&requester));
     dying.send_bytes(&bytes[..bytes.len() / 2]);
     drop(dying);
     // Another helps; the one before has left nothing behind.
-    let mut helper = Raw::peer(group.address_of(&requester));
+    let mut helper = Raw::peer(group.door_of(&requester));
     helper.send(&peer_page(client, page(LARGE), fetch.number));
     assert_eq!(reading(), value(page(LARGE)));
     assert_eq!(requester.host.tally().peers, 2);
 }
+
+/// What a member that is no host lets neighbours in by.
+const KEY: PeerKey = PeerKey::new([0xE1; PeerKey::BYTES]);
 
 /// A member that is no host: it says what the test says.
 fn raw_member(group: &Group, id: ClientId, address: SocketAddr) -> Raw {
     let mut raw = Raw::connect(group.address);
     raw.send(&Message::Hello(Hello { protocol: PROTOCOL, features: 0, cluster: None, client: id, epoch: 1 }));
     raw.send(&Message::Rejoin(Rejoin { horizon: Version(0), pages: vec![], grants: vec![], last: true }));
-    raw.send(&Message::Reachable(Reachable { address: address.to_string(), eligible: String::new() }));
+    raw.send(&Message::Reachable(Reachable { address: address.to_string(), key: KEY, eligible: String::new() }));
     group.wait("reachable", |state| state.members.get(&id).is_some_and(|seat| seat.said > 0));
     raw
 }
@@ -113,7 +116,9 @@ fn a_requester_that_dies_in_the_middle_of_a_page_is_helped_otherwise_when_it_com
     let mut requester = raw_member(&group, id, listener.local_addr().unwrap());
     group.state().ask(helper.id, id, page(LARGE), 1);
     let mut connection = Raw::over(listener.accept().unwrap().0, End::Peer);
-    assert!(matches!(connection.next(), Some(Message::PeerHello(hello)) if hello.client == helper.id));
+    assert!(
+        matches!(connection.next(), Some(Message::PeerHello(hello)) if (hello.client, hello.key) == (helper.id, KEY))
+    );
     // The first page went by the redirector, while there was no connection yet. Of the next one it takes a piece.
     group.wait("relayed", |state| state.relayed == 1);
     group.state().ask(helper.id, id, page(LARGE), 2);
@@ -136,11 +141,11 @@ fn a_requester_that_dies_in_the_middle_of_a_page_is_helped_otherwise_when_it_com
 
 /// Runs `attack` against a member's door for neighbours, then sees that it is refused by name, and that the member is
 /// helped as before.
-fn withstands(reason: &str, attack: impl FnOnce(SocketAddr)) {
+fn withstands(reason: &str, attack: impl FnOnce((SocketAddr, PeerKey))) {
     let group = Group::start();
     let (helper, requester) = (group.join(), group.join());
     introduce(&group, &helper, &requester);
-    attack(group.address_of(&requester));
+    attack(group.door_of(&requester));
     let refusals = requester.host.tally().refusals;
     assert_eq!(refusals.into_iter().collect::<Vec<_>>(), [(reason, 1)]);
     assert_eq!(helper.read(page(1)), value(page(1)));
@@ -157,12 +162,12 @@ fn say(address: SocketAddr, bytes: &[u8]) -> (&'static str, String) {
 
 #[test]
 fn noise_is_no_neighbour() {
-    withstands("magic", |address| assert_eq!(say(address, b"GET / HTTP/1.1\r\n\r\n").0, "malformed"));
+    withstands("magic", |(address, _)| assert_eq!(say(address, b"GET / HTTP/1.1\r\n\r\n").0, "malformed"));
 }
 
 #[test]
 fn a_client_is_no_neighbour() {
-    withstands("first", |address| {
+    withstands("first", |(address, _)| {
         let told = say(address, &frame(&hello(ClientId(7), 1)));
         assert_eq!(told, ("malformed", "expected PeerHello first, got Hello".into()));
     });
@@ -170,22 +175,55 @@ fn a_client_is_no_neighbour() {
 
 #[test]
 fn a_page_before_a_word_is_refused() {
-    withstands("first", |address| {
+    withstands("first", |(address, _)| {
         assert_eq!(say(address, &frame(&peer_page(ClientId(7), page(1), 1))).0, "malformed");
     });
 }
 
+/// The stranger knows all but the key: who is asked for a page, and by which fetch.
+#[test]
+fn a_stranger_is_refused_before_anything_else_is_believed() {
+    let group = Group::start();
+    let requester = group.join();
+    group.state().way = Way::Held;
+    let reading = requester.begin_read(page(1));
+    let (client, fetch) = held(&group);
+    let (address, key) = group.door_of(&requester);
+    let mut almost = key.bytes();
+    almost[PeerKey::BYTES - 1] ^= 1;
+    for (count, guess) in [(1, PeerKey::default()), (2, PeerKey::new(almost))] {
+        let mut stranger = Raw::peer((address, guess));
+        stranger.send(&peer_page(client, page(1), fetch.number));
+        let text = "expected a neighbour with the key that my redirector gives, got another".into();
+        assert_eq!(stranger.goodbye(), ("stranger", text));
+        assert_eq!(requester.host.tally().refusals["stranger"], count);
+    }
+    assert_eq!((requester.host.tally().peers, requester.pages()), (0, (0, 0, 0)), "the node has not heard of it");
+    Raw::peer((address, key)).send(&peer_page(client, page(1), fetch.number));
+    assert_eq!(reading(), value(page(1)));
+    assert_eq!(requester.host.tally().refusals.len(), 1);
+}
+
+/// Each member has a key of its own.
+#[test]
+fn a_neighbour_of_one_is_a_stranger_to_another() {
+    let group = Group::start();
+    let (one, other) = (group.join(), group.join());
+    let ((_, key), (address, _)) = (group.door_of(&one), group.door_of(&other));
+    assert_eq!(Raw::peer((address, key)).goodbye().0, "stranger");
+}
+
 #[test]
 fn a_neighbour_that_says_nothing_is_dropped() {
-    withstands("silent", |address| {
+    withstands("silent", |(address, _)| {
         assert_eq!(say(address, b"Th"), ("silent", "nothing was said within 2000 ms".into()));
     });
 }
 
 #[test]
 fn a_neighbour_sends_nothing_but_pages() {
-    withstands("direction", |address| {
-        let mut raw = Raw::peer(address);
+    withstands("direction", |door| {
+        let mut raw = Raw::peer(door);
         raw.send(&Message::Ping(Ping { nonce: 1 }));
         assert_eq!(raw.goodbye(), ("malformed", "expected a message for a Peer, got Ping".into()));
     });
@@ -193,8 +231,8 @@ fn a_neighbour_sends_nothing_but_pages() {
 
 #[test]
 fn no_page_is_longer_than_a_page() {
-    withstands("lengths", |address| {
-        let mut raw = Raw::peer(address);
+    withstands("lengths", |door| {
+        let mut raw = Raw::peer(door);
         raw.send_bytes(&Header { kind: Kind::PeerPage, meta_bytes: 40, body_bytes: u32::MAX }.to_bytes());
         assert_eq!(raw.goodbye().0, "malformed");
     });
@@ -204,7 +242,7 @@ fn no_page_is_longer_than_a_page() {
 fn a_page_that_nobody_asked_for_changes_nothing() {
     let group = Group::start();
     let requester = group.join();
-    let mut raw = Raw::peer(group.address_of(&requester));
+    let mut raw = Raw::peer(group.door_of(&requester));
     for (client, number) in [(ClientId(7), 1), (requester.id, 0), (requester.id, 1)] {
         raw.send(&peer_page(client, page(1), number));
     }
@@ -223,7 +261,7 @@ fn who_is_sent_pages_has_nothing_to_say() {
     group.state().ask(helper.id, ClientId(7), page(1), 1);
     let mut connection = Raw::over(listener.accept().unwrap().0, End::Peer);
     assert!(matches!(connection.next(), Some(Message::PeerHello(_))));
-    connection.send(&Message::PeerHello(PeerHello { client: ClientId(7), cluster: CLUSTER }));
+    connection.send(&Message::PeerHello(PeerHello { client: ClientId(7), key: KEY }));
     assert_eq!(connection.goodbye(), ("malformed", "expected nothing but a Goodbye of who is sent pages".into()));
     assert_eq!(helper.host.tally().refusals["direction"], 1);
 }
@@ -232,9 +270,9 @@ fn who_is_sent_pages_has_nothing_to_say() {
 fn there_is_room_for_so_many_neighbours_and_no_more() {
     let group = Group::start();
     let requester = group.take(Member::reading_ahead(&runtime(), 32));
-    let address = group.address_of(&requester);
-    let mut neighbours: Vec<_> = (0..PEERS_MAX).map(|_| Raw::peer(address)).collect();
-    let mut one_more = Raw::over(TcpStream::connect(address).unwrap(), End::Peer);
+    let door = group.door_of(&requester);
+    let mut neighbours: Vec<_> = (0..PEERS_MAX).map(|_| Raw::peer(door)).collect();
+    let mut one_more = Raw::peer(door);
     assert_eq!(one_more.goodbye(), ("full", "no more neighbours are taken here".into()));
     // All of them are served at once.
     group.state().way = Way::Held;
@@ -251,7 +289,7 @@ fn there_is_room_for_so_many_neighbours_and_no_more() {
     }
     // Who leaves makes room.
     eventually("room", || {
-        let mut next = Raw::peer(address);
+        let mut next = Raw::peer(door);
         next.stream.set_read_timeout(Some(Duration::from_millis(10))).unwrap();
         next.stream.read(&mut [0]).is_err()
     });
@@ -340,7 +378,7 @@ fn the_connections_of_neighbours_end_with_their_host() {
     let (helper, requester) = (group.join(), group.join());
     introduce(&group, &helper, &requester);
     let address = group.address_of(&requester);
-    let mut raw = Raw::peer(address);
+    let mut raw = Raw::peer(group.door_of(&requester));
     eventually("taken", || requester.host.tally().peers == 2);
     drop(requester);
     assert_eq!(raw.next(), None);
@@ -370,7 +408,7 @@ fn another_way_to_the_redirector_is_another_address() {
     let second = there.address_of(&member);
     assert_eq!(second.ip(), there.address.ip());
     eventually("the old door is closed", || TcpStream::connect(first).is_err());
-    drop(Raw::peer(second));
+    drop(TcpStream::connect(second).unwrap());
 }
 
 #[test]

@@ -106,7 +106,7 @@ impl Memory {
         let mut home = lock(&self.home);
         match work {
             DiskWork::Append(through, _) => DiskDone::Durable { through, safe_bytes_free: SAFE_BYTES },
-            DiskWork::Free(_) => DiskDone::Freed { safe_bytes_free: SAFE_BYTES },
+            DiskWork::Free(_) | DiskWork::MakeRoom(_) => DiskDone::Freed { safe_bytes_free: SAFE_BYTES },
             DiskWork::Read(pages) => {
                 DiskDone::Pages(pages.into_iter().map(|page| (page, home.get(&page).cloned())).collect())
             }

@@ -29,7 +29,7 @@ pub struct Page {
 }
 
 /// The page was never granted to anyone; the asker does not become its holder. Also the answer to a prefetch that the
-/// master left out.
+/// master left out; who held the page before goes on holding it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Missing {
     /// The page.

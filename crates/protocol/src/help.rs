@@ -12,17 +12,24 @@
 //! The redirector's stream to the helper is FIFO, so the page reflects every change that the redirector had told when
 //! it asked for help: everything through `through`. The requester is listed as a holder by then, and hears of the
 //! later changes itself.
+//!
+//! Whoever reaches a member's port may connect to it. So a member draws a key, and tells it to its redirector with
+//! `Reachable`; who gets `Help` gets the key too, and shows it with `PeerHello`. It says that a neighbour comes by way of
+//! the redirector, and so that it belongs to the group and to the store. On a wire that is not encrypted whoever reads
+//! along has it as well.
 
 use crate::Page;
 use alloc::string::String;
 use alloc::vec::Vec;
-use types::{ClientId, ClusterId, PageId, Version};
+use types::{ClientId, PageId, PeerKey, Version};
 
 /// A member says where its neighbours reach it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reachable {
-    /// For pages, as `host:port`.
+    /// For pages, as `host:port`; empty if they do not.
     pub address: String,
+    /// What they are let in by there.
+    pub key: PeerKey,
     /// Where they would reach it as their redirector; empty if it is not eligible.
     pub eligible: String,
 }
@@ -38,6 +45,8 @@ pub struct Help {
     pub through: Version,
     /// Where the requester is reached; by way of the redirector, if empty.
     pub address: String,
+    /// What one is let in by there.
+    pub key: PeerKey,
     /// The pages.
     pub pages: Vec<PageId>,
 }
@@ -76,6 +85,6 @@ pub struct Arrived {
 pub struct PeerHello {
     /// The member that opens it.
     pub client: ClientId,
-    /// The store that its cache belongs to.
-    pub cluster: ClusterId,
+    /// The key of the member that it connects to.
+    pub key: PeerKey,
 }

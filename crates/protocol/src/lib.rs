@@ -35,7 +35,7 @@ pub use help::{Arrived, Help, NoHelp, PeerHello, PeerPage, Reachable};
 pub use lease::{Intent, Leased, Promise};
 pub use notice::{Ack, Notice, Notices};
 pub use place::{Grant, Granted};
-pub use session::{Goodbye, Held, Hello, Ping, Pong, Rejoin, Rejoined, SessionLimits, Welcome};
+pub use session::{Goodbye, Held, Hello, Ping, Pong, Pulse, Rejoin, Rejoined, SessionLimits, Welcome};
 pub use status::{AskStatus, Cell, Status, Table};
 
 /// The oldest and the newest protocol that this code speaks.

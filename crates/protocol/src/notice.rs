@@ -1,7 +1,7 @@
 //! How a master tells what has changed.
 
 use alloc::vec::Vec;
-use types::{PageId, SlotChange, SlotSet, TxnId, Version};
+use types::{ClientId, PageId, SlotChange, SlotSet, TxnId, Version};
 
 /// A batch: all changes through `through` to pages that the receiver holds are in this batch or an earlier one.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,10 +23,16 @@ pub struct Notice {
     pub version: Version,
     /// The slots that changed.
     pub slots: SlotSet,
-    /// The transaction that changed them.
+    /// The transaction that changed them, or [`Notice::SEVERAL`].
     pub txn: TxnId,
     /// Their new values, in slot order; without them the notice invalidates.
     pub data: Option<Vec<SlotChange>>,
+}
+
+impl Notice {
+    /// Stands in a notice that sums up the changes of several transactions. No transaction is called that: their numbers
+    /// begin at 1.
+    pub const SEVERAL: TxnId = TxnId { client: ClientId(0), number: 0 };
 }
 
 /// The sender has applied all changes through `through`. Masters use it only to forget, never to decide.

@@ -14,7 +14,9 @@ use crate::PROTOCOL;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
-use types::{ClientId, ClusterId, GoodbyeReason, Incarnation, NodeId, PageId, PageRange, Version};
+use core::time::Duration;
+use types::limits::PAGES_PER_MESSAGE_MAX;
+use types::{ClientId, ClusterId, GoodbyeReason, Incarnation, NodeId, PageId, PageRange, Time, Version};
 
 /// Opens a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,6 +74,25 @@ pub struct Welcome {
     pub limits: SessionLimits,
 }
 
+impl Welcome {
+    /// Whether the session can go on, of a cache that belongs to `cluster` or to no store yet.
+    ///
+    /// # Errors
+    /// `Protocol` if the other end speaks one that this code does not, `WrongCluster` if it is another store.
+    pub fn agree(&self, cluster: Option<ClusterId>) -> Result<(), Goodbye> {
+        let (oldest, newest) = PROTOCOL;
+        if !(oldest..=newest).contains(&self.protocol) {
+            let text = format!("expected protocol {oldest} to {newest}, got {}", self.protocol);
+            return Err(Goodbye { reason: GoodbyeReason::Protocol, text });
+        }
+        if cluster.is_some_and(|cluster| cluster != self.cluster) {
+            let text = format!("expected store {cluster:?}, got {:?}", self.cluster);
+            return Err(Goodbye { reason: GoodbyeReason::WrongCluster, text });
+        }
+        Ok(())
+    }
+}
+
 /// What one session may ask of a store at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SessionLimits {
@@ -81,6 +102,51 @@ pub struct SessionLimits {
     pub commits: u32,
     /// Silence after which the other side is taken for dead, in milliseconds; a ping is due at a third of it.
     pub silence_ms: u32,
+}
+
+impl SessionLimits {
+    /// What holds until the store has said what it takes.
+    pub const UNTOLD: Self = Self { fetches: 1, commits: 1, silence_ms: 10_000 };
+
+    fn silence(self) -> Duration {
+        Duration::from_millis(u64::from(self.silence_ms.max(3)))
+    }
+}
+
+/// The signs of life of a session, as the end that has opened it counts them.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Pulse {
+    heard: Time,
+    sent: Time,
+    pinged: Time,
+}
+
+impl Pulse {
+    /// The other side has said something, or it may be silent from now on as if it had.
+    pub fn heard(&mut self, now: Time) {
+        self.heard = now;
+    }
+
+    /// This side has said something.
+    pub fn sent(&mut self, now: Time) {
+        self.sent = now;
+    }
+
+    /// This side has sent a ping, or needs none as if it had.
+    pub fn pinged(&mut self, now: Time) {
+        self.pinged = now;
+    }
+
+    /// When the next ping is due: a third of the silence after either side was last heard, and no sooner after the last
+    /// one.
+    pub fn ping_at(&self, limits: SessionLimits) -> Time {
+        self.sent.min(self.heard).max(self.pinged) + limits.silence() / 3
+    }
+
+    /// When the other side is to be taken for dead.
+    pub fn silent_at(&self, limits: SessionLimits) -> Time {
+        self.heard + limits.silence()
+    }
 }
 
 /// Ends a session.
@@ -126,6 +192,21 @@ pub struct Rejoin {
     pub last: bool,
 }
 
+impl Rejoin {
+    /// All that a client holds, in as many messages as it takes.
+    pub fn split(horizon: Version, pages: &[Held], grants: &[PageRange]) -> Vec<Self> {
+        let messages = pages.len().max(grants.len()).div_ceil(PAGES_PER_MESSAGE_MAX).max(1);
+        let (mut pages, mut grants) = (pages.chunks(PAGES_PER_MESSAGE_MAX), grants.chunks(PAGES_PER_MESSAGE_MAX));
+        let mut next = |message| Self {
+            horizon,
+            pages: pages.next().unwrap_or_default().to_vec(),
+            grants: grants.next().unwrap_or_default().to_vec(),
+            last: message == messages,
+        };
+        (1..=messages).map(&mut next).collect()
+    }
+}
+
 /// Everything named by the rejoin is listed; notices of what was missed have gone before.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rejoined {
@@ -147,4 +228,40 @@ pub struct Ping {
 pub struct Pong {
     /// The ping's.
     pub nonce: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ms(milliseconds: u64) -> Time {
+        Time(milliseconds * 1_000_000)
+    }
+
+    #[test]
+    fn a_ping_is_due_when_either_side_was_silent_for_a_third() {
+        let (limits, mut pulse) = (SessionLimits { silence_ms: 1500, ..SessionLimits::UNTOLD }, Pulse::default());
+        pulse.heard(ms(100));
+        assert_eq!((pulse.ping_at(limits), pulse.silent_at(limits)), (ms(500), ms(1600)));
+        pulse.sent(ms(300));
+        assert_eq!(pulse.ping_at(limits), ms(600));
+        // Who does not answer is not asked again at once.
+        pulse.pinged(ms(600));
+        pulse.sent(ms(600));
+        assert_eq!((pulse.ping_at(limits), pulse.silent_at(limits)), (ms(1100), ms(1600)));
+    }
+
+    #[test]
+    fn a_rejoin_takes_as_many_messages_as_it_needs() {
+        let held = |number| Held { page: PageId::new(1, number), version: Version(1) };
+        let pages: Vec<_> = (0..=PAGES_PER_MESSAGE_MAX as u32).map(held).collect();
+        let grants = [PageRange { first: PageId::new(2, 0), count: 1 }];
+        let all = |pages: &[Held]| {
+            let messages = Rejoin::split(Version(7), pages, &grants);
+            messages.iter().map(|one| (one.pages.len(), one.grants.len(), one.last)).collect::<Vec<_>>()
+        };
+        assert_eq!(all(&[]), [(0, 1, true)]);
+        assert_eq!(all(&pages[1..]), [(PAGES_PER_MESSAGE_MAX, 1, true)]);
+        assert_eq!(all(&pages), [(PAGES_PER_MESSAGE_MAX, 1, false), (1, 0, true)]);
+    }
 }

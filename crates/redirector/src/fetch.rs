@@ -32,6 +32,8 @@ pub(crate) struct Want {
     pub(crate) at_least: Version,
     /// Somebody waits for it; else it is to be prefetched, and may be left out.
     pub(crate) is_demand: bool,
+    /// The member has the page, with holes, and goes on having it if it is left out.
+    is_held: bool,
     /// Who was asked for it and did not help.
     pub(crate) tried: SmallVec<[SessionId; 2]>,
 }
@@ -119,6 +121,7 @@ impl Redirector {
             number,
             at_least,
             is_demand: at == 0,
+            is_held: self.held.holds(page, from),
             tried: SmallVec::new(),
         });
         self.find_sources(now, wants.collect());
@@ -238,7 +241,9 @@ impl Redirector {
         let (demand, prefetch): (Vec<_>, Vec<_>) =
             under_way.wants.into_iter().partition(|want| want.is_demand && under_way.is_prefetch);
         for want in prefetch {
-            self.held.release(page, want.session);
+            if !want.is_held {
+                self.held.release(page, want.session);
+            }
             self.has_answered(want.session);
             self.reply(want.session, Message::Missing(Missing { page, number: want.number }));
         }

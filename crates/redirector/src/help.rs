@@ -134,9 +134,9 @@ impl Redirector {
         }
         let through = self.trunk.horizon();
         for (helper, pages) in parts {
-            let address = self.members.direct(now, requester, helper);
+            let (address, key) = self.members.direct(now, requester, helper);
             self.stats.helps += pages.len() as u64;
-            self.reply(helper, Message::Help(Help { requester: client, number, through, address, pages }));
+            self.reply(helper, Message::Help(Help { requester: client, number, through, address, key, pages }));
         }
     }
 

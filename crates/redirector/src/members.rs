@@ -18,7 +18,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 use protocol::{Departed, GROUP, Goodbye, Hello, Message, Reachable, SessionLimits, Welcome};
 use types::limits::{COMMITS_PER_SESSION_MAX, FETCHES_PER_SESSION_MAX, MEMBERS_MAX};
-use types::{ClientId, GoodbyeReason, Map, PageId, SessionId, Time, Version};
+use types::{ClientId, GoodbyeReason, Map, PageId, PeerKey, SessionId, Time, Version};
 
 /// How long a member that is gone is known.
 const ABSENCE: Duration = Duration::from_secs(30);
@@ -61,10 +61,8 @@ struct Member {
     heard: Time,
     /// Fetches that it has outstanding.
     fetches: usize,
-    /// Where its neighbours reach it, if they can.
-    address: String,
-    /// Where members would reach it as their redirector, if it is eligible.
-    eligible: String,
+    /// Where its neighbours reach it, if they can, and where members would as their redirector, if it is eligible.
+    reachable: Reachable,
     /// The neighbours that could not reach it directly of late, and until when that is not tried again.
     detours: Vec<(SessionId, Time)>,
 }
@@ -103,8 +101,7 @@ impl Members {
             stage: Stage::AwaitHello,
             heard: now,
             fetches: 0,
-            address: String::new(),
-            eligible: String::new(),
+            reachable: Reachable::default(),
             detours: Vec::new(),
         };
         self.live.insert(id, member);
@@ -207,7 +204,7 @@ impl Members {
     pub(crate) fn in_order(&self) -> Vec<(SessionId, ClientId, &str)> {
         let joined = self.live.iter().filter(|(_, member)| matches!(member.stage, Stage::Joined));
         let mut joined: Vec<_> =
-            joined.filter_map(|(&id, member)| Some((id, member.client?, member.eligible.as_str()))).collect();
+            joined.filter_map(|(&id, member)| Some((id, member.client?, member.reachable.eligible.as_str()))).collect();
         joined.sort_unstable_by_key(|(_, client, _)| self.clients.get(client).map(|known| known.place));
         joined
     }
@@ -215,20 +212,20 @@ impl Members {
     /// Where neighbours reach the member.
     pub(crate) fn reach(&mut self, id: SessionId, reachable: Reachable) {
         if let Some(member) = self.live.get_mut(&id) {
-            (member.address, member.eligible) = (reachable.address, reachable.eligible);
+            member.reachable = reachable;
         }
     }
 
     /// Where members would reach the member as their redirector; empty if it is not eligible.
     pub(crate) fn eligible(&self, id: SessionId) -> &str {
-        self.live.get(&id).map_or("", |member| &member.eligible)
+        self.live.get(&id).map_or("", |member| &member.reachable.eligible)
     }
 
-    /// Where `helper` reaches `requester` directly; empty if it does not.
-    pub(crate) fn direct(&self, now: Time, requester: SessionId, helper: SessionId) -> String {
-        let Some(member) = self.live.get(&requester) else { return String::new() };
-        let detour = member.detours.iter().any(|(of, until)| *of == helper && *until > now);
-        if detour { String::new() } else { member.address.clone() }
+    /// Where `helper` reaches `requester` directly, and what it is let in by there; an empty address if it does not.
+    pub(crate) fn direct(&self, now: Time, requester: SessionId, helper: SessionId) -> (String, PeerKey) {
+        let is_detour = |member: &Member| member.detours.iter().any(|(of, until)| *of == helper && *until > now);
+        let member = self.live.get(&requester).filter(|member| !is_detour(member));
+        member.map(|member| (member.reachable.address.clone(), member.reachable.key)).unwrap_or_default()
     }
 
     /// What `helper` sent to `requester` did not arrive.

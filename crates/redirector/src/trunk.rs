@@ -20,16 +20,14 @@ use alloc::vec::Vec;
 use core::mem;
 use core::time::Duration;
 use protocol::{
-    Ack, GROUP, Goodbye, Held, Hello, Message, PROTOCOL, Ping, Pong, Rejoin, Rejoined, Released, SessionLimits, Welcome,
+    Ack, GROUP, Goodbye, Held, Hello, Message, PROTOCOL, Ping, Pong, Pulse, Rejoin, Rejoined, Released, SessionLimits,
+    Welcome,
 };
 use types::limits::PAGES_PER_MESSAGE_MAX;
 use types::{ClusterId, GoodbyeReason, Incarnation, NodeId, PageId, SessionId, Time, Version};
 
 /// How long acknowledgements and releases wait for a message to go with.
 const PIGGYBACK: Duration = Duration::from_millis(2);
-
-/// What holds until the store has said what it takes.
-const LIMITS: SessionLimits = SessionLimits { fetches: 1, commits: 1, silence_ms: 10_000 };
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
@@ -52,9 +50,7 @@ pub(crate) struct Trunk {
     acked: Version,
     released: Vec<PageId>,
     piggyback_at: Option<Time>,
-    heard_at: Time,
-    sent_at: Time,
-    pinged_at: Time,
+    pulse: Pulse,
     down_since: Time,
 }
 
@@ -62,16 +58,14 @@ impl Trunk {
     pub(crate) fn new() -> Self {
         Self {
             phase: Phase::Down,
-            limits: LIMITS,
+            limits: SessionLimits::UNTOLD,
             horizon: Version::ZERO,
             epoch: 0,
             store: None,
             acked: Version::ZERO,
             released: Vec::new(),
             piggyback_at: None,
-            heard_at: Time::ZERO,
-            sent_at: Time::ZERO,
-            pinged_at: Time::ZERO,
+            pulse: Pulse::default(),
             down_since: Time::ZERO,
         }
     }
@@ -107,17 +101,8 @@ impl Trunk {
         self.down_since
     }
 
-    fn silence(&self) -> Duration {
-        Duration::from_millis(u64::from(self.limits.silence_ms.max(3)))
-    }
-
-    /// When the next sign of life is due: a third of the silence after either side was last heard.
-    pub(crate) fn ping_at(&self) -> Time {
-        self.sent_at.min(self.heard_at).max(self.pinged_at) + self.silence() / 3
-    }
-
     fn silent_at(&self) -> Time {
-        self.heard_at + self.silence()
+        self.pulse.silent_at(self.limits)
     }
 
     pub(crate) fn next_due(&self, ping_at: Time) -> Option<Time> {
@@ -146,8 +131,8 @@ impl Redirector {
         }
         trunk.epoch += 1;
         trunk.phase = Phase::Greeting;
-        trunk.limits = LIMITS;
-        trunk.heard_at = now;
+        trunk.limits = SessionLimits::UNTOLD;
+        trunk.pulse.heard(now);
         let (epoch, cluster) = (trunk.epoch, trunk.cluster());
         self.stats.trunk_sessions += 1;
         let hello = Hello { protocol: PROTOCOL, features: GROUP, cluster, client: self.id, epoch };
@@ -174,7 +159,7 @@ impl Redirector {
     /// Sends a message to the store, after the acknowledgement and the releases that are due.
     pub(crate) fn send_to_store(&mut self, now: Time, message: Message) {
         self.piggyback();
-        self.trunk.sent_at = now;
+        self.trunk.pulse.sent(now);
         self.out.trunk(message);
     }
 
@@ -230,7 +215,7 @@ impl Redirector {
     }
 
     pub(crate) fn hear_store(&mut self, now: Time, message: Message) {
-        self.trunk.heard_at = now;
+        self.trunk.pulse.heard(now);
         match (&self.trunk.phase, message) {
             (Phase::Down | Phase::Over(_), _) | (Phase::Rejoining | Phase::Live, Message::Pong(_)) => {}
             (_, Message::Goodbye(goodbye)) => self.goodbye(now, goodbye),
@@ -257,16 +242,12 @@ impl Redirector {
     }
 
     fn welcomed(&mut self, now: Time, welcome: &Welcome) {
-        if !(PROTOCOL.0..=PROTOCOL.1).contains(&welcome.protocol) || welcome.features & GROUP == 0 {
-            let text = format!(
-                "expected a store that speaks protocol {} to {} and takes groups, got protocol {}",
-                PROTOCOL.0, PROTOCOL.1, welcome.protocol
-            );
-            return self.over(now, GoodbyeReason::Protocol, text);
+        if let Err(Goodbye { reason, text }) = welcome.agree(self.trunk.cluster()) {
+            return self.over(now, reason, text);
         }
-        if self.trunk.cluster().is_some_and(|cluster| cluster != welcome.cluster) {
-            let text = format!("expected store {:?}, got {:?}", self.trunk.cluster(), welcome.cluster);
-            return self.over(now, GoodbyeReason::WrongCluster, text);
+        if welcome.features & GROUP == 0 {
+            let text = "expected a store that takes groups, got one that does not".into();
+            return self.over(now, GoodbyeReason::Protocol, text);
         }
         self.trunk.store = Some((welcome.cluster, welcome.node, welcome.incarnation));
         self.trunk.limits = welcome.limits;
@@ -274,7 +255,7 @@ impl Redirector {
         self.rejoin_store(now);
     }
 
-    /// Says what the group holds, in as many messages as it takes. All that was told through our horizon has been passed
+    /// Says what the group holds. All that was told through our horizon has been passed
     /// on, so that is how much is known of each page.
     fn rejoin_store(&mut self, now: Time) {
         let horizon = self.trunk.horizon;
@@ -283,16 +264,7 @@ impl Redirector {
         pages.dedup();
         let pages: Vec<_> = pages.into_iter().map(|page| Held { page, version: Version::ZERO }).collect();
         let grants = self.grants.all();
-        let messages =
-            pages.len().div_ceil(PAGES_PER_MESSAGE_MAX).max(grants.len().div_ceil(PAGES_PER_MESSAGE_MAX)).max(1);
-        let (mut pages, mut grants) = (pages.chunks(PAGES_PER_MESSAGE_MAX), grants.chunks(PAGES_PER_MESSAGE_MAX));
-        for message in 1..=messages {
-            let rejoin = Rejoin {
-                horizon,
-                pages: pages.next().unwrap_or_default().to_vec(),
-                grants: grants.next().unwrap_or_default().to_vec(),
-                last: message == messages,
-            };
+        for rejoin in Rejoin::split(horizon, &pages, &grants) {
             self.send_to_store(now, Message::Rejoin(rejoin));
         }
     }
@@ -300,7 +272,7 @@ impl Redirector {
     /// The store knows again what the group holds: what has waited for that goes out.
     fn trunk_rejoined(&mut self, now: Time, rejoined: &Rejoined) {
         self.trunk.phase = Phase::Live;
-        self.trunk.pinged_at = now;
+        self.trunk.pulse.pinged(now);
         self.drop_pages(now, rejoined);
         self.heard_through(rejoined.through);
         self.lease.begin(rejoined.through);
@@ -314,7 +286,7 @@ impl Redirector {
     }
 
     fn ping_store(&mut self, now: Time) {
-        self.trunk.pinged_at = now;
+        self.trunk.pulse.pinged(now);
         self.lease.has_pinged();
         self.send_to_store(now, Message::Ping(Ping { nonce: now.0 }));
     }
@@ -383,7 +355,7 @@ impl Redirector {
 
     /// When the next sign of life is due, for the session or for the lease.
     pub(crate) fn ping_at(&self) -> Time {
-        let for_session = self.trunk.ping_at();
+        let for_session = self.trunk.pulse.ping_at(self.trunk.limits);
         self.lease.renew_at().map_or(for_session, |at| at.min(for_session))
     }
 
@@ -391,7 +363,7 @@ impl Redirector {
     pub(crate) fn trunk_timeout(&mut self, now: Time) {
         if self.trunk.piggyback_at.is_some_and(|at| at <= now) {
             self.piggyback();
-            self.trunk.sent_at = now;
+            self.trunk.pulse.sent(now);
         }
         let is_up = !matches!(self.trunk.phase, Phase::Down | Phase::Over(_));
         if is_up && self.trunk.silent_at() <= now {

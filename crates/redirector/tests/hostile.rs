@@ -91,7 +91,7 @@ fn of_member() -> impl Strategy<Value = Message> {
         1 => txn().prop_map(|txn| Message::AskOutcome(AskOutcome { txn })),
         1 => version().prop_map(|through| Message::Ack(Ack { through })),
         1 => (0..2u32, 0..9u32).prop_map(|(volume, count)| Message::Grant(Grant { volume, count })),
-        1 => "[a-z]{0,3}".prop_map(|address| Message::Reachable(Reachable { eligible: address.clone(), address })),
+        1 => "[a-z]{0,3}".prop_map(|address| Message::Reachable(Reachable { eligible: address.clone(), address, ..Reachable::default() })),
         2 => (client(), 0..3u64, pages())
             .prop_map(|(requester, number, pages)| Message::NoHelp(NoHelp { requester, number, pages })),
         1 => (client(), version(), fetched())

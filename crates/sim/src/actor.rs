@@ -28,6 +28,8 @@ pub(crate) struct Habits {
     pub(crate) delete_permille: u32,
     pub(crate) create_permille: u32,
     pub(crate) abort_permille: u32,
+    /// How often a transaction says first what it will read.
+    pub(crate) ahead_permille: u32,
     /// How often a transaction is aborted whose commit has been asked for.
     pub(crate) abandon_permille: u32,
     /// How often a value is a large one, and how large at most.
@@ -145,6 +147,9 @@ impl Thread {
             Some(objects) => objects.iter().map(|&object| Step::Read(object)).chain([Step::Commit]).collect(),
             None => plan(stage, attempt, self.last_one),
         };
+        if stage.rng.chance(stage.habits.ahead_permille) {
+            fetch_ahead(stage, &steps);
+        }
         self.state = State::Running { handle, attempt, steps };
         Next::After(stage.rng.around(stage.habits.think))
     }
@@ -286,6 +291,16 @@ fn take(stage: &mut Stage<'_>, handle: TxnHandle, attempt: AttemptId, step: Step
         }
         Step::Abort => Ok(Taken::Aborted),
     }
+}
+
+/// Says which pages are about to be read, before any of them is.
+fn fetch_ahead(stage: &mut Stage<'_>, steps: &VecDeque<Step>) {
+    let page = |step: &Step| match step {
+        Step::Read(object) | Step::Write(object, ..) | Step::Delete(object) => Some(object.page),
+        Step::Create(..) | Step::Commit | Step::Abort => None,
+    };
+    let pages: Vec<_> = steps.iter().filter_map(page).collect();
+    stage.client.fetch_ahead(stage.now, &pages);
 }
 
 fn saw(check: Check) -> Result<Taken, Violation> {

@@ -118,6 +118,8 @@ impl Disk {
                 Ok(self.start_flush(rng))
             }
             DiskWork::Free(position) => Ok(Some(self.start(Operation::Free(position), self.profile.read, rng))),
+            // This one never grows: it answers, and frees nothing.
+            DiskWork::MakeRoom(_) => Ok(Some(self.start(Operation::Free(self.first), self.profile.read, rng))),
             DiskWork::Read(pages) => {
                 let early = rng.chance(500);
                 let operation = if early { Operation::Deliver(self.find(pages)) } else { Operation::Read(pages) };

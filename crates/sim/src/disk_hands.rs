@@ -82,6 +82,7 @@ fn describe_work(work: &DiskWork) -> String {
         DiskWork::Append(position, Record::Commit(commit)) => format!("append {position:?}: commit {:?}", commit.txn),
         DiskWork::Append(position, record) => format!("append {position:?}: {record:?}"),
         DiskWork::Free(position) => format!("free below {position:?}"),
+        DiskWork::MakeRoom(bytes) => format!("make room for {bytes} bytes"),
         DiskWork::Read(pages) => format!("read {pages:?}"),
         DiskWork::Install(images, checkpoint) => {
             let pages: Vec<_> = images.iter().map(|image| (image.page, image.version)).collect();

@@ -133,7 +133,7 @@ impl World {
     }
 
     fn reach_listener(&mut self, number: usize, id: SessionId, link: Link, item: Item) -> Check {
-        let (now, clock) = (self.now, self.clock(number));
+        let (now, clock, key) = (self.now, self.clock(number), self.key_of(number));
         let is_up = self.processes[number].node.is_some() && !self.processes[number].closed;
         let Some(connection) = self.network.connection(id) else { return Ok(()) };
         let (accepted, node) = (connection.accepted, &mut self.processes[number].node);
@@ -143,6 +143,9 @@ impl World {
                 self.trace.event(now, &[5, id.0], || format!("process {number}: s{} is opened", id.0));
                 node.connected(clock, link);
                 self.send_item(id, End::Dialer, Item::Opened);
+            }
+            (Item::Message(Message::PeerHello(hello)), Some(_)) if accepted && hello.key != key => {
+                return self.hang_up(number, link, GoodbyeReason::Stranger, "a neighbour of an earlier life");
             }
             (Item::Message(message), Some(node)) if accepted => {
                 self.trace.event(now, &[6, id.0], || {

@@ -386,6 +386,7 @@ fn habits(rng: &mut Rng) -> Habits {
         delete_permille: rng.pick(&[0, 50, 150]),
         create_permille: rng.pick(&[0, 50, 200]),
         abort_permille: rng.pick(&[20, 200]),
+        ahead_permille: rng.pick(&[0, 0, 300, 1000]),
         abandon_permille: rng.pick(&[0, 0, 50]),
         large_permille: rng.pick(&[0, 0, 0, 0, 20, 20, 100, 600]),
         large_bytes: rng.pick(&[600, 4000, 30_000]),

@@ -22,11 +22,12 @@ use client::{Client, TxnHandle};
 use core::task::Waker;
 use core::time::Duration;
 use node::{LOCAL, Node, Output};
+use protocol::Reachable;
 use redirector::Redirector;
 use std::collections::VecDeque;
 use std::rc::Rc;
 use store::{DiskDone, Store};
-use types::{Broken, ClientId, ObjectId, SessionId, Time};
+use types::{Broken, ClientId, ObjectId, PeerKey, SessionId, Time};
 
 /// Everything that can happen.
 #[derive(Debug)]
@@ -268,7 +269,8 @@ impl World {
             let address = format!("p{number}");
             let eligible = if self.scenario.eligible.contains(&number) { address.clone() } else { String::new() };
             let reached_at = if self.scenario.peers { address } else { String::new() };
-            client.reachable(self.clock(number), reached_at, eligible);
+            let (address, key) = (reached_at, self.key_of(number));
+            client.reachable(self.clock(number), Reachable { address, key, eligible });
         }
         client
     }
@@ -282,6 +284,11 @@ impl World {
     /// The identity of a process in this life of its.
     fn new_id(&self, number: usize) -> ClientId {
         ClientId((number as u64 + 1) * 1000 + u64::from(self.processes[number].life))
+    }
+
+    /// What a process lets neighbours in by, in this life of its.
+    pub(crate) fn key_of(&self, number: usize) -> PeerKey {
+        PeerKey::new(u128::from(self.new_id(number).0).to_le_bytes())
     }
 
     fn open_store(&mut self) -> Store {

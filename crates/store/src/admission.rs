@@ -1,8 +1,9 @@
 //! What stands before a commit's first phase: is it sound, is it new, is there room for it?
 //!
 //! 1. A transaction that is known, or under way, is answered and not begun again.
-//! 2. Room is found before anything is begun: in the MOB and in the safe. While write-back makes some, commits wait in
-//!    their order; when it cannot, they are refused. So a full MOB or safe slows commits down and fails none.
+//! 2. Room is found before anything is begun: in the MOB and in the safe. While write-back makes some, or the safe grows,
+//!    commits wait in their order; when neither can, they are refused. So a full MOB or safe slows commits down and fails
+//!    none.
 
 use crate::coordinator::{ASKERS_MAX, Asker};
 use crate::work::commit_bytes_bound;
@@ -75,7 +76,7 @@ impl Parked {
 /// Whether there is room for a commit.
 enum Room {
     Now,
-    /// Write-back is about to make some.
+    /// Write-back, or the disk, is about to make some.
     Later,
     /// None can be made.
     Never,
@@ -192,7 +193,7 @@ impl Store {
 
     /// Goes on when there is room for the commit, and lets it wait behind the others when there is none.
     fn admit(&mut self, now: Time, ticket: Ticket) {
-        match self.room_for(&ticket) {
+        match self.room_for(ticket.mob_bytes, ticket.safe_bytes) {
             Room::Now if self.parked.is_empty() => self.prepare(now, ticket),
             Room::Never => self.refuse(now, &ticket, Refusal::StoreFull),
             Room::Now | Room::Later => self.parked.push(ticket),
@@ -207,22 +208,27 @@ impl Store {
         self.admit(now, ticket);
     }
 
-    fn room_for(&self, ticket: &Ticket) -> Room {
-        let (mob_bytes, safe_bytes) = self.leases.waiting_bytes();
-        let waiting = self.master.mob().bytes() + self.coordinator.in_flight_bytes() + mob_bytes;
-        let fits_mob = waiting == 0 || waiting + ticket.mob_bytes <= self.config.mob_bytes_limit;
-        if fits_mob && self.safe.has_room(ticket.safe_bytes + safe_bytes) {
+    fn room_for(&mut self, mob_bytes: usize, safe_bytes: u64) -> Room {
+        let (leased_mob_bytes, leased_safe_bytes) = self.leases.waiting_bytes();
+        let waiting = self.master.mob().bytes() + self.coordinator.in_flight_bytes() + leased_mob_bytes;
+        let fits_mob = waiting == 0 || waiting + mob_bytes <= self.config.mob_bytes_limit;
+        let safe_bytes = safe_bytes + leased_safe_bytes;
+        if fits_mob && self.safe.has_room(safe_bytes) {
             return Room::Now;
         }
+        if self.writeback.is_home_full() {
+            return Room::Never;
+        }
         let stuck = self.coordinator.first_in_flight().is_none() && self.leases.is_idle() && !self.can_make_room();
-        if stuck || self.writeback.is_home_full() { Room::Never } else { Room::Later }
+        if stuck && !self.safe.make_room(safe_bytes, &mut self.out) { Room::Never } else { Room::Later }
     }
 
     /// Lets commits go on that waited for room. Those whose session is gone are dropped: nothing has begun for them,
     /// and their client sends them again.
     pub(crate) fn unpark(&mut self, now: Time) {
         while let Some(ticket) = self.parked.tickets.front() {
-            let room = self.room_for(ticket);
+            let (mob_bytes, safe_bytes) = (ticket.mob_bytes, ticket.safe_bytes);
+            let room = self.room_for(mob_bytes, safe_bytes);
             if matches!(room, Room::Later) && !self.closing {
                 return;
             }

@@ -295,6 +295,7 @@ impl Store {
                 self.free_home();
             }
             DiskDone::Freed { safe_bytes_free } => self.safe.freed(safe_bytes_free),
+            DiskDone::Grown { safe_bytes_free } => self.safe.grown(safe_bytes_free),
             DiskDone::Pages(pages) => {
                 for (page, found) in pages {
                     let waiters = self.master.has_read(page, found, &mut self.out);

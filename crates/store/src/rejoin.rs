@@ -8,13 +8,10 @@ use protocol::{GROUP, Goodbye, Held, Hello, Message, Notice, Rejoin, Rejoined, S
 use types::limits::{
     COMMITS_PER_SESSION_MAX, FETCHES_PER_SESSION_MAX, GRANTED_PAGES_MAX, PAGES_PER_MESSAGE_MAX, TXN_PAGES_MAX,
 };
-use types::{ClientId, GoodbyeReason, PageId, PageRange, Rule, Time, TxnId, Version};
+use types::{GoodbyeReason, PageId, PageRange, Rule, Time, Version};
 
 /// Pages that one rejoin may find useless: no cache holds more.
 const DROPPED_MAX: usize = TXN_PAGES_MAX;
-
-/// Stands in a notice that sums up the changes of several transactions.
-const SEVERAL: TxnId = TxnId { client: ClientId(0), number: 0 };
 
 /// What has become of a page since a cache got it.
 pub(crate) enum Comparison {
@@ -140,7 +137,10 @@ impl Store {
             return Comparison::Current;
         }
         match self.master.changed_after(page, known) {
-            Some(slots) => Comparison::Changed(Notice { page, prev, version, slots, txn: SEVERAL, data: None }),
+            Some(slots) => {
+                let txn = Notice::SEVERAL;
+                Comparison::Changed(Notice { page, prev, version, slots, txn, data: None })
+            }
             None => Comparison::Unknown,
         }
     }

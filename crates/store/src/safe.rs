@@ -10,6 +10,8 @@
 //! 1. Appends have consecutive positions; they become durable in that order.
 //! 2. The last record is never freed: a restart learns from it where to go on counting.
 //! 3. Room is promised before it is used: what was appended and is not durable yet counts as taken.
+//! 4. That there is no room is said only after the disk was asked to make some: a safe of which nothing is needed may
+//!    still be smaller than it may become.
 
 use crate::outputs::Outputs;
 use crate::{DiskWork, Position, Record};
@@ -31,6 +33,8 @@ pub(crate) struct Safe {
     /// The most room there ever was: what the safe can hold, as far as the machine can know.
     capacity_bytes: u64,
     frees_outstanding: u32,
+    /// The room that the disk was asked to make since the last append, in bytes.
+    asked_bytes: u64,
 }
 
 impl Safe {
@@ -44,6 +48,7 @@ impl Safe {
             free_bytes,
             capacity_bytes: free_bytes,
             frees_outstanding: 0,
+            asked_bytes: 0,
         }
     }
 
@@ -63,6 +68,7 @@ impl Safe {
         let bytes = record.bytes_bound();
         self.flying.push_back((self.last, bytes));
         self.flying_bytes += bytes;
+        self.asked_bytes = 0;
         out.disk(DiskWork::Append(self.last, record));
         self.last
     }
@@ -88,11 +94,29 @@ impl Safe {
         }
     }
 
-    /// The disk has freed what it was told to.
+    /// The disk has freed what it was told to, or made what room it could.
     pub(crate) fn freed(&mut self, free_bytes: u64) {
         self.frees_outstanding = self.frees_outstanding.saturating_sub(1);
+        self.grown(free_bytes);
+    }
+
+    /// There is more room than there was.
+    pub(crate) fn grown(&mut self, free_bytes: u64) {
         self.free_bytes = free_bytes;
         self.capacity_bytes = self.capacity_bytes.max(free_bytes);
+    }
+
+    /// Has the disk make room for a commit of so many bytes, unless it has answered to that already: says whether it is
+    /// at work. Who is refused then does not speak for who comes next, so that one has it asked again.
+    pub(crate) fn make_room(&mut self, bytes: u64, out: &mut Outputs) -> bool {
+        if self.asked_bytes >= bytes {
+            self.asked_bytes = 0;
+            return false;
+        }
+        self.asked_bytes = bytes;
+        self.frees_outstanding += 1;
+        out.disk(DiskWork::MakeRoom(self.flying_bytes + RESERVE_BYTES + bytes));
+        true
     }
 
     /// Whether a commit of so many bytes fits, with the reserve left.

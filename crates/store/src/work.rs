@@ -139,8 +139,11 @@ pub struct Opened {
 pub enum DiskWork {
     /// Append the record at the next position; [`DiskDone::Durable`] says when it is safe.
     Append(Position, Record),
-    /// No record before this position is needed any more.
+    /// No record before this position is needed any more; answered by [`DiskDone::Freed`].
     Free(Position),
+    /// Have room in the safe for so many bytes, as far as it may grow; answered by [`DiskDone::Freed`], whether there is
+    /// room then or not.
+    MakeRoom(u64),
     /// Read these pages from the home; answered by [`DiskDone::Pages`], all of them in one or several answers.
     Read(Vec<PageId>),
     /// Install these pages and the checkpoint in one atomic, durable batch. One is outstanding at a time; answered by
@@ -158,8 +161,13 @@ pub enum DiskDone {
         /// Room left in the safe, in bytes.
         safe_bytes_free: u64,
     },
-    /// Records were freed.
+    /// Records were freed, or room was to be made.
     Freed {
+        /// Room left in the safe, in bytes.
+        safe_bytes_free: u64,
+    },
+    /// The safe has grown without being asked.
+    Grown {
         /// Room left in the safe, in bytes.
         safe_bytes_free: u64,
     },

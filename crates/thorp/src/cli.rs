@@ -151,6 +151,11 @@ pub(crate) struct GroupArgs {
     /// K, M or G.
     #[arg(long, value_name = "SIZE", default_value = "0", value_parser = size)]
     pub(crate) stand_by_cache: usize,
+    /// How long a member may take to send a page that another wants, in milliseconds, before the next one, or the store,
+    /// is asked for it. More where the members' network is slow and the store still further; `late_help` in `thorp
+    /// status` counts the pages that took longer.
+    #[arg(long, value_name = "MS", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(crate) help_within: u32,
     /// Listens on other addresses than loopback, although connections are neither encrypted nor authenticated yet.
     #[arg(long)]
     pub(crate) insecure: bool,

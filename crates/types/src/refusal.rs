@@ -109,11 +109,13 @@ pub enum GoodbyeReason {
     Full,
     /// The redirector cannot reach its store.
     CutOff,
+    /// Whoever connected as a neighbour does not have the key that the redirector gives to neighbours.
+    Stranger,
 }
 
 impl GoodbyeReason {
     /// All reasons, in the order of their numbers on the wire.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Done,
         Self::Protocol,
         Self::WrongCluster,
@@ -123,6 +125,7 @@ impl GoodbyeReason {
         Self::Silent,
         Self::Full,
         Self::CutOff,
+        Self::Stranger,
     ];
 
     /// The reason's name, as it is counted and logged.
@@ -137,6 +140,7 @@ impl GoodbyeReason {
             Self::Silent => "silent",
             Self::Full => "full",
             Self::CutOff => "cut_off",
+            Self::Stranger => "stranger",
         }
     }
 

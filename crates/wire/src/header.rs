@@ -8,6 +8,7 @@
 //! ```
 
 use crate::WireError;
+use types::PeerKey;
 use types::limits::{
     ADDRESS_BYTES_MAX, GOODBYE_TEXT_BYTES_MAX, GROUP_NAME_BYTES_MAX, LEASED_VOLUMES_MAX, MEMBERS_MAX,
     MESSAGE_BYTES_MAX, PAGE_BYTES_MAX, PAGES_PER_MESSAGE_MAX, STATUS_CELLS_MAX, STATUS_COLUMNS_MAX, STATUS_TABLES_MAX,
@@ -187,6 +188,7 @@ impl Kind {
         /// The length that stands before a text.
         const TEXT: usize = 2;
         const ADDRESS: usize = TEXT + ADDRESS_BYTES_MAX;
+        const KEY: usize = PeerKey::BYTES;
         const GROUP: usize = TEXT + GROUP_NAME_BYTES_MAX;
         const MEMBERS: usize = 16 + GROUP + ADDRESS + STORE_ADDRESSES_MAX * ADDRESS + MEMBERS_MAX * (8 + ADDRESS);
         const NAME: usize = TEXT + STATUS_TEXT_BYTES_MAX;
@@ -203,12 +205,13 @@ impl Kind {
             Self::Page => (24, 24, PAGE_BYTES_MAX),
             Self::Released => (0, PAGES_PER_MESSAGE_MAX * 8, 0),
             Self::Commit => (32, MESSAGE_BYTES_MAX, TXN_BYTES_MAX),
-            Self::Missing | Self::AskOutcome | Self::PeerHello | Self::Promise => (16, 16, 0),
+            Self::Missing | Self::AskOutcome | Self::Promise => (16, 16, 0),
+            Self::PeerHello => (8 + KEY, 8 + KEY, 0),
             Self::CommitReply => (20, MESSAGE_BYTES_MAX, 0),
             Self::Notices => (8, MESSAGE_BYTES_MAX, MESSAGE_BYTES_MAX),
             Self::Granted => (0, PAGES_PER_MESSAGE_MAX * RANGE, 0),
-            Self::Reachable => (2 * TEXT, 2 * ADDRESS, 0),
-            Self::Help => (24 + TEXT, 24 + ADDRESS + PAGES_PER_MESSAGE_MAX * 8, 0),
+            Self::Reachable => (KEY + 2 * TEXT, KEY + 2 * ADDRESS, 0),
+            Self::Help => (24 + KEY + TEXT, 24 + KEY + ADDRESS + PAGES_PER_MESSAGE_MAX * 8, 0),
             Self::PeerPage => (40, 40, PAGE_BYTES_MAX),
             Self::Arrived => (0, PAGES_PER_MESSAGE_MAX * 16, 0),
             Self::Revalidate => (16, 16 + PAGES_PER_MESSAGE_MAX * 16, 0),

@@ -6,23 +6,29 @@ use crate::{Kind, WireError};
 use bytes::Bytes;
 use protocol::{Arrived, Help, NoHelp, Page, PeerHello, PeerPage, Reachable};
 use types::limits::{ADDRESS_BYTES_MAX, PAGE_BYTES_MAX, PAGES_PER_MESSAGE_MAX};
-use types::{ClientId, ClusterId, Version};
+use types::{ClientId, PeerKey, Version};
 use zerocopy::little_endian::U64;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 const ADDRESS: &str = "bytes of an address";
 
+fn get_key(reader: &mut Reader<'_>) -> Result<PeerKey, WireError> {
+    reader.get::<[u8; PeerKey::BYTES]>().copied().map(PeerKey::new)
+}
+
 impl Layout for Reachable {
     const KIND: Kind = Kind::Reachable;
 
     fn put(&self, meta: &mut Meta<'_>) -> Result<(), WireError> {
+        meta.put(&self.key.bytes());
         put_text(meta, ADDRESS, &self.address, ADDRESS_BYTES_MAX)?;
         put_text(meta, ADDRESS, &self.eligible, ADDRESS_BYTES_MAX)
     }
 
     fn get(reader: &mut Reader<'_>) -> Result<Self, WireError> {
+        let key = get_key(reader)?;
         let address = get_text(reader, ADDRESS, ADDRESS_BYTES_MAX)?;
-        Ok(Self { address, eligible: get_text(reader, ADDRESS, ADDRESS_BYTES_MAX)? })
+        Ok(Self { address, key, eligible: get_text(reader, ADDRESS, ADDRESS_BYTES_MAX)? })
     }
 }
 
@@ -32,6 +38,7 @@ impl Layout for Help {
     fn put(&self, meta: &mut Meta<'_>) -> Result<(), WireError> {
         check_count("pages of a help", self.pages.len(), PAGES_PER_MESSAGE_MAX)?;
         meta.put(&[U64::new(self.requester.0), U64::new(self.number), U64::new(self.through.0)]);
+        meta.put(&self.key.bytes());
         put_text(meta, ADDRESS, &self.address, ADDRESS_BYTES_MAX)?;
         meta.put_all(self.pages.iter().map(|&page| field::page(page)));
         Ok(())
@@ -40,6 +47,7 @@ impl Layout for Help {
     fn get(reader: &mut Reader<'_>) -> Result<Self, WireError> {
         let [requester, number, through] = reader.get::<[U64; 3]>()?;
         let (requester, number, through) = (ClientId(requester.get()), number.get(), Version(through.get()));
+        let key = get_key(reader)?;
         let (address, pages) = (get_text(reader, ADDRESS, ADDRESS_BYTES_MAX)?, reader.rest()?);
         // Behind a short address the header leaves room for more.
         check_count("pages of a help", pages.len(), PAGES_PER_MESSAGE_MAX)?;
@@ -48,6 +56,7 @@ impl Layout for Help {
             number,
             through,
             address,
+            key,
             pages: pages.iter().map(|&page| field::to_page(page)).collect(),
         })
     }
@@ -130,12 +139,13 @@ impl Layout for PeerHello {
     const KIND: Kind = Kind::PeerHello;
 
     fn put(&self, meta: &mut Meta<'_>) -> Result<(), WireError> {
-        meta.put(&[U64::new(self.client.0), U64::new(self.cluster.0)]);
+        meta.put(&U64::new(self.client.0));
+        meta.put(&self.key.bytes());
         Ok(())
     }
 
     fn get(reader: &mut Reader<'_>) -> Result<Self, WireError> {
-        let [client, cluster] = reader.get::<[U64; 2]>()?;
-        Ok(Self { client: ClientId(client.get()), cluster: ClusterId(cluster.get()) })
+        let client = ClientId(reader.get::<U64>()?.get());
+        Ok(Self { client, key: get_key(reader)? })
     }
 }

@@ -185,7 +185,7 @@ mod tests {
         assert_eq!(first(End::Client, Kind::Leader, 12), Ok(None));
         assert_eq!(first(End::Client, Kind::Status, 2), Ok(None));
         assert_eq!(first(End::Client, Kind::Page, 24), Err("first"));
-        assert_eq!(first(End::Peer, Kind::PeerHello, 16), Ok(None));
+        assert_eq!(first(End::Peer, Kind::PeerHello, 24), Ok(None));
         assert_eq!(first(End::Peer, Kind::Goodbye, 4), Ok(None));
         assert_eq!(first(End::Peer, Kind::PeerPage, 40), Err("first"));
         assert_eq!(first(End::Peer, Kind::Hello, 40), Err("first"));

@@ -175,12 +175,12 @@ fn with(message: &protocol::Message, kind: Kind, at: usize, bytes: &[u8]) -> Opt
 fn a_request_for_help_is_taken_apart_with_care() {
     let with = |at, bytes: &[u8]| with(&help(), Kind::Help, at, bytes);
     // The length of the address: longer than one may be, longer than all that is there, and into the pages.
-    assert_eq!(with(24, &257u16.to_le_bytes()), Some("count"));
-    assert_eq!(with(24, &200u16.to_le_bytes()), Some("short"));
-    assert_eq!(with(24, &14u16.to_le_bytes()), Some("long"));
-    assert_eq!(with(26, &[0xFF]), Some("text"));
+    assert_eq!(with(40, &257u16.to_le_bytes()), Some("count"));
+    assert_eq!(with(40, &200u16.to_le_bytes()), Some("short"));
+    assert_eq!(with(40, &14u16.to_le_bytes()), Some("long"));
+    assert_eq!(with(42, &[0xFF]), Some("text"));
     // The room of a long address, taken by pages.
-    let many = [&[0; 26][..], &[0; 8].repeat(PAGES_PER_MESSAGE_MAX + 1)].concat();
+    let many = [&[0; 42][..], &[0; 8].repeat(PAGES_PER_MESSAGE_MAX + 1)].concat();
     assert_eq!(refusal(Kind::Help, &many, b""), Some("count"));
     assert_eq!(refusal(Kind::Help, &many[..many.len() - 8], b""), None);
 }

@@ -133,12 +133,20 @@ fn client() -> impl Strategy<Value = ClientId> {
     any::<u64>().prop_map(ClientId)
 }
 
+fn key() -> impl Strategy<Value = PeerKey> {
+    any::<[u8; PeerKey::BYTES]>().prop_map(PeerKey::new)
+}
+
 fn help_message() -> impl Strategy<Value = Message> {
-    let help = (client(), any::<u64>(), version(), address(), pages());
+    let help = (client(), any::<u64>(), version(), address(), key(), pages());
     prop_oneof![
-        (address(), address()).prop_map(|(address, eligible)| Message::Reachable(Reachable { address, eligible })),
-        help.prop_map(|(requester, number, through, address, pages)| {
-            Message::Help(Help { requester, number, through, address, pages })
+        (address(), key(), address()).prop_map(|(address, key, eligible)| Message::Reachable(Reachable {
+            address,
+            key,
+            eligible
+        })),
+        help.prop_map(|(requester, number, through, address, key, pages)| {
+            Message::Help(Help { requester, number, through, address, key, pages })
         }),
         (client(), any::<u64>(), pages()).prop_map(|(requester, number, pages)| Message::NoHelp(NoHelp {
             requester,
@@ -151,8 +159,7 @@ fn help_message() -> impl Strategy<Value = Message> {
             page
         })),
         vec((page(), any::<u64>()), 0..20).prop_map(|pages| Message::Arrived(Arrived { pages })),
-        (client(), any::<u64>())
-            .prop_map(|(client, cluster)| { Message::PeerHello(PeerHello { client, cluster: ClusterId(cluster) }) }),
+        (client(), key()).prop_map(|(client, key)| Message::PeerHello(PeerHello { client, key })),
     ]
 }
 
@@ -269,10 +276,17 @@ fn messages_at_their_limits_come_through() {
     let held = many.iter().map(|&page| Held { page, version: Version(1) }).collect();
     let member = |client| Member { client: ClientId(client as u64), address: text(ADDRESS_BYTES_MAX) };
     for message in [
-        Message::Help(Help { requester, number, through: Version(1), address: address.clone(), pages: many.clone() }),
+        Message::Help(Help {
+            requester,
+            number,
+            through: Version(1),
+            address: address.clone(),
+            key: common::key(),
+            pages: many.clone(),
+        }),
         Message::NoHelp(NoHelp { requester, number, pages: many.clone() }),
         Message::Arrived(Arrived { pages: many.iter().map(|&page| (page, number)).collect() }),
-        Message::Reachable(Reachable { address: address.clone(), eligible: address.clone() }),
+        Message::Reachable(Reachable { address: address.clone(), key: common::key(), eligible: address.clone() }),
         Message::Revalidate(Revalidate { number, horizon: Version(1), pages: held }),
         Message::Revalidated(Revalidated { number, items: vec![], dropped: many.clone() }),
         Message::Lead(Lead { group: text(GROUP_NAME_BYTES_MAX), epoch: 1, address: address.clone() }),
@@ -327,6 +341,7 @@ fn what_nobody_would_take_is_not_sent() {
                 number,
                 through: Version(1),
                 address: String::new(),
+                key: common::key(),
                 pages: pages.clone(),
             }),
             "count",
@@ -335,7 +350,7 @@ fn what_nobody_would_take_is_not_sent() {
         (Message::Arrived(Arrived { pages: pages.iter().map(|&page| (page, number)).collect() }), "count"),
         (Message::Revalidated(Revalidated { number, items: vec![], dropped: pages }), "count"),
         (Message::PeerPage(PeerPage { requester, through: Version(1), page }), "count"),
-        (Message::Reachable(Reachable { address, eligible: String::new() }), "count"),
+        (Message::Reachable(Reachable { address, ..Reachable::default() }), "count"),
         (Message::FindLeader(FindLeader { group: "x".repeat(GROUP_NAME_BYTES_MAX + 1) }), "count"),
         (members(vec![String::new(); STORE_ADDRESSES_MAX + 1], vec![]), "count"),
         (members(vec![], vec![member; MEMBERS_MAX + 1]), "count"),

@@ -8,13 +8,14 @@
 //! wake t1
 //! > wait 2                           milliseconds pass
 //! ```
-//! Empty lines and `#` lines are kept as they are; `> set cache=20000` before the first event configures.
+//! Before the first event `> set cache=20000` configures.
 
 mod say;
 mod script;
 
+use crate::play::{Player, page};
 use client::{Client, Config, TxnHandle};
-use protocol::{Message, Missing, Page};
+use protocol::{Message, Missing, Page, Reachable};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -30,31 +31,7 @@ pub(crate) struct Conversation {
     said: String,
 }
 
-impl Conversation {
-    /// The script with what the client says in place of what it was expected to say.
-    pub(crate) fn play(script: &str) -> String {
-        let config = Config { prefetch_pages_max: 0, grant_pages: 4, ..Config::default() };
-        let client = Client::new(config.clone(), ClientId(0xc));
-        let mut it = Self {
-            client,
-            config,
-            now: Time(1_000_000_000),
-            txns: BTreeMap::new(),
-            fetches: BTreeMap::new(),
-            said: String::new(),
-        };
-        for (number, line) in script.lines().enumerate() {
-            if let Some(event) = line.strip_prefix("> ") {
-                writeln!(it.said, "{line}").unwrap();
-                it.event(event).unwrap_or_else(|| panic!("line {}: cannot read {line:?}", number + 1));
-                it.drain();
-            } else if line.is_empty() || line.starts_with('#') {
-                writeln!(it.said, "{line}").unwrap();
-            }
-        }
-        it.said
-    }
-
+impl Player for Conversation {
     fn event(&mut self, event: &str) -> Option<()> {
         let words: Vec<_> = event.split_whitespace().collect();
         match words[..] {
@@ -70,8 +47,9 @@ impl Conversation {
                 let message = self.number(script::message(kind, rest)?);
                 self.client.handle(self.now, message);
             }
-            ["reachable", address, ref eligible @ ..] => {
-                self.client.reachable(self.now, address.into(), eligible.join(""));
+            ["reachable", address, key, ref eligible @ ..] => {
+                let (address, key, eligible) = (address.into(), script::key(key)?, eligible.join(""));
+                self.client.reachable(self.now, Reachable { address, key, eligible });
             }
             ["way"] => {
                 let way = self.client.way(self.now).unwrap_or("as configured".into());
@@ -80,11 +58,54 @@ impl Conversation {
             ["peer", peer, "connected"] => self.client.peer_connected(script::client(peer)?),
             ["peer", peer, "gone"] => self.client.peer_disconnected(self.now, script::client(peer)?),
             ["peer", "page", ref rest @ ..] => self.client.from_peer(self.now, script::peer_page(rest)?),
+            ["ahead", ref pages @ ..] => {
+                let pages: Vec<_> = pages.iter().map(|word| page(word)).collect::<Option<_>>()?;
+                self.client.fetch_ahead(self.now, &pages);
+            }
             ["stats"] => self.said += &say::stats(&self.client.stats()),
             [txn, call, ref rest @ ..] => self.call(txn, call, rest)?,
             _ => return None,
         }
         Some(())
+    }
+
+    fn drain(&mut self) {
+        while let Some(output) = self.client.poll_output() {
+            let name = |txn: TxnHandle| self.txns.iter().find(|(_, t)| **t == txn).map(|(name, _)| name.as_str());
+            let said = match output {
+                client::Output::Send(message) => {
+                    if let Message::Fetch(fetch) = &message {
+                        self.fetches.extend(fetch.pages.iter().map(|page| (*page, fetch.number)));
+                    }
+                    format!("client {}", say::message(&message))
+                }
+                client::Output::Lead { epoch } => format!("lead epoch={epoch}"),
+                client::Output::DialPeer { peer, address } => format!("dial {peer:?} at {address}"),
+                client::Output::SendPeer { peer, message } => format!("to {peer:?} {}", say::message(&message)),
+                client::Output::Wake(txn) => format!("wake {}", name(txn).unwrap_or("nobody")),
+                client::Output::Hangup { reason, text } => format!("hangup {}: {text}", reason.name()),
+            };
+            writeln!(self.said, "{said}").unwrap();
+        }
+    }
+
+    fn said(&mut self) -> &mut String {
+        &mut self.said
+    }
+}
+
+impl Conversation {
+    pub(crate) fn new() -> Self {
+        let config = Config { prefetch_pages_max: 0, grant_pages: 4, ..Config::default() };
+        let client = Client::new(config.clone(), ClientId(0xc));
+        Self {
+            client,
+            config,
+            now: Time(1_000_000_000),
+            txns: BTreeMap::new(),
+            fetches: BTreeMap::new(),
+            said: String::new(),
+        }
     }
 
     /// An answer to a fetch answers the last one of its page.
@@ -140,25 +161,5 @@ impl Conversation {
             _ => return None,
         };
         writeln!(self.said, "= {said}").ok()
-    }
-
-    fn drain(&mut self) {
-        while let Some(output) = self.client.poll_output() {
-            let name = |txn: TxnHandle| self.txns.iter().find(|(_, t)| **t == txn).map(|(name, _)| name.as_str());
-            let said = match output {
-                client::Output::Send(message) => {
-                    if let Message::Fetch(fetch) = &message {
-                        self.fetches.extend(fetch.pages.iter().map(|page| (*page, fetch.number)));
-                    }
-                    format!("client {}", say::message(&message))
-                }
-                client::Output::Lead { epoch } => format!("lead epoch={epoch}"),
-                client::Output::DialPeer { peer, address } => format!("dial {peer:?} at {address}"),
-                client::Output::SendPeer { peer, message } => format!("to {peer:?} {}", say::message(&message)),
-                client::Output::Wake(txn) => format!("wake {}", name(txn).unwrap_or("nobody")),
-                client::Output::Hangup { reason, text } => format!("hangup {}: {text}", reason.name()),
-            };
-            writeln!(self.said, "{said}").unwrap();
-        }
     }
 }

@@ -3,7 +3,7 @@
 use client::{Read, Stats, TxnError};
 use protocol::{CommitRequest, Message, Outcome, Page, PageReads};
 use std::fmt::{Debug, Display};
-use types::{Delta, Refusal, SlotSet};
+use types::{Delta, PeerKey, Refusal, SlotSet};
 
 fn join<T: Display>(items: impl IntoIterator<Item = T>, between: &str) -> String {
     items.into_iter().map(|item| item.to_string()).collect::<Vec<_>>().join(between)
@@ -64,6 +64,10 @@ fn commit(request: &CommitRequest) -> String {
     format!("Commit {} answered={answered} reads {read} writes {written}", txn.number).trim_end().to_owned()
 }
 
+fn key(key: PeerKey) -> u128 {
+    u128::from_le_bytes(key.bytes())
+}
+
 /// A message of the client.
 pub(crate) fn message(message: &Message) -> String {
     match message {
@@ -81,7 +85,10 @@ pub(crate) fn message(message: &Message) -> String {
         Message::AskOutcome(ask) => format!("AskOutcome {}", ask.txn.number),
         Message::Ack(ack) => format!("Ack through={}", ack.through),
         Message::Grant(grant) => format!("Grant volume={} count={}", grant.volume, grant.count),
-        Message::Reachable(m) => format!("Reachable at={:?} eligible={:?}", m.address, m.eligible),
+        Message::Reachable(m) => {
+            format!("Reachable at={:?} key={} eligible={:?}", m.address, key(m.key), m.eligible)
+        }
+        Message::PeerHello(m) => format!("PeerHello m{} key={}", m.client.0, key(m.key)),
         Message::NoHelp(m) => format!("NoHelp m{} number={} {}", m.requester.0, m.number, join(&m.pages, " ")),
         Message::PeerPage(m) => {
             let Page { page, version, number, .. } = &m.page;

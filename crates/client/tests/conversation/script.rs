@@ -1,12 +1,13 @@
 //! Reads a script's words.
 
+use crate::play::{advance, named, page, version};
 use bytes::Bytes;
 use protocol::{
     Advance, CommitReply, GROUP, Goodbye, Granted, Help, Leader, Member, Members, Message, Missing, Notice, Notices,
     Outcome, Page, PeerPage, Ping, Pong, Rejoined, SessionLimits, Welcome,
 };
 use types::{
-    ClientId, ClusterId, GoodbyeReason, Incarnation, NodeId, ObjectId, ObjectPage, PageId, PageRange, Refusal,
+    ClientId, ClusterId, GoodbyeReason, Incarnation, NodeId, ObjectId, ObjectPage, PageRange, PeerKey, Refusal,
     SlotChange, SlotSet, TxnId, Version,
 };
 
@@ -16,11 +17,6 @@ pub(crate) fn value(word: &str) -> Bytes {
         Some((unit, times)) => unit.repeat(times).into(),
         None => word.to_owned().into(),
     }
-}
-
-fn page(word: &str) -> Option<PageId> {
-    let (volume, number) = word.split_once('/')?;
-    Some(PageId::new(volume.parse().ok()?, number.parse().ok()?))
 }
 
 pub(crate) fn object(word: &str) -> Option<ObjectId> {
@@ -33,6 +29,11 @@ pub(crate) fn client(word: &str) -> Option<ClientId> {
     word.strip_prefix('m')?.parse().ok().map(ClientId)
 }
 
+/// `key=7`
+pub(crate) fn key(word: &str) -> Option<PeerKey> {
+    Some(PeerKey::new(named(&[word], "key")?.parse::<u128>().ok()?.to_le_bytes()))
+}
+
 /// A neighbour's page: `1/3 v5 number=1 through=6 wheel`.
 pub(crate) fn peer_page(words: &[&str]) -> Option<Message> {
     let [of, at, answers, through, values @ ..] = words else { return None };
@@ -42,23 +43,8 @@ pub(crate) fn peer_page(words: &[&str]) -> Option<Message> {
     Some(Message::PeerPage(PeerPage { requester: ClientId(0xc), through, page }))
 }
 
-fn version(word: &str) -> Option<Version> {
-    word.trim_start_matches('v').parse().ok().map(Version)
-}
-
-fn named<'a>(words: &[&'a str], name: &str) -> Option<&'a str> {
-    words.iter().find_map(|word| word.strip_prefix(name)?.strip_prefix('='))
-}
-
 fn number(words: &[&str], name: &str, default: u32) -> Option<u32> {
     named(words, name).map_or(Some(default), |word| word.parse().ok())
-}
-
-/// `1/3:4->6`
-fn advance(word: &str) -> Option<Advance> {
-    let (of, versions) = word.split_once(':')?;
-    let (prev, next) = versions.split_once("->")?;
-    Some(Advance { page: page(of)?, prev: version(prev)?, version: version(next)? })
 }
 
 /// `1/3:4->6{0,2}` or, with data, `1/3:4->6{0=x,2=}`
@@ -133,11 +119,12 @@ pub(crate) fn message(kind: &str, rest: &[&str]) -> Option<Message> {
             through: version(named(rest, "through")?)?,
             dropped: named(rest, "dropped").map_or(Some(vec![]), |pages| pages.split(',').map(page).collect())?,
         }),
-        ("help", [requester, number, through, address, pages @ ..]) => Message::Help(Help {
+        ("help", [requester, number, through, address, of_it, pages @ ..]) => Message::Help(Help {
             requester: client(requester)?,
             number: named(&[number], "number")?.parse().ok()?,
             through: version(named(&[through], "through")?)?,
             address: named(&[address], "at")?.into(),
+            key: key(of_it)?,
             pages: pages.iter().map(|word| page(word)).collect::<Option<_>>()?,
         }),
         ("members", [epoch, address, store, members @ ..]) => Message::Members(Members {

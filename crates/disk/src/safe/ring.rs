@@ -269,8 +269,19 @@ impl Ring {
             return None;
         }
         self.growing = true;
+        Some(self.next_name())
+    }
+
+    /// The name of a segment that should be made so that there is room for so many bytes.
+    pub(crate) fn plan_segment_for(&mut self, bytes: u64) -> Option<String> {
+        // One may be planned already, and is made after this one.
+        let segments = self.live.len() + self.free.len() + usize::from(self.growing);
+        (self.bytes_free() < bytes && segments < self.limits.segments_max).then(|| self.next_name())
+    }
+
+    fn next_name(&mut self) -> String {
         self.next_number += 1;
-        Some(name_of(self.next_number - 1))
+        name_of(self.next_number - 1)
     }
 
     /// Takes a segment that was planned and made.

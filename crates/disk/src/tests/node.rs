@@ -218,6 +218,15 @@ impl Node {
         })
     }
 
+    /// Has room made; gives how much there is.
+    pub(crate) fn make_room(&self, bytes: u64) -> Result<u64, Stopped> {
+        self.disk.submit(DiskWork::MakeRoom(bytes));
+        self.wait(|done| match done {
+            DiskDone::Freed { safe_bytes_free } => Some(safe_bytes_free),
+            _ => None,
+        })
+    }
+
     /// Closes the disk cleanly.
     pub(crate) fn close(self) -> Result<(), Stopped> {
         self.disk.close().map_err(|error| Stopped(error.to_string()))

@@ -185,6 +185,25 @@ fn the_ring_grows_when_nothing_is_freed_and_is_used_again_when_it_is() {
 }
 
 #[test]
+fn the_ring_grows_for_what_is_asked_and_no_further_than_it_may() {
+    let (files, mut promises) = (Memory::default(), Promises::default());
+    let config = Config { segments_max: 8, ..config() };
+    let node = Node::open_files(Arc::new(files.clone()), &mut promises, &config).unwrap();
+    assert_eq!(files.segments(), 3);
+    let wanted = 4 * SEGMENT_BYTES as u64;
+    let free = node.make_room(wanted).unwrap();
+    assert!(free >= wanted, "{free} bytes are free");
+    let grown = files.segments();
+    assert!((5..8).contains(&grown), "{grown} segments");
+    assert_eq!((node.make_room(wanted).unwrap(), files.segments()), (free, grown), "there was room");
+    assert!(node.make_room(100 * wanted).unwrap() > free);
+    assert_eq!(files.segments(), 8);
+    node.append(&mut promises, 3).unwrap();
+    drop(node);
+    Node::open(&files.after_kill(), &mut promises).unwrap();
+}
+
+#[test]
 fn flushes_of_many_threads_are_durable_in_order() {
     let (files, mut promises) = (Memory::default(), Promises::default());
     let config = Config { segments_max: 64, ..config() };

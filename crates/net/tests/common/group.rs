@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::net::TcpListener;
 use std::sync::MutexGuard;
 use std::sync::mpsc::sync_channel;
-use types::{NodeId, ObjectPage, SlotChange};
+use types::{NodeId, ObjectPage, PeerKey, SlotChange};
 
 /// How a page that a member has comes to another.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,6 +36,7 @@ pub struct State {
 pub struct Seat {
     out: TcpStream,
     pub address: String,
+    pub key: PeerKey,
     /// How often it has said where it is reached.
     pub said: usize,
 }
@@ -96,6 +97,11 @@ impl Group {
         member
     }
 
+    /// Where neighbours reach the member, and what they are let in by.
+    pub fn door_of(&self, member: &Member) -> (SocketAddr, PeerKey) {
+        (self.address_of(member), self.state().members[&member.id].key)
+    }
+
     /// Where neighbours reach the member.
     pub fn address_of(&self, member: &Member) -> SocketAddr {
         self.state().members[&member.id].address.parse().unwrap()
@@ -129,7 +135,7 @@ impl Group {
                     client = hello.client;
                     let (out, address) = (stream.try_clone().unwrap(), String::new());
                     let said = state.members.get(&client).map_or(0, |seat| seat.said);
-                    state.members.insert(client, Seat { out, address, said });
+                    state.members.insert(client, Seat { out, address, key: PeerKey::default(), said });
                     state.tell(client, &welcome(GROUP));
                 }
                 other => state.hear(client, other),
@@ -164,7 +170,7 @@ impl State {
             }
             Message::Reachable(reachable) => {
                 let seat = self.members.get_mut(&client).unwrap();
-                (seat.address, seat.said) = (reachable.address, seat.said + 1);
+                (seat.address, seat.key, seat.said) = (reachable.address, reachable.key, seat.said + 1);
             }
             Message::Fetch(fetch) if self.way == Way::Held => self.held.push((client, fetch)),
             Message::Fetch(fetch) => self.answer(client, &fetch),
@@ -195,11 +201,12 @@ impl State {
 
     /// Asks a member to send a page to another.
     pub fn ask(&self, helper: ClientId, requester: ClientId, page: PageId, number: u64) {
+        let seat = &self.members[&requester];
         let address = match &self.way {
             Way::By(address) => address.clone(),
-            _ => self.members[&requester].address.clone(),
+            _ => seat.address.clone(),
         };
-        let help = Help { requester, number, through: Version(0), address, pages: vec![page] };
+        let help = Help { requester, number, through: Version(0), address, key: seat.key, pages: vec![page] };
         self.tell(helper, &Message::Help(help));
     }
 

@@ -18,7 +18,7 @@ use std::task::{Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::Duration;
 use store::{Checkpoint, DiskDone, DiskWork, Opened, Position, Record, Store};
-use types::{ClientId, ClusterId, Incarnation, ObjectId, PageId, Version};
+use types::{ClientId, ClusterId, Incarnation, ObjectId, PageId, PeerKey, Version};
 use wire::{End, Inbox, Outbox};
 
 /// Long enough for anything that is going to happen on a busy machine.
@@ -92,7 +92,7 @@ type Pages = HashMap<PageId, (Version, Bytes)>;
 fn serve(pages: &mut Pages, work: DiskWork) -> DiskDone {
     match work {
         DiskWork::Append(..) => unreachable!("appends are flushed"),
-        DiskWork::Free(_) => DiskDone::Freed { safe_bytes_free: 1 << 30 },
+        DiskWork::Free(_) | DiskWork::MakeRoom(_) => DiskDone::Freed { safe_bytes_free: 1 << 30 },
         DiskWork::Read(wanted) => {
             DiskDone::Pages(wanted.into_iter().map(|page| (page, pages.get(&page).cloned())).collect())
         }
@@ -271,10 +271,10 @@ impl Raw {
         Self::over(TcpStream::connect(address).unwrap(), End::Client)
     }
 
-    /// Connects to a member as a neighbour does, and says so.
-    pub fn peer(address: SocketAddr) -> Self {
+    /// Connects to a member as a neighbour does, and shows a key.
+    pub fn peer((address, key): (SocketAddr, PeerKey)) -> Self {
         let mut raw = Self::over(TcpStream::connect(address).unwrap(), End::Peer);
-        raw.send(&Message::PeerHello(PeerHello { client: ClientId(0xE11), cluster: CLUSTER }));
+        raw.send(&Message::PeerHello(PeerHello { client: ClientId(0xE11), key }));
         raw
     }
 

@@ -57,6 +57,21 @@ fn the_largest_object_and_one_byte_more() {
     assert_eq!(error, "an object of 67108865 bytes is larger than the limit of 64 MiB");
 }
 
+/// The safe begins small, and grows for what does not fit: everything before was written home, so nothing else would make
+/// room.
+#[test]
+fn what_the_safe_has_no_room_for_yet_is_not_refused() {
+    let scratch = Scratch::new();
+    let db = scratch.open();
+    db.transact(|tx| tx.create_bytes(Anywhere, &value(400_000, 1))).unwrap();
+    for bytes in [1_600_000, 5_000_000] {
+        let object = db.transact(|tx| tx.create_bytes(Anywhere, &value(bytes, 2))).unwrap();
+        assert_eq!(db.transact(|tx| tx.get_bytes(object)).unwrap(), Some(value(bytes, 2)));
+    }
+    let error = db.transact(|tx| tx.create_bytes(Anywhere, &value(17 << 20, 3))).unwrap_err();
+    assert!(error.to_string().contains("the store is full"), "{error}");
+}
+
 /// What is saved again and again must not eat the store: the pages stay the same.
 #[test]
 fn a_rewrite_stays_in_its_pages() {

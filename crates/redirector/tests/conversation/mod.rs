@@ -8,11 +8,12 @@
 //! m1 Page 1/3 v5 number=7          what it sends to a member
 //! > wait 20                        milliseconds pass
 //! ```
-//! Empty lines and `#` lines are kept as they are; `> set help=10` before the first event configures.
+//! Before the first event `> set help=10` configures.
 
 mod say;
 mod script;
 
+use crate::play::Player;
 use protocol::{Hello, Message, PROTOCOL, Rejoin};
 use redirector::{Config, Output, Redirector};
 use std::collections::BTreeMap;
@@ -30,30 +31,7 @@ pub(crate) struct Conversation {
     said: String,
 }
 
-impl Conversation {
-    /// The script with what the redirector says in place of what it was expected to say.
-    pub(crate) fn play(script: &str) -> String {
-        let config = Config { group: "site".into(), address: "here:1".into(), ..Config::default() };
-        let mut it = Self {
-            redirector: Redirector::new(config.clone(), ClientId(0xF)),
-            config,
-            now: Time(1_000_000_000),
-            sessions: BTreeMap::new(),
-            epochs: BTreeMap::new(),
-            said: String::new(),
-        };
-        for (number, line) in script.lines().enumerate() {
-            if let Some(event) = line.strip_prefix("> ") {
-                writeln!(it.said, "{line}").unwrap();
-                it.event(event).unwrap_or_else(|| panic!("line {}: cannot read {line:?}", number + 1));
-                it.drain();
-            } else if line.is_empty() || line.starts_with('#') {
-                writeln!(it.said, "{line}").unwrap();
-            }
-        }
-        it.said
-    }
-
+impl Player for Conversation {
     fn event(&mut self, event: &str) -> Option<()> {
         let words: Vec<_> = event.split_whitespace().collect();
         match words[..] {
@@ -76,6 +54,40 @@ impl Conversation {
             _ => return None,
         }
         Some(())
+    }
+
+    fn drain(&mut self) {
+        while let Some(output) = self.redirector.poll_output() {
+            let name = |session| {
+                let found = self.sessions.iter().find(|(_, known)| **known == session);
+                found.map_or("nobody", |(name, _)| name.as_str())
+            };
+            let said = match output {
+                Output::Send { to, message } => format!("{} {}", name(to), say::message(&message)),
+                Output::End { session, reason, .. } => format!("{} is ended: {}", name(session), reason.name()),
+                Output::Trunk(message) => format!("trunk {}", say::message(&message)),
+                Output::Hangup { reason, text } => format!("trunk is given up: {}: {text}", reason.name()),
+            };
+            writeln!(self.said, "{said}").unwrap();
+        }
+    }
+
+    fn said(&mut self) -> &mut String {
+        &mut self.said
+    }
+}
+
+impl Conversation {
+    pub(crate) fn new() -> Self {
+        let config = Config { group: "site".into(), address: "here:1".into(), ..Config::default() };
+        Self {
+            redirector: Redirector::new(config.clone(), ClientId(0xF)),
+            config,
+            now: Time(1_000_000_000),
+            sessions: BTreeMap::new(),
+            epochs: BTreeMap::new(),
+            said: String::new(),
+        }
     }
 
     fn set(&mut self, setting: &str) -> Option<()> {
@@ -117,22 +129,6 @@ impl Conversation {
         let hello = Hello { protocol: PROTOCOL, features: 0, cluster: None, client, epoch: *epoch };
         self.redirector.connected(self.now, session);
         self.redirector.handle(self.now, session, Message::Hello(hello));
-    }
-
-    fn drain(&mut self) {
-        while let Some(output) = self.redirector.poll_output() {
-            let name = |session| {
-                let found = self.sessions.iter().find(|(_, known)| **known == session);
-                found.map_or("nobody", |(name, _)| name.as_str())
-            };
-            let said = match output {
-                Output::Send { to, message } => format!("{} {}", name(to), say::message(&message)),
-                Output::End { session, reason, .. } => format!("{} is ended: {}", name(session), reason.name()),
-                Output::Trunk(message) => format!("trunk {}", say::message(&message)),
-                Output::Hangup { reason, text } => format!("trunk is given up: {}: {text}", reason.name()),
-            };
-            writeln!(self.said, "{said}").unwrap();
-        }
     }
 }
 

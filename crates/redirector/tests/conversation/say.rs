@@ -60,11 +60,12 @@ pub(crate) fn message(message: &Message) -> String {
             format!("Granted{}", join(m.ranges.iter().map(|range| format!("{}+{}", range.first, range.count))))
         }
         Message::Help(m) => format!(
-            "Help m{} number={} through={} at={:?}{}",
+            "Help m{} number={} through={} at={:?} key={}{}",
             m.requester.0,
             m.number,
             m.through,
             m.address,
+            u128::from_le_bytes(m.key.bytes()),
             join(&m.pages)
         ),
         Message::PeerPage(m) => format!("PeerPage {} {} number={}", m.page.page, m.page.version, m.page.number),

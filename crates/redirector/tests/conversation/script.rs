@@ -1,6 +1,7 @@
 //! Reads a script's words.
 
 use super::{client, rejoin};
+use crate::play::{advance, named, page, version};
 use bytes::Bytes;
 use protocol::{
     Ack, Advance, Arrived, CommitReply, CommitRequest, Fetch, GROUP, Goodbye, Grant, Granted, Held, Intent, Leader,
@@ -8,25 +9,12 @@ use protocol::{
     Rejoined, Released, Revalidated, SessionLimits, Welcome,
 };
 use types::{
-    ClientId, ClusterId, Delta, GoodbyeReason, Incarnation, NodeId, ObjectPage, PageId, PageRange, SlotChange, SlotSet,
-    TxnId, Version,
+    ClientId, ClusterId, Delta, GoodbyeReason, Incarnation, NodeId, ObjectPage, PageId, PageRange, PeerKey, SlotChange,
+    SlotSet, TxnId, Version,
 };
-
-fn page(word: &str) -> Option<PageId> {
-    let (volume, number) = word.split_once('/')?;
-    Some(PageId::new(volume.parse().ok()?, number.parse().ok()?))
-}
 
 fn pages(words: &[&str]) -> Option<Vec<PageId>> {
     words.iter().filter(|word| !word.contains('=')).map(|word| page(word)).collect()
-}
-
-fn version(word: &str) -> Option<Version> {
-    word.trim_start_matches('v').parse().ok().map(Version)
-}
-
-fn named<'a>(words: &[&'a str], name: &str) -> Option<&'a str> {
-    words.iter().find_map(|word| word.strip_prefix(name)?.strip_prefix('='))
 }
 
 fn number(words: &[&str], name: &str) -> Option<u64> {
@@ -43,13 +31,6 @@ fn txn(word: &str) -> Option<TxnId> {
 fn held(word: &str) -> Option<Held> {
     let (of, at) = word.split_once('@')?;
     Some(Held { page: page(of)?, version: version(at)? })
-}
-
-/// `1/3:4->6`
-fn advance(word: &str) -> Option<Advance> {
-    let (of, versions) = word.split_once(':')?;
-    let (prev, next) = versions.split_once("->")?;
-    Some(Advance { page: page(of)?, prev: version(prev)?, version: version(next)? })
 }
 
 /// `0,2`
@@ -155,9 +136,11 @@ pub(crate) fn of_member(from: ClientId, kind: &str, rest: &[&str]) -> Option<Mes
             let pages = pages.iter().map(|word| held(word)).collect::<Option<_>>()?;
             rejoin(version(named(&[horizon], "horizon")?)?, pages)
         }
-        ("reachable", [address]) => {
-            Message::Reachable(Reachable { address: (*address).into(), eligible: String::new() })
-        }
+        ("reachable", [address, key]) => Message::Reachable(Reachable {
+            address: (*address).into(),
+            key: PeerKey::new(u128::from(number(&[key], "key")?).to_le_bytes()),
+            eligible: String::new(),
+        }),
         ("fetch", rest) => Message::Fetch(Fetch {
             pages: pages(rest)?,
             at_least: version(named(rest, "at_least").unwrap_or("0"))?,

@@ -6,10 +6,7 @@ use crate::check::no_visible_abort;
 use crate::ledger::{self, Ledger, PageHistory};
 use crate::violation::{Check, Violation, ensure};
 use protocol::{Advance, Message, Notice, Outcome, Page};
-use types::{ClientId, ObjectId, ObjectPage, PageId, TxnId, Version};
-
-/// The transaction of a notice that sums up what a client has missed.
-const SEVERAL: TxnId = TxnId { client: ClientId(0), number: 0 };
+use types::{ObjectId, ObjectPage, PageId, TxnId, Version};
 
 /// Checks a message that leaves a store.
 pub(crate) fn message(ledger: &Ledger, message: &Message) -> Check {
@@ -73,7 +70,7 @@ pub(crate) fn image_is(history: &PageHistory, page: PageId, image: &ObjectPage, 
 
 /// A page moves as its history says.
 fn notice(ledger: &Ledger, notice: &Notice) -> Check {
-    if notice.txn == SEVERAL {
+    if notice.txn == Notice::SEVERAL {
         let version = ledger.page(notice.page).map(|page| page.version_at(ledger.count()));
         return ensure(version >= Some(notice.version), "answers", || {
             format!("{:?} is told to be at {:?}, and is at {version:?}", notice.page, notice.version)

@@ -34,6 +34,8 @@ pub(crate) struct Hands {
     /// The most that the safe holds, in bytes, and the home, in pages.
     pub(crate) safe_bytes: u64,
     pub(crate) home_pages: usize,
+    /// How large the safe may grow, in bytes.
+    pub(crate) safe_bytes_max: u64,
     work: VecDeque<DiskWork>,
     durable: Position,
     held: Vec<(SessionId, Message, Position)>,
@@ -60,6 +62,7 @@ impl Hands {
             disk,
             safe_bytes,
             home_pages: usize::MAX,
+            safe_bytes_max: safe_bytes,
             work: VecDeque::new(),
             durable: Position(0),
             held: Vec::new(),
@@ -176,6 +179,11 @@ impl Hands {
             DiskWork::Free(position) => {
                 self.disk.safe = self.disk.safe.split_off(&position);
                 assert!(!self.disk.safe.is_empty(), "the last record stays");
+                DiskDone::Freed { safe_bytes_free: self.safe_bytes - self.safe_used() }
+            }
+            DiskWork::MakeRoom(bytes) => {
+                let wanted = (self.safe_used() + bytes).min(self.safe_bytes_max);
+                self.safe_bytes = self.safe_bytes.max(wanted);
                 DiskDone::Freed { safe_bytes_free: self.safe_bytes - self.safe_used() }
             }
             DiskWork::Read(pages) => {

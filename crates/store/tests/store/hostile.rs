@@ -217,7 +217,7 @@ fn group_message() -> impl Strategy<Value = Message> {
         1 => prop_oneof![
             pages().prop_map(|pages| Message::NoHelp(NoHelp { requester: ClientId(1), number: 0, pages })),
             pages().prop_map(|pages| Message::Arrived(Arrived { pages: pages.iter().map(|&page| (page, 0)).collect() })),
-            Just(Message::Reachable(Reachable { address: String::new(), eligible: String::new() })),
+            Just(Message::Reachable(Reachable::default())),
             (1..3u64, 0..9u64).prop_map(|(client, epoch)| group_hello(client, epoch)),
         ],
     ]

@@ -81,6 +81,21 @@ fn a_transaction_that_the_safe_can_never_hold_is_refused_at_once() {
     assert_eq!(count(&hands.commit(a, &txn(1, 2).write(ROOT, 0, 0, b"x"))), 1);
 }
 
+/// Nothing in the safe is needed any more, and still it is too small: it grows, as far as it may.
+#[test]
+fn a_transaction_that_the_safe_can_grow_for_waits_for_that() {
+    let mut hands = Hands::with_safe(Config::default(), 32 * 1024);
+    hands.safe_bytes_max = 64 * 1024;
+    let a = hands.join(1, 1);
+    let too_large = txn(1, 1).write(ROOT, 0, 0, &vec![7; 60_000]);
+    assert_eq!(hands.commit(a, &too_large), Outcome::Refused(Refusal::StoreFull));
+    assert_eq!(count(&hands.commit(a, &txn(1, 2).write(ROOT, 0, 0, &vec![7; 30_000]))), 1);
+    // Who was refused has not spoken for those after it: the disk is asked again.
+    assert_eq!(hands.commit(a, &txn(1, 3).write(ROOT, 0, 1, &vec![7; 60_000])), Outcome::Refused(Refusal::StoreFull));
+    hands.safe_bytes_max = 128 * 1024;
+    assert_eq!(count(&hands.commit(a, &txn(1, 4).write(ROOT, 0, 1, &vec![7; 60_000]))), 2);
+}
+
 #[test]
 fn a_transaction_larger_than_the_mob_goes_alone() {
     let mut hands = Hands::with(Config { mob_bytes_limit: 8 * 1024, ..Config::default() });

@@ -34,6 +34,7 @@ pub(super) fn run(args: &GroupArgs, output: &mut Output) -> Result {
         store: store.addresses.clone(),
         leads: !args.eligible,
         cache_bytes_limit: args.stand_by_cache,
+        help_within: Duration::from_millis(args.help_within.into()),
         ..Config::default()
     };
     let (runtime, address) = (Runtime::start()?, config.address.clone());

@@ -223,6 +223,25 @@ fn a_member_that_is_stopped_stops_nobody() {
 }
 
 #[test]
+fn a_member_may_take_as_long_to_help_as_it_is_given() {
+    const WITHIN: Duration = Duration::from_millis(700);
+    let folder = Folder::new();
+    let store = serve(&folder);
+    let redirector = start_redirector(&store, &["--help-within", &WITHIN.as_millis().to_string()]);
+    fill(&store);
+    let counter = counter(&Db::connect(redirector.address()).unwrap());
+    let mut helper = Member::start(redirector.address());
+    assert_eq!(helper.read(), 0);
+    await_members(redirector.address(), 1);
+    helper.signal("STOP");
+    let begun = Instant::now();
+    assert_eq!(get(&Db::connect(redirector.address()).unwrap(), counter), 0);
+    assert!(begun.elapsed() >= WITHIN, "it was given up after {:?}", begun.elapsed());
+    assert!(count(&status(redirector.address()).unwrap(), "counts", "late_help") > 0);
+    helper.signal("CONT");
+}
+
+#[test]
 fn an_eligible_member_takes_over() {
     let folder = Folder::new();
     let store = serve(&folder);

@@ -89,9 +89,13 @@ pub fn notices() -> Message {
     Message::Notices(Notices { through: Version(6), items })
 }
 
+pub fn key() -> PeerKey {
+    PeerKey::new(std::array::from_fn(|at| 0xA0 + at as u8))
+}
+
 pub fn help() -> Message {
     let (number, through, address) = (6, Version(77), "10.0.0.7:4096".into());
-    Message::Help(Help { requester: ClientId(5), number, through, address, pages: vec![page(1), page(2)] })
+    Message::Help(Help { requester: ClientId(5), number, through, address, key: key(), pages: vec![page(1), page(2)] })
 }
 
 pub fn revalidated() -> Message {
@@ -126,12 +130,12 @@ fn of_groups() -> Vec<Message> {
     let peer_page = Page { page: page(1), version: Version(3), number: 6, image };
     let (group, address) = ("site".to_owned(), "c:9".to_owned());
     vec![
-        Message::Reachable(Reachable { address: "10.0.0.7:4096".into(), eligible: String::new() }),
+        Message::Reachable(Reachable { address: "10.0.0.7:4096".into(), key: key(), eligible: String::new() }),
         help(),
         Message::NoHelp(NoHelp { requester: ClientId(5), number: 6, pages: vec![page(1)] }),
         Message::PeerPage(PeerPage { requester: ClientId(5), through: Version(77), page: peer_page }),
         Message::Arrived(Arrived { pages: vec![(page(1), 6), (page(2), 7)] }),
-        Message::PeerHello(PeerHello { client: ClientId(5), cluster: ClusterId(0xC1) }),
+        Message::PeerHello(PeerHello { client: ClientId(5), key: key() }),
         Message::Revalidate(Revalidate {
             number: 4,
             horizon: Version(77),
