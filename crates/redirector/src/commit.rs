@@ -191,10 +191,11 @@ impl Redirector {
             self.lease.settle(*page, reply.txn);
         }
         if let Outcome::Committed { pages } = &reply.outcome {
-            if let Some(first) = pages.first() {
-                self.heard_through(first.version);
-            }
+            // Who has only asked is told by notice what was changed, and that comes in its time.
             if let Some(pending) = pending {
+                if let Some(first) = pages.first() {
+                    self.heard_through(first.version);
+                }
                 self.update(now, reply.txn, &pending, pages);
             }
         }
