@@ -1,17 +1,18 @@
 //! A change reaches a frame: by a notice, or by the reply to the client's own commit, which stands for one.
 //!
 //! In sequence the version advances. Out of sequence the change is applied to its slots, the vcache remembers how far
-//! these are, and the change waits as a gap until the ones before it have been heard of. With data a change updates,
-//! without it makes holes.
+//! these are, and the change waits beyond a gap until the ones before it have been heard of. With data a change
+//! updates, without it makes holes.
 
 use crate::Frame;
 use alloc::vec::Vec;
 use protocol::Notice;
 use types::{Broken, Rule, SlotNo, SlotSet};
 
-/// Gaps remembered for one frame. Beyond, the oldest is forgotten: the version then stays where it is until the page is
-/// fetched again, and the vcache still proves what its slots are.
-const GAPS_MAX: usize = 256;
+/// Runs of changes remembered beyond gaps for one frame. One run is enough for one change that is late, however many
+/// come after it. Beyond, the oldest run is forgotten: the version then stays where it is until the page is fetched
+/// again, and the vcache still proves what its slots are.
+const RUNS_MAX: usize = 256;
 
 impl Frame {
     /// Applies a change. One that the frame reflects already changes nothing, so hearing it twice does no harm.
@@ -25,12 +26,12 @@ impl Frame {
         }
         let news: SlotSet = notice.slots.iter().filter(|&slot| goes_back || self.is_news(slot, notice)).collect();
         self.take(&news, notice);
-        if notice.prev > self.version {
-            self.remember(&news, notice);
+        if notice.prev > self.version && !broken.is(Rule::InSequence) {
+            self.remember(&news, notice, broken);
         } else {
             self.version = self.version.max(notice.version);
         }
-        self.join();
+        self.join(broken);
     }
 
     /// Whether the change is later than what the slot has, or brings the value for a hole that the same change made.
@@ -69,21 +70,31 @@ impl Frame {
         }
     }
 
-    /// Keeps a change that is out of sequence.
-    fn remember(&mut self, slots: &SlotSet, notice: &Notice) {
-        for slot in slots.iter() {
-            self.set_ahead(slot, notice.version);
+    /// Keeps a change that is out of sequence. It may be told more than once, and join up with others.
+    fn remember(&mut self, slots: &SlotSet, notice: &Notice, broken: Broken) {
+        if !broken.is(Rule::RememberAhead) {
+            slots.iter().for_each(|slot| self.set_ahead(slot, notice.version));
         }
-        if self.gaps.len() == GAPS_MAX {
-            self.gaps.remove(0);
+        let (mut prev, mut version) = (notice.prev, notice.version);
+        // No two runs touch each other, so one look at each finds all that the change joins.
+        self.runs.retain(|run| {
+            let is_apart = run.1 < prev || version < run.0;
+            if !is_apart {
+                (prev, version) = (prev.min(run.0), version.max(run.1));
+            }
+            is_apart
+        });
+        if self.runs.len() == RUNS_MAX {
+            self.runs.remove(0);
         }
-        self.gaps.push((notice.prev, notice.version));
+        self.runs.push((prev, version));
     }
 
-    /// Advances the version over all gaps that join up to it, and forgets what it covers then.
-    pub(crate) fn join(&mut self) {
-        while let Some(gap) = self.gaps.iter().position(|(prev, _)| *prev <= self.version) {
-            let (_, version) = self.gaps.swap_remove(gap);
+    /// Advances the version over all runs that it has reached, and forgets what it covers then.
+    pub(crate) fn join(&mut self, broken: Broken) {
+        let reached = |frame: &Self| frame.runs.iter().position(|(prev, _)| *prev <= frame.version);
+        while let Some(run) = reached(self).filter(|_| !broken.is(Rule::JoinUp)) {
+            let (_, version) = self.runs.remove(run);
             self.version = self.version.max(version);
         }
         let version = self.version;

@@ -1,17 +1,19 @@
 //! A frame: a cached page, and what is known beyond it.
 //!
 //! ```text
-//!   version 7          gaps 9->11, 11->14         heard of: 8? 9 11 14
-//!   |  page image  |   slots changed at 11, 14 are in the vcache until somebody tells of 7->9
+//!   version 7            run 9->14           heard of 9->11, 11->14, and not yet of 7->9
+//!   |  page image  |     slots changed at 11, 14 are in the vcache until somebody tells of 7->9
 //! ```
 //! 1. Each slot is a hole or reflects at least every change through `version` (invariant VP of the BuddyCache paper).
 //! 2. Each slot in the vcache is a hole or reflects at least every change through its entry there; entries are above
 //!    `version`.
-//! 3. Each gap is a change that has been applied to its slots and starts above `version`.
-//! 4. A slot never goes back to an older value.
+//! 3. Each run is changes without a gap that have all been applied to their slots. It starts above `version`, and no two
+//!    runs touch each other.
+//! 4. What a slot shows is exactly what it was at its entry in the vcache, and at `version` if it has none.
+//! 5. A slot never goes back to an older value.
 
 use alloc::vec::Vec;
-use types::{ObjectPage, SlotNo, SlotSet, Version};
+use types::{Broken, ObjectPage, Rule, SlotNo, SlotSet, Version};
 
 /// A cached page.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,8 +23,8 @@ pub struct Frame {
     pub(crate) holes: SlotSet,
     /// Slots that are further than the page, in slot order. Empty unless versions have arrived out of sequence.
     pub(crate) vcache: Vec<(SlotNo, Version)>,
-    /// Changes `prev -> version` that have been applied while one before them is missing.
-    pub(crate) gaps: Vec<(Version, Version)>,
+    /// Runs of changes `prev -> version` that have been applied while one before them is missing.
+    pub(crate) runs: Vec<(Version, Version)>,
 }
 
 /// What a frame has in a slot.
@@ -39,7 +41,7 @@ pub enum Slot<'a> {
 impl Frame {
     /// A frame that is exactly the page as of `version`.
     pub fn new(version: Version, page: ObjectPage) -> Self {
-        Self { page, version, holes: SlotSet::new(), vcache: Vec::new(), gaps: Vec::new() }
+        Self { page, version, holes: SlotSet::new(), vcache: Vec::new(), runs: Vec::new() }
     }
 
     /// The version that the whole page has reached.
@@ -70,6 +72,20 @@ impl Frame {
     /// Whether the frame can stand in for the page: it has no hole.
     pub fn is_complete(&self) -> bool {
         self.holes.is_empty()
+    }
+
+    /// Whether every change that the frame has heard of follows on its version.
+    pub fn is_in_sequence(&self) -> bool {
+        self.vcache.is_empty() && self.runs.is_empty()
+    }
+
+    /// The page for a neighbour, as of its version: `None` if it has holes, or slots that are ahead of the version. The
+    /// neighbour would take these for no more recent than the page, and a change that it hears of late would take them
+    /// back.
+    pub fn whole(&self, broken: Broken) -> Option<(Version, &ObjectPage)> {
+        let is_complete = self.is_complete() || broken.is(Rule::HelpWhole);
+        let is_in_sequence = self.is_in_sequence() || broken.is(Rule::HelpInSequence);
+        (is_complete && is_in_sequence).then_some((self.version, &self.page))
     }
 
     /// The count through which `slot` reflects every change: what a reader can prove without the horizon.

@@ -21,7 +21,7 @@ impl Frame {
         }
         let mut frame = Self::new(version, page);
         if let Some(older) = older.filter(|_| !broken.is(Rule::NeverBack)) {
-            frame.keep_what_is_ahead(older);
+            frame.keep_what_is_ahead(older, broken);
         }
         for notice in kept {
             frame.apply(notice, broken);
@@ -29,10 +29,12 @@ impl Frame {
         Some(frame)
     }
 
-    /// Takes over the slots that the older frame had heard later changes of, its holes among them.
-    fn keep_what_is_ahead(&mut self, older: &Self) {
-        self.vcache = older.exceptions(self.version).collect();
-        self.gaps = older.gaps.iter().copied().filter(|(_, version)| *version > self.version).collect();
+    /// Takes over the slots that the older frame had heard later changes of, its holes among them. A page that was asked
+    /// for as `Fetch::at_least` says is never older than these: this is a second line of defence.
+    fn keep_what_is_ahead(&mut self, older: &Self, broken: Broken) {
+        let covered = if broken.is(Rule::InstallCovers) { Version::ZERO } else { self.version };
+        self.vcache = older.exceptions(covered).collect();
+        self.runs = older.runs.iter().copied().filter(|(_, version)| *version > self.version).collect();
         let ahead: SlotSet = self.vcache.iter().map(|(slot, _)| *slot).collect();
         let (holes, known): (Vec<_>, Vec<_>) = ahead.iter().partition(|&slot| older.is_hole(slot));
         let value = |slot| SlotChange { slot, value: older.page.get_shared(slot) };
@@ -41,6 +43,6 @@ impl Frame {
             Err(_) => self.holes.union_with(&ahead),
         }
         self.holes.union_with(&holes.into_iter().collect());
-        self.join();
+        self.join(broken);
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! 1. Help is given from the machine, whatever the application is computing: the hands' thread that hears of a need
 //!    sends the page.
-//! 2. Only a whole page is sent: one with a hole is no page to anybody else.
+//! 2. Only a whole page is sent: one with a hole is no page to anybody else, and one with a slot that is ahead of its
+//!    version would be taken for older than it is.
 //! 3. A page answers one fetch, by its number. One that comes late, after the fetch was answered in another way, is
 //!    dropped: changes since may have been told while the page was not held.
 //! 4. A neighbour's page is installed when we have heard of all that it reflects. It came on another connection than the
@@ -104,14 +105,10 @@ impl Client {
         }
     }
 
-    /// The page as we have it, if it has no hole. What is ahead of its version in the vcache is not the neighbour's
-    /// business: it gets the page as of its version.
+    /// The page as we have it, if it is whole and in sequence.
     fn whole(&self, page: PageId, number: u64) -> Option<Page> {
-        let frame = self.cache.get(page)?;
-        if !frame.is_complete() && !self.config.broken.is(Rule::HelpWhole) {
-            return None;
-        }
-        Some(Page { page, version: frame.version(), number, image: frame.page().image().clone() })
+        let (version, image) = self.cache.get(page)?.whole(self.config.broken)?;
+        Some(Page { page, version, number, image: image.image().clone() })
     }
 
     fn send_to_peer(&mut self, now: Time, help: &Help, page: Page) {

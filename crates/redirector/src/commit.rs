@@ -6,7 +6,8 @@
 //!      +------ the link is gone -------+
 //! ```
 //! 1. What a commit writes is kept until its reply, and passed on only then. The reply stands for the group's notices: in
-//!    the store's stream it has the place that they would have.
+//!    the store's stream it has the place that they would have. To the committer it stands for the notice on the session
+//!    that the request came on, and on no other.
 //! 2. A member that dies takes nothing with it: its commit that succeeded reaches the others all the same.
 //! 3. The values that are kept are bounded. Beyond, the others hear what changed and not to what; and should the link to
 //!    the store be lost, the member is sent away, and sends its request again when it comes back.
@@ -25,6 +26,9 @@ const PENDING_MAX: usize = 64 * COMMITS_PER_SESSION_MAX;
 /// A commit whose outcome is not known.
 #[derive(Debug)]
 struct Pending {
+    /// The session that it was sent on last. To a later one of the same member the reply says nothing: the member may
+    /// have given the transaction up meanwhile.
+    from: SessionId,
     /// The request, if it was kept with its values.
     request: Option<CommitRequest>,
     bytes: usize,
@@ -89,8 +93,9 @@ impl Redirector {
             self.reply(from, Message::CommitReply(CommitReply { txn, outcome }));
             return Ok(());
         }
-        if self.commits.pending.contains_key(&txn) {
+        if let Some(pending) = self.commits.pending.get_mut(&txn) {
             // The member has resumed its session and sends again what is on its way already.
+            pending.from = from;
             return Ok(());
         }
         let bytes = request.writes.iter().map(delta_bytes).sum();
@@ -112,7 +117,7 @@ impl Redirector {
         let kept = is_kept.then(|| request.clone());
         let bytes = if is_kept { bytes } else { 0 };
         self.commits.bytes += bytes;
-        self.commits.pending.insert(txn, Pending { request: kept, bytes, changes });
+        self.commits.pending.insert(txn, Pending { from, request: kept, bytes, changes });
         if can_go {
             self.send_to_store(now, Message::Commit(request));
         } else {
@@ -124,6 +129,11 @@ impl Redirector {
     /// A member wants to know what became of a transaction.
     pub(crate) fn ask_outcome(&mut self, now: Time, from: SessionId, ask: AskOutcome) -> Result<(), Goodbye> {
         self.check_own(from, ask.txn.client)?;
+        if self.commits.pending.contains_key(&ask.txn) {
+            // Its reply is the answer. A question that overtakes the request would be told that nobody knows of it, and
+            // what the request changes after that would reach nobody here.
+            return Ok(());
+        }
         if self.commits.asked.len() >= PENDING_MAX {
             let text = format!("expected at most {PENDING_MAX} questions for outcomes at a time");
             return Err(Goodbye::too_much(text));
@@ -181,11 +191,12 @@ impl Redirector {
             self.lease.settle(*page, reply.txn);
         }
         if let Outcome::Committed { pages } = &reply.outcome {
-            if let Some(first) = pages.first() {
-                self.heard_through(first.version);
-            }
+            // Who has only asked is told by notice what was changed, and that comes in its time.
             if let Some(pending) = pending {
-                self.update(now, reply.txn, &pending, pages, committer);
+                if let Some(first) = pages.first() {
+                    self.heard_through(first.version);
+                }
+                self.update(now, reply.txn, &pending, pages);
             }
         }
         if let Some(session) = committer {
@@ -207,14 +218,14 @@ impl Redirector {
     }
 
     /// Passes on what a transaction has changed, with the new values where they were kept.
-    fn update(&mut self, now: Time, txn: TxnId, pending: &Pending, pages: &[Advance], committer: Option<SessionId>) {
+    fn update(&mut self, now: Time, txn: TxnId, pending: &Pending, pages: &[Advance]) {
         let deltas = pending.request.as_ref().map(|request| &request.writes[..]);
         for (at, (page, slots)) in pending.changes.iter().enumerate() {
             let Ok(found) = pages.binary_search_by_key(page, |advance| advance.page) else { continue };
             let Advance { prev, version, .. } = pages[found];
             let data = deltas.map(|deltas| deltas[at].changes.clone());
             let notice = Notice { page: *page, prev, version, slots: slots.clone(), txn, data };
-            self.tell(now, &notice, committer);
+            self.tell(now, &notice, Some(pending.from));
         }
     }
 

@@ -43,6 +43,9 @@ pub(crate) struct Want {
 struct UnderWay {
     wants: SmallVec<[Want; 1]>,
     sent: bool,
+    /// The store was asked for all changes through here. What it says before it answers moves no horizon unless there is
+    /// something to tell, but the answer means that all of them have been told.
+    at_least: Version,
     /// It was asked for as one that may be left out.
     is_prefetch: bool,
 }
@@ -168,7 +171,7 @@ impl Redirector {
             under_way.wants.push(want);
             self.stats.coalesced += u64::from(!is_new);
             if is_new && can_send && pages.len() < room {
-                (under_way.sent, under_way.is_prefetch) = (true, !pages.is_empty());
+                (under_way.sent, under_way.is_prefetch, under_way.at_least) = (true, !pages.is_empty(), least);
                 at_least = at_least.max(least);
                 pages.push(page);
             } else if is_new {
@@ -191,8 +194,8 @@ impl Redirector {
                 self.release_if_unheld(now, page);
                 continue;
             }
-            (under_way.sent, under_way.is_prefetch) = (true, false);
             let least = under_way.wants.iter().map(|want| want.at_least).fold(self.trunk.horizon(), Version::max);
+            (under_way.sent, under_way.is_prefetch, under_way.at_least) = (true, false, least);
             self.stats.fetches += 1;
             self.send_to_store(now, Message::Fetch(Fetch { pages: alloc::vec![page], at_least: least, number: 0 }));
         }
@@ -201,7 +204,7 @@ impl Redirector {
     /// The store has sent a page: it goes to all who wait for it.
     pub(crate) fn page(&mut self, now: Time, page: &Page) {
         let Some(under_way) = self.fetches.arrive(page.page) else { return };
-        self.heard_through(page.version);
+        self.heard_through(page.version.max(under_way.at_least));
         self.stats.from_store += 1;
         self.standby.install(page);
         let horizon = self.trunk.horizon();

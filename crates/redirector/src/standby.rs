@@ -11,11 +11,12 @@ use types::{Broken, ObjectPage, PageId};
 pub(crate) struct Standby {
     /// None, if it is to keep nothing.
     cache: Option<Cache>,
+    broken: Broken,
 }
 
 impl Standby {
     pub(crate) fn new(bytes_limit: usize, broken: Broken) -> Self {
-        Self { cache: (bytes_limit > 0).then(|| Cache::new(bytes_limit, broken)) }
+        Self { cache: (bytes_limit > 0).then(|| Cache::new(bytes_limit, broken)), broken }
     }
 
     /// A page has come from the store, after all that was told before it.
@@ -43,14 +44,13 @@ impl Standby {
         self.cache.as_ref().is_some_and(|cache| cache.find(page).is_some())
     }
 
-    /// The page, if it is here without holes; it is an answer to the fetch with this number.
+    /// The page, if it is here whole; it is an answer to the fetch with this number.
     pub(crate) fn whole(&mut self, page: PageId, number: u64) -> Option<Page> {
         let cache = self.cache.as_mut()?;
         let frame = cache.find(page)?;
         cache.count_use(frame);
-        let frame = cache.at(frame);
-        let image = frame.is_complete().then(|| frame.page().image().clone())?;
-        Some(Page { page, version: frame.version(), number, image })
+        let (version, image) = cache.at(frame).whole(self.broken)?;
+        Some(Page { page, version, number, image: image.image().clone() })
     }
 
     /// A page that is to leave, if there are more than may be.

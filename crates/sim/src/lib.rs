@@ -7,6 +7,8 @@
 //!     History, Ledger     what applications saw and were told; what the disk made durable
 //!     check/*             the invariants of docs/protocol.md, one file each
 //! ```
+//! Beside it stands a second kind of run, `reorder`: two masters' streams, out of order, around the real cache.
+//!
 //! The nodes are the real ones: the same `node::Node`, `client::Client` and `store::Store` that run over TCP and
 //! files. The simulator has hands of its own and sees neither `net` nor `disk`.
 
@@ -27,6 +29,7 @@ mod mutants;
 mod network;
 mod process;
 mod queue;
+mod reorder;
 mod rng;
 mod run;
 mod runner;
@@ -42,5 +45,5 @@ pub use layout::{Costs, Distances, Layout, Stored, Traffic};
 #[cfg(feature = "mutants")]
 pub use mutants::{Mutant, mutants};
 pub use run::{Report, run_seed};
-pub use runner::{Options, Summary, run_seeds};
+pub use runner::{Kind, Options, Summary, run_seeds};
 pub use violation::Violation;

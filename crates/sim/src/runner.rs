@@ -1,15 +1,55 @@
 //! Many seeds: spread over threads, summed up in the order of the seeds.
 
-use crate::run::{Report, run_seed};
+use crate::reorder;
+use crate::run::{self, Report};
 use crate::trace::mix;
 use core::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc;
 use types::Broken;
 
+/// What a seed draws.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Kind {
+    /// Whole nodes, with faults.
+    #[default]
+    Nodes,
+    /// Two masters' streams, out of order.
+    Reorder,
+}
+
+impl Kind {
+    /// Runs one seed.
+    pub fn run_seed(self, seed: u64, broken: Broken, readable: bool) -> Report {
+        match self {
+            Self::Nodes => run::run_seed(seed, broken, readable),
+            Self::Reorder => reorder::run_seed(seed, broken, readable),
+        }
+    }
+
+    /// What the command line says for it, before a seed.
+    fn option(self) -> &'static str {
+        match self {
+            Self::Nodes => "",
+            Self::Reorder => "--reorder ",
+        }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Nodes => "nodes",
+            Self::Reorder => "reorder",
+        })
+    }
+}
+
 /// How seeds are run.
 #[derive(Clone, Debug)]
 pub struct Options {
+    /// What they draw.
+    pub kind: Kind,
     /// Threads to spread the seeds over. The summary does not depend on it.
     pub threads: usize,
     /// The rule that is taken out of the roles.
@@ -21,13 +61,15 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
-        Self { threads, broken: Broken::NONE, stop_at_first: false }
+        Self { kind: Kind::Nodes, threads, broken: Broken::NONE, stop_at_first: false }
     }
 }
 
 /// What came of many seeds.
 #[derive(Debug, Default)]
 pub struct Summary {
+    /// What the seeds drew.
+    pub kind: Kind,
     /// Seeds that were run.
     pub seeds: u64,
     /// Transactions that were acknowledged as committed.
@@ -42,11 +84,15 @@ impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for failure in &self.failures {
             let violation = failure.violation.as_ref().expect("a failure has one");
-            writeln!(f, "seed {}: {violation}", failure.seed)?;
-            writeln!(f, "  replay it: cargo xtask sim --seed {} --trace", failure.seed)?;
+            writeln!(f, "{} seed {}: {violation}", self.kind, failure.seed)?;
+            writeln!(f, "  replay it: cargo xtask sim {}--seed {} --trace", self.kind.option(), failure.seed)?;
         }
         let (seeds, commits, violations) = (self.seeds, self.commits, self.failures.len());
-        write!(f, "{seeds} seeds, {commits} commits, {violations} violations, trace {:016x}", self.hash)
+        write!(
+            f,
+            "{:<7} {seeds} seeds, {commits} commits, {violations} violations, trace {:016x}",
+            self.kind, self.hash
+        )
     }
 }
 
@@ -64,7 +110,7 @@ pub fn run_seeds(first: u64, count: u64, options: &Options, mut progress: impl F
                     if seed >= first + count {
                         return;
                     }
-                    let report = run_seed(seed, options.broken, false);
+                    let report = options.kind.run_seed(seed, options.broken, false);
                     let found = report.violation.is_some();
                     stop.fetch_or(found && options.stop_at_first, Ordering::Relaxed);
                     // The receiver is gone only when this scope is.
@@ -78,20 +124,20 @@ pub fn run_seeds(first: u64, count: u64, options: &Options, mut progress: impl F
             progress(reports.len() as u64);
         }
     });
-    sum_up(reports, options.stop_at_first)
+    sum_up(reports, options)
 }
 
 /// Sums up in the order of the seeds; up to the first failure only, if the others were not all run.
-fn sum_up(mut reports: Vec<Report>, stop_at_first: bool) -> Summary {
+fn sum_up(mut reports: Vec<Report>, options: &Options) -> Summary {
     reports.sort_unstable_by_key(|report| report.seed);
-    let mut summary = Summary::default();
+    let mut summary = Summary { kind: options.kind, ..Summary::default() };
     for report in reports {
         summary.seeds += 1;
         summary.commits += report.commits;
         summary.hash = mix(summary.hash, report.hash);
         if report.violation.is_some() {
             summary.failures.push(report);
-            if stop_at_first {
+            if options.stop_at_first {
                 break;
             }
         }

@@ -20,6 +20,20 @@ pub enum Rule {
     PrepareLocks,
     /// A change with a lower version than the slot's is discarded.
     NeverBack,
+    /// A page's version advances only over changes that follow on it.
+    InSequence,
+    /// A slot that was changed out of sequence has the version of that change, until the page has reached it.
+    RememberAhead,
+    /// When a gap is closed, the page's version advances over what was heard beyond it.
+    JoinUp,
+    /// An installed page is newer than what the older frame remembers from at or before its version.
+    InstallCovers,
+    /// Only a page without slots that are ahead of its version is sent to a neighbour.
+    HelpInSequence,
+    /// A master's horizon moves with that master's own stream; what another's tells moves pages alone.
+    OwnHorizon,
+    /// What a master leaves to another stream to tell holds its own `through` back until it has been heard of.
+    HoldThrough,
     /// A reply is preceded by the notices that it depends on.
     NoticesBeforeReply,
     /// A commit is acknowledged only when it is durable.
@@ -69,7 +83,7 @@ pub enum Rule {
 
 impl Rule {
     /// All rules, in the order of the documents.
-    pub const ALL: [Self; 29] = [
+    pub const ALL: [Self; 36] = [
         Self::PruneCheck,
         Self::ListHolderFirst,
         Self::ReleaseAfterFetch,
@@ -77,6 +91,13 @@ impl Rule {
         Self::FreezeEvidence,
         Self::PrepareLocks,
         Self::NeverBack,
+        Self::InSequence,
+        Self::RememberAhead,
+        Self::JoinUp,
+        Self::InstallCovers,
+        Self::HelpInSequence,
+        Self::OwnHorizon,
+        Self::HoldThrough,
         Self::NoticesBeforeReply,
         Self::LogBeforeReply,
         Self::OneOutcome,

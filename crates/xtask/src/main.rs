@@ -22,6 +22,7 @@ Usage: cargo xtask <command>
             --first F         the first of them (default 0)
             --seed S          this one
             --trace           with every event of it
+            --reorder         of two masters' streams out of order, and not of whole nodes
             --mutants         takes each rule out of the code and shows the seed that notices
   lab [options] -- command...
           runs the command beside places joined by lines with a real delay: network namespaces, one for the store and

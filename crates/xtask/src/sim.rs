@@ -1,4 +1,4 @@
-//! `cargo xtask sim`: simulated runs with faults, by seed.
+//! `cargo xtask sim`: simulated runs with faults, by seed: of whole nodes, and of two masters' streams out of order.
 //!
 //! The simulator is linked by a feature of this crate, so that the other entry points do not wait for its build: without
 //! the feature the command calls cargo for the program that has it.
@@ -19,6 +19,7 @@ pub(crate) use linked::run;
 #[cfg(feature = "sim")]
 mod linked {
     use crate::Result;
+    use sim::Kind;
     use std::io::{IsTerminal, Write};
     use types::{Broken, Rule};
 
@@ -28,14 +29,21 @@ mod linked {
     pub(crate) fn run(words: &[String]) -> Result {
         match Options::parse(words)? {
             Options { mutants: true, seeds, .. } => mutants(seeds.unwrap_or(MUTANT_SEEDS_MAX)),
-            Options { seed: Some(seed), trace, .. } => replay(seed, trace),
-            Options { seeds, first, .. } => seeds_from(first, seeds.unwrap_or(1000)),
+            Options { seed: Some(seed), reorder, trace, .. } => {
+                replay(if reorder { Kind::Reorder } else { Kind::Nodes }, seed, trace)
+            }
+            Options { seeds, first, reorder, .. } => {
+                let count = seeds.unwrap_or(1000);
+                let outcome = seeds_from(Kind::Reorder, first, count);
+                if reorder { outcome } else { seeds_from(Kind::Nodes, first, count).and(outcome) }
+            }
         }
     }
 
-    fn seeds_from(first: u64, count: u64) -> Result {
+    fn seeds_from(kind: Kind, first: u64, count: u64) -> Result {
         let is_watched = std::io::stderr().is_terminal();
-        let summary = sim::run_seeds(first, count, &sim::Options::default(), |done| {
+        let options = sim::Options { kind, ..sim::Options::default() };
+        let summary = sim::run_seeds(first, count, &options, |done| {
             if is_watched && done % 10 == 0 {
                 eprint!("\r{done} of {count} seeds ");
                 // A progress line that does not show harms nobody.
@@ -52,8 +60,8 @@ mod linked {
         }
     }
 
-    fn replay(seed: u64, trace: bool) -> Result {
-        let report = sim::run_seed(seed, Broken::NONE, trace);
+    fn replay(kind: Kind, seed: u64, trace: bool) -> Result {
+        let report = kind.run_seed(seed, Broken::NONE, trace);
         report.trace.iter().for_each(|line| println!("{line}"));
         println!("seed {seed}: {} commits, trace {:016x}", report.commits, report.hash);
         match report.violation {
@@ -66,13 +74,13 @@ mod linked {
         let threads = sim::Options::default().threads;
         let mut missed = 0;
         for mutant in sim::mutants(&Rule::ALL, seeds_max, threads) {
-            let rule = format!("{:?}", mutant.rule);
+            let (rule, kind) = (format!("{:?}", mutant.rule), mutant.kind);
             if let Some((seed, violation)) = mutant.caught {
                 let violation = violation.to_string();
-                println!("{rule:<20} seed {seed}: {}", violation.lines().next().unwrap_or_default());
+                println!("{rule:<20} {kind:<7} seed {seed}: {}", violation.lines().next().unwrap_or_default());
             } else {
                 missed += 1;
-                println!("{rule:<20} not caught within {seeds_max} seeds");
+                println!("{rule:<20} {kind:<7} not caught within {seeds_max} seeds");
             }
         }
         if missed == 0 { Ok(()) } else { Err(format!("{missed} rules can go without anybody noticing")) }
@@ -84,6 +92,7 @@ mod linked {
         seeds: Option<u64>,
         first: u64,
         seed: Option<u64>,
+        reorder: bool,
         trace: bool,
         mutants: bool,
     }
@@ -95,6 +104,7 @@ mod linked {
             while let Some(word) = words.next() {
                 match word.as_str() {
                     "--trace" => options.trace = true,
+                    "--reorder" => options.reorder = true,
                     "--mutants" => options.mutants = true,
                     "--seeds" => options.seeds = Some(number(word, words.next())?),
                     "--first" => options.first = number(word, words.next())?,

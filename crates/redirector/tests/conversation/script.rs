@@ -4,8 +4,8 @@ use super::{client, rejoin};
 use crate::play::{advance, named, page, version};
 use bytes::Bytes;
 use protocol::{
-    Ack, Advance, Arrived, CommitReply, CommitRequest, Fetch, GROUP, Goodbye, Grant, Granted, Held, Intent, Leader,
-    Leased, Message, Missing, NoHelp, Notice, Notices, Outcome, PROTOCOL, Page, PageReads, PeerPage, Reachable,
+    Ack, Advance, Arrived, AskOutcome, CommitReply, CommitRequest, Fetch, GROUP, Goodbye, Grant, Granted, Held, Intent,
+    Leader, Leased, Message, Missing, NoHelp, Notice, Notices, Outcome, PROTOCOL, Page, PageReads, PeerPage, Reachable,
     Rejoined, Released, Revalidated, SessionLimits, Welcome,
 };
 use types::{
@@ -168,6 +168,7 @@ pub(crate) fn of_member(from: ClientId, kind: &str, rest: &[&str]) -> Option<Mes
             reads: reads.iter().map(|word| some_reads(word)).collect::<Option<_>>()?,
             writes: Vec::new(),
         }),
+        ("ask", [own]) => Message::AskOutcome(AskOutcome { txn: TxnId { client: from, number: own.parse().ok()? } }),
         ("commit", [own, writes @ ..]) => Message::Commit(CommitRequest {
             txn: TxnId { client: from, number: own.parse().ok()? },
             answered: 1,
