@@ -37,18 +37,7 @@ mod scenario;
 mod step;
 
 pub(crate) use run::run_seed;
-use types::{PageId, Rule};
-
-/// The rules that nothing but reordering can put to the test.
-pub(crate) const RULES: [Rule; 7] = [
-    Rule::InSequence,
-    Rule::RememberAhead,
-    Rule::JoinUp,
-    Rule::InstallCovers,
-    Rule::HelpInSequence,
-    Rule::OwnHorizon,
-    Rule::HoldThrough,
-];
+use types::PageId;
 
 const MASTERS: usize = 2;
 

@@ -16,6 +16,7 @@ use crate::job::{Lists, Work, inspect};
 use crate::lab::Lab;
 use crate::output::{self, Output};
 use crate::scratch::Scratch;
+use bench::Sample;
 use cast::Cast;
 use faults::{Fault, Toll};
 use serde_json::json;
@@ -103,7 +104,8 @@ impl Outcome {
     fn print(&self, output: &mut Output) -> Result {
         let ended = |how| json!(self.endings.iter().filter(|&&ending| ending == how).count());
         let millis = |time: Duration| json!((time.as_secs_f64() * 1e4).round() / 10.0);
-        let beside_stopped = |quantile| millis(Duration::from_nanos(self.toll.beside_stopped.nanos(quantile) as u64));
+        let at = |sample: &Sample, quantile| millis(Duration::from_nanos(sample.nanos(quantile) as u64));
+        let (running, stopped) = (&self.toll.beside_running, &self.toll.beside_stopped);
         let mut rows = vec![
             ("rounds", json!(self.rounds)),
             ("kills", json!(self.killed)),
@@ -117,8 +119,10 @@ impl Outcome {
                 ("groups", json!(self.groups)),
                 ("failover_killed_ms_max", millis(self.toll.failover_killed_max)),
                 ("failover_hung_ms_max", millis(self.toll.failover_hung_max)),
-                ("beside_stopped_ms_p50", beside_stopped(0.5)),
-                ("beside_stopped_ms_max", beside_stopped(1.0)),
+                ("beside_running_ms_p50", at(running, 0.5)),
+                ("beside_running_ms_p99", at(running, 0.99)),
+                ("beside_stopped_ms_p50", at(stopped, 0.5)),
+                ("beside_stopped_ms_p99", at(stopped, 0.99)),
             ]);
         }
         rows.extend([

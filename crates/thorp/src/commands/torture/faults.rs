@@ -41,8 +41,9 @@ pub(super) struct Toll {
     /// when it was killed, which shows at once, and when it hung, which shows by its silence.
     pub(super) failover_killed_max: Duration,
     pub(super) failover_hung_max: Duration,
-    /// Commits of everybody else while a member was stopped.
+    /// Commits of everybody else while a member was stopped, and for as long before.
     pub(super) beside_stopped: Sample,
+    pub(super) beside_running: Sample,
 }
 
 impl Fault {
@@ -105,6 +106,9 @@ fn victim(cast: &Cast, group: usize) -> usize {
 fn stop_member(cast: &mut Cast, group: usize, toll: &mut Toll) -> Result {
     let victim = victim(cast, group);
     let (others, since) = (cast.others(&[victim]), now());
+    cast.crew.wait_for(LONG)?;
+    toll.beside_running.extend(&cast.crew.latencies(&others, since));
+    let since = now();
     cast.crew.signal(victim, Signal::STOP)?;
     cast.crew.wait_for(LONG)?;
     cast.crew.wait_commits(&others, SIGNS_OF_LIFE, PATIENCE)?;
