@@ -9,6 +9,7 @@ use crate::Result;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::collections::{HashMap, HashSet};
+use std::path::Path;
 
 /// One step of a transaction.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -87,11 +88,15 @@ impl Event {
     }
 }
 
-/// Judges what happened, in whatever order it is told, given what is in all lists at the end.
-pub(crate) fn judge(mut events: Vec<Event>, lists: &HashMap<u64, Vec<u64>>) -> Result<Verdict> {
+/// Judges what happened, in whatever order it is told, given what is in all lists at the end. What the checker reads is
+/// left in `file`, for others to judge.
+pub(crate) fn judge(mut events: Vec<Event>, lists: &HashMap<u64, Vec<u64>>, file: Option<&Path>) -> Result<Verdict> {
     // Of what happens at one moment nobody knows the order: beginnings first, so that they are concurrent.
     events.sort_by_key(|event| (event.at, event.ending.is_some()));
-    Ok(Verdict { lost: lost(&events, lists), doubled: doubled(lists), anomalies: anomalies(&events)? })
+    let lines: Vec<String> = events.iter().enumerate().map(|(index, event)| event.to_json(index).to_string()).collect();
+    let lines = lines.join("\n");
+    file.map_or(Ok(()), |file| std::fs::write(file, &lines))?;
+    Ok(Verdict { lost: lost(&events, lists), doubled: doubled(lists), anomalies: anomalies(&lines)? })
 }
 
 /// What is wrong with a history.
@@ -141,9 +146,8 @@ fn appends_in(lists: &HashMap<u64, Vec<u64>>) -> impl Iterator<Item = (u64, u64)
     lists.iter().flat_map(|(&key, list)| list.iter().map(move |&value| (key, value)))
 }
 
-fn anomalies(events: &[Event]) -> Result<Vec<String>> {
-    let lines = events.iter().enumerate().map(|(index, event)| event.to_json(index).to_string());
-    let history = adya::History::from_json(&lines.collect::<Vec<_>>().join("\n"))?;
+fn anomalies(lines: &str) -> Result<Vec<String>> {
+    let history = adya::History::from_json(lines)?;
     let report = adya::check(&history, adya::Workload::ListAppend, &adya::Opts::default());
     Ok(report.anomaly_types)
 }
@@ -183,7 +187,7 @@ mod tests {
         }
 
         fn judge(self, lists: impl Into<HashMap<u64, Vec<u64>>>) -> Verdict {
-            judge(self.0, &lists.into()).unwrap()
+            judge(self.0, &lists.into(), None).unwrap()
         }
     }
 
@@ -238,7 +242,7 @@ mod tests {
                 event(50, 2, committed, &[read(1, &[10])]),
             ]
         };
-        let judge = |events| judge(events, &HashMap::from([(1, vec![10])])).unwrap();
+        let judge = |events| judge(events, &HashMap::from([(1, vec![10])]), None).unwrap();
         assert!(judge(told(20)).is_clean(), "at the same moment is at the same time");
         assert!(!judge(told(21)).is_clean(), "afterwards");
     }

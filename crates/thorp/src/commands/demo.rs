@@ -119,7 +119,7 @@ impl Stage {
         let spinner = output::spinner("checking");
         let db = Db::connect(self.server.address())?;
         let (journals, half_done) = inspect(&*self.subject.job, self.crew.visited(), &db)?;
-        let verdict = judge(self.crew.events(), &journals)?;
+        let verdict = judge(self.crew.events(), &journals, None)?;
         spinner.finish_and_clear();
         let all: Vec<_> = (0..self.crew.len()).collect();
         let (half_done, acknowledged) = (half_done + self.crew.half_done(), self.crew.latencies(&all, 0).len());
@@ -146,21 +146,13 @@ impl Stage {
         Work { transactions, keys: 0..THINGS.min(self.subject.things), writes, seed }
     }
 
-    /// Readers visit as often as they are to, each what it draws; gives since when.
-    fn read(&mut self, readers: &[usize], seed: u64) -> Result<u64> {
-        let since = now();
-        for (at, &reader) in (0..).zip(readers) {
-            self.crew.work(reader, &self.work(Some(self.visits), 0.0, seed + at))?;
-        }
-        Ok(since)
-    }
-
-    /// The same, and waits until they have; gives how long a visit took each of these, in the mean.
+    /// Groups of readers visit as often as they are to, each reader what it draws; gives how long a visit took each of
+    /// these groups, in the mean.
     fn measure(&mut self, what: &'static str, readers: &[&[usize]], seed: u64) -> Result<Vec<Duration>> {
         let spinner = output::spinner(what);
         let since = now();
-        for readers in readers {
-            self.read(readers, seed)?;
+        for (seed, &reader) in readers.iter().flat_map(|readers| (seed..).zip(*readers)) {
+            self.crew.work(reader, &self.work(Some(self.visits), 0.0, seed))?;
         }
         readers.iter().try_for_each(|readers| self.crew.wait_rest(readers, PATIENCE))?;
         spinner.finish_and_clear();

@@ -38,20 +38,21 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(super) fn run(args: &TortureArgs, output: &mut Output) -> Result {
     let mut scratch = Scratch::new(args.dir.clone(), &std::env::temp_dir(), "torture")?;
-    let outcome = torture(args, scratch.path())?;
-    outcome.print(output)?;
-    if outcome.verdict.is_clean() {
-        return Ok(());
-    }
-    scratch.keep();
-    Err(format!("{}; the store is left in {}", outcome.verdict, scratch.path().display()).into())
+    let outcome = torture(args, scratch.path()).and_then(|outcome| {
+        outcome.print(output)?;
+        if outcome.verdict.is_clean() { Ok(()) } else { Err(outcome.verdict.to_string().into()) }
+    });
+    outcome.map_err(|why| {
+        scratch.keep();
+        format!("{why}; the store is left in {}, with the history if there is one", scratch.path().display()).into()
+    })
 }
 
 fn torture(args: &TortureArgs, dir: &Path) -> Result<Outcome> {
     let (groups, rounds) = (args.groups as usize, u64::from(args.rounds));
     let lab = args.lab.as_ref().map_or_else(|| Ok(Lab::loopback(groups)), |file| Lab::read(file, groups))?;
     let faults = Fault::all(groups, lab.can_cut());
-    let dir = dir.join("store");
+    let (dir, history) = (dir.join("store"), dir.join("history.jsonl"));
     let lists = {
         let db = Db::open(&dir)?;
         let lists = Lists::create(&db, (rounds + 1) * LISTS_IN_USE / 2 + LISTS_IN_USE)?;
@@ -80,7 +81,8 @@ fn torture(args: &TortureArgs, dir: &Path) -> Result<Outcome> {
     drop(cast);
     let (found, _) = inspect(&lists, visited, &Db::open(&dir)?)?;
     let endings = transactions.iter().map(|transaction| transaction.ending).collect();
-    Ok(Outcome { rounds: args.rounds, killed, groups, toll, endings, verdict: judge(events, &found)? })
+    let verdict = judge(events, &found, Some(&history))?;
+    Ok(Outcome { rounds: args.rounds, killed, groups, toll, endings, verdict })
 }
 
 /// What a member does in a round: each round has its own lists, and shares some with the next.
