@@ -384,6 +384,9 @@ pub(crate) struct TortureArgs {
     /// Groups that the clients are in; with 0 they speak to the store.
     #[arg(long, value_name = "COUNT", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=16))]
     pub(crate) groups: u32,
+    /// The store grants groups leases on what they hold: reads are validated in the group.
+    #[arg(long, requires = "groups")]
+    pub(crate) leased: bool,
     /// Where the processes run, if not on loopback: the file that describes a lab.
     #[arg(long, value_name = "FILE", requires = "groups")]
     pub(crate) lab: Option<PathBuf>,

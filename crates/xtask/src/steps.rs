@@ -66,7 +66,7 @@ fn crash_loop() -> Result {
 fn groups_apart() -> Result {
     let options = lab::Options { sites: 2, ..lab::Options::default() };
     let mut command = vec![thorp()?.display().to_string()];
-    command.extend(words("torture --groups 2 --clients 2 --rounds 7 --lab {lab}"));
+    command.extend(words("torture --groups 2 --clients 2 --rounds 7 --leased --lab {lab}"));
     match lab::run_in(&options, &command)? {
         Outcome::Ended(status) if status.success() => Ok(()),
         Outcome::Ended(status) => Err(status.to_string()),

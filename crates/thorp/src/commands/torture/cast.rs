@@ -8,6 +8,9 @@ use crate::lab::Lab;
 use bench::{Redirector, RedirectorOptions, Server, ServerOptions};
 use std::path::Path;
 
+/// Where the store keeps its objects.
+const VOLUME: u32 = 0;
+
 /// All of them.
 pub(super) struct Cast {
     pub(super) lab: Lab,
@@ -37,6 +40,9 @@ impl Cast {
         let mut options = ServerOptions::new(lab.store.program(&path), dir);
         options.listen = lab.store.address()?;
         options.arguments = insecure(lab.store.is_open());
+        if args.leased {
+            options.arguments.extend(["--leased".into(), VOLUME.to_string()]);
+        }
         let server = Server::start(&options)?;
         let (mut crew, mut groups) = (Crew::default(), Vec::new());
         for number in 0..args.groups.max(1) {
