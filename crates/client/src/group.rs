@@ -19,7 +19,7 @@ use crate::{Client, Output};
 use alloc::collections::VecDeque;
 use alloc::string::String;
 use core::time::Duration;
-use protocol::{FindLeader, Leader, Member, Members, Message};
+use protocol::{FindLeader, Leader, Member, Members, Message, Pong};
 use types::{GoodbyeReason, Time};
 
 /// How long we rest after we have tried to take over, or to go from a group of one to its leader: should it not work, it
@@ -56,12 +56,24 @@ pub(crate) struct Group {
     stay_until: Time,
     /// Until then we do not take over again.
     rest_until: Time,
+    /// The redirector beside us wants to know whether the leader lives, and since when.
+    looks_since: Option<Time>,
 }
 
 impl Group {
     /// The other end wants no more of the session, or does not live.
     pub(crate) fn leave(&mut self) {
         self.was_left = true;
+    }
+
+    /// There is a session again: what was not tried need not be.
+    pub(crate) fn arrive(&mut self) {
+        self.ways.clear();
+    }
+
+    /// The ways to the store, as our redirector has told them.
+    fn to_store(&self) -> impl Iterator<Item = Way> {
+        self.members.iter().flat_map(|members| members.store.iter().cloned().map(Way::To))
     }
 
     fn is_silent(&self, now: Time, address: &str) -> bool {
@@ -73,17 +85,34 @@ impl Client {
     /// Where the next attempt at a session is to go: an address, or `None` for as configured. Each call is for an
     /// attempt of its own, after the one before has failed or its session has ended.
     pub fn way(&mut self, now: Time) -> Option<String> {
-        match self.group.ways.pop_front()? {
+        let Some(way) = self.group.ways.pop_front() else {
+            // What was configured may be gone for good, and we know better.
+            self.group.ways = self.group.to_store().collect();
+            return None;
+        };
+        match way {
             Way::To(address) => Some(address),
-            Way::TakeOver(address) if now < self.group.rest_until => Some(address),
+            Way::TakeOver(address) if now < self.group.rest_until => {
+                // Who has knocked there would wait for us, and we for the same.
+                if self.group.looks_since.take().is_some() {
+                    self.outputs.push_back(Output::LedBy(None));
+                }
+                Some(address)
+            }
             Way::TakeOver(address) => {
                 self.group.epoch += 1;
                 self.group.rest_until = now + REST;
+                self.group.looks_since = None;
                 self.outputs.push_back(Output::Lead { epoch: self.group.epoch });
                 Some(address)
             }
             Way::Configured => None,
         }
+    }
+
+    /// Whether we know of a way that was not tried yet: no need to rest before it.
+    pub fn has_way(&self) -> bool {
+        !self.group.ways.is_empty()
     }
 
     /// The other end does not live. If it is our redirector, its store may take longer to find that out.
@@ -97,8 +126,8 @@ impl Client {
     /// The session is gone: lays out the ways to another, if it was in a group or its redirector has named another.
     pub(crate) fn lose_group(&mut self) {
         let (was_left, told) = (core::mem::take(&mut self.group.was_left), self.group.told.take());
-        let mut ways: VecDeque<_> = told.into_iter().map(Way::To).collect();
         if let Some(members) = self.group.members.as_ref().filter(|_| self.session.in_group) {
+            let mut ways = VecDeque::new();
             if !was_left {
                 ways.push_back(Way::To(members.address.clone()));
             }
@@ -109,16 +138,50 @@ impl Client {
                 let other = || Some(member).filter(others).map(|member| Way::To(member.address.clone()));
                 if member.client == self.id { own() } else { other() }
             }));
-            let store = members.store.iter().cloned().map(Way::To);
+            let store = self.group.to_store();
             // As configured we may come to the redirector that is of no use.
             if was_left {
                 ways.extend(store.chain([Way::Configured]));
             } else {
                 ways.extend([Way::Configured].into_iter().chain(store));
             }
-        }
-        if !ways.is_empty() {
             self.group.ways = ways;
+        }
+        if let Some(told) = told {
+            self.group.ways.push_front(Way::To(told));
+        }
+    }
+
+    /// Somebody knocks at the redirector beside us, which does not lead: does our own one live? If we have one, its
+    /// answer says so; and if there is none, we lose it, and take over.
+    pub fn look_for_leader(&mut self, now: Time) {
+        self.group.looks_since = Some(now);
+        self.look_again(now);
+    }
+
+    /// We are with a redirector, which has to give a sign of life, or with none.
+    pub(crate) fn look_again(&mut self, now: Time) {
+        if self.group.looks_since.is_none() {
+            return;
+        }
+        if self.session.is_live() && self.session.in_group {
+            self.ping(now);
+        } else {
+            self.group.looks_since = None;
+            self.outputs.push_back(Output::LedBy(None));
+        }
+    }
+
+    /// A sign of life.
+    pub(crate) fn pong(&mut self, pong: Pong) {
+        let is_asked = self.group.looks_since.take_if(|since| since.0 <= pong.nonce).is_some();
+        if is_asked {
+            let leader = self.group.members.as_ref().filter(|_| self.session.in_group).map(|members| Leader {
+                group: members.group.clone(),
+                epoch: members.epoch,
+                address: members.address.clone(),
+            });
+            self.outputs.push_back(Output::LedBy(leader));
         }
     }
 
@@ -166,8 +229,7 @@ impl Client {
         }
         self.group.stay_until = now + REST;
         // Should it not work, we are back where we come from.
-        let store = self.group.members.iter().flat_map(|members| members.store.iter().cloned().map(Way::To));
-        self.group.ways = [way].into_iter().chain(store).collect();
+        self.group.ways = [way].into_iter().chain(self.group.to_store()).collect();
         self.hang_up(now, GoodbyeReason::Done, "the group is led again".into());
     }
 }

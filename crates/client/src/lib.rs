@@ -67,7 +67,7 @@ use fetch::Fetches;
 use group::Group;
 use help::Neighbours;
 use prefetch::Prefetch;
-use protocol::{Message, Pong};
+use protocol::{Leader, Message, Pong};
 pub use seen::Seen;
 use session::{Phase, Session};
 use txns::{State, Txns};
@@ -102,6 +102,9 @@ pub enum Output {
         /// The epoch to claim.
         epoch: u64,
     },
+    /// The redirector beside us has asked who leads our group: whose redirector has just given a sign of life, or `None`
+    /// if we are with none.
+    LedBy(Option<Leader>),
     /// What this transaction waits for has happened: call again.
     Wake(TxnHandle),
     /// The link is no good: drop it and, unless the reason is final, connect again.
@@ -172,8 +175,9 @@ impl Client {
     pub fn handle(&mut self, now: Time, message: Message) {
         self.heard(now);
         match (&self.session.phase, message) {
-            // What comes after we gave the link up is of no account, and a pong has done its duty by being heard.
-            (Phase::Down | Phase::Over(..), _) | (Phase::Rejoining | Phase::Live, Message::Pong(_)) => {}
+            // What comes after we gave the link up is of no account.
+            (Phase::Down | Phase::Over(..), _) => {}
+            (Phase::Rejoining | Phase::Live, Message::Pong(pong)) => self.pong(pong),
             (_, Message::Goodbye(goodbye)) => self.goodbye(now, goodbye),
             (Phase::Greeting, Message::Welcome(welcome)) => self.welcome(now, &welcome),
             (Phase::Rejoining, Message::Rejoined(rejoined)) => self.rejoined(now, rejoined),

@@ -1,7 +1,7 @@
 //! The session with the store: opened, resumed, kept alive, given up.
 //!
 //! ```text
-//!   Down --connected/Hello--> Greeting --Welcome/Rejoin--> Rejoining --Rejoined--> Live
+//!   Down --connected/Hello, Rejoin--> Greeting --Welcome--> Rejoining --Rejoined--> Live
 //!    ^                            |                            |                    |
 //!    +-------- disconnected ------+----------------------------+--------------------+
 //!                                 +---- Goodbye with a final reason ----> Over
@@ -10,6 +10,7 @@
 //! 1. The horizon moves only in `Live`. Between `Down` and `Rejoined` there are changes that nobody has told us.
 //! 2. Whatever is asked for while the session is not live waits for it, and is asked when it is.
 //! 3. Before any other message goes out, what the store may forget has gone: the acknowledgement and the releases.
+//! 4. What we hold is told right behind who we are, and not only when we are welcome: that would be a round trip more.
 
 use crate::commit::Resend;
 use crate::txns::{State, Txns};
@@ -126,6 +127,7 @@ impl Client {
         self.stats.sessions += 1;
         let (cluster, epoch) = (self.session.cluster, self.session.epoch);
         self.send(now, Message::Hello(Hello { protocol: PROTOCOL, features: 0, cluster, client: self.id, epoch }));
+        self.rejoin(now);
     }
 
     /// The link is gone, and with it every answer that was on its way.
@@ -203,7 +205,6 @@ impl Client {
         if self.config.broken.is(Rule::RejoinBeforeHorizon) {
             self.session.horizon = self.session.horizon.max(welcome.through);
         }
-        self.rejoin(now);
     }
 
     /// Says what we still hold.
@@ -226,9 +227,11 @@ impl Client {
         }
         self.session.phase = Phase::Live;
         self.session.pulse.pinged(now);
+        self.group.arrive();
         self.heard_through(now, rejoined.through);
         self.say_reachable(now);
         self.find_leader(now);
+        self.look_again(now);
         for resend in self.commits.resume(self.session.limits.commits) {
             match resend {
                 Resend::Request(request) => self.send(now, Message::Commit(request)),
@@ -237,6 +240,12 @@ impl Client {
         }
         self.ask_for_grants(now);
         self.send_fetches(now);
+    }
+
+    /// Asks for a sign of life.
+    pub(crate) fn ping(&mut self, now: Time) {
+        self.session.pulse.pinged(now);
+        self.send(now, Message::Ping(Ping { nonce: now.0 }));
     }
 
     /// The redirector was away from its store for so long that nobody knows what has changed in these pages.
@@ -316,8 +325,7 @@ impl Client {
             self.leave_silent(now);
             self.hang_up(now, GoodbyeReason::Silent, text);
         } else if self.session.is_live() && self.session.ping_at() <= now {
-            self.session.pulse.pinged(now);
-            self.send(now, Message::Ping(Ping { nonce: now.0 }));
+            self.ping(now);
             self.find_leader(now);
         }
         if down && self.session.down_since + self.config.patience <= now {

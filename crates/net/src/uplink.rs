@@ -109,6 +109,10 @@ impl Uplink {
 const CONNECT_WITHIN: Duration = Duration::from_secs(1);
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 
+/// Ways that the client knows are tried without a pause. No more of them than this: some may lead from one to the other
+/// and back.
+const HURRIED_MAX: u32 = 8;
+
 impl Host {
     /// Opens a session of this node's client with a store or a redirector, and again whenever it is lost, until the
     /// host is no more or the session is refused for good. [`Host::connected`] tells what comes of it.
@@ -191,7 +195,7 @@ struct Round(Vec<ConnectError>);
 impl Opener {
     async fn run(self) {
         let Some(mut end) = self.host.upgrade().map(|host| host.watch_end()) else { return };
-        let (mut pause, mut round) = (self.config.pause_min, Round::default());
+        let (mut pause, mut round, mut hurried) = (self.config.pause_min, Round::default(), 0);
         loop {
             // A round that has begun goes on: one of the other addresses may be where we are wanted.
             let way = if round.0.is_empty() { self.way() } else { None };
@@ -213,7 +217,7 @@ impl Opener {
                 return self.standing.set(UplinkState::Over(why));
             }
             if was_up {
-                (pause, round) = (self.config.pause_min, Round::default());
+                (pause, round, hurried) = (self.config.pause_min, Round::default(), 0);
             } else if is_configured {
                 round.0.push(why);
                 if round.0.len() < self.config.addresses.len() {
@@ -222,6 +226,10 @@ impl Opener {
                 why = std::mem::take(&mut round).summary();
             }
             self.standing.set(UplinkState::Down(why));
+            if hurried < HURRIED_MAX && self.has_way() {
+                hurried += 1;
+                continue;
+            }
             tokio::select! {
                 () = sleep(draw(pause)) => {}
                 _ = end.changed() => return,
@@ -236,6 +244,14 @@ impl Opener {
         let mut way = None;
         host.drive_in_task(|node, now| way = node.client().and_then(|client| client.way(now)));
         way
+    }
+
+    /// Whether the client knows of a way that was not tried yet.
+    fn has_way(&self) -> bool {
+        let Some(host) = self.host.upgrade().filter(|_| self.is_uplink()) else { return false };
+        let mut has_way = false;
+        host.drive_in_task(|node, _| has_way = node.client().is_some_and(|client| client.has_way()));
+        has_way
     }
 
     /// What is to be tried next: where the client wants to go, or else the address whose turn it is.
@@ -360,6 +376,10 @@ fn explain(address: &str, ended: &Ended, said: Option<(GoodbyeReason, String)>, 
         (Ended::Malformed(error), None) => lost(address, &error.to_string()),
         (Ended::Refused(_, _, text), None) => not_thorp(text.clone()),
         (Ended::Lost(None), None) if !was_up => not_thorp("it closes the connection without an answer".into()),
+        // It has closed without reading all that we say at once.
+        (Ended::Lost(Some(error)), None) if !was_up && error.kind() == io::ErrorKind::ConnectionReset => {
+            not_thorp("it ends the connection without an answer".into())
+        }
         (Ended::Lost(None), None) => lost(address, "it closed the connection"),
         (Ended::Lost(Some(error)), None) => lost(address, &describe(error)),
         (Ended::Here, None) => lost(address, "it was given up"),

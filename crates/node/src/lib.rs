@@ -212,7 +212,7 @@ impl Node {
     pub fn close(&mut self, now: Time) {
         if let Some(redirector) = &mut self.redirector {
             redirector.close(now);
-            self.settle_redirector();
+            self.settle_redirector(now);
             self.outputs.push_back(Output::Closed);
         }
         if let Some(store) = &mut self.store {
@@ -252,7 +252,7 @@ impl Node {
 
     /// Lets the roles of this process talk until none has anything left to say, and sorts out what is for the hands.
     pub fn settle(&mut self, now: Time) {
-        while self.settle_client(now) | self.settle_store(now) | self.settle_redirector() {}
+        while self.settle_client(now) | self.settle_store(now) | self.settle_redirector(now) {}
     }
 
     /// What the hands are to do next. Call [`Node::settle`] first.
@@ -277,6 +277,7 @@ impl Node {
             client::Output::Wake(txn) => self.outputs.push_back(Output::Wake(txn)),
             client::Output::DialPeer { peer, address } => self.outputs.push_back(Output::Dial(peer, address)),
             client::Output::Lead { epoch } => self.with_redirector_role(|redirector| redirector.lead(now, epoch)),
+            client::Output::LedBy(leader) => self.with_redirector_role(|redirector| redirector.led_by(now, leader)),
             client::Output::SendPeer { peer, message } => {
                 self.outputs.push_back(Output::Send(Link::ToPeer(peer), message));
             }
@@ -303,7 +304,7 @@ impl Node {
     }
 
     /// Routes what the redirector said; says whether it said anything.
-    fn settle_redirector(&mut self) -> bool {
+    fn settle_redirector(&mut self, now: Time) -> bool {
         let mut any = false;
         while let Some(output) = self.redirector.as_mut().and_then(Redirector::poll_output) {
             any = true;
@@ -314,6 +315,7 @@ impl Node {
                 redirector::Output::End { session, reason, text } => {
                     self.outputs.push_back(Output::End(Link::Session(session), reason, text));
                 }
+                redirector::Output::LookForLeader => self.with_client(|client| client.look_for_leader(now)),
                 redirector::Output::Trunk(message) => self.outputs.push_back(Output::Send(Link::Trunk, message)),
                 redirector::Output::Hangup { reason, text } => {
                     self.outputs.push_back(Output::End(Link::Trunk, reason, text));

@@ -1,17 +1,25 @@
 //! Which redirector leads the group (BuddyCache paper, appendix; the paper designed failover and did not build it).
 //!
 //! ```text
-//!   StandBy --somebody knocks, or we are there to lead--> Asking --nobody leads--> Claiming --it is us--> Leading
-//!      ^  \--told to lead by the member beside us---------------------------------^    |                    |
-//!      |                                                 |                             |                    |
-//!      +------------ another leads: whoever knocks is told, and goes there ------------+--------------------+
+//!   StandBy --somebody knocks--> Looking --the member beside us is with no redirector--> Asking --nobody leads--+
+//!      ^  \                        |  |                                                  ^ |                    |
+//!      |   \-- we are of our own: somebody knocks, or we are there to lead --------------+ |                    v
+//!      |                            |  +---- the member beside us takes over ------------------------------> Claiming
+//!      |                            |                                                      |                |   | it is us
+//!      |                            |                                                      |                |   v
+//!      +-- another leads: who ------+------------------------------------------------------+----------------+- Leading
+//!          knocks goes there
 //! ```
-//! 1. Members are welcome only while we lead.
+//! 1. Members are welcome while we lead, and while the store has yet to answer that we want to: what they bring is
+//!    compared meanwhile. Should another lead, they are sent there.
 //! 2. The store decides: of two claims of one epoch the first counts, and a higher epoch fences the lower one off. So of
 //!    several that want to take over from a dead redirector one does, and one that was only cut off steps back.
 //! 3. A redirector of its own, which is there for nothing else, takes the group over when it starts, and when a member
 //!    comes back to it that did not find the leader. One that runs beside a member does so when that member has not
 //!    found the leader, or when there is none and somebody knocks.
+//! 4. Who knocks at one that runs beside a member may have lost the leader a little sooner than that member does. So
+//!    the member asks the leader for a sign of life. With an answer the leader lives, and who knocks goes elsewhere at
+//!    once; without, the member takes over before long, and who knocks is here already.
 
 use crate::Redirector;
 use alloc::format;
@@ -30,6 +38,8 @@ const TOLD: Duration = Duration::from_secs(10);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Claim {
     StandBy,
+    /// Somebody has knocked, and the member beside us looks whether its redirector lives.
+    Looking,
     /// The store is asked who leads; if nobody does, or nobody shall but us, we claim the epoch after.
     Asking {
         takes_over: bool,
@@ -80,16 +90,38 @@ impl Leadership {
 impl Redirector {
     /// The member beside us has found that nobody leads the group any more: takes over in this epoch.
     pub fn lead(&mut self, now: Time, epoch: u64) {
-        if matches!(self.leadership.claim, Claim::StandBy | Claim::Asking { .. }) {
+        if matches!(self.leadership.claim, Claim::StandBy | Claim::Looking | Claim::Asking { .. }) {
             self.leadership.claim = Claim::Claiming { epoch };
             self.claim(now);
             self.settle(now);
         }
     }
 
+    /// The member beside us says whose redirector lives, or that it is with none.
+    pub fn led_by(&mut self, now: Time, leader: Option<Leader>) {
+        if self.leadership.claim != Claim::Looking {
+            return;
+        }
+        let (group, address) = (&self.config.group, &self.config.address);
+        if let Some(leader) = leader.filter(|leader| leader.group == *group && leader.address != *address) {
+            self.step_back(now, &leader);
+        } else {
+            self.leadership.claim = Claim::Asking { takes_over: false };
+            self.claim(now);
+        }
+        self.settle(now);
+    }
+
+    /// Who has knocked waits no longer.
+    pub(crate) fn look_no_longer(&mut self) {
+        if self.leadership.claim == Claim::Looking {
+            self.leadership.claim = Claim::StandBy;
+        }
+    }
+
     /// Whether members are welcome.
     pub(crate) fn is_open(&self) -> bool {
-        self.trunk.is_live() && self.leadership.epoch().is_some()
+        self.trunk.is_live() && matches!(self.leadership.claim, Claim::Claiming { .. } | Claim::Leading { .. })
     }
 
     /// The store is reached: says what we want, or that we still lead.
@@ -99,11 +131,12 @@ impl Redirector {
         }
         let group = self.config.group.clone();
         match self.leadership.claim {
-            Claim::StandBy => {}
+            Claim::StandBy | Claim::Looking => {}
             Claim::Asking { .. } => self.send_to_store(now, Message::FindLeader(FindLeader { group })),
             Claim::Claiming { epoch } | Claim::Leading { epoch } => {
                 let address = self.config.address.clone();
                 self.send_to_store(now, Message::Lead(Lead { group, epoch, address }));
+                self.welcome_waiting(now);
             }
         }
     }
@@ -112,9 +145,16 @@ impl Redirector {
     pub(crate) fn knocked(&mut self, now: Time, client: ClientId) {
         self.leadership.told.retain(|_, at| now.since(*at) < TOLD);
         let is_back = self.leadership.told.contains_key(&client);
-        if self.leadership.claim == Claim::StandBy {
-            self.leadership.claim = Claim::Asking { takes_over: is_back && self.config.leads };
-            self.claim(now);
+        match self.leadership.claim {
+            Claim::StandBy if self.config.leads => {
+                self.leadership.claim = Claim::Asking { takes_over: is_back };
+                self.claim(now);
+            }
+            Claim::StandBy => {
+                self.leadership.claim = Claim::Looking;
+                self.out.look_for_leader();
+            }
+            Claim::Looking | Claim::Asking { .. } | Claim::Claiming { .. } | Claim::Leading { .. } => {}
         }
     }
 
@@ -125,7 +165,7 @@ impl Redirector {
         }
         let is_us = leader.address == self.config.address;
         match self.leadership.claim {
-            Claim::StandBy => {}
+            Claim::StandBy | Claim::Looking => {}
             Claim::Asking { takes_over } if takes_over || is_us || leader.address.is_empty() => {
                 self.leadership.claim = Claim::Claiming { epoch: leader.epoch + 1 };
                 self.claim(now);
@@ -133,9 +173,10 @@ impl Redirector {
             Claim::Claiming { epoch } | Claim::Leading { epoch } if is_us && leader.epoch == epoch => {
                 self.leadership.claim = Claim::Leading { epoch };
                 self.leadership.other = None;
-                self.welcome_waiting(now);
                 self.tell_members_soon(now);
             }
+            // It answers what we have asked before: a claim is never answered with a lower epoch than its own.
+            Claim::Claiming { epoch } | Claim::Leading { epoch } if leader.epoch < epoch => {}
             Claim::Asking { .. } | Claim::Claiming { .. } | Claim::Leading { .. } => self.step_back(now, leader),
         }
     }

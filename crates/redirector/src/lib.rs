@@ -198,6 +198,7 @@ impl Redirector {
     fn dispatch(&mut self, now: Time, from: SessionId, message: Message) -> Result<(), Goodbye> {
         match message {
             Message::Hello(hello) => self.hello(now, from, hello),
+            Message::Rejoin(rejoin) if self.members.brought(from).is_some() => self.keep_rejoin(from, rejoin),
             _ if self.members.client(from).is_none() => {
                 Err(Goodbye::malformed("expected a hello before anything else".into()))
             }

@@ -16,7 +16,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
-use protocol::{Departed, GROUP, Goodbye, Hello, Message, Reachable, SessionLimits, Welcome};
+use protocol::{Departed, GROUP, Goodbye, Hello, Message, Reachable, Rejoin, SessionLimits, Welcome};
 use types::limits::{COMMITS_PER_SESSION_MAX, FETCHES_PER_SESSION_MAX, MEMBERS_MAX};
 use types::{ClientId, GoodbyeReason, Map, PageId, PeerKey, SessionId, Time, Version};
 
@@ -48,7 +48,8 @@ pub(crate) struct Resuming {
 #[derive(Debug)]
 enum Stage {
     AwaitHello,
-    AwaitTrunk(Hello),
+    /// With what it has told of what it brings.
+    AwaitTrunk(Hello, Vec<Rejoin>),
     AwaitRejoin(Resuming),
     Revalidating(Resuming),
     Joined,
@@ -174,7 +175,7 @@ impl Members {
     /// The sessions that have said hello, and whose they are.
     pub(crate) fn all_clients(&self) -> Vec<(SessionId, ClientId)> {
         let client = |member: &Member| match &member.stage {
-            Stage::AwaitTrunk(hello) => Some(hello.client),
+            Stage::AwaitTrunk(hello, _) => Some(hello.client),
             _ => member.client,
         };
         let mut all: Vec<_> = self.live.iter().filter_map(|(&id, member)| Some((id, client(member)?))).collect();
@@ -183,16 +184,24 @@ impl Members {
     }
 
     /// The sessions that have said hello and wait for the store.
-    fn take_waiting(&mut self) -> Vec<(SessionId, Hello)> {
+    fn take_waiting(&mut self) -> Vec<(SessionId, Hello, Vec<Rejoin>)> {
         let mut waiting = Vec::new();
         for (&id, member) in &mut self.live {
-            if let Stage::AwaitTrunk(hello) = &member.stage {
-                waiting.push((id, hello.clone()));
+            if let Stage::AwaitTrunk(hello, brought) = &mut member.stage {
+                waiting.push((id, hello.clone(), core::mem::take(brought)));
                 member.stage = Stage::AwaitHello;
             }
         }
-        waiting.sort_unstable_by_key(|(id, _)| *id);
+        waiting.sort_unstable_by_key(|(id, ..)| *id);
         waiting
+    }
+
+    /// What a session that waits for the store has told of what it brings.
+    pub(crate) fn brought(&mut self, id: SessionId) -> Option<&mut Vec<Rejoin>> {
+        match &mut self.live.get_mut(&id)?.stage {
+            Stage::AwaitTrunk(_, brought) => Some(brought),
+            _ => None,
+        }
     }
 
     /// How many fetches the member has outstanding.
@@ -289,8 +298,10 @@ impl Redirector {
 
     /// The store is reached: those who have waited for that are welcome.
     pub(crate) fn welcome_waiting(&mut self, now: Time) {
-        for (session, hello) in self.members.take_waiting() {
-            if let Err(why) = self.admit(now, session, hello) {
+        for (session, hello, brought) in self.members.take_waiting() {
+            let admitted = self.admit(now, session, hello);
+            let joined = admitted.and_then(|()| brought.into_iter().try_for_each(|one| self.rejoin(now, session, one)));
+            if let Err(why) = joined {
                 self.end(now, session, why);
             }
         }
@@ -301,7 +312,7 @@ impl Redirector {
         let Some(member) = self.members.live.get_mut(&from) else { return Ok(()) };
         if !is_open {
             let client = hello.client;
-            member.stage = Stage::AwaitTrunk(hello);
+            member.stage = Stage::AwaitTrunk(hello, Vec::new());
             self.knocked(now, client);
             return Ok(());
         }

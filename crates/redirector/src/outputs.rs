@@ -24,6 +24,8 @@ pub enum Output {
         /// Why, for a person.
         text: String,
     },
+    /// Ask the member beside us whether its redirector lives.
+    LookForLeader,
     /// Send a message to the store.
     Trunk(Message),
     /// The connection to the store is no good: drop it and, unless the reason is final, connect again.
@@ -53,6 +55,10 @@ impl Outputs {
         self.send(session, Message::Goodbye(why.clone()));
         let Goodbye { reason, text } = why;
         self.0.push_back(Output::End { session, reason, text });
+    }
+
+    pub(crate) fn look_for_leader(&mut self) {
+        self.0.push_back(Output::LookForLeader);
     }
 
     pub(crate) fn hang_up(&mut self, reason: GoodbyeReason, text: String) {

@@ -16,6 +16,9 @@ use protocol::{Goodbye, Held, Message, Notices, Rejoin, Rejoined, Revalidate, Re
 use types::limits::{GRANTED_PAGES_MAX, PAGES_PER_MESSAGE_MAX, TXN_PAGES_MAX};
 use types::{PageId, PageRange, Rule, SessionId, Time, Version};
 
+/// Messages of one rejoin: as many as its pages take.
+const REJOINS_MAX: usize = TXN_PAGES_MAX.div_ceil(PAGES_PER_MESSAGE_MAX);
+
 /// What the store has been asked.
 #[derive(Debug)]
 struct Question {
@@ -47,6 +50,16 @@ impl Revalidations {
 }
 
 impl Redirector {
+    /// A member that is not welcome yet has told what it holds: it is listed when it is.
+    pub(crate) fn keep_rejoin(&mut self, from: SessionId, rejoin: Rejoin) -> Result<(), Goodbye> {
+        let Some(brought) = self.members.brought(from) else { return Ok(()) };
+        if brought.len() >= REJOINS_MAX {
+            return Err(Goodbye::too_much(format!("expected at most {REJOINS_MAX} messages of one rejoin")));
+        }
+        brought.push(rejoin);
+        Ok(())
+    }
+
     /// A member tells what it holds.
     pub(crate) fn rejoin(&mut self, now: Time, from: SessionId, rejoin: Rejoin) -> Result<(), Goodbye> {
         let (Some(client), Some(resuming)) = (self.members.client(from), self.members.resuming(from)) else {

@@ -1,7 +1,7 @@
 //! The session with the store: one for the whole group, opened, resumed, kept alive, given up like a client's.
 //!
 //! ```text
-//!   Down --connected/Hello--> Greeting --Welcome/Rejoin--> Rejoining --Rejoined--> Live
+//!   Down --connected/Hello, Rejoin--> Greeting --Welcome--> Rejoining --Rejoined--> Live
 //!    ^                            |                            |                    |
 //!    +-------- disconnected ------+----------------------------+--------------------+
 //!                                 +---- Goodbye with a final reason ----> Over
@@ -137,6 +137,7 @@ impl Redirector {
         self.stats.trunk_sessions += 1;
         let hello = Hello { protocol: PROTOCOL, features: GROUP, cluster, client: self.id, epoch };
         self.send_to_store(now, Message::Hello(hello));
+        self.rejoin_store(now);
     }
 
     /// The link is gone, and with it every answer that was on its way.
@@ -252,7 +253,6 @@ impl Redirector {
         self.trunk.store = Some((welcome.cluster, welcome.node, welcome.incarnation));
         self.trunk.limits = welcome.limits;
         self.trunk.phase = Phase::Rejoining;
-        self.rejoin_store(now);
     }
 
     /// Says what the group holds. All that was told through our horizon has been passed
@@ -376,6 +376,7 @@ impl Redirector {
             let text =
                 format!("the redirector has not reached its store, or does not lead, for {:?}", self.config.silence);
             self.send_all_away(now, &text);
+            self.look_no_longer();
             self.trunk.down_since = now;
         }
     }

@@ -3,7 +3,7 @@
 //! A front door shares a node with its hands, under a lock. In a simulated run the world owns the nodes; while a task
 //! is polled, the node of its process is lent to the front door, and is back before anything else happens.
 
-use crate::layout::{Layout, Stored, Traffic};
+use crate::layout::{Layout, Mishap, Stored, Traffic};
 use crate::process::STORE;
 use crate::rng::Rng;
 use crate::run::guarded;
@@ -64,12 +64,21 @@ impl Simulation {
             world.close_store()?;
             world.run_until(PATIENCE, "the store does not close", |world| world.processes[STORE].closed)
         });
+        if verdict.is_err() {
+            mem::take(&mut self.world.trace).into_lines().iter().for_each(|line| println!("{line}"));
+        }
         verdict.map(|()| self.world.disk.stored())
     }
 
     /// The messages of a group's redirector, groups counted from 0, while the simulation runs.
     pub fn redirector_traffic(&self, group: usize) -> Rc<Traffic> {
         self.world.traffic[self.world.scenario.redirectors().start + group].clone()
+    }
+
+    /// This befalls the redirector that a group has of its own, groups counted from 0, at that time.
+    pub fn befall(&mut self, at: Time, group: usize, mishap: Mishap) {
+        let redirector = self.world.scenario.redirectors().start + group;
+        self.world.queue.push(at, Event::Mishap(redirector, mishap));
     }
 
     /// What a front door needs of a client, counted from 1: its node and its hands. To be used by tasks of this client

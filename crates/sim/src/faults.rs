@@ -1,5 +1,6 @@
 //! What goes wrong, in words: each fault strikes at its own rate while the storm lasts.
 
+use crate::layout::Mishap;
 use crate::network::End;
 use crate::process::STORE;
 use crate::violation::Check;
@@ -157,6 +158,20 @@ impl World {
         self.lose_power(survive, install)
     }
 
+    /// This befalls a process of an experiment.
+    pub(crate) fn befall(&mut self, number: usize, mishap: Mishap) -> Check {
+        self.trace.event(self.now, &[44, number as u64], || format!("process {number}: {mishap:?}"));
+        match mishap {
+            Mishap::Killed => self.bury(number),
+            Mishap::Hangs => self.processes[number].paused_until = Time(u64::MAX),
+            Mishap::Replaced => {
+                self.bury(number);
+                return self.start(number);
+            }
+        }
+        Ok(())
+    }
+
     /// Nothing of the store's process is left but its disk.
     pub(crate) fn bury_store(&mut self) {
         self.bury(STORE);
@@ -234,7 +249,11 @@ impl World {
     /// A connection breaks; each end hears of it at its own time.
     fn break_off(&mut self, session: SessionId) {
         let ignorance = self.scenario.ignorance;
-        let heard = [self.rng.around(ignorance / 2), self.rng.around(ignorance / 2)];
+        let mut heard = [self.rng.around(ignorance / 2), self.rng.around(ignorance / 2)];
+        if ignorance.is_zero() {
+            // Each end hears of it as soon as it can.
+            heard = [self.network.delay(session).map_or(Duration::ZERO, |delay| delay.least); 2];
+        }
         let (arrivals, lost) = self.network.cut(self.now, session, heard, &mut self.rng);
         self.trace.event(self.now, &[35, session.0, lost as u64], || {
             format!("s{} breaks: {lost} messages under way are lost", session.0)

@@ -1,4 +1,5 @@
-//! An experiment's layout: who is where, how far from each other, and what everything takes. Nothing fails.
+//! An experiment's layout: who is where, how far from each other, and what everything takes. Nothing fails but what it
+//! is told to.
 //!
 //! Figures that come out of it are worth what goes in: distances are the experiment's, costs are measured on real hands
 //! by whoever lays it out.
@@ -38,6 +39,8 @@ pub struct Layout {
     pub clients: usize,
     /// Which of them are in which group; the others talk to the store directly.
     pub groups: Vec<Vec<usize>>,
+    /// Which of them may be the redirector of their group. Each group has one of its own besides, which leads it at first.
+    pub eligible: Vec<usize>,
     /// How far they are from each other.
     pub distances: Distances,
     /// What they take for a message.
@@ -75,6 +78,17 @@ impl Default for Stored {
     fn default() -> Self {
         Self { home: BTreeMap::new(), checkpoint: Checkpoint { next_pages: vec![(0, 1)], ..Checkpoint::default() } }
     }
+}
+
+/// What befalls a redirector in an experiment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mishap {
+    /// Its process is killed.
+    Killed,
+    /// Its process is killed, and another started in its place, where it was.
+    Replaced,
+    /// It does nothing any more. Its connections stay open.
+    Hangs,
 }
 
 /// The messages of a process, counted while the simulation runs.

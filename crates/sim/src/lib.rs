@@ -41,7 +41,7 @@ mod world;
 
 pub use enumerate::{CrashPoint, Enumeration, enumerate_crashes};
 pub use executor::Simulation;
-pub use layout::{Costs, Distances, Layout, Stored, Traffic};
+pub use layout::{Costs, Distances, Layout, Mishap, Stored, Traffic};
 #[cfg(feature = "mutants")]
 pub use mutants::{Mutant, mutants};
 pub use run::{Report, run_seed};

@@ -14,6 +14,9 @@ use types::{ClientId, GoodbyeReason, SessionId};
 /// How long a process waits for an answer to its dialling.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 
+/// Ways that a client knows are tried without a rest, but no more of them than this.
+const HURRIED_MAX: u32 = 8;
+
 impl World {
     pub(crate) fn send(&mut self, connection: SessionId, to: End, mut message: Message) -> Check {
         let Some(found) = self.network.connection(connection) else { return Ok(()) };
@@ -55,6 +58,11 @@ impl World {
     /// A process will open its session: a client's with its store or redirector, a redirector's with the store.
     pub(crate) fn dial_later(&mut self, number: usize) {
         let process = &mut self.processes[number];
+        let has_way = process.node.as_mut().and_then(Node::client).is_some_and(|client| client.has_way());
+        if process.uplink.is_none() && has_way && process.hurried < HURRIED_MAX {
+            process.hurried += 1;
+            return self.later(Duration::ZERO, Event::Dial(number, self.processes[number].life));
+        }
         process.back_off = (process.back_off * 2).clamp(Duration::from_millis(1), Duration::from_millis(100));
         let (after, life) = (self.rng.around(process.back_off), process.life);
         self.later(after, Event::Dial(number, life));
@@ -124,11 +132,17 @@ impl World {
                 self.queue.push(stalled_until, Event::Arrive(id, to));
                 Ok(())
             }
-            Ok(Some(item)) if to == End::Listener => self.reach_listener(number, id, link, item),
-            Ok(Some(item)) if self.connection_of(number, link) == Some((id, to)) => {
-                self.reach_dialer(number, id, link, item)
+            Ok(item) => {
+                let reached = match item {
+                    Some(item) if to == End::Listener => self.reach_listener(number, id, link, item),
+                    Some(item) if self.connection_of(number, link) == Some((id, to)) => {
+                        self.reach_dialer(number, id, link, item)
+                    }
+                    _ => Ok(()),
+                };
+                self.network.forget_if_over(id);
+                reached
             }
-            Ok(_) => Ok(()),
         }
     }
 
@@ -189,6 +203,9 @@ impl World {
                 self.trace.event(now, &[9, number as u64], || {
                     format!("process {number} hears {}", trace::describe(&message))
                 });
+                if link == Link::Uplink && matches!(message, Message::Welcome(_)) {
+                    process.hurried = 0;
+                }
                 node.handle(clock, link, message);
                 self.work(number);
             }

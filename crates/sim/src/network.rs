@@ -5,6 +5,7 @@
 //! takes some of what is under way with it: a prefix still arrives, the rest never does, and each end hears of the
 //! loss at its own time, which can be long after the other end has connected anew.
 
+use crate::process::STORE;
 use crate::rng::{Delay, Rng};
 use core::time::Duration;
 use node::Link;
@@ -116,6 +117,8 @@ pub(crate) struct Path {
 pub(crate) struct Network {
     connections: BTreeMap<SessionId, Connection>,
     paths: Vec<Path>,
+    /// The delay of what leads to the store, if it is not that of its dialer's path.
+    pub(crate) to_store: Option<Delay>,
     /// Pairs of processes between which nothing arrives before a time.
     severed: BTreeMap<(usize, usize), Time>,
     opened: u64,
@@ -132,7 +135,7 @@ pub(crate) struct Arrival {
 impl Network {
     /// A network with one path for each process.
     pub(crate) fn new(paths: Vec<Path>) -> Self {
-        Self { connections: BTreeMap::new(), paths, severed: BTreeMap::new(), opened: 0 }
+        Self { connections: BTreeMap::new(), paths, to_store: None, severed: BTreeMap::new(), opened: 0 }
     }
 
     pub(crate) fn path(&mut self, process: usize) -> &mut Path {
@@ -190,8 +193,8 @@ impl Network {
 
     /// Sends an item to one end; `None` if that direction takes nothing any more.
     pub(crate) fn send(&mut self, now: Time, id: SessionId, to: End, item: Item, rng: &mut Rng) -> Option<Arrival> {
+        let delay = self.delay(id)?.draw(rng);
         let connection = self.connections.get_mut(&id)?;
-        let delay = self.paths[connection.dialer].delay.draw(rng);
         let direction = connection.direction(to);
         if direction.shut {
             return None;
@@ -200,6 +203,13 @@ impl Network {
         direction.last_arrival = direction.last_arrival.max(now + delay);
         direction.items.push_back((direction.last_arrival, item));
         Some(Arrival { at: direction.last_arrival, connection: id, to })
+    }
+
+    /// How long what is sent on a connection is on its way.
+    pub(crate) fn delay(&self, id: SessionId) -> Option<Delay> {
+        let connection = self.connections.get(&id)?;
+        let usual = self.paths[connection.dialer].delay;
+        Some(self.to_store.filter(|_| connection.listener == STORE).unwrap_or(usual))
     }
 
     /// Until when nothing arrives on a connection.
@@ -220,11 +230,16 @@ impl Network {
         let items = &mut connection.direction(to).items;
         let due = items.front().is_some_and(|(at, _)| *at <= now);
         let item = if due { items.pop_front().map(|(_, item)| item) } else { None };
+        Ok(item)
+    }
+
+    /// Lets go of a connection on which nothing will arrive any more. Not before its last arrival has been heard of.
+    pub(crate) fn forget_if_over(&mut self, id: SessionId) {
         let over = |direction: &Direction| direction.shut && direction.items.is_empty();
-        if over(&connection.to_dialer) && over(&connection.to_listener) {
+        let is_over = |connection: &Connection| over(&connection.to_dialer) && over(&connection.to_listener);
+        if self.connections.get(&id).is_some_and(is_over) {
             self.connections.remove(&id);
         }
-        Ok(item)
     }
 
     /// The connection breaks. Of what is under way in each direction a drawn prefix still arrives, then the loss;

@@ -37,6 +37,8 @@ pub(crate) struct Process {
     pub(crate) never_back: NeverBack,
     /// How long the next dial waits; doubles while the store does not answer.
     pub(crate) back_off: Duration,
+    /// Attempts at ways that its client knows, since one has worked.
+    pub(crate) hurried: u32,
     /// The store has said that it is closed.
     pub(crate) closed: bool,
 }

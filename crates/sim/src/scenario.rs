@@ -8,6 +8,7 @@ use crate::actor::Habits;
 use crate::disk::Profile;
 use crate::layout::{Costs, Layout};
 use crate::network::Path;
+use crate::process::STORE;
 use crate::rng::{Delay, Rng};
 use core::fmt;
 use core::time::Duration;
@@ -281,6 +282,7 @@ impl Scenario {
         redirector::Config {
             group: format!("g{}", self.group_of(process).unwrap_or(0)),
             address: format!("p{process}"),
+            store: vec![format!("p{STORE}")],
             leads: self.is_redirector(process),
             ..self.redirector.clone()
         }
@@ -331,12 +333,13 @@ impl Scenario {
             client: layout.client.clone(),
             costs: layout.costs,
             dedicated,
-            eligible: Vec::new(),
+            eligible: layout.eligible.clone(),
             named: true,
             drift: Vec::new(),
             peers: true,
             stray_permille: 0,
             rates: Rates::default(),
+            ignorance: Duration::ZERO,
             through_bytes: false,
             ..scenario
         };

@@ -10,11 +10,11 @@ use crate::enumerate::{CrashPoint, UnderWay};
 use crate::executor::Tasks;
 use crate::faults::Fault;
 use crate::history::{History, impossible};
-use crate::layout::{Costs, Layout, Traffic};
+use crate::layout::{Costs, Layout, Mishap, Traffic};
 use crate::network::{End, Network};
 use crate::process::{Process, STORE, TIMEOUTS_AT_ONCE_MAX};
 use crate::queue::Queue;
-use crate::rng::Rng;
+use crate::rng::{Delay, Rng};
 use crate::scenario::Scenario;
 use crate::trace::Trace;
 use crate::violation::{Check, Violation, ensure};
@@ -52,6 +52,8 @@ pub(crate) enum Event {
     Alarm(Waker),
     /// Something goes wrong.
     Fault(Fault),
+    /// Something goes wrong with a process of an experiment.
+    Mishap(usize, Mishap),
     /// A process starts.
     Start(usize),
 }
@@ -143,7 +145,9 @@ impl World {
     pub(crate) fn laid_out(layout: &Layout, mut rng: Rng) -> Self {
         let scenario = Scenario::laid_out(&mut rng, layout);
         let disk = Disk::holding(scenario.disk.clone(), &layout.stored);
-        Self { disk, judged: false, watched: false, storm: false, ..Self::of(scenario, rng, false) }
+        let mut world = Self { disk, judged: false, watched: false, storm: false, ..Self::of(scenario, rng, false) };
+        world.network.to_store = Some(Delay::exactly(layout.distances.far));
+        world
     }
 
     /// Runs until `done`, and not longer than `bound`.
@@ -199,6 +203,7 @@ impl World {
                 Ok(())
             }
             Event::Fault(fault) => self.strike(fault),
+            Event::Mishap(process, mishap) => self.befall(process, mishap),
             Event::Start(process) => self.start(process),
             // It was meant for an earlier life of the process.
             Event::Dial(..)
@@ -223,7 +228,9 @@ impl World {
             | Event::Timer(process, _)
             | Event::Step(process, ..) => process,
             Event::Poll(task) => self.tasks.process_of(task),
-            Event::Disk(..) | Event::Alarm(_) | Event::Fault(_) | Event::Start(_) => return None,
+            Event::Disk(..) | Event::Alarm(_) | Event::Fault(_) | Event::Mishap(..) | Event::Start(_) => {
+                return None;
+            }
         };
         let process = &self.processes[process];
         let until = process.paused_until.max(process.busy_until);

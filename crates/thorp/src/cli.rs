@@ -340,8 +340,15 @@ pub(crate) struct ExperimentArgs {
     /// A table of the paper, 1 or 2.
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=2))]
     pub(crate) table: Option<u32>,
-    /// All figures and tables.
-    #[arg(long, conflicts_with_all = ["figure", "table"], required_unless_present_any = ["figure", "table"])]
+    /// How long a group does without its redirector.
+    #[arg(long)]
+    pub(crate) failover: bool,
+    /// All of these.
+    #[arg(
+        long,
+        conflicts_with_all = ["figure", "table", "failover"],
+        required_unless_present_any = ["figure", "table", "failover"]
+    )]
     pub(crate) all: bool,
     /// Writes the rows to `buddycache.jsonl` in this folder, and each figure as SVG and PNG beside it.
     #[arg(long, value_name = "DIR")]
@@ -359,6 +366,8 @@ Experiments of the BuddyCache paper, on the OO7 benchmark's medium module:
   figure 9       what a group saves of it, over the distance
   figure 10, 11  time of a reader's transaction with hot caches while others write, 40 and 80 ms from the store
   figure 12      what a group saves of it, over the distance
+  failover       how long members are without a session, and without a commit, when their redirector is killed or hangs,
+                 40 ms from the store; in virtual time
 
 The columns: what the paper says, what its model says with the costs of this machine, what we measure. Costs are
 measured on sockets when the command begins; curves run in virtual time with these costs, and some points of them on

@@ -12,6 +12,7 @@
 mod chart;
 mod cold;
 mod costs;
+mod failover;
 mod figures;
 mod group;
 mod hot;
@@ -41,11 +42,13 @@ pub enum Experiment {
     Figure(u32),
     /// A table, 1 or 2.
     Table(u32),
+    /// What a group does without its redirector.
+    Failover,
 }
 
 impl Experiment {
     /// All of them, in the paper's order.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Table(1),
         Self::Table(2),
         Self::Figure(7),
@@ -54,6 +57,7 @@ impl Experiment {
         Self::Figure(10),
         Self::Figure(11),
         Self::Figure(12),
+        Self::Failover,
     ];
 }
 
@@ -64,20 +68,38 @@ pub fn experiment(
     progress: &dyn Fn(&str),
     found: &mut dyn FnMut(Row) -> Result<()>,
 ) -> Result<()> {
-    progress("make a store");
-    let lab = Lab::start(place)?;
-    let costs = Costs::measure(&lab, place, progress)?;
-    let figures =
-        Figures { costs, place, progress, bench: OnceCell::new(), large: OnceCell::new(), store: OnceCell::new() };
+    let machine = OnceCell::new();
     for experiment in experiments {
+        let machine = || made(&machine, || Machine::measure(place, progress));
         let rows = match experiment {
-            Experiment::Table(1) => tables::fetch_and_commit(&lab, progress)?,
-            Experiment::Table(_) => tables::peer_fetch(&lab, &costs, progress)?,
-            Experiment::Figure(number) => figures.rows(*number)?,
+            Experiment::Table(1) => tables::fetch_and_commit(&machine()?.lab, progress)?,
+            Experiment::Table(_) => tables::peer_fetch(&machine()?.lab, &machine()?.figures.costs, progress)?,
+            Experiment::Figure(number) => machine()?.figures.rows(*number)?,
+            // Over distances that are given, and without any cost of this machine.
+            Experiment::Failover => {
+                progress("end redirectors in virtual time");
+                failover::rows()?
+            }
         };
         rows.into_iter().try_for_each(&mut *found)?;
     }
     Ok(())
+}
+
+/// What is measured on this machine, and made of that.
+struct Machine<'a> {
+    lab: Lab,
+    figures: Figures<'a>,
+}
+
+impl<'a> Machine<'a> {
+    fn measure(place: &'a Place, progress: &'a dyn Fn(&str)) -> Result<Self> {
+        progress("make a store");
+        let lab = Lab::start(place)?;
+        let costs = Costs::measure(&lab, place, progress)?;
+        let (bench, large, store) = (OnceCell::new(), OnceCell::new(), OnceCell::new());
+        Ok(Self { lab, figures: Figures { costs, place, progress, bench, large, store } })
+    }
 }
 
 /// What figures need, made when the first one needs it.

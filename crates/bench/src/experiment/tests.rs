@@ -2,6 +2,7 @@
 
 use super::cold;
 use super::costs::Costs;
+use super::failover;
 use super::hot::{self, Groups};
 use super::model::saved;
 use super::virtual_time::{Built, Setting};
@@ -91,4 +92,13 @@ fn an_experiment_comes_out_again() {
         spent[1..].iter().map(|spent| (spent.total, spent.fetch, spent.pages_from_peers)).collect::<Vec<_>>()
     };
     assert_eq!(run(), run());
+}
+
+#[test]
+fn a_group_does_without_its_redirector_for_no_longer_than_it_may() {
+    // A redirector that is replaced has to find its store before it can do anything for its members.
+    let rows = failover::rows().unwrap();
+    for row in rows.iter().filter(|row| !row.case().contains("replaced")) {
+        assert_eq!(row.to_json()["met"], true, "{row}");
+    }
 }

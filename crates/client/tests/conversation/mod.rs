@@ -51,6 +51,7 @@ impl Player for Conversation {
                 let (address, key, eligible) = (address.into(), script::key(key)?, eligible.join(""));
                 self.client.reachable(self.now, Reachable { address, key, eligible });
             }
+            ["look"] => self.client.look_for_leader(self.now),
             ["way"] => {
                 let way = self.client.way(self.now).unwrap_or("as configured".into());
                 writeln!(self.said, "= {way}").ok()?;
@@ -80,6 +81,8 @@ impl Player for Conversation {
                     format!("client {}", say::message(&message))
                 }
                 client::Output::Lead { epoch } => format!("lead epoch={epoch}"),
+                client::Output::LedBy(Some(leader)) => format!("led by {} in epoch {}", leader.address, leader.epoch),
+                client::Output::LedBy(None) => "led by nobody".into(),
                 client::Output::DialPeer { peer, address } => format!("dial {peer:?} at {address}"),
                 client::Output::SendPeer { peer, message } => format!("to {peer:?} {}", say::message(&message)),
                 client::Output::Wake(txn) => format!("wake {}", name(txn).unwrap_or("nobody")),

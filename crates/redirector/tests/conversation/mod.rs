@@ -14,7 +14,7 @@ mod say;
 mod script;
 
 use crate::play::Player;
-use protocol::{Hello, Message, PROTOCOL, Rejoin};
+use protocol::{Hello, Leader, Message, PROTOCOL, Rejoin};
 use redirector::{Config, Output, Redirector};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -43,6 +43,11 @@ impl Player for Conversation {
             }
             ["trunk", "connected"] => self.redirector.trunk_connected(self.now),
             ["trunk", "disconnected"] => self.redirector.trunk_disconnected(self.now),
+            ["led", "by", "nobody"] => self.redirector.led_by(self.now, None),
+            ["led", "by", address, epoch] => {
+                let leader = Leader { group: "site".into(), epoch: epoch.parse().ok()?, address: address.into() };
+                self.redirector.led_by(self.now, Some(leader));
+            }
             ["lead", epoch] => self.redirector.lead(self.now, epoch.parse().ok()?),
             ["store", kind, ref rest @ ..] => self.redirector.from_store(self.now, script::of_store(kind, rest)?),
             [member, "connected"] => self.connect(member),
@@ -65,6 +70,7 @@ impl Player for Conversation {
             let said = match output {
                 Output::Send { to, message } => format!("{} {}", name(to), say::message(&message)),
                 Output::End { session, reason, .. } => format!("{} is ended: {}", name(session), reason.name()),
+                Output::LookForLeader => "look for the leader".into(),
                 Output::Trunk(message) => format!("trunk {}", say::message(&message)),
                 Output::Hangup { reason, text } => format!("trunk is given up: {}: {text}", reason.name()),
             };

@@ -34,7 +34,9 @@ fn chosen(args: &ExperimentArgs) -> Vec<Experiment> {
     if args.all {
         return Experiment::ALL.to_vec();
     }
-    args.table.map(Experiment::Table).into_iter().chain(args.figure.map(Experiment::Figure)).collect()
+    let failover = args.failover.then_some(Experiment::Failover);
+    let (table, figure) = (args.table.map(Experiment::Table), args.figure.map(Experiment::Figure));
+    table.into_iter().chain(figure).chain(failover).collect()
 }
 
 fn write(rows: &[Row], out: &Path) -> Result {
