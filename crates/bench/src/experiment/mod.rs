@@ -97,8 +97,9 @@ impl<'a> Machine<'a> {
         progress("make a store");
         let lab = Lab::start(place)?;
         let costs = Costs::measure(&lab, place, progress)?;
-        let (bench, large, store) = (OnceCell::new(), OnceCell::new(), OnceCell::new());
-        Ok(Self { lab, figures: Figures { costs, place, progress, bench, large, store } })
+        let (bench, large) = (OnceCell::new(), OnceCell::new());
+        let (store, leased_store) = (OnceCell::new(), OnceCell::new());
+        Ok(Self { lab, figures: Figures { costs, place, progress, bench, large, store, leased_store } })
     }
 }
 
@@ -110,6 +111,7 @@ struct Figures<'a> {
     bench: OnceCell<Bench<'a>>,
     large: OnceCell<Built>,
     store: OnceCell<Store>,
+    leased_store: OnceCell<Store>,
 }
 
 impl<'a> Figures<'a> {
@@ -130,7 +132,7 @@ impl<'a> Figures<'a> {
                 rows.extend(bench.cold_sample(self.store()?)?);
             }
             8 => rows.extend(bench.cold_at_paper_size(8, 80, self.large()?)?),
-            10 => rows.extend(bench.hot_sample(self.store()?)?),
+            10 => rows.extend(bench.hot_sample(self.store()?, self.leased_store()?)?),
             _ => {}
         }
         Ok(rows)
@@ -156,6 +158,13 @@ impl<'a> Figures<'a> {
         made(&self.store, || {
             (self.progress)("build OO7 medium in a store");
             Store::start(self.place, Size::MEDIUM)
+        })
+    }
+
+    fn leased_store(&self) -> Result<&Store> {
+        made(&self.leased_store, || {
+            (self.progress)("build OO7 medium in a store that leases");
+            Store::start_leased(self.place, Size::MEDIUM)
         })
     }
 }

@@ -1,7 +1,7 @@
 //! Experiments on sockets: the store a process of its own, redirectors and clients over TCP, the distance emulated.
 
 use super::group::Group;
-use super::virtual_time::{Setting, composite_parts};
+use super::virtual_time::{Setting, VOLUME, composite_parts};
 use super::worker::{Clock, Spent, Worker};
 use crate::{Place, Result, Server, ServerOptions};
 use net::Emulator;
@@ -23,7 +23,17 @@ pub(crate) struct Store {
 impl Store {
     /// Builds the module in a new store.
     pub(crate) fn start(place: &Place, size: Size) -> Result<Self> {
-        let server = Server::start(&ServerOptions::new(&place.program, place.dir.join("oo7")))?;
+        Self::start_with(&ServerOptions::new(&place.program, place.dir.join("oo7")), size)
+    }
+
+    /// The same with leases on all of it.
+    pub(crate) fn start_leased(place: &Place, size: Size) -> Result<Self> {
+        let options = ServerOptions::new(&place.program, place.dir.join("oo7-leased"));
+        Self::start_with(&ServerOptions { arguments: vec!["--leased".into(), VOLUME.to_string()], ..options }, size)
+    }
+
+    fn start_with(options: &ServerOptions, size: Size) -> Result<Self> {
+        let server = Server::start(options)?;
         let db = Db::connect(server.address())?;
         let module = wait_for(build(&db, 1, size, 7, |_| {}))?;
         let parts = wait_for(composite_parts(&db, module))?;

@@ -20,7 +20,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(1 << 20);
 const BEGIN: Time = Time(2_000_000_000);
 
 /// Where a store of one node keeps its objects.
-const VOLUME: u32 = 0;
+pub(crate) const VOLUME: u32 = 0;
 
 /// An OO7 module in a store that was closed.
 #[derive(Clone, Debug)]
