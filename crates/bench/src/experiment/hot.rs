@@ -59,3 +59,14 @@ pub(crate) fn setting(groups: Groups, round_trip: Duration, warm_up: u32, measur
         leased: false,
     }
 }
+
+/// The writer and one reader alone. In virtual time everybody has a processor of his own; readers with leases compute all
+/// the time, and only one of them finds one here.
+pub(crate) fn with_one_reader(mut setting: Setting) -> Setting {
+    setting.plans.truncate(2);
+    for members in &mut setting.groups {
+        members.retain(|&client| client <= 2);
+    }
+    setting.groups.retain(|members| !members.is_empty());
+    setting
+}
