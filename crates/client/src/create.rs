@@ -4,7 +4,10 @@
 //! 1. A granted page is in one place: in the `pool`, or `taken` by one running transaction, or by one pending request.
 //!    It comes back when these come to nothing.
 //! 2. Two transactions of this client never create in the same page at a time: the second would be doomed by the first.
+//! 3. A granted page is taken for an empty one only while nobody here writes to it. It may have been fetched before it was
+//!    granted, and be written to like any other page.
 
+use crate::txns::Txn;
 use crate::workspace::{Touched, Workspace};
 use crate::{Client, Created, TxnError, TxnHandle};
 use alloc::collections::VecDeque;
@@ -173,9 +176,15 @@ impl Client {
         slot.filter(|_| size + ObjectPage::cost(bytes) <= PAGE_BYTES_TARGET).map(|slot| (page, slot))
     }
 
-    /// Takes the next granted page: an empty one that is nobody else's.
+    /// Takes the next granted page: an empty one that is nobody else's, and that this transaction has not written to
+    /// in another way either.
     fn take_page(&mut self, txn: TxnHandle, volume: u32) -> Option<PageId> {
-        let page = self.allocator.volume(volume).pool.pop_front()?;
+        let writes = |page, txn: &Txn| txn.workspace.get(page).is_some_and(Touched::has_writes);
+        let (commits, txns) = (&self.commits, &mut self.txns);
+        let mut is_empty = |page| !commits.writes_to(page) && !txns.all().any(|(_, found)| writes(page, found));
+        let pool = &mut self.allocator.volume(volume).pool;
+        let next = pool.iter().position(|&page| is_empty(page))?;
+        let page = pool.remove(next)?;
         self.txns.get(txn)?.taken.push(page);
         if self.cache.find(page).is_none() {
             self.cache.install(page, Version::ZERO, ObjectPage::empty(), &[]);
