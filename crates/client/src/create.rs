@@ -56,6 +56,11 @@ impl Allocator {
         self.volumes.entry(volume).or_insert_with(|| Volume { demand, ..Volume::default() })
     }
 
+    /// Whether the store owes us a grant.
+    pub(crate) fn is_asked(&self) -> bool {
+        !self.asked.is_empty()
+    }
+
     pub(crate) fn link_is_gone(&mut self) {
         self.asked.clear();
         for volume in self.volumes.values_mut() {
@@ -236,8 +241,9 @@ impl Client {
         }
         asks.sort_unstable();
         for (volume, count) in asks {
-            self.allocator.asked.push_back((volume, count));
+            // The releases that are due go before it.
             self.send(now, Message::Grant(Grant { volume, count }));
+            self.allocator.asked.push_back((volume, count));
         }
     }
 
@@ -259,7 +265,9 @@ impl Client {
         state.demand = (state.demand * 2).min(GRANT_PAGES_MAX);
         state.pool.extend(granted.ranges.iter().flat_map(|range| range.pages()));
         state.pool.make_contiguous().sort_unstable();
-        for txn in core::mem::take(&mut state.waiters) {
+        let waiters = core::mem::take(&mut state.waiters);
+        self.session.releases_may_go(now);
+        for txn in waiters {
             if pages == 0 {
                 self.give_up(txn, &TxnError::StoreFull);
             } else {
