@@ -4,7 +4,10 @@
 //! 1. A granted page is in one place: in the `pool`, or `taken` by one running transaction, or by one pending request.
 //!    It comes back when these come to nothing.
 //! 2. Two transactions of this client never create in the same page at a time: the second would be doomed by the first.
+//! 3. A granted page is taken for an empty one only while nobody here writes to it. It may have been fetched before it was
+//!    granted, and be written to like any other page.
 
+use crate::txns::Txn;
 use crate::workspace::{Touched, Workspace};
 use crate::{Client, Created, TxnError, TxnHandle};
 use alloc::collections::VecDeque;
@@ -51,6 +54,11 @@ impl Allocator {
     fn volume(&mut self, volume: u32) -> &mut Volume {
         let demand = self.grant_pages;
         self.volumes.entry(volume).or_insert_with(|| Volume { demand, ..Volume::default() })
+    }
+
+    /// Whether the store owes us a grant.
+    pub(crate) fn is_asked(&self) -> bool {
+        !self.asked.is_empty()
     }
 
     pub(crate) fn link_is_gone(&mut self) {
@@ -173,9 +181,15 @@ impl Client {
         slot.filter(|_| size + ObjectPage::cost(bytes) <= PAGE_BYTES_TARGET).map(|slot| (page, slot))
     }
 
-    /// Takes the next granted page: an empty one that is nobody else's.
+    /// Takes the next granted page: an empty one that is nobody else's, and that this transaction has not written to
+    /// in another way either.
     fn take_page(&mut self, txn: TxnHandle, volume: u32) -> Option<PageId> {
-        let page = self.allocator.volume(volume).pool.pop_front()?;
+        let writes = |page, txn: &Txn| txn.workspace.get(page).is_some_and(Touched::has_writes);
+        let (commits, txns) = (&self.commits, &mut self.txns);
+        let mut is_empty = |page| !commits.writes_to(page) && !txns.all().any(|(_, found)| writes(page, found));
+        let pool = &mut self.allocator.volume(volume).pool;
+        let next = pool.iter().position(|&page| is_empty(page))?;
+        let page = pool.remove(next)?;
         self.txns.get(txn)?.taken.push(page);
         if self.cache.find(page).is_none() {
             self.cache.install(page, Version::ZERO, ObjectPage::empty(), &[]);
@@ -227,8 +241,9 @@ impl Client {
         }
         asks.sort_unstable();
         for (volume, count) in asks {
-            self.allocator.asked.push_back((volume, count));
+            // The releases that are due go before it.
             self.send(now, Message::Grant(Grant { volume, count }));
+            self.allocator.asked.push_back((volume, count));
         }
     }
 
@@ -250,7 +265,9 @@ impl Client {
         state.demand = (state.demand * 2).min(GRANT_PAGES_MAX);
         state.pool.extend(granted.ranges.iter().flat_map(|range| range.pages()));
         state.pool.make_contiguous().sort_unstable();
-        for txn in core::mem::take(&mut state.waiters) {
+        let waiters = core::mem::take(&mut state.waiters);
+        self.session.releases_may_go(now);
+        for txn in waiters {
             if pages == 0 {
                 self.give_up(txn, &TxnError::StoreFull);
             } else {

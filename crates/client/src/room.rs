@@ -3,12 +3,15 @@
 //! 1. What was read of a page that leaves is frozen with its evidence at that moment (`workspace.rs`).
 //! 2. The store is told that a page is let go when the last running transaction that has read of it has ended. Until
 //!    then it tells us of changes, so that a transaction which has read more than the cache holds sees one moment too.
+//! 3. No release is on its way while the store owes us a grant. It may grant us the very page: the release, of an earlier
+//!    life of the page, would cross the grant and take it back, and we would not hear of the page's changes.
 
 use crate::Client;
 use crate::workspace::Workspace;
 use alloc::vec::Vec;
+use core::mem;
 use protocol::Held;
-use types::{Rule, Time};
+use types::{PageId, Rule, Time};
 
 impl Client {
     /// Lets pages go until the cache is within its bound. The store hears of it when no running transaction has read
@@ -34,14 +37,28 @@ impl Client {
     /// A transaction reads no more: releases the evicted pages that were kept for it alone.
     pub(crate) fn let_go(&mut self, now: Time, workspace: &Workspace) {
         for touched in workspace.pages().iter().filter(|touched| touched.frozen().is_some()) {
-            let page = touched.page;
-            let is_read = |other: &Workspace| other.get(page).is_some_and(|touched| touched.frozen().is_some());
-            let is_fetched = self.fetches.is_under_way(page) && !self.config.broken.is(Rule::ReleaseAfterFetch);
-            let held = self.cache.find(page).is_some() || is_fetched;
-            if !held && !self.txns.all_running().any(|(_, txn)| is_read(&txn.workspace)) {
-                self.session.release(now, page);
+            if !self.holds(touched.page) {
+                self.session.release(now, touched.page);
             }
         }
+    }
+
+    /// Whether the page's changes concern us.
+    fn holds(&mut self, page: PageId) -> bool {
+        let is_read = |other: &Workspace| other.get(page).is_some_and(|touched| touched.frozen().is_some());
+        let is_fetched = self.fetches.is_under_way(page) && !self.config.broken.is(Rule::ReleaseAfterFetch);
+        let is_here = self.cache.find(page).is_some() || self.allocator.is_unused(page);
+        is_here || is_fetched || self.txns.all_running().any(|(_, txn)| is_read(&txn.workspace))
+    }
+
+    /// The pages to be released now. Those that waited for a grant may be here again.
+    pub(crate) fn take_released(&mut self) -> Vec<PageId> {
+        if self.session.released.is_empty() || self.allocator.is_asked() {
+            return Vec::new();
+        }
+        let mut released = mem::take(&mut self.session.released);
+        released.retain(|&page| !self.holds(page));
+        released
     }
 
     /// The pages that only running transactions still hold, by what they have read of them.

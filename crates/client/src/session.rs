@@ -51,7 +51,8 @@ pub(crate) struct Session {
     epoch: u64,
     cluster: Option<ClusterId>,
     ack_is_due: bool,
-    released: Vec<PageId>,
+    /// Pages that have left, as far as the store was not told.
+    pub(crate) released: Vec<PageId>,
     piggyback_at: Option<Time>,
     pulse: Pulse,
     down_since: Time,
@@ -90,6 +91,13 @@ impl Session {
     pub(crate) fn release(&mut self, now: Time, page: PageId) {
         self.released.push(page);
         self.piggyback_by(now);
+    }
+
+    /// Releases may have waited for a grant, which has come.
+    pub(crate) fn releases_may_go(&mut self, now: Time) {
+        if !self.released.is_empty() {
+            self.piggyback_by(now);
+        }
     }
 
     /// What is to be said with the next message is said soon.
@@ -164,7 +172,7 @@ impl Client {
         if mem::take(&mut self.session.ack_is_due) {
             self.outputs.push_back(Output::Send(Message::Ack(Ack { through: self.session.horizon })));
         }
-        for pages in mem::take(&mut self.session.released).chunks(PAGES_PER_MESSAGE_MAX) {
+        for pages in self.take_released().chunks(PAGES_PER_MESSAGE_MAX) {
             self.outputs.push_back(Output::Send(Message::Released(Released { pages: pages.to_vec() })));
         }
         self.say_arrived();
@@ -251,14 +259,10 @@ impl Client {
     /// The redirector was away from its store for so long that nobody knows what has changed in these pages.
     pub(crate) fn lose_pages(&mut self, now: Time, rejoined: Rejoined) {
         for page in rejoined.dropped {
-            let was_here = self.cache.find(page).is_some();
             self.drop_page(page);
             self.lose_grant(page);
             self.fetches.begin_again(page);
-            // What was not here may just have been granted to us.
-            if was_here && !self.fetches.is_under_way(page) {
-                self.session.release(now, page);
-            }
+            self.session.release(now, page);
         }
         self.heard_through(now, rejoined.through);
         self.send_fetches(now);

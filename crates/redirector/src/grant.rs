@@ -1,7 +1,8 @@
 //! Pages to create objects in: the store grants them to the group, the redirector hands them on.
 //!
 //! 1. One request is under way at a time; those of several members for one volume go together.
-//! 2. A granted page is one member's until something is created in it. A member that has departed takes its pages with
+//! 2. Like a client (`room` there), the redirector releases nothing while the store owes it a grant.
+//! 3. A granted page is one member's until something is created in it. A member that has departed takes its pages with
 //!    it: the store has them back with the group's session.
 
 use crate::Redirector;
@@ -46,6 +47,11 @@ impl Grants {
 
     pub(crate) fn forget_waiter(&mut self, session: SessionId) {
         self.waiting.retain(|waiter| waiter.session != session);
+    }
+
+    /// Whether the store owes us a grant.
+    pub(crate) fn is_asked(&self) -> bool {
+        self.asked.is_some()
     }
 
     pub(crate) fn link_is_gone(&mut self) {
@@ -107,6 +113,7 @@ impl Redirector {
         for page in rest {
             self.release_if_unheld(now, page);
         }
+        self.trunk.releases_may_go(now);
         self.ask_for_grants(now);
     }
 }

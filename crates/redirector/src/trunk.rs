@@ -117,6 +117,13 @@ impl Trunk {
         self.piggyback_at.get_or_insert(now + PIGGYBACK);
     }
 
+    /// Releases may have waited for a grant, which has come.
+    pub(crate) fn releases_may_go(&mut self, now: Time) {
+        if !self.released.is_empty() {
+            self.piggyback_by(now);
+        }
+    }
+
     /// Somebody is there who wants to be a member: from now on it counts how long that is not possible.
     pub(crate) fn is_wanted(&mut self, now: Time) {
         self.down_since = now;
@@ -174,6 +181,9 @@ impl Redirector {
             self.trunk.acked = least;
             self.lease.prune(least);
             self.out.trunk(Message::Ack(Ack { through: least }));
+        }
+        if self.grants.is_asked() {
+            return;
         }
         let mut released = mem::take(&mut self.trunk.released);
         released.retain(|&page| self.is_unheld(page));
