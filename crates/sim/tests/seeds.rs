@@ -20,9 +20,9 @@ const KEPT: [(u64, &str); 13] = [
     // `grant_was_filled` of the client.
     (2196, "a client took a granted page for empty that it was told had been filled"),
     (4294, "the same, early on"),
-    // `take_page` of the client.
+    // `take_page` and `take_released` of the client. With one of them taken out these are other days: they notice when
+    // both are, and the conversations `granted-again` and `release-meets-grant` when either is.
     (44469, "a transaction created two objects in one place: a page with its first object counted as empty"),
-    // `take_released` of the client.
     (37672, "a release of a page crossed a grant of it, and its holder was listed no more once it was filled"),
     // `begin_anew` of the node: nothing is left of the session before.
     (165, "after a long pause an embedded client and its store never met again"),
