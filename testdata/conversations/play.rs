@@ -7,11 +7,9 @@
 //! ```
 //! Empty lines and `#` lines are kept as they are. `UPDATE_EXPECT=1` writes what is said into the files.
 
-use protocol::Advance;
 use std::fmt::Write as _;
 use std::path::Path;
 use std::{env, fs};
-use types::{PageId, Version};
 
 /// A role to whom a script's events happen.
 pub(crate) trait Player {
@@ -62,27 +60,4 @@ pub(crate) fn play_all<P: Player>(prefix: &str, begin: impl Fn() -> P) {
         }
     }
     assert!(differing.is_empty(), "{}\nUPDATE_EXPECT=1 takes over what was said", differing.join("\n"));
-}
-
-/// `1/3`
-pub(crate) fn page(word: &str) -> Option<PageId> {
-    let (volume, number) = word.split_once('/')?;
-    Some(PageId::new(volume.parse().ok()?, number.parse().ok()?))
-}
-
-/// `v7` or `7`
-pub(crate) fn version(word: &str) -> Option<Version> {
-    word.trim_start_matches('v').parse().ok().map(Version)
-}
-
-/// What stands behind `name=` among some words.
-pub(crate) fn named<'a>(words: &[&'a str], name: &str) -> Option<&'a str> {
-    words.iter().find_map(|word| word.strip_prefix(name)?.strip_prefix('='))
-}
-
-/// `1/3:4->6`
-pub(crate) fn advance(word: &str) -> Option<Advance> {
-    let (of, versions) = word.split_once(':')?;
-    let (prev, next) = versions.split_once("->")?;
-    Some(Advance { page: page(of)?, prev: version(prev)?, version: version(next)? })
 }

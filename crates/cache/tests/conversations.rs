@@ -1,5 +1,5 @@
 //! Plays the conversations of `testdata/conversations/cache-*.txt` with a cache and compares what its pages show, line
-//! by line. `UPDATE_EXPECT=1` writes what they show into the files.
+//! by line.
 //!
 //! ```text
 //! > page P v6 r=oak x=ash                  page P arrives, at version 6, with objects in slots r and x
@@ -11,12 +11,14 @@
 //! ```
 //! A page is a letter, and so is a slot.
 
+#[path = "../../../testdata/conversations/play.rs"]
+mod play;
+
 use cache::{Cache, Frame, Installed, Slot};
+use play::Player;
 use protocol::Notice;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
-use std::{env, fs};
 use types::{Broken, ClientId, ObjectPage, PageId, SlotChange, SlotNo, SlotSet, TxnId, Version};
 
 struct Conversation {
@@ -25,22 +27,7 @@ struct Conversation {
     said: String,
 }
 
-impl Conversation {
-    /// The script with what the cache shows in place of what it was expected to show.
-    fn play(script: &str) -> String {
-        let cache = Cache::new(1 << 20, Broken::NONE);
-        let mut it = Self { cache, kept: BTreeMap::new(), said: String::new() };
-        for (number, line) in script.lines().enumerate() {
-            if let Some(event) = line.strip_prefix("> ") {
-                writeln!(it.said, "{line}").unwrap();
-                it.event(event).unwrap_or_else(|| panic!("line {}: cannot read {line:?}", number + 1));
-            } else if line.is_empty() || line.starts_with('#') {
-                writeln!(it.said, "{line}").unwrap();
-            }
-        }
-        it.said
-    }
-
+impl Player for Conversation {
     fn event(&mut self, event: &str) -> Option<()> {
         let (verb, rest) = event.split_once(' ')?;
         match verb {
@@ -63,6 +50,19 @@ impl Conversation {
             }
             _ => None,
         }
+    }
+
+    /// A page shows at once what it has come to.
+    fn drain(&mut self) {}
+
+    fn said(&mut self) -> &mut String {
+        &mut self.said
+    }
+}
+
+impl Conversation {
+    fn new() -> Self {
+        Self { cache: Cache::new(1 << 20, Broken::NONE), kept: BTreeMap::new(), said: String::new() }
     }
 
     fn arrives(&mut self, rest: &str) -> Option<()> {
@@ -139,29 +139,7 @@ fn letter(slot: SlotNo) -> char {
     char::from(b'a' + slot as u8)
 }
 
-fn scripts() -> Vec<PathBuf> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/conversations");
-    let files = fs::read_dir(folder).unwrap().map(|file| file.unwrap().path());
-    let name = |path: &PathBuf| path.file_name().unwrap().to_str().unwrap().to_owned();
-    let mut scripts: Vec<_> = files.filter(|path| name(path).starts_with("cache-")).collect();
-    scripts.sort();
-    scripts
-}
-
 #[test]
 fn conversations_go_as_written() {
-    let mut differing = Vec::new();
-    for path in scripts() {
-        let expected = fs::read_to_string(&path).unwrap();
-        let played = Conversation::play(&expected);
-        if played != expected && env::var_os("UPDATE_EXPECT").is_some() {
-            fs::write(&path, &played).unwrap();
-        } else if played != expected {
-            let line = played.lines().zip(expected.lines()).take_while(|(a, b)| a == b).count();
-            let at = |text: &str| text.lines().nth(line).unwrap_or("the end").to_owned();
-            let (path, expected, played) = (path.display(), at(&expected), at(&played));
-            differing.push(format!("{path}:{}:\n  expected {expected}\n  got      {played}", line + 1));
-        }
-    }
-    assert!(differing.is_empty(), "{}\nUPDATE_EXPECT=1 takes over what was shown", differing.join("\n"));
+    play::play_all("cache-", Conversation::new);
 }

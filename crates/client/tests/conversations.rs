@@ -4,6 +4,8 @@
 mod conversation;
 #[path = "../../../testdata/conversations/play.rs"]
 mod play;
+#[path = "../../../testdata/conversations/words.rs"]
+mod words;
 
 #[test]
 fn conversations_go_as_written() {

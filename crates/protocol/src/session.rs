@@ -3,8 +3,8 @@
 //! ```text
 //!   client                                store
 //!     | Hello{client, epoch}  ------------> |   an older epoch of the client is fenced off
-//!     | <------------ Welcome{incarnation}  |
 //!     | Rejoin{pages}, Rejoin{last} ------> |   lists each page, compares its version
+//!     | <------------ Welcome{incarnation}  |
 //!     | <---- Notices (what was missed)     |
 //!     | <---- Rejoined{through, dropped}    |   from here on the horizon moves again
 //! ```

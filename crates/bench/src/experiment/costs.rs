@@ -6,9 +6,7 @@ use crate::floor::{PingPong, Shuffle, SyncFloor};
 use crate::{Place, Result, Sample, Server, ServerOptions};
 use objects::{Anywhere, Db, ObjectId, Ref, wait_for};
 use std::time::{Duration, Instant};
-use workloads::oo7::{CompositePart, Module, Size, Traversal, build, traverse};
-
-use super::virtual_time::composite_parts;
+use workloads::oo7::{CompositePart, Module, Size, Traversal, build, composite_parts, traverse};
 
 /// Objects that have a page each.
 const OBJECTS: usize = 1000;
@@ -191,7 +189,7 @@ fn traversals() -> Result<Duration> {
     let db = Db::in_memory()?;
     let size = Size { composite_parts: 9, levels: 3, manual_bytes: 1000, ..Size::MEDIUM };
     let module = wait_for(build(&db, 1, size, 7, |_| {}))?;
-    let parts = wait_for(composite_parts(&db, module))?;
+    let parts = wait_for(db.transact_async(async |mut tx| composite_parts(&mut tx, module).await))?;
     let mut sample = Sample::default();
     for at in 0..TURNS {
         sample.push(traversal(&db, module, parts[at % parts.len()])?);

@@ -1,7 +1,7 @@
 //! Experiments on sockets: the store a process of its own, redirectors and clients over TCP, the distance emulated.
 
 use super::group::Group;
-use super::virtual_time::{Setting, VOLUME, composite_parts};
+use super::virtual_time::{Setting, VOLUME};
 use super::worker::{Clock, Spent, Worker};
 use crate::{Place, Result, Server, ServerOptions};
 use net::Emulator;
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::thread;
 use std::time::Instant;
-use workloads::oo7::{CompositePart, Module, Size, build};
+use workloads::oo7::{CompositePart, Module, Size, build, composite_parts};
 
 /// A store process that holds an OO7 module.
 pub(crate) struct Store {
@@ -36,7 +36,7 @@ impl Store {
         let server = Server::start(options)?;
         let db = Db::connect(server.address())?;
         let module = wait_for(build(&db, 1, size, 7, |_| {}))?;
-        let parts = wait_for(composite_parts(&db, module))?;
+        let parts = wait_for(db.transact_async(async |mut tx| composite_parts(&mut tx, module).await))?;
         Ok(Self { server, module, parts: parts.into() })
     }
 

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 use types::Time;
-use workloads::oo7::{Assembly, CompositePart, Module, Size, build};
+use workloads::oo7::{CompositePart, Module, Size, build, composite_parts};
 
 /// Longer than any experiment.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(1 << 20);
@@ -42,7 +42,8 @@ impl Built {
         simulation.spawn(1, async move {
             let done = async {
                 let module = build(&db, 1, size, 7, |_| {}).await?;
-                Ok::<_, objects::Error>((module, composite_parts(&db, module).await?))
+                let parts = db.transact_async(async |mut tx| composite_parts(&mut tx, module).await);
+                Ok::<_, objects::Error>((module, parts.await?))
             };
             *found.borrow_mut() = Some(done.await);
         });
@@ -50,25 +51,6 @@ impl Built {
         let (module, parts) = built.take().ok_or("the module was not built")??;
         Ok(Self { stored, module, parts: parts.into() })
     }
-}
-
-/// The composite parts that the assemblies of a module have, each once, in the order in which they lie.
-pub(crate) async fn composite_parts(db: &Db, module: Ref<Module>) -> objects::Result<Vec<Ref<CompositePart>>> {
-    let found = db.transact_async(async |mut tx| {
-        let root = tx.get(module).await?.root;
-        let (mut parts, mut assemblies) = (Vec::new(), vec![root]);
-        while let Some(assembly) = assemblies.pop() {
-            match tx.get(assembly).await? {
-                Assembly::Complex(complex) => assemblies.extend(complex.below),
-                Assembly::Base(base) => parts.extend(base.parts),
-            }
-        }
-        Ok(parts)
-    });
-    let mut parts = found.await?;
-    parts.sort_unstable_by_key(|part| part.id());
-    parts.dedup();
-    Ok(parts)
 }
 
 /// Who takes part in a run, and how far the store is.

@@ -13,7 +13,8 @@
 mod say;
 mod script;
 
-use crate::play::{Player, page};
+use crate::play::Player;
+use crate::words::page;
 use client::{Client, Config, TxnHandle};
 use protocol::{Message, Missing, Page, Reachable};
 use std::collections::BTreeMap;

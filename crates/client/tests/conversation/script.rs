@@ -1,6 +1,6 @@
 //! Reads a script's words.
 
-use crate::play::{advance, named, page, version};
+use crate::words::{advance, named, page, version};
 use bytes::Bytes;
 use protocol::{
     Advance, CommitReply, GROUP, Goodbye, Granted, Help, Leader, Member, Members, Message, Missing, Notice, Notices,

@@ -1,7 +1,7 @@
 //! Reads a script's words.
 
 use super::{client, rejoin};
-use crate::play::{advance, named, page, version};
+use crate::words::{advance, named, page, version};
 use bytes::Bytes;
 use protocol::{
     Ack, Advance, Arrived, AskOutcome, CommitReply, CommitRequest, Fetch, GROUP, Goodbye, Grant, Granted, Held, Intent,

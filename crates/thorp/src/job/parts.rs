@@ -11,7 +11,7 @@ use crate::output;
 use serde::{Deserialize, Serialize};
 use thorp::{Db, Ref, wait_for};
 use workloads::Random;
-use workloads::oo7::{Assembly, CompositePart, Module, Size, Traversal, build, traverse};
+use workloads::oo7::{CompositePart, Module, Size, Traversal, build, composite_parts, traverse};
 
 /// The name that the parts go by.
 const NAME: &str = "demo/parts";
@@ -39,7 +39,8 @@ impl Parts {
         let module = wait_for(build(db, MODULE, Size::MEDIUM, SEED, |progress| bar.set_position(progress.done)))?;
         bar.finish_and_clear();
         let mut composites = Vec::new();
-        for batch in used_parts(db, module)?.chunks(BATCH) {
+        let used = wait_for(db.transact_async(async |mut tx| composite_parts(&mut tx, module).await))?;
+        for batch in used.chunks(BATCH) {
             let made = db.transact_async(async |mut tx| {
                 let mut made = Vec::new();
                 for &part in batch {
@@ -86,23 +87,6 @@ impl Parts {
             Ok((journal.append(&mut tx, at, append).await?, half_done.into()))
         }))
     }
-}
-
-/// The composite parts that an assembly has, each once.
-fn used_parts(db: &Db, module: Ref<Module>) -> Result<Vec<Ref<CompositePart>>> {
-    let mut parts = db.transact(|tx| {
-        let (mut parts, mut assemblies) = (Vec::new(), vec![tx.get(module)?.root]);
-        while let Some(assembly) = assemblies.pop() {
-            match tx.get(assembly)? {
-                Assembly::Complex(complex) => assemblies.extend(complex.below),
-                Assembly::Base(base) => parts.extend(base.parts),
-            }
-        }
-        Ok(parts)
-    })?;
-    parts.sort_unstable();
-    parts.dedup();
-    Ok(parts)
 }
 
 impl Job for Parts {

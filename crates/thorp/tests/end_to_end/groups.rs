@@ -77,6 +77,13 @@ fn member(redirector: SocketAddr, store: &Server) -> Db {
     Db::connect(format!("thorp://{redirector},{}", store.address())).unwrap()
 }
 
+/// One that takes over where there is no redirector, and where it listens then.
+fn eligible_member(redirector: SocketAddr, store: &Server) -> (Db, SocketAddr) {
+    let listen = lasting_address().unwrap();
+    let addresses = format!("{redirector},{}", store.address());
+    (Db::builder().group("site").eligible(listen, store.address()).connect(&addresses).unwrap(), listen)
+}
+
 /// Puts many parts into a store, in a great many pages.
 fn fill(store: &Server) {
     let db = Db::connect(store.address()).unwrap();
@@ -246,10 +253,8 @@ fn an_eligible_member_takes_over() {
     let folder = Folder::new();
     let store = serve(&folder);
     let mut redirector = start_redirector(&store, &[]);
-    let listen = lasting_address().unwrap();
-    let addresses = format!("{},{}", redirector.address(), store.address());
-    let eligible = Db::builder().group("site").eligible(listen, store.address()).connect(&addresses).unwrap();
-    let other = Db::connect(&addresses).unwrap();
+    let (eligible, listen) = eligible_member(redirector.address(), &store);
+    let other = member(redirector.address(), &store);
     let counter = counter(&eligible);
     assert_eq!(get(&other, counter), 0);
     await_members(redirector.address(), 2);
@@ -313,9 +318,7 @@ fn a_redirector_that_hangs_is_taken_over_from_and_stands_by_then() {
     let folder = Folder::new();
     let store = serve(&folder);
     let mut redirector = start_redirector(&store, &[]);
-    let listen = lasting_address().unwrap();
-    let addresses = format!("{},{}", redirector.address(), store.address());
-    let eligible = Db::builder().group("site").eligible(listen, store.address()).connect(&addresses).unwrap();
+    let (eligible, listen) = eligible_member(redirector.address(), &store);
     await_members(redirector.address(), 1);
     let other = member(redirector.address(), &store);
     let counter = counter(&eligible);

@@ -19,7 +19,7 @@ pub use build::{Progress, build};
 pub use schema::{
     Assembly, AtomicPart, BaseAssembly, ComplexAssembly, CompositePart, Connection, Document, Manual, Module, Size,
 };
-pub use traverse::{Traversal, Visited, traverse, traverse_module};
+pub use traverse::{Traversal, Visited, composite_parts, traverse, traverse_module};
 
 #[cfg(test)]
 mod tests;

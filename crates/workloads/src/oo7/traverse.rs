@@ -79,6 +79,21 @@ pub async fn traverse_module(tx: &mut AsyncTx, module: Ref<Module>, traversal: T
     Ok(visited)
 }
 
+/// The composite parts that the assemblies of a module have, each once, in the order in which they lie.
+pub async fn composite_parts(tx: &mut AsyncTx, module: Ref<Module>) -> Result<Vec<Ref<CompositePart>>> {
+    let root = tx.get(module).await?.root;
+    let (mut parts, mut assemblies) = (Vec::new(), vec![root]);
+    while let Some(assembly) = assemblies.pop() {
+        match tx.get(assembly).await? {
+            Assembly::Complex(complex) => assemblies.extend(complex.below),
+            Assembly::Base(base) => parts.extend(base.parts),
+        }
+    }
+    parts.sort_unstable_by_key(|part| part.id());
+    parts.dedup();
+    Ok(parts)
+}
+
 /// Traverses one composite part, depth first along its connections.
 pub async fn traverse(
     tx: &mut AsyncTx,
