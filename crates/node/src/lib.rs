@@ -315,13 +315,7 @@ impl Node {
                 redirector::Output::End { session, reason, text } => {
                     self.outputs.push_back(Output::End(Link::Session(session), reason, text));
                 }
-                redirector::Output::LookForLeader if self.client.is_some() => {
-                    self.with_client(|client| client.look_for_leader(now));
-                }
-                // There is no member beside it that could know.
-                redirector::Output::LookForLeader => {
-                    self.with_redirector_role(|redirector| redirector.led_by(now, None));
-                }
+                redirector::Output::LookForLeader => self.with_client(|client| client.look_for_leader(now)),
                 redirector::Output::Trunk(message) => self.outputs.push_back(Output::Send(Link::Trunk, message)),
                 redirector::Output::Hangup { reason, text } => {
                     self.outputs.push_back(Output::End(Link::Trunk, reason, text));

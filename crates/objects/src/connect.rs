@@ -176,7 +176,7 @@ impl Builder {
             group: group.into(),
             address: listener.address().to_string(),
             store: trunk.addresses.clone(),
-            leads: false,
+            duty: redirector::Duty::Assist,
             ..redirector::Config::default()
         };
         let node = Node::with_redirector(Redirector::new(config, new_client()), Some(self.client()));

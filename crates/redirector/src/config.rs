@@ -5,6 +5,17 @@ use alloc::vec::Vec;
 use core::time::Duration;
 use types::Broken;
 
+/// When a redirector takes its group over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Duty {
+    /// It is there to lead: when it starts, and whenever nobody does.
+    Lead,
+    /// It is there for when nobody leads.
+    StandBy,
+    /// It runs beside a member, which finds out whether anybody leads.
+    Assist,
+}
+
 /// What a user may tune.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -14,9 +25,8 @@ pub struct Config {
     pub address: String,
     /// Where the store is reached; members are told.
     pub store: Vec<String>,
-    /// The redirector is there to lead the group, and takes it over when it starts. Otherwise it stands by until the
-    /// member beside it finds that nobody does.
-    pub leads: bool,
+    /// What the redirector is there for.
+    pub duty: Duty,
     /// A member that is silent for this long is dead; and a redirector that has not reached its store for this long
     /// sends its members away.
     pub silence: Duration,
@@ -36,7 +46,7 @@ impl Default for Config {
             group: String::new(),
             address: String::new(),
             store: Vec::new(),
-            leads: true,
+            duty: Duty::Lead,
             silence: Duration::from_millis(1500),
             help_within: Duration::from_millis(10),
             retained_bytes_limit: 64 * 1024 * 1024,

@@ -3,7 +3,7 @@
 //! ```text
 //!   StandBy --somebody knocks--> Looking --the member beside us is with no redirector--> Asking --nobody leads--+
 //!      ^  \                        |  |                                                  ^ |                    |
-//!      |   \-- we are of our own: somebody knocks, or we are there to lead --------------+ |                    v
+//!      |   \-- we are of our own: somebody knocks, nobody leads, or we are to ------------+ |                    v
 //!      |                            |  +---- the member beside us takes over ------------------------------> Claiming
 //!      |                            |                                                      |                |   | it is us
 //!      |                            |                                                      |                |   v
@@ -14,14 +14,18 @@
 //!    compared meanwhile. Should another lead, they are sent there.
 //! 2. The store decides: of two claims of one epoch the first counts, and a higher epoch fences the lower one off. So of
 //!    several that want to take over from a dead redirector one does, and one that was only cut off steps back.
-//! 3. A redirector of its own, which is there for nothing else, takes the group over when it starts, and when a member
-//!    comes back to it that did not find the leader. One that runs beside a member does so when that member has not
-//!    found the leader, or when there is none and somebody knocks.
-//! 4. Who knocks at one that runs beside a member may have lost the leader a little sooner than that member does. So
+//! 3. A redirector of its own, which is there for nothing else, takes the group over when there is no leader and
+//!    somebody knocks. One that is there to lead also does so when it starts, and when a member comes back to it that did
+//!    not find the leader. One that runs beside a member does so when that member has not found the leader, or when
+//!    there is none and somebody knocks.
+//! 4. Nobody may ever knock: those who have lost the leader are with the store, and wait there for another. So a
+//!    redirector of its own asks the store who leads with every sign of life, and takes over when nobody does twice in a
+//!    row. Once is a leader that is about to come back, or a store that has just started.
+//! 5. Who knocks at one that runs beside a member may have lost the leader a little sooner than that member does. So
 //!    the member asks the leader for a sign of life. With an answer the leader lives, and who knocks goes elsewhere at
 //!    once; without, the member takes over before long, and who knocks is here already.
 
-use crate::Redirector;
+use crate::{Duty, Redirector};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -37,7 +41,10 @@ const TOLD: Duration = Duration::from_secs(10);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Claim {
-    StandBy,
+    StandBy {
+        /// The store, asked last, has said that nobody leads.
+        is_vacant: bool,
+    },
     /// Somebody has knocked, and the member beside us looks whether its redirector lives.
     Looking,
     /// The store is asked who leads; if nobody does, or nobody shall but us, we claim the epoch after.
@@ -53,6 +60,8 @@ enum Claim {
     },
 }
 
+const STAND_BY: Claim = Claim::StandBy { is_vacant: false };
+
 /// How it stands with leading.
 #[derive(Debug)]
 pub(crate) struct Leadership {
@@ -66,8 +75,8 @@ pub(crate) struct Leadership {
 }
 
 impl Leadership {
-    pub(crate) fn new(leads: bool) -> Self {
-        let claim = if leads { Claim::Asking { takes_over: true } } else { Claim::StandBy };
+    pub(crate) fn new(duty: Duty) -> Self {
+        let claim = if duty == Duty::Lead { Claim::Asking { takes_over: true } } else { STAND_BY };
         Self { claim, other: None, tell_at: None, told: Map::default() }
     }
 
@@ -90,7 +99,7 @@ impl Leadership {
 impl Redirector {
     /// The member beside us has found that nobody leads the group any more: takes over in this epoch.
     pub fn lead(&mut self, now: Time, epoch: u64) {
-        if matches!(self.leadership.claim, Claim::StandBy | Claim::Looking | Claim::Asking { .. }) {
+        if matches!(self.leadership.claim, Claim::StandBy { .. } | Claim::Looking | Claim::Asking { .. }) {
             self.leadership.claim = Claim::Claiming { epoch };
             self.claim(now);
             self.settle(now);
@@ -115,7 +124,7 @@ impl Redirector {
     /// Who has knocked waits no longer.
     pub(crate) fn look_no_longer(&mut self) {
         if self.leadership.claim == Claim::Looking {
-            self.leadership.claim = Claim::StandBy;
+            self.leadership.claim = STAND_BY;
         }
     }
 
@@ -129,16 +138,27 @@ impl Redirector {
         if !self.trunk.is_live() {
             return;
         }
-        let group = self.config.group.clone();
         match self.leadership.claim {
-            Claim::StandBy | Claim::Looking => {}
-            Claim::Asking { .. } => self.send_to_store(now, Message::FindLeader(FindLeader { group })),
+            Claim::StandBy { .. } | Claim::Looking => {}
+            Claim::Asking { .. } => self.ask_who_leads(now),
             Claim::Claiming { epoch } | Claim::Leading { epoch } => {
-                let address = self.config.address.clone();
+                let (group, address) = (self.config.group.clone(), self.config.address.clone());
                 self.send_to_store(now, Message::Lead(Lead { group, epoch, address }));
                 self.welcome_waiting(now);
             }
         }
+    }
+
+    /// It is time for a sign of life: a redirector that stands by for itself asks who leads.
+    pub(crate) fn watch_leader(&mut self, now: Time) {
+        if matches!(self.leadership.claim, Claim::StandBy { .. }) && self.config.duty != Duty::Assist {
+            self.ask_who_leads(now);
+        }
+    }
+
+    fn ask_who_leads(&mut self, now: Time) {
+        let group = self.config.group.clone();
+        self.send_to_store(now, Message::FindLeader(FindLeader { group }));
     }
 
     /// Somebody wants to be a member although we do not lead.
@@ -146,13 +166,14 @@ impl Redirector {
         self.leadership.told.retain(|_, at| now.since(*at) < TOLD);
         let is_back = self.leadership.told.contains_key(&client);
         match self.leadership.claim {
-            Claim::StandBy if self.config.leads => {
-                self.leadership.claim = Claim::Asking { takes_over: is_back };
-                self.claim(now);
-            }
-            Claim::StandBy => {
+            Claim::StandBy { .. } if self.config.duty == Duty::Assist => {
                 self.leadership.claim = Claim::Looking;
                 self.out.look_for_leader();
+            }
+            Claim::StandBy { .. } => {
+                let takes_over = is_back && self.config.duty == Duty::Lead;
+                self.leadership.claim = Claim::Asking { takes_over };
+                self.claim(now);
             }
             Claim::Looking | Claim::Asking { .. } | Claim::Claiming { .. } | Claim::Leading { .. } => {}
         }
@@ -164,11 +185,16 @@ impl Redirector {
             return;
         }
         let is_us = leader.address == self.config.address;
+        // A process before us may have listened where we do.
+        let is_vacant = is_us || leader.address.is_empty();
         match self.leadership.claim {
-            Claim::StandBy | Claim::Looking => {}
-            Claim::Asking { takes_over } if takes_over || is_us || leader.address.is_empty() => {
-                self.leadership.claim = Claim::Claiming { epoch: leader.epoch + 1 };
-                self.claim(now);
+            Claim::Looking => {}
+            Claim::StandBy { .. } if self.config.duty == Duty::Assist => {}
+            Claim::StandBy { is_vacant: true } | Claim::Asking { .. } if is_vacant => self.take_over(now, leader),
+            Claim::Asking { takes_over: true } => self.take_over(now, leader),
+            Claim::StandBy { .. } => {
+                self.leadership.claim = Claim::StandBy { is_vacant };
+                self.leadership.other = Some(leader.clone()).filter(|_| !is_vacant);
             }
             Claim::Claiming { epoch } | Claim::Leading { epoch } if is_us && leader.epoch == epoch => {
                 self.leadership.claim = Claim::Leading { epoch };
@@ -181,9 +207,15 @@ impl Redirector {
         }
     }
 
+    /// Nobody leads, or nobody shall but us.
+    fn take_over(&mut self, now: Time, before: &Leader) {
+        self.leadership.claim = Claim::Claiming { epoch: before.epoch + 1 };
+        self.claim(now);
+    }
+
     /// Another leads: those who are here, or would be, go there.
     fn step_back(&mut self, now: Time, leader: &Leader) {
-        self.leadership.claim = Claim::StandBy;
+        self.leadership.claim = STAND_BY;
         self.leadership.other = Some(leader.clone());
         for (session, client) in self.members.all_clients() {
             self.leadership.told.insert(client, now);
@@ -196,7 +228,7 @@ impl Redirector {
     /// The store has ended our session in favour of another redirector's: if it has not said whose, we find out when
     /// somebody asks.
     pub(crate) fn superseded(&mut self, now: Time, why: &str) {
-        self.leadership.claim = Claim::StandBy;
+        self.leadership.claim = STAND_BY;
         self.send_all_away(now, why);
     }
 

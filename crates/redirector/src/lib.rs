@@ -57,7 +57,7 @@ mod trunk;
 mod update;
 
 use commit::Commits;
-pub use config::Config;
+pub use config::{Config, Duty};
 use core::time::Duration;
 use directory::{Acks, Directory, Streams};
 use fetch::Fetches;
@@ -107,7 +107,7 @@ impl Redirector {
             id,
             out: Outputs::default(),
             trunk: Trunk::new(),
-            leadership: Leadership::new(config.leads),
+            leadership: Leadership::new(config.duty),
             lease: Lease::new(),
             members: Members::default(),
             held: Directory::default(),

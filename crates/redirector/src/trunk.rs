@@ -299,6 +299,7 @@ impl Redirector {
         self.trunk.pulse.pinged(now);
         self.lease.has_pinged();
         self.send_to_store(now, Message::Ping(Ping { nonce: now.0 }));
+        self.watch_leader(now);
     }
 
     /// Pages have changed in ways that nobody knows slot by slot: whoever holds them drops them, and says so by a

@@ -12,6 +12,7 @@ use crate::process::STORE;
 use crate::rng::{Delay, Rng};
 use core::fmt;
 use core::time::Duration;
+use redirector::Duty;
 use types::limits::LEASE_DRIFT_PERMILLE;
 use types::{Broken, NodeId, Time};
 
@@ -283,7 +284,7 @@ impl Scenario {
             group: format!("g{}", self.group_of(process).unwrap_or(0)),
             address: format!("p{process}"),
             store: vec![format!("p{STORE}")],
-            leads: self.is_redirector(process),
+            duty: if self.is_redirector(process) { Duty::Lead } else { Duty::Assist },
             ..self.redirector.clone()
         }
     }

@@ -143,8 +143,8 @@ pub(crate) struct GroupArgs {
     /// The address that members are told, if it is not the one that is listened on.
     #[arg(long, value_name = "ADDR")]
     pub(crate) advertise: Option<String>,
-    /// Stands by: leads the group only while no other redirector does, once a member comes that finds none. Members name
-    /// it behind the one that leads, before the store.
+    /// Stands by: leads the group only while no other redirector does. Members name it behind the one that leads, before
+    /// the store, and are with it at once when that one ends; without that they find it when the store has noticed.
     #[arg(long)]
     pub(crate) eligible: bool,
     /// Memory for pages that the redirector keeps itself, for members that come when others have left: bytes, or with

@@ -15,7 +15,7 @@ mod script;
 
 use crate::play::Player;
 use protocol::{Hello, Leader, Message, PROTOCOL, Rejoin};
-use redirector::{Config, Output, Redirector};
+use redirector::{Config, Duty, Output, Redirector};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -83,6 +83,15 @@ impl Player for Conversation {
     }
 }
 
+fn duty(name: &str) -> Option<Duty> {
+    match name {
+        "lead" => Some(Duty::Lead),
+        "stand-by" => Some(Duty::StandBy),
+        "assist" => Some(Duty::Assist),
+        _ => None,
+    }
+}
+
 impl Conversation {
     pub(crate) fn new() -> Self {
         let config = Config { group: "site".into(), address: "here:1".into(), ..Config::default() };
@@ -102,7 +111,7 @@ impl Conversation {
             "help" => self.config.help_within = Duration::from_millis(value.parse().ok()?),
             "retained" => self.config.retained_bytes_limit = value.parse().ok()?,
             "cache" => self.config.cache_bytes_limit = value.parse().ok()?,
-            "leads" => self.config.leads = value.parse().ok()?,
+            "duty" => self.config.duty = duty(value)?,
             _ => return None,
         }
         self.redirector = Redirector::new(self.config.clone(), ClientId(0xF));

@@ -7,7 +7,7 @@ use crate::{Error, Result};
 use net::ConnectError::Refused;
 use net::{Host, ListenConfig, Listener, Runtime, UplinkConfig, UplinkState};
 use node::Node;
-use redirector::{Config, Redirector, Stats, Status};
+use redirector::{Config, Duty, Redirector, Stats, Status};
 use serde_json::json;
 use std::hash::{BuildHasher, RandomState};
 use std::net::SocketAddr;
@@ -32,7 +32,7 @@ pub(super) fn run(args: &GroupArgs, output: &mut Output) -> Result {
         group: args.name.clone(),
         address: advertised(args, listening)?,
         store: store.addresses.clone(),
-        leads: !args.eligible,
+        duty: if args.eligible { Duty::StandBy } else { Duty::Lead },
         cache_bytes_limit: args.stand_by_cache,
         help_within: Duration::from_millis(args.help_within.into()),
         ..Config::default()

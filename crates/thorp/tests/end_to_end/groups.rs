@@ -72,6 +72,23 @@ fn await_standby(redirector: SocketAddr) {
     eventually("it stands by", || status(redirector).is_some_and(state));
 }
 
+/// A redirector of the group "site" that stands by.
+fn start_eligible_redirector(store: &Server) -> Redirector {
+    let mut options = RedirectorOptions::new(env!("CARGO_BIN_EXE_thorp"), "site", store.address());
+    options.arguments = vec!["--eligible".into()];
+    Redirector::start_aside(&options).unwrap()
+}
+
+/// Two members of a group that has a redirector which stands by, and what both of them have read.
+fn two_members(redirector: &Redirector, eligible: &Redirector, store: &Server) -> (Db, Db, Ref<u64>) {
+    let addresses = format!("{},{},{}", redirector.address(), eligible.address(), store.address());
+    let [one, other] = [(); 2].map(|()| Db::connect(&addresses).unwrap());
+    let counter = counter(&one);
+    assert_eq!(get(&other, counter), 0);
+    await_members(redirector.address(), 2);
+    (one, other, counter)
+}
+
 /// A member that goes to the store where there is no redirector.
 fn member(redirector: SocketAddr, store: &Server) -> Db {
     Db::connect(format!("thorp://{redirector},{}", store.address())).unwrap()
@@ -293,19 +310,33 @@ fn a_redirector_that_stands_by_leads_when_the_other_is_gone() {
     let folder = Folder::new();
     let store = serve(&folder);
     let mut redirector = start_redirector(&store, &[]);
-    let mut eligible = RedirectorOptions::new(env!("CARGO_BIN_EXE_thorp"), "site", store.address());
-    eligible.arguments = vec!["--eligible".into()];
-    let eligible = Redirector::start_aside(&eligible).unwrap();
-    let addresses = format!("{},{},{}", redirector.address(), eligible.address(), store.address());
-    let [one, other] = [(); 2].map(|()| Db::connect(&addresses).unwrap());
-    let counter = counter(&one);
-    assert_eq!(get(&other, counter), 0);
-    await_members(redirector.address(), 2);
+    let eligible = start_eligible_redirector(&store);
+    let (one, other, counter) = two_members(&redirector, &eligible, &store);
     redirector.kill().unwrap();
     put(&one, counter, 1);
     await_members(eligible.address(), 2);
     let told = status(eligible.address()).unwrap();
     assert_eq!((&told["redirector"][0]["state"], count(&told, "redirector", "epoch")), (&Value::from("leads"), 2));
+    assert_eq!(get(&other, counter), 1);
+}
+
+/// Its store finds out later than its members, so nobody comes to the one that stands by when it could lead: they are with
+/// the store. It leads all the same, and they come back.
+#[test]
+fn a_redirector_that_stands_by_leads_although_nobody_knocks() {
+    let folder = Folder::new();
+    let store = serve(&folder);
+    let redirector = start_redirector(&store, &[]);
+    let mut eligible = start_eligible_redirector(&store);
+    let (one, other, counter) = two_members(&redirector, &eligible, &store);
+    redirector.signal(Signal::STOP).unwrap();
+    let start = Instant::now();
+    put(&one, counter, 1);
+    while eligible.hear().unwrap()["leads"] != "site" {}
+    await_members(eligible.address(), 2);
+    println!("nobody knocked: all together again after {:?}", start.elapsed());
+    redirector.signal(Signal::CONT).unwrap();
+    await_standby(redirector.address());
     assert_eq!(get(&other, counter), 1);
 }
 
