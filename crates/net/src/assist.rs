@@ -11,6 +11,7 @@
 
 use crate::connection::Connection;
 use crate::host::Host;
+use crate::look::Look;
 use crate::turn::Turn;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use std::io;
@@ -18,20 +19,20 @@ use std::os::fd::OwnedFd;
 use std::slice;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, PoisonError, TryLockError};
-use std::thread;
-use std::time::{Duration, Instant};
 
-/// How long a thread looks for its answer before it sleeps: about as long as to sleep and to be woken would take, so
-/// that at worst it takes twice as much of the processor, and a fast answer is there at once. It gives way to any other
-/// thread meanwhile.
-const SPIN: Duration = Duration::from_micros(20);
+/// What a thread needs to read.
+#[derive(Debug)]
+struct Reader {
+    turn: Turn,
+    look: Look,
+}
 
 /// What lets one thread of the application's read at a time.
 #[derive(Debug)]
 pub(crate) struct Assist {
     connection: Arc<Connection>,
     /// Whoever holds it reads.
-    turn: Mutex<Turn>,
+    reader: Mutex<Reader>,
     /// Whether a thread waits for the socket, or is about to.
     waiting: AtomicBool,
     kick: OwnedFd,
@@ -40,20 +41,21 @@ pub(crate) struct Assist {
 impl Assist {
     pub(crate) fn new(connection: Arc<Connection>) -> io::Result<Self> {
         let kick = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        Ok(Self { connection, turn: Mutex::new(Turn::new()), waiting: AtomicBool::new(false), kick })
+        let reader = Mutex::new(Reader { turn: Turn::new(), look: Look::new() });
+        Ok(Self { connection, reader, waiting: AtomicBool::new(false), kick })
     }
 
     /// Reads until `woken` says that the thread is waited for elsewhere, or the connection ends. At once if another
     /// thread reads.
     pub(crate) fn run(&self, host: &Host, woken: &dyn Fn() -> bool) {
-        let mut turn = match self.turn.try_lock() {
-            Ok(turn) => turn,
+        let mut reader = match self.reader.try_lock() {
+            Ok(reader) => reader,
             Err(TryLockError::Poisoned(poisoned)) => PoisonError::into_inner(poisoned),
             Err(TryLockError::WouldBlock) => return,
         };
         self.connection.socket().lend(true);
-        while self.wait(woken) {
-            if turn.give(host, slice::from_ref(&self.connection)) {
+        while self.wait(woken, &mut reader.look) {
+            if reader.turn.give(host, slice::from_ref(&self.connection)) {
                 host.lead();
             }
         }
@@ -61,26 +63,21 @@ impl Assist {
     }
 
     /// Waits for the socket. Says whether to read on.
-    fn wait(&self, woken: &dyn Fn() -> bool) -> bool {
+    fn wait(&self, woken: &dyn Fn() -> bool, look: &mut Look) -> bool {
         // Before the question whether there was a wake: who wakes the thread asks in the other order.
         self.waiting.store(true, SeqCst);
         let go_on = !woken() && !self.connection.is_over();
         if go_on {
-            self.poll();
+            self.poll(look);
         }
         self.waiting.store(false, SeqCst);
         go_on
     }
 
     /// Waits until something has arrived, or a kick.
-    fn poll(&self) {
-        let spun = Instant::now() + SPIN;
-        while !self.look(Some(&Timespec::default())) {
-            if Instant::now() > spun {
-                self.look(None);
-                return;
-            }
-            thread::yield_now();
+    fn poll(&self, look: &mut Look) {
+        if !look.find(|| self.look(Some(&Timespec::default()))) {
+            self.look(None);
         }
     }
 

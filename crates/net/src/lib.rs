@@ -30,6 +30,7 @@ mod emulator;
 mod host;
 mod leader;
 mod link;
+mod look;
 mod peers;
 mod reactor;
 mod runtime;

@@ -12,8 +12,11 @@
 //!    to have it told of each would cost a system call or two.
 //! 3. Events are edges: a connection is told of once for what has arrived, whoever reads it. [`Connection`] sees to it
 //!    that one thread reads at a time, and that nothing that comes meanwhile is forgotten.
+//! 4. A reader that has nothing to do sleeps; where that is wanted it looks for more for a while before, one of them at a
+//!    time.
 
 use crate::connection::Connection;
+use crate::look::Look;
 use crate::turn::Turn;
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
@@ -41,6 +44,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(1);
 /// The threads that wait for sockets and act on what they say.
 pub(crate) struct Reactor {
     epoll: OwnedFd,
+    /// If readers look for more before they sleep: whoever holds this does, the others sleep.
+    look: Option<Mutex<Look>>,
     /// Readers that are away.
     away: AtomicU32,
     /// How often one has come back.
@@ -55,10 +60,12 @@ pub(crate) struct Reactor {
 }
 
 impl Reactor {
-    /// Starts so many readers, and their relief. They run until [`Reactor::stop`].
-    pub(crate) fn start(readers: usize) -> io::Result<Arc<Self>> {
+    /// Starts so many readers, and their relief; with `look` the readers look for more before they sleep. They run until
+    /// [`Reactor::stop`].
+    pub(crate) fn start(readers: usize, look: Option<Look>) -> io::Result<Arc<Self>> {
         let reactor = Arc::new(Self {
             epoll: epoll::create(CreateFlags::CLOEXEC)?,
+            look: look.map(Mutex::new),
             away: AtomicU32::new(0),
             returns: AtomicU64::new(0),
             watched: AtomicBool::new(false),
@@ -135,8 +142,21 @@ impl Reactor {
     fn read(&self) {
         let (mut events, mut turn) = (Vec::with_capacity(EVENTS_MAX), Turn::new());
         while !self.stopped.load(SeqCst) {
-            self.take(&mut events, None, &mut turn);
+            if !self.look(&mut events, &mut turn) {
+                self.take(&mut events, None, &mut turn);
+            }
         }
+    }
+
+    /// Looks for events for a while, if that is wanted and no other reader does, and does what comes of them. Says
+    /// whether there were any.
+    fn look(&self, events: &mut Vec<Event>, turn: &mut Turn) -> bool {
+        let look = self.look.as_ref().and_then(|look| look.try_lock().ok());
+        let found = look.is_some_and(|mut look| look.find(|| self.wait(events, Some(Duration::ZERO))));
+        if found {
+            turn.take(&self.told(events));
+        }
+        found
     }
 
     fn relieve(&self) {
@@ -169,12 +189,17 @@ impl Reactor {
 
     /// Waits for events and does what comes of them.
     fn take(&self, events: &mut Vec<Event>, within: Option<Duration>, turn: &mut Turn) {
+        if self.wait(events, within) {
+            turn.take(&self.told(events));
+        }
+    }
+
+    /// Waits for events, for ever or so long. Says whether there are any.
+    fn wait(&self, events: &mut Vec<Event>, within: Option<Duration>) -> bool {
         let timeout = within.map(|within| Timespec { tv_sec: 0, tv_nsec: within.subsec_nanos().into() });
         events.clear();
         // An interrupted wait has no events.
-        if epoll::wait(&self.epoll, spare_capacity(events), timeout.as_ref()).is_ok() {
-            turn.take(&self.told(events));
-        }
+        epoll::wait(&self.epoll, spare_capacity(events), timeout.as_ref()).is_ok_and(|count| count > 0)
     }
 
     /// Tells the connections of their events; gives those from which something can be received.

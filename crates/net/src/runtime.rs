@@ -1,5 +1,6 @@
 //! The threads of a process.
 
+use crate::look::Look;
 use crate::reactor::Reactor;
 use std::future::Future;
 use std::io;
@@ -27,10 +28,21 @@ impl Runtime {
     /// Starts threads, for a process that shares the machine with those that it talks to: one that waits for sockets
     /// for every two cores.
     pub fn start() -> io::Result<Self> {
+        Self::with(None)
+    }
+
+    /// The same for a process that hands on what others send to each other, and does nothing else. Each of them waits for
+    /// it twice, on the way there and on the way back; so a thread that has nothing to do looks for more for a while
+    /// before it sleeps (`docs/decisions/0009-who-reads-a-socket.md`).
+    pub fn start_relay() -> io::Result<Self> {
+        Self::with(Some(Look::new()))
+    }
+
+    fn with(look: Option<Look>) -> io::Result<Self> {
         let readers = thread::available_parallelism()?.get().div_ceil(2);
         let mut builder = tokio::runtime::Builder::new_multi_thread();
         let tasks = builder.worker_threads(1).thread_name("thorp-task").enable_io().enable_time().build()?;
-        let (handle, reactor) = (tasks.handle().clone(), Reactor::start(readers)?);
+        let (handle, reactor) = (tasks.handle().clone(), Reactor::start(readers, look)?);
         Ok(Self { tasks: handle, threads: Some(Arc::new(Threads { reactor, tasks: Some(tasks) })) })
     }
 

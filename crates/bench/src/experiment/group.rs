@@ -26,7 +26,7 @@ pub(crate) struct Group {
 impl Group {
     /// Starts a redirector of the store at an address.
     pub(crate) fn start(store: SocketAddr) -> Result<Self> {
-        let runtime = Runtime::start()?;
+        let runtime = Runtime::start_relay()?;
         let id = ClientId(RandomState::new().hash_one(()));
         // Its members are told where it is, so it has to know that before it is there. Groups of one store have names
         // of their own.

@@ -37,7 +37,7 @@ pub(super) fn run(args: &GroupArgs, output: &mut Output) -> Result {
         help_within: Duration::from_millis(args.help_within.into()),
         ..Config::default()
     };
-    let (runtime, address) = (Runtime::start()?, config.address.clone());
+    let (runtime, address) = (Runtime::start_relay()?, config.address.clone());
     // The standard library's hasher is the nearest randomness: each is keyed anew.
     let redirector = Redirector::new(config, ClientId(RandomState::new().hash_one(())));
     let host = Host::start(Node::with_redirector(redirector, None), None, &runtime);
