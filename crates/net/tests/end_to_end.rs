@@ -96,15 +96,13 @@ fn commits_that_come_during_a_flush_go_with_the_next() {
     }
     let (before, commits) = (server.disk.flushes(), server.disk.commits());
     server.disk.open_gate(false);
-    let threads: Vec<_> = clients
-        .iter()
-        .enumerate()
-        .map(|(slot, host)| {
-            let host = Arc::clone(host);
-            thread::spawn(move || put(&host, slot as u16, b"x").unwrap())
-        })
-        .collect();
+    let mut puts = clients.iter().enumerate().map(|(slot, host)| {
+        let host = Arc::clone(host);
+        thread::spawn(move || put(&host, slot as u16, b"x").unwrap())
+    });
+    let mut threads = vec![puts.next().unwrap()];
     server.disk.wait_flushes(before + 1);
+    threads.extend(puts);
     let deadline = Instant::now() + PATIENCE;
     while server.disk.commits() < commits + 8 {
         assert!(Instant::now() < deadline, "a flush under way must not keep others from the queue");
