@@ -16,8 +16,11 @@ const OBJECT_BYTES: usize = 8000;
 const REQUEST_BYTES: usize = 40;
 const PAGE_BYTES: usize = 8192;
 
-/// How often commits, syncs and traversals are done.
+/// How often commits, syncs and traversals are done at a time.
 const TURNS: usize = 300;
+
+/// How often all of it is measured, with other connections: the machine is not the same all the time.
+const ROUNDS: usize = 9;
 
 /// Medians of what was measured.
 #[derive(Clone, Copy, Debug, Default)]
@@ -44,25 +47,27 @@ pub(crate) struct Costs {
 impl Costs {
     /// Measures all of them.
     pub(crate) fn measure(lab: &Lab, place: &Place, progress: &dyn Fn(&str)) -> Result<Self> {
-        progress("measure costs: the store");
+        progress("measure costs");
         let objects = &lab.objects;
-        let ping = pings(OBJECTS)?;
+        let (mut floor, traversals) = (SyncFloor::new(&place.dir)?, Traversals::new()?);
         // The first client finds the store's memory empty.
         let from_disk = fetches(&lab.client()?, objects)?;
-        let client = lab.client()?;
-        let fetch = fetches(&client, objects)?;
-        let commit = commits(&client, objects[0])?;
-        progress("measure costs: a group");
-        let group = lab.group()?;
-        let (first, second) = (group.member()?, group.member()?);
-        let fetch_through = fetches(&first, objects)?;
-        let commit_through = commits(&first, objects[0])?;
-        let peer_fetch = fetches(&second, objects)?;
-        progress("measure costs: the disk, traversals");
-        let mut floor = SyncFloor::new(&place.dir)?;
-        let mut flush = Sample::default();
-        for _ in 0..TURNS {
-            flush.push(floor.once()?);
+        let [mut ping, mut fetch, mut fetch_through, mut peer_fetch] = <[Sample; 4]>::default();
+        let [mut commit, mut commit_through, mut flush, mut traversal] = <[Sample; 4]>::default();
+        for _ in 0..ROUNDS {
+            ping.extend(&pings(OBJECTS)?);
+            let client = lab.client()?;
+            fetch.extend(&fetches(&client, objects)?);
+            commit.extend(&commits(&client, objects[0])?);
+            let group = lab.group()?;
+            let (first, second) = (group.member()?, group.member()?);
+            fetch_through.extend(&fetches(&first, objects)?);
+            commit_through.extend(&commits(&first, objects[0])?);
+            peer_fetch.extend(&fetches(&second, objects)?);
+            traversals.measure(&mut traversal)?;
+            for _ in 0..TURNS {
+                flush.push(floor.once()?);
+            }
         }
         Ok(Self {
             hop: median(&ping) / 2,
@@ -73,7 +78,7 @@ impl Costs {
             commit_through: median(&commit_through),
             read: median(&from_disk).saturating_sub(median(&fetch)),
             flush: median(&flush),
-            traversal: traversals()?,
+            traversal: median(&traversal),
         })
     }
 
@@ -184,24 +189,31 @@ pub(crate) fn durable_commits(db: &Db, object: ObjectId) -> Result<Sample> {
     Ok(sample)
 }
 
-/// Traverses parts that are in the cache, of a module that is as dense as the medium one and smaller.
-fn traversals() -> Result<Duration> {
-    let db = Db::in_memory()?;
-    let size = Size { composite_parts: 9, levels: 3, manual_bytes: 1000, ..Size::MEDIUM };
-    let module = wait_for(build(&db, 1, size, 7, |_| {}))?;
-    let parts = wait_for(db.transact_async(async |mut tx| composite_parts(&mut tx, module).await))?;
-    let mut sample = Sample::default();
-    for at in 0..TURNS {
-        sample.push(traversal(&db, module, parts[at % parts.len()])?);
-    }
-    Ok(median(&sample))
+/// The experiments' module, all of it in a client's cache, and no smaller: the processor's own caches do not hold it.
+struct Traversals {
+    db: Db,
+    module: Ref<Module>,
+    parts: Vec<Ref<CompositePart>>,
 }
 
-fn traversal(db: &Db, module: Ref<Module>, part: Ref<CompositePart>) -> Result<Duration> {
-    let run = db.transact_async(async |mut tx| {
-        let start = Instant::now();
-        traverse(&mut tx, module, part, Traversal::T1).await?;
-        Ok(start.elapsed())
-    });
-    Ok(wait_for(run)?)
+impl Traversals {
+    fn new() -> Result<Self> {
+        let db = Db::in_memory()?;
+        let module = wait_for(build(&db, 1, Size::MEDIUM, 7, |_| {}))?;
+        let parts = wait_for(db.transact_async(async |mut tx| composite_parts(&mut tx, module).await))?;
+        Ok(Self { db, module, parts })
+    }
+
+    /// Traverses one part after the other.
+    fn measure(&self, sample: &mut Sample) -> Result<()> {
+        for &part in self.parts.iter().cycle().take(TURNS) {
+            let run = self.db.transact_async(async |mut tx| {
+                let start = Instant::now();
+                traverse(&mut tx, self.module, part, Traversal::T1).await?;
+                Ok(start.elapsed())
+            });
+            sample.push(wait_for(run)?);
+        }
+        Ok(())
+    }
 }
