@@ -128,6 +128,10 @@ impl Scenario {
         if rng.chance(100) {
             scenario.lose_replies(rng);
         }
+        // Drawn aside: what follows is what it would be without.
+        if rng.clone().chance(200) {
+            scenario.redirector.duty = Duty::StandBy;
+        }
         scenario
     }
 
@@ -284,7 +288,7 @@ impl Scenario {
             group: format!("g{}", self.group_of(process).unwrap_or(0)),
             address: format!("p{process}"),
             store: vec![format!("p{STORE}")],
-            duty: if self.is_redirector(process) { Duty::Lead } else { Duty::Assist },
+            duty: if self.is_redirector(process) { self.redirector.duty } else { Duty::Assist },
             ..self.redirector.clone()
         }
     }
@@ -544,9 +548,10 @@ impl fmt::Display for Scenario {
             let r = &self.redirector;
             writeln!(
                 f,
-                "groups {:?} ({:?} with a redirector of their own, eligible {:?}){}, strays {} in 1000; help within {:?}, {} bytes kept, stand-by cache {} bytes",
+                "groups {:?} ({:?} with a redirector of their own that is there to {:?}, eligible {:?}){}, strays {} in 1000; help within {:?}, {} bytes kept, stand-by cache {} bytes",
                 self.groups,
                 self.dedicated,
+                r.duty,
                 self.eligible,
                 if self.peers { "" } else { " whose members do not reach each other" },
                 self.stray_permille,
