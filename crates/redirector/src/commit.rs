@@ -8,7 +8,8 @@
 //! 1. What a commit writes is kept until its reply, and passed on only then. The reply stands for the group's notices: in
 //!    the store's stream it has the place that they would have. To the committer it stands for the notice on the session
 //!    that the request came on, and on no other.
-//! 2. A member that dies takes nothing with it: its commit that succeeded reaches the others all the same.
+//! 2. A member that dies takes nothing with it: its commit that succeeded reaches the others all the same. But it is not
+//!    sent again for it, when the link to the store was lost: who has left may have had its answer elsewhere.
 //! 3. The values that are kept are bounded. Beyond, the others hear what changed and not to what; and should the link to
 //!    the store be lost, the member is sent away, and sends its request again when it comes back.
 
@@ -155,8 +156,18 @@ impl Redirector {
     }
 
     /// The session with the store is resumed: what waits for an outcome goes out again, under the same identities. A
-    /// request whose values were not kept is its member's to send again, in a session that begins anew.
+    /// request whose values were not kept is its member's to send again, in a session that begins anew. And one that has
+    /// come on a session that has ended goes out no more: elsewhere it may have been refused, by a store that was started
+    /// anew since and would commit it now. If its member is back without having sent it again, it may have asked.
     pub(crate) fn resend_commits(&mut self, now: Time) {
+        let left: Vec<_> = self.commits.pending.iter().filter(|(_, pending)| !self.is_there(pending.from)).collect();
+        let left: Vec<_> = left.into_iter().map(|(txn, _)| *txn).collect();
+        for txn in left {
+            self.commits.finish(txn);
+            if self.members.session(txn.client).is_some() {
+                self.commits.asked.insert(txn);
+            }
+        }
         let lost: Vec<_> = self.commits.pending.iter().filter(|(_, pending)| pending.request.is_none()).collect();
         let lost: Vec<_> = lost.into_iter().map(|(txn, _)| *txn).collect();
         for txn in lost {
@@ -171,6 +182,10 @@ impl Redirector {
             self.send_to_store(now, Message::AskOutcome(AskOutcome { txn }));
         }
         self.send_commits(now);
+    }
+
+    fn is_there(&self, session: SessionId) -> bool {
+        self.members.client(session).is_some()
     }
 
     fn send_commits(&mut self, now: Time) {

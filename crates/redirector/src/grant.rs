@@ -2,8 +2,9 @@
 //!
 //! 1. One request is under way at a time; those of several members for one volume go together.
 //! 2. Like a client (`room` there), the redirector releases nothing while the store owes it a grant.
-//! 3. A granted page is one member's until something is created in it. A member that has departed takes its pages with
-//!    it: the store has them back with the group's session.
+//! 3. A granted page is one member's until something is created in it. A member that comes back says which it has; the
+//!    others were lost on their way to it. Those, and the pages of a member that has departed, the store has back with the
+//!    group's session.
 
 use crate::Redirector;
 use alloc::collections::{BTreeMap, VecDeque};
@@ -38,6 +39,11 @@ impl Grants {
     /// Something was created in the page, or it is somebody else's.
     pub(crate) fn lose(&mut self, page: PageId) {
         self.unfilled.remove(&page);
+    }
+
+    /// The client has come back, and of what it was granted it has these, in their order: it never heard of the rest.
+    pub(crate) fn keep(&mut self, client: ClientId, claimed: &[PageId]) {
+        self.unfilled.retain(|page, owner| *owner != client || claimed.binary_search(page).is_ok());
     }
 
     /// The client will not come back.

@@ -89,6 +89,8 @@ impl Redirector {
         }
         resuming.pages.extend(rejoin.pages);
         if rejoin.last {
+            resuming.claimed.sort_unstable();
+            self.grants.keep(client, &resuming.claimed);
             self.compare(now, from);
         }
         Ok(())

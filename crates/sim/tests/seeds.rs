@@ -13,7 +13,7 @@ fn three_hundred_seeds_find_nothing() {
 /// Seeds that once found something, or would, with what they find and where it was mended. When scenarios are drawn in
 /// another way, a seed becomes another day: then take the mended code out again, look for seeds that notice, and put
 /// those here.
-const KEPT: [(u64, &str); 13] = [
+const KEPT: [(u64, &str); 17] = [
     // `resume_grant` of the store: a page that is in use is no grant any more.
     (43, "a client took a granted page for empty that was filled by somebody else while it was away"),
     (138, "the same, with a later commit"),
@@ -34,6 +34,12 @@ const KEPT: [(u64, &str); 13] = [
     (9131, "a question for an outcome overtook the request, and the redirector gave up what was to commit"),
     // `commit_reply` of the redirector.
     (16203, "a reply that had only been asked for moved a redirector's horizon over a change that was yet to be told"),
+    // `resend_commits` of the redirector.
+    (202_509, "a redirector sent a request again that its member had been refused elsewhere, before the store crashed"),
+    (208_902, "the same, where a member was the redirector"),
+    (211_493, "the same, where the member had come back"),
+    // `Grants::keep` of the redirector.
+    (207_522, "pages that were granted to members and lost on their way piled up, until the store took no rejoin"),
     // `UnderWay::at_least` of the redirector.
     (11905, "a redirector asked a quiet store for the same page for ever"),
 ];
