@@ -19,8 +19,9 @@ const PAGE_BYTES: usize = 8192;
 /// How often commits, syncs and traversals are done at a time.
 const TURNS: usize = 300;
 
-/// How often all of it is measured, with other connections: the machine is not the same all the time.
-const ROUNDS: usize = 9;
+/// How often all of it is measured, in turns and with other connections: which processor the system puts whom on makes a
+/// difference, and lasts.
+pub(crate) const ROUNDS: usize = 9;
 
 /// Medians of what was measured.
 #[derive(Clone, Copy, Debug, Default)]
