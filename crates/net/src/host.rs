@@ -404,7 +404,8 @@ impl Host {
     }
 }
 
-/// Tells the client where neighbours reach it and by which key, and, if there is a redirector beside it, where members would reach that.
+/// Tells the client where neighbours reach it and by which key, and, if there is a redirector beside it, where members
+/// would reach that.
 fn reachable(node: &mut Node, now: Time, address: String, key: PeerKey) {
     let eligible = node.redirector().map(|redirector| redirector.address().to_owned()).unwrap_or_default();
     if let Some(client) = node.client() {

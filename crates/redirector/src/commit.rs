@@ -73,6 +73,10 @@ impl Commits {
         self.pending.len() - self.unsent.len()
     }
 
+    fn those(&self, are_meant: impl Fn(&Pending) -> bool) -> Vec<TxnId> {
+        self.pending.iter().filter(|(_, pending)| are_meant(pending)).map(|(&txn, _)| txn).collect()
+    }
+
     fn finish(&mut self, txn: TxnId) -> Option<Pending> {
         self.asked.remove(&txn);
         let pending = self.pending.remove(&txn)?;
@@ -160,17 +164,14 @@ impl Redirector {
     /// come on a session that has ended goes out no more: elsewhere it may have been refused, by a store that was started
     /// anew since and would commit it now. If its member is back without having sent it again, it may have asked.
     pub(crate) fn resend_commits(&mut self, now: Time) {
-        let left: Vec<_> = self.commits.pending.iter().filter(|(_, pending)| !self.is_there(pending.from)).collect();
-        let left: Vec<_> = left.into_iter().map(|(txn, _)| *txn).collect();
-        for txn in left {
+        let has_left = |pending: &Pending| self.members.client(pending.from).is_none();
+        for txn in self.commits.those(has_left) {
             self.commits.finish(txn);
             if self.members.session(txn.client).is_some() {
                 self.commits.asked.insert(txn);
             }
         }
-        let lost: Vec<_> = self.commits.pending.iter().filter(|(_, pending)| pending.request.is_none()).collect();
-        let lost: Vec<_> = lost.into_iter().map(|(txn, _)| *txn).collect();
-        for txn in lost {
+        for txn in self.commits.those(|pending| pending.request.is_none()) {
             self.commits.finish(txn);
             if let Some(session) = self.members.session(txn.client) {
                 let text = "the link to the store was lost, and with it a commit request: send it again".into();
@@ -182,10 +183,6 @@ impl Redirector {
             self.send_to_store(now, Message::AskOutcome(AskOutcome { txn }));
         }
         self.send_commits(now);
-    }
-
-    fn is_there(&self, session: SessionId) -> bool {
-        self.members.client(session).is_some()
     }
 
     fn send_commits(&mut self, now: Time) {
