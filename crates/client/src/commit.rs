@@ -2,15 +2,18 @@
 //!
 //! 1. A number is given at commit, and never again.
 //! 2. A request stays in `pending` until its outcome is known, over as many sessions as that takes.
-//! 3. Evidence is taken when the request is built. What is heard later is for the store to judge.
+//! 3. Every copy of a request names the latest incarnation of the store that we know of. One that finds a later one, and
+//!    has no outcome there, has lapsed: no copy can commit any more, and it is sent again if anybody waits for it.
+//! 4. Evidence is taken when the request is built. What is heard later is for the store to judge.
 
+use crate::session::Session;
 use crate::txns::State;
 use crate::{Client, Output, TxnError, TxnHandle};
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 use core::mem;
 use protocol::{Advance, CommitReply, CommitRequest, Message, Notice, Outcome};
-use types::{Delta, PageId, Refusal, SlotSet, Time, TxnId};
+use types::{Delta, Incarnation, PageId, Refusal, SlotSet, Time, TxnId};
 
 #[derive(Debug)]
 struct Pending {
@@ -48,12 +51,13 @@ impl Commits {
     }
 
     /// The next request that may go out.
-    fn next(&mut self, limit: u32) -> Option<CommitRequest> {
-        if self.outstanding() >= limit.max(1) as usize {
+    fn next(&mut self, session: &Session) -> Option<CommitRequest> {
+        if self.outstanding() >= session.limits.commits.max(1) as usize {
             return None;
         }
         let pending = self.pending.get_mut(&self.unsent.pop_front()?).expect("unsent requests are pending");
         pending.sent = true;
+        pending.request.incarnation = session.incarnation;
         Some(pending.request.clone())
     }
 
@@ -62,7 +66,7 @@ impl Commits {
     }
 
     /// What goes out on a new session, in the order of the numbers.
-    pub(crate) fn resume(&mut self, limit: u32) -> Vec<Resend> {
+    pub(crate) fn resume(&mut self, session: &Session) -> Vec<Resend> {
         let mut resends = Vec::new();
         let abandoned = |pending: &Pending| pending.txn.is_none();
         for (_, pending) in self.pending.iter().filter(|(_, pending)| abandoned(pending)) {
@@ -70,7 +74,7 @@ impl Commits {
         }
         let pending = &self.pending;
         self.unsent.retain(|number| !abandoned(&pending[number]));
-        while let Some(request) = self.next(limit) {
+        while let Some(request) = self.next(session) {
             resends.push(Resend::Request(request));
         }
         resends
@@ -98,6 +102,20 @@ impl Commits {
     pub(crate) fn forget(&mut self) -> Vec<TxnHandle> {
         self.unsent.clear();
         mem::take(&mut self.pending).into_values().filter_map(|pending| pending.txn).collect()
+    }
+
+    /// A later incarnation of the store has no outcome of the request, and will have none of the copies that were sent so
+    /// far. Says whether that is not all: it was sent again since, or is to be.
+    fn lapse(&mut self, number: u64, incarnation: Incarnation) -> bool {
+        let Some(pending) = self.pending.get_mut(&number) else { return false };
+        if pending.request.incarnation >= incarnation {
+            return true;
+        }
+        pending.sent = false;
+        if pending.txn.is_some() && !self.unsent.contains(&number) {
+            self.unsent.push_back(number);
+        }
+        pending.txn.is_some()
     }
 
     /// Nobody waits for the outcome any more. A request that never went out is dropped: then the pages that it took
@@ -135,7 +153,7 @@ impl Client {
         let chains = mem::take(&mut running.chains);
         self.allocator.check_in(chains);
         let answered = self.commits.answered().min(id.number);
-        let request = CommitRequest { txn: id, answered, reads, writes };
+        let request = CommitRequest { txn: id, incarnation: self.session.incarnation, answered, reads, writes };
         self.commits.pending.insert(id.number, Pending { request, txn: Some(txn), taken, sent: false });
         self.commits.unsent.push_back(id.number);
         self.let_go(now, &workspace);
@@ -145,7 +163,7 @@ impl Client {
 
     pub(crate) fn send_commits(&mut self, now: Time) {
         while self.session.is_live() {
-            let Some(request) = self.commits.next(self.session.limits.commits) else { return };
+            let Some(request) = self.commits.next(&self.session) else { return };
             self.stats.commit_requests += 1;
             self.send(now, Message::Commit(request));
         }
@@ -155,6 +173,12 @@ impl Client {
     pub(crate) fn commit_reply(&mut self, now: Time, reply: CommitReply) {
         if reply.txn.client != self.id {
             return;
+        }
+        if let Outcome::Refused(Refusal::Lapsed(incarnation)) = reply.outcome {
+            self.session.incarnation = self.session.incarnation.max(incarnation);
+            if self.commits.lapse(reply.txn.number, incarnation) {
+                return self.send_commits(now);
+            }
         }
         let Some(pending) = self.commits.pending.remove(&reply.txn.number) else { return };
         self.commits.unsent.retain(|&number| number != reply.txn.number);

@@ -25,7 +25,7 @@ use protocol::{
     SessionLimits, Welcome,
 };
 use types::limits::PAGES_PER_MESSAGE_MAX;
-use types::{ClusterId, GoodbyeReason, PageId, Rule, Time, Version};
+use types::{ClusterId, GoodbyeReason, Incarnation, PageId, Rule, Time, Version};
 
 /// How long acknowledgements and releases wait for a message to go with.
 const PIGGYBACK: Duration = Duration::from_millis(2);
@@ -50,6 +50,8 @@ pub(crate) struct Session {
     pub(crate) in_group: bool,
     epoch: u64,
     cluster: Option<ClusterId>,
+    /// The latest that we have heard of.
+    pub(crate) incarnation: Incarnation,
     ack_is_due: bool,
     /// Pages that have left, as far as the store was not told.
     pub(crate) released: Vec<PageId>,
@@ -67,6 +69,7 @@ impl Session {
             in_group: false,
             epoch: 0,
             cluster: None,
+            incarnation: Incarnation(0),
             ack_is_due: false,
             released: Vec::new(),
             piggyback_at: None,
@@ -207,6 +210,7 @@ impl Client {
             return self.hang_up(now, reason, text);
         }
         self.session.cluster = Some(welcome.cluster);
+        self.session.incarnation = self.session.incarnation.max(welcome.incarnation);
         self.session.limits = welcome.limits;
         self.session.in_group = welcome.features & GROUP != 0;
         self.session.phase = Phase::Rejoining;
@@ -240,7 +244,7 @@ impl Client {
         self.say_reachable(now);
         self.find_leader(now);
         self.look_again(now);
-        for resend in self.commits.resume(self.session.limits.commits) {
+        for resend in self.commits.resume(&self.session) {
             match resend {
                 Resend::Request(request) => self.send(now, Message::Commit(request)),
                 Resend::Ask(txn) => self.send(now, Message::AskOutcome(AskOutcome { txn })),
@@ -312,7 +316,7 @@ impl Client {
         for txn in self.commits.forget() {
             self.decide(txn, Ok(Outcome::Unknown));
         }
-        self.session.cluster = None;
+        (self.session.cluster, self.session.incarnation) = (None, Incarnation(0));
         self.session.horizon = Version::ZERO;
         self.allocator.forget();
     }

@@ -1,13 +1,16 @@
 //! How a transaction commits.
 
 use alloc::vec::Vec;
-use types::{Delta, PageId, Refusal, SlotNo, SlotSet, TxnId, Version};
+use types::{Delta, Incarnation, PageId, Refusal, SlotNo, SlotSet, TxnId, Version};
 
 /// Wants a transaction committed. Safe to send again: the identity has one outcome.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommitRequest {
     /// The transaction.
     pub txn: TxnId,
+    /// The latest incarnation of the store that its client knew of when it sent this copy. A later one does not commit
+    /// it any more ([`Refusal::Lapsed`]).
+    pub incarnation: Incarnation,
     /// The client has the outcome of each of its transactions with a number below this one and will never ask for it
     /// again: the store may forget them.
     pub answered: u64,

@@ -39,7 +39,7 @@ pub use session::{Goodbye, Held, Hello, Ping, Pong, Pulse, Rejoin, Rejoined, Ses
 pub use status::{AskStatus, Cell, Status, Table};
 
 /// The oldest and the newest protocol that this code speaks.
-pub const PROTOCOL: (u16, u16) = (2, 2);
+pub const PROTOCOL: (u16, u16) = (3, 3);
 
 /// One message between two nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -10,6 +10,8 @@
 //!    that the request came on, and on no other.
 //! 2. A member that dies takes nothing with it: its commit that succeeded reaches the others all the same. But it is not
 //!    sent again for it, when the link to the store was lost: who has left may have had its answer elsewhere.
+//!    A request that comes again for a later incarnation of the store takes the place of the one on its way: that one
+//!    lapses, which is no answer to this.
 //! 3. The values that are kept are bounded. Beyond, the others hear what changed and not to what; and should the link to
 //!    the store be lost, the member is sent away, and sends its request again when it comes back.
 
@@ -19,7 +21,9 @@ use alloc::format;
 use alloc::vec::Vec;
 use protocol::{Advance, AskOutcome, CommitReply, CommitRequest, Goodbye, Message, Notice, Outcome};
 use types::limits::COMMITS_PER_SESSION_MAX;
-use types::{ClientId, Delta, GoodbyeReason, PageId, Rule, SessionId, SlotSet, Time, TxnId, Version};
+use types::{
+    ClientId, Delta, GoodbyeReason, Incarnation, PageId, Refusal, Rule, SessionId, SlotSet, Time, TxnId, Version,
+};
 
 /// Commits of all members together that wait for their outcome, and outcomes that were asked for.
 const PENDING_MAX: usize = 64 * COMMITS_PER_SESSION_MAX;
@@ -30,6 +34,8 @@ struct Pending {
     /// The session that it was sent on last. To a later one of the same member the reply says nothing: the member may
     /// have given the transaction up meanwhile.
     from: SessionId,
+    /// Of the store, that it was sent to.
+    incarnation: Incarnation,
     /// The request, if it was kept with its values.
     request: Option<CommitRequest>,
     bytes: usize,
@@ -99,9 +105,13 @@ impl Redirector {
             return Ok(());
         }
         if let Some(pending) = self.commits.pending.get_mut(&txn) {
-            // The member has resumed its session and sends again what is on its way already.
-            pending.from = from;
-            return Ok(());
+            if pending.incarnation >= request.incarnation {
+                // The member has resumed its session and sends again what is on its way already.
+                pending.from = from;
+                return Ok(());
+            }
+            // What is on its way has lapsed, or will have when it comes there.
+            self.finish(txn);
         }
         let bytes = request.writes.iter().map(delta_bytes).sum();
         let is_kept =
@@ -119,10 +129,10 @@ impl Redirector {
         for (page, slots) in &changes {
             self.lease.contest(*page, txn, slots);
         }
-        let kept = is_kept.then(|| request.clone());
+        let (kept, incarnation) = (is_kept.then(|| request.clone()), request.incarnation);
         let bytes = if is_kept { bytes } else { 0 };
         self.commits.bytes += bytes;
-        self.commits.pending.insert(txn, Pending { from, request: kept, bytes, changes });
+        self.commits.pending.insert(txn, Pending { from, incarnation, request: kept, bytes, changes });
         if can_go {
             self.send_to_store(now, Message::Commit(request));
         } else {
@@ -161,18 +171,18 @@ impl Redirector {
 
     /// The session with the store is resumed: what waits for an outcome goes out again, under the same identities. A
     /// request whose values were not kept is its member's to send again, in a session that begins anew. And one that has
-    /// come on a session that has ended goes out no more: elsewhere it may have been refused, by a store that was started
-    /// anew since and would commit it now. If its member is back without having sent it again, it may have asked.
+    /// come on a session that has ended goes out no more: elsewhere it may have been refused, and its client be forgotten
+    /// since. If its member is back without having sent it again, it may have asked.
     pub(crate) fn resend_commits(&mut self, now: Time) {
         let has_left = |pending: &Pending| self.members.client(pending.from).is_none();
         for txn in self.commits.those(has_left) {
-            self.commits.finish(txn);
+            self.finish(txn);
             if self.members.session(txn.client).is_some() {
                 self.commits.asked.insert(txn);
             }
         }
         for txn in self.commits.those(|pending| pending.request.is_none()) {
-            self.commits.finish(txn);
+            self.finish(txn);
             if let Some(session) = self.members.session(txn.client) {
                 let text = "the link to the store was lost, and with it a commit request: send it again".into();
                 self.end(now, session, Goodbye { reason: GoodbyeReason::CutOff, text });
@@ -197,11 +207,11 @@ impl Redirector {
 
     /// The store has decided.
     pub(crate) fn commit_reply(&mut self, now: Time, reply: CommitReply) {
-        let committer = self.members.session(reply.txn.client);
-        let pending = self.commits.finish(reply.txn);
-        for (page, _) in pending.iter().flat_map(|pending| &pending.changes) {
-            self.lease.settle(*page, reply.txn);
+        if self.was_sent_again(&reply) {
+            return;
         }
+        let committer = self.members.session(reply.txn.client);
+        let pending = self.finish(reply.txn);
         if let Outcome::Committed { pages } = &reply.outcome {
             // Who has only asked is told by notice what was changed, and that comes in its time.
             if let Some(pending) = pending {
@@ -218,6 +228,21 @@ impl Redirector {
             self.reply(session, Message::CommitReply(reply));
         }
         self.send_commits(now);
+    }
+
+    /// Whether the reply is that a copy has lapsed, and its member has sent the request to that incarnation since.
+    fn was_sent_again(&self, reply: &CommitReply) -> bool {
+        let Outcome::Refused(Refusal::Lapsed(incarnation)) = reply.outcome else { return false };
+        self.commits.pending.get(&reply.txn).is_some_and(|pending| pending.incarnation >= incarnation)
+    }
+
+    /// A commit is on its way no longer.
+    fn finish(&mut self, txn: TxnId) -> Option<Pending> {
+        let pending = self.commits.finish(txn)?;
+        for (page, _) in &pending.changes {
+            self.lease.settle(*page, txn);
+        }
+        Some(pending)
     }
 
     /// Pages that were empty before are whole where they were filled, and nowhere else yet.

@@ -86,7 +86,7 @@ fn of_member() -> impl Strategy<Value = Message> {
             .prop_map(|(pages, at_least, number)| Message::Fetch(Fetch { pages, at_least, number })),
         2 => pages().prop_map(|pages| Message::Released(Released { pages })),
         3 => (txn(), vec(reads, 0..2), vec(delta, 0..2)).prop_map(|(txn, reads, writes)| {
-            Message::Commit(CommitRequest { txn, answered: 0, reads, writes })
+            Message::Commit(CommitRequest { txn, incarnation: Incarnation(1), answered: 0, reads, writes })
         }),
         1 => txn().prop_map(|txn| Message::AskOutcome(AskOutcome { txn })),
         1 => version().prop_map(|through| Message::Ack(Ack { through })),

@@ -249,8 +249,8 @@ impl World {
     /// A connection breaks; each end hears of it at its own time.
     fn break_off(&mut self, session: SessionId) {
         let ignorance = self.scenario.ignorance;
-        let mut heard = [self.rng.around(ignorance / 2), self.rng.around(ignorance / 2)];
-        if ignorance.is_zero() {
+        let mut heard = ignorance.map(|longest| self.rng.around(longest / 2));
+        if ignorance == [Duration::ZERO; 2] {
             // Each end hears of it as soon as it can.
             heard = [self.network.delay(session).map_or(Duration::ZERO, |delay| delay.least); 2];
         }

@@ -70,8 +70,8 @@ pub(crate) struct Scenario {
     pub(crate) standstill: Duration,
     /// One client stands still for good when the storm is over: it must not hinder the others.
     pub(crate) dead_weight: bool,
-    /// The longest that an end can be ignorant of the loss of its connection.
-    pub(crate) ignorance: Duration,
+    /// The longest that the end which has connected, and the other, can be ignorant of the loss of their connection.
+    pub(crate) ignorance: [Duration; 2],
 }
 
 /// Longer than any simulated run: a client that is so patient never gives up.
@@ -112,7 +112,7 @@ impl Scenario {
             through_bytes: rng.chance(300),
             standstill: rng.pick(&[ms(30), ms(200), ms(4000)]),
             dead_weight: clients > 1 && rng.chance(200),
-            ignorance: rng.pick(&[ms(1), ms(50), ms(3000)]),
+            ignorance: [rng.pick(&[ms(1), ms(50), ms(3000)]); 2],
             habits,
         };
         if rng.chance(600) {
@@ -129,8 +129,12 @@ impl Scenario {
             scenario.lose_replies(rng);
         }
         // Drawn aside: what follows is what it would be without.
-        if rng.clone().chance(200) {
+        let mut aside = rng.clone();
+        if aside.chance(200) {
             scenario.redirector.duty = Duty::StandBy;
+        }
+        if !scenario.groups.is_empty() && aside.chance(100) {
+            scenario.start_anew(&mut aside);
         }
         scenario
     }
@@ -168,7 +172,7 @@ impl Scenario {
         self.habits = Habits { pages: 3, slots: 2, steps_max: 2, ..self.habits.clone() };
         (self.habits.think, self.habits.rest) = (us(200), us(200));
         self.client.cache_bytes_limit = rng.pick(&[0, 0, 400]);
-        self.ignorance = ms(1);
+        self.ignorance = [ms(1); 2];
         self.rates = Rates { cut: Some(ms(5)), ..Rates::default() };
     }
 
@@ -199,6 +203,27 @@ impl Scenario {
             (self.habits.read_only_permille, self.habits.rest) = (950, ms(2));
             self.client.cache_bytes_limit = 1 << 20;
         }
+    }
+
+    /// Steers towards copies of requests that a store finds which was started anew since: it closes all the time, and
+    /// refuses what comes while it does; a member whose connection breaks hears of that at once and goes there itself, its
+    /// redirector hears of it late, and is so near the store that it is back there before whatever the member commits next.
+    fn start_anew(&mut self, rng: &mut Rng) {
+        self.clients = self.clients.max(3);
+        self.groups = vec![(1..=self.clients).collect()];
+        (self.dedicated, self.eligible, self.stray_permille) = (vec![true], Vec::new(), 300);
+        self.redirector.duty = Duty::Lead;
+        self.paths = paths(rng, self.processes());
+        for (process, path) in self.paths.iter_mut().enumerate() {
+            let least = if process > self.clients { us(50) } else { ms(2) };
+            path.delay = Delay { least, spread: us(20), spike_permille: 0, spike: us(0) };
+        }
+        self.habits = Habits { pages: 1, slots: 2, read_only_permille: 0, write_permille: 700, ..self.habits.clone() };
+        (self.habits.steps_max, self.habits.think, self.habits.rest) = (2, us(200), ms(5));
+        (self.client.cache_bytes_limit, self.store.leased_volumes) = (1 << 20, Vec::new());
+        self.disk.flush = Delay { least: ms(2), spread: ms(4), spike_permille: 0, spike: us(0) };
+        (self.ignorance, self.drift) = ([ms(1), ms(500)], Vec::new());
+        self.rates = Rates { store_close: Some(ms(30)), cut: Some(ms(2)), ..Rates::default() };
     }
 
     /// Puts the clients, or most of them, into groups.
@@ -300,7 +325,7 @@ impl Scenario {
         (self.habits.steps_max, self.habits.think, self.habits.rest) = (2, us(200), us(200));
         self.store.recent_limit = 4096;
         self.client.cache_bytes_limit = 1 << 20;
-        self.ignorance = ms(1);
+        self.ignorance = [ms(1); 2];
         self.rates = Rates { cut: Some(rng.pick(&[ms(1), ms(5)])), ..Rates::default() };
         for path in &mut self.paths {
             path.delay.least = path.delay.least.min(us(500));
@@ -344,7 +369,7 @@ impl Scenario {
             peers: true,
             stray_permille: 0,
             rates: Rates::default(),
-            ignorance: Duration::ZERO,
+            ignorance: [Duration::ZERO; 2],
             through_bytes: false,
             ..scenario
         };

@@ -34,7 +34,7 @@ const KEPT: [(u64, &str); 17] = [
     (9131, "a question for an outcome overtook the request, and the redirector gave up what was to commit"),
     // `commit_reply` of the redirector.
     (16203, "a reply that had only been asked for moved a redirector's horizon over a change that was yet to be told"),
-    // `resend_commits` of the redirector.
+    // `resend_commits` of the redirector, and `LapseWithStore`: either is enough for these.
     (202_509, "a redirector sent a request again that its member had been refused elsewhere, before the store crashed"),
     (208_902, "the same, where a member was the redirector"),
     (211_493, "the same, where the member had come back"),

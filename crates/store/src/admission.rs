@@ -1,6 +1,7 @@
 //! What stands before a commit's first phase: is it sound, is it new, is there room for it?
 //!
-//! 1. A transaction that is known, or under way, is answered and not begun again.
+//! 1. A transaction that is known, or under way, is answered and not begun again. If it is neither, a copy that was sent
+//!    to an earlier incarnation has lapsed: another copy may have been refused since, which that incarnation knew.
 //! 2. Room is found before anything is begun: in the MOB and in the safe. While write-back makes some, or the safe grows,
 //!    commits wait in their order; when neither can, they are refused. So a full MOB or safe slows commits down and fails
 //!    none.
@@ -158,6 +159,9 @@ impl Store {
     }
 
     fn check_request(&mut self, from: SessionId, request: &CommitRequest) -> Result<(), Refusal> {
+        if request.incarnation < self.incarnation && !self.config.broken.is(Rule::LapseWithStore) {
+            return Err(Refusal::Lapsed(self.incarnation));
+        }
         form::check_size(request)?;
         self.check_pages(request)?;
         if self.closing {

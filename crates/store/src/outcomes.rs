@@ -3,7 +3,7 @@
 //! 1. A committed transaction is answered with the same outcome however often it is sent.
 //! 2. A refused one stays refused: its client may have moved and had the answer on its new path when a copy arrives on
 //!    the old one. What made a read stale does so for ever, and a copy is found stale again; every other refusal is
-//!    remembered, though not over a restart, which ends all paths.
+//!    remembered, though not over a restart: after that the copies that were sent before have lapsed.
 //! 3. What is forgotten before its client had it raises `forgotten`. A transaction that could have committed at or
 //!    below that count, by its evidence, is answered *unknown* and never *refused*.
 
@@ -93,7 +93,8 @@ impl Outcomes {
     /// The request was refused. Whoever has more of these than a client may have outstanding is not one of ours, and
     /// its oldest are forgotten.
     pub(crate) fn remember_refused(&mut self, request: &CommitRequest, refusal: &Refusal) {
-        if matches!(refusal, Refusal::Stale(_)) {
+        // What has lapsed may be sent again.
+        if matches!(refusal, Refusal::Stale(_) | Refusal::Lapsed(_)) {
             return;
         }
         let of = self.clients.entry(request.txn.client).or_default();

@@ -1,6 +1,6 @@
 //! Why something was not done: every reason has a name, a text for the one who must act, and a caller's next step.
 
-use crate::{PageId, SlotSet};
+use crate::{Incarnation, PageId, SlotSet};
 use alloc::vec::Vec;
 use core::fmt;
 
@@ -40,6 +40,9 @@ pub enum Refusal {
     TooMany,
     /// The store is closing down.
     Closing,
+    /// The request was sent to an earlier incarnation of the store than this one, which knows of no outcome. The client
+    /// sends it again, if anybody still waits for it; no application hears of this.
+    Lapsed(Incarnation),
 }
 
 impl Refusal {
@@ -54,13 +57,14 @@ impl Refusal {
             Self::NoSuchPage(_) => "no_such_page",
             Self::TooMany => "too_many",
             Self::Closing => "closing",
+            Self::Lapsed(_) => "lapsed",
         }
     }
 
     /// What the caller is to do.
     pub const fn caller(&self) -> Caller {
         match self {
-            Self::Stale(_) | Self::Busy | Self::TooMany | Self::PageFull(_) => Caller::Retry,
+            Self::Stale(_) | Self::Busy | Self::TooMany | Self::PageFull(_) | Self::Lapsed(_) => Caller::Retry,
             Self::StoreFull => Caller::MakeRoom,
             Self::TooLarge | Self::NoSuchPage(_) => Caller::Correct,
             Self::Closing => Caller::Reconnect,
@@ -84,6 +88,7 @@ impl fmt::Display for Refusal {
             Self::NoSuchPage(page) => write!(f, "page {page} does not exist in this store"),
             Self::TooMany => write!(f, "too many requests of this client are outstanding"),
             Self::Closing => write!(f, "the store is closing down"),
+            Self::Lapsed(_) => write!(f, "the store was started anew since it was asked to commit the transaction"),
         }
     }
 }

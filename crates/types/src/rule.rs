@@ -40,6 +40,8 @@ pub enum Rule {
     LogBeforeReply,
     /// A commit request that was answered before gets the same answer.
     OneOutcome,
+    /// A commit request that was sent to an earlier incarnation of the store, and has no outcome, has lapsed.
+    LapseWithStore,
     /// A resumed session lists its pages before its horizon moves.
     RejoinBeforeHorizon,
     /// A resumed session's changed pages are made known to it.
@@ -83,7 +85,7 @@ pub enum Rule {
 
 impl Rule {
     /// All rules, in the order of the documents.
-    pub const ALL: [Self; 36] = [
+    pub const ALL: [Self; 37] = [
         Self::PruneCheck,
         Self::ListHolderFirst,
         Self::ReleaseAfterFetch,
@@ -101,6 +103,7 @@ impl Rule {
         Self::NoticesBeforeReply,
         Self::LogBeforeReply,
         Self::OneOutcome,
+        Self::LapseWithStore,
         Self::RejoinBeforeHorizon,
         Self::RevalidateOnRejoin,
         Self::DropWorkspace,

@@ -6,7 +6,7 @@ use crate::{Kind, WireError};
 use bytes::Bytes;
 use protocol::{Advance, AskOutcome, CommitReply, CommitRequest, Outcome, PageReads};
 use types::limits::{TXN_CHANGES_MAX, TXN_PAGES_MAX};
-use types::{Delta, PageId, Refusal, SlotSet, Version};
+use types::{Delta, Incarnation, PageId, Refusal, SlotSet, Version};
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
@@ -15,6 +15,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 #[repr(C)]
 struct RequestMeta {
     txn: Txn,
+    incarnation: U64,
     answered: U64,
     reads: U32,
     writes: U32,
@@ -54,6 +55,7 @@ impl Layout for CommitRequest {
         check_count("changes", self.writes.iter().map(|delta| delta.changes.len()).sum(), TXN_CHANGES_MAX)?;
         meta.put(&RequestMeta {
             txn: self.txn.into(),
+            incarnation: self.incarnation.0.into(),
             answered: self.answered.into(),
             reads: (self.reads.len() as u32).into(),
             writes: (self.writes.len() as u32).into(),
@@ -74,6 +76,7 @@ impl Layout for CommitRequest {
         let mut changes_left = TXN_CHANGES_MAX;
         let request = Self {
             txn: (&meta.txn).into(),
+            incarnation: Incarnation(meta.incarnation.get()),
             answered: meta.answered.get(),
             reads: reader.list(reads, size_of::<ReadsMeta>(), get_reads)?,
             writes: reader.list(writes, size_of::<DeltaMeta>(), |reader| get_delta(reader, &mut changes_left))?,
@@ -155,6 +158,7 @@ mod outcome {
     pub(super) const NO_SUCH_PAGE: u32 = 7;
     pub(super) const TOO_MANY: u32 = 8;
     pub(super) const CLOSING: u32 = 9;
+    pub(super) const LAPSED: u32 = 10;
 }
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
@@ -185,6 +189,10 @@ impl Layout for CommitReply {
                 meta.put(&field::page(*page));
                 Ok(())
             }
+            Outcome::Refused(Refusal::Lapsed(incarnation)) => {
+                meta.put(&U64::new(incarnation.0));
+                Ok(())
+            }
             Outcome::Refused(_) | Outcome::Unknown => Ok(()),
         }
     }
@@ -203,6 +211,7 @@ impl Layout for CommitReply {
             outcome::NO_SUCH_PAGE => Refusal::NoSuchPage(field::to_page(*reader.get()?)),
             outcome::TOO_MANY => Refusal::TooMany,
             outcome::CLOSING => Refusal::Closing,
+            outcome::LAPSED => Refusal::Lapsed(Incarnation(reader.get::<U64>()?.get())),
             got => return Err(WireError::Code { what: "outcome", got: got.into() }),
         };
         Ok(Self { txn, outcome: Outcome::Refused(refusal) })
@@ -221,6 +230,7 @@ fn outcome_number(outcome: &Outcome) -> u32 {
         Outcome::Refused(Refusal::NoSuchPage(_)) => outcome::NO_SUCH_PAGE,
         Outcome::Refused(Refusal::TooMany) => outcome::TOO_MANY,
         Outcome::Refused(Refusal::Closing) => outcome::CLOSING,
+        Outcome::Refused(Refusal::Lapsed(_)) => outcome::LAPSED,
     }
 }
 

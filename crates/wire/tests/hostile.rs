@@ -126,14 +126,14 @@ fn a_commit_is_taken_apart_with_care() {
         refusal(Kind::Commit, &meta, &body)
     };
     // The counts of reads and writes.
-    assert_eq!(with(24, &u32::MAX.to_le_bytes()), Some("count"));
-    assert_eq!(with(28, &u32::MAX.to_le_bytes()), Some("count"));
-    assert_eq!(with(28, &1_000_000u32.to_le_bytes()), Some("short"));
-    assert_eq!(with(24, &1u32.to_le_bytes()), Some("short"));
+    assert_eq!(with(32, &u32::MAX.to_le_bytes()), Some("count"));
+    assert_eq!(with(36, &u32::MAX.to_le_bytes()), Some("count"));
+    assert_eq!(with(36, &1_000_000u32.to_le_bytes()), Some("short"));
+    assert_eq!(with(32, &1u32.to_le_bytes()), Some("short"));
     // The words of the first page's slots, its exceptions, and the exception's slot.
-    assert_eq!(with(48, &17u16.to_le_bytes()), Some("slot"));
-    assert_eq!(with(50, &u16::MAX.to_le_bytes()), Some("short"));
-    assert_eq!(with(76, &1024u16.to_le_bytes()), Some("slot"));
+    assert_eq!(with(56, &17u16.to_le_bytes()), Some("slot"));
+    assert_eq!(with(58, &u16::MAX.to_le_bytes()), Some("short"));
+    assert_eq!(with(84, &1024u16.to_le_bytes()), Some("slot"));
     // The first delta's page after the second's, the slot of its first change after its second, or none of a page's.
     let delta = meta.len() - 4 - 10 - 8 - 10;
     assert_eq!(with(delta, &[9]), Some("order"));

@@ -78,6 +78,7 @@ fn outcome() -> impl Strategy<Value = Outcome> {
         vec((page(), slots()), 0..9).prop_map(|pages| Outcome::Refused(Refusal::Stale(pages))),
         page().prop_map(|page| Outcome::Refused(Refusal::PageFull(page))),
         page().prop_map(|page| Outcome::Refused(Refusal::NoSuchPage(page))),
+        any::<u64>().prop_map(|number| Outcome::Refused(Refusal::Lapsed(Incarnation(number)))),
         Just(Outcome::Unknown),
     ]
 }
@@ -221,8 +222,8 @@ fn message() -> impl Strategy<Value = Message> {
         1 => fetched().prop_map(Message::Page),
         1 => (page(), any::<u64>()).prop_map(|(page, number)| Message::Missing(Missing { page, number })),
         1 => pages().prop_map(|pages| Message::Released(Released { pages })),
-        3 => (txn(), any::<u64>(), reads(), writes()).prop_map(|(txn, answered, reads, writes)| {
-            Message::Commit(CommitRequest { txn, answered, reads, writes })
+        3 => (txn(), any::<[u64; 2]>(), reads(), writes()).prop_map(|(txn, [incarnation, answered], reads, writes)| {
+            Message::Commit(CommitRequest { txn, incarnation: Incarnation(incarnation), answered, reads, writes })
         }),
         2 => (txn(), outcome()).prop_map(|(txn, outcome)| Message::CommitReply(CommitReply { txn, outcome })),
         2 => (version(), vec(notice(), 0..5))
@@ -307,6 +308,7 @@ fn messages_at_their_limits_come_through() {
         }),
         Message::Commit(CommitRequest {
             txn: common::txn(),
+            incarnation: Incarnation(1),
             answered: 0,
             reads: all.map(reads).collect(),
             writes: vec![],
@@ -358,6 +360,7 @@ fn what_nobody_would_take_is_not_sent() {
         (
             Message::Commit(CommitRequest {
                 txn: common::txn(),
+                incarnation: Incarnation(1),
                 answered: 0,
                 reads: vec![],
                 writes: (0..1500).map(write).collect(),

@@ -3,7 +3,7 @@
 use client::{Read, Stats, TxnError};
 use protocol::{CommitRequest, Message, Outcome, Page, PageReads};
 use std::fmt::{Debug, Display};
-use types::{Delta, PeerKey, Refusal, SlotSet};
+use types::{Delta, Incarnation, PeerKey, Refusal, SlotSet};
 
 fn join<T: Display>(items: impl IntoIterator<Item = T>, between: &str) -> String {
     items.into_iter().map(|item| item.to_string()).collect::<Vec<_>>().join(between)
@@ -59,9 +59,13 @@ fn delta(delta: &Delta) -> String {
 }
 
 fn commit(request: &CommitRequest) -> String {
-    let CommitRequest { txn, answered, reads: read, writes } = request;
+    let CommitRequest { txn, incarnation, answered, reads: read, writes } = request;
+    // The store's first goes without saying.
+    let incarnation =
+        if *incarnation == Incarnation(1) { String::new() } else { format!(" incarnation={}", incarnation.0) };
     let (read, written) = (join(read.iter().map(reads), " "), join(writes.iter().map(delta), " "));
-    format!("Commit {} answered={answered} reads {read} writes {written}", txn.number).trim_end().to_owned()
+    let text = format!("Commit {}{incarnation} answered={answered} reads {read} writes {written}", txn.number);
+    text.trim_end().to_owned()
 }
 
 fn key(key: PeerKey) -> u128 {

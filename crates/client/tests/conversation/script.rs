@@ -83,6 +83,9 @@ fn outcome(words: &[&str]) -> Option<Outcome> {
             Outcome::Refused(Refusal::Stale(pages.iter().map(stale).collect::<Option<_>>()?))
         }
         ["busy"] => Outcome::Refused(Refusal::Busy),
+        ["lapsed", rest @ ..] => {
+            Outcome::Refused(Refusal::Lapsed(Incarnation(u64::from(number(rest, "incarnation", 1)?))))
+        }
         ["unknown"] => Outcome::Unknown,
         _ => return None,
     })
@@ -107,7 +110,7 @@ pub(crate) fn message(kind: &str, rest: &[&str]) -> Option<Message> {
             features: if rest.contains(&"group") { GROUP } else { 0 },
             cluster: ClusterId(u64::from(number(rest, "cluster", 1)?)),
             node: NodeId(0),
-            incarnation: Incarnation(1),
+            incarnation: Incarnation(u64::from(number(rest, "incarnation", 1)?)),
             through: version(named(rest, "through").unwrap_or("0"))?,
             limits: SessionLimits {
                 fetches: number(rest, "fetches", 64)?,

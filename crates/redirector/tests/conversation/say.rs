@@ -2,7 +2,7 @@
 
 use protocol::{Message, Notice, Outcome};
 use std::fmt::Display;
-use types::{Refusal, SlotSet};
+use types::{Incarnation, Refusal, SlotSet};
 
 fn join<T: Display>(items: impl IntoIterator<Item = T>) -> String {
     items.into_iter().fold(String::new(), |words, item| words + " " + &item.to_string())
@@ -34,11 +34,18 @@ fn outcome(outcome: &Outcome) -> String {
     }
 }
 
+/// The store's first goes without saying.
+fn incarnation(Incarnation(number): Incarnation) -> String {
+    if number == 1 { String::new() } else { format!(" incarnation={number}") }
+}
+
 /// A message of the redirector.
 pub(crate) fn message(message: &Message) -> String {
     match message {
         Message::Hello(m) => format!("Hello features={} epoch={}", m.features, m.epoch),
-        Message::Welcome(m) => format!("Welcome features={} through={}", m.features, m.through),
+        Message::Welcome(m) => {
+            format!("Welcome features={} through={}{}", m.features, m.through, incarnation(m.incarnation))
+        }
         Message::Goodbye(m) => format!("Goodbye {}: {}", m.reason.name(), m.text),
         Message::Rejoin(m) => {
             format!("Rejoin horizon={}{}", m.horizon, join(m.pages.iter().map(|h| format!("{}@{}", h.page, h.version))))
@@ -50,7 +57,7 @@ pub(crate) fn message(message: &Message) -> String {
         Message::Page(m) => format!("Page {} {} number={}", m.page, m.version, m.number),
         Message::Missing(m) => format!("Missing {} number={}", m.page, m.number),
         Message::Released(m) => format!("Released{}", join(&m.pages)),
-        Message::Commit(m) => format!("Commit {:?}", m.txn),
+        Message::Commit(m) => format!("Commit {:?}{}", m.txn, incarnation(m.incarnation)),
         Message::AskOutcome(m) => format!("AskOutcome {:?}", m.txn),
         Message::CommitReply(m) => format!("CommitReply {:?} {}", m.txn, outcome(&m.outcome)),
         Message::Notices(m) => format!("Notices through={}{}", m.through, join(m.items.iter().map(notice))),

@@ -9,8 +9,8 @@ use protocol::{
     Rejoined, Released, Revalidated, SessionLimits, Welcome,
 };
 use types::{
-    ClientId, ClusterId, Delta, GoodbyeReason, Incarnation, NodeId, ObjectPage, PageId, PageRange, PeerKey, SlotChange,
-    SlotSet, TxnId, Version,
+    ClientId, ClusterId, Delta, GoodbyeReason, Incarnation, NodeId, ObjectPage, PageId, PageRange, PeerKey, Refusal,
+    SlotChange, SlotSet, TxnId, Version,
 };
 
 fn pages(words: &[&str]) -> Option<Vec<PageId>> {
@@ -72,6 +72,11 @@ fn image(values: &[&str]) -> Option<Bytes> {
     Some(ObjectPage::empty().with(&changes).ok()?.image().clone())
 }
 
+/// Of the store: its first, unless the script says another.
+fn incarnation(rest: &[&str]) -> Option<Incarnation> {
+    Some(Incarnation(named(rest, "incarnation").unwrap_or("1").parse().ok()?))
+}
+
 /// A message of the store.
 pub(crate) fn of_store(kind: &str, rest: &[&str]) -> Option<Message> {
     Some(match (kind, rest) {
@@ -80,7 +85,7 @@ pub(crate) fn of_store(kind: &str, rest: &[&str]) -> Option<Message> {
             features: GROUP,
             cluster: ClusterId(1),
             node: NodeId(0),
-            incarnation: Incarnation(1),
+            incarnation: incarnation(rest)?,
             through: version(named(rest, "through").unwrap_or("0"))?,
             limits: SessionLimits { fetches: 64, commits: 64, silence_ms: 30_000 },
         }),
@@ -111,6 +116,10 @@ pub(crate) fn of_store(kind: &str, rest: &[&str]) -> Option<Message> {
             let pages = pages.iter().map(|word| advance(word)).collect::<Option<_>>()?;
             Message::CommitReply(CommitReply { txn: txn(of)?, outcome: Outcome::Committed { pages } })
         }
+        ("reply", [of, "lapsed", rest @ ..]) => Message::CommitReply(CommitReply {
+            txn: txn(of)?,
+            outcome: Outcome::Refused(Refusal::Lapsed(incarnation(rest)?)),
+        }),
         ("revalidated", [question, rest @ ..]) => Message::Revalidated(Revalidated {
             number: question.parse().ok()?,
             items: rest.iter().filter(|word| word.contains(':')).map(|word| notice(word)).collect::<Option<_>>()?,
@@ -164,16 +173,18 @@ pub(crate) fn of_member(from: ClientId, kind: &str, rest: &[&str]) -> Option<Mes
         }),
         ("reads", [own, reads @ ..]) => Message::Commit(CommitRequest {
             txn: TxnId { client: from, number: own.parse().ok()? },
+            incarnation: Incarnation(1),
             answered: 1,
             reads: reads.iter().map(|word| some_reads(word)).collect::<Option<_>>()?,
             writes: Vec::new(),
         }),
         ("ask", [own]) => Message::AskOutcome(AskOutcome { txn: TxnId { client: from, number: own.parse().ok()? } }),
-        ("commit", [own, writes @ ..]) => Message::Commit(CommitRequest {
+        ("commit", [own, rest @ ..]) => Message::Commit(CommitRequest {
             txn: TxnId { client: from, number: own.parse().ok()? },
+            incarnation: incarnation(rest)?,
             answered: 1,
             reads: Vec::new(),
-            writes: writes.iter().map(|word| delta(word)).collect::<Option<_>>()?,
+            writes: rest.iter().filter(|word| word.contains('{')).map(|word| delta(word)).collect::<Option<_>>()?,
         }),
         _ => return None,
     })

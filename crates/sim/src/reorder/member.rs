@@ -16,7 +16,7 @@ use protocol::{
     PeerPage, Rejoin, Rejoined, Released,
 };
 use std::collections::BTreeMap;
-use types::{Broken, Delta, ObjectPage, PageId, Refusal, Rule, SlotSet, TxnId, Version};
+use types::{Broken, Delta, Incarnation, ObjectPage, PageId, Refusal, Rule, SlotSet, TxnId, Version};
 
 /// What a member has to say.
 #[derive(Debug)]
@@ -190,7 +190,7 @@ impl Member {
     /// Asks `coordinator` to commit.
     pub(crate) fn commit(&mut self, coordinator: usize, number: u64, reads: Vec<PageReads>, writes: Vec<Delta>) {
         let txn = TxnId { client: client_of(self.number), number };
-        let request = CommitRequest { txn, answered: 1, reads, writes };
+        let request = CommitRequest { txn, incarnation: Incarnation(1), answered: 1, reads, writes };
         self.pending.insert(number, request.clone());
         self.say(coordinator, Message::Commit(request));
     }

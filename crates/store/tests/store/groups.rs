@@ -10,7 +10,7 @@ use store::{Config, SessionId};
 use types::limits::{
     ADDRESS_BYTES_MAX, GROUP_NAME_BYTES_MAX, GROUPS_MAX, PAGES_PER_MESSAGE_MAX, VOUCHED_PER_SESSION_MAX,
 };
-use types::{ClientId, GoodbyeReason, PageId, Refusal, TxnId, Version};
+use types::{ClientId, GoodbyeReason, Incarnation, PageId, Refusal, TxnId, Version};
 
 /// What a redirector says first.
 pub(crate) fn group_hello(client: u64, epoch: u64) -> Message {
@@ -334,6 +334,26 @@ fn a_copy_of_a_refused_request_is_refused() {
     hands.commit(own, &txn(1, 3).read(ROOT, 7, 1).answered(3));
     assert_eq!(hands.commit(g, &early), Outcome::Unknown);
     assert_eq!(hands.value(own, beyond, 0), None);
+}
+
+/// The refusal is forgotten with the store's process, and with it every copy that was sent to that one; what was committed
+/// is not forgotten, and its copies are answered.
+#[test]
+fn a_copy_that_was_sent_before_a_restart_has_lapsed() {
+    let mut hands = Hands::new();
+    let beyond = PageId::new(0, 1);
+    let own = hands.join(1, 1);
+    let (done, early) = (txn(1, 1).write(ROOT, 0, 0, b"done").to(1), txn(1, 2).write(beyond, 0, 0, b"x"));
+    assert!(matches!(hands.commit(own, &done), Outcome::Committed { .. }));
+    assert_eq!(hands.commit(own, &early.clone().to(1)), Outcome::Refused(Refusal::NoSuchPage(beyond)));
+    hands.crash();
+    let (g, own) = (join_group(&mut hands, 2, 100, &[]), hands.join(3, 1));
+    assert_eq!(hands.grant(own, 1), [beyond]);
+    assert_eq!(hands.commit(g, &early.clone().to(1)), Outcome::Refused(Refusal::Lapsed(Incarnation(2))));
+    assert!(matches!(hands.commit(g, &done), Outcome::Committed { .. }));
+    // Its client still wants it, and says so.
+    assert!(matches!(hands.commit(g, &early.clone().to(2)), Outcome::Committed { .. }));
+    assert!(matches!(hands.commit(g, &early.to(1)), Outcome::Committed { .. }));
 }
 
 /// The group's session ends while a commit of it is under way, and the group comes back before the commit is durable,

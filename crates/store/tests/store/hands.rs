@@ -363,16 +363,25 @@ pub(crate) fn notices(messages: &[Message]) -> Vec<Notice> {
 /// Page 0 of volume 0, which exists from birth.
 pub(crate) const ROOT: PageId = PageId::new(0, 0);
 
+/// The store's incarnation that a transaction's request is sent to, unless a test says another.
+const NEVER_LAPSES: Incarnation = Incarnation(u64::MAX);
+
 /// A transaction in the making.
 #[derive(Clone)]
 pub(crate) struct Txn(pub(crate) CommitRequest);
 
 pub(crate) fn txn(client: u64, number: u64) -> Txn {
     let txn = TxnId { client: ClientId(client), number };
-    Txn(CommitRequest { txn, answered: 1, reads: Vec::new(), writes: Vec::new() })
+    Txn(CommitRequest { txn, incarnation: NEVER_LAPSES, answered: 1, reads: Vec::new(), writes: Vec::new() })
 }
 
 impl Txn {
+    /// It was sent to this incarnation of the store.
+    pub(crate) fn to(mut self, incarnation: u64) -> Self {
+        self.0.incarnation = Incarnation(incarnation);
+        self
+    }
+
     /// Reads a slot with evidence; all slots of a page have the same.
     pub(crate) fn read(mut self, page: PageId, slot: SlotNo, evidence: u64) -> Self {
         let at = self.0.reads.binary_search_by_key(&page, |reads| reads.page).unwrap_or_else(|at| {

@@ -12,7 +12,8 @@ use std::time::Duration;
 use store::{Config, SessionId};
 use types::limits::{COMMITS_PER_SESSION_MAX, FETCHES_PER_SESSION_MAX, PAGES_PER_MESSAGE_MAX, TXN_BYTES_MAX};
 use types::{
-    ClientId, Delta, GoodbyeReason, ObjectPage, PageId, PageRange, Refusal, SlotChange, SlotSet, TxnId, Version,
+    ClientId, Delta, GoodbyeReason, Incarnation, ObjectPage, PageId, PageRange, Refusal, SlotChange, SlotSet, TxnId,
+    Version,
 };
 
 /// What a joined session is ended for when it says this.
@@ -187,7 +188,13 @@ fn request() -> impl Strategy<Value = CommitRequest> {
             reads.sort_by_key(|reads| reads.page);
             reads.dedup_by_key(|reads| reads.page);
         }
-        CommitRequest { txn: TxnId { client: ClientId(client), number }, answered, reads, writes }
+        CommitRequest {
+            txn: TxnId { client: ClientId(client), number },
+            incarnation: Incarnation(1),
+            answered,
+            reads,
+            writes,
+        }
     })
 }
 

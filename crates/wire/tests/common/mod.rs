@@ -62,6 +62,7 @@ pub fn reply(outcome: Outcome) -> Message {
 pub fn commit() -> Message {
     Message::Commit(CommitRequest {
         txn: txn(),
+        incarnation: Incarnation(5),
         answered: 8,
         reads: vec![
             PageReads {
@@ -196,6 +197,7 @@ pub fn samples() -> Vec<Message> {
         reply(Outcome::Refused(Refusal::NoSuchPage(page(1)))),
         reply(Outcome::Refused(Refusal::TooMany)),
         reply(Outcome::Refused(Refusal::Closing)),
+        reply(Outcome::Refused(Refusal::Lapsed(Incarnation(5)))),
         notices(),
         Message::Ack(Ack { through: Version(77) }),
         Message::Grant(Grant { volume: 2, count: 8 }),
