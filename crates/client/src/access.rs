@@ -14,7 +14,7 @@ enum Found {
     Own(usize),
     /// In the cache; the transaction has touched the page at this place, and has read the object before or not.
     Cached { frame: FrameNo, place: usize, again: bool },
-    /// The page does not exist.
+    /// No page has such a slot.
     Nowhere,
     /// Not here.
     Fault,
@@ -85,7 +85,6 @@ impl Client {
         let known = known.filter(|&frame| self.cache.is_at(frame, object.page));
         let frame = match known.or_else(|| self.cache.find(object.page)) {
             Some(frame) if !self.cache.at(frame).is_hole(object.slot) => frame,
-            None if workspace.is_missing(object.page) => return Ok(Found::Nowhere),
             _ => return Ok(Found::Fault),
         };
         if usize::from(object.slot) >= SLOTS_MAX {

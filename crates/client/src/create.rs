@@ -164,7 +164,8 @@ impl Client {
     }
 
     /// The page's lowest free slot, if it is here, has room, and no other transaction of this client writes to it or has
-    /// asked to: that one may yet be refused, and give the page back.
+    /// asked to: that one may yet be refused, and give the page back. A page that was never written to may not exist, or be
+    /// for others to fill, unless this transaction has taken it; the first of a volume is anybody's.
     fn room_in(&mut self, txn: TxnHandle, page: PageId, bytes: usize) -> Option<(PageId, SlotNo)> {
         let frame = self.cache.get(page)?;
         let writes = |other: &Workspace| other.get(page).is_some_and(Touched::has_writes);
@@ -173,7 +174,10 @@ impl Client {
         if others || self.commits.writes_to(page) {
             return None;
         }
-        let workspace = &mut self.txns.get(txn)?.workspace;
+        let Txn { workspace, taken, .. } = self.txns.get(txn)?;
+        if frame.version() == Version::ZERO && page.number > 0 && !taken.contains(&page) {
+            return None;
+        }
         let (size, slot) = match workspace.get_mut(page) {
             Some(touched) => (touched.page_bytes(frame.page()), touched.free_slot(frame)),
             None => (frame.page().len(), Touched::new(page, None).free_slot(frame)),

@@ -1,7 +1,8 @@
 //! Pages on their way: asked for once however many wait, and told of what changes meanwhile.
 //!
-//! 1. A page is under way from the first transaction that misses it until `Page` or `Missing` comes, over as many
-//!    sessions as that takes.
+//! 1. A page is under way from the first transaction that misses it until `Page` comes, over as many sessions as that
+//!    takes. One that does not exist comes as an empty page, and is told of like any other. Only what was to be prefetched
+//!    may be left out.
 //! 2. Notices of a page under way are kept, and applied when it arrives.
 //! 3. An answer names the fetch that it answers. In a group an earlier one can come late (see `help`).
 //! 4. A page that is fetched because of a hole is at least as recent as the change that made the hole.
@@ -13,7 +14,7 @@ use alloc::format;
 use alloc::vec::Vec;
 use cache::{Frame, Installed};
 use core::time::Duration;
-use protocol::{Fetch, Message, Missing, Notice, Page};
+use protocol::{Fetch, LeftOut, Message, Notice, Page};
 use types::limits::{NOTICES_PER_MESSAGE_MAX, PAGES_PER_MESSAGE_MAX};
 use types::{Broken, GoodbyeReason, Map, ObjectPage, PageId, Rule, Time, Version};
 
@@ -250,7 +251,9 @@ impl Client {
         self.stats.pages_fetched += 1;
         self.stats.pages_prefetched += u64::from(under_way.prefetched);
         self.stats.fetch_time += under_way.wanted.map_or(Duration::ZERO, |wanted| now - wanted);
-        self.prefetch.exists(page.page);
+        if page.version > Version::ZERO {
+            self.prefetch.exists(page.page);
+        }
         let kept = &under_way.kept[..];
         if let Installed::Over(older) = self.cache.install(page.page, page.version, image, kept) {
             self.doom_by_install(page.page, &older);
@@ -274,31 +277,28 @@ impl Client {
         self.prefetch.used(page);
     }
 
-    /// There is no such page; or it was to be prefetched and was left out, and has become wanted meanwhile.
-    pub(crate) fn missing(&mut self, now: Time, missing: &Missing) {
-        if !self.fetches.expects(missing.page, missing.number, self.config.broken) {
+    /// A page that was to be prefetched was left out. It may have become wanted meanwhile.
+    pub(crate) fn left_out(&mut self, now: Time, left_out: &LeftOut) {
+        let page = left_out.page;
+        if !self.fetches.expects(page, left_out.number, self.config.broken) {
             return;
         }
-        let under_way = self.fetches.under_way.get_mut(&missing.page).expect("it is expected");
-        if under_way.prefetched && !under_way.waiters.is_empty() {
-            (under_way.sent, under_way.prefetched) = (false, false);
-            self.fetches.unsent.push_back(missing.page);
-            return self.send_fetches(now);
+        let under_way = self.fetches.under_way.get_mut(&page).expect("it is expected");
+        if !under_way.prefetched {
+            let text = format!("page {page} was left out, and is wanted");
+            return self.hang_up(now, GoodbyeReason::Malformed, text);
         }
-        let under_way = self.fetches.arrive(missing.page).expect("just seen");
-        if under_way.prefetched && self.cache.find(missing.page).is_some() {
-            // It was left out: we go on with what we have of it.
-            self.cache.pin(missing.page, false);
-            self.make_room(now);
-            return self.send_fetches(now);
-        }
-        self.drop_page(missing.page);
-        self.prefetch.ends_before(missing.page);
-        for txn in under_way.waiters {
-            if let Some(found) = self.txns.get(txn) {
-                found.workspace.set_missing(missing.page);
+        if under_way.waiters.is_empty() {
+            self.fetches.arrive(page);
+            if self.cache.find(page).is_none() {
+                self.prefetch.ends_before(page);
             }
-            self.wake(txn);
+            // With what we have of it we go on.
+            self.cache.pin(page, false);
+            self.make_room(now);
+        } else {
+            (under_way.sent, under_way.prefetched) = (false, false);
+            self.fetches.unsent.push_back(page);
         }
         self.send_fetches(now);
     }

@@ -184,7 +184,7 @@ impl Client {
             (Phase::Live, Message::Rejoined(rejoined)) => self.lose_pages(now, rejoined),
             (Phase::Rejoining | Phase::Live, Message::Notices(notices)) => self.notices(now, &notices),
             (Phase::Live, Message::Page(page)) => self.page(now, page),
-            (Phase::Live, Message::Missing(missing)) => self.missing(now, &missing),
+            (Phase::Live, Message::LeftOut(left_out)) => self.left_out(now, &left_out),
             (Phase::Live, Message::CommitReply(reply)) => self.commit_reply(now, reply),
             (Phase::Live, Message::Granted(granted)) => self.granted(now, &granted),
             (Phase::Live, Message::Help(help)) => self.help(now, &help),

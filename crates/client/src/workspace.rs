@@ -54,8 +54,6 @@ pub(crate) struct Workspace {
     index: Map<PageId, u32>,
     last: usize,
     write_bytes: usize,
-    /// Pages that the store said do not exist.
-    missing: Vec<PageId>,
 }
 
 /// The transaction would write or read more than one may.
@@ -259,15 +257,6 @@ impl Workspace {
             Err(place) => touched.writes.insert(place, SlotChange { slot, value }),
         }
         Ok(Ok(()))
-    }
-
-    /// The store says that `page` does not exist.
-    pub(crate) fn set_missing(&mut self, page: PageId) {
-        self.missing.push(page);
-    }
-
-    pub(crate) fn is_missing(&self, page: PageId) -> bool {
-        self.missing.contains(&page)
     }
 
     /// The transaction's own value of an object that it has written.

@@ -4,10 +4,11 @@ use alloc::vec::Vec;
 use bytes::Bytes;
 use types::{PageId, Version};
 
-/// Wants pages. Each is answered on its own, by [`Page`] or [`Missing`], in any order.
+/// Wants pages. Each is answered on its own, by [`Page`] or [`LeftOut`], in any order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fetch {
-    /// The pages: the first is wanted at once, the rest are prefetched and may be left out under load.
+    /// The pages: the first is wanted at once, the rest are prefetched and may be left out, under load or because there is
+    /// no such page.
     pub pages: Vec<PageId>,
     /// The answer must reflect at least every change through this count: the master waits until it has applied it.
     pub at_least: Version,
@@ -20,7 +21,8 @@ pub struct Fetch {
 pub struct Page {
     /// The page.
     pub page: PageId,
-    /// The count of the last update that changed it; zero for a page that was granted and never written.
+    /// The count of the last update that changed it; zero for a page that was never written, be it that there is no such
+    /// page yet.
     pub version: Version,
     /// The number of the fetch that it answers.
     pub number: u64,
@@ -28,10 +30,10 @@ pub struct Page {
     pub image: Bytes,
 }
 
-/// The page was never granted to anyone; the asker does not become its holder. Also the answer to a prefetch that the
-/// master left out; who held the page before goes on holding it.
+/// A page that was to be prefetched was left out: the asker does not become its holder. Who held it before goes on
+/// holding it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Missing {
+pub struct LeftOut {
     /// The page.
     pub page: PageId,
     /// The number of the fetch that this answers.

@@ -3,7 +3,7 @@
 //! | conversation | asks | answers |
 //! |---|---|---|
 //! | [`session`] | `Hello`, `Rejoin`, `Ping` | `Welcome`, `Rejoined`, `Pong`, `Goodbye` |
-//! | [`fetch`] | `Fetch`, `Released` | `Page`, `Missing` |
+//! | [`fetch`] | `Fetch`, `Released` | `Page`, `LeftOut` |
 //! | [`commit`] | `CommitRequest`, `AskOutcome` | `CommitReply` |
 //! | [`notice`] | `Notices` | `Ack` |
 //! | [`place`] | `Grant` | `Granted` |
@@ -29,7 +29,7 @@ pub mod session;
 pub mod status;
 
 pub use commit::{Advance, AskOutcome, CommitReply, CommitRequest, Outcome, PageReads};
-pub use fetch::{Fetch, Missing, Page, Released};
+pub use fetch::{Fetch, LeftOut, Page, Released};
 pub use group::{Departed, FindLeader, GROUP, Lead, Leader, Member, Members, Revalidate, Revalidated};
 pub use help::{Arrived, Help, NoHelp, PeerHello, PeerPage, Reachable};
 pub use lease::{Intent, Leased, Promise};
@@ -63,7 +63,7 @@ pub enum Message {
     /// A page.
     Page(Page),
     /// There is no such page.
-    Missing(Missing),
+    LeftOut(LeftOut),
     /// Pages that the sender no longer holds.
     Released(Released),
     /// Wants a transaction committed.

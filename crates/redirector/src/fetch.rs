@@ -17,10 +17,10 @@ use crate::Redirector;
 use alloc::collections::VecDeque;
 use alloc::format;
 use alloc::vec::Vec;
-use protocol::{Fetch, Goodbye, Message, Missing, Page, Released};
+use protocol::{Fetch, Goodbye, LeftOut, Message, Page, Released};
 use smallvec::SmallVec;
 use types::limits::{FETCHES_PER_SESSION_MAX, PAGES_PER_MESSAGE_MAX};
-use types::{Map, PageId, Rule, SessionId, Time, Version};
+use types::{GoodbyeReason, Map, PageId, Rule, SessionId, Time, Version};
 
 /// A page that a member wants.
 #[derive(Clone, Debug)]
@@ -129,7 +129,7 @@ impl Redirector {
         });
         self.find_sources(now, wants.collect());
         for page in left_out {
-            self.reply(from, Message::Missing(Missing { page, number }));
+            self.reply(from, Message::LeftOut(LeftOut { page, number }));
         }
         Ok(())
     }
@@ -237,18 +237,21 @@ impl Redirector {
         }
     }
 
-    /// The store has no such page, or has left it out.
-    pub(crate) fn missing(&mut self, now: Time, missing: &Missing) {
-        let page = missing.page;
+    /// The store has left a page out that was to be prefetched. Who wants it at once, waits on.
+    pub(crate) fn left_out(&mut self, now: Time, left_out: &LeftOut) {
+        let page = left_out.page;
+        if self.fetches.under_way.get(&page).is_some_and(|under_way| under_way.sent && !under_way.is_prefetch) {
+            let text = format!("page {page} was left out, and is wanted");
+            return self.hang_up(now, GoodbyeReason::Malformed, text);
+        }
         let Some(under_way) = self.fetches.arrive(page) else { return };
-        let (demand, prefetch): (Vec<_>, Vec<_>) =
-            under_way.wants.into_iter().partition(|want| want.is_demand && under_way.is_prefetch);
+        let (demand, prefetch): (Vec<_>, Vec<_>) = under_way.wants.into_iter().partition(|want| want.is_demand);
         for want in prefetch {
             if !want.is_held {
                 self.held.release(page, want.session);
             }
             self.has_answered(want.session);
-            self.reply(want.session, Message::Missing(Missing { page, number: want.number }));
+            self.reply(want.session, Message::LeftOut(LeftOut { page, number: want.number }));
         }
         // No release: should the page just have been granted to one of us, we would take that back.
         self.ask_store(now, demand);

@@ -220,7 +220,7 @@ impl Redirector {
         self.trunk.horizon = self.trunk.horizon.max(through);
     }
 
-    fn hang_up(&mut self, now: Time, reason: GoodbyeReason, text: String) {
+    pub(crate) fn hang_up(&mut self, now: Time, reason: GoodbyeReason, text: String) {
         self.trunk_is_down(now);
         self.out.hang_up(reason, text);
     }
@@ -235,7 +235,7 @@ impl Redirector {
             (Phase::Rejoining, Message::Notices(notices)) => self.catch_up(now, &notices),
             (Phase::Live, Message::Notices(notices)) => self.notices(now, &notices),
             (Phase::Live, Message::Page(page)) => self.page(now, &page),
-            (Phase::Live, Message::Missing(missing)) => self.missing(now, &missing),
+            (Phase::Live, Message::LeftOut(left_out)) => self.left_out(now, &left_out),
             (Phase::Live, Message::CommitReply(reply)) => self.commit_reply(now, reply),
             (Phase::Live, Message::Granted(granted)) => self.granted(now, granted),
             (Phase::Live, Message::Leased(leased)) => self.leased(now, leased),

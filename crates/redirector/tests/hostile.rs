@@ -122,7 +122,7 @@ fn of_store() -> impl Strategy<Value = Message> {
         }),
         2 => (version(), vec(notice(), 0..3)).prop_map(|(through, items)| Message::Notices(Notices { through, items })),
         3 => fetched().prop_map(Message::Page),
-        1 => page().prop_map(|page| Message::Missing(Missing { page, number: 0 })),
+        1 => page().prop_map(|page| Message::LeftOut(LeftOut { page, number: 0 })),
         2 => (txn(), vec(advance, 0..2)).prop_map(|(txn, pages)| {
             Message::CommitReply(CommitReply { txn, outcome: Outcome::Committed { pages } })
         }),

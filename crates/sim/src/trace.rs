@@ -51,7 +51,7 @@ pub(crate) fn digest(message: &Message) -> [u64; 3] {
         Message::Pong(m) => [7, m.nonce, 0],
         Message::Fetch(m) => [8, m.pages.first().map_or(0, |page| page.to_bits()), m.pages.len() as u64],
         Message::Page(m) => [9, m.page.to_bits(), m.version.0],
-        Message::Missing(m) => [10, m.page.to_bits(), 0],
+        Message::LeftOut(m) => [10, m.page.to_bits(), 0],
         Message::Released(m) => [11, m.pages.first().map_or(0, |page| page.to_bits()), m.pages.len() as u64],
         Message::Commit(m) => [12, m.txn.number, (m.reads.len() << 32 | m.writes.len()) as u64],
         Message::AskOutcome(m) => [13, m.txn.number, 0],

@@ -110,10 +110,10 @@ impl Store {
     /// A transaction that writes nothing is validated once, and leaves no trace.
     fn commit_read_only(&mut self, from: SessionId, request: &CommitRequest) {
         let stale = self.master.stale(request);
-        let outcome = match self.check_pages(request) {
-            Err(refusal) => Outcome::Refused(refusal),
-            Ok(()) if !stale.is_empty() => Outcome::Refused(Refusal::Stale(stale)),
-            Ok(()) => Outcome::Committed { pages: Vec::new() },
+        let outcome = if stale.is_empty() {
+            Outcome::Committed { pages: Vec::new() }
+        } else {
+            Outcome::Refused(Refusal::Stale(stale))
         };
         self.count(&outcome);
         self.reply_outcome(from, request.txn, outcome);
@@ -176,9 +176,10 @@ impl Store {
         Ok(())
     }
 
+    /// A page that does not exist can be read, and is empty; but it cannot be written to.
     fn check_pages(&self, request: &CommitRequest) -> Result<(), Refusal> {
-        let missing = request.reads.iter().find(|reads| !self.grants.exists(reads.page));
-        missing.map_or(Ok(()), |reads| Err(Refusal::NoSuchPage(reads.page)))
+        let absent = request.writes.iter().find(|delta| !self.grants.exists(delta.page));
+        absent.map_or(Ok(()), |delta| Err(Refusal::NoSuchPage(delta.page)))
     }
 
     /// A session asks for a client: its own, or, if it is a group's, whomever it vouches for.

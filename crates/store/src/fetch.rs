@@ -5,8 +5,8 @@ use crate::{SessionId, Store};
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::vec::Vec;
-use protocol::{Fetch, Goodbye, Message, Missing, Page, Released};
-use types::limits::{FETCHES_PER_SESSION_MAX, PAGES_PER_MESSAGE_MAX};
+use protocol::{Fetch, Goodbye, LeftOut, Message, Page, Released};
+use types::limits::{ABSENT_PAGES_MAX, FETCHES_PER_SESSION_MAX, PAGES_PER_MESSAGE_MAX};
 use types::{ObjectPage, PageId, Rule, Version};
 
 /// Pages of one fetch that leave at once, in bytes: a prefetch beyond that is left out.
@@ -38,6 +38,11 @@ impl Store {
             let text = format!("expected a fetch of 1 to {PAGES_PER_MESSAGE_MAX} pages, got {}", pages.len());
             return Err(Goodbye::malformed(text));
         }
+        if !self.may_hold(from, pages[0]) {
+            let text =
+                format!("expected at most {ABSENT_PAGES_MAX} pages that do not exist, got another, {}", pages[0]);
+            return Err(Goodbye::too_much(text));
+        }
         let Some(outstanding) = self.sessions.fetches(from) else { return Ok(()) };
         let room = FETCHES_PER_SESSION_MAX.saturating_sub(*outstanding);
         if room == 0 {
@@ -51,9 +56,15 @@ impl Store {
             self.serve(from, number, &pages);
         }
         for page in left_out {
-            self.reply(from, Message::Missing(Missing { page, number }), None);
+            self.reply(from, Message::LeftOut(LeftOut { page, number }), None);
         }
         Ok(())
+    }
+
+    /// Whether the session may be listed for the page. Who reads of a page that does not exist holds it from then on like
+    /// any other, so there must be a bound to those that are made up.
+    pub(crate) fn may_hold(&self, session: SessionId, page: PageId) -> bool {
+        self.grants.counts(page) || self.master.pages_held(session) < self.grants.count() + ABSENT_PAGES_MAX
     }
 
     /// A session holds pages no longer.
@@ -86,13 +97,14 @@ impl Store {
         }
     }
 
-    /// Answers for what is in memory, and has the rest read. The first page is wanted at once, the others are
-    /// prefetched: they are left out beyond a bound of bytes.
+    /// Answers for what is in memory, and has the rest read. The first page is wanted at once, and empty if it does not
+    /// exist. The others are prefetched: they are left out if they do not, and beyond a bound of bytes.
     fn serve(&mut self, session: SessionId, number: u64, pages: &[PageId]) {
         let (mut bytes, mut read) = (0, Vec::new());
-        for &page in pages {
-            if !self.grants.exists(page) || bytes > ANSWER_BYTES_MAX {
-                self.answer(session, Message::Missing(Missing { page, number }));
+        for (at, &page) in pages.iter().enumerate() {
+            let is_there = self.grants.exists(page) && self.may_hold(session, page);
+            if at > 0 && (!is_there || bytes > ANSWER_BYTES_MAX) {
+                self.answer(session, Message::LeftOut(LeftOut { page, number }));
                 continue;
             }
             match self.master.image(page) {
@@ -117,9 +129,10 @@ impl Store {
         if self.sessions.client(session).is_none() {
             return;
         }
+        let is_listed = self.grants.exists(page) || !self.config.broken.is(Rule::ListAbsent);
         if self.config.broken.is(Rule::ListHolderFirst) {
             self.fetches.late.push((page, session));
-        } else {
+        } else if is_listed {
             self.master.directory().list(page, session);
         }
         self.warn(session, page);

@@ -37,6 +37,8 @@ struct Run {
 #[derive(Debug, Default)]
 pub(crate) struct Grants {
     next: Map<u32, u32>,
+    /// How many pages are below a volume's `next`, in all.
+    count: usize,
     owned: BTreeMap<PageId, Run>,
     /// How many pages each client owns, those included that it has written to since they were last counted.
     owned_by: Map<ClientId, usize>,
@@ -55,13 +57,29 @@ struct Given {
 impl Grants {
     /// Goes on with what a checkpoint holds.
     pub(crate) fn restore(next_pages: Vec<(u32, u32)>) -> Self {
-        Self { next: next_pages.into_iter().collect(), ..Self::default() }
+        let mut grants = Self::default();
+        for (volume, next) in next_pages {
+            grants.granted_below(volume, next);
+        }
+        grants
     }
 
     /// All pages of the volume below `next` were granted.
     pub(crate) fn granted_below(&mut self, volume: u32, next: u32) {
-        let known = self.next.entry(volume).or_insert(1);
-        *known = (*known).max(next);
+        let known = self.next.entry(volume).or_default();
+        let next = next.max(*known).max(1);
+        self.count += (next - *known) as usize;
+        *known = next;
+    }
+
+    /// How many pages there are, but for those of volumes in which nothing was ever granted.
+    pub(crate) fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Whether the page is one of those that are counted.
+    pub(crate) fn counts(&self, page: PageId) -> bool {
+        self.next.get(&page.volume).is_some_and(|&next| page.number < next)
     }
 
     /// Whether the page was ever granted. Page 0 of every volume exists from the volume's birth.

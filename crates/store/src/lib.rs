@@ -403,7 +403,7 @@ impl Store {
             Message::Welcome(_)
             | Message::Rejoined(_)
             | Message::Page(_)
-            | Message::Missing(_)
+            | Message::LeftOut(_)
             | Message::CommitReply(_)
             | Message::Notices(_)
             | Message::Granted(_)

@@ -19,7 +19,7 @@ pub(crate) enum Comparison {
     Current,
     /// These slots have changed.
     Changed(Notice),
-    /// The page never was, or nobody knows any more which of its slots have changed.
+    /// The page does not exist, or nobody knows any more which of its slots have changed.
     Unknown,
 }
 
@@ -127,11 +127,15 @@ impl Store {
     /// heard of every change to it through `horizon` knows of all through the greater of the two.
     pub(crate) fn compare(&mut self, from: SessionId, held: Held, horizon: Version) -> Comparison {
         let Held { page, version: prev } = held;
-        if !self.grants.exists(page) {
+        if !self.may_hold(from, page) {
             return Comparison::Unknown;
         }
         self.master.directory().list(page, from);
         self.warn(from, page);
+        if !self.grants.exists(page) {
+            // Whoever holds too many of these comes back without.
+            return Comparison::Unknown;
+        }
         let (version, known) = (self.master.version(page), prev.max(horizon));
         if version <= known || self.config.broken.is(Rule::RevalidateOnRejoin) {
             return Comparison::Current;

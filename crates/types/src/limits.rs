@@ -62,6 +62,9 @@ pub const SEND_QUEUE_BYTES_MAX: usize = 2 * MESSAGE_BYTES_MAX;
 /// Pages that one client may hold granted and unused.
 pub const GRANTED_PAGES_MAX: usize = 64 * 1024;
 
+/// Pages that one session may hold beyond as many as were ever granted to anyone: such as it has made up.
+pub const ABSENT_PAGES_MAX: usize = 64 * 1024;
+
 /// The name of a group, in bytes.
 pub const GROUP_NAME_BYTES_MAX: usize = 64;
 

@@ -10,6 +10,8 @@ pub enum Rule {
     PruneCheck,
     /// The holder is listed before the page is sent.
     ListHolderFirst,
+    /// Who reads of a page that does not exist is listed for it: its creation is a change like any other.
+    ListAbsent,
     /// A page is released only when no fetch of it is outstanding.
     ReleaseAfterFetch,
     /// A notice for what a running transaction has read dooms it.
@@ -85,9 +87,10 @@ pub enum Rule {
 
 impl Rule {
     /// All rules, in the order of the documents.
-    pub const ALL: [Self; 37] = [
+    pub const ALL: [Self; 38] = [
         Self::PruneCheck,
         Self::ListHolderFirst,
+        Self::ListAbsent,
         Self::ReleaseAfterFetch,
         Self::DoomOnNotice,
         Self::FreezeEvidence,

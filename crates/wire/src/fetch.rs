@@ -4,7 +4,7 @@ use crate::field::{self, check_count};
 use crate::layout::{Layout, Meta, Reader};
 use crate::{Kind, WireError};
 use bytes::Bytes;
-use protocol::{Fetch, Missing, Page, Released};
+use protocol::{Fetch, LeftOut, Page, Released};
 use types::Version;
 use types::limits::{PAGE_BYTES_MAX, PAGES_PER_MESSAGE_MAX};
 use zerocopy::little_endian::U64;
@@ -57,8 +57,8 @@ impl Layout for Page {
     }
 }
 
-impl Layout for Missing {
-    const KIND: Kind = Kind::Missing;
+impl Layout for LeftOut {
+    const KIND: Kind = Kind::LeftOut;
 
     fn put(&self, meta: &mut Meta<'_>) -> Result<(), WireError> {
         meta.put(&[field::page(self.page), self.number.into()]);

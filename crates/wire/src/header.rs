@@ -48,7 +48,7 @@ pub enum Kind {
     Pong = 7,
     Fetch = 8,
     Page = 9,
-    Missing = 10,
+    LeftOut = 10,
     Released = 11,
     Commit = 12,
     AskOutcome = 13,
@@ -97,7 +97,7 @@ impl Kind {
         Self::Pong,
         Self::Fetch,
         Self::Page,
-        Self::Missing,
+        Self::LeftOut,
         Self::Released,
         Self::Commit,
         Self::AskOutcome,
@@ -158,7 +158,7 @@ impl Kind {
             Self::Welcome
             | Self::Rejoined
             | Self::Page
-            | Self::Missing
+            | Self::LeftOut
             | Self::CommitReply
             | Self::Notices
             | Self::Granted
@@ -205,7 +205,7 @@ impl Kind {
             Self::Page => (24, 24, PAGE_BYTES_MAX),
             Self::Released => (0, PAGES_PER_MESSAGE_MAX * 8, 0),
             Self::Commit => (32, MESSAGE_BYTES_MAX, TXN_BYTES_MAX),
-            Self::Missing | Self::AskOutcome | Self::Promise => (16, 16, 0),
+            Self::LeftOut | Self::AskOutcome | Self::Promise => (16, 16, 0),
             Self::PeerHello => (8 + KEY, 8 + KEY, 0),
             Self::CommitReply => (20, MESSAGE_BYTES_MAX, 0),
             Self::Notices => (8, MESSAGE_BYTES_MAX, MESSAGE_BYTES_MAX),

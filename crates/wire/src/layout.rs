@@ -131,7 +131,7 @@ pub(crate) fn decode(header: Header, meta: &[u8], body: Bytes) -> Result<Message
         Kind::Pong => Message::Pong(reader.message()?),
         Kind::Fetch => Message::Fetch(reader.message()?),
         Kind::Page => Message::Page(reader.message()?),
-        Kind::Missing => Message::Missing(reader.message()?),
+        Kind::LeftOut => Message::LeftOut(reader.message()?),
         Kind::Released => Message::Released(reader.message()?),
         Kind::Commit => Message::Commit(reader.message()?),
         Kind::AskOutcome => Message::AskOutcome(reader.message()?),

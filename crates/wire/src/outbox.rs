@@ -40,7 +40,7 @@ impl Outbox {
             Message::Pong(m) => self.frame(m),
             Message::Fetch(m) => self.frame(m),
             Message::Page(m) => self.frame(m),
-            Message::Missing(m) => self.frame(m),
+            Message::LeftOut(m) => self.frame(m),
             Message::Released(m) => self.frame(m),
             Message::Commit(m) => self.frame(m),
             Message::AskOutcome(m) => self.frame(m),

@@ -220,7 +220,7 @@ fn message() -> impl Strategy<Value = Message> {
         1 => (pages(), version(), any::<u64>())
             .prop_map(|(pages, at_least, number)| Message::Fetch(Fetch { pages, at_least, number })),
         1 => fetched().prop_map(Message::Page),
-        1 => (page(), any::<u64>()).prop_map(|(page, number)| Message::Missing(Missing { page, number })),
+        1 => (page(), any::<u64>()).prop_map(|(page, number)| Message::LeftOut(LeftOut { page, number })),
         1 => pages().prop_map(|pages| Message::Released(Released { pages })),
         3 => (txn(), any::<[u64; 2]>(), reads(), writes()).prop_map(|(txn, [incarnation, answered], reads, writes)| {
             Message::Commit(CommitRequest { txn, incarnation: Incarnation(incarnation), answered, reads, writes })

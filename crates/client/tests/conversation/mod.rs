@@ -16,7 +16,7 @@ mod script;
 use crate::play::Player;
 use crate::words::page;
 use client::{Client, Config, TxnHandle};
-use protocol::{Message, Missing, Page, Reachable};
+use protocol::{LeftOut, Message, Page, Reachable};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -115,7 +115,7 @@ impl Conversation {
     /// An answer to a fetch answers the last one of its page.
     fn number(&self, mut message: Message) -> Message {
         match &mut message {
-            Message::Page(Page { page, number, .. }) | Message::Missing(Missing { page, number }) => {
+            Message::Page(Page { page, number, .. }) | Message::LeftOut(LeftOut { page, number }) => {
                 *number = self.fetches.get(page).copied().unwrap_or(0);
             }
             _ => {}

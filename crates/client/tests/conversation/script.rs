@@ -3,7 +3,7 @@
 use crate::words::{advance, named, page, version};
 use bytes::Bytes;
 use protocol::{
-    Advance, CommitReply, GROUP, Goodbye, Granted, Help, Leader, Member, Members, Message, Missing, Notice, Notices,
+    Advance, CommitReply, GROUP, Goodbye, Granted, Help, Leader, LeftOut, Member, Members, Message, Notice, Notices,
     Outcome, Page, PeerPage, Ping, Pong, Rejoined, SessionLimits, Welcome,
 };
 use types::{
@@ -155,7 +155,7 @@ pub(crate) fn message(kind: &str, rest: &[&str]) -> Option<Message> {
             number: 0,
             image: Bytes::from_static(b"no page"),
         }),
-        ("missing", [of]) => Message::Missing(Missing { page: page(of)?, number: 0 }),
+        ("leaves_out", [of]) => Message::LeftOut(LeftOut { page: page(of)?, number: 0 }),
         ("reply", [txn, rest @ ..]) => Message::CommitReply(CommitReply {
             txn: TxnId { client: ClientId(0xc), number: txn.parse().ok()? },
             outcome: outcome(rest)?,

@@ -55,7 +55,7 @@ pub(crate) fn message(message: &Message) -> String {
         Message::Pong(_) => "Pong".into(),
         Message::Fetch(m) => format!("Fetch{} at_least={}", join(&m.pages), m.at_least),
         Message::Page(m) => format!("Page {} {} number={}", m.page, m.version, m.number),
-        Message::Missing(m) => format!("Missing {} number={}", m.page, m.number),
+        Message::LeftOut(m) => format!("LeftOut {} number={}", m.page, m.number),
         Message::Released(m) => format!("Released{}", join(&m.pages)),
         Message::Commit(m) => format!("Commit {:?}{}", m.txn, incarnation(m.incarnation)),
         Message::AskOutcome(m) => format!("AskOutcome {:?}", m.txn),

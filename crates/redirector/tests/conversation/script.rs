@@ -5,7 +5,7 @@ use crate::words::{advance, named, page, version};
 use bytes::Bytes;
 use protocol::{
     Ack, Advance, Arrived, AskOutcome, CommitReply, CommitRequest, Fetch, GROUP, Goodbye, Grant, Granted, Held, Intent,
-    Leader, Leased, Message, Missing, NoHelp, Notice, Notices, Outcome, PROTOCOL, Page, PageReads, PeerPage, Reachable,
+    Leader, Leased, LeftOut, Message, NoHelp, Notice, Notices, Outcome, PROTOCOL, Page, PageReads, PeerPage, Reachable,
     Rejoined, Released, Revalidated, SessionLimits, Welcome,
 };
 use types::{
@@ -111,7 +111,7 @@ pub(crate) fn of_store(kind: &str, rest: &[&str]) -> Option<Message> {
             let range = PageRange { first: page(first)?, count: count.parse().ok()? };
             Message::Granted(Granted { ranges: vec![range] })
         }
-        ("missing", [of]) => Message::Missing(Missing { page: page(of)?, number: 0 }),
+        ("leaves_out", [of]) => Message::LeftOut(LeftOut { page: page(of)?, number: 0 }),
         ("reply", [of, "committed", pages @ ..]) => {
             let pages = pages.iter().map(|word| advance(word)).collect::<Option<_>>()?;
             Message::CommitReply(CommitReply { txn: txn(of)?, outcome: Outcome::Committed { pages } })

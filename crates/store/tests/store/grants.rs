@@ -1,11 +1,11 @@
 //! Pages to create objects in.
 
-use crate::hands::{Hands, ROOT, txn};
-use protocol::{Fetch, Grant, Message, Missing};
+use crate::hands::{Hands, ROOT, notices, txn};
+use protocol::{Fetch, Grant, LeftOut, Message, Outcome};
 use std::time::Duration;
 use store::Config;
 use types::limits::GRANTED_PAGES_MAX;
-use types::{PageId, PageRange, Version};
+use types::{ObjectPage, PageId, PageRange, Refusal, Version};
 
 fn range(pages: &[PageId]) -> PageRange {
     PageRange { first: pages[0], count: pages.len() as u32 }
@@ -37,10 +37,33 @@ fn granted_pages_are_neighbours_that_exist_and_are_held() {
     assert_eq!(hands.grant(b, 1), [PageId::new(0, 4)]);
     assert!(hands.store.lists(a, pages[2]) && !hands.store.lists(b, pages[2]));
     assert_eq!(hands.fetch(b, pages[0]).1.version, Version::ZERO);
-    let beyond = PageId::new(0, 5);
-    hands.say(b, Message::Fetch(Fetch { pages: vec![beyond], at_least: Version::ZERO, number: 0 }));
-    assert_eq!(hands.take(b), [Message::Missing(Missing { page: beyond, number: 0 })]);
     assert_eq!(hands.fetch(b, PageId::new(9, 0)).1.version, Version::ZERO, "page 0 exists from birth");
+}
+
+/// Whoever looks for something in a page that does not exist yet hears of its creation like anyone who holds it; who has
+/// only been guessing that there is one does not.
+#[test]
+fn a_page_that_does_not_exist_is_empty_and_its_creation_is_told() {
+    let mut hands = Hands::new();
+    let (a, b) = (hands.join(1, 1), hands.join(2, 2));
+    let (wanted, guessed) = (PageId::new(0, 1), PageId::new(0, 2));
+    hands.say(a, Message::Fetch(Fetch { pages: vec![wanted, guessed], at_least: Version::ZERO, number: 7 }));
+    let [Message::Page(empty), Message::LeftOut(guess)] = &hands.take(a)[..] else { panic!("expected two answers") };
+    assert_eq!((empty.page, empty.version, &empty.image), (wanted, Version::ZERO, ObjectPage::empty().image()));
+    assert_eq!(guess, &LeftOut { page: guessed, number: 7 });
+    assert_eq!([wanted, guessed].map(|page| hands.store.lists(a, page)), [true, false]);
+
+    // That there was nothing can be proved, until there is.
+    let nothing = txn(1, 1).read(wanted, 3, 0);
+    assert_eq!(hands.commit(a, &nothing), Outcome::Committed { pages: vec![] });
+    hands.grant(b, 2);
+    hands.commit(b, &txn(2, 1).write(wanted, 3, 0, b"x").write(guessed, 3, 0, b"y"));
+    assert_eq!(
+        notices(&hands.ping(a)).iter().map(|notice| (notice.page, notice.prev)).collect::<Vec<_>>(),
+        [(wanted, Version::ZERO)]
+    );
+    let stale = vec![(wanted, [3].into_iter().collect())];
+    assert_eq!(hands.commit(a, &nothing), Outcome::Refused(Refusal::Stale(stale)));
 }
 
 #[test]

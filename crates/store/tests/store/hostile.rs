@@ -10,7 +10,9 @@ use protocol::{
 };
 use std::time::Duration;
 use store::{Config, SessionId};
-use types::limits::{COMMITS_PER_SESSION_MAX, FETCHES_PER_SESSION_MAX, PAGES_PER_MESSAGE_MAX, TXN_BYTES_MAX};
+use types::limits::{
+    ABSENT_PAGES_MAX, COMMITS_PER_SESSION_MAX, FETCHES_PER_SESSION_MAX, PAGES_PER_MESSAGE_MAX, TXN_BYTES_MAX,
+};
 use types::{
     ClientId, Delta, GoodbyeReason, Incarnation, ObjectPage, PageId, PageRange, Refusal, SlotChange, SlotSet, TxnId,
     Version,
@@ -132,15 +134,36 @@ fn pages_that_never_were_and_transactions_that_are_too_large_are_refused() {
     let beyond = PageId::new(0, 9);
     let refused = hands.commit(a, &txn(1, 1).write(beyond, 0, 0, b"x"));
     assert_eq!(refused, Outcome::Refused(Refusal::NoSuchPage(beyond)));
-    assert_eq!(hands.commit(a, &txn(1, 2).read(beyond, 0, 0)), Outcome::Refused(Refusal::NoSuchPage(beyond)));
     let value = Bytes::from(vec![7; 60_000]);
     let pages: Vec<_> = (0..=TXN_BYTES_MAX / value.len()).map(|number| PageId::new(number as u32, 0)).collect();
-    let mut large = txn(1, 3);
+    let mut large = txn(1, 2);
     for page in pages {
         large = large.read(page, 0, 0);
         large.0.writes.push(Delta { page, changes: vec![SlotChange { slot: 0, value: Some(value.clone()) }] });
     }
     assert_eq!(hands.commit(a, &large), Outcome::Refused(Refusal::TooLarge));
+    assert_eq!(hands.ended(a), None);
+}
+
+/// Who asks for pages that do not exist is listed for them. Whoever makes them up without end begins anew with none.
+#[test]
+fn pages_that_are_made_up_are_held_within_a_bound() {
+    let mut hands = Hands::new();
+    let a = hands.join(1, 1);
+    let fetch = |page| Message::Fetch(Fetch { pages: vec![page], at_least: Version::ZERO, number: 0 });
+    // Of the one volume pages that were never granted, of the others those that exist from birth.
+    let made_up = (0..ABSENT_PAGES_MAX as u32).map(|n| PageId::new(n % 2 * n, 5 * ((n + 1) % 2) * n));
+    for page in made_up {
+        hands.say(a, fetch(page));
+    }
+    assert_eq!(hands.take(a).len(), ABSENT_PAGES_MAX);
+    assert_eq!(hands.ended(a), None);
+    hands.say(a, fetch(PageId::new(0, 9)));
+    assert_eq!(hands.ended(a), Some(GoodbyeReason::TooMuch));
+    let a = hands.greet(2, 1, 2);
+    let (_, rejoined) = hands.rejoin(a, Version::ZERO, &[(PageId::new(0, 9), 0)], &[]);
+    assert_eq!(rejoined.dropped, [PageId::new(0, 9)]);
+    hands.say(a, fetch(PageId::new(0, 9)));
     assert_eq!(hands.ended(a), None);
 }
 

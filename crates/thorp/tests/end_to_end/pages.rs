@@ -40,6 +40,7 @@ fn the_page_of_refusals_is_fresh() {
         Refusal::NoSuchPage(types::PageId::new(0, 7)),
         Refusal::TooMany,
         Refusal::Closing,
+        Refusal::Lapsed(types::Incarnation(2)),
     ];
     let mut page = String::from(
         "# Refusals\n\nGenerated from `crates/types/src/refusal.rs`; a test keeps it fresh.\n\n\

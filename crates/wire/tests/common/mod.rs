@@ -23,7 +23,7 @@ pub fn reader_of(message: &Message) -> End {
         | Message::Rejoined(_)
         | Message::Pong(_)
         | Message::Page(_)
-        | Message::Missing(_)
+        | Message::LeftOut(_)
         | Message::CommitReply(_)
         | Message::Notices(_)
         | Message::Granted(_)
@@ -183,7 +183,7 @@ pub fn samples() -> Vec<Message> {
         Message::Pong(Pong { nonce: 1 }),
         Message::Fetch(Fetch { pages: vec![page(1), page(2)], at_least: Version(3), number: 7 }),
         Message::Page(Page { page: page(1), version: Version(3), number: 7, image: Bytes::from_static(b"O\x01\0\0") }),
-        Message::Missing(Missing { page: page(1), number: 7 }),
+        Message::LeftOut(LeftOut { page: page(1), number: 7 }),
         Message::Released(Released { pages: vec![page(1)] }),
         commit(),
         Message::AskOutcome(AskOutcome { txn: txn() }),
