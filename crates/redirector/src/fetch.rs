@@ -67,6 +67,11 @@ impl Fetches {
         self.under_way.len()
     }
 
+    /// The pages that the store has been, or is to be, asked for.
+    pub(crate) fn pages(&self) -> impl Iterator<Item = PageId> + '_ {
+        self.under_way.keys().copied()
+    }
+
     fn is_under_way(&self, page: PageId) -> bool {
         self.under_way.contains_key(&page)
     }
@@ -170,6 +175,7 @@ impl Redirector {
             let under_way = self.fetches.under_way.entry(page).or_default();
             under_way.wants.push(want);
             self.stats.coalesced += u64::from(!is_new);
+            self.lease.ask(page);
             if is_new && can_send && pages.len() < room {
                 (under_way.sent, under_way.is_prefetch, under_way.at_least) = (true, !pages.is_empty(), least);
                 at_least = at_least.max(least);
@@ -205,6 +211,7 @@ impl Redirector {
     pub(crate) fn page(&mut self, now: Time, page: &Page) {
         let Some(under_way) = self.fetches.arrive(page.page) else { return };
         self.heard_through(page.version.max(under_way.at_least));
+        self.lease.answered(page.page, self.trunk.horizon());
         self.stats.from_store += 1;
         self.standby.install(page);
         let horizon = self.trunk.horizon();
@@ -253,8 +260,12 @@ impl Redirector {
             self.has_answered(want.session);
             self.reply(want.session, Message::LeftOut(LeftOut { page, number: want.number }));
         }
+        self.lease.answered(page, self.trunk.horizon());
         // No release: should the page just have been granted to one of us, we would take that back.
         self.ask_store(now, demand);
+        if self.is_unheld(page) {
+            self.lease.was_left_out(page);
+        }
     }
 
     /// A member holds pages no longer.

@@ -5,10 +5,12 @@
 //! ```
 //! 1. What is told changes is in *recent*, back to a count. Whoever has read something that changed since is told so;
 //!    whoever proves less than that count is sent on to the store.
-//! 2. What somebody is about to change is *contested*, from the intent on, or from the commit that a member of ours has
+//! 2. Of a page that the group has not held all the time *recent* knows only what has changed since the store has sent or
+//!    compared it. What a member had read before, wherever it was then, is for the store to judge.
+//! 3. What somebody is about to change is *contested*, from the intent on, or from the commit that a member of ours has
 //!    asked for, until the change is told. Whoever has read of it is sent on to the store.
-//! 3. The lease counts from the moment at which the ping was sent, and shorter by how much slower our clock may be.
-//! 4. With the session the lease ends, and all that was known for it.
+//! 4. The lease counts from the moment at which the ping was sent, and shorter by how much slower our clock may be.
+//! 5. With the session the lease ends, and all that was known for it.
 
 use crate::Redirector;
 use alloc::vec::Vec;
@@ -31,7 +33,13 @@ pub(crate) struct Lease {
     volumes: Vec<u32>,
     recent: Recent,
     contested: Map<PageId, SmallVec<[(TxnId, SlotSet); 1]>>,
+    /// The pages of which the store was asked under the lease, and the horizon at its answer: the group may not have held
+    /// them before.
+    asked: Map<PageId, Version>,
 }
+
+/// Stands for the horizon at an answer that has not come yet.
+const NOT_YET: Version = Version(u64::MAX);
 
 impl Lease {
     pub(crate) fn new() -> Self {
@@ -41,6 +49,7 @@ impl Lease {
             volumes: Vec::new(),
             recent: Recent::new(RECENT_MAX),
             contested: Map::default(),
+            asked: Map::default(),
         }
     }
 
@@ -49,9 +58,28 @@ impl Lease {
         *self = Self::new();
     }
 
-    /// The session is resumed: what changed through here is not known slot by slot.
-    pub(crate) fn begin(&mut self, horizon: Version) {
-        self.recent.prune(horizon);
+    /// The store is asked for the page, or for what has changed in it.
+    pub(crate) fn ask(&mut self, page: PageId) {
+        if self.volumes.contains(&page.volume) {
+            self.asked.insert(page, NOT_YET);
+        }
+    }
+
+    /// The store has answered: it tells us of the page's changes after this count, if it did not before.
+    pub(crate) fn answered(&mut self, page: PageId, horizon: Version) {
+        if let Some(known_since) = self.asked.get_mut(&page).filter(|known_since| **known_since == NOT_YET) {
+            *known_since = horizon;
+        }
+    }
+
+    /// The store has not sent the page, and nobody holds it.
+    pub(crate) fn was_left_out(&mut self, page: PageId) {
+        self.asked.remove(&page);
+    }
+
+    /// Since when all changes of the page are known.
+    fn known_since(&self, page: PageId) -> Version {
+        self.asked.get(&page).copied().unwrap_or(Version::ZERO)
     }
 
     /// When the next ping is due.
@@ -91,6 +119,7 @@ impl Lease {
     /// anew what is about to change.
     pub(crate) fn forget(&mut self, page: PageId) {
         self.contested.remove(&page);
+        self.asked.remove(&page);
     }
 
     /// What all members have heard of need not be remembered.
@@ -109,7 +138,14 @@ impl Redirector {
         let shorter = lease * (1000 - DRIFT_PERMILLE) / 1000;
         self.lease.until = if ends { Time(u64::MAX) } else { since + shorter };
         self.lease.renew_at = Some(since + lease / 3);
-        self.lease.volumes = leased.volumes;
+        if self.lease.volumes != leased.volumes {
+            // What changed through here is not known slot by slot.
+            self.lease.recent.prune(self.trunk.horizon());
+            self.lease.volumes = leased.volumes;
+            for page in self.fetches.pages().chain(self.revalidations.pages()) {
+                self.lease.ask(page);
+            }
+        }
     }
 
     /// A transaction is about to change what we hold: it waits for this promise.
@@ -129,9 +165,11 @@ impl Redirector {
         let mut stale = Vec::new();
         for reads in &request.reads {
             let is_ours = lease.volumes.contains(&reads.page.volume) && self.held.holds(reads.page, from);
+            let is_known =
+                reads.evidence >= lease.known_since(reads.page) || self.config.broken.is(Rule::JudgeSinceHeld);
             let contests = lease.contested.get(&reads.page).map_or(&[][..], |contests| contests);
             let is_contested = contests.iter().any(|(_, slots)| slots.intersects(&reads.slots));
-            if !is_ours || (is_contested && !self.config.broken.is(Rule::AskIfContested)) {
+            if !is_ours || !is_known || (is_contested && !self.config.broken.is(Rule::AskIfContested)) {
                 return None;
             }
             // No page's version is known here, so each is taken for as new as can be.

@@ -35,6 +35,11 @@ pub(crate) struct Revalidations {
 }
 
 impl Revalidations {
+    /// The pages that the store is comparing.
+    pub(crate) fn pages(&self) -> impl Iterator<Item = PageId> + '_ {
+        self.open.values().flat_map(|question| &question.pages).map(|held| held.page)
+    }
+
     /// The member is gone.
     pub(crate) fn forget(&mut self, session: SessionId) {
         self.open.retain(|_, question| question.session != session);
@@ -104,6 +109,11 @@ impl Redirector {
             return self.finish_rejoin(now, session);
         }
         resuming.questions_left = pages.len().div_ceil(PAGES_PER_MESSAGE_MAX);
+        for held in &pages {
+            if !self.is_known_to_others(held.page, session) {
+                self.lease.ask(held.page);
+            }
+        }
         for pages in pages.chunks(PAGES_PER_MESSAGE_MAX) {
             self.revalidations.last += 1;
             let number = self.revalidations.last;
@@ -112,6 +122,12 @@ impl Redirector {
                 self.send_to_store(now, Message::Revalidate(Revalidate { number, horizon, pages: pages.to_vec() }));
             }
         }
+    }
+
+    /// Whether the group holds the page without this member, so that it is told of its changes already.
+    fn is_known_to_others(&self, page: PageId, session: SessionId) -> bool {
+        let mut others = self.held.holders(page).iter().filter(|holder| **holder != session);
+        others.any(|other| self.members.is_joined(*other)) || self.standby.holds(page)
     }
 
     /// The session with the store is resumed: it is asked again.
@@ -132,7 +148,9 @@ impl Redirector {
         let Some(question) = self.revalidations.open.remove(&revalidated.number) else { return };
         let session = question.session;
         let Some(resuming) = self.members.revalidating(session) else { return };
+        let horizon = self.trunk.horizon();
         for held in &question.pages {
+            self.lease.answered(held.page, horizon);
             // Whether the member has holes in it is not known: it will say so when it is asked for help.
             let has_changed = revalidated.items.iter().any(|item| item.page == held.page);
             if !has_changed && !revalidated.dropped.contains(&held.page) {

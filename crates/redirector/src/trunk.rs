@@ -285,7 +285,6 @@ impl Redirector {
         self.trunk.pulse.pinged(now);
         self.drop_pages(now, rejoined);
         self.heard_through(rejoined.through);
-        self.lease.begin(rejoined.through);
         self.resend_commits(now);
         self.resend_revalidations(now);
         self.ask_for_grants(now);

@@ -135,6 +135,8 @@ impl Scenario {
         }
         if !scenario.groups.is_empty() && aside.chance(100) {
             scenario.start_anew(&mut aside);
+        } else if !scenario.groups.is_empty() && aside.chance(70) {
+            scenario.come_back(&mut aside);
         }
         scenario
     }
@@ -224,6 +226,26 @@ impl Scenario {
         self.disk.flush = Delay { least: ms(2), spread: ms(4), spike_permille: 0, spike: us(0) };
         (self.ignorance, self.drift) = ([ms(1), ms(500)], Vec::new());
         self.rates = Rates { store_close: Some(ms(30)), cut: Some(ms(2)), ..Rates::default() };
+    }
+
+    /// Steers towards members that come back to a leased group with a read-only transaction to be committed, while what it
+    /// has read was changed and nobody in the group held it: groups of one, whose redirectors hear at once that their
+    /// member is gone, and the member late.
+    fn come_back(&mut self, rng: &mut Rng) {
+        self.clients = self.clients.max(3);
+        self.groups = (2..=self.clients).map(|client| vec![client]).collect();
+        (self.dedicated, self.eligible, self.stray_permille) = (vec![true; self.groups.len()], Vec::new(), 0);
+        self.redirector.duty = Duty::Lead;
+        self.paths = paths(rng, self.processes());
+        for path in &mut self.paths {
+            path.delay = Delay { least: us(50), spread: us(20), spike_permille: 0, spike: us(0) };
+        }
+        self.habits = Habits { pages: 2, slots: 2, steps_max: 2, read_only_permille: 600, ..self.habits.clone() };
+        (self.habits.think, self.habits.rest, self.threads) = (us(200), ms(5), 3);
+        (self.client.cache_bytes_limit, self.redirector.cache_bytes_limit) = (1 << 20, 0);
+        (self.store.leased_volumes, self.store.lease, self.store.recent_limit) = (vec![0], ms(2000), 4096);
+        (self.ignorance, self.drift) = ([ms(20), ms(1)], Vec::new());
+        self.rates = Rates { cut: Some(ms(10)), ..Rates::default() };
     }
 
     /// Puts the clients, or most of them, into groups.

@@ -83,11 +83,13 @@ pub enum Rule {
     AskIfContested,
     /// A redirector validates itself only while its lease lasts.
     LeaseEnds,
+    /// A redirector validates itself only what was read of a page since its group holds it.
+    JudgeSinceHeld,
 }
 
 impl Rule {
     /// All rules, in the order of the documents.
-    pub const ALL: [Self; 38] = [
+    pub const ALL: [Self; 39] = [
         Self::PruneCheck,
         Self::ListHolderFirst,
         Self::ListAbsent,
@@ -126,6 +128,7 @@ impl Rule {
         Self::WarnHolders,
         Self::AskIfContested,
         Self::LeaseEnds,
+        Self::JudgeSinceHeld,
     ];
 }
 
