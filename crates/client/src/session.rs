@@ -50,7 +50,7 @@ pub(crate) struct Session {
     pub(crate) in_group: bool,
     epoch: u64,
     cluster: Option<ClusterId>,
-    /// The latest that we have heard of.
+    /// Of the store: the latest that we have heard of.
     pub(crate) incarnation: Incarnation,
     ack_is_due: bool,
     /// Pages that have left, as far as the store was not told.

@@ -62,7 +62,7 @@ pub enum Message {
     Fetch(Fetch),
     /// A page.
     Page(Page),
-    /// There is no such page.
+    /// A page that was to be prefetched was left out.
     LeftOut(LeftOut),
     /// Pages that the sender no longer holds.
     Released(Released),

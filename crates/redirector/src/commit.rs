@@ -10,9 +10,9 @@
 //!    that the request came on, and on no other.
 //! 2. A member that dies takes nothing with it: its commit that succeeded reaches the others all the same. But it is not
 //!    sent again for it, when the link to the store was lost: who has left may have had its answer elsewhere.
-//!    A request that comes again for a later incarnation of the store takes the place of the one on its way: that one
+//! 3. A request that comes again, for a later incarnation of the store, takes the place of the copy on its way: that one
 //!    lapses, which is no answer to this.
-//! 3. The values that are kept are bounded. Beyond, the others hear what changed and not to what; and should the link to
+//! 4. The values that are kept are bounded. Beyond, the others hear what changed and not to what; and should the link to
 //!    the store be lost, the member is sent away, and sends its request again when it comes back.
 
 use crate::Redirector;

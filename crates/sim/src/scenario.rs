@@ -137,6 +137,8 @@ impl Scenario {
             scenario.start_anew(&mut aside);
         } else if !scenario.groups.is_empty() && aside.chance(70) {
             scenario.come_back(&mut aside);
+        } else if aside.chance(80) {
+            scenario.ignorance = [aside.pick(&[ms(1), ms(50), ms(3000)]), aside.pick(&[ms(1), ms(50), ms(3000)])];
         }
         scenario
     }
@@ -207,8 +209,8 @@ impl Scenario {
         }
     }
 
-    /// Steers towards copies of requests that a store finds which was started anew since: it closes all the time, and
-    /// refuses what comes while it does; a member whose connection breaks hears of that at once and goes there itself, its
+    /// Steers towards copies of requests that a store finds which was started anew since: it dies all the time, or
+    /// closes and refuses what comes while it does; a member whose connection breaks hears of that at once and goes there itself, its
     /// redirector hears of it late, and is so near the store that it is back there before whatever the member commits next.
     fn start_anew(&mut self, rng: &mut Rng) {
         self.clients = self.clients.max(3);
@@ -225,15 +227,18 @@ impl Scenario {
         (self.client.cache_bytes_limit, self.store.leased_volumes) = (1 << 20, Vec::new());
         self.disk.flush = Delay { least: ms(2), spread: ms(4), spike_permille: 0, spike: us(0) };
         (self.ignorance, self.drift) = ([ms(1), ms(500)], Vec::new());
-        self.rates = Rates { store_close: Some(ms(30)), cut: Some(ms(2)), ..Rates::default() };
+        let dies = rng.chance(300);
+        let (store_crash, store_close) = if dies { (Some(ms(30)), None) } else { (None, Some(ms(30))) };
+        self.rates = Rates { store_crash, store_close, cut: Some(ms(2)), ..Rates::default() };
     }
 
     /// Steers towards members that come back to a leased group with a read-only transaction to be committed, while what it
-    /// has read was changed and nobody in the group held it: groups of one, whose redirectors hear at once that their
-    /// member is gone, and the member late.
+    /// has read was changed and nobody in the group held it: small groups, whose redirectors hear at once that a member is
+    /// gone, and the member late.
     fn come_back(&mut self, rng: &mut Rng) {
         self.clients = self.clients.max(3);
-        self.groups = (2..=self.clients).map(|client| vec![client]).collect();
+        let members: Vec<usize> = (2..=self.clients).collect();
+        self.groups = members.chunks(rng.pick(&[1, 1, 2])).map(<[usize]>::to_vec).collect();
         (self.dedicated, self.eligible, self.stray_permille) = (vec![true; self.groups.len()], Vec::new(), 0);
         self.redirector.duty = Duty::Lead;
         self.paths = paths(rng, self.processes());
@@ -242,7 +247,7 @@ impl Scenario {
         }
         self.habits = Habits { pages: 2, slots: 2, steps_max: 2, read_only_permille: 600, ..self.habits.clone() };
         (self.habits.think, self.habits.rest, self.threads) = (us(200), ms(5), 3);
-        (self.client.cache_bytes_limit, self.redirector.cache_bytes_limit) = (1 << 20, 0);
+        (self.client.cache_bytes_limit, self.redirector.cache_bytes_limit) = (1 << 20, rng.pick(&[0, 0, 400]));
         (self.store.leased_volumes, self.store.lease, self.store.recent_limit) = (vec![0], ms(2000), 4096);
         (self.ignorance, self.drift) = ([ms(20), ms(1)], Vec::new());
         self.rates = Rates { cut: Some(ms(10)), ..Rates::default() };

@@ -13,7 +13,7 @@ fn three_hundred_seeds_find_nothing() {
 /// Seeds that once found something, or would, with what they find and where it was mended. When scenarios are drawn in
 /// another way, a seed becomes another day: then take the mended code out again, look for seeds that notice, and put
 /// those here.
-const KEPT: [(u64, &str); 19] = [
+const KEPT: [(u64, &str); 20] = [
     // `resume_grant` of the store: a page that is in use is no grant any more.
     (43, "a client took a granted page for empty that was filled by somebody else while it was away"),
     (138, "the same, with a later commit"),
@@ -42,6 +42,8 @@ const KEPT: [(u64, &str); 19] = [
     (207_522, "pages that were granted to members and lost on their way piled up, until the store took no rejoin"),
     // `UnderWay::at_least` of the redirector.
     (11905, "a redirector asked a quiet store for the same page for ever"),
+    // `is_written_back` of the store.
+    (308_794, "a store whose disk was full closed while a grant was on its way to the safe"),
     // `JudgeSinceHeld`.
     (206_348, "a redirector judged a transaction by changes that it was not told, as its group had not held the page"),
     // `ListAbsent`.

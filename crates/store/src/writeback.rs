@@ -226,11 +226,12 @@ impl Store {
         self.safe.free_before(needed, &mut self.out);
     }
 
-    /// Whether everything is home, or there is no way to get it there.
+    /// Whether everything is home, or there is no way to get it there, and what stays in the safe is durable.
     pub(crate) fn is_written_back(&self) -> bool {
         let at_rest = matches!(self.writeback.stage, Stage::Idle) && !self.has_write_back();
         self.coordinator.first_in_flight().is_none()
             && self.leases.is_idle()
+            && self.safe.is_durable(self.safe.last())
             && (at_rest || matches!(self.writeback.stage, Stage::Waiting { .. }))
     }
 

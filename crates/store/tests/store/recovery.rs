@@ -1,7 +1,7 @@
 //! What a crash leaves.
 
 use crate::hands::{Hands, ROOT, count, txn};
-use protocol::{AskOutcome, Message, Outcome};
+use protocol::{AskOutcome, Grant, Message, Outcome};
 use std::time::Duration;
 use store::{Config, DiskDone, DiskWork};
 use types::{PageId, Refusal, Version};
@@ -150,6 +150,24 @@ fn an_old_image_that_arrives_after_an_install_is_read_again() {
         _ => None,
     });
     assert_eq!(pages.collect::<Vec<_>>(), [hands.home(ROOT).unwrap()]);
+}
+
+/// What is on its way to the safe gets there before the process ends, also where nothing can be brought home.
+#[test]
+fn closing_waits_until_the_safe_is_durable() {
+    let mut hands = Hands::new();
+    let a = hands.join(1, 1);
+    hands.commit(a, &txn(1, 1).write(ROOT, 0, 0, b"x"));
+    hands.home_pages = 0;
+    hands.now = hands.now + Duration::from_secs(2);
+    hands.store.handle_timeout(hands.now);
+    hands.say(a, Message::Grant(Grant { volume: 0, count: 1 }));
+    hands.store.close(hands.now);
+    assert!(hands.do_first(|work| matches!(work, DiskWork::Append(..))));
+    assert!(hands.do_first(|work| matches!(work, DiskWork::Install(..))));
+    assert!(!hands.is_closed(), "a grant is still on its way");
+    hands.run();
+    assert!(hands.is_closed());
 }
 
 #[test]
