@@ -102,8 +102,7 @@ impl Store {
     fn serve(&mut self, session: SessionId, number: u64, pages: &[PageId]) {
         let (mut bytes, mut read) = (0, Vec::new());
         for (at, &page) in pages.iter().enumerate() {
-            let is_there = self.grants.exists(page) && self.may_hold(session, page);
-            if at > 0 && (!is_there || bytes > ANSWER_BYTES_MAX) {
+            if at > 0 && (!self.grants.counts(page) || bytes > ANSWER_BYTES_MAX) {
                 self.answer(session, Message::LeftOut(LeftOut { page, number }));
                 continue;
             }
@@ -129,7 +128,7 @@ impl Store {
         if self.sessions.client(session).is_none() {
             return;
         }
-        let is_listed = self.grants.exists(page) || !self.config.broken.is(Rule::ListAbsent);
+        let is_listed = !self.config.broken.is(Rule::ListAbsent) || self.grants.exists(page);
         if self.config.broken.is(Rule::ListHolderFirst) {
             self.fetches.late.push((page, session));
         } else if is_listed {
