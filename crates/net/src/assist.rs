@@ -78,6 +78,7 @@ impl Assist {
     fn poll(&self, look: &mut Look) {
         if !look.find(|| self.look(Some(&Timespec::default()))) {
             self.look(None);
+            look.woken();
         }
     }
 

@@ -142,8 +142,11 @@ impl Reactor {
     fn read(&self) {
         let (mut events, mut turn) = (Vec::with_capacity(EVENTS_MAX), Turn::new());
         while !self.stopped.load(SeqCst) {
-            if !self.look(&mut events, &mut turn) {
-                self.take(&mut events, None, &mut turn);
+            if !self.look(&mut events, &mut turn) && self.wait(&mut events, None) {
+                if let Some(mut look) = self.look.as_ref().and_then(|look| look.try_lock().ok()) {
+                    look.woken();
+                }
+                turn.take(&self.told(&events));
             }
         }
     }
@@ -165,7 +168,7 @@ impl Reactor {
             thread::park_timeout(LOOK_EVERY);
             let last_seen = mem::replace(&mut seen, self.returns.load(SeqCst));
             while self.is_anyone_away() && self.returns.load(SeqCst) == last_seen {
-                self.take(&mut events, Some(LOOK_EVERY), &mut turn);
+                self.take(&mut events, LOOK_EVERY, &mut turn);
             }
             if seen == last_seen {
                 self.sleep_until_watched();
@@ -187,9 +190,9 @@ impl Reactor {
         self.away.load(SeqCst) > 0
     }
 
-    /// Waits for events and does what comes of them.
-    fn take(&self, events: &mut Vec<Event>, within: Option<Duration>, turn: &mut Turn) {
-        if self.wait(events, within) {
+    /// Waits for events so long, and does what comes of them.
+    fn take(&self, events: &mut Vec<Event>, within: Duration, turn: &mut Turn) {
+        if self.wait(events, Some(within)) {
             turn.take(&self.told(events));
         }
     }
