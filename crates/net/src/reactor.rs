@@ -143,7 +143,7 @@ impl Reactor {
         let (mut events, mut turn) = (Vec::with_capacity(EVENTS_MAX), Turn::new());
         while !self.stopped.load(SeqCst) {
             if !self.look(&mut events, &mut turn) && self.wait(&mut events, None) {
-                if let Some(mut look) = self.look.as_ref().and_then(|look| look.try_lock().ok()) {
+                if let Some(mut look) = self.free_look() {
                     look.woken();
                 }
                 turn.take(&self.told(&events));
@@ -151,11 +151,15 @@ impl Reactor {
         }
     }
 
+    /// What it is looked with, if that is wanted and no other reader does.
+    fn free_look(&self) -> Option<MutexGuard<'_, Look>> {
+        self.look.as_ref()?.try_lock().ok()
+    }
+
     /// Looks for events for a while, if that is wanted and no other reader does, and does what comes of them. Says
     /// whether there were any.
     fn look(&self, events: &mut Vec<Event>, turn: &mut Turn) -> bool {
-        let look = self.look.as_ref().and_then(|look| look.try_lock().ok());
-        let found = look.is_some_and(|mut look| look.find(|| self.wait(events, Some(Duration::ZERO))));
+        let found = self.free_look().is_some_and(|mut look| look.find(|| self.wait(events, Some(Duration::ZERO))));
         if found {
             turn.take(&self.told(events));
         }

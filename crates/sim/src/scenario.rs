@@ -152,7 +152,7 @@ impl Scenario {
         self.paths = paths(rng, self.processes());
         for (process, path) in self.paths.iter_mut().enumerate() {
             let least = if process == 1 { rng.pick(&[ms(2), ms(5)]) } else { us(50) };
-            path.delay = Delay { least, spread: us(20), spike_permille: 0, spike: us(0) };
+            path.delay = steady(least);
         }
         self.habits = Habits { pages: 3, slots: 2, steps_max: 8, first_page_permille: 0, ..self.habits.clone() };
         (self.habits.think, self.habits.rest) = (us(200), us(200));
@@ -171,7 +171,7 @@ impl Scenario {
         self.paths = paths(rng, self.processes());
         for (process, path) in self.paths.iter_mut().enumerate() {
             let least = if process > self.clients { ms(20) } else { us(50) };
-            path.delay = Delay { least, spread: us(20), spike_permille: 0, spike: us(0) };
+            path.delay = steady(least);
         }
         self.habits = Habits { pages: 3, slots: 2, steps_max: 2, ..self.habits.clone() };
         (self.habits.think, self.habits.rest) = (us(200), us(200));
@@ -191,7 +191,7 @@ impl Scenario {
         let farthest = self.redirectors().end - 1;
         for (process, path) in self.paths.iter_mut().enumerate() {
             let least = if process == farthest { rng.pick(&[ms(5), ms(20)]) } else { us(50) };
-            path.delay = Delay { least, spread: us(20), spike_permille: 0, spike: us(0) };
+            path.delay = steady(least);
         }
         self.habits = Habits { pages: 2, slots: 2, steps_max: 4, read_only_permille: 500, ..self.habits.clone() };
         (self.habits.think, self.habits.rest) = (us(200), us(200));
@@ -210,8 +210,9 @@ impl Scenario {
     }
 
     /// Steers towards copies of requests that a store finds which was started anew since: it dies all the time, or
-    /// closes and refuses what comes while it does; a member whose connection breaks hears of that at once and goes there itself, its
-    /// redirector hears of it late, and is so near the store that it is back there before whatever the member commits next.
+    /// closes and refuses what comes while it does; a member whose connection breaks hears of that at once and goes there
+    /// itself, its redirector hears of it late, and is so near the store that it is back there before whatever the member
+    /// commits next.
     fn start_anew(&mut self, rng: &mut Rng) {
         self.clients = self.clients.max(3);
         self.groups = vec![(1..=self.clients).collect()];
@@ -220,7 +221,7 @@ impl Scenario {
         self.paths = paths(rng, self.processes());
         for (process, path) in self.paths.iter_mut().enumerate() {
             let least = if process > self.clients { us(50) } else { ms(2) };
-            path.delay = Delay { least, spread: us(20), spike_permille: 0, spike: us(0) };
+            path.delay = steady(least);
         }
         self.habits = Habits { pages: 1, slots: 2, read_only_permille: 0, write_permille: 700, ..self.habits.clone() };
         (self.habits.steps_max, self.habits.think, self.habits.rest) = (2, us(200), ms(5));
@@ -243,7 +244,7 @@ impl Scenario {
         self.redirector.duty = Duty::Lead;
         self.paths = paths(rng, self.processes());
         for path in &mut self.paths {
-            path.delay = Delay { least: us(50), spread: us(20), spike_permille: 0, spike: us(0) };
+            path.delay = steady(us(50));
         }
         self.habits = Habits { pages: 2, slots: 2, steps_max: 2, read_only_permille: 600, ..self.habits.clone() };
         (self.habits.think, self.habits.rest, self.threads) = (us(200), ms(5), 3);
@@ -481,6 +482,11 @@ fn site_paths(rng: &mut Rng, scenario: &Scenario) -> Vec<Path> {
         }
     }
     paths
+}
+
+/// A path that takes hardly more than `least`, and never stalls.
+fn steady(least: Duration) -> Delay {
+    Delay { least, spread: us(20), spike_permille: 0, spike: us(0) }
 }
 
 fn path_delay(rng: &mut Rng) -> Delay {
