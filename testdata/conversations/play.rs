@@ -24,7 +24,7 @@ pub(crate) trait Player {
 }
 
 /// The script with what is said in place of what was expected to be said.
-fn play(script: &str, mut player: impl Player) -> String {
+pub(crate) fn play(script: &str, mut player: impl Player) -> String {
     for (number, line) in script.lines().enumerate() {
         let event = line.strip_prefix("> ");
         if event.is_some() || line.is_empty() || line.starts_with('#') {

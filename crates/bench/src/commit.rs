@@ -3,13 +3,12 @@
 use crate::floor::{PingPong, SyncFloor};
 use crate::sample::median;
 use crate::{Line, Place, Result, Sample, Server, ServerOptions};
-use objects::{Anywhere, Db};
+use objects::{Anywhere, Db, Ref};
 use std::mem;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::runtime::{self, Runtime};
-use types::ObjectId;
 
 /// What a commit writes: the size of an OO7 atomic part.
 const OBJECT_BYTES: usize = 100;
@@ -78,7 +77,7 @@ pub(crate) fn measure_many(place: &Place, clients: u32) -> Result<Line> {
 /// A client with an object of its own.
 struct Committer {
     db: Db,
-    object: ObjectId,
+    object: Ref<[u8]>,
 }
 
 impl Committer {

@@ -2,8 +2,7 @@
 
 use crate::floor::{PingPong, Shuffle};
 use crate::{Line, Place, Result, Sample, Server, ServerOptions};
-use objects::{Anywhere, Db};
-use types::ObjectId;
+use objects::{Anywhere, Db, Ref};
 
 /// Objects that have a page each.
 const OBJECTS: usize = 2000;
@@ -38,10 +37,10 @@ pub(crate) fn measure(place: &Place) -> Result<Line> {
     Ok(line)
 }
 
-fn create(db: &Db) -> Result<Vec<ObjectId>> {
+fn create(db: &Db) -> Result<Vec<Ref<[u8]>>> {
     let mut objects = Vec::new();
     while objects.len() < OBJECTS {
-        let batch: Vec<ObjectId> =
+        let batch: Vec<Ref<[u8]>> =
             db.transact(|tx| (0..100).map(|_| tx.create_bytes(Anywhere, &[7; OBJECT_BYTES])).collect())?;
         objects.extend(batch);
     }

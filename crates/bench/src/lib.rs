@@ -5,11 +5,13 @@
 //! figure is the ratio of the two medians. Where a client and a store are measured they are two processes with TCP
 //! between them, as a user would run them.
 
+mod churn;
 mod commit;
 mod experiment;
 mod fetch;
 mod floor;
 mod line;
+mod load;
 mod oo7;
 mod plot;
 mod process;
@@ -19,6 +21,7 @@ mod recover;
 mod redirector;
 mod sample;
 mod server;
+mod slow_line;
 
 pub use experiment::{Experiment, HEAD, Row, draw, experiment};
 pub use line::Line;
@@ -58,16 +61,25 @@ pub enum Case {
         /// One way, in milliseconds.
         delay_ms: u64,
     },
+    /// A large commit over a slow line, and small ones beside it.
+    SlowLine,
     /// Recovery after a crash.
     Recover {
         /// How much the safe is filled with, in GiB.
+        gib: f64,
+    },
+    /// Objects that are created and deleted, again and again.
+    Churn,
+    /// Documents from several threads, for as long as it takes.
+    Load {
+        /// How much is inserted, in GiB.
         gib: f64,
     },
 }
 
 impl Case {
     /// What `--all` measures.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 11] = [
         Self::Floor,
         Self::Read,
         Self::Commit { clients: 1 },
@@ -75,7 +87,10 @@ impl Case {
         Self::Fetch,
         Self::Oo7 { clients: 1, delay_ms: 20 },
         Self::Oo7 { clients: 3, delay_ms: 20 },
+        Self::SlowLine,
         Self::Recover { gib: 1.0 },
+        Self::Load { gib: 1.0 },
+        Self::Churn,
     ];
 }
 
@@ -102,6 +117,12 @@ pub fn measure(
         Case::Commit { clients } => found(commit::measure_many(place, clients)?),
         Case::Fetch => found(fetch::measure(place)?),
         Case::Oo7 { clients, delay_ms } => oo7::measure(place, clients, delay_ms, progress, found),
+        Case::Churn => found(churn::measure(place, progress)?),
+        Case::Load { gib } => found(load::measure(place, gib, progress)?),
+        Case::SlowLine => {
+            found(slow_line::measure(place, false, progress)?)?;
+            found(slow_line::measure(place, true, progress)?)
+        }
         Case::Recover { gib } => found(recover::measure(place, gib, progress)?),
     }
 }

@@ -33,6 +33,12 @@ impl Line {
         self
     }
 
+    /// With a yes or no.
+    pub fn flag(mut self, name: &str, value: bool) -> Self {
+        self.fields.insert(name.to_owned(), json!(value));
+        self
+    }
+
     /// The case.
     pub fn case(&self) -> &str {
         self.fields["case"].as_str().unwrap_or_default()

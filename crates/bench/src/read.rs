@@ -3,10 +3,9 @@
 use crate::floor::{HashMapFloor, Shuffle};
 use crate::sample::median;
 use crate::{Line, Place, Result, Server, ServerOptions};
-use objects::{Anywhere, Db, Tx};
+use objects::{Anywhere, Db, Ref, Tx};
 use std::hint::black_box;
 use std::time::Instant;
-use types::ObjectId;
 
 /// As many as a medium OO7 module has atomic parts, and of their size.
 const OBJECTS: u64 = 100_000;
@@ -38,18 +37,18 @@ pub(crate) fn measure(place: &Place) -> Result<Line> {
     Ok(line)
 }
 
-fn create(db: &Db) -> Result<Vec<ObjectId>> {
+fn create(db: &Db) -> Result<Vec<Ref<[u8]>>> {
     let mut objects = Vec::new();
     while objects.len() < OBJECTS as usize {
         let batch = |tx: &mut Tx| (0..5000).map(|_| tx.create_bytes(Anywhere, &[7; OBJECT_BYTES])).collect();
-        let batch: Vec<ObjectId> = db.transact(batch)?;
+        let batch: Vec<Ref<[u8]>> = db.transact(batch)?;
         objects.extend(batch);
     }
     Ok(objects)
 }
 
 /// Nanoseconds for one read, over all objects in their order.
-fn read_ns(tx: &mut Tx, objects: &[ObjectId]) -> objects::Result<f64> {
+fn read_ns(tx: &mut Tx, objects: &[Ref<[u8]>]) -> objects::Result<f64> {
     let start = Instant::now();
     let mut sum = 0_u64;
     for &object in objects {

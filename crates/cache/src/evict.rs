@@ -36,6 +36,7 @@ pub(crate) struct Place {
     queue: Queue,
     uses: u8,
     pinned: bool,
+    claimed: bool,
     bytes: u32,
     newer: u32,
     older: u32,
@@ -43,7 +44,7 @@ pub(crate) struct Place {
 
 impl Default for Place {
     fn default() -> Self {
-        Self { queue: Queue::Small, uses: 0, pinned: false, bytes: 0, newer: NONE, older: NONE }
+        Self { queue: Queue::Small, uses: 0, pinned: false, claimed: false, bytes: 0, newer: NONE, older: NONE }
     }
 }
 
@@ -51,6 +52,11 @@ impl Place {
     /// A transaction has touched the frame.
     pub(crate) fn count_use(&mut self) {
         self.uses = (self.uses + 1).min(USES_MAX);
+    }
+
+    /// Whether the frame stays, and so stands in no queue.
+    fn stays(&self) -> bool {
+        self.pinned || self.claimed
     }
 }
 
@@ -74,7 +80,7 @@ impl List {
 pub(crate) struct Queues {
     small: List,
     main: List,
-    /// The bytes of pinned frames, which stand in no queue.
+    /// The bytes of pinned and claimed frames, which stand in no queue.
     pinned_bytes: usize,
     frames: usize,
     ghost: VecDeque<PageId>,
@@ -121,11 +127,25 @@ impl Queues {
 
     /// A pinned frame stands in no queue, so it does not leave. When it is unpinned it is the newest of its queue.
     pub(crate) fn pin(&mut self, places: &mut impl Places, frame: u32, pinned: bool) {
-        if places.place(frame).pinned != pinned {
-            self.unlink(places, frame);
-            places.place(frame).pinned = pinned;
-            self.push(places, frame);
+        self.keep(places, frame, |place| place.pinned = pinned);
+    }
+
+    /// The same for another reason: one does not end with the other.
+    pub(crate) fn claim(&mut self, places: &mut impl Places, frame: u32, claimed: bool) {
+        self.keep(places, frame, |place| place.claimed = claimed);
+    }
+
+    fn keep(&mut self, places: &mut impl Places, frame: u32, keep: impl FnOnce(&mut Place)) {
+        let mut place = *places.place(frame);
+        keep(&mut place);
+        let (pinned, claimed) = (place.pinned, place.claimed);
+        if place.stays() == places.place(frame).stays() {
+            (places.place(frame).pinned, places.place(frame).claimed) = (pinned, claimed);
+            return;
         }
+        self.unlink(places, frame);
+        (places.place(frame).pinned, places.place(frame).claimed) = (pinned, claimed);
+        self.push(places, frame);
     }
 
     /// The frame that is to leave next, if any may; it stays in its queue until [`Queues::leave`].
@@ -164,7 +184,7 @@ impl Queues {
 
     /// The bytes of the queue that the frame stands in.
     fn sum(&mut self, place: &Place) -> &mut usize {
-        match (place.pinned, place.queue) {
+        match (place.stays(), place.queue) {
             (true, _) => &mut self.pinned_bytes,
             (_, Queue::Small) => &mut self.small.bytes,
             (_, Queue::Main) => &mut self.main.bytes,
@@ -181,7 +201,7 @@ impl Queues {
     fn push(&mut self, places: &mut impl Places, frame: u32) {
         let place = *places.place(frame);
         *self.sum(&place) += place.bytes as usize;
-        if place.pinned {
+        if place.stays() {
             return;
         }
         let list = self.list(place.queue);
@@ -198,7 +218,7 @@ impl Queues {
     fn unlink(&mut self, places: &mut impl Places, frame: u32) {
         let place = *places.place(frame);
         *self.sum(&place) -= place.bytes as usize;
-        if place.pinned {
+        if place.stays() {
             return;
         }
         let list = self.list(place.queue);

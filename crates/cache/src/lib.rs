@@ -195,6 +195,14 @@ impl Cache {
         }
     }
 
+    /// A claimed page does not leave either: somebody waits for it and has not read it yet. Does nothing if the page is
+    /// not here.
+    pub fn claim(&mut self, page: PageId, claimed: bool) {
+        if let Some(&number) = self.index.get(&page) {
+            self.queues.claim(&mut self.table, number, claimed);
+        }
+    }
+
     /// Takes a page out.
     pub fn remove(&mut self, page: PageId) -> Option<Frame> {
         let number = self.index.remove(&page)?;

@@ -1,12 +1,14 @@
 //! A transaction reads and writes: a hit is one look into its read set, and one into the cache where it has not been.
 
-use crate::workspace::Workspace;
+use crate::workspace::{Touched, Workspace};
 use crate::{Client, Read, Seen, TxnError, TxnHandle, Write};
+use alloc::vec::Vec;
 use bytes::Bytes;
 use cache::{FrameNo, Slot};
+use core::mem;
 use protocol::Notice;
 use types::limits::SLOTS_MAX;
-use types::{ObjectId, ObjectPage, Time, TxnId};
+use types::{ObjectId, ObjectPage, PageId, Time, TxnId};
 
 /// Where the value of an object is.
 enum Found {
@@ -73,6 +75,26 @@ impl Client {
         self.change(now, txn, object, None)
     }
 
+    /// An operation of the transaction begins to write: [`Client::take_back`] undoes what it writes from here on.
+    pub fn begin_operation(&mut self, txn: TxnHandle) -> Result<(), TxnError> {
+        self.txns.running(txn)?.workspace.begin_operation();
+        Ok(())
+    }
+
+    /// The operation that began last has failed, or was dropped: what it has written is undone. A transaction that can
+    /// commit no more keeps it, which nobody will see.
+    pub fn take_back(&mut self, txn: TxnHandle) {
+        let Ok(running) = self.txns.running(txn) else { return };
+        running.workspace.take_back();
+        let has_writes = |page: &PageId| running.workspace.get(*page).is_some_and(Touched::has_writes);
+        let (kept, unused): (Vec<_>, Vec<_>) = mem::take(&mut running.taken).into_iter().partition(has_writes);
+        running.taken = kept;
+        for &page in &unused {
+            running.workspace.disown(page);
+        }
+        self.give_back(&unused);
+    }
+
     /// Finds an object, and marks it as read if it is in the cache.
     #[inline]
     fn locate(&mut self, txn: TxnHandle, object: ObjectId) -> Result<Found, TxnError> {
@@ -100,6 +122,9 @@ impl Client {
         let again = !workspace.mark_read(place, object.slot);
         if known.is_none() && self.cache.count_use(frame) {
             self.prefetch_was_used(object.page);
+        }
+        if !self.claims.is_empty() {
+            self.has_looked(object.page, txn);
         }
         Ok(Found::Cached { frame, place, again })
     }

@@ -46,7 +46,7 @@ pub enum TxnError {
     TooLarge,
     /// The handle is of a transaction that has ended.
     Ended,
-    /// The store could not be reached for as long as the client is patient.
+    /// The store could not be reached, or has not answered, for as long as the client is patient.
     Unreachable,
     /// The store has ended the session for good.
     Refused(GoodbyeReason, String),
@@ -73,6 +73,8 @@ pub struct Stats {
     pub prefetch_hits: u64,
     /// Commits acknowledged, read-only ones included.
     pub commits: u64,
+    /// Of these, transactions that had only read, and had heard from the store since they began: they did not ask.
+    pub commits_fresh: u64,
     /// Commit requests refused.
     pub refused: u64,
     /// Transactions doomed before they asked to commit.
@@ -108,6 +110,7 @@ impl Add for Stats {
             pages_prefetched: self.pages_prefetched + other.pages_prefetched,
             prefetch_hits: self.prefetch_hits + other.prefetch_hits,
             commits: self.commits + other.commits,
+            commits_fresh: self.commits_fresh + other.commits_fresh,
             refused: self.refused + other.refused,
             doomed: self.doomed + other.doomed,
             commit_requests: self.commit_requests + other.commit_requests,

@@ -8,12 +8,13 @@
 
 use crate::session::Session;
 use crate::txns::State;
-use crate::{Client, Output, TxnError, TxnHandle};
+use crate::{Client, TxnError, TxnHandle};
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 use core::mem;
 use protocol::{Advance, CommitReply, CommitRequest, Message, Notice, Outcome};
-use types::{Delta, Incarnation, PageId, Refusal, SlotSet, Time, TxnId};
+use types::limits::LARGE_COMMITS_BYTES_MAX;
+use types::{Delta, Incarnation, PageId, Refusal, Rule, SlotSet, Time, TxnId};
 
 #[derive(Debug)]
 struct Pending {
@@ -23,6 +24,8 @@ struct Pending {
     /// The granted pages that it creates objects in.
     taken: Vec<PageId>,
     sent: bool,
+    /// What it takes of a line that others would wait for, in bytes.
+    large_bytes: usize,
 }
 
 /// What goes out again when a session resumes.
@@ -32,15 +35,21 @@ pub(crate) enum Resend {
     Ask(TxnId),
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Commits {
     /// The last number that was given.
     last: u64,
     pending: BTreeMap<u64, Pending>,
     unsent: VecDeque<u64>,
+    /// How many outcomes the store remembers.
+    outcomes_max: usize,
 }
 
 impl Commits {
+    pub(crate) fn new(outcomes_max: usize) -> Self {
+        Self { last: 0, pending: BTreeMap::new(), unsent: VecDeque::new(), outcomes_max }
+    }
+
     /// The lowest number whose outcome we do not have.
     fn answered(&self) -> u64 {
         self.pending.first_key_value().map_or(self.last + 1, |(&number, _)| number)
@@ -50,13 +59,31 @@ impl Commits {
         self.pending.len() - self.unsent.len()
     }
 
+    /// Whether a request may go out. It must not be so far ahead of the first without an outcome that the store cannot
+    /// remember all between them. And only so much of large ones is under way at a time: they wait here, where small ones
+    /// pass them, and not in front of the line, where they would take up as much again.
+    fn may_go(&self, number: u64, answered: u64) -> bool {
+        let large_bytes = self.pending[&number].large_bytes;
+        let is_remembered = number - answered < self.outcomes_max.max(1) as u64;
+        is_remembered && (large_bytes == 0 || self.large_under_way() + large_bytes <= LARGE_COMMITS_BYTES_MAX)
+    }
+
+    fn large_under_way(&self) -> usize {
+        let all: usize = self.pending.values().map(|pending| pending.large_bytes).sum();
+        all - self.unsent.iter().map(|number| self.pending[number].large_bytes).sum::<usize>()
+    }
+
     /// The next request that may go out.
     fn next(&mut self, session: &Session) -> Option<CommitRequest> {
         if self.outstanding() >= session.limits.commits.max(1) as usize {
             return None;
         }
-        let pending = self.pending.get_mut(&self.unsent.pop_front()?).expect("unsent requests are pending");
+        let answered = self.answered();
+        let place = self.unsent.iter().position(|&number| self.may_go(number, answered))?;
+        let number = self.unsent.remove(place)?;
+        let pending = self.pending.get_mut(&number).expect("unsent requests are pending");
         pending.sent = true;
+        pending.request.answered = answered;
         pending.request.incarnation = session.incarnation;
         Some(pending.request.clone())
     }
@@ -92,10 +119,15 @@ impl Commits {
     }
 
     /// The page does not come back when its request is refused.
-    pub(crate) fn lose_taken(&mut self, page: PageId) {
+    /// Says whether one had taken it.
+    pub(crate) fn lose_taken(&mut self, page: PageId) -> bool {
+        let mut was_taken = false;
         for pending in self.pending.values_mut() {
+            let taken = pending.taken.len();
             pending.taken.retain(|&taken| taken != page);
+            was_taken |= pending.taken.len() < taken;
         }
+        was_taken
     }
 
     /// The requests were to another store: nobody will tell. Gives who waited for them.
@@ -132,18 +164,25 @@ impl Commits {
 }
 
 impl Client {
-    /// Asks for the transaction to be committed; [`Client::outcome`] has the answer after [`Output::Wake`].
+    /// Asks for the transaction to be committed; [`Client::outcome`] has the answer after [`crate::Output::Wake`], or at
+    /// once if the transaction has done nothing, or need not ask (see `fresh`).
     pub fn commit(&mut self, now: Time, txn: TxnHandle) -> Result<TxnId, TxnError> {
-        let running = self.txns.running(txn)?;
+        self.txns.running(txn)?;
         self.session.check()?;
+        self.end_claims(txn);
+        let running = self.txns.running(txn)?;
         self.commits.last += 1;
         let id = TxnId { client: self.id, number: self.commits.last };
         if running.workspace.is_empty() {
             running.stop(State::Decided(Ok(Outcome::Committed { pages: Vec::new() })));
             self.stats.commits += 1;
-            self.outputs.push_back(Output::Wake(txn));
             return Ok(id);
         }
+        if self.is_known_to_be_current(txn) {
+            self.commit_at_once(now, txn);
+            return Ok(id);
+        }
+        let running = self.txns.running(txn)?;
         let (cache, horizon) = (&self.cache, self.session.horizon);
         let (reads, writes) = running.workspace.request(|page| cache.get(page), horizon);
         running.stop(State::Committing(id.number));
@@ -152,10 +191,13 @@ impl Client {
         let workspace = mem::take(&mut running.workspace);
         let chains = mem::take(&mut running.chains);
         self.allocator.check_in(chains);
-        let answered = self.commits.answered().min(id.number);
-        let request = CommitRequest { txn: id, incarnation: self.session.incarnation, answered, reads, writes };
-        self.commits.pending.insert(id.number, Pending { request, txn: Some(txn), taken, sent: false });
+        // Both are what they are when it is sent.
+        let (incarnation, answered) = (self.session.incarnation, 0);
+        let request = CommitRequest { txn: id, incarnation, answered, reads, writes };
+        let large_bytes = request.large_bytes();
+        self.commits.pending.insert(id.number, Pending { request, txn: Some(txn), taken, sent: false, large_bytes });
         self.commits.unsent.push_back(id.number);
+        self.count_patience(now);
         self.let_go(now, &workspace);
         self.send_commits(now);
         Ok(id)
@@ -240,6 +282,9 @@ impl Client {
     }
 
     fn unknown(&mut self, pending: &Pending) {
+        if self.config.broken.is(Rule::PunctureUnknown) {
+            return;
+        }
         for delta in &pending.request.writes {
             self.puncture(delta.page, &delta.slots());
         }

@@ -2,7 +2,7 @@
 
 use alloc::string::String;
 use core::time::Duration;
-use types::Broken;
+use types::{Broken, Limits};
 
 /// What a user may tune.
 #[derive(Clone, Debug)]
@@ -15,10 +15,14 @@ pub struct Config {
     pub reads_ahead: bool,
     /// Pages asked for in one grant; a client that uses them up quickly asks for more each time.
     pub grant_pages: u32,
-    /// How long a transaction waits for a store that cannot be reached before it gives up.
+    /// How long a transaction waits for an answer of the store before it gives up.
     pub patience: Duration,
+    /// Whether a transaction that has only read commits without asking, where the store has answered since it began.
+    pub commits_fresh: bool,
     /// The group to be in where that can be had, by its name.
     pub group: Option<String>,
+    /// How much goes into one message, and how much is kept for others.
+    pub limits: Limits,
     /// The rule that is taken out, in tests of the checkers.
     pub broken: Broken,
 }
@@ -31,7 +35,9 @@ impl Default for Config {
             reads_ahead: true,
             grant_pages: 64,
             patience: Duration::from_secs(30),
+            commits_fresh: true,
             group: None,
+            limits: Limits::SHIPPED,
             broken: Broken::NONE,
         }
     }

@@ -6,6 +6,8 @@
 //! 2. Two transactions of this client never create in the same page at a time: the second would be doomed by the first.
 //! 3. A granted page is taken for an empty one only while nobody here writes to it. It may have been fetched before it was
 //!    granted, and be written to like any other page.
+//! 4. A granted page is empty as of the horizon, whatever lives it has had before: it comes behind their changes, and
+//!    with the first change that is told of it since it is no grant any more.
 
 use crate::txns::Txn;
 use crate::workspace::{Touched, Workspace};
@@ -14,19 +16,17 @@ use alloc::collections::VecDeque;
 use alloc::format;
 use alloc::vec::Vec;
 use bytes::Bytes;
+use cache::Installed;
 use protocol::{Grant, Granted, Message};
 use types::limits::{GRANTED_PAGES_MAX, PAGE_BYTES_TARGET, SLOT_BYTES_MAX};
-use types::{GoodbyeReason, Map, ObjectId, ObjectPage, PageId, PageRange, SlotNo, Time, Version};
-
-/// The most pages that one grant asks for.
-const GRANT_PAGES_MAX: u32 = 1024;
+use types::{GoodbyeReason, Map, ObjectId, ObjectPage, PageId, PageRange, Rule, SlotNo, Time, Version};
 
 /// Partly filled pages remembered for one volume.
 const CHAINS_MAX: usize = 16;
 
 #[derive(Debug, Default)]
 struct Volume {
-    /// Granted pages that nothing was created in, in order.
+    /// Granted pages that nothing was created in, in order. They are held like cached ones, and take no memory.
     pool: VecDeque<PageId>,
     /// Where chains of creations of ended transactions stopped.
     chains: VecDeque<(Option<PageId>, PageId)>,
@@ -44,11 +44,14 @@ pub(crate) struct Allocator {
     /// The grants that were asked for in this session: volume and pages.
     asked: VecDeque<(u32, u32)>,
     grant_pages: u32,
+    /// The most pages that one grant asks for.
+    grant_pages_max: u32,
 }
 
 impl Allocator {
-    pub(crate) fn new(grant_pages: u32) -> Self {
-        Self { volumes: Map::default(), asked: VecDeque::new(), grant_pages: grant_pages.max(1) }
+    pub(crate) fn new(grant_pages: u32, grant_pages_max: u32) -> Self {
+        let grant_pages = grant_pages.clamp(1, grant_pages_max);
+        Self { volumes: Map::default(), asked: VecDeque::new(), grant_pages, grant_pages_max }
     }
 
     fn volume(&mut self, volume: u32) -> &mut Volume {
@@ -71,6 +74,11 @@ impl Allocator {
     /// Whether the page is one of those that nothing was created in yet.
     pub(crate) fn is_unused(&self, page: PageId) -> bool {
         self.volumes.get(&page.volume).is_some_and(|volume| volume.pool.binary_search(&page).is_ok())
+    }
+
+    /// All pages that nothing was created in yet, and no transaction is about to.
+    pub(crate) fn unused(&self) -> impl Iterator<Item = PageId> {
+        self.volumes.values().flat_map(|volume| volume.pool.iter().copied())
     }
 
     /// The pages belong to another store.
@@ -164,8 +172,8 @@ impl Client {
     }
 
     /// The page's lowest free slot, if it is here, has room, and no other transaction of this client writes to it or has
-    /// asked to: that one may yet be refused, and give the page back. A page that was never written to may not exist, or be
-    /// for others to fill, unless this transaction has taken it; the first of a volume is anybody's.
+    /// asked to: that one may yet be refused, and give the page back. An empty page may not exist, or be for others to fill,
+    /// unless this transaction has taken it; the first of a volume is anybody's.
     fn room_in(&mut self, txn: TxnHandle, page: PageId, bytes: usize) -> Option<(PageId, SlotNo)> {
         let frame = self.cache.get(page)?;
         let writes = |other: &Workspace| other.get(page).is_some_and(Touched::has_writes);
@@ -175,7 +183,7 @@ impl Client {
             return None;
         }
         let Txn { workspace, taken, .. } = self.txns.get(txn)?;
-        if frame.version() == Version::ZERO && page.number > 0 && !taken.contains(&page) {
+        if frame.page().is_empty() && page.number > 0 && !taken.contains(&page) {
             return None;
         }
         let (size, slot) = match workspace.get_mut(page) {
@@ -195,11 +203,18 @@ impl Client {
         let next = pool.iter().position(|&page| is_empty(page))?;
         let page = pool.remove(next)?;
         self.txns.get(txn)?.taken.push(page);
-        if self.cache.find(page).is_none() {
-            self.cache.install(page, Version::ZERO, ObjectPage::empty(), &[]);
-        }
+        self.install_empty(page);
         self.cache.pin(page, true);
         Some(page)
+    }
+
+    /// Makes a frame of a granted page, in place of one of an earlier life.
+    fn install_empty(&mut self, page: PageId) {
+        let at_horizon = !self.config.broken.is(Rule::EmptyAtHorizon);
+        let version = if at_horizon { self.session.horizon } else { Version::ZERO };
+        if let Installed::Over(older) = self.cache.install(page, version, ObjectPage::empty(), &[]) {
+            self.doom_by_install(page, &older);
+        }
     }
 
     /// Nothing was created in these pages after all.
@@ -212,22 +227,28 @@ impl Client {
         }
     }
 
-    /// The page, should it be granted and unused, is somebody else's by now. Who has taken it is doomed already.
-    pub(crate) fn lose_grant(&mut self, page: PageId) {
-        if let Some(volume) = self.allocator.volumes.get_mut(&page.volume) {
-            volume.pool.retain(|&unused| unused != page);
-        }
-        self.commits.lose_taken(page);
+    /// The page, should it be granted and unused, is somebody else's by now. Who has taken it is doomed already. Says
+    /// whether it was.
+    pub(crate) fn lose_grant(&mut self, page: PageId) -> bool {
+        let pool = self.allocator.volumes.get_mut(&page.volume).map(|volume| &mut volume.pool);
+        let mut was_granted =
+            pool.is_some_and(|pool| pool.binary_search(&page).is_ok_and(|unused| pool.remove(unused).is_some()));
+        was_granted |= self.commits.lose_taken(page);
         for (_, txn) in self.txns.all() {
+            let taken = txn.taken.len();
             txn.taken.retain(|&taken| taken != page);
+            was_granted |= txn.taken.len() < taken;
         }
+        was_granted
     }
 
-    /// The page is empty no more. Should it have been granted, we were away for too long and it is somebody else's by
-    /// now, or it was our own commit and its reply is still to come: it is never taken for an empty page again.
-    pub(crate) fn grant_was_filled(&mut self, page: PageId) {
-        self.lose_grant(page);
-        self.cache.pin(page, self.fetches.is_under_way(page));
+    /// The page has changed. Should it have been granted, we were away for too long and it is somebody else's by now, or
+    /// somebody has written to it who had it in an earlier life, or it was our own commit and its reply is still to come:
+    /// it is not taken for an empty page again.
+    pub(crate) fn granted_page_changed(&mut self, page: PageId) {
+        if !self.config.broken.is(Rule::LoseFilled) && self.lose_grant(page) {
+            self.cache.pin(page, self.fetches.is_under_way(page));
+        }
     }
 
     /// Asks for pages where they run out.
@@ -256,17 +277,18 @@ impl Client {
         let of = granted.ranges.first().map(|range| range.first.volume);
         let asked = self.allocator.asked.iter().position(|(volume, _)| of.is_none_or(|of| of == *volume));
         let Some((volume, count)) = asked.and_then(|asked| self.allocator.asked.remove(asked)) else {
-            return self.hang_up(now, GoodbyeReason::Malformed, "pages were granted that nobody asked for".into());
+            return self.hang_up(GoodbyeReason::Malformed, "pages were granted that nobody asked for".into());
         };
         let pages: u64 = granted.ranges.iter().map(|range| u64::from(range.count)).sum();
         let elsewhere = granted.ranges.iter().any(|range| range.first.volume != volume);
+        let most = self.allocator.grant_pages_max;
         let state = self.allocator.volume(volume);
         if pages > u64::from(count) || elsewhere || state.pool.len() + pages as usize > GRANTED_PAGES_MAX {
             let text = format!("expected a grant of {count} pages of volume {volume}, got {:?}", granted.ranges);
-            return self.hang_up(now, GoodbyeReason::Malformed, text);
+            return self.hang_up(GoodbyeReason::Malformed, text);
         }
         (state.is_asked, state.is_dry) = (false, pages == 0);
-        state.demand = (state.demand * 2).min(GRANT_PAGES_MAX);
+        state.demand = (state.demand * 2).min(most);
         state.pool.extend(granted.ranges.iter().flat_map(|range| range.pages()));
         state.pool.make_contiguous().sort_unstable();
         let waiters = core::mem::take(&mut state.waiters);
@@ -282,8 +304,7 @@ impl Client {
 
     /// Granted pages that nothing committed is in: the pool, and what transactions have taken.
     pub(crate) fn unfilled_grants(&mut self) -> Vec<PageRange> {
-        let pool = self.allocator.volumes.values().flat_map(|volume| volume.pool.iter().copied());
-        let mut pages: Vec<_> = pool.chain(self.commits.taken()).collect();
+        let mut pages: Vec<_> = self.allocator.unused().chain(self.commits.taken()).collect();
         pages.extend(self.txns.all().flat_map(|(_, txn)| txn.taken.iter().copied()));
         pages.sort_unstable();
         PageRange::join(pages)

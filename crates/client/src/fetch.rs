@@ -6,7 +6,9 @@
 //! 2. Notices of a page under way are kept, and applied when it arrives.
 //! 3. An answer names the fetch that it answers. In a group an earlier one can come late (see `help`).
 //! 4. A page that is fetched because of a hole is at least as recent as the change that made the hole.
-//! 5. A page with holes that is under way does not leave the cache: its release could overtake the answer.
+//! 5. What is asked for ahead is counted in bytes, by how large pages have been of late: a cache is never asked to take in
+//!    more at once than it has room for beside what is read.
+//! 6. A page with holes that is under way does not leave the cache: its release could overtake the answer.
 
 use crate::{Client, TxnError, TxnHandle};
 use alloc::collections::VecDeque;
@@ -15,12 +17,14 @@ use alloc::vec::Vec;
 use cache::{Frame, Installed};
 use core::time::Duration;
 use protocol::{Fetch, LeftOut, Message, Notice, Page};
-use types::limits::{NOTICES_PER_MESSAGE_MAX, PAGES_PER_MESSAGE_MAX};
+use types::limits::PAGE_BYTES_TARGET;
 use types::{Broken, GoodbyeReason, Map, ObjectPage, PageId, Rule, Time, Version};
 
-/// Notices kept for pages under way. An honest store answers long before; one that does not loses the session, and with
-/// it what was kept.
-const KEPT_MAX: usize = 4 * NOTICES_PER_MESSAGE_MAX;
+/// What is prefetched takes no more than one part in so many of the cache.
+const PREFETCH_SHARE: usize = 4;
+
+/// What is asked for because it will be read takes no more than one part in so many.
+const AHEAD_SHARE: usize = 2;
 
 #[derive(Debug, Default)]
 struct UnderWay {
@@ -41,13 +45,23 @@ pub(crate) struct Fetches {
     early: Vec<(Version, Page)>,
     /// The number of the last fetch.
     last: u64,
+    /// The last fetch that the store has answered afresh in this session; zero for none.
+    fresh: u64,
     /// Pages that transactions wait for and that have not been asked for in this session.
     unsent: VecDeque<PageId>,
     /// How many notices are kept.
     kept: usize,
+    /// How large the pages that came last were, in bytes: an average in which each counts a quarter.
+    page_bytes: usize,
 }
 
 impl Fetches {
+    /// Before any page has come, pages are taken to be as large as creation fills them, but no larger than a cache of
+    /// this size is made for.
+    pub(crate) fn new(cache_bytes: usize) -> Self {
+        Self { page_bytes: PAGE_BYTES_TARGET.min(cache_bytes / 8), ..Self::default() }
+    }
+
     pub(crate) fn is_under_way(&self, page: PageId) -> bool {
         self.under_way.contains_key(&page)
     }
@@ -55,6 +69,16 @@ impl Fetches {
     fn next_number(&mut self) -> u64 {
         self.last += 1;
         self.last
+    }
+
+    /// The number of the last fetch.
+    pub(crate) fn last(&self) -> u64 {
+        self.last
+    }
+
+    /// Whether the store has answered, in this session, a fetch later than this one.
+    pub(crate) fn is_answered_after(&self, number: u64) -> bool {
+        self.fresh > number
     }
 
     /// Whether the page is under way by this fetch.
@@ -95,9 +119,9 @@ impl Fetches {
         }
     }
 
-    /// Whether more notices are kept than any honest store sends.
-    pub(crate) fn keeps_too_much(&self) -> bool {
-        self.kept > KEPT_MAX
+    /// Whether more notices are kept than this, which no honest store makes us keep.
+    pub(crate) fn keeps_more_than(&self, limit: usize) -> bool {
+        self.kept > limit
     }
 
     /// The page has come, or will not come.
@@ -109,7 +133,7 @@ impl Fetches {
 
     /// What was asked for has to be asked for again, if anybody waits for it. Gives the pages that nobody waits for.
     fn link_is_gone(&mut self) -> Vec<PageId> {
-        self.kept = 0;
+        (self.kept, self.fresh) = (0, 0);
         self.early.clear();
         let unwanted = self.under_way.extract_if(|_, under_way| under_way.waiters.is_empty());
         let unwanted = unwanted.map(|(page, _)| page).collect();
@@ -140,6 +164,10 @@ impl Fetches {
     fn outstanding(&self) -> usize {
         self.under_way.len() - self.unsent.len()
     }
+
+    fn learn_size(&mut self, bytes: usize) {
+        self.page_bytes = (3 * self.page_bytes + bytes) / 4;
+    }
 }
 
 impl Client {
@@ -169,6 +197,9 @@ impl Client {
 
     /// How recent a page must be to fill the holes that we have in it.
     fn recent_enough(&self, page: PageId) -> Version {
+        if self.config.broken.is(Rule::FetchAtLeast) {
+            return Version::ZERO;
+        }
         self.cache.get(page).map_or(Version::ZERO, Frame::newest).max(self.session.horizon)
     }
 
@@ -187,13 +218,13 @@ impl Client {
     }
 
     /// Adds the pages to be prefetched with a page. They take at most half of what the session may have outstanding,
-    /// so that the page which some transaction misses next does not wait for them.
+    /// so that the page which some transaction misses next does not wait for them, and a quarter of the cache.
     ///
     /// A neighbour with holes is here: most of it can be read, nobody has said that the holes will be, and whether a
     /// prefetch helps is judged by whether its pages are read, which these would be anyway.
     fn add_neighbours(&mut self, pages: &mut Vec<PageId>, number: u64) {
-        let spare = (self.session.limits.fetches as usize / 2).saturating_sub(self.fetches.outstanding());
-        let most = spare.min(self.prefetch.pages_max() as usize);
+        let room = self.room_ahead(PREFETCH_SHARE).min(self.prefetch.pages_max() as usize);
+        let most = room.min(self.config.limits.pages_per_message - 1);
         for page in self.prefetch.fault(pages[0]) {
             if pages.len() > most {
                 break;
@@ -212,11 +243,26 @@ impl Client {
     /// it. A page with holes is asked for too: what is read may be one of them, and would cost a round trip of its own.
     /// Nobody waits for them yet. Says whether there were any.
     pub fn fetch_ahead(&mut self, now: Time, pages: &[PageId]) -> bool {
-        if !self.config.reads_ahead {
-            return false;
-        }
-        let spare = (self.session.limits.fetches as usize / 2).saturating_sub(self.fetches.outstanding());
-        let most = if self.session.is_live() { spare.min(PAGES_PER_MESSAGE_MAX) } else { 0 };
+        self.config.reads_ahead && self.fetch_together(now, pages)
+    }
+
+    /// How many bytes may be asked for together, of what one operation needs all of.
+    pub fn window_bytes(&self) -> usize {
+        self.config.cache_bytes_limit / AHEAD_SHARE
+    }
+
+    /// How many pages more may be asked for ahead, if what is on its way is to take no more than this share of the cache,
+    /// and no more than half of what the session may have outstanding.
+    fn room_ahead(&self, share: usize) -> usize {
+        let room = self.config.cache_bytes_limit / share / self.fetches.page_bytes.max(1);
+        room.min(self.session.limits.fetches as usize / 2).saturating_sub(self.fetches.outstanding())
+    }
+
+    /// [`Client::fetch_ahead`] for one operation that is known to need all of the pages, whether the application wants to
+    /// read ahead or not.
+    pub fn fetch_together(&mut self, now: Time, pages: &[PageId]) -> bool {
+        let room = self.room_ahead(AHEAD_SHARE).min(self.config.limits.pages_per_message);
+        let most = if self.session.is_live() { room } else { 0 };
         let (mut asked, mut at_least) = (Vec::new(), self.session.horizon);
         let number = self.fetches.next_number();
         for &page in pages {
@@ -245,9 +291,13 @@ impl Client {
         }
         let image = match ObjectPage::parse(page.image) {
             Ok(image) => image,
-            Err(error) => return self.hang_up(now, GoodbyeReason::Malformed, format!("page {}: {error}", page.page)),
+            Err(error) => return self.hang_up(GoodbyeReason::Malformed, format!("page {}: {error}", page.page)),
         };
         let under_way = self.fetches.arrive(page.page).expect("just seen");
+        self.fetches.learn_size(image.len());
+        if page.fresh {
+            self.fetches.fresh = self.fetches.fresh.max(page.number);
+        }
         self.stats.pages_fetched += 1;
         self.stats.pages_prefetched += u64::from(under_way.prefetched);
         self.stats.fetch_time += under_way.wanted.map_or(Duration::ZERO, |wanted| now - wanted);
@@ -259,9 +309,9 @@ impl Client {
             self.doom_by_install(page.page, &older);
         }
         // However small the cache is, the page that has just come is there for those who wait for it.
-        self.cache.pin(page.page, true);
-        self.make_room(now);
+        self.claim(page.page, &under_way.waiters);
         self.cache.pin(page.page, false);
+        self.make_room(now);
         if under_way.waiters.is_empty() {
             self.cache.mark_unread(page.page);
         }
@@ -286,7 +336,7 @@ impl Client {
         let under_way = self.fetches.under_way.get_mut(&page).expect("it is expected");
         if !under_way.prefetched {
             let text = format!("page {page} was left out, and is wanted");
-            return self.hang_up(now, GoodbyeReason::Malformed, text);
+            return self.hang_up(GoodbyeReason::Malformed, text);
         }
         if under_way.waiters.is_empty() {
             self.fetches.arrive(page);

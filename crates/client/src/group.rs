@@ -7,24 +7,30 @@
 //!        |                                  |
 //!        |                                as configured, then the store itself: or first the store, if the redirector
 //!        |                                  |                                 fell silent or sent us away
-//!        +---the store names the leader---- a group of one, which asks for the leader with every sign of life
+//!        +---the store names the leader---- a group of one, which asks for the leader again and again
 //!
 //!   in the group --its redirector names another that leads--> there, and if that cannot be reached, on as above
 //! ```
 //! 1. Every member knows the others in one order, so all go to the same one.
 //! 2. The cache stays on all these ways, and what is committed is committed once: who answers compares what we bring.
-//! 3. Nobody waits for a group: as long as the store can be reached, there is a way.
+//! 3. Who knows of no group goes back to an earlier of its addresses as soon as somebody listens there: by itself nobody
+//!    would ever tell it of the redirector that was not up yet, or was gone before it had said whose it is.
+//! 4. Nobody waits for a group: as long as the store can be reached, there is a way.
 
 use crate::{Client, Output};
 use alloc::collections::VecDeque;
 use alloc::string::String;
 use core::time::Duration;
 use protocol::{FindLeader, Leader, Member, Members, Message, Pong};
+use types::limits::GROUP_EPOCH_MAX;
 use types::{GoodbyeReason, Time};
 
 /// How long we rest after we have tried to take over, or to go from a group of one to its leader: should it not work, it
 /// is not tried all the time. Having been with another leader since ends it.
 const REST: Duration = Duration::from_secs(10);
+
+/// How often a group of one asks for the leader, however busy it is.
+const FIND_EVERY: Duration = Duration::from_secs(1);
 
 /// A way that the next session may take.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,9 +43,26 @@ enum Way {
     Configured,
 }
 
+/// A leader that was of no use, and until when it is not tried again. One that has claimed the group anew since, in a
+/// higher epoch, is another.
+#[derive(Debug)]
+struct Tried {
+    address: String,
+    epoch: u64,
+    until: Time,
+}
+
+impl Tried {
+    fn is(&self, now: Time, leader: &Leader) -> bool {
+        now < self.until && self.address == leader.address && leader.epoch <= self.epoch
+    }
+}
+
 /// What is known of our group.
 #[derive(Debug, Default)]
 pub(crate) struct Group {
+    /// Its name, as a redirector has told it.
+    name: Option<String>,
     /// The last that its redirector told of it.
     members: Option<Members>,
     /// The highest epoch that we know of.
@@ -49,11 +72,13 @@ pub(crate) struct Group {
     /// The session was ended by its other end, or fell silent: it is of no use to go there at once.
     was_left: bool,
     /// The redirector that fell silent, and until when it counts for dead whoever says that it leads.
-    silent: Option<(String, Time)>,
+    silent: Option<Tried>,
     /// Who leads, as the redirector has told that does not.
     told: Option<String>,
-    /// A group of one does not leave its store for a leader until then: it has just tried.
-    stay_until: Time,
+    /// The leader for which a group of one has left its store last, and until when it does not do so again.
+    tried: Option<Tried>,
+    /// When a group of one asks for the leader next.
+    find_at: Option<Time>,
     /// Until then we do not take over again.
     rest_until: Time,
     /// The redirector beside us wants to know whether the leader lives, and since when.
@@ -76,8 +101,13 @@ impl Group {
         self.members.iter().flat_map(|members| members.store.iter().cloned().map(Way::To))
     }
 
-    fn is_silent(&self, now: Time, address: &str) -> bool {
-        self.silent.as_ref().is_some_and(|(silent, until)| silent == address && now < *until)
+    fn is_silent(&self, now: Time, leader: &Leader) -> bool {
+        self.silent.as_ref().is_some_and(|silent| silent.is(now, leader))
+    }
+
+    /// When the leader is asked for next.
+    pub(crate) fn find_at(&self) -> Option<Time> {
+        self.find_at
     }
 }
 
@@ -100,7 +130,8 @@ impl Client {
                 Some(address)
             }
             Way::TakeOver(address) => {
-                self.group.epoch += 1;
+                // One that nobody can exceed was told in bad faith, and is left to whoever has it.
+                self.group.epoch = self.group.epoch.saturating_add(1).min(GROUP_EPOCH_MAX);
                 self.group.rest_until = now + REST;
                 self.group.looks_since = None;
                 self.outputs.push_back(Output::Lead { epoch: self.group.epoch });
@@ -119,7 +150,8 @@ impl Client {
     pub(crate) fn leave_silent(&mut self, now: Time) {
         self.group.leave();
         if let Some(members) = self.group.members.as_ref().filter(|_| self.session.in_group) {
-            self.group.silent = Some((members.address.clone(), now + REST));
+            let (address, epoch) = (members.address.clone(), members.epoch);
+            self.group.silent = Some(Tried { address, epoch, until: now + REST });
         }
     }
 
@@ -188,6 +220,7 @@ impl Client {
     /// The redirector tells who the members are.
     pub(crate) fn members(&mut self, members: Members) {
         self.group.epoch = self.group.epoch.max(members.epoch);
+        self.group.name = Some(members.group.clone());
         self.group.ways.clear();
         // That another leads, and we are with it, is news: should it be gone next, we may take over at once.
         if self.neighbours.eligible() != Some(&members.address) {
@@ -196,14 +229,27 @@ impl Client {
         self.group.members = Some(members);
     }
 
-    /// A group of one that knows of a group asks who leads it.
+    /// A group of one that knows of a group asks who leads it, and will ask again.
     pub(crate) fn find_leader(&mut self, now: Time) {
-        let known = self.group.members.as_ref().map(|members| &members.group);
-        let group = self.config.group.as_ref().or(known).cloned();
-        if let Some(group) = group.filter(|_| self.session.is_live() && !self.session.in_group)
-            && now >= self.group.stay_until
-        {
+        self.group.find_at = None;
+        let group = self.config.group.as_ref().or(self.group.name.as_ref()).cloned();
+        if let Some(group) = group.filter(|_| self.session.is_live() && !self.session.in_group) {
+            self.group.find_at = Some(now + FIND_EVERY);
             self.send(now, Message::FindLeader(FindLeader { group }));
+        }
+    }
+
+    /// Whether nobody would tell us of a group at the addresses before the one that we use: we know of none that the
+    /// store could name the leader of, so whoever dials looks there again from time to time.
+    pub fn looks_back(&self) -> bool {
+        let knows_group = self.config.group.is_some() || self.group.name.is_some();
+        self.session.is_live() && !self.session.in_group && !knows_group
+    }
+
+    /// Somebody listens at an earlier address again: the session ends, and the next one begins with the first of them.
+    pub fn go_back(&mut self) {
+        if self.looks_back() {
+            self.hang_up(GoodbyeReason::Done, "an address that comes before this one answers again".into());
         }
     }
 
@@ -211,12 +257,17 @@ impl Client {
     pub(crate) fn leader(&mut self, now: Time, leader: Leader) {
         self.group.epoch = self.group.epoch.max(leader.epoch);
         let is_direct = self.session.is_live() && !self.session.in_group;
-        let is_nobody = leader.address.is_empty() || self.group.is_silent(now, &leader.address);
+        let is_nobody = leader.address.is_empty() || self.group.is_silent(now, &leader);
         if !is_direct {
+            self.group.name = Some(leader.group);
             // Our redirector says so, or the one that we have tried; it ends the session next.
             self.group.told = Some(leader.address).filter(|_| !is_nobody);
             return;
         }
+        if self.group.tried.as_ref().is_some_and(|tried| tried.is(now, &leader)) {
+            return;
+        }
+        let tried = Tried { address: leader.address.clone(), epoch: leader.epoch, until: now + REST };
         let own = self.neighbours.eligible().map(String::from);
         let way = match own {
             Some(_) if is_nobody && now < self.group.rest_until => return,
@@ -224,12 +275,9 @@ impl Client {
             None if is_nobody => return,
             _ => Way::To(leader.address),
         };
-        if now < self.group.stay_until {
-            return;
-        }
-        self.group.stay_until = now + REST;
+        self.group.tried = Some(tried);
         // Should it not work, we are back where we come from.
         self.group.ways = [way].into_iter().chain(self.group.to_store()).collect();
-        self.hang_up(now, GoodbyeReason::Done, "the group is led again".into());
+        self.hang_up(GoodbyeReason::Done, "the group is led again".into());
     }
 }

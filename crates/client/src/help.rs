@@ -15,7 +15,6 @@ use crate::{Client, Output};
 use alloc::vec::Vec;
 use core::time::Duration;
 use protocol::{Arrived, Help, Message, NoHelp, Page, PeerHello, PeerPage, Reachable};
-use types::limits::{PAGES_PER_MESSAGE_MAX, PEERS_MAX};
 use types::{ClientId, Map, PageId, PeerKey, Rule, Time};
 
 /// How long a neighbour that could not be connected to is served by way of the redirector before it is tried again.
@@ -108,7 +107,7 @@ impl Client {
     /// The page as we have it, if it is whole and in sequence.
     fn whole(&self, page: PageId, number: u64) -> Option<Page> {
         let (version, image) = self.cache.get(page)?.whole(self.config.broken)?;
-        Some(Page { page, version, number, image: image.image().clone() })
+        Some(Page { page, version, number, fresh: false, image: image.image().clone() })
     }
 
     fn send_to_peer(&mut self, now: Time, help: &Help, page: Page) {
@@ -134,10 +133,10 @@ impl Client {
             Some(Peer::Unreachable { until }) if now < *until => return false,
             Some(Peer::Unreachable { .. }) | None => {}
         }
-        if peers.len() >= PEERS_MAX {
+        if peers.len() >= self.config.limits.peers {
             peers.retain(|_, peer| !matches!(peer, Peer::Unreachable { until } if *until <= now));
         }
-        if peers.len() < PEERS_MAX {
+        if peers.len() < self.config.limits.peers {
             peers.insert(peer, Peer::Dialing { key: help.key });
             self.outputs.push_back(Output::DialPeer { peer, address: help.address.clone() });
         }
@@ -165,6 +164,8 @@ impl Client {
     }
 
     fn install_peer_page(&mut self, now: Time, page: Page) {
+        // Of what the store has committed since the neighbour heard from it, the page says nothing.
+        let page = Page { fresh: self.config.broken.is(Rule::FreshFromStore), ..page };
         self.stats.pages_from_peers += 1;
         self.neighbours.arrived.push((page.page, page.number));
         self.session.piggyback_by(now);
@@ -185,7 +186,7 @@ impl Client {
 
     /// Tells the redirector which pages have come from neighbours: they can be had from here now.
     pub(crate) fn say_arrived(&mut self) {
-        for pages in self.neighbours.take_arrived().chunks(PAGES_PER_MESSAGE_MAX) {
+        for pages in self.neighbours.take_arrived().chunks(self.config.limits.pages_per_message) {
             self.outputs.push_back(Output::Send(Message::Arrived(Arrived { pages: pages.to_vec() })));
         }
     }

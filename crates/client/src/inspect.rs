@@ -2,7 +2,7 @@
 
 use crate::Client;
 use cache::Cache;
-use types::Version;
+use types::{PageId, Version};
 
 impl Client {
     /// The cache, for checkers.
@@ -13,6 +13,11 @@ impl Client {
     /// The count through which the client has heard of every change to what it holds, for checkers.
     pub fn horizon(&self) -> Version {
         self.session.horizon
+    }
+
+    /// The pages that the client was granted and would create objects in next, for checkers.
+    pub fn unused_grants(&self) -> impl Iterator<Item = PageId> {
+        self.allocator.unused()
     }
 
     /// Whether the client's session is resumed, for checkers: from then on the store knows what the client holds.

@@ -1,8 +1,8 @@
 //! The client role: a page cache, transactions and their commit requests, as a pure machine.
 //!
 //! # How it is called
-//! By the hands: [`Client::connected`], [`Client::handle`], [`Client::disconnected`], [`Client::handle_timeout`],
-//! [`Client::stopped`]; in a group [`Client::reachable`], [`Client::peer_connected`], [`Client::peer_disconnected`],
+//! By the hands: [`Client::connected`], [`Client::heard`], [`Client::handle`], [`Client::disconnected`],
+//! [`Client::handle_timeout`], [`Client::stopped`]; in a group [`Client::reachable`], [`Client::peer_connected`], [`Client::peer_disconnected`],
 //! [`Client::from_peer`]; [`Client::way`] says where to connect. By the application's threads, under the same short lock: [`Client::begin`], [`Client::read`] and
 //! the rest. After each of them [`Client::poll_output`] until it gives nothing, then [`Client::poll_timeout`] for when to
 //! call [`Client::handle_timeout`]. `now` never goes back.
@@ -25,12 +25,13 @@
 //! | `access`, `workspace` | a transaction reads and writes |
 //! | `seen` | what it reads again |
 //! | `create` | where new objects go |
-//! | `fetch`, `prefetch` | pages come in |
+//! | `fetch`, `prefetch`, `claims` | pages come in, and stay until they were looked at |
 //! | `help` | from neighbours' caches, and from ours to theirs |
 //! | `group` | by which way the store is reached |
 //! | `room` | pages go out |
 //! | `notice` | what others have changed |
 //! | `commit` | requests and outcomes |
+//! | `fresh` | what commits without a request |
 //! | `session` | the link to the store: hello, rejoin, signs of life |
 //! | `txns`, `waiting` | the table of transactions; who is woken when |
 #![no_std]
@@ -39,10 +40,12 @@ extern crate alloc;
 
 mod access;
 mod answers;
+mod claims;
 mod commit;
 mod config;
 mod create;
 mod fetch;
+mod fresh;
 mod group;
 mod help;
 mod inspect;
@@ -60,6 +63,7 @@ use alloc::format;
 use alloc::string::String;
 pub use answers::{Created, Read, Stats, TxnError, Write};
 use cache::Cache;
+use claims::Claims;
 use commit::Commits;
 pub use config::Config;
 use create::Allocator;
@@ -125,11 +129,14 @@ pub struct Client {
     session: Session,
     txns: Txns,
     fetches: Fetches,
+    claims: Claims,
     neighbours: Neighbours,
     group: Group,
     prefetch: Prefetch,
     commits: Commits,
     allocator: Allocator,
+    /// When it is looked for transactions that have waited for too long.
+    impatient_at: Option<Time>,
     outputs: VecDeque<Output>,
     stats: Stats,
 }
@@ -142,12 +149,14 @@ impl Client {
             cache: Cache::new(config.cache_bytes_limit, config.broken),
             session: Session::new(),
             txns: Txns::default(),
-            fetches: Fetches::default(),
+            fetches: Fetches::new(config.cache_bytes_limit),
+            claims: Claims::default(),
             neighbours: Neighbours::default(),
             group: Group::default(),
             prefetch: Prefetch::new(config.prefetch_pages_max.min(prefetch_pages_limit(&config))),
-            commits: Commits::default(),
-            allocator: Allocator::new(config.grant_pages),
+            commits: Commits::new(config.limits.outcomes_per_client),
+            allocator: Allocator::new(config.grant_pages, config.limits.grant_pages),
+            impatient_at: None,
             outputs: VecDeque::new(),
             stats: Stats::default(),
             config,
@@ -156,19 +165,19 @@ impl Client {
 
     /// A link to the store is up: says hello.
     pub fn connected(&mut self, now: Time) {
-        self.session_is_down(now);
+        self.session_is_down();
         self.say_hello(now);
     }
 
     /// The link is gone. The cache and the running transactions stay.
-    pub fn disconnected(&mut self, now: Time) {
-        self.session_is_down(now);
+    pub fn disconnected(&mut self) {
+        self.session_is_down();
     }
 
     /// The store of this process has stopped, and why: every transaction ends at once, and so does each that is begun
     /// later.
-    pub fn stopped(&mut self, now: Time, why: String) {
-        self.store_stopped(now, why);
+    pub fn stopped(&mut self, why: String) {
+        self.store_stopped(why);
     }
 
     /// A message has come in.
@@ -178,8 +187,8 @@ impl Client {
             // What comes after we gave the link up is of no account.
             (Phase::Down | Phase::Over(..), _) => {}
             (Phase::Rejoining | Phase::Live, Message::Pong(pong)) => self.pong(pong),
-            (_, Message::Goodbye(goodbye)) => self.goodbye(now, goodbye),
-            (Phase::Greeting, Message::Welcome(welcome)) => self.welcome(now, &welcome),
+            (_, Message::Goodbye(goodbye)) => self.goodbye(goodbye),
+            (Phase::Greeting, Message::Welcome(welcome)) => self.welcome(&welcome),
             (Phase::Rejoining, Message::Rejoined(rejoined)) => self.rejoined(now, rejoined),
             (Phase::Live, Message::Rejoined(rejoined)) => self.lose_pages(now, rejoined),
             (Phase::Rejoining | Phase::Live, Message::Notices(notices)) => self.notices(now, &notices),
@@ -196,7 +205,7 @@ impl Client {
             }
             (phase, _) => {
                 let text = format!("a message that a store does not send to a client that is {phase:?}");
-                self.hang_up(now, GoodbyeReason::Malformed, text);
+                self.hang_up(GoodbyeReason::Malformed, text);
             }
         }
     }
@@ -208,17 +217,27 @@ impl Client {
 
     /// When [`Client::handle_timeout`] is due.
     pub fn poll_timeout(&self) -> Option<Time> {
-        self.session.poll_timeout(self.config.patience, &self.txns)
+        let find = self.group.find_at().filter(|_| self.session.is_live());
+        self.session.poll_timeout().into_iter().chain(self.impatient_at).chain(find).min()
     }
 
     /// Time has passed.
     pub fn handle_timeout(&mut self, now: Time) {
         self.session_timeout(now);
+        if self.session.is_live() && self.group.find_at().is_some_and(|at| at <= now) {
+            self.find_leader(now);
+        }
+        self.end_long_waits(now);
+    }
+
+    /// Who the client is to the store.
+    pub fn id(&self) -> ClientId {
+        self.id
     }
 
     /// Begins a transaction.
     pub fn begin(&mut self) -> TxnHandle {
-        let txn = self.txns.begin();
+        let txn = self.txns.begin(self.fetches.last());
         if let Phase::Over(error @ TxnError::Stopped(_)) = &self.session.phase {
             // With what is cached it could go on for long, and commit nothing in the end.
             self.txns.get(txn).expect("just begun").stop(State::Failed(error.clone()));
@@ -233,6 +252,7 @@ impl Client {
 
     /// Drops the transaction and all it did. Also how a handle is ended after an error.
     pub fn abort(&mut self, now: Time, txn: TxnHandle) {
+        self.end_claims(txn);
         let Some(ended) = self.txns.end(txn) else { return };
         if let State::Committing(number) = *ended.state() {
             let taken = self.commits.abandon(number);

@@ -15,16 +15,18 @@ use types::{GoodbyeReason, PageId, Rule, Time, Version};
 impl Client {
     /// A batch has come.
     pub(crate) fn notices(&mut self, now: Time, notices: &Notices) {
-        for notice in &notices.items {
+        let broken = self.config.broken.is(Rule::ShowWhole);
+        for notice in notices.as_taken(if broken { Version(u64::MAX) } else { self.session.horizon }) {
             if notice.prev >= notice.version {
                 let text = format!("page {} went from {} to {}", notice.page, notice.prev, notice.version);
-                return self.hang_up(now, GoodbyeReason::Malformed, text);
+                return self.hang_up(GoodbyeReason::Malformed, text);
             }
-            self.changed(notice);
+            self.changed(&notice);
+            self.session.told = self.session.told.max(notice.version);
         }
-        if self.fetches.keeps_too_much() {
+        if self.fetches.keeps_more_than(self.config.limits.kept_notices) {
             let text = "more notices of pages under way than a store sends before the pages".into();
-            return self.hang_up(now, GoodbyeReason::TooMuch, text);
+            return self.hang_up(GoodbyeReason::TooMuch, text);
         }
         self.heard_through(now, notices.through);
         self.make_room(now);
@@ -37,9 +39,7 @@ impl Client {
             self.fetches.keep(notice);
         }
         self.cache.apply(notice);
-        if notice.prev == Version::ZERO {
-            self.grant_was_filled(notice.page);
-        }
+        self.granted_page_changed(notice.page);
     }
 
     /// Dooms every transaction that has read what the notice takes back.
@@ -59,6 +59,9 @@ impl Client {
 
     /// A page has taken the place of `older`: dooms every transaction that has read something else there.
     pub(crate) fn doom_by_install(&mut self, page: PageId, older: &Frame) {
+        if self.config.broken.is(Rule::DoomOnInstall) {
+            return;
+        }
         let Some(frame) = self.cache.get(page) else { return };
         let hit =
             |workspace: &Workspace| workspace.get(page).is_some_and(|touched| frame.differs_in(older, touched.reads()));
@@ -70,6 +73,9 @@ impl Client {
     /// Drops a page of which it is not known what has changed, and dooms every transaction that has read of it.
     pub(crate) fn drop_page(&mut self, page: PageId) {
         self.cache.remove(page);
+        if self.config.broken.is(Rule::DoomOnDrop) {
+            return;
+        }
         let read = |workspace: &Workspace| {
             workspace.get(page).is_some_and(|touched| !touched.reads().is_empty() || touched.frozen().is_some())
         };

@@ -53,7 +53,8 @@ impl Client {
 
     /// The pages to be released now. Those that waited for a grant may be here again.
     pub(crate) fn take_released(&mut self) -> Vec<PageId> {
-        if self.session.released.is_empty() || self.allocator.is_asked() {
+        let may_be_granted = self.allocator.is_asked() && !self.config.broken.is(Rule::KeepGranted);
+        if self.session.released.is_empty() || may_be_granted {
             return Vec::new();
         }
         let mut released = mem::take(&mut self.session.released);

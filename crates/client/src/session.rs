@@ -13,7 +13,7 @@
 //! 4. What we hold is told right behind who we are, and not only when we are welcome: that would be a round trip more.
 
 use crate::commit::Resend;
-use crate::txns::{State, Txns};
+use crate::txns::State;
 use crate::{Client, Output, TxnError};
 use alloc::format;
 use alloc::string::String;
@@ -24,7 +24,6 @@ use protocol::{
     Ack, AskOutcome, GROUP, Goodbye, Held, Hello, Message, Outcome, PROTOCOL, Ping, Pulse, Rejoin, Rejoined, Released,
     SessionLimits, Welcome,
 };
-use types::limits::PAGES_PER_MESSAGE_MAX;
 use types::{ClusterId, GoodbyeReason, Incarnation, PageId, Rule, Time, Version};
 
 /// How long acknowledgements and releases wait for a message to go with.
@@ -46,6 +45,8 @@ pub(crate) struct Session {
     pub(crate) limits: SessionLimits,
     /// We have heard of every change through here to what we hold.
     pub(crate) horizon: Version,
+    /// The latest change that a batch has told of. Beyond the horizon it is of a batch that was cut, with more to come.
+    pub(crate) told: Version,
     /// A redirector answers: we are a member of its group.
     pub(crate) in_group: bool,
     epoch: u64,
@@ -57,7 +58,6 @@ pub(crate) struct Session {
     pub(crate) released: Vec<PageId>,
     piggyback_at: Option<Time>,
     pulse: Pulse,
-    down_since: Time,
 }
 
 impl Session {
@@ -66,6 +66,7 @@ impl Session {
             phase: Phase::Down,
             limits: SessionLimits::UNTOLD,
             horizon: Version::ZERO,
+            told: Version::ZERO,
             in_group: false,
             epoch: 0,
             cluster: None,
@@ -74,7 +75,6 @@ impl Session {
             released: Vec::new(),
             piggyback_at: None,
             pulse: Pulse::default(),
-            down_since: Time::ZERO,
         }
     }
 
@@ -116,14 +116,12 @@ impl Session {
         self.pulse.silent_at(self.limits)
     }
 
-    /// When something is due. Patience counts only while the session is not live.
-    pub(crate) fn poll_timeout(&self, patience: Duration, txns: &Txns) -> Option<Time> {
-        let impatient = || txns.longest_wait().map(|since| since.max(self.down_since) + patience);
+    /// When something is due.
+    pub(crate) fn poll_timeout(&self) -> Option<Time> {
         match self.phase {
             Phase::Live => self.piggyback_at.into_iter().chain([self.ping_at(), self.silent_at()]).min(),
-            Phase::Greeting | Phase::Rejoining => impatient().into_iter().chain([self.silent_at()]).min(),
-            Phase::Down => impatient(),
-            Phase::Over(..) => None,
+            Phase::Greeting | Phase::Rejoining => Some(self.silent_at()),
+            Phase::Down | Phase::Over(..) => None,
         }
     }
 }
@@ -142,15 +140,12 @@ impl Client {
     }
 
     /// The link is gone, and with it every answer that was on its way.
-    pub(crate) fn session_is_down(&mut self, now: Time) {
+    pub(crate) fn session_is_down(&mut self) {
         if !matches!(self.session.phase, Phase::Down | Phase::Over(..)) {
             self.lose_group();
             self.session.in_group = false;
         }
         if !matches!(self.session.phase, Phase::Over(..)) {
-            if self.session.is_live() || self.session.down_since == Time::ZERO {
-                self.session.down_since = now;
-            }
             self.session.phase = Phase::Down;
         }
         self.session.piggyback_at = None;
@@ -175,19 +170,20 @@ impl Client {
         if mem::take(&mut self.session.ack_is_due) {
             self.outputs.push_back(Output::Send(Message::Ack(Ack { through: self.session.horizon })));
         }
-        for pages in self.take_released().chunks(PAGES_PER_MESSAGE_MAX) {
+        for pages in self.take_released().chunks(self.config.limits.pages_per_message) {
             self.outputs.push_back(Output::Send(Message::Released(Released { pages: pages.to_vec() })));
         }
         self.say_arrived();
     }
 
     /// Gives the link up.
-    pub(crate) fn hang_up(&mut self, now: Time, reason: GoodbyeReason, text: String) {
-        self.session_is_down(now);
+    pub(crate) fn hang_up(&mut self, reason: GoodbyeReason, text: String) {
+        self.session_is_down();
         self.outputs.push_back(Output::Hangup { reason, text });
     }
 
-    pub(crate) fn heard(&mut self, now: Time) {
+    /// A sign of life of the store: a message, or some bytes of one, or room for what is on its way there.
+    pub fn heard(&mut self, now: Time) {
         self.session.pulse.heard(now);
     }
 
@@ -202,12 +198,12 @@ impl Client {
         }
     }
 
-    pub(crate) fn welcome(&mut self, now: Time, welcome: &Welcome) {
+    pub(crate) fn welcome(&mut self, welcome: &Welcome) {
         if let Err(Goodbye { reason, text }) = welcome.agree(self.session.cluster) {
             if reason == GoodbyeReason::WrongCluster {
                 self.forget_the_store();
             }
-            return self.hang_up(now, reason, text);
+            return self.hang_up(reason, text);
         }
         self.session.cluster = Some(welcome.cluster);
         self.session.incarnation = self.session.incarnation.max(welcome.incarnation);
@@ -227,7 +223,7 @@ impl Client {
         pages.sort_unstable_by_key(|held| held.page);
         pages.dedup_by_key(|held| held.page);
         let grants = self.unfilled_grants();
-        for rejoin in Rejoin::split(self.session.horizon, &pages, &grants) {
+        for rejoin in Rejoin::split(self.session.horizon, &pages, &grants, &self.config.limits) {
             self.send(now, Message::Rejoin(rejoin));
         }
     }
@@ -273,25 +269,25 @@ impl Client {
     }
 
     /// The store has ended the session.
-    pub(crate) fn goodbye(&mut self, now: Time, goodbye: Goodbye) {
+    pub(crate) fn goodbye(&mut self, goodbye: Goodbye) {
         if goodbye.reason == GoodbyeReason::WrongCluster {
             self.forget_the_store();
         }
         self.group.leave();
         if !goodbye.reason.is_final() {
             // The store drops the link after this, and whoever drives us connects again.
-            return self.session_is_down(now);
+            return self.session_is_down();
         }
         let error = TxnError::Refused(goodbye.reason, goodbye.text.clone());
         self.session.phase = Phase::Over(error.clone());
         self.give_up_waiting(&error, Time(u64::MAX));
-        self.hang_up(now, goodbye.reason, goodbye.text);
+        self.hang_up(goodbye.reason, goodbye.text);
     }
 
     /// The store of this process has stopped for good: no call is answered from now on. A commit that it was asked for
     /// may have become durable before; whoever waits for one hears that its outcome is unknown.
-    pub(crate) fn store_stopped(&mut self, now: Time, why: String) {
-        self.session_is_down(now);
+    pub(crate) fn store_stopped(&mut self, why: String) {
+        self.session_is_down();
         let error = TxnError::Stopped(why);
         self.session.phase = Phase::Over(error.clone());
         let all: Vec<_> = self.txns.all().map(|(handle, _)| handle).collect();
@@ -317,13 +313,12 @@ impl Client {
             self.decide(txn, Ok(Outcome::Unknown));
         }
         (self.session.cluster, self.session.incarnation) = (None, Incarnation(0));
-        self.session.horizon = Version::ZERO;
+        (self.session.horizon, self.session.told) = (Version::ZERO, Version::ZERO);
         self.allocator.forget();
     }
 
     /// Time has passed for the session.
     pub(crate) fn session_timeout(&mut self, now: Time) {
-        let down = !self.session.is_live();
         if self.session.piggyback_at.is_some_and(|at| at <= now) {
             self.piggyback();
             self.session.pulse.sent(now);
@@ -331,14 +326,9 @@ impl Client {
         if !matches!(self.session.phase, Phase::Down | Phase::Over(..)) && self.session.silent_at() <= now {
             let text = format!("nothing heard for {} ms", self.session.limits.silence_ms);
             self.leave_silent(now);
-            self.hang_up(now, GoodbyeReason::Silent, text);
+            self.hang_up(GoodbyeReason::Silent, text);
         } else if self.session.is_live() && self.session.ping_at() <= now {
             self.ping(now);
-            self.find_leader(now);
-        }
-        if down && self.session.down_since + self.config.patience <= now {
-            let waiting_since = Time(now.0.saturating_sub(self.config.patience.as_nanos() as u64));
-            self.give_up_waiting(&TxnError::Unreachable, waiting_since);
         }
     }
 }

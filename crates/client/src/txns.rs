@@ -9,6 +9,7 @@
 use crate::seen::Bell;
 use crate::workspace::Workspace;
 use crate::{TxnError, TxnHandle};
+use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use protocol::Outcome;
 use types::{PageId, Time};
@@ -27,11 +28,15 @@ pub(crate) enum State {
 #[derive(Debug)]
 pub(crate) struct Txn {
     state: State,
+    /// The last fetch that was sent before it began.
+    pub(crate) last_fetch_before: u64,
     /// Heard by the thread that runs it.
     pub(crate) bell: Bell,
     /// Since when it has been waiting to be woken.
     pub(crate) waiting: Option<Time>,
     pub(crate) workspace: Workspace,
+    /// Pages that have come for it and that it has not looked at, in the order of their coming.
+    pub(crate) claimed: VecDeque<PageId>,
     /// Granted pages that it creates objects in.
     pub(crate) taken: Vec<PageId>,
     /// Pages that were partly filled before and that it goes on filling: for each chain of creations, by the page that
@@ -67,7 +72,7 @@ impl Txn {
 }
 
 impl Txns {
-    pub(crate) fn begin(&mut self) -> TxnHandle {
+    pub(crate) fn begin(&mut self, last_fetch_before: u64) -> TxnHandle {
         let place = self.free.pop().unwrap_or_else(|| {
             self.table.push((0, None));
             self.table.len() as u32 - 1
@@ -76,9 +81,11 @@ impl Txns {
         *life = life.wrapping_add(1);
         *txn = Some(Txn {
             state: State::Running,
+            last_fetch_before,
             bell: Bell::default(),
             waiting: None,
             workspace: Workspace::default(),
+            claimed: VecDeque::new(),
             taken: Vec::new(),
             chains: Vec::new(),
         });

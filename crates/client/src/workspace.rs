@@ -4,11 +4,14 @@
 //! 2. While a page has slots in `reads` it is in the cache, and they have there the values that were read. When it
 //!    leaves, they move to `frozen` together with their evidence at that moment.
 //! 3. The cache never sees a workspace: what is dropped leaves no trace.
+//! 4. What an operation has written can be taken back until the next one begins. What it has read stays read: the
+//!    application may have learned of it.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use bytes::Bytes;
 use cache::{Frame, FrameNo};
+use core::mem;
 use protocol::PageReads;
 use types::limits::{PAGE_BYTES_GROWTH, SLOT_BYTES_MAX, TXN_BYTES_MAX, TXN_PAGES_MAX};
 use types::{Delta, Map, ObjectId, ObjectPage, PageId, SlotChange, SlotNo, SlotSet, Version};
@@ -53,6 +56,20 @@ pub(crate) struct Workspace {
     pages: Vec<Touched>,
     index: Map<PageId, u32>,
     last: usize,
+    write_bytes: usize,
+    /// What the changes of the running operation took the place of, the latest last; `None` while no operation asked
+    /// for that.
+    replaced: Option<Vec<Replaced>>,
+}
+
+/// What one change took the place of.
+#[derive(Debug)]
+struct Replaced {
+    place: usize,
+    slot: SlotNo,
+    /// The transaction's own change of the slot before, if there was one.
+    own: Option<SlotChange>,
+    growth: isize,
     write_bytes: usize,
 }
 
@@ -250,13 +267,46 @@ impl Workspace {
             return Err(TooLarge);
         }
         let touched = &mut self.pages[place];
-        self.write_bytes = write_bytes;
-        touched.growth = growth;
-        match found {
-            Ok(write) => touched.writes[write].value = value,
-            Err(place) => touched.writes.insert(place, SlotChange { slot, value }),
+        let write_bytes_before = mem::replace(&mut self.write_bytes, write_bytes);
+        let growth_before = mem::replace(&mut touched.growth, growth);
+        let own = match found {
+            Ok(write) => Some(mem::replace(&mut touched.writes[write], SlotChange { slot, value })),
+            Err(write) => {
+                touched.writes.insert(write, SlotChange { slot, value });
+                None
+            }
+        };
+        if let Some(replaced) = &mut self.replaced {
+            replaced.push(Replaced { place, slot, own, growth: growth_before, write_bytes: write_bytes_before });
         }
         Ok(Ok(()))
+    }
+
+    /// An operation begins to write: from here on its changes can be taken back.
+    pub(crate) fn begin_operation(&mut self) {
+        self.replaced.get_or_insert_default().clear();
+    }
+
+    /// Takes back what the running operation has written.
+    pub(crate) fn take_back(&mut self) {
+        for replaced in self.replaced.iter_mut().flat_map(|replaced| replaced.drain(..).rev()) {
+            let touched = &mut self.pages[replaced.place];
+            (touched.growth, self.write_bytes) = (replaced.growth, replaced.write_bytes);
+            touched.free_from = touched.free_from.min(replaced.slot);
+            let found = touched.writes.binary_search_by_key(&replaced.slot, |write| write.slot);
+            let write = found.expect("a change stays until it is taken back");
+            match replaced.own {
+                Some(own) => touched.writes[write] = own,
+                None => drop(touched.writes.remove(write)),
+            }
+        }
+    }
+
+    /// The transaction has nothing to do with this page any more.
+    pub(crate) fn disown(&mut self, page: PageId) {
+        if let Some(touched) = self.get_mut(page) {
+            (touched.frame, touched.reads) = (None, SlotSet::new());
+        }
     }
 
     /// The transaction's own value of an object that it has written.
@@ -269,6 +319,11 @@ impl Workspace {
         self.pages.is_empty()
     }
 
+    /// Whether the transaction has only read.
+    pub(crate) fn is_read_only(&self) -> bool {
+        !self.pages.iter().any(Touched::has_writes)
+    }
+
     /// What a commit request says: the proof of every read, and the deltas, both in page order. Takes the writes out.
     pub(crate) fn request<'a>(
         &mut self,
@@ -279,7 +334,7 @@ impl Workspace {
         let reads = self.pages.iter().map(|touched| touched.evidence(frame(touched.page), horizon));
         let reads = reads.filter(|reads| !reads.slots.is_empty()).collect();
         let deltas = self.pages.iter_mut().filter(|touched| touched.has_writes());
-        let delta = |touched: &mut Touched| Delta { page: touched.page, changes: core::mem::take(&mut touched.writes) };
+        let delta = |touched: &mut Touched| Delta { page: touched.page, changes: mem::take(&mut touched.writes) };
         (reads, deltas.map(delta).collect())
     }
 }

@@ -7,7 +7,27 @@ mod play;
 #[path = "../../../testdata/conversations/words.rs"]
 mod words;
 
+use types::{Broken, Rule};
+
 #[test]
 fn conversations_go_as_written() {
     play::play_all("client-", conversation::Conversation::new);
+}
+
+/// Rules whose absence hardly any simulated run notices, and the conversation that does.
+const NOTICED_HERE: [(Rule, &str); 6] = [
+    (Rule::DoomOnInstall, include_str!("../../../testdata/conversations/client-refetch-hides-a-change.txt")),
+    (Rule::EmptyAtHorizon, include_str!("../../../testdata/conversations/client-recycled-page.txt")),
+    (Rule::FetchAtLeast, include_str!("../../../testdata/conversations/client-load-reply-against-invalidation.txt")),
+    (Rule::KeepGranted, include_str!("../../../testdata/conversations/client-release-meets-grant.txt")),
+    (Rule::PunctureUnknown, include_str!("../../../testdata/conversations/client-unknown.txt")),
+    (Rule::ShowWhole, include_str!("../../../testdata/conversations/client-cut-batch.txt")),
+];
+
+#[test]
+fn a_rule_that_is_taken_out_is_noticed() {
+    for (rule, script) in NOTICED_HERE {
+        let broken = conversation::Conversation::without(Broken::rule(rule));
+        assert_ne!(play::play(script, broken), script, "nobody notices that {rule:?} is gone");
+    }
 }

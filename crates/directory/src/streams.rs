@@ -7,19 +7,14 @@
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
-use bytes::Bytes;
 use core::hash::Hash;
 use core::time::Duration;
 use protocol::{Notice, Notices};
-use types::limits::NOTICES_PER_MESSAGE_MAX;
-use types::{Map, Time, Version};
+use types::{Limits, Map, Time, Version};
 
 /// A batch without notices is only worth its bytes when it moves the horizon this far: the acknowledgement that it
 /// brings lets *recent* be pruned.
 const QUIET_COUNTS: u64 = 1024;
-
-/// New values that one batch carries, in bytes; it may be more by those of one notice.
-const BATCH_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 #[derive(Debug, Default)]
 struct Stream {
@@ -36,6 +31,7 @@ pub struct Streams<H> {
     /// In the order of time, since all wait equally long.
     due: VecDeque<(Time, H)>,
     delay: Duration,
+    limits: Limits,
 }
 
 /// Which batches are worth sending.
@@ -49,8 +45,8 @@ pub enum Urgency {
 
 impl<H: Copy + Eq + Hash> Streams<H> {
     /// Streams whose batches wait for `delay` at most.
-    pub fn new(delay: Duration) -> Self {
-        Self { by_holder: Map::default(), due: VecDeque::new(), delay }
+    pub fn new(delay: Duration, limits: Limits) -> Self {
+        Self { by_holder: Map::default(), due: VecDeque::new(), delay, limits }
     }
 
     /// A holder is told of what it holds from now on.
@@ -80,20 +76,9 @@ impl<H: Copy + Eq + Hash> Streams<H> {
         if stream.items.is_empty() && (moves == 0 || (urgency == Urgency::Worthwhile && moves < QUIET_COUNTS)) {
             return Vec::new();
         }
-        let items = core::mem::take(&mut stream.items);
-        let (mut batches, mut batch, mut bytes) = (Vec::new(), Vec::new(), 0);
-        for item in items {
-            if batch.len() == NOTICES_PER_MESSAGE_MAX || bytes > BATCH_BYTES_MAX {
-                batches.push(Notices { through: stream.sent, items: core::mem::take(&mut batch) });
-                bytes = 0;
-            }
-            bytes +=
-                item.data.iter().flatten().map(|change| change.value.as_ref().map_or(0, Bytes::len)).sum::<usize>();
-            batch.push(item);
-        }
-        stream.sent = stream.sent.max(through);
-        batches.push(Notices { through: stream.sent, items: batch });
-        batches
+        let (items, before) = (core::mem::take(&mut stream.items), stream.sent);
+        stream.sent = before.max(through);
+        Notices::split(items, before, stream.sent, &self.limits)
     }
 
     /// How many notices wait for the holder's next batch.

@@ -5,6 +5,7 @@
 //!   lock             held by the process that has the store open; its number
 //!   home.redb        the page home (home/)
 //!   safe-NNNN.seg    the safe's segments (safe/)
+//!   reserve          room for a start on a full disk (reserve.rs)
 //!   *.tmp            what a crash left of a file that was being made
 //! ```
 //! Creation writes the marker first, with incarnation 0, and then the rest; a creation that was interrupted begins

@@ -1,7 +1,10 @@
 //! What can go wrong with a store's directory, said so that the one who reads it knows what to do.
 
+use crate::errno::{Call, Refused, Verdict, judge};
+use node::said;
 use std::fmt;
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 
 /// Why a store could not be opened, or why a running one has to stop.
@@ -52,12 +55,27 @@ pub enum DiskError {
     },
     /// A value of the configuration cannot be.
     Config(String),
+    /// A part of the disk has panicked, and said this.
+    Panic(String),
+}
+
+impl DiskError {
+    /// Whether nothing was wrong but that the disk is full.
+    pub(crate) fn is_full(&self) -> bool {
+        matches!(self, Self::Io { source, .. } if judge(Call::Write, source) == Verdict::NoRoom)
+    }
 }
 
 impl fmt::Display for DiskError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Io { doing, file, source } if source.kind() == io::ErrorKind::StorageFull => {
+            Self::Io { doing, file, source } if judge(Call::Open, source) == Verdict::Passes => write!(
+                f,
+                "cannot {doing} {}: {source}; end other programs, or allow this one more ('ulimit -n' for open files), and \
+                 start again",
+                file.display()
+            ),
+            Self::Io { doing, file, .. } if self.is_full() => {
                 write!(f, "cannot {doing} {}: the disk is full; make room and start again", file.display())
             }
             Self::Io { doing, file, source } => write!(f, "cannot {doing} {}: {source}", file.display()),
@@ -87,6 +105,9 @@ impl fmt::Display for DiskError {
                 file.display()
             ),
             Self::Config(what) => write!(f, "the disk's configuration cannot be: {what}"),
+            Self::Panic(said) => {
+                write!(f, "a part of the disk panicked ('{said}'), which is an error of Thorp's own: please report it")
+            }
         }
     }
 }
@@ -100,10 +121,21 @@ impl std::error::Error for DiskError {
     }
 }
 
+/// Runs a part of the disk; a panic is a failure like any other, and ends the disk.
+pub(crate) fn contain<T>(run: impl FnOnce() -> Result<T, DiskError>) -> Result<T, DiskError> {
+    catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| Err(DiskError::Panic(said(&*panic).to_owned())))
+}
+
 /// Says what was being done to which file when the system refused it.
 pub(crate) trait Doing<T> {
     /// Adds it to the error.
     fn doing(self, doing: &'static str, file: impl FnOnce() -> PathBuf) -> Result<T, DiskError>;
+}
+
+impl<T> Doing<T> for Result<T, Refused> {
+    fn doing(self, doing: &'static str, file: impl FnOnce() -> PathBuf) -> Result<T, DiskError> {
+        self.map_err(|refused| refused.source).doing(doing, file)
+    }
 }
 
 impl<T> Doing<T> for io::Result<T> {

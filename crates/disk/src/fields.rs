@@ -54,6 +54,11 @@ impl Fields {
         if count.saturating_mul(each) > self.0.len() { Err(Malformed) } else { Ok(count) }
     }
 
+    /// Whether anything is left.
+    pub(crate) fn more(&self) -> bool {
+        !self.0.is_empty()
+    }
+
     /// Nothing must be left.
     pub(crate) fn end(self) -> Result<(), Malformed> {
         if self.0.is_empty() { Ok(()) } else { Err(Malformed) }

@@ -11,6 +11,7 @@
 //! | how records look on disk | `safe/record.rs`, `safe/frame.rs`, `safe/segment.rs` |
 //! | where pages live | `home/mod.rs` |
 //! | which thread does what | `real.rs` |
+//! | what an error of the system means, and what is waited out | `errno.rs`, `patience.rs` |
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -29,19 +30,23 @@
 mod aligned;
 mod directory;
 mod doctor;
+mod errno;
 mod error;
 mod fields;
 mod files;
 mod home;
 mod marker;
 mod open;
+mod patience;
 mod real;
+mod reserve;
 mod safe;
 #[cfg(test)]
 mod tests;
 
 pub use doctor::{Finding, Report, check};
 pub use error::DiskError;
+pub use home::catches_panic;
 pub use open::{Config, Opening, SAFE_OVER_MOB, open};
 pub use real::RealDisk;
 pub use safe::Progress;

@@ -2,12 +2,13 @@
 //!
 //! ```text
 //!   thorp store
-//!   format 1
+//!   format 2
 //!   cluster 0123456789abcdef
 //!   incarnation 0000000000000007
 //!   crc32c 89abcdef
 //! ```
-//! Incarnation 0 is a store that has been created and never opened: its other files may not be complete yet.
+//! Format 2 means that the safe may say of leases how long they last; a store of format 1 is opened, and is of format 2 from
+//! then on. Incarnation 0 is a store that has been created and never opened: its other files may not be complete yet.
 
 use crate::error::{DiskError, Doing};
 use crate::files::{Files, read_small, replace_small};
@@ -17,7 +18,7 @@ use types::{ClusterId, Incarnation};
 /// The marker's name.
 pub(crate) const NAME: &str = "thorp-store";
 
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 const BYTES_MAX: u64 = 4096;
 
 /// What the marker says.
@@ -32,9 +33,13 @@ pub(crate) struct Marker {
 impl Marker {
     /// The marker's bytes.
     pub(crate) fn encode(&self) -> String {
+        self.encode_in(FORMAT)
+    }
+
+    fn encode_in(self, format: u32) -> String {
         let Self { cluster, incarnation } = self;
         let body =
-            format!("thorp store\nformat {FORMAT}\ncluster {:016x}\nincarnation {:016x}\n", cluster.0, incarnation.0);
+            format!("thorp store\nformat {format}\ncluster {:016x}\nincarnation {:016x}\n", cluster.0, incarnation.0);
         let crc = crc32c::crc32c(body.as_bytes());
         format!("{body}crc32c {crc:08x}\n")
     }
@@ -46,7 +51,7 @@ impl Marker {
             u64::from_str_radix(line, 16).ok()
         };
         let marker = Self { cluster: ClusterId(value("cluster")?), incarnation: Incarnation(value("incarnation")?) };
-        (marker.encode() == text).then_some(marker)
+        (1..=FORMAT).any(|format| marker.encode_in(format) == text).then_some(marker)
     }
 
     /// Reads the marker; `None` if there is none.
@@ -64,8 +69,11 @@ impl Marker {
         if let Some(marker) = Self::decode(&text) {
             return Ok(Some(marker));
         }
+        let is_whole = text
+            .rsplit_once("crc32c ")
+            .is_some_and(|(body, crc)| crc.trim_end() == format!("{:08x}", crc32c::crc32c(body.as_bytes())));
         let later = text.lines().nth(1).and_then(|line| line.strip_prefix("format ")?.parse().ok());
-        if let Some(got) = later.filter(|&got| got > FORMAT && text.starts_with("thorp store\n")) {
+        if let Some(got) = later.filter(|&got| is_whole && got > FORMAT && text.starts_with("thorp store\n")) {
             return Err(DiskError::Format { file: path(), expected: FORMAT, got });
         }
         let what = "expected the marker of a store with its checksum, got something else".to_owned();

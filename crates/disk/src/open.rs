@@ -5,8 +5,11 @@ use crate::directory::{self, Claim};
 use crate::error::{DiskError, Doing};
 use crate::files::{Directory, Files};
 use crate::home::Home;
+use crate::marker;
 use crate::real::RealDisk;
+use crate::reserve;
 use crate::safe::{Limits, Progress, Ring, Scan};
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use store::{Opened, Position, Record};
@@ -84,15 +87,52 @@ pub struct Opening {
 /// the count of lives may have been.
 pub fn open(dir: &Path, config: &Config) -> Result<Opening, DiskError> {
     config.check()?;
-    if config.create {
-        std::fs::create_dir_all(dir).doing("create", || dir.to_owned())?;
+    if config.create && !dir.join(marker::NAME).exists() {
+        make_directory(dir, &sync_directory).doing("create", || dir.to_owned())?;
     }
     Opening::begin(Arc::new(Directory::new(dir)), config)
 }
 
+/// Makes a directory, and those above it that are missing. Each is durable in the one above it before anything is put into
+/// it: else a store could vanish as a whole, with all that it has acknowledged.
+pub(crate) fn make_directory(dir: &Path, sync: &dyn Fn(&Path) -> io::Result<()>) -> io::Result<()> {
+    let above = match dir.parent() {
+        None => return Ok(()),
+        Some(above) if above.as_os_str().is_empty() => Path::new("."),
+        Some(above) => above,
+    };
+    let made = match std::fs::create_dir(dir) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            make_directory(above, sync)?;
+            std::fs::create_dir(dir)
+        }
+        made => made,
+    };
+    match made {
+        Ok(()) => sync(above),
+        // Who made it may have been interrupted before it was durable; or it is where we may not look.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && dir.is_dir() => match sync(above) {
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
+            synced => synced,
+        },
+        Err(error) => Err(error),
+    }
+}
+
+fn sync_directory(dir: &Path) -> io::Result<()> {
+    std::fs::File::open(dir)?.sync_all()
+}
+
 impl Opening {
-    /// Opens a store in `files`.
+    /// Opens a store in `files`. If the disk is full, with the room that was kept aside for that.
     pub(crate) fn begin(files: Arc<dyn Files>, config: &Config) -> Result<Self, DiskError> {
+        match Self::try_begin(files.clone(), config) {
+            Err(error) if error.is_full() && reserve::give_up(&*files) => Self::try_begin(files, config),
+            opening => opening,
+        }
+    }
+
+    fn try_begin(files: Arc<dyn Files>, config: &Config) -> Result<Self, DiskError> {
         let claim = directory::claim(&*files, config)?;
         let (home, pages) = Home::open(files.clone(), config.home_cache_bytes)?;
         let scan = Scan::begin(files.clone(), claim.marker.cluster, home.durable())?;
@@ -129,6 +169,7 @@ impl Opening {
         self.home.must_have(self.scan.installs())?;
         let life = self.opened.incarnation.0 as u32;
         let ring = Ring::resume(self.files.clone(), self.opened.cluster, self.config.limits(), life, &self.scan)?;
+        reserve::keep(&*self.files)?;
         RealDisk::start(self.files, self.config, ring, self.home, self.claim.lock)
     }
 }

@@ -1,17 +1,19 @@
 //! A store's disk while it runs: the queue of appends that whoever flushes makes durable, and the threads that read and
 //! install pages.
 
-use crate::error::{DiskError, Doing};
+use crate::errno::Verdict;
+use crate::error::{DiskError, Doing, contain};
 use crate::files::{Files, Lock};
 use crate::home::{Home, Installed};
 use crate::open::Config;
+use crate::patience::{Patience, Pause};
 use crate::safe::segment::Segment;
 use crate::safe::{Batch, Ring};
 use std::fmt;
-use std::io;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, Once, OnceLock, PoisonError};
 use std::thread::JoinHandle;
+use std::time::Instant;
 use store::{Checkpoint, DiskDone, DiskWork, HomeImage, Position};
 use types::PageId;
 
@@ -20,6 +22,9 @@ use types::PageId;
 /// Three kinds of threads meet here. Whoever calls [`node::Disk::flush`] leads one flush of the queued appends. The
 /// readers answer reads. The keeper installs pages, frees the safe's segments and makes new ones; it flushes, too, when
 /// a segment becomes free and nobody else has anything to write.
+///
+/// A panic of any of them ends the disk like a failed write. The ring, which it may have left half changed, is locked for
+/// good by then.
 pub struct RealDisk {
     shared: Arc<Shared>,
     reads: Option<Sender<Vec<PageId>>>,
@@ -34,6 +39,8 @@ enum Keeping {
     Free(Position),
     MakeRoom(u64),
     Grow(String),
+    /// A flush waits for what it needs.
+    Retry,
 }
 
 /// Who hears of the work that the disk's own threads have done.
@@ -49,6 +56,7 @@ struct Shared {
     queue: Mutex<Queue>,
     ring: Mutex<Ring>,
     home: Home,
+    patience: Arc<Patience>,
     done: OnceLock<OnDone>,
     failed: OnceLock<OnFailed>,
     end: Once,
@@ -60,9 +68,21 @@ struct Queue {
     batch: Batch,
     /// A mark is wanted even if there are no records.
     mark: bool,
-    flushing: bool,
+    flush: Flush,
+    /// A flush is stuck, and the keeper has not been told yet.
+    retry: bool,
     /// A write has failed: nothing is done any more.
     failed: bool,
+}
+
+/// The flush of the queue.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Flush {
+    #[default]
+    None,
+    UnderWay,
+    /// It waits for what it needs, and the keeper tries it again: what comes meanwhile waits behind it.
+    Stuck,
 }
 
 impl Queue {
@@ -88,7 +108,9 @@ impl RealDisk {
         let readers = config.readers;
         let (queue, ring) = (Mutex::new(queue), Mutex::new(ring));
         let (done, failed) = (OnceLock::new(), OnceLock::new());
-        let shared = Arc::new(Shared { files, config, queue, ring, home, done, failed, end: Once::new() });
+        let patience = home.patience();
+        patience.run(true);
+        let shared = Arc::new(Shared { files, config, queue, ring, home, patience, done, failed, end: Once::new() });
         let (reads, to_read) = channel();
         let (keeping, to_keep) = channel();
         let mut disk = Self {
@@ -101,9 +123,9 @@ impl RealDisk {
         let to_read = Arc::new(Mutex::new(to_read));
         for _ in 0..readers {
             let (shared, to_read) = (shared.clone(), to_read.clone());
-            disk.spawn("disk-read", move || shared.read_all(&to_read))?;
+            disk.spawn("disk-read", move || shared.run(|| shared.read_all(&to_read)))?;
         }
-        disk.spawn("disk-keep", move || shared.keep_all(&to_keep))?;
+        disk.spawn("disk-keep", move || shared.run(|| shared.keep_all(&to_keep)))?;
         disk.grow_if_wanted();
         Ok(disk)
     }
@@ -117,7 +139,7 @@ impl RealDisk {
 
     /// Whether the safe is written past the system's page cache.
     pub fn is_direct(&self) -> bool {
-        lock(&self.shared.ring).is_direct()
+        self.shared.ring().is_direct()
     }
 
     /// Ends the threads after what was submitted, and leaves a mark behind the last record, so that a later damage to it
@@ -127,7 +149,11 @@ impl RealDisk {
         if lock(&self.shared.queue).failed {
             return Ok(());
         }
-        self.shared.home.close(self.shared.durable())?;
+        match self.shared.home.close(self.shared.durable()) {
+            // What is not home is in the safe.
+            Err(error) if error.is_full() => {}
+            closed => closed?,
+        }
         lock(&self.shared.queue).mark = true;
         let mut error = Ok(());
         self.shared.flush_once(&mut |_| {}, &mut |e| error = Err(e));
@@ -136,22 +162,23 @@ impl RealDisk {
 
     fn end_threads(&mut self) {
         (self.reads, self.keeping) = (None, None);
+        self.shared.patience.run(false);
         let this_thread = std::thread::current().id();
         // The last handle may go in a callback, on one of these threads, which cannot wait for its own end.
         for thread in lock(&self.threads).drain(..).filter(|thread| thread.thread().id() != this_thread) {
-            // A thread that panicked has said so, and has nothing more to do.
+            // One that panicked has ended the disk, and has nothing more to do.
             let _ = thread.join();
         }
     }
 
     fn grow_if_wanted(&self) {
-        if let Some(name) = lock(&self.shared.ring).plan_segment() {
+        if let Some(name) = self.shared.ring().plan_segment() {
             self.keep(Keeping::Grow(name));
         }
     }
 
     fn keep(&self, work: Keeping) {
-        // The keeper is gone only when a panic took it away; then nothing more is installed, as after a failure.
+        // The keeper is gone only when it has panicked: then the disk has failed.
         let _ = self.keeping.as_ref().map(|keeping| keeping.send(work));
     }
 }
@@ -184,6 +211,9 @@ impl node::Disk for RealDisk {
     fn flush(&self, done: &mut dyn FnMut(DiskDone)) -> bool {
         let more = self.shared.flush_once(done, &mut |error| self.shared.fail(&error));
         self.grow_if_wanted();
+        if std::mem::take(&mut lock(&self.shared.queue).retry) {
+            self.keep(Keeping::Retry);
+        }
         more
     }
 
@@ -200,30 +230,69 @@ impl Shared {
     /// Leads one flush, if there is something to flush and nobody else does. Says whether more was queued at its end.
     fn flush_once(&self, done: &mut dyn FnMut(DiskDone), failed: &mut dyn FnMut(DiskError)) -> bool {
         let Some(batch) = self.take_batch() else { return false };
-        let mut ring = lock(&self.ring);
-        let result = ring.flush(&batch);
-        let (through, safe_bytes_free) = (ring.durable(), ring.bytes_free());
-        drop(ring);
+        self.lead(|ring| ring.flush(batch), done, failed)
+    }
+
+    /// Tries a flush again that waits; says whether more was queued at its end.
+    fn retry_flush(&self) -> bool {
+        {
+            let mut queue = lock(&self.queue);
+            if queue.flush != Flush::Stuck || queue.failed {
+                return false;
+            }
+            queue.flush = Flush::UnderWay;
+        }
+        self.lead(Ring::go_on, &mut |done| self.tell(done), &mut |error| self.fail(&error))
+    }
+
+    fn lead(
+        &self,
+        flush: impl FnOnce(&mut Ring) -> Result<bool, DiskError>,
+        done: &mut dyn FnMut(DiskDone),
+        failed: &mut dyn FnMut(DiskError),
+    ) -> bool {
+        let result = contain(|| {
+            let mut ring = self.ring();
+            Ok((flush(&mut ring)?, ring.durable(), ring.bytes_free()))
+        });
+        let is_stuck = matches!(result, Ok((false, ..)));
         match result {
-            Ok(()) => done(DiskDone::Durable { through, safe_bytes_free }),
+            Ok((true, through, safe_bytes_free)) => done(DiskDone::Durable { through, safe_bytes_free }),
+            Ok(_) => {}
             Err(error) => {
                 lock(&self.queue).failed = true;
                 failed(error);
             }
         }
         let mut queue = lock(&self.queue);
-        queue.flushing = false;
-        !queue.failed && !queue.is_empty()
+        queue.flush = if is_stuck { Flush::Stuck } else { Flush::None };
+        queue.retry = is_stuck;
+        !queue.failed && !is_stuck && !queue.is_empty()
     }
 
     fn take_batch(&self) -> Option<Batch> {
         let mut queue = lock(&self.queue);
-        if queue.flushing || queue.failed || queue.is_empty() {
+        if queue.flush != Flush::None || queue.failed || queue.is_empty() {
             return None;
         }
-        (queue.flushing, queue.mark) = (true, false);
+        (queue.flush, queue.mark) = (Flush::UnderWay, false);
         let needed = queue.batch.needed;
         Some(Batch { records: std::mem::take(&mut queue.batch.records), needed, installs: self.home.installs() })
+    }
+
+    /// Does the work of one of the disk's own threads.
+    fn run(&self, work: impl FnOnce()) {
+        if let Err(error) = contain(|| {
+            work();
+            Ok(())
+        }) {
+            self.fail(&error);
+        }
+    }
+
+    /// The safe. After a panic of whoever had it, nobody has it again: that is a panic, too, and contained like the first.
+    fn ring(&self) -> MutexGuard<'_, Ring> {
+        self.ring.lock().expect("no thread has panicked with the safe")
     }
 
     /// Everything ends: says so, once.
@@ -245,7 +314,7 @@ impl Shared {
     }
 
     fn durable(&self) -> u64 {
-        lock(&self.ring).durable().0
+        self.ring().durable().0
     }
 
     fn read_all(&self, reads: &Mutex<Receiver<Vec<PageId>>>) {
@@ -263,15 +332,40 @@ impl Shared {
     }
 
     fn keep_all(&self, work: &Receiver<Keeping>) {
-        while let Ok(work) = work.recv() {
-            if self.has_failed() {
-                continue;
+        let mut pause = Pause::FIRST;
+        let mut retry_at = None;
+        loop {
+            let is_stuck = lock(&self.queue).flush == Flush::Stuck;
+            if !is_stuck {
+                (pause, retry_at) = (Pause::FIRST, None);
             }
+            let until = is_stuck.then(|| *retry_at.get_or_insert_with(|| Instant::now() + pause.next()));
+            let received = match until {
+                Some(until) => work.recv_timeout(until.saturating_duration_since(Instant::now())),
+                None => work.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            };
+            match received {
+                Ok(work) => self.keep(work),
+                Err(RecvTimeoutError::Disconnected) => return,
+                Err(RecvTimeoutError::Timeout) => {
+                    retry_at = None;
+                    let mut more = self.retry_flush();
+                    while more {
+                        more = self.flush_once(&mut |done| self.tell(done), &mut |error| self.fail(&error));
+                    }
+                }
+            }
+        }
+    }
+
+    fn keep(&self, work: Keeping) {
+        if !self.has_failed() {
             let result = match work {
                 Keeping::Install(images, checkpoint) => self.install(&images, checkpoint),
                 Keeping::Free(position) => self.free(position),
                 Keeping::MakeRoom(bytes) => self.make_room(bytes),
                 Keeping::Grow(name) => self.grow(&name),
+                Keeping::Retry => Ok(()),
             };
             if let Err(error) = result {
                 self.fail(&error);
@@ -290,7 +384,7 @@ impl Shared {
     /// The next flush makes known that nothing before `position` is needed. If that frees a segment and nothing is
     /// queued, a mark is flushed for it: whoever waits for room may have nothing to append before there is some.
     fn free(&self, position: Position) -> Result<(), DiskError> {
-        let frees = lock(&self.ring).is_unneeded(position.0);
+        let frees = self.ring().is_unneeded(position.0);
         {
             let mut queue = lock(&self.queue);
             queue.batch.needed = queue.batch.needed.max(position.0);
@@ -300,44 +394,59 @@ impl Shared {
         if frees {
             while self.flush_once(&mut |done| self.tell(done), &mut |error| result = Err(error)) {}
         }
-        let safe_bytes_free = lock(&self.ring).bytes_free();
+        let safe_bytes_free = self.ring().bytes_free();
         self.tell(DiskDone::Freed { safe_bytes_free });
         result
     }
 
     /// Makes segments until there is room for so many bytes, or as many as there may be.
     fn make_room(&self, bytes: u64) -> Result<(), DiskError> {
+        let mut pause = Pause::FIRST;
         loop {
-            let planned = lock(&self.ring).plan_segment_for(bytes);
+            let planned = self.ring().plan_segment_for(bytes);
             let Some(name) = planned else { break };
-            if !self.make_segment(&name)? {
-                break;
+            match self.make_segment(&name)? {
+                Made::Yes => {}
+                // Nothing can go on before there is room, so nobody minds that the keeper waits.
+                Made::NotNow if self.patience.wait(&mut pause) => {}
+                Made::NoRoom | Made::NotNow => break,
             }
         }
-        let safe_bytes_free = lock(&self.ring).bytes_free();
+        let safe_bytes_free = self.ring().bytes_free();
         self.tell(DiskDone::Freed { safe_bytes_free });
         Ok(())
     }
 
     /// Makes a segment ahead of need.
     fn grow(&self, name: &str) -> Result<(), DiskError> {
-        if self.make_segment(name)? {
-            let safe_bytes_free = lock(&self.ring).bytes_free();
+        if self.make_segment(name)? == Made::Yes {
+            let safe_bytes_free = self.ring().bytes_free();
             self.tell(DiskDone::Grown { safe_bytes_free });
         }
         Ok(())
     }
 
-    /// Makes a segment; says whether the disk had room for it. A full disk is no failure here: the safe stays as large as
-    /// it is.
-    fn make_segment(&self, name: &str) -> Result<bool, DiskError> {
+    /// Makes a segment. That it cannot be had is no failure here: the safe stays as large as it is.
+    fn make_segment(&self, name: &str) -> Result<Made, DiskError> {
         match Segment::create(&*self.files, name, self.config.segment_bytes) {
             Ok(segment) => {
-                lock(&self.ring).add(segment);
-                Ok(true)
+                self.ring().add(segment);
+                Ok(Made::Yes)
             }
-            Err(error) if error.kind() == io::ErrorKind::StorageFull => Ok(false),
-            Err(error) => Err(error).doing("create", || self.files.path(name)),
+            Err(refused) => match refused.verdict() {
+                Verdict::Passes => Ok(Made::NotNow),
+                Verdict::NoRoom => Ok(Made::NoRoom),
+                Verdict::Fails => Err(refused).doing("create", || self.files.path(name)),
+            },
         }
     }
+}
+
+/// Whether a segment was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Made {
+    Yes,
+    NoRoom,
+    /// The system lacks something else.
+    NotNow,
 }

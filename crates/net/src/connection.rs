@@ -52,7 +52,10 @@ pub(crate) struct Connection {
     link: Arc<Link>,
     peer: Peer,
     arrived: AtomicU8,
+    /// The first message has arrived.
     heard: AtomicBool,
+    /// The peer lives: bytes have come or gone since the node was told.
+    lives: AtomicBool,
     /// The node knows of it.
     known: AtomicBool,
     receiver: Mutex<Receiver>,
@@ -76,6 +79,8 @@ pub(crate) enum Peer {
 pub(crate) enum Incoming {
     /// One is up.
     Up(node::Link),
+    /// A sign of life: some of a message has arrived, or the peer takes what is sent to it.
+    Heard(node::Link),
     /// A message.
     Message(node::Link, Message),
     /// Neighbours are taken from now on, at this address and with this key.
@@ -122,6 +127,7 @@ impl Connection {
             peer,
             arrived: AtomicU8::new(NOTHING),
             heard: AtomicBool::new(false),
+            lives: AtomicBool::new(false),
             receiver: Mutex::new(receiver),
         };
         (Arc::new(connection), why)
@@ -142,7 +148,10 @@ impl Connection {
     /// Something has happened to the socket. Says whether there is something to receive.
     pub(crate) fn told(&self, flags: EventFlags) -> bool {
         if flags.contains(EventFlags::OUT) {
-            self.link.go_on();
+            self.go_on();
+            // There is room because the peer has taken something. The node hears of it as of what arrives.
+            self.lives.store(true, Relaxed);
+            self.has_arrived();
         }
         if flags.intersects(EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR) {
             self.arrived.fetch_max(LAST, SeqCst);
@@ -150,6 +159,17 @@ impl Connection {
             self.has_arrived();
         }
         self.is_waiting()
+    }
+
+    /// The socket has room.
+    fn go_on(&self) {
+        match self.host.upgrade() {
+            Some(host) => {
+                host.contain(|| self.link.go_on());
+            }
+            // Last words, of a host that is gone.
+            None => self.link.go_on(),
+        }
     }
 
     /// Something has arrived.
@@ -184,11 +204,16 @@ impl Connection {
         };
         let is_last = self.arrived.swap(NOTHING, SeqCst) == LAST;
         receiver.ended.as_ref()?;
+        let messages = incoming.len();
         let mut said = |message| self.hear(host, message, incoming);
-        match receiver.read(self.socket(), is_last, buffer, host, &mut said) {
+        match receiver.read(self, is_last, buffer, host, &mut said) {
             Ok(true) => {}
             Ok(false) => drop(self.arrived.fetch_max(if is_last { LAST } else { SOME }, SeqCst)),
             Err(ended) => receiver.end = Some(ended),
+        }
+        // A message is a sign of life itself.
+        if self.lives.swap(false, Relaxed) && incoming.len() == messages && self.is_known() {
+            incoming.push(Incoming::Heard(self.link.id()));
         }
         Some(Receiving(receiver))
     }
@@ -386,7 +411,7 @@ impl Receiver {
     /// is the last that is wanted. Says whether it was all.
     fn read(
         &mut self,
-        socket: &Socket,
+        connection: &Connection,
         is_last: bool,
         buffer: &mut [u8],
         host: &Host,
@@ -394,41 +419,42 @@ impl Receiver {
     ) -> Result<bool, Ended> {
         let mut total = 0;
         while total < TURN_BYTES_MAX {
-            let piece = match self.read_piece(socket, buffer) {
-                Ok(Piece { bytes: 0, .. }) => return Err(Ended::Lost(None)),
-                Ok(piece) => piece,
+            let read = match self.read_some(connection.socket(), buffer) {
+                Ok(Read { bytes: 0, .. }) => return Err(Ended::Lost(None)),
+                Ok(read) => read,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(true),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) => return Err(Ended::Lost(Some(error))),
             };
-            host.counters().bytes_in.fetch_add(piece.bytes as u64, Relaxed);
-            let mut arrived = if piece.is_in_place { &[][..] } else { &buffer[..piece.bytes] };
+            host.counters().bytes_in.fetch_add(read.bytes as u64, Relaxed);
+            connection.lives.store(true, Relaxed);
+            let mut arrived = if read.is_in_place { &[][..] } else { &buffer[..read.bytes] };
             while let Some(message) = self.inbox.next(&mut arrived).map_err(Ended::Malformed)? {
                 if let Some(over) = said(message) {
                     return Err(over);
                 }
             }
             // A socket that gave less than it could has no more.
-            if piece.bytes < piece.room && !is_last {
+            if read.bytes < read.room && !is_last {
                 return Ok(true);
             }
-            total += piece.bytes;
+            total += read.bytes;
         }
         Ok(false)
     }
 
     /// Reads once: what is much into its place, the rest into the buffer.
-    fn read_piece(&mut self, socket: &Socket, buffer: &mut [u8]) -> io::Result<Piece> {
+    fn read_some(&mut self, socket: &Socket, buffer: &mut [u8]) -> io::Result<Read> {
         if let Some(body) = self.inbox.direct() {
             let room = body.capacity() - body.len();
-            return Ok(Piece { bytes: socket.read_behind(body)?, room, is_in_place: true });
+            return Ok(Read { bytes: socket.read_behind(body)?, room, is_in_place: true });
         }
-        Ok(Piece { bytes: socket.read(buffer)?, room: buffer.len(), is_in_place: false })
+        Ok(Read { bytes: socket.read(buffer)?, room: buffer.len(), is_in_place: false })
     }
 }
 
 /// What was read at once, in bytes.
-struct Piece {
+struct Read {
     bytes: usize,
     /// How much it could have been.
     room: usize,

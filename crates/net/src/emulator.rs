@@ -5,19 +5,22 @@
 //! ```
 //! # What it is, and is not
 //! Every byte arrives a fixed time after it was read, and, with a rate, not before the line has carried what went
-//! before it. That is a long line with ideal ends: delay and bandwidth without loss, reordering or jitter. Both halves
-//! are TCP on loopback, so what a real long line does to TCP, a handshake's round trip, slow start, recovery from loss,
-//! is not there. Latencies measured through it are those of a long-lived connection on a good line; throughput is an
-//! upper bound.
+//! before it. Before a line with a rate stands a queue, as in a router: what does not fit waits at the sender, which TCP
+//! tells to stop. Connections share the line and the queue. So a sender sees how slow the line is, and what is behind a
+//! long queue waits for it. That is a long line with ideal ends: delay, bandwidth and a queue without loss, reordering or
+//! jitter. Both halves are TCP on loopback, so what a real long line does to TCP, a handshake's round trip, slow start,
+//! recovery from loss, is not there. Latencies measured through it are those of a long-lived connection on a good line;
+//! throughput is an upper bound.
 //!
 //! Plain threads carry it, two in each direction: the timers of the runtime count milliseconds, and 20 ms should not
 //! be 21.
 
+use rustix::net::sockopt;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 use wire::{HEADER_BYTES, Header};
@@ -62,7 +65,15 @@ struct Counts {
 struct Direction {
     bytes: AtomicU64,
     messages: AtomicU64,
+    /// When a line with a rate has carried all that has been put on it: its connections share it.
+    free: Mutex<Option<Instant>>,
 }
+
+/// What waits before a line with a rate, in bytes: a second at 1 Mbit/s.
+const QUEUE_BYTES: u64 = 128 * 1024;
+
+/// What the system may take in beyond that, in bytes.
+const RECEIVE_BUFFER_BYTES: usize = 32 * 1024;
 
 /// What the line is like.
 #[derive(Clone, Copy, Debug)]
@@ -71,11 +82,31 @@ struct Line {
     bytes_per_s: Option<u64>,
 }
 
+impl Direction {
+    /// Puts on the line what takes so long to carry; gives when it will have been carried.
+    fn put(&self, carries: Duration) -> Instant {
+        let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        let until = free.unwrap_or_else(Instant::now).max(Instant::now()) + carries;
+        *free.insert(until)
+    }
+}
+
+impl Line {
+    /// How long it takes to carry so much.
+    fn carries(self, bytes: u64) -> Duration {
+        self.bytes_per_s.map_or(Duration::ZERO, |rate| Duration::from_secs_f64(bytes as f64 / rate as f64))
+    }
+}
+
 impl Emulator {
     /// Puts a line of `one_way` delay, and of `rate` bytes per second in each direction if one is given, before the
     /// store at `upstream`. Clients connect to [`Emulator::address`].
     pub fn start(upstream: SocketAddr, one_way: Duration, rate: Option<u64>) -> io::Result<Self> {
         let listener = TcpListener::bind(("127.0.0.1", 0))?;
+        if rate.is_some() {
+            // Those that it accepts have it from the listener.
+            sockopt::set_socket_recv_buffer_size(&listener, RECEIVE_BUFFER_BYTES)?;
+        }
         let (address, counts, stopped) = (listener.local_addr()?, Arc::<Counts>::default(), Arc::default());
         let line = Line { one_way, bytes_per_s: rate };
         let (their_counts, their_stopped) = (Arc::clone(&counts), Arc::clone(&stopped));
@@ -124,6 +155,9 @@ fn relay_both(client: &TcpStream, upstream: SocketAddr, line: Line, counts: &Arc
     let store = TcpStream::connect(upstream)?;
     client.set_nodelay(true)?;
     store.set_nodelay(true)?;
+    if line.bytes_per_s.is_some() {
+        sockopt::set_socket_recv_buffer_size(&store, RECEIVE_BUFFER_BYTES)?;
+    }
     relay(client.try_clone()?, store.try_clone()?, line, Arc::clone(&counts.up))?;
     relay(store, client.try_clone()?, line, Arc::clone(&counts.down))
 }
@@ -137,15 +171,14 @@ fn relay(from: TcpStream, to: TcpStream, line: Line, counts: Arc<Direction>) -> 
 
 fn read(mut from: TcpStream, line: Line, queue: &SyncSender<(Instant, Vec<u8>)>, counts: &Direction) {
     let (mut buffer, mut frames) = (vec![0; PIECE_BYTES], Frames::default());
-    let mut line_free = Instant::now();
     while let Ok(bytes @ 1..) = from.read(&mut buffer) {
-        let carry = line.bytes_per_s.map_or(Duration::ZERO, |rate| Duration::from_secs_f64(bytes as f64 / rate as f64));
-        line_free = line_free.max(Instant::now()) + carry;
+        let line_free = counts.put(line.carries(bytes as u64));
         counts.bytes.fetch_add(bytes as u64, Relaxed);
         counts.messages.fetch_add(frames.count(&buffer[..bytes]), Relaxed);
         if queue.send((line_free + line.one_way, buffer[..bytes].to_vec())).is_err() {
             break;
         }
+        thread::sleep(line_free.saturating_duration_since(Instant::now() + line.carries(QUEUE_BYTES)));
     }
     // If the writer has gone, the sender learns by this that nobody reads any more.
     let _ = from.shutdown(Shutdown::Read);

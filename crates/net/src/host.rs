@@ -6,9 +6,11 @@
 //! 3. Locks are taken in this order: a connection's receiver, node, links, one link. The disk's own come after the
 //!    node's.
 //! 4. The tasks hold the host weakly: it ends with the last of the application's hands, and they with it.
+//! 5. A panic on any of these ways ends the host (`contain.rs`).
 
 use crate::clock::Clock;
 use crate::connection::Incoming;
+use crate::contain;
 use crate::counters::{Counters, Tally};
 use crate::leader::Leader;
 use crate::link::Link;
@@ -25,7 +27,7 @@ use protocol::{Goodbye, Message, Reachable};
 use std::fmt;
 use std::pin::pin;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::task::Waker;
 use std::time::Duration;
 use store::{DiskDone, Position};
@@ -37,7 +39,8 @@ use types::{ClientId, GoodbyeReason, Map, PeerKey, Time};
 pub enum HostEnd {
     /// The store was closed: all that was committed is home. Or the redirector was.
     Closed,
-    /// The store's disk has failed, with a line that says how. What was acknowledged is in the safe.
+    /// The store's disk has failed, or a part of the host has panicked, with a line that says how. What was acknowledged
+    /// is in the safe.
     Failed(String),
 }
 
@@ -53,6 +56,8 @@ pub struct Host {
     runtime: Runtime,
     counters: Arc<Counters>,
     end: watch::Sender<Option<HostEnd>>,
+    /// Why the host is about to end, before it has: nothing more is given to the disk.
+    failure: OnceLock<String>,
     /// What the node knows to be durable.
     durable: AtomicU64,
     pub(crate) uplink: Uplink,
@@ -92,6 +97,7 @@ impl Host {
             runtime: runtime.clone(),
             counters: Arc::default(),
             end: watch::Sender::new(None),
+            failure: OnceLock::new(),
             durable: AtomicU64::new(0),
             uplink: Uplink::new(),
             trunk: Arc::new(Standing::new()),
@@ -101,6 +107,9 @@ impl Host {
             last_status: LastStatus::default(),
             this: this.clone(),
         });
+        if let Some(reactor) = runtime.reactor() {
+            reactor.serve(&host);
+        }
         host.listen_to_disk();
         host.run_timer();
         host.settle();
@@ -203,8 +212,11 @@ impl Host {
             for one in incoming.drain(..) {
                 match one {
                     Incoming::Up(link) => node.connected(now, link),
+                    Incoming::Heard(link) => node.heard(now, link),
                     Incoming::Message(link, message) => {
                         self.counters.messages_in.fetch_add(1, Relaxed);
+                        #[cfg(feature = "panics")]
+                        contain::panic_if_wanted(&message);
                         node.handle(now, link, message);
                     }
                     Incoming::Reachable(address, key) => reachable(node, now, address, key),
@@ -216,21 +228,28 @@ impl Host {
     /// Gives the node an event and carries out what comes of it, but for the flush: says whether the caller is to lead
     /// that.
     fn drive_only(&self, event: impl FnOnce(&mut Node, Time)) -> bool {
-        let mut todo = Todo::default();
-        {
-            let mut node = self.lock_node();
-            let now = self.clock.now();
-            event(&mut node, now);
-            node.settle(now);
-            while let Some(output) = node.poll_output() {
-                self.sort(output, &mut todo);
-            }
-            self.timer.arm(node.poll_timeout());
-        }
+        let drive = || {
+            let mut todo = Todo::default();
+            self.with_node(|node| {
+                let now = self.clock.now();
+                event(node, now);
+                node.settle(now);
+                while let Some(output) = node.poll_output() {
+                    self.sort(output, &mut todo);
+                }
+                self.timer.arm(node.poll_timeout());
+            });
+            self.carry_out(todo)
+        };
+        self.contain(drive).unwrap_or(false)
+    }
+
+    /// Does what was left for when the node's lock is free. Says whether the caller is to lead a flush.
+    fn carry_out(&self, todo: Todo) -> bool {
         todo.links.iter().for_each(|link| link.flush());
         todo.dials.into_iter().for_each(|(peer, address)| self.dial_peer(peer, address));
         if !todo.wakers.is_empty() {
-            todo.wakers.into_iter().for_each(Waker::wake);
+            todo.wakers.into_iter().for_each(contain::wake);
             self.uplink.kick();
         }
         todo.lead && self.leader.wanted()
@@ -302,6 +321,10 @@ impl Host {
     /// The same; what `prepare` gives is held while the disk is waited for.
     fn lead_after<T>(&self, prepare: impl FnOnce() -> T) -> bool {
         let Some(disk) = &self.disk else { return false };
+        self.contain(|| self.flush(&**disk, prepare)).unwrap_or(false)
+    }
+
+    fn flush<T>(&self, disk: &dyn Disk, prepare: impl FnOnce() -> T) -> bool {
         self.leader.begin();
         let mut done = None;
         let prepared = prepare();
@@ -348,34 +371,33 @@ impl Host {
         }));
         disk.on_failed(Box::new(move |text| {
             if let Some(host) = failed.upgrade() {
-                host.fail(text);
+                host.fail("disk_failed", text);
             }
         }));
     }
 
-    /// The disk is not to be trusted any more: no one hears from this node again but that it ends. Its own client, if
-    /// it has one, is told why.
-    fn fail(&self, text: &str) {
-        self.finish(HostEnd::Failed(text.to_owned()));
-        self.counters.refused("disk_failed");
-        for (_, link) in self.links().drain() {
-            let text = format!("the store has stopped: {text}");
-            link.end(Goodbye { reason: GoodbyeReason::Done, text });
-        }
-        self.drive(|node, now| node.failed(now, text.to_owned()));
-    }
-
     fn has_failed(&self) -> bool {
-        matches!(*self.end.borrow(), Some(HostEnd::Failed(_)))
+        self.failure.get().is_some()
     }
 
-    fn finish(&self, end: HostEnd) {
+    /// The first reason why the host has failed.
+    pub(crate) fn failure(&self) -> Option<&str> {
+        self.failure.get().map(String::as_str)
+    }
+
+    /// The host fails, because of this unless there was another reason before. Says whether that is news.
+    pub(crate) fn set_failure(&self, why: &str) -> bool {
+        self.failure.set(why.to_owned()).is_ok()
+    }
+
+    /// The host has ended like this, unless it has before.
+    pub(crate) fn finish(&self, end: HostEnd) {
         self.end.send_if_modified(|state| state.is_none() && state.replace(end).is_none());
     }
 
     fn run_timer(&self) {
         let (host, clock, timer) = (self.weak(), self.clock, Arc::clone(&self.timer));
-        self.runtime.spawn(async move {
+        self.spawn(async move {
             let mut sleep = pin!(tokio::time::sleep(Duration::ZERO));
             while let Some(host) = host.upgrade() {
                 host.time_has_passed();
@@ -387,7 +409,7 @@ impl Host {
 
     /// Tells the node of the time, if its timeout is due: it may have moved away since the timer was armed.
     fn time_has_passed(&self) {
-        let timeout = self.lock_node().poll_timeout();
+        let timeout = self.with_node(|node| node.poll_timeout()).flatten();
         if timeout.is_some_and(|at| at <= self.clock.now()) {
             self.drive_in_task(Node::handle_timeout);
         } else {
@@ -395,8 +417,15 @@ impl Host {
         }
     }
 
-    pub(crate) fn lock_node(&self) -> MutexGuard<'_, Node> {
-        self.node.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The links, which the node has no more.
+    pub(crate) fn take_links(&self) -> Vec<Arc<Link>> {
+        self.links().drain().map(|(_, link)| link).collect()
+    }
+
+    /// Wakes all that wait for a transaction, and lets nobody wait any more.
+    pub(crate) fn wake_all(&self) {
+        self.wakers.end().into_iter().for_each(contain::wake);
+        self.uplink.kick();
     }
 
     fn links(&self) -> MutexGuard<'_, Map<node::Link, Arc<Link>>> {
@@ -429,18 +458,22 @@ impl Hands for Host {
     }
 
     fn assist(&self, woken: &dyn Fn() -> bool) {
-        self.uplink.assist(self, woken);
+        self.contain(|| self.uplink.assist(self, woken));
     }
 
     fn wake_on(&self, txn: TxnHandle, waker: &Waker) {
         self.wakers.wait(txn, waker);
     }
 
+    fn forget(&self, txn: TxnHandle) {
+        self.wakers.forget(txn);
+    }
+
     fn wake_at(&self, time: Time, waker: &Waker) {
         let (at, waker, host) = (self.clock.instant(time), waker.clone(), self.weak());
-        self.runtime.spawn(async move {
+        self.spawn(async move {
             tokio::time::sleep_until(at).await;
-            waker.wake();
+            contain::wake(waker);
             if let Some(host) = host.upgrade() {
                 host.uplink.kick();
             }
@@ -450,7 +483,7 @@ impl Hands for Host {
 
 impl Drop for Host {
     fn drop(&mut self) {
-        self.links().drain().for_each(|(_, link)| link.abandon());
+        self.take_links().iter().for_each(|link| link.abandon());
         // Its task finds that there is no host any more.
         self.timer.arm(Some(Time::ZERO));
     }

@@ -25,6 +25,7 @@ mod address;
 mod assist;
 mod clock;
 mod connection;
+mod contain;
 mod counters;
 mod emulator;
 mod host;
@@ -44,6 +45,8 @@ mod uplink;
 mod wakers;
 
 pub use address::AddressError;
+#[cfg(feature = "panics")]
+pub use contain::PANICS_AT;
 pub use counters::{Counters, Tally};
 pub use emulator::{Emulator, LinkTally};
 pub use host::{Host, HostEnd};

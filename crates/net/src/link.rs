@@ -5,8 +5,9 @@
 //!                                     |--the socket is full--> Blocked(sender) --the reactor tells of room--> Away
 //!                                     |--error, or all written and ending--> Gone
 //! ```
-//! 1. Messages leave in the order in which they were pushed: only one thread has the sender, and it returns it, under
-//!    the lock, only when nothing is left.
+//! 1. Messages leave in the order that the outbox gives them: only one thread has the sender, and it returns it, under
+//!    the lock, only when nothing is left. It takes about a quantum at a time, so that what is urgent need not wait for
+//!    more.
 //! 2. No thread waits for a socket, and none holds the lock while it writes.
 //! 3. What waits is bounded; a peer that takes nothing for so long is given up.
 
@@ -19,7 +20,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 use types::limits::SEND_QUEUE_BYTES_MAX;
-use wire::Outbox;
+use wire::{Batch, Outbox};
 
 /// Chunks that one vectored write takes at most.
 const SLICES_MAX: usize = 64;
@@ -59,7 +60,7 @@ enum Slot {
 /// The right to write to the socket, and what is being written.
 #[derive(Debug, Default)]
 struct Sender {
-    current: Outbox,
+    current: Batch,
 }
 
 /// What became of an attempt to write.
@@ -113,6 +114,10 @@ impl Link {
 
     /// Ends the connection when all that is queued, and this last word unless one was said, has been written.
     pub(crate) fn end(&self, goodbye: Goodbye) {
+        if self.out.is_poisoned() {
+            // Whoever panicked may have queued half a message: nothing can follow that.
+            return self.abandon();
+        }
         let mut out = self.lock();
         if !out.said_goodbye && !out.ending {
             // A goodbye that does not fit any more is not missed: the connection ends all the same.
@@ -159,7 +164,8 @@ impl Link {
     fn write<'a>(&'a self, mut sender: Sender, mut out: MutexGuard<'a, Out>) {
         loop {
             if sender.current.is_empty() {
-                if out.pending.is_empty() {
+                out.pending.next(&mut sender.current);
+                if sender.current.is_empty() {
                     if out.ending {
                         self.let_go(&mut out);
                     } else {
@@ -167,7 +173,6 @@ impl Link {
                     }
                     return;
                 }
-                mem::swap(&mut sender.current, &mut out.pending);
             }
             drop(out);
             let written = sender.write(self);

@@ -96,7 +96,7 @@ impl Host {
 
     /// Opens a connection to a neighbour, and tells the node what comes of it.
     pub(crate) fn dial_peer(&self, peer: ClientId, address: String) {
-        self.runtime().spawn(reach(self.weak(), peer, address));
+        self.spawn(reach(self.weak(), peer, address));
     }
 }
 

@@ -16,6 +16,8 @@
 //!    time.
 
 use crate::connection::Connection;
+use crate::contain::{PANICKED, reason};
+use crate::host::Host;
 use crate::look::Look;
 use crate::turn::Turn;
 use rustix::buffer::spare_capacity;
@@ -25,8 +27,9 @@ use std::fmt;
 use std::io;
 use std::mem;
 use std::os::fd::{AsFd, OwnedFd};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::SeqCst};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::thread::{self, Thread};
 use std::time::Duration;
 use types::Map;
@@ -57,6 +60,15 @@ pub(crate) struct Reactor {
     stopped: AtomicBool,
     last_id: AtomicU64,
     connections: Mutex<Map<u64, Arc<Connection>>>,
+    /// Whose sockets these are.
+    hosts: Mutex<Hosts>,
+}
+
+/// The hosts that the threads work for, and why they do so no more if one of them has panicked.
+#[derive(Debug, Default)]
+struct Hosts {
+    all: Vec<Weak<Host>>,
+    broken: Option<String>,
 }
 
 impl Reactor {
@@ -74,6 +86,7 @@ impl Reactor {
             stopped: AtomicBool::new(false),
             last_id: AtomicU64::new(STOP),
             connections: Mutex::default(),
+            hosts: Mutex::default(),
         });
         epoll::add(&reactor.epoll, &reactor.stop, EventData::new_u64(STOP), EventFlags::IN)?;
         let relief = reactor.spawn(Self::relieve)?;
@@ -82,10 +95,44 @@ impl Reactor {
         Ok(reactor)
     }
 
-    fn spawn(self: &Arc<Self>, run: fn(&Self)) -> io::Result<Thread> {
+    pub(crate) fn spawn(self: &Arc<Self>, run: fn(&Self)) -> io::Result<Thread> {
         let this = Arc::clone(self);
-        let thread = thread::Builder::new().name("thorp-net".into()).spawn(move || run(&this))?;
+        let contained = move || {
+            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| run(&this))) {
+                this.fail(&reason(&*panic));
+            }
+        };
+        let thread = thread::Builder::new().name("thorp-net".into()).spawn(contained)?;
         Ok(thread.thread().clone())
+    }
+
+    /// The threads work for this host, too.
+    pub(crate) fn serve(&self, host: &Arc<Host>) {
+        let broken = {
+            let mut hosts = self.hosts();
+            hosts.all.retain(|host| host.strong_count() > 0);
+            hosts.all.push(Arc::downgrade(host));
+            hosts.broken.clone()
+        };
+        if let Some(why) = broken {
+            host.fail(PANICKED, &why);
+        }
+    }
+
+    /// What these threads share is not to be trusted any more: all hosts end. A panic in the work for one of them does
+    /// not come here.
+    fn fail(&self, why: &str) {
+        let hosts = {
+            let mut hosts = self.hosts();
+            hosts.broken = Some(why.to_owned());
+            mem::take(&mut hosts.all)
+        };
+        hosts.iter().filter_map(Weak::upgrade).for_each(|host| host.fail(PANICKED, why));
+        self.stop();
+    }
+
+    fn hosts(&self) -> MutexGuard<'_, Hosts> {
+        self.hosts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Ends the threads, as soon as they have done what they are at, and lets go of all connections.
@@ -107,7 +154,10 @@ impl Reactor {
     pub(crate) fn watch(&self, id: u64, connection: &Arc<Connection>) -> io::Result<()> {
         self.connections().insert(id, Arc::clone(connection));
         let socket = connection.socket();
-        Ok(epoll::add(&self.epoll, socket, EventData::new_u64(id), socket.interest())?)
+        // A sender may find the socket full before it is watched, and ask for room: the question is either in what the
+        // reactor is given here, or changes that.
+        let added = socket.watched(|interest| epoll::add(&self.epoll, socket, EventData::new_u64(id), interest));
+        Ok(added?)
     }
 
     /// The end of [`Reactor::watch`].

@@ -147,7 +147,7 @@ impl Host {
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
         let (host, mut end) = (self.weak(), self.watch_end());
-        let task = self.runtime().spawn(async move {
+        let task = self.spawn(async move {
             let Ok(listener) = TcpListener::from_std(listener) else { return };
             tokio::select! {
                 () = accept(host, listener, door) => {}
@@ -187,14 +187,14 @@ impl Door {
         let link = Arc::new(Link::new((self.link)(number), socket, Arc::clone(host.counters())));
         let peer = self.key.map_or(Peer::Guest, Peer::Neighbour);
         let (connection, why) = Connection::new(host.weak(), link, peer);
-        let host = host.weak();
-        tokio::spawn(async move {
+        let weak = host.weak();
+        host.spawn(async move {
             let ended = if is_full {
                 Ended::Refused("full", GoodbyeReason::Full, full.into())
             } else {
                 connection.run(why, Some(hello_within)).await
             };
-            match host.upgrade() {
+            match weak.upgrade() {
                 Some(host) if connection.is_known() => host.detach(connection.link()),
                 _ => {}
             }

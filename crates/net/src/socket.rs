@@ -4,12 +4,17 @@ use crate::reactor::Reactor;
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll::EventFlags;
 use rustix::net::{RecvFlags, SendFlags, sockopt};
+use socket2::SockRef;
 use std::io::{self, IoSlice, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::Notify;
+
+/// What the system takes beyond what is on the line already, in bytes. It would take megabytes, and what is urgent would
+/// wait behind them.
+const UNSENT_BYTES_MAX: u32 = 64 * 1024;
 
 /// A connected socket. Nothing that it does waits.
 #[derive(Debug)]
@@ -41,6 +46,7 @@ impl Socket {
     pub(crate) fn new(stream: TcpStream, reactor: Option<&Arc<Reactor>>) -> io::Result<Self> {
         stream.set_nonblocking(true)?;
         stream.set_nodelay(true)?;
+        SockRef::from(&stream).set_tcp_notsent_lowat(UNSENT_BYTES_MAX)?;
         let watcher = match reactor {
             Some(reactor) => Watcher::Reactor(Arc::clone(reactor), reactor.next_id()),
             None => Watcher::Task(Notify::new()),
@@ -113,9 +119,10 @@ impl Socket {
         self.stream.try_clone()
     }
 
-    /// What a reactor is to tell now.
-    pub(crate) fn interest(&self) -> EventFlags {
-        self.lock().flags()
+    /// Has `add` called with what a reactor is to tell from now on; nothing changes that meanwhile.
+    pub(crate) fn watched<T>(&self, add: impl FnOnce(EventFlags) -> T) -> T {
+        let interest = self.lock();
+        add(interest.flags())
     }
 
     /// The socket is full: the link is to be told when it is not.

@@ -39,6 +39,13 @@ pub enum ConnectError {
         /// How that shows.
         why: String,
     },
+    /// Something takes the connection and says nothing: a store that was stopped, or nothing of ours.
+    Silent {
+        /// The address.
+        address: String,
+        /// For how long.
+        why: String,
+    },
     /// The store or redirector does not want the session.
     Refused {
         /// The address.
@@ -70,6 +77,9 @@ impl fmt::Display for ConnectError {
             Self::NoServer { address, why } => write!(f, "no server at {address}: {why}"),
             Self::NotThorp { address, why } => {
                 write!(f, "what answers at {address} is no Thorp store or redirector: {why}")
+            }
+            Self::Silent { address, why } => {
+                write!(f, "what listens at {address} takes connections and does not answer: {why}")
             }
             Self::Refused { address, reason, text } => {
                 write!(f, "the store or redirector at {address} refuses the session ({}): {text}", reason.name())

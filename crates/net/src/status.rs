@@ -19,7 +19,7 @@ use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use types::GoodbyeReason;
-use wire::{End, Inbox, Outbox};
+use wire::{Batch, End, Inbox, Outbox};
 
 /// How old an answer may be that is given again.
 const FRESH: Duration = Duration::from_millis(50);
@@ -31,7 +31,7 @@ pub(crate) struct LastStatus(Mutex<Option<(Instant, Status)>>);
 impl Host {
     /// How the node and its links stand.
     pub fn status(&self) -> Status {
-        let mut status = self.lock_node().status();
+        let mut status = self.with_node(|node| node.status()).unwrap_or_default();
         status.tables.push(links(&self.tally()));
         status
     }
@@ -81,7 +81,8 @@ pub fn ask_status(address: &str, within: Duration) -> Result<Status, ConnectErro
         NoAnswer::Malformed(error) => not_thorp(error.to_string()),
         NoAnswer::Lost => not_thorp("it closes the connection without an answer".into()),
         NoAnswer::Failed(error) if is_late(&error) => {
-            not_thorp(format!("nothing was said within {} ms", within.as_millis()))
+            let why = format!("nothing was said within {} ms", within.as_millis());
+            ConnectError::Silent { address: address.into(), why }
         }
         NoAnswer::Failed(error) => ConnectError::Lost { address: address.into(), why: describe(&error) },
     });
@@ -118,9 +119,10 @@ fn reach(address: &str, deadline: Instant) -> io::Result<TcpStream> {
 }
 
 fn ask(stream: &mut TcpStream, deadline: Instant) -> Result<Message, NoAnswer> {
-    let mut out = Outbox::new();
+    let (mut out, mut batch) = (Outbox::new(), Batch::default());
     out.push(&Message::AskStatus(AskStatus)).map_err(NoAnswer::Malformed)?;
-    let question: Vec<u8> = out.chunks().flatten().copied().collect();
+    out.next(&mut batch);
+    let question: Vec<u8> = batch.chunks().flatten().copied().collect();
     stream.write_all(&question).map_err(NoAnswer::Failed)?;
     let (mut inbox, mut buffer) = (Inbox::new(End::Client), vec![0; 64 * 1024]);
     loop {

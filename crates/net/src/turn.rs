@@ -28,8 +28,14 @@ impl Turn {
         for of_one_host in connections.chunk_by(|a, b| a.host().ptr_eq(b.host())) {
             // Connections end with their host, and have heard of it.
             let Some(host) = of_one_host[0].host().upgrade() else { continue };
-            if self.give(&host, of_one_host) {
-                host.lead_as_reader();
+            let done = host.contain(|| {
+                if self.give(&host, of_one_host) {
+                    host.lead_as_reader();
+                }
+            });
+            if done.is_none() {
+                // What a host that has ended was about to be given.
+                self.incoming.clear();
             }
         }
     }

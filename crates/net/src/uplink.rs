@@ -9,19 +9,23 @@
 use crate::address::{self, AddressError};
 use crate::assist::Assist;
 use crate::connection::{Connection, Ended, Peer, Why};
+use crate::contain::contained;
 use crate::host::Host;
 use crate::link::Link;
 use crate::socket::Socket;
 use crate::standing::{ConnectError, Standing, UplinkState, given_up};
+use client::Client;
+use std::future::pending;
 use std::hash::{BuildHasher, RandomState};
 use std::io;
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
-use types::GoodbyeReason;
+use types::{GoodbyeReason, Time};
 use wire::WireError;
 
 /// How a store or a redirector is reached.
@@ -109,6 +113,11 @@ impl Uplink {
 const CONNECT_WITHIN: Duration = Duration::from_secs(1);
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 
+/// How long after a session with a later address has begun the earlier ones are looked at again; twice as long after each
+/// time, whether in vain or not, up to the longest.
+const LOOK_BACK_MIN: Duration = Duration::from_millis(500);
+const LOOK_BACK_MAX: Duration = Duration::from_secs(30);
+
 /// Ways that the client knows are tried without a pause. No more of them than this: some may lead from one to the other
 /// and back.
 const HURRIED_MAX: u32 = 8;
@@ -126,7 +135,7 @@ impl Host {
     }
 
     fn keep_open(&self, link: node::Link, standing: Arc<Standing>, config: UplinkConfig) {
-        self.runtime().spawn(Opener { host: self.weak(), link, standing, config }.run());
+        self.spawn(Opener { host: self.weak(), link, standing, config }.run());
     }
 
     /// How it stands with the uplink.
@@ -165,7 +174,7 @@ impl Host {
     async fn come_up(&self, standing: &Standing, within: Duration) -> Result<(), ConnectError> {
         let (tell, told) = oneshot::channel();
         let up = standing.come_up(within);
-        self.runtime().spawn(async move {
+        self.spawn(async move {
             // Who does not wait any more does not want to know.
             let _ = tell.send(up.await);
         });
@@ -184,8 +193,16 @@ struct Opener {
 /// One attempt at a session.
 struct Attempt {
     address: String,
+    /// How many of the configured addresses come before it: none where the client has named it.
+    earlier: usize,
     connect_within: Duration,
     answer_within: Duration,
+}
+
+/// When earlier addresses are looked at again. It outlasts sessions, or one that listens and does not welcome would be
+/// gone back to again and again.
+struct LookBack {
+    pause: Duration,
 }
 
 /// How far the addresses have been tried in turn: what came of those that were.
@@ -196,18 +213,19 @@ impl Opener {
     async fn run(self) {
         let Some(mut end) = self.host.upgrade().map(|host| host.watch_end()) else { return };
         let (mut pause, mut round, mut hurried) = (self.config.pause_min, Round::default(), 0);
+        let mut look_back = LookBack { pause: LOOK_BACK_MIN };
         loop {
             // A round that has begun goes on: one of the other addresses may be where we are wanted.
             let way = if round.0.is_empty() { self.way() } else { None };
             let is_configured = way.is_none();
             let attempt = self.attempt(way, &round);
             let dialed = tokio::select! {
-                dialed = attempt.dial() => dialed,
+                dialed = dial(&attempt.address, attempt.connect_within) => dialed,
                 _ = end.changed() => return,
             };
             // Not given up with the host: a connection hears of that itself, and has to be taken leave of.
             let (mut why, was_up) = match dialed {
-                Ok(stream) => self.serve(stream, &attempt).await,
+                Ok(stream) => self.serve(stream, &attempt, &mut look_back).await,
                 Err(why) => (why, false),
             };
             if self.host.strong_count() == 0 {
@@ -217,6 +235,9 @@ impl Opener {
                 return self.standing.set(UplinkState::Over(why));
             }
             if was_up {
+                if attempt.earlier == 0 {
+                    look_back.pause = LOOK_BACK_MIN;
+                }
                 (pause, round, hurried) = (self.config.pause_min, Round::default(), 0);
             } else if is_configured {
                 round.0.push(why);
@@ -240,31 +261,33 @@ impl Opener {
 
     /// Where the client wants to go next, if it knows better than its configuration.
     fn way(&self) -> Option<String> {
-        let host = self.host.upgrade().filter(|_| self.is_uplink())?;
-        let mut way = None;
-        host.drive_in_task(|node, now| way = node.client().and_then(|client| client.way(now)));
-        way
+        self.ask_client(Client::way)
     }
 
     /// Whether the client knows of a way that was not tried yet.
     fn has_way(&self) -> bool {
-        let Some(host) = self.host.upgrade().filter(|_| self.is_uplink()) else { return false };
-        let mut has_way = false;
-        host.drive_in_task(|node, _| has_way = node.client().is_some_and(|client| client.has_way()));
-        has_way
+        self.ask_client(|client, _| client.has_way())
+    }
+
+    /// Asks the client whose uplink this is, if it is one's.
+    fn ask_client<T: Default>(&self, ask: impl FnOnce(&mut Client, Time) -> T) -> T {
+        let mut answer = T::default();
+        if let Some(host) = self.host.upgrade().filter(|_| self.is_uplink()) {
+            host.drive_in_task(|node, now| answer = node.client().map_or_else(T::default, |client| ask(client, now)));
+        }
+        answer
     }
 
     /// What is to be tried next: where the client wants to go, or else the address whose turn it is.
     fn attempt(&self, way: Option<String>, round: &Round) -> Attempt {
         let addresses = &self.config.addresses;
         let there_are_others = way.is_some() || addresses.len() > 1;
-        let address = way.or_else(|| addresses.get(round.0.len()).cloned()).unwrap_or_default();
+        let earlier = if way.is_some() { 0 } else { round.0.len() };
+        let address = way.or_else(|| addresses.get(earlier).cloned()).unwrap_or_default();
         let within = self.config.attempt_within;
-        if there_are_others {
-            Attempt { address, connect_within: within.min(CONNECT_WITHIN), answer_within: within.min(ANSWER_WITHIN) }
-        } else {
-            Attempt { address, connect_within: within, answer_within: within }
-        }
+        let (connect_within, answer_within) =
+            if there_are_others { (within.min(CONNECT_WITHIN), within.min(ANSWER_WITHIN)) } else { (within, within) };
+        Attempt { address, earlier, connect_within, answer_within }
     }
 
     /// Whether it is no use to try again. A redirector whose group another one leads stands by: it may be needed again.
@@ -275,7 +298,7 @@ impl Opener {
     }
 
     /// Runs a session to its end; gives why it ended and whether it ever was one.
-    async fn serve(&self, stream: TcpStream, attempt: &Attempt) -> (ConnectError, bool) {
+    async fn serve(&self, stream: TcpStream, attempt: &Attempt, back: &mut LookBack) -> (ConnectError, bool) {
         let address = attempt.address.as_str();
         let begun = {
             let Some(host) = self.host.upgrade() else { return (lost(address, "this end is gone"), false) };
@@ -285,7 +308,13 @@ impl Opener {
             Ok(begun) => begun,
             Err(error) => return (lost(address, &describe(&error)), false),
         };
-        let ended = connection.run(why, Some(attempt.answer_within)).await;
+        let ended = {
+            let mut run = pin!(connection.run(why, Some(attempt.answer_within)));
+            tokio::select! {
+                ended = &mut run => ended,
+                () = self.look_back(attempt.earlier, back) => run.await,
+            }
+        };
         if let Some(host) = self.host.upgrade() {
             if self.is_uplink() {
                 host.uplink.set_assist(None);
@@ -295,8 +324,28 @@ impl Opener {
         let was_up = self.standing.is_up();
         let why = explain(address, &ended, self.standing.take_last_word(), was_up);
         // The next attempt does not wait for this one's last words.
-        tokio::spawn(async move { connection.finish(ended).await });
+        tokio::spawn(contained(self.host.clone(), async move { connection.finish(ended).await }));
         (why, was_up)
+    }
+
+    /// Looks at the addresses before the one that is used, until somebody listens there and the client goes back.
+    async fn look_back(&self, earlier: usize, back: &mut LookBack) {
+        if earlier == 0 || !self.is_uplink() {
+            return pending().await;
+        }
+        loop {
+            sleep(draw(back.pause)).await;
+            back.pause = (back.pause * 2).min(LOOK_BACK_MAX);
+            if !self.ask_client(|client, _| client.looks_back()) {
+                continue;
+            }
+            for address in &self.config.addresses[..earlier] {
+                if dial(address, CONNECT_WITHIN).await.is_ok() {
+                    self.ask_client(|client, _| client.go_back());
+                    return;
+                }
+            }
+        }
     }
 
     /// Makes a stream the host's link.
@@ -328,13 +377,11 @@ fn draw(pause: Duration) -> Duration {
     pause / 2 + pause * random as u32 / 2048
 }
 
-impl Attempt {
-    async fn dial(&self) -> Result<TcpStream, ConnectError> {
-        let no_server = |why| ConnectError::NoServer { address: self.address.clone(), why };
-        match timeout(self.connect_within, TcpStream::connect(&self.address)).await {
-            Ok(connected) => connected.map_err(|error| no_server(describe(&error))),
-            Err(_) => Err(no_server(format!("no answer within {} ms", self.connect_within.as_millis()))),
-        }
+async fn dial(address: &str, within: Duration) -> Result<TcpStream, ConnectError> {
+    let no_server = |why| ConnectError::NoServer { address: address.to_owned(), why };
+    match timeout(within, TcpStream::connect(address)).await {
+        Ok(connected) => connected.map_err(|error| no_server(describe(&error))),
+        Err(_) => Err(no_server(format!("no answer within {} ms", within.as_millis()))),
     }
 }
 
@@ -374,6 +421,9 @@ fn explain(address: &str, ended: &Ended, said: Option<(GoodbyeReason, String)>, 
         (_, Some((reason, text))) => ConnectError::Refused { address: address.to_owned(), reason, text },
         (Ended::Malformed(error @ WireError::Magic { .. }), None) => not_thorp(error.to_string()),
         (Ended::Malformed(error), None) => lost(address, &error.to_string()),
+        (Ended::Refused("silent", _, text), None) => {
+            ConnectError::Silent { address: address.to_owned(), why: text.clone() }
+        }
         (Ended::Refused(_, _, text), None) => not_thorp(text.clone()),
         (Ended::Lost(None), None) if !was_up => not_thorp("it closes the connection without an answer".into()),
         // It has closed without reading all that we say at once.

@@ -17,13 +17,14 @@ pub(crate) struct Wakers(Mutex<Table>);
 struct Table {
     waiting: BTreeMap<TxnHandle, Waker>,
     kept: BTreeSet<TxnHandle>,
+    ended: bool,
 }
 
 impl Wakers {
     /// Wakes `waker` at the transaction's next wake, or now if that has been.
     pub(crate) fn wait(&self, txn: TxnHandle, waker: &Waker) {
         let mut table = self.lock();
-        if table.kept.remove(&txn) {
+        if table.kept.remove(&txn) || table.ended {
             drop(table);
             waker.wake_by_ref();
             return;
@@ -42,6 +43,20 @@ impl Wakers {
             }
         }
         waker
+    }
+
+    /// There is nothing to wait for any more: gives all who wait, to be woken, and whoever comes later is woken at once.
+    pub(crate) fn end(&self) -> Vec<Waker> {
+        let mut table = self.lock();
+        table.ended = true;
+        std::mem::take(&mut table.waiting).into_values().collect()
+    }
+
+    /// Nobody waits for the transaction.
+    pub(crate) fn forget(&self, txn: TxnHandle) {
+        let mut table = self.lock();
+        table.waiting.remove(&txn);
+        table.kept.remove(&txn);
     }
 
     fn lock(&self) -> MutexGuard<'_, Table> {
@@ -77,6 +92,30 @@ mod tests {
         wakers.wait(TxnHandle(1), &waker);
         assert_eq!(count.0.load(SeqCst), 1, "once only");
         assert!(wakers.wake(TxnHandle(1)).is_some());
+    }
+
+    #[test]
+    fn what_is_forgotten_is_not_woken_and_takes_no_room() {
+        let (wakers, count) = (Wakers::default(), Arc::new(Count::default()));
+        let waker = Waker::from(count.clone());
+        wakers.wait(TxnHandle(1), &waker);
+        wakers.forget(TxnHandle(1));
+        assert!(wakers.wake(TxnHandle(1)).is_none());
+        wakers.forget(TxnHandle(1));
+        wakers.wait(TxnHandle(1), &waker);
+        assert_eq!(count.0.load(SeqCst), 0);
+        assert_eq!(wakers.lock().waiting.len(), 1);
+    }
+
+    #[test]
+    fn nobody_waits_for_what_has_ended() {
+        let (wakers, count) = (Wakers::default(), Arc::new(Count::default()));
+        let waker = Waker::from(Arc::clone(&count));
+        wakers.wait(TxnHandle(1), &waker);
+        wakers.end().into_iter().for_each(Waker::wake);
+        wakers.wait(TxnHandle(2), &waker);
+        wakers.wait(TxnHandle(2), &waker);
+        assert_eq!(count.0.load(SeqCst), 3);
     }
 
     #[test]

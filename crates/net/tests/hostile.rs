@@ -77,7 +77,7 @@ fn a_damaged_header_ends_the_session() {
 fn what_only_a_store_says_ends_the_session() {
     withstands("direction", |server| {
         let mut raw = Raw::greet(server.address, ClientId(7), 1);
-        raw.send_bytes(&Header { kind: Kind::Page, meta_bytes: 24, body_bytes: 8 }.to_bytes());
+        raw.send_bytes(&Header { kind: Kind::Page, meta_bytes: 28, body_bytes: 8 }.to_bytes());
         assert_eq!(raw.goodbye().0, "malformed");
     });
 }

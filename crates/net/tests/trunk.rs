@@ -10,13 +10,24 @@ use protocol::{GROUP, Goodbye, Hello, Message};
 use redirector::{Config, Redirector, Stats};
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
 use std::sync::mpsc::channel;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use types::{ClientId, GoodbyeReason};
 
 /// A redirector that knows no store yet, and where its members reach it.
 fn redirector() -> (Arc<Host>, SocketAddr) {
-    let listener = Listener::bind(ListenConfig::new("127.0.0.1:0".parse().unwrap())).unwrap();
+    redirector_at("127.0.0.1:0".parse().unwrap())
+}
+
+/// One whose address no other test is given when it is gone.
+fn redirector_for_itself() -> (Arc<Host>, SocketAddr) {
+    static LAST: AtomicU8 = AtomicU8::new(1);
+    redirector_at(SocketAddr::from(([127, 0, 1, LAST.fetch_add(1, Relaxed)], 0)))
+}
+
+fn redirector_at(address: SocketAddr) -> (Arc<Host>, SocketAddr) {
+    let listener = Listener::bind(ListenConfig::new(address)).unwrap();
     let address = listener.address();
     let config = Config { group: "site".into(), address: address.to_string(), ..Config::default() };
     let node = Node::with_redirector(Redirector::new(config, ClientId(0x2ED)), None);
@@ -113,11 +124,79 @@ fn a_redirector_that_closes_sends_its_members_away() {
     let member = Host::start(Node::client_only(new_client()), None, &runtime());
     member.connect(UplinkConfig::of(addresses));
     member.wait_connected(PATIENCE).unwrap();
-    assert_eq!(member.uplink_state(), UplinkState::Up(address.to_string()));
+    eventually("up", || member.uplink_state() == UplinkState::Up(address.to_string()));
     assert!(member.is_member());
     redirector.close();
     assert_eq!(redirector.wait_end_within(PATIENCE), Some(net::HostEnd::Closed));
     eventually("directly", || member.uplink_state() == UplinkState::Up(server.address.to_string()));
     assert!(!member.is_member());
     put_surely(&member, 1, b"alone");
+}
+
+/// Ends what keeps members busy, also when the test fails.
+struct Over<'a>(&'a AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Relaxed);
+    }
+}
+
+/// Who is never silent needs no sign of life of its store, and asks for its redirector all the same.
+#[test]
+fn busy_members_are_back_soon_after_their_redirector_is() {
+    let server = server();
+    let (redirector, address) = redirector_for_itself();
+    redirector.connect_trunk(UplinkConfig::new(server.address.to_string()));
+    redirector.wait_trunk(PATIENCE).unwrap();
+    let members = [(); 3].map(|()| {
+        let member = Host::start(Node::client_only(new_client()), None, &runtime());
+        member.connect(UplinkConfig::of(vec![address.to_string(), server.address.to_string()]));
+        member.wait_connected(PATIENCE).unwrap();
+        member
+    });
+    eventually("members", || members.iter().all(|member| member.is_member()));
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let _over = Over(&is_over);
+        for (slot, member) in (1..).zip(&members) {
+            let is_over = &is_over;
+            scope.spawn(move || {
+                while !is_over.load(Relaxed) {
+                    put_surely(member, slot, b"busy");
+                }
+            });
+        }
+        redirector.close();
+        assert_eq!(redirector.wait_end_within(PATIENCE), Some(net::HostEnd::Closed));
+        drop(redirector);
+        let directly = UplinkState::Up(server.address.to_string());
+        eventually("directly", || members.iter().all(|member| member.uplink_state() == directly));
+        let (redirector, _) = redirector_at(address);
+        let start = Instant::now();
+        redirector.connect_trunk(UplinkConfig::new(server.address.to_string()));
+        eventually("members again", || members.iter().all(|member| member.is_member()));
+        let took = start.elapsed();
+        println!("busy members are back {took:?} after their redirector");
+        assert!(took < Duration::from_secs(2), "busy members are back after {took:?}");
+    });
+}
+
+#[test]
+fn who_knows_no_group_goes_back_to_an_address_that_answers_again() {
+    let server = server();
+    let (first, address) = redirector_for_itself();
+    first.close();
+    first.wait_end();
+    drop(first);
+    let member = Host::start(Node::client_only(new_client()), None, &runtime());
+    member.connect(UplinkConfig::of(vec![address.to_string(), server.address.to_string()]));
+    member.wait_connected(PATIENCE).unwrap();
+    assert_eq!(member.uplink_state(), UplinkState::Up(server.address.to_string()));
+    put_surely(&member, 1, b"alone");
+    let (redirector, _) = redirector_at(address);
+    redirector.connect_trunk(UplinkConfig::new(server.address.to_string()));
+    eventually("a member", || member.is_member());
+    eventually("up", || member.uplink_state() == UplinkState::Up(address.to_string()));
+    assert_eq!(get(&member, 1).as_deref(), Some(&b"alone"[..]));
 }

@@ -42,8 +42,9 @@ fn a_server_that_never_answers_is_given_up() {
     let address = listen(move |raw| kept.push(raw));
     let host = Host::start(Node::client_only(new_client()), None, &runtime());
     host.connect(UplinkConfig { attempt_within: Duration::from_millis(50), ..UplinkConfig::new(address) });
-    let refused = host.wait_connected(PATIENCE).unwrap_err();
-    assert!(matches!(&refused, ConnectError::NotThorp { .. }), "{refused}");
+    // A store that was stopped, or that is only starting, may answer later: who is patient goes on trying.
+    let refused = host.wait_connected(Duration::ZERO).unwrap_err();
+    assert!(matches!(&refused, ConnectError::Silent { .. }), "{refused}");
 }
 
 #[test]

@@ -2,13 +2,16 @@
 //! what the drive loop asks of the disk, so that neither of the two crates needs to know the other.
 
 use alloc::boxed::Box;
+use alloc::string::String;
 use client::TxnHandle;
+use core::any::Any;
 use core::task::Waker;
 use store::{DiskDone, DiskWork};
 use types::Time;
 
 /// The hands of a node, as a front door sees them. The node itself stands beside them under one mutex; a front door
-/// locks it, calls its client, unlocks it, and lets the hands settle what came of it.
+/// locks it, calls its client, unlocks it, and lets the hands settle what came of it. A panic of such a call poisons the
+/// lock, and whoever finds it poisoned calls [`Hands::settle`] first, which ends the node.
 pub trait Hands: Send + Sync {
     /// The time.
     fn now(&self) -> Time;
@@ -20,6 +23,10 @@ pub trait Hands: Send + Sync {
     /// last call counts: it is not lost between the call and this one. A later waker takes the place of an earlier.
     fn wake_on(&self, txn: TxnHandle, waker: &Waker);
 
+    /// Nobody waits for this transaction now: what waited was dropped, or the transaction has ended. A wake that came
+    /// for it is not kept. The next [`Hands::wake_on`] is of whoever has asked since.
+    fn forget(&self, txn: TxnHandle);
+
     /// Wakes `waker` at `time`.
     fn wake_at(&self, time: Time, waker: &Waker);
 
@@ -29,6 +36,12 @@ pub trait Hands: Send + Sync {
     fn assist(&self, woken: &dyn Fn() -> bool) {
         let _ = woken;
     }
+}
+
+/// What a panic has said, for whoever contains it and tells why something has ended.
+pub fn said(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
+    text.unwrap_or("no message")
 }
 
 /// A store's disk, as the drive loop sees it.

@@ -27,10 +27,11 @@ mod hands;
 mod held;
 mod status;
 
+use alloc::borrow::ToOwned;
 use alloc::collections::VecDeque;
 use alloc::string::String;
 use client::{Client, TxnHandle};
-pub use hands::{Disk, Hands};
+pub use hands::{Disk, Hands, said};
 use held::Held;
 use protocol::Message;
 use redirector::Redirector;
@@ -154,7 +155,7 @@ impl Node {
     /// A connection is gone, or could not be had.
     pub fn disconnected(&mut self, now: Time, link: Link) {
         match link {
-            Link::Uplink => self.with_client(|client| client.disconnected(now)),
+            Link::Uplink => self.with_client(Client::disconnected),
             Link::Trunk => self.with_redirector_role(|redirector| redirector.trunk_disconnected(now)),
             Link::ToPeer(peer) => self.with_client(|client| client.peer_disconnected(now, peer)),
             Link::FromPeer(_) => {}
@@ -164,6 +165,21 @@ impl Node {
                     store.disconnected(now, session);
                 }
                 (None, Some(redirector)) => redirector.disconnected(now, session),
+                (None, None) => {}
+            },
+        }
+    }
+
+    /// A sign of life of whoever is at the other end: bytes of a message that is still to come, or room for what is on
+    /// its way there.
+    pub fn heard(&mut self, now: Time, link: Link) {
+        match link {
+            Link::Uplink => self.with_client(|client| client.heard(now)),
+            Link::Trunk => self.with_redirector_role(|redirector| redirector.heard_store(now)),
+            Link::ToPeer(_) | Link::FromPeer(_) => {}
+            Link::Session(session) => match (&mut self.store, &mut self.redirector) {
+                (Some(store), _) => store.heard(now, session),
+                (None, Some(redirector)) => redirector.heard(now, session),
                 (None, None) => {}
             },
         }
@@ -220,12 +236,29 @@ impl Node {
         }
     }
 
-    /// The store's disk has failed, and how: the store stops as if its process had died, and what it has yet to say is
-    /// not said. The transactions of this process's own client end at once.
-    pub fn failed(&mut self, now: Time, why: String) {
+    /// The front door is done with the node, and why: the store stops as if its process had died, and what it has yet to
+    /// say is not said. The transactions of this process's own client end at once.
+    pub fn stop(&mut self, why: String) {
         (self.store, self.held) = (None, Held::default());
         if let Some(client) = &mut self.client {
-            client.stopped(now, why);
+            client.stopped(why);
+        }
+    }
+
+    /// A panic has left the machine half changed, or its disk has failed: nothing of it is used any more. What it had
+    /// yet to say is not said, and the transactions of this process's own client end at once, with this reason.
+    pub fn broken(&mut self, why: &str) {
+        (self.store, self.redirector, self.held) = (None, None, Held::default());
+        self.outputs.clear();
+        // The client may be what is half changed. Should it not even end without a panic, the next who comes here finds
+        // another one, which has nothing but its end.
+        let stopped = |mut client: Client| {
+            client.stopped(why.to_owned());
+            client
+        };
+        if let Some(client) = self.client.take() {
+            self.client = Some(stopped(Client::new(client::Config::default(), ClientId(0))));
+            self.client = Some(stopped(client));
         }
     }
 
@@ -338,7 +371,7 @@ impl Node {
         match &mut self.client {
             // A process that was stopped for a while finds its own client taken for dead.
             Some(_) if session == LOCAL && reason == GoodbyeReason::Silent => self.begin_anew(now),
-            Some(client) if session == LOCAL => client.disconnected(now),
+            Some(client) if session == LOCAL => client.disconnected(),
             _ => self.outputs.push_back(Output::End(Link::Session(session), reason, text)),
         }
     }
@@ -361,10 +394,9 @@ impl Node {
     }
 
     /// Begins the session of the client with the store of its own process again: there is no link between them that
-    /// could be bad. What either had yet to say to the other belonged to the session that is gone.
+    /// could be bad. What either had yet to say to the other belonged to the session that is gone, and goes with it.
     fn begin_anew(&mut self, now: Time) {
         self.hold_store_outputs();
-        self.held.forget(LOCAL);
         while let Some(output) = self.client.as_mut().and_then(Client::poll_output) {
             match output {
                 client::Output::Send(_) | client::Output::Hangup { .. } => {}

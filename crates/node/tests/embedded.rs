@@ -36,6 +36,28 @@ fn a_process_that_was_stopped_for_long_goes_on() {
     assert_eq!(sessions(&mut node), 2, "the session has begun anew");
 }
 
+/// Both have something to say to each other, which waits for the log, when they begin anew: it belonged to the session
+/// that is gone, and whoever heard it in the next would take the other for broken, and begin anew without end.
+#[test]
+fn nothing_of_an_earlier_session_is_heard_in_the_next() {
+    let mut node = embedded();
+    node.start(Time::ZERO);
+    node.settle(Time::ZERO);
+    let client = node.client().expect("it has one");
+    let txn = client.begin();
+    assert_eq!(client.create(Time::ZERO, txn, 1, None, b"a"[..].into()), Ok(Created::Wait));
+    node.settle(Time::ZERO);
+    let outputs: Vec<_> = std::iter::from_fn(|| node.poll_output()).collect();
+    let Some(&Output::Disk(DiskWork::Append(through, _))) = outputs.last() else { panic!("a grant is logged") };
+
+    let later = Time::ZERO + Duration::from_secs(60);
+    node.client().expect("it has one").handle_timeout(later);
+    node.settle(later);
+    node.disk(later, DiskDone::Durable { through, safe_bytes_free: 1 << 30 });
+    serve(&mut node, later);
+    assert_eq!(node.client().expect("it has one").stats().sessions, 2);
+}
+
 /// Carries out appends at once, as a disk that never fails.
 fn serve(node: &mut Node, now: Time) {
     node.settle(now);
@@ -64,7 +86,7 @@ fn a_disk_that_fails_ends_every_transaction_at_once() {
     node.settle(now);
     assert_eq!(node.client().expect("it has one").outcome(commits), Ok(None), "its record is not durable");
 
-    node.failed(now, WHY.to_owned());
+    node.stop(WHY.to_owned());
     node.settle(now);
     let outputs: Vec<_> = std::iter::from_fn(|| node.poll_output()).collect();
     assert!(outputs.iter().any(|output| matches!(output, Output::Wake(txn) if *txn == commits)), "{outputs:?}");

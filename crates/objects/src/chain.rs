@@ -1,25 +1,27 @@
 //! Values too large for a slot: chunks, each alone in its page, behind a head that lists them.
 //!
+//! Chunks are asked for in windows, each in one message: of as many bytes as the cache can bear, and one chunk at least.
+//!
 //! A rewrite puts the new chunks where the old ones were, as far as they go, so that a document that is saved again
 //! and again does not eat the store's pages.
 
 use crate::tx::{Fits, Tx};
-use crate::value::{CHUNK_BYTES, Chain, ID_BYTES, id_from, push_id};
+use crate::value::{CHUNK_BYTES, Chain, ID_BYTES, id_from, part, part_in, push_id};
 use crate::wait::Mode;
 use crate::{Error, Result};
 use bytes::Bytes;
 use client::{Read, TxnError};
 use std::task::Poll;
-use types::ObjectId;
+use types::{ObjectId, PageId};
 
-/// Chunks asked for at a time: enough to fill a long link, and few enough for a small cache.
-const WINDOW: usize = 32;
+/// The most chunks asked for at a time: enough to fill a long link.
+const WINDOW_MAX: usize = 32;
 
 /// The value of a chain.
 pub(crate) async fn read<M: Mode>(tx: &mut Tx<M>, object: ObjectId, chain: Chain) -> Result<Vec<u8>> {
     let chunks = list(tx, object, chain).await?;
     let mut value = Vec::with_capacity(chain.total);
-    for window in chunks.chunks(WINDOW) {
+    for window in chunks.chunks(window(tx)) {
         for chunk in read_window(tx, window).await? {
             value.extend_from_slice(&chunk);
         }
@@ -30,22 +32,38 @@ pub(crate) async fn read<M: Mode>(tx: &mut Tx<M>, object: ObjectId, chain: Chain
     Ok(value)
 }
 
+/// How many chunks are asked for at a time.
+fn window<M: Mode>(tx: &Tx<M>) -> usize {
+    (tx.shared.look(|client| client.window_bytes()) / CHUNK_BYTES).clamp(1, WINDOW_MAX)
+}
+
+/// Asks for chunks that are about to be changed one after the other.
+fn fetch<M: Mode>(tx: &Tx<M>, chunks: &[ObjectId]) {
+    let pages: Vec<PageId> = chunks.iter().map(|chunk| chunk.page).collect();
+    tx.shared.fetch_together(&pages);
+}
+
 /// Reads several chunks at once: all are asked for before any is waited for, so they share the round trip.
 async fn read_window<M: Mode>(tx: &mut Tx<M>, chunks: &[ObjectId]) -> Result<Vec<Vec<u8>>> {
     let mut values: Vec<Option<Vec<u8>>> = vec![None; chunks.len()];
-    let absent = tx
+    fetch(tx, chunks);
+    let broken = tx
         .call(|client, now, txn| {
             for (chunk, value) in chunks.iter().zip(&mut values).filter(|(_, value)| value.is_none()) {
-                match client.read(now, txn, *chunk)? {
-                    Read::Value(bytes) => *value = Some(bytes.to_vec()),
-                    Read::Absent => return Ok::<_, TxnError>(Poll::Ready(Some(*chunk))),
-                    Read::Wait => {}
+                let bytes = match client.read(now, txn, *chunk)? {
+                    Read::Value(bytes) => part_in(bytes),
+                    Read::Absent => None,
+                    Read::Wait => continue,
+                };
+                match bytes {
+                    Some(bytes) => *value = Some(bytes.to_vec()),
+                    None => return Ok::<_, TxnError>(Poll::Ready(Some(*chunk))),
                 }
             }
             Ok(if values.iter().all(Option::is_some) { Poll::Ready(None) } else { Poll::Pending })
         })
         .await?;
-    match absent {
+    match broken {
         Some(chunk) => Err(Error::damaged(chunk, "it is a chunk of a large object, and gone")),
         None => Ok(values.into_iter().flatten().collect()),
     }
@@ -66,8 +84,12 @@ pub(crate) async fn write<M: Mode>(
     for surplus in chunks.drain(needed.min(chunks.len())..) {
         tx.delete_slot(surplus).await?;
     }
+    let window = window(tx);
     for (i, bytes) in value.chunks(CHUNK_BYTES).enumerate() {
-        let bytes = Bytes::copy_from_slice(bytes);
+        if i % window == 0 && i < chunks.len() {
+            fetch(tx, &chunks[i..chunks.len().min(i + window)]);
+        }
+        let bytes = part(bytes);
         match chunks.get(i).copied() {
             Some(chunk) => chunks[i] = rewrite(tx, chunk, None, bytes).await?,
             None => chunks.push(tx.create_slot(None, bytes).await?),
@@ -78,8 +100,8 @@ pub(crate) async fn write<M: Mode>(
         push_id(&mut listed, chunk);
     }
     let head = match old {
-        Some(chain) => rewrite(tx, chain.head, Some(object), listed.into()).await?,
-        None => tx.create_slot(Some(object), listed.into()).await?,
+        Some(chain) => rewrite(tx, chain.head, Some(object), part(&listed)).await?,
+        None => tx.create_slot(Some(object), part(&listed)).await?,
     };
     Ok(Chain { total: value.len(), head })
 }
@@ -97,16 +119,20 @@ async fn rewrite<M: Mode>(tx: &mut Tx<M>, part: ObjectId, near: Option<ObjectId>
 
 /// Deletes a chain: the chunks and the head.
 pub(crate) async fn delete<M: Mode>(tx: &mut Tx<M>, object: ObjectId, chain: Chain) -> Result<()> {
-    for chunk in list(tx, object, chain).await? {
-        tx.delete_slot(chunk).await?;
+    let chunks = list(tx, object, chain).await?;
+    for window in chunks.chunks(window(tx)) {
+        fetch(tx, window);
+        for &chunk in window {
+            tx.delete_slot(chunk).await?;
+        }
     }
     tx.delete_slot(chain.head).await
 }
 
 /// The chunks of a chain, in order.
 async fn list<M: Mode>(tx: &mut Tx<M>, object: ObjectId, chain: Chain) -> Result<Vec<ObjectId>> {
-    let chunks =
-        tx.read_slot(chain.head, |bytes| bytes.chunks_exact(ID_BYTES).map(id_from).collect::<Vec<_>>()).await?;
+    let listed = |bytes: &[u8]| Some(part_in(bytes)?.chunks_exact(ID_BYTES).map(id_from).collect::<Vec<_>>());
+    let chunks = tx.read_slot(chain.head, listed).await?.flatten();
     chunks
         .filter(|chunks| chunks.len() == chain.total.div_ceil(CHUNK_BYTES))
         .ok_or_else(|| Error::damaged(object, "the head of its chain does not list its chunks"))

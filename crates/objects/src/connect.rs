@@ -198,8 +198,16 @@ fn open_error(error: &net::ConnectError) -> Error {
 /// What to do about an uplink that did not come up, behind what is wrong with it.
 fn describe(error: &net::ConnectError) -> String {
     match error {
+        net::ConnectError::NoServer { address, .. } if !address.contains(',') => {
+            format!("{error}; start one with 'thorp serve --dir DIR --listen {address}', or check the address")
+        }
         net::ConnectError::NoServer { .. } => {
-            format!("{error}; start one with 'thorp serve', or check the address")
+            format!("{error}; start one with 'thorp serve --dir DIR', or check the addresses")
+        }
+        net::ConnectError::Silent { .. } => {
+            format!(
+                "{error}; it may be stopped, or too busy, or no Thorp store: look at its process, or check the address"
+            )
         }
         net::ConnectError::NotThorp { .. } => format!("{error}; check the address and the port"),
         _ => error.to_string(),

@@ -1,12 +1,14 @@
 //! A database as the application holds it, and the loop that runs its transactions.
 
+use crate::nested::{self, Inside};
 use crate::shared::Shared;
 use crate::wait::{Async, Blocking, Mode, block_on};
 use crate::{AsyncTx, Error, Result, Tx};
 use client::TxnHandle;
 use node::{Hands, Node};
 use protocol::Outcome;
-use std::future::Future;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
 use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::time::Duration;
@@ -20,6 +22,11 @@ const PAUSE_MIN: Duration = Duration::from_micros(100);
 
 /// A store that transactions run on: a directory of this process, or a server. Cloning gives another handle to the
 /// same client and its cache; threads share one.
+///
+/// A child that the process forks has neither the database's threads nor its connection: there each transaction is
+/// refused, as [`Error::Forked`], and dropping the handle does nothing. The child opens a database of its own; a
+/// directory that the parent has open stays the parent's, and is locked for as long as either of the two lives, unless
+/// the child executes another program.
 #[derive(Clone, Debug)]
 pub struct Db {
     pub(crate) shared: Arc<Shared>,
@@ -34,6 +41,9 @@ impl Db {
 
     /// Runs a transaction: `body` on a workspace of its own, then the commit. If others were faster the whole is done
     /// again, after a pause that grows; `body` may therefore run several times and should have no effects besides.
+    ///
+    /// `body` must not begin another transaction on the same database: the outer one, which may have read what the inner
+    /// one changes, could be run again and again. What is to happen together is done with one `tx`.
     ///
     /// An error that `body` returns aborts the transaction and is handed back, unless the transaction was doomed: then
     /// the error may come from what `body` should not have seen, and it is run again.
@@ -60,12 +70,17 @@ impl Db {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Contended`] when the client's patience is over; otherwise what the store or `body` says.
+    /// [`Error::Contended`] when the client's patience is over; [`Error::Nested`] inside of another transaction's `body`;
+    /// otherwise what the store or `body` says.
     pub fn transact<R>(&self, mut body: impl FnMut(&mut Tx) -> Result<R>) -> Result<R> {
         let mut tries = Tries::begin(&self.shared);
         loop {
-            let mut running = Running::<Blocking>::begin(&self.shared);
-            let (ran, handle) = (body(&mut running.tx), running.tx.handle);
+            let mut running = Running::<Blocking>::begin(&self.shared)?;
+            let ran = {
+                let _inside = Inside::enter(&self.shared);
+                body(&mut running.tx)
+            };
+            let handle = running.tx.handle;
             match block_on(running.end(ran)) {
                 Ok(answer) => return Ok(answer),
                 Err(error) => block_on(tries.pause(error, handle))?,
@@ -97,9 +112,17 @@ impl Db {
     {
         let mut tries = Tries::begin(&self.shared);
         loop {
-            let running = Running::<Async>::begin(&self.shared);
+            let running = Running::<Async>::begin(&self.shared)?;
             let handle = running.tx.handle;
-            let ran = body(Tx::new(self.shared.clone(), handle)).await;
+            let ran = {
+                let mut running = pin!(body(Tx::new(self.shared.clone(), handle)));
+                // Other tasks run on this thread between two polls, with transactions of their own.
+                poll_fn(|context| {
+                    let _inside = Inside::enter(&self.shared);
+                    running.as_mut().poll(context)
+                })
+                .await
+            };
             match running.end(ran).await {
                 Ok(answer) => return Ok(answer),
                 Err(error) => tries.pause(error, handle).await?,
@@ -138,9 +161,13 @@ struct Running<M: Mode> {
 }
 
 impl<M: Mode> Running<M> {
-    fn begin(shared: &Arc<Shared>) -> Self {
+    fn begin(shared: &Arc<Shared>) -> Result<Self> {
+        if nested::is_inside(shared) {
+            return Err(Error::Nested);
+        }
+        shared.check()?;
         let handle = shared.look(client::Client::begin);
-        Self { tx: Tx::new(shared.clone(), handle), ended: false }
+        Ok(Self { tx: Tx::new(shared.clone(), handle), ended: false })
     }
 
     /// Commits what ran well. What did not is aborted by the drop; whether it was doomed is asked before, because the
@@ -153,7 +180,8 @@ impl<M: Mode> Running<M> {
             }
             Err(error) => {
                 let txn = self.tx.handle;
-                self.tx.shared.client(|client, _| client.check(txn))?;
+                let checked = self.tx.shared.client(|client, _| client.check(txn));
+                checked.map_err(|error| self.tx.shared.error(error))?;
                 Err(error)
             }
         }
@@ -188,6 +216,7 @@ impl<M: Mode> Drop for Running<M> {
         if !self.ended {
             let txn: TxnHandle = self.tx.handle;
             self.tx.shared.client(|client, now| client.abort(now, txn));
+            self.tx.shared.forget(txn);
         }
     }
 }

@@ -10,6 +10,9 @@ pub use types::Caller;
 /// What an operation of this library gives.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
+/// What lies behind an error, for people.
+type Cause = Box<dyn std::error::Error + Send + Sync>;
+
 /// Why something was not done. [`Error::caller`] says what to do about it.
 #[derive(Debug)]
 #[non_exhaustive]
@@ -27,8 +30,16 @@ pub enum Error {
         /// What the last try ended with.
         last: Box<Error>,
     },
+    /// A transaction was begun inside of another one on the same database.
+    Nested,
+    /// The database was closed, by this handle or by another one to the same database.
+    Closed,
+    /// The process has forked since the database was opened: the child has neither its threads nor its connection.
+    Forked,
     /// The transaction has ended: its handle is of no use any more.
     Ended,
+    /// The cursor was used in another transaction before: what it has read is that one's.
+    CursorOfAnother,
     /// The transaction writes more than one transaction may.
     TransactionTooLarge,
     /// The object is larger than an object can be.
@@ -37,16 +48,25 @@ pub enum Error {
     KeyTooLong(usize),
     /// The store has no room.
     StoreFull,
-    /// The store could not be reached for as long as the client is patient.
+    /// The store could not be reached, or has not answered, for as long as the client is patient.
     Unreachable,
     /// The store has ended the session for good.
     SessionEnded(GoodbyeReason, String),
-    /// The store of this process has stopped, because of this. What was committed is safe.
+    /// The database has stopped in this process, because of this: its disk has failed, or a part of it has panicked. What
+    /// was committed is safe.
     Stopped(String),
     /// The commit was sent, and the store can no longer say whether it took effect.
     OutcomeUnknown(TxnId),
-    /// There is no such object.
+    /// The object is gone: it was deleted, or the transaction that created it had no effect. Its place may be another
+    /// object's now.
     NoSuchObject(ObjectId),
+    /// The object was written in another format than this version reads.
+    Format {
+        /// The object.
+        object: ObjectId,
+        /// Its format.
+        format: u8,
+    },
     /// The value in the store is not one of this type.
     Decode {
         /// The type.
@@ -54,14 +74,14 @@ pub enum Error {
         /// The object whose value it should have been.
         object: ObjectId,
         /// What the decoder says.
-        cause: postcard::Error,
+        cause: Cause,
     },
     /// The value cannot be stored: its `Serialize` says so.
     Encode {
         /// The type.
         type_name: &'static str,
         /// What the encoder says.
-        cause: postcard::Error,
+        cause: Cause,
     },
     /// A name stands for something else than what was asked for.
     WrongKind {
@@ -82,7 +102,7 @@ pub enum Error {
     /// A store could not be opened, or a server not be reached.
     Open(String),
     /// An error of the application: the transaction was aborted and has no effect.
-    Application(Box<dyn std::error::Error + Send + Sync>),
+    Application(Cause),
 }
 
 impl Error {
@@ -93,7 +113,7 @@ impl Error {
     /// let error = thorp::Error::application("the account is overdrawn");
     /// assert_eq!(error.to_string(), "the account is overdrawn");
     /// ```
-    pub fn application(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+    pub fn application(error: impl Into<Cause>) -> Self {
         Self::Application(error.into())
     }
 
@@ -103,7 +123,9 @@ impl Error {
             Self::Doomed | Self::Contended { .. } => Caller::Retry,
             Self::Refused(refusal) => refusal.caller(),
             Self::StoreFull => Caller::MakeRoom,
-            Self::Unreachable | Self::SessionEnded(..) | Self::Stopped(_) => Caller::Reconnect,
+            Self::Unreachable | Self::SessionEnded(..) | Self::Stopped(_) | Self::Closed | Self::Forked => {
+                Caller::Reconnect
+            }
             Self::OutcomeUnknown(_) => Caller::Ask,
             Self::Damaged { .. } => Caller::Repair,
             Self::Application(_) => return None,
@@ -125,6 +147,14 @@ impl fmt::Display for Error {
                 write!(f, "gave up after {tries} tries in {waited:.1?}; the last one: {last}")
             }
             Self::Ended => write!(f, "the transaction has ended: begin another"),
+            Self::Nested => {
+                write!(f, "a transaction was begun inside of another one: do both with the outer one's 'tx'")
+            }
+            Self::Closed => write!(f, "the database was closed: open it again"),
+            Self::Forked => write!(f, "the database was opened before this process forked: open it again in the child"),
+            Self::CursorOfAnother => {
+                write!(f, "the cursor belongs to another transaction: make one in each transaction, inside its closure")
+            }
             Self::TransactionTooLarge => {
                 write!(f, "the transaction writes more than {} MiB: split it", TXN_BYTES_MAX >> 20)
             }
@@ -135,11 +165,23 @@ impl fmt::Display for Error {
                 write!(f, "a key of {bytes} bytes is longer than the limit of {}", crate::key::KEY_BYTES_MAX)
             }
             Self::StoreFull => write!(f, "the store is full: free space on its disk, or give it a larger one"),
-            Self::Unreachable => write!(f, "the store cannot be reached: is it running, and the network up?"),
+            Self::Unreachable => write!(
+                f,
+                "the store has not answered for as long as this client waits: is it running, and the network up?"
+            ),
             Self::SessionEnded(reason, text) => write!(f, "the store ended the session ({}): {text}", reason.name()),
-            Self::Stopped(why) => write!(f, "the store has stopped: {why}; what was committed is safe: open it again"),
+            Self::Stopped(why) => {
+                write!(f, "the database has stopped: {why}; what was committed is safe: open it again")
+            }
             Self::OutcomeUnknown(txn) => write!(f, "whether transaction {txn:?} took effect is not known: look"),
-            Self::NoSuchObject(object) => write!(f, "there is no object {object}"),
+            Self::NoSuchObject(object) => {
+                write!(f, "object {object} is gone: it was deleted, or the transaction that created it had no effect")
+            }
+            Self::Format { object, format } => {
+                let ours = crate::value::FORMAT;
+                write!(f, "object {object} is in format {format}, and this version reads format {ours}: ")?;
+                write!(f, "dump the store with the version that wrote it, and load it with this one")
+            }
             Self::Decode { type_name, object, cause } => {
                 write!(f, "object {object} does not hold a value of type {type_name}: {cause}")
             }
@@ -159,7 +201,7 @@ impl fmt::Display for Error {
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Self::Decode { cause, .. } | Self::Encode { cause, .. } => Some(cause),
+            Self::Decode { cause, .. } | Self::Encode { cause, .. } => Some(cause.as_ref()),
             Self::Contended { last, .. } => Some(last),
             Self::Application(error) => Some(error.as_ref()),
             _ => None,

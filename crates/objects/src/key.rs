@@ -7,7 +7,7 @@
 //! | `bool` | one byte |
 //! | strings, bytes | the bytes, `00` as `00 ff`, then `00 01` |
 //! | tuples | one after the other |
-//! | references | volume, page, slot |
+//! | references | volume, page, slot, stamp |
 //!
 //! A string's end sorts before every byte that could follow in a longer one, so a shorter string comes first in
 //! tuples too.
@@ -147,14 +147,14 @@ impl<K: EncodeKey + ?Sized> EncodeKey for &K {
 impl<T: ?Sized> EncodeKey for Ref<T> {
     fn encode_key(&self, bytes: &mut Vec<u8>) {
         let ObjectId { page, slot } = self.id();
-        (page.volume, page.number, slot).encode_key(bytes);
+        (page.volume, page.number, slot, self.stamp()).encode_key(bytes);
     }
 }
 
 impl<T: ?Sized> Key for Ref<T> {
     fn decode_key(bytes: &mut &[u8]) -> Option<Self> {
-        let (volume, number, slot) = Key::decode_key(bytes)?;
-        Some(Self::new(ObjectId::new(PageId::new(volume, number), slot)))
+        let (volume, number, slot, stamp) = Key::decode_key(bytes)?;
+        Some(Self::new(ObjectId::new(PageId::new(volume, number), slot), stamp))
     }
 }
 

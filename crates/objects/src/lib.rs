@@ -2,11 +2,11 @@
 //!
 //! | file | what is in it |
 //! |---|---|
-//! | `db` | a database, and the loop that runs transactions |
+//! | `db`, `nested` | a database, and the loop that runs transactions, none inside of another |
 //! | `tx` | a running transaction: get, put, create, delete |
 //! | `wait` | each operation once, blocking and as a future |
 //! | `value`, `chain` | how values stand in slots, and in chains of chunks when they are large |
-//! | `reference` | typed references |
+//! | `reference`, `stamp` | typed references, and what tells an object from the next one in its slot |
 //! | `key`, `tree`, `map`, `cursor` | the ordered map |
 //! | `roots` | names that objects and maps are found by |
 //! | `open`, `connect`, `memory` | where the store is: a directory, a server or a group, memory |
@@ -19,10 +19,12 @@ mod error;
 mod key;
 mod map;
 mod memory;
+mod nested;
 mod open;
 mod reference;
 mod roots;
 mod shared;
+mod stamp;
 mod tree;
 mod tx;
 mod value;
@@ -38,5 +40,4 @@ pub use open::Builder;
 pub use reference::{Anywhere, Near, Ref};
 pub use tx::{AsyncTx, Tx};
 pub use types::ObjectId;
-pub(crate) use value::Slot;
 pub use wait::{Async, Blocking, Mode};

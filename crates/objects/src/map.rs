@@ -8,12 +8,13 @@
 
 use crate::cursor::Cursor;
 use crate::key::{self, EncodeKey, KEY_BYTES_MAX, Key};
+use crate::stamp::INTERNAL;
 use crate::tree::{Entry, NODE_BYTES_LEAST, NODE_BYTES_TARGET, Payload, TreeNode, VALUE_BYTES_MAX, View};
-use crate::tx::Missing;
+use crate::tx::{Missing, Operation};
+use crate::value::Target;
 use crate::{Error, Mode, Near, Ref, Result, Tx, value};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use std::any::type_name;
 use std::borrow::Borrow;
 use std::fmt;
 use std::future::Future;
@@ -47,19 +48,27 @@ pub(crate) const DEPTH_MAX: usize = 32;
 /// # Ok::<(), thorp::Error>(())
 /// ```
 pub struct Map<K, V> {
-    root: ObjectId,
+    root: Root,
     types: PhantomData<fn() -> (K, V)>,
 }
 
+/// The root of a map, whatever its types.
+pub(crate) type Root = Ref<()>;
+
 impl<K, V> Map<K, V> {
     /// The map whose root is this object.
-    pub const fn new(root: ObjectId) -> Self {
-        Self { root, types: PhantomData }
+    pub const fn new(root: Ref<Self>) -> Self {
+        Self { root: root.cast(), types: PhantomData }
     }
 
-    /// The object that is the map's root: its identity.
+    /// The object that is the map's root: its identity. Deleting it ends a map that is empty, and leaves nothing behind.
+    pub const fn root(self) -> Ref<Self> {
+        self.root.cast()
+    }
+
+    /// Where the map's root is.
     pub const fn id(self) -> ObjectId {
-        self.root
+        self.root.id()
     }
 
     /// Creates a map without a name, to be referred to from another object.
@@ -73,11 +82,16 @@ impl<K, V> Map<K, V> {
     /// # Ok::<(), thorp::Error>(())
     /// ```
     pub fn create<M: Mode>(tx: &mut Tx<M>, near: impl Near) -> M::Out<impl Future<Output = Result<Self>>> {
-        M::run(Self::begin(tx, near))
+        let near = near.near();
+        M::run(async move {
+            let operation = Operation::begin(tx);
+            let begun = Self::begin(operation.tx, near).await;
+            operation.end(begun)
+        })
     }
 
-    pub(crate) async fn begin<M: Mode>(tx: &mut Tx<M>, near: impl Near) -> Result<Self> {
-        Ok(Self::new(create_node(tx, near.near(), &TreeNode::EMPTY).await?))
+    pub(crate) async fn begin<M: Mode>(tx: &mut Tx<M>, near: Option<ObjectId>) -> Result<Self> {
+        tx.add_stamped(near, node_bytes(&TreeNode::EMPTY)).await.map(Self::new)
     }
 }
 
@@ -88,7 +102,7 @@ impl<K: Key, V: Serialize + DeserializeOwned> Map<K, V> {
         K: Borrow<Q>,
         Q: EncodeKey + ?Sized,
     {
-        M::run(self.find(tx, key))
+        M::run((*self).find(tx, key::encode(key)))
     }
 
     /// Puts a value under `key`, and gives the one that was there.
@@ -102,7 +116,12 @@ impl<K: Key, V: Serialize + DeserializeOwned> Map<K, V> {
         K: Borrow<Q>,
         Q: EncodeKey + ?Sized,
     {
-        M::run(self.put(tx, key, value))
+        let (map, key, value) = (*self, key::encode(key), encode(value));
+        M::run(async move {
+            let operation = Operation::begin(tx);
+            let put = map.put(operation.tx, key, value).await;
+            operation.end(put)
+        })
     }
 
     /// Takes `key` and its value out, and gives the value.
@@ -121,7 +140,12 @@ impl<K: Key, V: Serialize + DeserializeOwned> Map<K, V> {
         K: Borrow<Q>,
         Q: EncodeKey + ?Sized,
     {
-        M::run(self.take(tx, key))
+        let (root, key) = (self.root, key::encode(key));
+        M::run(async move {
+            let operation = Operation::begin(tx);
+            let taken = remove(operation.tx, root, &key).await;
+            operation.end(taken)
+        })
     }
 
     /// A cursor over the entries whose keys are in `range`, in order.
@@ -176,39 +200,28 @@ impl<K: Key, V: Serialize + DeserializeOwned> Map<K, V> {
     }
 }
 
-/// The operations as futures, for whatever is built on them. A key is encoded, and a value too, before the future
-/// begins, so that the future borrows neither.
+/// The operations as futures, for whatever is built on them. Keys and values come encoded, so that the futures borrow
+/// neither.
 impl<K, V: Serialize + DeserializeOwned> Map<K, V> {
-    pub(crate) fn find<M: Mode, Q>(&self, tx: &mut Tx<M>, key: &Q) -> impl Future<Output = Result<Option<V>>>
-    where
-        Q: EncodeKey + ?Sized,
-    {
-        let (root, key) = (self.root, key::encode(key));
-        async move { get(tx, root, &key).await }
+    pub(crate) async fn find<M: Mode>(self, tx: &mut Tx<M>, key: Vec<u8>) -> Result<Option<V>> {
+        get(tx, self.root, &key).await
     }
 
-    pub(crate) fn put<M, Q>(&self, tx: &mut Tx<M>, key: &Q, value: &V) -> impl Future<Output = Result<Option<V>>>
-    where
-        M: Mode,
-        Q: EncodeKey + ?Sized,
-    {
-        let (root, key) = (self.root, key::encode(key));
-        let value = postcard::to_allocvec(value).map_err(|cause| Error::Encode { type_name: type_name::<V>(), cause });
-        async move {
-            if key.len() > KEY_BYTES_MAX {
-                return Err(Error::KeyTooLong(key.len()));
-            }
-            insert(tx, root, key, value?).await
+    pub(crate) async fn put<M: Mode>(self, tx: &mut Tx<M>, key: Vec<u8>, value: Result<Vec<u8>>) -> Result<Option<V>> {
+        if key.len() > KEY_BYTES_MAX {
+            return Err(Error::KeyTooLong(key.len()));
         }
+        insert(tx, self.root, key, value?).await
     }
 
-    pub(crate) fn take<M: Mode, Q>(&self, tx: &mut Tx<M>, key: &Q) -> impl Future<Output = Result<Option<V>>>
-    where
-        Q: EncodeKey + ?Sized,
-    {
-        let (root, key) = (self.root, key::encode(key));
-        async move { remove(tx, root, &key).await }
+    pub(crate) async fn take<M: Mode>(self, tx: &mut Tx<M>, key: Vec<u8>) -> Result<Option<V>> {
+        remove(tx, self.root, &key).await
     }
+}
+
+/// A value as it stands in a leaf.
+pub(crate) fn encode<V: Serialize>(value: &V) -> Result<Vec<u8>> {
+    value::encode(value, Vec::new())
 }
 
 /// What one node has to say to a search.
@@ -229,8 +242,8 @@ fn follow(view: View<'_>, key: &[u8]) -> Option<(usize, ObjectId)> {
     Some((at, view.child(at)?))
 }
 
-async fn get<M: Mode, V: DeserializeOwned>(tx: &mut Tx<M>, root: ObjectId, key: &[u8]) -> Result<Option<V>> {
-    let mut node = root;
+async fn get<M: Mode, V: DeserializeOwned>(tx: &mut Tx<M>, root: Root, key: &[u8]) -> Result<Option<V>> {
+    let mut node = root.id();
     for _ in 0..DEPTH_MAX {
         let step = look(tx, root, node, |view| {
             if !view.is_leaf() {
@@ -241,7 +254,7 @@ async fn get<M: Mode, V: DeserializeOwned>(tx: &mut Tx<M>, root: ObjectId, key: 
                 return Some(Step::Leaf(None));
             }
             Some(Step::Leaf(Some(match Payload::parse(payload)? {
-                Payload::Here(bytes) => Payload::Here(decode(node, bytes)),
+                Payload::Here(bytes) => Payload::Here(value::decode(node, bytes)),
                 Payload::Elsewhere(object) => Payload::Elsewhere(object),
             })))
         });
@@ -252,16 +265,16 @@ async fn get<M: Mode, V: DeserializeOwned>(tx: &mut Tx<M>, root: ObjectId, key: 
             Some(Step::Leaf(None)) | None => return Ok(None),
         }
     }
-    Err(Error::damaged(root, "its map is deeper than a map can be"))
+    Err(Error::damaged(root.id(), "its map is deeper than a map can be"))
 }
 
-async fn insert<M, V>(tx: &mut Tx<M>, root: ObjectId, key: Vec<u8>, value: Vec<u8>) -> Result<Option<V>>
+async fn insert<M, V>(tx: &mut Tx<M>, root: Root, key: Vec<u8>, value: Vec<u8>) -> Result<Option<V>>
 where
     M: Mode,
     V: DeserializeOwned,
 {
     let Path { inner, leaf } = descend(tx, root, &key).await?;
-    let mut node = load_node(tx, root, leaf).await?;
+    let mut node = load_node(tx, leaf).await?;
     let at = match node.find(&key) {
         Ok(at) => {
             let old = payload_of(leaf, &node.entries[at])?;
@@ -281,9 +294,9 @@ where
     Ok(None)
 }
 
-async fn remove<M: Mode, V: DeserializeOwned>(tx: &mut Tx<M>, root: ObjectId, key: &[u8]) -> Result<Option<V>> {
+async fn remove<M: Mode, V: DeserializeOwned>(tx: &mut Tx<M>, root: Root, key: &[u8]) -> Result<Option<V>> {
     let Path { inner, leaf } = descend(tx, root, key).await?;
-    let mut node = load_node(tx, root, leaf).await?;
+    let mut node = load_node(tx, leaf).await?;
     let Ok(at) = node.find(key) else { return Ok(None) };
     let entry = node.entries.remove(at);
     let old = payload_of(leaf, &entry)?;
@@ -296,9 +309,9 @@ async fn remove<M: Mode, V: DeserializeOwned>(tx: &mut Tx<M>, root: ObjectId, ke
 }
 
 /// Finds the leaf that `key` belongs in.
-async fn descend<M: Mode>(tx: &mut Tx<M>, root: ObjectId, key: &[u8]) -> Result<Path> {
+async fn descend<M: Mode>(tx: &mut Tx<M>, root: Root, key: &[u8]) -> Result<Path> {
     let mut inner = Vec::new();
-    let mut node = root;
+    let mut node = root.id();
     while inner.len() < DEPTH_MAX {
         let down = look(tx, root, node, |view| if view.is_leaf() { Some(None) } else { follow(view, key).map(Some) });
         match down.await?.flatten() {
@@ -309,7 +322,7 @@ async fn descend<M: Mode>(tx: &mut Tx<M>, root: ObjectId, key: &[u8]) -> Result<
             None => return Ok(Path { inner, leaf: node }),
         }
     }
-    Err(Error::damaged(root, "its map is deeper than a map can be"))
+    Err(Error::damaged(root.id(), "its map is deeper than a map can be"))
 }
 
 /// Writes a node that something was added to, splitting what is too large from there up.
@@ -358,7 +371,7 @@ async fn shrink<M: Mode>(
         let left_at = if at + 1 < parent.entries.len() { at } else { at - 1 };
         let (left_id, right_id) = (parent.child(left_at), parent.child(left_at + 1));
         let neighbour = if id == left_id { right_id } else { left_id };
-        let neighbour = load_node(tx, neighbour, neighbour).await?;
+        let neighbour = load_node(tx, neighbour).await?;
         if node.bytes() + neighbour.bytes() > NODE_BYTES_TARGET && !node.entries.is_empty() {
             return store_node(tx, id, &node).await;
         }
@@ -370,38 +383,39 @@ async fn shrink<M: Mode>(
     }
     while !node.leaf && node.entries.len() == 1 {
         let child = node.child(0);
-        node = load_node(tx, child, child).await?;
+        node = load_node(tx, child).await?;
         tx.remove(child).await?;
     }
     store_node(tx, id, &node).await
 }
 
-/// Shows a node to `see`; `None` if it is the root of a map that nothing was put in yet.
+/// Shows a node to `see`; `None` if it is the root of a map that nothing was put in yet. The root is checked to be the
+/// one that is meant; below it every node belongs to the map.
 pub(crate) async fn look<M: Mode, R>(
     tx: &mut Tx<M>,
-    root: ObjectId,
+    root: Root,
     node: ObjectId,
     see: impl FnOnce(View<'_>) -> Option<R>,
 ) -> Result<Option<R>> {
-    match tx.fetch(node, |bytes| View::parse(bytes).and_then(see)).await? {
+    match tx.fetch(target(root, node), |bytes| View::parse(bytes).and_then(see)).await? {
         Some(Some(seen)) => Ok(Some(seen)),
         Some(None) => Err(Error::damaged(node, "it is no node of a map")),
-        None if node == root && is_directory(root) => Ok(None),
+        None if node == root.id() && is_directory(node) => Ok(None),
         None => Err(Error::NoSuchObject(node)),
     }
 }
 
-async fn load_node<M: Mode>(tx: &mut Tx<M>, root: ObjectId, node: ObjectId) -> Result<TreeNode> {
+async fn load_node<M: Mode>(tx: &mut Tx<M>, node: ObjectId) -> Result<TreeNode> {
     match tx.fetch(node, TreeNode::parse).await? {
         Some(Some(node)) => Ok(node),
         Some(None) => Err(Error::damaged(node, "it is no node of a map")),
-        None if node == root && is_directory(root) => Ok(TreeNode::EMPTY),
+        None if is_directory(node) => Ok(TreeNode::EMPTY),
         None => Err(Error::NoSuchObject(node)),
     }
 }
 
 async fn load_inner<M: Mode>(tx: &mut Tx<M>, id: ObjectId) -> Result<TreeNode> {
-    let node = load_node(tx, id, id).await?;
+    let node = load_node(tx, id).await?;
     if node.leaf { Err(Error::damaged(id, "it is a leaf of a map where an inner node should be")) } else { Ok(node) }
 }
 
@@ -410,7 +424,11 @@ async fn store_node<M: Mode>(tx: &mut Tx<M>, id: ObjectId, node: &TreeNode) -> R
 }
 
 async fn create_node<M: Mode>(tx: &mut Tx<M>, near: Option<ObjectId>, node: &TreeNode) -> Result<ObjectId> {
-    tx.add(near, node_bytes(node)).await
+    tx.add(near, node_bytes(node), INTERNAL).await
+}
+
+fn target(root: Root, node: ObjectId) -> Target {
+    if node == root.id() { root.into() } else { node.into() }
 }
 
 fn node_bytes(node: &TreeNode) -> Vec<u8> {
@@ -435,7 +453,7 @@ where
     V: DeserializeOwned,
 {
     match payload {
-        Payload::Here(bytes) => decode(leaf, bytes),
+        Payload::Here(bytes) => value::decode(leaf, bytes),
         Payload::Elsewhere(object) => tx.load(*object).await,
     }
 }
@@ -445,7 +463,7 @@ async fn place_value<M: Mode>(tx: &mut Tx<M>, leaf: ObjectId, value: Vec<u8>) ->
     if value.len() <= VALUE_BYTES_MAX {
         return Ok(Payload::Here(value));
     }
-    Ok(Payload::Elsewhere(tx.add(Some(leaf), crate::tx::raw(&value)).await?))
+    Ok(Payload::Elsewhere(tx.add(Some(leaf), crate::tx::raw(&value), INTERNAL).await?))
 }
 
 /// Stores a value in place of an old one; a large one keeps its object.
@@ -464,11 +482,6 @@ async fn replace_value<M: Mode>(
         Payload::Here(_) => {}
     }
     place_value(tx, leaf, value).await
-}
-
-/// The value in some bytes of a leaf.
-pub(crate) fn decode<V: DeserializeOwned>(leaf: ObjectId, bytes: &[u8]) -> Result<V> {
-    postcard::from_bytes(bytes).map_err(|cause| Error::Decode { type_name: type_name::<V>(), object: leaf, cause })
 }
 
 impl<K, V> Clone for Map<K, V> {
@@ -495,18 +508,18 @@ impl<K, V> fmt::Debug for Map<K, V> {
 
 impl<K, V> Near for Map<K, V> {
     fn near(self) -> Option<ObjectId> {
-        Some(self.root)
+        Some(self.root.id())
     }
 }
 
 impl<K, V> Serialize for Map<K, V> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        Ref::<Self>::new(self.root).serialize(serializer)
+        self.root.serialize(serializer)
     }
 }
 
 impl<'de, K, V> Deserialize<'de> for Map<K, V> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Ok(Self::new(Ref::<Self>::deserialize(deserializer)?.id()))
+        Ref::deserialize(deserializer).map(Self::new)
     }
 }

@@ -11,6 +11,7 @@ use node::{Hands, Node, Output};
 use std::collections::hash_map::RandomState;
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::BuildHasher;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::Waker;
 use std::time::Instant;
@@ -31,20 +32,7 @@ impl Db {
     /// # Ok::<(), thorp::Error>(())
     /// ```
     pub fn in_memory() -> Result<Self> {
-        let random = || RandomState::new().hash_one(());
-        let opened = Opened {
-            cluster: ClusterId(random()),
-            incarnation: Incarnation(1),
-            checkpoint: Checkpoint::default(),
-            pages: Vec::new(),
-            safe_bytes_free: SAFE_BYTES,
-        };
-        let config = client::Config::default();
-        let patience = config.patience;
-        let client = Client::new(config, ClientId(random()));
-        let node = Node::with_store(Store::new(store::Config::default(), opened), Some(client));
-        let memory = Memory::start(node);
-        Ok(Self { shared: Arc::new(Shared::new(memory.node.clone(), memory, patience, None)) })
+        Ok(Memory::open().1)
     }
 }
 
@@ -60,6 +48,8 @@ struct Memory {
 struct Waits {
     wakers: BTreeMap<TxnHandle, Waker>,
     woken: BTreeSet<TxnHandle>,
+    /// The node has ended: there is nothing to wait for.
+    ended: bool,
 }
 
 struct Clock {
@@ -76,6 +66,24 @@ struct Due {
 }
 
 impl Memory {
+    fn open() -> (Arc<Self>, Db) {
+        let random = || RandomState::new().hash_one(());
+        let opened = Opened {
+            cluster: ClusterId(random()),
+            incarnation: Incarnation(1),
+            checkpoint: Checkpoint::default(),
+            pages: Vec::new(),
+            safe_bytes_free: SAFE_BYTES,
+        };
+        let config = client::Config::default();
+        let patience = config.patience;
+        let client = Client::new(config, ClientId(random()));
+        let node = Node::with_store(Store::new(store::Config::default(), opened), Some(client));
+        let memory = Memory::start(node);
+        let shared = Shared::new(memory.node.clone(), memory.clone(), patience, None);
+        (memory, Db { shared: Arc::new(shared) })
+    }
+
     fn start(mut node: Node) -> Arc<Self> {
         let clock = Arc::new(Clock { start: Instant::now(), due: Mutex::default(), changed: Condvar::new() });
         node.start(clock.now());
@@ -117,6 +125,21 @@ impl Memory {
         }
     }
 
+    /// A panic has left the node half changed: nobody goes on with that.
+    fn end_node(&self) {
+        {
+            let mut node = lock(&self.node);
+            node.broken("it panicked, which is an error of Thorp's own: please report it");
+            self.node.clear_poison();
+        }
+        let waiting = {
+            let mut waits = lock(&self.waits);
+            waits.ended = true;
+            std::mem::take(&mut waits.wakers)
+        };
+        waiting.into_values().for_each(Waker::wake);
+    }
+
     fn wake(&self, woken: Vec<TxnHandle>) {
         for txn in woken {
             let waker = {
@@ -140,18 +163,25 @@ impl Hands for Memory {
     }
 
     fn settle(&self) {
-        let (woken, due) = self.work(&mut lock(&self.node));
+        let work = || self.node.lock().ok().map(|mut node| self.work(&mut node));
+        let Ok(Some((woken, due))) = catch_unwind(AssertUnwindSafe(work)) else { return self.end_node() };
         self.wake(woken);
         self.clock.node_due(due);
     }
 
     fn wake_on(&self, txn: TxnHandle, waker: &Waker) {
         let mut waits = lock(&self.waits);
-        if waits.woken.remove(&txn) {
+        if waits.woken.remove(&txn) || waits.ended {
             waker.wake_by_ref();
         } else {
             waits.wakers.insert(txn, waker.clone());
         }
+    }
+
+    fn forget(&self, txn: TxnHandle) {
+        let mut waits = lock(&self.waits);
+        waits.wakers.remove(&txn);
+        waits.woken.remove(&txn);
     }
 
     fn wake_at(&self, time: Time, waker: &Waker) {
@@ -195,7 +225,8 @@ impl Clock {
                     drop(due);
                     rung.into_iter().for_each(Waker::wake);
                     let Some(memory) = memory.upgrade() else { return };
-                    lock(&memory.node).handle_timeout(now);
+                    // What panics here, the node's end finds.
+                    let _ = catch_unwind(AssertUnwindSafe(|| lock(&memory.node).handle_timeout(now)));
                     memory.settle();
                     lock(&self.due)
                 }
@@ -216,4 +247,24 @@ impl Due {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Anywhere, Error};
+
+    #[test]
+    fn nothing_stays_behind_of_transactions_that_have_ended() {
+        let (memory, db) = Memory::open();
+        let object = db.transact(|tx| tx.create(Anywhere, &1_u64)).unwrap();
+        for round in 0..100 {
+            db.transact(|_| Ok(())).unwrap();
+            db.transact(|tx| tx.get(object)).unwrap();
+            db.transact(|tx| tx.put(object, &round)).unwrap();
+            db.transact(|tx| tx.put(object, &0).and(Err::<(), _>(Error::application("no")))).unwrap_err();
+        }
+        let waits = lock(&memory.waits);
+        assert_eq!((waits.woken.len(), waits.wakers.len()), (0, 0));
+    }
 }

@@ -6,12 +6,12 @@ use crate::wait::block_on;
 use crate::{Db, Error, Result};
 use client::Client;
 use net::{Host, HostEnd, Runtime};
-use node::Node;
+use node::{Disk, Node};
 use std::hash::{BuildHasher, RandomState};
 use std::path::Path;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
-use store::Store;
+use store::{DiskDone, DiskWork, Store};
 use types::ClientId;
 
 /// What may be tuned before a database is opened; everything has a default.
@@ -68,14 +68,24 @@ impl Db {
         Builder::default()
     }
 
-    /// Closes the database. If it is a directory of this process, everything that was committed is written home, and
-    /// the directory is free. Dropping the last handle does the same, and says nothing if it fails. Other handles to
-    /// the same database are of no use afterwards.
+    /// Closes the database, for all its handles. If it is a directory of this process, everything that was committed is
+    /// written home, and the directory is free. Dropping the last handle does the same, and says nothing if it fails.
+    /// Other handles to the same database are of no use afterwards: what they are asked for is refused at once, as
+    /// [`Error::Closed`].
+    ///
+    /// ```
+    /// # use objects as thorp;
+    /// let db = thorp::Db::in_memory()?;
+    /// let other = db.clone();
+    /// db.close()?;
+    /// assert!(matches!(other.transact(|tx| tx.names()), Err(thorp::Error::Closed)));
+    /// # Ok::<(), thorp::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// What the disk says, and [`Error::Closed`] if it was closed before.
     pub fn close(self) -> Result<()> {
-        match Arc::try_unwrap(self.shared) {
-            Ok(shared) => shared.close(),
-            Err(shared) => shared.end(),
-        }
+        self.shared.close()
     }
 }
 
@@ -99,8 +109,17 @@ impl Builder {
         self
     }
 
-    /// How long a transaction waits for a store that cannot be reached, and how long one that others get ahead of is
-    /// tried again. 30 seconds by default.
+    /// Whether a transaction that has only read, and has fetched from the store since it began, commits without asking.
+    /// It does by default: what it has read was current when the store answered. Without it, each commit is a round trip.
+    pub fn commit_fresh(mut self, commit_fresh: bool) -> Self {
+        self.client.commits_fresh = commit_fresh;
+        self
+    }
+
+    /// How long a transaction waits for an answer of the store, be it that the store cannot be reached or that the line
+    /// to it is slow; and how long one that others get ahead of is tried again. 30 seconds by default. A commit that has
+    /// been sent by then ends as [`crate::Error::OutcomeUnknown`]: who commits much over a slow line needs more patience
+    /// than the line needs time.
     pub fn patience(mut self, patience: Duration) -> Self {
         self.client.patience = patience;
         self
@@ -140,10 +159,10 @@ impl Builder {
         while let Some((position, record)) = opening.next_record().map_err(refused)? {
             store.recover(position, record);
         }
-        let disk = Arc::new(opening.finish().map_err(refused)?);
+        let disk = Arc::new(Borrowed(Mutex::new(Some(Arc::new(opening.finish().map_err(refused)?)))));
         let node = Node::with_store(store, Some(self.client()));
         let host = Host::start(node, Some(disk.clone()), runtime()?);
-        let embedded = Embedded(Some((host.clone(), disk)));
+        let embedded = Embedded { host: host.clone(), disk };
         Ok(self.db(host, Some(embedded)))
     }
 
@@ -181,34 +200,58 @@ pub(crate) fn runtime() -> Result<&'static Runtime> {
     Ok(RUNTIME.get_or_init(|| started))
 }
 
-/// A store in this process, closed behind the last handle. It lets go of the directory only when nobody holds the host
-/// any more.
+/// A store in this process.
 #[derive(Debug)]
-pub(crate) struct Embedded(Option<(Arc<Host>, Arc<disk::RealDisk>)>);
+pub(crate) struct Embedded {
+    host: Arc<Host>,
+    disk: Arc<Borrowed>,
+}
 
 impl Embedded {
-    /// Refuses new commits and writes everything home.
-    pub(crate) fn end(&self) -> Result<()> {
-        self.0.as_ref().map_or(Ok(()), |(host, _)| end(host))
-    }
-
-    /// Ends the store and sets its directory free.
-    pub(crate) fn close(mut self) -> Result<()> {
-        self.let_go()
-    }
-
-    fn let_go(&mut self) -> Result<()> {
-        let Some((host, disk)) = self.0.take() else { return Ok(()) };
-        let ended = end(&host);
-        drop(host);
+    /// Refuses new commits, writes everything home, and sets the directory free.
+    pub(crate) fn close(self) -> Result<()> {
+        let ended = end(&self.host);
+        let Some(disk) = self.disk.take() else { return ended };
         ended.and(sole(disk).close().map_err(|error| Error::Open(error.to_string())))
     }
 }
 
-impl Drop for Embedded {
-    fn drop(&mut self) {
-        // Nobody is left to hear of a failure; what was committed is safe all the same.
-        let _ = self.let_go();
+/// The disk, as the host has it until the store is closed. Other handles of the application's keep the host alive, and
+/// must not keep the directory.
+#[derive(Debug)]
+struct Borrowed(Mutex<Option<Arc<disk::RealDisk>>>);
+
+impl Borrowed {
+    fn get(&self) -> Option<Arc<disk::RealDisk>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn take(&self) -> Option<Arc<disk::RealDisk>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+impl Disk for Borrowed {
+    fn submit(&self, work: DiskWork) {
+        if let Some(disk) = self.get() {
+            disk.submit(work);
+        }
+    }
+
+    fn flush(&self, done: &mut dyn FnMut(DiskDone)) -> bool {
+        self.get().is_some_and(|disk| disk.flush(done))
+    }
+
+    fn on_done(&self, done: Box<dyn Fn(DiskDone) + Send + Sync>) {
+        if let Some(disk) = self.get() {
+            disk.on_done(done);
+        }
+    }
+
+    fn on_failed(&self, failed: Box<dyn Fn(&str) + Send + Sync>) {
+        if let Some(disk) = self.get() {
+            disk.on_failed(failed);
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! Typed references, and where a new object is to lie.
 
+use crate::stamp::Stamp;
 use serde::de::Visitor;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
@@ -9,6 +10,10 @@ use types::{ObjectId, PageId};
 
 /// A reference to an object whose value is a `T`. It is a value itself, a few bytes when stored, so objects refer to
 /// objects.
+///
+/// A reference is to one object for ever. When that was deleted its place may be given to another object, which
+/// references to the first one do not reach: each object carries a stamp that its references know, and two objects that
+/// follow each other in one place have the same one once in 2^32 times.
 ///
 /// ```
 /// # use objects as thorp;
@@ -30,23 +35,31 @@ use types::{ObjectId, PageId};
 /// ```
 pub struct Ref<T: ?Sized> {
     id: ObjectId,
+    stamp: Stamp,
     value: PhantomData<fn() -> T>,
 }
 
 impl<T: ?Sized> Ref<T> {
-    /// The reference to the object `id`, whose value is taken for a `T`: reading it fails if it is none.
-    pub const fn new(id: ObjectId) -> Self {
-        Self { id, value: PhantomData }
+    /// The reference to the object that has this stamp in the place `id`, and whose value is taken for a `T`: reading it
+    /// fails if it is none. For tools that keep references in a form of their own; others take what
+    /// [`crate::Tx::create`] gives.
+    pub const fn new(id: ObjectId, stamp: u32) -> Self {
+        Self { id, stamp, value: PhantomData }
     }
 
-    /// The object's id.
+    /// Where the object is.
     pub const fn id(self) -> ObjectId {
         self.id
     }
 
+    /// What tells the object from others that had its place before, or will have it.
+    pub const fn stamp(self) -> u32 {
+        self.stamp
+    }
+
     /// The same reference, to a value that is taken for a `U`.
     pub const fn cast<U: ?Sized>(self) -> Ref<U> {
-        Ref::new(self.id)
+        Ref::new(self.id, self.stamp)
     }
 }
 
@@ -60,7 +73,7 @@ impl<T: ?Sized> Copy for Ref<T> {}
 
 impl<T: ?Sized> PartialEq for Ref<T> {
     fn eq(&self, other: &Self) -> bool {
-        self.id == other.id
+        (self.id, self.stamp) == (other.id, other.stamp)
     }
 }
 
@@ -72,63 +85,74 @@ impl<T: ?Sized> PartialOrd for Ref<T> {
     }
 }
 
+/// In the order of their places.
 impl<T: ?Sized> Ord for Ref<T> {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        self.id.cmp(&other.id)
+        (self.id, self.stamp).cmp(&(other.id, other.stamp))
     }
 }
 
 impl<T: ?Sized> Hash for Ref<T> {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        self.id.hash(state);
+        (self.id, self.stamp).hash(state);
+    }
+}
+
+/// Such as `0/12.3:00c0ffee`: volume, page, slot, and the stamp in hexadecimal.
+impl<T: ?Sized> fmt::Display for Ref<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{:08x}", self.id, self.stamp)
     }
 }
 
 impl<T: ?Sized> fmt::Debug for Ref<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Ref({})", self.id)
+        write!(f, "Ref({self})")
     }
 }
 
-/// Text such as `0/12.3` for people, three numbers for the store.
+/// The text of [`fmt::Display`] for people, four numbers for the store.
 impl<T: ?Sized> Serialize for Ref<T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         if serializer.is_human_readable() {
-            return serializer.collect_str(&self.id);
+            return serializer.collect_str(self);
         }
-        (self.id.page.number, self.id.slot, self.id.page.volume).serialize(serializer)
+        (self.id.page.number, self.id.slot, self.id.page.volume, self.stamp).serialize(serializer)
     }
 }
 
 impl<'de, T: ?Sized> Deserialize<'de> for Ref<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         if deserializer.is_human_readable() {
-            return deserializer.deserialize_str(IdText).map(Self::new);
+            return deserializer.deserialize_str(Text(PhantomData));
         }
-        let (number, slot, volume) = Deserialize::deserialize(deserializer)?;
-        Ok(Self::new(ObjectId::new(PageId::new(volume, number), slot)))
+        let (number, slot, volume, stamp) = Deserialize::deserialize(deserializer)?;
+        Ok(Self::new(ObjectId::new(PageId::new(volume, number), slot), stamp))
     }
 }
 
-struct IdText;
+struct Text<T: ?Sized>(PhantomData<fn() -> T>);
 
-impl Visitor<'_> for IdText {
-    type Value = ObjectId;
+impl<T: ?Sized> Visitor<'_> for Text<T> {
+    type Value = Ref<T>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "an object id such as 0/12.3")
+        write!(f, "a reference such as 0/12.3:00c0ffee")
     }
 
-    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<ObjectId, E> {
-        parse_id(text).ok_or_else(|| E::invalid_value(serde::de::Unexpected::Str(text), &self))
+    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Ref<T>, E> {
+        parse(text).ok_or_else(|| E::invalid_value(serde::de::Unexpected::Str(text), &self))
     }
 }
 
-/// The id that is written `volume/page.slot`.
-fn parse_id(text: &str) -> Option<ObjectId> {
+/// The reference that is written `volume/page.slot:stamp`. None goes without its stamp: it would be to whatever comes to
+/// be in that place.
+fn parse<T: ?Sized>(text: &str) -> Option<Ref<T>> {
     let (volume, rest) = text.split_once('/')?;
-    let (number, slot) = rest.split_once('.')?;
-    Some(ObjectId::new(PageId::new(volume.parse().ok()?, number.parse().ok()?), slot.parse().ok()?))
+    let (number, rest) = rest.split_once('.')?;
+    let (slot, stamp) = rest.split_once(':')?;
+    let id = ObjectId::new(PageId::new(volume.parse().ok()?, number.parse().ok()?), slot.parse().ok()?);
+    Some(Ref::new(id, u32::from_str_radix(stamp, 16).ok()?))
 }
 
 /// Where a new object is to lie: close to another one, so that whoever fetches that one has this one too, or
@@ -172,13 +196,15 @@ mod tests {
 
     #[test]
     fn a_reference_is_a_few_bytes_and_readable_text() {
-        let part: Ref<String> = Ref::new(ObjectId::new(PageId::new(0, 12), 3));
+        let part: Ref<String> = Ref::new(ObjectId::new(PageId::new(0, 12), 3), 0xc0_ffee);
         let bytes = postcard::to_allocvec(&part).unwrap();
-        assert_eq!(bytes, [12, 3, 0]);
+        assert_eq!(bytes, [12, 3, 0, 0xee, 0xff, 0x83, 0x06]);
         assert_eq!(postcard::from_bytes::<Ref<String>>(&bytes).unwrap(), part);
         let text = serde_json::to_string(&part).unwrap();
-        assert_eq!(text, "\"0/12.3\"");
+        assert_eq!(text, "\"0/12.3:00c0ffee\"");
         assert_eq!(serde_json::from_str::<Ref<String>>(&text).unwrap(), part);
-        assert!(serde_json::from_str::<Ref<String>>("\"12.3\"").is_err());
+        for text in ["\"12.3:00c0ffee\"", "\"0/12.3\"", "\"0/12.3:\""] {
+            assert!(serde_json::from_str::<Ref<String>>(text).is_err(), "{text}");
+        }
     }
 }

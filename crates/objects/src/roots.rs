@@ -3,9 +3,11 @@
 //! The directory of names is a map whose root is the volume's first object. It needs no creation: the first one to put
 //! a name in fills that slot, and of two who do so at once one is refused and tries again.
 
-use crate::map::Map;
-use crate::tx::VOLUME;
-use crate::{Anywhere, Error, Mode, Ref, Result, Tx};
+use crate::key;
+use crate::map::{self, Map};
+use crate::stamp::INTERNAL;
+use crate::tx::{Operation, VOLUME};
+use crate::{Error, Mode, Ref, Result, Tx};
 use serde::{Deserialize, Serialize};
 use std::future::Future;
 use types::ObjectId;
@@ -17,19 +19,20 @@ enum Named {
     Map(Ref<()>),
 }
 
-const DIRECTORY: Map<String, Named> = Map::new(ObjectId::root(VOLUME));
+/// The directory was never created, and so never stamped.
+const DIRECTORY: Map<String, Named> = Map::new(Ref::new(ObjectId::root(VOLUME), INTERNAL));
 
 impl Named {
-    fn object(self, name: &str) -> Result<ObjectId> {
+    fn object<T>(self, name: &str) -> Result<Ref<T>> {
         match self {
-            Self::Object(object) => Ok(object.id()),
+            Self::Object(object) => Ok(object.cast()),
             Self::Map(_) => Err(wrong_kind(name, "an object", "a map")),
         }
     }
 
-    fn map(self, name: &str) -> Result<ObjectId> {
+    fn map<K, V>(self, name: &str) -> Result<Map<K, V>> {
         match self {
-            Self::Map(root) => Ok(root.id()),
+            Self::Map(root) => Ok(Map::new(root.cast())),
             Self::Object(_) => Err(wrong_kind(name, "a map", "an object")),
         }
     }
@@ -43,8 +46,8 @@ impl<M: Mode> Tx<M> {
     /// The object that goes by this name.
     pub fn root<T>(&mut self, name: &str) -> M::Out<impl Future<Output = Result<Option<Ref<T>>>>> {
         M::run(async move {
-            let named = DIRECTORY.find(self, name).await?;
-            named.map(|named| named.object(name).map(Ref::new)).transpose()
+            let named = DIRECTORY.find(self, key::encode(name)).await?;
+            named.map(|named| named.object(name)).transpose()
         })
     }
 
@@ -70,17 +73,22 @@ impl<M: Mode> Tx<M> {
     /// # Errors
     /// [`Error::WrongKind`] if the name is a map's.
     pub fn set_root<T>(&mut self, name: &str, object: Ref<T>) -> M::Out<impl Future<Output = Result<()>>> {
+        let (name, named) = (name.to_owned(), map::encode(&Named::Object(object.cast())));
         M::run(async move {
-            if let Some(named) = DIRECTORY.find(self, name).await? {
-                named.object(name)?;
-            }
-            DIRECTORY.put(self, name, &Named::Object(object.cast())).await.map(drop)
+            let operation = Operation::begin(self);
+            let set = operation.tx.give_name(&name, named).await;
+            operation.end(set)
         })
     }
 
     /// Takes a name away. What it stood for stays; deleting it is up to the caller.
     pub fn remove_root(&mut self, name: &str) -> M::Out<impl Future<Output = Result<()>>> {
-        M::run(async move { DIRECTORY.take(self, name).await.map(drop) })
+        let key = key::encode(name);
+        M::run(async move {
+            let operation = Operation::begin(self);
+            let taken = DIRECTORY.take(operation.tx, key).await;
+            operation.end(taken.map(drop))
+        })
     }
 
     /// The map that goes by this name, created when it is first asked for.
@@ -97,21 +105,19 @@ impl<M: Mode> Tx<M> {
     /// # Errors
     /// [`Error::WrongKind`] if the name is an object's.
     pub fn map<K, V>(&mut self, name: &str) -> M::Out<impl Future<Output = Result<Map<K, V>>>> {
+        let name = name.to_owned();
         M::run(async move {
-            if let Some(named) = DIRECTORY.find(self, name).await? {
-                return named.map(name).map(Map::new);
-            }
-            let map = Map::<K, V>::begin(self, Anywhere).await?;
-            DIRECTORY.put(self, name, &Named::Map(Ref::new(map.id()))).await?;
-            Ok(map)
+            let operation = Operation::begin(self);
+            let map = operation.tx.map_of_name(&name).await;
+            operation.end(map)
         })
     }
 
     /// The map that goes by this name, if there is one.
     pub fn find_map<K, V>(&mut self, name: &str) -> M::Out<impl Future<Output = Result<Option<Map<K, V>>>>> {
         M::run(async move {
-            let named = DIRECTORY.find(self, name).await?;
-            named.map(|named| named.map(name).map(Map::new)).transpose()
+            let named = DIRECTORY.find(self, key::encode(name)).await?;
+            named.map(|named| named.map(name)).transpose()
         })
     }
 
@@ -125,5 +131,26 @@ impl<M: Mode> Tx<M> {
             }
             Ok(names)
         })
+    }
+}
+
+impl<M: Mode> Tx<M> {
+    async fn give_name(&mut self, name: &str, named: Result<Vec<u8>>) -> Result<()> {
+        let key = key::encode(name);
+        if let Some(before) = DIRECTORY.find(self, key.clone()).await? {
+            before.object::<()>(name)?;
+        }
+        DIRECTORY.put(self, key, named).await.map(drop)
+    }
+
+    /// The map that goes by this name, which begins now if there is none.
+    async fn map_of_name<K, V>(&mut self, name: &str) -> Result<Map<K, V>> {
+        let key = key::encode(name);
+        if let Some(named) = DIRECTORY.find(self, key.clone()).await? {
+            return named.map(name);
+        }
+        let map = Map::begin(self, None).await?;
+        DIRECTORY.put(self, key, map::encode(&Named::Map(map.root().cast()))).await?;
+        Ok(map)
     }
 }

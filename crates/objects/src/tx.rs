@@ -1,7 +1,9 @@
 //! A running transaction, as the application sees it.
 
+use crate::stamp::{INTERNAL, Stamp};
+use crate::value::{self, Chain, HEADER_BYTES, Slot, Target, Value};
 use crate::wait::{Async, Blocking, Mode};
-use crate::{Error, Near, Ref, Result, Slot, chain, value};
+use crate::{Error, Near, Ref, Result, chain};
 use bytes::Bytes;
 use client::{Client, Created, Read, Seen, TxnError, TxnHandle, Write};
 use serde::Serialize;
@@ -13,7 +15,7 @@ use std::task::Poll;
 use types::limits::OBJECT_BYTES_MAX;
 use types::{ObjectId, PageId, Time};
 
-use crate::shared::Shared;
+use crate::shared::{Shared, apart, go_on};
 
 /// The volume that objects are created in when they are to lie near nothing.
 pub(crate) const VOLUME: u32 = 0;
@@ -24,6 +26,10 @@ pub(crate) const VOLUME: u32 = 0;
 /// Reads and writes go to the transaction's own workspace: nobody else sees them before the commit, and an aborted
 /// transaction leaves no trace.
 ///
+/// An operation that fails has no effect on the transaction, and neither has one whose future is dropped before it is
+/// done: however many objects it would have written, all of them are as they were before it. The transaction goes on
+/// without it. (What it has read counts as read.)
+///
 /// A transaction that has read what others changed meanwhile is *doomed*: each further operation says so, by
 /// [`Error::Doomed`]. Hand it on with `?`; the closure is then run again from its beginning.
 #[derive(Debug)]
@@ -32,6 +38,10 @@ pub struct Tx<M: Mode = Blocking> {
     pub(crate) handle: TxnHandle,
     /// What need not be asked for again.
     seen: Seen,
+    /// Whether the running operation has written something.
+    has_written: bool,
+    /// How often the transaction has changed something, or taken a change back.
+    changes: u64,
     mode: PhantomData<fn() -> M>,
 }
 
@@ -40,7 +50,7 @@ pub type AsyncTx = Tx<Async>;
 
 impl<M: Mode> Tx<M> {
     pub(crate) fn new(shared: Arc<Shared>, handle: TxnHandle) -> Self {
-        Self { shared, handle, seen: Seen::default(), mode: PhantomData }
+        Self { shared, handle, seen: Seen::default(), has_written: false, changes: 0, mode: PhantomData }
     }
 
     /// The value of an object.
@@ -59,10 +69,9 @@ impl<M: Mode> Tx<M> {
     /// # Errors
     /// [`Error::NoSuchObject`] if it was deleted, [`Error::Decode`] if it holds something else.
     pub fn get<T: DeserializeOwned>(&mut self, object: Ref<T>) -> M::Out<impl Future<Output = Result<T>>> {
-        let object = object.id();
         M::run_or_wait(
             self,
-            |tx| match tx.try_now(object, |bytes| postcard::from_bytes(bytes)) {
+            |tx| match tx.try_now(object.into(), |bytes| value::decode(object.id(), bytes)) {
                 Ok(Ok(value)) => Ok(Ok(value)),
                 _ => Err(tx),
             },
@@ -85,17 +94,26 @@ impl<M: Mode> Tx<M> {
     /// ```
     pub fn put<T: Serialize>(&mut self, object: Ref<T>, value: &T) -> M::Out<impl Future<Output = Result<()>>> {
         let encoded = encode(value);
-        M::run(async move { self.store(object.id(), encoded?, Missing::IsAnError).await })
+        M::run(async move {
+            let operation = Operation::begin(self);
+            let stored = operation.tx.store(object, encoded?, Missing::IsAnError).await;
+            operation.end(stored)
+        })
     }
 
     /// Creates an object: in the page of `near` if it has room, so that whoever fetches the one has the other too,
     /// else close to what was created last.
     pub fn create<T: Serialize>(&mut self, near: impl Near, value: &T) -> M::Out<impl Future<Output = Result<Ref<T>>>> {
         let (near, encoded) = (near.near(), encode(value));
-        M::run(async move { Ok(Ref::new(self.add(near, encoded?).await?)) })
+        M::run(async move {
+            let operation = Operation::begin(self);
+            let added = operation.tx.add_stamped(near, encoded?).await;
+            operation.end(added)
+        })
     }
 
-    /// Ends an object. References to it dangle: reading them is an error.
+    /// Ends an object. References to it dangle: reading or writing through one is an error from now on, whatever comes
+    /// to be in the object's place.
     ///
     /// ```
     /// # use objects as thorp;
@@ -106,16 +124,19 @@ impl<M: Mode> Tx<M> {
     /// # Ok::<(), thorp::Error>(())
     /// ```
     pub fn delete<T: ?Sized>(&mut self, object: Ref<T>) -> M::Out<impl Future<Output = Result<()>>> {
-        M::run(async move { self.remove(object.id()).await })
+        M::run(async move {
+            let operation = Operation::begin(self);
+            let removed = operation.tx.remove(object).await;
+            operation.end(removed)
+        })
     }
 
-    /// The bytes of an object that was created with [`Tx::create_bytes`]; `None` if there is no such object.
-    pub fn get_bytes(&mut self, object: ObjectId) -> M::Out<impl Future<Output = Result<Option<Vec<u8>>>>> {
+    /// The bytes of an object that was created with [`Tx::create_bytes`]; `None` if it is gone.
+    pub fn get_bytes<T: ?Sized>(&mut self, object: Ref<T>) -> M::Out<impl Future<Output = Result<Option<Vec<u8>>>>> {
         M::run(async move { self.fetch(object, <[u8]>::to_vec).await })
     }
 
-    /// Shows the bytes of an object to `look`, in place: a cached object is not copied. `None` if there is no such
-    /// object.
+    /// Shows the bytes of an object to `look`, in place: a cached object is not copied. `None` if it is gone.
     ///
     /// `look` may run under the lock that all transactions of the process share: it should be short, and using the
     /// database inside of it may never return.
@@ -130,14 +151,14 @@ impl<M: Mode> Tx<M> {
     /// assert_eq!(lines, Some(2));
     /// # Ok::<(), thorp::Error>(())
     /// ```
-    pub fn read<R>(
+    pub fn read<T: ?Sized, R>(
         &mut self,
-        object: ObjectId,
+        object: Ref<T>,
         look: impl FnOnce(&[u8]) -> R,
     ) -> M::Out<impl Future<Output = Result<Option<R>>>> {
         M::run_or_wait(
             (self, look),
-            |(tx, look)| match tx.try_now(object, look) {
+            |(tx, look)| match tx.try_now(object.into(), look) {
                 Ok(seen) => Ok(Ok(Some(seen))),
                 Err(look) => Err((tx, look)),
             },
@@ -165,21 +186,60 @@ impl<M: Mode> Tx<M> {
         let mut pages: Vec<PageId> = objects.into_iter().map(|object| object.page).collect();
         // Objects that are about to be read together lie together.
         pages.dedup();
-        self.shared.look(|client| client.check(self.handle))?;
+        self.shared.look(|client| client.check(self.handle)).map_err(|error| self.shared.error(error))?;
         self.shared.fetch_ahead(&pages);
         Ok(())
     }
 
     /// Gives an object new bytes.
-    pub fn put_bytes(&mut self, object: ObjectId, bytes: &[u8]) -> M::Out<impl Future<Output = Result<()>>> {
+    pub fn put_bytes<T: ?Sized>(&mut self, object: Ref<T>, bytes: &[u8]) -> M::Out<impl Future<Output = Result<()>>> {
         let encoded = raw(bytes);
-        M::run(async move { self.store(object, encoded, Missing::IsAnError).await })
+        M::run(async move {
+            let operation = Operation::begin(self);
+            let stored = operation.tx.store(object, encoded, Missing::IsAnError).await;
+            operation.end(stored)
+        })
     }
 
     /// Creates an object of bytes.
-    pub fn create_bytes(&mut self, near: impl Near, bytes: &[u8]) -> M::Out<impl Future<Output = Result<ObjectId>>> {
+    pub fn create_bytes(&mut self, near: impl Near, bytes: &[u8]) -> M::Out<impl Future<Output = Result<Ref<[u8]>>>> {
         let (near, encoded) = (near.near(), raw(bytes));
-        M::run(async move { self.add(near, encoded).await })
+        M::run(async move {
+            let operation = Operation::begin(self);
+            let added = operation.tx.add_stamped(near, encoded).await;
+            operation.end(added)
+        })
+    }
+}
+
+/// An operation that writes takes effect as a whole or not at all: what it has written when it fails, or when its future
+/// is dropped, is taken back.
+pub(crate) struct Operation<'a, M: Mode> {
+    pub(crate) tx: &'a mut Tx<M>,
+}
+
+impl<'a, M: Mode> Operation<'a, M> {
+    pub(crate) fn begin(tx: &'a mut Tx<M>) -> Self {
+        tx.has_written = false;
+        Self { tx }
+    }
+
+    /// The operation is over; what it gives is handed on.
+    pub(crate) fn end<R>(self, result: Result<R>) -> Result<R> {
+        if result.is_ok() {
+            self.tx.has_written = false;
+        }
+        result
+    }
+}
+
+impl<M: Mode> Drop for Operation<'_, M> {
+    fn drop(&mut self) {
+        if std::mem::take(&mut self.tx.has_written) {
+            let txn = self.tx.handle;
+            self.tx.changes += 1;
+            self.tx.shared.look(|client| client.take_back(txn));
+        }
     }
 }
 
@@ -196,38 +256,46 @@ pub(crate) enum Missing {
 impl<M: Mode> Tx<M> {
     /// Shows an object's value to `look`, if it stands in a slot that is in the cache; else gives `look` back.
     #[inline]
-    fn try_now<R, L: FnOnce(&[u8]) -> R>(&mut self, object: ObjectId, look: L) -> std::result::Result<R, L> {
-        if let Some(value) = self.seen.get(object).and_then(Slot::inline) {
+    fn try_now<R, L: FnOnce(&[u8]) -> R>(&mut self, target: Target, look: L) -> std::result::Result<R, L> {
+        let object = target.object;
+        if let Some(value) = self.seen.get(object).and_then(|bytes| value::inline_of(target, bytes)) {
             return Ok(look(value));
         }
-        self.shared.look(|client| match client.hit(self.handle, object, &mut self.seen) {
-            Ok(Read::Value(bytes)) => match Slot::inline(bytes) {
-                Some(value) => Ok(look(value)),
+        let seen = self.shared.look(|client| match client.hit(self.handle, object, &mut self.seen) {
+            Ok(Read::Value(bytes)) => match value::inline_of(target, bytes) {
+                Some(value) => Ok(apart(|| look(value))),
                 None => Err(look),
             },
             _ => Err(look),
-        })
+        });
+        seen.map(go_on)
     }
 
-    /// Shows an object's value to `look`, wherever it is stored.
+    /// Shows an object's value to `look`, wherever it is stored; `None` if there is no such object.
     #[inline]
-    pub(crate) async fn fetch<R>(&mut self, object: ObjectId, look: impl FnOnce(&[u8]) -> R) -> Result<Option<R>> {
-        let mut look = match self.try_now(object, look) {
+    pub(crate) async fn fetch<R>(
+        &mut self,
+        target: impl Into<Target>,
+        look: impl FnOnce(&[u8]) -> R,
+    ) -> Result<Option<R>> {
+        let target = target.into();
+        let mut look = match self.try_now(target, look) {
             Ok(seen) => return Ok(Some(seen)),
             Err(look) => Some(look),
         };
-        let see = |bytes: &[u8]| {
-            Slot::parse(object, bytes).map(|slot| match slot {
-                Slot::Inline(value) => Ok(look.take().expect("only looked at once")(value)),
-                Slot::Chain(chain) => Err(chain),
-            })
+        let see = |bytes: &[u8]| -> Result<_> {
+            let slot = Slot::parse(target, bytes)?;
+            Ok(slot.map(|slot| match slot.value {
+                Value::Inline(value) => Ok(look.take().expect("only looked at once")(value)),
+                Value::Chain(chain) => Err(chain),
+            }))
         };
-        let found = self.read_slot(object, see).await?.transpose()?;
-        match found {
+        let found = self.read_slot(target.object, see).await?.transpose()?;
+        match found.flatten() {
             None => Ok(None),
             Some(Ok(seen)) => Ok(Some(seen)),
             Some(Err(chain)) => {
-                let value = chain::read(self, object, chain).await?;
+                let value = chain::read(self, target.object, chain).await?;
                 Ok(Some(look.take().expect("not looked at yet")(&value)))
             }
         }
@@ -235,20 +303,29 @@ impl<M: Mode> Tx<M> {
 
     /// The typed value of an object.
     #[inline]
-    pub(crate) async fn load<T: DeserializeOwned>(&mut self, object: ObjectId) -> Result<T> {
-        let decoded =
-            self.fetch(object, |bytes| postcard::from_bytes(bytes)).await?.ok_or(Error::NoSuchObject(object))?;
-        decoded.map_err(|cause| Error::Decode { type_name: std::any::type_name::<T>(), object, cause })
+    pub(crate) async fn load<T: DeserializeOwned>(&mut self, target: impl Into<Target>) -> Result<T> {
+        let target = target.into();
+        let object = target.object;
+        let decoded = self.fetch(target, |bytes| value::decode(object, bytes)).await?;
+        decoded.unwrap_or(Err(Error::NoSuchObject(object)))
     }
 
-    /// Writes an encoded value to an object, inline if it fits, else as a chain.
-    pub(crate) async fn store(&mut self, object: ObjectId, encoded: Vec<u8>, missing: Missing) -> Result<()> {
+    /// Writes an encoded value to an object, inline if it fits, else as a chain. The object keeps its stamp.
+    pub(crate) async fn store(
+        &mut self,
+        target: impl Into<Target>,
+        mut encoded: Vec<u8>,
+        missing: Missing,
+    ) -> Result<()> {
         check_size(&encoded)?;
-        let old = self.chain_of(object).await?;
-        if old.is_none() && missing == Missing::IsAnError {
-            return Err(Error::NoSuchObject(object));
-        }
-        let old = old.flatten();
+        let target = target.into();
+        let object = target.object;
+        let (stamp, old) = match self.owner_of(target).await? {
+            Some(owner) => owner,
+            None if missing == Missing::IsCreated => (INTERNAL, None),
+            None => return Err(Error::NoSuchObject(object)),
+        };
+        value::set_stamp(&mut encoded, stamp);
         let encoded = Bytes::from(encoded);
         let inline = encoded.len() <= value::INLINE_BYTES_MAX && self.write(object, &encoded).await? == Fits::Yes;
         if inline {
@@ -257,83 +334,117 @@ impl<M: Mode> Tx<M> {
                 None => Ok(()),
             };
         }
-        let chain = chain::write(self, object, old, &encoded[1..]).await?;
-        match self.write(object, &Bytes::from(chain.to_bytes())).await? {
+        let chain = chain::write(self, object, old, &encoded[HEADER_BYTES..]).await?;
+        match self.write(object, &Bytes::from(chain.to_bytes(stamp))).await? {
             Fits::Yes => Ok(()),
             Fits::No => Err(Error::Refused(types::Refusal::PageFull(object.page))),
         }
     }
 
+    /// Creates an object with an encoded value, for references.
+    pub(crate) async fn add_stamped<T: ?Sized>(&mut self, near: Option<ObjectId>, encoded: Vec<u8>) -> Result<Ref<T>> {
+        let stamp = self.shared.stamps.draw();
+        Ok(Ref::new(self.add(near, encoded, stamp).await?, stamp))
+    }
+
     /// Creates an object with an encoded value.
-    pub(crate) async fn add(&mut self, near: Option<ObjectId>, encoded: Vec<u8>) -> Result<ObjectId> {
+    pub(crate) async fn add(&mut self, near: Option<ObjectId>, mut encoded: Vec<u8>, stamp: Stamp) -> Result<ObjectId> {
         check_size(&encoded)?;
+        value::set_stamp(&mut encoded, stamp);
         if encoded.len() <= value::INLINE_BYTES_MAX {
             return self.create_slot(near, Bytes::from(encoded)).await;
         }
         // The descriptor comes first, so that the head can lie near it.
         let object = self.create_slot(near, Bytes::from(value::inline(0))).await?;
-        let chain = chain::write(self, object, None, &encoded[1..]).await?;
-        self.write(object, &Bytes::from(chain.to_bytes())).await?;
+        let chain = chain::write(self, object, None, &encoded[HEADER_BYTES..]).await?;
+        self.write(object, &Bytes::from(chain.to_bytes(stamp))).await?;
         Ok(object)
     }
 
     /// Deletes an object and the chain behind it.
-    pub(crate) async fn remove(&mut self, object: ObjectId) -> Result<()> {
-        match self.chain_of(object).await? {
-            None => return Err(Error::NoSuchObject(object)),
-            Some(None) => {}
-            Some(Some(chain)) => chain::delete(self, object, chain).await?,
+    pub(crate) async fn remove(&mut self, target: impl Into<Target>) -> Result<()> {
+        let target = target.into();
+        let (_, chain) = self.owner_of(target).await?.ok_or(Error::NoSuchObject(target.object))?;
+        if let Some(chain) = chain {
+            chain::delete(self, target.object, chain).await?;
         }
-        self.delete_slot(object).await
+        self.delete_slot(target.object).await
     }
 
-    /// The chain behind an object, if it has one; `None` if there is no such object.
-    async fn chain_of(&self, object: ObjectId) -> Result<Option<Option<value::Chain>>> {
-        let slot = self
-            .read_slot(object, |bytes| {
-                Slot::parse(object, bytes).map(|slot| match slot {
-                    Slot::Inline(_) => None,
-                    Slot::Chain(chain) => Some(chain),
+    /// The stamp of an object and the chain behind it, if it has one; `None` if there is no such object.
+    async fn owner_of(&self, target: Target) -> Result<Option<(Stamp, Option<Chain>)>> {
+        let owner = self
+            .read_slot(target.object, |bytes| -> Result<_> {
+                let slot = Slot::parse(target, bytes)?;
+                Ok(slot.map(|slot| match slot.value {
+                    Value::Inline(_) => (slot.stamp, None),
+                    Value::Chain(chain) => (slot.stamp, Some(chain)),
+                }))
+            })
+            .await?;
+        Ok(owner.transpose()?.flatten())
+    }
+
+    /// Shows the bytes of a slot to `look`, header and all.
+    pub(crate) async fn read_slot<R>(&self, object: ObjectId, mut look: impl FnMut(&[u8]) -> R) -> Result<Option<R>> {
+        let seen = self
+            .call(|client, now, txn| {
+                Ok(match client.read(now, txn, object)? {
+                    Read::Wait => Poll::Pending,
+                    Read::Absent => Poll::Ready(None),
+                    Read::Value(bytes) => Poll::Ready(Some(apart(|| look(bytes)))),
                 })
             })
             .await?;
-        slot.transpose()
-    }
-
-    /// Shows the bytes of a slot to `look`, tag and all.
-    pub(crate) async fn read_slot<R>(&self, object: ObjectId, mut look: impl FnMut(&[u8]) -> R) -> Result<Option<R>> {
-        self.call(|client, now, txn| {
-            Ok(match client.read(now, txn, object)? {
-                Read::Wait => Poll::Pending,
-                Read::Absent => Poll::Ready(None),
-                Read::Value(bytes) => Poll::Ready(Some(look(bytes))),
-            })
-        })
-        .await
+        Ok(seen.map(go_on))
     }
 
     /// Writes the bytes of a slot.
     pub(crate) async fn write(&mut self, object: ObjectId, bytes: &Bytes) -> Result<Fits> {
         self.seen.forget(object.page);
-        self.call(|client, now, txn| Ok(fits(client.write(now, txn, object, bytes.clone())?))).await
+        self.change(|client, now, txn| Ok(fits(client.write(now, txn, object, bytes.clone())?))).await
     }
 
     /// Frees a slot.
     pub(crate) async fn delete_slot(&mut self, object: ObjectId) -> Result<()> {
         self.seen.forget(object.page);
-        self.call(|client, now, txn| Ok(fits(client.delete(now, txn, object)?).map(drop))).await
+        self.change(|client, now, txn| Ok(fits(client.delete(now, txn, object)?).map(drop))).await
     }
 
     /// Takes a free slot and gives it its bytes.
-    pub(crate) async fn create_slot(&self, near: Option<ObjectId>, bytes: Bytes) -> Result<ObjectId> {
+    pub(crate) async fn create_slot(&mut self, near: Option<ObjectId>, bytes: Bytes) -> Result<ObjectId> {
         let volume = near.map_or(VOLUME, |near| near.page.volume);
-        self.call(|client, now, txn| {
+        self.change(|client, now, txn| {
             Ok(match client.create(now, txn, volume, near, bytes.clone())? {
                 Created::Object(object) => Poll::Ready(object),
                 Created::Wait => Poll::Pending,
             })
         })
         .await
+    }
+
+    /// Calls the client for a change until it need not wait. The first change of an operation is what it is taken back
+    /// to.
+    async fn change<R>(
+        &mut self,
+        mut change: impl FnMut(&mut Client, Time, TxnHandle) -> Result<Poll<R>, TxnError>,
+    ) -> Result<R> {
+        let is_first = !self.has_written;
+        let changed = self
+            .call(|client, now, txn| {
+                if is_first {
+                    client.begin_operation(txn)?;
+                }
+                change(client, now, txn)
+            })
+            .await?;
+        (self.has_written, self.changes) = (true, self.changes + 1);
+        Ok(changed)
+    }
+
+    /// How often the transaction has changed something, or taken a change back.
+    pub(crate) fn changes(&self) -> u64 {
+        self.changes
     }
 
     /// Calls the client until it need not wait.
@@ -363,14 +474,13 @@ fn fits(write: Write) -> Poll<Fits> {
 }
 
 fn check_size(encoded: &[u8]) -> Result<()> {
-    let bytes = encoded.len() - 1;
+    let bytes = encoded.len() - HEADER_BYTES;
     if bytes > OBJECT_BYTES_MAX { Err(Error::ObjectTooLarge(bytes)) } else { Ok(()) }
 }
 
 /// A value as it stands in a slot.
 pub(crate) fn encode<T: Serialize>(value: &T) -> Result<Vec<u8>> {
-    postcard::to_extend(value, value::inline(64))
-        .map_err(|cause| Error::Encode { type_name: std::any::type_name::<T>(), cause })
+    value::encode(value, value::inline(64))
 }
 
 /// Bytes as they stand in a slot.

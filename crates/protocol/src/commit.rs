@@ -1,6 +1,8 @@
 //! How a transaction commits.
 
 use alloc::vec::Vec;
+use bytes::Bytes;
+use types::limits::PIECE_BYTES_MAX;
 use types::{Delta, Incarnation, PageId, Refusal, SlotNo, SlotSet, TxnId, Version};
 
 /// Wants a transaction committed. Safe to send again: the identity has one outcome.
@@ -20,6 +22,16 @@ pub struct CommitRequest {
     pub writes: Vec<Delta>,
 }
 
+impl CommitRequest {
+    /// About what it takes of a line, in bytes, if that is more than one frame; else zero: nobody waits for it.
+    pub fn large_bytes(&self) -> usize {
+        let changes = self.writes.iter().flat_map(|delta| &delta.changes);
+        let values: usize = changes.map(|change| 4 + change.value.as_ref().map_or(0, Bytes::len)).sum();
+        let bytes = values + 32 * self.reads.len();
+        if bytes > PIECE_BYTES_MAX { bytes } else { 0 }
+    }
+}
+
 /// The slots of one page that a transaction read, and how recent they provably were.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PageReads {
@@ -31,6 +43,13 @@ pub struct PageReads {
     pub evidence: Version,
     /// Slots with later evidence, from the vcache, in slot order.
     pub exceptions: Vec<(SlotNo, Version)>,
+}
+
+impl PageReads {
+    /// The highest count that anything here is proved by.
+    pub fn newest(&self) -> Version {
+        self.exceptions.iter().map(|(_, version)| *version).fold(self.evidence, Version::max)
+    }
 }
 
 impl PageReads {

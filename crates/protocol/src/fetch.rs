@@ -26,12 +26,15 @@ pub struct Page {
     pub version: Version,
     /// The number of the fetch that it answers.
     pub number: u64,
+    /// It comes from the store, which was asked for it after the fetch that it answers: what the store had committed when
+    /// that fetch was sent has been told before this page.
+    pub fresh: bool,
     /// Its image, to be checked by [`types::ObjectPage::parse`].
     pub image: Bytes,
 }
 
 /// A page that was to be prefetched was left out: the asker does not become its holder. Who held it before goes on
-/// holding it.
+/// holding it. To a group, also one that somebody waits for: it is none that exists, and the group holds too many of those.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeftOut {
     /// The page.

@@ -12,18 +12,21 @@
 //! | [`group`] | `Revalidate`, `Lead`, `FindLeader`, `Departed` | `Revalidated`, `Leader`, `Members` |
 //! | [`status`] | `AskStatus` | `Status` |
 //!
-//! A link is a FIFO stream. Every answer of a master is preceded on the stream by the batch of notices that it depends
-//! on; nothing else about order is promised, answers to different questions may overtake one another.
+//! A link is a FIFO stream, but for what [`order`] lets pass. Every answer of a master is preceded on the stream by the
+//! batch of notices that it depends on; nothing else about order is promised, answers to different questions may overtake
+//! one another.
 #![no_std]
 
 extern crate alloc;
 
 pub mod commit;
 pub mod fetch;
+mod form;
 pub mod group;
 pub mod help;
 pub mod lease;
 pub mod notice;
+pub mod order;
 pub mod place;
 pub mod session;
 pub mod status;
@@ -39,7 +42,7 @@ pub use session::{Goodbye, Held, Hello, Ping, Pong, Pulse, Rejoin, Rejoined, Ses
 pub use status::{AskStatus, Cell, Status, Table};
 
 /// The oldest and the newest protocol that this code speaks.
-pub const PROTOCOL: (u16, u16) = (3, 3);
+pub const PROTOCOL: (u16, u16) = (4, 4);
 
 /// One message between two nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]

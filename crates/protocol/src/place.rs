@@ -12,8 +12,8 @@ pub struct Grant {
     pub count: u32,
 }
 
-/// Pages that only the receiver creates objects in, for as long as its session lives or can resume. Each is the empty
-/// page at version zero, and the receiver holds it from the moment of the grant.
+/// Pages that only the receiver creates objects in, for as long as its session lives or can resume. Each is empty as of
+/// the receiver's horizon, past all changes of its earlier lives, and held from the moment of the grant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Granted {
     /// The pages; fewer than wanted, or none, when the store has no more room.

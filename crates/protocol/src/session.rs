@@ -15,8 +15,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
-use types::limits::PAGES_PER_MESSAGE_MAX;
-use types::{ClientId, ClusterId, GoodbyeReason, Incarnation, NodeId, PageId, PageRange, Time, Version};
+use types::{ClientId, ClusterId, GoodbyeReason, Incarnation, Limits, NodeId, PageId, PageRange, Time, Version};
 
 /// Opens a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -194,9 +193,10 @@ pub struct Rejoin {
 
 impl Rejoin {
     /// All that a client holds, in as many messages as it takes.
-    pub fn split(horizon: Version, pages: &[Held], grants: &[PageRange]) -> Vec<Self> {
-        let messages = pages.len().max(grants.len()).div_ceil(PAGES_PER_MESSAGE_MAX).max(1);
-        let (mut pages, mut grants) = (pages.chunks(PAGES_PER_MESSAGE_MAX), grants.chunks(PAGES_PER_MESSAGE_MAX));
+    pub fn split(horizon: Version, pages: &[Held], grants: &[PageRange], limits: &Limits) -> Vec<Self> {
+        let most = limits.pages_per_message;
+        let messages = pages.len().max(grants.len()).div_ceil(most).max(1);
+        let (mut pages, mut grants) = (pages.chunks(most), grants.chunks(most));
         let mut next = |message| Self {
             horizon,
             pages: pages.next().unwrap_or_default().to_vec(),
@@ -233,6 +233,7 @@ pub struct Pong {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use types::limits::PAGES_PER_MESSAGE_MAX;
 
     fn ms(milliseconds: u64) -> Time {
         Time(milliseconds * 1_000_000)
@@ -257,7 +258,7 @@ mod tests {
         let pages: Vec<_> = (0..=PAGES_PER_MESSAGE_MAX as u32).map(held).collect();
         let grants = [PageRange { first: PageId::new(2, 0), count: 1 }];
         let all = |pages: &[Held]| {
-            let messages = Rejoin::split(Version(7), pages, &grants);
+            let messages = Rejoin::split(Version(7), pages, &grants, &Limits::SHIPPED);
             messages.iter().map(|one| (one.pages.len(), one.grants.len(), one.last)).collect::<Vec<_>>()
         };
         assert_eq!(all(&[]), [(0, 1, true)]);

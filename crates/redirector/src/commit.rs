@@ -12,21 +12,21 @@
 //!    sent again for it, when the link to the store was lost: who has left may have had its answer elsewhere.
 //! 3. A request that comes again, for a later incarnation of the store, takes the place of the copy on its way: that one
 //!    lapses, which is no answer to this.
-//! 4. The values that are kept are bounded. Beyond, the others hear what changed and not to what; and should the link to
+//! 4. A request that no client of ours would send ends its member's session. It is not kept, and not passed on: the store
+//!    would end ours.
+//! 5. The values that are kept are bounded. Beyond, the others hear what changed and not to what; and should the link to
 //!    the store be lost, the member is sent away, and sends its request again when it comes back.
 
 use crate::Redirector;
+use crate::lease::Lease;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::format;
 use alloc::vec::Vec;
 use protocol::{Advance, AskOutcome, CommitReply, CommitRequest, Goodbye, Message, Notice, Outcome};
-use types::limits::COMMITS_PER_SESSION_MAX;
+use types::limits::LARGE_COMMITS_BYTES_MAX;
 use types::{
     ClientId, Delta, GoodbyeReason, Incarnation, PageId, Refusal, Rule, SessionId, SlotSet, Time, TxnId, Version,
 };
-
-/// Commits of all members together that wait for their outcome, and outcomes that were asked for.
-const PENDING_MAX: usize = 64 * COMMITS_PER_SESSION_MAX;
 
 /// A commit whose outcome is not known.
 #[derive(Debug)]
@@ -39,8 +39,20 @@ struct Pending {
     /// The request, if it was kept with its values.
     request: Option<CommitRequest>,
     bytes: usize,
+    /// What it takes of a line that others would wait for, in bytes.
+    large_bytes: usize,
     /// What it changes.
     changes: Vec<(PageId, SlotSet)>,
+}
+
+impl Pending {
+    /// Whether the request is the same again. Others would be told of its changes as those that were committed.
+    fn is_copied_by(&self, request: &CommitRequest) -> bool {
+        match &self.request {
+            Some(first) => first.writes == request.writes,
+            None => self.changes.iter().cloned().eq(request.writes.iter().map(|delta| (delta.page, delta.slots()))),
+        }
+    }
 }
 
 /// The commits on their way.
@@ -65,6 +77,11 @@ impl Commits {
         self.pending.len()
     }
 
+    /// Whether a commit waits for its outcome, and the store may have it.
+    pub(crate) fn is_on_its_way(&self, txn: TxnId) -> bool {
+        self.pending.contains_key(&txn)
+    }
+
     /// The values that are kept, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
@@ -77,6 +94,26 @@ impl Commits {
 
     fn outstanding(&self) -> usize {
         self.pending.len() - self.unsent.len()
+    }
+
+    /// Whether so much of a large request may go out beside those under way. They wait where they are kept anyway, and
+    /// not once more in front of the line.
+    fn has_room_for(&self, large_bytes: usize) -> bool {
+        large_bytes == 0 || self.large_under_way() + large_bytes <= LARGE_COMMITS_BYTES_MAX
+    }
+
+    fn large_under_way(&self) -> usize {
+        let all: usize = self.pending.values().map(|pending| pending.large_bytes).sum();
+        let unsent = self.unsent.iter().filter_map(|txn| self.pending.get(txn));
+        all - unsent.map(|pending| pending.large_bytes).sum::<usize>()
+    }
+
+    /// The next request that may go out, and is no longer one that waits for that.
+    fn next_unsent(&mut self) -> Option<CommitRequest> {
+        let has_room = |txn: &TxnId| self.pending.get(txn).is_none_or(|pending| self.has_room_for(pending.large_bytes));
+        let place = self.unsent.iter().position(has_room)?;
+        let txn = self.unsent.remove(place)?;
+        self.pending.get(&txn)?.request.clone()
     }
 
     fn those(&self, are_meant: impl Fn(&Pending) -> bool) -> Vec<TxnId> {
@@ -99,12 +136,18 @@ impl Redirector {
     pub(crate) fn commit(&mut self, now: Time, from: SessionId, request: CommitRequest) -> Result<(), Goodbye> {
         let txn = request.txn;
         self.check_own(from, txn.client)?;
+        request.check_form()?;
+        self.check_evidence(&request)?;
         self.stats.commits += 1;
         if let Some(outcome) = self.validate(now, from, &request) {
             self.reply(from, Message::CommitReply(CommitReply { txn, outcome }));
             return Ok(());
         }
         if let Some(pending) = self.commits.pending.get_mut(&txn) {
+            if !pending.is_copied_by(&request) {
+                let text = format!("expected the changes that {txn:?} was sent with before, got others");
+                return Err(Goodbye::malformed(text));
+            }
             if pending.incarnation >= request.incarnation {
                 // The member has resumed its session and sends again what is on its way already.
                 pending.from = from;
@@ -114,9 +157,12 @@ impl Redirector {
             self.finish(txn);
         }
         let bytes = request.writes.iter().map(delta_bytes).sum();
-        let is_kept =
-            self.commits.bytes + bytes <= self.commits.bytes_limit && self.commits.pending.len() < PENDING_MAX;
-        let can_go = self.trunk.is_live() && self.commits.outstanding() < self.trunk.limits.commits as usize;
+        let has_place = self.commits.pending.len() < self.config.limits.commits_per_group;
+        let is_kept = has_place && self.commits.bytes + bytes <= self.commits.bytes_limit;
+        let large_bytes = request.large_bytes();
+        let can_go = self.trunk.is_live()
+            && self.commits.outstanding() < self.trunk.limits.commits as usize
+            && (!is_kept || self.commits.has_room_for(large_bytes));
         if !is_kept && !can_go {
             // It may be a copy of one that has committed: only the store can refuse it.
             let text = "no room to keep what is to be committed until the store can take it: send it again".into();
@@ -126,13 +172,13 @@ impl Redirector {
             self.tell_early(now, from, &request);
         }
         let changes: Vec<_> = request.writes.iter().map(|delta| (delta.page, delta.slots())).collect();
-        for (page, slots) in &changes {
-            self.lease.contest(*page, txn, slots);
+        if !self.config.broken.is(Rule::ContestOwn) {
+            contest(&mut self.lease, txn, &changes);
         }
         let (kept, incarnation) = (is_kept.then(|| request.clone()), request.incarnation);
         let bytes = if is_kept { bytes } else { 0 };
         self.commits.bytes += bytes;
-        self.commits.pending.insert(txn, Pending { from, incarnation, request: kept, bytes, changes });
+        self.commits.pending.insert(txn, Pending { from, incarnation, request: kept, bytes, large_bytes, changes });
         if can_go {
             self.send_to_store(now, Message::Commit(request));
         } else {
@@ -144,13 +190,14 @@ impl Redirector {
     /// A member wants to know what became of a transaction.
     pub(crate) fn ask_outcome(&mut self, now: Time, from: SessionId, ask: AskOutcome) -> Result<(), Goodbye> {
         self.check_own(from, ask.txn.client)?;
-        if self.commits.pending.contains_key(&ask.txn) {
+        if self.commits.pending.contains_key(&ask.txn) && !self.config.broken.is(Rule::AnswerByReply) {
             // Its reply is the answer. A question that overtakes the request would be told that nobody knows of it, and
             // what the request changes after that would reach nobody here.
             return Ok(());
         }
-        if self.commits.asked.len() >= PENDING_MAX {
-            let text = format!("expected at most {PENDING_MAX} questions for outcomes at a time");
+        let most = self.config.limits.commits_per_group;
+        if self.commits.asked.len() >= most {
+            let text = format!("expected at most {most} questions for outcomes at a time");
             return Err(Goodbye::too_much(text));
         }
         self.commits.asked.insert(ask.txn);
@@ -172,9 +219,11 @@ impl Redirector {
     /// The session with the store is resumed: what waits for an outcome goes out again, under the same identities. A
     /// request whose values were not kept is its member's to send again, in a session that begins anew. And one that has
     /// come on a session that has ended goes out no more: elsewhere it may have been refused, and its client be forgotten
-    /// since. If its member is back without having sent it again, it may have asked.
+    /// since. If its member is back without having sent it again, it may have asked. The lease of before is gone, and with
+    /// it what was contested: what goes out again is contested again.
     pub(crate) fn resend_commits(&mut self, now: Time) {
-        let has_left = |pending: &Pending| self.members.client(pending.from).is_none();
+        let broken = self.config.broken.is(Rule::ResendForPresent);
+        let has_left = |pending: &Pending| !broken && self.members.client(pending.from).is_none();
         for txn in self.commits.those(has_left) {
             self.finish(txn);
             if self.members.session(txn.client).is_some() {
@@ -188,6 +237,11 @@ impl Redirector {
                 self.end(now, session, Goodbye { reason: GoodbyeReason::CutOff, text });
             }
         }
+        if !self.config.broken.is(Rule::ContestAgain) {
+            for (txn, pending) in &self.commits.pending {
+                contest(&mut self.lease, *txn, &pending.changes);
+            }
+        }
         let asked: Vec<_> = self.commits.asked.iter().copied().collect();
         for txn in asked {
             self.send_to_store(now, Message::AskOutcome(AskOutcome { txn }));
@@ -197,24 +251,28 @@ impl Redirector {
 
     fn send_commits(&mut self, now: Time) {
         while self.trunk.is_live() && self.commits.outstanding() < self.trunk.limits.commits.max(1) as usize {
-            let Some(txn) = self.commits.unsent.pop_front() else { return };
-            let request = self.commits.pending.get(&txn).and_then(|pending| pending.request.clone());
-            if let Some(request) = request {
-                self.send_to_store(now, Message::Commit(request));
-            }
+            let Some(request) = self.commits.next_unsent() else { return };
+            self.send_to_store(now, Message::Commit(request));
         }
     }
 
     /// The store has decided.
     pub(crate) fn commit_reply(&mut self, now: Time, reply: CommitReply) {
-        if self.was_sent_again(&reply) {
+        if self.was_sent_again(&reply) || self.answers_a_question(&reply) {
             return;
         }
         let committer = self.members.session(reply.txn.client);
+        let created = self.created(&reply);
         let pending = self.finish(reply.txn);
         if let Outcome::Committed { pages } = &reply.outcome {
+            if let Some(first) = pages.first().filter(|_| self.config.broken.is(Rule::AskedMovesNothing)) {
+                self.heard_through(first.version);
+            }
             // Who has only asked is told by notice what was changed, and that comes in its time.
-            if let Some(pending) = pending {
+            if let Some(mut pending) = pending {
+                if let Some(session) = committer.filter(|_| self.config.broken.is(Rule::ReplyToSession)) {
+                    pending.from = session;
+                }
                 if let Some(first) = pages.first() {
                     self.heard_through(first.version);
                 }
@@ -222,9 +280,7 @@ impl Redirector {
             }
         }
         if let Some(session) = committer {
-            if let Outcome::Committed { pages } = &reply.outcome {
-                self.has_created(session, pages);
-            }
+            self.has_created(session, &created);
             self.reply(session, Message::CommitReply(reply));
         }
         self.send_commits(now);
@@ -236,6 +292,14 @@ impl Redirector {
         self.commits.pending.get(&reply.txn).is_some_and(|pending| pending.incarnation >= incarnation)
     }
 
+    /// Whether the store knew nothing of a transaction when it was asked, and the request has gone out since: its reply is
+    /// yet to come.
+    fn answers_a_question(&mut self, reply: &CommitReply) -> bool {
+        reply.outcome == Outcome::Unknown
+            && self.commits.pending.contains_key(&reply.txn)
+            && self.commits.asked.remove(&reply.txn)
+    }
+
     /// A commit is on its way no longer.
     fn finish(&mut self, txn: TxnId) -> Option<Pending> {
         let pending = self.commits.finish(txn)?;
@@ -245,11 +309,19 @@ impl Redirector {
         Some(pending)
     }
 
+    /// The pages that were empty before: those that were never written to, and those that the committer was granted.
+    fn created(&self, reply: &CommitReply) -> Vec<PageId> {
+        let Outcome::Committed { pages } = &reply.outcome else { return Vec::new() };
+        let is_granted = |page| self.grants.is_of(reply.txn.client, page);
+        let were_empty = pages.iter().filter(|advance| advance.prev == Version::ZERO || is_granted(advance.page));
+        were_empty.map(|advance| advance.page).collect()
+    }
+
     /// Pages that were empty before are whole where they were filled, and nowhere else yet.
-    fn has_created(&mut self, session: SessionId, pages: &[Advance]) {
-        for advance in pages.iter().filter(|advance| advance.prev == Version::ZERO) {
-            if self.held.holds(advance.page, session) {
-                self.whole.list(advance.page, session);
+    fn has_created(&mut self, session: SessionId, created: &[PageId]) {
+        for &page in created {
+            if self.held.holds(page, session) {
+                self.whole.list(page, session);
             }
         }
     }
@@ -274,6 +346,13 @@ impl Redirector {
             let (page, slots, txn) = (delta.page, delta.slots(), request.txn);
             self.tell(now, &Notice { page, prev: Version::ZERO, version, slots, txn, data }, Some(from));
         }
+    }
+}
+
+/// What a commit would change is the store's to judge until its reply.
+fn contest(lease: &mut Lease, txn: TxnId, changes: &[(PageId, SlotSet)]) {
+    for (page, slots) in changes {
+        lease.contest(*page, txn, slots);
     }
 }
 

@@ -3,7 +3,7 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
-use types::Broken;
+use types::{Broken, Limits};
 
 /// When a redirector takes its group over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +36,8 @@ pub struct Config {
     pub retained_bytes_limit: usize,
     /// Page images that the redirector keeps itself, in bytes: a stand-by cache. None by default.
     pub cache_bytes_limit: usize,
+    /// How much goes into one message, and how much is kept for others.
+    pub limits: Limits,
     /// The rule that is taken out, in tests of the checkers.
     pub broken: Broken,
 }
@@ -51,6 +53,7 @@ impl Default for Config {
             help_within: Duration::from_millis(10),
             retained_bytes_limit: 64 * 1024 * 1024,
             cache_bytes_limit: 0,
+            limits: Limits::SHIPPED,
             broken: Broken::NONE,
         }
     }

@@ -19,8 +19,8 @@ use alloc::format;
 use alloc::vec::Vec;
 use protocol::{Fetch, Goodbye, LeftOut, Message, Page, Released};
 use smallvec::SmallVec;
-use types::limits::{FETCHES_PER_SESSION_MAX, PAGES_PER_MESSAGE_MAX};
-use types::{GoodbyeReason, Map, PageId, Rule, SessionId, Time, Version};
+use types::limits::PAGES_PER_MESSAGE_MAX;
+use types::{Map, PageId, Rule, SessionId, Time, Version};
 
 /// A page that a member wants.
 #[derive(Clone, Debug)]
@@ -34,6 +34,8 @@ pub(crate) struct Want {
     pub(crate) is_demand: bool,
     /// The member has the page, with holes, and goes on having it if it is left out.
     is_held: bool,
+    /// The store was asked for it after the member's fetch had come.
+    is_asked_for: bool,
     /// Who was asked for it and did not help.
     pub(crate) tried: SmallVec<[SessionId; 2]>,
 }
@@ -82,6 +84,11 @@ impl Fetches {
         self.under_way.remove(&page)
     }
 
+    /// The store does not send a page that somebody waits for; gives who.
+    pub(crate) fn refused(&mut self, page: PageId) -> Option<Vec<Want>> {
+        self.arrive(page).map(|under_way| under_way.wants.into_vec())
+    }
+
     /// The member waits for nothing any more.
     pub(crate) fn forget(&mut self, session: SessionId) {
         for under_way in self.under_way.values_mut() {
@@ -89,10 +96,20 @@ impl Fetches {
         }
     }
 
+    /// The session waits for the page no more; says whether it did.
     fn forget_want(&mut self, session: SessionId, page: PageId) -> bool {
+        self.forget_wants(page, |want| want.session == session)
+    }
+
+    /// The same for one of its fetches.
+    pub(crate) fn forget_fetch(&mut self, page: PageId, session: SessionId, number: u64) -> bool {
+        self.forget_wants(page, |want| want.session == session && want.number == number)
+    }
+
+    fn forget_wants(&mut self, page: PageId, are_meant: impl Fn(&Want) -> bool) -> bool {
         let Some(under_way) = self.under_way.get_mut(&page) else { return false };
         let before = under_way.wants.len();
-        under_way.wants.retain(|want| want.session != session);
+        under_way.wants.retain(|want| !are_meant(want));
         under_way.wants.len() < before
     }
 
@@ -101,6 +118,7 @@ impl Fetches {
         self.under_way.retain(|_, under_way| !under_way.wants.is_empty());
         for under_way in self.under_way.values_mut() {
             (under_way.sent, under_way.is_prefetch) = (false, false);
+            under_way.wants.iter_mut().for_each(|want| want.is_asked_for = false);
         }
         self.unsent = self.under_way.keys().copied().collect();
         self.unsent.make_contiguous().sort_unstable();
@@ -115,10 +133,12 @@ impl Redirector {
             let text = format!("expected a fetch of 1 to {PAGES_PER_MESSAGE_MAX} pages, got {}", pages.len());
             return Err(Goodbye::malformed(text));
         }
+        self.check_named(at_least, "a fetch")?;
         let Some(outstanding) = self.members.fetches(from) else { return Ok(()) };
-        let room = FETCHES_PER_SESSION_MAX.saturating_sub(*outstanding);
+        let most = self.config.limits.fetches_per_session;
+        let room = most.saturating_sub(*outstanding);
         if room == 0 {
-            return Err(Goodbye::too_much(format!("expected at most {FETCHES_PER_SESSION_MAX} fetches at a time")));
+            return Err(Goodbye::too_much(format!("expected at most {most} fetches at a time")));
         }
         let left_out = pages.split_off(pages.len().min(room));
         *outstanding += pages.len();
@@ -130,6 +150,7 @@ impl Redirector {
             at_least,
             is_demand: at == 0,
             is_held: self.held.holds(page, from),
+            is_asked_for: false,
             tried: SmallVec::new(),
         });
         self.find_sources(now, wants.collect());
@@ -165,18 +186,20 @@ impl Redirector {
     }
 
     /// Has pages fetched from the store, or waits with a fetch that is under way.
-    fn ask_store(&mut self, now: Time, wants: Vec<Want>) {
+    pub(crate) fn ask_store(&mut self, now: Time, wants: Vec<Want>) {
         let can_send = self.trunk.is_live();
         let room = (self.trunk.limits.fetches.max(1) as usize).saturating_sub(self.fetches.outstanding());
+        let room = room.min(self.config.limits.pages_per_message);
         let (mut pages, mut at_least) = (Vec::new(), self.trunk.horizon());
         for want in wants {
             let (page, least) = (want.page, want.at_least);
             let is_new = !self.fetches.is_under_way(page);
+            let is_asked_for = is_new && can_send && pages.len() < room;
             let under_way = self.fetches.under_way.entry(page).or_default();
-            under_way.wants.push(want);
+            under_way.wants.push(Want { is_asked_for, ..want });
             self.stats.coalesced += u64::from(!is_new);
             self.lease.ask(page);
-            if is_new && can_send && pages.len() < room {
+            if is_asked_for {
                 (under_way.sent, under_way.is_prefetch, under_way.at_least) = (true, !pages.is_empty(), least);
                 at_least = at_least.max(least);
                 pages.push(page);
@@ -202,6 +225,7 @@ impl Redirector {
             }
             let least = under_way.wants.iter().map(|want| want.at_least).fold(self.trunk.horizon(), Version::max);
             (under_way.sent, under_way.is_prefetch, under_way.at_least) = (true, false, least);
+            under_way.wants.iter_mut().for_each(|want| want.is_asked_for = true);
             self.stats.fetches += 1;
             self.send_to_store(now, Message::Fetch(Fetch { pages: alloc::vec![page], at_least: least, number: 0 }));
         }
@@ -210,7 +234,9 @@ impl Redirector {
     /// The store has sent a page: it goes to all who wait for it.
     pub(crate) fn page(&mut self, now: Time, page: &Page) {
         let Some(under_way) = self.fetches.arrive(page.page) else { return };
-        self.heard_through(page.version.max(under_way.at_least));
+        let asked_for = if self.config.broken.is(Rule::HearAtLeast) { Version::ZERO } else { under_way.at_least };
+        self.heard_through(page.version.max(asked_for));
+        self.absent.note(page);
         self.lease.answered(page.page, self.trunk.horizon());
         self.stats.from_store += 1;
         self.standby.install(page);
@@ -222,7 +248,9 @@ impl Redirector {
                 again.push(want);
                 continue;
             }
-            self.answer(want.session, Page { number: want.number, ..page.clone() });
+            // Who has joined a fetch that was on its way hears of a store as it was when the first asked, or later.
+            let fresh = page.fresh && (want.is_asked_for || self.config.broken.is(Rule::FreshSinceAsked));
+            self.answer(want.session, Page { number: want.number, fresh, ..page.clone() });
         }
         self.ask_store(now, again);
         self.release_if_unheld(now, page.page);
@@ -248,13 +276,14 @@ impl Redirector {
     pub(crate) fn left_out(&mut self, now: Time, left_out: &LeftOut) {
         let page = left_out.page;
         if self.fetches.under_way.get(&page).is_some_and(|under_way| under_way.sent && !under_way.is_prefetch) {
-            let text = format!("page {page} was left out, and is wanted");
-            return self.hang_up(now, GoodbyeReason::Malformed, text);
+            return self.has_too_many_absent(now, page);
         }
         let Some(under_way) = self.fetches.arrive(page) else { return };
         let (demand, prefetch): (Vec<_>, Vec<_>) = under_way.wants.into_iter().partition(|want| want.is_demand);
         for want in prefetch {
-            if !want.is_held {
+            let is_granted = |client| self.grants.is_of(client, page) && !self.config.broken.is(Rule::ListGranted);
+            // It may have been granted the page since it asked: then it holds it, and is told of its changes.
+            if !want.is_held && !self.members.client(want.session).is_some_and(is_granted) {
                 self.held.release(page, want.session);
             }
             self.has_answered(want.session);
@@ -278,7 +307,8 @@ impl Redirector {
         let client = self.members.client(from);
         for &page in &released.pages {
             // Who lets go of what has just been granted to it does not know that yet: it means an earlier life of it.
-            if client.is_some_and(|client| self.grants.is_of(client, page)) {
+            let is_granted = client.is_some_and(|client| self.grants.is_of(client, page));
+            if is_granted && !self.config.broken.is(Rule::KeepGranted) {
                 continue;
             }
             // It waits for the page no more: it had it already, from whom it was asked of first.

@@ -8,10 +8,11 @@
 
 use crate::Redirector;
 use alloc::collections::{BTreeMap, VecDeque};
+use alloc::format;
 use alloc::vec::Vec;
-use protocol::{Grant, Granted, Message};
-use types::limits::PAGES_PER_MESSAGE_MAX;
-use types::{ClientId, PageId, PageRange, SessionId, Time};
+use protocol::{Goodbye, Grant, Granted, Message};
+use types::limits::GRANTS_PER_SESSION_MAX;
+use types::{ClientId, Map, PageId, PageRange, Rule, SessionId, Time};
 
 /// A member that waits for pages.
 #[derive(Clone, Copy, Debug)]
@@ -26,6 +27,8 @@ pub(crate) struct Grants {
     /// Pages that nothing was created in, and whose they are.
     unfilled: BTreeMap<PageId, ClientId>,
     waiting: VecDeque<Waiter>,
+    /// How often each session waits.
+    waits: Map<SessionId, usize>,
     /// What the store has been asked for.
     asked: Option<Grant>,
 }
@@ -36,7 +39,7 @@ impl Grants {
         self.unfilled.get(&page) == Some(&client)
     }
 
-    /// Something was created in the page, or it is somebody else's.
+    /// The page has changed, or it is somebody else's.
     pub(crate) fn lose(&mut self, page: PageId) {
         self.unfilled.remove(&page);
     }
@@ -52,7 +55,16 @@ impl Grants {
     }
 
     pub(crate) fn forget_waiter(&mut self, session: SessionId) {
-        self.waiting.retain(|waiter| waiter.session != session);
+        if self.waits.remove(&session).is_some() {
+            self.waiting.retain(|waiter| waiter.session != session);
+        }
+    }
+
+    /// One of the session's waits is over.
+    fn has_waited(&mut self, session: SessionId) {
+        if let Some(waits) = self.waits.get_mut(&session) {
+            *waits = waits.saturating_sub(1);
+        }
     }
 
     /// Whether the store owes us a grant.
@@ -71,10 +83,25 @@ impl Grants {
 }
 
 impl Redirector {
+    /// From now on the group is told of the page's changes. What a member has read of an earlier life of it, while nobody
+    /// here held it, is for the store to judge.
+    fn judge_since_granted(&mut self, page: PageId) {
+        if self.is_unheld(page) {
+            self.lease.ask(page);
+            self.lease.answered(page, self.trunk.horizon());
+        }
+    }
+
     /// A member wants pages.
-    pub(crate) fn grant(&mut self, now: Time, from: SessionId, grant: Grant) {
+    pub(crate) fn grant(&mut self, now: Time, from: SessionId, grant: Grant) -> Result<(), Goodbye> {
+        let waits = self.grants.waits.entry(from).or_default();
+        if *waits >= GRANTS_PER_SESSION_MAX {
+            return Err(Goodbye::too_much(format!("expected at most {GRANTS_PER_SESSION_MAX} grants at a time")));
+        }
+        *waits += 1;
         self.grants.waiting.push_back(Waiter { session: from, grant });
         self.ask_for_grants(now);
+        Ok(())
     }
 
     /// Asks the store for what the first in the line wants, and the others who want the like.
@@ -86,7 +113,7 @@ impl Redirector {
         let volume = first.grant.volume;
         let alike = self.grants.waiting.iter().filter(|waiter| waiter.grant.volume == volume);
         let count = alike.fold(0u32, |sum, waiter| sum.saturating_add(waiter.grant.count));
-        let grant = Grant { volume, count: count.min(PAGES_PER_MESSAGE_MAX as u32) };
+        let grant = Grant { volume, count: count.min(self.config.limits.pages_per_message as u32) };
         self.send_to_store(now, Message::Grant(grant));
         self.grants.asked = Some(grant);
     }
@@ -104,10 +131,17 @@ impl Redirector {
                 Some(client) if is_served => {
                     let share: Vec<_> = pages.by_ref().take(waiter.grant.count as usize).collect();
                     for &page in &share {
+                        self.judge_since_granted(page);
                         self.grants.unfilled.insert(page, client);
                         self.held.list(page, waiter.session);
                     }
                     let ranges = PageRange::join(share);
+                    self.grants.has_waited(waiter.session);
+                    // A page may have had other lives: the member takes it for empty as of its horizon, which must be
+                    // past the changes of these.
+                    if !self.config.broken.is(Rule::HearBeforeGrant) {
+                        self.flush_all(waiter.session);
+                    }
                     self.reply(waiter.session, Message::Granted(Granted { ranges }));
                 }
                 Some(_) => self.grants.waiting.push_back(waiter),

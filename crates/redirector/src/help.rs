@@ -15,7 +15,7 @@ use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 use core::time::Duration;
 use protocol::{Arrived, Help, Message, NoHelp, PeerPage};
-use types::{Map, PageId, SessionId, Set, Time};
+use types::{Map, PageId, Rule, SessionId, Set, Time};
 
 /// A page that a member was asked to send to another.
 #[derive(Debug)]
@@ -145,6 +145,7 @@ impl Redirector {
         for &(page, number) in &arrived.pages {
             let key = (page, from);
             if self.helps.asked.get(&key).is_none_or(|asked| asked.want.number != number) {
+                self.came_late(page, from, number);
                 continue;
             }
             let Some(asked) = self.helps.take(key) else { continue };
@@ -154,6 +155,14 @@ impl Redirector {
             if !asked.is_spoiled {
                 self.whole.list(page, from);
             }
+        }
+    }
+
+    /// The page has come after the store was asked for it: the member waits for it no more, and may ask for others.
+    /// Whether it is whole is not known, as what has changed meanwhile was not watched.
+    fn came_late(&mut self, page: PageId, session: SessionId, number: u64) {
+        if !self.config.broken.is(Rule::CountLateHelp) && self.fetches.forget_fetch(page, session, number) {
+            self.has_answered(session);
         }
     }
 

@@ -31,6 +31,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
 use protocol::{FindLeader, Lead, Leader, Member, Members, Message};
+use types::limits::GROUP_EPOCH_MAX;
 use types::{ClientId, Map, SessionId, Time};
 
 /// How long changes of the membership are gathered before the members hear of them.
@@ -199,7 +200,8 @@ impl Redirector {
             Claim::Claiming { epoch } | Claim::Leading { epoch } if is_us && leader.epoch == epoch => {
                 self.leadership.claim = Claim::Leading { epoch };
                 self.leadership.other = None;
-                self.tell_members_soon(now);
+                // Those who came while we claimed do not know their group yet, and would not find it without us.
+                self.leadership.tell_at = Some(now);
             }
             // It answers what we have asked before: a claim is never answered with a lower epoch than its own.
             Claim::Claiming { epoch } | Claim::Leading { epoch } if leader.epoch < epoch => {}
@@ -209,7 +211,9 @@ impl Redirector {
 
     /// Nobody leads, or nobody shall but us.
     fn take_over(&mut self, now: Time, before: &Leader) {
-        self.leadership.claim = Claim::Claiming { epoch: before.epoch + 1 };
+        // An epoch that nobody can exceed was not reached in earnest; whoever claimed it keeps the group.
+        let epoch = before.epoch.saturating_add(1).min(GROUP_EPOCH_MAX);
+        self.leadership.claim = Claim::Claiming { epoch };
         self.claim(now);
     }
 

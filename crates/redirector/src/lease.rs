@@ -7,8 +7,9 @@
 //!    whoever proves less than that count is sent on to the store.
 //! 2. Of a page that the group has not held all the time *recent* knows only what has changed since the store has sent or
 //!    compared it. What a member had read before, wherever it was then, is for the store to judge.
-//! 3. What somebody is about to change is *contested*, from the intent on, or from the commit that a member of ours has
-//!    asked for, until the change is told. Whoever has read of it is sent on to the store.
+//! 3. What somebody is about to change is *contested*, from the intent on, until the change is told. Whoever has read of
+//!    it is sent on to the store. What a member of ours is about to change is contested from the moment on at which the
+//!    request goes out, in each session in which it does, until its reply: the store sends us no intent for it.
 //! 4. The lease counts from the moment at which the ping was sent, and shorter by how much slower our clock may be.
 //! 5. With the session the lease ends, and all that was known for it.
 
@@ -19,10 +20,7 @@ use directory::{Recent, stale_slots};
 use protocol::{CommitRequest, Intent, Leased, Message, Notice, Outcome, Promise};
 use smallvec::SmallVec;
 use types::limits::LEASE_DRIFT_PERMILLE as DRIFT_PERMILLE;
-use types::{Map, PageId, Refusal, Rule, SessionId, SlotSet, Time, TxnId, Version};
-
-/// Changes that are remembered slot by slot.
-const RECENT_MAX: usize = 1_000_000;
+use types::{Broken, Map, PageId, Refusal, Rule, SessionId, SlotSet, Time, TxnId, Version};
 
 /// The lease, and what is known for it.
 #[derive(Debug)]
@@ -32,6 +30,7 @@ pub(crate) struct Lease {
     renew_at: Option<Time>,
     volumes: Vec<u32>,
     recent: Recent,
+    recent_limit: usize,
     contested: Map<PageId, SmallVec<[(TxnId, SlotSet); 1]>>,
     /// The pages of which the store was asked under the lease, and the horizon at its answer: the group may not have held
     /// them before.
@@ -42,20 +41,24 @@ pub(crate) struct Lease {
 const NOT_YET: Version = Version(u64::MAX);
 
 impl Lease {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(recent_limit: usize) -> Self {
         Self {
             until: Time::ZERO,
             renew_at: None,
             volumes: Vec::new(),
-            recent: Recent::new(RECENT_MAX),
+            recent: Recent::new(recent_limit),
+            recent_limit,
             contested: Map::default(),
             asked: Map::default(),
         }
     }
 
     /// The session with the store is gone.
-    pub(crate) fn link_is_gone(&mut self) {
-        *self = Self::new();
+    pub(crate) fn link_is_gone(&mut self, broken: Broken) {
+        if broken.is(Rule::LeaseWithTrunk) {
+            return self.contested.clear();
+        }
+        *self = Self::new(self.recent_limit);
     }
 
     /// The store is asked for the page, or for what has changed in it.
@@ -116,9 +119,14 @@ impl Lease {
     }
 
     /// The group holds the page no longer: nothing will be told of it. Should somebody fetch it again, the store says
-    /// anew what is about to change.
-    pub(crate) fn forget(&mut self, page: PageId) {
-        self.contested.remove(&page);
+    /// anew what is about to change, but for what is to change by commits that are on their way from us.
+    pub(crate) fn forget(&mut self, page: PageId, is_ours: impl Fn(TxnId) -> bool) {
+        if let Some(contests) = self.contested.get_mut(&page) {
+            contests.retain(|(txn, _)| is_ours(*txn));
+            if contests.is_empty() {
+                self.contested.remove(&page);
+            }
+        }
         self.asked.remove(&page);
     }
 
@@ -140,7 +148,9 @@ impl Redirector {
         self.lease.renew_at = Some(since + lease / 3);
         if self.lease.volumes != leased.volumes {
             // What changed through here is not known slot by slot.
-            self.lease.recent.prune(self.trunk.horizon());
+            if !self.config.broken.is(Rule::LeaseFromNow) {
+                self.lease.recent.prune(self.trunk.horizon());
+            }
             self.lease.volumes = leased.volumes;
             for page in self.fetches.pages().chain(self.revalidations.pages()) {
                 self.lease.ask(page);

@@ -24,6 +24,8 @@
 //! 3. A commit's reply stands for its notices: the members that hold what it changed are given the new values, the
 //!    committer the reply.
 //! 4. No member is waited for: what one needs of another is asked elsewhere when it does not come.
+//! 5. What the store would end a session for ends the session of the member that asks for it, and is neither kept nor
+//!    passed on: the session with the store is the whole group's.
 //!
 //! # Who does what
 //! | file | duty |
@@ -31,7 +33,8 @@
 //! | `trunk` | the session with the store |
 //! | `lead` | whether we are the group's redirector, or stand by |
 //! | `members`, `rejoin` | the sessions of the members; what they bring with them |
-//! | `fetch` | where a page is to come from |
+//! | `counts` | what counts a member can have heard of |
+//! | `fetch`, `absent` | where a page is to come from, and how many that do not exist are held |
 //! | `help` | pages that go from member to member |
 //! | `standby` | pages that the redirector keeps itself |
 //! | `commit`, `update` | commits on their way; who is told what of their changes |
@@ -41,8 +44,10 @@
 
 extern crate alloc;
 
+mod absent;
 mod commit;
 mod config;
+mod counts;
 mod fetch;
 mod grant;
 mod help;
@@ -56,6 +61,7 @@ mod status;
 mod trunk;
 mod update;
 
+use absent::Absent;
 use commit::Commits;
 pub use config::{Config, Duty};
 use core::time::Duration;
@@ -92,6 +98,8 @@ pub struct Redirector {
     streams: Streams<SessionId>,
     acks: Acks<SessionId>,
     fetches: Fetches,
+    /// What of it does not exist.
+    absent: Absent,
     helps: Helps,
     commits: Commits,
     grants: Grants,
@@ -108,13 +116,14 @@ impl Redirector {
             out: Outputs::default(),
             trunk: Trunk::new(),
             leadership: Leadership::new(config.duty),
-            lease: Lease::new(),
-            members: Members::default(),
+            lease: Lease::new(config.limits.leased_changes),
+            members: Members::new(config.limits),
             held: Directory::default(),
             whole: Directory::default(),
-            streams: Streams::new(Duration::ZERO),
+            streams: Streams::new(Duration::ZERO, config.limits),
             acks: Acks::default(),
             fetches: Fetches::default(),
+            absent: Absent::default(),
             helps: Helps::new(config.help_within),
             commits: Commits::new(config.retained_bytes_limit),
             grants: Grants::default(),
@@ -134,6 +143,11 @@ impl Redirector {
     /// The connection to the store is gone. What was asked for is asked for again when there is another.
     pub fn trunk_disconnected(&mut self, now: Time) {
         self.trunk_is_down(now);
+    }
+
+    /// A sign of life of the store: some bytes of a message, or room for what is on its way there.
+    pub fn heard_store(&mut self, now: Time) {
+        self.trunk.heard(now);
     }
 
     /// The store has said something.
@@ -157,6 +171,11 @@ impl Redirector {
     pub fn disconnected(&mut self, now: Time, session: SessionId) {
         self.forget_member(now, session);
         self.settle(now);
+    }
+
+    /// A sign of life of a member: some bytes of a message, or room for what is on its way there.
+    pub fn heard(&mut self, now: Time, from: SessionId) {
+        self.members.hear(now, from);
     }
 
     /// A member has said something.
@@ -198,7 +217,7 @@ impl Redirector {
     fn dispatch(&mut self, now: Time, from: SessionId, message: Message) -> Result<(), Goodbye> {
         match message {
             Message::Hello(hello) => self.hello(now, from, hello),
-            Message::Rejoin(rejoin) if self.members.brought(from).is_some() => self.keep_rejoin(from, rejoin),
+            Message::Rejoin(rejoin) if self.members.is_waiting(from) => self.keep_rejoin(from, rejoin),
             _ if self.members.client(from).is_none() => {
                 Err(Goodbye::malformed("expected a hello before anything else".into()))
             }
@@ -221,10 +240,7 @@ impl Redirector {
                 self.acks.ack(from, ack.through);
                 Ok(())
             }
-            Message::Grant(grant) => {
-                self.grant(now, from, grant);
-                Ok(())
-            }
+            Message::Grant(grant) => self.grant(now, from, grant),
             Message::Reachable(reachable) => {
                 self.members.reach(from, reachable);
                 self.tell_members_soon(now);

@@ -11,20 +11,17 @@
 //!    older sessions stay fenced off and its grants its own; then it has departed, and the store hears of it.
 
 use crate::Redirector;
+use crate::rejoin::Brought;
 use alloc::collections::VecDeque;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
-use protocol::{Departed, GROUP, Goodbye, Hello, Message, Reachable, Rejoin, SessionLimits, Welcome};
-use types::limits::{COMMITS_PER_SESSION_MAX, FETCHES_PER_SESSION_MAX, MEMBERS_MAX};
-use types::{ClientId, GoodbyeReason, Map, PageId, PeerKey, SessionId, Time, Version};
+use protocol::{Departed, GROUP, Goodbye, Hello, Leader, Message, Reachable, SessionLimits, Welcome};
+use types::{ClientId, GoodbyeReason, Limits, Map, PageId, PeerKey, SessionId, Time, Version};
 
 /// How long a member that is gone is known.
 const ABSENCE: Duration = Duration::from_secs(30);
-
-/// Members that are known although they are gone.
-const ABSENT_MAX: usize = 4 * MEMBERS_MAX;
 
 /// How long pages take the way by the redirector after the direct one between two members has failed.
 const DETOUR: Duration = Duration::from_secs(5);
@@ -34,13 +31,12 @@ const DETOUR: Duration = Duration::from_secs(5);
 pub(crate) struct Resuming {
     /// Its horizon, which does not move until all that it holds is compared.
     pub(crate) horizon: Version,
-    /// Pages that it brings, and how many of them are yet to be compared.
+    /// Pages that it brings.
     pub(crate) pages: Vec<protocol::Held>,
-    pub(crate) questions_left: usize,
+    /// How many it says that it was granted and has not filled.
+    pub(crate) granted: u64,
     /// Those of them that were granted to it and that it has not filled.
     pub(crate) claimed: Vec<PageId>,
-    /// What of them has changed.
-    pub(crate) items: Vec<protocol::Notice>,
     /// Pages that it is to drop.
     pub(crate) dropped: Vec<PageId>,
 }
@@ -49,7 +45,7 @@ pub(crate) struct Resuming {
 enum Stage {
     AwaitHello,
     /// With what it has told of what it brings.
-    AwaitTrunk(Hello, Vec<Rejoin>),
+    AwaitTrunk(Hello, Brought),
     AwaitRejoin(Resuming),
     Revalidating(Resuming),
     Joined,
@@ -89,12 +85,17 @@ pub(crate) struct Members {
     sweep: Option<Time>,
     /// How many clients have come.
     came: u64,
+    limits: Limits,
 }
 
 impl Members {
+    pub(crate) fn new(limits: Limits) -> Self {
+        Self { limits, ..Self::default() }
+    }
+
     /// A connection has come in; says whether there is room for it.
     pub(crate) fn connect(&mut self, now: Time, id: SessionId) -> bool {
-        if self.live.len() >= MEMBERS_MAX {
+        if self.live.len() >= self.limits.members {
             return false;
         }
         let member = Member {
@@ -147,20 +148,12 @@ impl Members {
         }
     }
 
-    /// The same while that is compared.
-    pub(crate) fn revalidating(&mut self, id: SessionId) -> Option<&mut Resuming> {
-        match &mut self.live.get_mut(&id)?.stage {
-            Stage::Revalidating(resuming) => Some(resuming),
-            _ => None,
-        }
-    }
-
     /// The member has told all; its pages are compared from here on.
     pub(crate) fn revalidate(&mut self, id: SessionId) -> Option<&mut Resuming> {
         let stage = &mut self.live.get_mut(&id)?.stage;
         let Stage::AwaitRejoin(resuming) = stage else { return None };
         *stage = Stage::Revalidating(core::mem::take(resuming));
-        self.revalidating(id)
+        if let Stage::Revalidating(resuming) = stage { Some(resuming) } else { None }
     }
 
     /// All that the member brings is compared: it is one of us.
@@ -184,7 +177,7 @@ impl Members {
     }
 
     /// The sessions that have said hello and wait for the store.
-    fn take_waiting(&mut self) -> Vec<(SessionId, Hello, Vec<Rejoin>)> {
+    fn take_waiting(&mut self) -> Vec<(SessionId, Hello, Brought)> {
         let mut waiting = Vec::new();
         for (&id, member) in &mut self.live {
             if let Stage::AwaitTrunk(hello, brought) = &mut member.stage {
@@ -196,8 +189,13 @@ impl Members {
         waiting
     }
 
+    /// Whether the session waits for the store to be reached.
+    pub(crate) fn is_waiting(&self, id: SessionId) -> bool {
+        self.live.get(&id).is_some_and(|member| matches!(member.stage, Stage::AwaitTrunk(..)))
+    }
+
     /// What a session that waits for the store has told of what it brings.
-    pub(crate) fn brought(&mut self, id: SessionId) -> Option<&mut Vec<Rejoin>> {
+    pub(crate) fn brought(&mut self, id: SessionId) -> Option<&mut Brought> {
         match &mut self.live.get_mut(&id)?.stage {
             Stage::AwaitTrunk(_, brought) => Some(brought),
             _ => None,
@@ -267,7 +265,7 @@ impl Members {
     /// A client that did not come back in time, or one too many; it is not known any more.
     fn pop_departed(&mut self, now: Time) -> Option<ClientId> {
         while let Some(&(until, client, departures)) = self.absent.front()
-            && (until <= now || self.absent.len() > ABSENT_MAX)
+            && (until <= now || self.absent.len() > self.limits.gone_members)
         {
             self.absent.pop_front();
             let known = self.clients.get(&client);
@@ -300,7 +298,7 @@ impl Redirector {
     pub(crate) fn welcome_waiting(&mut self, now: Time) {
         for (session, hello, brought) in self.members.take_waiting() {
             let admitted = self.admit(now, session, hello);
-            let joined = admitted.and_then(|()| brought.into_iter().try_for_each(|one| self.rejoin(now, session, one)));
+            let joined = admitted.and_then(|()| brought.rejoin().map_or(Ok(()), |all| self.rejoin(now, session, all)));
             if let Err(why) = joined {
                 self.end(now, session, why);
             }
@@ -312,7 +310,7 @@ impl Redirector {
         let Some(member) = self.members.live.get_mut(&from) else { return Ok(()) };
         if !is_open {
             let client = hello.client;
-            member.stage = Stage::AwaitTrunk(hello, Vec::new());
+            member.stage = Stage::AwaitTrunk(hello, Brought::default());
             self.knocked(now, client);
             return Ok(());
         }
@@ -350,8 +348,8 @@ impl Redirector {
             incarnation,
             through: self.trunk.horizon(),
             limits: SessionLimits {
-                fetches: FETCHES_PER_SESSION_MAX as u32,
-                commits: COMMITS_PER_SESSION_MAX as u32,
+                fetches: self.config.limits.fetches_per_session as u32,
+                commits: self.config.limits.commits_per_session as u32,
                 silence_ms: u32::try_from(self.config.silence.as_millis()).unwrap_or(u32::MAX),
             },
         }
@@ -361,6 +359,16 @@ impl Redirector {
     pub(crate) fn end(&mut self, now: Time, session: SessionId, why: Goodbye) {
         self.forget_member(now, session);
         self.out.end(session, why);
+    }
+
+    /// Tells those who wait to be welcome, and will not be, which group this is: elsewhere they ask who leads it.
+    pub(crate) fn tell_group(&mut self) {
+        for session in self.members.all() {
+            if self.members.is_waiting(session) {
+                let (group, epoch, address) = (self.config.group.clone(), 0, String::new());
+                self.out.send(session, Message::Leader(Leader { group, epoch, address }));
+            }
+        }
     }
 
     /// Sends all members away: they may find another way to the store.

@@ -4,7 +4,7 @@
 use alloc::vec::Vec;
 use cache::Cache;
 use protocol::{Notice, Page};
-use types::{Broken, ObjectPage, PageId};
+use types::{Broken, ObjectPage, PageId, Rule};
 
 /// The stand-by cache.
 #[derive(Debug)]
@@ -50,7 +50,8 @@ impl Standby {
         let frame = cache.find(page)?;
         cache.count_use(frame);
         let (version, image) = cache.at(frame).whole(self.broken)?;
-        Some(Page { page, version, number, image: image.image().clone() })
+        let fresh = self.broken.is(Rule::FreshFromStore);
+        Some(Page { page, version, number, fresh, image: image.image().clone() })
     }
 
     /// A page that is to leave, if there are more than may be.

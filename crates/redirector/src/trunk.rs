@@ -13,6 +13,7 @@
 //! 4. Who cannot reach the store for too long sends its members away: they may reach it in another way.
 
 use crate::Redirector;
+use crate::counts::named_in;
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
@@ -23,8 +24,7 @@ use protocol::{
     Ack, GROUP, Goodbye, Held, Hello, Message, PROTOCOL, Ping, Pong, Pulse, Rejoin, Rejoined, Released, SessionLimits,
     Welcome,
 };
-use types::limits::PAGES_PER_MESSAGE_MAX;
-use types::{ClusterId, GoodbyeReason, Incarnation, NodeId, PageId, SessionId, Time, Version};
+use types::{ClusterId, GoodbyeReason, Incarnation, NodeId, PageId, Rule, SessionId, Time, Version};
 
 /// How long acknowledgements and releases wait for a message to go with.
 const PIGGYBACK: Duration = Duration::from_millis(2);
@@ -44,6 +44,8 @@ pub(crate) struct Trunk {
     phase: Phase,
     pub(crate) limits: SessionLimits,
     horizon: Version,
+    /// The highest count that the store has named.
+    named: Version,
     epoch: u64,
     store: Option<(ClusterId, NodeId, Incarnation)>,
     /// What the store has been told that the group has applied.
@@ -60,6 +62,7 @@ impl Trunk {
             phase: Phase::Down,
             limits: SessionLimits::UNTOLD,
             horizon: Version::ZERO,
+            named: Version::ZERO,
             epoch: 0,
             store: None,
             acked: Version::ZERO,
@@ -81,6 +84,11 @@ impl Trunk {
     /// The redirector has heard of every change through here to what its group holds.
     pub(crate) fn horizon(&self) -> Version {
         self.horizon
+    }
+
+    /// The highest count that the store has named: what it tells of may go beyond the horizon.
+    pub(crate) fn named(&self) -> Version {
+        self.named.max(self.horizon)
     }
 
     /// The store's data set, once it is known.
@@ -115,6 +123,11 @@ impl Trunk {
 
     fn piggyback_by(&mut self, now: Time) {
         self.piggyback_at.get_or_insert(now + PIGGYBACK);
+    }
+
+    /// A sign of life of the store.
+    pub(crate) fn heard(&mut self, now: Time) {
+        self.pulse.heard(now);
     }
 
     /// Releases may have waited for a grant, which has come.
@@ -160,8 +173,8 @@ impl Redirector {
         self.fetches.link_is_gone();
         self.commits.link_is_gone();
         self.grants.link_is_gone();
-        self.revalidations.link_is_gone();
-        self.lease.link_is_gone();
+        self.revalidations.link_is_gone(self.config.broken);
+        self.lease.link_is_gone(self.config.broken);
     }
 
     /// Sends a message to the store, after the acknowledgement and the releases that are due.
@@ -182,15 +195,15 @@ impl Redirector {
             self.lease.prune(least);
             self.out.trunk(Message::Ack(Ack { through: least }));
         }
-        if self.grants.is_asked() {
+        if self.grants.is_asked() && !self.config.broken.is(Rule::KeepGranted) {
             return;
         }
         let mut released = mem::take(&mut self.trunk.released);
         released.retain(|&page| self.is_unheld(page));
         for &page in &released {
-            self.lease.forget(page);
+            self.lease.forget(page, |txn| self.commits.is_on_its_way(txn));
         }
-        for pages in released.chunks(PAGES_PER_MESSAGE_MAX) {
+        for pages in released.chunks(self.config.limits.pages_per_message) {
             self.out.trunk(Message::Released(Released { pages: pages.to_vec() }));
         }
     }
@@ -209,6 +222,7 @@ impl Redirector {
 
     /// The group holds the page no longer: the store is told soon.
     pub(crate) fn release(&mut self, now: Time, page: PageId) {
+        self.absent.forget(page);
         if self.trunk.is_live() {
             self.trunk.released.push(page);
             self.trunk.piggyback_by(now);
@@ -226,7 +240,8 @@ impl Redirector {
     }
 
     pub(crate) fn hear_store(&mut self, now: Time, message: Message) {
-        self.trunk.pulse.heard(now);
+        self.trunk.heard(now);
+        self.trunk.named = self.trunk.named.max(named_in(&message));
         match (&self.trunk.phase, message) {
             (Phase::Down | Phase::Over(_), _) | (Phase::Rejoining | Phase::Live, Message::Pong(_)) => {}
             (_, Message::Goodbye(goodbye)) => self.goodbye(now, goodbye),
@@ -265,16 +280,19 @@ impl Redirector {
         self.trunk.phase = Phase::Rejoining;
     }
 
-    /// Says what the group holds. All that was told through our horizon has been passed
-    /// on, so that is how much is known of each page.
+    /// Says what the group holds. All that was told through our horizon has been passed on, so that is how much is known of
+    /// each page. What members that have not joined say that they bring is no part of it: it is compared in this session,
+    /// and may be made up.
     fn rejoin_store(&mut self, now: Time) {
         let horizon = self.trunk.horizon;
-        let mut pages: Vec<_> = self.held.all_pages().chain(self.standby.pages()).collect();
+        let joined = self.members.all().into_iter().filter(|session| self.members.is_joined(*session));
+        let held = joined.flat_map(|session| self.held.pages(session));
+        let mut pages: Vec<_> = held.chain(self.standby.pages()).collect();
         pages.sort_unstable();
         pages.dedup();
         let pages: Vec<_> = pages.into_iter().map(|page| Held { page, version: Version::ZERO }).collect();
         let grants = self.grants.all();
-        for rejoin in Rejoin::split(horizon, &pages, &grants) {
+        for rejoin in Rejoin::split(horizon, &pages, &grants, &self.config.limits) {
             self.send_to_store(now, Message::Rejoin(rejoin));
         }
     }
@@ -311,7 +329,9 @@ impl Redirector {
             self.whole.forget_page(page);
             // Those that are not compared yet are compared again.
             for &holder in self.held.holders(page).iter().filter(|holder| self.members.is_joined(**holder)) {
-                by_member.entry(holder).or_default().push(page);
+                if !self.config.broken.is(Rule::TellDropped) {
+                    by_member.entry(holder).or_default().push(page);
+                }
             }
             self.release_if_unheld(now, page);
         }
@@ -385,6 +405,7 @@ impl Redirector {
         if self.cut_off_at().is_some_and(|at| at <= now) {
             let text =
                 format!("the redirector has not reached its store, or does not lead, for {:?}", self.config.silence);
+            self.tell_group();
             self.send_all_away(now, &text);
             self.look_no_longer();
             self.trunk.down_since = now;

@@ -14,8 +14,8 @@ use types::{Rule, SessionId, Time, Version};
 impl Redirector {
     /// The store tells of changes.
     pub(crate) fn notices(&mut self, now: Time, notices: &Notices) {
-        for notice in &notices.items {
-            self.tell(now, notice, None);
+        for notice in notices.as_taken(self.trunk.horizon()) {
+            self.tell(now, &notice, None);
         }
         self.heard_through(notices.through);
     }
@@ -23,11 +23,13 @@ impl Redirector {
     /// The session with the store is being resumed: what has changed since our horizon. That is news for those who know
     /// of all before it; those that are not compared yet are compared again.
     pub(crate) fn catch_up(&mut self, now: Time, notices: &Notices) {
-        for notice in &notices.items {
-            self.change(notice);
+        for notice in notices.as_taken(self.trunk.horizon()) {
+            self.change(&notice);
             let holders = self.held.holders(notice.page).iter();
-            for &holder in holders.filter(|holder| self.members.is_joined(**holder)) {
-                self.streams.push(now, holder, notice.clone());
+            let is_told =
+                |holder: &&SessionId| self.members.is_joined(**holder) && !self.config.broken.is(Rule::TellMissed);
+            for &holder in holders.filter(is_told) {
+                self.streams.push(now, holder, Notice::clone(&notice));
             }
         }
     }
@@ -49,13 +51,16 @@ impl Redirector {
         let page = notice.page;
         if notice.data.is_none() {
             self.whole.forget_page(page);
-            self.helps.spoil(page);
+            if !self.config.broken.is(Rule::SpoilCopies) {
+                self.helps.spoil(page);
+            }
             self.stats.invalidations += 1;
         } else {
             self.stats.updates += 1;
         }
+        self.grants.lose(page);
         if notice.prev == Version::ZERO {
-            self.grants.lose(page);
+            self.absent.forget(page);
         }
         self.standby.apply(notice);
         self.lease.note(notice);

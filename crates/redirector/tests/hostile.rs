@@ -4,7 +4,7 @@ use bytes::Bytes;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use protocol::*;
-use redirector::{Config, Redirector};
+use redirector::{Config, Output, Redirector};
 use std::time::Duration;
 use types::*;
 
@@ -44,7 +44,13 @@ fn slots() -> impl Strategy<Value = SlotSet> {
 
 fn fetched() -> impl Strategy<Value = Page> {
     let image = prop_oneof![Just(ObjectPage::empty().image().clone()), Just(Bytes::from_static(b"no page"))];
-    (page(), version(), 0..3u64, image).prop_map(|(page, version, number, image)| Page { page, version, number, image })
+    (page(), version(), 0..3u64, any::<bool>(), image).prop_map(|(page, version, number, fresh, image)| Page {
+        page,
+        version,
+        number,
+        fresh,
+        image,
+    })
 }
 
 fn notice() -> impl Strategy<Value = Notice> {
@@ -117,7 +123,7 @@ fn of_store() -> impl Strategy<Value = Message> {
     prop_oneof![
         4 => welcome,
         4 => (version(), pages()).prop_map(|(through, dropped)| Message::Rejoined(Rejoined { through, dropped })),
-        4 => (0..3u64, "(site)?", "(here)?").prop_map(|(epoch, group, address)| {
+        4 => (prop_oneof![0..3u64, Just(u64::MAX)], "(site)?", "(here)?").prop_map(|(epoch, group, address)| {
             Message::Leader(Leader { group, epoch, address })
         }),
         2 => (version(), vec(notice(), 0..3)).prop_map(|(through, items)| Message::Notices(Notices { through, items })),
@@ -146,6 +152,37 @@ fn event() -> impl Strategy<Value = Event> {
         8 => of_store().prop_map(Event::Store),
         2 => (0..40_000u64).prop_map(Event::Wait),
     ]
+}
+
+/// The highest count that a message of the store names.
+fn named_in(message: &Message) -> Version {
+    let of_notices = |items: &[Notice]| items.iter().map(|notice| notice.version).max();
+    let newest = match message {
+        Message::Notices(batch) => of_notices(&batch.items).max(Some(batch.through)),
+        Message::Revalidated(revalidated) => of_notices(&revalidated.items),
+        Message::Rejoined(rejoined) => Some(rejoined.through),
+        Message::Page(page) => Some(page.version),
+        Message::CommitReply(CommitReply { outcome: Outcome::Committed { pages }, .. }) => {
+            pages.iter().map(|advance| advance.version).max()
+        }
+        _ => None,
+    };
+    newest.unwrap_or_default()
+}
+
+/// What a store that has named counts through here would end the session for, or never answer.
+fn is_punished(message: &Message, named: Version) -> bool {
+    match message {
+        Message::Fetch(fetch) => fetch.at_least > named || fetch.pages.is_empty(),
+        Message::Commit(request) => {
+            let exceptions = request.reads.iter().flat_map(|reads| &reads.exceptions).map(|(_, version)| *version);
+            let newest = request.reads.iter().map(|reads| reads.evidence).chain(exceptions).max();
+            request.check_form().is_err() || newest.is_some_and(|newest| newest > named)
+        }
+        Message::Rejoin(rejoin) => rejoin.horizon > named,
+        Message::Ack(ack) => ack.through > named,
+        _ => false,
+    }
 }
 
 /// A redirector that leads, and three members.
@@ -200,6 +237,7 @@ proptest! {
         let (mut redirector, mut now) = (Redirector::new(config, ClientId(99)), Time(1_000_000_000));
         // The hands never use a number again.
         let (mut sessions, mut last) = ([None; 5], 0);
+        let mut named = Version::ZERO;
         for event in ready().into_iter().chain(events) {
             match event {
                 Event::Connect(place) => {
@@ -221,14 +259,21 @@ proptest! {
                 }
                 Event::Trunk(true) => redirector.trunk_connected(now),
                 Event::Trunk(false) => redirector.trunk_disconnected(now),
-                Event::Store(message) => redirector.from_store(now, message),
+                Event::Store(message) => {
+                    named = named.max(named_in(&message));
+                    redirector.from_store(now, message);
+                }
                 Event::Wait(ms) => {
                     now = now + Duration::from_millis(ms);
                     redirector.handle_timeout(now);
                 }
             }
-            let outputs = std::iter::from_fn(|| redirector.poll_output()).take(10_000).count();
-            prop_assert!(outputs < 10_000);
+            let outputs: Vec<_> = std::iter::from_fn(|| redirector.poll_output()).take(10_000).collect();
+            prop_assert!(outputs.len() < 10_000);
+            for output in &outputs {
+                let is_punished = matches!(output, Output::Trunk(message) if is_punished(message, named));
+                prop_assert!(!is_punished, "the store would end the session of the group for {output:?}");
+            }
             // What is due is done by one call, and does not stay due.
             for _ in 0..20 {
                 if redirector.poll_timeout().is_some_and(|due| due <= now) {

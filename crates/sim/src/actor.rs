@@ -27,6 +27,9 @@ pub(crate) struct Habits {
     pub(crate) write_permille: u32,
     pub(crate) delete_permille: u32,
     pub(crate) create_permille: u32,
+    /// How often, in a thousand, an object is one that was created and is known of, and of how many of the latest.
+    pub(crate) created_permille: u32,
+    pub(crate) created_latest: usize,
     pub(crate) abort_permille: u32,
     /// How often a transaction says first what it will read.
     pub(crate) ahead_permille: u32,
@@ -352,8 +355,9 @@ fn padding(stage: &mut Stage<'_>) -> usize {
 }
 
 fn draw_object(stage: &mut Stage<'_>) -> ObjectId {
-    if !stage.created.is_empty() && stage.rng.chance(150) {
-        return stage.rng.pick(stage.created);
+    if !stage.created.is_empty() && stage.rng.chance(stage.habits.created_permille) {
+        let latest = stage.created.len().saturating_sub(stage.habits.created_latest);
+        return stage.rng.pick(&stage.created[latest..]);
     }
     let first = stage.rng.chance(stage.habits.first_page_permille);
     let number = if first { 0 } else { stage.rng.below(u64::from(stage.habits.pages)) as u32 };

@@ -3,14 +3,19 @@
 use crate::network::{End, Purpose};
 use crate::violation::{Violation, ensure};
 use protocol::Message;
-use wire::{Inbox, Outbox};
+use wire::{Batch, Inbox, Outbox};
 
 /// Sends a message through bytes: what comes out is what went in.
 pub(crate) fn pass(message: &Message, purpose: Purpose, to: End) -> Result<Message, Violation> {
     let broken = |text: String| Violation { checker: "wire", text };
     let mut outbox = Outbox::new();
     outbox.push(message).map_err(|error| broken(format!("{message:?} cannot be sent: {error}")))?;
-    let bytes: Vec<u8> = outbox.chunks().flatten().copied().collect();
+    let (mut bytes, mut batch) = (Vec::new(), Batch::default());
+    while !outbox.is_empty() {
+        outbox.next(&mut batch);
+        bytes.extend(batch.chunks().flatten());
+        batch = Batch::default();
+    }
     let reader = match (purpose, to) {
         (Purpose::Peer(_), _) => wire::End::Peer,
         (_, End::Dialer) => wire::End::Client,

@@ -259,6 +259,12 @@ impl Hands for SimHands {
         }
     }
 
+    fn forget(&self, txn: TxnHandle) {
+        let mut waits = lock(&self.0);
+        waits.wakers.remove(&txn);
+        waits.woken.remove(&txn);
+    }
+
     fn wake_at(&self, time: Time, waker: &Waker) {
         lock(&self.0).alarms.push((time, waker.clone()));
     }

@@ -6,7 +6,7 @@ use crate::process::STORE;
 use crate::violation::Check;
 use crate::world::{Event, World};
 use core::time::Duration;
-use types::{SessionId, Time};
+use types::{Rule, SessionId, Time};
 
 /// Something that goes wrong, or is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,7 +67,10 @@ impl World {
         self.disk.home_full = false;
         self.disk.slowness = 1;
         self.network.heal();
-        self.processes.iter_mut().for_each(|process| process.paused_until = Time::ZERO);
+        for process in &mut self.processes {
+            process.paused_until = Time::ZERO;
+            process.stops.iter_mut().for_each(|(_, until)| *until = (*until).min(self.now));
+        }
         self.trace.event(self.now, &[30], || "the storm is over");
         if self.scenario.dead_weight {
             let number = self.scenario.clients;
@@ -273,7 +276,11 @@ impl World {
         let number = self.rng.index(self.processes.len());
         let until = self.now + self.rng.around(self.scenario.standstill / 2);
         self.trace.event(self.now, &[37, number as u64], || format!("process {number} stands still until {until:?}"));
+        let since = self.processes[number].paused_until.max(self.now);
         self.processes[number].paused_until = until;
+        if self.scenario.store.broken.is(Rule::RunOnAsleep) && since < until {
+            self.processes[number].stops.push((since, until));
+        }
     }
 
     fn slow_disk(&mut self) {

@@ -43,7 +43,8 @@ pub use enumerate::{CrashPoint, Enumeration, enumerate_crashes};
 pub use executor::Simulation;
 pub use layout::{Costs, Distances, Layout, Mishap, Stored, Traffic};
 #[cfg(feature = "mutants")]
-pub use mutants::{Mutant, mutants};
-pub use run::{Report, run_seed};
+pub use mutants::{Mutant, OF_NAMED_TESTS, mutants};
+pub use run::Report;
 pub use runner::{Kind, Options, Summary, run_seeds};
+pub use scenario::Race;
 pub use violation::Violation;

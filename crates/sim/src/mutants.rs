@@ -3,6 +3,7 @@
 
 use crate::Violation;
 use crate::runner::{Kind, Options, run_seeds};
+use crate::scenario::Race;
 use types::{Broken, Rule};
 
 /// The rules that nothing but reordering can put to the test.
@@ -15,6 +16,62 @@ const OF_REORDERING: [Rule; 7] = [
     Rule::OwnHorizon,
     Rule::HoldThrough,
 ];
+
+/// The rules that hardly any run puts to the test: named tests of the roles notice their absence, each run both ways
+/// (`NOTICED_HERE` and `NOTICED_BY` in the roles' `tests` folders).
+pub const OF_NAMED_TESTS: [Rule; 26] = [
+    Rule::FetchAtLeast,
+    Rule::ShowWhole,
+    Rule::CompareAhead,
+    Rule::HelpRecent,
+    Rule::ListGranted,
+    Rule::DoomOnInstall,
+    Rule::StayRefused,
+    Rule::PunctureUnknown,
+    Rule::HearAtLeast,
+    Rule::SpoilCopies,
+    Rule::ReplyToSession,
+    Rule::AnswerByReply,
+    Rule::AskedMovesNothing,
+    Rule::ResendForPresent,
+    Rule::KeepClaimed,
+    Rule::WarnLeased,
+    Rule::LeasesOutliveStore,
+    Rule::AllowDrift,
+    Rule::LeaseWithTrunk,
+    Rule::ContestAgain,
+    Rule::LeaseFromNow,
+    Rule::LapseWithStore,
+    Rule::JudgeSinceHeld,
+    Rule::LeasesOutliveSession,
+    Rule::KeepForComing,
+    Rule::TellAskers,
+];
+
+/// The races that put a rule to the test which freely drawn runs reach too seldom.
+const STEERED: [(Rule, Race); 13] = [
+    (Rule::GrantEmpty, Race::Recycle),
+    (Rule::KeepVersion, Race::Recycle),
+    (Rule::HearBeforeGrant, Race::Recycle),
+    (Rule::EmptyAtHorizon, Race::Recycle),
+    (Rule::KeepGranted, Race::LoseGrants),
+    (Rule::ClaimUnused, Race::LoseGrants),
+    (Rule::LoseFilled, Race::LoseGrants),
+    (Rule::CompareAgain, Race::ComeInParts),
+    (Rule::WholeWhenJoined, Race::ComeInParts),
+    (Rule::WaitLocks, Race::ContestReads),
+    (Rule::ContestOwn, Race::ContestReads),
+    (Rule::RunOnAsleep, Race::SleepOn),
+    (Rule::AwaitEarlierLives, Race::GiveLess),
+];
+
+impl Kind {
+    /// The runs that put a rule to the test.
+    pub fn of_rule(rule: Rule) -> Self {
+        let steered = STEERED.iter().find(|(steered, _)| *steered == rule).map(|(_, race)| Self::Steered(*race));
+        if OF_REORDERING.contains(&rule) { Self::Reorder } else { steered.unwrap_or(Self::Nodes) }
+    }
+}
 
 /// What came of taking one rule out.
 #[derive(Debug)]
@@ -30,7 +87,7 @@ pub struct Mutant {
 /// Takes out each of `rules`, and runs up to `seeds_max` seeds until one notices.
 pub fn mutants(rules: &[Rule], seeds_max: u64, threads: usize) -> impl Iterator<Item = Mutant> {
     rules.iter().map(move |&rule| {
-        let kind = if OF_REORDERING.contains(&rule) { Kind::Reorder } else { Kind::Nodes };
+        let kind = Kind::of_rule(rule);
         let options = Options { kind, threads, broken: Broken::rule(rule), stop_at_first: true };
         let mut summary = run_seeds(0, seeds_max, &options, |_| {});
         let caught = summary.failures.pop().and_then(|report| Some((report.seed, report.violation?)));

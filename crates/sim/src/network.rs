@@ -1,7 +1,8 @@
 //! The virtual network: connections of two FIFO directions, each with its own delays.
 //!
 //! A message is on its way from the moment it is sent; what arrives is always the head of its direction, so that a
-//! direction is FIFO whatever its delays do, and directions overtake each other freely. A connection that is lost
+//! direction is FIFO whatever its delays do, and directions overtake each other freely. Within a direction a message may
+//! take the place of one before it that yields to it (`protocol::order`), as on a slow line. A connection that is lost
 //! takes some of what is under way with it: a prefix still arrives, the rest never does, and each end hears of the
 //! loss at its own time, which can be long after the other end has connected anew.
 
@@ -11,7 +12,7 @@ use core::time::Duration;
 use node::Link;
 use protocol::Message;
 use std::collections::{BTreeMap, VecDeque};
-use types::{ClientId, SessionId, Time};
+use types::{Broken, ClientId, Rule, SessionId, Time};
 
 /// Where something on a connection arrives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,6 +61,28 @@ struct Direction {
     last_arrival: Time,
     /// Nothing can be put in any more.
     shut: bool,
+}
+
+impl Direction {
+    /// The last item takes the places of those before it, one after the other, as long as it may.
+    fn pass(&mut self, mut passes: impl FnMut(&Item, &Item) -> bool) {
+        let items = self.items.make_contiguous();
+        for at in (1..items.len()).rev() {
+            let [(_, earlier), (_, later)] = &mut items[at - 1..=at] else { return };
+            if !passes(later, earlier) {
+                return;
+            }
+            core::mem::swap(earlier, later);
+        }
+    }
+}
+
+/// Whether an item may arrive before an earlier one.
+fn may_pass(later: &Item, earlier: &Item, broken: Broken) -> bool {
+    let (Item::Message(later), Item::Message(earlier)) = (later, earlier) else { return false };
+    let is_told =
+        |message: &Message| matches!(message, Message::Notices(_) | Message::Page(_) | Message::CommitReply(_));
+    later.may_pass(earlier) || (broken.is(Rule::KeepOrder) && is_told(later) && is_told(earlier))
 }
 
 #[derive(Debug)]
@@ -121,6 +144,9 @@ pub(crate) struct Network {
     pub(crate) to_store: Option<Delay>,
     /// Pairs of processes between which nothing arrives before a time.
     severed: BTreeMap<(usize, usize), Time>,
+    /// How often a message passes one that yields to it.
+    pass_permille: u32,
+    broken: Broken,
     opened: u64,
 }
 
@@ -133,9 +159,10 @@ pub(crate) struct Arrival {
 }
 
 impl Network {
-    /// A network with one path for each process.
-    pub(crate) fn new(paths: Vec<Path>) -> Self {
-        Self { connections: BTreeMap::new(), paths, to_store: None, severed: BTreeMap::new(), opened: 0 }
+    /// A network with one path for each process, on which so many of those messages pass another that may.
+    pub(crate) fn new(paths: Vec<Path>, pass_permille: u32, broken: Broken) -> Self {
+        let (connections, severed) = Default::default();
+        Self { connections, paths, to_store: None, severed, pass_permille, broken, opened: 0 }
     }
 
     pub(crate) fn path(&mut self, process: usize) -> &mut Path {
@@ -202,6 +229,8 @@ impl Network {
         direction.shut = matches!(item, Item::Closed);
         direction.last_arrival = direction.last_arrival.max(now + delay);
         direction.items.push_back((direction.last_arrival, item));
+        let (permille, broken) = (self.pass_permille, self.broken);
+        direction.pass(|later, earlier| may_pass(later, earlier, broken) && rng.chance(permille));
         Some(Arrival { at: direction.last_arrival, connection: id, to })
     }
 

@@ -28,6 +28,8 @@ pub(crate) struct Process {
     pub(crate) peers: BTreeMap<ClientId, SessionId>,
     /// The process does nothing until then.
     pub(crate) paused_until: Time,
+    /// From when until when its machine slept, if its clock stood still then: that is against a rule.
+    pub(crate) stops: Vec<(Time, Time)>,
     /// It works on what it has heard until then: what it says leaves then, and what it hears waits.
     pub(crate) busy_until: Time,
     /// The timer that is set.
@@ -47,6 +49,11 @@ impl Process {
     /// Its application runs nothing, and begins nothing new.
     pub(crate) fn rests(&self) -> bool {
         self.node.is_some() && self.threads.iter().all(Thread::is_done)
+    }
+
+    /// By how much its clock is behind, as it stood still.
+    pub(crate) fn stood(&self, now: Time) -> Duration {
+        self.stops.iter().map(|&(since, until)| until.min(now).since(since)).sum()
     }
 
     /// Ends this life. The threads' transactions die with it.

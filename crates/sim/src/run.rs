@@ -9,6 +9,7 @@
 
 use crate::check;
 use crate::process::STORE;
+use crate::scenario::Race;
 use crate::violation::{Check, Violation, ensure};
 use crate::world::World;
 use core::time::Duration;
@@ -37,9 +38,9 @@ pub struct Report {
     pub trace: Vec<String>,
 }
 
-/// Runs one seed. A role that panics has violated something too.
-pub fn run_seed(seed: u64, broken: Broken, readable: bool) -> Report {
-    let mut world = World::new(seed, broken, readable);
+/// Runs one seed, steered towards `race` if that is said. A role that panics has violated something too.
+pub(crate) fn run_seed(seed: u64, race: Option<Race>, broken: Broken, readable: bool) -> Report {
+    let mut world = World::new(seed, race, broken, readable);
     let scenario = world.scenario.to_string();
     let verdict = guarded(|| world.live());
     let mut report = report(seed, world, verdict);

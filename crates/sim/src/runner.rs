@@ -2,6 +2,7 @@
 
 use crate::reorder;
 use crate::run::{self, Report};
+use crate::scenario::Race;
 use crate::trace::mix;
 use core::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -14,6 +15,8 @@ pub enum Kind {
     /// Whole nodes, with faults.
     #[default]
     Nodes,
+    /// The same, steered towards one kind of race.
+    Steered(Race),
     /// Two masters' streams, out of order.
     Reorder,
 }
@@ -22,16 +25,18 @@ impl Kind {
     /// Runs one seed.
     pub fn run_seed(self, seed: u64, broken: Broken, readable: bool) -> Report {
         match self {
-            Self::Nodes => run::run_seed(seed, broken, readable),
+            Self::Nodes => run::run_seed(seed, None, broken, readable),
+            Self::Steered(race) => run::run_seed(seed, Some(race), broken, readable),
             Self::Reorder => reorder::run_seed(seed, broken, readable),
         }
     }
 
     /// What the command line says for it, before a seed.
-    fn option(self) -> &'static str {
+    fn option(self) -> String {
         match self {
-            Self::Nodes => "",
-            Self::Reorder => "--reorder ",
+            Self::Nodes => String::new(),
+            Self::Steered(race) => format!("--race {} ", race.name()),
+            Self::Reorder => "--reorder ".into(),
         }
     }
 }
@@ -40,6 +45,7 @@ impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Self::Nodes => "nodes",
+            Self::Steered(race) => race.name(),
             Self::Reorder => "reorder",
         })
     }

@@ -4,6 +4,10 @@
 //! The draws lean towards races: few hot pages, one client on a slow path, caches that hold two pages, a master that
 //! remembers hardly any change.
 
+mod draw;
+mod limits;
+mod race;
+
 use crate::actor::Habits;
 use crate::disk::Profile;
 use crate::layout::{Costs, Layout};
@@ -12,9 +16,14 @@ use crate::process::STORE;
 use crate::rng::{Delay, Rng};
 use core::fmt;
 use core::time::Duration;
+use draw::{
+    client_config, disk, habits, ignorance, path_delay, paths, rates, redirector_config, site_paths, store_config,
+};
+use limits::limits;
+pub use race::Race;
 use redirector::Duty;
 use types::limits::LEASE_DRIFT_PERMILLE;
-use types::{Broken, NodeId, Time};
+use types::{Broken, Limits, Time};
 
 /// How often each fault strikes; `None` for never.
 #[derive(Clone, Debug, Default)]
@@ -49,6 +58,8 @@ pub(crate) struct Scenario {
     pub(crate) peers: bool,
     /// How often a member that connects tries the store instead of its redirector.
     pub(crate) stray_permille: u32,
+    /// How often a message passes one that yields to it.
+    pub(crate) pass_permille: u32,
     /// What hearing a message takes of a process.
     pub(crate) costs: Costs,
     /// The store's process runs an application too.
@@ -60,6 +71,8 @@ pub(crate) struct Scenario {
     pub(crate) paths: Vec<Path>,
     pub(crate) disk: Profile,
     pub(crate) store: store::Config,
+    /// How the store is configured in every other life, if not like that.
+    pub(crate) other_lives: Option<store::Config>,
     pub(crate) client: client::Config,
     pub(crate) rates: Rates,
     /// By how much each process's clock is fast, in thousandths: within what leases allow for.
@@ -86,8 +99,10 @@ const fn us(us: u64) -> Duration {
 }
 
 impl Scenario {
-    /// Draws the scenario of a seed; `broken` is the rule that is taken out.
-    pub(crate) fn draw(rng: &mut Rng, broken: Broken) -> Self {
+    /// Draws the scenario of a seed, steered towards `race` if that is said; `broken` is the rule that is taken out.
+    pub(crate) fn draw(rng: &mut Rng, broken: Broken, race: Option<Race>) -> Self {
+        // Of a generator of its own, so that all other draws are what they were without it.
+        let recycles = Rng::new(rng.clone().next() ^ 0x5eed_5eed).chance(80);
         let clients = rng.pick(&[1, 2, 2, 3, 3, 4, 6]);
         let habits = habits(rng);
         let mut scenario = Self {
@@ -98,6 +113,7 @@ impl Scenario {
             paths: paths(rng, clients + 1),
             disk: disk(rng),
             store: store_config(rng, broken),
+            other_lives: None,
             client: client_config(rng, broken),
             groups: Vec::new(),
             dedicated: Vec::new(),
@@ -107,151 +123,32 @@ impl Scenario {
             peers: true,
             costs: Costs::default(),
             stray_permille: 0,
+            pass_permille: 0,
             drift: Vec::new(),
             rates: rates(rng),
             through_bytes: rng.chance(300),
             standstill: rng.pick(&[ms(30), ms(200), ms(4000)]),
             dead_weight: clients > 1 && rng.chance(200),
-            ignorance: [rng.pick(&[ms(1), ms(50), ms(3000)]); 2],
+            ignorance: ignorance(rng),
             habits,
         };
-        if rng.chance(600) {
+        if rng.chance(600) || race.is_some_and(Race::is_of_groups) {
             scenario.gather(rng, broken);
         }
-        if !scenario.groups.is_empty() && rng.chance(400) {
-            match rng.index(3) {
-                0 => scenario.outrun_notices(rng),
-                1 => scenario.wander(rng),
-                _ => scenario.contest_reads(rng),
-            }
-        }
-        if rng.chance(100) {
-            scenario.lose_replies(rng);
+        // Steering may make a few processes more.
+        scenario.keep_to(limits(rng, scenario.processes() + 4));
+        let drawn = race.or_else(|| Race::draw(rng, !scenario.groups.is_empty()));
+        if let Some(race) = drawn.or(recycles.then_some(Race::Recycle)) {
+            scenario.steer(race, rng);
         }
         // Drawn aside: what follows is what it would be without.
-        let mut aside = rng.clone();
-        if aside.chance(200) {
-            scenario.redirector.duty = Duty::StandBy;
-        }
-        if !scenario.groups.is_empty() && aside.chance(100) {
-            scenario.start_anew(&mut aside);
-        } else if !scenario.groups.is_empty() && aside.chance(70) {
-            scenario.come_back(&mut aside);
-        } else if aside.chance(80) {
-            scenario.ignorance = [aside.pick(&[ms(1), ms(50), ms(3000)]), aside.pick(&[ms(1), ms(50), ms(3000)])];
-        }
+        scenario.pass_permille = rng.clone().pick(&[0, 0, 100, 500, 900]);
         scenario
     }
 
-    /// Steers towards pages of neighbours that come before the notices of what is in them: one member far from its
-    /// redirector, near neighbours that write, and caches that let go of what transactions have just read.
-    fn outrun_notices(&mut self, rng: &mut Rng) {
-        self.clients = self.clients.max(3);
-        self.groups = vec![(1..=self.clients).collect()];
-        (self.dedicated, self.eligible, self.peers, self.stray_permille) = (vec![true], Vec::new(), true, 0);
-        self.paths = paths(rng, self.processes());
-        for (process, path) in self.paths.iter_mut().enumerate() {
-            let least = if process == 1 { rng.pick(&[ms(2), ms(5)]) } else { us(50) };
-            path.delay = steady(least);
-        }
-        self.habits = Habits { pages: 3, slots: 2, steps_max: 8, first_page_permille: 0, ..self.habits.clone() };
-        (self.habits.think, self.habits.rest) = (us(200), us(200));
-        self.client.cache_bytes_limit = rng.pick(&[400, 800, 1600]);
-        (self.client.prefetch_pages_max, self.store.notice_delay) = (0, us(0));
-        (self.redirector.help_within, self.redirector.cache_bytes_limit) = (rng.pick(&[us(200), ms(2), ms(200)]), 0);
-        self.rates = Rates::default();
-    }
-
-    /// Steers towards members that have heard of more than the redirector that they come to: they go from it to the store
-    /// and back all the time, it is far away, and caches hold next to nothing.
-    fn wander(&mut self, rng: &mut Rng) {
-        self.clients = self.clients.max(3);
-        self.groups = vec![(1..=self.clients).collect()];
-        (self.dedicated, self.eligible, self.stray_permille) = (vec![true], Vec::new(), 500);
-        self.paths = paths(rng, self.processes());
-        for (process, path) in self.paths.iter_mut().enumerate() {
-            let least = if process > self.clients { ms(20) } else { us(50) };
-            path.delay = steady(least);
-        }
-        self.habits = Habits { pages: 3, slots: 2, steps_max: 2, ..self.habits.clone() };
-        (self.habits.think, self.habits.rest) = (us(200), us(200));
-        self.client.cache_bytes_limit = rng.pick(&[0, 0, 400]);
-        self.ignorance = [ms(1); 2];
-        self.rates = Rates { cut: Some(ms(5)), ..Rates::default() };
-    }
-
-    /// Steers towards read-only transactions under leases while others write the same: two groups, one of them far away
-    /// or cut off for longer than its lease lasts, caches that fetch all the time, and a slow log.
-    fn contest_reads(&mut self, rng: &mut Rng) {
-        self.clients = self.clients.max(4);
-        // The first is in none, and writes with a round trip less; the second is alone in its group, and asks seldom.
-        self.groups = vec![vec![2], (3..=self.clients).collect()];
-        (self.dedicated, self.eligible, self.stray_permille) = (vec![true; 2], Vec::new(), 0);
-        self.paths = paths(rng, self.processes());
-        let farthest = self.redirectors().end - 1;
-        for (process, path) in self.paths.iter_mut().enumerate() {
-            let least = if process == farthest { rng.pick(&[ms(5), ms(20)]) } else { us(50) };
-            path.delay = steady(least);
-        }
-        self.habits = Habits { pages: 2, slots: 2, steps_max: 4, read_only_permille: 500, ..self.habits.clone() };
-        (self.habits.think, self.habits.rest) = (us(200), us(200));
-        self.client.cache_bytes_limit = rng.pick(&[400, 800, 1 << 20]);
-        (self.store.leased_volumes, self.store.lease) = (vec![0], ms(2000));
-        (self.redirector.cache_bytes_limit, self.store.notice_delay) = (0, ms(100));
-        self.disk.flush.least = ms(2);
-        (self.drift, self.rates) = (Vec::new(), Rates::default());
-        if rng.chance(500) {
-            // Whoever is cut off goes on for as long as it only reads what it has.
-            (self.store.lease, self.attempts) = (ms(50), 400);
-            (self.standstill, self.rates.stall) = (ms(600), Some(ms(20)));
-            (self.habits.read_only_permille, self.habits.rest) = (950, ms(2));
-            self.client.cache_bytes_limit = 1 << 20;
-        }
-    }
-
-    /// Steers towards copies of requests that a store finds which was started anew since: it dies all the time, or
-    /// closes and refuses what comes while it does; a member whose connection breaks hears of that at once and goes there
-    /// itself, its redirector hears of it late, and is so near the store that it is back there before whatever the member
-    /// commits next.
-    fn start_anew(&mut self, rng: &mut Rng) {
-        self.clients = self.clients.max(3);
-        self.groups = vec![(1..=self.clients).collect()];
-        (self.dedicated, self.eligible, self.stray_permille) = (vec![true], Vec::new(), 300);
-        self.redirector.duty = Duty::Lead;
-        self.paths = paths(rng, self.processes());
-        for (process, path) in self.paths.iter_mut().enumerate() {
-            let least = if process > self.clients { us(50) } else { ms(2) };
-            path.delay = steady(least);
-        }
-        self.habits = Habits { pages: 1, slots: 2, read_only_permille: 0, write_permille: 700, ..self.habits.clone() };
-        (self.habits.steps_max, self.habits.think, self.habits.rest) = (2, us(200), ms(5));
-        (self.client.cache_bytes_limit, self.store.leased_volumes) = (1 << 20, Vec::new());
-        self.disk.flush = Delay { least: ms(2), spread: ms(4), spike_permille: 0, spike: us(0) };
-        (self.ignorance, self.drift) = ([ms(1), ms(500)], Vec::new());
-        let dies = rng.chance(300);
-        let (store_crash, store_close) = if dies { (Some(ms(30)), None) } else { (None, Some(ms(30))) };
-        self.rates = Rates { store_crash, store_close, cut: Some(ms(2)), ..Rates::default() };
-    }
-
-    /// Steers towards members that come back to a leased group with a read-only transaction to be committed, while what it
-    /// has read was changed and nobody in the group held it: small groups, whose redirectors hear at once that a member is
-    /// gone, and the member late.
-    fn come_back(&mut self, rng: &mut Rng) {
-        self.clients = self.clients.max(3);
-        let members: Vec<usize> = (2..=self.clients).collect();
-        self.groups = members.chunks(rng.pick(&[1, 1, 2])).map(<[usize]>::to_vec).collect();
-        (self.dedicated, self.eligible, self.stray_permille) = (vec![true; self.groups.len()], Vec::new(), 0);
-        self.redirector.duty = Duty::Lead;
-        self.paths = paths(rng, self.processes());
-        for path in &mut self.paths {
-            path.delay = steady(us(50));
-        }
-        self.habits = Habits { pages: 2, slots: 2, steps_max: 2, read_only_permille: 600, ..self.habits.clone() };
-        (self.habits.think, self.habits.rest, self.threads) = (us(200), ms(5), 3);
-        (self.client.cache_bytes_limit, self.redirector.cache_bytes_limit) = (1 << 20, rng.pick(&[0, 0, 400]));
-        (self.store.leased_volumes, self.store.lease, self.store.recent_limit) = (vec![0], ms(2000), 4096);
-        (self.ignorance, self.drift) = ([ms(20), ms(1)], Vec::new());
-        self.rates = Rates { cut: Some(ms(10)), ..Rates::default() };
+    /// All roles keep to these limits.
+    fn keep_to(&mut self, limits: Limits) {
+        (self.store.limits, self.client.limits, self.redirector.limits) = (limits, limits, limits);
     }
 
     /// Puts the clients, or most of them, into groups.
@@ -271,6 +168,9 @@ impl Scenario {
         self.dedicated = self.groups.iter().map(|members| !eligible(members) || rng.chance(have_one)).collect();
         self.named = rng.chance(700) || self.dedicated.contains(&false);
         self.redirector = redirector_config(rng, broken);
+        if rng.chance(200) {
+            self.redirector.duty = Duty::StandBy;
+        }
         if !self.store.leased_volumes.is_empty() && rng.chance(500) {
             let most = i64::from(LEASE_DRIFT_PERMILLE) / 2;
             self.drift = (0..self.processes()).map(|_| rng.pick(&[-most, -most / 2, 0, most / 2, most])).collect();
@@ -287,6 +187,12 @@ impl Scenario {
             self.rates.redirector_crash = rate(400, &[ms(100), ms(500), ms(2000)]);
             self.rates.sever = rate(400, &[ms(20), ms(200)]);
         }
+    }
+
+    /// How the store is configured in a life of its process, counted from 0.
+    pub(crate) fn store(&self, life: u32) -> store::Config {
+        let other = self.other_lives.as_ref().filter(|_| life % 2 == 1);
+        other.unwrap_or(&self.store).clone()
     }
 
     /// What a process's clock shows at a time.
@@ -345,28 +251,15 @@ impl Scenario {
             ..self.redirector.clone()
         }
     }
-
-    /// Steers towards commits whose replies are lost while others write the same: connections that break all the time,
-    /// everybody at the same few slots, and a cache and a master that remember everything meanwhile.
-    fn lose_replies(&mut self, rng: &mut Rng) {
-        self.habits = Habits { pages: 1, slots: 2, read_only_permille: 0, write_permille: 700, ..self.habits.clone() };
-        (self.habits.steps_max, self.habits.think, self.habits.rest) = (2, us(200), us(200));
-        self.store.recent_limit = 4096;
-        self.client.cache_bytes_limit = 1 << 20;
-        self.ignorance = [ms(1); 2];
-        self.rates = Rates { cut: Some(rng.pick(&[ms(1), ms(5)])), ..Rates::default() };
-        for path in &mut self.paths {
-            path.delay.least = path.delay.least.min(us(500));
-        }
-    }
 }
 
 impl Scenario {
     /// For tasks of front doors: no applications of our own, nothing in the store, clients that live and are remembered,
     /// room on the disk.
     pub(crate) fn for_tasks(rng: &mut Rng, clients: usize) -> Self {
-        let mut scenario = Self::draw(rng, Broken::NONE);
+        let mut scenario = Self::draw(rng, Broken::NONE, None);
         (scenario.clients, scenario.threads, scenario.embedded) = (clients, 0, false);
+        scenario.other_lives = None;
         scenario.groups.clear();
         scenario.habits.pages = 0;
         scenario.paths = paths(rng, clients + 1);
@@ -375,6 +268,11 @@ impl Scenario {
         scenario.store.mob_bytes_limit = rng.pick(&[4000, 1 << 20]);
         scenario.store.grace = PATIENCE;
         scenario.client.patience = PATIENCE;
+        // One who is forgotten may never hear of an outcome, one to whom nothing more is granted may find the store full, and
+        // a commit of more pages than may be remembered is refused again and again.
+        let Limits { gone_clients, granted_pages, outcome_pages_per_client, .. } = Limits::SHIPPED;
+        let drawn = scenario.client.limits;
+        scenario.keep_to(Limits { gone_clients, granted_pages, outcome_pages_per_client, ..drawn });
         (scenario.rates.client_crash, scenario.rates.home_full) = (None, None);
         scenario
     }
@@ -396,6 +294,7 @@ impl Scenario {
             drift: Vec::new(),
             peers: true,
             stray_permille: 0,
+            pass_permille: 0,
             rates: Rates::default(),
             ignorance: [Duration::ZERO; 2],
             through_bytes: false,
@@ -421,7 +320,7 @@ impl Scenario {
 
     /// A short workload without drawn faults, over a MOB and a safe that make the disk busy.
     pub(crate) fn short(rng: &mut Rng, broken: Broken) -> Self {
-        let mut scenario = Self::draw(rng, broken);
+        let mut scenario = Self::draw(rng, broken, None);
         scenario.clients = 2;
         scenario.groups.clear();
         scenario.embedded = false;
@@ -433,148 +332,6 @@ impl Scenario {
         scenario.habits.large_permille = 0;
         scenario.habits.read_only_permille = 0;
         scenario
-    }
-}
-
-fn habits(rng: &mut Rng) -> Habits {
-    Habits {
-        pages: rng.pick(&[1, 2, 3, 4, 8]),
-        slots: rng.pick(&[1, 2, 3, 6]),
-        first_page_permille: rng.pick(&[0, 300, 700]),
-        steps_max: rng.pick(&[2, 4, 8]),
-        read_only_permille: rng.pick(&[0, 200, 500]),
-        write_permille: rng.pick(&[200, 400, 700]),
-        delete_permille: rng.pick(&[0, 50, 150]),
-        create_permille: rng.pick(&[0, 50, 200]),
-        abort_permille: rng.pick(&[20, 200]),
-        ahead_permille: rng.pick(&[0, 0, 300, 1000]),
-        abandon_permille: rng.pick(&[0, 0, 50]),
-        large_permille: rng.pick(&[0, 0, 0, 0, 20, 20, 100, 600]),
-        large_bytes: rng.pick(&[600, 4000, 30_000]),
-        think: rng.pick(&[us(1), us(200), ms(2), ms(20)]),
-        rest: rng.pick(&[us(1), ms(1), ms(10)]),
-    }
-}
-
-fn paths(rng: &mut Rng, processes: usize) -> Vec<Path> {
-    let usual = path_delay(rng);
-    let slow = rng.chance(400).then(|| 1 + rng.index(processes - 1));
-    (0..processes)
-        .map(|process| {
-            let mut delay = if rng.chance(200) { path_delay(rng) } else { usual };
-            if slow == Some(process) {
-                delay.least *= 8;
-                delay.spread *= 8;
-            }
-            Path { delay, stalled_until: Time::ZERO }
-        })
-        .collect()
-}
-
-/// Members live near each other and their redirector, which lives far from the store. Now and then one of them does not.
-fn site_paths(rng: &mut Rng, scenario: &Scenario) -> Vec<Path> {
-    let mut paths = paths(rng, scenario.processes());
-    for client in scenario.groups.iter().flatten() {
-        if !rng.chance(150) {
-            let least = rng.pick(&[us(20), us(50), us(500)]);
-            let delay = &mut paths[*client].delay;
-            (delay.least, delay.spread) = (least, least * rng.pick(&[0, 1, 4]));
-        }
-    }
-    paths
-}
-
-/// A path that takes hardly more than `least`, and never stalls.
-fn steady(least: Duration) -> Delay {
-    Delay { least, spread: us(20), spike_permille: 0, spike: us(0) }
-}
-
-fn path_delay(rng: &mut Rng) -> Delay {
-    let least = rng.pick(&[us(20), us(500), ms(5), ms(20)]);
-    Delay {
-        least,
-        spread: least * rng.pick(&[0, 1, 4]),
-        spike_permille: rng.pick(&[0, 10, 100]),
-        spike: rng.pick(&[ms(1), ms(30), ms(200)]),
-    }
-}
-
-fn disk_delay(rng: &mut Rng) -> Delay {
-    let least = rng.pick(&[us(10), us(100), ms(2)]);
-    Delay {
-        least,
-        spread: least * rng.pick(&[0, 2]),
-        spike_permille: rng.pick(&[0, 20]),
-        spike: rng.pick(&[ms(5), ms(50)]),
-    }
-}
-
-fn disk(rng: &mut Rng) -> Profile {
-    Profile {
-        flush: disk_delay(rng),
-        read: disk_delay(rng),
-        install: disk_delay(rng),
-        flush_records_max: rng.pick(&[1, 4, usize::MAX]),
-        safe_bytes: rng.pick(&[256 << 10, 1 << 20, 64 << 20]),
-        segment_records: rng.pick(&[1, 4, 16]),
-    }
-}
-
-fn store_config(rng: &mut Rng, broken: Broken) -> store::Config {
-    store::Config {
-        node: NodeId(0),
-        mob_bytes_limit: rng.pick(&[200, 2000, 1 << 20]),
-        cache_bytes_limit: rng.pick(&[0, 1000, 1 << 20]),
-        recent_limit: rng.pick(&[1, 2, 4, 16, 4096]),
-        notice_delay: rng.pick(&[us(0), ms(1), ms(5), ms(100)]),
-        silence: ms(1500),
-        leased_volumes: if rng.chance(400) { vec![0] } else { Vec::new() },
-        lease: rng.pick(&[ms(50), ms(300), ms(2000)]),
-        grace: rng.pick(&[ms(100), ms(5000)]),
-        broken,
-    }
-}
-
-fn client_config(rng: &mut Rng, broken: Broken) -> client::Config {
-    client::Config {
-        cache_bytes_limit: rng.pick(&[0, 400, 800, 1600, 4000, 1 << 20]),
-        prefetch_pages_max: rng.pick(&[0, 0, 2, 8]),
-        reads_ahead: true,
-        grant_pages: rng.pick(&[1, 4]),
-        patience: rng.pick(&[ms(200), ms(5000), ms(60_000)]),
-        group: None,
-        broken,
-    }
-}
-
-fn redirector_config(rng: &mut Rng, broken: Broken) -> redirector::Config {
-    redirector::Config {
-        silence: rng.pick(&[ms(300), ms(1500)]),
-        help_within: rng.pick(&[us(200), ms(2), ms(10), ms(200)]),
-        retained_bytes_limit: rng.pick(&[0, 200, 1 << 20, 1 << 20]),
-        cache_bytes_limit: rng.pick(&[0, 0, 0, 800, 1 << 20]),
-        broken,
-        ..redirector::Config::default()
-    }
-}
-
-fn rates(rng: &mut Rng) -> Rates {
-    // A third of all seeds run without any fault: races need none, and are easier to read without.
-    if rng.chance(333) {
-        return Rates::default();
-    }
-    let mut rate = |permille, choices: &[Duration]| rng.chance(permille).then(|| rng.pick(choices));
-    Rates {
-        store_crash: rate(400, &[ms(60), ms(200), ms(1000)]),
-        store_close: rate(100, &[ms(200), ms(1000)]),
-        client_crash: rate(250, &[ms(100), ms(500)]),
-        cut: rate(500, &[ms(10), ms(60), ms(400)]),
-        stall: rate(300, &[ms(20), ms(200)]),
-        pause: rate(300, &[ms(20), ms(200)]),
-        slow_disk: rate(200, &[ms(100), ms(500)]),
-        home_full: rate(200, &[ms(50), ms(300)]),
-        redirector_crash: None,
-        sever: None,
     }
 }
 

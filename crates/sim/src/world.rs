@@ -15,7 +15,7 @@ use crate::network::{End, Network};
 use crate::process::{Process, STORE, TIMEOUTS_AT_ONCE_MAX};
 use crate::queue::Queue;
 use crate::rng::{Delay, Rng};
-use crate::scenario::Scenario;
+use crate::scenario::{Race, Scenario};
 use crate::trace::Trace;
 use crate::violation::{Check, Violation, ensure};
 use client::{Client, TxnHandle};
@@ -102,10 +102,10 @@ pub(crate) struct World {
 }
 
 impl World {
-    /// The world of a seed, with `broken` taken out of its roles.
-    pub(crate) fn new(seed: u64, broken: Broken, readable: bool) -> Self {
+    /// The world of a seed, steered towards `race` if that is said, with `broken` taken out of its roles.
+    pub(crate) fn new(seed: u64, race: Option<Race>, broken: Broken, readable: bool) -> Self {
         let mut rng = Rng::new(seed);
-        let scenario = Scenario::draw(&mut rng, broken);
+        let scenario = Scenario::draw(&mut rng, broken, race);
         Self::of(scenario, rng, readable)
     }
 
@@ -120,7 +120,7 @@ impl World {
             queue: Queue::new(),
             trace: Trace::new(readable),
             history,
-            network: Network::new(scenario.paths.clone()),
+            network: Network::new(scenario.paths.clone(), scenario.pass_permille, scenario.store.broken),
             disk: Disk::new(scenario.disk.clone(), &founding),
             processes: (0..processes).map(|_| Process::default()).collect(),
             tasks: Tasks::default(),
@@ -304,7 +304,7 @@ impl World {
             let (pages, records) = (opened.pages.len(), records.len());
             format!("the store opens its disk: {pages} pages at {:?}, {records} records", opened.checkpoint.applied)
         });
-        let mut store = Store::new(self.scenario.store.clone(), opened);
+        let mut store = Store::new(self.scenario.store(self.processes[STORE].life), opened);
         for (position, record) in records {
             store.recover(position, record);
         }
@@ -391,7 +391,8 @@ impl World {
 
     fn set_timer(&mut self, number: usize) {
         let Some(due) = self.processes[number].node.as_ref().and_then(Node::poll_timeout) else { return };
-        let due = self.scenario.time_at(number, due).max(self.now);
+        let stood = self.processes[number].stood(self.now);
+        let due = (self.scenario.time_at(number, due) + stood).max(self.now);
         let process = &mut self.processes[number];
         if process.timer.is_none_or(|set| due < set) {
             process.timer = Some(due);
@@ -418,7 +419,8 @@ impl World {
 
     /// What a process's clock shows: it may be a little fast, or slow.
     pub(crate) fn clock(&self, number: usize) -> Time {
-        self.scenario.clock(number, self.now)
+        let stood = self.processes[number].stood(self.now);
+        self.scenario.clock(number, Time::ZERO + self.now.since(Time::ZERO).saturating_sub(stood))
     }
 
     fn step(&mut self, number: usize, thread: usize) -> Check {

@@ -2,23 +2,19 @@
 //!
 //! 1. A transaction that is known, or under way, is answered and not begun again. If it is neither, a copy that was sent
 //!    to an earlier incarnation has lapsed: another copy may have been refused since, which that incarnation knew.
-//! 2. Room is found before anything is begun: in the MOB and in the safe. While write-back makes some, or the safe grows,
-//!    commits wait in their order; when neither can, they are refused. So a full MOB or safe slows commits down and fails
-//!    none.
+//! 2. Room is found before anything is begun (see `room`).
+//! 3. What is taken in and not logged yet is bounded in bytes, whatever it waits for: room, or a page to be read.
 
 use crate::coordinator::{ASKERS_MAX, Asker};
+use crate::images::Waiter;
+use crate::room::{Need, Room, Waiting};
 use crate::work::commit_bytes_bound;
 use crate::{SessionId, Store, form, mob};
-use alloc::collections::VecDeque;
 use alloc::format;
 use alloc::vec::Vec;
-use protocol::{AskOutcome, CommitRequest, Goodbye, Outcome};
-use types::limits::{COMMITS_PER_SESSION_MAX, TXN_BYTES_MAX};
-use types::{ClientId, Refusal, Rule, Time, TxnId};
-
-/// Home images that are read for one commit to see whether it fits. Whoever fills so many pages to their limit at once
-/// is told that the next one is full.
-const READS_PER_COMMIT_MAX: u8 = 16;
+use protocol::{AskOutcome, CommitRequest, Goodbye, Outcome, PageReads};
+use types::limits::TXN_BYTES_MAX;
+use types::{ClientId, PageId, Refusal, Rule, SlotNo, Time, TxnId, Version};
 
 /// What a commit leaves in the safe beside its record, in bytes: its part of a later `Placed`.
 const PLACED_BYTES: u64 = 128;
@@ -33,54 +29,35 @@ pub(crate) struct Ticket {
     pub(crate) mob_bytes: usize,
     /// A bound of what it adds to the safe.
     pub(crate) safe_bytes: u64,
+    /// Whether it writes to a page that nothing is in.
+    pub(crate) is_new: bool,
     /// How many more home images may be read for it.
     pub(crate) reads_left: u8,
 }
 
 impl Ticket {
-    fn new(from: SessionId, request: CommitRequest) -> Self {
+    fn new(from: SessionId, request: CommitRequest, reads_left: u8) -> Self {
         Self {
             from,
+            is_new: true,
             mob_bytes: request.writes.iter().map(mob::bytes_bound).sum(),
             safe_bytes: commit_bytes_bound(&request.writes) + PLACED_BYTES,
-            reads_left: READS_PER_COMMIT_MAX,
+            reads_left,
             request,
         }
     }
-}
 
-/// Commits that wait for room, oldest first.
-#[derive(Debug, Default)]
-pub(crate) struct Parked {
-    tickets: VecDeque<Ticket>,
-    bytes: usize,
-}
-
-impl Parked {
-    /// Whether commits wait for room.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.tickets.is_empty()
+    /// What room it needs.
+    pub(crate) fn need(&self) -> Need {
+        Need { mob_bytes: self.mob_bytes, safe_bytes: self.safe_bytes, is_new: self.is_new }
     }
 
-    fn push(&mut self, ticket: Ticket) {
-        self.bytes += ticket.mob_bytes;
-        self.tickets.push_back(ticket);
+    /// What it takes of memory while it waits, in bytes: what it writes, and the list of what it has read.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        let exception = size_of::<(SlotNo, Version)>();
+        let reads = |reads: &PageReads| size_of::<PageReads>() + reads.exceptions.len() * exception;
+        self.mob_bytes + self.request.reads.iter().map(reads).sum::<usize>()
     }
-
-    fn pop(&mut self) -> Option<Ticket> {
-        let ticket = self.tickets.pop_front()?;
-        self.bytes -= ticket.mob_bytes;
-        Some(ticket)
-    }
-}
-
-/// Whether there is room for a commit.
-enum Room {
-    Now,
-    /// Write-back, or the disk, is about to make some.
-    Later,
-    /// None can be made.
-    Never,
 }
 
 impl Store {
@@ -100,7 +77,7 @@ impl Store {
     /// A session wants to know what became of a transaction.
     pub(crate) fn ask_outcome(&mut self, now: Time, from: SessionId, ask: AskOutcome) -> Result<(), Goodbye> {
         self.admit_client(now, from, ask.txn.client)?;
-        let knows_writes = !self.sessions.is_group(from);
+        let knows_writes = !self.sessions.is_group(from) || self.config.broken.is(Rule::TellAskers);
         if !self.answer_again(Asker { session: from, knows_writes }, ask.txn) {
             self.reply_outcome(from, ask.txn, Outcome::Unknown);
         }
@@ -155,7 +132,9 @@ impl Store {
         }
         self.coordinator.begin(request.txn, Asker { session: from, knows_writes: true });
         self.charge(from, 1);
-        self.admit(now, Ticket::new(from, request));
+        let is_new = request.writes.iter().any(|delta| self.master.is_empty(delta.page));
+        let ticket = Ticket::new(from, request, self.config.limits.reads_per_commit);
+        self.admit(now, Ticket { is_new, ..ticket });
     }
 
     fn check_request(&mut self, from: SessionId, request: &CommitRequest) -> Result<(), Refusal> {
@@ -169,8 +148,8 @@ impl Store {
         }
         let outstanding = self.sessions.commits(from).map_or(0, |commits| *commits);
         let can_remember = self.outcomes.has_room(request.txn.client, request.writes.len());
-        let too_many_wait = self.parked.bytes > TXN_BYTES_MAX.max(self.config.mob_bytes_limit);
-        if outstanding >= COMMITS_PER_SESSION_MAX || !can_remember || too_many_wait {
+        let too_many_wait = self.parked.bytes() > TXN_BYTES_MAX.max(self.config.mob_bytes_limit);
+        if outstanding >= self.config.limits.commits_per_session || !can_remember || too_many_wait {
             return Err(Refusal::TooMany);
         }
         Ok(())
@@ -198,58 +177,26 @@ impl Store {
 
     /// Goes on when there is room for the commit, and lets it wait behind the others when there is none.
     fn admit(&mut self, now: Time, ticket: Ticket) {
-        match self.room_for(ticket.mob_bytes, ticket.safe_bytes) {
+        match self.room_for(ticket.need()) {
             Room::Now if self.parked.is_empty() => self.prepare(now, ticket),
             Room::Never => self.refuse(now, &ticket, Refusal::StoreFull),
-            Room::Now | Room::Later => self.parked.push(ticket),
+            Room::Now | Room::Later => self.parked.push(Waiting::Commit(ticket)),
         }
+    }
+
+    /// A page must be read to see whether the commit fits.
+    pub(crate) fn await_page(&mut self, page: PageId, ticket: Ticket) {
+        self.parked.begin_reading(&ticket);
+        self.master.read([(page, Waiter::Commit(ticket))], &mut self.out);
     }
 
     /// A page was read to see whether the commit fits.
     pub(crate) fn admit_again(&mut self, now: Time, ticket: Ticket) {
+        self.parked.end_reading(&ticket);
         if self.closing {
             return self.refuse(now, &ticket, Refusal::Closing);
         }
         self.admit(now, ticket);
-    }
-
-    fn room_for(&mut self, mob_bytes: usize, safe_bytes: u64) -> Room {
-        let (leased_mob_bytes, leased_safe_bytes) = self.leases.waiting_bytes();
-        let waiting = self.master.mob().bytes() + self.coordinator.in_flight_bytes() + leased_mob_bytes;
-        let fits_mob = waiting == 0 || waiting + mob_bytes <= self.config.mob_bytes_limit;
-        let safe_bytes = safe_bytes + leased_safe_bytes;
-        if fits_mob && self.safe.has_room(safe_bytes) {
-            return Room::Now;
-        }
-        if self.writeback.is_home_full() {
-            return Room::Never;
-        }
-        let stuck = self.coordinator.first_in_flight().is_none() && self.leases.is_idle() && !self.can_make_room();
-        if stuck && !self.safe.make_room(safe_bytes, &mut self.out) { Room::Never } else { Room::Later }
-    }
-
-    /// Lets commits go on that waited for room. Those whose session is gone are dropped: nothing has begun for them,
-    /// and their client sends them again.
-    pub(crate) fn unpark(&mut self, now: Time) {
-        while let Some(ticket) = self.parked.tickets.front() {
-            let (mob_bytes, safe_bytes) = (ticket.mob_bytes, ticket.safe_bytes);
-            let room = self.room_for(mob_bytes, safe_bytes);
-            if matches!(room, Room::Later) && !self.closing {
-                return;
-            }
-            let ticket = self.parked.pop().expect("just seen");
-            let asked = self.coordinator.askers(ticket.request.txn);
-            let is_there = |asker: &Asker| self.sessions.client(asker.session).is_some();
-            let is_awaited = asked.is_some_and(|askers| askers.iter().any(is_there));
-            match room {
-                _ if !is_awaited => {
-                    self.coordinator.end(ticket.request.txn);
-                }
-                _ if self.closing => self.refuse(now, &ticket, Refusal::Closing),
-                Room::Never => self.refuse(now, &ticket, Refusal::StoreFull),
-                Room::Now | Room::Later => self.prepare(now, ticket),
-            }
-        }
     }
 
     /// Counts a commit request to what its session has outstanding, or off it.

@@ -12,7 +12,6 @@
 use crate::SessionId;
 use alloc::collections::{BTreeMap, BTreeSet};
 use core::time::Duration;
-use types::limits::{GONE_CLIENTS_MAX, VOUCHED_PER_SESSION_MAX};
 use types::{ClientId, Map, Time};
 
 /// What is known of a client.
@@ -33,11 +32,12 @@ pub(crate) struct Clients {
     /// Those that are gone, by the time at which they are forgotten.
     gone: BTreeSet<(Time, ClientId)>,
     grace: Duration,
+    gone_max: usize,
 }
 
 impl Clients {
-    pub(crate) fn new(grace: Duration) -> Self {
-        Self { known: Map::default(), gone: BTreeSet::new(), grace }
+    pub(crate) fn new(grace: Duration, gone_max: usize) -> Self {
+        Self { known: Map::default(), gone: BTreeSet::new(), grace, gone_max }
     }
 
     /// A session says hello for a client; gives the session that it takes over from, or the epoch that fences it off.
@@ -87,7 +87,7 @@ impl Clients {
     /// A client that did not come back in time, or one too many; it is forgotten here.
     pub(crate) fn pop_forgotten(&mut self, now: Time) -> Option<ClientId> {
         let &(until, client) = self.gone.first()?;
-        if until > now && self.gone.len() <= GONE_CLIENTS_MAX {
+        if until > now && self.gone.len() <= self.gone_max {
             return None;
         }
         self.gone.pop_first();
@@ -145,9 +145,9 @@ impl Vouched {
         turn.is_some_and(|turn| self.order.remove(&turn).is_some())
     }
 
-    /// If there is one client too many: takes out the one that was not named for the longest time.
-    pub(crate) fn pop_over_limit(&mut self) -> Option<ClientId> {
-        if self.turns.len() <= VOUCHED_PER_SESSION_MAX {
+    /// If there are more clients than `limit`: takes out the one that was not named for the longest time.
+    pub(crate) fn pop_over(&mut self, limit: usize) -> Option<ClientId> {
+        if self.turns.len() <= limit {
             return None;
         }
         let (_, client) = self.order.pop_first()?;

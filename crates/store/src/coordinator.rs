@@ -14,7 +14,6 @@
 //!    last, and nobody listens there any more.
 
 use crate::admission::Ticket;
-use crate::images::Waiter;
 use crate::validate::Verdict;
 use crate::{CommitRecord, Position, Record, SessionId, Store};
 use alloc::collections::VecDeque;
@@ -107,7 +106,7 @@ impl Store {
     /// Prepare: the master judges it.
     pub(crate) fn prepare(&mut self, now: Time, mut ticket: Ticket) {
         match self.master.validate(&ticket.request) {
-            Verdict::Valid if self.leases.stands_in_the_way(&ticket.request) => {
+            Verdict::Valid if self.stands_in_the_way(&ticket.request) => {
                 self.refuse(now, &ticket, Refusal::Busy);
             }
             Verdict::Valid => {
@@ -120,7 +119,7 @@ impl Store {
             Verdict::Await(page) if ticket.reads_left == 0 => self.refuse(now, &ticket, Refusal::PageFull(page)),
             Verdict::Await(page) => {
                 ticket.reads_left -= 1;
-                self.master.read([(page, Waiter::Commit(ticket))], &mut self.out);
+                self.await_page(page, ticket);
             }
         }
     }
@@ -183,6 +182,9 @@ impl Store {
                 }
             }
         }
+        for delta in &deltas {
+            self.page_has_changed(delta.page);
+        }
         self.outcomes.remember(txn, answered, advances);
         self.sessions.expect_back(now, txn.client);
     }
@@ -212,9 +214,12 @@ impl Store {
 
     /// A request that cannot commit now is refused, unless it may be a copy of one that committed and was forgotten.
     fn judge_refused(&mut self, now: Time, request: &CommitRequest, refusal: Refusal) -> Outcome {
-        let may_have_committed = self.outcomes.may_have_forgotten(request);
+        let broken = self.config.broken;
+        let may_have_committed = self.outcomes.may_have_forgotten(request) && !broken.is(Rule::AnswerUnknown);
         let outcome = if may_have_committed { Outcome::Unknown } else { Outcome::Refused(refusal) };
-        if let Outcome::Refused(refusal) = &outcome {
+        if let Outcome::Refused(refusal) = &outcome
+            && !broken.is(Rule::StayRefused)
+        {
             self.outcomes.remember_refused(request, refusal);
             self.sessions.expect_back(now, request.txn.client);
         }
@@ -228,7 +233,8 @@ impl Store {
 
     pub(crate) fn count(&mut self, outcome: &Outcome) {
         match outcome {
-            Outcome::Committed { .. } => self.stats.commits += 1,
+            // What writes is counted when it is durable.
+            Outcome::Committed { .. } => self.stats.read_only += 1,
             Outcome::Refused(refusal) => self.count_refusal(refusal.name()),
             Outcome::Unknown => self.count_refusal("unknown"),
         }

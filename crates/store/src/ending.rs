@@ -15,7 +15,7 @@ impl Store {
     /// Nothing of the session stays but what its client may come back for.
     pub(crate) fn forget_session(&mut self, now: Time, session: SessionId) {
         self.sessions.disconnect(now, session);
-        self.leases.session_ended(session);
+        self.leases.session_ended(session, self.config.broken);
         self.notices.close(session);
         self.fetches.forget(session);
         self.master.directory().forget_holder(session);
@@ -39,11 +39,9 @@ impl Store {
     /// Lets go of what was kept for clients that did not come back.
     pub(crate) fn forget_gone(&mut self, now: Time) {
         self.forget_clients(now);
-        let master = &self.master;
-        let in_use = |page| master.is_in_use(page);
         if self.unclaimed.is_some_and(|unclaimed| unclaimed <= now) {
             self.unclaimed = None;
-            self.grants.give_back_unclaimed(&in_use);
+            self.grants.give_back_unclaimed();
         }
     }
 

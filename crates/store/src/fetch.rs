@@ -6,11 +6,8 @@ use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::vec::Vec;
 use protocol::{Fetch, Goodbye, LeftOut, Message, Page, Released};
-use types::limits::{ABSENT_PAGES_MAX, FETCHES_PER_SESSION_MAX, PAGES_PER_MESSAGE_MAX};
+use types::limits::PAGES_PER_MESSAGE_MAX;
 use types::{ObjectPage, PageId, Rule, Version};
-
-/// Pages of one fetch that leave at once, in bytes: a prefetch beyond that is left out.
-const ANSWER_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 /// Fetches that wait for a count.
 #[derive(Debug, Default)]
@@ -38,19 +35,16 @@ impl Store {
             let text = format!("expected a fetch of 1 to {PAGES_PER_MESSAGE_MAX} pages, got {}", pages.len());
             return Err(Goodbye::malformed(text));
         }
-        if !self.may_hold(from, pages[0]) {
-            let text =
-                format!("expected at most {ABSENT_PAGES_MAX} pages that do not exist, got another, {}", pages[0]);
-            return Err(Goodbye::too_much(text));
-        }
+        let may_hold = self.check_absent(from, pages[0])?;
         let Some(outstanding) = self.sessions.fetches(from) else { return Ok(()) };
-        let room = FETCHES_PER_SESSION_MAX.saturating_sub(*outstanding);
+        let most = self.config.limits.fetches_per_session;
+        let room = most.saturating_sub(*outstanding);
         if room == 0 {
-            return Err(Goodbye::too_much(format!("expected at most {FETCHES_PER_SESSION_MAX} fetches at a time")));
+            return Err(Goodbye::too_much(format!("expected at most {most} fetches at a time")));
         }
-        let left_out = pages.split_off(pages.len().min(room));
+        let left_out = pages.split_off(if may_hold { pages.len().min(room) } else { 0 });
         *outstanding += pages.len();
-        if at_least > self.master.applied() {
+        if at_least > self.master.applied() && !self.config.broken.is(Rule::FetchAtLeast) {
             self.fetches.at_least.entry(at_least).or_default().push((from, number, pages));
         } else {
             self.serve(from, number, &pages);
@@ -61,10 +55,24 @@ impl Store {
         Ok(())
     }
 
+    /// Whether the session may be listed for the page that it waits for. A client that has made up too many begins anew.
+    /// A group is only told, for it is behind one session with all its members.
+    fn check_absent(&self, from: SessionId, page: PageId) -> Result<bool, Goodbye> {
+        let may_hold = self.may_hold(from, page);
+        if !may_hold && !self.sessions.is_group(from) {
+            let most = self.config.limits.absent_pages;
+            return Err(Goodbye::too_much(format!(
+                "expected at most {most} pages that do not exist, got another, {page}"
+            )));
+        }
+        Ok(may_hold)
+    }
+
     /// Whether the session may be listed for the page. Who reads of a page that does not exist holds it from then on like
     /// any other, so there must be a bound to those that are made up.
     pub(crate) fn may_hold(&self, session: SessionId, page: PageId) -> bool {
-        self.grants.counts(page) || self.master.pages_held(session) < self.grants.count() + ABSENT_PAGES_MAX
+        self.grants.counts(page)
+            || self.master.pages_held(session) < self.grants.count() + self.config.limits.absent_pages
     }
 
     /// A session holds pages no longer.
@@ -78,7 +86,7 @@ impl Store {
         for &page in &released.pages {
             // Who lets go of what has just been granted to it does not know that yet: it means an earlier life of it.
             let is_granted = client.is_some_and(|client| self.grants.is_of(client, page));
-            if !is_granted || self.master.is_in_use(page) {
+            if !is_granted || self.master.is_in_use(page) || self.config.broken.is(Rule::KeepGranted) {
                 self.master.directory().release(page, from);
             }
         }
@@ -102,7 +110,7 @@ impl Store {
     fn serve(&mut self, session: SessionId, number: u64, pages: &[PageId]) {
         let (mut bytes, mut read) = (0, Vec::new());
         for (at, &page) in pages.iter().enumerate() {
-            if at > 0 && (!self.grants.counts(page) || bytes > ANSWER_BYTES_MAX) {
+            if at > 0 && (!self.grants.counts(page) || bytes > self.config.limits.answer_bytes) {
                 self.answer(session, Message::LeftOut(LeftOut { page, number }));
                 continue;
             }
@@ -137,7 +145,8 @@ impl Store {
         self.warn(session, page);
         let version = self.master.version(page);
         self.stats.pages_sent += 1;
-        self.answer(session, Message::Page(Page { page, version, number, image: image.image().clone() }));
+        let image = image.image().clone();
+        self.answer(session, Message::Page(Page { page, version, number, fresh: true, image }));
     }
 
     /// Lists who should have been listed before: only ever has something to do when a test took the rule out.

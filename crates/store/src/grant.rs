@@ -1,29 +1,47 @@
-//! Which pages exist, and who may create objects in those that are still empty.
+//! Which pages exist, and who may create objects in those that are empty.
 //!
 //! ```text
 //!   volume:   0 ............................ next ........
 //!             | granted before: page exists  | never granted
 //!             | written | owned | spare      |
+//!
+//!   spare --granted--> owned --written to--> written --its last object is deleted--> spare
 //! ```
 //! 1. `next` of a volume is in the log before a page below it is told to anyone.
-//! 2. A page is owned by at most one client until it is written to.
-//! 3. Spare pages are below `next` and nobody owns them; they are given only while they are at version zero.
+//! 2. A page is owned by at most one client, until it is written to by anybody.
+//! 3. Spare pages are below `next` and nobody owns them; they are given only while nothing is in them, and nothing is
+//!    about to be: neither at home nor in the MOB, nor prepared.
+//! 4. A page keeps its version over all of its lives. So whoever is granted one again hears first of all changes that it
+//!    has had: as of the receiver's horizon it is empty.
+//!
+//! A page whose objects were deleted before they were home is spare at once, another one when it has been written back.
 //!
 //! Owners are not logged. After a restart unused pages belong to whoever claims them at rejoin; when the grace is over
-//! the rest is spare. A client that comes back later than that is told to drop them, and should it write to one all
-//! the same, validation decides as for any page.
+//! the rest is spare, and is come upon as grants look for pages. A client that comes back later than that is told to drop
+//! them, and should it write to one all the same, validation decides as for any page.
 
+use crate::room::{Need, Room, Waiting};
 use crate::{Checkpoint, Record, SessionId, Store};
 use alloc::collections::BTreeMap;
+use alloc::format;
 use alloc::vec::Vec;
-use protocol::{Grant, Granted, Message};
-use types::limits::{GRANTED_PAGES_MAX, PAGES_PER_MESSAGE_MAX};
-use types::{ClientId, Map, PageId, PageRange};
+use core::ops::Range;
+use directory::Urgency;
+use protocol::{Goodbye, Grant, Granted, Message};
+use types::limits::GRANTS_PER_SESSION_MAX;
+use types::{ClientId, Limits, Map, PageId, PageRange, Rule, Version};
 
 /// Volumes of one store: a bound on what a peer can make grow, far beyond what anyone uses.
 const VOLUMES_MAX: usize = 4096;
 
-/// Whether a page was ever written to, or is about to be.
+/// New pages are added to spare ones only if these are less than this part of what is wanted. A client asks for more when
+/// it has as much left.
+const ENOUGH_PART: u32 = 4;
+
+/// Pages that one grant looks at to see whether they are unclaimed: a millisecond's work.
+const UNCLAIMED_LOOKED_AT_MAX: usize = 16 * 1024;
+
+/// Whether something is in a page, or is about to be.
 type InUse<'a> = &'a dyn Fn(PageId) -> bool;
 
 /// Neighbouring pages of one owner, found by the first of them.
@@ -40,10 +58,14 @@ pub(crate) struct Grants {
     /// How many pages are below a volume's `next`, in all.
     count: usize,
     owned: BTreeMap<PageId, Run>,
-    /// How many pages each client owns, those included that it has written to since they were last counted.
+    /// How many pages each client owns.
     owned_by: Map<ClientId, usize>,
     /// Neighbouring spare pages: the first, and how many.
     spare: BTreeMap<PageId, u32>,
+    /// Pages of volumes that may have been granted before the restart, unused and never claimed: those that nobody has
+    /// looked at yet.
+    unclaimed: Map<u32, Range<u32>>,
+    limits: Limits,
 }
 
 /// What a client is given.
@@ -56,8 +78,8 @@ struct Given {
 
 impl Grants {
     /// Goes on with what a checkpoint holds.
-    pub(crate) fn restore(next_pages: Vec<(u32, u32)>) -> Self {
-        let mut grants = Self::default();
+    pub(crate) fn restore(next_pages: Vec<(u32, u32)>, limits: Limits) -> Self {
+        let mut grants = Self { limits, ..Self::default() };
         for (volume, next) in next_pages {
             grants.granted_below(volume, next);
         }
@@ -77,6 +99,16 @@ impl Grants {
         self.count
     }
 
+    /// How many pages clients own.
+    pub(crate) fn owned_count(&self) -> usize {
+        self.owned_by.values().sum()
+    }
+
+    /// How many pages are known to be spare.
+    pub(crate) fn spare_count(&self) -> usize {
+        self.spare.values().map(|&count| count as usize).sum()
+    }
+
     /// Whether the page is one of those that are counted.
     pub(crate) fn counts(&self, page: PageId) -> bool {
         self.next.get(&page.volume).is_some_and(|&next| page.number < next)
@@ -87,7 +119,7 @@ impl Grants {
         page.number < self.next.get(&page.volume).copied().unwrap_or(1)
     }
 
-    /// Whether the page was granted to the client, and nobody's since.
+    /// Whether the page was granted to the client, and nobody has written to it since.
     pub(crate) fn is_of(&self, client: ClientId, page: PageId) -> bool {
         self.owner(page) == Some(client)
     }
@@ -103,11 +135,38 @@ impl Grants {
             .next_back()
             .is_some_and(|(&first, &count)| PageRange { first, count }.contains(page));
         let is_free = self.exists(page) && page.number > 0 && !is_spare;
-        let has_few = self.owned_by.get(&client).is_none_or(|&owned| owned < GRANTED_PAGES_MAX);
+        let has_few = self.owned_by.get(&client).is_none_or(|&owned| owned < self.limits.granted_pages);
         if is_free && has_few {
             self.own(client, PageRange { first: page, count: 1 });
         }
         is_free && has_few
+    }
+
+    /// Something was written to the page: it is nobody's grant any more.
+    fn end_grant(&mut self, page: PageId) {
+        let Some((&first, &Run { count, owner })) = self.owned.range(..=page).next_back() else { return };
+        if !(PageRange { first, count }).contains(page) {
+            return;
+        }
+        self.owned.remove(&first);
+        let before = page.number - first.number;
+        if before > 0 {
+            self.owned.insert(first, Run { count: before, owner });
+        }
+        if let Some(rest) = page.after(1).filter(|_| before + 1 < count) {
+            self.owned.insert(rest, Run { count: count - before - 1, owner });
+        }
+        match self.owned_by.get_mut(&owner) {
+            Some(owned) if *owned > 1 => *owned -= 1,
+            _ => drop(self.owned_by.remove(&owner)),
+        }
+    }
+
+    /// Nothing is in the page any more: it is spare, unless somebody owns it.
+    fn put_emptied(&mut self, page: PageId) {
+        if page.number > 0 && self.exists(page) && self.owner(page).is_none() {
+            self.put_spare(page, &|_| false);
+        }
     }
 
     /// The client will not come back: what it has not used is spare.
@@ -151,15 +210,29 @@ impl Grants {
         }
     }
 
-    /// Nobody who owned a page before the restart will come back: what is unused and unclaimed is spare.
-    pub(crate) fn give_back_unclaimed(&mut self, in_use: InUse<'_>) {
-        let volumes: Vec<_> = self.next.iter().map(|(&volume, &next)| (volume, next)).collect();
-        for (volume, next) in volumes {
-            for page in (1..next).map(|number| PageId::new(volume, number)) {
-                if self.owner(page).is_none() {
-                    self.put_spare(page, in_use);
-                }
+    /// Nobody who owned a page before the restart will come back: what is unused and unclaimed is spare, when it is come
+    /// upon.
+    pub(crate) fn give_back_unclaimed(&mut self) {
+        self.unclaimed = self.next.iter().map(|(&volume, &next)| (volume, 1..next)).collect();
+    }
+
+    /// Looks through the pages of a volume that may be unclaimed, until `wanted` are spare. A volume can have more pages
+    /// than anybody should wait for, so a grant looks at some and leaves the others to those that follow.
+    fn look_for_unclaimed(&mut self, volume: u32, wanted: u32, in_use: InUse<'_>) {
+        let Some(mut unclaimed) = self.unclaimed.remove(&volume) else { return };
+        let mut found = 0;
+        for number in unclaimed.by_ref().take(UNCLAIMED_LOOKED_AT_MAX) {
+            let page = PageId::new(volume, number);
+            if self.owner(page).is_none() && !in_use(page) {
+                self.put_spare(page, in_use);
+                found += 1;
             }
+            if found >= wanted {
+                break;
+            }
+        }
+        if !unclaimed.is_empty() {
+            self.unclaimed.insert(volume, unclaimed);
         }
     }
 
@@ -169,13 +242,16 @@ impl Grants {
         checkpoint.next_pages.sort_unstable();
     }
 
-    /// Gives pages to a client: spare ones first, then new ones that are neighbours.
+    /// Gives pages to a client: spare ones first, then new ones that are neighbours. A good part of what is wanted, if it
+    /// is spare, is enough: the client asks again, and until then more may have become spare.
     fn give(&mut self, client: ClientId, volume: u32, count: u32, in_use: InUse<'_>) -> Given {
         let mut given = Given::default();
-        let mut wanted = (count as usize).min(PAGES_PER_MESSAGE_MAX).min(self.allowance(client, in_use)) as u32;
+        let mut wanted = (count as usize).min(self.limits.pages_per_message).min(self.allowance(client)) as u32;
         if wanted == 0 || (!self.next.contains_key(&volume) && self.next.len() >= VOLUMES_MAX) {
             return given;
         }
+        let enough = wanted.div_ceil(ENOUGH_PART);
+        self.look_for_unclaimed(volume, wanted, in_use);
         while wanted > 0
             && let Some(range) = self.take_spare(volume, wanted)
         {
@@ -185,8 +261,9 @@ impl Grants {
                 PageRange::append(&mut given.ranges, page);
             }
         }
+        let spare: u32 = given.ranges.iter().map(|range| range.count).sum();
         let first = self.next.get(&volume).copied().unwrap_or(1);
-        let new = wanted.min(u32::MAX - first);
+        let new = if spare < enough { wanted.min(u32::MAX - first) } else { 0 };
         if new > 0 {
             self.granted_below(volume, first + new);
             given.ranges.push(PageRange { first: PageId::new(volume, first), count: new });
@@ -216,21 +293,10 @@ impl Grants {
         }
     }
 
-    /// How many more pages the client may own unused. When it seems to have too many, what it has used is let go.
-    fn allowance(&mut self, client: ClientId, in_use: InUse<'_>) -> usize {
+    /// How many more pages the client may own.
+    fn allowance(&self, client: ClientId) -> usize {
         let owned = self.owned_by.get(&client).copied().unwrap_or_default();
-        if owned + PAGES_PER_MESSAGE_MAX <= GRANTED_PAGES_MAX {
-            return PAGES_PER_MESSAGE_MAX;
-        }
-        let mut unused = 0;
-        self.owned.retain(|&first, run| {
-            let range = PageRange { first, count: run.count };
-            let keep = run.owner != client || range.pages().any(|page| !in_use(page));
-            unused += if keep && run.owner == client { run.count as usize } else { 0 };
-            keep
-        });
-        self.owned_by.insert(client, unused);
-        GRANTED_PAGES_MAX.saturating_sub(unused)
+        self.limits.granted_pages.saturating_sub(owned)
     }
 
     /// Makes a page spare that nobody owns, unless it is in use.
@@ -238,13 +304,18 @@ impl Grants {
         if in_use(page) {
             return;
         }
-        match self.spare.range_mut(..=page).next_back() {
-            Some((first, count)) if first.after(*count) == Some(page) => *count += 1,
-            Some((&first, &mut count)) if (PageRange { first, count }).contains(page) => {}
-            _ => {
-                self.spare.insert(page, 1);
+        let (mut first, mut count) = (page, 1);
+        if let Some((&before, &pages)) = self.spare.range(..=page).next_back() {
+            if (PageRange { first: before, count: pages }).contains(page) {
+                return;
+            }
+            if before.after(pages) == Some(page) {
+                (first, count) = (before, pages + 1);
             }
         }
+        // Pages come back in any order: runs that touch become one, so that they are as few as can be.
+        count += page.after(1).and_then(|next| self.spare.remove(&next)).unwrap_or_default();
+        self.spare.insert(first, count);
     }
 
     /// Takes up to `count` neighbouring spare pages of a volume.
@@ -265,22 +336,72 @@ impl Grants {
 }
 
 impl Store {
-    /// A client wants pages to create objects in. It holds them from here on.
-    pub(crate) fn grant(&mut self, from: SessionId, grant: Grant) {
-        let Some(client) = self.sessions.client(from) else { return };
-        // None would mean that there is no room. The session is about to end, and the client asks again in its next one.
-        if self.closing {
-            return;
+    /// A client wants pages to create objects in. It waits for room like a commit: an answer without pages says that the
+    /// store is full.
+    pub(crate) fn grant(&mut self, from: SessionId, grant: Grant) -> Result<(), Goodbye> {
+        match self.room_for_grant() {
+            Room::Later | Room::Now if self.closing => {}
+            Room::Now if self.parked.is_empty() => self.give(from, grant, grant.count),
+            Room::Never => self.give(from, grant, 0),
+            Room::Now | Room::Later if self.parked.grants(from) >= GRANTS_PER_SESSION_MAX => {
+                return Err(Goodbye::too_much(format!("expected at most {GRANTS_PER_SESSION_MAX} grants at a time")));
+            }
+            Room::Now | Room::Later => self.parked.push(Waiting::Grant(from, grant)),
         }
-        let has_room = !self.writeback.is_home_full() && self.safe.has_room(0);
-        let count = if has_room { grant.count } else { 0 };
+        Ok(())
+    }
+
+    /// Whether there is room for pages: for the record of them now, and in the home when they are filled.
+    pub(crate) fn room_for_grant(&mut self) -> Room {
+        if self.writeback.is_home_full() {
+            return Room::Never;
+        }
+        let safe_bytes = Record::Grant { volume: 0, next: 0 }.bytes_bound();
+        self.room_for(Need { mob_bytes: 0, safe_bytes, is_new: true })
+    }
+
+    /// Answers a session that waited for room, if it is still there.
+    pub(crate) fn unpark_grant(&mut self, session: SessionId, grant: Grant, room: Room) {
+        // Of a store that is closing the session is about to end, and the client asks again in its next one.
+        if !self.closing {
+            self.give(session, grant, if room == Room::Never { 0 } else { grant.count });
+        }
+    }
+
+    /// Gives a client up to `count` pages. It holds them from here on.
+    fn give(&mut self, to: SessionId, grant: Grant, count: u32) {
+        let Some(client) = self.sessions.client(to) else { return };
         let in_use = |page| self.master.is_in_use(page);
         let given = self.grants.give(client, grant.volume, count, &in_use);
         let volume = grant.volume;
         let after = given.next.map(|next| self.safe.append(Record::Grant { volume, next }, &mut self.out));
+        let mut had_others = false;
         for page in given.ranges.iter().flat_map(|range| range.pages()) {
-            self.master.directory().list(page, from);
+            self.master.directory().list(page, to);
+            had_others |= self.master.version(page) > Version::ZERO;
         }
-        self.reply(from, Message::Granted(Granted { ranges: given.ranges }), after);
+        if had_others && !self.config.broken.is(Rule::HearBeforeGrant) {
+            self.flush(to, Urgency::All);
+        }
+        self.reply(to, Message::Granted(Granted { ranges: given.ranges }), after);
+    }
+
+    /// Something was written to the page: whoever was granted it hears of that, and if it has become empty it is spare.
+    pub(crate) fn page_has_changed(&mut self, page: PageId) {
+        self.grants.end_grant(page);
+        if self.master.is_empty(page) {
+            self.grants.put_emptied(page);
+        }
+    }
+
+    /// These pages are home. Those that have become empty by that are spare; but one that nobody has written to since the
+    /// restart may belong to an owner who is yet to come back.
+    pub(crate) fn pages_are_home(&mut self, pages: impl Iterator<Item = PageId>) {
+        for page in pages {
+            let is_nobodys = self.unclaimed.is_none() || self.master.has_changed_since_start(page);
+            if is_nobodys && self.master.is_empty(page) {
+                self.grants.put_emptied(page);
+            }
+        }
     }
 }

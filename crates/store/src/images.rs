@@ -89,6 +89,14 @@ impl Images {
         self.waiting.remove(&page).unwrap_or_default()
     }
 
+    /// The commits that wait for a page.
+    pub(crate) fn waiting_commits(&self) -> impl Iterator<Item = &Ticket> {
+        self.waiting.values().flatten().filter_map(|waiter| match waiter {
+            Waiter::Commit(ticket) => Some(ticket),
+            Waiter::Fetch(..) | Waiter::WriteBack => None,
+        })
+    }
+
     /// Memory taken, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes

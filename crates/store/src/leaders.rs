@@ -17,8 +17,8 @@ use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
 use protocol::{FindLeader, Goodbye, Lead, Leader, Message};
-use types::limits::{ADDRESS_BYTES_MAX, GROUP_NAME_BYTES_MAX, GROUPS_MAX};
-use types::{ClientId, GoodbyeReason, Map, Time};
+use types::limits::{ADDRESS_BYTES_MAX, GROUP_EPOCH_MAX, GROUP_NAME_BYTES_MAX};
+use types::{ClientId, GoodbyeReason, Limits, Map, Time};
 
 /// One group.
 #[derive(Debug)]
@@ -39,11 +39,12 @@ impl Group {
 }
 
 /// All groups.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Leaders {
     groups: BTreeMap<String, Group>,
     /// The group that a session leads.
     led_by: Map<SessionId, String>,
+    groups_max: usize,
 }
 
 /// What became of a claim.
@@ -54,6 +55,10 @@ enum Claim {
 }
 
 impl Leaders {
+    pub(crate) fn new(limits: Limits) -> Self {
+        Self { groups: BTreeMap::new(), led_by: Map::default(), groups_max: limits.groups }
+    }
+
     /// Who leads the group. Of one that was led within the grace the epoch is known, and nobody's address.
     fn find(&self, now: Time, group: String) -> Leader {
         match self.groups.get(&group).filter(|known| known.is_known(now)) {
@@ -103,7 +108,7 @@ impl Leaders {
     /// has been gone for longest.
     fn make_room(&mut self, now: Time) {
         self.groups.retain(|_, group| group.is_known(now));
-        if self.groups.len() < GROUPS_MAX {
+        if self.groups.len() < self.groups_max {
             return;
         }
         let gone = self.groups.iter().filter_map(|(name, group)| Some((group.until?, name)));
@@ -146,8 +151,10 @@ impl Store {
             let text = format!("expected a redirector's address of 1 to {ADDRESS_BYTES_MAX} bytes, got {bytes}");
             return Err(Goodbye::malformed(text));
         }
-        if lead.epoch == 0 {
-            return Err(Goodbye::malformed(format!("expected an epoch of group {:?} from 1 on, got 0", lead.group)));
+        if !(1..=GROUP_EPOCH_MAX).contains(&lead.epoch) {
+            let text =
+                format!("expected an epoch of group {:?} of 1 to {GROUP_EPOCH_MAX}, got {}", lead.group, lead.epoch);
+            return Err(Goodbye::malformed(text));
         }
         match self.leaders.led_by.get(&from) {
             Some(led) if *led != lead.group => {

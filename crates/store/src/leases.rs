@@ -9,11 +9,13 @@
 //!    lease has promised to ask, or its lease has run out. So a read-only transaction that a redirector found valid is
 //!    serial before every change that it has not heard of, and nobody has seen such a change before.
 //! 2. A group that comes to hold a page which is about to change hears of that before it has the page.
-//! 3. A lease outlives its session: the redirector may not know yet that it is cut off. So do those of before a restart.
-//!    Which pages such a group holds is not known any more: every change waits for its lease.
+//! 3. A lease outlives its session: the redirector may not know yet that it is cut off. Which pages its group holds is not
+//!    known any more: every change waits for its lease. So it does for those of before a restart (see `lives`).
 //! 4. While a commit waits, what it has read stands in the way of who would change it, as its writes do: it was found
 //!    valid, and is not logged yet.
-//! 5. The group that a request came by has not to be asked: its redirector knows what it has passed on.
+//! 5. The group that a request came by has not to be asked: its redirector knows what it has passed on in its session.
+//!    What it has passed on and what is not prepared yet, for want of room or of a page, it is told when it gets a lease:
+//!    so that no lease begins with less known to its holder than to us.
 //!
 //! Clocks may run differently fast by [`DRIFT_PERMILLE`]: the store lets a lease last longer by that, its holder shorter.
 
@@ -24,7 +26,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 use protocol::{CommitRequest, Intent, Leased, Message, PageReads, Promise};
 use types::limits::LEASE_DRIFT_PERMILLE as DRIFT_PERMILLE;
-use types::{Incarnation, Map, PageId, Rule, SlotSet, Time, TxnId};
+use types::{Broken, Map, PageId, Rule, SlotSet, Time, TxnId};
 
 /// A commit that is valid and waits for promises.
 #[derive(Debug)]
@@ -51,20 +53,16 @@ pub(crate) struct Leases {
 
 impl Leases {
     /// The session is gone. Its lease goes on.
-    pub(crate) fn session_ended(&mut self, session: SessionId) {
-        if let Some(until) = self.held.remove(&session) {
+    pub(crate) fn session_ended(&mut self, session: SessionId, broken: Broken) {
+        let outlives = !broken.is(Rule::LeasesOutliveSession);
+        if let Some(until) = self.held.remove(&session).filter(|_| outlives) {
             self.orphaned = self.orphaned.max(until);
         }
         for waiting in self.waiting.values_mut() {
-            if let Some(until) = waiting.left.remove(&session) {
+            if let Some(until) = waiting.left.remove(&session).filter(|_| outlives) {
                 waiting.until = waiting.until.max(until);
             }
         }
-    }
-
-    /// Before a restart leases were given out that may last until then.
-    pub(crate) fn restarted(&mut self, until: Time) {
-        self.orphaned = until;
     }
 
     /// Whether no commit waits for a promise.
@@ -83,8 +81,7 @@ impl Leases {
         self.waiting.values().map(over).min()
     }
 
-    /// Whether a transaction would change what one that waits has read.
-    pub(crate) fn stands_in_the_way(&self, request: &CommitRequest) -> bool {
+    fn stands_in_the_way(&self, request: &CommitRequest) -> bool {
         let changes = |reads: &PageReads| {
             let delta = request.writes.binary_search_by_key(&reads.page, |delta| delta.page);
             delta.is_ok_and(|delta| request.writes[delta].slots().intersects(&reads.slots))
@@ -110,13 +107,6 @@ impl Store {
         self.config.leased_volumes.contains(&page.volume)
     }
 
-    /// Leases that were given out before the restart may still last.
-    pub(crate) fn leases_before(&mut self, now: Time) {
-        if !self.config.leased_volumes.is_empty() && self.incarnation > Incarnation(1) {
-            self.leases.restarted(now + longer(self.config.lease));
-        }
-    }
-
     /// Whether the session's group has a lease on the page, or had one lately.
     pub(crate) fn has_lease_on(&self, session: SessionId, page: PageId) -> bool {
         self.leases.held.contains_key(&session) && self.is_leased(page)
@@ -128,37 +118,45 @@ impl Store {
         if self.config.leased_volumes.is_empty() || !self.sessions.is_group(session) || self.closing {
             return;
         }
-        let before = self.leases.held.insert(session, now + longer(lease));
-        if before.is_none_or(|before| before <= now) {
+        let before = self.leases.held.insert(session, now + longer(lease, self.config.broken));
+        if before.is_none_or(|before| before <= now) && !self.config.broken.is(Rule::WarnLeased) {
             // It was not asked for promises as long as it had none.
             for page in self.master.prepared_pages() {
                 if self.master.holds(page, session) {
                     self.warn(session, page);
                 }
             }
+            self.warn_of_own(session);
         }
         let lease_ms = u32::try_from(lease.as_millis()).unwrap_or(u32::MAX);
         let volumes = self.config.leased_volumes.clone();
-        self.reply(session, Message::Leased(Leased { nonce, lease_ms, volumes }), None);
+        self.reply(session, Message::Leased(Leased { nonce, lease_ms, volumes }), Some(self.lives.first_record()));
+    }
+
+    /// Whether a transaction would change what one that waits has read.
+    pub(crate) fn stands_in_the_way(&self, request: &CommitRequest) -> bool {
+        !self.config.broken.is(Rule::WaitLocks) && self.leases.stands_in_the_way(request)
     }
 
     /// Whether a valid commit may go on. If not, whoever holds a lease on what it changes is told, and it waits.
     pub(crate) fn await_promises(&mut self, now: Time, ticket: Ticket) -> Option<Ticket> {
         let writes = &ticket.request.writes;
-        let is_leased = writes.iter().any(|delta| self.is_leased(delta.page));
-        if !is_leased || self.config.broken.is(Rule::AwaitPromises) {
+        let leased = || writes.iter().filter(|delta| self.is_leased(delta.page));
+        let orphaned = leased().next().map_or(Time::ZERO, |_| self.leases.orphaned);
+        let until = writes.iter().map(|delta| self.lives.until(delta.page)).fold(orphaned, Time::max);
+        if self.config.broken.is(Rule::AwaitPromises) {
             return Some(ticket);
         }
         let txn = ticket.request.txn;
         let mut intents: BTreeMap<SessionId, Vec<(PageId, SlotSet)>> = BTreeMap::new();
-        for delta in writes.iter().filter(|delta| self.is_leased(delta.page)) {
+        for delta in leased() {
             for &holder in self.master.holders(delta.page) {
                 if holder != ticket.from && self.leases.held.get(&holder).is_some_and(|until| *until > now) {
                     intents.entry(holder).or_default().push((delta.page, delta.slots()));
                 }
             }
         }
-        if intents.is_empty() && self.leases.orphaned <= now {
+        if intents.is_empty() && until <= now {
             return Some(ticket);
         }
         let mut left = Map::default();
@@ -168,7 +166,6 @@ impl Store {
         }
         self.leases.mob_bytes += ticket.mob_bytes;
         self.leases.safe_bytes += ticket.safe_bytes;
-        let until = self.leases.orphaned;
         self.leases.waiting.insert(txn, Waiting { ticket, left, until });
         None
     }
@@ -200,9 +197,30 @@ impl Store {
             self.reply(session, Message::Intent(Intent { txn, pages: alloc::vec![(page, slots)] }), None);
         }
     }
+
+    /// A group gets a lease: it hears of the commits that came by it and are not prepared yet. They will not wait for its
+    /// promise.
+    fn warn_of_own(&mut self, session: SessionId) {
+        if self.config.broken.is(Rule::WarnHolders) {
+            return;
+        }
+        let own = self.parked.tickets().chain(self.master.waiting_commits()).filter(|ticket| ticket.from == session);
+        let intents: Vec<_> = own.filter_map(|ticket| self.intent_of(&ticket.request)).collect();
+        for intent in intents {
+            self.reply(session, Message::Intent(intent), None);
+        }
+    }
+
+    /// What a transaction would change on leased volumes.
+    fn intent_of(&self, request: &CommitRequest) -> Option<Intent> {
+        let leased = request.writes.iter().filter(|delta| self.is_leased(delta.page));
+        let pages: Vec<_> = leased.map(|delta| (delta.page, delta.slots())).collect();
+        (!pages.is_empty()).then_some(Intent { txn: request.txn, pages })
+    }
 }
 
 /// A duration as the store counts it, whose clock may be the faster one.
-fn longer(lease: Duration) -> Duration {
-    lease + lease * DRIFT_PERMILLE / 1000
+pub(crate) fn longer(lease: Duration, broken: Broken) -> Duration {
+    let drift = if broken.is(Rule::AllowDrift) { 0 } else { DRIFT_PERMILLE };
+    lease + lease * drift / 1000
 }

@@ -13,13 +13,15 @@
 //! | `clients` | which sessions speak for a client, and how long it is remembered when none does |
 //! | `group`, `leaders` | what a redirector may ask for its members; which redirector leads which group |
 //! | `fetch`, `images` | pages on their way to a client; home images in memory |
-//! | `admission`, `form` | a commit before its first phase: sound, new, with room for it |
+//! | `admission`, `form` | a commit before its first phase: sound and new |
+//! | `room` | room in the MOB and the safe, and who waits for it |
 //! | `coordinator` | a commit's phases: prepare, log, sequence, reply, distribute |
 //! | `validate`, `recent` | is every slot that was read still the newest |
 //! | `sequencer`, `safe` | which count; which position, what of it is durable, what is still needed |
 //! | `master`, `mob` | what each page is now |
 //! | `notices` | what is said to a session, and what goes before it |
 //! | `outcomes` | what became of each transaction |
+//! | `leases`, `lives` | who may validate on its own, and who waits for it; leases of before a restart |
 //! | `grant` | which pages exist, and whose the empty ones are |
 //! | `writeback`, `recovery` | from memory to the home, and back after a crash |
 //! | `status` | what an operator asks |
@@ -40,6 +42,7 @@ mod images;
 mod inspect;
 mod leaders;
 mod leases;
+mod lives;
 mod master;
 mod mob;
 mod notices;
@@ -47,6 +50,7 @@ mod outcomes;
 mod outputs;
 mod recovery;
 mod rejoin;
+mod room;
 mod safe;
 mod sequencer;
 mod sessions;
@@ -55,7 +59,6 @@ mod validate;
 pub mod work;
 mod writeback;
 
-use admission::Parked;
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
@@ -68,20 +71,22 @@ use grant::Grants;
 use images::Waiter;
 use leaders::Leaders;
 use leases::Leases;
+use lives::Lives;
 use master::Master;
 use outcomes::Outcomes;
 use outputs::Outputs;
 use protocol::{Ack, Goodbye, Message, Ping, Pong};
 use recovery::Recovery;
+use room::Parked;
 use safe::Safe;
 use sequencer::Sequencer;
 use sessions::Sessions;
 pub use status::{SessionStatus, Status};
 pub use types::SessionId;
-use types::{Broken, ClusterId, GoodbyeReason, Incarnation, NodeId, PageId, Time};
+use types::{Broken, ClusterId, GoodbyeReason, Incarnation, Limits, NodeId, PageId, Time};
 pub use work::{
-    Checkpoint, ClientOutcomes, CommitRecord, DiskDone, DiskWork, HomeImage, HomePage, Opened, Placement, Position,
-    Record,
+    Checkpoint, ClientOutcomes, CommitRecord, DiskDone, DiskWork, HomeImage, HomePage, LeasesGiven, Opened, Placement,
+    Position, Record,
 };
 use writeback::WriteBack;
 
@@ -106,6 +111,8 @@ pub struct Config {
     pub lease: Duration,
     /// How long the grants and outcomes of a client that is gone are kept for its return.
     pub grace: Duration,
+    /// How much goes into one message, and how much is kept for others.
+    pub limits: Limits,
     /// The rule that is taken out, in tests of the checkers.
     pub broken: Broken,
 }
@@ -122,6 +129,7 @@ impl Default for Config {
             leased_volumes: Vec::new(),
             lease: Duration::from_secs(2),
             grace: Duration::from_secs(60),
+            limits: Limits::SHIPPED,
             broken: Broken::NONE,
         }
     }
@@ -166,6 +174,7 @@ pub struct Store {
     sessions: Sessions,
     leaders: Leaders,
     leases: Leases,
+    lives: Lives,
     notices: Streams<SessionId>,
     fetches: Fetches,
     parked: Parked,
@@ -192,14 +201,22 @@ pub struct Store {
 pub struct Stats {
     /// Sessions.
     pub sessions: u64,
-    /// Commits since the start.
+    /// Commits since the start that wrote something.
     pub commits: u64,
+    /// Read-only transactions validated since the start.
+    pub read_only: u64,
     /// Refused commits since the start.
     pub refused: u64,
     /// Pages sent since the start.
     pub pages_sent: u64,
     /// Bytes of deltas that wait for write-back.
     pub mob_bytes: u64,
+    /// Pages that were ever granted.
+    pub pages: u64,
+    /// Of these, those that clients have to create objects in, and have not yet.
+    pub pages_granted: u64,
+    /// And those that were emptied, or given back, and will be granted again first.
+    pub pages_spare: u64,
     /// Bytes of cached page images.
     pub cache_bytes: u64,
     /// Commits found in the safe at the start.
@@ -210,7 +227,7 @@ impl Store {
     /// A store over what the hands have opened.
     pub fn new(config: Config, opened: Opened) -> Self {
         let Opened { cluster, incarnation, checkpoint, pages, safe_bytes_free } = opened;
-        let mut grants = Grants::restore(checkpoint.next_pages);
+        let mut grants = Grants::restore(checkpoint.next_pages, config.limits);
         for HomePage { page, .. } in &pages {
             grants.granted_below(page.volume, page.number.saturating_add(1));
         }
@@ -218,10 +235,11 @@ impl Store {
             cluster,
             incarnation,
             out: Outputs::default(),
-            sessions: Sessions::new(config.grace),
-            leaders: Leaders::default(),
+            sessions: Sessions::new(config.grace, config.limits),
+            leaders: Leaders::new(config.limits),
             leases: Leases::default(),
-            notices: Streams::new(config.notice_delay),
+            lives: Lives::default(),
+            notices: Streams::new(config.notice_delay, config.limits),
             fetches: Fetches::default(),
             parked: Parked::default(),
             coordinator: Coordinator::default(),
@@ -229,7 +247,7 @@ impl Store {
             safe: Safe::new(safe_bytes_free),
             master: Master::new(&config, &pages),
             writeback: WriteBack::new(),
-            outcomes: Outcomes::restore(checkpoint.outcomes, checkpoint.forgotten),
+            outcomes: Outcomes::restore(checkpoint.outcomes, checkpoint.forgotten, config.limits),
             grants,
             recovery: Recovery::new(checkpoint.applied),
             sweep: None,
@@ -251,7 +269,6 @@ impl Store {
     pub fn start(&mut self, now: Time) {
         self.finish_recovery(now);
         self.unclaimed = Some(now + self.config.grace);
-        self.leases_before(now);
         self.settle(now);
     }
 
@@ -270,6 +287,11 @@ impl Store {
     pub fn disconnected(&mut self, now: Time, session: SessionId) {
         self.forget_session(now, session);
         self.settle(now);
+    }
+
+    /// A sign of life on a session: some bytes of a message, or room for what is on its way there.
+    pub fn heard(&mut self, now: Time, from: SessionId) {
+        self.sessions.hear(now, from);
     }
 
     /// A message has come in on a session.
@@ -356,6 +378,9 @@ impl Store {
     pub fn stats(&self) -> Stats {
         Stats {
             sessions: self.sessions.len() as u64,
+            pages: self.grants.count() as u64,
+            pages_granted: self.grants.owned_count() as u64,
+            pages_spare: self.grants.spare_count() as u64,
             mob_bytes: self.master.mob().bytes() as u64,
             cache_bytes: self.master.cache_bytes() as u64,
             ..self.stats
@@ -380,10 +405,7 @@ impl Store {
             Message::Commit(request) => self.commit(now, from, request),
             Message::AskOutcome(ask) => self.ask_outcome(now, from, ask),
             Message::Ack(ack) => self.ack(from, ack),
-            Message::Grant(grant) => {
-                self.grant(from, grant);
-                Ok(())
-            }
+            Message::Grant(grant) => self.grant(from, grant),
             Message::Revalidate(revalidate) => self.revalidate(from, &revalidate),
             Message::Departed(departed) => self.departed(now, from, departed),
             Message::Lead(lead) => self.lead(now, from, lead),
@@ -444,7 +466,7 @@ impl Store {
         match waiter {
             Waiter::Fetch(session, number) => self.serve_read(session, page, number),
             Waiter::Commit(ticket) => self.admit_again(now, ticket),
-            Waiter::WriteBack => self.has_read_for_batch(page),
+            Waiter::WriteBack => self.has_read_for_batch(now, page),
         }
     }
 

@@ -6,6 +6,7 @@
 //! 3. No page passes its size limit: what a delta may add is bounded before it is logged, and computed where the bound
 //!    is not enough, so that applying it cannot fail.
 
+use crate::admission::Ticket;
 use crate::images::{Images, Waiter};
 use crate::mob::Mob;
 use crate::outputs::Outputs;
@@ -39,6 +40,8 @@ impl Default for PageState {
 pub(crate) struct Master {
     table: Map<PageId, PageState>,
     applied: Version,
+    /// What was applied when the process started.
+    resumed: Version,
     mob: Mob,
     images: Images,
     recent: Recent,
@@ -55,6 +58,7 @@ impl Master {
         Self {
             table: home.iter().map(state).collect(),
             applied: Version::ZERO,
+            resumed: Version::ZERO,
             mob: Mob::default(),
             images: Images::new(config.cache_bytes_limit),
             recent: Recent::new(config.recent_limit),
@@ -67,7 +71,7 @@ impl Master {
     /// Everything through this count was applied before the restart. What changed when is not known slot by slot, so
     /// evidence is judged by page version.
     pub(crate) fn resume(&mut self, applied: Version) {
-        self.applied = applied;
+        (self.applied, self.resumed) = (applied, applied);
         self.recent.prune(applied);
     }
 
@@ -81,9 +85,22 @@ impl Master {
         self.table.get(&page).map_or(Version::ZERO, |state| state.version)
     }
 
-    /// Whether the page was written to, or is about to be.
+    /// Whether the page was written to since the process started.
+    pub(crate) fn has_changed_since_start(&self, page: PageId) -> bool {
+        self.version(page) > self.resumed
+    }
+
+    /// Whether something is in the page, or is about to be.
     pub(crate) fn is_in_use(&self, page: PageId) -> bool {
-        self.version(page) > Version::ZERO || self.locks.is_locked(page)
+        !self.is_empty(page) || self.locks.is_locked(page)
+    }
+
+    /// Whether nothing is in the page, as far as can be seen without reading it: what is at home counts until it is
+    /// written back that it was deleted.
+    pub(crate) fn is_empty(&self, page: PageId) -> bool {
+        let is_at_home =
+            self.table.get(&page).is_none_or(|state| state.home_bytes as usize == ObjectPage::empty().len());
+        is_at_home && (self.mob.holds_nothing_of(page) || self.broken.is(Rule::GrantEmpty))
     }
 
     /// Who holds what.
@@ -208,6 +225,13 @@ impl Master {
         home.with(&changes).expect("no delta was accepted that its page has no room for")
     }
 
+    /// The commits that wait for a page, in the order of their transactions.
+    pub(crate) fn waiting_commits(&self) -> impl Iterator<Item = &Ticket> {
+        let mut waiting: Vec<_> = self.images.waiting_commits().collect();
+        waiting.sort_unstable_by_key(|ticket| ticket.request.txn);
+        waiting.into_iter()
+    }
+
     /// Waits for pages that are not in memory.
     pub(crate) fn read(&mut self, waiters: impl IntoIterator<Item = (PageId, Waiter)>, out: &mut Outputs) {
         self.images.wait(waiters, out);
@@ -236,6 +260,9 @@ impl Master {
             state.home_bytes = image.len() as u32;
             self.mob.installed(*page, *version);
             self.images.replace(*page, image);
+            if image.is_empty() && self.broken.is(Rule::KeepVersion) {
+                state.version = Version::ZERO;
+            }
         }
     }
 

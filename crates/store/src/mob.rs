@@ -89,6 +89,11 @@ impl Mob {
         entries.iter().map(|entry| SlotChange { slot: entry.slot, value: entry.value.clone() }).collect()
     }
 
+    /// Whether nothing but deletions waits for the page.
+    pub(crate) fn holds_nothing_of(&self, page: PageId) -> bool {
+        self.pages.get(&page).is_none_or(|page| page.entries.iter().all(|entry| entry.value.is_none()))
+    }
+
     /// The page's home image is at `version` now: what it covers goes.
     pub(crate) fn installed(&mut self, id: PageId, version: Version) {
         let Some(mut page) = self.pages.remove(&id) else { return };

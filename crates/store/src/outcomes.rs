@@ -11,11 +11,7 @@ use crate::ClientOutcomes;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use protocol::{Advance, CommitRequest, Outcome};
-use types::limits::OUTCOMES_PER_CLIENT_MAX;
-use types::{ClientId, Map, Refusal, TxnId, Version};
-
-/// Pages of remembered outcomes of one client, in all.
-const PAGES_PER_CLIENT_MAX: usize = 1 << 21;
+use types::{ClientId, Limits, Map, Refusal, TxnId, Version};
 
 #[derive(Debug, Default)]
 struct Remembered {
@@ -45,17 +41,18 @@ impl Remembered {
 pub(crate) struct Outcomes {
     clients: Map<ClientId, Remembered>,
     forgotten: Version,
+    limits: Limits,
 }
 
 impl Outcomes {
     /// Goes on with what the last checkpoint holds.
-    pub(crate) fn restore(outcomes: Vec<ClientOutcomes>, forgotten: Version) -> Self {
+    pub(crate) fn restore(outcomes: Vec<ClientOutcomes>, forgotten: Version, limits: Limits) -> Self {
         let clients = outcomes.into_iter().map(|of| {
             let pages = of.committed.iter().map(|(_, advances)| advances.len()).sum();
             let committed = of.committed.into_iter().collect();
             (of.client, Remembered { answered: of.answered, committed, pages, ..Remembered::default() })
         });
-        Self { clients: clients.collect(), forgotten }
+        Self { clients: clients.collect(), forgotten, limits }
     }
 
     /// The outcome of a transaction, if it is known.
@@ -77,9 +74,10 @@ impl Outcomes {
 
     /// Whether one more outcome of this client can be remembered.
     pub(crate) fn has_room(&self, client: ClientId, pages: usize) -> bool {
+        let Limits { outcomes_per_client, outcome_pages_per_client, .. } = self.limits;
         self.clients
             .get(&client)
-            .is_none_or(|of| of.committed.len() < OUTCOMES_PER_CLIENT_MAX && of.pages + pages <= PAGES_PER_CLIENT_MAX)
+            .is_none_or(|of| of.committed.len() < outcomes_per_client && of.pages + pages <= outcome_pages_per_client)
     }
 
     /// The transaction has committed.
@@ -100,7 +98,7 @@ impl Outcomes {
         let of = self.clients.entry(request.txn.client).or_default();
         of.forget_answered(request.answered);
         of.refused.insert(request.txn.number, refusal.clone());
-        if of.refused.len() > OUTCOMES_PER_CLIENT_MAX {
+        if of.refused.len() > self.limits.outcomes_per_client {
             of.refused.pop_first();
         }
     }

@@ -31,7 +31,7 @@ impl Store {
     pub(crate) fn recover_record(&mut self, position: Position, record: Record) {
         self.safe.recovered(position, record.bytes_bound());
         match record {
-            Record::Epoch(_) => {}
+            Record::Epoch { leases, .. } => self.lives.recovered(position, leases, &self.config),
             Record::Grant { volume, next } => self.grants.granted_below(volume, next),
             Record::Placed(placements) => {
                 for placement in placements {
@@ -70,7 +70,7 @@ impl Store {
             self.sessions.expect_back(now, client);
         }
         self.log_placements();
-        self.safe.append(Record::Epoch(self.incarnation), &mut self.out);
+        self.begin_life(now);
     }
 
     fn replay(&mut self, position: Position, version: Version, commit: CommitRecord) {

@@ -5,9 +5,7 @@ use crate::{SessionId, Store};
 use alloc::format;
 use directory::Urgency;
 use protocol::{GROUP, Goodbye, Held, Hello, Message, Notice, Rejoin, Rejoined, SessionLimits, Welcome};
-use types::limits::{
-    COMMITS_PER_SESSION_MAX, FETCHES_PER_SESSION_MAX, GRANTED_PAGES_MAX, PAGES_PER_MESSAGE_MAX, TXN_PAGES_MAX,
-};
+use types::limits::{GRANTED_PAGES_MAX, PAGES_PER_MESSAGE_MAX, TXN_PAGES_MAX};
 use types::{GoodbyeReason, PageId, PageRange, Rule, Time, Version};
 
 /// Pages that one rejoin may find useless: no cache holds more.
@@ -54,8 +52,8 @@ impl Store {
             incarnation: self.incarnation,
             through: self.master.applied(),
             limits: SessionLimits {
-                fetches: FETCHES_PER_SESSION_MAX as u32,
-                commits: COMMITS_PER_SESSION_MAX as u32,
+                fetches: self.config.limits.fetches_per_session as u32,
+                commits: self.config.limits.commits_per_session as u32,
                 silence_ms: u32::try_from(self.config.silence.as_millis()).unwrap_or(u32::MAX),
             },
         }
@@ -72,7 +70,7 @@ impl Store {
             self.resume_page(now, from, *held, rejoin.horizon);
         }
         for page in rejoin.grants.iter().copied().flat_map(PageRange::pages) {
-            self.resume_grant(from, page);
+            self.resume_grant(from, page, rejoin.horizon);
         }
         let Some(resuming) = self.sessions.resuming(from) else { return Ok(()) };
         let (dropped, claimed) = (resuming.dropped.len(), resuming.claimed.len());
@@ -105,7 +103,7 @@ impl Store {
     }
 
     /// Nobody holds what this store has not given.
-    pub(crate) fn check_versions(&self, horizon: Version, pages: &[Held]) -> Result<(), Goodbye> {
+    fn check_versions(&self, horizon: Version, pages: &[Held]) -> Result<(), Goodbye> {
         let applied = self.master.applied();
         let newest = pages.iter().map(|held| held.version).fold(horizon, Version::max);
         if newest > applied {
@@ -127,7 +125,8 @@ impl Store {
     /// heard of every change to it through `horizon` knows of all through the greater of the two.
     pub(crate) fn compare(&mut self, from: SessionId, held: Held, horizon: Version) -> Comparison {
         let Held { page, version: prev } = held;
-        if !self.may_hold(from, page) {
+        let known = prev.max(horizon);
+        if known > self.master.applied() || !self.may_hold(from, page) {
             return Comparison::Unknown;
         }
         self.master.directory().list(page, from);
@@ -136,7 +135,7 @@ impl Store {
             // Whoever holds too many of these comes back without.
             return Comparison::Unknown;
         }
-        let (version, known) = (self.master.version(page), prev.max(horizon));
+        let version = self.master.version(page);
         if version <= known || self.config.broken.is(Rule::RevalidateOnRejoin) {
             return Comparison::Current;
         }
@@ -150,10 +149,12 @@ impl Store {
     }
 
     /// A page that the client was granted and has not filled: it keeps it, unless the page is another's by now. One that
-    /// was written to is no grant any more, whoever wrote it.
-    fn resume_grant(&mut self, from: SessionId, page: PageId) {
+    /// was written to since is no grant any more, whoever wrote it, and be it empty again.
+    fn resume_grant(&mut self, from: SessionId, page: PageId, horizon: Version) {
         let Some(client) = self.sessions.client(from) else { return };
-        if !self.master.is_in_use(page) && self.grants.claim(client, page) {
+        let is_unused = self.master.version(page) <= horizon && !self.master.is_in_use(page);
+        let may_claim = is_unused || self.config.broken.is(Rule::ClaimUnused);
+        if may_claim && self.grants.claim(client, page) {
             self.master.directory().list(page, from);
         } else {
             self.drop_page(from, page);

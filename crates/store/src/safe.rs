@@ -119,6 +119,11 @@ impl Safe {
         true
     }
 
+    /// What the safe can hold, as far as is known, in bytes.
+    pub(crate) fn capacity_bytes(&self) -> u64 {
+        self.capacity_bytes
+    }
+
     /// Whether a commit of so many bytes fits, with the reserve left.
     pub(crate) fn has_room(&self, bytes: u64) -> bool {
         self.free_bytes >= self.flying_bytes + RESERVE_BYTES + bytes

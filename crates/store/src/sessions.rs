@@ -14,8 +14,7 @@ use crate::clients::{Clients, Vouched};
 use alloc::vec::Vec;
 use core::time::Duration;
 use directory::Acks;
-use types::limits::SESSIONS_MAX;
-use types::{ClientId, Map, PageId, PageRange, Time, Version};
+use types::{ClientId, Limits, Map, PageId, PageRange, Time, Version};
 
 /// What a session that resumes has told so far.
 #[derive(Debug, Default)]
@@ -73,16 +72,18 @@ pub(crate) struct Sessions {
     clients: Clients,
     /// Acknowledged counts of the joined sessions.
     acked: Acks<SessionId>,
+    limits: Limits,
 }
 
 impl Sessions {
-    pub(crate) fn new(grace: Duration) -> Self {
-        Self { live: Map::default(), clients: Clients::new(grace), acked: Acks::default() }
+    pub(crate) fn new(grace: Duration, limits: Limits) -> Self {
+        let clients = Clients::new(grace, limits.gone_clients);
+        Self { live: Map::default(), clients, acked: Acks::default(), limits }
     }
 
     /// A connection has come in; says whether there is room for it.
     pub(crate) fn connect(&mut self, now: Time, id: SessionId) -> bool {
-        if self.live.len() >= SESSIONS_MAX {
+        if self.live.len() >= self.limits.sessions {
             return false;
         }
         let stage = Stage::AwaitHello;
@@ -130,7 +131,7 @@ impl Sessions {
         if vouched.name(client) {
             self.clients.vouch(client);
         }
-        if let Some(longest_unnamed) = vouched.pop_over_limit() {
+        if let Some(longest_unnamed) = vouched.pop_over(self.limits.vouched_per_session) {
             self.clients.stop_vouching(now, longest_unnamed);
         }
     }

@@ -16,8 +16,13 @@ pub struct Position(pub u64);
 /// One record of the safe.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Record {
-    /// A node's process has begun a life.
-    Epoch(Incarnation),
+    /// A node's process has begun a life, or goes on with it.
+    Epoch {
+        /// The life.
+        incarnation: Incarnation,
+        /// The leases that may last from then on. `None` in the records of a program that wrote none.
+        leases: Option<LeasesGiven>,
+    },
     /// A transaction's deltas. Its being durable is the commit point.
     Commit(CommitRecord),
     /// The counts that commits got, oldest first.
@@ -35,7 +40,8 @@ impl Record {
     /// An upper bound of the record's size in the safe, in bytes.
     pub fn bytes_bound(&self) -> u64 {
         let body = match self {
-            Self::Epoch(_) | Self::Grant { .. } => 16,
+            Self::Epoch { leases, .. } => 16 + leases.as_ref().map_or(0, |leases| 4 * leases.volumes.len() + 4),
+            Self::Grant { .. } => 16,
             Self::Placed(placements) => 24 * placements.len() + 8,
             Self::Commit(commit) => return commit_bytes_bound(&commit.deltas),
         };
@@ -50,6 +56,15 @@ const HEADER_BYTES: usize = 64;
 pub(crate) fn commit_bytes_bound(deltas: &[Delta]) -> u64 {
     let delta = |d: &Delta| 16 + 8 * d.changes.len() + d.value_bytes();
     (HEADER_BYTES + 32 + deltas.iter().map(delta).sum::<usize>()) as u64
+}
+
+/// The leases that may last when a record of them is made, or are given before the next such record.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LeasesGiven {
+    /// How long the longest lasts, in milliseconds.
+    pub lease_ms: u32,
+    /// The volumes that they are on, in order.
+    pub volumes: Vec<u32>,
 }
 
 /// What a commit leaves in the safe.

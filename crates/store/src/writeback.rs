@@ -19,9 +19,6 @@ use alloc::vec::Vec;
 use core::time::Duration;
 use types::{Map, ObjectPage, PageId, Rule, Time, Version};
 
-/// Page images of one batch, in bytes: large enough to pay for its sync, small enough to be done soon.
-const BATCH_BYTES: usize = 4 * 1024 * 1024;
-
 /// Without commits for so long, what waits is written back.
 const IDLE: Duration = Duration::from_secs(1);
 
@@ -107,7 +104,7 @@ impl Store {
             self.writeback.stage = Stage::Idle;
         }
         if self.writeback.is_idle() && self.wants_write_back(now) {
-            self.begin_batch();
+            self.begin_batch(now);
         }
     }
 
@@ -129,7 +126,7 @@ impl Store {
     }
 
     /// Takes the oldest pages, and reads the home images that are not in memory.
-    fn begin_batch(&mut self) {
+    fn begin_batch(&mut self, now: Time) {
         let pages = self.pick_pages();
         let mut images = Map::default();
         let mut missing = Vec::new();
@@ -143,7 +140,7 @@ impl Store {
         }
         self.writeback.stage = Stage::Reading { pages, images };
         self.master.read(missing, &mut self.out);
-        self.build_batch();
+        self.build_batch(now);
     }
 
     /// The pages with the oldest deltas, which hold the safe back longest: as many as make a batch, one at least.
@@ -152,22 +149,22 @@ impl Store {
         let mut fits = |page: &PageId| {
             let before = bytes;
             bytes += self.master.image_bytes_bound(*page);
-            before == 0 || bytes <= BATCH_BYTES
+            before == 0 || bytes <= self.config.limits.write_back_bytes
         };
         self.master.mob().oldest_pages().take_while(|page| fits(page)).collect()
     }
 
     /// A page of the batch has been read.
-    pub(crate) fn has_read_for_batch(&mut self, page: PageId) {
+    pub(crate) fn has_read_for_batch(&mut self, now: Time, page: PageId) {
         let Some(image) = self.master.home_image(page) else { return };
         if let Stage::Reading { images, .. } = &mut self.writeback.stage {
             images.insert(page, image);
-            self.build_batch();
+            self.build_batch(now);
         }
     }
 
     /// Once all home images are there: makes the pages as they are now, and logs the counts that they reflect.
-    fn build_batch(&mut self) {
+    fn build_batch(&mut self, now: Time) {
         let Stage::Reading { pages, images } = &self.writeback.stage else { return };
         if images.len() < pages.len() {
             return;
@@ -179,6 +176,7 @@ impl Store {
         };
         let pages = pages.iter().map(as_now).collect();
         self.log_placements();
+        self.log_life_again(now);
         let placed = self.safe.last();
         let batch = Batch { pages, covered: coverable(&self.coordinator, &self.safe) };
         self.writeback.stage = Stage::Logging { batch, checkpoint: self.checkpoint(), placed };
@@ -188,7 +186,9 @@ impl Store {
     /// Once the counts are durable: sends the batch home.
     pub(crate) fn install(&mut self) {
         match core::mem::replace(&mut self.writeback.stage, Stage::Idle) {
-            Stage::Logging { batch, checkpoint, placed } if self.safe.is_durable(placed) => {
+            Stage::Logging { batch, checkpoint, placed }
+                if self.safe.is_durable(placed) || self.config.broken.is(Rule::LogBeforeHome) =>
+            {
                 let images = batch.pages.iter().map(Installed::to_home).collect();
                 self.out.disk(DiskWork::Install(images, checkpoint));
                 self.writeback.stage = Stage::Installing(batch);
@@ -201,6 +201,7 @@ impl Store {
     pub(crate) fn installed(&mut self) {
         if let Stage::Installing(batch) = core::mem::replace(&mut self.writeback.stage, Stage::Idle) {
             self.master.installed(&batch.pages);
+            self.pages_are_home(batch.pages.iter().map(|installed| installed.page));
             self.writeback.covered = batch.covered;
             self.writeback.home_full = false;
             self.free_home();
@@ -223,6 +224,7 @@ impl Store {
         } else if let Some(oldest) = self.master.mob().oldest() {
             needed = needed.min(oldest);
         }
+        needed = needed.min(self.lives.needed(|position| self.safe.is_durable(position)));
         self.safe.free_before(needed, &mut self.out);
     }
 

@@ -2,7 +2,8 @@
 
 use crate::job::JobName;
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use std::net::SocketAddr;
+use std::io::ErrorKind;
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 
 /// Where a store listens when nobody says otherwise.
@@ -33,7 +34,12 @@ Examples:
   thorp load house.ifc --into house             a design: every entity an object
   thorp get 'house/#123' --depth 2              an entity and what it refers to
 
-A command that fails says what and what to do, and exits with 1; with 2 if it was called wrongly.";
+Where the store is: at --server or in --dir; else where THORP_SERVER or THORP_DIR in the environment says, of which only
+one may be set; else at 127.0.0.1:7411. Reading never makes a store: `put` and `load` make a directory that is not there,
+and so does `serve`, but never the directories above it.
+
+A command that fails says what and what to do, and exits with 1; with 2 if it was called wrongly. With --json it says so
+as {\"error\": TEXT}, on standard error like the text.";
 
 /// What thorp can do.
 #[derive(Debug, Subcommand)]
@@ -49,15 +55,16 @@ pub(crate) enum Command {
     Put(PutArgs),
     /// Prints the document or entity at a path.
     Get(GetArgs),
-    /// Removes the document at a path.
-    Rm(PathArgs),
+    /// Removes the document at a path; with -r all documents and designs at it and under it.
+    Rm(RmArgs),
     /// Lists what lies directly under a path.
     Ls(LsArgs),
     /// Prints the documents under a path, in order of their paths.
     Scan(ScanArgs),
-    /// Loads a file of JSON lines, or a design (IFC, STEP; plain or zipped). Can be interrupted and called again.
+    /// Loads JSON lines, or a design (IFC, STEP; plain or zipped), from a file or a pipe. A file's load can be interrupted
+    /// and called again.
     Load(LoadArgs),
-    /// Prints all of a collection or design, so that `load` of it gives the same data again.
+    /// Prints all of a collection or design as it is at one moment, so that `load` of it gives the same data again.
     Dump(DumpArgs),
     /// Measures, each figure beside one of the machine itself. One JSON line per case.
     Bench(BenchArgs),
@@ -83,9 +90,11 @@ pub(crate) enum Command {
 #[derive(Debug, Args)]
 pub(crate) struct Target {
     /// The address of the store, or of a group's redirector; or several, separated by commas, that are tried in turn.
-    #[arg(long, value_name = "ADDR", default_value = DEFAULT_SERVER, conflicts_with = "dir")]
-    pub(crate) server: String,
-    /// A store's directory, opened inside this command instead; created if there is none.
+    /// Without it THORP_SERVER of the environment; without that 127.0.0.1:7411.
+    #[arg(long, value_name = "ADDR", conflicts_with = "dir")]
+    pub(crate) server: Option<String>,
+    /// A store's directory, opened inside this command instead. Without it THORP_DIR of the environment. Made by `put`
+    /// and `load` where there is none, but not the directories above it; other commands expect a store there.
     #[arg(long, value_name = "DIR")]
     pub(crate) dir: Option<PathBuf>,
 }
@@ -104,19 +113,20 @@ pub(crate) struct StoreArgs {
     /// The others are optimistic.
     #[arg(long, value_name = "VOLUMES", value_delimiter = ',')]
     pub(crate) leased: Vec<u32>,
-    /// How long a lease lasts, in milliseconds.
-    #[arg(long, value_name = "MS", default_value_t = 2000, value_parser = clap::value_parser!(u32).range(50..=60_000))]
+    /// How long a lease lasts, in milliseconds. Only with --leased.
+    #[arg(long, value_name = "MS", default_value_t = 2000, requires = "leased", value_parser = clap::value_parser!(u32).range(50..=60_000))]
     pub(crate) lease_ms: u32,
 }
 
 /// `thorp serve`.
 #[derive(Debug, Args)]
 pub(crate) struct ServeArgs {
-    /// The store's directory, created if there is none.
+    /// The store's directory. Made if there is none, but not the directories above it.
     #[arg(long, value_name = "DIR")]
     pub(crate) dir: PathBuf,
-    /// Where to listen. Port 0 takes any free port; the line that says "ready" names it.
-    #[arg(long, value_name = "ADDR", default_value = DEFAULT_SERVER)]
+    /// Where to listen: an address, or a name such as localhost, of whose addresses the first of IPv4 is taken. Port 0
+    /// takes any free port; the line that says "ready" names it.
+    #[arg(long, value_name = "ADDR", default_value = DEFAULT_SERVER, value_parser = listen_address)]
     pub(crate) listen: SocketAddr,
     /// Listens on other addresses than loopback, although connections are neither encrypted nor authenticated yet.
     #[arg(long)]
@@ -137,8 +147,8 @@ pub(crate) struct GroupArgs {
     /// The store's address; or several, separated by commas, that are tried in turn.
     #[arg(long, value_name = "ADDR", default_value = DEFAULT_SERVER)]
     pub(crate) store: String,
-    /// Where to listen for members. Port 0 takes any free port; the line that says "ready" names it.
-    #[arg(long, value_name = "ADDR")]
+    /// Where to listen for members, as for `thorp serve`. Port 0 takes any free port; the line that says "ready" names it.
+    #[arg(long, value_name = "ADDR", value_parser = listen_address)]
     pub(crate) listen: SocketAddr,
     /// The address that members are told, if it is not the one that is listened on.
     #[arg(long, value_name = "ADDR")]
@@ -176,12 +186,27 @@ fn size(text: &str) -> Result<usize, String> {
     size.ok_or_else(|| "expected bytes, such as 65536, 64M or 1G".into())
 }
 
+/// An address to listen on. A name has several as a rule; the usual clients try the one of IPv4.
+fn listen_address(text: &str) -> Result<SocketAddr, String> {
+    if let Ok(address) = text.parse() {
+        return Ok(address);
+    }
+    let addresses = text.to_socket_addrs().map_err(|error| match error.kind() {
+        ErrorKind::InvalidInput => "expected HOST:PORT, such as 127.0.0.1:7411 or localhost:7411".to_owned(),
+        _ => format!("the name is not known here: {error}"),
+    })?;
+    let addresses: Vec<_> = addresses.collect();
+    let first = addresses.iter().find(|address| address.is_ipv4()).or(addresses.first());
+    first.copied().ok_or_else(|| "the name stands for no address".to_owned())
+}
+
 /// `thorp status`.
 #[derive(Debug, Args)]
 pub(crate) struct StatusArgs {
-    /// The address of a store or redirector; of several, separated by commas, the first that answers.
-    #[arg(value_name = "ADDR", default_value = DEFAULT_SERVER)]
-    pub(crate) address: String,
+    /// The address of a store or redirector; of several, separated by commas, the first that answers. Without it
+    /// THORP_SERVER of the environment; without that 127.0.0.1:7411.
+    #[arg(value_name = "ADDR")]
+    pub(crate) address: Option<String>,
 }
 
 /// `thorp put`.
@@ -190,7 +215,7 @@ pub(crate) struct PutArgs {
     /// The document's path, such as `design/wheel`.
     pub(crate) path: String,
     /// The document, or `-` to read it from standard input.
-    #[arg(value_name = "JSON")]
+    #[arg(value_name = "JSON", allow_negative_numbers = true)]
     pub(crate) document: String,
     #[command(flatten)]
     pub(crate) target: Target,
@@ -201,18 +226,22 @@ pub(crate) struct PutArgs {
 pub(crate) struct GetArgs {
     /// The path: of a document, or of an entity of a design, such as `house/#123`.
     pub(crate) path: String,
-    /// How many steps to follow an entity's references.
-    #[arg(long, value_name = "STEPS", default_value_t = 0)]
-    pub(crate) depth: usize,
+    /// How many steps to follow an entity's references. Only for entities of designs; 0 without it.
+    #[arg(long, value_name = "STEPS")]
+    pub(crate) depth: Option<usize>,
     #[command(flatten)]
     pub(crate) target: Target,
 }
 
-/// A command on one path.
+/// `thorp rm`.
 #[derive(Debug, Args)]
-pub(crate) struct PathArgs {
-    /// The document's path.
+pub(crate) struct RmArgs {
+    /// The path.
     pub(crate) path: String,
+    /// All documents at the path and under it, and designs too, in transactions of bounded size: others see it go piece by
+    /// piece, but a design at once. Ctrl-C ends it behind one of these; called again, it goes on.
+    #[arg(short, long)]
+    pub(crate) recursive: bool,
     #[command(flatten)]
     pub(crate) target: Target,
 }
@@ -223,6 +252,10 @@ pub(crate) struct LsArgs {
     /// The path; everything, if there is none.
     #[arg(default_value = "")]
     pub(crate) path: String,
+    /// Print a zero byte behind each name instead of a line's end, and the name as it is. Without it characters that
+    /// control a terminal are spelt out.
+    #[arg(short = '0', long, conflicts_with = "json")]
+    pub(crate) null: bool,
     #[command(flatten)]
     pub(crate) target: Target,
 }
@@ -248,30 +281,54 @@ pub(crate) struct ScanArgs {
 
 /// `thorp load`.
 #[derive(Debug, Args)]
+#[command(after_help = LOAD_HELP)]
 pub(crate) struct LoadArgs {
-    /// The file: `.jsonl` with one JSON object per line, or `.ifc`, `.ifczip`, `.stp`, `.step`.
+    /// The file, or `-` for standard input. A name that ends in `.ifc`, `.ifczip`, `.stp` or `.step` is a design's, and
+    /// what comes through a pipe is one if it begins like one; all else is JSON lines.
     pub(crate) file: PathBuf,
     /// The collection or design to load into.
     #[arg(long, value_name = "NAME")]
     pub(crate) into: String,
-    /// The field whose value names each document. Only for JSON lines.
+    /// The field whose value names each document. Only for JSON lines; without it they are as `thorp dump` prints them:
+    /// {"name": NAME, "document": DOCUMENT}.
     #[arg(long, value_name = "FIELD")]
     pub(crate) key: Option<String>,
-    /// Documents in one transaction.
-    #[arg(long, value_name = "COUNT", default_value_t = 500, value_parser = clap::value_parser!(u32).range(1..=100_000))]
-    pub(crate) batch: u32,
+    /// Documents in one transaction. Only for JSON lines; 500 without it, fewer where they are large or a pipe pauses.
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub(crate) batch: Option<u32>,
+    /// Replace the design of that name. Only for designs. It is loaded beside the one before; whoever looks sees all of
+    /// the one or all of the other, and references into the one before are of no use any more.
+    #[arg(long)]
+    pub(crate) replace: bool,
     #[command(flatten)]
     pub(crate) target: Target,
 }
 
+const LOAD_HELP: &str = "\
+JSON lines go in batches, each a transaction with the mark of how far the file is in: a load that was interrupted, by
+Ctrl-C or by a crash, goes on where it was when it is called again with the same file. Of a pipe nobody knows whether it is
+the same: its lines are loaded from its beginning again, which changes nothing where they are in. The load of a design goes
+on from a pipe as well, because it is read as a whole before it is compared.";
+
 /// `thorp dump`.
 #[derive(Debug, Args)]
+#[command(after_help = DUMP_HELP)]
 pub(crate) struct DumpArgs {
     /// The collection or design.
     pub(crate) name: String,
+    /// Not one moment: page by page, each as it is when it is read. For what others change all the time, and for what is
+    /// larger than the folder for temporary files has room.
+    #[arg(long)]
+    pub(crate) in_parts: bool,
     #[command(flatten)]
     pub(crate) target: Target,
 }
+
+const DUMP_HELP: &str = "\
+A collection is one line of JSON per document, {\"name\": NAME, \"document\": DOCUMENT}, in the order of names; a design is a
+file of ISO 10303-21, with or without --json. All of it is read in one transaction, and kept in a temporary file until
+that has committed: nothing is printed of what others have changed meanwhile. If they go on doing so, it is tried again for
+30 seconds, and fails.";
 
 /// `thorp bench`.
 #[derive(Debug, Args)]
@@ -286,15 +343,15 @@ pub(crate) struct BenchArgs {
     /// Writes all lines to `bench.jsonl` in this folder, and plots of them beside it.
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
-    /// Clients that run at the same time (`commit`, `oo7`).
-    #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024))]
-    pub(crate) clients: u32,
-    /// One-way delay of the emulated link, in milliseconds (`oo7`).
-    #[arg(long, value_name = "MS", default_value_t = 20)]
-    pub(crate) delay_ms: u64,
-    /// How much to fill the safe with (`recover`).
-    #[arg(long, value_name = "GIB", default_value_t = 1.0)]
-    pub(crate) gib: f64,
+    /// Clients that run at the same time. Only for `commit` and `oo7`; 1 without it.
+    #[arg(long, value_name = "COUNT", conflicts_with = "all", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub(crate) clients: Option<u32>,
+    /// One-way delay of the emulated link, in milliseconds. Only for `oo7`; 20 without it.
+    #[arg(long, value_name = "MS", conflicts_with = "all")]
+    pub(crate) delay_ms: Option<u64>,
+    /// How much to fill the safe with, or to insert. Only for `recover` and `load`; 1 without it.
+    #[arg(long, value_name = "GIB", conflicts_with = "all")]
+    pub(crate) gib: Option<f64>,
     /// Where stores are made, so that their disk is the one that is measured; a temporary folder inside it is removed
     /// at the end.
     #[arg(long, value_name = "DIR", default_value = ".")]
@@ -309,7 +366,11 @@ Cases and what their ratios compare with, measured in the same run:
             many clients: over_fdatasync: commits per fdatasync of one thread alone
   fetch     a page that is not cached; over_ping: a bare ping-pong of 8 KiB
   oo7       OO7 medium behind a slow link: seconds, aborts, fetches, bytes, round trips
-  recover   reading the safe after a crash; over_read: the same files read from one end to the other";
+  slow-line 24 MiB over a line of 1 MB/s, to a store and by a redirector; over_line: the time that the line needs
+            for it; small commits of the same client and of a neighbour meanwhile, and whether all is within bounds
+  recover   reading the safe after a crash; over_read: the same files read from one end to the other
+  load      documents of 1 KiB from several threads; over_sequential: a writer of as many bytes and syncs
+  churn     objects created and deleted again and again; over_early: pages of the store over those after 20 rounds";
 
 /// What `thorp bench` measures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -324,8 +385,14 @@ pub(crate) enum BenchCase {
     Fetch,
     /// The OO7 benchmark's medium module.
     Oo7,
+    /// A large commit over a slow line.
+    SlowLine,
     /// Recovery after a crash.
     Recover,
+    /// Inserts without end.
+    Load,
+    /// Objects that are created and deleted without end.
+    Churn,
 }
 
 /// `thorp experiment`.
@@ -474,6 +541,15 @@ mod tests {
         assert_eq!(sizes, [0, 65536, 65536, 64 << 20, 1 << 30]);
         for text in ["", "M", "-1", "1.5G", "64MB", "99999999999G", "ß"] {
             assert!(size(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn names_to_listen_on() {
+        assert_eq!(listen_address("localhost:7411"), Ok(SocketAddr::from(([127, 0, 0, 1], 7411))));
+        assert_eq!(listen_address("[::1]:0").unwrap().to_string(), "[::1]:0");
+        for text in ["", "localhost", "7411", "localhost:70000"] {
+            assert!(listen_address(text).is_err(), "{text}");
         }
     }
 

@@ -10,11 +10,12 @@ mod group;
 mod load;
 mod markdown;
 mod member;
+mod removal;
 mod serve;
 mod status;
 mod torture;
 
-pub(crate) use design::load_with_bar;
+pub(crate) use design::load_file;
 
 use crate::Result;
 use crate::cli::Command;
@@ -28,7 +29,7 @@ pub(crate) fn run(command: Command, output: &mut Output) -> Result {
         Command::Status(args) => status::run(&args, output),
         Command::Put(args) => documents::put(&args, output),
         Command::Get(args) => documents::get(&args, output),
-        Command::Rm(args) => documents::rm(&args, output),
+        Command::Rm(args) => removal::rm(&args, output),
         Command::Ls(args) => documents::ls(&args, output),
         Command::Scan(args) => documents::scan(&args, output),
         Command::Load(args) => load::load(&args, output),

@@ -2,16 +2,24 @@
 //!
 //! A document is kept as the text that was given, on one line, so it comes back with every digit that it had.
 
+mod listing;
+mod removal;
+
+pub(crate) use listing::{Range, list, page};
+pub(crate) use removal::remove_all;
+
 use crate::Result;
+use crate::error::usage;
 use serde::de::IgnoredAny;
-use std::ops::Bound;
-use thorp::{Db, Map, Tx};
+use thorp::limits::OBJECT_BYTES_MAX;
+use thorp::{AsyncTx, EncodeKey, Error, KEY_BYTES_MAX, Map, Tx};
+use workloads::design::{DESIGNS, Design};
 
 /// The name of the map in the store.
 const ROOT: &str = "documents";
 
-/// How many documents one transaction of a long listing reads.
-const PAGE: usize = 500;
+/// What some editors put at the beginning of a file: it is no part of the text.
+pub(crate) const BYTE_ORDER_MARK: char = '\u{feff}';
 
 /// The documents of a store.
 pub(crate) type Documents = Map<String, String>;
@@ -21,9 +29,14 @@ pub(crate) fn documents(tx: &mut Tx) -> thorp::Result<Documents> {
     tx.map(ROOT)
 }
 
+/// The map, if there is one.
+pub(crate) fn find_documents(tx: &mut Tx) -> thorp::Result<Option<Documents>> {
+    tx.find_map(ROOT)
+}
+
 /// The document at a path.
 pub(crate) fn find(tx: &mut Tx, path: &str) -> thorp::Result<Option<String>> {
-    match tx.find_map::<String, String>(ROOT)? {
+    match find_documents(tx)? {
         Some(documents) => documents.get(tx, path),
         None => Ok(None),
     }
@@ -31,8 +44,12 @@ pub(crate) fn find(tx: &mut Tx, path: &str) -> thorp::Result<Option<String>> {
 
 /// Checks that a text is one JSON value; gives it on one line. Inside of strings JSON has no line breaks as such.
 pub(crate) fn check_json(text: &str) -> Result<String> {
+    let text = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text).trim();
+    if text.len() > OBJECT_BYTES_MAX {
+        return Err(format!("the document is larger than the limit of {} MiB", OBJECT_BYTES_MAX >> 20).into());
+    }
     match serde_json::from_str::<IgnoredAny>(text) {
-        Ok(_) => Ok(text.trim().replace(['\r', '\n'], " ")),
+        Ok(_) => Ok(text.replace(['\r', '\n'], " ")),
         Err(error) => Err(format!("this is not JSON: {error}; text stands in double quotes, as in '\"text\"'").into()),
     }
 }
@@ -40,72 +57,57 @@ pub(crate) fn check_json(text: &str) -> Result<String> {
 /// Checks that a path is one: names, separated by single slashes.
 pub(crate) fn check_path(path: &str) -> Result {
     if path.is_empty() || path.split('/').any(str::is_empty) {
-        return Err(format!("'{path}' is no path: write names with single slashes between, as in design/wheel").into());
+        let text = format!("'{path}' is no path: write names with single slashes between, as in design/wheel");
+        return Err(usage(text));
+    }
+    check_length(path)
+}
+
+/// Checks a path of a folder, which may be that of everything, and end with a slash as `ls` shows it.
+pub(crate) fn check_folder(folder: &str) -> Result {
+    match folder.strip_suffix('/').unwrap_or(folder) {
+        "" => Ok(()),
+        folder => check_path(folder),
+    }
+}
+
+fn check_length(path: &str) -> Result {
+    let mut key = Vec::new();
+    path.encode_key(&mut key);
+    if key.len() > KEY_BYTES_MAX {
+        return Err(usage(format!(
+            "a path of {} bytes is longer than one can be, {KEY_BYTES_MAX} with its marks",
+            path.len()
+        )));
     }
     Ok(())
 }
 
-/// What lies directly under a folder: documents by name, folders with a slash behind theirs.
-pub(crate) fn list(db: &Db, folder: &str) -> Result<Vec<String>> {
-    let prefix = prefix_of(folder);
-    let mut names = Vec::new();
-    let mut from = Bound::Included(prefix.clone());
-    while let Some(path) = first(db, &from)?.filter(|path| path.starts_with(&prefix)) {
-        if let Some((name, _)) = path[prefix.len()..].split_once('/') {
-            names.push(format!("{name}/"));
-            // Whatever else is in that folder is passed over: a zero is what follows a slash.
-            from = Bound::Included(format!("{prefix}{name}0"));
-        } else {
-            names.push(path[prefix.len()..].to_owned());
-            from = Bound::Excluded(path);
-        }
-    }
-    Ok(names)
-}
-
-fn first(db: &Db, from: &Bound<String>) -> Result<Option<String>> {
-    let page = page(db, from, 1)?;
-    Ok(page.into_iter().next().map(|(path, _)| path))
-}
-
-/// Shows all documents under a folder whose names are in `names`, in order, until `show` has seen enough. A long
-/// listing is several transactions: each shows the store as it was at one moment, later ones at later moments.
-pub(crate) fn scan(
-    db: &Db,
-    folder: &str,
-    names: (Option<&str>, Option<&str>),
-    mut show: impl FnMut(&str, &str) -> Result<bool>,
-) -> Result {
-    let prefix = prefix_of(folder);
-    let end = names.1.map(|name| format!("{prefix}{name}"));
-    let mut from = Bound::Included(format!("{prefix}{}", names.0.unwrap_or_default()));
-    loop {
-        let page = page(db, &from, PAGE)?;
-        for (path, document) in &page {
-            let is_over = !path.starts_with(&prefix) || end.as_ref().is_some_and(|end| path >= end);
-            if is_over || !show(path, document)? {
-                return Ok(());
+/// Refuses paths for documents that lie in a design: its entities have them.
+pub(crate) fn refuse_inside_designs<'a>(tx: &mut Tx, paths: impl IntoIterator<Item = &'a str>) -> thorp::Result<()> {
+    let Some(designs) = tx.find_map::<String, Design>(DESIGNS)? else { return Ok(()) };
+    for path in paths {
+        for (end, _) in path.match_indices('/').chain([(path.len(), "")]) {
+            let name = &path[..end];
+            if designs.get(tx, name)?.is_some() {
+                let text = format!("'{path}' cannot be a document: '{name}' is a design; choose another path");
+                return Err(Error::application(text));
             }
         }
-        match page.into_iter().last() {
-            Some((path, _)) => from = Bound::Excluded(path),
-            None => return Ok(()),
-        }
     }
+    Ok(())
 }
 
-fn page(db: &Db, from: &Bound<String>, count: usize) -> Result<Vec<(String, String)>> {
-    Ok(db.transact(|tx| {
-        let Some(documents) = tx.find_map::<String, String>(ROOT)? else { return Ok(Vec::new()) };
-        let mut cursor = documents.range::<String>((from.as_ref(), Bound::Unbounded));
-        let mut page = Vec::new();
-        while page.len() < count
-            && let Some(entry) = cursor.next(tx)?
-        {
-            page.push(entry);
-        }
-        Ok(page)
-    })?)
+/// Refuses the name of a design where documents lie.
+pub(crate) async fn refuse_over_documents(tx: &mut AsyncTx, name: &str) -> thorp::Result<()> {
+    let Some(documents) = tx.find_map::<String, String>(ROOT).await? else { return Ok(()) };
+    let inside = Range::under(name);
+    let mut cursor = documents.range::<String>(inside.bounds());
+    if documents.get(tx, name).await?.is_some() || cursor.next(tx).await?.is_some() {
+        let text = format!("'{name}' cannot be a design: there are documents of that path; choose another name");
+        return Err(Error::application(text));
+    }
+    Ok(())
 }
 
 /// What the paths in a folder begin with; the empty name is the folder of everything.

@@ -3,34 +3,37 @@
 mod cli;
 mod commands;
 mod crew;
+mod descriptors;
 mod documents;
+mod error;
 mod history;
 mod job;
 mod lab;
 mod output;
 mod scratch;
+mod spool;
 mod stopper;
 mod target;
 
 use clap::Parser;
 use cli::Cli;
+use error::{Error, Result, exit_code, is_closed_pipe};
 use output::Output;
-use std::io::ErrorKind;
+use serde_json::json;
+use std::panic;
 use std::process::ExitCode;
 
 /// Commits and page fetches allocate and free small things on different threads all the time.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// What went wrong: one line that says what, and what to do.
-type Error = Box<dyn std::error::Error + Send + Sync>;
-
-/// The outcome of a command.
-type Result<T = ()> = std::result::Result<T, Error>;
-
 fn main() -> ExitCode {
-    // Wrong usage ends here, with exit code 2.
-    let cli = Cli::parse();
+    descriptors::raise_limit();
+    keep_expected_panics_quiet();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(wrong) => return say_usage(&wrong),
+    };
     let mut output = Output::new(cli.json);
     let outcome = commands::run(cli.command, &mut output).and_then(|()| output.flush());
     match outcome {
@@ -39,20 +42,41 @@ fn main() -> ExitCode {
         Err(error) => {
             // What was found before the error stands, whether or not it can still be shown.
             let _ = output.flush();
-            eprintln!("thorp: {}", error.to_string().replace('\n', " "));
-            ExitCode::FAILURE
+            say(cli.json, &error.to_string());
+            ExitCode::from(exit_code(&error))
         }
     }
 }
 
-/// Whoever read our output has enough of it, as `head` does: no error.
-fn is_closed_pipe(error: &Error) -> bool {
-    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error.as_ref());
-    while let Some(error) = cause {
-        if error.downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == ErrorKind::BrokenPipe) {
-            return true;
-        }
-        cause = error.source();
+/// One line about what went wrong.
+fn say(json: bool, text: &str) {
+    let text = text.replace('\n', " ");
+    let text = output::visible(&text);
+    if json {
+        eprintln!("{}", json!({"error": text}));
+    } else {
+        eprintln!("thorp: {text}");
     }
-    false
+}
+
+/// Help that was asked for, or what is wrong with the command's words.
+fn say_usage(wrong: &clap::Error) -> ExitCode {
+    if wrong.use_stderr() && std::env::args_os().any(|word| word == "--json") {
+        eprintln!("{}", json!({"error": wrong.to_string().trim_end()}));
+    } else {
+        // Who does not read it any more does not want to.
+        let _ = wrong.print();
+    }
+    ExitCode::from(u8::try_from(wrong.exit_code()).unwrap_or(1))
+}
+
+/// The page home's library panics on some damaged files. The disk catches that and gives an error, which is all that a
+/// user is to see of it.
+fn keep_expected_panics_quiet() {
+    let usual = panic::take_hook();
+    panic::set_hook(Box::new(move |info| {
+        if !disk::catches_panic() {
+            usual(info);
+        }
+    }));
 }

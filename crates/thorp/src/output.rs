@@ -1,11 +1,12 @@
 //! What commands print: values on standard output, for people or for programs; progress on standard error, if a person
 //! is there to see it.
 
-use crate::Result;
+use crate::{Error, Result};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::Value;
+use std::borrow::Cow;
 use std::fmt::Display;
-use std::io::{BufWriter, Stdout, Write};
+use std::io::{self, BufWriter, ErrorKind, Stdout, Write};
 use std::time::Duration;
 
 /// Standard output.
@@ -17,7 +18,7 @@ pub(crate) struct Output {
 impl Output {
     /// Prints JSON, or text for people.
     pub(crate) fn new(json: bool) -> Self {
-        Self { json, stdout: BufWriter::new(std::io::stdout()) }
+        Self { json, stdout: BufWriter::new(io::stdout()) }
     }
 
     /// Whether a program reads along.
@@ -27,17 +28,17 @@ impl Output {
 
     /// Prints a line of JSON, or one for people.
     pub(crate) fn line(&mut self, json: &Value, text: impl Display) -> Result {
-        if self.json {
-            writeln!(self.stdout, "{json}")?;
-        } else {
-            writeln!(self.stdout, "{text}")?;
-        }
-        Ok(())
+        if self.json { self.raw(json) } else { self.raw(text) }
     }
 
     /// Prints a line as it is, for both.
     pub(crate) fn raw(&mut self, text: impl Display) -> Result {
-        Ok(writeln!(self.stdout, "{text}")?)
+        writeln!(self.stdout, "{text}").map_err(cannot_write)
+    }
+
+    /// Prints a name as it is, and a zero byte behind it, which no name of a shell's has.
+    pub(crate) fn until_null(&mut self, name: &str) -> Result {
+        write!(self.stdout, "{name}\0").map_err(cannot_write)
     }
 
     /// Prints rows in two columns, or all of them as one object of JSON.
@@ -61,8 +62,26 @@ impl Output {
 
     /// Brings everything out.
     pub(crate) fn flush(&mut self) -> Result {
-        Ok(self.stdout.flush()?)
+        self.stdout.flush().map_err(cannot_write)
     }
+}
+
+/// Why there is no output, or not all of it. Who has hung up has enough of it, which is for `main` to see.
+pub(crate) fn cannot_write(error: io::Error) -> Error {
+    match error.kind() {
+        ErrorKind::BrokenPipe => error.into(),
+        _ => format!("cannot write the output: {error}").into(),
+    }
+}
+
+/// A text with the characters that control a terminal, line breaks among them, spelt out: a name of somebody else's
+/// does not get to do anything where it is shown, and stays on its line.
+pub(crate) fn visible(text: &str) -> Cow<'_, str> {
+    if !text.chars().any(char::is_control) {
+        return text.into();
+    }
+    let spelt = text.chars().map(|c| if c.is_control() { c.escape_default().to_string() } else { c.into() });
+    spelt.collect::<String>().into()
 }
 
 /// A bar for work of known length. Nothing is shown when standard error is no terminal.

@@ -1,10 +1,11 @@
-//! What closes a process that runs until it is told to stop.
+//! What ends a process before it is done: one that runs until it is told to stop, and one that works in batches.
 
 use crate::Result;
 use net::Host;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::io::Read;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Weak};
 
 /// The first SIGTERM or Ctrl-C closes the host; a second ends the process, which loses nothing either.
@@ -36,5 +37,28 @@ pub(crate) fn close_with_stdin(host: &Arc<Host>) {
 fn close_host(host: &Weak<Host>) {
     if let Some(host) = host.upgrade() {
         host.close();
+    }
+}
+
+/// SIGTERM or Ctrl-C, for a command that works in batches: it ends behind the one that it is at, and says how far it
+/// came. A second signal ends the process at once, which loses no batch that is done.
+#[derive(Clone, Debug)]
+pub(crate) struct Interrupt(Arc<AtomicBool>);
+
+impl Interrupt {
+    /// From now on.
+    pub(crate) fn watch() -> Result<Self> {
+        let come = Arc::new(AtomicBool::new(false));
+        for signal in [SIGTERM, SIGINT] {
+            // In this order: the first signal finds the flag down.
+            signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, come.clone())?;
+            signal_hook::flag::register(signal, come.clone())?;
+        }
+        Ok(Self(come))
+    }
+
+    /// Whether it has come.
+    pub(crate) fn has_come(&self) -> bool {
+        self.0.load(SeqCst)
     }
 }

@@ -1,13 +1,137 @@
-//! Opens the store that a command speaks to.
+//! Where the store is that a command speaks to, and what may be made of a directory without one.
 
-use crate::Result;
-use crate::cli::Target;
+use crate::cli::{DEFAULT_SERVER, Target};
+use crate::error::usage;
+use crate::{Error, Result};
+use std::borrow::Cow;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
 use thorp::Db;
 
-/// The store of `--dir`, inside this process, or the one that listens at `--server`.
-pub(crate) fn open(target: &Target) -> Result<Db> {
-    match &target.dir {
-        Some(dir) => Ok(Db::open(dir)?),
-        None => Ok(Db::connect(&target.server)?),
+/// The environment's words for `--server` and `--dir`.
+const SERVER_VARIABLE: &str = "THORP_SERVER";
+const DIR_VARIABLE: &str = "THORP_DIR";
+
+/// Where a store is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Place {
+    /// Behind one of these addresses.
+    Server(String),
+    /// In this directory.
+    Dir(PathBuf),
+}
+
+impl Target {
+    /// Opens a store that is there.
+    pub(crate) fn open(&self) -> Result<Db> {
+        match self.place()? {
+            Place::Server(server) => Ok(Db::connect(server)?),
+            Place::Dir(dir) if is_bare(&dir) => Err(no_store(&dir)),
+            Place::Dir(dir) => Ok(Db::builder().create(false).open(dir)?),
+        }
+    }
+
+    /// Opens a store to write to it: a directory without one becomes one.
+    pub(crate) fn open_or_create(&self) -> Result<Db> {
+        match self.place()? {
+            Place::Server(server) => Ok(Db::connect(server)?),
+            Place::Dir(dir) => {
+                make_directory(&dir)?;
+                Ok(Db::open(dir)?)
+            }
+        }
+    }
+
+    /// A command that speaks to the same store, as a hint shows it: with the options that were given.
+    pub(crate) fn hint(&self, command: &[&str]) -> String {
+        let mut words: Vec<Cow<'_, str>> =
+            command.iter().copied().filter(|word| !word.is_empty()).map(quoted).collect();
+        if let Some(dir) = &self.dir {
+            words.extend(["--dir".into(), quoted(&dir.to_string_lossy()).into_owned().into()]);
+        }
+        if let Some(server) = &self.server {
+            words.extend(["--server".into(), quoted(server)]);
+        }
+        format!("`thorp {}`", words.join(" "))
+    }
+
+    fn place(&self) -> Result<Place> {
+        let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
+        match (&self.server, &self.dir, variable(SERVER_VARIABLE), variable(DIR_VARIABLE)) {
+            (Some(server), ..) => Ok(Place::Server(server.clone())),
+            (None, Some(dir), ..) => Ok(Place::Dir(dir.clone())),
+            (None, None, Some(_), Some(_)) => Err(usage(format!(
+                "both {SERVER_VARIABLE} and {DIR_VARIABLE} are set: unset one, or say --server or --dir"
+            ))),
+            (None, None, Some(server), None) => Ok(Place::Server(server.to_string_lossy().into_owned())),
+            (None, None, None, Some(dir)) => Ok(Place::Dir(dir.into())),
+            (None, None, None, None) => Ok(Place::Server(DEFAULT_SERVER.into())),
+        }
+    }
+}
+
+/// The address of a server: what was given, else the environment's, else the usual one.
+pub(crate) fn server(given: Option<&str>) -> String {
+    let variable = || std::env::var(SERVER_VARIABLE).ok().filter(|value| !value.is_empty());
+    given.map(str::to_owned).or_else(variable).unwrap_or_else(|| DEFAULT_SERVER.into())
+}
+
+/// Makes a directory for a store where there is none. Not those above it: a path that is wrong further up would leave
+/// directories behind that nobody asked for.
+pub(crate) fn make_directory(dir: &Path) -> Result {
+    match std::fs::create_dir(dir) {
+        Ok(()) => Ok(()),
+        // Whose directory it is is seen when it is opened.
+        Err(_) if dir.is_dir() => Ok(()),
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+            Err(format!("{} is a file, and a store needs a directory: name another", dir.display()).into())
+        }
+        Err(_) if dir.parent().is_some_and(|above| !is_directory(above)) => {
+            let above = dir.parent().unwrap_or(dir).display();
+            let dir = dir.display();
+            Err(format!("cannot make a store in {dir}: there is no directory '{above}'; make it, or check the path")
+                .into())
+        }
+        Err(error) => Err(format!("cannot create {}: {error}", dir.display()).into()),
+    }
+}
+
+/// Whether it is one; nothing is the working directory, above a path of one name.
+fn is_directory(path: &Path) -> bool {
+    path.as_os_str().is_empty() || path.is_dir()
+}
+
+/// Whether there is nothing at all.
+fn is_bare(dir: &Path) -> bool {
+    match std::fs::read_dir(dir) {
+        Ok(mut entries) => entries.next().is_none(),
+        Err(error) => error.kind() == ErrorKind::NotFound,
+    }
+}
+
+fn no_store(dir: &Path) -> Error {
+    let dir = dir.display();
+    format!("there is no store in {dir}: check the path; `thorp put`, `thorp load` and `thorp serve` make one").into()
+}
+
+/// A word as a shell takes it.
+fn quoted(word: &str) -> Cow<'_, str> {
+    let is_plain = |c: char| c.is_alphanumeric() || "/._-+:,=@%".contains(c);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        return word.into();
+    }
+    format!("'{}'", word.replace('\'', r"'\''")).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hint_can_be_pasted() {
+        let target = Target { server: None, dir: Some("my shed".into()) };
+        assert_eq!(target.hint(&["ls", "it's"]), r"`thorp ls 'it'\''s' --dir 'my shed'`");
+        let target = Target { server: Some("shed:7412,store:7411".into()), dir: None };
+        assert_eq!(target.hint(&["ls", ""]), "`thorp ls --server shed:7412,store:7411`");
     }
 }

@@ -21,6 +21,7 @@ pub use delta::{Delta, SlotChange};
 pub use hash::{Map, Set};
 pub use id::{ClientId, ClusterId, Incarnation, NodeId, ObjectId, PageId, PageRange, SessionId, SlotNo, TxnId};
 pub use key::PeerKey;
+pub use limits::Limits;
 pub use page::{ObjectPage, PageFull, PageImageError};
 pub use refusal::{Caller, GoodbyeReason, Refusal};
 pub use rule::{Broken, Rule};

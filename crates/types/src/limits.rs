@@ -1,7 +1,8 @@
 //! All limits of the protocol and of what a peer can make grow, in one place, with checks of how they add up.
 //!
-//! What a user may tune (cache sizes, MOB, time-outs) is configuration of the roles; what stands here is agreed
-//! between both ends of a wire or laid down in a format.
+//! The constants are agreed between both ends of a wire, or laid down in a format: whoever receives more ends the
+//! session. A role stays within them by its [`Limits`], which are part of its configuration. What a user may tune
+//! besides (cache sizes, MOB, time-outs) stands in the configuration of each role.
 
 /// The size that allocation fills an object page to, in bytes. Matches the unit of transfer of the BuddyCache paper.
 pub const PAGE_BYTES_TARGET: usize = 8 * 1024;
@@ -24,6 +25,18 @@ pub const OBJECT_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 /// The largest message, in bytes, header included.
 pub const MESSAGE_BYTES_MAX: usize = TXN_BYTES_MAX + 1024 * 1024;
+
+/// What one piece of a large message carries of it, in bytes: how long another message may have to wait for it.
+pub const PIECE_BYTES_MAX: usize = 64 * 1024;
+
+/// The largest frame, in bytes: a largest page is one, and so is a piece. A larger message travels in pieces.
+pub const FRAME_BYTES_MAX: usize = PIECE_BYTES_MAX + 256;
+
+/// Large messages that may be under way on one connection at a time, in one direction.
+pub const PIECED_MESSAGES_MAX: usize = 16;
+
+/// The bytes of all of them together, as their headers announce them.
+pub const PIECED_BYTES_MAX: usize = 3 * MESSAGE_BYTES_MAX;
 
 /// The written bytes of one transaction: one largest object, and room beside it.
 pub const TXN_BYTES_MAX: usize = 80 * 1024 * 1024;
@@ -53,14 +66,22 @@ pub const FETCHES_PER_SESSION_MAX: usize = 1024;
 pub const COMMITS_PER_SESSION_MAX: usize = 1024;
 
 /// Outcomes that a store remembers for one client. A client names in every request below which number it has all of
-/// its outcomes, so an honest one never comes near.
-pub const OUTCOMES_PER_CLIENT_MAX: usize = 2 * COMMITS_PER_SESSION_MAX;
+/// its outcomes, and waits with those that are so far ahead of it: a large commit on a slow line may hold that number
+/// back while thousands of small ones pass it.
+pub const OUTCOMES_PER_CLIENT_MAX: usize = 16 * COMMITS_PER_SESSION_MAX;
+
+/// Commit requests in pieces that one end has outstanding, in bytes: a largest one, or several that come to no more.
+/// Others wait for them where they are, and not once more in front of the line.
+pub const LARGE_COMMITS_BYTES_MAX: usize = MESSAGE_BYTES_MAX;
 
 /// Bytes that may wait to be sent to one peer before the connection is given up as too slow.
-pub const SEND_QUEUE_BYTES_MAX: usize = 2 * MESSAGE_BYTES_MAX;
+pub const SEND_QUEUE_BYTES_MAX: usize = 3 * MESSAGE_BYTES_MAX;
 
 /// Pages that one client may hold granted and unused.
 pub const GRANTED_PAGES_MAX: usize = 64 * 1024;
+
+/// Grants that one session may wait for: one for each volume that a store may have.
+pub const GRANTS_PER_SESSION_MAX: usize = 4096;
 
 /// Pages that one session may hold beyond as many as were ever granted to anyone: such as it has made up.
 pub const ABSENT_PAGES_MAX: usize = 64 * 1024;
@@ -87,6 +108,9 @@ pub const GONE_CLIENTS_MAX: usize = 16 * VOUCHED_PER_SESSION_MAX;
 /// Groups whose leaders a store remembers, those included that have none just now.
 pub const GROUPS_MAX: usize = SESSIONS_MAX;
 
+/// The highest epoch that a group can be claimed with: each takeover adds one, so none comes near in earnest.
+pub const GROUP_EPOCH_MAX: u64 = 1 << 62;
+
 /// Volumes of one store that groups may have leases on.
 pub const LEASED_VOLUMES_MAX: usize = 4096;
 
@@ -108,6 +132,97 @@ pub const STATUS_CELLS_MAX: usize = 64 * 1024;
 /// A text in a status, in bytes; what is longer is cut.
 pub const STATUS_TEXT_BYTES_MAX: usize = 256;
 
+/// The limits that a role keeps to in what it sends, takes and remembers. As shipped they are as large as the constants
+/// allow; smaller ones make the same things happen to less data, and are what tests draw. Both ends of a wire may differ
+/// in them: none is more than the constant of its name, and what an end demands of the other is told at the welcome.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Pages that one message names.
+    pub pages_per_message: usize,
+    /// Notices in one batch.
+    pub notices_per_message: usize,
+    /// What one batch of notices carries, in bytes; it may be more by one notice.
+    pub notice_bytes_per_message: usize,
+    /// Pages of one fetch that a store sends at once, in bytes: a prefetch beyond that is left out.
+    pub answer_bytes: usize,
+    /// Page images that a store writes back in one batch, in bytes: large enough to pay for its sync, small enough to be
+    /// done soon.
+    pub write_back_bytes: usize,
+    /// Home images that are read for one commit to see whether it fits. Whoever fills so many pages to their limit at
+    /// once is told that the next one is full.
+    pub reads_per_commit: u8,
+    /// Sessions that a store takes at a time.
+    pub sessions: usize,
+    /// Members that a group takes at a time.
+    pub members: usize,
+    /// Fetches that one session may have outstanding.
+    pub fetches_per_session: usize,
+    /// Commit requests that one session may have outstanding.
+    pub commits_per_session: usize,
+    /// Commits of all members together that wait for their outcome at their redirector, and outcomes that were asked for.
+    pub commits_per_group: usize,
+    /// Outcomes that a store remembers for one client.
+    pub outcomes_per_client: usize,
+    /// Pages of remembered outcomes of one client, in all.
+    pub outcome_pages_per_client: usize,
+    /// Pages that one client may hold granted and unused.
+    pub granted_pages: usize,
+    /// Pages that one session may hold beyond as many as were ever granted to anyone.
+    pub absent_pages: usize,
+    /// Clients that one group's session vouches for.
+    pub vouched_per_session: usize,
+    /// Clients that a store remembers after they are gone.
+    pub gone_clients: usize,
+    /// Members that a redirector knows although they are gone.
+    pub gone_members: usize,
+    /// Groups whose leaders a store remembers.
+    pub groups: usize,
+    /// Neighbours that a member connects to at a time.
+    pub peers: usize,
+    /// Changes that a redirector remembers slot by slot under its lease.
+    pub leased_changes: usize,
+    /// Notices that a client keeps for pages under way. An honest store answers long before; one that does not loses the
+    /// session, and with it what was kept.
+    pub kept_notices: usize,
+    /// The most pages that one grant of a client asks for.
+    pub grant_pages: u32,
+}
+
+impl Limits {
+    /// As large as the constants allow.
+    pub const SHIPPED: Self = Self {
+        pages_per_message: PAGES_PER_MESSAGE_MAX,
+        notices_per_message: NOTICES_PER_MESSAGE_MAX,
+        notice_bytes_per_message: 4 * 1024 * 1024,
+        answer_bytes: 4 * 1024 * 1024,
+        write_back_bytes: 4 * 1024 * 1024,
+        reads_per_commit: 16,
+        sessions: SESSIONS_MAX,
+        members: MEMBERS_MAX,
+        fetches_per_session: FETCHES_PER_SESSION_MAX,
+        commits_per_session: COMMITS_PER_SESSION_MAX,
+        commits_per_group: 64 * COMMITS_PER_SESSION_MAX,
+        outcomes_per_client: OUTCOMES_PER_CLIENT_MAX,
+        outcome_pages_per_client: 1 << 21,
+        granted_pages: GRANTED_PAGES_MAX,
+        absent_pages: ABSENT_PAGES_MAX,
+        vouched_per_session: VOUCHED_PER_SESSION_MAX,
+        gone_clients: GONE_CLIENTS_MAX,
+        gone_members: 4 * MEMBERS_MAX,
+        groups: GROUPS_MAX,
+        peers: PEERS_MAX,
+        leased_changes: 1_000_000,
+        kept_notices: 4 * NOTICES_PER_MESSAGE_MAX,
+        grant_pages: 1024,
+    };
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self::SHIPPED
+    }
+}
+
 const _: () = {
     assert!(PAGE_BYTES_TARGET <= PAGE_BYTES_GROWTH && PAGE_BYTES_GROWTH < PAGE_BYTES_MAX);
     assert!(PAGE_BYTES_MAX <= u16::MAX as usize);
@@ -116,6 +231,18 @@ const _: () = {
     assert!(SLOTS_MAX * (4 + 24) + 4 < PAGE_BYTES_GROWTH);
     assert!(OBJECT_BYTES_MAX + OBJECT_BYTES_MAX / 8 < TXN_BYTES_MAX);
     assert!(MESSAGE_BYTES_MAX < u32::MAX as usize);
+    // A batch of notices is a message.
+    assert!(Limits::SHIPPED.notice_bytes_per_message + SLOTS_MAX * (4 + SLOT_BYTES_MAX) < MESSAGE_BYTES_MAX);
+    assert!(Limits::SHIPPED.notice_bytes_per_message / 4 + SLOTS_MAX < TXN_CHANGES_MAX);
+    // A page from a neighbour, with its header and its meta of 40 bytes, is one frame.
+    assert!(PAGE_BYTES_MAX + 16 + 40 <= FRAME_BYTES_MAX);
+    // The commits that one end may have outstanding find room in its queue: large ones, one whose values its redirector
+    // does not keep, and small ones.
+    assert!(
+        LARGE_COMMITS_BYTES_MAX + MESSAGE_BYTES_MAX + COMMITS_PER_SESSION_MAX * FRAME_BYTES_MAX < SEND_QUEUE_BYTES_MAX
+    );
+    // One that keeps its order and one of those that take turns are always taken.
+    assert!(PIECED_MESSAGES_MAX >= 2 && PIECED_BYTES_MAX >= 2 * MESSAGE_BYTES_MAX);
     assert!(OUTCOMES_PER_CLIENT_MAX >= COMMITS_PER_SESSION_MAX);
     assert!(VOUCHED_PER_SESSION_MAX > MEMBERS_MAX);
     assert!(GONE_CLIENTS_MAX >= 4 * SESSIONS_MAX && GONE_CLIENTS_MAX >= 4 * VOUCHED_PER_SESSION_MAX);

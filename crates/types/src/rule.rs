@@ -14,8 +14,28 @@ pub enum Rule {
     ListAbsent,
     /// A page is released only when no fetch of it is outstanding.
     ReleaseAfterFetch,
+    /// A page that fills holes is at least as recent as what made them, and as all that its reader has heard of.
+    FetchAtLeast,
+    /// Who releases a page that was just granted to it means an earlier life of the page, and goes on holding it.
+    KeepGranted,
+    /// A granted page that was written to is nobody's to claim.
+    ClaimUnused,
+    /// A client that is told that a granted page was filled does not take it for empty any more.
+    LoseFilled,
+    /// Only a page is granted in which nothing is, nor is about to be.
+    GrantEmpty,
+    /// A page that is granted again keeps its version over its lives.
+    KeepVersion,
+    /// A page is granted behind all changes that it has had.
+    HearBeforeGrant,
+    /// A granted page is the empty one as of its holder's horizon.
+    EmptyAtHorizon,
     /// A notice for what a running transaction has read dooms it.
     DoomOnNotice,
+    /// A page that is dropped unseen dooms whoever has read of it.
+    DoomOnDrop,
+    /// A page that takes the place of an older frame dooms whoever has read what is different in it.
+    DoomOnInstall,
     /// Evidence of an evicted page is frozen at its eviction.
     FreezeEvidence,
     /// Prepared transactions stand in the way of others.
@@ -36,12 +56,24 @@ pub enum Rule {
     OwnHorizon,
     /// What a master leaves to another stream to tell holds its own `through` back until it has been heard of.
     HoldThrough,
+    /// A message passes only what yields to it, on its way to the other end of a link.
+    KeepOrder,
+    /// The new values of a batch that is cut in parts are not shown before all of it has come.
+    ShowWhole,
     /// A reply is preceded by the notices that it depends on.
     NoticesBeforeReply,
     /// A commit is acknowledged only when it is durable.
     LogBeforeReply,
+    /// What is home is in the log before it.
+    LogBeforeHome,
     /// A commit request that was answered before gets the same answer.
     OneOutcome,
+    /// A refused request stays refused when a copy of it comes.
+    StayRefused,
+    /// Whether a request has committed whose outcome may have been forgotten, nobody knows.
+    AnswerUnknown,
+    /// What a transaction has written of which nobody knows whether it committed is a hole.
+    PunctureUnknown,
     /// A commit request that was sent to an earlier incarnation of the store, and has no outcome, has lapsed.
     LapseWithStore,
     /// A resumed session lists its pages before its horizon moves.
@@ -66,35 +98,105 @@ pub enum Rule {
     ListMemberFirst,
     /// A redirector asks a neighbour for a page only if it has itself heard of all that the page must reflect.
     HelpRecent,
+    /// A page that was asked for as recent as a count comes behind everything through that count.
+    HearAtLeast,
+    /// A copy on its way between members while its page changes is not whole when it arrives.
+    SpoilCopies,
+    /// A member stays listed for a page that was granted to it, although a prefetch of the page is left out.
+    ListGranted,
     /// A redirector releases a page only when no member holds it and no fetch of it is outstanding.
     GroupRelease,
+    /// A neighbour's page that comes after the store was asked for it answers the member's fetch all the same.
+    CountLateHelp,
     /// A redirector tells every member that holds a page of its changes.
     TellMembers,
+    /// What changed while the trunk was broken is told to the members that know of everything before it.
+    TellMissed,
+    /// What nobody knows slot by slot any more is dropped by the members that hold it.
+    TellDropped,
     /// A member that comes with a cache has it compared with the store before its horizon moves.
     RevalidateMember,
+    /// What changes while a member is compared is kept for it.
+    KeepForComing,
+    /// A member that has heard of anything is compared before it joins, also one that brings no pages.
+    CompareAhead,
+    /// All answers about what a member brings are of one session with the store: when that breaks, all is compared again.
+    CompareAgain,
+    /// What a member brings counts as whole when the member has joined.
+    WholeWhenJoined,
     /// A commit's own changes are passed on to the members that hold the page as what has been committed, and only then.
     UpdateOnCommit,
+    /// Who has only read commits without asking only if the store has answered a fetch sent since the transaction began.
+    FreshCommit,
+    /// Only the store's page is fresh: not a neighbour's, nor the stand-by cache's.
+    FreshFromStore,
+    /// A page is fresh for those members alone whose fetch came before the store was asked.
+    FreshSinceAsked,
+    /// A commit's reply stands for its notice in the session that has sent the request, and in no other.
+    ReplyToSession,
+    /// Who asks for the outcome of a request that is on its way is answered by its reply.
+    AnswerByReply,
+    /// A redirector that has only asked for an outcome is told of what was written by notice.
+    TellAskers,
+    /// A reply that was only asked for moves no horizon.
+    AskedMovesNothing,
+    /// A commit is sent again over a new trunk only for a member that is still there.
+    ResendForPresent,
+    /// Of what was granted to a member that comes back it has what it says, and no more.
+    KeepClaimed,
     /// A commit waits until every group that holds what it changes under a lease has promised to ask, or its lease has
     /// run out.
     AwaitPromises,
+    /// What a waiting commit has read stands in the way of writers.
+    WaitLocks,
     /// A group that comes to hold a page under a lease hears first of what is about to change there.
     WarnHolders,
+    /// A group that gets its lease hears of what is about to change in what it holds.
+    WarnLeased,
+    /// A lease lasts as long as it was given for, whether its session does or not.
+    LeasesOutliveSession,
+    /// After a restart commits wait for the leases that may have been given before.
+    LeasesOutliveStore,
+    /// The store counts a lease longer, by how much its clock may be the faster one.
+    AllowDrift,
     /// A redirector validates itself only what nobody is about to change.
     AskIfContested,
+    /// What a redirector sends again for its members is about to change, in the new session as in the one before.
+    ContestAgain,
+    /// What a redirector passes on for a commit of its own member is contested from then on.
+    ContestOwn,
     /// A redirector validates itself only while its lease lasts.
     LeaseEnds,
     /// A redirector validates itself only what was read of a page since its group holds it.
     JudgeSinceHeld,
+    /// With its session a redirector's lease is over, and all that it knows by it.
+    LeaseWithTrunk,
+    /// By a lease only changes are judged that were told since it began.
+    LeaseFromNow,
+    /// The clock that leases are measured with runs on while a process's machine sleeps.
+    RunOnAsleep,
+    /// A store that was started anew waits for the leases that it gave before, however it is configured now.
+    AwaitEarlierLives,
 }
 
 impl Rule {
     /// All rules, in the order of the documents.
-    pub const ALL: [Self; 39] = [
+    pub const ALL: [Self; 85] = [
         Self::PruneCheck,
         Self::ListHolderFirst,
         Self::ListAbsent,
         Self::ReleaseAfterFetch,
+        Self::FetchAtLeast,
+        Self::KeepGranted,
+        Self::ClaimUnused,
+        Self::LoseFilled,
+        Self::GrantEmpty,
+        Self::KeepVersion,
+        Self::HearBeforeGrant,
+        Self::EmptyAtHorizon,
         Self::DoomOnNotice,
+        Self::DoomOnDrop,
+        Self::DoomOnInstall,
         Self::FreezeEvidence,
         Self::PrepareLocks,
         Self::NeverBack,
@@ -105,9 +207,15 @@ impl Rule {
         Self::HelpInSequence,
         Self::OwnHorizon,
         Self::HoldThrough,
+        Self::KeepOrder,
+        Self::ShowWhole,
         Self::NoticesBeforeReply,
         Self::LogBeforeReply,
+        Self::LogBeforeHome,
         Self::OneOutcome,
+        Self::StayRefused,
+        Self::AnswerUnknown,
+        Self::PunctureUnknown,
         Self::LapseWithStore,
         Self::RejoinBeforeHorizon,
         Self::RevalidateOnRejoin,
@@ -120,15 +228,45 @@ impl Rule {
         Self::HearFirst,
         Self::ListMemberFirst,
         Self::HelpRecent,
+        Self::HearAtLeast,
+        Self::SpoilCopies,
+        Self::ListGranted,
         Self::GroupRelease,
+        Self::CountLateHelp,
         Self::TellMembers,
+        Self::TellMissed,
+        Self::TellDropped,
         Self::RevalidateMember,
+        Self::KeepForComing,
+        Self::CompareAhead,
+        Self::CompareAgain,
+        Self::WholeWhenJoined,
         Self::UpdateOnCommit,
+        Self::FreshCommit,
+        Self::FreshFromStore,
+        Self::FreshSinceAsked,
+        Self::ReplyToSession,
+        Self::AnswerByReply,
+        Self::TellAskers,
+        Self::AskedMovesNothing,
+        Self::ResendForPresent,
+        Self::KeepClaimed,
         Self::AwaitPromises,
+        Self::WaitLocks,
         Self::WarnHolders,
+        Self::WarnLeased,
+        Self::LeasesOutliveSession,
+        Self::LeasesOutliveStore,
+        Self::AllowDrift,
         Self::AskIfContested,
+        Self::ContestAgain,
+        Self::ContestOwn,
         Self::LeaseEnds,
         Self::JudgeSinceHeld,
+        Self::LeaseWithTrunk,
+        Self::LeaseFromNow,
+        Self::RunOnAsleep,
+        Self::AwaitEarlierLives,
     ];
 }
 

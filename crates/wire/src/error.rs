@@ -51,6 +51,29 @@ pub enum WireError {
         /// Announced bytes of body.
         body: u32,
     },
+    /// A frame that is larger than any may be: its message should have come in pieces.
+    Whole {
+        /// The message.
+        kind: Kind,
+        /// The frame's size in bytes.
+        bytes: usize,
+    },
+    /// A piece of a piece.
+    Nested,
+    /// A piece without a byte of its message.
+    Empty,
+    /// More messages in pieces under way than may be.
+    Pieced {
+        /// How many there may be.
+        max: usize,
+    },
+    /// More bytes announced by the messages in pieces under way than may be.
+    PiecedBytes {
+        /// How many there may be.
+        max: usize,
+        /// How many there are.
+        got: usize,
+    },
     /// The meta or the body ends before what it announced.
     Short {
         /// The message.
@@ -107,6 +130,11 @@ impl WireError {
             Self::Direction { .. } => "direction",
             Self::First { .. } => "first",
             Self::Lengths { .. } => "lengths",
+            Self::Whole { .. } => "whole",
+            Self::Nested => "nested",
+            Self::Empty => "empty",
+            Self::Pieced { .. } => "pieced",
+            Self::PiecedBytes { .. } => "pieced_bytes",
             Self::Short { .. } => "short",
             Self::Long { .. } => "long",
             Self::Count { .. } => "count",
@@ -141,6 +169,19 @@ impl fmt::Display for WireError {
                     "expected {kind:?} with {} to {} bytes of meta and at most {} of body, got {meta} and {body}",
                     limits.meta_min, limits.meta_max, limits.body_max
                 )
+            }
+            Self::Whole { kind, bytes } => {
+                let max = types::limits::FRAME_BYTES_MAX;
+                write!(
+                    f,
+                    "expected a frame of at most {max} bytes, got {kind:?} of {bytes}, which is to come in pieces"
+                )
+            }
+            Self::Nested => write!(f, "expected a piece of a message, got a piece of a piece"),
+            Self::Empty => write!(f, "expected a piece with some of its message, got an empty one"),
+            Self::Pieced { max } => write!(f, "expected at most {max} messages in pieces at a time, got another"),
+            Self::PiecedBytes { max, got } => {
+                write!(f, "expected messages in pieces of at most {max} bytes together, got {got}")
             }
             Self::Short { kind } => write!(f, "{kind:?} ends before what it announces"),
             Self::Long { kind } => write!(f, "{kind:?} has bytes left over at its end"),

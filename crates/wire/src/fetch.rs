@@ -1,13 +1,13 @@
 //! The bytes of the fetch messages.
 
-use crate::field::{self, check_count};
+use crate::field::{self, check_count, flag};
 use crate::layout::{Layout, Meta, Reader};
 use crate::{Kind, WireError};
 use bytes::Bytes;
 use protocol::{Fetch, LeftOut, Page, Released};
 use types::Version;
 use types::limits::{PAGE_BYTES_MAX, PAGES_PER_MESSAGE_MAX};
-use zerocopy::little_endian::U64;
+use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 impl Layout for Fetch {
@@ -33,6 +33,7 @@ struct PageMeta {
     page: U64,
     version: U64,
     number: U64,
+    fresh: U32,
 }
 
 /// The image is the body.
@@ -42,7 +43,7 @@ impl Layout for Page {
     fn put(&self, meta: &mut Meta<'_>) -> Result<(), WireError> {
         check_count("bytes of a page", self.image.len(), PAGE_BYTES_MAX)?;
         let (page, version) = (field::page(self.page), self.version.0.into());
-        meta.put(&PageMeta { page, version, number: self.number.into() });
+        meta.put(&PageMeta { page, version, number: self.number.into(), fresh: u32::from(self.fresh).into() });
         Ok(())
     }
 
@@ -53,7 +54,8 @@ impl Layout for Page {
     fn get(reader: &mut Reader<'_>) -> Result<Self, WireError> {
         let meta = reader.get::<PageMeta>()?;
         let (page, version) = (field::to_page(meta.page), Version(meta.version.get()));
-        Ok(Self { page, version, number: meta.number.get(), image: reader.bytes_rest() })
+        let (number, fresh) = (meta.number.get(), flag("fresh flag", meta.fresh)?);
+        Ok(Self { page, version, number, fresh, image: reader.bytes_rest() })
     }
 }
 

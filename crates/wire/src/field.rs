@@ -12,6 +12,15 @@ use types::{ClientId, PageId, PageRange, SlotChange, SlotNo, SlotSet, TxnId, Ver
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
+/// A number that says yes or no.
+pub(crate) fn flag(what: &'static str, value: U32) -> Result<bool, WireError> {
+    match value.get() {
+        0 => Ok(false),
+        1 => Ok(true),
+        got => Err(WireError::Code { what, got: got.into() }),
+    }
+}
+
 /// A transaction's identity.
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]

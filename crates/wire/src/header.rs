@@ -11,8 +11,8 @@ use crate::WireError;
 use types::PeerKey;
 use types::limits::{
     ADDRESS_BYTES_MAX, GOODBYE_TEXT_BYTES_MAX, GROUP_NAME_BYTES_MAX, LEASED_VOLUMES_MAX, MEMBERS_MAX,
-    MESSAGE_BYTES_MAX, PAGE_BYTES_MAX, PAGES_PER_MESSAGE_MAX, STATUS_CELLS_MAX, STATUS_COLUMNS_MAX, STATUS_TABLES_MAX,
-    STATUS_TEXT_BYTES_MAX, STORE_ADDRESSES_MAX, TXN_BYTES_MAX, TXN_PAGES_MAX,
+    MESSAGE_BYTES_MAX, PAGE_BYTES_MAX, PAGES_PER_MESSAGE_MAX, PIECE_BYTES_MAX, STATUS_CELLS_MAX, STATUS_COLUMNS_MAX,
+    STATUS_TABLES_MAX, STATUS_TEXT_BYTES_MAX, STORE_ADDRESSES_MAX, TXN_BYTES_MAX, TXN_PAGES_MAX,
 };
 use zerocopy::little_endian::U32;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -34,7 +34,7 @@ pub enum End {
     Peer,
 }
 
-/// The kinds of message, by their numbers on the wire.
+/// The kinds of frame, by their numbers on the wire: messages, and pieces of messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "each is the message of its name")]
 #[repr(u8)]
@@ -75,6 +75,8 @@ pub enum Kind {
     Promise = 34,
     AskStatus = 35,
     Status = 36,
+    /// A piece of a large message.
+    Piece = 37,
 }
 
 /// How long the parts of a frame may be, in bytes.
@@ -87,7 +89,7 @@ pub(crate) struct Limits {
 
 impl Kind {
     /// All kinds, in the order of their numbers, which count from 1.
-    pub const ALL: [Self; 36] = [
+    pub const ALL: [Self; 37] = [
         Self::Hello,
         Self::Welcome,
         Self::Goodbye,
@@ -124,6 +126,7 @@ impl Kind {
         Self::Promise,
         Self::AskStatus,
         Self::Status,
+        Self::Piece,
     ];
 
     /// The kind with this number.
@@ -136,7 +139,7 @@ impl Kind {
     pub const fn is_for(self, reader: End) -> bool {
         match self {
             // What a neighbour sends goes directly, or by way of the redirector.
-            Self::Goodbye | Self::PeerPage => true,
+            Self::Goodbye | Self::PeerPage | Self::Piece => true,
             Self::Ping | Self::Pong => matches!(reader, End::Store | End::Client),
             Self::Hello
             | Self::Rejoin
@@ -173,7 +176,7 @@ impl Kind {
         }
     }
 
-    /// Whether it may be the first message that `reader` receives.
+    /// Whether it may be the first message that `reader` receives. A piece is as good as the message that it is of.
     pub const fn may_open(self, reader: End) -> bool {
         match reader {
             End::Store => matches!(self, Self::Hello | Self::AskStatus),
@@ -202,7 +205,7 @@ impl Kind {
             Self::Rejoined => (8, 8 + TXN_PAGES_MAX * 8, 0),
             Self::Ping | Self::Pong | Self::Ack | Self::Grant | Self::Departed => (8, 8, 0),
             Self::Fetch | Self::NoHelp => (16, 16 + PAGES_PER_MESSAGE_MAX * 8, 0),
-            Self::Page => (24, 24, PAGE_BYTES_MAX),
+            Self::Page => (28, 28, PAGE_BYTES_MAX),
             Self::Released => (0, PAGES_PER_MESSAGE_MAX * 8, 0),
             Self::Commit => (32, MESSAGE_BYTES_MAX, TXN_BYTES_MAX),
             Self::LeftOut | Self::AskOutcome | Self::Promise => (16, 16, 0),
@@ -222,6 +225,7 @@ impl Kind {
             Self::Intent => (16, MESSAGE_BYTES_MAX, 0),
             Self::Members => (16 + 2 * TEXT, MEMBERS, 0),
             Self::AskStatus => (0, 0, 0),
+            Self::Piece => (8, 8, PIECE_BYTES_MAX),
             Self::Status => (2, STATUS, 0),
         };
         Limits { meta_min, meta_max, body_max }
@@ -319,7 +323,7 @@ mod tests {
         for (i, kind) in Kind::ALL.into_iter().enumerate() {
             assert_eq!((kind as usize, Kind::from_number(kind as u8)), (i + 1, Some(kind)));
         }
-        assert_eq!((Kind::from_number(0), Kind::from_number(37)), (None, None));
+        assert_eq!((Kind::from_number(0), Kind::from_number(38)), (None, None));
     }
 
     #[test]
@@ -332,7 +336,7 @@ mod tests {
     #[test]
     fn neighbours_say_little_to_each_other() {
         let all = |is: fn(&Kind) -> bool| Kind::ALL.into_iter().filter(is).collect::<Vec<_>>();
-        assert_eq!(all(|kind| kind.is_for(End::Peer)), [Kind::Goodbye, Kind::PeerPage, Kind::PeerHello]);
+        assert_eq!(all(|kind| kind.is_for(End::Peer)), [Kind::Goodbye, Kind::PeerPage, Kind::PeerHello, Kind::Piece]);
         assert_eq!(all(|kind| kind.may_open(End::Peer)), [Kind::Goodbye, Kind::PeerHello]);
     }
 
@@ -358,7 +362,7 @@ mod tests {
             bytes[12..].copy_from_slice(&check);
             Header::parse(&bytes)
         };
-        assert_eq!(with(2, 37), Err(WireError::Kind { got: 37 }));
+        assert_eq!(with(2, 38), Err(WireError::Kind { got: 38 }));
         assert_eq!(with(2, 0), Err(WireError::Kind { got: 0 }));
         assert_eq!(with(3, 1), Err(WireError::Flags { got: 1 }));
     }
@@ -373,7 +377,7 @@ mod tests {
             (Kind::Ping, 7, 0),
             (Kind::Ping, 9, 0),
             (Kind::Ping, 8, 1),
-            (Kind::Page, 24, PAGE_BYTES_MAX as u32 + 1),
+            (Kind::Page, 28, PAGE_BYTES_MAX as u32 + 1),
             (Kind::PeerPage, 40, PAGE_BYTES_MAX as u32 + 1),
             (Kind::Members, 1 << 20, 0),
             (Kind::Fetch, u32::MAX, 0),

@@ -89,7 +89,7 @@ struct PeerPageMeta {
     version: U64,
 }
 
-/// The image is the body.
+/// The image is the body. Nothing is said of whether the page is fresh, which a neighbour's never is.
 impl Layout for PeerPage {
     const KIND: Kind = Kind::PeerPage;
 
@@ -115,7 +115,7 @@ impl Layout for PeerPage {
         Ok(Self {
             requester: ClientId(meta.requester.get()),
             through: Version(meta.through.get()),
-            page: Page { page, version, number: meta.number.get(), image: reader.bytes_rest() },
+            page: Page { page, version, number: meta.number.get(), fresh: false, image: reader.bytes_rest() },
         })
     }
 }

@@ -1,10 +1,12 @@
 //! Bytes on their way in, as messages.
 
 use crate::layout::decode;
-use crate::{End, HEADER_BYTES, Header, WireError};
+use crate::pieces::Pieces;
+use crate::{End, HEADER_BYTES, Header, Kind, WireError};
 use alloc::vec::Vec;
 use bytes::Bytes;
 use protocol::Message;
+use types::limits::FRAME_BYTES_MAX;
 
 /// The most that is allocated for a part of a frame before any of it has arrived, in bytes. From then on the room at
 /// most doubles with what has arrived.
@@ -17,16 +19,19 @@ const DIRECT_BYTES_MIN: usize = 16 * 1024;
 ///
 /// ```text
 ///   Header --(16 bytes, believed)--> Parts --(all bytes)--> a message, and Header again
+///     |  ^
+///     v  |(all bytes: perhaps the last of a message)
+///    Piece
 /// ```
 /// No message shares memory with what it was fed from: a page's image and a commit's values have a buffer of exactly
 /// their size, so that who keeps them keeps nothing else alive.
 #[derive(Debug)]
 pub struct Inbox {
-    reader: End,
-    /// Whether the first message is yet to come.
-    first: bool,
+    gate: Gate,
     header: Vec<u8>,
     parts: Option<Parts>,
+    /// Messages of which more pieces are to come.
+    pieces: Pieces,
     /// The meta of the frame that is being received; no message keeps it, so it is used again.
     meta: Vec<u8>,
 }
@@ -35,44 +40,84 @@ pub struct Inbox {
 struct Parts {
     header: Header,
     body: Vec<u8>,
+    /// How much of the body has arrived, where it is a piece: it goes to its message at once.
+    passed_on: usize,
+}
+
+/// Who reads, and how far it has come.
+#[derive(Debug)]
+pub(crate) struct Gate {
+    reader: End,
+    /// Whether the first message is yet to come.
+    first: bool,
 }
 
 impl Inbox {
     /// At the beginning of a stream: the first message must be one that opens a session, or refuses it.
     pub fn new(reader: End) -> Self {
-        Self { reader, first: true, header: Vec::with_capacity(HEADER_BYTES), parts: None, meta: Vec::new() }
+        let gate = Gate { reader, first: true };
+        let header = Vec::with_capacity(HEADER_BYTES);
+        Self { gate, header, parts: None, pieces: Pieces::default(), meta: Vec::new() }
     }
 
     /// In the middle of a stream, when the session has been opened.
     pub fn within_session(reader: End) -> Self {
-        Self { first: false, ..Self::new(reader) }
+        Self { gate: Gate { reader, first: false }, ..Self::new(reader) }
     }
 
     /// Takes bytes from the front of `arrived` until they complete a message. `None`: all were taken and more are
     /// needed. After an error the stream cannot be read any further.
     pub fn next(&mut self, arrived: &mut &[u8]) -> Result<Option<Message>, WireError> {
-        if self.parts.is_none() {
-            fill(&mut self.header, HEADER_BYTES, arrived);
-            let Ok(header) = <[u8; HEADER_BYTES]>::try_from(self.header.as_slice()) else {
-                return self.check_magic();
-            };
-            let header = self.believe(&header)?;
-            self.header.clear();
-            self.parts = Some(Parts { header, body: Vec::new() });
+        loop {
+            if self.parts.is_none() {
+                fill(&mut self.header, HEADER_BYTES, arrived);
+                let Ok(header) = <[u8; HEADER_BYTES]>::try_from(self.header.as_slice()) else {
+                    return self.check_magic();
+                };
+                let header = self.gate.frame(&header)?;
+                self.header.clear();
+                self.parts = Some(Parts { header, body: Vec::new(), passed_on: 0 });
+            }
+            let parts = self.parts.as_mut().expect("just made");
+            fill(&mut self.meta, parts.header.meta_bytes as usize, arrived);
+            let has_meta = self.meta.len() == parts.header.meta_bytes as usize;
+            if parts.header.kind != Kind::Piece {
+                if has_meta {
+                    fill(&mut parts.body, parts.header.body_bytes as usize, arrived);
+                }
+                return self.complete();
+            }
+            if !has_meta || arrived.is_empty() {
+                return Ok(None);
+            }
+            if let Some(message) = self.piece(arrived)? {
+                return Ok(Some(message));
+            }
         }
-        let parts = self.parts.as_mut().expect("just made");
-        fill(&mut self.meta, parts.header.meta_bytes as usize, arrived);
-        if self.meta.len() == parts.header.meta_bytes as usize {
-            fill(&mut parts.body, parts.header.body_bytes as usize, arrived);
+    }
+
+    /// Passes on what has arrived of a piece, some of it at least.
+    fn piece(&mut self, arrived: &mut &[u8]) -> Result<Option<Message>, WireError> {
+        let parts = self.parts.as_mut().expect("a piece is being received");
+        let number = u64::from_le_bytes(self.meta.as_slice().try_into().expect("its header has been checked"));
+        let missing = parts.header.body_bytes as usize - parts.passed_on;
+        let (taken, rest) = arrived.split_at(missing.min(arrived.len()));
+        *arrived = rest;
+        parts.passed_on += taken.len();
+        let is_whole = taken.len() == missing;
+        if is_whole {
+            self.parts = None;
+            self.meta.clear();
         }
-        self.complete()
+        let message = self.pieces.take(number, taken, &mut self.gate)?;
+        if message.is_some() && !is_whole { Err(WireError::Long { kind: Kind::Piece }) } else { Ok(message) }
     }
 
     /// Where the stream's next bytes may be received in place, if so many are missing from the body under way that it
     /// pays: behind the end of a vector that has no more room there than is missing. Afterwards [`Inbox::next`] gives
     /// the message if they completed it.
     pub fn direct(&mut self) -> Option<&mut Vec<u8>> {
-        let parts = self.parts.as_mut()?;
+        let parts = self.parts.as_mut().filter(|parts| parts.header.kind != Kind::Piece)?;
         let body_bytes = parts.header.body_bytes as usize;
         let missing = body_bytes - parts.body.len();
         if self.meta.len() < parts.header.meta_bytes as usize || missing < DIRECT_BYTES_MIN {
@@ -81,18 +126,6 @@ impl Inbox {
         make_room(&mut parts.body, body_bytes);
         // An allocator may have given more than it was asked for.
         (parts.body.capacity() <= body_bytes).then_some(&mut parts.body)
-    }
-
-    fn believe(&mut self, header: &[u8; HEADER_BYTES]) -> Result<Header, WireError> {
-        let (header, reader) = (Header::parse(header)?, self.reader);
-        if self.first && !header.kind.may_open(reader) {
-            return Err(WireError::First { reader, got: header.kind });
-        }
-        if !header.kind.is_for(reader) {
-            return Err(WireError::Direction { reader, got: header.kind });
-        }
-        self.first = false;
-        Ok(header)
     }
 
     /// Tells another protocol by its first two bytes, also when it sends fewer than a header's.
@@ -115,8 +148,47 @@ impl Inbox {
     }
 }
 
+impl Gate {
+    /// Believes the header of a frame.
+    fn frame(&mut self, header: &[u8; HEADER_BYTES]) -> Result<Header, WireError> {
+        let header = Header::parse(header)?;
+        match header.kind {
+            Kind::Piece if header.body_bytes == 0 => Err(WireError::Empty),
+            // Whose piece it is stands inside of the first one.
+            Kind::Piece => Ok(header),
+            kind => {
+                self.admit(header)?;
+                let bytes = header.frame_bytes();
+                if bytes <= FRAME_BYTES_MAX { Ok(header) } else { Err(WireError::Whole { kind, bytes }) }
+            }
+        }
+    }
+
+    /// Believes the header of a message in pieces.
+    pub(crate) fn pieced(&mut self, header: &[u8; HEADER_BYTES]) -> Result<Header, WireError> {
+        let header = Header::parse(header)?;
+        if header.kind == Kind::Piece {
+            return Err(WireError::Nested);
+        }
+        self.admit(header)?;
+        Ok(header)
+    }
+
+    fn admit(&mut self, header: Header) -> Result<(), WireError> {
+        let reader = self.reader;
+        if self.first && !header.kind.may_open(reader) {
+            return Err(WireError::First { reader, got: header.kind });
+        }
+        if !header.kind.is_for(reader) {
+            return Err(WireError::Direction { reader, got: header.kind });
+        }
+        self.first = false;
+        Ok(())
+    }
+}
+
 /// Moves bytes from the front of `arrived` into `part` until it has `len` of them.
-fn fill(part: &mut Vec<u8>, len: usize, arrived: &mut &[u8]) {
+pub(crate) fn fill(part: &mut Vec<u8>, len: usize, arrived: &mut &[u8]) {
     while part.len() < len && !arrived.is_empty() {
         make_room(part, len);
         let room = part.capacity().min(len) - part.len();
@@ -147,19 +219,19 @@ mod tests {
     #[test]
     fn an_announced_length_allocates_little() {
         let mut inbox = Inbox::within_session(End::Store);
-        inbox.next(&mut &header(Kind::Commit, 32, 80 << 20)[..]).unwrap();
+        inbox.next(&mut &header(Kind::Commit, 32, FRAME_BYTES_MAX as u32 - 48)[..]).unwrap();
         inbox.next(&mut &[0; 33][..]).unwrap();
         assert_eq!(inbox.parts.as_ref().unwrap().body.capacity(), UNSEEN_BYTES_MAX);
 
         let mut inbox = Inbox::within_session(End::Store);
-        inbox.next(&mut &header(Kind::Commit, 80 << 20, 0)[..]).unwrap();
+        inbox.next(&mut &header(Kind::Commit, FRAME_BYTES_MAX as u32 - 16, 0)[..]).unwrap();
         inbox.next(&mut &[0; 1][..]).unwrap();
         assert_eq!(inbox.meta.capacity(), UNSEEN_BYTES_MAX);
     }
 
     #[test]
     fn a_body_has_exactly_its_size_however_it_comes() {
-        for body_bytes in [2, 8192, UNSEEN_BYTES_MAX as u32, 1 << 20] {
+        for body_bytes in [2, 8192, 40_000, UNSEEN_BYTES_MAX as u32] {
             let mut inbox = Inbox::within_session(End::Store);
             inbox.next(&mut &header(Kind::Commit, 32, body_bytes)[..]).unwrap();
             assert_eq!(inbox.next(&mut &[0; 32][..]), Ok(None));
@@ -184,7 +256,7 @@ mod tests {
         assert_eq!(first(End::Client, Kind::Goodbye, 4), Ok(None));
         assert_eq!(first(End::Client, Kind::Leader, 12), Ok(None));
         assert_eq!(first(End::Client, Kind::Status, 2), Ok(None));
-        assert_eq!(first(End::Client, Kind::Page, 24), Err("first"));
+        assert_eq!(first(End::Client, Kind::Page, 28), Err("first"));
         assert_eq!(first(End::Peer, Kind::PeerHello, 24), Ok(None));
         assert_eq!(first(End::Peer, Kind::Goodbye, 4), Ok(None));
         assert_eq!(first(End::Peer, Kind::PeerPage, 40), Err("first"));

@@ -158,5 +158,6 @@ pub(crate) fn decode(header: Header, meta: &[u8], body: Bytes) -> Result<Message
         Kind::Promise => Message::Promise(reader.message()?),
         Kind::AskStatus => Message::AskStatus(reader.message()?),
         Kind::Status => Message::Status(reader.message()?),
+        Kind::Piece => return Err(WireError::Nested),
     })
 }

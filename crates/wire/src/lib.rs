@@ -1,22 +1,24 @@
 //! Bytes to messages and back; nothing else knows bytes.
 //!
 //! A frame is a header of sixteen bytes, a *meta* of fixed-layout little-endian fields, and a *body* of raw bytes: a
-//! page's image, or the values of deltas one after the other. `docs/formats.md` draws each to the byte.
+//! page's image, or the values of deltas one after the other. A message that is larger than a frame may be travels in
+//! pieces, each a frame of its own, between which others pass. `docs/formats.md` draws each to the byte.
 //!
-//! Sending: [`Outbox::push`] turns messages into chunks of bytes; large images and values are shared with the message,
-//! not copied. Receiving: [`Inbox::next`] is fed bytes as they come and gives messages; a body goes into a buffer of
-//! exactly its size, which the message then shares.
+//! Sending: [`Outbox::push`] turns messages into chunks of bytes, large images and values shared with the message and
+//! not copied; [`Outbox::next`] gives what leaves next. Receiving: [`Inbox::next`] is fed bytes as they come and gives
+//! messages; a body goes into a buffer of exactly its size, which the message then shares.
 //!
 //! What comes in is hostile: every length and count is checked before anything is kept for it, memory grows with the
 //! bytes that have arrived and not with those that were announced, and every refusal has a name ([`WireError`]).
 //!
 //! ```
 //! use protocol::{Message, Ping};
-//! use wire::{End, Inbox, Outbox};
+//! use wire::{Batch, End, Inbox, Outbox};
 //!
-//! let mut out = Outbox::new();
+//! let (mut out, mut batch) = (Outbox::new(), Batch::default());
 //! out.push(&Message::Ping(Ping { nonce: 7 })).unwrap();
-//! let bytes: Vec<u8> = out.chunks().flatten().copied().collect();
+//! out.next(&mut batch);
+//! let bytes: Vec<u8> = batch.chunks().flatten().copied().collect();
 //!
 //! let mut inbox = Inbox::within_session(End::Store);
 //! let mut arrived = &bytes[..];
@@ -27,6 +29,7 @@
 
 extern crate alloc;
 
+mod batch;
 mod commit;
 mod error;
 mod fetch;
@@ -39,10 +42,12 @@ mod layout;
 mod lease;
 mod notice;
 mod outbox;
+mod pieces;
 mod place;
 mod session;
 mod status;
 
+pub use batch::Batch;
 pub use error::WireError;
 pub use header::{End, HEADER_BYTES, Header, Kind, MAGIC};
 pub use inbox::Inbox;

@@ -1,25 +1,62 @@
-//! Messages on their way out, as chunks of bytes.
+//! Messages on their way out: what leaves next.
+//!
+//! ```text
+//!   urgent    pings and pongs
+//!   prompt    whatever keeps its order: small frames, and pieces of large messages, in batches of about a quantum
+//!   yielding  large commits, each in pieces, in turns
+//!   trailing  what waits for the large commits before it
+//! ```
+//! 1. What may leave before what was pushed earlier stands in [`protocol::order`], and nowhere else.
+//! 2. A large message yields after every quantum, so nothing that may pass it waits for more than one.
+//! 3. Small messages without end do not hold a large one up for good: after some quanta of them one of its pieces leaves.
 
-use crate::layout::{Layout, Meta};
-use crate::{HEADER_BYTES, Header, WireError};
+use crate::batch::Batch;
+use crate::{HEADER_BYTES, WireError};
 use alloc::collections::VecDeque;
-use bytes::{Buf, Bytes, BytesMut};
+use core::mem;
 use protocol::Message;
-use types::limits::MESSAGE_BYTES_MAX;
+use protocol::order::Pace;
+use types::limits::{FRAME_BYTES_MAX, MESSAGE_BYTES_MAX, PIECE_BYTES_MAX, PIECED_BYTES_MAX, PIECED_MESSAGES_MAX};
 
-/// Pieces of a body from this size on are shared with the message instead of copied: below it, one more chunk for the
-/// vectored write costs more than the copy.
-const SHARED_BYTES_MIN: usize = 1024;
+/// Large commits that take turns: room for one more large message of those that keep their order.
+const TURNS_MAX: usize = PIECED_MESSAGES_MAX - 1;
+const TURNS_BYTES_MAX: usize = PIECED_BYTES_MAX - MESSAGE_BYTES_MAX;
 
-/// Messages on their way out. Small ones stand together in one chunk; images and large values are chunks of their own,
-/// shared with the messages that they came in.
+/// What may leave of other messages before a piece of one that yields to them, in bytes.
+const YIELD_BYTES_MAX: usize = 4 * PIECE_BYTES_MAX;
+
+/// Messages on their way out.
 #[derive(Debug, Default)]
 pub struct Outbox {
-    /// Finished chunks, none empty.
-    chunks: VecDeque<Bytes>,
-    /// The chunk that small things are still appended to.
-    tail: BytesMut,
+    urgent: Batch,
+    /// The first batch, and those behind it.
+    prompt: Batch,
+    prompt_behind: VecDeque<Batch>,
+    /// Large messages that take turns, and those that wait for a place among them.
+    turns: VecDeque<Large>,
+    yielding: VecDeque<Large>,
+    trailing: VecDeque<Trailing>,
     bytes: usize,
+    /// What has left since a large message was waiting and none of it left, in bytes.
+    yielded: usize,
+    /// The number of the last message that was cut to pieces.
+    last: u64,
+}
+
+/// A large message, as far as it has not left.
+#[derive(Debug)]
+struct Large {
+    number: u64,
+    frame: Batch,
+    /// Of the whole frame.
+    bytes: usize,
+}
+
+/// What waits until the large messages through this number have left.
+#[derive(Debug)]
+struct Trailing {
+    after: u64,
+    frames: Batch,
 }
 
 impl Outbox {
@@ -28,49 +65,56 @@ impl Outbox {
         Self::default()
     }
 
-    /// Appends a message. On an error nothing was appended: what cannot be received is not sent.
+    /// Takes a message. On an error nothing was taken: what cannot be received is not sent.
     pub fn push(&mut self, message: &Message) -> Result<(), WireError> {
-        match message {
-            Message::Hello(m) => self.frame(m),
-            Message::Welcome(m) => self.frame(m),
-            Message::Goodbye(m) => self.frame(m),
-            Message::Rejoin(m) => self.frame(m),
-            Message::Rejoined(m) => self.frame(m),
-            Message::Ping(m) => self.frame(m),
-            Message::Pong(m) => self.frame(m),
-            Message::Fetch(m) => self.frame(m),
-            Message::Page(m) => self.frame(m),
-            Message::LeftOut(m) => self.frame(m),
-            Message::Released(m) => self.frame(m),
-            Message::Commit(m) => self.frame(m),
-            Message::AskOutcome(m) => self.frame(m),
-            Message::CommitReply(m) => self.frame(m),
-            Message::Notices(m) => self.frame(m),
-            Message::Ack(m) => self.frame(m),
-            Message::Grant(m) => self.frame(m),
-            Message::Granted(m) => self.frame(m),
-            Message::Reachable(m) => self.frame(m),
-            Message::Help(m) => self.frame(m),
-            Message::NoHelp(m) => self.frame(m),
-            Message::PeerPage(m) => self.frame(m),
-            Message::Arrived(m) => self.frame(m),
-            Message::PeerHello(m) => self.frame(m),
-            Message::Revalidate(m) => self.frame(m),
-            Message::Revalidated(m) => self.frame(m),
-            Message::Departed(m) => self.frame(m),
-            Message::Lead(m) => self.frame(m),
-            Message::FindLeader(m) => self.frame(m),
-            Message::Leader(m) => self.frame(m),
-            Message::Members(m) => self.frame(m),
-            Message::Leased(m) => self.frame(m),
-            Message::Intent(m) => self.frame(m),
-            Message::Promise(m) => self.frame(m),
-            Message::AskStatus(m) => self.frame(m),
-            Message::Status(m) => self.frame(m),
+        match message.pace() {
+            Pace::Urgent => self.bytes += append(&mut self.urgent, message)?,
+            Pace::Trailing if self.some_yield() => self.push_trailing(message)?,
+            pace @ (Pace::Ordered | Pace::Yielding | Pace::Trailing) => self.push_prompt(message, pace)?,
         }
+        Ok(())
     }
 
-    /// What waits to be written, in bytes.
+    fn push_prompt(&mut self, message: &Message, pace: Pace) -> Result<(), WireError> {
+        if self.last_prompt().bytes() >= PIECE_BYTES_MAX {
+            self.prompt_behind.push_back(Batch::default());
+        }
+        let batch = self.last_prompt();
+        let mark = batch.mark();
+        let bytes = append(batch, message)?;
+        if bytes <= FRAME_BYTES_MAX {
+            self.bytes += bytes;
+            return Ok(());
+        }
+        let mut frame = batch.split_off(mark);
+        self.last += 1;
+        let number = self.last;
+        self.bytes += pieced_bytes(bytes);
+        if pace == Pace::Yielding {
+            self.yielding.push_back(Large { number, frame, bytes });
+            return Ok(());
+        }
+        while !frame.is_empty() {
+            self.prompt_behind.push_back(frame.cut(number, PIECE_BYTES_MAX));
+        }
+        Ok(())
+    }
+
+    fn push_trailing(&mut self, message: &Message) -> Result<(), WireError> {
+        let after = self.last;
+        if self.trailing.back().is_none_or(|last| last.after != after) {
+            self.trailing.push_back(Trailing { after, frames: Batch::default() });
+        }
+        let frames = &mut self.trailing.back_mut().expect("just seen to").frames;
+        self.bytes += append(frames, message)?;
+        Ok(())
+    }
+
+    fn last_prompt(&mut self) -> &mut Batch {
+        self.prompt_behind.back_mut().unwrap_or(&mut self.prompt)
+    }
+
+    /// What waits to leave, in bytes.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
@@ -80,58 +124,114 @@ impl Outbox {
         self.bytes == 0
     }
 
-    /// What waits, in order. None of the chunks is empty.
-    pub fn chunks(&self) -> impl Iterator<Item = &[u8]> {
-        let tail = (!self.tail.is_empty()).then_some(&self.tail[..]);
-        self.chunks.iter().map(|chunk| &chunk[..]).chain(tail)
-    }
-
-    /// The first `bytes` bytes have been written.
-    ///
-    /// # Panics
-    /// If fewer than that wait.
-    pub fn consume(&mut self, mut bytes: usize) {
-        self.bytes -= bytes;
-        while let Some(chunk) = self.chunks.front_mut() {
-            if bytes < chunk.len() {
-                chunk.advance(bytes);
-                return;
-            }
-            bytes -= chunk.len();
-            self.chunks.pop_front();
+    /// Puts what leaves next in the place of an empty batch: about a quantum of it, or less. Leaves the batch empty if
+    /// nothing waits.
+    pub fn next(&mut self, batch: &mut Batch) {
+        debug_assert!(batch.is_empty(), "what was taken leaves first");
+        if !self.urgent.is_empty() {
+            mem::swap(batch, &mut self.urgent);
+        } else if !self.next_prompt(batch) {
+            self.next_yielding(batch);
         }
-        if bytes == self.tail.len() {
-            self.tail.clear();
-        } else {
-            self.tail.advance(bytes);
+        self.bytes -= batch.bytes();
+    }
+
+    fn next_prompt(&mut self, batch: &mut Batch) -> bool {
+        while self.prompt.is_empty()
+            && let Some(next) = self.prompt_behind.pop_front()
+        {
+            self.prompt = next;
         }
+        let some_yield = self.some_yield();
+        if self.prompt.is_empty() || (some_yield && self.yielded >= YIELD_BYTES_MAX) {
+            return false;
+        }
+        mem::swap(batch, &mut self.prompt);
+        self.yielded = if some_yield { self.yielded + batch.bytes() } else { 0 };
+        true
     }
 
-    fn frame<M: Layout>(&mut self, message: &M) -> Result<(), WireError> {
-        let start = self.tail.len();
-        self.tail.extend_from_slice(&[0; HEADER_BYTES]);
-        let body_bytes = message.body().map(Bytes::len).sum::<usize>();
-        let sized = message.put(&mut Meta(&mut self.tail)).and_then(|()| {
-            let bytes = self.tail.len() - start + body_bytes;
-            if bytes <= MESSAGE_BYTES_MAX { Ok(bytes) } else { Err(WireError::TooLarge { bytes }) }
-        });
-        let frame_bytes = sized.inspect_err(|_| self.tail.truncate(start))?;
-        let meta_bytes = (frame_bytes - body_bytes - HEADER_BYTES) as u32;
-        let header = Header { kind: M::KIND, meta_bytes, body_bytes: body_bytes as u32 };
-        self.tail[start..start + HEADER_BYTES].copy_from_slice(&header.to_bytes());
-        message.body().for_each(|piece| self.append(piece));
-        self.bytes += frame_bytes;
-        Ok(())
+    /// Whether anything waits that lets others go first.
+    fn some_yield(&self) -> bool {
+        !self.turns.is_empty() || !self.yielding.is_empty() || !self.trailing.is_empty()
     }
 
-    fn append(&mut self, piece: &Bytes) {
-        if piece.len() < SHARED_BYTES_MIN {
-            self.tail.extend_from_slice(piece);
+    fn next_yielding(&mut self, batch: &mut Batch) {
+        self.yielded = 0;
+        let first = self.turns.iter().chain(self.yielding.front()).map(|large| large.number).min();
+        let is_due = |trailing: &Trailing| first.is_none_or(|first| first > trailing.after);
+        if self.trailing.front().is_some_and(is_due)
+            && let Some(trailing) = self.trailing.pop_front()
+        {
+            *batch = trailing.frames;
             return;
         }
-        if !self.tail.is_empty() {
-            self.chunks.push_back(self.tail.split().freeze());
+        self.fill_turns();
+        let Some(mut large) = self.turns.pop_front() else { return };
+        *batch = large.frame.cut(large.number, PIECE_BYTES_MAX);
+        if !large.frame.is_empty() {
+            self.turns.push_back(large);
         }
-        self.chunks.push_back(piece.clone());
     }
+
+    /// Gives large messages their places, as many as the other end takes at a time.
+    fn fill_turns(&mut self) {
+        let mut bytes: usize = self.turns.iter().map(|large| large.bytes).sum();
+        while self.turns.len() < TURNS_MAX
+            && self.yielding.front().is_some_and(|next| bytes + next.bytes <= TURNS_BYTES_MAX)
+            && let Some(next) = self.yielding.pop_front()
+        {
+            bytes += next.bytes;
+            self.turns.push_back(next);
+        }
+    }
+}
+
+/// What a frame of so many bytes comes to in pieces.
+fn pieced_bytes(bytes: usize) -> usize {
+    bytes + bytes.div_ceil(PIECE_BYTES_MAX) * (HEADER_BYTES + size_of::<u64>())
+}
+
+/// Appends a message to a batch; gives the bytes of its frame.
+fn append(batch: &mut Batch, message: &Message) -> Result<usize, WireError> {
+    let before = batch.bytes();
+    match message {
+        Message::Hello(m) => batch.frame(m),
+        Message::Welcome(m) => batch.frame(m),
+        Message::Goodbye(m) => batch.frame(m),
+        Message::Rejoin(m) => batch.frame(m),
+        Message::Rejoined(m) => batch.frame(m),
+        Message::Ping(m) => batch.frame(m),
+        Message::Pong(m) => batch.frame(m),
+        Message::Fetch(m) => batch.frame(m),
+        Message::Page(m) => batch.frame(m),
+        Message::LeftOut(m) => batch.frame(m),
+        Message::Released(m) => batch.frame(m),
+        Message::Commit(m) => batch.frame(m),
+        Message::AskOutcome(m) => batch.frame(m),
+        Message::CommitReply(m) => batch.frame(m),
+        Message::Notices(m) => batch.frame(m),
+        Message::Ack(m) => batch.frame(m),
+        Message::Grant(m) => batch.frame(m),
+        Message::Granted(m) => batch.frame(m),
+        Message::Reachable(m) => batch.frame(m),
+        Message::Help(m) => batch.frame(m),
+        Message::NoHelp(m) => batch.frame(m),
+        Message::PeerPage(m) => batch.frame(m),
+        Message::Arrived(m) => batch.frame(m),
+        Message::PeerHello(m) => batch.frame(m),
+        Message::Revalidate(m) => batch.frame(m),
+        Message::Revalidated(m) => batch.frame(m),
+        Message::Departed(m) => batch.frame(m),
+        Message::Lead(m) => batch.frame(m),
+        Message::FindLeader(m) => batch.frame(m),
+        Message::Leader(m) => batch.frame(m),
+        Message::Members(m) => batch.frame(m),
+        Message::Leased(m) => batch.frame(m),
+        Message::Intent(m) => batch.frame(m),
+        Message::Promise(m) => batch.frame(m),
+        Message::AskStatus(m) => batch.frame(m),
+        Message::Status(m) => batch.frame(m),
+    }?;
+    Ok(batch.bytes() - before)
 }

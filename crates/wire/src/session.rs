@@ -2,7 +2,7 @@
 //!
 //! `Hello` and `Goodbye` keep their layout in every protocol: they are how two ends find out that they share none.
 
-use crate::field::{self, HeldPage, Range, check_count, cut};
+use crate::field::{self, HeldPage, Range, check_count, cut, flag};
 use crate::layout::{Layout, Meta, Reader};
 use crate::{Kind, WireError};
 use alloc::borrow::ToOwned;
@@ -204,13 +204,5 @@ impl Layout for Pong {
 
     fn get(reader: &mut Reader<'_>) -> Result<Self, WireError> {
         Ok(Self { nonce: reader.get::<U64>()?.get() })
-    }
-}
-
-fn flag(what: &'static str, value: U32) -> Result<bool, WireError> {
-    match value.get() {
-        0 => Ok(false),
-        1 => Ok(true),
-        got => Err(WireError::Code { what, got: got.into() }),
     }
 }

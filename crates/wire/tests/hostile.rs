@@ -2,10 +2,10 @@
 
 mod common;
 
-use common::{commit, encode, help, members, notices, reader_of, revalidated, samples, status};
+use common::{commit, encode, help, in_pieces, members, notices, piece, reader_of, revalidated, samples, status};
 use types::limits::{
-    MEMBERS_MAX, PAGES_PER_MESSAGE_MAX, STATUS_CELLS_MAX, STATUS_COLUMNS_MAX, STATUS_TABLES_MAX, STATUS_TEXT_BYTES_MAX,
-    STORE_ADDRESSES_MAX, TXN_CHANGES_MAX,
+    FRAME_BYTES_MAX, MEMBERS_MAX, PAGES_PER_MESSAGE_MAX, PIECED_BYTES_MAX, PIECED_MESSAGES_MAX, STATUS_CELLS_MAX,
+    STATUS_COLUMNS_MAX, STATUS_TABLES_MAX, STATUS_TEXT_BYTES_MAX, STORE_ADDRESSES_MAX, TXN_BYTES_MAX, TXN_CHANGES_MAX,
 };
 use wire::{End, HEADER_BYTES, Header, Inbox, Kind, WireError};
 
@@ -104,9 +104,58 @@ fn pure_noise_is_refused() {
 /// The refusal of a frame with this meta and body.
 fn refusal(kind: Kind, meta: &[u8], body: &[u8]) -> Option<&'static str> {
     let header = Header { kind, meta_bytes: meta.len() as u32, body_bytes: body.len() as u32 };
-    let frame = [&header.to_bytes(), meta, body].concat();
+    let mut frame = [&header.to_bytes(), meta, body].concat();
+    if frame.len() > FRAME_BYTES_MAX {
+        frame = in_pieces(7, &frame);
+    }
     let reader = [End::Store, End::Client, End::Peer].into_iter().find(|&end| kind.is_for(end)).unwrap();
     feed(reader, &frame, &mut Random(1)).1.map(WireError::name)
+}
+
+/// The refusal of frames that come one after the other.
+fn refusal_of(reader: End, frames: &[Vec<u8>]) -> Option<WireError> {
+    feed(reader, &frames.concat(), &mut Random(3)).1
+}
+
+#[test]
+fn pieces_are_put_together_with_care() {
+    let start = |kind, body_bytes| Header { kind, meta_bytes: 32, body_bytes }.to_bytes().to_vec();
+    let of = |number, bytes: &[u8]| piece(number, bytes);
+    let refused = |frames: &[Vec<u8>]| refusal_of(End::Store, frames).map(WireError::name);
+    // A frame that should have come in pieces, a piece of nothing, a piece of a piece.
+    assert_eq!(refused(&[start(Kind::Commit, FRAME_BYTES_MAX as u32)]), Some("whole"));
+    assert_eq!(refused(&[of(1, b"")]), Some("empty"));
+    assert_eq!(refused(&[of(1, &of(1, b"x"))]), Some("nested"));
+    // What the message inside may not be: for the other end, of impossible lengths, no header.
+    assert_eq!(
+        refused(&[of(1, &Header { kind: Kind::Notices, meta_bytes: 8, body_bytes: 0 }.to_bytes())]),
+        Some("direction")
+    );
+    assert_eq!(refused(&[of(1, &start(Kind::Commit, u32::MAX))]), Some("lengths"));
+    assert_eq!(refused(&[of(1, &[0; HEADER_BYTES])]), Some("magic"));
+    // More than it announces, in one piece and over two.
+    let ping = encode(&protocol::Message::Ping(protocol::Ping { nonce: 1 }));
+    assert_eq!(refused(&[of(1, &[&ping[..], b"x"].concat())]), Some("long"));
+    assert_eq!(refused(&[of(1, &ping[..20]), of(1, &[&ping[20..], b"x"].concat())]), Some("long"));
+    // The first message, in pieces or not, opens a session.
+    let mut fresh = Inbox::new(End::Store);
+    assert_eq!(fresh.next(&mut &of(1, &ping)[..]).map_err(WireError::name), Err("first"));
+}
+
+#[test]
+fn messages_in_pieces_are_few_and_bounded_together() {
+    let start = |body_bytes| Header { kind: Kind::Commit, meta_bytes: 32, body_bytes }.to_bytes();
+    let begun = |count: u64, bytes: u32| (0..count).map(|number| piece(number, &start(bytes))).collect::<Vec<_>>();
+    let refused = |frames: &[Vec<u8>]| refusal_of(End::Store, frames).map(WireError::name);
+    let max = PIECED_MESSAGES_MAX as u64;
+    assert_eq!((refused(&begun(max, 100_000)), refused(&begun(max + 1, 100_000))), (None, Some("pieced")));
+    let many = (PIECED_BYTES_MAX / TXN_BYTES_MAX) as u64;
+    assert_eq!(refused(&begun(many, TXN_BYTES_MAX as u32)), None);
+    assert_eq!(refused(&begun(many + 1, TXN_BYTES_MAX as u32)), Some("pieced_bytes"));
+    // One that is complete makes room for another.
+    let ping = encode(&protocol::Message::Ping(protocol::Ping { nonce: 1 }));
+    let done: Vec<_> = (0..2 * max).map(|number| piece(number, &ping)).collect();
+    assert_eq!(refused(&done), None);
 }
 
 /// The meta and body of a message, to be changed by hand.

@@ -4,8 +4,9 @@ use objects::{Db, wait_for};
 use std::collections::HashSet;
 use std::io::Cursor;
 use std::path::PathBuf;
+use workloads::Random;
+use workloads::design::{self, How};
 use workloads::step::{self, Entity, Part, Reader, Statement};
-use workloads::{Random, design};
 
 fn model() -> Option<PathBuf> {
     let beside = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data/schependomlaan-frames.ifczip");
@@ -57,7 +58,9 @@ fn a_real_model_is_a_design() {
         return;
     };
     let db = Db::in_memory().unwrap();
-    let design = wait_for(design::load(&db, step::open(&path).unwrap(), "house", |_| {})).unwrap().design;
+    let design = wait_for(design::load(&db, step::open(&path).unwrap(), "house", How::New, async |_| Ok(()), |_| {}))
+        .unwrap()
+        .design;
     let random = Random::new(1);
     let work = db.transact_async(async |mut tx| {
         let mut random = random.clone();
@@ -70,7 +73,7 @@ fn a_real_model_is_a_design() {
     assert!((100..20_000).contains(&visited), "{visited} entities of one element");
 
     let mut text = Vec::new();
-    wait_for(design::dump(&db, &design, &mut text, |_| {})).unwrap();
+    wait_for(design::dump_in_parts(&db, &design, &mut text, |_| {})).unwrap();
     let (header, mut before) = split(step::open(&path).unwrap());
     let (header_after, after) = split(Reader::new(Box::new(Cursor::new(text)), None));
     before.sort_by_key(|entity| entity.number);

@@ -23,7 +23,9 @@ Usage: cargo xtask <command>
             --seed S          this one
             --trace           with every event of it
             --reorder         of two masters' streams out of order, and not of whole nodes
+            --race NAME       steered towards one kind of race
             --mutants         takes each rule out of the code and shows the seed that notices
+            --rule NAME       with --mutants, of this rule alone
   lab [options] -- command...
           runs the command beside places joined by lines with a real delay: network namespaces, one for the store and
           one for each site. A word `{lab}` becomes the path of a JSON file that says how to run programs at them

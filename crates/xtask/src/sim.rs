@@ -19,7 +19,7 @@ pub(crate) use linked::run;
 #[cfg(feature = "sim")]
 mod linked {
     use crate::Result;
-    use sim::Kind;
+    use sim::{Kind, Race};
     use std::io::{IsTerminal, Write};
     use types::{Broken, Rule};
 
@@ -28,14 +28,13 @@ mod linked {
 
     pub(crate) fn run(words: &[String]) -> Result {
         match Options::parse(words)? {
-            Options { mutants: true, seeds, .. } => mutants(seeds.unwrap_or(MUTANT_SEEDS_MAX)),
-            Options { seed: Some(seed), reorder, trace, .. } => {
-                replay(if reorder { Kind::Reorder } else { Kind::Nodes }, seed, trace)
-            }
-            Options { seeds, first, reorder, .. } => {
+            Options { mutants: true, seeds, rule, .. } => mutants(rule.as_deref(), seeds.unwrap_or(MUTANT_SEEDS_MAX)),
+            Options { seed: Some(seed), kind, trace, .. } => replay(kind.unwrap_or(Kind::Nodes), seed, trace),
+            Options { seeds, first, kind: Some(kind), .. } => seeds_from(kind, first, seeds.unwrap_or(1000)),
+            Options { seeds, first, .. } => {
                 let count = seeds.unwrap_or(1000);
-                let outcome = seeds_from(Kind::Reorder, first, count);
-                if reorder { outcome } else { seeds_from(Kind::Nodes, first, count).and(outcome) }
+                let reorder = seeds_from(Kind::Reorder, first, count);
+                seeds_from(Kind::Nodes, first, count).and(reorder)
             }
         }
     }
@@ -70,10 +69,19 @@ mod linked {
         }
     }
 
-    fn mutants(seeds_max: u64) -> Result {
+    /// Takes out each rule that runs put to the test, or the one that is named.
+    fn mutants(only: Option<&str>, seeds_max: u64) -> Result {
         let threads = sim::Options::default().threads;
         let mut missed = 0;
-        for mutant in sim::mutants(&Rule::ALL, seeds_max, threads) {
+        let is_meant = |rule: &Rule| match only {
+            Some(only) => format!("{rule:?}") == only,
+            None => !sim::OF_NAMED_TESTS.contains(rule),
+        };
+        let rules: Vec<_> = Rule::ALL.into_iter().filter(is_meant).collect();
+        if rules.is_empty() {
+            return Err(format!("sim: there is no rule `{}`", only.unwrap_or_default()));
+        }
+        for mutant in sim::mutants(&rules, seeds_max, threads) {
             let (rule, kind) = (format!("{:?}", mutant.rule), mutant.kind);
             if let Some((seed, violation)) = mutant.caught {
                 let violation = violation.to_string();
@@ -92,9 +100,10 @@ mod linked {
         seeds: Option<u64>,
         first: u64,
         seed: Option<u64>,
-        reorder: bool,
+        kind: Option<Kind>,
         trace: bool,
         mutants: bool,
+        rule: Option<String>,
     }
 
     impl Options {
@@ -104,8 +113,10 @@ mod linked {
             while let Some(word) = words.next() {
                 match word.as_str() {
                     "--trace" => options.trace = true,
-                    "--reorder" => options.reorder = true,
+                    "--reorder" => options.kind = Some(Kind::Reorder),
+                    "--race" => options.kind = Some(Kind::Steered(race(words.next())?)),
                     "--mutants" => options.mutants = true,
+                    "--rule" => options.rule = words.next().cloned(),
                     "--seeds" => options.seeds = Some(number(word, words.next())?),
                     "--first" => options.first = number(word, words.next())?,
                     "--seed" => options.seed = Some(number(word, words.next())?),
@@ -114,6 +125,13 @@ mod linked {
             }
             Ok(options)
         }
+    }
+
+    fn race(name: Option<&String>) -> Result<Race> {
+        let known = || Race::ALL.map(Race::name).join(", ");
+        let name = name.ok_or_else(|| format!("sim: --race wants one of {}", known()))?;
+        let race = Race::ALL.into_iter().find(|race| race.name() == name);
+        race.ok_or_else(|| format!("sim: there is no race `{name}`, but {}", known()))
     }
 
     fn number(option: &str, value: Option<&String>) -> Result<u64> {

@@ -4,7 +4,7 @@
 use super::group::Group;
 use crate::floor::{PingPong, Shuffle, SyncFloor};
 use crate::{Place, Result, Sample, Server, ServerOptions};
-use objects::{Anywhere, Db, ObjectId, Ref, wait_for};
+use objects::{Anywhere, Db, Ref, wait_for};
 use std::time::{Duration, Instant};
 use workloads::oo7::{CompositePart, Module, Size, Traversal, build, composite_parts, traverse};
 
@@ -95,7 +95,7 @@ impl Costs {
 /// A store process with objects that have a page each, in no order.
 pub(crate) struct Lab {
     server: Server,
-    pub(crate) objects: Vec<ObjectId>,
+    pub(crate) objects: Vec<Ref<[u8]>>,
 }
 
 impl Lab {
@@ -145,11 +145,11 @@ fn median(sample: &Sample) -> Duration {
 }
 
 /// Makes a store of objects that have a page each, and closes it: its pages are on its disk then.
-fn create(dir: &std::path::Path) -> Result<Vec<ObjectId>> {
+fn create(dir: &std::path::Path) -> Result<Vec<Ref<[u8]>>> {
     let db = Db::open(dir)?;
     let mut objects = Vec::new();
     while objects.len() < OBJECTS {
-        let batch: Vec<ObjectId> =
+        let batch: Vec<Ref<[u8]>> =
             db.transact(|tx| (0..100).map(|_| tx.create_bytes(Anywhere, &[7; OBJECT_BYTES])).collect())?;
         objects.extend(batch);
     }
@@ -158,7 +158,7 @@ fn create(dir: &std::path::Path) -> Result<Vec<ObjectId>> {
 }
 
 /// Reads objects that a client does not have, one round trip each.
-pub(crate) fn fetches(db: &Db, objects: &[ObjectId]) -> Result<Sample> {
+pub(crate) fn fetches(db: &Db, objects: &[Ref<[u8]>]) -> Result<Sample> {
     let mut sample = Sample::default();
     db.transact(|tx| {
         for &object in objects {
@@ -171,7 +171,7 @@ pub(crate) fn fetches(db: &Db, objects: &[ObjectId]) -> Result<Sample> {
 }
 
 /// Commits transactions that have read an object in the cache.
-pub(crate) fn commits(db: &Db, object: ObjectId) -> Result<Sample> {
+pub(crate) fn commits(db: &Db, object: Ref<[u8]>) -> Result<Sample> {
     db.transact(|tx| tx.read(object, <[u8]>::len))?;
     let mut sample = Sample::default();
     for _ in 0..TURNS {
@@ -181,7 +181,7 @@ pub(crate) fn commits(db: &Db, object: ObjectId) -> Result<Sample> {
 }
 
 /// Commits transactions that have changed an object in the cache: the store makes them durable.
-pub(crate) fn durable_commits(db: &Db, object: ObjectId) -> Result<Sample> {
+pub(crate) fn durable_commits(db: &Db, object: Ref<[u8]>) -> Result<Sample> {
     db.transact(|tx| tx.read(object, <[u8]>::len))?;
     let mut sample = Sample::default();
     for turn in 0..TURNS {

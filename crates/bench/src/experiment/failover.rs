@@ -10,7 +10,7 @@ use super::virtual_time::PATIENCE;
 use super::worker::Clock;
 use crate::Result;
 use node::{Hands, Node};
-use objects::{Anywhere, Db, ObjectId};
+use objects::{Anywhere, Db, Ref};
 use sim::{Distances, Layout, Mishap, Simulation};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -75,6 +75,9 @@ impl Slowest {
     }
 }
 
+/// The objects that are written.
+type Pair = [Ref<[u8]>; 2];
+
 /// One member, as its tasks use it.
 #[derive(Clone)]
 struct Member {
@@ -86,7 +89,7 @@ struct Member {
     /// It writes all the time, and is not only there.
     is_busy: bool,
     /// What it writes all the time, and what it writes once: on pages of their own.
-    objects: Rc<Cell<Option<[ObjectId; 2]>>>,
+    objects: Rc<Cell<Option<Pair>>>,
     is_done: Rc<Cell<bool>>,
     slowest: Rc<RefCell<Slowest>>,
 }
@@ -101,7 +104,7 @@ impl Member {
         *self.slowest.borrow_mut() = slowest;
     }
 
-    async fn write(&self, object: ObjectId) {
+    async fn write(&self, object: Ref<[u8]>) {
         let db = self.db();
         let write = db.transact_async(async |mut tx| tx.put_bytes(object, &OBJECT).await);
         write.await.expect("there is a store");

@@ -55,6 +55,7 @@ pub(crate) fn setting(groups: Groups, round_trip: Duration, warm_up: u32, measur
         groups: groups.members(),
         round_trip,
         prefetch_pages_max: 0,
+        commits_fresh: false,
         parts_max: usize::MAX,
         leased: false,
     }

@@ -63,6 +63,7 @@ impl Store {
         let db = Db::builder()
             .prefetch_pages(setting.prefetch_pages_max)
             .read_ahead(!setting.is_on_demand())
+            .commit_fresh(setting.commits_fresh)
             .connect(address)?;
         let parts = setting.some_of(&self.parts);
         Ok(Worker { db, clock: Clock::Real(Instant::now()), module: self.module, parts })

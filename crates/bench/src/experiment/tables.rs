@@ -6,7 +6,7 @@ use super::row::{Row, Target};
 use super::vcache;
 use crate::sample::median;
 use crate::{Result, Sample};
-use objects::{Db, ObjectId};
+use objects::{Db, Ref};
 use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
@@ -19,8 +19,8 @@ const OVERHEAD: Target = Target::AtMost(1.6);
 /// Does the same with several clients at the same time; gives all that they measured.
 fn together(
     clients: &[Db],
-    objects: &[ObjectId],
-    work: impl Fn(&Db, &[ObjectId]) -> Result<Sample> + Sync,
+    objects: &[Ref<[u8]>],
+    work: impl Fn(&Db, &[Ref<[u8]>]) -> Result<Sample> + Sync,
 ) -> Result<Sample> {
     let share = objects.len() / clients.len();
     let samples: Result<Vec<Sample>> = thread::scope(|scope| {
@@ -71,8 +71,8 @@ fn cross(lab: &Lab, clients: usize, measured: &mut [(Sample, Sample); 3]) -> Res
     let buddy: Vec<Db> = (0..clients).map(|_| group.member()).collect::<Result<_>>()?;
     let works = [
         fetches,
-        |db: &Db, own: &[ObjectId]| commits(db, own[0]),
-        |db: &Db, own: &[ObjectId]| durable_commits(db, own[0]),
+        |db: &Db, own: &[Ref<[u8]>]| commits(db, own[0]),
+        |db: &Db, own: &[Ref<[u8]>]| durable_commits(db, own[0]),
     ];
     for (work, (of_base, of_buddy)) in works.into_iter().zip(measured) {
         of_base.extend(&together(&base, &lab.objects, work)?);
@@ -139,7 +139,7 @@ fn share_from_peers(db: &Db) -> f64 {
 }
 
 /// Measures something while the application of a client never waits: it reads what it has cached.
-fn while_computing(helper: &Db, object: ObjectId, measure: impl FnOnce() -> Result<Sample>) -> Result<Sample> {
+fn while_computing(helper: &Db, object: Ref<[u8]>, measure: impl FnOnce() -> Result<Sample>) -> Result<Sample> {
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
         scope.spawn(|| {

@@ -63,6 +63,8 @@ pub(crate) struct Setting {
     pub(crate) round_trip: Duration,
     /// The most pages that one fault prefetches; the paper's clients fetch on demand alone.
     pub(crate) prefetch_pages_max: u32,
+    /// Transactions that have only read, and have fetched, commit without asking; the paper's always ask.
+    pub(crate) commits_fresh: bool,
     /// The most parts that are traversed.
     pub(crate) parts_max: usize,
     /// Groups have leases on what they read: their redirectors validate read-only transactions themselves.
@@ -106,6 +108,7 @@ impl Setting {
             client: client::Config {
                 prefetch_pages_max: self.prefetch_pages_max,
                 reads_ahead: !self.is_on_demand(),
+                commits_fresh: self.commits_fresh,
                 ..client::Config::default()
             },
             store: store::Config {

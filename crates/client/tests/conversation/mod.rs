@@ -20,7 +20,7 @@ use protocol::{LeftOut, Message, Page, Reachable};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::Duration;
-use types::{ClientId, PageId, Time};
+use types::{Broken, ClientId, PageId, Time};
 
 pub(crate) struct Conversation {
     client: Client,
@@ -37,8 +37,8 @@ impl Player for Conversation {
         let words: Vec<_> = event.split_whitespace().collect();
         match words[..] {
             ["connected"] => self.client.connected(self.now),
-            ["disconnected"] => self.client.disconnected(self.now),
-            ["stopped", ref why @ ..] => self.client.stopped(self.now, why.join(" ")),
+            ["disconnected"] => self.client.disconnected(),
+            ["stopped", ref why @ ..] => self.client.stopped(why.join(" ")),
             ["wait", milliseconds] => {
                 self.now = self.now + Duration::from_millis(milliseconds.parse().ok()?);
                 self.client.handle_timeout(self.now);
@@ -100,7 +100,12 @@ impl Player for Conversation {
 
 impl Conversation {
     pub(crate) fn new() -> Self {
-        let config = Config { prefetch_pages_max: 0, grant_pages: 4, ..Config::default() };
+        Self::without(Broken::NONE)
+    }
+
+    /// With this rule taken out.
+    pub(crate) fn without(broken: Broken) -> Self {
+        let config = Config { prefetch_pages_max: 0, grant_pages: 4, broken, ..Config::default() };
         let client = Client::new(config.clone(), ClientId(0xc));
         Self {
             client,
@@ -128,6 +133,7 @@ impl Conversation {
         match name {
             "cache" => self.config.cache_bytes_limit = value.parse().ok()?,
             "prefetch" => self.config.prefetch_pages_max = value.parse().ok()?,
+            "fresh" => self.config.commits_fresh = value == "yes",
             "group" => self.config.group = Some(value.into()),
             "patience" => self.config.patience = Duration::from_millis(value.parse().ok()?),
             _ => return None,

@@ -39,7 +39,7 @@ pub(crate) fn peer_page(words: &[&str]) -> Option<Message> {
     let [of, at, answers, through, values @ ..] = words else { return None };
     let number = named(&[answers], "number")?.parse().ok()?;
     let through = version(named(&[through], "through")?)?;
-    let page = Page { page: page(of)?, version: version(at)?, number, image: image(values)? };
+    let page = Page { page: page(of)?, version: version(at)?, number, fresh: false, image: image(values)? };
     Some(Message::PeerPage(PeerPage { requester: ClientId(0xc), through, page }))
 }
 
@@ -146,13 +146,16 @@ pub(crate) fn message(kind: &str, rest: &[&str]) -> Option<Message> {
             through: version(named(&[through], "through")?)?,
             items: items.iter().map(|word| notice(word)).collect::<Option<_>>()?,
         }),
-        ("page", [of, at, values @ ..]) => {
-            Message::Page(Page { page: page(of)?, version: version(at)?, number: 0, image: image(values)? })
+        // A redirector says of a page that was on its way for others that it is not fresh.
+        ("page" | "joined", [of, at, values @ ..]) => {
+            let (page, version, fresh) = (page(of)?, version(at)?, kind == "page");
+            Message::Page(Page { page, version, number: 0, fresh, image: image(values)? })
         }
         ("rubbish", [of]) => Message::Page(Page {
             page: page(of)?,
             version: Version(1),
             number: 0,
+            fresh: true,
             image: Bytes::from_static(b"no page"),
         }),
         ("leaves_out", [of]) => Message::LeftOut(LeftOut { page: page(of)?, number: 0 }),

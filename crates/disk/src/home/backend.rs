@@ -1,6 +1,8 @@
 //! The file under redb, by way of this crate's own file operations, so that the tests' faults reach it too.
 
+use crate::errno::{Call, Verdict, judge};
 use crate::files::{File, Files, How, Lock};
+use crate::patience::Patience;
 use redb::StorageBackend;
 use std::collections::BTreeMap;
 use std::io;
@@ -21,10 +23,9 @@ impl Failure {
         self.full.load(Ordering::Acquire) && !self.other.load(Ordering::Acquire)
     }
 
-    fn note<T>(&self, result: io::Result<T>, room_can_help: bool) -> io::Result<T> {
+    fn note<T>(&self, call: Call, result: io::Result<T>) -> io::Result<T> {
         if let Err(error) = &result {
-            let full = matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
-            let flag = if full && room_can_help { &self.full } else { &self.other };
+            let flag = if judge(call, error) == Verdict::NoRoom { &self.full } else { &self.other };
             flag.store(true, Ordering::Release);
         }
         result
@@ -36,35 +37,40 @@ impl Failure {
 pub(crate) struct Backend {
     file: Arc<dyn File>,
     failure: Arc<Failure>,
+    patience: Arc<Patience>,
 }
 
 impl Backend {
     /// A database's file.
-    pub(crate) fn new(file: Arc<dyn File>, failure: Arc<Failure>) -> Self {
-        Self { file, failure }
+    pub(crate) fn new(file: Arc<dyn File>, failure: Arc<Failure>, patience: Arc<Patience>) -> Self {
+        Self { file, failure, patience }
+    }
+
+    /// redb is of no use any more after an error: what passes is waited out before it hears of it.
+    fn call<T>(&self, call: Call, run: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+        self.failure.note(call, self.patience.wait_out(call, run))
     }
 }
 
 impl StorageBackend for Backend {
     fn len(&self) -> io::Result<u64> {
-        self.failure.note(self.file.len(), false)
+        self.call(Call::Read, || self.file.len())
     }
 
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        self.failure.note(self.file.read_at(offset, out), false)
+        self.call(Call::Read, || self.file.read_at(offset, out))
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
-        self.failure.note(self.file.set_len(len), true)
+        self.call(Call::Write, || self.file.set_len(len))
     }
 
     fn sync_data(&self) -> io::Result<()> {
-        // A sync that fails has lost what it was to keep, whatever the reason: that is never tried again.
-        self.failure.note(self.file.sync(), false)
+        self.call(Call::Sync, || self.file.sync())
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        self.failure.note(self.file.write_at(offset, data), true)
+        self.call(Call::Write, || self.file.write_at(offset, data))
     }
 }
 

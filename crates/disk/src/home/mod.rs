@@ -15,14 +15,19 @@ mod backend;
 mod checkpoint;
 mod state;
 
+use crate::errno::Call;
 use crate::error::DiskError;
 use crate::files::{Files, How};
+use crate::patience::Patience;
+use crate::reserve;
 use backend::Backend;
 use backend::Failure;
 pub(crate) use backend::Overlay;
 use bytes::Bytes;
+use node::said;
 use redb::{Database, Durability, ReadableDatabase, ReadableTable, TableDefinition};
 pub(crate) use state::State;
+use std::cell::Cell;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -54,6 +59,7 @@ pub(crate) type Read = Option<(Version, Bytes)>;
 pub(crate) struct Home {
     files: Arc<dyn Files>,
     cache_bytes: usize,
+    patience: Arc<Patience>,
     /// `None` only between a failure and the end.
     database: RwLock<Option<Opened>>,
     state: Mutex<State>,
@@ -114,20 +120,30 @@ impl<E: Into<redb::Error>> From<E> for Trouble {
     }
 }
 
+thread_local! {
+    /// Whether this thread is inside of [`guard`].
+    static GUARDED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether a panic of this thread would be caught and become an error of the disk: a program's panic hook need not
+/// print it.
+pub fn catches_panic() -> bool {
+    GUARDED.get()
+}
+
 /// Runs what may panic on a damaged file. The database is not used any more after a panic.
 fn guard<T>(run: impl FnOnce() -> Result<T, Trouble>) -> Result<T, Trouble> {
-    catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| {
-        let text = panic.downcast_ref::<String>().cloned();
-        let text = text.or_else(|| panic.downcast_ref::<&str>().map(|&text| text.to_owned()));
-        Err(Trouble::Panic(text.unwrap_or_else(|| "no message".to_owned())))
-    })
+    let was_guarded = GUARDED.replace(true);
+    let ran = catch_unwind(AssertUnwindSafe(run));
+    GUARDED.set(was_guarded);
+    ran.unwrap_or_else(|panic| Err(Trouble::Panic(said(&*panic).to_owned())))
 }
 
 impl Opened {
-    fn open(files: &dyn Files, how: How, cache_bytes: usize) -> Result<Self, Trouble> {
-        let file = files.open(NAME, how).map_err(redb::Error::Io)?;
+    fn open(files: &dyn Files, how: How, cache_bytes: usize, patience: &Arc<Patience>) -> Result<Self, Trouble> {
+        let file = patience.wait_out(Call::Open, || files.open(NAME, how)).map_err(redb::Error::Io)?;
         let failure = Arc::new(Failure::default());
-        let backend = Backend::new(file, failure.clone());
+        let backend = Backend::new(file, failure.clone(), patience.clone());
         let database = guard(|| Ok(redb::Builder::new().set_cache_size(cache_bytes).create_with_backend(backend)?))?;
         Ok(Self { database, failure })
     }
@@ -144,7 +160,7 @@ impl Home {
     /// Makes the file of a new store.
     pub(crate) fn create(files: &dyn Files, cache_bytes: usize) -> Result<(), DiskError> {
         let make = || {
-            let opened = Opened::open(files, How::Create, cache_bytes)?;
+            let opened = Opened::open(files, How::Create, cache_bytes, &Arc::default())?;
             guard(|| {
                 let write = opened.database.begin_write()?;
                 write.open_table(IMAGES)?;
@@ -158,14 +174,16 @@ impl Home {
 
     /// Opens the file and reads what there is, without the images.
     pub(crate) fn open(files: Arc<dyn Files>, cache_bytes: usize) -> Result<(Self, Vec<HomePage>), DiskError> {
-        let opened =
-            Opened::open(&*files, How::Write, cache_bytes).map_err(|trouble| error(&*files, "open", trouble))?;
+        let patience = Arc::default();
+        let opened = Opened::open(&*files, How::Write, cache_bytes, &patience);
+        let opened = opened.map_err(|trouble| error(&*files, "open", trouble))?;
         let state = Self::load(&*files, &opened)?;
         let pages = list(&opened, &state).map_err(|trouble| error(&*files, "read", trouble))?;
         let pages = pages.map_err(|what| corrupt(&*files, what))?;
         let home = Self {
             files,
             cache_bytes,
+            patience,
             database: RwLock::new(Some(opened)),
             installs: AtomicU64::new(state.installs),
             state: Mutex::new(state),
@@ -177,6 +195,11 @@ impl Home {
         let bytes = opened.read_state().map_err(|trouble| error(files, "read", trouble))?;
         let bytes = bytes.ok_or_else(|| corrupt(files, "the home has no state".to_owned()))?;
         State::decode(&Bytes::from(bytes)).map_err(|what| corrupt(files, what))
+    }
+
+    /// Whether what passes is waited out where pages are read and installed.
+    pub(crate) fn patience(&self) -> Arc<Patience> {
+        self.patience.clone()
     }
 
     /// What the last install left.
@@ -291,9 +314,14 @@ impl Home {
     fn reopen(&self) -> Result<(), DiskError> {
         let mut database = self.database.write().unwrap_or_else(PoisonError::into_inner);
         close(database.take());
-        *database = Some(
-            Opened::open(&*self.files, How::Write, self.cache_bytes).map_err(|trouble| self.error("open", trouble))?,
-        );
+        let open = || {
+            let opened = Opened::open(&*self.files, How::Write, self.cache_bytes, &self.patience);
+            opened.map_err(|trouble| self.error("open", trouble))
+        };
+        *database = Some(match open() {
+            Err(error) if error.is_full() && reserve::give_up(&*self.files) => open()?,
+            opened => opened?,
+        });
         Ok(())
     }
 

@@ -1,7 +1,7 @@
 //! Building a flush: records become frames in aligned memory, one run of blocks for each segment that they touch.
 
 use crate::aligned::{Aligned, BLOCK};
-use crate::error::DiskError;
+use crate::errno::Refused;
 use crate::safe::frame::{FRAME_BYTES_MIN, Frame, HEADER_BYTES};
 use crate::safe::record::{self, Kind};
 use crate::safe::segment::{Segment, SegmentHeader};
@@ -54,7 +54,7 @@ pub(crate) struct Builder<'a> {
     last: u64,
     last_header: (usize, Frame),
     frames: usize,
-    supply: &'a mut dyn FnMut() -> Result<Segment, DiskError>,
+    supply: &'a mut dyn FnMut() -> Result<Segment, Refused>,
 }
 
 impl<'a> Builder<'a> {
@@ -63,7 +63,7 @@ impl<'a> Builder<'a> {
         stamp: Stamp,
         active: (Segment, usize),
         blocks: Aligned,
-        supply: &'a mut dyn FnMut() -> Result<Segment, DiskError>,
+        supply: &'a mut dyn FnMut() -> Result<Segment, Refused>,
     ) -> Self {
         let (segment, at) = active;
         let lap = segment.header.map_or(0, |header| header.lap);
@@ -73,7 +73,7 @@ impl<'a> Builder<'a> {
     }
 
     /// Adds a record.
-    pub(crate) fn put_record(&mut self, position: Position, record: &Record) -> Result<(), DiskError> {
+    pub(crate) fn put_record(&mut self, position: Position, record: &Record) -> Result<(), Refused> {
         assert_eq!(position.0, self.last + 1, "appends come in the order of their positions");
         self.last = position.0;
         let bytes = record::body_bytes(record);
@@ -91,7 +91,7 @@ impl<'a> Builder<'a> {
     }
 
     /// Adds a record whose body does not fit into what is left of the segment.
-    fn put_parts(&mut self, record: &Record, body: &[u8]) -> Result<(), DiskError> {
+    fn put_parts(&mut self, record: &Record, body: &[u8]) -> Result<(), Refused> {
         let mut done = 0;
         while done < body.len() {
             self.make_room()?;
@@ -109,7 +109,7 @@ impl<'a> Builder<'a> {
     }
 
     /// Adds a mark: a frame that is only there to be behind what came before.
-    pub(crate) fn put_mark(&mut self) -> Result<(), DiskError> {
+    pub(crate) fn put_mark(&mut self) -> Result<(), Refused> {
         self.make_room()?;
         let mark = frame(Kind::Mark, self.last, self.stamp, self.lap);
         self.put_frame(Frame { record_begins: true, record_ends: true, ..mark }, &mut |_| {});
@@ -155,7 +155,7 @@ impl<'a> Builder<'a> {
     }
 
     /// Goes on in the next segment if too little is left of this one.
-    fn make_room(&mut self) -> Result<(), DiskError> {
+    fn make_room(&mut self) -> Result<(), Refused> {
         if self.run().room() >= FRAME_BYTES_MIN {
             return Ok(());
         }

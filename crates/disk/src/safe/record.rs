@@ -1,7 +1,8 @@
 //! The bodies of records. Little-endian throughout; `docs/formats.md` draws them.
 //!
 //! ```text
-//!   Epoch    incarnation u64
+//!   Epoch    incarnation u64 | lease in ms u32 | volumes u32 | volume u32 ...     what a store of format 1 wrote ends
+//!                                                                                 with the incarnation
 //!   Commit   client u64 | number u64 | answered u64 | deltas u32 | 0 u32 | delta ...
 //!     delta    page u64 | changes u32 | bytes of values u32 | change ... | values
 //!     change   slot u16 | 1 put, 0 delete u16 | bytes of the value u32
@@ -13,7 +14,7 @@
 use crate::aligned::Aligned;
 use crate::fields::{Fields, Malformed};
 use bytes::Bytes;
-use store::{CommitRecord, Placement, Record};
+use store::{CommitRecord, LeasesGiven, Placement, Record};
 use types::{ClientId, Delta, Incarnation, PageId, SlotChange, TxnId, Version};
 
 /// What kind of record a body is; zero is a frame that only marks what is durable before it.
@@ -31,7 +32,7 @@ impl Kind {
     /// The kind of a record.
     pub(crate) fn of(record: &Record) -> Self {
         match record {
-            Record::Epoch(_) => Self::Epoch,
+            Record::Epoch { .. } => Self::Epoch,
             Record::Commit(_) => Self::Commit,
             Record::Placed(_) => Self::Placed,
             Record::Grant { .. } => Self::Grant,
@@ -47,7 +48,8 @@ impl Kind {
 /// The length of a record's body, in bytes.
 pub(crate) fn body_bytes(record: &Record) -> usize {
     match record {
-        Record::Epoch(_) | Record::Grant { .. } => 8,
+        Record::Epoch { leases, .. } => 8 + leases.as_ref().map_or(0, |leases| 8 + 4 * leases.volumes.len()),
+        Record::Grant { .. } => 8,
         Record::Placed(placements) => 8 + 24 * placements.len(),
         Record::Commit(commit) => {
             let delta = |d: &Delta| 16 + 8 * d.changes.len() + d.value_bytes();
@@ -59,7 +61,16 @@ pub(crate) fn body_bytes(record: &Record) -> usize {
 /// Adds a record's body to `out`.
 pub(crate) fn encode(record: &Record, out: &mut Aligned) {
     match record {
-        Record::Epoch(incarnation) => out.put(&incarnation.0.to_le_bytes()),
+        Record::Epoch { incarnation, leases } => {
+            out.put(&incarnation.0.to_le_bytes());
+            if let Some(LeasesGiven { lease_ms, volumes }) = leases {
+                out.put(&lease_ms.to_le_bytes());
+                put_count(volumes.len(), out);
+                for volume in volumes {
+                    out.put(&volume.to_le_bytes());
+                }
+            }
+        }
         Record::Grant { volume, next } => {
             out.put(&volume.to_le_bytes());
             out.put(&next.to_le_bytes());
@@ -112,7 +123,10 @@ pub(crate) fn decode(kind: Kind, body: Bytes) -> Result<Record, Malformed> {
     let mut fields = Fields::new(body);
     let record = match kind {
         Kind::Mark => return Err(Malformed),
-        Kind::Epoch => Record::Epoch(Incarnation(fields.u64()?)),
+        Kind::Epoch => {
+            let incarnation = Incarnation(fields.u64()?);
+            Record::Epoch { incarnation, leases: fields.more().then(|| decode_leases(&mut fields)).transpose()? }
+        }
         Kind::Grant => Record::Grant { volume: fields.u32()?, next: fields.u32()? },
         Kind::Placed => {
             let count = fields.count(24)?;
@@ -129,6 +143,11 @@ pub(crate) fn decode(kind: Kind, body: Bytes) -> Result<Record, Malformed> {
     };
     fields.end()?;
     Ok(record)
+}
+
+fn decode_leases(fields: &mut Fields) -> Result<LeasesGiven, Malformed> {
+    let (lease_ms, count) = (fields.u32()?, fields.count(4)?);
+    Ok(LeasesGiven { lease_ms, volumes: (0..count).map(|_| fields.u32()).collect::<Result<_, _>>()? })
 }
 
 fn decode_txn(fields: &mut Fields) -> Result<TxnId, Malformed> {

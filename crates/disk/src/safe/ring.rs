@@ -2,6 +2,7 @@
 //! needed, and new ones when there is none such.
 
 use crate::aligned::{Aligned, BLOCK};
+use crate::errno::{Call, Refused, Verdict, judge};
 use crate::error::{DiskError, Doing};
 use crate::files::{Files, How};
 use crate::safe::flush::{Builder, Run, Stamp};
@@ -38,6 +39,15 @@ pub(crate) struct Batch {
     pub(crate) installs: u64,
 }
 
+/// A flush that was begun, and waits for what it needs.
+#[derive(Debug)]
+enum Pending {
+    /// There is no segment to go on in.
+    Batch(Batch),
+    /// It is built; not all of it could be written. What is written again is the same, byte for byte.
+    Built { runs: Vec<Run>, records: usize },
+}
+
 /// The ring.
 #[derive(Debug)]
 pub(crate) struct Ring {
@@ -57,6 +67,7 @@ pub(crate) struct Ring {
     /// A segment is being made, or could not be made and is not tried again before one becomes free.
     growing: bool,
     memory: Aligned,
+    pending: Option<Pending>,
 }
 
 impl Ring {
@@ -111,6 +122,7 @@ impl Ring {
             next_number: 1 + scan.segments.iter().filter_map(|segment| number_of(&segment.name)).max().unwrap_or(0),
             growing: false,
             memory: Aligned::default(),
+            pending: None,
         };
         for (i, segment) in scan.segments.iter().enumerate() {
             let segment = ring.reopen(segment)?;
@@ -165,26 +177,50 @@ impl Ring {
     /// Makes a batch durable, by one write and one sync for each segment that it touches, which is one nearly always.
     /// A batch without records writes a mark.
     ///
-    /// An error leaves the ring unusable: what is on the disk, only recovery can say.
-    pub(crate) fn flush(&mut self, batch: &Batch) -> Result<(), DiskError> {
+    /// Says whether it is done. If the system lacks what passes, or room, it is not: the ring keeps the batch, and
+    /// [`Ring::go_on`] tries again. An error leaves the ring unusable: what is on the disk, only recovery can say.
+    pub(crate) fn flush(&mut self, batch: Batch) -> Result<bool, DiskError> {
+        debug_assert!(self.pending.is_none(), "one flush at a time");
         self.due.needed = self.due.needed.max(batch.needed);
         self.due.installs = self.due.installs.max(u32::try_from(batch.installs).unwrap_or(u32::MAX));
-        let runs = self.build(batch)?;
+        self.pending = Some(Pending::Batch(batch));
+        self.go_on()
+    }
+
+    /// Goes on with the flush that waits, if one does; says whether none waits any more.
+    pub(crate) fn go_on(&mut self) -> Result<bool, DiskError> {
+        let (runs, records) = match self.pending.take() {
+            None => return Ok(true),
+            Some(Pending::Built { runs, records }) => (runs, records),
+            Some(Pending::Batch(batch)) => match self.build(&batch) {
+                Ok(runs) => (runs, batch.records.len()),
+                Err(refused) if refused.verdict() != Verdict::Fails => {
+                    self.pending = Some(Pending::Batch(batch));
+                    return Ok(false);
+                }
+                Err(refused) => return Err(refused).doing("make a segment in", || self.files.path("")),
+            },
+        };
         for run in &runs {
-            let written = run.segment.file.write_at(run.at as u64, run.blocks.bytes());
-            written.doing("write", || self.files.path(&run.segment.name))?;
+            match run.segment.file.write_at(run.at as u64, run.blocks.bytes()) {
+                Err(error) if judge(Call::Write, &error) != Verdict::Fails => {
+                    self.pending = Some(Pending::Built { runs, records });
+                    return Ok(false);
+                }
+                written => written.doing("write", || self.files.path(&run.segment.name))?,
+            }
         }
         for run in &runs {
             run.segment.file.sync().doing("sync", || self.files.path(&run.segment.name))?;
         }
         self.due.flush += 1;
-        self.due.position += batch.records.len() as u64;
+        self.due.position += records as u64;
         self.advance(runs);
         self.release();
-        Ok(())
+        Ok(true)
     }
 
-    fn build(&mut self, batch: &Batch) -> Result<Vec<Run>, DiskError> {
+    fn build(&mut self, batch: &Batch) -> Result<Vec<Run>, Refused> {
         let stamp = Stamp {
             cluster: self.cluster,
             life: self.life,
@@ -198,23 +234,24 @@ impl Ring {
         let active = self.live.back().expect("one is being written").clone();
         let (files, limits, free) = (&self.files, self.limits, &mut self.free);
         let next_number = &mut self.next_number;
+        let mut taken = Vec::new();
         let mut supply = || {
-            if let Some(segment) = free.pop() {
-                return Ok(segment);
-            }
-            // The ring is full, and the records have been accepted: the ring grows, past its limit if need be.
-            let name = name_of(*next_number);
-            *next_number += 1;
-            Segment::create(&**files, &name, limits.segment_bytes).doing("create", || files.path(&name))
+            let segment = if let Some(segment) = free.pop() {
+                segment
+            } else {
+                // The ring is full, and the records have been accepted: the ring grows, past its limit if need be.
+                let segment = Segment::create(&**files, &name_of(*next_number), limits.segment_bytes)?;
+                *next_number += 1;
+                segment
+            };
+            taken.push(segment.clone());
+            Ok(segment)
         };
-        let mut builder = Builder::new(stamp, (active, self.at), memory, &mut supply);
-        for (position, record) in &batch.records {
-            builder.put_record(*position, record)?;
+        let built = build(batch, Builder::new(stamp, (active, self.at), memory, &mut supply));
+        if built.is_err() {
+            self.free.extend(taken);
         }
-        if batch.records.is_empty() {
-            builder.put_mark()?;
-        }
-        Ok(builder.finish())
+        built
     }
 
     /// Takes over what a flush has written: its new segments, its end, its memory.
@@ -294,4 +331,14 @@ impl Ring {
     pub(crate) fn is_direct(&self) -> bool {
         self.live.iter().all(|segment| segment.file.is_direct())
     }
+}
+
+fn build(batch: &Batch, mut builder: Builder<'_>) -> Result<Vec<Run>, Refused> {
+    for (position, record) in &batch.records {
+        builder.put_record(*position, record)?;
+    }
+    if batch.records.is_empty() {
+        builder.put_mark()?;
+    }
+    Ok(builder.finish())
 }

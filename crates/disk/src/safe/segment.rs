@@ -13,10 +13,10 @@
 //! ```
 
 use crate::aligned::{Aligned, BLOCK};
+use crate::errno::{Call, On, Refused};
 use crate::error::{DiskError, Doing};
 use crate::files::{File, Files, How};
 use crate::safe::frame::FORMAT;
-use std::io;
 use std::sync::Arc;
 use types::ClusterId;
 
@@ -107,16 +107,18 @@ pub(crate) fn number_of(name: &str) -> Option<u64> {
 impl Segment {
     /// Makes a segment of `bytes` zeros. They are written, not only reserved: the first write to a block that was
     /// only reserved changes the file system's own tables, and the next sync has to wait for those too.
-    pub(crate) fn create(files: &dyn Files, name: &str, bytes: usize) -> io::Result<Self> {
+    pub(crate) fn create(files: &dyn Files, name: &str, bytes: usize) -> Result<Self, Refused> {
         let temporary = format!("{name}.tmp");
         let made = fill(files, &temporary, bytes).and_then(|()| {
-            files.rename(&temporary, name)?;
-            files.sync_dir()?;
-            files.open(name, How::Direct)
+            files.rename(&temporary, name).on(Call::Name)?;
+            files.sync_dir().on(Call::SyncNew)?;
+            files.open(name, How::Direct).on(Call::Open)
         });
         if made.is_err() {
             // What a full disk needs first is the room back; a crash leaves the file to the next start.
-            let _ = files.remove(&temporary);
+            for name in [&temporary, name] {
+                let _ = files.remove(name);
+            }
         }
         Ok(Self { name: name.to_owned(), bytes, header: None, file: made? })
     }
@@ -152,12 +154,13 @@ impl Segment {
     }
 }
 
-fn fill(files: &dyn Files, name: &str, bytes: usize) -> io::Result<()> {
+/// Makes a file of zeros.
+pub(crate) fn fill(files: &dyn Files, name: &str, bytes: usize) -> Result<(), Refused> {
     const RUN: usize = 1 << 20;
-    let file = files.open(name, How::Create)?;
+    let file = files.open(name, How::Create).on(Call::Open)?;
     let zeros = vec![0; RUN.min(bytes)];
     for at in (0..bytes).step_by(RUN) {
-        file.write_at(at as u64, &zeros[..RUN.min(bytes - at)])?;
+        file.write_at(at as u64, &zeros[..RUN.min(bytes - at)]).on(Call::Write)?;
     }
-    file.sync()
+    file.sync().on(Call::SyncNew)
 }

@@ -2,7 +2,8 @@
 
 use crate::tests::memory::{Dice, Fault, Memory};
 use crate::tests::node::{Node, Promises, Stopped};
-use std::io::ErrorKind;
+use rustix::io::Errno;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Opens, works, closes; ends at the first thing that fails.
 fn run(files: &Memory, promises: &mut Promises, rounds: u64) -> Result<(), String> {
@@ -66,14 +67,32 @@ fn an_error_at_any_operation_loses_nothing_that_was_promised() {
     let files = Memory::default();
     run(&files, &mut Promises::default(), 4).unwrap();
     for at in 0..files.operations() {
-        for kind in [ErrorKind::StorageFull, ErrorKind::Other] {
+        for errno in [Errno::NOSPC, Errno::MFILE, Errno::NOMEM, Errno::IO] {
             let (files, mut promises) = (Memory::default(), Promises::default());
-            files.plan(Some(Fault::Error(at, kind)));
+            files.plan(Some(Fault::Error(at, errno, 0)));
             let _ = run(&files, &mut promises, 4);
-            let case = format!("{kind} at {at}");
+            let case = format!("{errno:?} at {at}");
             check(&files.after_kill(), &promises, &case);
             check(&files.after_power_failure(&mut Dice(at)), &promises, &case);
         }
+    }
+}
+
+/// On whichever thread: of the disk's own, or of whoever leads a flush. The one who waits hears of it, and nothing is
+/// promised afterwards.
+#[test]
+fn a_panic_at_any_operation_ends_the_disk_and_loses_nothing_that_was_promised() {
+    let files = Memory::default();
+    run(&files, &mut Promises::default(), 4).unwrap();
+    for at in 0..files.operations() {
+        let (files, mut promises) = (Memory::default(), Promises::default());
+        files.plan(Some(Fault::Panic(at)));
+        // Whoever opens a store does so on a thread of its own.
+        let _ = catch_unwind(AssertUnwindSafe(|| drop(run(&files, &mut promises, 4))));
+        assert!(files.operations() > at, "it has come to that");
+        let case = format!("panic at {at}");
+        check(&files.after_kill(), &promises, &case);
+        check(&files.after_power_failure(&mut Dice(at)), &promises, &case);
     }
 }
 
@@ -83,7 +102,7 @@ fn what_a_restart_has_found_survives_a_power_failure_after_it() {
     run(&files, &mut Promises::default(), 3).unwrap();
     for at in 0..files.operations() {
         let (files, mut promises) = (Memory::default(), Promises::default());
-        files.plan(Some(Fault::Error(at, ErrorKind::Other)));
+        files.plan(Some(Fault::Error(at, Errno::IO, 0)));
         let _ = run(&files, &mut promises, 3);
         // The restart finds what the failed sync has left in memory, and from then on it counts as promised.
         let restarted = files.after_kill();

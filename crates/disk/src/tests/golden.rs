@@ -1,10 +1,11 @@
 //! The formats to the byte: what was written once can be read for ever. A test that fails here means a new format, with
 //! a new number, and the old one read beside it.
 
+use crate::aligned::Aligned;
 use crate::home::State;
 use crate::marker::Marker;
 use crate::safe::frame::Frame;
-use crate::safe::record::Kind;
+use crate::safe::record::{self, Kind};
 use crate::safe::segment::SegmentHeader;
 use crate::tests::node::{Node, Promises, config};
 use crate::tests::real::Scratch;
@@ -13,7 +14,7 @@ use protocol::Advance;
 use std::fmt::Write;
 use std::path::Path;
 use std::sync::Arc;
-use store::{Checkpoint, ClientOutcomes};
+use store::{Checkpoint, ClientOutcomes, LeasesGiven, Record};
 use types::{ClientId, ClusterId, Incarnation, PageId, Version};
 
 fn hex(bytes: &[u8]) -> String {
@@ -75,9 +76,29 @@ fn a_segment_header() {
 #[test]
 fn a_marker() {
     let marker = Marker { cluster: ClusterId(0x0123_4567_89ab_cdef), incarnation: Incarnation(7) };
-    let text = "thorp store\nformat 1\ncluster 0123456789abcdef\nincarnation 0000000000000007\ncrc32c ca4b3372\n";
+    let text = "thorp store\nformat 2\ncluster 0123456789abcdef\nincarnation 0000000000000007\ncrc32c 6d78238b\n";
     assert_eq!(marker.encode(), text);
     assert_eq!(Marker::decode(text), Some(marker));
+    let of_format_1 =
+        "thorp store\nformat 1\ncluster 0123456789abcdef\nincarnation 0000000000000007\ncrc32c ca4b3372\n";
+    assert_eq!(Marker::decode(of_format_1), Some(marker));
+}
+
+#[test]
+fn an_epoch() {
+    let incarnation = Incarnation(0x0102);
+    let leases = LeasesGiven { lease_ms: 2000, volumes: vec![3, 4] };
+    for (leases, golden) in [
+        (None, "0201000000000000"),
+        (Some(LeasesGiven::default()), "02010000000000000000000000000000"),
+        (Some(leases), "0201000000000000d0070000020000000300000004000000"),
+    ] {
+        let record = Record::Epoch { incarnation, leases };
+        let mut bytes = Aligned::default();
+        record::encode(&record, &mut bytes);
+        assert_eq!(hex(bytes.bytes()), golden);
+        assert_eq!(record::decode(Kind::Epoch, Bytes::copy_from_slice(bytes.bytes())), Ok(record));
+    }
 }
 
 #[test]

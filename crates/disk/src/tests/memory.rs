@@ -4,6 +4,7 @@
 use crate::aligned::BLOCK;
 use crate::files::{File, Files, How, Lock};
 use crate::safe::segment::number_of;
+use rustix::io::Errno;
 use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
@@ -15,10 +16,12 @@ const SECTOR: usize = 512;
 /// What happens at an operation, counted from the first one.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Fault {
-    /// That one fails.
-    Error(u64, io::ErrorKind),
+    /// That one fails, and so many after it.
+    Error(u64, Errno, u64),
     /// Nothing happens from then on.
     Crash(u64),
+    /// Whoever asks for that one panics.
+    Panic(u64),
 }
 
 /// Numbers that look random and are the same every time.
@@ -94,11 +97,15 @@ impl Memory {
         state.operations += 1;
         match state.fault {
             _ if state.crashed => Err(io::Error::other("crashed")),
-            Some(Fault::Error(at, kind)) if at == now => Err(kind.into()),
+            Some(Fault::Error(at, errno, more)) if (at..=at.saturating_add(more)).contains(&now) => Err(errno.into()),
             Some(Fault::Crash(at)) if at == now => {
                 state.crashed = true;
                 drop(state);
                 Err(io::Error::other("crashed"))
+            }
+            Some(Fault::Panic(at)) if at == now => {
+                drop(state);
+                panic!("operation {at}")
             }
             _ => Ok(state),
         }

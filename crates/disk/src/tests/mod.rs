@@ -4,6 +4,7 @@
 mod crash;
 mod damage;
 mod golden;
+mod lack;
 mod memory;
 mod node;
 mod real;

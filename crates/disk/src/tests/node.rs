@@ -32,7 +32,7 @@ pub(crate) fn record(position: u64) -> Record {
     let txn = TxnId { client: ClientId(dice.roll(9)), number: position };
     match dice.roll(8) {
         _ if position.is_multiple_of(16) => commit(txn, SEGMENT_BYTES + dice.roll(40_000) as usize, &mut dice),
-        0 => Record::Epoch(Incarnation(position)),
+        0 => Record::Epoch { incarnation: Incarnation(position), leases: None },
         1 => Record::Grant { volume: 1, next: position as u32 },
         2 => Record::Placed((0..dice.roll(5)).map(|n| Placement { txn, version: Version(n) }).collect()),
         _ => {
@@ -137,6 +137,16 @@ impl Node {
         }
         (promises.submitted, promises.durable) = (through, through);
         Ok(node)
+    }
+
+    /// Submits so many records and has them flushed, and does not wait for that.
+    pub(crate) fn submit_only(&self, promises: &mut Promises, count: u64) {
+        for _ in 0..count {
+            promises.submitted += 1;
+            let position = promises.submitted;
+            self.disk.submit(DiskWork::Append(Position(position), record(position)));
+        }
+        self.disk.flush(&mut |done| panic!("expected the flush to wait, got {done:?}"));
     }
 
     /// Appends so many records in one flush.

@@ -2,13 +2,14 @@
 
 use crate::DiskError;
 use crate::files::{Directory, Files};
-use crate::open::{Config, Opening};
+use crate::open::{Config, Opening, make_directory};
 use crate::tests::memory::{Fault, Memory};
 use crate::tests::node::{Node, Promises, SEGMENT_BYTES, config, record};
 use bytes::Bytes;
 use node::Disk;
-use std::io::ErrorKind;
-use std::path::PathBuf;
+use rustix::io::Errno;
+use std::cell::RefCell;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, Mutex};
 use store::{CommitRecord, DiskDone, DiskWork, Position, Record};
@@ -95,6 +96,25 @@ fn a_second_process_is_told_who_has_the_store() {
     crate::open(&scratch.0, &config()).unwrap();
 }
 
+/// A directory that is made is durable in the one above it, and so are those that had to be made for it.
+#[test]
+fn directories_that_are_made_are_durable_before_they_are_used() {
+    let scratch = Scratch::new("parents");
+    let [a, b, c] = ["a", "a/b", "a/b/c"].map(|name| scratch.0.join(name));
+    let synced = RefCell::new(Vec::new());
+    let make = |dir: &Path| {
+        make_directory(dir, &|above| {
+            synced.borrow_mut().push(above.to_owned());
+            Ok(())
+        })
+        .unwrap();
+        synced.take()
+    };
+    assert_eq!(make(&c), [scratch.0.clone(), a, b.clone()]);
+    assert!(c.is_dir());
+    assert_eq!(make(&c), [b], "its making may have been interrupted");
+}
+
 #[test]
 fn what_is_no_store_is_left_alone() {
     let scratch = Scratch::new("foreign");
@@ -117,7 +137,7 @@ fn a_full_disk_refuses_an_install_and_takes_the_next() {
         let (files, mut promises) = (Memory::default(), Promises::default());
         let node = Node::open(&files, &mut promises).unwrap();
         node.work(&mut promises, 1).unwrap();
-        files.plan(Some(Fault::Error(at, ErrorKind::StorageFull)));
+        files.plan(Some(Fault::Error(at, Errno::NOSPC, 0)));
         let installed = node.install(&mut promises, 40, Version(99));
         let was_last = files.operations() <= at;
         match installed {
@@ -143,7 +163,7 @@ fn a_creation_that_found_no_room_leaves_nothing_to_repair() {
     for at in 0.. {
         let files = Memory::default();
         let create = || Opening::begin(Arc::new(files.clone()), &config()).map(drop);
-        files.plan(Some(Fault::Error(at, ErrorKind::StorageFull)));
+        files.plan(Some(Fault::Error(at, Errno::NOSPC, 0)));
         let created = create();
         let was_last = files.operations() <= at;
         files.plan(None);

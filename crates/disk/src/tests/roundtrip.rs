@@ -5,8 +5,9 @@ use crate::safe::frame::{Frame, HEADER_BYTES};
 use crate::safe::record::{self, Kind};
 use bytes::Bytes;
 use proptest::collection::vec;
+use proptest::option;
 use proptest::prelude::*;
-use store::{CommitRecord, Placement, Record};
+use store::{CommitRecord, LeasesGiven, Placement, Record};
 use types::{ClientId, Delta, Incarnation, PageId, SlotChange, TxnId, Version};
 
 fn txn() -> impl Strategy<Value = TxnId> {
@@ -14,7 +15,7 @@ fn txn() -> impl Strategy<Value = TxnId> {
 }
 
 fn delta() -> impl Strategy<Value = Delta> {
-    let value = proptest::option::of(vec(any::<u8>(), 0..300).prop_map(Bytes::from));
+    let value = option::of(vec(any::<u8>(), 0..300).prop_map(Bytes::from));
     let changes = proptest::collection::btree_map(0..1024_u16, value, 1..20);
     (any::<u64>(), changes).prop_map(|(page, changes)| Delta {
         page: PageId::from_bits(page),
@@ -25,7 +26,12 @@ fn delta() -> impl Strategy<Value = Delta> {
 fn any_record() -> impl Strategy<Value = Record> {
     let placement = (txn(), any::<u64>()).prop_map(|(txn, version)| Placement { txn, version: Version(version) });
     prop_oneof![
-        any::<u64>().prop_map(|incarnation| Record::Epoch(Incarnation(incarnation))),
+        (any::<u64>(), option::of((any::<u32>(), vec(any::<u32>(), 0..4)))).prop_map(|(incarnation, leases)| {
+            Record::Epoch {
+                incarnation: Incarnation(incarnation),
+                leases: leases.map(|(lease_ms, volumes)| LeasesGiven { lease_ms, volumes }),
+            }
+        }),
         any::<(u32, u32)>().prop_map(|(volume, next)| Record::Grant { volume, next }),
         vec(placement, 0..50).prop_map(Record::Placed),
         (txn(), any::<u64>(), vec(delta(), 0..20)).prop_map(|(txn, answered, deltas)| Record::Commit(CommitRecord {
@@ -49,6 +55,8 @@ proptest! {
 
     #[test]
     fn a_record_that_lost_or_gained_bytes_is_refused(record in any_record(), cut in 1..40_usize) {
+        // What this one says of leases is left out in one of format 1.
+        prop_assume!(!matches!(record, Record::Epoch { .. }));
         let mut body = Aligned::default();
         record::encode(&record, &mut body);
         let short = Bytes::copy_from_slice(&body.bytes()[..body.len().saturating_sub(cut)]);

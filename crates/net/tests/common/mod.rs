@@ -19,7 +19,7 @@ use std::thread::{self, Thread};
 use std::time::Duration;
 use store::{Checkpoint, DiskDone, DiskWork, Opened, Position, Record, Store};
 use types::{ClientId, ClusterId, Incarnation, ObjectId, PageId, PeerKey, Version};
-use wire::{End, Inbox, Outbox};
+use wire::{Batch, End, Inbox, Outbox};
 
 /// Long enough for anything that is going to happen on a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(20);
@@ -140,6 +140,10 @@ pub fn runtime() -> Runtime {
 }
 
 pub fn store() -> Store {
+    store_with(store::Config::default())
+}
+
+pub fn store_with(config: store::Config) -> Store {
     let opened = Opened {
         cluster: CLUSTER,
         incarnation: Incarnation(1),
@@ -147,7 +151,7 @@ pub fn store() -> Store {
         pages: Vec::new(),
         safe_bytes_free: 1 << 30,
     };
-    Store::new(store::Config::default(), opened)
+    Store::new(config, opened)
 }
 
 pub fn new_client() -> Client {
@@ -340,9 +344,14 @@ pub fn hello(client: ClientId, epoch: u64) -> Message {
 }
 
 pub fn frame(message: &Message) -> Vec<u8> {
-    let mut out = Outbox::new();
+    let (mut out, mut bytes) = (Outbox::new(), Vec::new());
     out.push(message).unwrap();
-    out.chunks().flatten().copied().collect()
+    while !out.is_empty() {
+        let mut batch = Batch::default();
+        out.next(&mut batch);
+        bytes.extend(batch.chunks().flatten());
+    }
+    bytes
 }
 
 /// Listens, and answers each connection with what `answer` gives.

@@ -1,7 +1,7 @@
 //! Values of every size, over every border that the way they are stored has.
 
 use crate::scratch::Scratch;
-use objects::{Anywhere, Db, Error, ObjectId, Result, Tx};
+use objects::{Anywhere, Db, Error, Ref, Result, Tx};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
@@ -27,7 +27,7 @@ fn every_border_size_comes_back_after_reopening() {
     let scratch = Scratch::new();
     let sizes = borders();
     let db = scratch.open();
-    let objects: Vec<ObjectId> =
+    let objects: Vec<Ref<[u8]>> =
         sizes.iter().map(|&bytes| db.transact(|tx| tx.create_bytes(Anywhere, &value(bytes, 1))).unwrap()).collect();
     db.close().unwrap();
     let db = scratch.open();
@@ -77,7 +77,7 @@ fn what_the_safe_has_no_room_for_yet_is_not_refused() {
 fn a_rewrite_stays_in_its_pages() {
     let db = Db::in_memory().unwrap();
     let object = db.transact(|tx| tx.create_bytes(Anywhere, &value(4 * CHUNK, 0))).unwrap();
-    let next_page = |db: &Db| db.transact(|tx| tx.create_bytes(Anywhere, &value(PAGE, 0))).unwrap().page.number;
+    let next_page = |db: &Db| db.transact(|tx| tx.create_bytes(Anywhere, &value(PAGE, 0))).unwrap().id().page.number;
     let before = next_page(&db);
     for seed in 1..20 {
         db.transact(|tx| tx.put_bytes(object, &value(4 * CHUNK, seed))).unwrap();
@@ -97,7 +97,7 @@ fn a_full_page_lets_its_objects_grow_elsewhere() {
             Ok([vec![first], others].concat())
         })
         .unwrap();
-    assert!(objects.iter().all(|object| object.page == objects[0].page), "they began as neighbours");
+    assert!(objects.iter().all(|object| object.id().page == objects[0].id().page), "they began as neighbours");
     for (i, &object) in objects.iter().enumerate() {
         db.transact(|tx| tx.put_bytes(object, &value(5_000, i as u8))).unwrap();
     }
@@ -153,7 +153,7 @@ fn ops() -> impl Strategy<Value = Op> {
     ]
 }
 
-type Model = BTreeMap<ObjectId, Vec<u8>>;
+type Model = BTreeMap<Ref<[u8]>, Vec<u8>>;
 
 fn apply(tx: &mut Tx, model: &mut Model, op: &Op, seed: u8) -> Result<()> {
     let pick = |which: usize| model.keys().nth(which % model.len().max(1)).copied();
@@ -161,7 +161,7 @@ fn apply(tx: &mut Tx, model: &mut Model, op: &Op, seed: u8) -> Result<()> {
         Op::Create(bytes) => {
             let near = pick(bytes);
             let object = tx.create_bytes(near, &value(bytes, seed))?;
-            assert!(model.insert(object, value(bytes, seed)).is_none(), "an id is given once");
+            assert!(model.insert(object, value(bytes, seed)).is_none(), "a reference is given once");
         }
         Op::Put(which, bytes) => {
             if let Some(object) = pick(which) {
@@ -171,7 +171,7 @@ fn apply(tx: &mut Tx, model: &mut Model, op: &Op, seed: u8) -> Result<()> {
         }
         Op::Delete(which) => {
             if let Some(object) = pick(which) {
-                tx.delete(objects::Ref::<()>::new(object))?;
+                tx.delete(object)?;
                 model.remove(&object);
                 assert_eq!(tx.get_bytes(object)?, None);
             }

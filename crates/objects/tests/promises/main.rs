@@ -1,9 +1,14 @@
 //! What the library promises, each against a model or under real concurrency.
 
+mod gone;
+mod inserts;
 mod large;
+mod lifetime;
 mod map;
+mod operations;
 mod relay;
 mod scratch;
 mod server;
 mod tasks;
 mod transactions;
+mod windows;

@@ -1,5 +1,6 @@
 //! The map against the standard library's, and what concurrency it promises.
 
+use crate::scratch::elsewhere;
 use objects::{Anywhere, Db, Error, Map, Result};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -113,7 +114,7 @@ fn a_map_that_is_emptied_is_one_leaf_again() {
         db.transact(|tx| chunk.iter().try_for_each(|n| map.remove(tx, n).map(|old| assert_eq!(old, Some(*n)))))
             .unwrap();
     }
-    let root = db.transact(|tx| tx.get_bytes(map.id())).unwrap();
+    let root = db.transact(|tx| tx.get_bytes(map.root())).unwrap();
     assert_eq!(root.as_deref(), Some(&[0, 0, 0][..]), "an empty leaf");
 }
 
@@ -127,9 +128,11 @@ fn inserts_into_different_leaves_do_not_conflict() {
     db.transact(|tx| {
         outer += 1;
         map.insert(tx, &5, &5)?;
-        db.transact(|other| {
-            inner += 1;
-            map.insert(other, &9_005, &5)
+        elsewhere(|| {
+            db.transact(|other| {
+                inner += 1;
+                map.insert(other, &9_005, &5)
+            })
         })?;
         map.insert(tx, &15, &15)
     })
@@ -150,7 +153,7 @@ fn a_scan_sees_no_phantoms() {
             tries += 1;
             let count = map.range(0..500).collect(tx)?.len();
             if tries == 1 {
-                db.transact(|other| map.insert(other, &255, &0))?;
+                elsewhere(|| db.transact(|other| map.insert(other, &255, &0)))?;
                 doomed = matches!(map.get(tx, &0), Err(Error::Doomed));
             }
             map.insert(tx, &10_000, &(count as u32))?;
@@ -165,7 +168,7 @@ fn a_wrong_type_is_named() {
     let db = Db::in_memory().unwrap();
     let map: Map<String, String> = db.transact(|tx| tx.map("texts")).unwrap();
     db.transact(|tx| map.insert(tx, "key", &"a long enough text".to_string())).unwrap();
-    let numbers: Map<String, bool> = Map::new(map.id());
+    let numbers: Map<String, bool> = Map::new(map.root().cast());
     let error = db.transact(|tx| numbers.get(tx, "key")).unwrap_err().to_string();
     assert!(error.contains("does not hold a value of type bool"), "{error}");
     let error = db.transact(|tx| tx.root::<u32>("texts")).unwrap_err().to_string();
@@ -173,6 +176,80 @@ fn a_wrong_type_is_named() {
     let error = db.transact(|tx| map.insert(tx, &"x".repeat(1_100), &String::new())).unwrap_err();
     assert!(matches!(error, Error::KeyTooLong(1_102)), "{error}");
     let object = db.transact(|tx| tx.create_bytes(Anywhere, b"no node")).unwrap();
-    let error = db.transact(|tx| Map::<u8, u8>::new(object).get(tx, &1)).unwrap_err();
+    let error = db.transact(|tx| Map::<u8, u8>::new(object.cast()).get(tx, &1)).unwrap_err();
     assert!(matches!(error, Error::Damaged { .. }), "{error}");
+}
+
+/// What a transaction does between the steps of a cursor. Large values are objects of their own, which go with them.
+#[derive(Clone, Debug)]
+enum Between {
+    Step,
+    Insert(u32, usize),
+    Remove(u32),
+}
+
+fn betweens() -> impl Strategy<Value = Between> {
+    let bytes = prop_oneof![3 => 0..100usize, 1 => 300..600usize, 1 => 3_000..4_000usize];
+    prop_oneof![
+        3 => Just(Between::Step),
+        2 => (0..200u32, bytes).prop_map(|(key, bytes)| Between::Insert(key, bytes)),
+        2 => (0..200u32).prop_map(Between::Remove),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    /// Each step of a cursor gives the next entry that there is, whatever has come and gone ahead of it and behind it.
+    #[test]
+    fn a_cursor_sees_what_is_there(
+        keys in proptest::collection::btree_set(0..200u32, 0..120),
+        betweens in proptest::collection::vec(betweens(), 1..120),
+        backwards: bool,
+    ) {
+        let db = Db::in_memory().unwrap();
+        db.transact(|tx| {
+            let map: Map<u32, Vec<u8>> = tx.map("numbers")?;
+            let mut model = BTreeMap::new();
+            for &key in &keys {
+                model.insert(key, vec![key as u8; key as usize * 20]);
+                map.insert(tx, &key, &model[&key])?;
+            }
+            let mut cursor = if backwards { map.range(20..180).backwards() } else { map.range(20..180) };
+            let (mut low, mut high) = (20, 180);
+            for between in &betweens {
+                match *between {
+                    Between::Step if backwards => {
+                        let expected = model.range(low..high).next_back().map(|(key, value)| (*key, value.clone()));
+                        high = expected.as_ref().map_or(high, |(key, _)| *key);
+                        assert_eq!(cursor.next(tx)?, expected);
+                    }
+                    Between::Step => {
+                        let expected = model.range(low..high).next().map(|(key, value)| (*key, value.clone()));
+                        low = expected.as_ref().map_or(low, |(key, _)| key + 1);
+                        assert_eq!(cursor.next(tx)?, expected);
+                    }
+                    Between::Insert(key, bytes) => {
+                        let value = vec![key as u8 ^ 1; bytes];
+                        assert_eq!(map.insert(tx, &key, &value)?, model.insert(key, value));
+                    }
+                    Between::Remove(key) => assert_eq!(map.remove(tx, &key)?, model.remove(&key)),
+                }
+            }
+            Ok(())
+        }).unwrap();
+    }
+}
+
+#[test]
+fn a_cursor_of_another_transaction_is_refused() {
+    let db = Db::in_memory().unwrap();
+    let map: Map<u32, u32> = db.transact(|tx| tx.map("numbers")).unwrap();
+    db.transact(|tx| (0..10).try_for_each(|key| map.insert(tx, &key, &key).map(drop))).unwrap();
+    let mut cursor = map.iter();
+    assert_eq!(db.transact(|tx| cursor.next(tx)).unwrap(), Some((0, 0)));
+    let error = db.transact(|tx| cursor.next(tx)).unwrap_err();
+    assert!(matches!(error, Error::CursorOfAnother), "{error}");
+    let other = Db::in_memory().unwrap();
+    assert!(matches!(other.transact(|tx| cursor.next(tx)), Err(Error::CursorOfAnother)));
 }

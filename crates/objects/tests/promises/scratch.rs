@@ -33,3 +33,9 @@ impl Drop for Scratch {
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }
+
+/// Runs something on a thread of its own, as another user of the database does: not inside of the transaction whose body
+/// asks for it.
+pub(crate) fn elsewhere<R: Send>(run: impl FnOnce() -> R + Send) -> R {
+    std::thread::scope(|scope| scope.spawn(run).join().unwrap())
+}

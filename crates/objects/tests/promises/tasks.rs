@@ -3,7 +3,7 @@
 use crate::relay::Relay;
 use crate::scratch::Scratch;
 use crate::server::{Redirector, Server};
-use objects::{Anywhere, AsyncTx, Db, ObjectId, Ref};
+use objects::{Anywhere, AsyncTx, Db, Ref};
 use std::net::SocketAddr;
 use tokio::runtime::Builder;
 
@@ -48,7 +48,7 @@ fn more_than_a_socket_takes_goes_both_ways() {
     for runtime in [&mut Builder::new_current_thread(), Builder::new_multi_thread().worker_threads(2)] {
         runtime.enable_all().build().unwrap().block_on(async {
             let writer = Db::connect_async(server.address).await.unwrap();
-            let object: ObjectId =
+            let object: Ref<[u8]> =
                 writer.transact_async(async |mut tx| tx.create_bytes(Anywhere, &large).await).await.unwrap();
             let reader = Db::connect_async(server.address).await.unwrap();
             let read = reader.transact_async(async |mut tx| tx.get_bytes(object).await).await.unwrap();

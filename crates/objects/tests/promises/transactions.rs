@@ -1,7 +1,7 @@
 //! What transactions promise, over one store in a directory and over a server.
 
 use crate::relay::Relay;
-use crate::scratch::Scratch;
+use crate::scratch::{Scratch, elsewhere};
 use crate::server::Server;
 use objects::{Anywhere, Db, Error, Map, Ref, Result, Tx, wait_for};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -127,7 +127,7 @@ fn a_doomed_transaction_says_so_at_every_call() {
             tries += 1;
             let seen = tx.get(counter)?;
             if tries == 1 {
-                db.transact(|inner| inner.put(counter, &7))?;
+                elsewhere(|| db.transact(|inner| inner.put(counter, &7)))?;
                 assert!(matches!(tx.get(counter), Err(Error::Doomed)), "a cached read");
                 assert!(matches!(tx.get(other), Err(Error::Doomed)), "a read of what did not change");
                 assert!(matches!(tx.put(other, &1), Err(Error::Doomed)));
@@ -137,7 +137,7 @@ fn a_doomed_transaction_says_so_at_every_call() {
                 return Ok(seen);
             }
             if tries == 2 {
-                db.transact(|inner| inner.put(counter, &8))?;
+                elsewhere(|| db.transact(|inner| inner.put(counter, &8)))?;
                 return Err(Error::application("made of what was not the newest"));
             }
             Ok(seen)
@@ -201,7 +201,7 @@ fn a_value_at_hand_is_refused_after_the_end() {
         tries += 1;
         read(tx)?;
         if tries == 1 {
-            db.transact(|inner| inner.put(counter, &7))?;
+            elsewhere(|| db.transact(|inner| inner.put(counter, &7)))?;
             assert!(matches!(tx.get(other), Err(Error::Doomed)), "what did not change");
             assert!(matches!(tx.get(counter), Err(Error::Doomed)), "what changed");
         }
@@ -325,7 +325,7 @@ fn reading_ahead_takes_one_round_trip() {
     db.close().unwrap();
     let db = Scratch::builder().prefetch_pages(1).open(scratch.path()).unwrap();
     db.transact(|tx| {
-        tx.read_ahead(objects.iter().copied())?;
+        tx.read_ahead(objects.iter().map(|object| object.id()))?;
         for (i, &object) in objects.iter().enumerate() {
             assert_eq!(tx.read(object, |bytes| bytes[0])?, Some(i as u8));
         }
@@ -334,6 +334,24 @@ fn reading_ahead_takes_one_round_trip() {
     .unwrap();
     let stats = db.stats();
     assert_eq!((stats.fetches, stats.pages_fetched, stats.prefetch_hits), (1, OBJECTS, OBJECTS));
+}
+
+/// The store's answer to the fetch is the proof that the transaction's reads are current.
+#[test]
+fn who_has_fetched_commits_without_a_round_trip() {
+    let scratch = Scratch::new();
+    let server = Server::start(&scratch);
+    let object = Db::connect(server.address).unwrap().transact(|tx| tx.create(Anywhere, &7_u64)).unwrap();
+    let asked = |db: &Db| {
+        assert_eq!(db.transact(|tx| tx.get(object)).unwrap(), 7);
+        let stats = db.stats();
+        (stats.fetches, stats.commit_requests, stats.commits, stats.commits_fresh)
+    };
+    let db = Db::connect(server.address).unwrap();
+    assert_eq!(asked(&db), (1, 0, 1, 1));
+    assert_eq!(asked(&db), (1, 1, 2, 1), "what is cached is proved at the store");
+    let db = Db::builder().commit_fresh(false).connect(server.address).unwrap();
+    assert_eq!(asked(&db), (1, 1, 1, 0));
 }
 
 /// The waiting thread reads the socket itself, and learns from nobody else that the connection has ended.

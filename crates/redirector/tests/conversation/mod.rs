@@ -19,7 +19,7 @@ use redirector::{Config, Duty, Output, Redirector};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::Duration;
-use types::{ClientId, SessionId, Time, Version};
+use types::{Broken, ClientId, SessionId, Time, Version};
 
 pub(crate) struct Conversation {
     redirector: Redirector,
@@ -94,7 +94,12 @@ fn duty(name: &str) -> Option<Duty> {
 
 impl Conversation {
     pub(crate) fn new() -> Self {
-        let config = Config { group: "site".into(), address: "here:1".into(), ..Config::default() };
+        Self::without(Broken::NONE)
+    }
+
+    /// With a redirector that does not keep to a rule.
+    pub(crate) fn without(broken: Broken) -> Self {
+        let config = Config { group: "site".into(), address: "here:1".into(), broken, ..Config::default() };
         Self {
             redirector: Redirector::new(config.clone(), ClientId(0xF)),
             config,
@@ -111,6 +116,8 @@ impl Conversation {
             "help" => self.config.help_within = Duration::from_millis(value.parse().ok()?),
             "retained" => self.config.retained_bytes_limit = value.parse().ok()?,
             "cache" => self.config.cache_bytes_limit = value.parse().ok()?,
+            "pages" => self.config.limits.pages_per_message = value.parse().ok()?,
+            "fetches" => self.config.limits.fetches_per_session = value.parse().ok()?,
             "duty" => self.config.duty = duty(value)?,
             _ => return None,
         }

@@ -48,13 +48,17 @@ pub(crate) fn message(message: &Message) -> String {
         }
         Message::Goodbye(m) => format!("Goodbye {}: {}", m.reason.name(), m.text),
         Message::Rejoin(m) => {
-            format!("Rejoin horizon={}{}", m.horizon, join(m.pages.iter().map(|h| format!("{}@{}", h.page, h.version))))
+            let pages = join(m.pages.iter().map(|h| format!("{}@{}", h.page, h.version)));
+            let grants = join(m.grants.iter().map(|range| format!("{}+{}", range.first, range.count)));
+            format!("Rejoin horizon={}{pages}{grants}", m.horizon)
         }
         Message::Rejoined(m) => format!("Rejoined through={} dropped{}", m.through, join(&m.dropped)),
         Message::Ping(_) => "Ping".into(),
         Message::Pong(_) => "Pong".into(),
         Message::Fetch(m) => format!("Fetch{} at_least={}", join(&m.pages), m.at_least),
-        Message::Page(m) => format!("Page {} {} number={}", m.page, m.version, m.number),
+        Message::Page(m) => {
+            format!("Page {} {} number={}{}", m.page, m.version, m.number, if m.fresh { " fresh" } else { "" })
+        }
         Message::LeftOut(m) => format!("LeftOut {} number={}", m.page, m.number),
         Message::Released(m) => format!("Released{}", join(&m.pages)),
         Message::Commit(m) => format!("Commit {:?}{}", m.txn, incarnation(m.incarnation)),

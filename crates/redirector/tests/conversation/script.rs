@@ -104,9 +104,13 @@ pub(crate) fn of_store(kind: &str, rest: &[&str]) -> Option<Message> {
             through: version(named(&[through], "through")?)?,
             items: items.iter().map(|word| notice(word)).collect::<Option<_>>()?,
         }),
-        ("page", [of, at, values @ ..]) => {
-            Message::Page(Page { page: page(of)?, version: version(at)?, number: 0, image: image(values)? })
-        }
+        ("page", [of, at, values @ ..]) => Message::Page(Page {
+            page: page(of)?,
+            version: version(at)?,
+            number: 0,
+            fresh: true,
+            image: image(values)?,
+        }),
         ("granted", [first, count]) => {
             let range = PageRange { first: page(first)?, count: count.parse().ok()? };
             Message::Granted(Granted { ranges: vec![range] })
@@ -116,6 +120,7 @@ pub(crate) fn of_store(kind: &str, rest: &[&str]) -> Option<Message> {
             let pages = pages.iter().map(|word| advance(word)).collect::<Option<_>>()?;
             Message::CommitReply(CommitReply { txn: txn(of)?, outcome: Outcome::Committed { pages } })
         }
+        ("reply", [of, "unknown"]) => Message::CommitReply(CommitReply { txn: txn(of)?, outcome: Outcome::Unknown }),
         ("reply", [of, "lapsed", rest @ ..]) => Message::CommitReply(CommitReply {
             txn: txn(of)?,
             outcome: Outcome::Refused(Refusal::Lapsed(incarnation(rest)?)),
@@ -169,7 +174,13 @@ pub(crate) fn of_member(from: ClientId, kind: &str, rest: &[&str]) -> Option<Mes
         ("sends", [requester, of, at, rest @ ..]) => Message::PeerPage(PeerPage {
             requester: client(requester)?,
             through: Version::ZERO,
-            page: Page { page: page(of)?, version: version(at)?, number: number(rest, "number")?, image: image(&[])? },
+            page: Page {
+                page: page(of)?,
+                version: version(at)?,
+                number: number(rest, "number")?,
+                fresh: false,
+                image: image(&[])?,
+            },
         }),
         ("reads", [own, reads @ ..]) => Message::Commit(CommitRequest {
             txn: TxnId { client: from, number: own.parse().ok()? },
@@ -179,13 +190,19 @@ pub(crate) fn of_member(from: ClientId, kind: &str, rest: &[&str]) -> Option<Mes
             writes: Vec::new(),
         }),
         ("ask", [own]) => Message::AskOutcome(AskOutcome { txn: TxnId { client: from, number: own.parse().ok()? } }),
-        ("commit", [own, rest @ ..]) => Message::Commit(CommitRequest {
-            txn: TxnId { client: from, number: own.parse().ok()? },
-            incarnation: incarnation(rest)?,
-            answered: 1,
-            reads: Vec::new(),
-            writes: rest.iter().filter(|word| word.contains('{')).map(|word| delta(word)).collect::<Option<_>>()?,
-        }),
+        ("commit", [own, rest @ ..]) => {
+            let deltas = rest.iter().filter(|word| word.contains('{')).map(|word| delta(word));
+            let writes = deltas.collect::<Option<Vec<_>>>()?;
+            let reads = writes.iter().map(|delta| PageReads {
+                page: delta.page,
+                slots: delta.slots(),
+                evidence: Version::ZERO,
+                exceptions: Vec::new(),
+            });
+            let txn = TxnId { client: from, number: own.parse().ok()? };
+            let (incarnation, reads) = (incarnation(rest)?, reads.collect());
+            Message::Commit(CommitRequest { txn, incarnation, answered: 1, reads, writes })
+        }
         _ => return None,
     })
 }

@@ -15,15 +15,33 @@ pub(crate) fn all(client: &Client, ledger: &Ledger, never_back: &mut NeverBack) 
     })?;
     for (page, frame) in client.cache().frames() {
         one(page, frame, horizon, ledger, never_back)?;
+        // Who resumes its session is told of changes in pages that it is about to be told to drop.
+        if client.is_live() {
+            in_sequence(page, frame)?;
+        }
     }
-    Ok(())
+    client.unused_grants().try_for_each(|page| grant(page, horizon, ledger))
+}
+
+/// The changes of one master follow on each other.
+fn in_sequence(page: PageId, frame: &Frame) -> Check {
+    ensure(frame.is_in_sequence(), "in_sequence", || {
+        format!("{page:?} is cached at {:?}, and has changes that do not follow on that: {frame:?}", frame.version())
+    })
+}
+
+/// A page that a client takes for an empty one when it needs one is empty as of its horizon.
+fn grant(page: PageId, h: Version, ledger: &Ledger) -> Check {
+    let Some(history) = ledger.page(page) else { return Ok(()) };
+    let filled = history.slots().find(|(_, changes)| ledger::at(changes, h).is_some());
+    ensure(filled.is_none(), "grants", || {
+        format!("{page:?} is granted, and as of {h:?} there is an object in {filled:?}")
+    })
 }
 
 fn one(page: PageId, frame: &Frame, h: Version, ledger: &Ledger, never_back: &mut NeverBack) -> Check {
     let Some(history) = ledger.page(page) else {
-        return ensure(frame.version() == Version::ZERO && frame.page().is_empty(), "vp", || {
-            format!("{page:?} was never written, and is cached at {:?}", frame.version())
-        });
+        return ensure(frame.page().is_empty(), "vp", || format!("{page:?} was never written, and is not empty"));
     };
     for (slot, changes) in history.slots() {
         let object = ObjectId::new(page, slot);

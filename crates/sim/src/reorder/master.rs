@@ -13,7 +13,7 @@ use directory::{Acks, Directory, Recent, Streams, Urgency, stale_slots};
 use protocol::{Advance, Fetch, Help, Message, Notice, Notices, Page, PageReads, Rejoin, Rejoined};
 use std::collections::{BTreeMap, BTreeSet};
 use store::CommitRecord;
-use types::{Broken, ClientId, Delta, ObjectPage, PageId, PeerKey, Rule, SlotSet, Time, TxnId, Version};
+use types::{Broken, ClientId, Delta, Limits, ObjectPage, PageId, PeerKey, Rule, SlotSet, Time, TxnId, Version};
 
 /// Stands in a notice that sums up the changes of several transactions.
 const SEVERAL: TxnId = TxnId { client: ClientId(0), number: 0 };
@@ -50,7 +50,7 @@ impl Master {
             pages: BTreeMap::new(),
             recent: Recent::new(recent_limit),
             directory: Directory::default(),
-            streams: Streams::new(delay),
+            streams: Streams::new(delay, Limits::SHIPPED),
             acks: Acks::default(),
             left: vec![BTreeSet::new(); members],
             asked: Vec::new(),
@@ -147,7 +147,7 @@ impl Master {
     /// The page as it is now.
     pub(crate) fn page(&self, page: PageId, number: u64) -> Message {
         let (version, image) = &self.pages[&page];
-        Message::Page(Page { page, version: *version, number, image: image.image().clone() })
+        Message::Page(Page { page, version: *version, number, fresh: true, image: image.image().clone() })
     }
 
     /// The member is listed as a holder, and then the page may go out; gives who else has it.

@@ -137,7 +137,7 @@ impl Member {
         let (Message::Page(page) | Message::PeerPage(PeerPage { page, .. })) = message else {
             unreachable!("a parcel is a page");
         };
-        let Page { page, version, number, image } = page;
+        let Page { page, version, number, image, .. } = page;
         if self.under_way.get(&page).is_none_or(|under_way| under_way.number != number) {
             return;
         }
@@ -174,7 +174,7 @@ impl Member {
             let no_help = NoHelp { requester: help.requester, number: help.number, pages: vec![page] };
             return self.say(master, Message::NoHelp(no_help));
         };
-        let page = Page { page, version, number: help.number, image: image.image().clone() };
+        let page = Page { page, version, number: help.number, fresh: false, image: image.image().clone() };
         let message = Message::PeerPage(PeerPage { requester: help.requester, through: help.through, page });
         self.said.push(Said::ToNeighbour(member_of(help.requester), message));
     }

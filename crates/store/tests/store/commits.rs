@@ -43,6 +43,8 @@ fn a_read_only_transaction_is_validated_and_leaves_no_trace() {
     assert_eq!(hands.commit(a, &txn(1, 2).read(ROOT, 0, 1)), Outcome::Committed { pages: vec![] });
     assert!(is_stale(&hands.commit(a, &txn(1, 3).read(ROOT, 0, 0))));
     assert_eq!(hands.safe_records(), records);
+    let stats = hands.store.stats();
+    assert_eq!((stats.commits, stats.read_only, stats.refused), (1, 1, 1), "each counted as what it is");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use crate::hands::{Hands, ROOT, notices, txn};
 use protocol::{Fetch, Grant, LeftOut, Message, Outcome};
 use std::time::Duration;
-use store::Config;
+use store::{Config, Record};
 use types::limits::GRANTED_PAGES_MAX;
 use types::{ObjectPage, PageId, PageRange, Refusal, Version};
 
@@ -146,7 +146,7 @@ fn a_spare_page_that_was_written_to_is_not_granted() {
     let again = hands.join(2, 1);
     hands.commit(again, &txn(1, 1).write(pages[0], 0, 0, b"x"));
     hands.say(again, txn(1, 2).write(pages[1], 0, 0, b"y").message());
-    assert_eq!(hands.grant(again, 2), [pages[2], PageId::new(0, 4)]);
+    assert_eq!(hands.grant(again, 8)[..2], [pages[2], PageId::new(0, 4)]);
 }
 
 /// A connection that breaks again and again between a grant and its answer costs the client nothing.
@@ -158,4 +158,85 @@ fn a_grant_whose_answer_was_lost_comes_back() {
     hands.hang_up(a);
     let again = hands.join(2, 1);
     assert_eq!(hands.grant(again, 3), pages);
+}
+
+/// After the grace unclaimed pages come back, and nobody waits for all pages of the store to be looked at.
+#[test]
+fn unclaimed_pages_of_a_large_store_come_back_as_they_are_wanted() {
+    let mut hands = Hands::new();
+    hands.has_logged(Record::Grant { volume: 0, next: u32::MAX });
+    hands.crash();
+    let a = hands.join(1, 1);
+    hands.hang_up(a);
+    hands.pass(grace());
+    let a = hands.join(2, 1);
+    let first: Vec<_> = (1..=3).map(|number| PageId::new(0, number)).collect();
+    assert_eq!(hands.grant(a, 3), first);
+    for (at, &page) in first.iter().enumerate() {
+        hands.commit(a, &txn(1, at as u64 + 1).write(page, 0, 0, b"x"));
+    }
+    assert_eq!(hands.grant(a, 2), [PageId::new(0, 4), PageId::new(0, 5)]);
+}
+
+/// A page becomes empty before it is home: it is granted again at once, behind everything that has changed in it, and goes
+/// on from the version that it had.
+#[test]
+pub(crate) fn an_emptied_page_is_granted_again_with_its_version() {
+    let mut hands = Hands::new();
+    let (a, b) = (hands.join(1, 1), hands.join(2, 2));
+    let pages = hands.grant(a, 2);
+    hands.commit(a, &txn(1, 1).write(pages[0], 0, 0, b"x").write(pages[1], 0, 0, b"y"));
+    hands.commit(a, &txn(1, 2).delete(pages[0], 0, 1));
+    let emptied = hands.store.status().applied;
+    hands.say(b, Message::Grant(Grant { volume: 0, count: 1 }));
+    hands.sync();
+    let [Message::Notices(told), Message::Granted(granted)] = &hands.take(b)[..] else {
+        panic!("expected two messages")
+    };
+    assert_eq!((told.through, &granted.ranges[..]), (emptied, &[range(&pages[..1])][..]));
+    assert_eq!(hands.fetch(b, pages[0]).1.version, emptied);
+    let filled = hands.commit(b, &txn(2, 1).write(pages[0], 0, emptied.0, b"z"));
+    let Outcome::Committed { pages: moved } = filled else { panic!("expected a commit, got {filled:?}") };
+    assert_eq!(moved[0].prev, emptied);
+    assert_eq!(hands.grant(a, 1), [PageId::new(0, 3)], "it is filled again");
+}
+
+/// As long as the home has objects of a page, or the safe may have to bring one back, it is not empty.
+#[test]
+fn a_page_with_an_object_anywhere_is_not_granted() {
+    let mut hands = Hands::new();
+    let a = hands.join(1, 1);
+    let pages = hands.grant(a, 3);
+    hands.commit(a, &txn(1, 1).write(pages[0], 0, 0, b"x").write(pages[1], 0, 0, b"y").write(pages[1], 1, 0, b"z"));
+    hands.pass(Duration::from_secs(2));
+    hands.commit(a, &txn(1, 2).delete(pages[0], 0, 1).delete(pages[1], 0, 1));
+    assert_eq!(hands.grant(a, 1), [PageId::new(0, 4)], "the object is at home still, and one of the other's");
+    hands.pass(Duration::from_secs(2));
+    assert_eq!(hands.grant(a, 2), [pages[0]], "half of what is wanted is enough");
+    // What is prepared counts as well.
+    hands.commit(a, &txn(1, 3).write(pages[0], 0, 2, b"x"));
+    hands.commit(a, &txn(1, 4).delete(pages[0], 0, 3));
+    hands.say(a, txn(1, 5).write(pages[0], 5, 3, b"w").message());
+    assert_eq!(hands.grant(a, 1), [PageId::new(0, 5)]);
+}
+
+/// Emptied pages are found again after a restart, and whoever was granted one before keeps it if nobody wrote to it.
+#[test]
+fn emptied_pages_are_found_after_a_restart() {
+    let mut hands = Hands::new();
+    let a = hands.join(1, 1);
+    let pages = hands.grant(a, 3);
+    hands.commit(a, &pages.iter().fold(txn(1, 1), |txn, &page| txn.write(page, 0, 0, b"x")));
+    hands.commit(a, &txn(1, 2).delete(pages[0], 0, 1).delete(pages[1], 0, 1));
+    assert_eq!(hands.grant(a, 1), [pages[0]]);
+    let horizon = hands.store.status().applied;
+    hands.crash();
+    let a = hands.greet(2, 1, 2);
+    let (_, rejoined) = hands.rejoin(a, horizon, &[], &[range(&pages[..1])]);
+    assert_eq!(rejoined.dropped, []);
+    for _ in 0..60 {
+        hands.pass(grace() / 30);
+        hands.ping(a);
+    }
+    assert_eq!(hands.grant(a, 8)[..2], [pages[1], PageId::new(0, 4)]);
 }

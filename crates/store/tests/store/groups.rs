@@ -130,14 +130,13 @@ fn what_only_a_redirector_says_ends_a_plain_session() {
 fn what_no_redirector_says_ends_its_session() {
     let many = vec![(ROOT, 0); PAGES_PER_MESSAGE_MAX + 1];
     let malformed = [
-        ("a horizon of the future", revalidate(1, &[])),
-        ("a version of the future", revalidate(0, &[(ROOT, 1)])),
         ("too many pages", revalidate(0, &many)),
         ("a group without a name", lead("", 1, "a")),
         ("a long name", lead(&"x".repeat(GROUP_NAME_BYTES_MAX + 1), 1, "a")),
         ("no address", lead("x", 1, "")),
         ("a long address", lead("x", 1, &"a".repeat(ADDRESS_BYTES_MAX + 1))),
         ("epoch zero", lead("x", 0, "a")),
+        ("an epoch that nobody could exceed", lead("x", u64::MAX, "a")),
         ("a search without a name", find("")),
         ("a search for a long name", find(&"x".repeat(GROUP_NAME_BYTES_MAX + 1))),
     ];
@@ -315,7 +314,7 @@ fn a_copy_on_the_old_path_takes_no_answer_away() {
 
 /// Its client has heard that it has no effect, on the new path: the copy on the old one must not give it one.
 #[test]
-fn a_copy_of_a_refused_request_is_refused() {
+pub(crate) fn a_copy_of_a_refused_request_is_refused() {
     let mut hands = Hands::new();
     let (own, g, h) = (hands.join(1, 1), join_group(&mut hands, 2, 100, &[]), hands.join(3, 3));
     hands.say(h, txn(3, 1).write(ROOT, 0, 0, b"theirs").message());
@@ -339,7 +338,7 @@ fn a_copy_of_a_refused_request_is_refused() {
 /// The refusal is forgotten with the store's process, and with it every copy that was sent to that one; what was committed
 /// is not forgotten, and its copies are answered.
 #[test]
-fn a_copy_that_was_sent_before_a_restart_has_lapsed() {
+pub(crate) fn a_copy_that_was_sent_before_a_restart_has_lapsed() {
     let mut hands = Hands::new();
     let beyond = PageId::new(0, 1);
     let own = hands.join(1, 1);
@@ -378,7 +377,7 @@ fn a_commit_that_outlives_its_groups_session_is_told_to_the_next_one() {
 /// The next session sends the request again before the first copy is durable: the reply stands for the notice. If it
 /// only asks for the outcome, it does not know what its member has written, and its other members must hear that.
 #[test]
-fn a_reply_stands_for_the_notice_to_whom_has_the_request() {
+pub(crate) fn a_reply_stands_for_the_notice_to_whom_has_the_request() {
     let request = txn(1, 1).write(ROOT, 3, 0, b"x");
     for (message, told) in [(request.message(), 0), (ask(1, 1), 1)] {
         let mut hands = Hands::new();
@@ -452,6 +451,22 @@ fn a_members_pages_are_compared_and_held() {
     hands.commit(a, &txn(1, 4).write(old, 0, 0, b"x").write(ROOT, 1, 2, b"w"));
     assert_eq!(notices(&hands.ping(g)).len(), 2);
     assert!(!hands.store.lists(g, beyond));
+}
+
+/// The session is the whole group's: what one of its members makes up does not end it.
+#[test]
+fn what_a_member_has_made_up_is_dropped() {
+    let mut hands = Hands::new();
+    let (a, g) = (hands.join(1, 1), join_group(&mut hands, 2, 100, &[]));
+    hands.commit(a, &txn(1, 1).write(ROOT, 0, 0, b"x"));
+    for made_up in [revalidate(2, &[(ROOT, 1)]), revalidate(0, &[(ROOT, 2)])] {
+        let messages = answers(&mut hands, g, made_up);
+        assert_eq!(revalidated(&messages).dropped, [ROOT]);
+        assert!(!hands.store.lists(g, ROOT));
+    }
+    let messages = answers(&mut hands, g, revalidate(9, &[]));
+    assert_eq!(revalidated(&messages).dropped, []);
+    assert_eq!(hands.ended(g), None);
 }
 
 /// What the member has heard counts like what its page shows.

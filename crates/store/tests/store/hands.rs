@@ -6,13 +6,19 @@ use protocol::{
     CommitReply, CommitRequest, Fetch, Grant, Held, Hello, Message, Notice, Outcome, PROTOCOL, Page, PageReads, Ping,
     Rejoin, Rejoined,
 };
+use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 use store::{Checkpoint, Config, DiskDone, DiskWork, HomePage, Opened, Output, Position, Record, SessionId, Store};
 use types::{
-    ClientId, ClusterId, Delta, GoodbyeReason, Incarnation, ObjectPage, PageId, PageRange, SlotChange, SlotNo, Time,
-    TxnId, Version,
+    Broken, ClientId, ClusterId, Delta, GoodbyeReason, Incarnation, ObjectPage, PageId, PageRange, SlotChange, SlotNo,
+    Time, TxnId, Version,
 };
+
+thread_local! {
+    /// The rule that is taken out of stores which this thread opens.
+    pub(crate) static TAKEN_OUT: Cell<Broken> = const { Cell::new(Broken::NONE) };
+}
 
 pub(crate) const CLUSTER: ClusterId = ClusterId(7);
 
@@ -54,6 +60,7 @@ impl Hands {
     }
 
     pub(crate) fn with_safe(config: Config, safe_bytes: u64) -> Self {
+        let config = Config { broken: TAKEN_OUT.get(), ..config };
         let disk = Disk::default();
         let mut hands = Self {
             store: open(&config, &disk, safe_bytes),
@@ -87,6 +94,11 @@ impl Hands {
         self.held.clear();
         self.reopen();
         self.collect();
+    }
+
+    /// What the store is started with from the next time on.
+    pub(crate) fn set_config(&mut self, config: Config) {
+        self.config = config;
     }
 
     fn restart(&mut self) {
@@ -139,6 +151,12 @@ impl Hands {
         let at = self.work.iter().position(kind);
         let work = at.and_then(|at| self.work.remove(at));
         work.map(|work| self.carry_out(work)).is_some()
+    }
+
+    /// The safe holds a record from before the store was opened.
+    pub(crate) fn has_logged(&mut self, record: Record) {
+        let last = self.disk.safe.last_key_value().map_or(0, |(last, _)| last.0);
+        self.disk.safe.insert(Position(last + 1), record);
     }
 
     /// What the home has of a page.
@@ -395,14 +413,23 @@ impl Txn {
     }
 
     /// Reads a slot and gives it a value.
-    pub(crate) fn write(mut self, page: PageId, slot: SlotNo, evidence: u64, value: &[u8]) -> Self {
+    pub(crate) fn write(self, page: PageId, slot: SlotNo, evidence: u64, value: &[u8]) -> Self {
+        self.change(page, slot, evidence, Some(Bytes::copy_from_slice(value)))
+    }
+
+    /// Reads a slot and deletes what is in it.
+    pub(crate) fn delete(self, page: PageId, slot: SlotNo, evidence: u64) -> Self {
+        self.change(page, slot, evidence, None)
+    }
+
+    fn change(mut self, page: PageId, slot: SlotNo, evidence: u64, value: Option<Bytes>) -> Self {
         self = self.read(page, slot, evidence);
         let at = self.0.writes.binary_search_by_key(&page, |delta| delta.page).unwrap_or_else(|at| {
             self.0.writes.insert(at, Delta { page, changes: Vec::new() });
             at
         });
         let changes = &mut self.0.writes[at].changes;
-        changes.push(SlotChange { slot, value: Some(Bytes::copy_from_slice(value)) });
+        changes.push(SlotChange { slot, value });
         changes.sort_by_key(|change| change.slot);
         self
     }

@@ -5,8 +5,8 @@ use crate::hands::{Hands, ROOT, hello, txn};
 use bytes::Bytes;
 use proptest::prelude::*;
 use protocol::{
-    Ack, Arrived, AskOutcome, CommitRequest, Departed, Fetch, FindLeader, Grant, Held, Lead, Message, NoHelp, Outcome,
-    PageReads, Ping, Reachable, Rejoin, Released, Revalidate,
+    Ack, Arrived, AskOutcome, CommitRequest, Departed, Fetch, FindLeader, Grant, Held, Lead, LeftOut, Message, NoHelp,
+    Outcome, PageReads, Ping, Reachable, Rejoin, Released, Revalidate,
 };
 use std::time::Duration;
 use store::{Config, SessionId};
@@ -165,6 +165,25 @@ fn pages_that_are_made_up_are_held_within_a_bound() {
     assert_eq!(rejoined.dropped, [PageId::new(0, 9)]);
     hands.say(a, fetch(PageId::new(0, 9)));
     assert_eq!(hands.ended(a), None);
+}
+
+/// A group is told that it holds too many, and which of its members is to blame it finds out itself.
+#[test]
+fn a_group_that_makes_up_pages_is_told() {
+    let mut hands = Hands::new();
+    let g = join_group(&mut hands, 1, 100, &[]);
+    let fetch = |page, number| Message::Fetch(Fetch { pages: vec![page], at_least: Version::ZERO, number });
+    for number in 1..=ABSENT_PAGES_MAX as u32 {
+        hands.say(g, fetch(PageId::new(0, number), 0));
+    }
+    assert_eq!(hands.take(g).len(), ABSENT_PAGES_MAX);
+    let (one_more, first) = (PageId::new(1, 1), PageId::new(0, 1));
+    hands.say(g, fetch(one_more, 7));
+    assert_eq!(hands.take(g), [Message::LeftOut(LeftOut { page: one_more, number: 7 })]);
+    hands.say(g, Message::Released(Released { pages: vec![first] }));
+    hands.say(g, fetch(one_more, 8));
+    assert!(matches!(&hands.take(g)[..], [Message::Page(page)] if page.page == one_more));
+    assert_eq!(hands.ended(g), None);
 }
 
 fn page() -> impl Strategy<Value = PageId> {

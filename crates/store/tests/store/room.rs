@@ -1,11 +1,12 @@
 //! What happens when something is full.
 
 use crate::hands::{Hands, ROOT, Txn, count, txn};
-use protocol::Outcome;
+use bytes::Bytes;
+use protocol::{Grant, Message, Outcome};
 use std::time::Duration;
 use store::{Config, DiskWork};
-use types::limits::PAGE_BYTES_MAX;
-use types::{Refusal, SlotChange};
+use types::limits::{GRANTS_PER_SESSION_MAX, PAGE_BYTES_MAX, TXN_BYTES_MAX};
+use types::{Delta, GoodbyeReason, Refusal, SlotChange};
 
 const VALUE: [u8; 1000] = [7; 1000];
 
@@ -155,5 +156,113 @@ fn a_slot_that_is_written_again_and_again_does_not_fill_its_page() {
             count(&hands.commit(a, &txn(1, number).write(ROOT, 0, number - 1, &VALUE).answered(number))),
             number
         );
+    }
+}
+
+/// Hands whose safe is full for a moment: commits wait for write-back.
+fn full_for_a_moment() -> (Hands, [store::SessionId; 2]) {
+    let mut hands = Hands::with_safe(Config::default(), 64 * 1024);
+    let [a, b] = [1, 2].map(|number| hands.join(number, number));
+    let pages = hands.grant(a, 60);
+    for (i, &page) in pages.iter().enumerate() {
+        hands.say(a, txn(1, i as u64 + 1).write(page, 0, 0, &VALUE).message());
+    }
+    hands.sync();
+    assert!(hands.store.stats().commits < 60, "the safe is full");
+    hands.take(a);
+    (hands, [a, b])
+}
+
+fn grant(volume: u32) -> Message {
+    Message::Grant(Grant { volume, count: 3 })
+}
+
+/// A client that is told of no pages takes the store for full: as long as write-back makes room it waits.
+#[test]
+fn a_grant_waits_while_the_safe_is_full_for_a_moment() {
+    let (mut hands, [a, _]) = full_for_a_moment();
+    hands.say(a, grant(0));
+    assert_eq!(hands.take(a), []);
+    hands.run();
+    assert_eq!(hands.store.stats().commits, 60);
+    let granted: Vec<_> = hands.take(a).into_iter().filter(|m| matches!(m, Message::Granted(_))).collect();
+    assert!(matches!(&granted[..], [Message::Granted(granted)] if granted.ranges[0].count == 3), "{granted:?}");
+}
+
+#[test]
+fn a_grant_that_waits_ends_with_its_session_and_with_the_store() {
+    let (mut hands, [a, b]) = full_for_a_moment();
+    hands.say(a, grant(0));
+    hands.hang_up(a);
+    hands.say(b, grant(0));
+    hands.store.close(hands.now);
+    hands.run();
+    let is_granted = |message: &Message| matches!(message, Message::Granted(_));
+    assert!(!hands.take(a).iter().any(is_granted) && !hands.take(b).iter().any(is_granted));
+}
+
+#[test]
+fn the_grants_that_a_session_waits_for_are_bounded() {
+    let (mut hands, [a, _]) = full_for_a_moment();
+    for volume in 0..GRANTS_PER_SESSION_MAX as u32 {
+        hands.say(a, grant(volume));
+    }
+    assert_eq!(hands.ended(a), None);
+    hands.say(a, grant(0));
+    assert_eq!(hands.ended(a), Some(GoodbyeReason::TooMuch));
+}
+
+/// Whether a page has room for a commit can depend on its image, which is not in memory: what waits for it is bounded.
+#[test]
+fn commits_that_wait_for_a_page_are_bounded_in_bytes() {
+    let mut hands = Hands::new();
+    let a = hands.join(1, 1);
+    hands.commit(a, &txn(1, 1).write(ROOT, 0, 0, &vec![7; PAGE_BYTES_MAX - 2000]));
+    hands.pass(Duration::from_secs(2));
+    hands.crash();
+    let a = hands.join(2, 1);
+    let pages = hands.grant(a, 1000);
+    let value = Bytes::from(vec![7; 60_000]);
+    let large = |number| {
+        let mut large = txn(1, number).write(ROOT, 1, 1, &[7; 3000]);
+        for &page in &pages {
+            large = large.read(page, 0, 0);
+            let changes = vec![SlotChange { slot: 0, value: Some(value.clone()) }];
+            large.0.writes.push(Delta { page, changes });
+        }
+        large
+    };
+    let waits = 1 + TXN_BYTES_MAX as u64 / 60_000_000;
+    for number in 2..2 + waits {
+        hands.say(a, large(number).message());
+        assert_eq!(hands.outcome(a), None, "commit {number} waits for the page");
+    }
+    hands.say(a, large(2 + waits).message());
+    assert_eq!(hands.outcome(a), Some(Outcome::Refused(Refusal::TooMany)));
+    hands.run();
+    assert_eq!(hands.outcome(a), Some(Outcome::Refused(Refusal::PageFull(ROOT))));
+    // What waited is counted off again.
+    assert_eq!(count(&hands.commit(a, &txn(1, 99).write(pages[0], 0, 0, b"x"))), 2);
+}
+
+/// New pages leave some room, so that who has filled the store up can delete.
+#[test]
+fn a_full_store_takes_what_deletes() {
+    let mut hands = Hands::with_safe(Config::default(), 64 * 1024);
+    let a = hands.join(1, 1);
+    let pages = hands.grant(a, 1000);
+    hands.home_pages = 0;
+    let mut accepted = 0;
+    while let Outcome::Committed { .. } = {
+        let number = accepted as u64 + 1;
+        hands.commit(a, &txn(1, number).write(pages[accepted], 0, 0, b"x").answered(number))
+    } {
+        accepted += 1;
+    }
+    assert!(accepted > 50, "the safe had room for some: {accepted}");
+    for (at, &page) in pages[..10].iter().enumerate() {
+        let evidence = at as u64 + 1;
+        let deletes = delete(txn(1, 2000 + at as u64).write(page, 1, evidence, b"").read(page, 0, evidence), 0);
+        count(&hands.commit(a, &deletes));
     }
 }

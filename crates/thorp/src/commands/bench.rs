@@ -2,6 +2,7 @@
 
 use crate::Result;
 use crate::cli::{BenchArgs, BenchCase};
+use crate::error::only_for;
 use crate::output::{self, Output};
 use crate::scratch::Scratch;
 use bench::{Case, Line, Place};
@@ -10,6 +11,7 @@ use std::io::{BufWriter, Write};
 use std::path::Path;
 
 pub(super) fn run(args: &BenchArgs, output: &mut Output) -> Result {
+    refuse_idle_options(args)?;
     let mut lines = Vec::new();
     for case in cases(args) {
         measure(case, &args.dir, &mut |line| {
@@ -24,15 +26,29 @@ pub(super) fn run(args: &BenchArgs, output: &mut Output) -> Result {
     }
 }
 
+/// An option that the chosen case does not look at would say something that is not so.
+fn refuse_idle_options(args: &BenchArgs) -> Result {
+    let Some(case) = args.case else { return Ok(()) };
+    let many = matches!(case, BenchCase::Commit | BenchCase::Oo7);
+    only_for("--clients", args.clients.is_some() && !many, "the cases 'commit' and 'oo7'")?;
+    only_for("--delay-ms", args.delay_ms.is_some() && case != BenchCase::Oo7, "the case 'oo7'")?;
+    let fills = matches!(case, BenchCase::Recover | BenchCase::Load);
+    only_for("--gib", args.gib.is_some() && !fills, "the cases 'recover' and 'load'")
+}
+
 fn cases(args: &BenchArgs) -> Vec<Case> {
     let Some(case) = args.case else { return Case::ALL.to_vec() };
+    let clients = args.clients.unwrap_or(1);
     vec![match case {
         BenchCase::Floor => Case::Floor,
         BenchCase::Read => Case::Read,
-        BenchCase::Commit => Case::Commit { clients: args.clients },
+        BenchCase::Commit => Case::Commit { clients },
         BenchCase::Fetch => Case::Fetch,
-        BenchCase::Oo7 => Case::Oo7 { clients: args.clients, delay_ms: args.delay_ms },
-        BenchCase::Recover => Case::Recover { gib: args.gib },
+        BenchCase::Oo7 => Case::Oo7 { clients, delay_ms: args.delay_ms.unwrap_or(20) },
+        BenchCase::Load => Case::Load { gib: args.gib.unwrap_or(1.0) },
+        BenchCase::SlowLine => Case::SlowLine,
+        BenchCase::Churn => Case::Churn,
+        BenchCase::Recover => Case::Recover { gib: args.gib.unwrap_or(1.0) },
     }]
 }
 

@@ -1,14 +1,17 @@
 //! Designs on the command line: in from a file, entity by entity, out as a file.
 
+use crate::documents::refuse_over_documents;
 use crate::output::{self, Output};
+use crate::spool::Spool;
 use crate::{Error, Result};
 use indicatif::ProgressBar;
 use serde_json::json;
 use std::collections::HashSet;
+use std::io::Write;
 use std::path::Path;
-use thorp::{Db, Ref, wait_for};
-use workloads::design::{Design, Link, Object, Phase, Progress, dump as dump_design, load as load_design};
-use workloads::step::{self, Entity};
+use thorp::{AsyncTx, Db, Ref, wait_for};
+use workloads::design::{self, Design, How, Link, Loaded, Object, Phase, Progress};
+use workloads::step::{self, Entity, Reader};
 
 /// The design and the number in a path such as `house/#123`.
 pub(super) fn entity_path(path: &str) -> Option<(&str, u64)> {
@@ -26,21 +29,30 @@ pub(super) fn names(db: &Db) -> Result<Vec<String>> {
     Ok(wait_for(db.transact_async(async |mut tx| Design::names(&mut tx).await))?)
 }
 
-/// Loads a file; one that was interrupted goes on where it was.
-pub(super) fn load(db: &Db, file: &Path, name: &str, output: &mut Output) -> Result {
-    let loaded = load_with_bar(db, file, name)?;
-    let (count, resumed_at) = (loaded.design.count, loaded.resumed_at);
+/// Loads a design; one that was interrupted goes on where it was.
+pub(super) fn load(db: &Db, reader: Reader, name: &str, how: How, output: &mut Output) -> Result {
+    let loaded = load_with_bar(db, reader, name, how)?;
+    let (count, resumed_at, replaced) = (loaded.design.count, loaded.resumed_at, loaded.replaced);
     let resumed = if resumed_at > 0 { format!(", resumed after {resumed_at}") } else { String::new() };
-    let json = json!({"loaded": count - resumed_at, "into": name, "entities": count, "resumed_at": resumed_at});
-    output.line(&json, format_args!("{count} entities in design {name}{resumed}"))
+    let instead = if replaced { ", in the place of the one before" } else { "" };
+    let json = json!({
+        "loaded": count - resumed_at, "into": name, "entities": count, "resumed_at": resumed_at, "replaced": replaced,
+    });
+    output.line(&json, format_args!("{count} entities in design {}{resumed}{instead}", output::visible(name)))
 }
 
-/// The same for whoever wants the design itself.
-pub(crate) fn load_with_bar(db: &Db, file: &Path, name: &str) -> Result<workloads::design::Loaded> {
+/// Loads a file, for whoever wants the design itself.
+pub(crate) fn load_file(db: &Db, file: &Path, name: &str) -> Result<Design> {
+    let loaded = load_with_bar(db, step::open(file)?, name, How::New);
+    Ok(loaded.map_err(|error| format!("{}: {error}", file.display()))?.design)
+}
+
+fn load_with_bar(db: &Db, reader: Reader, name: &str, how: How) -> Result<Loaded> {
     let bar = output::bar("read (bytes)", 0);
-    let loaded = wait_for(load_design(db, step::open(file)?, name, |progress| show_progress(&bar, progress)));
+    let may_begin = async |tx: &mut AsyncTx| refuse_over_documents(tx, name).await;
+    let loaded = wait_for(design::load(db, reader, name, how, may_begin, |progress| show_progress(&bar, progress)));
     bar.finish_and_clear();
-    loaded.map_err(|error| format!("{}: {error}", file.display()).into())
+    Ok(loaded?)
 }
 
 fn show_progress(bar: &ProgressBar, progress: Progress) {
@@ -48,6 +60,7 @@ fn show_progress(bar: &ProgressBar, progress: Progress) {
         Phase::Read => "read (bytes)",
         Phase::Place => "place (entities)",
         Phase::Write => "write (entities)",
+        Phase::Remove => "remove the one before",
     });
     bar.set_length(progress.total.unwrap_or(progress.done));
     bar.set_position(progress.done);
@@ -64,8 +77,9 @@ pub(super) fn show(db: &Db, design: &Design, number: u64, depth: usize, output: 
             if steps < depth {
                 let mut links: Vec<Link> = Vec::new();
                 object.entity.for_each_ref(|link| links.push(*link));
-                let new = links.into_iter().filter(|link| seen.insert(link.object));
-                next.extend(new.map(|link| (link.object, steps + 1)).collect::<Vec<_>>().into_iter().rev());
+                links.retain(|link| seen.insert(link.object));
+                tx.read_ahead(links.iter().map(|link| link.object.id()))?;
+                next.extend(links.into_iter().map(|link| (link.object, steps + 1)).rev());
             }
             shown.push((object.to_entity(), steps));
         }
@@ -80,12 +94,35 @@ pub(super) fn show(db: &Db, design: &Design, number: u64, depth: usize, output: 
     Ok(())
 }
 
-/// Prints a design as a file.
-pub(super) fn dump(db: &Db, design: &Design, output: &mut Output) -> Result {
-    if !wait_for(db.transact_async(async |mut tx| design.is_whole(&mut tx).await))? {
-        return Err("the design is not loaded completely: load its file again, which goes on where it was".into());
+/// Prints a design as a file, as it is at one moment; says whether there is one of this name.
+pub(super) fn dump(db: &Db, name: &str, output: &mut Output) -> Result<bool> {
+    let spool = Spool::new()?;
+    let is_one = wait_for(db.transact_async(async |mut tx| {
+        let Some(design) = find_whole(&mut tx, name).await? else { return Ok(false) };
+        let mut out = spool.begin()?;
+        design::dump(&mut tx, &design, &mut out).await?;
+        out.flush().map_err(thorp::Error::application)?;
+        Ok(true)
+    }))?;
+    spool.copy_to(output.writer())?;
+    Ok(is_one)
+}
+
+/// The same batch by batch.
+pub(super) fn dump_in_parts(db: &Db, name: &str, output: &mut Output) -> Result<bool> {
+    let design = wait_for(db.transact_async(async |mut tx| find_whole(&mut tx, name).await))?;
+    let Some(design) = design else { return Ok(false) };
+    wait_for(design::dump_in_parts(db, &design, output.writer(), |_| {}))?;
+    Ok(true)
+}
+
+async fn find_whole(tx: &mut AsyncTx, name: &str) -> thorp::Result<Option<Design>> {
+    let Some(design) = Design::find(tx, name).await? else { return Ok(None) };
+    if design.is_whole(tx).await? {
+        return Ok(Some(design));
     }
-    Ok(wait_for(dump_design(db, design, output.writer(), |_| {}))?)
+    let text = "the design is not loaded completely: load its file again, which goes on where it was";
+    Err(thorp::Error::application(text))
 }
 
 fn text(entity: &Entity) -> Result<String> {

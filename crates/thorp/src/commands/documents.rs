@@ -1,10 +1,12 @@
-//! `put`, `get`, `rm`, `ls` and `scan`: documents by path.
+//! `put`, `get`, `ls` and `scan`: documents by path.
 
 use super::design;
-use crate::cli::{GetArgs, LsArgs, PathArgs, PutArgs, ScanArgs};
-use crate::documents::{check_json, check_path, documents, find, list, scan as scan_documents};
-use crate::output::Output;
-use crate::target;
+use crate::cli::{GetArgs, LsArgs, PutArgs, ScanArgs, Target};
+use crate::documents::{
+    Range, check_folder, check_json, check_path, documents, find, list, page, refuse_inside_designs,
+};
+use crate::error::only_for;
+use crate::output::{Output, visible};
 use crate::{Error, Result};
 use serde_json::json;
 use std::io::Read;
@@ -14,75 +16,114 @@ pub(super) fn put(args: &PutArgs, output: &mut Output) -> Result {
     check_path(&args.path)?;
     let text = if args.document == "-" { read_stdin()? } else { args.document.clone() };
     let document = check_json(&text)?;
-    let db = target::open(&args.target)?;
-    db.transact(|tx| documents(tx)?.insert(tx, &args.path, &document))?;
+    let db = args.target.open_or_create()?;
+    db.transact(|tx| {
+        refuse_inside_designs(tx, [args.path.as_str()])?;
+        documents(tx)?.insert(tx, &args.path, &document)
+    })?;
     if output.is_json() { output.raw(json!({"put": args.path})) } else { Ok(()) }
 }
 
-/// A document from standard input, no longer than one can be.
+/// A document from standard input. A little more is read than one can be, blanks around it included, so that what is
+/// too long can be told from what ends too early.
 fn read_stdin() -> Result<String> {
-    let mut text = String::new();
-    std::io::stdin().lock().take(OBJECT_BYTES_MAX as u64 + 1).read_to_string(&mut text)?;
-    Ok(text)
+    const BYTES_MAX: usize = OBJECT_BYTES_MAX + 64 * 1024;
+    let mut bytes = Vec::new();
+    std::io::stdin().lock().take(BYTES_MAX as u64 + 1).read_to_end(&mut bytes)?;
+    if bytes.len() > BYTES_MAX {
+        return Err(format!("the document is larger than the limit of {} MiB", OBJECT_BYTES_MAX >> 20).into());
+    }
+    String::from_utf8(bytes).map_err(|error| format!("standard input is no text: {error}; JSON is UTF-8").into())
 }
 
 pub(super) fn get(args: &GetArgs, output: &mut Output) -> Result {
     check_path(&args.path)?;
-    let db = target::open(&args.target)?;
+    let db = args.target.open()?;
     if let Some((name, number)) = design::entity_path(&args.path)
         && let Some(design) = design::find(&db, name)?
     {
-        return design::show(&db, &design, number, args.depth, output);
+        return design::show(&db, &design, number, args.depth.unwrap_or(0), output);
     }
-    let document = db.transact(|tx| find(tx, &args.path))?;
-    output.raw(document.ok_or_else(|| no_document(&args.path))?)
+    only_for("--depth", args.depth.is_some(), "entities of designs, such as house/#123")?;
+    match db.transact(|tx| find(tx, &args.path))? {
+        Some(document) => output.raw(document),
+        None if design::find(&db, &args.path)?.is_some() => Err(is_a_design(&args.path, &args.target)),
+        None => Err(no_document(&args.path, &args.target)),
+    }
 }
 
-pub(super) fn rm(args: &PathArgs, output: &mut Output) -> Result {
-    check_path(&args.path)?;
-    let db = target::open(&args.target)?;
-    let removed = db.transact(|tx| documents(tx)?.remove(tx, &args.path))?;
-    removed.ok_or_else(|| no_document(&args.path))?;
-    if output.is_json() { output.raw(json!({"removed": args.path})) } else { Ok(()) }
-}
-
-fn no_document(path: &str) -> Error {
+/// There is no document: where to look.
+pub(super) fn no_document(path: &str, target: &Target) -> Error {
     let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
-    let ls = format!("thorp ls {folder}");
-    format!("there is no document '{path}': `{}` shows what there is", ls.trim_end()).into()
+    format!("there is no document '{path}': {} shows what there is", target.hint(&["ls", folder])).into()
+}
+
+/// There is nothing at all.
+pub(super) fn nothing_under(path: &str, target: &Target) -> Error {
+    format!("there is nothing under '{path}': {} shows what there is", target.hint(&["ls"])).into()
 }
 
 pub(super) fn ls(args: &LsArgs, output: &mut Output) -> Result {
-    let db = target::open(&args.target)?;
-    let mut names = list(&db, &args.path)?;
-    if args.path.is_empty() {
-        names.extend(design::names(&db)?.into_iter().map(|name| format!("{name}/#")));
-        names.sort();
+    check_folder(&args.path)?;
+    let db = args.target.open()?;
+    // Designs stand among the names of the first folder, all of them by their whole names.
+    let folder = args.path.trim_end_matches('/');
+    let designs = if folder.is_empty() { design::names(&db)? } else { Vec::new() };
+    let mut designs = designs.into_iter().map(|name| format!("{name}/#")).peekable();
+    let mut is_empty = true;
+    let mut show = |name: &str| {
+        is_empty = false;
+        show_name(name, args.null, output)
+    };
+    list(&db, &args.path, |name| {
+        while let Some(design) = designs.next_if(|design| *design < name) {
+            show(&design)?;
+        }
+        show(&name)
+    })?;
+    designs.try_for_each(|design| show(&design))?;
+    if !is_empty || folder.is_empty() {
+        return Ok(());
     }
-    if names.is_empty() && !args.path.is_empty() {
-        return Err(format!("there is nothing under '{}': `thorp ls` shows what there is", args.path).into());
+    Err(match design::find(&db, folder)? {
+        Some(_) => is_a_design(folder, &args.target),
+        None => nothing_under(folder, &args.target),
+    })
+}
+
+/// A design is no folder of documents.
+fn is_a_design(name: &str, target: &Target) -> Error {
+    let (dump, get) = (target.hint(&["dump", name]), target.hint(&["get", &format!("{name}/#1")]));
+    format!("'{name}' is a design: {dump} prints all of it, and {get} one of its entities").into()
+}
+
+fn show_name(name: &str, null: bool, output: &mut Output) -> Result {
+    if null {
+        return output.until_null(name);
     }
-    for name in names {
-        output.line(&json!({"name": name}), &name)?;
+    output.line(&json!({"name": name}), visible(name))
+}
+
+pub(super) fn scan(args: &ScanArgs, output: &mut Output) -> Result {
+    check_folder(&args.path)?;
+    let db = args.target.open()?;
+    let mut left = args.limit.unwrap_or(usize::MAX);
+    let mut range = Range::between(&args.path, args.from.as_deref(), args.to.as_deref());
+    while left > 0 {
+        let page = db.transact(|tx| page(tx, &range, left))?;
+        let Some((last, _)) = page.last() else { break };
+        range.go_on_behind(last);
+        left -= page.len();
+        page.iter().try_for_each(|(path, document)| show_document(path, document, output))?;
     }
     Ok(())
 }
 
-pub(super) fn scan(args: &ScanArgs, output: &mut Output) -> Result {
-    let db = target::open(&args.target)?;
-    let mut left = args.limit.unwrap_or(usize::MAX);
-    scan_documents(&db, &args.path, (args.from.as_deref(), args.to.as_deref()), |path, document| {
-        if left == 0 {
-            return Ok(false);
-        }
-        left -= 1;
-        // The document is JSON already: it goes into the line as it is.
-        let path_json = json!(path);
-        if output.is_json() {
-            output.raw(format_args!("{{\"path\":{path_json},\"document\":{document}}}"))?;
-        } else {
-            output.raw(format_args!("{path}  {document}"))?;
-        }
-        Ok(true)
-    })
+fn show_document(path: &str, document: &str, output: &mut Output) -> Result {
+    // The document is JSON already: it goes into the line as it is.
+    if output.is_json() {
+        output.raw(format_args!("{{\"path\":{},\"document\":{document}}}", json!(path)))
+    } else {
+        output.raw(format_args!("{}  {document}", visible(path)))
+    }
 }

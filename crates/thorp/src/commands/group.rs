@@ -3,9 +3,9 @@
 use crate::cli::GroupArgs;
 use crate::output::Output;
 use crate::stopper::{close_on_signal, close_with_stdin};
-use crate::{Error, Result};
+use crate::{Error, Result, descriptors};
 use net::ConnectError::Refused;
-use net::{Host, ListenConfig, Listener, Runtime, UplinkConfig, UplinkState};
+use net::{Host, HostEnd, ListenConfig, Listener, Runtime, UplinkConfig, UplinkState};
 use node::Node;
 use redirector::{Config, Duty, Redirector, Stats, Status};
 use serde_json::json;
@@ -26,7 +26,9 @@ pub(super) fn run(args: &GroupArgs, output: &mut Output) -> Result {
         return Err(format!("a group's name has 1 to {GROUP_NAME_BYTES_MAX} bytes, and --name has {bytes}").into());
     }
     let store = UplinkConfig::parse(&args.store)?;
-    let listener = Listener::bind(ListenConfig { insecure: args.insecure, ..ListenConfig::new(args.listen) })?;
+    let sessions_max = descriptors::sessions_max(0)?;
+    let listen = ListenConfig { insecure: args.insecure, sessions_max, ..ListenConfig::new(args.listen) };
+    let listener = Listener::bind(listen)?;
     let listening = listener.address();
     let config = Config {
         group: args.name.clone(),
@@ -82,7 +84,10 @@ fn watch(host: &Arc<Host>, output: &mut Output) -> Result<Stats> {
     let mut said = Standing::Begins;
     loop {
         let ended = host.wait_end_within(LOOK_EVERY);
-        let status = status(host);
+        if let Some(HostEnd::Failed(why)) = ended {
+            return Err(format!("{why}; what was committed is safe at the store: start it again").into());
+        }
+        let Some(status) = status(host) else { continue };
         if ended.is_some() {
             return Ok(status.stats);
         }
@@ -97,10 +102,11 @@ fn watch(host: &Arc<Host>, output: &mut Output) -> Result<Stats> {
     }
 }
 
-fn status(host: &Host) -> Status {
+/// Nothing if the host has failed meanwhile.
+fn status(host: &Host) -> Option<Status> {
     let node = host.node().lock().unwrap_or_else(PoisonError::into_inner);
     let (_, _, redirector) = node.roles();
-    redirector.expect("this node hosts a redirector").status()
+    Some(redirector?.status())
 }
 
 fn standing(said: &Standing, status: &Status, trunk: UplinkState) -> Standing {

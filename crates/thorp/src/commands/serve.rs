@@ -3,8 +3,9 @@
 use crate::cli::{ServeArgs, StoreArgs};
 use crate::output::{self, Output};
 use crate::stopper::{close_on_signal, close_with_stdin};
-use crate::{Error, Result};
-use net::{Host, HostEnd, ListenConfig, Runtime};
+use crate::target::make_directory;
+use crate::{Error, Result, descriptors};
+use net::{Host, HostEnd, ListenConfig, Listener, Runtime};
 use node::Node;
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -15,12 +16,17 @@ use std::time::{Duration, Instant};
 use store::Store;
 
 pub(super) fn run(args: &ServeArgs, output: &mut Output) -> Result {
-    // Refused before the directory is touched.
-    net::refuse_open_network(args.listen, args.insecure)?;
-    let (store, disk, recovery) = recover(&args.dir, &args.store)?;
+    let disk_config = disk_config(&args.store);
+    let sessions_max = descriptors::sessions_max(disk_config.segments_max)?;
+    // The address first: where it cannot be had, no store is made. Who connects already is let in after the recovery.
+    let listen = ListenConfig { insecure: args.insecure, sessions_max, ..ListenConfig::new(args.listen) };
+    let listener = Listener::bind(listen)?;
+    let listening = listener.address();
+    make_directory(&args.dir)?;
+    let (store, disk, recovery) = recover(&args.dir, &disk_config, &args.store)?;
     let (runtime, disk) = (Runtime::start()?, Arc::new(disk));
     let host = Host::start(Node::with_store(store, None), Some(disk.clone()), &runtime);
-    let listening = host.listen(ListenConfig { insecure: args.insecure, ..ListenConfig::new(args.listen) })?;
+    host.listen_at(listener)?;
     close_on_signal(&host)?;
     if args.until_stdin_closes {
         close_with_stdin(&host);
@@ -94,11 +100,9 @@ struct Recovery {
     seconds: f64,
 }
 
-fn recover(dir: &Path, args: &StoreArgs) -> Result<(Store, disk::RealDisk, Recovery)> {
+fn recover(dir: &Path, config: &disk::Config, args: &StoreArgs) -> Result<(Store, disk::RealDisk, Recovery)> {
     let start = Instant::now();
-    let defaults = disk::Config::default();
-    let segments = ((args.mob_mib as usize * disk::SAFE_OVER_MOB) << 20).div_ceil(defaults.segment_bytes);
-    let mut opening = disk::open(dir, &disk::Config { segments_max: segments.max(defaults.segments_max), ..defaults })?;
+    let mut opening = disk::open(dir, config)?;
     let mut store = Store::new(store_config(args), opening.opened().clone());
     let bar = output::bar("recover (bytes)", opening.progress().bytes_total);
     while let Some((position, record)) = opening.next_record()? {
@@ -109,6 +113,12 @@ fn recover(dir: &Path, args: &StoreArgs) -> Result<(Store, disk::RealDisk, Recov
     let disk::Progress { bytes, records, .. } = opening.progress();
     let disk = opening.finish()?;
     Ok((store, disk, Recovery { bytes, records, seconds: start.elapsed().as_secs_f64() }))
+}
+
+fn disk_config(args: &StoreArgs) -> disk::Config {
+    let defaults = disk::Config::default();
+    let segments = ((args.mob_mib as usize * disk::SAFE_OVER_MOB) << 20).div_ceil(defaults.segment_bytes);
+    disk::Config { segments_max: segments.max(defaults.segments_max), ..defaults }
 }
 
 fn store_config(args: &StoreArgs) -> store::Config {

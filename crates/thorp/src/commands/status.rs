@@ -3,6 +3,7 @@
 use crate::Result;
 use crate::cli::StatusArgs;
 use crate::output::Output;
+use crate::target;
 use net::{ConnectError, UplinkConfig, ask_status};
 use protocol::{Cell, Status, Table};
 use serde_json::{Map, Value};
@@ -12,7 +13,8 @@ use std::time::Duration;
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 
 pub(super) fn run(args: &StatusArgs, output: &mut Output) -> Result {
-    let status = ask(&UplinkConfig::parse(&args.address)?.addresses)?;
+    let address = target::server(args.address.as_deref());
+    let status = ask(&UplinkConfig::parse(&address)?.addresses)?;
     if output.is_json() {
         return output
             .raw(Value::Object(status.tables.iter().map(|table| (table.name.clone(), json(table))).collect()));
@@ -40,6 +42,9 @@ fn ask(addresses: &[String]) -> Result<Status> {
     Err(match why {
         ConnectError::NoServer { .. } | ConnectError::NotThorp { .. } => {
             format!("{why}; check the address and the port").into()
+        }
+        ConnectError::Silent { .. } => {
+            format!("{why}; it may be stopped, or too busy, or no Thorp store: look at its process").into()
         }
         _ => why.into(),
     })

@@ -11,6 +11,7 @@ mod faults;
 
 use crate::Result;
 use crate::cli::TortureArgs;
+use crate::error::only_for;
 use crate::history::{Ending, Verdict, judge};
 use crate::job::{Lists, Work, inspect};
 use crate::lab::Lab;
@@ -37,6 +38,8 @@ const COMMITS_PER_ROUND: u64 = 40;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(super) fn run(args: &TortureArgs, output: &mut Output) -> Result {
+    only_for("--leased", args.leased && args.groups == 0, "a torture with groups")?;
+    only_for("--lab", args.lab.is_some() && args.groups == 0, "a torture with groups")?;
     let mut scratch = Scratch::new(args.dir.clone(), &std::env::temp_dir(), "torture")?;
     let outcome = torture(args, scratch.path()).and_then(|outcome| {
         outcome.print(output)?;

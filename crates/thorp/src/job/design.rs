@@ -6,7 +6,7 @@
 use super::journal::{self, Journal};
 use super::{Job, Numbers, Work};
 use crate::Result;
-use crate::commands::load_with_bar;
+use crate::commands::load_file;
 use crate::history::Step;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
@@ -34,7 +34,7 @@ pub(crate) struct Design {
 impl Design {
     /// Loads a file.
     pub(crate) fn load(db: &Db, file: &Path) -> Result<Self> {
-        let design = load_with_bar(db, file, DESIGN)?.design;
+        let design = load_file(db, file, DESIGN)?;
         let all = wait_for(db.transact_async(async |mut tx| design.elements(&mut tx).await))?;
         if all.is_empty() {
             return Err(format!("{} has no entities to walk to", file.display()).into());

@@ -17,8 +17,8 @@ fn what_was_acknowledged_survives_kill_9() {
             server = serve(&folder);
         }
     }
-    let numbers = (0..20).fold(String::new(), |text, i| text + &i.to_string() + "\n");
-    assert_eq!(thorp(["dump", "n", "--server", &server.address().to_string()]).ok(), numbers);
+    let numbers = (0..20).fold(String::new(), |text, i| text + &format!("n/{i:02}  {i}\n"));
+    assert_eq!(thorp(["scan", "n", "--server", &server.address().to_string()]).ok(), numbers);
 }
 
 /// The loop of `thorp torture`, with an outside checker's word for what the clients saw.
@@ -66,6 +66,12 @@ fn sigterm_closes_a_store() {
     assert!(line.starts_with("ready: "), "{line}");
     let address = line.split_whitespace().find(|word| word.starts_with("127.")).unwrap().to_owned();
     thorp(["put", "a", "1", "--server", &address]).ok();
+    // Read-only ones are no commits.
+    assert_eq!(thorp(["get", "a", "--server", &address]).ok(), "1\n");
+    assert_eq!(thorp(["ls", "--server", &address]).ok(), "a\n");
+    let told: Value = serde_json::from_str(&thorp(["status", "--json", &address]).ok()).unwrap();
+    assert_eq!(told["store"][0]["commits"], 1, "{told}");
+    assert!(told["store"][0]["read_only"].is_u64(), "{told}");
     let mut stranger = std::net::TcpStream::connect(&address).unwrap();
     stranger.write_all(b"GET / HTTP/1.1\r\nHost: example.org\r\nConnection: close\r\n\r\n").unwrap();
     // Until it is hung up on; how is of no interest.
@@ -75,7 +81,7 @@ fn sigterm_closes_a_store() {
     line.clear();
     std::io::BufRead::read_line(&mut stdout, &mut line).unwrap();
     assert!(line.starts_with("closed "), "{line}");
-    assert!(line.ends_with("(sessions: 1, commits: 1, refused as magic: 1)\n"), "{line}");
+    assert!(line.ends_with("(sessions: 3, commits: 1, refused as magic: 1)\n"), "{line}");
     let checked = thorp(["doctor", "--json", "--dir", &folder.file("store")]).ok();
     let checked: Value = serde_json::from_str(&checked).unwrap();
     assert_eq!(checked["findings"], 0, "{checked}");
@@ -96,4 +102,8 @@ fn the_doctor_names_what_is_damaged() {
     let ran = thorp(["doctor", "--dir", &folder.file("store")]);
     assert_eq!(ran.code, Some(1), "{ran:?}");
     assert!(ran.stdout.contains("home.redb") || ran.stderr.contains("home.redb"), "{ran:?}");
+    // Nothing of what the library that reads it says of itself.
+    assert!(!ran.stderr.contains("panicked"), "{ran:?}");
+    let opened = thorp(["get", "a", "--dir", &folder.file("store")]).error();
+    assert!(opened.contains("home.redb") && opened.contains("thorp doctor"), "{opened}");
 }

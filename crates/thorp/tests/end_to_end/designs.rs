@@ -19,7 +19,7 @@ ENDSEC;
 END-ISO-10303-21;
 ";
 
-use crate::program::{Folder, thorp};
+use crate::program::{Folder, thorp, thorp_reading};
 
 fn loaded(folder: &Folder) -> String {
     let (file, dir) = (folder.write("small.ifc", SMALL), folder.file("store"));
@@ -53,6 +53,13 @@ fn references_are_followed() {
     assert_eq!(followed, format!("{}\n  {}\n    {}\n", entity("#123"), entity("#3"), entity("#2")));
     let missing = thorp(["get", "house/#5", "--dir", &dir]).error();
     assert!(missing.contains("no entity #5"), "{missing}");
+    for command in ["ls", "get"] {
+        let hint = thorp([command, "house", "--dir", &dir]).error();
+        assert!(
+            hint.contains("'house' is a design") && hint.contains(&format!("`thorp dump house --dir {dir}`")),
+            "{hint}"
+        );
+    }
 }
 
 #[test]
@@ -62,4 +69,30 @@ fn the_same_name_for_another_file_is_refused() {
     let other = folder.write("other.ifc", SMALL.replace("1.50", "1.51"));
     let refused = thorp(["load", &other, "--into", "house", "--dir", &dir]).error();
     assert!(refused.contains("design from another file"), "{refused}");
+    let hint = format!("`thorp load {other} --into house --replace --dir {dir}`");
+    assert!(refused.contains(&hint), "{refused}");
+}
+
+#[test]
+fn a_design_is_replaced_by_its_next_revision() {
+    let folder = Folder::new();
+    let dir = loaded(&folder);
+    let next = SMALL.replace("1.50", "1.51").replace("#200=IFCRELDEFINES('x',$,$,$,(#123),#7);\n", "");
+    let file = folder.write("next.ifc", &next);
+    let words = ["load", &file, "--into", "house", "--replace", "--dir", &dir];
+    assert_eq!(thorp(words).ok(), "5 entities in design house, in the place of the one before\n");
+    let point = thorp(["get", "house/#1", "--dir", &dir]).ok();
+    assert_eq!(point, "#1=IFCCARTESIANPOINT((0.,0.,1.51));\n");
+    assert!(thorp(["get", "house/#200", "--dir", &dir]).error().contains("no entity #200"));
+    assert_eq!(thorp(words).ok(), "5 entities in design house, resumed after 5\n", "it is that one already");
+}
+
+/// A design is known by what it says, so its load goes on from a pipe as well.
+#[test]
+fn a_design_comes_through_a_pipe() {
+    let folder = Folder::new();
+    let dir = folder.file("store");
+    let load = |input: &str| thorp_reading(["load", "-", "--into", "house", "--dir", &dir], input).ok();
+    assert_eq!(load(&format!("\u{feff}{SMALL}")), "6 entities in design house\n");
+    assert_eq!(load(SMALL), "6 entities in design house, resumed after 6\n");
 }

@@ -1,12 +1,22 @@
 //! What a user can do wrong: one clear line that says what and what to do, exit code 1; 2 for wrong usage.
 
-use crate::program::{Folder, serve, thorp};
+use crate::program::{Folder, command, ran, serve, thorp, thorp_reading};
 use std::net::TcpListener;
 
 /// Checks that a command fails with a line that has all of these words.
 #[track_caller]
 fn check(command: &[&str], words: &[&str]) {
-    let line = thorp(command).error();
+    says(&thorp(command).error(), words);
+}
+
+/// The same where it was called wrongly.
+#[track_caller]
+fn check_usage(command: &[&str], words: &[&str]) {
+    says(&thorp(command).usage(), words);
+}
+
+#[track_caller]
+fn says(line: &str, words: &[&str]) {
     for word in words {
         assert!(line.contains(word), "'{word}' should be in: {line}");
     }
@@ -14,7 +24,8 @@ fn check(command: &[&str], words: &[&str]) {
 
 #[test]
 fn no_server() {
-    check(&["get", "a", "--server", "127.0.0.1:1"], &["no server at 127.0.0.1:1", "thorp serve"]);
+    let hint = "'thorp serve --dir DIR --listen 127.0.0.1:1'";
+    check(&["get", "a", "--server", "127.0.0.1:1"], &["no server at 127.0.0.1:1", hint]);
 }
 
 #[test]
@@ -60,6 +71,8 @@ fn a_directory_that_is_no_store() {
     folder.write("letter.txt", "dear store");
     let dir = folder.path().to_str().unwrap();
     check(&["get", "a", "--dir", dir], &["is not a store", "letter.txt"]);
+    check(&["put", "a", "1", "--dir", dir], &["is not a store", "letter.txt"]);
+    check(&["put", "a", "1", "--dir", &folder.file("letter.txt")], &["letter.txt is a file"]);
     check(&["doctor", "--dir", &folder.file("nowhere")], &["there is no store in"]);
     let file = folder.file("letter.txt");
     check(&["get", "a", "--dir", &file], &["letter.txt"]);
@@ -68,19 +81,31 @@ fn a_directory_that_is_no_store() {
 #[test]
 fn bad_json() {
     check(&["put", "a", "{mass: 3}", "--server", "127.0.0.1:1"], &["not JSON", "line 1 column 2"]);
+    let large = format!("\"{}\"", "x".repeat((64 << 20) + 1));
+    let put = ["put", "a", "-", "--server", "127.0.0.1:1"];
+    says(&thorp_reading(put, &large).error(), &["larger than the limit of 64 MiB"]);
+    says(&thorp_reading(put, large.repeat(2)).error(), &["larger than the limit of 64 MiB"]);
+    says(&thorp_reading(put, b"\"\xff\"").error(), &["standard input is no text"]);
 }
 
 #[test]
 fn a_bad_path() {
-    check(&["put", "/a", "1", "--server", "127.0.0.1:1"], &["'/a'", "design/wheel"]);
-    check(&["get", "a//b", "--server", "127.0.0.1:1"], &["'a//b'"]);
+    check_usage(&["put", "/a", "1", "--server", "127.0.0.1:1"], &["'/a'", "design/wheel"]);
+    check_usage(&["get", "a//b", "--server", "127.0.0.1:1"], &["'a//b'"]);
+    check_usage(&["ls", "a//", "--server", "127.0.0.1:1"], &["'a/'"]);
+    let long = "a".repeat(2000);
+    check_usage(&["put", &long, "1", "--server", "127.0.0.1:1"], &["2000 bytes", "1024"]);
 }
 
 #[test]
 fn a_path_that_does_not_exist() {
     let folder = Folder::new();
     let dir = folder.file("store");
-    check(&["get", "design/wheel", "--dir", &dir], &["no document 'design/wheel'", "thorp ls design"]);
+    thorp(["put", "other", "1", "--dir", &dir]).ok();
+    let hint = format!("`thorp ls design --dir {dir}`");
+    check(&["get", "design/wheel", "--dir", &dir], &["no document 'design/wheel'", &hint]);
+    check(&["rm", "design/wheel", "--dir", &dir], &["no document 'design/wheel'", &hint]);
+    check(&["rm", "-r", "design", "--dir", &dir], &["nothing under 'design'", &format!("`thorp ls --dir {dir}`")]);
     check(&["ls", "design", "--dir", &dir], &["nothing under 'design'"]);
     check(&["dump", "design", "--dir", &dir], &["nothing under 'design'"]);
 }
@@ -126,6 +151,8 @@ fn files_that_cannot_be_loaded() {
     assert!(load(&folder.file("missing.jsonl"), &["--key", "id"]).contains("cannot read"));
     let file = folder.write("a.jsonl", "{\"id\": 1}\n{\"name\": 2}\n");
     assert!(load(&file, &[]).contains("--key FIELD"));
+    assert!(load(folder.path().to_str().unwrap(), &["--key", "id"]).contains("is a directory"));
+    assert!(!folder.path().join("store").exists(), "no store is made for what cannot be loaded");
     let line = load(&file, &["--key", "id"]);
     assert!(line.contains("a.jsonl, line 2") && line.contains("field 'id'"), "{line}");
     let line = load(&folder.write("b.jsonl", "{\"id\": 1\n"), &["--key", "id"]);
@@ -134,12 +161,97 @@ fn files_that_cannot_be_loaded() {
     assert!(line.contains("c.ifc"), "{line}");
 }
 
+/// An option that would have no effect is refused, whatever else is right.
+#[test]
+fn options_without_an_effect() {
+    let folder = Folder::new();
+    let (dir, jsonl) = (folder.file("store"), folder.write("a.jsonl", "{\"id\": 1}\n"));
+    let ifc = folder.write("a.ifc", crate::designs::SMALL);
+    thorp(["put", "a", "1", "--dir", &dir]).ok();
+    for (words, option) in [
+        (&["get", "a", "--depth", "1", "--dir", &dir][..], "--depth"),
+        (&["load", &ifc, "--into", "house", "--batch", "7", "--dir", &dir], "--batch"),
+        (&["load", &ifc, "--into", "house", "--key", "id", "--dir", &dir], "--key"),
+        (&["load", &jsonl, "--into", "b", "--key", "id", "--replace", "--dir", &dir], "--replace"),
+        (&["bench", "floor", "--clients", "2"], "--clients"),
+        (&["bench", "commit", "--delay-ms", "2"], "--delay-ms"),
+        (&["bench", "oo7", "--gib", "2"], "--gib"),
+        (&["torture", "--groups", "0", "--leased"], "--leased"),
+        (&["torture", "--groups", "0", "--lab", &jsonl], "--lab"),
+    ] {
+        check_usage(words, &[option, "is only for", "leave it out"]);
+    }
+    for words in [
+        &["serve", "--dir", &dir, "--lease-ms", "100"][..],
+        &["torture", "--leased"],
+        &["bench", "--all", "--out", &dir, "--gib", "2"],
+        &["ls", "-0", "--json", "--dir", &dir],
+    ] {
+        assert_eq!(thorp(words).code, Some(2), "{words:?}");
+    }
+}
+
+/// What cannot be shown is an error, and not one of the store.
+#[test]
+fn an_output_without_room() {
+    let folder = Folder::new();
+    let dir = folder.file("store");
+    thorp(["put", "a/b", "1", "--dir", &dir]).ok();
+    for words in [&["get", "a/b"][..], &["ls"], &["scan"], &["dump", "a"], &["dump", "a", "--in-parts"]] {
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let output = command().args(words).args(["--dir", &dir]).stdout(full).output().unwrap();
+        says(&ran(output).error(), &["cannot write the output"]);
+    }
+}
+
+/// A program that asked for JSON gets it for errors too.
+#[test]
+fn errors_are_json_for_a_program() {
+    let error = |words: &[&str], code| {
+        let ran = thorp(words.iter().chain(&["--json"]));
+        assert_eq!((ran.code, &*ran.stdout), (Some(code), ""));
+        let error: serde_json::Value = serde_json::from_str(&ran.stderr).unwrap();
+        error["error"].as_str().unwrap().to_owned()
+    };
+    assert!(error(&["get", "a", "--server", "127.0.0.1:1"], 1).starts_with("no server at 127.0.0.1:1"));
+    assert!(error(&["get", "a//b"], 2).contains("is no path"));
+    assert!(error(&["frobnicate"], 2).contains("unrecognized subcommand"));
+}
+
+/// Stopped, not ended: the system still takes connections for it.
+#[test]
+fn a_store_that_is_stopped() {
+    let folder = Folder::new();
+    let server = serve(&folder);
+    let (pid, address) = (server.pid().to_string(), server.address().to_string());
+    let signal =
+        |name: &str| assert!(std::process::Command::new("kill").args([name, pid.as_str()]).status().unwrap().success());
+    signal("-STOP");
+    wait_until_stopped(&pid);
+    check(&["get", "a", "--server", &address], &[&address, "does not answer", "it may be stopped"]);
+    check(&["status", &address], &[&address, "does not answer", "it may be stopped"]);
+    signal("-CONT");
+    thorp(["put", "a", "1", "--server", &address]).ok();
+}
+
+/// A signal is on its way when `kill` returns: each thread stops in its own time.
+fn wait_until_stopped(pid: &str) {
+    let is_stopped = |thread: std::io::Result<std::fs::DirEntry>| {
+        let stat = std::fs::read_to_string(thread.unwrap().path().join("stat")).unwrap();
+        stat.rsplit_once(") ").unwrap().1.starts_with('T')
+    };
+    while !std::fs::read_dir(format!("/proc/{pid}/task")).unwrap().all(is_stopped) {
+        std::thread::yield_now();
+    }
+}
+
 #[test]
 fn wrong_usage() {
     for words in [
         &["frobnicate"][..],
         &["put", "a"],
         &["serve"],
+        &["serve", "--dir", "x", "--listen", "localhost"],
         &["get", "a", "--server", "127.0.0.1:1", "--dir", "x"],
         &["bench"],
         &["scan", "--limit", "many"],

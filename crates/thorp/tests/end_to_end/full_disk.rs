@@ -87,6 +87,26 @@ fn check_loaded(count: usize, documents: &str, target: [&str; 2]) {
     }
 }
 
+/// Small documents of a store that is going to be full.
+const SMALL: [&str; 3] = ["first", "second", "third"];
+
+fn put_small(target: [&str; 2]) {
+    for name in SMALL {
+        thorp(["put", name, "1", target[0], target[1]]).ok();
+    }
+}
+
+/// A closed store on a full disk is opened, read, and deleted from, again and again.
+fn check_full(dir: &str, count: usize, documents: &str) {
+    for (at, name) in SMALL.into_iter().enumerate() {
+        assert_eq!(thorp(["get", name, "--dir", dir]).ok(), "1\n");
+        thorp(["rm", name, "--dir", dir]).ok();
+        let line = thorp(["get", name, "--dir", dir]).error();
+        assert!(line.contains(name), "{at}: {line}");
+    }
+    check_loaded(count, documents, ["--dir", dir]);
+}
+
 fn check_whole(dir: &str) {
     let checked = thorp(["doctor", "--dir", dir]).ok();
     assert!(checked.contains("whole"), "{checked}");
@@ -97,7 +117,8 @@ fn documents(folder: &Folder) -> (String, String) {
     let text = "wood".repeat(8 << 10);
     let line = |id| format!("{{\"id\":\"{id:03}\",\"text\":\"{text}\"}}\n");
     let lines: String = (0..DOCUMENTS).map(line).collect();
-    (folder.write("documents.jsonl", &lines), lines)
+    let named = |id| format!("{{\"name\":\"{id:03}\",\"document\":{}}}\n", line(id).trim_end());
+    (folder.write("documents.jsonl", &lines), (0..DOCUMENTS).map(named).collect())
 }
 
 #[test]
@@ -127,16 +148,16 @@ fn a_disk_that_fills_up() {
     let dir = disk.0.file("store");
     let mut server = bench::Server::start(&options(&disk.0)).unwrap();
     let address = server.address().to_string();
+    put_small(["--server", &address]);
     let count = load_until_full(&file, ["--server", &address]);
     assert!(count > 0, "there was room at first");
     check_loaded(count, &lines, ["--server", &address]);
 
-    // Killed with not a byte free: it is whole, and says what it needs to start.
+    // Killed with not a byte free: it is whole, can be read, and takes deletions.
     fill(&disk.0);
     server.kill().unwrap();
     check_whole(&dir);
-    let line = thorp(["serve", "--listen", "127.0.0.1:0", "--dir", &dir]).error();
-    assert!(line.contains("the disk is full") && line.contains("make room"), "{line}");
+    check_full(&dir, count, &lines);
     check_whole(&dir);
 
     disk.resize(600);
@@ -157,8 +178,10 @@ fn a_disk_that_fills_up_under_an_embedded_store() {
     let (folder, disk) = (Folder::new(), SmallDisk::new(160));
     let (file, lines) = documents(&folder);
     let dir = disk.0.file("store");
+    put_small(["--dir", &dir]);
     let count = load_until_full(&file, ["--dir", &dir]);
-    check_loaded(count, &lines, ["--dir", &dir]);
+    fill(&disk.0);
+    check_full(&dir, count, &lines);
     check_whole(&dir);
     disk.resize(600);
     thorp(["put", "a", "1", "--dir", &dir]).ok();

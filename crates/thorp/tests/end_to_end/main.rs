@@ -2,11 +2,17 @@
 
 mod collections;
 mod crash;
+mod descriptors;
 mod designs;
+mod distance;
 mod errors;
 mod experiments;
 mod full_disk;
 mod groups;
 mod pages;
+mod panics;
+mod pipes;
+mod places;
 mod program;
+mod removal;
 mod single;

@@ -60,7 +60,18 @@ impl Ran {
     /// The one line that says what went wrong.
     #[track_caller]
     pub(crate) fn error(self) -> String {
-        assert_eq!(self.code, Some(1), "stdout: {}, stderr: {}", self.stdout, self.stderr);
+        self.line_of(1)
+    }
+
+    /// The same where the command was called wrongly.
+    #[track_caller]
+    pub(crate) fn usage(self) -> String {
+        self.line_of(2)
+    }
+
+    #[track_caller]
+    fn line_of(self, code: i32) -> String {
+        assert_eq!(self.code, Some(code), "stdout: {}, stderr: {}", self.stdout, self.stderr);
         let lines: Vec<_> = self.stderr.lines().collect();
         assert_eq!(lines.len(), 1, "one line: {}", self.stderr);
         lines[0].strip_prefix("thorp: ").unwrap_or_else(|| panic!("whose words are these: {}", lines[0])).to_owned()
@@ -69,6 +80,7 @@ impl Ran {
 
 pub(crate) fn command() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_thorp"));
+    command.env_remove("THORP_SERVER").env_remove("THORP_DIR");
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
 }
@@ -79,13 +91,21 @@ pub(crate) fn thorp<S: AsRef<OsStr>>(words: impl IntoIterator<Item = S>) -> Ran 
 }
 
 /// The same with something to read.
-pub(crate) fn thorp_reading<S: AsRef<OsStr>>(words: impl IntoIterator<Item = S>, input: &str) -> Ran {
+pub(crate) fn thorp_reading<S: AsRef<OsStr>>(
+    words: impl IntoIterator<Item = S>,
+    input: impl AsRef<[u8]> + Send,
+) -> Ran {
     let mut child = command().args(words).stdin(Stdio::piped()).spawn().unwrap();
-    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
-    ran(child.wait_with_output().unwrap())
+    let mut stdin = child.stdin.take().unwrap();
+    std::thread::scope(|scope| {
+        // What has read enough hangs up, which is its right.
+        scope.spawn(move || drop(stdin.write_all(input.as_ref())));
+        ran(child.wait_with_output().unwrap())
+    })
 }
 
-fn ran(output: Output) -> Ran {
+/// What a program did that has ended.
+pub(crate) fn ran(output: Output) -> Ran {
     let text = |bytes| String::from_utf8(bytes).expect("the program prints text");
     Ran { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
 }

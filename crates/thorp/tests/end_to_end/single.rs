@@ -27,6 +27,11 @@ fn a_document_is_what_was_put() {
         let read = thorp_reading(["put", "lines", "-"].iter().chain(store), "[\n 1,\n \"two\"\n]\n");
         read.ok();
         assert_eq!(run(&["get", "lines"], store).ok(), "[  1,  \"two\" ]\n", "on one line");
+        run(&["put", "cold", "-5"], store).ok();
+        run(&["put", "colder", "-5.5e1"], store).ok();
+        assert_eq!(run(&["scan", "--from", "cold", "--to", "d"], store).ok(), "cold  -5\ncolder  -5.5e1\n");
+        thorp_reading(["put", "marked", "-"].iter().chain(store), "\u{feff}7").ok();
+        assert_eq!(run(&["get", "marked"], store).ok(), "7\n", "a mark of the byte order is no part of it");
     });
 }
 
@@ -37,11 +42,34 @@ fn listings_show_what_there_is() {
             run(&["put", path, document], store).ok();
         }
         assert_eq!(run(&["ls"], store).ok(), "a\nb.\nb/\nb0\n");
+        assert_eq!(run(&["ls", "/"], store).ok(), "a\nb.\nb/\nb0\n");
         assert_eq!(run(&["ls", "b"], store).ok(), "x\ny/\n");
+        assert_eq!(run(&["ls", "b/"], store).ok(), "x\ny/\n");
         assert_eq!(run(&["scan", "b"], store).ok(), "b/x  1\nb/y/z  2\nb/y/zz  3\n");
         assert_eq!(run(&["scan", "b", "--from", "y/z", "--to", "y/zz"], store).ok(), "b/y/z  2\n");
         assert_eq!(run(&["scan", "--limit", "1"], store).ok(), "a  4\n");
         assert_eq!(run(&["scan", "b", "--limit", "1", "--json"], store).ok(), "{\"path\":\"b/x\",\"document\":1}\n");
+    });
+}
+
+/// A name is for people to see and for programs to have as it is.
+#[test]
+fn odd_names() {
+    both_ways(|store| {
+        let name = "two\nlines\u{1b}[2J\u{9b}2J";
+        for path in [name.to_owned(), format!("{name}/in it")] {
+            run(&["put", &path, "1"], store).ok();
+        }
+        let shown = r"two\nlines\u{1b}[2J\u{9b}2J";
+        assert_eq!(run(&["ls"], store).ok(), format!("{shown}\n{shown}/\n"));
+        assert_eq!(run(&["ls", "-0"], store).ok(), format!("{name}\0{name}/\0"));
+        let json: serde_json::Value =
+            serde_json::from_str(run(&["ls", "--json"], store).ok().lines().next().unwrap()).unwrap();
+        assert_eq!(json["name"], name);
+        assert_eq!(run(&["scan"], store).ok(), format!("{shown}  1\n{shown}/in it  1\n"));
+        assert_eq!(run(&["get", name], store).ok(), "1\n");
+        let wrong = run(&["get", &name.replace("two", "no")], store).error();
+        assert!(wrong.contains(r"\u{1b}[2J"), "{wrong}");
     });
 }
 

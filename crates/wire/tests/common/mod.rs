@@ -3,15 +3,38 @@
 
 use bytes::Bytes;
 use protocol::*;
+use types::limits::PIECE_BYTES_MAX;
 use types::*;
-use wire::{End, Inbox, Outbox};
+use wire::{Batch, End, Header, Inbox, Kind, Outbox};
 
 /// The message's frame.
 pub fn encode(message: &Message) -> Vec<u8> {
     let mut out = Outbox::new();
     out.push(message).unwrap();
-    let bytes: Vec<u8> = out.chunks().flatten().copied().collect();
-    assert_eq!(bytes.len(), out.bytes());
+    drain(&mut out)
+}
+
+/// One piece of the message with this number.
+pub fn piece(number: u64, part: &[u8]) -> Vec<u8> {
+    let header = Header { kind: Kind::Piece, meta_bytes: 8, body_bytes: part.len() as u32 };
+    [&header.to_bytes()[..], &number.to_le_bytes(), part].concat()
+}
+
+/// A frame in pieces of the largest size.
+pub fn in_pieces(number: u64, frame: &[u8]) -> Vec<u8> {
+    frame.chunks(PIECE_BYTES_MAX).flat_map(|part| piece(number, part)).collect()
+}
+
+/// All that is on its way, as it leaves.
+pub fn drain(out: &mut Outbox) -> Vec<u8> {
+    let (mut bytes, expected) = (Vec::new(), out.bytes());
+    while !out.is_empty() {
+        let mut batch = Batch::default();
+        out.next(&mut batch);
+        assert!(batch.chunks().all(|chunk| !chunk.is_empty()));
+        bytes.extend(batch.chunks().flatten());
+    }
+    assert_eq!(bytes.len(), expected);
     bytes
 }
 
@@ -128,7 +151,7 @@ pub fn status() -> Message {
 /// One message of every kind that groups have.
 fn of_groups() -> Vec<Message> {
     let image = Bytes::from_static(b"O\x01\0\0");
-    let peer_page = Page { page: page(1), version: Version(3), number: 6, image };
+    let peer_page = Page { page: page(1), version: Version(3), number: 6, fresh: false, image };
     let (group, address) = ("site".to_owned(), "c:9".to_owned());
     vec![
         Message::Reachable(Reachable { address: "10.0.0.7:4096".into(), key: key(), eligible: String::new() }),
@@ -182,7 +205,13 @@ pub fn samples() -> Vec<Message> {
         Message::Ping(Ping { nonce: 1 }),
         Message::Pong(Pong { nonce: 1 }),
         Message::Fetch(Fetch { pages: vec![page(1), page(2)], at_least: Version(3), number: 7 }),
-        Message::Page(Page { page: page(1), version: Version(3), number: 7, image: Bytes::from_static(b"O\x01\0\0") }),
+        Message::Page(Page {
+            page: page(1),
+            version: Version(3),
+            number: 7,
+            fresh: true,
+            image: Bytes::from_static(b"O\x01\0\0"),
+        }),
         Message::LeftOut(LeftOut { page: page(1), number: 7 }),
         Message::Released(Released { pages: vec![page(1)] }),
         commit(),

@@ -3,12 +3,18 @@
 //! An entity may refer to any other, before or behind it, so all are given their places first and their contents then:
 //! two phases, each in batches of one transaction. How far each phase has come is written with the batch itself; a load
 //! that was interrupted goes on from there when it is called again with the same file.
+//!
+//! A load that replaces a design goes on beside it, where nobody finds it. When it is whole one transaction gives it the
+//! name, and what had it before is removed: whoever begins a transaction sees all of the one or all of the other.
 
 use super::plan::Plan;
-use super::schema::{Design, Link, Object, State};
+use super::removal::{give_up, sweep};
+use super::schema::{DESIGNS, Design, Link, Object, REVISIONS, State};
 use crate::step::{Entity, Part, Reader, Statement};
 use objects::{Anywhere, AsyncTx, Db, Error, Map, ObjectId, Ref, Result};
 use std::collections::HashMap;
+use std::fmt;
+use std::ops::ControlFlow;
 
 /// Entities of one transaction.
 const BATCH: usize = 1_000;
@@ -22,7 +28,30 @@ pub enum Phase {
     Place,
     /// Writing them: entities.
     Write,
+    /// Removing what was replaced: entities.
+    Remove,
 }
+
+/// What becomes of another design that has the name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum How {
+    /// It stays, and the load is refused.
+    New,
+    /// It is replaced.
+    Replace,
+}
+
+/// The name is that of a design from another file, which was not to be replaced.
+#[derive(Debug)]
+pub struct NameTaken(String);
+
+impl fmt::Display for NameTaken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "'{}' is the name of a design from another file: choose another name, or replace it", self.0)
+    }
+}
+
+impl std::error::Error for NameTaken {}
 
 /// How far a load is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,20 +71,43 @@ pub struct Loaded {
     pub design: Design,
     /// Entities that an earlier, interrupted load had written.
     pub resumed_at: u64,
+    /// Whether it replaced another design.
+    pub replaced: bool,
 }
 
-/// Loads a file as the design `name`, or goes on with a load of it that was interrupted.
+/// Loads a file as the design `name`, or goes on with a load of it that was interrupted. `may_begin` runs in the
+/// transaction that begins it, and can refuse the name.
 ///
 /// # Errors
-/// What is wrong with the file, with line and column; or that the name is that of a design from another file.
-pub async fn load(db: &Db, reader: Reader, name: &str, mut progress: impl FnMut(Progress)) -> Result<Loaded> {
+/// What is wrong with the file, with line and column; or [`NameTaken`].
+pub async fn load(
+    db: &Db,
+    reader: Reader,
+    name: &str,
+    how: How,
+    may_begin: impl AsyncFn(&mut AsyncTx) -> Result<()>,
+    mut progress: impl FnMut(Progress),
+) -> Result<Loaded> {
     let file = File::read(reader, &mut progress)?;
     let plan = Plan::new(&file.entities).map_err(Error::application)?;
-    let design = db.transact_async(async |mut tx| begin(&mut tx, name, &file).await).await?;
+    let begun = db.transact_async(async |mut tx| {
+        may_begin(&mut tx).await?;
+        begin(&mut tx, name, &file, how).await
+    });
+    let (design, place) = begun.await?;
     let mut load = Load { db, design, file, plan, places: HashMap::new() };
     load.place(&mut progress).await?;
     let resumed_at = load.write(&mut progress).await?;
-    Ok(Loaded { design: load.design, resumed_at })
+    let design = load.design;
+    if place == REVISIONS {
+        db.transact_async(async |mut tx| publish(&mut tx, name, &design).await).await?;
+    }
+    let remove = |done| {
+        progress(Progress { phase: Phase::Remove, done, total: None });
+        ControlFlow::Continue(())
+    };
+    sweep(db, name, remove).await?;
+    Ok(Loaded { design, resumed_at, replaced: place == REVISIONS })
 }
 
 /// A file that was read.
@@ -83,6 +135,11 @@ impl File {
         }
         Ok(Self { header, entities, checksum })
     }
+
+    /// Whether a design is of this file.
+    fn is_of(&self, design: &Design) -> bool {
+        design.checksum == self.checksum && design.count == self.entities.len() as u64
+    }
 }
 
 const CHECKSUM_START: u64 = 0xcbf2_9ce4_8422_2325;
@@ -93,13 +150,40 @@ fn add_to_checksum(checksum: u64, entity: &Entity) -> Result<u64> {
     Ok(bytes.iter().fold(checksum, |sum, byte| (sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)))
 }
 
-/// Finds the design that an earlier load of this file began, or begins it.
-async fn begin(tx: &mut AsyncTx, name: &str, file: &File) -> Result<Design> {
-    if let Some(design) = Design::find(tx, name).await? {
-        let is_same = design.checksum == file.checksum && design.count == file.entities.len() as u64;
-        let other = || format!("'{name}' is the name of a design from another file: choose another name");
-        return if is_same { Ok(design) } else { Err(Error::application(other())) };
+/// Finds the design that an earlier load of this file began, or begins it; and says in which of the maps of designs it
+/// is.
+async fn begin(tx: &mut AsyncTx, name: &str, file: &File, how: How) -> Result<(Design, &'static str)> {
+    let Some(other) = Design::find(tx, name).await? else {
+        return Ok((begin_anew(tx, DESIGNS, name, file).await?, DESIGNS));
+    };
+    if file.is_of(&other) {
+        return Ok((other, DESIGNS));
     }
+    if how == How::New {
+        return Err(Error::application(NameTaken(name.to_owned())));
+    }
+    if let Some(revisions) = tx.find_map::<String, Design>(REVISIONS).await?
+        && let Some(begun) = revisions.get(tx, name).await?.filter(|begun| file.is_of(begun))
+    {
+        return Ok((begun, REVISIONS));
+    }
+    Ok((begin_anew(tx, REVISIONS, name, file).await?, REVISIONS))
+}
+
+/// Gives a whole revision its name.
+async fn publish(tx: &mut AsyncTx, name: &str, design: &Design) -> Result<()> {
+    let revisions = tx.map::<String, Design>(REVISIONS).await?;
+    if revisions.remove(tx, name).await?.is_none_or(|revision| revision.state != design.state) {
+        let text = format!("somebody else has replaced or removed '{name}' meanwhile: load the file again");
+        return Err(Error::application(text));
+    }
+    match design.store(tx, DESIGNS, name).await? {
+        Some(old) => give_up(tx, name, &old).await,
+        None => Ok(()),
+    }
+}
+
+async fn begin_anew(tx: &mut AsyncTx, map: &str, name: &str, file: &File) -> Result<Design> {
     let design = Design {
         header: file.header.clone(),
         entities: Map::create(tx, Anywhere).await?,
@@ -108,7 +192,9 @@ async fn begin(tx: &mut AsyncTx, name: &str, file: &File) -> Result<Design> {
         state: tx.create(Anywhere, &State::default()).await?,
         elements: tx.create(Anywhere, &Vec::new()).await?,
     };
-    design.store(tx, name).await?;
+    if let Some(unfinished) = design.store(tx, map, name).await? {
+        give_up(tx, name, &unfinished).await?;
+    }
     Ok(design)
 }
 
@@ -151,8 +237,8 @@ impl Load<'_> {
         for &at in batch {
             let number = self.file.entities[at].number;
             let object = tx.create_bytes(near, &vec![0; self.room(at)?]).await?;
-            near = Some(object);
-            let object = Ref::new(object);
+            near = Some(object.id());
+            let object: Ref<Object> = object.cast();
             self.design.entities.insert(tx, &number, &object).await?;
             places.push((number, object));
         }
@@ -163,7 +249,7 @@ impl Load<'_> {
 
     /// About as many bytes as the entity will have: pages that are filled with less would have to grow later.
     fn room(&self, at: usize) -> Result<usize> {
-        let somewhere = Ref::new(ObjectId::new(types::PageId::new(0, 1 << 14), 100));
+        let somewhere = Ref::new(ObjectId::new(types::PageId::new(0, 1 << 14), 100), u32::MAX);
         let object = self.object(at, |_| Ok(somewhere))?;
         Ok(postcard::to_allocvec(&object).map_err(Error::application)?.len())
     }

@@ -16,17 +16,20 @@
 //! | `schema` | how a design stands in the store |
 //! | `plan` | in which order, and with which links back |
 //! | `load`, `dump` | from a file into the store, in batches that can be resumed, and out again |
+//! | `removal` | out of the store for good, in batches |
 //! | `walk` | the workload: walk to everything an element is made of, change a property of it |
 
 mod dump;
 mod load;
 mod plan;
+mod removal;
 mod schema;
 mod walk;
 
-pub use dump::dump;
-pub use load::{Loaded, Phase, Progress, load};
-pub use schema::{Design, Link, Object};
+pub use dump::{dump, dump_in_parts};
+pub use load::{How, Loaded, NameTaken, Phase, Progress, load};
+pub use removal::{Removal, removable, remove};
+pub use schema::{DESIGNS, Design, Link, Object};
 pub use walk::{Walk, change, walk};
 
 #[cfg(test)]

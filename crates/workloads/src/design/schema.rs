@@ -6,7 +6,10 @@ use objects::{AsyncTx, Map, Ref, Result};
 use serde::{Deserialize, Serialize};
 
 /// The map of all designs, by name.
-const DESIGNS: &str = "designs";
+pub const DESIGNS: &str = "designs";
+
+/// Designs that are being loaded to replace the ones of their names.
+pub(super) const REVISIONS: &str = "designs/revisions";
 
 /// Relations of the IFC schema by which something has something else: the type, which parameter names the owners, and
 /// which one what they have.
@@ -77,9 +80,10 @@ impl Design {
         Ok(designs.iter().collect(tx).await?.into_iter().map(|(name, _)| name).collect())
     }
 
-    pub(super) async fn store(&self, tx: &mut AsyncTx, name: &str) -> Result<()> {
-        let designs = tx.map::<String, Self>(DESIGNS).await?;
-        designs.insert(tx, name, self).await.map(drop)
+    /// Puts it into one of the maps of designs, in the place of the one that was there.
+    pub(super) async fn store(&self, tx: &mut AsyncTx, map: &str, name: &str) -> Result<Option<Self>> {
+        let designs = tx.map::<String, Self>(map).await?;
+        designs.insert(tx, name, self).await
     }
 
     /// Whether all of the file has been loaded.

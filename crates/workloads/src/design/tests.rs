@@ -1,11 +1,12 @@
 //! A small design in and out; interrupted; walked and changed.
 
-use super::{Design, Object, Phase, change, dump, load, walk};
+use super::{Design, How, Object, Phase, Progress, change, dump, dump_in_parts, load, remove, walk};
 use crate::Random;
 use crate::step::{Entity, Reader, Statement};
 use objects::{Db, Ref, Result, wait_for};
 use std::fmt::Write as _;
 use std::io::Cursor;
+use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Windows that share a material and a style, each with a set of properties, and one of them with a part.
@@ -43,13 +44,19 @@ fn entities(text: &str) -> Vec<Entity> {
 }
 
 fn load_all(db: &Db, text: &str) -> Design {
-    wait_for(load(db, read(text), "house", |_| {})).unwrap().design
+    wait_for(load(db, read(text), "house", How::New, async |_| Ok(()), |_| {})).unwrap().design
 }
 
 fn dumped(db: &Db, design: &Design) -> String {
-    let mut out = Vec::new();
-    wait_for(dump(db, design, &mut out, |_| {})).unwrap();
-    String::from_utf8(out).unwrap()
+    let mut parts = Vec::new();
+    wait_for(dump_in_parts(db, design, &mut parts, |_| {})).unwrap();
+    let at_once = wait_for(db.transact_async(async |mut tx| {
+        let mut out = Vec::new();
+        dump(&mut tx, design, &mut out).await?;
+        Ok(out)
+    }));
+    assert_eq!(parts, at_once.unwrap());
+    String::from_utf8(parts).unwrap()
 }
 
 fn walk_from(db: &Db, element: Ref<Object>) -> super::Walk {
@@ -66,8 +73,9 @@ fn what_comes_out_is_what_went_in() {
     assert!(out.contains("#10=IFCWINDOW('',$,'it''s window 0',#14);"));
     let names = wait_for(db.transact_async(async |mut tx| Design::names(&mut tx).await)).unwrap();
     assert_eq!(names, ["house"]);
-    let other = wait_for(load(&db, read(&house(3)), "house", |_| {})).unwrap_err().to_string();
-    assert_eq!(other, "'house' is the name of a design from another file: choose another name");
+    let other = wait_for(load(&db, read(&house(3)), "house", How::New, async |_| Ok(()), |_| {}));
+    let other = other.unwrap_err().to_string();
+    assert_eq!(other, "'house' is the name of a design from another file: choose another name, or replace it");
 }
 
 #[test]
@@ -77,7 +85,8 @@ fn an_interrupted_load_goes_on_where_it_was() {
     // Each attempt is struck down behind its first batch.
     let loaded = loop {
         let attempt = catch_unwind(AssertUnwindSafe(|| {
-            wait_for(load(&db, read(&text), "house", |progress| assert_eq!(progress.phase, Phase::Read)))
+            let strike = |progress: Progress| assert_eq!(progress.phase, Phase::Read);
+            wait_for(load(&db, read(&text), "house", How::New, async |_| Ok(()), strike))
         }));
         match attempt {
             Ok(loaded) => break loaded.unwrap(),
@@ -130,4 +139,65 @@ fn a_design_without_windows_is_walked_from_what_nothing_refers_to() {
     let elements = wait_for(db.transact_async(async |mut tx| design.elements(&mut tx).await)).unwrap();
     assert_eq!(elements.len(), 1);
     assert_eq!(walk_from(&db, elements[0]).entities, 3);
+}
+
+fn found(db: &Db) -> Option<Design> {
+    wait_for(db.transact_async(async |mut tx| Design::find(&mut tx, "house").await)).unwrap()
+}
+
+fn replace(db: &Db, text: &str, progress: impl FnMut(Progress)) -> super::Loaded {
+    wait_for(load(db, read(text), "house", How::Replace, async |_| Ok(()), progress)).unwrap()
+}
+
+#[test]
+fn a_revision_takes_the_place_of_a_design_as_a_whole() {
+    let (db, old, new) = (Db::in_memory().unwrap(), house(300), house(310));
+    let first = load_all(&db, &old);
+    // Whatever has been done of the load, whoever looks finds one of the two as a whole.
+    let loaded = replace(&db, &new, |_| {
+        let design = found(&db).expect("there is one all the time");
+        let text = dumped(&db, &design);
+        assert!([300, 310].iter().any(|&windows| entities(&text) == entities(&house(windows))));
+    });
+    assert!(loaded.replaced);
+    assert_eq!(entities(&dumped(&db, &loaded.design)), entities(&new));
+    let (object, rest) = (first.state, first.entities.root());
+    assert!(db.transact(|tx| tx.get(object)).is_err(), "the old one's objects are deleted");
+    assert!(db.transact(|tx| tx.get_bytes(rest)).unwrap().is_none());
+    assert!(!replace(&db, &new, |_| {}).replaced, "it is the same");
+}
+
+#[test]
+fn an_interrupted_replacement_goes_on_where_it_was() {
+    let (db, new) = (Db::in_memory().unwrap(), house(700));
+    load_all(&db, &house(3));
+    let mut strikes = 0;
+    let loaded = loop {
+        let strike = |progress: Progress| assert_eq!(progress.phase, Phase::Read);
+        match catch_unwind(AssertUnwindSafe(|| replace(&db, &new, strike))) {
+            Ok(loaded) => break loaded,
+            Err(_) => strikes += 1,
+        }
+    };
+    // Four batches in each of two phases, and what is left of the old one: its entities, and the rest.
+    assert_eq!(strikes, 10);
+    assert_eq!(entities(&dumped(&db, &loaded.design)), entities(&new));
+}
+
+#[test]
+fn a_removal_goes_on_where_it_was() {
+    let db = Db::in_memory().unwrap();
+    load_all(&db, &house(700));
+    let mut calls = 0;
+    loop {
+        calls += 1;
+        let removal = wait_for(remove(&db, "house", |_| ControlFlow::Break(()))).unwrap();
+        assert!(found(&db).is_none(), "from the first call on");
+        if !removal.found {
+            break;
+        }
+    }
+    assert_eq!(calls, 6, "four batches, the rest, and that nothing is left");
+    let again = load_all(&db, &house(2));
+    assert_eq!(entities(&dumped(&db, &again)), entities(&house(2)));
 }

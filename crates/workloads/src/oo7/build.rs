@@ -6,7 +6,7 @@ use super::schema::{
     Assembly, AtomicPart, BaseAssembly, ComplexAssembly, CompositePart, Connection, Document, Manual, Module, Size,
 };
 use crate::random::Random;
-use objects::{Anywhere, AsyncTx, Db, Error, Map, ObjectId, Ref, Result};
+use objects::{Anywhere, AsyncTx, Db, Error, Map, Ref, Result};
 use std::iter;
 
 /// Build dates are drawn from these many days.
@@ -106,22 +106,20 @@ impl Placeholders {
     /// have to grow later.
     async fn create(tx: &mut AsyncTx, size: Size) -> Result<Self> {
         let room = |bytes: usize| vec![0_u8; bytes];
-        let composite = tx.create_bytes(Anywhere, &room(20 + 5 * size.atomic_parts as usize)).await?;
+        let composite = tx.create_bytes(Anywhere, &room(25 + 10 * size.atomic_parts as usize)).await?;
         let mut near = composite;
         let (mut parts, mut connections) = (Vec::new(), Vec::new());
         for _ in 0..size.atomic_parts {
-            let part: ObjectId =
-                tx.create_bytes(near, &room(22 + size.kind_bytes + 5 * size.connections as usize)).await?;
-            near = part;
-            parts.push(Ref::new(part));
+            near = tx.create_bytes(near, &room(27 + size.kind_bytes + 10 * size.connections as usize)).await?;
+            parts.push(near.cast());
             let mut own = Vec::with_capacity(size.connections as usize);
             for _ in 0..size.connections {
-                near = tx.create_bytes(near, &room(14 + size.kind_bytes)).await?;
-                own.push(Ref::new(near));
+                near = tx.create_bytes(near, &room(24 + size.kind_bytes)).await?;
+                own.push(near.cast());
             }
             connections.push(own);
         }
-        Ok(Self { composite: Ref::new(composite), parts, connections })
+        Ok(Self { composite: composite.cast(), parts, connections })
     }
 }
 

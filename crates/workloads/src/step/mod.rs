@@ -21,7 +21,7 @@ mod strings;
 mod value;
 mod write;
 
-pub use open::{OpenError, open};
+pub use open::{OpenError, open, read};
 pub use read::{Reader, STATEMENT_BYTES_MAX, Statement, StepError};
 pub use value::{Entity, Part, Value};
 pub use write::{write_entity, write_footer, write_header};

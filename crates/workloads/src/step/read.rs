@@ -9,6 +9,9 @@ use std::io::{self, BufRead};
 /// The longest statement that is read, in bytes. Real ones, long lists of points included, stay far below.
 pub const STATEMENT_BYTES_MAX: usize = 64 * 1024 * 1024;
 
+/// What some editors put at the beginning of a file.
+const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
+
 /// What a file says, statement by statement.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Statement {
@@ -151,6 +154,9 @@ impl Reader {
 
     fn read_parsed(&mut self) -> Result<Parsed, StepError> {
         self.read_statement()?;
+        if self.section == Section::Start && self.statement.starts_with(BYTE_ORDER_MARK) {
+            self.statement.drain(..BYTE_ORDER_MARK.len());
+        }
         let Ok(text) = std::str::from_utf8(&self.statement) else {
             // Old writers put ISO 8859-1 into strings; every byte of it is a character.
             let latin: String = self.statement.iter().copied().map(char::from).collect();

@@ -1,11 +1,9 @@
 //! How far a load has come: an object that is written in the transaction of each batch, so that it says neither more
 //! nor less than what is in.
 
+use super::input::Input;
 use crate::Result;
 use serde::{Deserialize, Serialize};
-use std::fs::File;
-use std::io::Read;
-use std::path::Path;
 use thorp::{Map, Tx};
 
 /// The name of the map of marks in the store.
@@ -31,9 +29,8 @@ type Marks = Map<(String, String), Mark>;
 
 impl Load {
     /// The load of `file` into `collection`.
-    pub(super) fn new(file: &Path, collection: &str) -> Result<Self> {
-        let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        Ok(Self { key: (collection.to_owned(), name), contents: contents(file)? })
+    pub(super) fn new(file: &mut Input, collection: &str) -> Result<Self> {
+        Ok(Self { key: (collection.to_owned(), file.file_name()), contents: file.contents()? })
     }
 
     /// The length of the file, in bytes.
@@ -62,18 +59,4 @@ impl Load {
 
 fn marks(tx: &mut Tx) -> thorp::Result<Marks> {
     tx.map(ROOT)
-}
-
-fn contents(file: &Path) -> Result<(u64, u32)> {
-    let (mut file, mut buffer) = (File::open(file)?, vec![0; 1 << 20]);
-    let (mut length, mut checksum) = (0, 0);
-    loop {
-        match file.read(&mut buffer)? {
-            0 => return Ok((length, checksum)),
-            read => {
-                length += read as u64;
-                checksum = crc32c::crc32c_append(checksum, &buffer[..read]);
-            }
-        }
-    }
 }

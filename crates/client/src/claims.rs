@@ -1,0 +1,86 @@
+//! Pages that have come for transactions which have not looked at them yet.
+//!
+//! What a transaction waits for must still be there when its thread runs. In a small cache, what arrives behind it would
+//! drive it out, the transaction would ask for it again, and two such reads would drive each other out for ever. So a
+//! page that has come is claimed by those who wait for it: it does not leave before each of them has read of it, or has
+//! ended.
+//!
+//! 1. A claimed page that is in the cache stays there. A claim ends with the first read of the page, with the
+//!    transaction, or when the transaction has claimed [`CLAIMS_MAX`] later ones: it may have dropped the read.
+//! 2. A claim says nothing of what the page reflects: it is told of changes, and dropped where it must be, like any other.
+
+use crate::{Client, TxnHandle};
+use alloc::vec::Vec;
+use types::{Map, PageId};
+
+/// Pages that one transaction may claim at a time: more than any operation waits for at once.
+pub(crate) const CLAIMS_MAX: usize = 64;
+
+#[derive(Debug, Default)]
+pub(crate) struct Claims {
+    by: Map<PageId, Vec<TxnHandle>>,
+}
+
+impl Claims {
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.by.is_empty()
+    }
+
+    /// The transaction claims the page no more; says whether nobody does.
+    fn end(&mut self, page: PageId, txn: TxnHandle) -> bool {
+        let Some(claimants) = self.by.get_mut(&page) else { return false };
+        claimants.retain(|claimant| *claimant != txn);
+        let is_free = claimants.is_empty();
+        if is_free {
+            self.by.remove(&page);
+        }
+        is_free
+    }
+}
+
+impl Client {
+    /// The page has come, and these wait for it.
+    pub(crate) fn claim(&mut self, page: PageId, waiters: &[TxnHandle]) {
+        for &txn in waiters {
+            let Some(claimant) = self.txns.get(txn).filter(|found| found.is_running()) else { continue };
+            // One who has claimed the page before may claim one that was dropped since, and this is another.
+            self.cache.claim(page, true);
+            if claimant.claimed.contains(&page) {
+                continue;
+            }
+            claimant.claimed.push_back(page);
+            let oldest = if claimant.claimed.len() > CLAIMS_MAX { claimant.claimed.pop_front() } else { None };
+            self.claims.by.entry(page).or_default().push(txn);
+            if let Some(oldest) = oldest {
+                self.end_claim(oldest, txn);
+            }
+        }
+    }
+
+    /// The transaction has looked at the page.
+    #[cold]
+    pub(crate) fn has_looked(&mut self, page: PageId, txn: TxnHandle) {
+        if let Some(found) = self.txns.get(txn)
+            && let Some(claimed) = found.claimed.iter().position(|claimed| *claimed == page)
+        {
+            found.claimed.remove(claimed);
+            self.end_claim(page, txn);
+        }
+    }
+
+    /// The transaction reads no more.
+    pub(crate) fn end_claims(&mut self, txn: TxnHandle) {
+        let claimed = self.txns.get(txn).map(|found| core::mem::take(&mut found.claimed)).unwrap_or_default();
+        for page in claimed {
+            self.end_claim(page, txn);
+        }
+    }
+
+    /// The page may leave when room is needed next. Not before: who has read it may be about to write it.
+    fn end_claim(&mut self, page: PageId, txn: TxnHandle) {
+        if self.claims.end(page, txn) {
+            self.cache.claim(page, false);
+        }
+    }
+}

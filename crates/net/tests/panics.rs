@@ -1,0 +1,161 @@
+//! A panic of whatever thread ends the host, and nobody waits for it in vain.
+
+mod common;
+
+use client::{TxnError, Write};
+use common::{MemoryDisk, PATIENCE, Raw, begin, connect, new_client, object, put, put_surely, runtime, store, wait};
+use net::{Host, HostEnd, ListenConfig};
+use node::{Disk, Hands, Node};
+use protocol::Outcome;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering::SeqCst};
+use std::task::{Wake, Waker};
+use std::thread;
+use store::{DiskDone, DiskWork, Record};
+use types::ClientId;
+
+/// A disk that panics where it is told to.
+struct Panicking {
+    disk: Arc<MemoryDisk>,
+    at: AtomicU8,
+}
+
+const NOWHERE: u8 = 0;
+/// At the next commit's record: the node's lock is held.
+const SUBMIT: u8 = 1;
+/// At the next flush, outside of the lock.
+const FLUSH: u8 = 2;
+
+impl Panicking {
+    fn new() -> Arc<Self> {
+        Arc::new(Self { disk: MemoryDisk::new(), at: AtomicU8::new(NOWHERE) })
+    }
+
+    fn panic_at(&self, at: u8) {
+        self.at.store(at, SeqCst);
+    }
+}
+
+impl Disk for Panicking {
+    fn submit(&self, work: DiskWork) {
+        let is_commit = matches!(work, DiskWork::Append(_, Record::Commit(_)));
+        assert!(!is_commit || self.at.load(SeqCst) != SUBMIT, "in the middle of an event");
+        self.disk.submit(work);
+    }
+
+    fn flush(&self, done: &mut dyn FnMut(DiskDone)) -> bool {
+        assert!(self.at.load(SeqCst) != FLUSH, "in the middle of a flush");
+        self.disk.flush(done)
+    }
+
+    fn on_done(&self, done: Box<dyn Fn(DiskDone) + Send + Sync>) {
+        self.disk.on_done(done);
+    }
+
+    fn on_failed(&self, failed: Box<dyn Fn(&str) + Send + Sync>) {
+        self.disk.on_failed(failed);
+    }
+}
+
+#[track_caller]
+fn assert_ended(host: &Host, said: &str) {
+    match host.wait_end_within(PATIENCE) {
+        Some(HostEnd::Failed(why)) => assert!(why.contains(said) && why.contains("report it"), "{why}"),
+        end => panic!("expected the host to have failed, got {end:?}"),
+    }
+    assert_eq!(host.tally().refusals["panicked"], 1);
+}
+
+/// On the reactor's threads, under the lock and without it: the commit that they were at is not acknowledged, other
+/// sessions are told, new ones are not taken.
+#[test]
+fn a_panic_of_a_reader_ends_a_server() {
+    for (at, said) in [(SUBMIT, "in the middle of an event"), (FLUSH, "in the middle of a flush")] {
+        let disk = Panicking::new();
+        let server = Host::start(Node::with_store(store(), None), Some(disk.clone()), &runtime());
+        let address = server.listen(ListenConfig::new("127.0.0.1:0".parse().unwrap())).unwrap();
+        let host = connect(address);
+        put_surely(&host, 1, b"x");
+        let mut other = Raw::greet(address, ClientId(0x0E), 1);
+        disk.panic_at(at);
+        let outcome = put(&host, 1, b"y");
+        assert!(matches!(outcome, Ok(Outcome::Unknown) | Err(TxnError::Unreachable)), "{outcome:?}");
+        assert_ended(&server, said);
+        let (reason, text) = other.goodbye();
+        assert_eq!(reason, "done");
+        assert!(text.starts_with("it has stopped: ") && text.contains(said), "{text}");
+        assert_eq!(host.end(), None, "another host on the same threads goes on");
+    }
+}
+
+/// The same on a thread of the application's, whose own store it is.
+#[test]
+fn a_panic_on_the_way_of_a_call_ends_an_embedded_store_and_not_the_thread() {
+    for (at, said) in [(SUBMIT, "in the middle of an event"), (FLUSH, "in the middle of a flush")] {
+        let disk = Panicking::new();
+        let host = Host::start(Node::with_store(store(), Some(new_client())), Some(disk.clone()), &runtime());
+        put_surely(&host, 1, b"x");
+        disk.panic_at(at);
+        // The flush may be that of something else, which comes before.
+        assert!(matches!(put(&host, 1, b"y"), Ok(Outcome::Unknown) | Err(TxnError::Stopped(_))));
+        assert_ended(&host, said);
+        assert!(matches!(put(&host, 1, b"z"), Err(TxnError::Stopped(why)) if why.contains(said)));
+    }
+}
+
+/// A front door's own call under the lock: what waits on another thread ends.
+#[test]
+fn a_panic_with_the_node_ends_it_before_anybody_goes_on() {
+    let disk = MemoryDisk::new();
+    let host = Host::start(Node::with_store(store(), Some(new_client())), Some(disk.clone()), &runtime());
+    put_surely(&host, 1, b"x");
+    disk.open_gate(false);
+    let waiting = {
+        let (host, before) = (Arc::clone(&host), disk.flushes());
+        let waiting = thread::spawn(move || put(&host, 1, b"y"));
+        disk.wait_flushes(before + 1);
+        waiting
+    };
+    let panicking = Arc::clone(&host);
+    let panicked = thread::spawn(move || {
+        let _node = panicking.node().lock().unwrap();
+        panic!("half way through a call");
+    });
+    panicked.join().unwrap_err();
+    host.settle();
+    assert_ended(&host, "among the errors of the thread that called");
+    // The disk's leader comes too late.
+    disk.open_gate(true);
+    assert!(matches!(waiting.join().unwrap(), Ok(Outcome::Unknown)));
+    assert!(matches!(put(&host, 1, b"z"), Err(TxnError::Stopped(_))));
+}
+
+struct Bomb;
+
+impl Wake for Bomb {
+    fn wake(self: Arc<Self>) {
+        panic!("a waker of the application's");
+    }
+}
+
+#[test]
+fn a_panic_of_the_applications_waker_ends_nothing() {
+    let disk = MemoryDisk::new();
+    let host = Host::start(Node::with_store(store(), Some(new_client())), Some(disk), &runtime());
+    put_surely(&host, 1, b"x");
+    let (txn, bomb) = (begin(&host), Waker::from(Arc::new(Bomb)));
+    wait(&host, txn, |client| {
+        let written = client.write(host.now(), txn, object(1), b"y"[..].into())?;
+        Ok((written != Write::Wait).then_some(()))
+    })
+    .unwrap();
+    host.node().lock().unwrap().client().unwrap().commit(host.now(), txn).unwrap();
+    host.wake_on(txn, &bomb);
+    host.wake_at(host.now(), &bomb);
+    host.settle();
+    let outcome = || host.node().lock().unwrap().client().unwrap().outcome(txn).unwrap();
+    let outcome = std::iter::from_fn(|| Some(outcome())).flatten().next();
+    assert!(matches!(outcome, Some(Outcome::Committed { .. })), "{outcome:?}");
+    put_surely(&host, 1, b"z");
+    assert_eq!(host.end(), None);
+}

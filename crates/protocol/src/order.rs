@@ -1,0 +1,104 @@
+//! What may overtake what on a link.
+//!
+//! A link is a stream of messages in the order in which they were said, with the exceptions that stand here. They are
+//! there for slow lines: a large commit takes seconds, and what needs no order with it does not wait.
+//!
+//! | pace | messages | passes |
+//! |---|---|---|
+//! | urgent | `Ping`, `Pong` | everything |
+//! | yielding | `Commit` | commits, and what trails them |
+//! | trailing | `Ack`, `AskOutcome`, `Goodbye` | nothing |
+//! | ordered | all others | commits, and what trails them |
+//!
+//! # Why that is sound
+//! - *Commits* bring their evidence with them, so it does not matter for what they are worth when they arrive. What a
+//!   client has not had the outcome of it does not build on, and every request names the lowest number whose outcome it
+//!   lacks, that of a commit which was passed among them: nothing of that is forgotten early.
+//! - *`Fetch`, `Grant`, `Promise`, `NoHelp`, `Arrived`, `PeerPage`, `Reachable`, `Revalidate`, `Lead`, `FindLeader`* say
+//!   nothing of a commit under way. A page that is fetched while a commit which changes it is on the line comes as it was
+//!   before, and the reply changes it, as if it had been there all the time.
+//! - *`Released`* passes, because it must not change places with `Fetch`. The pages that a commit fills are kept until its
+//!   reply; one that is released all the same is a granted page without contents, and its release is taken for that of
+//!   an earlier life.
+//! - *`Departed`* passes too: a commit that it has passed names its client anew.
+//! - *`Ack`* trails: what it lets the store forget may be what a commit before it is judged by, which would be refused
+//!   without need. (It decides nothing, so it may be late.)
+//! - *`AskOutcome`* trails: a question that overtakes its request is told that nobody knows of it (**AskBehindCommit**).
+//! - *`Hello` and `Rejoin`* stand at the beginning of a stream, where there is nothing to pass, and nothing passes them.
+//! - *`Ping` and `Pong`* prove that somebody is there, and nothing else.
+//!
+//! From a store to a client nothing yields: every reply stays behind the notices that it depends on.
+
+use crate::Message;
+
+/// How a message keeps its place among those that were said before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pace {
+    /// It goes before everything.
+    Urgent,
+    /// It keeps its place.
+    Ordered,
+    /// It lets others pass as long as it has not left as a whole.
+    Yielding,
+    /// It passes nothing, and lets others pass while it waits for what yields.
+    Trailing,
+}
+
+impl Message {
+    /// The message's pace.
+    pub const fn pace(&self) -> Pace {
+        match self {
+            Self::Ping(_) | Self::Pong(_) => Pace::Urgent,
+            Self::Commit(_) => Pace::Yielding,
+            Self::Ack(_) | Self::AskOutcome(_) | Self::Goodbye(_) => Pace::Trailing,
+            _ => Pace::Ordered,
+        }
+    }
+
+    /// Whether it stands where a session begins.
+    const fn opens(&self) -> bool {
+        matches!(self, Self::Hello(_) | Self::Welcome(_) | Self::Rejoin(_) | Self::Rejoined(_))
+    }
+
+    /// Whether it may arrive before `earlier`, which was said before it.
+    pub fn may_pass(&self, earlier: &Self) -> bool {
+        match (self.pace(), earlier.pace()) {
+            _ if self.opens() || earlier.opens() => false,
+            (Pace::Urgent, earlier) => earlier != Pace::Urgent,
+            (Pace::Ordered | Pace::Yielding, earlier) => matches!(earlier, Pace::Yielding | Pace::Trailing),
+            (Pace::Trailing, _) => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Ack, AskOutcome, CommitRequest, Fetch, Notices, Ping, Rejoined};
+    use types::{ClientId, Incarnation, PageId, TxnId, Version};
+
+    #[test]
+    fn only_what_needs_no_order_loses_it() {
+        let txn = TxnId { client: ClientId(1), number: 1 };
+        let commit = Message::Commit(CommitRequest {
+            txn,
+            incarnation: Incarnation(1),
+            answered: 1,
+            reads: [].into(),
+            writes: [].into(),
+        });
+        let fetch = Message::Fetch(Fetch { pages: [PageId::new(1, 1)].into(), at_least: Version(0), number: 1 });
+        let (ack, ask) = (Message::Ack(Ack { through: Version(1) }), Message::AskOutcome(AskOutcome { txn }));
+        let (ping, notices) =
+            (Message::Ping(Ping { nonce: 1 }), Message::Notices(Notices { through: Version(1), items: [].into() }));
+        let rejoined = Message::Rejoined(Rejoined { through: Version(1), dropped: [].into() });
+        let passed_by =
+            |earlier: &Message| [&ping, &fetch, &commit, &ack, &ask, &notices].map(|later| later.may_pass(earlier));
+        assert_eq!(passed_by(&commit), [true, true, true, false, false, true]);
+        assert_eq!(passed_by(&ask), [true, true, true, false, false, true]);
+        assert_eq!(passed_by(&fetch), [true, false, false, false, false, false]);
+        assert_eq!(passed_by(&notices), [true, false, false, false, false, false]);
+        assert_eq!(passed_by(&ping), [false; 6]);
+        assert_eq!(passed_by(&rejoined), [false; 6]);
+    }
+}

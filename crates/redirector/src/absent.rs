@@ -1,0 +1,62 @@
+//! Pages that do not exist, and are held all the same: who has looked for something there is told when it is created.
+//!
+//! A store lists one session for so many of them, and all members are behind one. So when it takes no more, the member
+//! that holds the most is sent away. It comes back without: the store tells whoever brings such pages to drop them.
+
+use crate::Redirector;
+use alloc::format;
+use protocol::{Goodbye, Page};
+use types::{PageId, SessionId, Set, Time, Version};
+
+/// The pages that did not exist when the store sent them, as long as they are held and nothing was created there.
+#[derive(Debug, Default)]
+pub(crate) struct Absent(Set<PageId>);
+
+impl Absent {
+    /// The store has sent a page: nothing was ever in one of version zero.
+    pub(crate) fn note(&mut self, page: &Page) {
+        if page.version == Version::ZERO {
+            self.0.insert(page.page);
+        }
+    }
+
+    /// Something was created in the page, or nobody holds it any more.
+    pub(crate) fn forget(&mut self, page: PageId) {
+        self.0.remove(&page);
+    }
+}
+
+impl Redirector {
+    /// The store does not send a page that is wanted: it is none that exists, and the group holds too many of those.
+    pub(crate) fn has_too_many_absent(&mut self, now: Time, page: PageId) {
+        let Some(mut wants) = self.fetches.refused(page) else { return };
+        self.drop_absent_from_standby(now);
+        // Where nobody holds any, those who want more of them are the ones who have too many.
+        let greedy = self
+            .holds_most_absent()
+            .map_or_else(|| wants.iter().map(|want| want.session).collect(), |most| alloc::vec![most]);
+        for session in greedy {
+            wants.retain(|want| want.session != session);
+            let text = format!("expected fewer pages that do not exist: the group holds too many, got another, {page}");
+            self.end(now, session, Goodbye::too_much(text));
+        }
+        self.ask_store(now, wants);
+        self.release_if_unheld(now, page);
+    }
+
+    /// The member that holds the most pages that do not exist.
+    fn holds_most_absent(&self) -> Option<SessionId> {
+        let count = |session| self.held.pages(session).filter(|page| self.absent.0.contains(page)).count();
+        let counts = self.members.all().into_iter().map(|session| (count(session), session));
+        counts.filter(|(count, _)| *count > 0).max().map(|(_, session)| session)
+    }
+
+    fn drop_absent_from_standby(&mut self, now: Time) {
+        for page in self.standby.pages() {
+            if self.absent.0.contains(&page) {
+                self.standby.remove(page);
+                self.release_if_unheld(now, page);
+            }
+        }
+    }
+}

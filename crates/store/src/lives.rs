@@ -1,0 +1,116 @@
+//! Leases of earlier lives of the store's process: to whom they were given is not known any more, and they may still last.
+//!
+//! ```text
+//!   start ----> Epoch: what may still last, and what will be given --durable--> the first lease is given
+//!   write-back: Epoch: what may last by now                        --durable--> the one before it can be freed
+//! ```
+//! 1. Before a lease is given, a record is durable that names its volume and is at least as long. The newest durable
+//!    record is never freed, unless it says that there are none.
+//! 2. After a restart a change on a volume that the last record names waits for so long, whatever the configuration says
+//!    now.
+//! 3. A record that says nothing of leases is of a program that wrote none: its store was configured like this one.
+
+use crate::leases::longer;
+use crate::{Config, LeasesGiven, Position, Record, Store};
+use alloc::vec::Vec;
+use core::time::Duration;
+use types::{Incarnation, PageId, Rule, Time};
+
+/// What is known of the leases of earlier lives, and what the safe says for later ones.
+#[derive(Debug, Default)]
+pub(crate) struct Lives {
+    /// What may last of earlier lives, and until when.
+    earlier: LeasesGiven,
+    until: Time,
+    /// The first record of this life.
+    first: Position,
+    /// The newest record that is durable, and the last, which may not be.
+    record: Position,
+    next: Position,
+    /// The last names no lease.
+    is_empty: bool,
+}
+
+impl Lives {
+    /// The safe held a record.
+    pub(crate) fn recovered(&mut self, position: Position, leases: Option<LeasesGiven>, config: &Config) {
+        self.record = position;
+        self.earlier = leases.unwrap_or_else(|| given_by(config));
+    }
+
+    /// Until when a change of the page waits for leases of earlier lives.
+    pub(crate) fn until(&self, page: PageId) -> Time {
+        if self.earlier.volumes.contains(&page.volume) { self.until } else { Time::ZERO }
+    }
+
+    /// What a record must say now: all that may last, and all that this life gives.
+    fn lasting(&self, now: Time, config: &Config) -> LeasesGiven {
+        let mut given = given_by(config);
+        if now < self.until {
+            given.lease_ms = given.lease_ms.max(self.earlier.lease_ms);
+            given.volumes.extend(&self.earlier.volumes);
+            given.volumes.sort_unstable();
+            given.volumes.dedup();
+        }
+        given
+    }
+
+    /// The record without which no lease may be given.
+    pub(crate) fn first_record(&self) -> Position {
+        self.first
+    }
+
+    /// The oldest record that is still needed; everything through `durable` is.
+    pub(crate) fn needed(&mut self, is_durable: impl Fn(Position) -> bool) -> Position {
+        if is_durable(self.next) {
+            self.record = self.next;
+        }
+        // That there are none need not be said.
+        let says_nothing = self.is_empty && self.record == self.next;
+        if says_nothing { Position(u64::MAX) } else { self.record }
+    }
+}
+
+impl Store {
+    /// Everything has been recovered: says that a new life begins, and what leases are given in it.
+    pub(crate) fn begin_life(&mut self, now: Time) {
+        let lives = &mut self.lives;
+        let is_first = self.incarnation == Incarnation(1);
+        let is_found = lives.record > Position(0);
+        if self.config.broken.is(Rule::LeasesOutliveStore) {
+            lives.earlier = LeasesGiven::default();
+        } else if (!is_found && !is_first) || self.config.broken.is(Rule::AwaitEarlierLives) {
+            // The record was freed: of what was there only the configuration of now can tell.
+            lives.earlier = given_by(&self.config);
+        }
+        lives.until = now + longer(Duration::from_millis(u64::from(lives.earlier.lease_ms)), self.config.broken);
+        self.log_life(now);
+        self.lives.first = self.lives.next;
+    }
+
+    fn log_life(&mut self, now: Time) {
+        let leases = self.lives.lasting(now, &self.config);
+        self.lives.is_empty = leases == LeasesGiven::default();
+        let record = Record::Epoch { incarnation: self.incarnation, leases: Some(leases) };
+        self.lives.next = self.safe.append(record, &mut self.out);
+    }
+
+    /// A batch is written back: logs again what leases may last, so that the record before can be freed.
+    pub(crate) fn log_life_again(&mut self, now: Time) {
+        let is_logged = self.safe.is_durable(self.lives.next);
+        let has_nothing_to_say = self.lives.is_empty && now >= self.lives.until;
+        if is_logged && !has_nothing_to_say {
+            self.log_life(now);
+        }
+    }
+}
+
+fn given_by(config: &Config) -> LeasesGiven {
+    if config.leased_volumes.is_empty() {
+        return LeasesGiven::default();
+    }
+    let mut volumes: Vec<u32> = config.leased_volumes.clone();
+    volumes.sort_unstable();
+    volumes.dedup();
+    LeasesGiven { lease_ms: u32::try_from(config.lease.as_millis()).unwrap_or(u32::MAX), volumes }
+}

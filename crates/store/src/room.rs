@@ -1,0 +1,183 @@
+//! Room in the MOB and in the safe, and who waits for it.
+//!
+//! ```text
+//!   commit, grant --room now--> goes on        Later: write-back is at work, or the safe grows
+//!        |                         ^           Never: neither can help; what waits is refused
+//!        +--Later--> parked -------+
+//! ```
+//! 1. Commits and grants wait in the order in which they came. So a full MOB or safe slows them down and fails none.
+//! 2. What a store without any room is asked for is refused at once. A home without room makes none for new pages.
+//! 3. What makes the store larger leaves some room, so that a store whose disk is full still takes what changes or deletes.
+//! 4. What waits is bounded: commits by the bytes of all, grants by their number for a session.
+
+use crate::admission::Ticket;
+use crate::coordinator::Asker;
+use crate::{SessionId, Store};
+use alloc::collections::VecDeque;
+use protocol::Grant;
+use types::{Map, Refusal, Time};
+
+/// Room in MOB and safe that new pages may not take, in bytes at most; an eighth of each if that is less.
+const KEPT_BYTES_MAX: usize = 1 << 20;
+
+/// What room is needed, at most.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Need {
+    /// In the MOB, in bytes.
+    pub(crate) mob_bytes: usize,
+    /// In the safe, in bytes.
+    pub(crate) safe_bytes: u64,
+    /// Whether it is for pages that nothing is in.
+    pub(crate) is_new: bool,
+}
+
+/// What waits for room.
+#[derive(Debug)]
+pub(crate) enum Waiting {
+    /// A commit that is not logged yet.
+    Commit(Ticket),
+    /// A session wants pages.
+    Grant(SessionId, Grant),
+}
+
+/// Who waits for room, oldest first, and what commits that wait take of memory.
+#[derive(Debug, Default)]
+pub(crate) struct Parked {
+    waiting: VecDeque<Waiting>,
+    /// What commits take that wait here, and those that wait for a page to be read, in bytes.
+    bytes: usize,
+    /// How many grants each session waits for.
+    grants: Map<SessionId, usize>,
+}
+
+impl Parked {
+    /// Whether nobody waits for room.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    /// The commits that wait for room, oldest first.
+    pub(crate) fn tickets(&self) -> impl Iterator<Item = &Ticket> {
+        self.waiting.iter().filter_map(|waiting| match waiting {
+            Waiting::Commit(ticket) => Some(ticket),
+            Waiting::Grant(..) => None,
+        })
+    }
+
+    /// What all commits take that wait for room or for a page, in bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// How many grants a session waits for.
+    pub(crate) fn grants(&self, of: SessionId) -> usize {
+        self.grants.get(&of).copied().unwrap_or_default()
+    }
+
+    /// Lets somebody wait behind the others.
+    pub(crate) fn push(&mut self, waiting: Waiting) {
+        match &waiting {
+            Waiting::Commit(ticket) => self.bytes += ticket.memory_bytes(),
+            Waiting::Grant(session, _) => *self.grants.entry(*session).or_default() += 1,
+        }
+        self.waiting.push_back(waiting);
+    }
+
+    fn pop(&mut self) -> Option<Waiting> {
+        let waiting = self.waiting.pop_front()?;
+        match &waiting {
+            Waiting::Commit(ticket) => self.bytes -= ticket.memory_bytes(),
+            Waiting::Grant(session, _) => match self.grants.get_mut(session) {
+                Some(grants) if *grants > 1 => *grants -= 1,
+                _ => drop(self.grants.remove(session)),
+            },
+        }
+        Some(waiting)
+    }
+
+    /// A commit waits for a page to be read.
+    pub(crate) fn begin_reading(&mut self, ticket: &Ticket) {
+        self.bytes += ticket.memory_bytes();
+    }
+
+    /// The page has been read.
+    pub(crate) fn end_reading(&mut self, ticket: &Ticket) {
+        self.bytes -= ticket.memory_bytes();
+    }
+}
+
+/// Whether there is room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Room {
+    Now,
+    /// Write-back, or the disk, is about to make some.
+    Later,
+    /// None can be made.
+    Never,
+}
+
+impl Store {
+    /// Whether there is room.
+    pub(crate) fn room_for(&mut self, need: Need) -> Room {
+        let (leased_mob_bytes, leased_safe_bytes) = self.leases.waiting_bytes();
+        let waiting = self.master.mob().bytes() + self.coordinator.in_flight_bytes() + leased_mob_bytes;
+        let limit = self.config.mob_bytes_limit;
+        let (mob_kept, safe_kept) = if need.is_new {
+            ((limit / 8).min(KEPT_BYTES_MAX), (self.safe.capacity_bytes() / 8).min(KEPT_BYTES_MAX as u64))
+        } else {
+            (0, 0)
+        };
+        let fits_mob = waiting == 0 || waiting + need.mob_bytes + mob_kept <= limit;
+        let safe_bytes = need.safe_bytes + leased_safe_bytes;
+        if fits_mob && self.safe.has_room(safe_bytes + safe_kept) {
+            return Room::Now;
+        }
+        if self.writeback.is_home_full() {
+            return Room::Never;
+        }
+        let stuck = self.coordinator.first_in_flight().is_none() && self.leases.is_idle() && !self.can_make_room();
+        if !stuck {
+            return Room::Later;
+        }
+        if self.safe.make_room(safe_bytes + safe_kept, &mut self.out) {
+            return Room::Later;
+        }
+        // The whole safe is there for it: it is small, and nothing else is in it.
+        if self.safe.has_room(safe_bytes) { Room::Now } else { Room::Never }
+    }
+
+    /// Lets those go on who waited for room.
+    pub(crate) fn unpark(&mut self, now: Time) {
+        while let Some(first) = self.parked.waiting.front() {
+            let room = match first {
+                Waiting::Commit(ticket) => {
+                    let need = ticket.need();
+                    self.room_for(need)
+                }
+                Waiting::Grant(..) => self.room_for_grant(),
+            };
+            if room == Room::Later && !self.closing {
+                return;
+            }
+            match self.parked.pop().expect("just seen") {
+                Waiting::Commit(ticket) => self.unpark_commit(now, ticket, room),
+                Waiting::Grant(session, grant) => self.unpark_grant(session, grant, room),
+            }
+        }
+    }
+
+    /// A commit whose sessions are gone is dropped: nothing has begun for it, and its client sends it again.
+    fn unpark_commit(&mut self, now: Time, ticket: Ticket, room: Room) {
+        let asked = self.coordinator.askers(ticket.request.txn);
+        let is_there = |asker: &Asker| self.sessions.client(asker.session).is_some();
+        let is_awaited = asked.is_some_and(|askers| askers.iter().any(is_there));
+        match room {
+            _ if !is_awaited => {
+                self.coordinator.end(ticket.request.txn);
+            }
+            _ if self.closing => self.refuse(now, &ticket, Refusal::Closing),
+            Room::Never => self.refuse(now, &ticket, Refusal::StoreFull),
+            Room::Now | Room::Later => self.prepare(now, ticket),
+        }
+    }
+}

@@ -1,0 +1,28 @@
+//! Rules whose absence hardly any simulated run notices: with one of them taken out, the test of it fails.
+
+use crate::{grants, groups, hands, lease_waits};
+use std::panic;
+use types::{Broken, Rule};
+
+const NOTICED_BY: [(Rule, fn()); 10] = [
+    (Rule::GrantEmpty, grants::an_emptied_page_is_granted_again_with_its_version),
+    (Rule::HearBeforeGrant, grants::an_emptied_page_is_granted_again_with_its_version),
+    (Rule::StayRefused, groups::a_copy_of_a_refused_request_is_refused),
+    (Rule::LapseWithStore, groups::a_copy_that_was_sent_before_a_restart_has_lapsed),
+    (Rule::TellAskers, groups::a_reply_stands_for_the_notice_to_whom_has_the_request),
+    (Rule::AllowDrift, lease_waits::a_lease_is_counted_longer),
+    (Rule::LeasesOutliveSession, lease_waits::a_lease_outlives_its_session),
+    (Rule::LeasesOutliveStore, lease_waits::a_lease_outlives_the_store),
+    (Rule::WaitLocks, lease_waits::what_a_waiting_commit_has_read_is_not_written),
+    (Rule::WarnLeased, lease_waits::who_gets_a_lease_hears_of_what_is_about_to_change),
+];
+
+#[test]
+fn a_rule_that_is_taken_out_is_noticed() {
+    for (rule, test) in NOTICED_BY {
+        hands::TAKEN_OUT.set(Broken::rule(rule));
+        assert!(panic::catch_unwind(test).is_err(), "nobody notices that {rule:?} is gone");
+        hands::TAKEN_OUT.set(Broken::NONE);
+        test();
+    }
+}

@@ -1,0 +1,52 @@
+//! Open files: as many as the system allows this process, and how many of them are for sessions. A process that lets in
+//! no more than it has descriptors for never runs out of them where it would hurt.
+
+use crate::Result;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use types::limits::SESSIONS_MAX;
+
+/// What any server has open beside its sessions and its log: standard streams, the home, the lock, the listener, what
+/// waits for events, and some for connections that are only told why they are refused.
+const OWN: u64 = 32;
+
+/// A session has one, and for a moment another, when it begins and when it ends.
+const PER_SESSION: u64 = 2;
+
+/// Raises the limit of this process as far as it may. One that is not allowed to goes on with what it has.
+pub(crate) fn raise_limit() {
+    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
+}
+
+/// How many sessions a process may take that has so many other files open.
+pub(crate) fn sessions_max(files: usize) -> Result<usize> {
+    sessions_within(getrlimit(Resource::Nofile).current, files as u64)
+}
+
+/// Likewise within a limit; `None` is no limit.
+fn sessions_within(limit: Option<u64>, files: u64) -> Result<usize> {
+    let Some(limit) = limit else { return Ok(SESSIONS_MAX) };
+    let own = OWN + files;
+    match limit.saturating_sub(own) / PER_SESSION {
+        0 => Err(format!(
+            "this process may have {limit} files open, and {own} of them are for itself: allow it {} at least ('ulimit -n')",
+            own + PER_SESSION
+        )
+        .into()),
+        sessions => Ok(usize::try_from(sessions).unwrap_or(SESSIONS_MAX).min(SESSIONS_MAX)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sessions_are_as_many_as_there_are_descriptors_for() {
+        assert_eq!(sessions_within(Some(96), 16).unwrap(), 24);
+        assert_eq!(sessions_within(Some(u64::MAX), 16).unwrap(), SESSIONS_MAX);
+        assert_eq!(sessions_within(None, 16).unwrap(), SESSIONS_MAX);
+        let refused = sessions_within(Some(49), 16).unwrap_err().to_string();
+        assert!(refused.contains("allow it 50 at least"), "{refused}");
+    }
+}

@@ -1,0 +1,66 @@
+//! A store with few file descriptors: it takes as many sessions as it has some for, says so to the others, and goes on.
+
+use crate::program::{Folder, thorp};
+use bench::{Server, ServerOptions};
+use objects::{Anywhere, Db};
+use std::fs::Permissions;
+use std::io::Read;
+use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+/// Descriptors of the store, and connections that want to be sessions.
+const DESCRIPTORS: &str = "96";
+const CONNECTIONS: usize = 300;
+
+/// More than the two segments hold that a store begins with, so that the log is freed and used again meanwhile.
+const COMMITS: usize = 300;
+const COMMIT_BYTES: usize = 1 << 20;
+
+#[test]
+fn commits_go_on_when_more_connect_than_there_are_descriptors() {
+    let folder = Folder::new();
+    let script = format!("#!/bin/sh\nulimit -n {DESCRIPTORS}\nexec {} \"$@\"\n", env!("CARGO_BIN_EXE_thorp"));
+    let program = PathBuf::from(folder.write("few-descriptors", &script));
+    std::fs::set_permissions(&program, Permissions::from_mode(0o755)).unwrap();
+    let server = Server::start(&ServerOptions::new(&program, folder.file("store"))).unwrap();
+    let db = Db::connect(server.address()).unwrap();
+    let id = db.transact(|tx| tx.create_bytes(Anywhere, b"before")).unwrap();
+
+    let mut connections: Vec<_> = (0..CONNECTIONS).map(|_| TcpStream::connect(server.address()).unwrap()).collect();
+    for number in 0..COMMITS {
+        db.transact(|tx| tx.put_bytes(id, &vec![number as u8; COMMIT_BYTES])).unwrap();
+    }
+    // Everybody gets a word, however long the line before the door; and some are told that there is no room.
+    let answers: Vec<_> = connections.iter_mut().map(answer).collect();
+    assert!(answers.iter().all(|answer| !answer.is_empty()), "{answers:?}");
+    assert!(answers.iter().any(|answer| answer.contains("no more sessions")), "{answers:?}");
+
+    drop(connections);
+    let address = server.address().to_string();
+    thorp(["put", "a", "1", "--server", &address]).ok();
+    assert_eq!(thorp(["get", "a", "--server", &address]).ok(), "1\n");
+    assert!(db.transact(|tx| tx.get_bytes(id)).unwrap().unwrap() == vec![(COMMITS - 1) as u8; COMMIT_BYTES]);
+}
+
+/// What a connection is told that says nothing itself.
+fn answer(connection: &mut TcpStream) -> String {
+    connection.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    let mut bytes = Vec::new();
+    connection.read_to_end(&mut bytes).unwrap();
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+#[test]
+fn a_store_without_descriptors_for_sessions_says_how_many_it_needs() {
+    let folder = Folder::new();
+    let dir = folder.file("store");
+    let mut shell = Command::new("sh");
+    shell.args(["-c", "ulimit -n 24; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_thorp")]);
+    let output = shell.args(["serve", "--listen", "127.0.0.1:0", "--dir", &dir]).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && said.contains("ulimit -n") && said.lines().count() == 1, "{said}");
+    assert!(!Path::new(&dir).exists(), "nothing was made");
+}
