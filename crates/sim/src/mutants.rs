@@ -49,7 +49,7 @@ pub const OF_NAMED_TESTS: [Rule; 26] = [
 ];
 
 /// The races that put a rule to the test which freely drawn runs reach too seldom.
-const STEERED: [(Rule, Race); 13] = [
+const STEERED: [(Rule, Race); 14] = [
     (Rule::GrantEmpty, Race::Recycle),
     (Rule::KeepVersion, Race::Recycle),
     (Rule::HearBeforeGrant, Race::Recycle),
@@ -61,6 +61,7 @@ const STEERED: [(Rule, Race); 13] = [
     (Rule::WholeWhenJoined, Race::ComeInParts),
     (Rule::WaitLocks, Race::ContestReads),
     (Rule::ContestOwn, Race::ContestReads),
+    (Rule::KeepTurns, Race::ContestReads),
     (Rule::RunOnAsleep, Race::SleepOn),
     (Rule::AwaitEarlierLives, Race::GiveLess),
 ];

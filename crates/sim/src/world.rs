@@ -74,6 +74,7 @@ pub(crate) struct World {
     pub(crate) history: History,
     pub(crate) network: Network,
     pub(crate) disk: Disk,
+    turns: check::turns::Turns,
     pub(crate) processes: Vec<Process>,
     pub(crate) tasks: Tasks,
     pub(crate) created: Vec<ObjectId>,
@@ -122,6 +123,7 @@ impl World {
             history,
             network: Network::new(scenario.paths.clone(), scenario.pass_permille, scenario.store.broken),
             disk: Disk::new(scenario.disk.clone(), &founding),
+            turns: check::turns::Turns::default(),
             processes: (0..processes).map(|_| Process::default()).collect(),
             tasks: Tasks::default(),
             created: Vec::new(),
@@ -304,6 +306,7 @@ impl World {
             let (pages, records) = (opened.pages.len(), records.len());
             format!("the store opens its disk: {pages} pages at {:?}, {records} records", opened.checkpoint.applied)
         });
+        self.turns = check::turns::Turns::default();
         let mut store = Store::new(self.scenario.store(self.processes[STORE].life), opened);
         for (position, record) in records {
             store.recover(position, record);
@@ -472,6 +475,9 @@ impl World {
                     check::stable_reads::transaction(client.cache(), self.history.attempt(attempt))?;
                 }
             }
+        }
+        if let Some((_, Some(store), _)) = process.node.as_ref().map(Node::roles) {
+            self.turns.look(store)?;
         }
         let has_many = number == STORE || self.scenario.is_redirector(number);
         let holders = if has_many { 0..self.processes.len() } else { number..number + 1 };

@@ -3,7 +3,7 @@
 //! 1. A transaction that is known, or under way, is answered and not begun again. If it is neither, a copy that was sent
 //!    to an earlier incarnation has lapsed: another copy may have been refused since, which that incarnation knew.
 //! 2. Room is found before anything is begun (see `room`).
-//! 3. What is taken in and not logged yet is bounded in bytes, whatever it waits for: room, or a page to be read.
+//! 3. What is taken in and not logged yet is bounded in bytes, whatever it waits for: room, a page to be read, its turn.
 
 use crate::coordinator::{ASKERS_MAX, Asker};
 use crate::images::Waiter;
@@ -186,13 +186,16 @@ impl Store {
 
     /// A page must be read to see whether the commit fits.
     pub(crate) fn await_page(&mut self, page: PageId, ticket: Ticket) {
-        self.parked.begin_reading(&ticket);
+        self.parked.begin_waiting(&ticket);
         self.master.read([(page, Waiter::Commit(ticket))], &mut self.out);
     }
 
-    /// A page was read to see whether the commit fits.
+    /// What a commit has waited for is there: a page that was read to see whether it fits, or its turn.
     pub(crate) fn admit_again(&mut self, now: Time, ticket: Ticket) {
-        self.parked.end_reading(&ticket);
+        self.parked.end_waiting(&ticket);
+        if self.is_dropped(&ticket) {
+            return;
+        }
         if self.closing {
             return self.refuse(now, &ticket, Refusal::Closing);
         }

@@ -2,11 +2,11 @@
 //!
 //! ```text
 //!   admitted --> prepare ~~> log ~~~~~ durable --> sequence --> reply --> distribute
-//!                   |         |           ^
-//!                refused   position    commit point
+//!                  | ^        |           ^
+//!            refused its turn position   commit point
 //! ```
 //! 1. Validated and prepared in one step: from then on its writes stand in others' way, so nothing comes between the
-//!    judgement and the log, also when it waits for promises first (`leases`).
+//!    judgement and the log, also when it waits for promises first (`leases`). Who meets it waits its turn (`turns`).
 //! 2. A count is only given to what is durable, in the order of the log.
 //! 3. The reply is preceded by the notices of all earlier counts and stands for the notice of its own.
 //! 4. One identity is under way at most once. Whoever sends it again meanwhile gets the first copy's outcome. Everyone
@@ -106,8 +106,9 @@ impl Store {
     /// Prepare: the master judges it.
     pub(crate) fn prepare(&mut self, now: Time, mut ticket: Ticket) {
         match self.master.validate(&ticket.request) {
-            Verdict::Valid if self.stands_in_the_way(&ticket.request) => {
-                self.refuse(now, &ticket, Refusal::Busy);
+            Verdict::Met => self.await_turn(now, ticket),
+            Verdict::Valid if self.stands_in_the_way(&ticket.request) || self.would_overtake(&ticket.request) => {
+                self.await_turn(now, ticket);
             }
             Verdict::Valid => {
                 self.master.prepare(ticket.request.txn, &ticket.request.writes);
@@ -140,6 +141,7 @@ impl Store {
     pub(crate) fn finish_through(&mut self, now: Time, through: Position) {
         while let Some(commit) = self.coordinator.pop_through(through) {
             self.coordinator.last_commit = now;
+            self.turns.make_way();
             let advances = self.sequence(&commit.record);
             let replied = self.reply_committed(&commit.record, &advances);
             self.distribute(now, commit, advances, &replied);

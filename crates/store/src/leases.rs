@@ -14,7 +14,7 @@
 //! 4. While a commit waits, what it has read stands in the way of who would change it, as its writes do: it was found
 //!    valid, and is not logged yet.
 //! 5. The group that a request came by has not to be asked: its redirector knows what it has passed on in its session.
-//!    What it has passed on and what is not prepared yet, for want of room or of a page, it is told when it gets a lease:
+//!    What it has passed on and what is not prepared yet, for want of room, a page or its turn, it is told when it gets a lease:
 //!    so that no lease begins with less known to its holder than to us.
 //!
 //! Clocks may run differently fast by [`DRIFT_PERMILLE`]: the store lets a lease last longer by that, its holder shorter.
@@ -24,7 +24,7 @@ use crate::{SessionId, Store};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::time::Duration;
-use protocol::{CommitRequest, Intent, Leased, Message, PageReads, Promise};
+use protocol::{CommitRequest, Intent, Leased, Message, Promise};
 use types::limits::LEASE_DRIFT_PERMILLE as DRIFT_PERMILLE;
 use types::{Broken, Map, PageId, Rule, SlotSet, Time, TxnId};
 
@@ -82,11 +82,7 @@ impl Leases {
     }
 
     fn stands_in_the_way(&self, request: &CommitRequest) -> bool {
-        let changes = |reads: &PageReads| {
-            let delta = request.writes.binary_search_by_key(&reads.page, |delta| delta.page);
-            delta.is_ok_and(|delta| request.writes[delta].slots().intersects(&reads.slots))
-        };
-        self.waiting.values().any(|waiting| waiting.ticket.request.reads.iter().any(changes))
+        self.waiting.values().any(|waiting| writes_what_is_read(request, &waiting.ticket.request))
     }
 
     fn take_ready(&mut self, now: Time) -> Vec<Ticket> {
@@ -183,6 +179,8 @@ impl Store {
             return;
         }
         for ticket in self.leases.take_ready(now) {
+            // What it has read stands in nobody's way any more.
+            self.turns.make_way();
             self.log(now, ticket);
         }
     }
@@ -204,7 +202,8 @@ impl Store {
         if self.config.broken.is(Rule::WarnHolders) {
             return;
         }
-        let own = self.parked.tickets().chain(self.master.waiting_commits()).filter(|ticket| ticket.from == session);
+        let waiting = self.parked.tickets().chain(self.turns.tickets()).chain(self.master.waiting_commits());
+        let own = waiting.filter(|ticket| ticket.from == session);
         let intents: Vec<_> = own.filter_map(|ticket| self.intent_of(&ticket.request)).collect();
         for intent in intents {
             self.reply(session, Message::Intent(intent), None);
@@ -217,6 +216,14 @@ impl Store {
         let pages: Vec<_> = leased.map(|delta| (delta.page, delta.slots())).collect();
         (!pages.is_empty()).then_some(Intent { txn: request.txn, pages })
     }
+}
+
+/// Whether one transaction writes what another has read.
+pub(crate) fn writes_what_is_read(writer: &CommitRequest, reader: &CommitRequest) -> bool {
+    reader.reads.iter().any(|reads| {
+        let delta = writer.writes.binary_search_by_key(&reads.page, |delta| delta.page);
+        delta.is_ok_and(|delta| writer.writes[delta].slots().intersects(&reads.slots))
+    })
 }
 
 /// A duration as the store counts it, whose clock may be the faster one.

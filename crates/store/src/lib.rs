@@ -16,6 +16,7 @@
 //! | `admission`, `form` | a commit before its first phase: sound and new |
 //! | `room` | room in the MOB and the safe, and who waits for it |
 //! | `coordinator` | a commit's phases: prepare, log, sequence, reply, distribute |
+//! | `turns` | who meets a prepared commit, and waits for it |
 //! | `validate`, `recent` | is every slot that was read still the newest |
 //! | `sequencer`, `safe` | which count; which position, what of it is durable, what is still needed |
 //! | `master`, `mob` | what each page is now |
@@ -55,6 +56,7 @@ mod safe;
 mod sequencer;
 mod sessions;
 mod status;
+mod turns;
 mod validate;
 pub mod work;
 mod writeback;
@@ -82,6 +84,7 @@ use safe::Safe;
 use sequencer::Sequencer;
 use sessions::Sessions;
 pub use status::{SessionStatus, Status};
+use turns::Turns;
 pub use types::SessionId;
 use types::{Broken, ClusterId, GoodbyeReason, Incarnation, Limits, NodeId, PageId, Time};
 pub use work::{
@@ -178,6 +181,7 @@ pub struct Store {
     notices: Streams<SessionId>,
     fetches: Fetches,
     parked: Parked,
+    turns: Turns,
     coordinator: Coordinator,
     sequencer: Sequencer,
     safe: Safe,
@@ -242,6 +246,7 @@ impl Store {
             notices: Streams::new(config.notice_delay, config.limits),
             fetches: Fetches::default(),
             parked: Parked::default(),
+            turns: Turns::default(),
             coordinator: Coordinator::default(),
             sequencer: Sequencer::default(),
             safe: Safe::new(safe_bytes_free),
@@ -473,6 +478,7 @@ impl Store {
     /// What every event may have made possible or necessary.
     fn settle(&mut self, now: Time) {
         self.go_on_promised(now);
+        self.take_turns(now);
         self.unpark(now);
         self.write_back(now);
         self.finish_closing(now);

@@ -163,7 +163,7 @@ impl Master {
             return Verdict::Refused(Refusal::Stale(stale));
         }
         if !self.broken.is(Rule::PrepareLocks) && self.locks.conflict(request) {
-            return Verdict::Refused(Refusal::Busy);
+            return Verdict::Met;
         }
         let verdicts = request.writes.iter().map(|delta| self.check_fit(delta));
         verdicts.reduce(worst).unwrap_or(Verdict::Valid)
@@ -301,6 +301,7 @@ impl Master {
 fn worst(a: Verdict, b: Verdict) -> Verdict {
     match (a, b) {
         (Verdict::Refused(refusal), _) | (_, Verdict::Refused(refusal)) => Verdict::Refused(refusal),
+        (Verdict::Met, _) | (_, Verdict::Met) => Verdict::Met,
         (Verdict::Await(page), _) | (_, Verdict::Await(page)) => Verdict::Await(page),
         (Verdict::Valid, Verdict::Valid) => Verdict::Valid,
     }

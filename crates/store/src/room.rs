@@ -44,7 +44,7 @@ pub(crate) enum Waiting {
 #[derive(Debug, Default)]
 pub(crate) struct Parked {
     waiting: VecDeque<Waiting>,
-    /// What commits take that wait here, and those that wait for a page to be read, in bytes.
+    /// What commits take that wait here, for a page to be read or for their turn, in bytes.
     bytes: usize,
     /// How many grants each session waits for.
     grants: Map<SessionId, usize>,
@@ -64,7 +64,7 @@ impl Parked {
         })
     }
 
-    /// What all commits take that wait for room or for a page, in bytes.
+    /// What all commits take that wait for room, for a page or for their turn, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
@@ -95,13 +95,13 @@ impl Parked {
         Some(waiting)
     }
 
-    /// A commit waits for a page to be read.
-    pub(crate) fn begin_reading(&mut self, ticket: &Ticket) {
+    /// A commit waits elsewhere: for a page to be read, or for its turn.
+    pub(crate) fn begin_waiting(&mut self, ticket: &Ticket) {
         self.bytes += ticket.memory_bytes();
     }
 
-    /// The page has been read.
-    pub(crate) fn end_reading(&mut self, ticket: &Ticket) {
+    /// It waits no longer.
+    pub(crate) fn end_waiting(&mut self, ticket: &Ticket) {
         self.bytes -= ticket.memory_bytes();
     }
 }
@@ -166,18 +166,23 @@ impl Store {
         }
     }
 
-    /// A commit whose sessions are gone is dropped: nothing has begun for it, and its client sends it again.
     fn unpark_commit(&mut self, now: Time, ticket: Ticket, room: Room) {
-        let asked = self.coordinator.askers(ticket.request.txn);
-        let is_there = |asker: &Asker| self.sessions.client(asker.session).is_some();
-        let is_awaited = asked.is_some_and(|askers| askers.iter().any(is_there));
         match room {
-            _ if !is_awaited => {
-                self.coordinator.end(ticket.request.txn);
-            }
+            _ if self.is_dropped(&ticket) => {}
             _ if self.closing => self.refuse(now, &ticket, Refusal::Closing),
             Room::Never => self.refuse(now, &ticket, Refusal::StoreFull),
             Room::Now | Room::Later => self.prepare(now, ticket),
         }
+    }
+
+    /// A commit whose sessions are gone is dropped: nothing has begun for it, and its client sends it again.
+    pub(crate) fn is_dropped(&mut self, ticket: &Ticket) -> bool {
+        let asked = self.coordinator.askers(ticket.request.txn);
+        let is_there = |asker: &Asker| self.sessions.client(asker.session).is_some();
+        let is_awaited = asked.is_some_and(|askers| askers.iter().any(is_there));
+        if !is_awaited {
+            self.coordinator.end(ticket.request.txn);
+        }
+        !is_awaited
     }
 }

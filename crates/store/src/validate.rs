@@ -5,7 +5,7 @@
 //! 2. else iff `e >= pruned` or `e >=` the page's version: it did not change after `pruned`, so whoever has heard
 //!    everything through there, or through the page's last change, has heard of its last change.
 //!
-//! A prepared transaction's writes stand in the way of who has read those slots. Its reads stand in nobody's way: on
+//! A prepared transaction's writes stand in the way of who has read those slots, and waits (see `turns`). Its reads stand in nobody's way: on
 //! one node the log's order is the order of the counts, so whoever comes after it in the log is serial after it. For
 //! the same reason a read-only transaction is not hindered at all: it is serial before everything that has no count yet.
 
@@ -93,6 +93,8 @@ pub(crate) enum Verdict {
     Valid,
     /// It is not to be, and this is why.
     Refused(Refusal),
+    /// It has read what a prepared transaction writes.
+    Met,
     /// Whether what is written fits depends on this page's home image, which is not in memory.
     Await(PageId),
 }

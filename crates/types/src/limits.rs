@@ -65,6 +65,9 @@ pub const FETCHES_PER_SESSION_MAX: usize = 1024;
 /// Commit requests that one session may have outstanding.
 pub const COMMITS_PER_SESSION_MAX: usize = 1024;
 
+/// Commits that wait at a store for prepared ones that they meet. Beyond, they are refused as busy.
+pub const COMMITS_IN_TURN_MAX: usize = 256;
+
 /// Outcomes that a store remembers for one client. A client names in every request below which number it has all of
 /// its outcomes, and waits with those that are so far ahead of it: a large commit on a slow line may hold that number
 /// back while thousands of small ones pass it.
@@ -161,6 +164,8 @@ pub struct Limits {
     pub commits_per_session: usize,
     /// Commits of all members together that wait for their outcome at their redirector, and outcomes that were asked for.
     pub commits_per_group: usize,
+    /// Commits that wait at a store for prepared ones that they meet.
+    pub commits_in_turn: usize,
     /// Outcomes that a store remembers for one client.
     pub outcomes_per_client: usize,
     /// Pages of remembered outcomes of one client, in all.
@@ -202,6 +207,7 @@ impl Limits {
         fetches_per_session: FETCHES_PER_SESSION_MAX,
         commits_per_session: COMMITS_PER_SESSION_MAX,
         commits_per_group: 64 * COMMITS_PER_SESSION_MAX,
+        commits_in_turn: COMMITS_IN_TURN_MAX,
         outcomes_per_client: OUTCOMES_PER_CLIENT_MAX,
         outcome_pages_per_client: 1 << 21,
         granted_pages: GRANTED_PAGES_MAX,

@@ -40,6 +40,8 @@ pub enum Rule {
     FreezeEvidence,
     /// Prepared transactions stand in the way of others.
     PrepareLocks,
+    /// A commit that waits for a prepared one is not overtaken by later ones that write what it has read.
+    KeepTurns,
     /// A change with a lower version than the slot's is discarded.
     NeverBack,
     /// A page's version advances only over changes that follow on it.
@@ -181,7 +183,7 @@ pub enum Rule {
 
 impl Rule {
     /// All rules, in the order of the documents.
-    pub const ALL: [Self; 85] = [
+    pub const ALL: [Self; 86] = [
         Self::PruneCheck,
         Self::ListHolderFirst,
         Self::ListAbsent,
@@ -199,6 +201,7 @@ impl Rule {
         Self::DoomOnInstall,
         Self::FreezeEvidence,
         Self::PrepareLocks,
+        Self::KeepTurns,
         Self::NeverBack,
         Self::InSequence,
         Self::RememberAhead,

@@ -11,4 +11,5 @@ pub(crate) mod never_back;
 pub(crate) mod no_visible_abort;
 pub(crate) mod one_moment;
 pub(crate) mod stable_reads;
+pub(crate) mod turns;
 pub(crate) mod vp;

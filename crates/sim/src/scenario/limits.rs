@@ -11,6 +11,8 @@ pub(super) fn limits(rng: &mut Rng, processes: usize) -> Limits {
     if rng.chance(500) {
         return shipped;
     }
+    // Drawn aside: what follows is what it would be without.
+    let commits_in_turn = rng.clone().pick(&[shipped.commits_in_turn, 0, 1, 4]);
     let rarely_small = rng.pick(&[100, 400, 900]);
     let mut draw = |shipped: usize, tiny: &[usize]| if rng.chance(rarely_small) { rng.pick(tiny) } else { shipped };
     // With fewer, and a redirector that keeps next to nothing, a group of ten sends its members away all the time.
@@ -29,6 +31,7 @@ pub(super) fn limits(rng: &mut Rng, processes: usize) -> Limits {
         fetches_per_session: draw(shipped.fetches_per_session, &[1, 2, 8]),
         commits_per_session,
         commits_per_group: draw(shipped.commits_per_group, &[64]),
+        commits_in_turn,
         outcomes_per_client: draw(shipped.outcomes_per_client, &[2 * commits_per_session]),
         outcome_pages_per_client: draw(shipped.outcome_pages_per_client, &[16, 64]),
         granted_pages: draw(shipped.granted_pages, &[2, 8, 64]),

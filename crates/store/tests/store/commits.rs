@@ -131,18 +131,20 @@ fn a_laggard_beyond_pruned_proves_itself_by_page_version() {
 #[test]
 fn what_a_prepared_transaction_writes_is_in_the_way_and_what_it_reads_is_not() {
     let mut hands = Hands::new();
-    let (a, b) = (hands.join(1, 1), hands.join(2, 2));
+    let [a, b, c] = [1, 2, 3].map(|number| hands.join(number, number));
     hands.say(a, txn(1, 1).read(ROOT, 1, 0).write(ROOT, 0, 0, b"x").message());
     hands.say(b, txn(2, 1).write(ROOT, 0, 0, b"y").message());
-    assert_eq!(hands.outcome(b), Some(Outcome::Refused(Refusal::Busy)));
+    assert_eq!(hands.outcome(b), None, "it waits its turn");
     // Serial after the first, as it is in the log.
-    hands.say(b, txn(2, 2).write(ROOT, 1, 0, b"y").message());
+    hands.say(c, txn(3, 1).write(ROOT, 1, 0, b"y").message());
     // Serial before it: it has no count yet.
-    hands.say(b, txn(2, 3).read(ROOT, 0, 0).message());
-    assert_eq!(hands.outcome(b), Some(Outcome::Committed { pages: vec![] }));
+    hands.say(c, txn(3, 2).read(ROOT, 0, 0).message());
+    assert_eq!(hands.outcome(c), Some(Outcome::Committed { pages: vec![] }));
     hands.sync();
     assert_eq!(count(&hands.outcome(a).unwrap()), 1);
-    assert_eq!(count(&hands.outcome(b).unwrap()), 2);
+    assert_eq!(count(&hands.outcome(c).unwrap()), 2);
+    // When the first has its place, what it has read is stale.
+    assert!(matches!(hands.outcome(b), Some(Outcome::Refused(Refusal::Stale(_)))));
 }
 
 /// A commit retried while its first copy is being prepared: one commit, one outcome, to the one who asked last.

@@ -10,7 +10,7 @@ use store::{Config, SessionId};
 use types::limits::{
     ADDRESS_BYTES_MAX, GROUP_NAME_BYTES_MAX, GROUPS_MAX, PAGES_PER_MESSAGE_MAX, VOUCHED_PER_SESSION_MAX,
 };
-use types::{ClientId, GoodbyeReason, Incarnation, PageId, Refusal, TxnId, Version};
+use types::{ClientId, GoodbyeReason, Incarnation, Limits, PageId, Refusal, TxnId, Version};
 
 /// What a redirector says first.
 pub(crate) fn group_hello(client: u64, epoch: u64) -> Message {
@@ -315,7 +315,9 @@ fn a_copy_on_the_old_path_takes_no_answer_away() {
 /// Its client has heard that it has no effect, on the new path: the copy on the old one must not give it one.
 #[test]
 pub(crate) fn a_copy_of_a_refused_request_is_refused() {
-    let mut hands = Hands::new();
+    // Nobody waits for what is being committed.
+    let limits = Limits { commits_in_turn: 0, ..Limits::SHIPPED };
+    let mut hands = Hands::with(Config { limits, ..Config::default() });
     let (own, g, h) = (hands.join(1, 1), join_group(&mut hands, 2, 100, &[]), hands.join(3, 3));
     hands.say(h, txn(3, 1).write(ROOT, 0, 0, b"theirs").message());
     let request = txn(1, 1).read(ROOT, 0, 0).write(ROOT, 5, 0, b"mine");

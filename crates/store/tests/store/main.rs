@@ -12,3 +12,4 @@ mod recovery;
 mod room;
 mod rules;
 mod sessions;
+mod turns;

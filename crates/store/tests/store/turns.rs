@@ -1,0 +1,152 @@
+//! A commit that meets a prepared one waits its turn.
+
+use crate::groups::join_group;
+use crate::hands::{Hands, ROOT, Txn, count, txn};
+use protocol::{Message, Outcome, Ping, Promise};
+use std::time::Duration;
+use store::{Config, SessionId};
+use types::{ClientId, Limits, Refusal, TxnId};
+
+const LEASE: Duration = Duration::from_secs(2);
+
+/// A store whose commits to `ROOT` wait for this group's promises, and sessions of the clients 1 to 4.
+fn beside_a_leased_group(limits: Limits) -> (Hands, SessionId, [SessionId; 4]) {
+    let mut hands = Hands::with(Config { leased_volumes: vec![0], lease: LEASE, limits, ..Config::default() });
+    let group = join_group(&mut hands, 9, 100, &[ROOT]);
+    hands.say(group, Message::Ping(Ping { nonce: 1 }));
+    let clients = [1, 2, 3, 4].map(|number| hands.join(number, number));
+    hands.run();
+    (hands, group, clients)
+}
+
+/// A client's first transaction: it writes slot 0 and has read it.
+fn writer(client: u64) -> Txn {
+    txn(client, 1).write(ROOT, 0, 0, b"x")
+}
+
+fn promise(hands: &mut Hands, group: SessionId, client: u64) {
+    hands.say(group, Message::Promise(Promise { txn: TxnId { client: ClientId(client), number: 1 } }));
+    hands.run();
+}
+
+fn is_stale(outcome: Option<Outcome>) -> bool {
+    matches!(outcome, Some(Outcome::Refused(Refusal::Stale(_))))
+}
+
+#[test]
+fn it_is_judged_when_the_one_before_has_its_place() {
+    let (mut hands, group, [first, second, third, _]) = beside_a_leased_group(Limits::SHIPPED);
+    hands.say(first, writer(1).read(ROOT, 1, 0).message());
+    // It has read what the first writes, and will be stale; the other one writes what the first has read, and will not.
+    hands.say(second, writer(2).message());
+    hands.say(third, txn(3, 1).write(ROOT, 1, 0, b"y").message());
+    hands.run();
+    assert!([first, second, third].iter().all(|&session| hands.outcome(session).is_none()));
+    promise(&mut hands, group, 1);
+    assert_eq!(count(&hands.outcome(first).expect("an outcome")), 1);
+    assert!(is_stale(hands.outcome(second)));
+    promise(&mut hands, group, 3);
+    assert_eq!(count(&hands.outcome(third).expect("an outcome")), 2);
+}
+
+/// What it has read nobody writes who came later, though nothing else stands in that one's way.
+#[test]
+pub(crate) fn nobody_overtakes_it() {
+    let (mut hands, group, [first, second, third, fourth]) = beside_a_leased_group(Limits::SHIPPED);
+    hands.say(first, writer(1).read(ROOT, 1, 0).message());
+    hands.say(second, txn(2, 1).read(ROOT, 2, 0).write(ROOT, 1, 0, b"y").message());
+    hands.say(third, txn(3, 1).write(ROOT, 2, 0, b"z").message());
+    // One that only reads what the second writes has its place before it.
+    hands.say(fourth, txn(4, 1).read(ROOT, 1, 0).write(ROOT, 3, 0, b"z").message());
+    promise(&mut hands, group, 3);
+    promise(&mut hands, group, 4);
+    assert!(hands.outcome(third).is_none());
+    assert_eq!(count(&hands.outcome(fourth).expect("an outcome")), 1);
+    promise(&mut hands, group, 1);
+    promise(&mut hands, group, 2);
+    assert_eq!(count(&hands.outcome(second).expect("an outcome")), 3);
+    promise(&mut hands, group, 3);
+    assert_eq!(count(&hands.outcome(third).expect("an outcome")), 4);
+}
+
+#[test]
+fn so_many_wait_and_no_more() {
+    let (mut hands, group, [first, second, third, _]) =
+        beside_a_leased_group(Limits { commits_in_turn: 1, ..Limits::SHIPPED });
+    hands.say(first, writer(1).message());
+    hands.say(second, writer(2).message());
+    assert_eq!(hands.commit(third, &writer(3)), Outcome::Refused(Refusal::Busy));
+    promise(&mut hands, group, 1);
+    assert!(is_stale(hands.outcome(second)));
+}
+
+#[test]
+fn one_that_is_sent_again_while_it_waits_waits_once_and_everybody_is_answered() {
+    let (mut hands, group, [first, second, ..]) = beside_a_leased_group(Limits::SHIPPED);
+    hands.say(first, writer(1).read(ROOT, 1, 0).message());
+    let waiting = txn(2, 1).write(ROOT, 1, 0, b"y");
+    hands.say(second, waiting.message());
+    // Its client resumes: what came on the session that has ended waits for the new one.
+    hands.hang_up(second);
+    let resumed = hands.join(12, 2);
+    hands.say(resumed, waiting.message());
+    promise(&mut hands, group, 1);
+    promise(&mut hands, group, 2);
+    assert_eq!(count(&hands.outcome(resumed).expect("an outcome")), 2);
+}
+
+#[test]
+fn one_that_nobody_waits_for_is_dropped() {
+    let (mut hands, group, [first, second, third, _]) = beside_a_leased_group(Limits::SHIPPED);
+    hands.say(first, writer(1).read(ROOT, 1, 0).message());
+    hands.say(second, txn(2, 1).write(ROOT, 1, 0, b"y").message());
+    hands.hang_up(second);
+    promise(&mut hands, group, 1);
+    // Its slot is free, and it has left no outcome: its client sends it again.
+    hands.say(third, txn(3, 1).write(ROOT, 1, 0, b"z").message());
+    promise(&mut hands, group, 3);
+    assert_eq!(count(&hands.outcome(third).expect("an outcome")), 2);
+}
+
+#[test]
+fn a_store_that_closes_lets_nobody_wait() {
+    let (mut hands, group, [first, second, ..]) = beside_a_leased_group(Limits::SHIPPED);
+    hands.say(first, writer(1).message());
+    hands.say(second, writer(2).message());
+    hands.store.close(hands.now);
+    hands.run();
+    assert_eq!(hands.outcome(second), Some(Outcome::Refused(Refusal::Closing)));
+    promise(&mut hands, group, 1);
+    assert_eq!(count(&hands.outcome(first).expect("an outcome")), 1);
+    hands.run();
+    assert!(hands.is_closed());
+}
+
+/// No longer than the prepared one waits, and that is a lease at most.
+#[test]
+fn a_group_that_does_not_promise_delays_it_by_a_lease() {
+    let (mut hands, _, [first, second, ..]) = beside_a_leased_group(Limits::SHIPPED);
+    hands.say(first, writer(1).message());
+    hands.say(second, writer(2).message());
+    hands.pass(LEASE + LEASE / 50);
+    assert_eq!(count(&hands.outcome(first).expect("an outcome")), 1);
+    assert!(is_stale(hands.outcome(second)));
+}
+
+/// A group gets its lease: what its members wait for is contested there from the beginning.
+#[test]
+fn a_group_that_gets_its_lease_hears_of_its_own_commits_in_turn() {
+    let (mut hands, _, [first, ..]) = beside_a_leased_group(Limits::SHIPPED);
+    hands.say(first, writer(1).message());
+    let other = join_group(&mut hands, 8, 200, &[ROOT]);
+    let own = TxnId { client: ClientId(7), number: 1 };
+    hands.say(other, txn(7, 1).write(ROOT, 0, 0, b"y").message());
+    hands.take(other);
+    hands.say(other, Message::Ping(Ping { nonce: 1 }));
+    let told = hands.take(other);
+    let intents = told.iter().filter_map(|message| match message {
+        Message::Intent(intent) => Some(intent.txn),
+        _ => None,
+    });
+    assert!(intents.collect::<Vec<_>>().contains(&own), "{told:?}");
+}
