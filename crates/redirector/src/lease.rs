@@ -7,7 +7,8 @@
 //!    whoever proves less than that count is sent on to the store.
 //! 2. Of a page that the group has not held all the time *recent* knows only what has changed since the store has sent or
 //!    compared it. What a member had read before, wherever it was then, is for the store to judge.
-//! 3. What somebody is about to change is *contested*, from the intent on, until the change is told. Whoever has read of
+//! 3. What somebody is about to change is *contested*, from the intent on, until the change is told, and until more of the
+//!    lease is given: up to then others may change it too, for whom the promise counts. Whoever has read of
 //!    it is sent on to the store. What a member of ours is about to change is contested from the moment on at which the
 //!    request goes out, in each session in which it does, until its reply: the store sends us no intent for it.
 //! 4. The lease counts from the moment at which the ping was sent, and shorter by how much slower our clock may be.
@@ -17,7 +18,7 @@ use crate::Redirector;
 use alloc::vec::Vec;
 use core::time::Duration;
 use directory::{Recent, stale_slots};
-use protocol::{CommitRequest, Intent, Leased, Message, Notice, Outcome, Promise};
+use protocol::{CommitRequest, Intent, Leased, Message, Notice, Outcome, PageReads, Promise};
 use smallvec::SmallVec;
 use types::limits::LEASE_DRIFT_PERMILLE as DRIFT_PERMILLE;
 use types::{Broken, Map, PageId, Refusal, Rule, SessionId, SlotSet, Time, TxnId, Version};
@@ -32,6 +33,8 @@ pub(crate) struct Lease {
     recent: Recent,
     recent_limit: usize,
     contested: Map<PageId, SmallVec<[(TxnId, SlotSet); 1]>>,
+    /// What was promised to be asked for since the lease was last given: others may change it without an intent.
+    promised: Map<PageId, SlotSet>,
     /// The pages of which the store was asked under the lease, and the horizon at its answer: the group may not have held
     /// them before.
     asked: Map<PageId, Version>,
@@ -49,6 +52,7 @@ impl Lease {
             recent: Recent::new(recent_limit),
             recent_limit,
             contested: Map::default(),
+            promised: Map::default(),
             asked: Map::default(),
         }
     }
@@ -56,6 +60,7 @@ impl Lease {
     /// The session with the store is gone.
     pub(crate) fn link_is_gone(&mut self, broken: Broken) {
         if broken.is(Rule::LeaseWithTrunk) {
+            self.promised.clear();
             return self.contested.clear();
         }
         *self = Self::new(self.recent_limit);
@@ -127,7 +132,15 @@ impl Lease {
                 self.contested.remove(&page);
             }
         }
+        self.promised.remove(&page);
         self.asked.remove(&page);
+    }
+
+    /// Whether somebody may change of these slots what we have not heard of.
+    fn is_contested(&self, reads: &PageReads) -> bool {
+        let contests = self.contested.get(&reads.page).map_or(&[][..], |contests| contests);
+        let promised = self.promised.get(&reads.page);
+        contests.iter().map(|(_, slots)| slots).chain(promised).any(|slots| slots.intersects(&reads.slots))
     }
 
     /// What all members have heard of need not be remembered.
@@ -146,6 +159,8 @@ impl Redirector {
         let shorter = lease * (1000 - DRIFT_PERMILLE) / 1000;
         self.lease.until = if ends { Time(u64::MAX) } else { since + shorter };
         self.lease.renew_at = Some(since + lease / 3);
+        // What is about to change by now we have been told of anew.
+        self.lease.promised.clear();
         if self.lease.volumes != leased.volumes {
             // What changed through here is not known slot by slot.
             if !self.config.broken.is(Rule::LeaseFromNow) {
@@ -162,6 +177,9 @@ impl Redirector {
     pub(crate) fn intent(&mut self, now: Time, intent: &Intent) {
         for (page, slots) in &intent.pages {
             self.lease.contest(*page, intent.txn, slots);
+            if !self.config.broken.is(Rule::KeepPromise) {
+                self.lease.promised.entry(*page).or_default().union_with(slots);
+            }
         }
         self.send_to_store(now, Message::Promise(Promise { txn: intent.txn }));
     }
@@ -177,8 +195,7 @@ impl Redirector {
             let is_ours = lease.volumes.contains(&reads.page.volume) && self.held.holds(reads.page, from);
             let is_known =
                 reads.evidence >= lease.known_since(reads.page) || self.config.broken.is(Rule::JudgeSinceHeld);
-            let contests = lease.contested.get(&reads.page).map_or(&[][..], |contests| contests);
-            let is_contested = contests.iter().any(|(_, slots)| slots.intersects(&reads.slots));
+            let is_contested = lease.is_contested(reads);
             if !is_ours || !is_known || (is_contested && !self.config.broken.is(Rule::AskIfContested)) {
                 return None;
             }

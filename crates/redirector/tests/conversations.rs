@@ -15,7 +15,7 @@ fn conversations_go_as_written() {
 }
 
 /// Rules whose absence hardly any simulated run notices, and the conversation that does.
-const NOTICED_HERE: [(Rule, &str); 22] = [
+const NOTICED_HERE: [(Rule, &str); 23] = [
     (Rule::CompareAhead, include_str!("../../../testdata/conversations/redirector-made-up-counts.txt")),
     (Rule::HelpRecent, include_str!("../../../testdata/conversations/redirector-knows-less.txt")),
     (Rule::ListGranted, include_str!("../../../testdata/conversations/redirector-granted-and-left-out.txt")),
@@ -37,6 +37,7 @@ const NOTICED_HERE: [(Rule, &str); 22] = [
     (Rule::JudgeSinceHeld, include_str!("../../../testdata/conversations/redirector-lease-since-held.txt")),
     (Rule::KeepForComing, include_str!("../../../testdata/conversations/redirector-rejoin.txt")),
     (Rule::LeaseFromNow, include_str!("../../../testdata/conversations/redirector-lease-from-now.txt")),
+    (Rule::KeepPromise, include_str!("../../../testdata/conversations/redirector-keep-promise.txt")),
     (Rule::LeaseWithTrunk, include_str!("../../../testdata/conversations/redirector-lease-with-trunk.txt")),
 ];
 

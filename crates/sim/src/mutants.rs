@@ -49,7 +49,7 @@ pub const OF_NAMED_TESTS: [Rule; 26] = [
 ];
 
 /// The races that put a rule to the test which freely drawn runs reach too seldom.
-const STEERED: [(Rule, Race); 14] = [
+const STEERED: [(Rule, Race); 16] = [
     (Rule::GrantEmpty, Race::Recycle),
     (Rule::KeepVersion, Race::Recycle),
     (Rule::HearBeforeGrant, Race::Recycle),
@@ -62,6 +62,8 @@ const STEERED: [(Rule, Race); 14] = [
     (Rule::WaitLocks, Race::ContestReads),
     (Rule::ContestOwn, Race::ContestReads),
     (Rule::KeepTurns, Race::ContestReads),
+    (Rule::PromiseAnew, Race::ContestReads),
+    (Rule::KeepPromise, Race::ContestReads),
     (Rule::RunOnAsleep, Race::SleepOn),
     (Rule::AwaitEarlierLives, Race::GiveLess),
 ];

@@ -84,6 +84,7 @@ impl Store {
         }
         let client = self.sessions.client(from);
         for &page in &released.pages {
+            self.leases.released(from, page);
             // Who lets go of what has just been granted to it does not know that yet: it means an earlier life of it.
             let is_granted = client.is_some_and(|client| self.grants.is_of(client, page));
             if !is_granted || self.master.is_in_use(page) || self.config.broken.is(Rule::KeepGranted) {

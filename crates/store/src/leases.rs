@@ -16,6 +16,10 @@
 //! 5. The group that a request came by has not to be asked: its redirector knows what it has passed on in its session.
 //!    What it has passed on and what is not prepared yet, for want of room, a page or its turn, it is told when it gets a lease:
 //!    so that no lease begins with less known to its holder than to us.
+//! 6. What a group has promised it keeps to until it is given more of its lease: a commit that follows within that time
+//!    and changes no more needs no promise of it. Before a group is given more, it hears of all that is prepared in what it
+//!    holds; a promise that it was asked for before that counts for the commit that waits for it, and for no other. Nor is
+//!    anything promised for a page that the group lets go of.
 //!
 //! Clocks may run differently fast by [`DRIFT_PERMILLE`]: the store lets a lease last longer by that, its holder shorter.
 
@@ -28,21 +32,48 @@ use protocol::{CommitRequest, Intent, Leased, Message, Promise};
 use types::limits::LEASE_DRIFT_PERMILLE as DRIFT_PERMILLE;
 use types::{Broken, Map, PageId, Rule, SlotSet, Time, TxnId};
 
+/// What a group was asked to promise for a commit that waits.
+#[derive(Debug)]
+struct Asked {
+    pages: Vec<(PageId, SlotSet)>,
+    /// Until when its promise matters.
+    until: Time,
+    /// Which of its leases was its last then.
+    lease: u64,
+}
+
 /// A commit that is valid and waits for promises.
 #[derive(Debug)]
 struct Waiting {
     ticket: Ticket,
-    /// Who has not promised, and until when that matters.
-    left: Map<SessionId, Time>,
+    /// Who has not promised.
+    left: Map<SessionId, Asked>,
     /// Those of whom nothing is known but their leases.
     until: Time,
+}
+
+/// What a group's session has.
+#[derive(Debug, Default)]
+struct Held {
+    /// Until when its lease lasts.
+    until: Time,
+    /// How often it was given one, or more of it.
+    number: u64,
+    /// What it has promised to ask for since it was given the last.
+    promised: Map<PageId, SlotSet>,
+}
+
+impl Held {
+    fn has_promised(&self, page: PageId, slots: &SlotSet) -> bool {
+        self.promised.get(&page).is_some_and(|promised| promised.contains_all(slots))
+    }
 }
 
 /// All leases.
 #[derive(Debug, Default)]
 pub(crate) struct Leases {
-    /// Until when each session's lasts.
-    held: Map<SessionId, Time>,
+    /// What each session has.
+    held: Map<SessionId, Held>,
     /// Until when the last of those lasts whose sessions are gone.
     orphaned: Time,
     waiting: BTreeMap<TxnId, Waiting>,
@@ -55,13 +86,20 @@ impl Leases {
     /// The session is gone. Its lease goes on.
     pub(crate) fn session_ended(&mut self, session: SessionId, broken: Broken) {
         let outlives = !broken.is(Rule::LeasesOutliveSession);
-        if let Some(until) = self.held.remove(&session).filter(|_| outlives) {
-            self.orphaned = self.orphaned.max(until);
+        if let Some(held) = self.held.remove(&session).filter(|_| outlives) {
+            self.orphaned = self.orphaned.max(held.until);
         }
         for waiting in self.waiting.values_mut() {
-            if let Some(until) = waiting.left.remove(&session).filter(|_| outlives) {
-                waiting.until = waiting.until.max(until);
+            if let Some(asked) = waiting.left.remove(&session).filter(|_| outlives) {
+                waiting.until = waiting.until.max(asked.until);
             }
+        }
+    }
+
+    /// The session's group lets go of the page, and of what it has promised there.
+    pub(crate) fn released(&mut self, session: SessionId, page: PageId) {
+        if let Some(held) = self.held.get_mut(&session) {
+            held.promised.remove(&page);
         }
     }
 
@@ -77,7 +115,7 @@ impl Leases {
 
     /// When the next wait may be over because leases have run out.
     pub(crate) fn next_due(&self) -> Option<Time> {
-        let over = |waiting: &Waiting| waiting.left.values().copied().fold(waiting.until, Time::max);
+        let over = |waiting: &Waiting| waiting.left.values().map(|asked| asked.until).fold(waiting.until, Time::max);
         self.waiting.values().map(over).min()
     }
 
@@ -86,7 +124,9 @@ impl Leases {
     }
 
     fn take_ready(&mut self, now: Time) -> Vec<Ticket> {
-        let is_ready = |waiting: &Waiting| waiting.until <= now && waiting.left.values().all(|until| *until <= now);
+        let is_over = |until: Time| until <= now;
+        let is_ready =
+            |waiting: &Waiting| is_over(waiting.until) && waiting.left.values().all(|asked| is_over(asked.until));
         let ready: Vec<_> = self.waiting.iter().filter(|(_, w)| is_ready(w)).map(|(txn, _)| *txn).collect();
         let take = |txn| {
             let ticket = self.waiting.remove(&txn).expect("just seen").ticket;
@@ -114,15 +154,23 @@ impl Store {
         if self.config.leased_volumes.is_empty() || !self.sessions.is_group(session) || self.closing {
             return;
         }
-        let before = self.leases.held.insert(session, now + longer(lease, self.config.broken));
-        if before.is_none_or(|before| before <= now) && !self.config.broken.is(Rule::WarnLeased) {
-            // It was not asked for promises as long as it had none.
+        let held = self.leases.held.entry(session).or_default();
+        let is_first = held.until <= now;
+        held.until = now + longer(lease, self.config.broken);
+        if !self.config.broken.is(Rule::PromiseAnew) {
+            held.number += 1;
+            held.promised.clear();
+        }
+        if !self.config.broken.is(Rule::WarnLeased) {
+            // It was not asked for promises as long as it had no lease, nor for those that it had given before.
             for page in self.master.prepared_pages() {
                 if self.master.holds(page, session) {
                     self.warn(session, page);
                 }
             }
-            self.warn_of_own(session);
+            if is_first {
+                self.warn_of_own(session);
+            }
         }
         let lease_ms = u32::try_from(lease.as_millis()).unwrap_or(u32::MAX);
         let volumes = self.config.leased_volumes.clone();
@@ -147,8 +195,10 @@ impl Store {
         let mut intents: BTreeMap<SessionId, Vec<(PageId, SlotSet)>> = BTreeMap::new();
         for delta in leased() {
             for &holder in self.master.holders(delta.page) {
-                if holder != ticket.from && self.leases.held.get(&holder).is_some_and(|until| *until > now) {
-                    intents.entry(holder).or_default().push((delta.page, delta.slots()));
+                let Some(held) = self.leases.held.get(&holder) else { continue };
+                let slots = delta.slots();
+                if holder != ticket.from && held.until > now && !held.has_promised(delta.page, &slots) {
+                    intents.entry(holder).or_default().push((delta.page, slots));
                 }
             }
         }
@@ -157,7 +207,8 @@ impl Store {
         }
         let mut left = Map::default();
         for (holder, pages) in intents {
-            left.insert(holder, self.leases.held[&holder]);
+            let Held { until, number, .. } = self.leases.held[&holder];
+            left.insert(holder, Asked { pages: pages.clone(), until, lease: number });
             self.reply(holder, Message::Intent(Intent { txn, pages }), None);
         }
         self.leases.mob_bytes += ticket.mob_bytes;
@@ -166,10 +217,15 @@ impl Store {
         None
     }
 
-    /// A redirector has promised: the transaction does not wait for it any more.
+    /// A redirector has promised: the transaction does not wait for it any more, and those that follow soon need not ask
+    /// for the same.
     pub(crate) fn promise(&mut self, from: SessionId, promise: Promise) {
-        if let Some(waiting) = self.leases.waiting.get_mut(&promise.txn) {
-            waiting.left.remove(&from);
+        let Leases { waiting, held, .. } = &mut self.leases;
+        let Some(asked) = waiting.get_mut(&promise.txn).and_then(|waiting| waiting.left.remove(&from)) else { return };
+        if let Some(held) = held.get_mut(&from).filter(|held| held.number == asked.lease) {
+            for (page, slots) in asked.pages {
+                held.promised.entry(page).or_default().union_with(&slots);
+            }
         }
     }
 

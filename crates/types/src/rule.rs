@@ -153,8 +153,12 @@ pub enum Rule {
     WaitLocks,
     /// A group that comes to hold a page under a lease hears first of what is about to change there.
     WarnHolders,
-    /// A group that gets its lease hears of what is about to change in what it holds.
+    /// A group that gets its lease, or more of it, hears first of what is about to change in what it holds.
     WarnLeased,
+    /// What was promised before a group was given more of its lease is promised anew to whoever comes after that.
+    PromiseAnew,
+    /// A redirector keeps to what it has promised until it is given more of its lease.
+    KeepPromise,
     /// A lease lasts as long as it was given for, whether its session does or not.
     LeasesOutliveSession,
     /// After a restart commits wait for the leases that may have been given before.
@@ -183,7 +187,7 @@ pub enum Rule {
 
 impl Rule {
     /// All rules, in the order of the documents.
-    pub const ALL: [Self; 86] = [
+    pub const ALL: [Self; 88] = [
         Self::PruneCheck,
         Self::ListHolderFirst,
         Self::ListAbsent,
@@ -258,6 +262,8 @@ impl Rule {
         Self::WaitLocks,
         Self::WarnHolders,
         Self::WarnLeased,
+        Self::PromiseAnew,
+        Self::KeepPromise,
         Self::LeasesOutliveSession,
         Self::LeasesOutliveStore,
         Self::AllowDrift,

@@ -73,6 +73,12 @@ impl SlotSet {
         self.words.iter().zip(&other.words).any(|(a, b)| a & b != 0)
     }
 
+    /// Whether all of `other` is in it.
+    pub fn contains_all(&self, other: &Self) -> bool {
+        let word = |at: usize| self.words.get(at).copied().unwrap_or(0);
+        other.words.iter().enumerate().all(|(at, slots)| slots & !word(at) == 0)
+    }
+
     /// Puts all of `other` in.
     pub fn union_with(&mut self, other: &Self) {
         if other.words.len() > self.words.len() {

@@ -8,6 +8,7 @@ mod hostile;
 mod lease_waits;
 mod leases;
 mod model;
+mod promised;
 mod recovery;
 mod room;
 mod rules;

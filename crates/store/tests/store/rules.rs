@@ -1,10 +1,10 @@
 //! Rules whose absence hardly any simulated run notices: with one of them taken out, the test of it fails.
 
-use crate::{grants, groups, hands, lease_waits, turns};
+use crate::{grants, groups, hands, lease_waits, promised, turns};
 use std::panic;
 use types::{Broken, Rule};
 
-const NOTICED_BY: [(Rule, fn()); 11] = [
+const NOTICED_BY: [(Rule, fn()); 12] = [
     (Rule::GrantEmpty, grants::an_emptied_page_is_granted_again_with_its_version),
     (Rule::HearBeforeGrant, grants::an_emptied_page_is_granted_again_with_its_version),
     (Rule::StayRefused, groups::a_copy_of_a_refused_request_is_refused),
@@ -15,6 +15,7 @@ const NOTICED_BY: [(Rule, fn()); 11] = [
     (Rule::LeasesOutliveStore, lease_waits::a_lease_outlives_the_store),
     (Rule::WaitLocks, lease_waits::what_a_waiting_commit_has_read_is_not_written),
     (Rule::KeepTurns, turns::nobody_overtakes_it),
+    (Rule::PromiseAnew, promised::more_of_the_lease_ends_what_was_promised),
     (Rule::WarnLeased, lease_waits::who_gets_a_lease_hears_of_what_is_about_to_change),
 ];
 
