@@ -6,6 +6,7 @@ use common::*;
 use net::{ListenError, refuse_open_network};
 use protocol::{Fetch, Message, Ping, Rejoin};
 use std::time::Duration;
+use types::limits::{FRAME_BYTES_MAX, PIECE_BYTES_MAX, PIECED_MESSAGES_MAX, TXN_BYTES_MAX};
 use types::{ClientId, ObjectId, Version};
 use wire::{HEADER_BYTES, Header, Kind};
 
@@ -97,19 +98,72 @@ fn a_message_that_is_cut_off_is_nothing() {
     assert_eq!(server.host.tally().sessions, 2);
 }
 
+/// One piece of the message with this number.
+fn piece(number: u64, part: &[u8]) -> Vec<u8> {
+    let header = Header { kind: Kind::Piece, meta_bytes: 8, body_bytes: part.len() as u32 };
+    [&header.to_bytes()[..], &number.to_le_bytes(), part].concat()
+}
+
+/// The beginning of a commit whose values come to so much.
+fn begun(body_bytes: u32) -> [u8; HEADER_BYTES] {
+    Header { kind: Kind::Commit, meta_bytes: 32, body_bytes }.to_bytes()
+}
+
 #[test]
-fn an_announced_message_that_never_comes_holds_nobody_up() {
+fn pieces_that_make_no_message_end_the_session() {
+    let ping = frame(&ping());
+    let too_many = (0..=PIECED_MESSAGES_MAX as u64).flat_map(|number| piece(number, &begun(100_000))).collect();
+    let too_much = (0..4).flat_map(|number| piece(number, &begun(TXN_BYTES_MAX as u32))).collect();
+    let too_large = Header { kind: Kind::Piece, meta_bytes: 8, body_bytes: PIECE_BYTES_MAX as u32 + 1 }.to_bytes();
+    let attacks: [(&str, Vec<u8>); 8] = [
+        ("pieced", too_many),
+        ("pieced_bytes", too_much),
+        ("lengths", too_large.into()),
+        ("whole", begun(FRAME_BYTES_MAX as u32).into()),
+        ("empty", piece(1, b"")),
+        ("nested", piece(1, &piece(1, b"x"))),
+        ("long", [piece(1, &ping[..20]), piece(2, &ping), piece(1, &[&ping[20..], b"x"].concat())].concat()),
+        // The first message is complete; what goes on with its number begins another.
+        ("magic", [piece(1, &ping), piece(1, &[0; HEADER_BYTES])].concat()),
+    ];
+    for (reason, attack) in attacks {
+        withstands(reason, |server| {
+            let mut raw = Raw::greet(server.address, ClientId(7), 1);
+            raw.send_bytes(&attack);
+            assert_eq!(raw.goodbye().0, "malformed", "{reason}");
+        });
+    }
+}
+
+#[test]
+fn messages_in_pieces_that_take_turns_are_told_apart() {
+    let server = server();
+    let mut raw = Raw::greet(server.address, ClientId(7), 1);
+    let pings = [1, 2].map(|nonce| frame(&Message::Ping(Ping { nonce })));
+    let middle = pings[0].len() / 2;
+    for part in [0..middle, middle..pings[0].len()] {
+        for (number, ping) in (1..).zip(&pings) {
+            raw.send_bytes(&piece(number, &ping[part.clone()]));
+        }
+    }
+    let pong = |raw: &mut Raw| raw.next().map(|message| matches!(message, Message::Pong(_)));
+    assert_eq!((pong(&mut raw), pong(&mut raw)), (Some(true), Some(true)));
+}
+
+#[test]
+fn a_message_in_pieces_that_never_ends_holds_nobody_up() {
     let server = server();
     let honest = connect(server.address);
     let many: Vec<_> = (0..20)
         .map(|client| {
             let mut raw = Raw::greet(server.address, ClientId(1000 + client), 1);
-            raw.send_bytes(&Header { kind: Kind::Commit, meta_bytes: 32, body_bytes: 80 << 20 }.to_bytes());
-            raw.send_bytes(&[0; 1000]);
+            raw.send_bytes(&piece(1, &begun(TXN_BYTES_MAX as u32)));
+            raw.send_bytes(&piece(1, &[0; 1000]));
             raw
         })
         .collect();
     put_surely(&honest, 1, b"x");
+    assert!(server.host.tally().refusals.is_empty(), "{:?}", server.host.tally().refusals);
     drop(many);
 }
 

@@ -2,8 +2,9 @@
 
 mod common;
 
-use common::{encode, samples};
+use common::{encode, in_pieces, samples};
 use std::fmt::Write;
+use types::limits::PIECE_BYTES_MAX;
 
 /// The frame in hexadecimal: the header's fields, then the meta, then the body if there is one.
 fn dump(frame: &[u8]) -> String {
@@ -29,6 +30,16 @@ fn every_message_has_its_golden_bytes() {
     for ((message, got), golden) in samples().iter().zip(&got).zip(golden) {
         assert_eq!(got, golden, "{message:?}");
     }
+}
+
+#[test]
+fn pieces_have_their_golden_bytes() {
+    // The frame of a message of 65,537 bytes is what the pieces carry, whatever it says; here it is all sevens.
+    let pieces = in_pieces(258, &[7; PIECE_BYTES_MAX + 1]);
+    let (first, last) = pieces.split_at(24 + PIECE_BYTES_MAX);
+    let dump_head = |piece: &[u8]| dump(&piece[..24]);
+    assert_eq!(dump_head(first), "5468 25 00 08000000 00000100 92250059 0201000000000000");
+    assert_eq!(dump(last), "5468 25 00 08000000 01000000 d7f77e9d 0201000000000000 | 07");
 }
 
 /// Magic, kind, flags, meta bytes, body bytes, check; the meta in groups of eight bytes; the body behind a bar.
