@@ -29,6 +29,8 @@ pub struct Config {
     pub segments_min: usize,
     /// The segments that the safe grows to ahead of need when write-back lags.
     pub segments_max: usize,
+    /// How much of a flush is built in memory before it is written, in bytes; a multiple of 4096.
+    pub flush_memory_bytes: usize,
     /// The page home's own cache, in bytes. The store has a cache of its own, so this need not be large.
     pub home_cache_bytes: usize,
     /// Threads that read pages.
@@ -42,6 +44,7 @@ impl Default for Config {
             segment_bytes: 64 << 20,
             segments_min: 2,
             segments_max: 16,
+            flush_memory_bytes: 4 << 20,
             home_cache_bytes: 16 << 20,
             readers: 2,
         }
@@ -57,6 +60,9 @@ impl Config {
         if self.segments_min < 2 || self.segments_max < self.segments_min {
             return refuse("the safe begins with two segments at least, and cannot end with fewer than it begins with");
         }
+        if self.flush_memory_bytes == 0 || !self.flush_memory_bytes.is_multiple_of(4096) {
+            return refuse("a flush is built in a multiple of 4096 bytes of memory");
+        }
         if self.readers == 0 {
             return refuse("at least one thread reads pages");
         }
@@ -65,7 +71,11 @@ impl Config {
 
     /// How large the ring is.
     pub(crate) fn limits(&self) -> Limits {
-        Limits { segment_bytes: self.segment_bytes, segments_max: self.segments_max }
+        Limits {
+            segment_bytes: self.segment_bytes,
+            segments_max: self.segments_max,
+            memory_bytes: self.flush_memory_bytes,
+        }
     }
 }
 

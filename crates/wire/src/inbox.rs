@@ -4,13 +4,12 @@ use crate::layout::decode;
 use crate::pieces::Pieces;
 use crate::{End, HEADER_BYTES, Header, Kind, WireError};
 use alloc::vec::Vec;
-use bytes::Bytes;
 use protocol::Message;
 use types::limits::FRAME_BYTES_MAX;
 
 /// The most that is allocated for a part of a frame before any of it has arrived, in bytes. From then on the room at
 /// most doubles with what has arrived.
-const UNSEEN_BYTES_MAX: usize = 64 * 1024;
+pub(crate) const UNSEEN_BYTES_MAX: usize = 64 * 1024;
 
 /// From this many missing bytes on it pays to have them received in place.
 const DIRECT_BYTES_MIN: usize = 16 * 1024;
@@ -24,7 +23,7 @@ const DIRECT_BYTES_MIN: usize = 16 * 1024;
 ///    Piece
 /// ```
 /// No message shares memory with what it was fed from: a page's image and a commit's values have a buffer of exactly
-/// their size, so that who keeps them keeps nothing else alive.
+/// their size, or, of a large commit, several of it, so that who keeps them keeps nothing else alive.
 #[derive(Debug)]
 pub struct Inbox {
     gate: Gate,
@@ -141,7 +140,7 @@ impl Inbox {
             self.meta.len() == parts.header.meta_bytes as usize && parts.body.len() == parts.header.body_bytes as usize
         };
         let Some(parts) = self.parts.take_if(complete) else { return Ok(None) };
-        let message = decode(parts.header, &self.meta, Bytes::from(parts.body))?;
+        let message = decode(parts.header, &self.meta, parts.body.into())?;
         self.meta.clear();
         self.meta.shrink_to(UNSEEN_BYTES_MAX);
         Ok(Some(message))

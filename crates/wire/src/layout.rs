@@ -1,5 +1,6 @@
 //! What each message says of its own bytes, and the reader that takes them apart.
 
+use crate::body::Body;
 use crate::{Header, Kind, WireError};
 use alloc::vec::Vec;
 use bytes::{Bytes, BytesMut};
@@ -42,7 +43,7 @@ impl Meta<'_> {
 pub(crate) struct Reader<'a> {
     kind: Kind,
     meta: &'a [u8],
-    body: Bytes,
+    body: Body,
 }
 
 impl<'a> Reader<'a> {
@@ -98,28 +99,28 @@ impl<'a> Reader<'a> {
         Ok(list)
     }
 
-    /// The next `len` bytes of the body, shared with it.
+    /// The next `len` bytes of the body.
     pub(crate) fn bytes(&mut self, len: usize) -> Result<Bytes, WireError> {
-        if len > self.body.len() {
+        if len > self.body.bytes() {
             return Err(WireError::Short { kind: self.kind });
         }
-        Ok(self.body.split_to(len))
+        Ok(self.body.take(len))
     }
 
-    /// The rest of the body, shared with it.
+    /// The rest of the body.
     pub(crate) fn bytes_rest(&mut self) -> Bytes {
-        core::mem::take(&mut self.body)
+        self.body.take(self.body.bytes())
     }
 
     fn message<T: Layout>(mut self) -> Result<T, WireError> {
         let message = T::get(&mut self)?;
-        let nothing_left = self.meta.is_empty() && self.body.is_empty();
+        let nothing_left = self.meta.is_empty() && self.body.bytes() == 0;
         if nothing_left { Ok(message) } else { Err(WireError::Long { kind: self.kind }) }
     }
 }
 
 /// Takes a frame apart whose header has been checked.
-pub(crate) fn decode(header: Header, meta: &[u8], body: Bytes) -> Result<Message, WireError> {
+pub(crate) fn decode(header: Header, meta: &[u8], body: Body) -> Result<Message, WireError> {
     let reader = Reader { kind: header.kind, meta, body };
     Ok(match header.kind {
         Kind::Hello => Message::Hello(reader.message()?),

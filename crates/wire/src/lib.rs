@@ -30,6 +30,7 @@
 extern crate alloc;
 
 mod batch;
+mod body;
 mod commit;
 mod error;
 mod fetch;

@@ -3,11 +3,11 @@
 //! The pieces of a message, one after the other, are the frame that it would be; the number that they carry tells them
 //! from those of others under way.
 
+use crate::body::Arriving;
 use crate::inbox::{Gate, fill};
 use crate::layout::decode;
 use crate::{HEADER_BYTES, Header, WireError};
 use alloc::vec::Vec;
-use bytes::Bytes;
 use protocol::Message;
 use types::limits::{PIECED_BYTES_MAX, PIECED_MESSAGES_MAX};
 
@@ -24,7 +24,7 @@ struct Pieced {
     start: Vec<u8>,
     header: Option<Header>,
     meta: Vec<u8>,
-    body: Vec<u8>,
+    body: Arriving,
 }
 
 impl Pieces {
@@ -48,17 +48,17 @@ impl Pieces {
         let header = pieced.header.expect("just seen to");
         fill(&mut pieced.meta, header.meta_bytes as usize, &mut arrived);
         if pieced.meta.len() == header.meta_bytes as usize {
-            fill(&mut pieced.body, header.body_bytes as usize, &mut arrived);
+            pieced.body.fill(header.body_bytes as usize, &mut arrived);
         }
         if !arrived.is_empty() {
             return Err(WireError::Long { kind: header.kind });
         }
-        let is_complete = pieced.meta.len() + pieced.body.len() + HEADER_BYTES == header.frame_bytes();
+        let is_complete = pieced.meta.len() + pieced.body.bytes() + HEADER_BYTES == header.frame_bytes();
         if !is_complete {
             return Ok(None);
         }
         let Pieced { meta, body, .. } = self.under_way.swap_remove(place);
-        decode(header, &meta, Bytes::from(body)).map(Some)
+        decode(header, &meta, body.into()).map(Some)
     }
 
     /// Where the message with this number is put together.
@@ -70,7 +70,7 @@ impl Pieces {
             return Err(WireError::Pieced { max: PIECED_MESSAGES_MAX });
         }
         let start = Vec::with_capacity(HEADER_BYTES);
-        self.under_way.push(Pieced { number, start, header: None, meta: Vec::new(), body: Vec::new() });
+        self.under_way.push(Pieced { number, start, header: None, meta: Vec::new(), body: Arriving::default() });
         Ok(self.under_way.len() - 1)
     }
 

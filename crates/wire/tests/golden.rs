@@ -35,7 +35,7 @@ fn every_message_has_its_golden_bytes() {
 #[test]
 fn pieces_have_their_golden_bytes() {
     // The frame of a message of 65,537 bytes is what the pieces carry, whatever it says; here it is all sevens.
-    let pieces = in_pieces(258, &[7; PIECE_BYTES_MAX + 1]);
+    let pieces = in_pieces(258, &vec![7; PIECE_BYTES_MAX + 1]);
     let (first, last) = pieces.split_at(24 + PIECE_BYTES_MAX);
     let dump_head = |piece: &[u8]| dump(&piece[..24]);
     assert_eq!(dump_head(first), "5468 25 00 08000000 00000100 92250059 0201000000000000");

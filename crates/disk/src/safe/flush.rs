@@ -1,33 +1,27 @@
-//! Building a flush: records become frames in aligned memory, one run of blocks for each segment that they touch.
+//! A flush on its way to the disk: records become frames in aligned memory, which is written when it is full, and at
+//! the end.
+//!
+//! ```text
+//!   records --> frames --> [ memory ] --full, or the segment is--> written
+//!                              ^            begin the next frame at the memory's start
+//!                              +---------------------+
+//! ```
+//! 1. A record that does not fit into what is left of the memory, or of the segment, goes on in another frame. So a
+//!    flush takes little memory however large it is: memory for all of a commit of many MiB would be touched for the
+//!    first time while everyone else's commit waits.
+//! 2. What is written before the end is followed by more of the same flush, so it is whole blocks and ends with a frame.
+//! 3. A flush that could not be written to its end is written again from its beginning, into the same segments: the
+//!    same bytes.
+//! 4. Nothing of it counts before the syncs that follow, in whatever order it was written.
 
 use crate::aligned::{Aligned, BLOCK};
-use crate::errno::Refused;
+use crate::errno::{Call, On, Refused};
 use crate::safe::frame::{FRAME_BYTES_MIN, Frame, HEADER_BYTES};
 use crate::safe::record::{self, Kind};
 use crate::safe::segment::{Segment, SegmentHeader};
+use std::mem;
 use store::{Position, Record};
 use types::ClusterId;
-
-/// What a flush writes to one segment.
-#[derive(Debug)]
-pub(crate) struct Run {
-    /// The segment; its header is the one that it has after the flush.
-    pub(crate) segment: Segment,
-    /// Where the run begins.
-    pub(crate) at: usize,
-    /// The blocks.
-    pub(crate) blocks: Aligned,
-}
-
-impl Run {
-    fn offset(&self) -> usize {
-        self.at + self.blocks.len()
-    }
-
-    fn room(&self) -> usize {
-        self.segment.bytes - self.offset()
-    }
-}
 
 /// What is the same in all frames of a flush, and in the headers of the segments that it begins.
 #[derive(Clone, Copy, Debug)]
@@ -46,123 +40,177 @@ pub(crate) struct Stamp {
     pub(crate) last: u64,
 }
 
-/// A flush that is being built. `supply` gives the next segment to go on in.
-pub(crate) struct Builder<'a> {
+/// Where a flush goes on.
+#[derive(Debug)]
+pub(crate) struct Start {
+    /// The segment that the last flush ended in.
+    pub(crate) active: Segment,
+    /// Where it ended.
+    pub(crate) at: usize,
+    /// The memory that the flush is built in.
+    pub(crate) memory: Aligned,
+    /// How much of it is filled before it is written, in bytes; whole blocks.
+    pub(crate) memory_bytes: usize,
+}
+
+/// A flush that has been written and not synced.
+#[derive(Debug)]
+pub(crate) struct Written {
+    /// The segments that have something of it.
+    pub(crate) segments: Vec<Segment>,
+    /// Those that it has begun, with their headers.
+    pub(crate) begun: Vec<Segment>,
+    /// Where it ends in the last segment.
+    pub(crate) at: usize,
+    /// The memory that it was built in.
+    pub(crate) memory: Aligned,
+}
+
+/// Why a flush could not be written to its end.
+#[derive(Debug)]
+pub(crate) struct Stopped {
+    /// What was being done.
+    pub(crate) doing: &'static str,
+    /// To which file.
+    pub(crate) file: String,
+    /// What the system refused.
+    pub(crate) refused: Refused,
+}
+
+/// A flush that is being written. `supply` gives the next segment to go on in.
+pub(crate) struct Writer<'a> {
     stamp: Stamp,
-    runs: Vec<Run>,
+    segment: Segment,
+    /// Where in the segment the memory's first byte belongs.
+    at: usize,
+    memory: Aligned,
+    memory_bytes: usize,
     lap: u32,
     last: u64,
     last_header: (usize, Frame),
     frames: usize,
+    written: Vec<Segment>,
+    begun: Vec<Segment>,
     supply: &'a mut dyn FnMut() -> Result<Segment, Refused>,
 }
 
-impl<'a> Builder<'a> {
-    /// Begins at `at` in the active segment, in the memory of `blocks`, which has been cleared.
-    pub(crate) fn new(
-        stamp: Stamp,
-        active: (Segment, usize),
-        blocks: Aligned,
-        supply: &'a mut dyn FnMut() -> Result<Segment, Refused>,
-    ) -> Self {
-        let (segment, at) = active;
+/// A record that is being put into frames.
+struct Putting {
+    frame: Frame,
+    /// Where the frame begins in the memory.
+    at: usize,
+    /// How much more of the body the frame takes.
+    room: usize,
+    /// How much of the body is yet to come.
+    missing: usize,
+}
+
+impl<'a> Writer<'a> {
+    /// Begins where the last flush ended.
+    pub(crate) fn new(stamp: Stamp, start: Start, supply: &'a mut dyn FnMut() -> Result<Segment, Refused>) -> Self {
+        let Start { active: segment, at, mut memory, memory_bytes } = start;
+        memory.clear();
         let lap = segment.header.map_or(0, |header| header.lap);
-        let placeholder = (0, frame(Kind::Mark, 0, stamp, lap));
-        let runs = vec![Run { segment, at, blocks }];
-        Self { stamp, runs, lap, last: stamp.last, last_header: placeholder, frames: 0, supply }
+        let last_header = (0, frame(Kind::Mark, 0, stamp, lap));
+        let (written, begun) = (Vec::new(), Vec::new());
+        let (last, frames) = (stamp.last, 0);
+        Self { stamp, segment, at, memory, memory_bytes, lap, last, last_header, frames, written, begun, supply }
     }
 
     /// Adds a record.
-    pub(crate) fn put_record(&mut self, position: Position, record: &Record) -> Result<(), Refused> {
+    pub(crate) fn put_record(&mut self, position: Position, record: &Record) -> Result<(), Stopped> {
         assert_eq!(position.0, self.last + 1, "appends come in the order of their positions");
         self.last = position.0;
         let bytes = record::body_bytes(record);
-        self.make_room()?;
-        if HEADER_BYTES + bytes <= self.run().room() {
-            let whole =
-                Frame { record_begins: true, record_ends: true, record_bytes: bytes as u32, ..self.frame(record) };
-            self.put_frame(whole, &mut |blocks| record::encode(record, blocks));
-            return Ok(());
-        }
-        let mut body = Aligned::default();
-        body.reserve(bytes);
-        record::encode(record, &mut body);
-        self.put_parts(record, body.bytes())
-    }
-
-    /// Adds a record whose body does not fit into what is left of the segment.
-    fn put_parts(&mut self, record: &Record, body: &[u8]) -> Result<(), Refused> {
-        let mut done = 0;
-        while done < body.len() {
-            self.make_room()?;
-            let part = (self.run().room() - HEADER_BYTES).min(body.len() - done);
-            let frame = Frame {
-                record_begins: done == 0,
-                record_ends: done + part == body.len(),
-                record_bytes: body.len() as u32,
-                ..self.frame(record)
-            };
-            self.put_frame(frame, &mut |blocks| blocks.put(&body[done..done + part]));
-            done += part;
-        }
+        let frame = Frame { record_bytes: bytes as u32, ..frame(Kind::of(record), self.last, self.stamp, self.lap) };
+        let mut putting = self.begin_frame(frame, bytes)?;
+        let mut put = Ok(());
+        record::encode(record, &mut |part| {
+            if put.is_ok() {
+                put = self.put_part(&mut putting, part);
+            }
+        });
+        put?;
+        self.end_frame(&putting);
         Ok(())
     }
 
     /// Adds a mark: a frame that is only there to be behind what came before.
-    pub(crate) fn put_mark(&mut self) -> Result<(), Refused> {
-        self.make_room()?;
-        let mark = frame(Kind::Mark, self.last, self.stamp, self.lap);
-        self.put_frame(Frame { record_begins: true, record_ends: true, ..mark }, &mut |_| {});
+    pub(crate) fn put_mark(&mut self) -> Result<(), Stopped> {
+        let mark = self.begin_frame(frame(Kind::Mark, self.last, self.stamp, self.lap), 0)?;
+        self.end_frame(&mark);
         Ok(())
     }
 
-    /// Closes the flush: marks its last frame, fills up the last block of each segment, completes the headers of new segments.
-    pub(crate) fn finish(mut self) -> Vec<Run> {
-        let (at, last) = self.last_header;
-        let run = self.runs.last_mut().expect("there is a first");
-        run.blocks.bytes_mut()[at..at + HEADER_BYTES].copy_from_slice(&Frame { flush_ends: true, ..last }.encode());
-        let runs = self.runs.len();
-        for i in 0..runs {
-            self.runs[i].blocks.pad();
-            self.complete_header(i, i + 1 == runs);
+    fn put_part(&mut self, putting: &mut Putting, mut part: &[u8]) -> Result<(), Stopped> {
+        while !part.is_empty() {
+            if putting.room == 0 {
+                self.end_frame(putting);
+                *putting = self.begin_frame(putting.frame, putting.missing)?;
+            }
+            let (now, rest) = part.split_at(part.len().min(putting.room));
+            self.memory.put(now);
+            putting.room -= now.len();
+            putting.missing -= now.len();
+            part = rest;
         }
-        // A run that stayed empty is the rest of a segment that had no room for even one frame.
-        self.runs.retain(|run| run.blocks.len() > 0);
-        self.runs
+        Ok(())
     }
 
-    fn complete_header(&mut self, i: usize, is_last: bool) {
-        let (stamp, run) = (self.stamp, &mut self.runs[i]);
-        let Some(header) = run.segment.header.as_mut().filter(|_| run.at == 0) else { return };
-        let (flush, position, offset) = if header.first_offset as usize == BLOCK {
-            (stamp.flush, stamp.last + 1, BLOCK)
-        } else if is_last {
-            (stamp.flush + 1, self.last + 1, run.blocks.len())
-        } else {
-            (stamp.flush + 1, self.last + 1, run.segment.bytes)
+    /// Begins a frame for as much as fits of a body of which so much is missing.
+    fn begin_frame(&mut self, frame: Frame, missing: usize) -> Result<Putting, Stopped> {
+        self.make_room()?;
+        let at = self.memory.len();
+        // Where the memory ends a block does, and there is room for a frame before it.
+        let end = (at + FRAME_BYTES_MIN).next_multiple_of(BLOCK).max(self.memory_bytes);
+        let room = missing.min((end - at).min(self.room()) - HEADER_BYTES);
+        self.memory.reserve(HEADER_BYTES + room);
+        self.memory.put(&[0; HEADER_BYTES]);
+        let record_begins = missing == frame.record_bytes as usize;
+        let frame = Frame { lap: self.lap, offset: (self.at + at) as u32, record_begins, ..frame };
+        Ok(Putting { frame, at, room, missing })
+    }
+
+    fn end_frame(&mut self, putting: &Putting) {
+        let body = &self.memory.bytes()[putting.at + HEADER_BYTES..];
+        let frame = Frame {
+            record_ends: putting.missing == 0,
+            flush_begins: self.frames == 0,
+            part_bytes: body.len() as u32,
+            body_crc: crc32c::crc32c(body),
+            ..putting.frame
         };
-        (header.first_flush, header.first_position, header.first_offset) = (flush, position, offset as u32);
-        let bytes = header.encode();
-        run.blocks.bytes_mut()[..bytes.len()].copy_from_slice(&bytes);
+        self.put_header(putting.at, frame);
+        self.last_header = (putting.at, frame);
+        self.frames += 1;
     }
 
-    fn frame(&self, record: &Record) -> Frame {
-        frame(Kind::of(record), self.last, self.stamp, self.lap)
+    fn put_header(&mut self, at: usize, frame: Frame) {
+        self.memory.bytes_mut()[at..at + HEADER_BYTES].copy_from_slice(&frame.encode());
     }
 
-    fn run(&self) -> &Run {
-        self.runs.last().expect("there is a first")
+    /// What is left of the segment, in bytes.
+    fn room(&self) -> usize {
+        self.segment.bytes - self.at - self.memory.len()
     }
 
-    /// Goes on in the next segment if too little is left of this one.
-    fn make_room(&mut self) -> Result<(), Refused> {
-        if self.run().room() >= FRAME_BYTES_MIN {
-            return Ok(());
+    /// Writes what is full, and goes on in the next segment if too little is left of this one.
+    fn make_room(&mut self) -> Result<(), Stopped> {
+        if self.room() < FRAME_BYTES_MIN {
+            self.write()?;
+            return self.begin_segment();
         }
+        let is_full = self.memory.len() >= self.memory_bytes && self.memory.len().is_multiple_of(BLOCK);
+        if is_full { self.write() } else { Ok(()) }
+    }
+
+    fn begin_segment(&mut self) -> Result<(), Stopped> {
         self.lap += 1;
-        let mut segment = (self.supply)()?;
-        let header = SegmentHeader {
-            segment_bytes: segment.bytes as u32,
+        let refused = |refused| Stopped { doing: "make a segment in", file: String::new(), refused };
+        self.segment = (self.supply)().map_err(refused)?;
+        self.at = BLOCK;
+        self.segment.header = Some(SegmentHeader {
+            segment_bytes: self.segment.bytes as u32,
             cluster: self.stamp.cluster,
             lap: self.lap,
             needed: self.stamp.needed,
@@ -170,29 +218,60 @@ impl<'a> Builder<'a> {
             first_flush: 0,
             first_position: 0,
             first_offset: if self.frames == 0 { BLOCK as u32 } else { 0 },
-        };
-        segment.header = Some(header);
-        self.runs.push(Run { segment, at: 0, blocks: Aligned::zeroed(BLOCK) });
+        });
+        self.begun.push(self.segment.clone());
         Ok(())
     }
 
-    fn put_frame(&mut self, frame: Frame, put_body: &mut dyn FnMut(&mut Aligned)) {
-        let run = self.runs.last_mut().expect("there is a first");
-        let (offset, at) = (run.offset(), run.blocks.len());
-        run.blocks.put(&[0; HEADER_BYTES]);
-        put_body(&mut run.blocks);
-        let body = &run.blocks.bytes()[at + HEADER_BYTES..];
-        let frame = Frame {
-            flush_begins: self.frames == 0,
-            offset: offset as u32,
-            part_bytes: body.len() as u32,
-            body_crc: crc32c::crc32c(body),
-            ..frame
-        };
-        run.blocks.bytes_mut()[at..at + HEADER_BYTES].copy_from_slice(&frame.encode());
-        self.last_header = (at, frame);
-        self.frames += 1;
+    /// Writes what is in the memory, padded to a block.
+    fn write(&mut self) -> Result<(), Stopped> {
+        if self.memory.len() > 0 {
+            self.memory.pad();
+            write(&self.segment, self.at, &self.memory)?;
+            if self.written.last().is_none_or(|last| last.name != self.segment.name) {
+                self.written.push(self.segment.clone());
+            }
+        }
+        self.at += self.memory.len();
+        self.memory.clear();
+        Ok(())
     }
+
+    /// Closes the flush: marks its last frame, writes what is left, and the headers of the segments that it has begun.
+    pub(crate) fn finish(mut self) -> Result<Written, Stopped> {
+        let (at, last) = self.last_header;
+        self.put_header(at, Frame { flush_ends: true, ..last });
+        self.write()?;
+        let mut begun = mem::take(&mut self.begun);
+        let last = begun.len();
+        for (number, segment) in (1..).zip(&mut begun) {
+            let header = segment.header.as_mut().expect("it has been begun");
+            self.complete(header, number == last);
+            let mut block = Aligned::default();
+            block.put(&header.encode());
+            block.pad();
+            write(segment, 0, &block)?;
+        }
+        Ok(Written { segments: self.written, begun, at: self.at, memory: self.memory })
+    }
+
+    /// Says in a segment's header where the first flush that begins there does.
+    fn complete(&self, header: &mut SegmentHeader, is_last: bool) {
+        let stamp = self.stamp;
+        let (flush, position, offset) = if header.first_offset as usize == BLOCK {
+            (stamp.flush, stamp.last + 1, BLOCK as u32)
+        } else if is_last {
+            (stamp.flush + 1, self.last + 1, self.at as u32)
+        } else {
+            (stamp.flush + 1, self.last + 1, header.segment_bytes)
+        };
+        (header.first_flush, header.first_position, header.first_offset) = (flush, position, offset);
+    }
+}
+
+fn write(segment: &Segment, at: usize, memory: &Aligned) -> Result<(), Stopped> {
+    let written = segment.file.write_at(at as u64, memory.bytes()).on(Call::Write);
+    written.map_err(|refused| Stopped { doing: "write", file: segment.name.clone(), refused })
 }
 
 fn frame(kind: Kind, position: u64, stamp: Stamp, lap: u32) -> Frame {
@@ -212,5 +291,53 @@ fn frame(kind: Kind, position: u64, stamp: Stamp, lap: u32) -> Frame {
         part_bytes: 0,
         record_bytes: 0,
         body_crc: 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::files::{Files, How};
+    use crate::tests::memory::Memory;
+    use bytes::Bytes;
+    use store::CommitRecord;
+    use types::{ClientId, Delta, PageId, SlotChange, TxnId};
+
+    #[test]
+    fn a_flush_takes_little_memory_however_large_it_is() {
+        const SEGMENT_BYTES: usize = 1 << 20;
+        const MEMORY_BYTES: usize = 4 * BLOCK;
+        let files = Memory::default();
+        let segment = |name: &str| Segment::create(&files, name, SEGMENT_BYTES).unwrap();
+        let header = SegmentHeader {
+            segment_bytes: SEGMENT_BYTES as u32,
+            cluster: ClusterId(1),
+            lap: 1,
+            first_flush: 1,
+            first_position: 1,
+            needed: 1,
+            first_offset: BLOCK as u32,
+        };
+        let active = Segment { header: Some(header), ..segment("a") };
+        let stamp = Stamp { cluster: ClusterId(1), life: 1, flush: 1, needed: 1, installs: 0, last: 0 };
+        let start = Start { active, at: BLOCK, memory: Aligned::default(), memory_bytes: MEMORY_BYTES };
+        let mut supply = || Ok(segment("b"));
+        let mut writer = Writer::new(stamp, start, &mut supply);
+        let change = |slot| SlotChange { slot, value: Some(Bytes::from(vec![7; 50_000])) };
+        let deltas = vec![Delta { page: PageId::new(1, 1), changes: (0..30).map(change).collect() }];
+        let txn = TxnId { client: ClientId(1), number: 1 };
+        writer.put_record(Position(1), &Record::Commit(CommitRecord { txn, answered: 1, deltas })).unwrap();
+        let written = writer.finish().unwrap();
+        assert_eq!(written.segments.iter().map(|segment| segment.name.as_str()).collect::<Vec<_>>(), ["a", "b"]);
+        assert_eq!(written.begun.len(), 1);
+        assert!(written.memory.capacity() <= 2 * MEMORY_BYTES, "{} bytes", written.memory.capacity());
+        // All frames but the last end where a block does.
+        let mut block = [0; BLOCK];
+        let file = files.open("a", How::Read).unwrap();
+        let frames = (1..SEGMENT_BYTES / BLOCK).filter(|at| {
+            file.read_at((at * BLOCK) as u64, &mut block).unwrap();
+            Frame::decode(&block).is_some()
+        });
+        assert_eq!(frames.count(), (SEGMENT_BYTES - BLOCK).div_ceil(MEMORY_BYTES));
     }
 }

@@ -7,19 +7,20 @@
 //!   +------+-------+-----+--+   +------+-----------+------+-----~      +------+-----~
 //!   block 0  frames ... padding to a block
 //! ```
-//! A flush is all that one write made durable: the frames of one or more records, one behind the other, padded to a
-//! block. It begins at a block's boundary, so no block is ever written twice in a lap and a torn write can hurt only
-//! what was not acknowledged. A record that does not fit into what is left of a segment goes on in the next one.
+//! A flush is all that was made durable together: the frames of one or more records, one behind the other, padded to a
+//! block. It begins at a block's boundary, so no block is ever written twice in a lap, and a torn write can hurt only
+//! what was not acknowledged. It is written at once, or, when it is large, part by part; nothing of it counts before it
+//! is whole. A record that does not fit into what is left of a part or of a segment goes on in the next one.
 //!
 //! # Invariants
 //! 1. One flush is in flight at a time, and a flush is acknowledged only when all of its blocks are durable. So a valid
 //!    frame of flush `n + 1`, in whatever state that flush is, proves that flush `n` was durable.
 //! 2. Flush numbers and positions are consecutive over all laps and lives. A life is the process's incarnation; it is
-//!    durable before the first flush of that life, so `(life, flush)` names one write for ever.
+//!    durable before the first flush of that life, so `(life, flush)` names one flush for ever.
 //! 3. A segment is begun anew only when a durable frame, or the header of the newest lap, says that nothing in it is
 //!    needed. So the newest segment with a valid header tells where recovery begins: by its header or by its frames.
-//! 4. A segment's header is written together with the first flush in the segment, so it may be there without that
-//!    flush. Before recovery writes anything else it blanks the headers behind the tail: of one lap there is one segment.
+//! 4. A segment's header is written with the first flush in the segment, so it may be there without that flush, or
+//!    that flush without it. Before recovery writes anything else it blanks the headers behind the tail: of one lap there is one segment.
 //!
 //! # Torn tail or corruption
 //! Recovery takes flushes one after another, each as a whole or not at all, until one is not exactly what it must be:

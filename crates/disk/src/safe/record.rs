@@ -11,7 +11,6 @@
 //!   Grant    volume u32 | next u32
 //! ```
 
-use crate::aligned::Aligned;
 use crate::fields::{Fields, Malformed};
 use bytes::Bytes;
 use store::{CommitRecord, LeasesGiven, Placement, Record};
@@ -58,64 +57,64 @@ pub(crate) fn body_bytes(record: &Record) -> usize {
     }
 }
 
-/// Adds a record's body to `out`.
-pub(crate) fn encode(record: &Record, out: &mut Aligned) {
+/// Gives a record's body to `put`, part by part.
+pub(crate) fn encode(record: &Record, put: &mut dyn FnMut(&[u8])) {
     match record {
         Record::Epoch { incarnation, leases } => {
-            out.put(&incarnation.0.to_le_bytes());
+            put(&incarnation.0.to_le_bytes());
             if let Some(LeasesGiven { lease_ms, volumes }) = leases {
-                out.put(&lease_ms.to_le_bytes());
-                put_count(volumes.len(), out);
+                put(&lease_ms.to_le_bytes());
+                put_count(volumes.len(), put);
                 for volume in volumes {
-                    out.put(&volume.to_le_bytes());
+                    put(&volume.to_le_bytes());
                 }
             }
         }
         Record::Grant { volume, next } => {
-            out.put(&volume.to_le_bytes());
-            out.put(&next.to_le_bytes());
+            put(&volume.to_le_bytes());
+            put(&next.to_le_bytes());
         }
         Record::Placed(placements) => {
-            put_count(placements.len(), out);
-            out.put(&[0; 4]);
+            put_count(placements.len(), put);
+            put(&[0; 4]);
             for placement in placements {
-                put_txn(placement.txn, out);
-                out.put(&placement.version.0.to_le_bytes());
+                put_txn(placement.txn, put);
+                put(&placement.version.0.to_le_bytes());
             }
         }
         Record::Commit(commit) => {
-            put_txn(commit.txn, out);
-            out.put(&commit.answered.to_le_bytes());
-            put_count(commit.deltas.len(), out);
-            out.put(&[0; 4]);
+            put_txn(commit.txn, put);
+            put(&commit.answered.to_le_bytes());
+            put_count(commit.deltas.len(), put);
+            put(&[0; 4]);
             for delta in &commit.deltas {
-                encode_delta(delta, out);
+                encode_delta(delta, put);
             }
         }
     }
 }
 
-fn encode_delta(delta: &Delta, out: &mut Aligned) {
-    out.put(&delta.page.to_bits().to_le_bytes());
-    put_count(delta.changes.len(), out);
-    put_count(delta.value_bytes(), out);
+fn encode_delta(delta: &Delta, put: &mut dyn FnMut(&[u8])) {
+    put(&delta.page.to_bits().to_le_bytes());
+    put_count(delta.changes.len(), put);
+    put_count(delta.value_bytes(), put);
     for change in &delta.changes {
         let len = change.value.as_ref().map_or(0, Bytes::len);
         let entry = u64::from(change.slot) | u64::from(change.value.is_some()) << 16 | (len as u64) << 32;
-        out.put(&entry.to_le_bytes());
+        put(&entry.to_le_bytes());
     }
     for value in delta.changes.iter().filter_map(|change| change.value.as_ref()) {
-        out.put(value);
+        put(value);
     }
 }
 
-fn put_txn(txn: TxnId, out: &mut Aligned) {
-    out.put(&txn.client.0.to_le_bytes());
-    out.put(&txn.number.to_le_bytes());
+fn put_txn(txn: TxnId, put: &mut dyn FnMut(&[u8])) {
+    put(&txn.client.0.to_le_bytes());
+    put(&txn.number.to_le_bytes());
 }
 
-fn put_count(count: usize, out: &mut Aligned) {
-    out.put(&u32::try_from(count).expect("a record is smaller than 4 GiB").to_le_bytes());
+fn put_count(count: usize, put: &mut dyn FnMut(&[u8])) {
+    put(&u32::try_from(count).expect("a record is smaller than 4 GiB").to_le_bytes());
 }
 
 /// The record of a body; its values are slices of the body's memory. A mark has none.

@@ -1,20 +1,17 @@
-//! The ring of segments while a store runs: one write for each flush, segments begun anew when nothing in them is
-//! needed, and new ones when there is none such.
+//! The ring of segments while a store runs: flushes are written one behind the other, segments are begun anew when
+//! nothing in them is needed, and new ones made when there is none such.
 
 use crate::aligned::{Aligned, BLOCK};
-use crate::errno::{Call, Refused, Verdict, judge};
+use crate::errno::Verdict;
 use crate::error::{DiskError, Doing};
 use crate::files::{Files, How};
-use crate::safe::flush::{Builder, Run, Stamp};
+use crate::safe::flush::{Stamp, Start, Stopped, Writer, Written};
 use crate::safe::scan::{Due, Scan};
 use crate::safe::segment::{Segment, SegmentHeader, name_of, number_of};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use store::{Position, Record};
 use types::ClusterId;
-
-/// Memory of a flush that is kept for the next one, in bytes.
-const KEPT_BYTES: usize = 4 << 20;
 
 /// Room that is never offered, in bytes.
 const KEPT_BACK_BYTES_MAX: usize = 256 << 10;
@@ -26,6 +23,8 @@ pub(crate) struct Limits {
     pub(crate) segment_bytes: usize,
     /// The number of segments that are made ahead of need.
     pub(crate) segments_max: usize,
+    /// How much of a flush is built before it is written, in bytes.
+    pub(crate) memory_bytes: usize,
 }
 
 /// What one flush makes durable.
@@ -39,13 +38,12 @@ pub(crate) struct Batch {
     pub(crate) installs: u64,
 }
 
-/// A flush that was begun, and waits for what it needs.
+/// A flush that is being written, or waits for what it needs.
 #[derive(Debug)]
-enum Pending {
-    /// There is no segment to go on in.
-    Batch(Batch),
-    /// It is built; not all of it could be written. What is written again is the same, byte for byte.
-    Built { runs: Vec<Run>, records: usize },
+struct Pending {
+    batch: Batch,
+    /// The segments that it has gone on in so far, and goes on in when it is written again.
+    segments: Vec<Segment>,
 }
 
 /// The ring.
@@ -174,8 +172,9 @@ impl Ring {
         segment.file.sync().doing("sync", || self.files.path(&segment.name))
     }
 
-    /// Makes a batch durable, by one write and one sync for each segment that it touches, which is one nearly always.
-    /// A batch without records writes a mark.
+    /// Makes a batch durable, by one write and one sync nearly always: one more write for each time that its memory is
+    /// full, and for the header of a segment that it begins; one more sync for each such segment. A batch without records
+    /// writes a mark.
     ///
     /// Says whether it is done. If the system lacks what passes, or room, it is not: the ring keeps the batch, and
     /// [`Ring::go_on`] tries again. An error leaves the ring unusable: what is on the disk, only recovery can say.
@@ -183,44 +182,34 @@ impl Ring {
         debug_assert!(self.pending.is_none(), "one flush at a time");
         self.due.needed = self.due.needed.max(batch.needed);
         self.due.installs = self.due.installs.max(u32::try_from(batch.installs).unwrap_or(u32::MAX));
-        self.pending = Some(Pending::Batch(batch));
+        self.pending = Some(Pending { batch, segments: Vec::new() });
         self.go_on()
     }
 
     /// Goes on with the flush that waits, if one does; says whether none waits any more.
     pub(crate) fn go_on(&mut self) -> Result<bool, DiskError> {
-        let (runs, records) = match self.pending.take() {
-            None => return Ok(true),
-            Some(Pending::Built { runs, records }) => (runs, records),
-            Some(Pending::Batch(batch)) => match self.build(&batch) {
-                Ok(runs) => (runs, batch.records.len()),
-                Err(refused) if refused.verdict() != Verdict::Fails => {
-                    self.pending = Some(Pending::Batch(batch));
-                    return Ok(false);
-                }
-                Err(refused) => return Err(refused).doing("make a segment in", || self.files.path("")),
-            },
-        };
-        for run in &runs {
-            match run.segment.file.write_at(run.at as u64, run.blocks.bytes()) {
-                Err(error) if judge(Call::Write, &error) != Verdict::Fails => {
-                    self.pending = Some(Pending::Built { runs, records });
-                    return Ok(false);
-                }
-                written => written.doing("write", || self.files.path(&run.segment.name))?,
+        let Some(mut pending) = self.pending.take() else { return Ok(true) };
+        let written = match self.write(&mut pending) {
+            Ok(written) => written,
+            Err(Stopped { refused, .. }) if refused.verdict() != Verdict::Fails => {
+                self.pending = Some(pending);
+                return Ok(false);
             }
-        }
-        for run in &runs {
-            run.segment.file.sync().doing("sync", || self.files.path(&run.segment.name))?;
+            Err(Stopped { doing, file, refused }) => return Err(refused).doing(doing, || self.files.path(&file)),
+        };
+        for segment in &written.segments {
+            segment.file.sync().doing("sync", || self.files.path(&segment.name))?;
         }
         self.due.flush += 1;
-        self.due.position += records as u64;
-        self.advance(runs);
+        self.due.position += pending.batch.records.len() as u64;
+        (self.at, self.memory) = (written.at, written.memory);
+        self.live.extend(written.begun);
         self.release();
         Ok(true)
     }
 
-    fn build(&mut self, batch: &Batch) -> Result<Vec<Run>, Refused> {
+    /// Writes a flush from its beginning.
+    fn write(&mut self, pending: &mut Pending) -> Result<Written, Stopped> {
         let stamp = Stamp {
             cluster: self.cluster,
             life: self.life,
@@ -229,42 +218,38 @@ impl Ring {
             installs: self.due.installs,
             last: self.due.position - 1,
         };
-        let mut memory = std::mem::take(&mut self.memory);
-        memory.clear();
-        let active = self.live.back().expect("one is being written").clone();
-        let (files, limits, free) = (&self.files, self.limits, &mut self.free);
-        let next_number = &mut self.next_number;
-        let mut taken = Vec::new();
-        let mut supply = || {
-            let segment = if let Some(segment) = free.pop() {
-                segment
-            } else {
-                // The ring is full, and the records have been accepted: the ring grows, past its limit if need be.
-                let segment = Segment::create(&**files, &name_of(*next_number), limits.segment_bytes)?;
-                *next_number += 1;
-                segment
-            };
-            taken.push(segment.clone());
-            Ok(segment)
+        let start = Start {
+            active: self.live.back().expect("one is being written").clone(),
+            at: self.at,
+            memory: std::mem::take(&mut self.memory),
+            memory_bytes: self.limits.memory_bytes,
         };
-        let built = build(batch, Builder::new(stamp, (active, self.at), memory, &mut supply));
-        if built.is_err() {
-            self.free.extend(taken);
-        }
-        built
-    }
-
-    /// Takes over what a flush has written: its new segments, its end, its memory.
-    fn advance(&mut self, runs: Vec<Run>) {
-        for run in runs {
-            self.at = run.at + run.blocks.len();
-            if run.at == 0 {
-                self.live.push_back(run.segment);
+        let Pending { batch, segments } = pending;
+        let mut next = 0;
+        let mut supply = || {
+            if next == segments.len() {
+                let segment = if let Some(segment) = self.free.pop() {
+                    segment
+                } else {
+                    // The ring is full, and the records have been accepted: the ring grows, past its limit if need be.
+                    let name = name_of(self.next_number);
+                    let segment = Segment::create(&*self.files, &name, self.limits.segment_bytes)?;
+                    self.next_number += 1;
+                    segment
+                };
+                segments.push(segment);
             }
-            if run.blocks.capacity() <= KEPT_BYTES {
-                self.memory = run.blocks;
-            }
+            next += 1;
+            Ok(segments[next - 1].clone())
+        };
+        let mut writer = Writer::new(stamp, start, &mut supply);
+        for (position, record) in &batch.records {
+            writer.put_record(*position, record)?;
         }
+        if batch.records.is_empty() {
+            writer.put_mark()?;
+        }
+        writer.finish()
     }
 
     /// Frees the segments that hold nothing that is needed. That they need not be kept is durable already.
@@ -331,14 +316,4 @@ impl Ring {
     pub(crate) fn is_direct(&self) -> bool {
         self.live.iter().all(|segment| segment.file.is_direct())
     }
-}
-
-fn build(batch: &Batch, mut builder: Builder<'_>) -> Result<Vec<Run>, Refused> {
-    for (position, record) in &batch.records {
-        builder.put_record(*position, record)?;
-    }
-    if batch.records.is_empty() {
-        builder.put_mark()?;
-    }
-    Ok(builder.finish())
 }

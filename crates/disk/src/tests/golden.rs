@@ -95,7 +95,7 @@ fn an_epoch() {
     ] {
         let record = Record::Epoch { incarnation, leases };
         let mut bytes = Aligned::default();
-        record::encode(&record, &mut bytes);
+        record::encode(&record, &mut |part| bytes.put(part));
         assert_eq!(hex(bytes.bytes()), golden);
         assert_eq!(record::decode(Kind::Epoch, Bytes::copy_from_slice(bytes.bytes())), Ok(record));
     }

@@ -5,7 +5,7 @@ mod crash;
 mod damage;
 mod golden;
 mod lack;
-mod memory;
+pub(crate) mod memory;
 mod node;
 mod real;
 mod roundtrip;

@@ -12,7 +12,7 @@ use std::sync::mpsc::{Receiver, channel};
 use store::{Checkpoint, CommitRecord, DiskDone, DiskWork, HomeImage, Placement, Position, Record};
 use types::{ClientId, Delta, Incarnation, ObjectPage, PageId, SlotChange, TxnId, Version};
 
-/// Small segments, so that a short run goes round the ring.
+/// Small segments, so that a short run goes round the ring; flushes are larger than the memory that they are built in.
 pub(crate) const SEGMENT_BYTES: usize = 32 << 10;
 
 pub(crate) fn config() -> Config {
@@ -20,6 +20,7 @@ pub(crate) fn config() -> Config {
         segment_bytes: SEGMENT_BYTES,
         segments_min: 3,
         segments_max: 3,
+        flush_memory_bytes: 8 << 10,
         home_cache_bytes: 1 << 20,
         readers: 1,
         ..Config::default()
