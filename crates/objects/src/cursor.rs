@@ -59,7 +59,7 @@ struct Found {
 
 impl Found {
     fn decode_key<K: Key>(&self) -> Result<K> {
-        key::decode(&self.key).ok_or_else(|| Error::damaged(self.leaf, "a key of its map is of another type"))
+        key::decode(&self.key).ok_or_else(|| Error::damaged(self.leaf, "a key of its map is none of its type"))
     }
 
     /// The object that holds the value, if it does not lie beside the key.
@@ -146,7 +146,7 @@ impl<K: Key, V: DeserializeOwned> Cursor<K, V> {
         let Some(found) = self.ahead.front() else { return Ok(None) };
         let key = found.decode_key()?;
         let value = match &found.payload {
-            Payload::Here(bytes) => value::decode(found.leaf, bytes)?,
+            Payload::Here(bytes) => value::decode_bare(found.leaf, bytes)?,
             Payload::Elsewhere(object) => {
                 tx.read_ahead(self.ahead.iter().filter_map(Found::elsewhere))?;
                 tx.load(*object).await?

@@ -67,30 +67,25 @@ pub enum Error {
         /// Its format.
         format: u8,
     },
-    /// The value in the store is not one of this type.
-    Decode {
-        /// The type.
-        type_name: &'static str,
-        /// The object whose value it should have been.
-        object: ObjectId,
-        /// What the decoder says.
-        cause: Cause,
+    /// Something else is stored than was asked for.
+    #[non_exhaustive]
+    WrongKind {
+        /// What was looked at: an object, or a name.
+        what: String,
+        /// What it is.
+        stored: String,
+        /// What was asked for.
+        asked: String,
+        /// What it lacks, if it could have been that.
+        why: Option<String>,
     },
-    /// The value cannot be stored: its `Serialize` says so.
+    /// The value cannot be stored: its `Serialize` says so, or its `Deserialize` could not read it back.
+    #[non_exhaustive]
     Encode {
         /// The type.
         type_name: &'static str,
-        /// What the encoder says.
-        cause: Cause,
-    },
-    /// A name stands for something else than what was asked for.
-    WrongKind {
-        /// The name.
-        name: String,
-        /// What was asked for.
-        expected: &'static str,
-        /// What it stands for.
-        got: &'static str,
+        /// What is wrong.
+        why: String,
     },
     /// The object holds what this library would never have written there.
     Damaged {
@@ -131,6 +126,15 @@ impl Error {
             Self::Application(_) => return None,
             _ => Caller::Correct,
         })
+    }
+
+    pub(crate) fn wrong_kind(
+        what: impl Into<String>,
+        stored: impl Into<String>,
+        asked: impl Into<String>,
+        why: Option<String>,
+    ) -> Self {
+        Self::WrongKind { what: what.into(), stored: stored.into(), asked: asked.into(), why }
     }
 
     pub(crate) fn damaged(object: ObjectId, what: &'static str) -> Self {
@@ -182,13 +186,11 @@ impl fmt::Display for Error {
                 write!(f, "object {object} is in format {format}, and this version reads format {ours}: ")?;
                 write!(f, "dump the store with the version that wrote it, and load it with this one")
             }
-            Self::Decode { type_name, object, cause } => {
-                write!(f, "object {object} does not hold a value of type {type_name}: {cause}")
+            Self::WrongKind { what, stored, asked, why } => {
+                write!(f, "{what} is {stored}, and {asked} was asked for")?;
+                why.as_ref().map_or(Ok(()), |why| write!(f, ": {why}"))
             }
-            Self::Encode { type_name, cause } => write!(f, "a value of type {type_name} cannot be stored: {cause}"),
-            Self::WrongKind { name, expected, got } => {
-                write!(f, "'{name}' is the name of {got}, not of {expected}: choose another name")
-            }
+            Self::Encode { type_name, why } => write!(f, "a value of type {type_name} cannot be stored: {why}"),
             Self::Damaged { object, what } => {
                 write!(f, "object {object} is damaged ({what}): check the store with 'thorp doctor'")
             }
@@ -201,7 +203,6 @@ impl fmt::Display for Error {
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Self::Decode { cause, .. } | Self::Encode { cause, .. } => Some(cause.as_ref()),
             Self::Contended { last, .. } => Some(last),
             Self::Application(error) => Some(error.as_ref()),
             _ => None,

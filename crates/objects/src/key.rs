@@ -2,17 +2,19 @@
 //!
 //! | type | bytes |
 //! |---|---|
-//! | unsigned integers | big-endian |
+//! | unsigned integers, `char` | big-endian |
 //! | signed integers | big-endian, the sign bit flipped |
 //! | `bool` | one byte |
-//! | strings, bytes | the bytes, `00` as `00 ff`, then `00 01` |
+//! | strings, `Vec<u8>` | the bytes, `00` as `00 ff`, then `00 01` |
+//! | `[u8; N]` | the bytes |
+//! | `Option` | `00`, or `01` and the key |
 //! | tuples | one after the other |
 //! | references | volume, page, slot, stamp |
 //!
 //! A string's end sorts before every byte that could follow in a longer one, so a shorter string comes first in
 //! tuples too.
 
-use crate::Ref;
+use crate::{KeyType, Ref};
 use types::{ObjectId, PageId};
 
 /// The longest key, in bytes of its encoding: a page's worth of keys must still branch.
@@ -38,12 +40,16 @@ pub trait EncodeKey {
 /// assert!(bytes(("wheel", 7)) < bytes(("wheels", -1)));
 /// ```
 pub trait Key: EncodeKey + Sized {
+    /// What a map keeps of the type, to refuse keys of another one. It stays what it is for as long as there are maps with
+    /// such keys.
+    const TYPE: KeyType;
+
     /// Takes the key from the front of `bytes`; `None` if they are no key of this type.
     fn decode_key(bytes: &mut &[u8]) -> Option<Self>;
 }
 
 macro_rules! integer_keys {
-    ($flip:expr; $($int:ty)*) => { $(
+    ($flip:expr; $($int:ty, $type:ident;)*) => { $(
         impl EncodeKey for $int {
             fn encode_key(&self, bytes: &mut Vec<u8>) {
                 let flipped = *self ^ if $flip { <$int>::MIN } else { 0 };
@@ -52,6 +58,8 @@ macro_rules! integer_keys {
         }
 
         impl Key for $int {
+            const TYPE: KeyType = KeyType::$type;
+
             fn decode_key(bytes: &mut &[u8]) -> Option<Self> {
                 let (int, rest) = bytes.split_first_chunk()?;
                 *bytes = rest;
@@ -61,8 +69,8 @@ macro_rules! integer_keys {
     )* };
 }
 
-integer_keys!(false; u8 u16 u32 u64 u128);
-integer_keys!(true; i8 i16 i32 i64 i128);
+integer_keys!(false; u8, U8; u16, U16; u32, U32; u64, U64; u128, U128;);
+integer_keys!(true; i8, I8; i16, I16; i32, I32; i64, I64; i128, I128;);
 
 impl EncodeKey for bool {
     fn encode_key(&self, bytes: &mut Vec<u8>) {
@@ -71,12 +79,66 @@ impl EncodeKey for bool {
 }
 
 impl Key for bool {
+    const TYPE: KeyType = KeyType::Bool;
+
     fn decode_key(bytes: &mut &[u8]) -> Option<Self> {
         match u8::decode_key(bytes)? {
             0 => Some(false),
             1 => Some(true),
             _ => None,
         }
+    }
+}
+
+impl EncodeKey for char {
+    fn encode_key(&self, bytes: &mut Vec<u8>) {
+        u32::from(*self).encode_key(bytes);
+    }
+}
+
+impl Key for char {
+    const TYPE: KeyType = KeyType::Char;
+
+    fn decode_key(bytes: &mut &[u8]) -> Option<Self> {
+        Self::from_u32(u32::decode_key(bytes)?)
+    }
+}
+
+/// All have the same length, so nothing need mark the end.
+impl<const N: usize> EncodeKey for [u8; N] {
+    fn encode_key(&self, bytes: &mut Vec<u8>) {
+        bytes.extend_from_slice(self);
+    }
+}
+
+impl<const N: usize> Key for [u8; N] {
+    const TYPE: KeyType = {
+        assert!(N <= KEY_BYTES_MAX, "a key of so many bytes is longer than a key can be");
+        KeyType::Array(N as u32)
+    };
+
+    fn decode_key(bytes: &mut &[u8]) -> Option<Self> {
+        let (key, rest) = bytes.split_first_chunk()?;
+        *bytes = rest;
+        Some(*key)
+    }
+}
+
+/// `None` comes before all others.
+impl<K: EncodeKey> EncodeKey for Option<K> {
+    fn encode_key(&self, bytes: &mut Vec<u8>) {
+        self.is_some().encode_key(bytes);
+        if let Some(key) = self {
+            key.encode_key(bytes);
+        }
+    }
+}
+
+impl<K: Key> Key for Option<K> {
+    const TYPE: KeyType = KeyType::Option(&K::TYPE);
+
+    fn decode_key(bytes: &mut &[u8]) -> Option<Self> {
+        Some(if bool::decode_key(bytes)? { Some(K::decode_key(bytes)?) } else { None })
     }
 }
 
@@ -104,6 +166,8 @@ impl EncodeKey for Vec<u8> {
 }
 
 impl Key for Vec<u8> {
+    const TYPE: KeyType = KeyType::Bytes;
+
     fn decode_key(bytes: &mut &[u8]) -> Option<Self> {
         let mut key = Self::new();
         loop {
@@ -133,6 +197,8 @@ impl EncodeKey for String {
 }
 
 impl Key for String {
+    const TYPE: KeyType = KeyType::String;
+
     fn decode_key(bytes: &mut &[u8]) -> Option<Self> {
         Self::from_utf8(Vec::decode_key(bytes)?).ok()
     }
@@ -152,6 +218,8 @@ impl<T: ?Sized> EncodeKey for Ref<T> {
 }
 
 impl<T: ?Sized> Key for Ref<T> {
+    const TYPE: KeyType = KeyType::Ref;
+
     fn decode_key(bytes: &mut &[u8]) -> Option<Self> {
         let (volume, number, slot, stamp) = Key::decode_key(bytes)?;
         Some(Self::new(ObjectId::new(PageId::new(volume, number), slot), stamp))
@@ -167,6 +235,8 @@ macro_rules! tuple_keys {
         }
 
         impl<$($part: Key),*> Key for ($($part,)*) {
+            const TYPE: KeyType = KeyType::Tuple(&[$($part::TYPE),*]);
+
             fn decode_key(bytes: &mut &[u8]) -> Option<Self> {
                 Some(($($part::decode_key(bytes)?,)*))
             }
@@ -222,8 +292,24 @@ mod tests {
         }
 
         #[test]
+        fn characters_arrays_and_options_keep_their_order(
+            a: (char, [u8; 3], Option<i16>),
+            b: (char, [u8; 3], Option<i16>),
+            c in proptest::option::of("[\u{0}ab]{0,2}"),
+            d in proptest::option::of("[\u{0}ab]{0,2}"),
+        ) {
+            check(&a, &b);
+            check(&a.0, &b.0);
+            check(&a.1, &b.1);
+            check(&a.2, &b.2);
+            check(&(c.clone(), a.0), &(d.clone(), b.0));
+            check(&Some(c), &Some(d));
+        }
+
+        #[test]
         fn any_bytes_are_a_key_or_none(bytes: Vec<u8>) {
             let _ = decode::<(String, u32)>(&bytes);
+            let _ = decode::<(Option<char>, [u8; 2])>(&bytes);
             let _ = decode::<Ref<u8>>(&bytes);
         }
     }

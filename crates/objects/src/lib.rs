@@ -5,20 +5,26 @@
 //! | `db`, `nested` | a database, and the loop that runs transactions, none inside of another |
 //! | `tx` | a running transaction: get, put, create, delete |
 //! | `wait` | each operation once, blocking and as a future |
-//! | `value`, `chain` | how values stand in slots, and in chains of chunks when they are large |
+//! | `value`, `chain` | how objects stand in slots, and in chains of chunks when they are large |
+//! | `cbor`, `named` | how values are encoded, and by which names they know their types |
 //! | `reference`, `stamp` | typed references, and what tells an object from the next one in its slot |
-//! | `key`, `tree`, `map`, `cursor` | the ordered map |
+//! | `key`, `key_type`, `kinds` | the keys of maps, and what a map knows of its types |
+//! | `tree`, `map`, `cursor` | the ordered map |
 //! | `roots` | names that objects and maps are found by |
 //! | `open`, `connect`, `memory` | where the store is: a directory, a server or a group, memory |
 
+mod cbor;
 mod chain;
 mod connect;
 mod cursor;
 mod db;
 mod error;
 mod key;
+mod key_type;
+mod kinds;
 mod map;
 mod memory;
+mod named;
 mod nested;
 mod open;
 mod reference;
@@ -35,6 +41,7 @@ pub use cursor::Cursor;
 pub use db::{Db, wait_for};
 pub use error::{Caller, Error, Result};
 pub use key::{EncodeKey, KEY_BYTES_MAX, Key};
+pub use key_type::KeyType;
 pub use map::Map;
 pub use open::Builder;
 pub use reference::{Anywhere, Near, Ref};

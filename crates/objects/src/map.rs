@@ -8,10 +8,11 @@
 
 use crate::cursor::Cursor;
 use crate::key::{self, EncodeKey, KEY_BYTES_MAX, Key};
+use crate::kinds::{Kinds, Mismatch};
 use crate::stamp::INTERNAL;
 use crate::tree::{Entry, NODE_BYTES_LEAST, NODE_BYTES_TARGET, Payload, TreeNode, VALUE_BYTES_MAX, View};
 use crate::tx::{Missing, Operation};
-use crate::value::Target;
+use crate::value::{Kind, Target, Wanted};
 use crate::{Error, Mode, Near, Ref, Result, Tx, value};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -48,15 +49,50 @@ pub(crate) const DEPTH_MAX: usize = 32;
 /// # Ok::<(), thorp::Error>(())
 /// ```
 pub struct Map<K, V> {
-    root: Root,
+    root: Ref<()>,
     types: PhantomData<fn() -> (K, V)>,
 }
 
-/// The root of a map, whatever its types.
-pub(crate) type Root = Ref<()>;
+/// The root of a map, and what the map is taken for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Root {
+    object: Ref<()>,
+    kinds: Kinds,
+}
+
+impl Root {
+    pub(crate) fn id(self) -> ObjectId {
+        self.object.id()
+    }
+
+    fn target(self, node: ObjectId) -> Target {
+        if node == self.id() { self.object.into() } else { node.into() }
+    }
+
+    fn wanted(self, node: ObjectId) -> Wanted {
+        if node == self.id() { Wanted { kind: Kind::Map, name: self.kinds.name } } else { Wanted::NODE }
+    }
+
+    /// The node in a node's object. That of the root says first what the map is a map of.
+    #[inline]
+    fn node_in(self, node: ObjectId, bytes: &[u8]) -> Result<&[u8]> {
+        if node != self.id() {
+            return Ok(bytes);
+        }
+        self.kinds.node_in(bytes).map_err(|mismatch| match mismatch {
+            Mismatch::Damaged => Error::damaged(node, "it does not say what it is a map of"),
+            Mismatch::Other(stored) => Error::wrong_kind(format!("object {node}"), stored, (self.kinds.name)(), None),
+        })
+    }
+
+    /// The object of a node.
+    fn object(self, id: ObjectId, node: &TreeNode) -> Vec<u8> {
+        if id == self.id() { root_object(self.kinds, node) } else { node_object(node) }
+    }
+}
 
 impl<K, V> Map<K, V> {
-    /// The map whose root is this object.
+    /// The map whose root is this object. That it is one, with keys and values of these types, is checked when it is used.
     pub const fn new(root: Ref<Self>) -> Self {
         Self { root: root.cast(), types: PhantomData }
     }
@@ -69,6 +105,15 @@ impl<K, V> Map<K, V> {
     /// Where the map's root is.
     pub const fn id(self) -> ObjectId {
         self.root.id()
+    }
+}
+
+impl<K: Key, V: DeserializeOwned> Map<K, V> {
+    pub(crate) const KINDS: Kinds = Kinds::of::<Self, V>(K::TYPE);
+
+    /// What operations begin at.
+    pub(crate) fn begin_at(self) -> Root {
+        Root { object: self.root, kinds: Self::KINDS }
     }
 
     /// Creates a map without a name, to be referred to from another object.
@@ -91,7 +136,13 @@ impl<K, V> Map<K, V> {
     }
 
     pub(crate) async fn begin<M: Mode>(tx: &mut Tx<M>, near: Option<ObjectId>) -> Result<Self> {
-        tx.add_stamped(near, node_bytes(&TreeNode::EMPTY)).await.map(Self::new)
+        tx.add_stamped(near, root_object(Self::KINDS, &TreeNode::EMPTY)).await.map(Self::new)
+    }
+
+    /// Sees that it is such a map that has this root.
+    pub(crate) async fn check<M: Mode>(self, tx: &mut Tx<M>) -> Result<()> {
+        let root = self.begin_at();
+        look(tx, root, root.id(), |_| Some(())).await.map(drop)
     }
 }
 
@@ -116,7 +167,7 @@ impl<K: Key, V: Serialize + DeserializeOwned> Map<K, V> {
         K: Borrow<Q>,
         Q: EncodeKey + ?Sized,
     {
-        let (map, key, value) = (*self, key::encode(key), encode(value));
+        let (map, key, value) = (*self, key::encode(key), value::encode_bare(value));
         M::run(async move {
             let operation = Operation::begin(tx);
             let put = map.put(operation.tx, key, value).await;
@@ -140,7 +191,7 @@ impl<K: Key, V: Serialize + DeserializeOwned> Map<K, V> {
         K: Borrow<Q>,
         Q: EncodeKey + ?Sized,
     {
-        let (root, key) = (self.root, key::encode(key));
+        let (root, key) = (self.begin_at(), key::encode(key));
         M::run(async move {
             let operation = Operation::begin(tx);
             let taken = remove(operation.tx, root, &key).await;
@@ -166,13 +217,13 @@ impl<K: Key, V: Serialize + DeserializeOwned> Map<K, V> {
         K: Borrow<Q>,
         Q: EncodeKey + ?Sized,
     {
-        Cursor::new(self.root, range.start_bound().map(key::encode), range.end_bound().map(key::encode))
+        Cursor::new(self.begin_at(), range.start_bound().map(key::encode), range.end_bound().map(key::encode))
     }
 
     /// A cursor over all entries, in order.
     #[expect(clippy::iter_not_returning_iterator, reason = "each step of a cursor needs the transaction")]
     pub fn iter(&self) -> Cursor<K, V> {
-        Cursor::new(self.root, Bound::Unbounded, Bound::Unbounded)
+        Cursor::new(self.begin_at(), Bound::Unbounded, Bound::Unbounded)
     }
 
     /// The entry with the least key.
@@ -202,26 +253,21 @@ impl<K: Key, V: Serialize + DeserializeOwned> Map<K, V> {
 
 /// The operations as futures, for whatever is built on them. Keys and values come encoded, so that the futures borrow
 /// neither.
-impl<K, V: Serialize + DeserializeOwned> Map<K, V> {
+impl<K: Key, V: Serialize + DeserializeOwned> Map<K, V> {
     pub(crate) async fn find<M: Mode>(self, tx: &mut Tx<M>, key: Vec<u8>) -> Result<Option<V>> {
-        get(tx, self.root, &key).await
+        get(tx, self.begin_at(), &key).await
     }
 
     pub(crate) async fn put<M: Mode>(self, tx: &mut Tx<M>, key: Vec<u8>, value: Result<Vec<u8>>) -> Result<Option<V>> {
         if key.len() > KEY_BYTES_MAX {
             return Err(Error::KeyTooLong(key.len()));
         }
-        insert(tx, self.root, key, value?).await
+        insert(tx, self.begin_at(), key, value?).await
     }
 
     pub(crate) async fn take<M: Mode>(self, tx: &mut Tx<M>, key: Vec<u8>) -> Result<Option<V>> {
-        remove(tx, self.root, &key).await
+        remove(tx, self.begin_at(), &key).await
     }
-}
-
-/// A value as it stands in a leaf.
-pub(crate) fn encode<V: Serialize>(value: &V) -> Result<Vec<u8>> {
-    value::encode(value, Vec::new())
 }
 
 /// What one node has to say to a search.
@@ -254,7 +300,7 @@ async fn get<M: Mode, V: DeserializeOwned>(tx: &mut Tx<M>, root: Root, key: &[u8
                 return Some(Step::Leaf(None));
             }
             Some(Step::Leaf(Some(match Payload::parse(payload)? {
-                Payload::Here(bytes) => Payload::Here(value::decode(node, bytes)),
+                Payload::Here(bytes) => Payload::Here(value::decode_bare(node, bytes)),
                 Payload::Elsewhere(object) => Payload::Elsewhere(object),
             })))
         });
@@ -274,7 +320,7 @@ where
     V: DeserializeOwned,
 {
     let Path { inner, leaf } = descend(tx, root, &key).await?;
-    let mut node = load_node(tx, leaf).await?;
+    let mut node = load_node(tx, root, leaf).await?;
     let at = match node.find(&key) {
         Ok(at) => {
             let old = payload_of(leaf, &node.entries[at])?;
@@ -282,7 +328,7 @@ where
             let payload = replace_value(tx, leaf, &old, value).await?.to_bytes();
             if payload != node.entries[at].payload {
                 node.entries[at].payload = payload;
-                grow(tx, inner, leaf, node, at).await?;
+                grow(tx, root, inner, leaf, node, at).await?;
             }
             return Ok(Some(was));
         }
@@ -290,13 +336,13 @@ where
     };
     let payload = place_value(tx, leaf, value).await?.to_bytes();
     node.entries.insert(at, Entry { key, payload });
-    grow(tx, inner, leaf, node, at).await?;
+    grow(tx, root, inner, leaf, node, at).await?;
     Ok(None)
 }
 
 async fn remove<M: Mode, V: DeserializeOwned>(tx: &mut Tx<M>, root: Root, key: &[u8]) -> Result<Option<V>> {
     let Path { inner, leaf } = descend(tx, root, key).await?;
-    let mut node = load_node(tx, leaf).await?;
+    let mut node = load_node(tx, root, leaf).await?;
     let Ok(at) = node.find(key) else { return Ok(None) };
     let entry = node.entries.remove(at);
     let old = payload_of(leaf, &entry)?;
@@ -304,7 +350,7 @@ async fn remove<M: Mode, V: DeserializeOwned>(tx: &mut Tx<M>, root: Root, key: &
     if let Payload::Elsewhere(object) = old {
         tx.remove(object).await?;
     }
-    shrink(tx, inner, leaf, node).await?;
+    shrink(tx, root, inner, leaf, node).await?;
     Ok(Some(was))
 }
 
@@ -328,6 +374,7 @@ async fn descend<M: Mode>(tx: &mut Tx<M>, root: Root, key: &[u8]) -> Result<Path
 /// Writes a node that something was added to, splitting what is too large from there up.
 async fn grow<M>(
     tx: &mut Tx<M>,
+    root: Root,
     mut path: Vec<(ObjectId, usize)>,
     mut id: ObjectId,
     mut node: TreeNode,
@@ -342,51 +389,52 @@ where
             let left = create_node(tx, Some(id), &node).await?;
             let right = create_node(tx, Some(left), &right).await?;
             let entries = vec![Entry::child(Vec::new(), left), Entry::child(separator, right)];
-            return store_node(tx, id, &TreeNode { leaf: false, entries }).await;
+            return store_node(tx, root, id, &TreeNode { leaf: false, entries }).await;
         };
         let right = create_node(tx, Some(id), &right).await?;
-        store_node(tx, id, &node).await?;
-        (id, node, added_at) = (parent, load_inner(tx, parent).await?, at + 1);
+        store_node(tx, root, id, &node).await?;
+        (id, node, added_at) = (parent, load_inner(tx, root, parent).await?, at + 1);
         node.entries.insert(added_at, Entry::child(separator, right));
     }
-    store_node(tx, id, &node).await
+    store_node(tx, root, id, &node).await
 }
 
 /// Writes a node that something was taken from. One that is small joins a neighbour, and so on up; a root with one
 /// child becomes that child.
 async fn shrink<M: Mode>(
     tx: &mut Tx<M>,
+    root: Root,
     mut path: Vec<(ObjectId, usize)>,
     mut id: ObjectId,
     mut node: TreeNode,
 ) -> Result<()> {
     while let Some((parent_id, at)) = path.pop() {
         if node.bytes() >= NODE_BYTES_LEAST {
-            return store_node(tx, id, &node).await;
+            return store_node(tx, root, id, &node).await;
         }
-        let mut parent = load_inner(tx, parent_id).await?;
+        let mut parent = load_inner(tx, root, parent_id).await?;
         if parent.entries.len() == 1 {
-            return store_node(tx, id, &node).await;
+            return store_node(tx, root, id, &node).await;
         }
         let left_at = if at + 1 < parent.entries.len() { at } else { at - 1 };
         let (left_id, right_id) = (parent.child(left_at), parent.child(left_at + 1));
         let neighbour = if id == left_id { right_id } else { left_id };
-        let neighbour = load_node(tx, neighbour).await?;
+        let neighbour = load_node(tx, root, neighbour).await?;
         if node.bytes() + neighbour.bytes() > NODE_BYTES_TARGET && !node.entries.is_empty() {
-            return store_node(tx, id, &node).await;
+            return store_node(tx, root, id, &node).await;
         }
         let (mut left, right) = if id == left_id { (node, neighbour) } else { (neighbour, node) };
         left.join(&parent.entries.remove(left_at + 1).key, right);
-        store_node(tx, left_id, &left).await?;
+        store_node(tx, root, left_id, &left).await?;
         tx.remove(right_id).await?;
         (id, node) = (parent_id, parent);
     }
     while !node.leaf && node.entries.len() == 1 {
         let child = node.child(0);
-        node = load_node(tx, child).await?;
+        node = load_node(tx, root, child).await?;
         tx.remove(child).await?;
     }
-    store_node(tx, id, &node).await
+    store_node(tx, root, id, &node).await
 }
 
 /// Shows a node to `see`; `None` if it is the root of a map that nothing was put in yet. The root is checked to be the
@@ -397,7 +445,11 @@ pub(crate) async fn look<M: Mode, R>(
     node: ObjectId,
     see: impl FnOnce(View<'_>) -> Option<R>,
 ) -> Result<Option<R>> {
-    match tx.fetch(target(root, node), |bytes| View::parse(bytes).and_then(see)).await? {
+    let seen = tx.fetch(root.target(node), root.wanted(node), |bytes| {
+        let node = root.node_in(node, bytes)?;
+        Ok::<_, Error>(View::parse(node).and_then(see))
+    });
+    match seen.await?.transpose()? {
         Some(Some(seen)) => Ok(Some(seen)),
         Some(None) => Err(Error::damaged(node, "it is no node of a map")),
         None if node == root.id() && is_directory(node) => Ok(None),
@@ -405,8 +457,12 @@ pub(crate) async fn look<M: Mode, R>(
     }
 }
 
-async fn load_node<M: Mode>(tx: &mut Tx<M>, node: ObjectId) -> Result<TreeNode> {
-    match tx.fetch(node, TreeNode::parse).await? {
+async fn load_node<M: Mode>(tx: &mut Tx<M>, root: Root, node: ObjectId) -> Result<TreeNode> {
+    match tx
+        .fetch(node, root.wanted(node), |bytes| root.node_in(node, bytes).map(TreeNode::parse))
+        .await?
+        .transpose()?
+    {
         Some(Some(node)) => Ok(node),
         Some(None) => Err(Error::damaged(node, "it is no node of a map")),
         None if is_directory(node) => Ok(TreeNode::EMPTY),
@@ -414,25 +470,29 @@ async fn load_node<M: Mode>(tx: &mut Tx<M>, node: ObjectId) -> Result<TreeNode> 
     }
 }
 
-async fn load_inner<M: Mode>(tx: &mut Tx<M>, id: ObjectId) -> Result<TreeNode> {
-    let node = load_node(tx, id).await?;
+async fn load_inner<M: Mode>(tx: &mut Tx<M>, root: Root, id: ObjectId) -> Result<TreeNode> {
+    let node = load_node(tx, root, id).await?;
     if node.leaf { Err(Error::damaged(id, "it is a leaf of a map where an inner node should be")) } else { Ok(node) }
 }
 
-async fn store_node<M: Mode>(tx: &mut Tx<M>, id: ObjectId, node: &TreeNode) -> Result<()> {
-    tx.store(id, node_bytes(node), Missing::IsCreated).await
+async fn store_node<M: Mode>(tx: &mut Tx<M>, root: Root, id: ObjectId, node: &TreeNode) -> Result<()> {
+    tx.store(id, root.object(id, node), Missing::IsCreated).await
 }
 
 async fn create_node<M: Mode>(tx: &mut Tx<M>, near: Option<ObjectId>, node: &TreeNode) -> Result<ObjectId> {
-    tx.add(near, node_bytes(node), INTERNAL).await
+    tx.add(near, node_object(node), INTERNAL).await
 }
 
-fn target(root: Root, node: ObjectId) -> Target {
-    if node == root.id() { root.into() } else { node.into() }
+fn node_object(node: &TreeNode) -> Vec<u8> {
+    let mut bytes = value::inline(Kind::Node, node.bytes());
+    node.push_bytes(&mut bytes);
+    bytes
 }
 
-fn node_bytes(node: &TreeNode) -> Vec<u8> {
-    let mut bytes = value::inline(node.bytes());
+fn root_object(kinds: Kinds, node: &TreeNode) -> Vec<u8> {
+    let kinds = kinds.to_bytes();
+    let mut bytes = value::inline(Kind::Map, kinds.len() + node.bytes());
+    bytes.extend_from_slice(&kinds);
     node.push_bytes(&mut bytes);
     bytes
 }
@@ -453,7 +513,7 @@ where
     V: DeserializeOwned,
 {
     match payload {
-        Payload::Here(bytes) => value::decode(leaf, bytes),
+        Payload::Here(bytes) => value::decode_bare(leaf, bytes),
         Payload::Elsewhere(object) => tx.load(*object).await,
     }
 }
@@ -463,7 +523,7 @@ async fn place_value<M: Mode>(tx: &mut Tx<M>, leaf: ObjectId, value: Vec<u8>) ->
     if value.len() <= VALUE_BYTES_MAX {
         return Ok(Payload::Here(value));
     }
-    Ok(Payload::Elsewhere(tx.add(Some(leaf), crate::tx::raw(&value), INTERNAL).await?))
+    Ok(Payload::Elsewhere(tx.add(Some(leaf), value::inline_bare(&value), INTERNAL).await?))
 }
 
 /// Stores a value in place of an old one; a large one keeps its object.
@@ -475,7 +535,7 @@ async fn replace_value<M: Mode>(
 ) -> Result<Payload<Vec<u8>>> {
     match *old {
         Payload::Elsewhere(object) if value.len() > VALUE_BYTES_MAX => {
-            tx.store(object, crate::tx::raw(&value), Missing::IsAnError).await?;
+            tx.store(object, value::inline_bare(&value), Missing::IsAnError).await?;
             return Ok(Payload::Elsewhere(object));
         }
         Payload::Elsewhere(object) => tx.remove(object).await?,
@@ -521,5 +581,28 @@ impl<K, V> Serialize for Map<K, V> {
 impl<'de, K, V> Deserialize<'de> for Map<K, V> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Ref::deserialize(deserializer).map(Self::new)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Db;
+    use crate::wait::block_on;
+
+    #[test]
+    fn a_map_that_is_emptied_is_one_leaf_again() {
+        let db = Db::in_memory().unwrap();
+        let map: Map<u32, u32> = db.transact(|tx| tx.map("numbers")).unwrap();
+        for chunk in (0..20_000).collect::<Vec<u32>>().chunks(1_000) {
+            db.transact(|tx| chunk.iter().try_for_each(|n| map.insert(tx, n, n).map(drop))).unwrap();
+        }
+        assert_eq!(db.transact(|tx| map.len(tx)).unwrap(), 20_000);
+        for chunk in (0..20_000).collect::<Vec<u32>>().chunks(1_000) {
+            db.transact(|tx| chunk.iter().try_for_each(|n| map.remove(tx, n).map(|old| assert_eq!(old, Some(*n)))))
+                .unwrap();
+        }
+        let root = db.transact(|tx| block_on(load_node(tx, map.begin_at(), map.id()))).unwrap();
+        assert_eq!(root, TreeNode::EMPTY);
     }
 }

@@ -1,5 +1,6 @@
 //! Typed references, and where a new object is to lie.
 
+use crate::cbor::COMPACT;
 use crate::stamp::Stamp;
 use serde::de::Visitor;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -111,29 +112,40 @@ impl<T: ?Sized> fmt::Debug for Ref<T> {
     }
 }
 
-/// The text of [`fmt::Display`] for people, four numbers for the store.
+/// The text of [`fmt::Display`] for people, bytes for the store.
 impl<T: ?Sized> Serialize for Ref<T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        if serializer.is_human_readable() {
-            return serializer.collect_str(self);
-        }
-        (self.id.page.number, self.id.slot, self.id.page.volume, self.stamp).serialize(serializer)
+        serializer.serialize_newtype_struct(COMPACT, &Place(self.cast()))
     }
 }
 
+/// A reference, in the form that the encoding asks for.
+struct Place(Ref<()>);
+
+impl Serialize for Place {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self(place) = self;
+        if serializer.is_human_readable() {
+            return serializer.collect_str(place);
+        }
+        let (bytes, len) = place.to_bytes();
+        serializer.serialize_bytes(&bytes[..len])
+    }
+}
+
+/// Either form, wherever the encoding says which one it is.
 impl<'de, T: ?Sized> Deserialize<'de> for Ref<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         if deserializer.is_human_readable() {
-            return deserializer.deserialize_str(Text(PhantomData));
+            return deserializer.deserialize_any(Form(PhantomData));
         }
-        let (number, slot, volume, stamp) = Deserialize::deserialize(deserializer)?;
-        Ok(Self::new(ObjectId::new(PageId::new(volume, number), slot), stamp))
+        deserializer.deserialize_bytes(Form(PhantomData))
     }
 }
 
-struct Text<T: ?Sized>(PhantomData<fn() -> T>);
+struct Form<T: ?Sized>(PhantomData<fn() -> T>);
 
-impl<T: ?Sized> Visitor<'_> for Text<T> {
+impl<T: ?Sized> Visitor<'_> for Form<T> {
     type Value = Ref<T>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -142,6 +154,35 @@ impl<T: ?Sized> Visitor<'_> for Text<T> {
 
     fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Ref<T>, E> {
         parse(text).ok_or_else(|| E::invalid_value(serde::de::Unexpected::Str(text), &self))
+    }
+
+    fn visit_bytes<E: serde::de::Error>(self, bytes: &[u8]) -> Result<Ref<T>, E> {
+        Ref::from_bytes(bytes).ok_or_else(|| E::invalid_length(bytes.len(), &self))
+    }
+}
+
+/// The bytes of a reference, big-endian: page, slot, stamp, and the volume unless that is 0.
+const BYTES_MIN: usize = 10;
+const BYTES_MAX: usize = BYTES_MIN + 4;
+
+impl<T: ?Sized> Ref<T> {
+    fn to_bytes(self) -> ([u8; BYTES_MAX], usize) {
+        let ObjectId { page, slot } = self.id;
+        let mut bytes = [0; BYTES_MAX];
+        bytes[..4].copy_from_slice(&page.number.to_be_bytes());
+        bytes[4..6].copy_from_slice(&slot.to_be_bytes());
+        bytes[6..BYTES_MIN].copy_from_slice(&self.stamp.to_be_bytes());
+        bytes[BYTES_MIN..].copy_from_slice(&page.volume.to_be_bytes());
+        (bytes, if page.volume == 0 { BYTES_MIN } else { BYTES_MAX })
+    }
+
+    fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let (number, rest) = bytes.split_first_chunk()?;
+        let (slot, rest) = rest.split_first_chunk()?;
+        let (stamp, volume) = rest.split_first_chunk()?;
+        let volume = if volume.is_empty() { 0 } else { u32::from_be_bytes(volume.try_into().ok()?) };
+        let page = PageId::new(volume, u32::from_be_bytes(*number));
+        Some(Self::new(ObjectId::new(page, u16::from_be_bytes(*slot)), u32::from_be_bytes(*stamp)))
     }
 }
 
@@ -193,13 +234,23 @@ impl<N: Near> Near for Option<N> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cbor::{Reader, Writer};
 
     #[test]
     fn a_reference_is_a_few_bytes_and_readable_text() {
         let part: Ref<String> = Ref::new(ObjectId::new(PageId::new(0, 12), 3), 0xc0_ffee);
-        let bytes = postcard::to_allocvec(&part).unwrap();
-        assert_eq!(bytes, [12, 3, 0, 0xee, 0xff, 0x83, 0x06]);
-        assert_eq!(postcard::from_bytes::<Ref<String>>(&bytes).unwrap(), part);
+        let far: Ref<String> = Ref::new(ObjectId::new(PageId::new(1, 2), 3), 4);
+        let golden: [(_, &[u8]); 2] = [
+            (part, &[0x4a, 0, 0, 0, 12, 0, 3, 0, 0xc0, 0xff, 0xee]),
+            (far, &[0x4e, 0, 0, 0, 2, 0, 3, 0, 0, 0, 4, 0, 0, 0, 1]),
+        ];
+        for (reference, golden) in golden {
+            let mut writer = Writer::new(Vec::new());
+            reference.serialize(&mut writer).unwrap();
+            assert_eq!(writer.into_bytes(), golden);
+            assert_eq!(Ref::<String>::deserialize(&mut Reader::new(golden)).unwrap(), reference);
+        }
+        assert!(Ref::<String>::deserialize(&mut Reader::new(&[0x41, 0])).is_err());
         let text = serde_json::to_string(&part).unwrap();
         assert_eq!(text, "\"0/12.3:00c0ffee\"");
         assert_eq!(serde_json::from_str::<Ref<String>>(&text).unwrap(), part);

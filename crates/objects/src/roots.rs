@@ -3,11 +3,12 @@
 //! The directory of names is a map whose root is the volume's first object. It needs no creation: the first one to put
 //! a name in fills that slot, and of two who do so at once one is refused and tries again.
 
-use crate::key;
-use crate::map::{self, Map};
+use crate::key::{self, Key};
+use crate::map::Map;
 use crate::stamp::INTERNAL;
 use crate::tx::{Operation, VOLUME};
-use crate::{Error, Mode, Ref, Result, Tx};
+use crate::{Error, Mode, Ref, Result, Tx, value};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::future::Future;
 use types::ObjectId;
@@ -36,10 +37,26 @@ impl Named {
             Self::Object(_) => Err(wrong_kind(name, "a map", "an object")),
         }
     }
+
+    /// The map, if it is one of these types.
+    async fn map_checked<M, K, V>(self, tx: &mut Tx<M>, name: &str) -> Result<Map<K, V>>
+    where
+        M: Mode,
+        K: Key,
+        V: DeserializeOwned,
+    {
+        let map = self.map(name)?;
+        match map.check(tx).await {
+            Err(Error::WrongKind { stored, asked, why, .. }) => {
+                Err(Error::wrong_kind(format!("'{name}'"), stored, asked, why))
+            }
+            checked => checked.map(|()| map),
+        }
+    }
 }
 
-fn wrong_kind(name: &str, expected: &'static str, got: &'static str) -> Error {
-    Error::WrongKind { name: name.to_string(), expected, got }
+fn wrong_kind(name: &str, asked: &str, stored: &str) -> Error {
+    Error::wrong_kind(format!("'{name}'"), stored, asked, None)
 }
 
 impl<M: Mode> Tx<M> {
@@ -73,7 +90,7 @@ impl<M: Mode> Tx<M> {
     /// # Errors
     /// [`Error::WrongKind`] if the name is a map's.
     pub fn set_root<T>(&mut self, name: &str, object: Ref<T>) -> M::Out<impl Future<Output = Result<()>>> {
-        let (name, named) = (name.to_owned(), map::encode(&Named::Object(object.cast())));
+        let (name, named) = (name.to_owned(), value::encode_bare(&Named::Object(object.cast())));
         M::run(async move {
             let operation = Operation::begin(self);
             let set = operation.tx.give_name(&name, named).await;
@@ -103,8 +120,12 @@ impl<M: Mode> Tx<M> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::WrongKind`] if the name is an object's.
-    pub fn map<K, V>(&mut self, name: &str) -> M::Out<impl Future<Output = Result<Map<K, V>>>> {
+    /// [`Error::WrongKind`] if the name is an object's, or that of a map with other keys or values.
+    pub fn map<K, V>(&mut self, name: &str) -> M::Out<impl Future<Output = Result<Map<K, V>>>>
+    where
+        K: Key,
+        V: DeserializeOwned,
+    {
         let name = name.to_owned();
         M::run(async move {
             let operation = Operation::begin(self);
@@ -114,10 +135,17 @@ impl<M: Mode> Tx<M> {
     }
 
     /// The map that goes by this name, if there is one.
-    pub fn find_map<K, V>(&mut self, name: &str) -> M::Out<impl Future<Output = Result<Option<Map<K, V>>>>> {
+    pub fn find_map<K, V>(&mut self, name: &str) -> M::Out<impl Future<Output = Result<Option<Map<K, V>>>>>
+    where
+        K: Key,
+        V: DeserializeOwned,
+    {
         M::run(async move {
             let named = DIRECTORY.find(self, key::encode(name)).await?;
-            named.map(|named| named.map(name)).transpose()
+            match named {
+                Some(named) => named.map_checked(self, name).await.map(Some),
+                None => Ok(None),
+            }
         })
     }
 
@@ -144,13 +172,13 @@ impl<M: Mode> Tx<M> {
     }
 
     /// The map that goes by this name, which begins now if there is none.
-    async fn map_of_name<K, V>(&mut self, name: &str) -> Result<Map<K, V>> {
+    async fn map_of_name<K: Key, V: DeserializeOwned>(&mut self, name: &str) -> Result<Map<K, V>> {
         let key = key::encode(name);
         if let Some(named) = DIRECTORY.find(self, key.clone()).await? {
-            return named.map(name);
+            return named.map_checked(self, name).await;
         }
         let map = Map::begin(self, None).await?;
-        DIRECTORY.put(self, key, map::encode(&Named::Map(map.root().cast()))).await?;
+        DIRECTORY.put(self, key, value::encode_bare(&Named::Map(map.root().cast()))).await?;
         Ok(map)
     }
 }

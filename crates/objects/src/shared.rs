@@ -304,14 +304,15 @@ mod tests {
         }
         let db = Db::in_memory().unwrap();
         let object = db.transact(|tx| tx.create(Anywhere, &1_u8)).unwrap();
+        let bytes = db.transact(|tx| tx.create_bytes(Anywhere, &[1])).unwrap();
         let panics = |body: &dyn Fn(&mut Tx) -> crate::Result<()>| {
             catch_unwind(AssertUnwindSafe(|| db.transact(|tx| body(tx)))).unwrap_err();
             assert_eq!(db.transact(|tx| tx.get(object)).unwrap(), 1);
         };
-        panics(&|tx| tx.read::<u8, ()>(object, |_| panic!("at the bytes")).map(drop));
+        panics(&|tx| tx.read::<_, ()>(bytes, |_| panic!("at the bytes")).map(drop));
         panics(&|tx| {
-            tx.put(object, &2)?;
-            tx.read::<u8, ()>(object, |_| panic!("at its own bytes")).map(drop)
+            tx.put_bytes(bytes, &[2])?;
+            tx.read::<_, ()>(bytes, |_| panic!("at its own bytes")).map(drop)
         });
         panics(&|tx| tx.get(object.cast::<Bomb>()).map(drop));
     }

@@ -1,7 +1,7 @@
 //! A running transaction, as the application sees it.
 
 use crate::stamp::{INTERNAL, Stamp};
-use crate::value::{self, Chain, HEADER_BYTES, Slot, Target, Value};
+use crate::value::{self, Chain, HEADER_BYTES, Kind, Slot, Target, Value, Wanted};
 use crate::wait::{Async, Blocking, Mode};
 use crate::{Error, Near, Ref, Result, chain};
 use bytes::Bytes;
@@ -67,11 +67,11 @@ impl<M: Mode> Tx<M> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::NoSuchObject`] if it was deleted, [`Error::Decode`] if it holds something else.
+    /// [`Error::NoSuchObject`] if it was deleted, [`Error::WrongKind`] if it holds something else.
     pub fn get<T: DeserializeOwned>(&mut self, object: Ref<T>) -> M::Out<impl Future<Output = Result<T>>> {
         M::run_or_wait(
             self,
-            |tx| match tx.try_now(object.into(), |bytes| value::decode(object.id(), bytes)) {
+            |tx| match tx.try_now(object.into(), Kind::Value, |bytes| value::decode(object.id(), bytes)) {
                 Ok(Ok(value)) => Ok(Ok(value)),
                 _ => Err(tx),
             },
@@ -92,8 +92,11 @@ impl<M: Mode> Tx<M> {
     /// assert_eq!(db.transact(|tx| tx.get(counter))?, 2);
     /// # Ok::<(), thorp::Error>(())
     /// ```
-    pub fn put<T: Serialize>(&mut self, object: Ref<T>, value: &T) -> M::Out<impl Future<Output = Result<()>>> {
-        let encoded = encode(value);
+    pub fn put<T>(&mut self, object: Ref<T>, value: &T) -> M::Out<impl Future<Output = Result<()>>>
+    where
+        T: Serialize + DeserializeOwned,
+    {
+        let encoded = value::encode(value);
         M::run(async move {
             let operation = Operation::begin(self);
             let stored = operation.tx.store(object, encoded?, Missing::IsAnError).await;
@@ -103,8 +106,11 @@ impl<M: Mode> Tx<M> {
 
     /// Creates an object: in the page of `near` if it has room, so that whoever fetches the one has the other too,
     /// else close to what was created last.
-    pub fn create<T: Serialize>(&mut self, near: impl Near, value: &T) -> M::Out<impl Future<Output = Result<Ref<T>>>> {
-        let (near, encoded) = (near.near(), encode(value));
+    pub fn create<T>(&mut self, near: impl Near, value: &T) -> M::Out<impl Future<Output = Result<Ref<T>>>>
+    where
+        T: Serialize + DeserializeOwned,
+    {
+        let (near, encoded) = (near.near(), value::encode(value));
         M::run(async move {
             let operation = Operation::begin(self);
             let added = operation.tx.add_stamped(near, encoded?).await;
@@ -133,7 +139,7 @@ impl<M: Mode> Tx<M> {
 
     /// The bytes of an object that was created with [`Tx::create_bytes`]; `None` if it is gone.
     pub fn get_bytes<T: ?Sized>(&mut self, object: Ref<T>) -> M::Out<impl Future<Output = Result<Option<Vec<u8>>>>> {
-        M::run(async move { self.fetch(object, <[u8]>::to_vec).await })
+        M::run(async move { self.fetch(object, Wanted::BYTES, <[u8]>::to_vec).await })
     }
 
     /// Shows the bytes of an object to `look`, in place: a cached object is not copied. `None` if it is gone.
@@ -158,11 +164,11 @@ impl<M: Mode> Tx<M> {
     ) -> M::Out<impl Future<Output = Result<Option<R>>>> {
         M::run_or_wait(
             (self, look),
-            |(tx, look)| match tx.try_now(object.into(), look) {
+            |(tx, look)| match tx.try_now(object.into(), Kind::Bytes, look) {
                 Ok(seen) => Ok(Ok(Some(seen))),
                 Err(look) => Err((tx, look)),
             },
-            |(tx, look)| tx.fetch(object, look),
+            |(tx, look)| tx.fetch(object, Wanted::BYTES, look),
         )
     }
 
@@ -256,13 +262,13 @@ pub(crate) enum Missing {
 impl<M: Mode> Tx<M> {
     /// Shows an object's value to `look`, if it stands in a slot that is in the cache; else gives `look` back.
     #[inline]
-    fn try_now<R, L: FnOnce(&[u8]) -> R>(&mut self, target: Target, look: L) -> std::result::Result<R, L> {
+    fn try_now<R, L: FnOnce(&[u8]) -> R>(&mut self, target: Target, kind: Kind, look: L) -> std::result::Result<R, L> {
         let object = target.object;
-        if let Some(value) = self.seen.get(object).and_then(|bytes| value::inline_of(target, bytes)) {
+        if let Some(value) = self.seen.get(object).and_then(|bytes| value::inline_of(target, kind, bytes)) {
             return Ok(look(value));
         }
         let seen = self.shared.look(|client| match client.hit(self.handle, object, &mut self.seen) {
-            Ok(Read::Value(bytes)) => match value::inline_of(target, bytes) {
+            Ok(Read::Value(bytes)) => match value::inline_of(target, kind, bytes) {
                 Some(value) => Ok(apart(|| look(value))),
                 None => Err(look),
             },
@@ -276,16 +282,17 @@ impl<M: Mode> Tx<M> {
     pub(crate) async fn fetch<R>(
         &mut self,
         target: impl Into<Target>,
+        wanted: Wanted,
         look: impl FnOnce(&[u8]) -> R,
     ) -> Result<Option<R>> {
         let target = target.into();
-        let mut look = match self.try_now(target, look) {
+        let mut look = match self.try_now(target, wanted.kind, look) {
             Ok(seen) => return Ok(Some(seen)),
             Err(look) => Some(look),
         };
         let see = |bytes: &[u8]| -> Result<_> {
-            let slot = Slot::parse(target, bytes)?;
-            Ok(slot.map(|slot| match slot.value {
+            let Some(slot) = Slot::parse(target, bytes)? else { return Ok(None) };
+            Ok(Some(match slot.wanted(target.object, wanted)? {
                 Value::Inline(value) => Ok(look.take().expect("only looked at once")(value)),
                 Value::Chain(chain) => Err(chain),
             }))
@@ -306,7 +313,7 @@ impl<M: Mode> Tx<M> {
     pub(crate) async fn load<T: DeserializeOwned>(&mut self, target: impl Into<Target>) -> Result<T> {
         let target = target.into();
         let object = target.object;
-        let decoded = self.fetch(target, |bytes| value::decode(object, bytes)).await?;
+        let decoded = self.fetch(target, Wanted::value::<T>(), |bytes| value::decode(object, bytes)).await?;
         decoded.unwrap_or(Err(Error::NoSuchObject(object)))
     }
 
@@ -320,7 +327,8 @@ impl<M: Mode> Tx<M> {
         check_size(&encoded)?;
         let target = target.into();
         let object = target.object;
-        let (stamp, old) = match self.owner_of(target).await? {
+        let kind = value::kind_of(&encoded);
+        let (stamp, old) = match self.owner_of(target, Some(kind)).await? {
             Some(owner) => owner,
             None if missing == Missing::IsCreated => (INTERNAL, None),
             None => return Err(Error::NoSuchObject(object)),
@@ -335,7 +343,7 @@ impl<M: Mode> Tx<M> {
             };
         }
         let chain = chain::write(self, object, old, &encoded[HEADER_BYTES..]).await?;
-        match self.write(object, &Bytes::from(chain.to_bytes(stamp))).await? {
+        match self.write(object, &Bytes::from(chain.to_bytes(kind, stamp))).await? {
             Fits::Yes => Ok(()),
             Fits::No => Err(Error::Refused(types::Refusal::PageFull(object.page))),
         }
@@ -350,33 +358,38 @@ impl<M: Mode> Tx<M> {
     /// Creates an object with an encoded value.
     pub(crate) async fn add(&mut self, near: Option<ObjectId>, mut encoded: Vec<u8>, stamp: Stamp) -> Result<ObjectId> {
         check_size(&encoded)?;
+        let kind = value::kind_of(&encoded);
         value::set_stamp(&mut encoded, stamp);
         if encoded.len() <= value::INLINE_BYTES_MAX {
             return self.create_slot(near, Bytes::from(encoded)).await;
         }
         // The descriptor comes first, so that the head can lie near it.
-        let object = self.create_slot(near, Bytes::from(value::inline(0))).await?;
+        let object = self.create_slot(near, Bytes::from(value::inline(kind, 0))).await?;
         let chain = chain::write(self, object, None, &encoded[HEADER_BYTES..]).await?;
-        self.write(object, &Bytes::from(chain.to_bytes(stamp))).await?;
+        self.write(object, &Bytes::from(chain.to_bytes(kind, stamp))).await?;
         Ok(object)
     }
 
     /// Deletes an object and the chain behind it.
     pub(crate) async fn remove(&mut self, target: impl Into<Target>) -> Result<()> {
         let target = target.into();
-        let (_, chain) = self.owner_of(target).await?.ok_or(Error::NoSuchObject(target.object))?;
+        let (_, chain) = self.owner_of(target, None).await?.ok_or(Error::NoSuchObject(target.object))?;
         if let Some(chain) = chain {
             chain::delete(self, target.object, chain).await?;
         }
         self.delete_slot(target.object).await
     }
 
-    /// The stamp of an object and the chain behind it, if it has one; `None` if there is no such object.
-    async fn owner_of(&self, target: Target) -> Result<Option<(Stamp, Option<Chain>)>> {
+    /// The stamp of an object and the chain behind it, if it has one; `None` if there is no such object. What is in the
+    /// place of a map's node, or comes to be there, must be one too.
+    async fn owner_of(&self, target: Target, becomes: Option<Kind>) -> Result<Option<(Stamp, Option<Chain>)>> {
         let owner = self
             .read_slot(target.object, |bytes| -> Result<_> {
-                let slot = Slot::parse(target, bytes)?;
-                Ok(slot.map(|slot| match slot.value {
+                let Some(slot) = Slot::parse(target, bytes)? else { return Ok(None) };
+                if becomes.is_some_and(|kind| kind.is_of_map() != slot.kind.is_of_map()) {
+                    return Err(slot.wrong_kind(target.object, "an object to overwrite"));
+                }
+                Ok(Some(match slot.value {
                     Value::Inline(_) => (slot.stamp, None),
                     Value::Chain(chain) => (slot.stamp, Some(chain)),
                 }))
@@ -478,14 +491,9 @@ fn check_size(encoded: &[u8]) -> Result<()> {
     if bytes > OBJECT_BYTES_MAX { Err(Error::ObjectTooLarge(bytes)) } else { Ok(()) }
 }
 
-/// A value as it stands in a slot.
-pub(crate) fn encode<T: Serialize>(value: &T) -> Result<Vec<u8>> {
-    value::encode(value, value::inline(64))
-}
-
 /// Bytes as they stand in a slot.
-pub(crate) fn raw(bytes: &[u8]) -> Vec<u8> {
-    let mut encoded = value::inline(bytes.len());
+fn raw(bytes: &[u8]) -> Vec<u8> {
+    let mut encoded = value::inline(Kind::Bytes, bytes.len());
     encoded.extend_from_slice(bytes);
     encoded
 }

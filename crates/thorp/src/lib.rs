@@ -36,3 +36,8 @@ pub use types::limits;
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 struct Readme;
+
+/// And so is that of the page on values.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/values.md")]
+struct Values;

@@ -2,6 +2,7 @@
 
 mod gone;
 mod inserts;
+mod kinds;
 mod large;
 mod lifetime;
 mod map;

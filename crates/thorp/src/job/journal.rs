@@ -15,7 +15,7 @@ pub(super) struct Journal<T> {
     pub(super) entries: Vec<u64>,
 }
 
-impl<T: Serialize> Journal<T> {
+impl<T: Serialize + DeserializeOwned> Journal<T> {
     /// Puts an empty one beside a thing.
     pub(super) async fn create<O>(tx: &mut AsyncTx, beside: Ref<O>, origin: T) -> thorp::Result<Ref<Self>> {
         tx.create(beside, &Self { origin, entries: Vec::new() }).await
@@ -61,7 +61,7 @@ pub(super) fn carry_out(
 }
 
 /// Gives what a job has made a name, under which [`found`] finds it.
-pub(super) fn name<T: Serialize>(db: &Db, name: &str, made: &T) -> Result {
+pub(super) fn name<T: Serialize + DeserializeOwned>(db: &Db, name: &str, made: &T) -> Result {
     Ok(db.transact(|tx| {
         let object = tx.create(thorp::Anywhere, made)?;
         tx.set_root(name, object)

@@ -10,7 +10,7 @@
 use super::plan::Plan;
 use super::removal::{give_up, sweep};
 use super::schema::{DESIGNS, Design, Link, Object, REVISIONS, State};
-use crate::step::{Entity, Part, Reader, Statement};
+use crate::step::{Entity, Part, Reader, Statement, write_entity};
 use objects::{Anywhere, AsyncTx, Db, Error, Map, ObjectId, Ref, Result};
 use std::collections::HashMap;
 use std::fmt;
@@ -146,8 +146,9 @@ const CHECKSUM_START: u64 = 0xcbf2_9ce4_8422_2325;
 
 /// FNV-1a over what an entity says, whatever the layout of its text.
 fn add_to_checksum(checksum: u64, entity: &Entity) -> Result<u64> {
-    let bytes = postcard::to_allocvec(entity).map_err(Error::application)?;
-    Ok(bytes.iter().fold(checksum, |sum, byte| (sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)))
+    let mut text = Vec::new();
+    write_entity(&mut text, entity).map_err(Error::application)?;
+    Ok(text.iter().fold(checksum, |sum, byte| (sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)))
 }
 
 /// Finds the design that an earlier load of this file began, or begins it; and says in which of the maps of designs it
@@ -198,6 +199,9 @@ async fn begin_anew(tx: &mut AsyncTx, map: &str, name: &str, file: &File) -> Res
     Ok(design)
 }
 
+/// What links lead to before there are places.
+const SOMEWHERE: Ref<Object> = Ref::new(ObjectId::new(types::PageId::new(0, 0), 0), 0);
+
 struct Load<'a> {
     db: &'a Db,
     design: Design,
@@ -236,22 +240,15 @@ impl Load<'_> {
         let mut places = Vec::with_capacity(batch.len());
         for &at in batch {
             let number = self.file.entities[at].number;
-            let object = tx.create_bytes(near, &vec![0; self.room(at)?]).await?;
+            // As many bytes as the entity will have: pages that are filled with less would have to grow later.
+            let object = tx.create(near, &self.object(at, |_| Ok(SOMEWHERE))?).await?;
             near = Some(object.id());
-            let object: Ref<Object> = object.cast();
             self.design.entities.insert(tx, &number, &object).await?;
             places.push((number, object));
         }
         let state = tx.get(self.design.state).await?;
         tx.put(self.design.state, &State { placed: done, ..state }).await?;
         Ok(places)
-    }
-
-    /// About as many bytes as the entity will have: pages that are filled with less would have to grow later.
-    fn room(&self, at: usize) -> Result<usize> {
-        let somewhere = Ref::new(ObjectId::new(types::PageId::new(0, 1 << 14), 100), u32::MAX);
-        let object = self.object(at, |_| Ok(somewhere))?;
-        Ok(postcard::to_allocvec(&object).map_err(Error::application)?.len())
     }
 
     /// Writes every entity into its place; gives how many an earlier load had written.

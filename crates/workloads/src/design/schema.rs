@@ -27,8 +27,10 @@ pub(super) const ELEMENTS: [&str; 2] = ["IFCWINDOW", "IFCDOOR"];
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Link {
     /// The entity's number.
+    #[serde(rename = "n")]
     pub number: u64,
     /// Its object.
+    #[serde(rename = "o")]
     pub object: Ref<Object>,
 }
 
@@ -36,8 +38,10 @@ pub struct Link {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Object {
     /// The entity.
+    #[serde(rename = "e")]
     pub entity: Entity<Link>,
     /// The relations that say what it has.
+    #[serde(rename = "r")]
     pub relations: Vec<Link>,
 }
 

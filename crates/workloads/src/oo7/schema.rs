@@ -43,7 +43,7 @@ impl Size {
     };
 
     /// The medium module with larger objects, so that it takes 38 MB as that of the BuddyCache paper does.
-    pub const BUDDYCACHE: Self = Self { kind_bytes: 42, ..Self::MEDIUM };
+    pub const BUDDYCACHE: Self = Self { kind_bytes: 14, ..Self::MEDIUM };
 
     /// Base assemblies of the module.
     pub const fn base_assemblies(self) -> u32 {
@@ -135,35 +135,44 @@ pub struct Document {
     pub text: String,
 }
 
-/// The smallest part.
+/// The smallest part. There are many: the names of their fields are short in the store.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AtomicPart {
     /// Its number.
+    #[serde(rename = "i")]
     pub id: u32,
     /// Its kind.
+    #[serde(rename = "k")]
     pub kind: String,
     /// When it was built.
+    #[serde(rename = "d")]
     pub build_date: u32,
     /// Where it is.
     pub x: i32,
     /// Where it is.
     pub y: i32,
     /// The connections that leave it.
+    #[serde(rename = "t")]
     pub to: Vec<Ref<Connection>>,
     /// The composite part that it belongs to.
+    #[serde(rename = "p")]
     pub part_of: Ref<CompositePart>,
 }
 
-/// A connection between two atomic parts of one composite part.
+/// A connection between two atomic parts of one composite part. There are most of these.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Connection {
     /// Its kind.
+    #[serde(rename = "k")]
     pub kind: String,
     /// Its length.
+    #[serde(rename = "l")]
     pub length: u32,
     /// Where it begins.
+    #[serde(rename = "f")]
     pub from: Ref<AtomicPart>,
     /// Where it ends.
+    #[serde(rename = "t")]
     pub to: Ref<AtomicPart>,
 }
 

@@ -1,4 +1,4 @@
-//! What a statement says: entities, their parts and their values.
+//! What a statement says: entities, their parts and their values. A design has many: their names are short in the store.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,8 +9,10 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Entity<R = u64> {
     /// The entity's number, without its `#`.
+    #[serde(rename = "n")]
     pub number: u64,
     /// Its parts: one for a simple instance, `#1=DOOR(…);`, and any other number for a complex one, `#1=(A(…)B(…));`.
+    #[serde(rename = "p")]
     pub parts: Vec<Part<R>>,
 }
 
@@ -18,8 +20,10 @@ pub struct Entity<R = u64> {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Part<R = u64> {
     /// The type's name, in upper case as in the file.
+    #[serde(rename = "k")]
     pub kind: String,
     /// The parameters, in the order of the schema.
+    #[serde(rename = "v")]
     pub values: Vec<Value<R>>,
 }
 
@@ -27,24 +31,34 @@ pub struct Part<R = u64> {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Value<R = u64> {
     /// `$`: not given.
+    #[serde(rename = "$")]
     Null,
     /// `*`: derived by the schema.
+    #[serde(rename = "*")]
     Derived,
     /// A whole number.
+    #[serde(rename = "i")]
     Integer(i64),
     /// Any other number, in the text of the file: a number that is read and written again must not change.
+    #[serde(rename = "n")]
     Number(String),
     /// `'…'`: characters, with the encodings of the file taken off.
+    #[serde(rename = "t")]
     Text(String),
     /// `.NAME.`, without its points.
+    #[serde(rename = "e")]
     Enumeration(String),
     /// `"…"`: bits in hexadecimal digits, the first of which counts the unused bits.
+    #[serde(rename = "b")]
     Binary(String),
     /// `#12`: another entity.
+    #[serde(rename = "r")]
     Ref(R),
     /// `(…)`: values in order.
+    #[serde(rename = "l")]
     List(Vec<Value<R>>),
     /// `NAME(…)`: a value that names its type.
+    #[serde(rename = "y")]
     Typed(String, Box<Value<R>>),
 }
 
