@@ -9,6 +9,7 @@ mod churn;
 mod commit;
 mod experiment;
 mod fetch;
+mod first;
 mod floor;
 mod line;
 mod load;
@@ -24,6 +25,7 @@ mod server;
 mod slow_line;
 
 pub use experiment::{Experiment, HEAD, Row, draw, experiment};
+pub use first::{Apart, Newcomer};
 pub use line::Line;
 pub use plot::plot;
 pub use process::{Program, lasting_address};
@@ -61,6 +63,8 @@ pub enum Case {
         /// One way, in milliseconds.
         delay_ms: u64,
     },
+    /// A new client's first transaction, at a place that is really apart.
+    First,
     /// A large commit over a slow line, and small ones beside it.
     SlowLine,
     /// Recovery after a crash.
@@ -78,7 +82,7 @@ pub enum Case {
 }
 
 impl Case {
-    /// What `--all` measures.
+    /// What `--all` measures: what one machine can.
     pub const ALL: [Self; 11] = [
         Self::Floor,
         Self::Read,
@@ -101,6 +105,8 @@ pub struct Place {
     pub program: PathBuf,
     /// An empty folder on the disk that is to be measured.
     pub dir: PathBuf,
+    /// Places that are really apart, where there are some.
+    pub apart: Option<Apart>,
 }
 
 /// Measures a case. `progress` hears what is being done, `found` each line as soon as it is known.
@@ -119,6 +125,10 @@ pub fn measure(
         Case::Oo7 { clients, delay_ms } => oo7::measure(place, clients, delay_ms, progress, found),
         Case::Churn => found(churn::measure(place, progress)?),
         Case::Load { gib } => found(load::measure(place, gib, progress)?),
+        Case::First => {
+            let apart = place.apart.as_ref().ok_or("a new client wants two places that are really apart")?;
+            found(first::measure(place, apart, progress)?)
+        }
         Case::SlowLine => {
             found(slow_line::measure(place, false, progress)?)?;
             found(slow_line::measure(place, true, progress)?)

@@ -11,6 +11,8 @@ pub struct Config {
     pub cache_bytes_limit: usize,
     /// The most pages that one fault prefetches; zero turns prefetching off.
     pub prefetch_pages_max: u32,
+    /// What a connection surely carries in its first round trip, in bytes: a new session prefetches no more at once.
+    pub first_window_bytes: usize,
     /// Whether pages are fetched ahead that the application says it will read.
     pub reads_ahead: bool,
     /// Pages asked for in one grant; a client that uses them up quickly asks for more each time.
@@ -32,6 +34,8 @@ impl Default for Config {
         Self {
             cache_bytes_limit: 64 * 1024 * 1024,
             prefetch_pages_max: 16,
+            // Ten segments of Ethernet (RFC 6928).
+            first_window_bytes: 10 * 1448,
             reads_ahead: true,
             grant_pages: 64,
             patience: Duration::from_secs(30),

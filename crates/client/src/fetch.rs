@@ -8,7 +8,10 @@
 //! 4. A page that is fetched because of a hole is at least as recent as the change that made the hole.
 //! 5. What is asked for ahead is counted in bytes, by how large pages have been of late: a cache is never asked to take in
 //!    more at once than it has room for beside what is read.
-//! 6. A page with holes that is under way does not leave the cache: its release could overtake the answer.
+//! 6. What is prefetched comes within the round trip of the page that is waited for: a connection carries little at
+//!    first, and what it cannot carry at once stands before the next page that is waited for. So the first window of a
+//!    session is small, and grows with what has come together.
+//! 7. A page with holes that is under way does not leave the cache: its release could overtake the answer.
 
 use crate::{Client, TxnError, TxnHandle};
 use alloc::collections::VecDeque;
@@ -19,6 +22,9 @@ use core::time::Duration;
 use protocol::{Fetch, LeftOut, Message, Notice, Page};
 use types::limits::PAGE_BYTES_TARGET;
 use types::{Broken, GoodbyeReason, Map, ObjectPage, PageId, Rule, Time, Version};
+
+/// How many times what came in one round trip may be expected in the next. A connection doubles what it carries.
+const WINDOW_GROWTH: usize = 2;
 
 /// What is prefetched takes no more than one part in so many of the cache.
 const PREFETCH_SHARE: usize = 4;
@@ -53,13 +59,18 @@ pub(crate) struct Fetches {
     kept: usize,
     /// How large the pages that came last were, in bytes: an average in which each counts a quarter.
     page_bytes: usize,
+    /// What this session's connection carries in one round trip, as far as is known, in bytes.
+    window_bytes: usize,
+    /// The fetch that was answered last, and what has come of it, in bytes.
+    answer: (u64, usize),
 }
 
 impl Fetches {
     /// Before any page has come, pages are taken to be as large as creation fills them, but no larger than a cache of
     /// this size is made for.
-    pub(crate) fn new(cache_bytes: usize) -> Self {
-        Self { page_bytes: PAGE_BYTES_TARGET.min(cache_bytes / 8), ..Self::default() }
+    pub(crate) fn new(cache_bytes: usize, window_bytes: usize) -> Self {
+        let page_bytes = PAGE_BYTES_TARGET.min(cache_bytes / 8);
+        Self { page_bytes, window_bytes, ..Self::default() }
     }
 
     pub(crate) fn is_under_way(&self, page: PageId) -> bool {
@@ -132,8 +143,9 @@ impl Fetches {
     }
 
     /// What was asked for has to be asked for again, if anybody waits for it. Gives the pages that nobody waits for.
-    fn link_is_gone(&mut self) -> Vec<PageId> {
+    fn link_is_gone(&mut self, first_window_bytes: usize) -> Vec<PageId> {
         (self.kept, self.fresh) = (0, 0);
+        (self.window_bytes, self.answer) = (first_window_bytes, (0, 0));
         self.early.clear();
         let unwanted = self.under_way.extract_if(|_, under_way| under_way.waiters.is_empty());
         let unwanted = unwanted.map(|(page, _)| page).collect();
@@ -165,8 +177,12 @@ impl Fetches {
         self.under_way.len() - self.unsent.len()
     }
 
-    fn learn_size(&mut self, bytes: usize) {
+    /// A page of so many bytes has come in answer to this fetch.
+    fn learn_size(&mut self, number: u64, bytes: usize) {
         self.page_bytes = (3 * self.page_bytes + bytes) / 4;
+        let before = if self.answer.0 == number { self.answer.1 } else { 0 };
+        self.answer = (number, before + bytes);
+        self.window_bytes = self.window_bytes.max(WINDOW_GROWTH * self.answer.1);
     }
 }
 
@@ -190,7 +206,7 @@ impl Client {
 
     /// The fetches of a session that is gone have no answer any more.
     pub(crate) fn fetches_are_gone(&mut self) {
-        for page in self.fetches.link_is_gone() {
+        for page in self.fetches.link_is_gone(self.config.first_window_bytes) {
             self.cache.pin(page, false);
         }
     }
@@ -218,12 +234,14 @@ impl Client {
     }
 
     /// Adds the pages to be prefetched with a page. They take at most half of what the session may have outstanding,
-    /// so that the page which some transaction misses next does not wait for them, and a quarter of the cache.
+    /// so that the page which some transaction misses next does not wait for them, a quarter of the cache, and what the
+    /// connection carries at once.
     ///
     /// A neighbour with holes is here: most of it can be read, nobody has said that the holes will be, and whether a
     /// prefetch helps is judged by whether its pages are read, which these would be anyway.
     fn add_neighbours(&mut self, pages: &mut Vec<PageId>, number: u64) {
-        let room = self.room_ahead(PREFETCH_SHARE).min(self.prefetch.pages_max() as usize);
+        let carried = self.pages_of(self.fetches.window_bytes).saturating_sub(self.fetches.outstanding());
+        let room = self.room_ahead(PREFETCH_SHARE).min(carried).min(self.prefetch.pages_max() as usize);
         let most = room.min(self.config.limits.pages_per_message - 1);
         for page in self.prefetch.fault(pages[0]) {
             if pages.len() > most {
@@ -254,8 +272,13 @@ impl Client {
     /// How many pages more may be asked for ahead, if what is on its way is to take no more than this share of the cache,
     /// and no more than half of what the session may have outstanding.
     fn room_ahead(&self, share: usize) -> usize {
-        let room = self.config.cache_bytes_limit / share / self.fetches.page_bytes.max(1);
+        let room = self.pages_of(self.config.cache_bytes_limit / share);
         room.min(self.session.limits.fetches as usize / 2).saturating_sub(self.fetches.outstanding())
+    }
+
+    /// How many pages come to so many bytes.
+    fn pages_of(&self, bytes: usize) -> usize {
+        bytes / self.fetches.page_bytes.max(1)
     }
 
     /// [`Client::fetch_ahead`] for one operation that is known to need all of the pages, whether the application wants to
@@ -294,7 +317,7 @@ impl Client {
             Err(error) => return self.hang_up(GoodbyeReason::Malformed, format!("page {}: {error}", page.page)),
         };
         let under_way = self.fetches.arrive(page.page).expect("just seen");
-        self.fetches.learn_size(image.len());
+        self.fetches.learn_size(page.number, image.len());
         if page.fresh {
             self.fetches.fresh = self.fetches.fresh.max(page.number);
         }
@@ -351,5 +374,25 @@ impl Client {
             self.fetches.unsent.push_back(page);
         }
         self.send_fetches(now);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_window_begins_small_and_is_twice_what_has_come_together() {
+        let mut fetches = Fetches::new(64 << 20, 14_000);
+        let mut come = |number, bytes| {
+            fetches.learn_size(number, bytes);
+            fetches.window_bytes
+        };
+        assert_eq!(come(1, 6_000), 14_000);
+        assert_eq!(come(2, 8_000), 16_000);
+        assert_eq!([come(3, 8_000), come(3, 8_000), come(3, 8_000)], [16_000, 32_000, 48_000]);
+        assert_eq!(come(4, 8_000), 48_000, "a connection that has less to carry carries as much as before");
+        fetches.link_is_gone(14_000);
+        assert_eq!(fetches.window_bytes, 14_000);
     }
 }

@@ -149,7 +149,7 @@ impl Client {
             cache: Cache::new(config.cache_bytes_limit, config.broken),
             session: Session::new(),
             txns: Txns::default(),
-            fetches: Fetches::new(config.cache_bytes_limit),
+            fetches: Fetches::new(config.cache_bytes_limit, config.first_window_bytes),
             claims: Claims::default(),
             neighbours: Neighbours::default(),
             group: Group::default(),

@@ -160,7 +160,9 @@ impl Builder {
             store.recover(position, record);
         }
         let disk = Arc::new(Borrowed(Mutex::new(Some(Arc::new(opening.finish().map_err(refused)?)))));
-        let node = Node::with_store(store, Some(self.client()));
+        // There is no connection that would carry little at first.
+        let client = client::Config { first_window_bytes: usize::MAX, ..self.client.clone() };
+        let node = Node::with_store(store, Some(Client::new(client, new_client())));
         let host = Host::start(node, Some(disk.clone()), runtime()?);
         let embedded = Embedded { host: host.clone(), disk };
         Ok(self.db(host, Some(embedded)))

@@ -142,7 +142,9 @@ impl Scenario {
             scenario.steer(race, rng);
         }
         // Drawn aside: what follows is what it would be without.
-        scenario.pass_permille = rng.clone().pick(&[0, 0, 100, 500, 900]);
+        let mut aside = rng.clone();
+        scenario.pass_permille = aside.pick(&[0, 0, 100, 500, 900]);
+        scenario.client.first_window_bytes = aside.pick(&[usize::MAX, usize::MAX, 2000, 200]);
         scenario
     }
 
@@ -351,9 +353,10 @@ impl fmt::Display for Scenario {
         )?;
         writeln!(
             f,
-            "caches of {} bytes, prefetch {}; recent {}, notices after {:?}, MOB {} bytes, safe {} bytes",
+            "caches of {} bytes, prefetch {} in {} bytes at first; recent {}, notices after {:?}, MOB {} bytes, safe {} bytes",
             client.cache_bytes_limit,
             client.prefetch_pages_max,
+            client.first_window_bytes,
             store.recent_limit,
             store.notice_delay,
             store.mob_bytes_limit,

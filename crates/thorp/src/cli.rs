@@ -81,6 +81,9 @@ pub(crate) enum Command {
     /// A client of `demo` or `torture` in a process of its own, which does what it is told on standard input.
     #[command(hide = true)]
     Member(MemberArgs),
+    /// A new client of `bench first` in a process of its own.
+    #[command(hide = true)]
+    Newcomer(NewcomerArgs),
     /// Prints this help as Markdown.
     #[command(hide = true)]
     Markdown,
@@ -352,6 +355,9 @@ pub(crate) struct BenchArgs {
     /// How much to fill the safe with, or to insert. Only for `recover` and `load`; 1 without it.
     #[arg(long, value_name = "GIB", conflicts_with = "all")]
     pub(crate) gib: Option<f64>,
+    /// Where the programs run: the file that describes a lab. Only for `first`, which needs it.
+    #[arg(long, value_name = "FILE", conflicts_with = "all", required_if_eq("case", "first"))]
+    pub(crate) lab: Option<PathBuf>,
     /// Where stores are made, so that their disk is the one that is measured; a temporary folder inside it is removed
     /// at the end.
     #[arg(long, value_name = "DIR", default_value = ".")]
@@ -366,6 +372,8 @@ Cases and what their ratios compare with, measured in the same run:
             many clients: over_fdatasync: commits per fdatasync of one thread alone
   fetch     a page that is not cached; over_ping: a bare ping-pong of 8 KiB
   oo7       OO7 medium behind a slow link: seconds, aborts, fetches, bytes, round trips
+  first     a new client's first transaction (OO7, one part) in a lab, from its first packet on; over_on_demand: the
+            same with single pages, when they are needed
   slow-line 24 MiB over a line of 1 MB/s, to a store and by a redirector; over_line: the time that the line needs
             for it; small commits of the same client and of a neighbour meanwhile, and whether all is within bounds
   recover   reading the safe after a crash; over_read: the same files read from one end to the other
@@ -385,6 +393,8 @@ pub(crate) enum BenchCase {
     Fetch,
     /// The OO7 benchmark's medium module.
     Oo7,
+    /// A new client's first transaction.
+    First,
     /// A large commit over a slow line.
     SlowLine,
     /// Recovery after a crash.
@@ -477,6 +487,18 @@ What is broken, one thing a round:
   with groups      that; a member is stopped for longer than it may be silent; a redirector is killed and replaced at
                    once; is killed, and a member takes over; hangs, and a member takes over; a member is killed
   with a lab       that; a group's line is cut";
+
+/// `thorp newcomer`.
+#[derive(Debug, Args)]
+pub(crate) struct NewcomerArgs {
+    /// The store.
+    pub(crate) server: SocketAddr,
+    /// Which part it traverses.
+    pub(crate) seed: u64,
+    /// Fetches single pages, when they are needed.
+    #[arg(long)]
+    pub(crate) on_demand: bool,
+}
 
 /// `thorp member`.
 #[derive(Debug, Args)]

@@ -40,6 +40,7 @@ pub(crate) fn run(command: Command, output: &mut Output) -> Result {
         Command::Doctor(args) => doctor::run(&args, output),
         Command::Demo(args) => demo::run(&args, output),
         Command::Member(args) => member::run(&args),
+        Command::Newcomer(args) => bench::newcomer(&args),
         Command::Markdown => markdown::run(output),
     }
 }

@@ -1,4 +1,4 @@
-//! Where the processes of a torture run: all on loopback, or in places that are really apart, which somebody else has
+//! Where the processes of a torture or a measurement run: all on loopback, or in places that are really apart, which somebody else has
 //! made and describes in a file.
 
 use crate::{Error, Result};

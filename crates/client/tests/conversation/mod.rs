@@ -105,7 +105,13 @@ impl Conversation {
 
     /// With this rule taken out.
     pub(crate) fn without(broken: Broken) -> Self {
-        let config = Config { prefetch_pages_max: 0, grant_pages: 4, broken, ..Config::default() };
+        let config = Config {
+            prefetch_pages_max: 0,
+            first_window_bytes: usize::MAX,
+            grant_pages: 4,
+            broken,
+            ..Config::default()
+        };
         let client = Client::new(config.clone(), ClientId(0xc));
         Self {
             client,
@@ -133,6 +139,7 @@ impl Conversation {
         match name {
             "cache" => self.config.cache_bytes_limit = value.parse().ok()?,
             "prefetch" => self.config.prefetch_pages_max = value.parse().ok()?,
+            "first_window" => self.config.first_window_bytes = value.parse().ok()?,
             "fresh" => self.config.commits_fresh = value == "yes",
             "group" => self.config.group = Some(value.into()),
             "patience" => self.config.patience = Duration::from_millis(value.parse().ok()?),

@@ -252,7 +252,8 @@ impl Member {
     pub fn reading_ahead(runtime: &Runtime, pages: u32) -> Self {
         static LAST: AtomicU64 = AtomicU64::new(0x1000);
         let id = ClientId(1 + LAST.fetch_add(1, Ordering::SeqCst));
-        let config = client::Config { prefetch_pages_max: pages, ..client::Config::default() };
+        let config =
+            client::Config { prefetch_pages_max: pages, first_window_bytes: usize::MAX, ..client::Config::default() };
         Self { host: Host::start(Node::client_only(Client::new(config, id)), None, runtime), id }
     }
 

@@ -1,11 +1,12 @@
 //! `thorp bench`: chooses the cases, prints the lines, and puts lines and plots into a folder.
 
 use crate::Result;
-use crate::cli::{BenchArgs, BenchCase};
+use crate::cli::{BenchArgs, BenchCase, NewcomerArgs};
 use crate::error::only_for;
+use crate::lab::Lab;
 use crate::output::{self, Output};
 use crate::scratch::Scratch;
-use bench::{Case, Line, Place};
+use bench::{Apart, Case, Line, Newcomer, Place};
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
@@ -14,7 +15,7 @@ pub(super) fn run(args: &BenchArgs, output: &mut Output) -> Result {
     refuse_idle_options(args)?;
     let mut lines = Vec::new();
     for case in cases(args) {
-        measure(case, &args.dir, &mut |line| {
+        measure(case, args, &mut |line| {
             output.line(&line.to_json(), &line)?;
             lines.push(line);
             output.flush()
@@ -33,7 +34,8 @@ fn refuse_idle_options(args: &BenchArgs) -> Result {
     only_for("--clients", args.clients.is_some() && !many, "the cases 'commit' and 'oo7'")?;
     only_for("--delay-ms", args.delay_ms.is_some() && case != BenchCase::Oo7, "the case 'oo7'")?;
     let fills = matches!(case, BenchCase::Recover | BenchCase::Load);
-    only_for("--gib", args.gib.is_some() && !fills, "the cases 'recover' and 'load'")
+    only_for("--gib", args.gib.is_some() && !fills, "the cases 'recover' and 'load'")?;
+    only_for("--lab", args.lab.is_some() && case != BenchCase::First, "the case 'first'")
 }
 
 fn cases(args: &BenchArgs) -> Vec<Case> {
@@ -46,19 +48,36 @@ fn cases(args: &BenchArgs) -> Vec<Case> {
         BenchCase::Fetch => Case::Fetch,
         BenchCase::Oo7 => Case::Oo7 { clients, delay_ms: args.delay_ms.unwrap_or(20) },
         BenchCase::Load => Case::Load { gib: args.gib.unwrap_or(1.0) },
+        BenchCase::First => Case::First,
         BenchCase::SlowLine => Case::SlowLine,
         BenchCase::Churn => Case::Churn,
         BenchCase::Recover => Case::Recover { gib: args.gib.unwrap_or(1.0) },
     }]
 }
 
-fn measure(case: Case, dir: &Path, found: &mut dyn FnMut(Line) -> Result) -> Result {
-    let scratch = Scratch::new(None, dir, "bench")?;
-    let place = Place { program: std::env::current_exe()?, dir: scratch.path().to_owned() };
+fn measure(case: Case, args: &BenchArgs, found: &mut dyn FnMut(Line) -> Result) -> Result {
+    let program = std::env::current_exe()?;
+    let apart = args.lab.as_ref().map(|lab| apart(lab, &program)).transpose()?;
+    let scratch = Scratch::new(None, &args.dir, "bench")?;
+    let place = Place { program, dir: scratch.path().to_owned(), apart };
     let spinner = output::spinner("measuring");
     let measured = bench::measure(case, &place, &|what| spinner.set_message(what.to_owned()), found);
     spinner.finish_and_clear();
     measured
+}
+
+/// The places of a lab.
+fn apart(lab: &Path, program: &Path) -> Result<Apart> {
+    let mut lab = Lab::read(lab, 1)?;
+    let listen = lab.store.address()?;
+    Ok(Apart { store: lab.store.program(program), listen, client: lab.sites[0].program(program) })
+}
+
+/// `thorp newcomer`: a new client of the case `first`, in a process of its own.
+pub(super) fn newcomer(args: &NewcomerArgs) -> Result {
+    let NewcomerArgs { server, seed, on_demand } = *args;
+    println!("{}", Newcomer { server, on_demand, seed }.run()?);
+    Ok(())
 }
 
 fn write(lines: &[Line], out: &Path) -> Result {

@@ -12,7 +12,7 @@ use std::path::Path;
 pub(super) fn run(args: &ExperimentArgs, output: &mut Output) -> Result {
     let Paper::Buddycache = args.paper;
     let scratch = Scratch::new(None, &args.dir, "experiment")?;
-    let place = Place { program: std::env::current_exe()?, dir: scratch.path().to_owned() };
+    let place = Place { program: std::env::current_exe()?, dir: scratch.path().to_owned(), apart: None };
     let spinner = output::spinner("measuring");
     let mut rows: Vec<Row> = Vec::new();
     if !output.is_json() {
