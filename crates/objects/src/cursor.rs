@@ -165,6 +165,13 @@ impl<K: Key, V: DeserializeOwned> Cursor<K, V> {
         Ok(count)
     }
 
+    /// The keys of the next leaf that has some in the range, all of them.
+    pub(crate) async fn next_leaf<M: Mode>(mut self, tx: &mut Tx<M>) -> Result<Vec<Vec<u8>>> {
+        self.fill(tx).await?;
+        tx.read_ahead(self.ahead.iter().filter_map(Found::elsewhere))?;
+        Ok(self.ahead.into_iter().map(|found| found.key).collect())
+    }
+
     /// Reads leaves until there is an entry to give out; says whether there is one.
     pub(crate) async fn fill<M: Mode>(&mut self, tx: &mut Tx<M>) -> Result<bool> {
         self.belong_to(tx)?;

@@ -199,6 +199,108 @@ impl<K: Key, V: Serialize + DeserializeOwned> Map<K, V> {
         })
     }
 
+    /// Whether there is a value under `key`. The value is not looked at.
+    ///
+    /// ```
+    /// # use objects as thorp;
+    /// # let db = thorp::Db::in_memory()?;
+    /// # let stock: thorp::Map<String, u32> = db.transact(|tx| tx.map("stock"))?;
+    /// assert!(!db.transact(|tx| stock.contains_key(tx, "wheel"))?);
+    /// # Ok::<(), thorp::Error>(())
+    /// ```
+    pub fn contains_key<M: Mode, Q>(&self, tx: &mut Tx<M>, key: &Q) -> M::Out<impl Future<Output = Result<bool>>>
+    where
+        K: Borrow<Q>,
+        Q: EncodeKey + ?Sized,
+    {
+        let (root, key) = (self.begin_at(), key::encode(key));
+        M::run(async move { Ok(find(tx, root, &key, |_, _| ()).await?.is_some()) })
+    }
+
+    /// Changes what is under `key`: `change` is given the value that is there, if any, and gives the one that is to be
+    /// there, if any.
+    ///
+    /// ```
+    /// # use objects as thorp;
+    /// # let db = thorp::Db::in_memory()?;
+    /// # let stock: thorp::Map<String, u32> = db.transact(|tx| tx.map("stock"))?;
+    /// db.transact(|tx| stock.update(tx, "wheel", |count| Some(count.unwrap_or(0) + 4)))?;
+    /// assert_eq!(db.transact(|tx| stock.get(tx, "wheel"))?, Some(4));
+    /// db.transact(|tx| stock.update(tx, "wheel", |_| None))?;
+    /// assert_eq!(db.transact(|tx| stock.get(tx, "wheel"))?, None);
+    /// # Ok::<(), thorp::Error>(())
+    /// ```
+    pub fn update<M: Mode, Q>(
+        &self,
+        tx: &mut Tx<M>,
+        key: &Q,
+        change: impl FnOnce(Option<V>) -> Option<V>,
+    ) -> M::Out<impl Future<Output = Result<()>>>
+    where
+        K: Borrow<Q>,
+        Q: EncodeKey + ?Sized,
+    {
+        let (map, key) = (*self, key::encode(key));
+        M::run(async move {
+            let operation = Operation::begin(tx);
+            let changed = map.change(operation.tx, key, change).await;
+            operation.end(changed)
+        })
+    }
+
+    /// Takes all entries out.
+    ///
+    /// ```
+    /// # use objects as thorp;
+    /// # let db = thorp::Db::in_memory()?;
+    /// # let stock: thorp::Map<String, u32> = db.transact(|tx| tx.map("stock"))?;
+    /// db.transact(|tx| stock.insert(tx, "wheel", &4))?;
+    /// db.transact(|tx| stock.clear(tx))?;
+    /// assert!(db.transact(|tx| stock.is_empty(tx))?);
+    /// # Ok::<(), thorp::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::TransactionTooLarge`] for a map of more than some ten megabytes: take it apart by
+    /// [`Map::remove_range`], in several transactions.
+    pub fn clear<M: Mode>(&self, tx: &mut Tx<M>) -> M::Out<impl Future<Output = Result<()>>> {
+        let root = self.begin_at();
+        M::run(async move {
+            let operation = Operation::begin(tx);
+            let removed = remove_all::<M, K, V>(operation.tx, root, Bound::Unbounded, Bound::Unbounded).await;
+            operation.end(removed.map(drop))
+        })
+    }
+
+    /// Takes the entries out whose keys are in `range`, and gives how many there were.
+    ///
+    /// ```
+    /// # use objects as thorp;
+    /// # let db = thorp::Db::in_memory()?;
+    /// let squares: thorp::Map<u32, u32> = db.transact(|tx| tx.map("squares"))?;
+    /// db.transact(|tx| (0..10).try_for_each(|n| squares.insert(tx, &n, &(n * n)).map(drop)))?;
+    /// assert_eq!(db.transact(|tx| squares.remove_range(tx, 2..9))?, 7);
+    /// assert_eq!(db.transact(|tx| squares.iter().collect(tx))?, [(0, 0), (1, 1), (9, 81)]);
+    /// # Ok::<(), thorp::Error>(())
+    /// ```
+    pub fn remove_range<M: Mode, Q>(
+        &self,
+        tx: &mut Tx<M>,
+        range: impl RangeBounds<Q>,
+    ) -> M::Out<impl Future<Output = Result<usize>>>
+    where
+        K: Borrow<Q>,
+        Q: EncodeKey + ?Sized,
+    {
+        let root = self.begin_at();
+        let (lower, upper) = (range.start_bound().map(key::encode), range.end_bound().map(key::encode));
+        M::run(async move {
+            let operation = Operation::begin(tx);
+            let removed = remove_all::<M, K, V>(operation.tx, root, lower, upper).await;
+            operation.end(removed)
+        })
+    }
+
     /// A cursor over the entries whose keys are in `range`, in order.
     ///
     /// ```
@@ -265,6 +367,21 @@ impl<K: Key, V: Serialize + DeserializeOwned> Map<K, V> {
         insert(tx, self.begin_at(), key, value?).await
     }
 
+    async fn change<M: Mode>(
+        self,
+        tx: &mut Tx<M>,
+        key: Vec<u8>,
+        change: impl FnOnce(Option<V>) -> Option<V>,
+    ) -> Result<()> {
+        let old = self.find(tx, key.clone()).await?;
+        let is_there = old.is_some();
+        match change(old) {
+            Some(new) => self.put(tx, key, value::encode_bare(&new)).await.map(drop),
+            None if is_there => self.take(tx, key).await.map(drop),
+            None => Ok(()),
+        }
+    }
+
     pub(crate) async fn take<M: Mode>(self, tx: &mut Tx<M>, key: Vec<u8>) -> Result<Option<V>> {
         remove(tx, self.begin_at(), &key).await
     }
@@ -289,7 +406,25 @@ fn follow(view: View<'_>, key: &[u8]) -> Option<(usize, ObjectId)> {
 }
 
 async fn get<M: Mode, V: DeserializeOwned>(tx: &mut Tx<M>, root: Root, key: &[u8]) -> Result<Option<V>> {
-    let mut node = root.id();
+    let found = find(tx, root, key, |leaf, payload| match payload {
+        Payload::Here(bytes) => Payload::Here(value::decode_bare(leaf, bytes)),
+        Payload::Elsewhere(object) => Payload::Elsewhere(object),
+    });
+    match found.await? {
+        Some(Payload::Here(value)) => value.map(Some),
+        Some(Payload::Elsewhere(object)) => tx.load(object).await.map(Some),
+        None => Ok(None),
+    }
+}
+
+/// Shows what stands under `key`, and the leaf that it stands in, to `see`.
+async fn find<M: Mode, R>(
+    tx: &mut Tx<M>,
+    root: Root,
+    key: &[u8],
+    see: impl FnOnce(ObjectId, Payload<&[u8]>) -> R,
+) -> Result<Option<R>> {
+    let (mut node, mut see) = (root.id(), Some(see));
     for _ in 0..DEPTH_MAX {
         let step = look(tx, root, node, |view| {
             if !view.is_leaf() {
@@ -299,19 +434,41 @@ async fn get<M: Mode, V: DeserializeOwned>(tx: &mut Tx<M>, root: Root, key: &[u8
             if payload.is_empty() {
                 return Some(Step::Leaf(None));
             }
-            Some(Step::Leaf(Some(match Payload::parse(payload)? {
-                Payload::Here(bytes) => Payload::Here(value::decode_bare(node, bytes)),
-                Payload::Elsewhere(object) => Payload::Elsewhere(object),
-            })))
+            let see = see.take().expect("one leaf is seen");
+            Some(Step::Leaf(Some(see(node, Payload::parse(payload)?))))
         });
         match step.await? {
             Some(Step::Down(child)) => node = child,
-            Some(Step::Leaf(Some(Payload::Here(value)))) => return value.map(Some),
-            Some(Step::Leaf(Some(Payload::Elsewhere(object)))) => return tx.load(object).await.map(Some),
-            Some(Step::Leaf(None)) | None => return Ok(None),
+            Some(Step::Leaf(seen)) => return Ok(seen),
+            None => return Ok(None),
         }
     }
     Err(Error::damaged(root.id(), "its map is deeper than a map can be"))
+}
+
+/// Takes a range's entries out, leaf by leaf.
+async fn remove_all<M, K, V>(tx: &mut Tx<M>, root: Root, lower: Bound<Vec<u8>>, upper: Bound<Vec<u8>>) -> Result<usize>
+where
+    M: Mode,
+    K: Key,
+    V: DeserializeOwned,
+{
+    let mut count = 0;
+    loop {
+        let keys = Cursor::<K, V>::new(root, lower.clone(), upper.clone()).next_leaf(tx).await?;
+        let Some(first) = keys.first() else { return Ok(count) };
+        let Path { inner, leaf } = descend(tx, root, first).await?;
+        let mut node = load_node(tx, root, leaf).await?;
+        for key in &keys {
+            let Ok(at) = node.find(key) else { continue };
+            let entry = node.entries.remove(at);
+            if let Payload::Elsewhere(object) = payload_of(leaf, &entry)? {
+                tx.remove(object).await?;
+            }
+        }
+        shrink(tx, root, inner, leaf, node).await?;
+        count += keys.len();
+    }
 }
 
 async fn insert<M, V>(tx: &mut Tx<M>, root: Root, key: Vec<u8>, value: Vec<u8>) -> Result<Option<V>>

@@ -13,7 +13,12 @@ enum Op {
     Insert(String, Vec<u8>),
     Remove(String),
     Get(String),
+    Contains(String),
+    /// Shortens the value that is there to half of it, takes an empty one out, and puts this one where none is.
+    Update(String, Vec<u8>),
     Range(Bound<String>, Bound<String>, bool),
+    RemoveRange(Bound<String>, Bound<String>),
+    Clear,
 }
 
 fn keys() -> impl Strategy<Value = String> {
@@ -35,10 +40,14 @@ fn bounds() -> impl Strategy<Value = Bound<String>> {
 
 fn ops() -> impl Strategy<Value = Op> {
     prop_oneof![
-        6 => (keys(), values()).prop_map(|(key, value)| Op::Insert(key, value)),
-        4 => keys().prop_map(Op::Remove),
-        2 => keys().prop_map(Op::Get),
-        1 => (bounds(), bounds(), any::<bool>()).prop_map(|(low, high, back)| Op::Range(low, high, back)),
+        40 => (keys(), values()).prop_map(|(key, value)| Op::Insert(key, value)),
+        16 => keys().prop_map(Op::Remove),
+        8 => keys().prop_map(Op::Get),
+        8 => keys().prop_map(Op::Contains),
+        16 => (keys(), values()).prop_map(|(key, value)| Op::Update(key, value)),
+        4 => (bounds(), bounds(), any::<bool>()).prop_map(|(low, high, back)| Op::Range(low, high, back)),
+        1 => (bounds(), bounds()).prop_map(|(low, high)| Op::RemoveRange(low, high)),
+        1 => Just(Op::Clear),
     ]
 }
 
@@ -49,6 +58,28 @@ fn apply(tx: &mut objects::Tx, map: Map<String, Vec<u8>>, model: &mut Model, op:
         Op::Insert(key, value) => assert_eq!(map.insert(tx, key, value)?, model.insert(key.clone(), value.clone())),
         Op::Remove(key) => assert_eq!(map.remove(tx, key)?, model.remove(key)),
         Op::Get(key) => assert_eq!(map.get(tx, key)?.as_ref(), model.get(key)),
+        Op::Contains(key) => assert_eq!(map.contains_key(tx, key)?, model.contains_key(key)),
+        Op::Update(key, value) => {
+            let change = |old: Option<Vec<u8>>| match old {
+                Some(old) if old.is_empty() => None,
+                Some(old) => Some(old[..old.len() / 2].to_vec()),
+                None => Some(value.clone()),
+            };
+            map.update(tx, key, change)?;
+            if let Some(new) = change(model.remove(key)) {
+                model.insert(key.clone(), new);
+            }
+        }
+        Op::RemoveRange(low, high) => {
+            let range = (low.clone(), high.clone());
+            let before = model.len();
+            model.retain(|key, _| !std::ops::RangeBounds::contains(&range, key));
+            assert_eq!(map.remove_range::<_, String>(tx, range)?, before - model.len());
+        }
+        Op::Clear => {
+            map.clear(tx)?;
+            model.clear();
+        }
         Op::Range(low, high, back) => {
             let range = (low.clone(), high.clone());
             let cursor = map.range::<String>(range.clone());
