@@ -6,6 +6,7 @@ mod kinds;
 mod large;
 mod lifetime;
 mod map;
+mod model;
 mod operations;
 mod relay;
 mod scratch;
