@@ -58,6 +58,7 @@ pub enum TxnError {
 
 /// What a client can say of itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Stats {
     /// Reads answered from the cache. What a transaction has [`crate::Seen`] is not asked for.
     pub hits: u64,

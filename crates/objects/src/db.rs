@@ -4,7 +4,7 @@ use crate::nested::{self, Inside};
 use crate::shared::Shared;
 use crate::wait::{Async, Blocking, Mode, block_on};
 use crate::{AsyncTx, Error, Result, Tx};
-use client::TxnHandle;
+use client::{Stats, TxnHandle};
 use node::{Hands, Node};
 use protocol::Outcome;
 use std::future::{Future, poll_fn};
@@ -32,13 +32,13 @@ pub struct Db {
     pub(crate) shared: Arc<Shared>,
 }
 
-impl Db {
-    /// A database over a node and hands that stand already: how the simulator runs what runs over TCP. The node hosts a
-    /// client; `patience` is for a transaction that others are faster than.
-    pub fn over(node: Arc<Mutex<Node>>, hands: Arc<dyn Hands>, patience: Duration) -> Self {
-        Self { shared: Arc::new(Shared::new(node, hands, patience, None)) }
-    }
+/// A database over a node and hands that stand already: how the simulator runs what runs over TCP. The node hosts a
+/// client; `patience` is for a transaction that others are faster than. No part of what applications are given.
+pub fn over(node: Arc<Mutex<Node>>, hands: Arc<dyn Hands>, patience: Duration) -> Db {
+    Db { shared: Arc::new(Shared::new(node, hands, patience, None)) }
+}
 
+impl Db {
     /// Runs a transaction: `body` on a workspace of its own, then the commit. If others were faster the whole is done
     /// again, after a pause that grows; `body` may therefore run several times and should have no effects besides.
     ///
@@ -139,7 +139,7 @@ impl Db {
     /// assert_eq!(db.stats().commits, 1);
     /// # Ok::<(), thorp::Error>(())
     /// ```
-    pub fn stats(&self) -> client::Stats {
+    pub fn stats(&self) -> Stats {
         self.shared.client(|client, _| client.stats())
     }
 }

@@ -1,5 +1,6 @@
 //! What can go wrong, sorted by what the caller is to do about it.
 
+use client::TxnError;
 use core::fmt;
 use std::time::Duration;
 use types::limits::{OBJECT_BYTES_MAX, TXN_BYTES_MAX};
@@ -22,6 +23,7 @@ pub enum Error {
     /// The store refused the commit. It has no effect; `transact` tries again where that can help.
     Refused(Refusal),
     /// The transaction was tried again and again, and others were faster each time.
+    #[non_exhaustive]
     Contended {
         /// How often it was tried.
         tries: u32,
@@ -61,6 +63,7 @@ pub enum Error {
     /// object's now.
     NoSuchObject(ObjectId),
     /// The object was written in another format than this version reads.
+    #[non_exhaustive]
     Format {
         /// The object.
         object: ObjectId,
@@ -88,6 +91,7 @@ pub enum Error {
         why: String,
     },
     /// The object holds what this library would never have written there.
+    #[non_exhaustive]
     Damaged {
         /// The object.
         object: ObjectId,
@@ -121,7 +125,7 @@ impl Error {
             Self::Unreachable | Self::SessionEnded(..) | Self::Stopped(_) | Self::Closed | Self::Forked => {
                 Caller::Reconnect
             }
-            Self::OutcomeUnknown(_) => Caller::Ask,
+            Self::OutcomeUnknown(_) => Caller::Look,
             Self::Damaged { .. } => Caller::Repair,
             Self::Application(_) => return None,
             _ => Caller::Correct,
@@ -210,16 +214,17 @@ impl std::error::Error for Error {
     }
 }
 
-impl From<client::TxnError> for Error {
-    fn from(error: client::TxnError) -> Self {
+impl Error {
+    /// What the client says, for the application.
+    pub(crate) fn of_client(error: TxnError) -> Self {
         match error {
-            client::TxnError::Doomed => Self::Doomed,
-            client::TxnError::TooLarge => Self::TransactionTooLarge,
-            client::TxnError::Ended => Self::Ended,
-            client::TxnError::Unreachable => Self::Unreachable,
-            client::TxnError::Refused(reason, text) => Self::SessionEnded(reason, text),
-            client::TxnError::Stopped(why) => Self::Stopped(why),
-            client::TxnError::StoreFull => Self::StoreFull,
+            TxnError::Doomed => Self::Doomed,
+            TxnError::TooLarge => Self::TransactionTooLarge,
+            TxnError::Ended => Self::Ended,
+            TxnError::Unreachable => Self::Unreachable,
+            TxnError::Refused(reason, text) => Self::SessionEnded(reason, text),
+            TxnError::Stopped(why) => Self::Stopped(why),
+            TxnError::StoreFull => Self::StoreFull,
         }
     }
 }

@@ -38,7 +38,7 @@ mod wait;
 
 pub use client::Stats;
 pub use cursor::Cursor;
-pub use db::{Db, wait_for};
+pub use db::{Db, over, wait_for};
 pub use error::{Caller, Error, Result};
 pub use key::{EncodeKey, KEY_BYTES_MAX, Key};
 pub use key_type::KeyType;
@@ -46,5 +46,5 @@ pub use map::Map;
 pub use open::Builder;
 pub use reference::{Anywhere, Near, Ref};
 pub use tx::{AsyncTx, Tx};
-pub use types::ObjectId;
+pub use types::{ClientId, GoodbyeReason, Incarnation, ObjectId, PageId, Refusal, SlotSet, TxnId};
 pub use wait::{Async, Blocking, Mode};

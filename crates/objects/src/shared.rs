@@ -70,7 +70,7 @@ impl Shared {
     pub(crate) fn error(&self, error: TxnError) -> Error {
         match error {
             TxnError::Stopped(_) if self.closed.load(SeqCst) => Error::Closed,
-            error => Error::from(error),
+            error => Error::of_client(error),
         }
     }
 

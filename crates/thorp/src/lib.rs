@@ -29,7 +29,11 @@
 //! | wait without a thread | [`Db::transact_async`], [`AsyncTx`] |
 //! | know what an error asks for | [`Error::caller`] |
 
-pub use objects::*;
+pub use objects::{
+    Anywhere, Async, AsyncTx, Blocking, Builder, Caller, ClientId, Cursor, Db, EncodeKey, Error, GoodbyeReason,
+    Incarnation, KEY_BYTES_MAX, Key, KeyType, Map, Mode, Near, ObjectId, PageId, Ref, Refusal, Result, SlotSet, Stats,
+    Tx, TxnId, wait_for,
+};
 pub use types::limits;
 
 /// The example of the front page is a test.
@@ -41,3 +45,38 @@ struct Readme;
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/values.md")]
 struct Values;
+
+#[cfg(test)]
+mod tests {
+    use super::{Caller, ClientId, Error, GoodbyeReason, Incarnation, ObjectId, PageId, Refusal, SlotSet, TxnId};
+
+    /// What is in the errors, by names that an application can write.
+    fn what_it_is_about(error: &Error) -> Option<(Option<ObjectId>, Option<TxnId>)> {
+        match error {
+            Error::NoSuchObject(object) | Error::Format { object, .. } | Error::Damaged { object, .. } => {
+                Some((Some(*object), None))
+            }
+            Error::OutcomeUnknown(txn) => Some((None, Some(*txn))),
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn an_unknown_outcome_asks_for_a_look() {
+        let txn = TxnId { client: ClientId(1), number: 2 };
+        let error = Error::OutcomeUnknown(txn);
+        assert_eq!(what_it_is_about(&error), Some((None, Some(txn))));
+        assert_eq!(error.caller(), Some(Caller::Look));
+        let page = PageId::new(0, 1);
+        let refusals = [
+            (Refusal::Stale(vec![(page, SlotSet::default())]), Caller::Retry),
+            (Refusal::NoSuchPage(page), Caller::Correct),
+            (Refusal::Lapsed(Incarnation(1)), Caller::Retry),
+        ];
+        for (refusal, caller) in refusals {
+            assert_eq!(Error::Refused(refusal).caller(), Some(caller));
+        }
+        let ended = Error::SessionEnded(GoodbyeReason::Stranger, String::new());
+        assert_eq!(ended.caller(), Some(Caller::Reconnect));
+    }
+}

@@ -6,6 +6,7 @@ use core::fmt;
 
 /// What the receiver of an error is to do about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Caller {
     /// Run the transaction again: others got in between.
     Retry,
@@ -15,8 +16,8 @@ pub enum Caller {
     Correct,
     /// Connect again.
     Reconnect,
-    /// It may have happened: ask again with the transaction's identity.
-    Ask,
+    /// It may have happened: look at what is stored before it is done again.
+    Look,
     /// What is stored is damaged: check the store, and restore what it has lost.
     Repair,
 }

@@ -96,7 +96,7 @@ struct Member {
 
 impl Member {
     fn db(&self) -> Db {
-        Db::over(self.node.clone(), self.hands.clone(), PATIENCE)
+        objects::over(self.node.clone(), self.hands.clone(), PATIENCE)
     }
 
     fn found(&self, found: Slowest) {

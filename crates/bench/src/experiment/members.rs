@@ -4,7 +4,7 @@ use super::row::{Row, Target};
 use super::virtual_time::PATIENCE;
 use super::worker::Clock;
 use crate::Result;
-use objects::{Anywhere, Db, Ref};
+use objects::{Anywhere, Ref};
 use sim::{Layout, Simulation};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -30,7 +30,7 @@ fn messages_per_commit(members: usize, holders: usize) -> Result<f64> {
     for client in 1..=members {
         let (node, hands) = simulation.door(client);
         let clock = Clock::Virtual { hands: hands.clone(), traversal: Duration::ZERO };
-        let db = Db::over(node, hands, PATIENCE);
+        let db = objects::over(node, hands, PATIENCE);
         let (object, counted, traffic) = (object.clone(), counted.clone(), traffic.clone());
         simulation.spawn(client, async move {
             if client == 1 {

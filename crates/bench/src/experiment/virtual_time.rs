@@ -3,7 +3,7 @@
 use super::costs::Costs;
 use super::worker::{Afterwards, Clock, Plan, Spent, Worker};
 use crate::Result;
-use objects::{Db, Ref};
+use objects::Ref;
 use sim::{Distances, Layout, Simulation, Stored};
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -36,7 +36,7 @@ impl Built {
     pub(crate) fn new(size: Size) -> Result<Self> {
         let mut simulation = Simulation::laid_out(1, &Layout { clients: 1, ..Layout::default() });
         let (node, hands) = simulation.door(1);
-        let db = Db::over(node, hands, PATIENCE);
+        let db = objects::over(node, hands, PATIENCE);
         let built = Rc::new(RefCell::new(None));
         let found = built.clone();
         simulation.spawn(1, async move {
@@ -129,7 +129,7 @@ impl Setting {
             let (node, hands) = simulation.door(at + 1);
             let clock = Clock::Virtual { hands: hands.clone(), traversal: costs.traversal };
             let (module, parts) = (built.module, self.some_of(&built.parts));
-            let worker = Worker { db: Db::over(node, hands, PATIENCE), clock, module, parts };
+            let worker = Worker { db: objects::over(node, hands, PATIENCE), clock, module, parts };
             let (plan, spent, busy) = (plan.clone(), spent.clone(), busy.clone());
             simulation.spawn(at + 1, async move {
                 worker.clock.sleep_until(BEGIN).await;
