@@ -7,6 +7,7 @@
 
 mod churn;
 mod commit;
+mod contend;
 mod experiment;
 mod fetch;
 mod first;
@@ -74,6 +75,11 @@ pub enum Case {
     },
     /// Objects that are created and deleted, again and again.
     Churn,
+    /// One counter that everybody increments.
+    Contend {
+        /// How many do.
+        clients: u32,
+    },
     /// Documents from several threads, for as long as it takes.
     Load {
         /// How much is inserted, in GiB.
@@ -83,7 +89,7 @@ pub enum Case {
 
 impl Case {
     /// What `--all` measures: what one machine can.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Floor,
         Self::Read,
         Self::Commit { clients: 1 },
@@ -94,6 +100,7 @@ impl Case {
         Self::SlowLine,
         Self::Recover { gib: 1.0 },
         Self::Load { gib: 1.0 },
+        Self::Contend { clients: 8 },
         Self::Churn,
     ];
 }
@@ -124,6 +131,7 @@ pub fn measure(
         Case::Fetch => found(fetch::measure(place)?),
         Case::Oo7 { clients, delay_ms } => oo7::measure(place, clients, delay_ms, progress, found),
         Case::Churn => found(churn::measure(place, progress)?),
+        Case::Contend { clients } => contend::measure(place, clients, progress, found),
         Case::Load { gib } => found(load::measure(place, gib, progress)?),
         Case::First => {
             let apart = place.apart.as_ref().ok_or("a new client wants two places that are really apart")?;

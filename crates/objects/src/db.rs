@@ -1,6 +1,7 @@
 //! A database as the application holds it, and the loop that runs its transactions.
 
 use crate::nested::{self, Inside};
+use crate::precedence::Place;
 use crate::shared::Shared;
 use crate::wait::{Async, Blocking, Mode, block_on};
 use crate::{AsyncTx, Error, Result, Tx};
@@ -19,6 +20,9 @@ const PAUSE_MAX: Duration = Duration::from_millis(100);
 
 /// The first pause, before it is doubled try by try: about one commit on a fast disk.
 const PAUSE_MIN: Duration = Duration::from_micros(100);
+
+/// The tries after which a transaction that others were faster than gets in line (see `precedence`).
+const TRIES_BEFORE_LINE: u32 = 4;
 
 /// A store that transactions run on: a directory of this process, or a server. Cloning gives another handle to the
 /// same client and its cache; threads share one.
@@ -81,7 +85,7 @@ impl Db {
                 body(&mut running.tx)
             };
             let handle = running.tx.handle;
-            match block_on(running.end(ran)) {
+            match block_on(running.end(ran, &tries)) {
                 Ok(answer) => return Ok(answer),
                 Err(error) => block_on(tries.pause(error, handle))?,
             }
@@ -123,7 +127,7 @@ impl Db {
                 })
                 .await
             };
-            match running.end(ran).await {
+            match running.end(ran, &tries).await {
                 Ok(answer) => return Ok(answer),
                 Err(error) => tries.pause(error, handle).await?,
             }
@@ -172,10 +176,10 @@ impl<M: Mode> Running<M> {
 
     /// Commits what ran well. What did not is aborted by the drop; whether it was doomed is asked before, because the
     /// body's error may only come of that.
-    async fn end<R>(mut self, ran: Result<R>) -> Result<R> {
+    async fn end<R>(mut self, ran: Result<R>, tries: &Tries) -> Result<R> {
         match ran {
             Ok(answer) => {
-                self.commit().await?;
+                self.commit(tries).await?;
                 Ok(answer)
             }
             Err(error) => {
@@ -187,7 +191,10 @@ impl<M: Mode> Running<M> {
         }
     }
 
-    async fn commit(&mut self) -> Result<()> {
+    async fn commit(&mut self, tries: &Tries) -> Result<()> {
+        if self.tx.changes() > 0 {
+            self.tx.shared.yield_to_first(tries.place.as_ref()).await;
+        }
         let (mut id, mut has_waited) = (None, false);
         let outcome = self.tx.call(|client, now, txn| {
             has_waited = id.is_some();
@@ -226,14 +233,17 @@ struct Tries {
     shared: Arc<Shared>,
     began: Time,
     count: u32,
+    /// Its place in line, when it has lost too often.
+    place: Option<Place>,
 }
 
 impl Tries {
     fn begin(shared: &Arc<Shared>) -> Self {
-        Self { shared: shared.clone(), began: shared.now(), count: 0 }
+        Self { shared: shared.clone(), began: shared.now(), count: 0, place: None }
     }
 
-    /// Waits before the next try, if `error` is one that another try can cure and there is time for it.
+    /// Waits before the next try, if `error` is one that another try can cure and there is time for it. Who has only lost
+    /// a race goes on at once, or gets in line: a pause would give the next race to who has won this one.
     async fn pause(&mut self, error: Error, last: TxnHandle) -> Result<()> {
         self.count += 1;
         if !is_curable(&error) {
@@ -244,7 +254,11 @@ impl Tries {
         if waited >= self.shared.patience {
             return Err(Error::Contended { tries: self.count, waited, last: Box::new(error) });
         }
-        self.shared.sleep_until(now + self.next_pause(now, last)).await;
+        if !is_lost_race(&error) {
+            self.shared.sleep_until(now + self.next_pause(now, last)).await;
+        } else if self.count >= TRIES_BEFORE_LINE {
+            self.place.get_or_insert_with(|| Place::take(&self.shared)).await_first().await;
+        }
         Ok(())
     }
 
@@ -256,6 +270,11 @@ impl Tries {
         let draw = (seed ^ (seed >> 31)).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
         full / 2 + full.mul_f64(draw as f64 / f64::from(u32::MAX)) / 2
     }
+}
+
+/// Whether others were faster, and nothing else stands in the way.
+fn is_lost_race(error: &Error) -> bool {
+    matches!(error, Error::Doomed | Error::Refused(Refusal::Stale(_)))
 }
 
 /// Whether running the transaction again can help. A store that is closing is about to be a store that starts.

@@ -27,6 +27,7 @@ mod memory;
 mod named;
 mod nested;
 mod open;
+mod precedence;
 mod reference;
 mod roots;
 mod shared;

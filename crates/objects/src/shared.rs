@@ -2,6 +2,7 @@
 //! it.
 
 use crate::open::Embedded;
+use crate::precedence::Line;
 use crate::stamp::Stamps;
 use crate::wait::may_assist;
 use crate::{Error, Result};
@@ -13,7 +14,7 @@ use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::Poll;
+use std::task::{Poll, Waker};
 use std::thread;
 use std::time::Duration;
 use types::{PageId, Time};
@@ -23,6 +24,8 @@ pub(crate) struct Shared {
     node: Arc<Mutex<Node>>,
     hands: Arc<dyn Hands>,
     pub(crate) patience: Duration,
+    /// Who has lost to others again and again, and goes before them.
+    pub(crate) line: Line,
     /// Where the stamps of new objects come from.
     pub(crate) stamps: Stamps,
     /// Whether a handle has closed the database for all.
@@ -43,7 +46,7 @@ impl Shared {
         let client = node.lock().unwrap_or_else(PoisonError::into_inner).client().map(|client| client.id());
         let stamps = Stamps::of(client.expect("a Db's node hosts a client"));
         let (closed, process) = (AtomicBool::new(false), std::process::id());
-        Self { node, hands, patience, stamps, closed, process, embedded: Mutex::new(embedded) }
+        Self { node, hands, patience, line: Line::default(), stamps, closed, process, embedded: Mutex::new(embedded) }
     }
 
     /// Ends the database for all handles: no transaction begins any more, commits that are under way are answered, and
@@ -186,10 +189,15 @@ impl Shared {
             if self.hands.now() >= time {
                 return Poll::Ready(());
             }
-            self.hands.wake_at(time, context.waker());
+            self.wake_at(time, context.waker());
             Poll::Pending
         })
         .await;
+    }
+
+    /// Wakes at `time`.
+    pub(crate) fn wake_at(&self, time: Time, waker: &Waker) {
+        self.hands.wake_at(time, waker);
     }
 }
 

@@ -177,8 +177,10 @@ impl Store {
         for (&Advance { page, prev, version }, delta) in advances.iter().zip(&deltas) {
             for &holder in self.master.holders(page) {
                 if !replied.contains(&holder) {
-                    // Who has a lease is to have the new values at hand as well; others may never want them.
-                    let data = self.has_lease_on(holder, page).then(|| delta.changes.clone());
+                    // Who has a lease is to have the new values at hand as well, and so is who waits with a commit that
+                    // they make stale, and will come again; others may never want them.
+                    let wants_data = self.has_lease_on(holder, page) || self.turns.waits_for(holder, delta);
+                    let data = wants_data.then(|| delta.changes.clone());
                     let notice = Notice { page, prev, version, slots: delta.slots(), txn, data };
                     self.notices.push(now, holder, notice);
                 }

@@ -12,13 +12,15 @@
 //! 3. It has no locks and no place in the log: when its turn comes, it is judged like one that has just come.
 //! 4. Commits wait for those that came before them, and for prepared ones, which wait for nobody but redirectors, and for
 //!    them no longer than a lease. So no circle of them waits for each other, and each has its turn.
-//! 5. Their number is bounded. Beyond, a commit is refused as busy. What they take of memory counts with what waits for room.
+//! 5. Who waits in vain is told of what has changed with the new values, and need not fetch them to come again: else
+//!    whoever has won, and has them, would win again.
+//! 6. Their number is bounded. Beyond, a commit is refused as busy. What they take of memory counts with what waits for room.
 
 use crate::admission::Ticket;
-use crate::{Store, leases};
+use crate::{SessionId, Store, leases};
 use alloc::collections::VecDeque;
 use protocol::CommitRequest;
-use types::{Refusal, Rule, Time};
+use types::{Delta, Refusal, Rule, Time};
 
 /// The commits that wait their turn.
 #[derive(Debug, Default)]
@@ -38,6 +40,15 @@ impl Turns {
     /// A prepared commit stands in nobody's way any more, or in fewer commits' way.
     pub(crate) fn make_way(&mut self) {
         self.may_go = true;
+    }
+
+    /// Whether a commit of the session waits that has read what is changed.
+    pub(crate) fn waits_for(&self, session: SessionId, delta: &Delta) -> bool {
+        let has_read = |ticket: &Ticket| {
+            let reads = ticket.request.reads.binary_search_by_key(&delta.page, |reads| reads.page);
+            reads.is_ok_and(|reads| ticket.request.reads[reads].slots.intersects(&delta.slots()))
+        };
+        self.waiting.iter().any(|ticket| ticket.from == session && has_read(ticket))
     }
 
     /// Whether the request would write what one that waits has read.

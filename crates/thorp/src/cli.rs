@@ -346,7 +346,7 @@ pub(crate) struct BenchArgs {
     /// Writes all lines to `bench.jsonl` in this folder, and plots of them beside it.
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
-    /// Clients that run at the same time. Only for `commit` and `oo7`; 1 without it.
+    /// Clients that run at the same time. Only for `commit`, `oo7` and `contend`; without it 1, and 8 for `contend`.
     #[arg(long, value_name = "COUNT", conflicts_with = "all", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub(crate) clients: Option<u32>,
     /// One-way delay of the emulated link, in milliseconds. Only for `oo7`; 20 without it.
@@ -355,8 +355,14 @@ pub(crate) struct BenchArgs {
     /// How much to fill the safe with, or to insert. Only for `recover` and `load`; 1 without it.
     #[arg(long, value_name = "GIB", conflicts_with = "all")]
     pub(crate) gib: Option<f64>,
-    /// Where the programs run: the file that describes a lab. Only for `first`, which needs it.
-    #[arg(long, value_name = "FILE", conflicts_with = "all", required_if_eq("case", "first"))]
+    /// Where the programs run: the file that describes a lab, of two sites for `leased-writers`. Only for `first` and
+    /// `leased-writers`, which need it.
+    #[arg(
+        long,
+        value_name = "FILE",
+        conflicts_with = "all",
+        required_if_eq_any = [("case", "first"), ("case", "leased-writers")]
+    )]
     pub(crate) lab: Option<PathBuf>,
     /// Where stores are made, so that their disk is the one that is measured; a temporary folder inside it is removed
     /// at the end.
@@ -378,7 +384,11 @@ Cases and what their ratios compare with, measured in the same run:
             for it; small commits of the same client and of a neighbour meanwhile, and whether all is within bounds
   recover   reading the safe after a crash; over_read: the same files read from one end to the other
   load      documents of 1 KiB from several threads; over_sequential: a writer of as many bytes and syncs
-  churn     objects created and deleted again and again; over_early: pages of the store over those after 20 rounds";
+  churn     objects created and deleted again and again; over_early: pages of the store over those after 20 rounds
+  contend   one counter that 8 threads, and then 8 clients, increment; over_median: the longest wait
+  leased-writers
+            commits of two sites on a leased volume, in a lab: cargo xtask lab --sites 2 --loss 1 -- thorp bench
+            leased-writers --lab {lab}; p50 and p99 over the line's round trip";
 
 /// What `thorp bench` measures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -403,6 +413,10 @@ pub(crate) enum BenchCase {
     Load,
     /// Objects that are created and deleted without end.
     Churn,
+    /// One counter that everybody increments.
+    Contend,
+    /// Commits of two sites on a leased volume, in a lab.
+    LeasedWriters,
 }
 
 /// `thorp experiment`.

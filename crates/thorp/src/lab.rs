@@ -26,6 +26,16 @@ pub(crate) struct Lab {
     pub(crate) sites: Vec<Place>,
     /// Where it can be said which of them are cut off.
     control: Option<PathBuf>,
+    /// What the line of each site is like.
+    line: Option<LineOfSite>,
+}
+
+/// The line between a site and the store's place.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LineOfSite {
+    one_way_ms: f64,
+    loss_percent: f64,
 }
 
 /// A place where processes run.
@@ -45,7 +55,7 @@ impl Lab {
     /// All on loopback.
     pub(crate) fn loopback(groups: usize) -> Self {
         let place = Place { run: Vec::new(), ip: Ipv4Addr::LOCALHOST.into(), ports: 0 };
-        Self { store: place.clone(), sites: vec![place; groups], control: None }
+        Self { store: place.clone(), sites: vec![place; groups], control: None, line: None }
     }
 
     /// The places that a file describes.
@@ -57,6 +67,11 @@ impl Lab {
             return Err(cannot(format!("{} sites are too few for {groups} groups", lab.sites.len())));
         }
         Ok(lab)
+    }
+
+    /// The round trip between a site and the store's place, and how much of what is sent is lost, in percent.
+    pub(crate) fn line(&self) -> Option<(Duration, f64)> {
+        self.line.map(|line| (Duration::from_secs_f64(2.0 * line.one_way_ms / 1e3), line.loss_percent))
     }
 
     /// Whether sites can be cut off.

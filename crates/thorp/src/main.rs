@@ -1,5 +1,6 @@
 //! The program `thorp`: a store, and what there is to do with one, on the command line.
 
+mod cast;
 mod cli;
 mod commands;
 mod crew;

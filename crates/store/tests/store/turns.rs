@@ -1,7 +1,7 @@
 //! A commit that meets a prepared one waits its turn.
 
 use crate::groups::join_group;
-use crate::hands::{Hands, ROOT, Txn, count, txn};
+use crate::hands::{Hands, ROOT, Txn, count, notices, txn};
 use protocol::{Message, Outcome, Ping, Promise};
 use std::time::Duration;
 use store::{Config, SessionId};
@@ -149,4 +149,21 @@ fn a_group_that_gets_its_lease_hears_of_its_own_commits_in_turn() {
         _ => None,
     });
     assert!(intents.collect::<Vec<_>>().contains(&own), "{told:?}");
+}
+
+/// It comes again, and need not fetch first what whoever has won has at hand.
+#[test]
+fn who_has_waited_in_vain_is_told_the_new_values() {
+    let mut hands = Hands::new();
+    let [first, second, third] = [1, 2, 3].map(|number| hands.join(number, number));
+    for session in [second, third] {
+        hands.fetch(session, ROOT);
+    }
+    hands.say(first, writer(1).message());
+    hands.say(second, writer(2).message());
+    hands.run();
+    let told = notices(&hands.take(second));
+    assert!(matches!(&told[..], [notice] if notice.data.is_some()), "{told:?}");
+    // Who does not wait may never want them.
+    assert!(notices(&hands.ping(third)).iter().all(|notice| notice.data.is_none()));
 }

@@ -1,5 +1,7 @@
 //! `thorp bench`: chooses the cases, prints the lines, and puts lines and plots into a folder.
 
+mod leased_writers;
+
 use crate::Result;
 use crate::cli::{BenchArgs, BenchCase, NewcomerArgs};
 use crate::error::only_for;
@@ -14,12 +16,17 @@ use std::path::Path;
 pub(super) fn run(args: &BenchArgs, output: &mut Output) -> Result {
     refuse_idle_options(args)?;
     let mut lines = Vec::new();
-    for case in cases(args) {
-        measure(case, args, &mut |line| {
-            output.line(&line.to_json(), &line)?;
-            lines.push(line);
-            output.flush()
-        })?;
+    let mut found = |line: Line| {
+        output.line(&line.to_json(), &line)?;
+        lines.push(line);
+        output.flush()
+    };
+    match (args.case, &args.lab) {
+        // It needs a crew, which the other cases do not.
+        (Some(BenchCase::LeasedWriters), Some(lab)) => {
+            in_scratch(&args.dir, |dir, progress| found(leased_writers::measure(dir, lab, progress)?))?;
+        }
+        _ => cases(args).into_iter().try_for_each(|case| measure(case, args, &mut found))?,
     }
     match &args.out {
         Some(out) => write(&lines, out),
@@ -30,12 +37,13 @@ pub(super) fn run(args: &BenchArgs, output: &mut Output) -> Result {
 /// An option that the chosen case does not look at would say something that is not so.
 fn refuse_idle_options(args: &BenchArgs) -> Result {
     let Some(case) = args.case else { return Ok(()) };
-    let many = matches!(case, BenchCase::Commit | BenchCase::Oo7);
-    only_for("--clients", args.clients.is_some() && !many, "the cases 'commit' and 'oo7'")?;
+    let many = matches!(case, BenchCase::Commit | BenchCase::Oo7 | BenchCase::Contend);
+    only_for("--clients", args.clients.is_some() && !many, "the cases 'commit', 'oo7' and 'contend'")?;
     only_for("--delay-ms", args.delay_ms.is_some() && case != BenchCase::Oo7, "the case 'oo7'")?;
     let fills = matches!(case, BenchCase::Recover | BenchCase::Load);
     only_for("--gib", args.gib.is_some() && !fills, "the cases 'recover' and 'load'")?;
-    only_for("--lab", args.lab.is_some() && case != BenchCase::First, "the case 'first'")
+    let is_apart = matches!(case, BenchCase::First | BenchCase::LeasedWriters);
+    only_for("--lab", args.lab.is_some() && !is_apart, "the cases 'first' and 'leased-writers'")
 }
 
 fn cases(args: &BenchArgs) -> Vec<Case> {
@@ -50,18 +58,26 @@ fn cases(args: &BenchArgs) -> Vec<Case> {
         BenchCase::Load => Case::Load { gib: args.gib.unwrap_or(1.0) },
         BenchCase::First => Case::First,
         BenchCase::SlowLine => Case::SlowLine,
+        BenchCase::Contend => Case::Contend { clients: args.clients.unwrap_or(8) },
         BenchCase::Churn => Case::Churn,
         BenchCase::Recover => Case::Recover { gib: args.gib.unwrap_or(1.0) },
+        BenchCase::LeasedWriters => unreachable!("it is not one of these, and the command line wants a lab for it"),
     }]
 }
 
 fn measure(case: Case, args: &BenchArgs, found: &mut dyn FnMut(Line) -> Result) -> Result {
     let program = std::env::current_exe()?;
     let apart = args.lab.as_ref().map(|lab| apart(lab, &program)).transpose()?;
-    let scratch = Scratch::new(None, &args.dir, "bench")?;
-    let place = Place { program, dir: scratch.path().to_owned(), apart };
+    in_scratch(&args.dir, |dir, progress| {
+        bench::measure(case, &Place { program, dir: dir.to_owned(), apart }, progress, found)
+    })
+}
+
+/// Measures in a folder that goes afterwards.
+fn in_scratch(dir: &Path, measure: impl FnOnce(&Path, &dyn Fn(&str)) -> Result) -> Result {
+    let scratch = Scratch::new(None, dir, "bench")?;
     let spinner = output::spinner("measuring");
-    let measured = bench::measure(case, &place, &|what| spinner.set_message(what.to_owned()), found);
+    let measured = measure(scratch.path(), &|what| spinner.set_message(what.to_owned()));
     spinner.finish_and_clear();
     measured
 }

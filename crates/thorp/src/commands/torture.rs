@@ -6,10 +6,10 @@
 //! themselves. In the end every acknowledged commit must be there once, and the history must be one that a strictly
 //! serializable store could have produced.
 
-mod cast;
 mod faults;
 
 use crate::Result;
+use crate::cast::{Cast, Roles};
 use crate::cli::TortureArgs;
 use crate::error::only_for;
 use crate::history::{Ending, Verdict, judge};
@@ -18,7 +18,6 @@ use crate::lab::Lab;
 use crate::output::{self, Output};
 use crate::scratch::Scratch;
 use bench::Sample;
-use cast::Cast;
 use faults::{Fault, Toll};
 use serde_json::json;
 use std::path::Path;
@@ -33,6 +32,9 @@ const WRITES: f64 = 0.5;
 
 /// Commits that the clients must have had acknowledged before something is broken.
 const COMMITS_PER_ROUND: u64 = 40;
+
+/// How long leases last, in milliseconds.
+const LEASE_MS: u32 = 2000;
 
 /// How long anything may take that is going to happen, or something is wrong.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -62,7 +64,8 @@ fn torture(args: &TortureArgs, dir: &Path) -> Result<Outcome> {
         db.close()?;
         lists
     };
-    let mut cast = Cast::gather(&dir, lab, args)?;
+    let lease_ms = args.leased.then_some(LEASE_MS);
+    let mut cast = Cast::gather(&dir, lab, Roles { groups: args.groups, clients: args.clients, lease_ms })?;
     let (mut toll, mut killed) = (Toll::default(), 0);
     let bar = output::bar("break, mend", rounds);
     for (round, &fault) in (0..rounds).zip(faults.iter().cycle()) {

@@ -32,6 +32,7 @@ pub(crate) use options::Options;
 
 use crate::Result;
 use folder::Folder;
+use line::Quality;
 use namespace::Namespace;
 use network::Network;
 use serde_json::{Value, json};
@@ -86,6 +87,7 @@ struct Lab {
     _relay: Worker,
     store: Namespace,
     sites: Vec<Namespace>,
+    quality: Quality,
     folder: Folder,
 }
 
@@ -103,7 +105,7 @@ impl Lab {
         // Last, so that who is ended while the places are made leaves nothing behind.
         let folder = Folder::new()?;
         let control = control::start(&folder.path().join("control"), network)?;
-        Ok(Self { _control: control, _relay: relay, store, sites, folder })
+        Ok(Self { _control: control, _relay: relay, store, sites, quality: options.quality.clone(), folder })
     }
 
     fn control(&self) -> PathBuf {
@@ -115,7 +117,10 @@ impl Lab {
         let path = self.folder.path().join("lab.json");
         let sites: Vec<_> = self.sites.iter().map(describe).collect();
         let control = self.control().display().to_string();
-        let text = json!({"store": describe(&self.store), "sites": sites, "control": control}).to_string();
+        let Quality { one_way, loss_percent, .. } = &self.quality;
+        let line = json!({"one_way_ms": one_way.as_secs_f64() * 1e3, "loss_percent": loss_percent});
+        let text =
+            json!({"store": describe(&self.store), "sites": sites, "line": line, "control": control}).to_string();
         std::fs::write(&path, text + "\n").map_err(|error| format!("lab: cannot write {}: {error}", path.display()))?;
         Ok(path.display().to_string())
     }

@@ -24,7 +24,7 @@ fn lab(sites: usize, one_way: Duration) -> Option<Lab> {
         println!("skipped: there can be no lab here: {why}");
         return None;
     }
-    let quality = line::Quality { one_way, bits_per_s: None, loss_percent: 0.0 };
+    let quality = Quality { one_way, bits_per_s: None, loss_percent: 0.0 };
     Some(Lab::open(&Options { sites, quality }).unwrap())
 }
 

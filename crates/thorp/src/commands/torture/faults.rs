@@ -1,8 +1,8 @@
 //! What is broken, how it is mended, and what the others must be able to do meanwhile.
 
 use super::PATIENCE;
-use super::cast::Cast;
 use crate::Result;
+use crate::cast::Cast;
 use crate::crew::{Signal, now};
 use bench::{Redirector, Sample, Server};
 use std::time::{Duration, Instant};

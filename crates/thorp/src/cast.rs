@@ -1,7 +1,7 @@
-//! Who takes part in a torture: the store, the redirectors of groups, and their members; or clients of the store alone.
+//! Who takes part in a torture, or where writers are measured: the store, the redirectors of groups, and their members; or
+//! clients of the store alone.
 
 use crate::Result;
-use crate::cli::TortureArgs;
 use crate::crew::{Crew, Eligible, MemberOptions};
 use crate::job::{JobName, Work};
 use crate::lab::Lab;
@@ -11,41 +11,57 @@ use std::path::Path;
 /// Where the store keeps its objects.
 const VOLUME: u32 = 0;
 
+/// What they are.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Roles {
+    /// How many groups there are; with none the clients speak to the store directly.
+    pub(crate) groups: u32,
+    /// The clients of each group, or of the store.
+    pub(crate) clients: u32,
+    /// How long the store's leases last, in milliseconds, if it gives any.
+    pub(crate) lease_ms: Option<u32>,
+}
+
 /// All of them.
-pub(super) struct Cast {
-    pub(super) lab: Lab,
-    pub(super) options: ServerOptions,
-    pub(super) server: Server,
+pub(crate) struct Cast {
+    pub(crate) lab: Lab,
+    pub(crate) options: ServerOptions,
+    pub(crate) server: Server,
     /// The groups; if there are none, the clients that speak to the store directly are one without a redirector.
-    pub(super) groups: Vec<Group>,
-    pub(super) crew: Crew,
+    pub(crate) groups: Vec<Group>,
+    pub(crate) crew: Crew,
 }
 
 /// A group.
-pub(super) struct Group {
+pub(crate) struct Group {
     /// How its redirector is started.
-    pub(super) options: RedirectorOptions,
-    pub(super) redirector: Option<Redirector>,
+    pub(crate) options: RedirectorOptions,
+    pub(crate) redirector: Option<Redirector>,
     /// How those are started who cannot take over.
-    pub(super) ordinary: MemberOptions,
+    pub(crate) ordinary: MemberOptions,
     /// The crew's members that are in it.
-    pub(super) members: Vec<usize>,
+    pub(crate) members: Vec<usize>,
 }
 
 impl Cast {
     /// Starts all of them, on a store that has been prepared.
-    pub(super) fn gather(dir: &Path, mut lab: Lab, args: &TortureArgs) -> Result<Self> {
+    pub(crate) fn gather(dir: &Path, mut lab: Lab, roles: Roles) -> Result<Self> {
         let path = std::env::current_exe()?;
         let insecure = |is_open: bool| if is_open { vec!["--insecure".to_owned()] } else { Vec::new() };
         let mut options = ServerOptions::new(lab.store.program(&path), dir);
         options.listen = lab.store.address()?;
         options.arguments = insecure(lab.store.is_open());
-        if args.leased {
-            options.arguments.extend(["--leased".into(), VOLUME.to_string()]);
+        if let Some(lease_ms) = roles.lease_ms {
+            options.arguments.extend([
+                "--leased".into(),
+                VOLUME.to_string(),
+                "--lease-ms".into(),
+                lease_ms.to_string(),
+            ]);
         }
         let server = Server::start(&options)?;
         let (mut crew, mut groups) = (Crew::default(), Vec::new());
-        for number in 0..args.groups.max(1) {
+        for number in 0..roles.groups.max(1) {
             let place = lab.sites.get_mut(number as usize).unwrap_or(&mut lab.store);
             let (program, more, store) = (place.program(&path), insecure(place.is_open()), server.address());
             let mut options = RedirectorOptions::new(program.clone(), format!("site-{}", number + 1), store);
@@ -58,14 +74,14 @@ impl Cast {
                 arguments: more,
             };
             let (mut redirector, mut first) = (None, ordinary.clone());
-            if args.groups > 0 {
+            if roles.groups > 0 {
                 options.listen = place.address()?;
                 redirector = Some(Redirector::start(&options)?);
                 ordinary.server = format!("{},{store}", options.listen);
                 let eligible = Eligible { group: options.group.clone(), listen: place.address()?, store };
                 first = MemberOptions { eligible: Some(eligible), ..ordinary.clone() };
             }
-            let all = [&first].into_iter().chain(std::iter::repeat(&ordinary)).take(args.clients as usize);
+            let all = [&first].into_iter().chain(std::iter::repeat(&ordinary)).take(roles.clients as usize);
             let members = all.map(|member| crew.hire(member)).collect::<Result<_>>()?;
             groups.push(Group { options, redirector, ordinary, members });
         }
@@ -73,17 +89,17 @@ impl Cast {
     }
 
     /// Everybody who is there.
-    pub(super) fn members(&self) -> Vec<usize> {
+    pub(crate) fn members(&self) -> Vec<usize> {
         self.groups.iter().flat_map(|group| group.members.iter().copied()).collect()
     }
 
     /// Everybody who is not among these.
-    pub(super) fn others(&self, these: &[usize]) -> Vec<usize> {
+    pub(crate) fn others(&self, these: &[usize]) -> Vec<usize> {
         self.members().into_iter().filter(|member| !these.contains(member)).collect()
     }
 
     /// Tells everybody what to do.
-    pub(super) fn work(&mut self, work: &dyn Fn(usize) -> Work) -> Result {
+    pub(crate) fn work(&mut self, work: &dyn Fn(usize) -> Work) -> Result {
         self.members().into_iter().try_for_each(|member| self.crew.work(member, &work(member)))
     }
 }
