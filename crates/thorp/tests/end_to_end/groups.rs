@@ -7,6 +7,7 @@ use serde_json::Value;
 use std::io::{BufRead, BufReader, Write};
 use std::net::SocketAddr;
 use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use thorp::{Anywhere, Db, Map, Ref, Stats};
 
@@ -214,6 +215,42 @@ fn members_do_without_a_redirector_and_come_back_to_it() {
     let told = status(redirector.address()).unwrap();
     assert_eq!(count(&told, "redirector", "epoch"), 2, "{told}");
     assert_eq!(count(&told, "counts", "commits"), count(&told, "counts", "updates"), "{told}");
+}
+
+/// However busy they are, and with whoever has answered them meanwhile: also who was sent to the store before it had heard
+/// the name of its group.
+#[test]
+fn busy_members_come_back_to_a_redirector_that_was_killed() {
+    let folder = Folder::new();
+    let (store, listen) = (serve(&folder), lasting_address().unwrap());
+    let mut redirector = start_redirector_at(listen, &store, &[]);
+    let members = [(); 3].map(|()| member(listen, &store));
+    let counters = members.each_ref().map(|db| db.transact(|tx| tx.create(Anywhere, &0_u64)).unwrap());
+    await_members(listen, 3);
+    let is_over = AtomicBool::new(false);
+    let took = std::thread::scope(|scope| {
+        let go_on = |_: &u64| !is_over.load(Relaxed);
+        let busy: Vec<_> = members
+            .iter()
+            .zip(counters)
+            .map(|(db, counter)| {
+                scope.spawn(move || (1..).take_while(go_on).inspect(|&count| put(db, counter, count)).last())
+            })
+            .collect();
+        redirector.kill().unwrap();
+        let all_alone = |status: Value| count(&status, "store", "sessions") == 3;
+        eventually("all go on with the store", || status(store.address()).is_some_and(all_alone));
+        let _redirector = start_redirector_at(listen, &store, &[]);
+        let took = await_members(listen, 3);
+        is_over.store(true, Relaxed);
+        for ((busy, db), counter) in busy.into_iter().zip(&members).zip(counters) {
+            assert_eq!(busy.join().unwrap(), Some(get(db, counter)), "what was committed last is there");
+        }
+        took
+    });
+    println!("busy members are back {took:?} after their redirector was started again");
+    // Two seconds on an idle machine, where the next look at the address is due within one.
+    assert!(took < Duration::from_secs(6), "busy members are back after {took:?}");
 }
 
 #[test]
