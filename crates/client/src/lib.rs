@@ -189,6 +189,9 @@ impl Client {
             (Phase::Rejoining | Phase::Live, Message::Pong(pong)) => self.pong(pong),
             (_, Message::Goodbye(goodbye)) => self.goodbye(goodbye),
             (Phase::Greeting, Message::Welcome(welcome)) => self.welcome(&welcome),
+            (Phase::Rejoining | Phase::Live, Message::Welcome(welcome)) if self.session.in_group => {
+                self.store_lives_anew(&welcome);
+            }
             (Phase::Rejoining, Message::Rejoined(rejoined)) => self.rejoined(now, rejoined),
             (Phase::Live, Message::Rejoined(rejoined)) => self.lose_pages(now, rejoined),
             (Phase::Rejoining | Phase::Live, Message::Notices(notices)) => self.notices(now, &notices),

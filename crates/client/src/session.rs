@@ -24,7 +24,7 @@ use protocol::{
     Ack, AskOutcome, GROUP, Goodbye, Held, Hello, Message, Outcome, PROTOCOL, Ping, Pulse, Rejoin, Rejoined, Released,
     SessionLimits, Welcome,
 };
-use types::{ClusterId, GoodbyeReason, Incarnation, PageId, Rule, Time, Version};
+use types::{ClusterId, GoodbyeReason, Incarnation, Life, PageId, Rule, Time, Version};
 
 /// How long acknowledgements and releases wait for a message to go with.
 const PIGGYBACK: Duration = Duration::from_millis(2);
@@ -53,6 +53,10 @@ pub(crate) struct Session {
     cluster: Option<ClusterId>,
     /// Of the store: the latest that we have heard of.
     pub(crate) incarnation: Incarnation,
+    /// And the one in which we have heard what we have heard last.
+    life: Option<Life>,
+    /// The last session ended because its redirector knew of an earlier incarnation, and of a life that we do not know.
+    has_doubted: bool,
     ack_is_due: bool,
     /// Pages that have left, as far as the store was not told.
     pub(crate) released: Vec<PageId>,
@@ -71,6 +75,8 @@ impl Session {
             epoch: 0,
             cluster: None,
             incarnation: Incarnation(0),
+            life: None,
+            has_doubted: false,
             ack_is_due: false,
             released: Vec::new(),
             piggyback_at: None,
@@ -205,14 +211,45 @@ impl Client {
             }
             return self.hang_up(reason, text);
         }
+        if !self.knows_store(welcome) {
+            return;
+        }
         self.session.cluster = Some(welcome.cluster);
-        self.session.incarnation = self.session.incarnation.max(welcome.incarnation);
         self.session.limits = welcome.limits;
         self.session.in_group = welcome.features & GROUP != 0;
         self.session.phase = Phase::Rejoining;
         if self.config.broken.is(Rule::RejoinBeforeHorizon) {
             self.session.horizon = self.session.horizon.max(welcome.through);
         }
+    }
+
+    /// Its redirector has reached the store in another life: what comes next is of that one.
+    pub(crate) fn store_lives_anew(&mut self, welcome: &Welcome) {
+        self.knows_store(welcome);
+    }
+
+    /// Whether what we know is of this store, and of no copy that has parted from it since. If it is not, we forget it, and
+    /// the session ends: the next one begins with nothing. Only a redirector that knows of an earlier incarnation than we
+    /// do may just not have heard of the store's restart yet: we go elsewhere, and believe the second that says so.
+    fn knows_store(&mut self, welcome: &Welcome) -> bool {
+        let pages = self.cache.frames().map(|(_, frame)| frame.version());
+        let heard = pages.fold(self.session.horizon.max(self.session.told), Version::max);
+        if let Err(Goodbye { reason, text }) = welcome.continues(self.session.life, heard)
+            && !self.config.broken.is(Rule::KnowLineage)
+        {
+            let is_behind = welcome.features & GROUP != 0 && welcome.incarnation < self.session.incarnation;
+            if is_behind && !mem::replace(&mut self.session.has_doubted, true) {
+                self.group.leave();
+            } else {
+                self.forget_the_store();
+            }
+            self.hang_up(reason, text);
+            return false;
+        }
+        self.session.has_doubted = false;
+        self.session.life = welcome.lineage.current();
+        self.session.incarnation = self.session.incarnation.max(welcome.incarnation);
+        true
     }
 
     /// Says what we still hold.
@@ -312,7 +349,7 @@ impl Client {
         for txn in self.commits.forget() {
             self.decide(txn, Ok(Outcome::Unknown));
         }
-        (self.session.cluster, self.session.incarnation) = (None, Incarnation(0));
+        (self.session.cluster, self.session.incarnation, self.session.life) = (None, Incarnation(0), None);
         (self.session.horizon, self.session.told) = (Version::ZERO, Version::ZERO);
         self.allocator.forget();
     }

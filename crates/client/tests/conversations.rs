@@ -15,13 +15,14 @@ fn conversations_go_as_written() {
 }
 
 /// Rules whose absence hardly any simulated run notices, and the conversation that does.
-const NOTICED_HERE: [(Rule, &str); 6] = [
+const NOTICED_HERE: [(Rule, &str); 7] = [
     (Rule::DoomOnInstall, include_str!("../../../testdata/conversations/client-refetch-hides-a-change.txt")),
     (Rule::EmptyAtHorizon, include_str!("../../../testdata/conversations/client-recycled-page.txt")),
     (Rule::FetchAtLeast, include_str!("../../../testdata/conversations/client-load-reply-against-invalidation.txt")),
     (Rule::KeepGranted, include_str!("../../../testdata/conversations/client-release-meets-grant.txt")),
     (Rule::PunctureUnknown, include_str!("../../../testdata/conversations/client-unknown.txt")),
     (Rule::ShowWhole, include_str!("../../../testdata/conversations/client-cut-batch.txt")),
+    (Rule::KnowLineage, include_str!("../../../testdata/conversations/client-restored.txt")),
 ];
 
 #[test]

@@ -19,7 +19,7 @@ use crate::open::Config;
 use crate::safe::Ring;
 use crate::safe::segment::number_of;
 use std::io::{self, Read};
-use types::{ClusterId, Incarnation};
+use types::{ClusterId, Incarnation, Life};
 
 const LOCK: &str = "lock";
 
@@ -28,6 +28,8 @@ const LOCK: &str = "lock";
 pub(crate) struct Claim {
     /// What the marker says, the life that begins now included.
     pub(crate) marker: Marker,
+    /// That life, as no copy of the directory will have it.
+    pub(crate) life: Life,
     /// Keeps others out.
     pub(crate) lock: Lock,
 }
@@ -47,7 +49,7 @@ pub(crate) fn claim(files: &dyn Files, config: &Config) -> Result<Claim, DiskErr
     }
     let marker = Marker { incarnation: Incarnation(marker.incarnation.0 + 1), ..marker };
     marker.write(files)?;
-    Ok(Claim { marker, lock })
+    Ok(Claim { marker, life: Life(random()?), lock })
 }
 
 /// The marker of an existing store; `None` if a store may be created here.
@@ -80,12 +82,17 @@ pub(crate) fn lock(files: &dyn Files, sign: bool) -> Result<Lock, DiskError> {
 
 /// Draws the identity of a new store and writes its marker.
 fn begin(files: &dyn Files) -> Result<Marker, DiskError> {
-    let mut bytes = [0; 8];
-    let random = std::fs::File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut bytes));
-    random.doing("read", || "/dev/urandom".into())?;
-    let marker = Marker { cluster: ClusterId(u64::from_le_bytes(bytes)), incarnation: Incarnation(0) };
+    let marker = Marker { cluster: ClusterId(random()?), incarnation: Incarnation(0) };
     marker.write(files)?;
     Ok(marker)
+}
+
+/// A number that nobody else draws.
+fn random() -> Result<u64, DiskError> {
+    let mut bytes = [0; 8];
+    let read = std::fs::File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut bytes));
+    read.doing("read", || "/dev/urandom".into())?;
+    Ok(u64::from_le_bytes(bytes))
 }
 
 /// Makes the files of a new store. What an earlier attempt left is made again.

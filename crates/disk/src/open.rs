@@ -149,6 +149,7 @@ impl Opening {
         let opened = Opened {
             cluster: claim.marker.cluster,
             incarnation: claim.marker.incarnation,
+            life: claim.life,
             checkpoint: home.checkpoint(),
             pages,
             safe_bytes_free: scan.bytes_free_at_least(),

@@ -5,12 +5,13 @@ use node::{Node, Output};
 use protocol::Outcome;
 use std::time::Duration;
 use store::{Checkpoint, DiskDone, DiskWork, Opened, Store};
-use types::{ClientId, ClusterId, Incarnation, Time};
+use types::{ClientId, ClusterId, Incarnation, Life, Time};
 
 fn embedded() -> Node {
     let opened = Opened {
         cluster: ClusterId(1),
         incarnation: Incarnation(1),
+        life: Life(1),
         checkpoint: Checkpoint::default(),
         pages: Vec::new(),
         safe_bytes_free: 1 << 30,

@@ -16,7 +16,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::Waker;
 use std::time::Instant;
 use store::{Checkpoint, DiskDone, DiskWork, Opened, Store};
-use types::{ClientId, ClusterId, Incarnation, PageId, Time, Version};
+use types::{ClientId, ClusterId, Incarnation, Life, PageId, Time, Version};
 
 /// Room that the safe claims to have: nothing is kept in it.
 const SAFE_BYTES: u64 = 1 << 40;
@@ -71,6 +71,7 @@ impl Memory {
         let opened = Opened {
             cluster: ClusterId(random()),
             incarnation: Incarnation(1),
+            life: Life(random()),
             checkpoint: Checkpoint::default(),
             pages: Vec::new(),
             safe_bytes_free: SAFE_BYTES,

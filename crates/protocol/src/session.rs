@@ -10,12 +10,12 @@
 //! ```
 //! A client with an empty cache sends one `Rejoin{last}` without pages: there is one way in.
 
-use crate::PROTOCOL;
+use crate::{Lineage, PROTOCOL};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
-use types::{ClientId, ClusterId, GoodbyeReason, Incarnation, Limits, NodeId, PageId, PageRange, Time, Version};
+use types::{ClientId, ClusterId, GoodbyeReason, Incarnation, Life, Limits, NodeId, PageId, PageRange, Time, Version};
 
 /// Opens a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,6 +67,8 @@ pub struct Welcome {
     pub node: NodeId,
     /// Its process's life.
     pub incarnation: Incarnation,
+    /// And the lives before it.
+    pub lineage: Lineage,
     /// The count through which its master has applied updates.
     pub through: Version,
     /// What the client may ask of it.
@@ -89,6 +91,21 @@ impl Welcome {
             return Err(Goodbye { reason: GoodbyeReason::WrongCluster, text });
         }
         Ok(())
+    }
+
+    /// Whether the store goes on from where one is who has last heard of it in `life`, if ever, of its changes through
+    /// `heard`.
+    ///
+    /// # Errors
+    /// `Done` if a copy of the store is in its place, or the store in that of a copy: nothing that was heard counts there.
+    pub fn continues(&self, life: Option<Life>, heard: Version) -> Result<(), Goodbye> {
+        match life {
+            Some(life) if !self.lineage.continues(life, heard) => {
+                let text = format!("expected a store that has been through {heard:?} in its life {life:?}, got a copy");
+                Err(Goodbye { reason: GoodbyeReason::Done, text })
+            }
+            _ => Ok(()),
+        }
     }
 }
 

@@ -17,7 +17,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
-use protocol::{Departed, GROUP, Goodbye, Hello, Leader, Message, Reachable, SessionLimits, Welcome};
+use protocol::{Departed, GROUP, Goodbye, Hello, Leader, Message, PROTOCOL, Reachable, SessionLimits, Welcome};
 use types::{ClientId, GoodbyeReason, Limits, Map, PageId, PeerKey, SessionId, Time, Version};
 
 /// How long a member that is gone is known.
@@ -127,6 +127,12 @@ impl Members {
 
     pub(crate) fn is_joined(&self, id: SessionId) -> bool {
         self.live.get(&id).is_some_and(|member| matches!(member.stage, Stage::Joined))
+    }
+
+    /// Whether it has been welcomed.
+    pub(crate) fn is_welcome(&self, id: SessionId) -> bool {
+        let is_waiting = |member: &Member| matches!(member.stage, Stage::AwaitHello | Stage::AwaitTrunk(..));
+        self.live.get(&id).is_some_and(|member| !is_waiting(member))
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -314,7 +320,7 @@ impl Redirector {
             self.knocked(now, client);
             return Ok(());
         }
-        let (cluster, ..) = self.trunk.store();
+        let cluster = self.trunk.store().cluster;
         let protocol = hello.agree(cluster)?;
         let (client, epoch) = (hello.client, hello.epoch);
         self.members.came += 1;
@@ -338,14 +344,25 @@ impl Redirector {
         Ok(())
     }
 
+    /// The store is reached in another life: those who are here hear of it before anything that comes from that one.
+    pub(crate) fn welcome_again(&mut self) {
+        for session in self.members.all() {
+            if self.members.is_welcome(session) {
+                let welcome = self.welcome(PROTOCOL.1);
+                self.out.send(session, Message::Welcome(welcome));
+            }
+        }
+    }
+
     fn welcome(&self, protocol: u16) -> Welcome {
-        let (cluster, node, incarnation) = self.trunk.store();
+        let store = self.trunk.store();
         Welcome {
             protocol,
             features: GROUP,
-            cluster,
-            node,
-            incarnation,
+            cluster: store.cluster,
+            node: store.node,
+            incarnation: store.incarnation,
+            lineage: store.lineage.clone(),
             through: self.trunk.horizon(),
             limits: SessionLimits {
                 fetches: self.config.limits.fetches_per_session as u32,

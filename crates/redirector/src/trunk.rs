@@ -24,7 +24,7 @@ use protocol::{
     Ack, GROUP, Goodbye, Held, Hello, Message, PROTOCOL, Ping, Pong, Pulse, Rejoin, Rejoined, Released, SessionLimits,
     Welcome,
 };
-use types::{ClusterId, GoodbyeReason, Incarnation, NodeId, PageId, Rule, SessionId, Time, Version};
+use types::{ClusterId, GoodbyeReason, Life, PageId, Rule, SessionId, Time, Version};
 
 /// How long acknowledgements and releases wait for a message to go with.
 const PIGGYBACK: Duration = Duration::from_millis(2);
@@ -47,7 +47,8 @@ pub(crate) struct Trunk {
     /// The highest count that the store has named.
     named: Version,
     epoch: u64,
-    store: Option<(ClusterId, NodeId, Incarnation)>,
+    /// Who the store has said that it is.
+    store: Option<Welcome>,
     /// What the store has been told that the group has applied.
     acked: Version,
     released: Vec<PageId>,
@@ -93,15 +94,20 @@ impl Trunk {
 
     /// The store's data set, once it is known.
     pub(crate) fn cluster(&self) -> Option<ClusterId> {
-        self.store.map(|(cluster, ..)| cluster)
+        self.store.as_ref().map(|store| store.cluster)
+    }
+
+    /// The life of the store's process that we know.
+    fn life(&self) -> Option<Life> {
+        self.store.as_ref().and_then(|store| store.lineage.current())
     }
 
     /// What members are told of the store.
     ///
     /// # Panics
     /// Before the store has said who it is.
-    pub(crate) fn store(&self) -> (ClusterId, NodeId, Incarnation) {
-        self.store.expect("members are welcome when the store is reached")
+    pub(crate) fn store(&self) -> &Welcome {
+        self.store.as_ref().expect("members are welcome when the store is reached")
     }
 
     /// Since when the store is not reached, or nobody was.
@@ -245,7 +251,7 @@ impl Redirector {
         match (&self.trunk.phase, message) {
             (Phase::Down | Phase::Over(_), _) | (Phase::Rejoining | Phase::Live, Message::Pong(_)) => {}
             (_, Message::Goodbye(goodbye)) => self.goodbye(now, goodbye),
-            (Phase::Greeting, Message::Welcome(welcome)) => self.welcomed(now, &welcome),
+            (Phase::Greeting, Message::Welcome(welcome)) => self.welcomed(now, welcome),
             (Phase::Rejoining, Message::Rejoined(rejoined)) => self.trunk_rejoined(now, &rejoined),
             (Phase::Rejoining, Message::Notices(notices)) => self.catch_up(now, &notices),
             (Phase::Live, Message::Notices(notices)) => self.notices(now, &notices),
@@ -267,7 +273,7 @@ impl Redirector {
         }
     }
 
-    fn welcomed(&mut self, now: Time, welcome: &Welcome) {
+    fn welcomed(&mut self, now: Time, welcome: Welcome) {
         if let Err(Goodbye { reason, text }) = welcome.agree(self.trunk.cluster()) {
             return self.over(now, reason, text);
         }
@@ -275,9 +281,31 @@ impl Redirector {
             let text = "expected a store that takes groups, got one that does not".into();
             return self.over(now, GoodbyeReason::Protocol, text);
         }
-        self.trunk.store = Some((welcome.cluster, welcome.node, welcome.incarnation));
+        let life = self.trunk.life();
+        if let Err(Goodbye { reason, text }) = welcome.continues(life, self.trunk.named())
+            && !self.config.broken.is(Rule::KnowLineage)
+        {
+            return self.begin_anew(now, reason, text);
+        }
         self.trunk.limits = welcome.limits;
         self.trunk.phase = Phase::Rejoining;
+        self.trunk.store = Some(welcome);
+        if self.trunk.life() != life {
+            self.welcome_again();
+        }
+    }
+
+    /// The store is a copy of the one that we know, or that one in the place of a copy: what our group holds is of another.
+    /// The members find that out by themselves where they go.
+    fn begin_anew(&mut self, now: Time, reason: GoodbyeReason, text: String) {
+        for session in self.members.all() {
+            self.end(now, session, Goodbye { reason, text: text.clone() });
+        }
+        self.hang_up(now, reason, text);
+        let (config, out, stats) = (self.config.clone(), mem::take(&mut self.out), self.stats);
+        let epoch = self.trunk.epoch;
+        *self = Self { out, stats, ..Self::new(config, self.id) };
+        self.trunk.epoch = epoch;
     }
 
     /// Says what the group holds. All that was told through our horizon has been passed on, so that is how much is known of

@@ -15,7 +15,7 @@ fn conversations_go_as_written() {
 }
 
 /// Rules whose absence hardly any simulated run notices, and the conversation that does.
-const NOTICED_HERE: [(Rule, &str); 23] = [
+const NOTICED_HERE: [(Rule, &str); 25] = [
     (Rule::CompareAhead, include_str!("../../../testdata/conversations/redirector-made-up-counts.txt")),
     (Rule::HelpRecent, include_str!("../../../testdata/conversations/redirector-knows-less.txt")),
     (Rule::ListGranted, include_str!("../../../testdata/conversations/redirector-granted-and-left-out.txt")),
@@ -39,6 +39,8 @@ const NOTICED_HERE: [(Rule, &str); 23] = [
     (Rule::LeaseFromNow, include_str!("../../../testdata/conversations/redirector-lease-from-now.txt")),
     (Rule::KeepPromise, include_str!("../../../testdata/conversations/redirector-keep-promise.txt")),
     (Rule::LeaseWithTrunk, include_str!("../../../testdata/conversations/redirector-lease-with-trunk.txt")),
+    (Rule::KnowLineage, include_str!("../../../testdata/conversations/redirector-restored.txt")),
+    (Rule::FreshSinceAsked, include_str!("../../../testdata/conversations/redirector-fresh.txt")),
 ];
 
 #[test]

@@ -115,6 +115,7 @@ fn of_store() -> impl Strategy<Value = Message> {
             cluster: ClusterId(1),
             node: NodeId(0),
             incarnation: Incarnation(1),
+            lineage: Lineage::default(),
             through,
             limits: SessionLimits { fetches: 2, commits: 2, silence_ms: 1500 },
         })
@@ -194,6 +195,7 @@ fn ready() -> Vec<Event> {
         cluster: ClusterId(1),
         node: NodeId(0),
         incarnation: Incarnation(1),
+        lineage: Lineage::default(),
         through: Version::ZERO,
         limits,
     };

@@ -22,6 +22,7 @@ fn leading() -> Redirector {
         cluster: ClusterId(1),
         node: NodeId(0),
         incarnation: Incarnation(1),
+        lineage: Lineage::default(),
         through: Version(10),
         limits: SessionLimits { fetches: 1024, commits: 1024, silence_ms: 1500 },
     };

@@ -13,7 +13,7 @@ use bytes::Bytes;
 use core::time::Duration;
 use std::collections::{BTreeMap, VecDeque};
 use store::{Checkpoint, CommitRecord, DiskDone, DiskWork, HomeImage, HomePage, Opened, Position, Record};
-use types::{ClusterId, Delta, Incarnation, ObjectPage, PageId, Version};
+use types::{ClusterId, Delta, Incarnation, Life, ObjectPage, PageId, Version};
 
 /// What one seed's disk is like.
 #[derive(Clone, Debug)]
@@ -264,6 +264,7 @@ impl Disk {
         let opened = Opened {
             cluster: ClusterId(1),
             incarnation: Incarnation(self.lives),
+            life: Life(self.lives),
             checkpoint: self.checkpoint.clone(),
             pages: self.home.iter().map(page).collect(),
             safe_bytes_free: self.safe_bytes_free(),

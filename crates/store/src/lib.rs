@@ -86,7 +86,7 @@ use sessions::Sessions;
 pub use status::{SessionStatus, Status};
 use turns::Turns;
 pub use types::SessionId;
-use types::{Broken, ClusterId, GoodbyeReason, Incarnation, Limits, NodeId, PageId, Time};
+use types::{Broken, ClusterId, GoodbyeReason, Incarnation, Life, Limits, NodeId, PageId, Time};
 pub use work::{
     Checkpoint, ClientOutcomes, CommitRecord, DiskDone, DiskWork, HomeImage, HomePage, LeasesGiven, Opened, Placement,
     Position, Record,
@@ -173,6 +173,7 @@ pub struct Store {
     config: Config,
     cluster: ClusterId,
     incarnation: Incarnation,
+    life: Life,
     out: Outputs,
     sessions: Sessions,
     leaders: Leaders,
@@ -230,7 +231,7 @@ pub struct Stats {
 impl Store {
     /// A store over what the hands have opened.
     pub fn new(config: Config, opened: Opened) -> Self {
-        let Opened { cluster, incarnation, checkpoint, pages, safe_bytes_free } = opened;
+        let Opened { cluster, incarnation, life, checkpoint, pages, safe_bytes_free } = opened;
         let mut grants = Grants::restore(checkpoint.next_pages, config.limits);
         for HomePage { page, .. } in &pages {
             grants.granted_below(page.volume, page.number.saturating_add(1));
@@ -238,6 +239,7 @@ impl Store {
         Self {
             cluster,
             incarnation,
+            life,
             out: Outputs::default(),
             sessions: Sessions::new(config.grace, config.limits),
             leaders: Leaders::new(config.limits),

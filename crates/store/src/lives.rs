@@ -1,19 +1,23 @@
-//! Leases of earlier lives of the store's process: to whom they were given is not known any more, and they may still last.
+//! The lives of the store's process: which they were, and which of their leases may still last.
 //!
 //! ```text
-//!   start ----> Epoch: what may still last, and what will be given --durable--> the first lease is given
-//!   write-back: Epoch: what may last by now                        --durable--> the one before it can be freed
+//!   start ----> Epoch: all lives, what may still last, and what will be given --durable--> the first lease is given
+//!   write-back: the same as of now                                            --durable--> the one before it can be freed
 //! ```
 //! 1. Before a lease is given, a record is durable that names its volume and is at least as long. The newest durable
-//!    record is never freed, unless it says that there are none.
+//!    record is never freed.
 //! 2. After a restart a change on a volume that the last record names waits for so long, whatever the configuration says
 //!    now.
 //! 3. A record that says nothing of leases is of a program that wrote none: its store was configured like this one.
+//! 4. Each life is told to whoever comes, with those before it: who has heard of the store in another one finds out whether
+//!    this is the store, or a copy that was made before (**KnowLineage**). A life that ended before its record was durable
+//!    is in no later one's: who has heard of that begins anew.
 
 use crate::leases::longer;
 use crate::{Config, LeasesGiven, Position, Record, Store};
 use alloc::vec::Vec;
 use core::time::Duration;
+use protocol::Lineage;
 use types::{Incarnation, PageId, Rule, Time};
 
 /// What is known of the leases of earlier lives, and what the safe says for later ones.
@@ -27,14 +31,21 @@ pub(crate) struct Lives {
     /// The newest record that is durable, and the last, which may not be.
     record: Position,
     next: Position,
-    /// The last names no lease.
-    is_empty: bool,
+    /// This life and those before it.
+    lineage: Lineage,
 }
 
 impl Lives {
     /// The safe held a record.
-    pub(crate) fn recovered(&mut self, position: Position, leases: Option<LeasesGiven>, config: &Config) {
+    pub(crate) fn recovered(
+        &mut self,
+        position: Position,
+        leases: Option<LeasesGiven>,
+        lineage: Lineage,
+        config: &Config,
+    ) {
         self.record = position;
+        self.lineage = lineage;
         self.earlier = leases.unwrap_or_else(|| given_by(config));
     }
 
@@ -65,9 +76,12 @@ impl Lives {
         if is_durable(self.next) {
             self.record = self.next;
         }
-        // That there are none need not be said.
-        let says_nothing = self.is_empty && self.record == self.next;
-        if says_nothing { Position(u64::MAX) } else { self.record }
+        self.record
+    }
+
+    /// This life and those before it.
+    pub(crate) fn lineage(&self) -> &Lineage {
+        &self.lineage
     }
 }
 
@@ -83,6 +97,7 @@ impl Store {
             // The record was freed: of what was there only the configuration of now can tell.
             lives.earlier = given_by(&self.config);
         }
+        lives.lineage = lives.lineage.with(self.life, self.master.applied());
         lives.until = now + longer(Duration::from_millis(u64::from(lives.earlier.lease_ms)), self.config.broken);
         self.log_life(now);
         self.lives.first = self.lives.next;
@@ -90,16 +105,14 @@ impl Store {
 
     fn log_life(&mut self, now: Time) {
         let leases = self.lives.lasting(now, &self.config);
-        self.lives.is_empty = leases == LeasesGiven::default();
-        let record = Record::Epoch { incarnation: self.incarnation, leases: Some(leases) };
+        let lineage = self.lives.lineage.clone();
+        let record = Record::Epoch { incarnation: self.incarnation, leases: Some(leases), lineage };
         self.lives.next = self.safe.append(record, &mut self.out);
     }
 
-    /// A batch is written back: logs again what leases may last, so that the record before can be freed.
+    /// A batch is written back: logs the same again, so that the record before can be freed.
     pub(crate) fn log_life_again(&mut self, now: Time) {
-        let is_logged = self.safe.is_durable(self.lives.next);
-        let has_nothing_to_say = self.lives.is_empty && now >= self.lives.until;
-        if is_logged && !has_nothing_to_say {
+        if self.safe.is_durable(self.lives.next) {
             self.log_life(now);
         }
     }

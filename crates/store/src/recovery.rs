@@ -31,7 +31,7 @@ impl Store {
     pub(crate) fn recover_record(&mut self, position: Position, record: Record) {
         self.safe.recovered(position, record.bytes_bound());
         match record {
-            Record::Epoch { leases, .. } => self.lives.recovered(position, leases, &self.config),
+            Record::Epoch { leases, lineage, .. } => self.lives.recovered(position, leases, lineage, &self.config),
             Record::Grant { volume, next } => self.grants.granted_below(volume, next),
             Record::Placed(placements) => {
                 for placement in placements {

@@ -50,6 +50,7 @@ impl Store {
             cluster: self.cluster,
             node: self.config.node,
             incarnation: self.incarnation,
+            lineage: self.lives.lineage().clone(),
             through: self.master.applied(),
             limits: SessionLimits {
                 fetches: self.config.limits.fetches_per_session as u32,

@@ -6,8 +6,8 @@
 
 use alloc::vec::Vec;
 use bytes::Bytes;
-use protocol::Advance;
-use types::{ClientId, ClusterId, Delta, Incarnation, PageId, TxnId, Version};
+use protocol::{Advance, Lineage};
+use types::{ClientId, ClusterId, Delta, Incarnation, Life, PageId, TxnId, Version};
 
 /// The place of a record in the safe, counted from 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -22,6 +22,8 @@ pub enum Record {
         incarnation: Incarnation,
         /// The leases that may last from then on. `None` in the records of a program that wrote none.
         leases: Option<LeasesGiven>,
+        /// This life and those before it; none in the records of a program that drew none.
+        lineage: Lineage,
     },
     /// A transaction's deltas. Its being durable is the commit point.
     Commit(CommitRecord),
@@ -40,7 +42,10 @@ impl Record {
     /// An upper bound of the record's size in the safe, in bytes.
     pub fn bytes_bound(&self) -> u64 {
         let body = match self {
-            Self::Epoch { leases, .. } => 16 + leases.as_ref().map_or(0, |leases| 4 * leases.volumes.len() + 4),
+            Self::Epoch { leases, lineage, .. } => {
+                let volumes = leases.as_ref().map_or(0, |leases| leases.volumes.len());
+                24 + 4 * volumes + 16 * lineage.lives().len()
+            }
             Self::Grant { .. } => 16,
             Self::Placed(placements) => 24 * placements.len() + 8,
             Self::Commit(commit) => return commit_bytes_bound(&commit.deltas),
@@ -141,6 +146,8 @@ pub struct Opened {
     pub cluster: ClusterId,
     /// This life of the process.
     pub incarnation: Incarnation,
+    /// The same, drawn at random.
+    pub life: Life,
     /// What the last install left.
     pub checkpoint: Checkpoint,
     /// Every page in the home.

@@ -176,8 +176,8 @@ impl Store {
         };
         let pages = pages.iter().map(as_now).collect();
         self.log_placements();
-        self.log_life_again(now);
         let placed = self.safe.last();
+        self.log_life_again(now);
         let batch = Batch { pages, covered: coverable(&self.coordinator, &self.safe) };
         self.writeback.stage = Stage::Logging { batch, checkpoint: self.checkpoint(), placed };
         self.install();

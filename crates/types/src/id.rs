@@ -152,6 +152,17 @@ impl fmt::Debug for ClusterId {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Incarnation(pub u64);
 
+/// The same life as nobody else can have it: drawn at random when it starts. A copy of a store counts its lives on as the
+/// store does, and has other ones.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Life(pub u64);
+
+impl fmt::Debug for Life {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
+
 /// A transaction: the client that ran it and its number there, counted from 1. The identity makes a commit request
 /// safe to send again.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

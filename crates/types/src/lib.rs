@@ -19,7 +19,7 @@ mod version;
 
 pub use delta::{Delta, SlotChange};
 pub use hash::{Map, Set};
-pub use id::{ClientId, ClusterId, Incarnation, NodeId, ObjectId, PageId, PageRange, SessionId, SlotNo, TxnId};
+pub use id::{ClientId, ClusterId, Incarnation, Life, NodeId, ObjectId, PageId, PageRange, SessionId, SlotNo, TxnId};
 pub use key::PeerKey;
 pub use limits::Limits;
 pub use page::{ObjectPage, PageFull, PageImageError};

@@ -114,6 +114,9 @@ pub const GROUPS_MAX: usize = SESSIONS_MAX;
 /// The highest epoch that a group can be claimed with: each takeover adds one, so none comes near in earnest.
 pub const GROUP_EPOCH_MAX: u64 = 1 << 62;
 
+/// How many lives of its process a store remembers, and tells. Who has heard of it in an earlier one begins anew.
+pub const LIVES_KEPT: usize = 32;
+
 /// Volumes of one store that groups may have leases on.
 pub const LEASED_VOLUMES_MAX: usize = 4096;
 

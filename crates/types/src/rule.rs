@@ -183,11 +183,13 @@ pub enum Rule {
     RunOnAsleep,
     /// A store that was started anew waits for the leases that it gave before, however it is configured now.
     AwaitEarlierLives,
+    /// What was heard of a store counts with a copy of it only as far as the two are one.
+    KnowLineage,
 }
 
 impl Rule {
     /// All rules, in the order of the documents.
-    pub const ALL: [Self; 88] = [
+    pub const ALL: [Self; 89] = [
         Self::PruneCheck,
         Self::ListHolderFirst,
         Self::ListAbsent,
@@ -276,6 +278,7 @@ impl Rule {
         Self::LeaseFromNow,
         Self::RunOnAsleep,
         Self::AwaitEarlierLives,
+        Self::KnowLineage,
     ];
 }
 

@@ -10,7 +10,7 @@
 use crate::WireError;
 use types::PeerKey;
 use types::limits::{
-    ADDRESS_BYTES_MAX, GOODBYE_TEXT_BYTES_MAX, GROUP_NAME_BYTES_MAX, LEASED_VOLUMES_MAX, MEMBERS_MAX,
+    ADDRESS_BYTES_MAX, GOODBYE_TEXT_BYTES_MAX, GROUP_NAME_BYTES_MAX, LEASED_VOLUMES_MAX, LIVES_KEPT, MEMBERS_MAX,
     MESSAGE_BYTES_MAX, PAGE_BYTES_MAX, PAGES_PER_MESSAGE_MAX, PIECE_BYTES_MAX, STATUS_CELLS_MAX, STATUS_COLUMNS_MAX,
     STATUS_TABLES_MAX, STATUS_TEXT_BYTES_MAX, STORE_ADDRESSES_MAX, TXN_BYTES_MAX, TXN_PAGES_MAX,
 };
@@ -199,7 +199,7 @@ impl Kind {
         const STATUS: usize = 2 + STATUS_TABLES_MAX * TABLE + STATUS_CELLS_MAX * (1 + NAME);
         let (meta_min, meta_max, body_max) = match self {
             Self::Hello => (40, 40, 0),
-            Self::Welcome => (48, 48, 0),
+            Self::Welcome => (52, 52 + 16 * LIVES_KEPT, 0),
             Self::Goodbye => (4, 4 + GOODBYE_TEXT_BYTES_MAX, 0),
             Self::Rejoin => (20, 20 + PAGES_PER_MESSAGE_MAX * (16 + RANGE), 0),
             Self::Rejoined => (8, 8 + TXN_PAGES_MAX * 8, 0),

@@ -251,7 +251,7 @@ mod tests {
         assert_eq!(first(End::Store, Kind::Hello, 40), Ok(None));
         assert_eq!(first(End::Store, Kind::AskStatus, 0).map(|asked| asked.is_some()), Ok(true));
         assert_eq!(first(End::Store, Kind::Ping, 8), Err("first"));
-        assert_eq!(first(End::Client, Kind::Welcome, 48), Ok(None));
+        assert_eq!(first(End::Client, Kind::Welcome, 52), Ok(None));
         assert_eq!(first(End::Client, Kind::Goodbye, 4), Ok(None));
         assert_eq!(first(End::Client, Kind::Leader, 12), Ok(None));
         assert_eq!(first(End::Client, Kind::Status, 2), Ok(None));

@@ -6,9 +6,9 @@ use crate::field::{self, HeldPage, Range, check_count, cut, flag};
 use crate::layout::{Layout, Meta, Reader};
 use crate::{Kind, WireError};
 use alloc::borrow::ToOwned;
-use protocol::{Goodbye, Hello, Ping, Pong, Rejoin, Rejoined, SessionLimits, Welcome};
-use types::limits::{GOODBYE_TEXT_BYTES_MAX, PAGES_PER_MESSAGE_MAX, TXN_PAGES_MAX};
-use types::{ClientId, ClusterId, GoodbyeReason, Incarnation, NodeId, Version};
+use protocol::{Goodbye, Hello, Lineage, Ping, Pong, Rejoin, Rejoined, SessionLimits, Welcome};
+use types::limits::{GOODBYE_TEXT_BYTES_MAX, LIVES_KEPT, PAGES_PER_MESSAGE_MAX, TXN_PAGES_MAX};
+use types::{ClientId, ClusterId, GoodbyeReason, Incarnation, Life, NodeId, Version};
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
@@ -65,12 +65,24 @@ struct WelcomeMeta {
     through: U64,
     fetches: U32,
     commits: U32,
+    lives: U32,
 }
 
+/// A life of the store's process, and the count of changes at which it began.
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct LifeMeta {
+    life: U64,
+    began: U64,
+}
+
+/// The lives follow, oldest first.
 impl Layout for Welcome {
     const KIND: Kind = Kind::Welcome;
 
     fn put(&self, meta: &mut Meta<'_>) -> Result<(), WireError> {
+        let lives = self.lineage.lives();
+        check_count("lives of a welcome", lives.len(), LIVES_KEPT)?;
         meta.put(&WelcomeMeta {
             protocol: self.protocol.into(),
             node: self.node.0.into(),
@@ -81,18 +93,24 @@ impl Layout for Welcome {
             through: self.through.0.into(),
             fetches: self.limits.fetches.into(),
             commits: self.limits.commits.into(),
+            lives: (lives.len() as u32).into(),
         });
+        meta.put_all(lives.iter().map(|&(life, began)| LifeMeta { life: life.0.into(), began: began.0.into() }));
         Ok(())
     }
 
     fn get(reader: &mut Reader<'_>) -> Result<Self, WireError> {
         let meta = reader.get::<WelcomeMeta>()?;
+        check_count("lives of a welcome", meta.lives.get() as usize, LIVES_KEPT)?;
+        let lives = reader.many::<LifeMeta>(meta.lives.get() as usize)?;
+        let lives = lives.iter().map(|meta| (Life(meta.life.get()), Version(meta.began.get()))).collect();
         Ok(Self {
             protocol: meta.protocol.get(),
             features: meta.features.get(),
             cluster: ClusterId(meta.cluster.get()),
             node: NodeId(meta.node.get()),
             incarnation: Incarnation(meta.incarnation.get()),
+            lineage: Lineage::new(lives),
             through: Version(meta.through.get()),
             limits: SessionLimits {
                 fetches: meta.fetches.get(),

@@ -8,8 +8,8 @@ use proptest::collection::{btree_map, btree_set, vec};
 use proptest::prelude::*;
 use protocol::*;
 use types::limits::{
-    ADDRESS_BYTES_MAX, GROUP_NAME_BYTES_MAX, MEMBERS_MAX, PAGE_BYTES_MAX, PAGES_PER_MESSAGE_MAX, SLOT_BYTES_MAX,
-    SLOTS_MAX, STORE_ADDRESSES_MAX, TXN_PAGES_MAX,
+    ADDRESS_BYTES_MAX, GROUP_NAME_BYTES_MAX, LIVES_KEPT, MEMBERS_MAX, PAGE_BYTES_MAX, PAGES_PER_MESSAGE_MAX,
+    SLOT_BYTES_MAX, SLOTS_MAX, STORE_ADDRESSES_MAX, TXN_PAGES_MAX,
 };
 use types::*;
 use wire::{Batch, End, Inbox, Outbox};
@@ -83,6 +83,10 @@ fn outcome() -> impl Strategy<Value = Outcome> {
     ]
 }
 
+fn lineage() -> impl Strategy<Value = Lineage> {
+    vec((any::<u64>().prop_map(Life), version()), 0..=LIVES_KEPT).prop_map(Lineage::new)
+}
+
 fn session() -> impl Strategy<Value = Message> {
     let held = (page(), version()).prop_map(|(page, version)| Held { page, version });
     prop_oneof![
@@ -92,14 +96,15 @@ fn session() -> impl Strategy<Value = Message> {
                 Message::Hello(Hello { protocol, features, cluster, client, epoch })
             }
         ),
-        (any::<(u16, u16, u64, u64, u64)>(), version(), any::<(u32, u32, u32)>()).prop_map(
-            |((protocol, node, features, cluster, incarnation), through, (fetches, commits, silence_ms))| {
+        (any::<(u16, u16, u64, u64, u64)>(), lineage(), version(), any::<(u32, u32, u32)>()).prop_map(
+            |((protocol, node, features, cluster, incarnation), lineage, through, (fetches, commits, silence_ms))| {
                 Message::Welcome(Welcome {
                     protocol,
                     features,
                     cluster: ClusterId(cluster),
                     node: NodeId(node),
                     incarnation: Incarnation(incarnation),
+                    lineage,
                     through,
                     limits: SessionLimits { fetches, commits, silence_ms },
                 })

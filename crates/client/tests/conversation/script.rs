@@ -3,11 +3,11 @@
 use crate::words::{advance, named, page, version};
 use bytes::Bytes;
 use protocol::{
-    Advance, CommitReply, GROUP, Goodbye, Granted, Help, Leader, LeftOut, Member, Members, Message, Notice, Notices,
-    Outcome, Page, PeerPage, Ping, Pong, Rejoined, SessionLimits, Welcome,
+    Advance, CommitReply, GROUP, Goodbye, Granted, Help, Leader, LeftOut, Lineage, Member, Members, Message, Notice,
+    Notices, Outcome, Page, PeerPage, Ping, Pong, Rejoined, SessionLimits, Welcome,
 };
 use types::{
-    ClientId, ClusterId, GoodbyeReason, Incarnation, NodeId, ObjectId, ObjectPage, PageRange, PeerKey, Refusal,
+    ClientId, ClusterId, GoodbyeReason, Incarnation, Life, NodeId, ObjectId, ObjectPage, PageRange, PeerKey, Refusal,
     SlotChange, SlotSet, TxnId, Version,
 };
 
@@ -102,6 +102,15 @@ fn range(word: &str) -> Option<PageRange> {
     Some(PageRange { first: page(first)?, count: count.parse().ok()? })
 }
 
+/// The lives of the store's process, as in `a@0,b@90`: the latter began after 90 changes. Most scripts say none.
+fn lineage(words: &str) -> Option<Lineage> {
+    let life = |word: &str| {
+        let (life, began) = word.split_once('@')?;
+        Some((Life(u64::from_str_radix(life, 16).ok()?), version(began)?))
+    };
+    Some(Lineage::new(words.split(',').filter(|word| !word.is_empty()).map(life).collect::<Option<_>>()?))
+}
+
 /// A message of the store.
 pub(crate) fn message(kind: &str, rest: &[&str]) -> Option<Message> {
     Some(match (kind, rest) {
@@ -111,6 +120,7 @@ pub(crate) fn message(kind: &str, rest: &[&str]) -> Option<Message> {
             cluster: ClusterId(u64::from(number(rest, "cluster", 1)?)),
             node: NodeId(0),
             incarnation: Incarnation(u64::from(number(rest, "incarnation", 1)?)),
+            lineage: lineage(named(rest, "lineage").unwrap_or_default())?,
             through: version(named(rest, "through").unwrap_or("0"))?,
             limits: SessionLimits {
                 fetches: number(rest, "fetches", 64)?,

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   Epoch    incarnation u64 | lease in ms u32 | volumes u32 | volume u32 ...     what a store of format 1 wrote ends
-//!                                                                                 with the incarnation
+//!            lives u32 | life u64 | count at which it began u64 ...                with the incarnation
 //!   Commit   client u64 | number u64 | answered u64 | deltas u32 | 0 u32 | delta ...
 //!     delta    page u64 | changes u32 | bytes of values u32 | change ... | values
 //!     change   slot u16 | 1 put, 0 delete u16 | bytes of the value u32
@@ -13,8 +13,9 @@
 
 use crate::fields::{Fields, Malformed};
 use bytes::Bytes;
+use protocol::Lineage;
 use store::{CommitRecord, LeasesGiven, Placement, Record};
-use types::{ClientId, Delta, Incarnation, PageId, SlotChange, TxnId, Version};
+use types::{ClientId, Delta, Incarnation, Life, PageId, SlotChange, TxnId, Version};
 
 /// What kind of record a body is; zero is a frame that only marks what is durable before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,7 +48,11 @@ impl Kind {
 /// The length of a record's body, in bytes.
 pub(crate) fn body_bytes(record: &Record) -> usize {
     match record {
-        Record::Epoch { leases, .. } => 8 + leases.as_ref().map_or(0, |leases| 8 + 4 * leases.volumes.len()),
+        Record::Epoch { leases, lineage, .. } => {
+            let of_leases = leases.as_ref().map_or(0, |leases| 8 + 4 * leases.volumes.len());
+            let lives = lineage.lives().len();
+            8 + of_leases + if lives == 0 { 0 } else { 4 + 16 * lives }
+        }
         Record::Grant { .. } => 8,
         Record::Placed(placements) => 8 + 24 * placements.len(),
         Record::Commit(commit) => {
@@ -60,13 +65,20 @@ pub(crate) fn body_bytes(record: &Record) -> usize {
 /// Gives a record's body to `put`, part by part.
 pub(crate) fn encode(record: &Record, put: &mut dyn FnMut(&[u8])) {
     match record {
-        Record::Epoch { incarnation, leases } => {
+        Record::Epoch { incarnation, leases, lineage } => {
             put(&incarnation.0.to_le_bytes());
             if let Some(LeasesGiven { lease_ms, volumes }) = leases {
                 put(&lease_ms.to_le_bytes());
                 put_count(volumes.len(), put);
                 for volume in volumes {
                     put(&volume.to_le_bytes());
+                }
+            }
+            if !lineage.lives().is_empty() {
+                put_count(lineage.lives().len(), put);
+                for (life, began) in lineage.lives() {
+                    put(&life.0.to_le_bytes());
+                    put(&began.0.to_le_bytes());
                 }
             }
         }
@@ -124,7 +136,9 @@ pub(crate) fn decode(kind: Kind, body: Bytes) -> Result<Record, Malformed> {
         Kind::Mark => return Err(Malformed),
         Kind::Epoch => {
             let incarnation = Incarnation(fields.u64()?);
-            Record::Epoch { incarnation, leases: fields.more().then(|| decode_leases(&mut fields)).transpose()? }
+            let leases = fields.more().then(|| decode_leases(&mut fields)).transpose()?;
+            let lineage = fields.more().then(|| decode_lineage(&mut fields)).transpose()?.unwrap_or_default();
+            Record::Epoch { incarnation, leases, lineage }
         }
         Kind::Grant => Record::Grant { volume: fields.u32()?, next: fields.u32()? },
         Kind::Placed => {
@@ -142,6 +156,12 @@ pub(crate) fn decode(kind: Kind, body: Bytes) -> Result<Record, Malformed> {
     };
     fields.end()?;
     Ok(record)
+}
+
+fn decode_lineage(fields: &mut Fields) -> Result<Lineage, Malformed> {
+    let count = fields.count(16)?;
+    let life = |fields: &mut Fields| Ok((Life(fields.u64()?), Version(fields.u64()?)));
+    Ok(Lineage::new((0..count).map(|_| life(fields)).collect::<Result<_, _>>()?))
 }
 
 fn decode_leases(fields: &mut Fields) -> Result<LeasesGiven, Malformed> {

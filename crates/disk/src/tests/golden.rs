@@ -10,12 +10,12 @@ use crate::safe::segment::SegmentHeader;
 use crate::tests::node::{Node, Promises, config};
 use crate::tests::real::Scratch;
 use bytes::Bytes;
-use protocol::Advance;
+use protocol::{Advance, Lineage};
 use std::fmt::Write;
 use std::path::Path;
 use std::sync::Arc;
 use store::{Checkpoint, ClientOutcomes, LeasesGiven, Record};
-use types::{ClientId, ClusterId, Incarnation, PageId, Version};
+use types::{ClientId, ClusterId, Incarnation, Life, PageId, Version};
 
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |mut text, byte| {
@@ -88,12 +88,15 @@ fn a_marker() {
 fn an_epoch() {
     let incarnation = Incarnation(0x0102);
     let leases = LeasesGiven { lease_ms: 2000, volumes: vec![3, 4] };
-    for (leases, golden) in [
-        (None, "0201000000000000"),
-        (Some(LeasesGiven::default()), "02010000000000000000000000000000"),
-        (Some(leases), "0201000000000000d0070000020000000300000004000000"),
+    let lineage = Lineage::new(vec![(Life(0x0A0B), Version(0)), (Life(0x0C0D), Version(5))]);
+    let lives = "020000000b0a00000000000000000000000000000d0c0000000000000500000000000000";
+    for (leases, lineage, golden) in [
+        (None, Lineage::default(), "0201000000000000".to_owned()),
+        (Some(LeasesGiven::default()), Lineage::default(), "02010000000000000000000000000000".to_owned()),
+        (Some(leases.clone()), Lineage::default(), "0201000000000000d0070000020000000300000004000000".to_owned()),
+        (Some(leases), lineage, format!("0201000000000000d0070000020000000300000004000000{lives}")),
     ] {
-        let record = Record::Epoch { incarnation, leases };
+        let record = Record::Epoch { incarnation, leases, lineage };
         let mut bytes = Aligned::default();
         record::encode(&record, &mut |part| bytes.put(part));
         assert_eq!(hex(bytes.bytes()), golden);

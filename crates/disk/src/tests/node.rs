@@ -6,6 +6,7 @@ use crate::real::RealDisk;
 use crate::tests::memory::{Dice, Memory};
 use bytes::Bytes;
 use node::Disk;
+use protocol::Lineage;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
@@ -33,7 +34,7 @@ pub(crate) fn record(position: u64) -> Record {
     let txn = TxnId { client: ClientId(dice.roll(9)), number: position };
     match dice.roll(8) {
         _ if position.is_multiple_of(16) => commit(txn, SEGMENT_BYTES + dice.roll(40_000) as usize, &mut dice),
-        0 => Record::Epoch { incarnation: Incarnation(position), leases: None },
+        0 => Record::Epoch { incarnation: Incarnation(position), leases: None, lineage: Lineage::default() },
         1 => Record::Grant { volume: 1, next: position as u32 },
         2 => Record::Placed((0..dice.roll(5)).map(|n| Placement { txn, version: Version(n) }).collect()),
         _ => {

@@ -7,8 +7,9 @@ use bytes::Bytes;
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
+use protocol::Lineage;
 use store::{CommitRecord, LeasesGiven, Placement, Record};
-use types::{ClientId, Delta, Incarnation, PageId, SlotChange, TxnId, Version};
+use types::{ClientId, Delta, Incarnation, Life, PageId, SlotChange, TxnId, Version};
 
 fn txn() -> impl Strategy<Value = TxnId> {
     any::<(u64, u64)>().prop_map(|(client, number)| TxnId { client: ClientId(client), number })
@@ -26,12 +27,16 @@ fn delta() -> impl Strategy<Value = Delta> {
 fn any_record() -> impl Strategy<Value = Record> {
     let placement = (txn(), any::<u64>()).prop_map(|(txn, version)| Placement { txn, version: Version(version) });
     prop_oneof![
-        (any::<u64>(), option::of((any::<u32>(), vec(any::<u32>(), 0..4)))).prop_map(|(incarnation, leases)| {
-            Record::Epoch {
-                incarnation: Incarnation(incarnation),
-                leases: leases.map(|(lease_ms, volumes)| LeasesGiven { lease_ms, volumes }),
+        (any::<u64>(), option::of((any::<u32>(), vec(any::<u32>(), 0..4), vec(any::<(u64, u64)>(), 0..40)))).prop_map(
+            |(incarnation, given)| {
+                let (leases, lives) = given.map_or((None, vec![]), |(ms, volumes, lives)| {
+                    (Some(LeasesGiven { lease_ms: ms, volumes }), lives)
+                });
+                let lives = lives.into_iter().map(|(life, began)| (Life(life), Version(began)));
+                let lineage = Lineage::new(lives.collect());
+                Record::Epoch { incarnation: Incarnation(incarnation), leases, lineage }
             }
-        }),
+        ),
         any::<(u32, u32)>().prop_map(|(volume, next)| Record::Grant { volume, next }),
         vec(placement, 0..50).prop_map(Record::Placed),
         (txn(), any::<u64>(), vec(delta(), 0..20)).prop_map(|(txn, answered, deltas)| Record::Commit(CommitRecord {

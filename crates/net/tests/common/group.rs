@@ -1,7 +1,7 @@
 //! A group whose redirector does what a test tells it to. Its members are real: hosts with clients, over real sockets.
 
 use super::*;
-use protocol::{Fetch, GROUP, Help, NoHelp, Page, PeerPage, Pong, Rejoined, SessionLimits, Welcome};
+use protocol::{Fetch, GROUP, Help, Lineage, NoHelp, Page, PeerPage, Pong, Rejoined, SessionLimits, Welcome};
 use std::collections::BTreeMap;
 use std::net::TcpListener;
 use std::sync::MutexGuard;
@@ -152,6 +152,7 @@ pub fn welcome(features: u64) -> Message {
         cluster: CLUSTER,
         node: NodeId(0),
         incarnation: Incarnation(1),
+        lineage: Lineage::default(),
         through: Version(0),
         limits: SessionLimits { fetches: 100, commits: 100, silence_ms: 10_000 },
     })

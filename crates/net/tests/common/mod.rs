@@ -18,7 +18,7 @@ use std::task::{Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::Duration;
 use store::{Checkpoint, DiskDone, DiskWork, Opened, Position, Record, Store};
-use types::{ClientId, ClusterId, Incarnation, ObjectId, PageId, PeerKey, Version};
+use types::{ClientId, ClusterId, Incarnation, Life, ObjectId, PageId, PeerKey, Version};
 use wire::{Batch, End, Inbox, Outbox};
 
 /// Long enough for anything that is going to happen on a busy machine.
@@ -147,6 +147,7 @@ pub fn store_with(config: store::Config) -> Store {
     let opened = Opened {
         cluster: CLUSTER,
         incarnation: Incarnation(1),
+        life: Life(1),
         checkpoint: Checkpoint::default(),
         pages: Vec::new(),
         safe_bytes_free: 1 << 30,

@@ -5,12 +5,12 @@ use crate::words::{advance, named, page, version};
 use bytes::Bytes;
 use protocol::{
     Ack, Advance, Arrived, AskOutcome, CommitReply, CommitRequest, Fetch, GROUP, Goodbye, Grant, Granted, Held, Intent,
-    Leader, Leased, LeftOut, Message, NoHelp, Notice, Notices, Outcome, PROTOCOL, Page, PageReads, PeerPage, Reachable,
-    Rejoined, Released, Revalidated, SessionLimits, Welcome,
+    Leader, Leased, LeftOut, Lineage, Message, NoHelp, Notice, Notices, Outcome, PROTOCOL, Page, PageReads, PeerPage,
+    Reachable, Rejoined, Released, Revalidated, SessionLimits, Welcome,
 };
 use types::{
-    ClientId, ClusterId, Delta, GoodbyeReason, Incarnation, NodeId, ObjectPage, PageId, PageRange, PeerKey, Refusal,
-    SlotChange, SlotSet, TxnId, Version,
+    ClientId, ClusterId, Delta, GoodbyeReason, Incarnation, Life, NodeId, ObjectPage, PageId, PageRange, PeerKey,
+    Refusal, SlotChange, SlotSet, TxnId, Version,
 };
 
 fn pages(words: &[&str]) -> Option<Vec<PageId>> {
@@ -77,6 +77,15 @@ fn incarnation(rest: &[&str]) -> Option<Incarnation> {
     Some(Incarnation(named(rest, "incarnation").unwrap_or("1").parse().ok()?))
 }
 
+/// The lives of the store's process, as in `a@0,b@90`: the latter began after 90 changes. Most scripts say none.
+fn lineage(words: &str) -> Option<Lineage> {
+    let life = |word: &str| {
+        let (life, began) = word.split_once('@')?;
+        Some((Life(u64::from_str_radix(life, 16).ok()?), version(began)?))
+    };
+    Some(Lineage::new(words.split(',').filter(|word| !word.is_empty()).map(life).collect::<Option<_>>()?))
+}
+
 /// A message of the store.
 pub(crate) fn of_store(kind: &str, rest: &[&str]) -> Option<Message> {
     Some(match (kind, rest) {
@@ -86,6 +95,7 @@ pub(crate) fn of_store(kind: &str, rest: &[&str]) -> Option<Message> {
             cluster: ClusterId(1),
             node: NodeId(0),
             incarnation: incarnation(rest)?,
+            lineage: lineage(named(rest, "lineage").unwrap_or_default())?,
             through: version(named(rest, "through").unwrap_or("0"))?,
             limits: SessionLimits { fetches: 64, commits: 64, silence_ms: 30_000 },
         }),

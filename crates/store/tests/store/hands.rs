@@ -11,8 +11,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 use store::{Checkpoint, Config, DiskDone, DiskWork, HomePage, Opened, Output, Position, Record, SessionId, Store};
 use types::{
-    Broken, ClientId, ClusterId, Delta, GoodbyeReason, Incarnation, ObjectPage, PageId, PageRange, SlotChange, SlotNo,
-    Time, TxnId, Version,
+    Broken, ClientId, ClusterId, Delta, GoodbyeReason, Incarnation, Life, ObjectPage, PageId, PageRange, SlotChange,
+    SlotNo, Time, TxnId, Version,
 };
 
 thread_local! {
@@ -358,6 +358,7 @@ fn open(config: &Config, disk: &Disk, safe_bytes_free: u64) -> Store {
     let opened = Opened {
         cluster: CLUSTER,
         incarnation: Incarnation(disk.incarnation),
+        life: Life(disk.incarnation),
         checkpoint: disk.checkpoint.clone(),
         pages: disk.home.iter().map(home).collect(),
         safe_bytes_free,

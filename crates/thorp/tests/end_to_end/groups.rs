@@ -47,7 +47,7 @@ fn pages_sent(store: &Server) -> u64 {
 
 /// Another process cannot be waited for but by looking.
 #[track_caller]
-fn eventually(what: &str, mut is_so: impl FnMut() -> bool) -> Duration {
+pub(crate) fn eventually(what: &str, mut is_so: impl FnMut() -> bool) -> Duration {
     let start = Instant::now();
     while !is_so() {
         assert!(start.elapsed() < PATIENCE, "never: {what}");
@@ -130,7 +130,7 @@ fn read_all(db: &Db) {
 }
 
 /// A counter that has a name.
-fn counter(db: &Db) -> Ref<u64> {
+pub(crate) fn counter(db: &Db) -> Ref<u64> {
     let counter = |tx: &mut thorp::Tx| {
         if let Some(counter) = tx.root::<u64>("counter")? {
             return Ok(counter);
@@ -142,11 +142,11 @@ fn counter(db: &Db) -> Ref<u64> {
     db.transact(counter).unwrap()
 }
 
-fn get(db: &Db, counter: Ref<u64>) -> u64 {
+pub(crate) fn get(db: &Db, counter: Ref<u64>) -> u64 {
     db.transact(|tx| tx.get(counter)).unwrap()
 }
 
-fn put(db: &Db, counter: Ref<u64>, count: u64) {
+pub(crate) fn put(db: &Db, counter: Ref<u64>, count: u64) {
     db.transact(|tx| tx.put(counter, &count)).unwrap();
 }
 

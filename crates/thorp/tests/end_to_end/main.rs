@@ -15,4 +15,5 @@ mod pipes;
 mod places;
 mod program;
 mod removal;
+mod restored;
 mod single;

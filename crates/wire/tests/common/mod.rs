@@ -191,6 +191,7 @@ pub fn samples() -> Vec<Message> {
             cluster: ClusterId(0xC1),
             node: NodeId(3),
             incarnation: Incarnation(2),
+            lineage: Lineage::new(vec![(Life(0xA), Version(3)), (Life(0xB), Version(4))]),
             through: Version(77),
             limits,
         }),
