@@ -16,6 +16,9 @@ use protocol::{Advance, CommitReply, CommitRequest, Message, Notice, Outcome};
 use types::limits::LARGE_COMMITS_BYTES_MAX;
 use types::{Delta, Incarnation, PageId, Refusal, Rule, SlotSet, Time, TxnId};
 
+/// What becomes of a request that has had no effect and will have none, for a reason that is not the application's.
+pub(crate) const NO_EFFECT: Outcome = Outcome::Refused(Refusal::Stale(Vec::new()));
+
 #[derive(Debug)]
 struct Pending {
     request: CommitRequest,
@@ -24,6 +27,8 @@ struct Pending {
     /// The granted pages that it creates objects in.
     taken: Vec<PageId>,
     sent: bool,
+    /// It was made for a store that may be another by now: it is not sent again, but what became of it is asked for.
+    is_void: bool,
     /// What it takes of a line that others would wait for, in bytes.
     large_bytes: usize,
 }
@@ -31,7 +36,8 @@ struct Pending {
 /// What goes out again when a session resumes.
 pub(crate) enum Resend {
     Request(CommitRequest),
-    /// Nobody waits for this one any more, so it is not tried again; but what became of it concerns the cache.
+    /// Nobody waits for this one any more, so it is not tried again, but what became of it concerns the cache; or it is
+    /// void, and somebody waits to hear whether it had an effect before.
     Ask(TxnId),
 }
 
@@ -95,12 +101,12 @@ impl Commits {
     /// What goes out on a new session, in the order of the numbers.
     pub(crate) fn resume(&mut self, session: &Session) -> Vec<Resend> {
         let mut resends = Vec::new();
-        let abandoned = |pending: &Pending| pending.txn.is_none();
-        for (_, pending) in self.pending.iter().filter(|(_, pending)| abandoned(pending)) {
+        let asked = |pending: &Pending| pending.txn.is_none() || pending.is_void;
+        for (_, pending) in self.pending.iter().filter(|(_, pending)| asked(pending)) {
             resends.push(Resend::Ask(pending.request.txn));
         }
         let pending = &self.pending;
-        self.unsent.retain(|number| !abandoned(&pending[number]));
+        self.unsent.retain(|number| !asked(&pending[number]));
         while let Some(request) = self.next(session) {
             resends.push(Resend::Request(request));
         }
@@ -136,10 +142,22 @@ impl Commits {
         mem::take(&mut self.pending).into_values().filter_map(|pending| pending.txn).collect()
     }
 
+    /// The store is in a later incarnation than any that the requests were sent to, and may not be the one that they were
+    /// made for: what they have read counts no more, so they are not sent again. Those that have had an effect had it
+    /// before, and that is asked for. Gives who waited for the others.
+    pub(crate) fn void(&mut self) -> Vec<TxnHandle> {
+        self.unsent.clear();
+        let has_effect = |pending: &Pending| pending.sent && !pending.request.writes.is_empty();
+        let (kept, without): (Vec<_>, _) = mem::take(&mut self.pending).into_iter().partition(|(_, p)| has_effect(p));
+        let voided = |(number, pending)| (number, Pending { taken: Vec::new(), is_void: true, ..pending });
+        self.pending = kept.into_iter().map(voided).collect();
+        without.into_iter().filter_map(|(_, pending)| pending.txn).collect()
+    }
+
     /// A later incarnation of the store has no outcome of the request, and will have none of the copies that were sent so
     /// far. Says whether that is not all: it was sent again since, or is to be.
     fn lapse(&mut self, number: u64, incarnation: Incarnation) -> bool {
-        let Some(pending) = self.pending.get_mut(&number) else { return false };
+        let Some(pending) = self.pending.get_mut(&number).filter(|pending| !pending.is_void) else { return false };
         if pending.request.incarnation >= incarnation {
             return true;
         }
@@ -195,7 +213,9 @@ impl Client {
         let (incarnation, answered) = (self.session.incarnation, 0);
         let request = CommitRequest { txn: id, incarnation, answered, reads, writes };
         let large_bytes = request.large_bytes();
-        self.commits.pending.insert(id.number, Pending { request, txn: Some(txn), taken, sent: false, large_bytes });
+        self.commits
+            .pending
+            .insert(id.number, Pending { request, txn: Some(txn), taken, sent: false, is_void: false, large_bytes });
         self.commits.unsent.push_back(id.number);
         self.count_patience(now);
         self.let_go(now, &workspace);
@@ -224,14 +244,19 @@ impl Client {
         }
         let Some(pending) = self.commits.pending.remove(&reply.txn.number) else { return };
         self.commits.unsent.retain(|&number| number != reply.txn.number);
-        match &reply.outcome {
+        let outcome = match reply.outcome {
+            // Whoever knows of no outcome is later than all copies: none of them will have one.
+            Outcome::Unknown | Outcome::Refused(Refusal::Lapsed(_)) if pending.is_void => NO_EFFECT,
+            outcome => outcome,
+        };
+        match &outcome {
             Outcome::Committed { pages } => self.committed(now, &pending, pages),
             Outcome::Refused(refusal) => self.refused(&pending, refusal),
             // It may have happened: what it wrote is no longer known.
             Outcome::Unknown => self.unknown(&pending),
         }
         if let Some(txn) = pending.txn {
-            self.decide(txn, Ok(reply.outcome));
+            self.decide(txn, Ok(outcome));
         }
         self.send_commits(now);
     }

@@ -12,7 +12,7 @@
 //! 3. Before any other message goes out, what the store may forget has gone: the acknowledgement and the releases.
 //! 4. What we hold is told right behind who we are, and not only when we are welcome: that would be a round trip more.
 
-use crate::commit::Resend;
+use crate::commit::{NO_EFFECT, Resend};
 use crate::txns::State;
 use crate::{Client, Output, TxnError};
 use alloc::format;
@@ -240,6 +240,9 @@ impl Client {
             let is_behind = welcome.features & GROUP != 0 && welcome.incarnation < self.session.incarnation;
             if is_behind && !mem::replace(&mut self.session.has_doubted, true) {
                 self.group.leave();
+            } else if welcome.incarnation > self.session.incarnation {
+                self.commits.void().into_iter().for_each(|txn| self.decide(txn, Ok(NO_EFFECT)));
+                self.forget_pages();
             } else {
                 self.forget_the_store();
             }
@@ -335,6 +338,14 @@ impl Client {
 
     /// Everything here is of another store: begins anew with nothing.
     fn forget_the_store(&mut self) {
+        for txn in self.commits.forget() {
+            self.decide(txn, Ok(Outcome::Unknown));
+        }
+        self.forget_pages();
+    }
+
+    /// The same, but for commits whose outcome can still be had.
+    fn forget_pages(&mut self) {
         let pages: Vec<_> = self.cache.frames().map(|(page, _)| page).collect();
         for page in pages {
             self.drop_page(page);
@@ -345,9 +356,6 @@ impl Client {
             if txn.is_running() {
                 txn.stop(State::Doomed);
             }
-        }
-        for txn in self.commits.forget() {
-            self.decide(txn, Ok(Outcome::Unknown));
         }
         (self.session.cluster, self.session.incarnation, self.session.life) = (None, Incarnation(0), None);
         (self.session.horizon, self.session.told) = (Version::ZERO, Version::ZERO);
