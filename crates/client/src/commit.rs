@@ -245,8 +245,8 @@ impl Client {
         let Some(pending) = self.commits.pending.remove(&reply.txn.number) else { return };
         self.commits.unsent.retain(|&number| number != reply.txn.number);
         let outcome = match reply.outcome {
-            // Whoever knows of no outcome is later than all copies: none of them will have one.
-            Outcome::Unknown | Outcome::Refused(Refusal::Lapsed(_)) if pending.is_void => NO_EFFECT,
+            // Not sent again, it cannot be said to have had no effect: the store may have forgotten that it had one.
+            Outcome::Refused(Refusal::Lapsed(_)) if pending.is_void => Outcome::Unknown,
             outcome => outcome,
         };
         match &outcome {
