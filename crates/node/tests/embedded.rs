@@ -27,7 +27,7 @@ fn a_process_that_was_stopped_for_long_goes_on() {
     let sessions = |node: &mut Node| node.client().expect("it has one").stats().sessions;
 
     node.start(Time::ZERO);
-    node.settle(Time::ZERO);
+    serve(&mut node, Time::ZERO);
     assert_eq!(sessions(&mut node), 1);
 
     // The store looks around first, and takes the client for dead.
@@ -37,13 +37,24 @@ fn a_process_that_was_stopped_for_long_goes_on() {
     assert_eq!(sessions(&mut node), 2, "the session has begun anew");
 }
 
+/// A life that is told, and then lost in a crash, is one that the store never heard of itself.
+#[test]
+fn nobody_is_welcomed_before_the_life_is_in_the_log() {
+    let mut node = embedded();
+    node.start(Time::ZERO);
+    node.settle(Time::ZERO);
+    assert!(!node.client().expect("it has one").is_live(), "its record is not durable");
+    serve(&mut node, Time::ZERO);
+    assert!(node.client().expect("it has one").is_live());
+}
+
 /// Both have something to say to each other, which waits for the log, when they begin anew: it belonged to the session
 /// that is gone, and whoever heard it in the next would take the other for broken, and begin anew without end.
 #[test]
 fn nothing_of_an_earlier_session_is_heard_in_the_next() {
     let mut node = embedded();
     node.start(Time::ZERO);
-    node.settle(Time::ZERO);
+    serve(&mut node, Time::ZERO);
     let client = node.client().expect("it has one");
     let txn = client.begin();
     assert_eq!(client.create(Time::ZERO, txn, 1, None, b"a"[..].into()), Ok(Created::Wait));

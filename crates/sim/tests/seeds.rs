@@ -16,7 +16,7 @@ const KEPT: [(Kind, u64, Rule, &str); 8] = [
     (Kind::Steered(Race::LoseGrants), 47, Rule::ClaimUnused, "a granted page that somebody else had filled was empty"),
     (
         Kind::Steered(Race::LoseGrants),
-        8,
+        16,
         Rule::LoseFilled,
         "a granted page was empty that was told to have been filled",
     ),
@@ -26,8 +26,8 @@ const KEPT: [(Kind, u64, Rule, &str); 8] = [
         Rule::KeepGranted,
         "a release crossed a grant, and its holder was not listed",
     ),
-    (Kind::Steered(Race::ContestReads), 8, Rule::KeepTurns, "a commit that waited lost to one that came later"),
-    (Kind::Steered(Race::ContestReads), 6, Rule::KeepPromise, "what somebody changed on an earlier promise was judged"),
+    (Kind::Steered(Race::ContestReads), 3, Rule::KeepTurns, "a commit that waited lost to one that came later"),
+    (Kind::Steered(Race::ContestReads), 0, Rule::KeepPromise, "what somebody changed on an earlier promise was judged"),
     (Kind::Steered(Race::ComeInParts), 5, Rule::CompareAgain, "a member joined beyond changes that it never heard of"),
     (Kind::Steered(Race::ComeInParts), 2, Rule::WholeWhenJoined, "a member was asked for help before it had joined"),
     (Kind::Nodes, 50, Rule::ListAbsent, "a page that did not exist was created, and nobody told who had looked"),
@@ -35,12 +35,21 @@ const KEPT: [(Kind, u64, Rule, &str); 8] = [
 
 #[test]
 fn what_was_found_once_is_noticed() {
+    let mut due = Vec::new();
     for (kind, seed, rule, found) in KEPT {
         let mended = kind.run_seed(seed, Broken::NONE, false);
         assert!(mended.violation.is_none(), "{kind} seed {seed}, which found that {found}: {:?}", mended.violation);
-        let broken = kind.run_seed(seed, Broken::rule(rule), false);
-        assert!(broken.violation.is_some(), "{kind} seed {seed} does not notice any more that {found}");
+        if !notices(kind, seed, rule) {
+            let other = (0..1000).find(|&seed| notices(kind, seed, rule));
+            due.push(format!("{kind} seed {seed} does not notice any more that {found}; {other:?} does"));
+        }
     }
+    assert!(due.is_empty(), "{}", due.join("\n"));
+}
+
+/// Whether the run ends with a violation once the rule is taken out.
+fn notices(kind: Kind, seed: u64, without: Rule) -> bool {
+    kind.run_seed(seed, Broken::rule(without), false).violation.is_some()
 }
 
 #[test]

@@ -10,8 +10,8 @@
 //!    now.
 //! 3. A record that says nothing of leases is of a program that wrote none: its store was configured like this one.
 //! 4. Each life is told to whoever comes, with those before it: who has heard of the store in another one finds out whether
-//!    this is the store, or a copy that was made before (**KnowLineage**). A life that ended before its record was durable
-//!    is in no later one's: who has heard of that begins anew.
+//!    this is the store, or a copy that was made before (**KnowLineage**). A life is told once its record is durable, and
+//!    nothing else is said before it: what ended earlier nobody has heard of.
 
 use crate::leases::longer;
 use crate::{Config, LeasesGiven, Position, Record, Store};
@@ -66,7 +66,7 @@ impl Lives {
         given
     }
 
-    /// The record without which no lease may be given.
+    /// The record without which no lease may be given, and nobody is welcomed.
     pub(crate) fn first_record(&self) -> Position {
         self.first
     }

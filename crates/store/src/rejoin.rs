@@ -39,7 +39,8 @@ impl Store {
             self.end(now, old, Goodbye { reason: GoodbyeReason::Superseded, text });
         }
         self.notices.open(from);
-        self.out.send(from, Message::Welcome(self.welcome(protocol, features)));
+        let welcome = Message::Welcome(self.welcome(protocol, features));
+        self.out.send_after(from, welcome, Some(self.lives.first_record()));
         Ok(())
     }
 
