@@ -2,7 +2,7 @@
 
 use alloc::string::String;
 use core::time::Duration;
-use types::{Broken, Limits};
+use types::{Broken, Limits, ObjectId};
 
 /// What a user may tune.
 #[derive(Clone, Debug)]
@@ -15,6 +15,9 @@ pub struct Config {
     pub first_window_bytes: usize,
     /// Whether pages are fetched ahead that the application says it will read.
     pub reads_ahead: bool,
+    /// What every application reads first: a client that knows nothing yet asks for it together with its session, and
+    /// not a round trip later.
+    pub first: Option<ObjectId>,
     /// Pages asked for in one grant; a client that uses them up quickly asks for more each time.
     pub grant_pages: u32,
     /// How long a transaction waits for an answer of the store before it gives up.
@@ -37,6 +40,7 @@ impl Default for Config {
             // Ten segments of Ethernet (RFC 6928).
             first_window_bytes: 10 * 1448,
             reads_ahead: true,
+            first: None,
             grant_pages: 64,
             patience: Duration::from_secs(30),
             commits_fresh: true,

@@ -220,7 +220,7 @@ impl Client {
     }
 
     pub(crate) fn send_fetches(&mut self, now: Time) {
-        while self.session.is_live() && self.fetches.outstanding() < self.session.limits.fetches.max(1) as usize {
+        while self.session.may_fetch() && self.fetches.outstanding() < self.session.limits.fetches.max(1) as usize {
             let Some(page) = self.fetches.unsent.pop_front() else { return };
             let number = self.fetches.next_number();
             let under_way = self.fetches.under_way.entry(page).or_default();
@@ -231,6 +231,19 @@ impl Client {
             self.stats.fetches += 1;
             self.send(now, Message::Fetch(Fetch { pages, at_least, number }));
         }
+    }
+
+    /// Asks, with the first words of a session that begins with nothing, for what a transaction waits for already, or for
+    /// what every application reads first.
+    pub(crate) fn fetch_first(&mut self, now: Time) {
+        if self.fetches.unsent.is_empty()
+            && let Some(first) = self.config.first
+        {
+            self.fetches.under_way.insert(first.page, UnderWay { prefetched: true, ..UnderWay::default() });
+            self.fetches.unsent.push_back(first.page);
+            self.prefetch.issued(1);
+        }
+        self.send_fetches(now);
     }
 
     /// Adds the pages to be prefetched with a page. They take at most half of what the session may have outstanding,

@@ -8,7 +8,8 @@
 //!                                              the store has stopped ----> Over
 //! ```
 //! 1. The horizon moves only in `Live`. Between `Down` and `Rejoined` there are changes that nobody has told us.
-//! 2. Whatever is asked for while the session is not live waits for it, and is asked when it is.
+//! 2. Whatever is asked for while the session is not live waits for it, and is asked when it is. Only who knows nothing
+//!    yet, so that there is nothing to compare, asks for a first page right behind who it is.
 //! 3. Before any other message goes out, what the store may forget has gone: the acknowledgement and the releases.
 //! 4. What we hold is told right behind who we are, and not only when we are welcome: that would be a round trip more.
 
@@ -39,6 +40,14 @@ pub(crate) enum Phase {
     Over(TxnError),
 }
 
+/// What a session has begun with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Brought {
+    /// No page, no grant, and nothing heard of: there is nothing to be compared.
+    Nothing,
+    Something,
+}
+
 #[derive(Debug)]
 pub(crate) struct Session {
     pub(crate) phase: Phase,
@@ -49,6 +58,7 @@ pub(crate) struct Session {
     pub(crate) told: Version,
     /// A redirector answers: we are a member of its group.
     pub(crate) in_group: bool,
+    brought: Brought,
     epoch: u64,
     cluster: Option<ClusterId>,
     /// Of the store: the latest that we have heard of.
@@ -72,6 +82,7 @@ impl Session {
             horizon: Version::ZERO,
             told: Version::ZERO,
             in_group: false,
+            brought: Brought::Something,
             epoch: 0,
             cluster: None,
             incarnation: Incarnation(0),
@@ -86,6 +97,12 @@ impl Session {
 
     pub(crate) fn is_live(&self) -> bool {
         self.phase == Phase::Live
+    }
+
+    /// Whether pages may be asked for. Who brings nothing to be compared has joined with its last rejoin, wherever that is
+    /// on its way; until the session says how much may be asked for, that is one page.
+    pub(crate) fn may_fetch(&self) -> bool {
+        self.is_live() || (self.brought == Brought::Nothing && matches!(self.phase, Phase::Greeting | Phase::Rejoining))
     }
 
     /// The error of a call that needs a store, if there will never be one.
@@ -143,6 +160,9 @@ impl Client {
         let (cluster, epoch) = (self.session.cluster, self.session.epoch);
         self.send(now, Message::Hello(Hello { protocol: PROTOCOL, features: 0, cluster, client: self.id, epoch }));
         self.rejoin(now);
+        if self.session.brought == Brought::Nothing {
+            self.fetch_first(now);
+        }
     }
 
     /// The link is gone, and with it every answer that was on its way.
@@ -263,6 +283,10 @@ impl Client {
         pages.sort_unstable_by_key(|held| held.page);
         pages.dedup_by_key(|held| held.page);
         let grants = self.unfilled_grants();
+        let heard = self.session.horizon.max(self.session.told);
+        let brings_nothing = pages.is_empty() && grants.is_empty() && heard == Version::ZERO;
+        let may_fetch = brings_nothing || self.config.broken.is(Rule::JoinBeforeFetch);
+        self.session.brought = if may_fetch { Brought::Nothing } else { Brought::Something };
         for rejoin in Rejoin::split(self.session.horizon, &pages, &grants, &self.config.limits) {
             self.send(now, Message::Rejoin(rejoin));
         }

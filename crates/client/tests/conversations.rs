@@ -15,7 +15,7 @@ fn conversations_go_as_written() {
 }
 
 /// Rules whose absence hardly any simulated run notices, and the conversation that does.
-const NOTICED_HERE: [(Rule, &str); 7] = [
+const NOTICED_HERE: [(Rule, &str); 8] = [
     (Rule::DoomOnInstall, include_str!("../../../testdata/conversations/client-refetch-hides-a-change.txt")),
     (Rule::EmptyAtHorizon, include_str!("../../../testdata/conversations/client-recycled-page.txt")),
     (Rule::FetchAtLeast, include_str!("../../../testdata/conversations/client-load-reply-against-invalidation.txt")),
@@ -23,6 +23,7 @@ const NOTICED_HERE: [(Rule, &str); 7] = [
     (Rule::PunctureUnknown, include_str!("../../../testdata/conversations/client-unknown.txt")),
     (Rule::ShowWhole, include_str!("../../../testdata/conversations/client-cut-batch.txt")),
     (Rule::KnowLineage, include_str!("../../../testdata/conversations/client-restored.txt")),
+    (Rule::JoinBeforeFetch, include_str!("../../../testdata/conversations/client-first-flight.txt")),
 ];
 
 #[test]

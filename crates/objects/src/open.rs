@@ -2,6 +2,7 @@
 
 use crate::connect::Eligible;
 use crate::shared::Shared;
+use crate::tx::VOLUME;
 use crate::wait::block_on;
 use crate::{Db, Error, Result};
 use client::Client;
@@ -12,7 +13,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 use store::{DiskDone, DiskWork, Store};
-use types::ClientId;
+use types::{ClientId, ObjectId};
 
 /// What may be tuned before a database is opened; everything has a default.
 ///
@@ -173,8 +174,10 @@ impl Builder {
         Db { shared: Arc::new(Shared::new(node, host, self.client.patience, embedded)) }
     }
 
+    /// A client of a server. The names are what an application looks for first.
     pub(crate) fn client(&self) -> Client {
-        Client::new(self.client.clone(), new_client())
+        let first = self.client.reads_ahead.then(|| ObjectId::root(VOLUME));
+        Client::new(client::Config { first, ..self.client.clone() }, new_client())
     }
 
     fn disk_config(&self) -> disk::Config {

@@ -214,10 +214,11 @@ impl Redirector {
     }
 
     /// One message of a member. What must end its session comes back as its goodbye.
-    fn dispatch(&mut self, now: Time, from: SessionId, message: Message) -> Result<(), Goodbye> {
+    pub(crate) fn dispatch(&mut self, now: Time, from: SessionId, message: Message) -> Result<(), Goodbye> {
         match message {
             Message::Hello(hello) => self.hello(now, from, hello),
             Message::Rejoin(rejoin) if self.members.is_waiting(from) => self.keep_rejoin(from, rejoin),
+            Message::Fetch(fetch) if self.members.is_waiting(from) => self.keep_fetch(from, fetch),
             _ if self.members.client(from).is_none() => {
                 Err(Goodbye::malformed("expected a hello before anything else".into()))
             }

@@ -304,7 +304,8 @@ impl Redirector {
     pub(crate) fn welcome_waiting(&mut self, now: Time) {
         for (session, hello, brought) in self.members.take_waiting() {
             let admitted = self.admit(now, session, hello);
-            let joined = admitted.and_then(|()| brought.rejoin().map_or(Ok(()), |all| self.rejoin(now, session, all)));
+            let mut said = brought.messages();
+            let joined = admitted.and_then(|()| said.try_for_each(|message| self.dispatch(now, session, message)));
             if let Err(why) = joined {
                 self.end(now, session, why);
             }

@@ -19,7 +19,7 @@ use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::vec::Vec;
 use core::mem;
-use protocol::{Goodbye, Held, Message, Notice, Notices, Rejoin, Rejoined, Revalidate, Revalidated};
+use protocol::{Fetch, Goodbye, Held, Message, Notice, Notices, Rejoin, Rejoined, Revalidate, Revalidated};
 use types::limits::{GRANTED_PAGES_MAX, TXN_PAGES_MAX};
 use types::{Broken, Limits, PageId, PageRange, Rule, SessionId, Set, Time, Version};
 
@@ -28,6 +28,8 @@ use types::{Broken, Limits, PageId, PageRange, Rule, SessionId, Set, Time, Versi
 pub(crate) struct Brought {
     all: Option<Rejoin>,
     granted: u64,
+    /// What one that brings nothing asks for behind that: one fetch, before it is told how many it may have.
+    fetch: Option<Fetch>,
 }
 
 impl Brought {
@@ -46,9 +48,17 @@ impl Brought {
         check_amount(all.pages.len(), self.granted)
     }
 
-    /// All of it, as one message: it is larger than one on the wire may be.
-    pub(crate) fn rejoin(self) -> Option<Rejoin> {
-        self.all
+    fn ask(&mut self, fetch: Fetch) -> Result<(), Goodbye> {
+        if !self.all.as_ref().is_some_and(|all| all.last) || self.fetch.is_some() {
+            return Err(Goodbye::malformed("expected one fetch before the welcome, behind the last rejoin".into()));
+        }
+        self.fetch = Some(fetch);
+        Ok(())
+    }
+
+    /// All of it, as one message, which is larger than one on the wire may be; and what is asked for behind it.
+    pub(crate) fn messages(self) -> impl Iterator<Item = Message> {
+        self.all.map(Message::Rejoin).into_iter().chain(self.fetch.map(Message::Fetch))
     }
 }
 
@@ -187,6 +197,12 @@ impl Redirector {
     pub(crate) fn keep_rejoin(&mut self, from: SessionId, rejoin: Rejoin) -> Result<(), Goodbye> {
         let Some(brought) = self.members.brought(from) else { return Ok(()) };
         brought.add(rejoin)
+    }
+
+    /// A member that is not welcome yet asks for a page: it is answered when the member is.
+    pub(crate) fn keep_fetch(&mut self, from: SessionId, fetch: Fetch) -> Result<(), Goodbye> {
+        let Some(brought) = self.members.brought(from) else { return Ok(()) };
+        brought.ask(fetch)
     }
 
     /// A member tells what it holds.

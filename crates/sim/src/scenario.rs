@@ -23,7 +23,7 @@ use limits::limits;
 pub use race::Race;
 use redirector::Duty;
 use types::limits::LEASE_DRIFT_PERMILLE;
-use types::{Broken, Limits, Time};
+use types::{Broken, Limits, ObjectId, Time};
 
 /// How often each fault strikes; `None` for never.
 #[derive(Clone, Debug, Default)]
@@ -145,6 +145,7 @@ impl Scenario {
         let mut aside = rng.clone();
         scenario.pass_permille = aside.pick(&[0, 0, 100, 500, 900]);
         scenario.client.first_window_bytes = aside.pick(&[usize::MAX, usize::MAX, 2000, 200]);
+        scenario.client.first = aside.chance(300).then(|| ObjectId::root(0));
         scenario
     }
 
@@ -353,10 +354,11 @@ impl fmt::Display for Scenario {
         )?;
         writeln!(
             f,
-            "caches of {} bytes, prefetch {} in {} bytes at first; recent {}, notices after {:?}, MOB {} bytes, safe {} bytes",
+            "caches of {} bytes, prefetch {} in {} bytes at first, {:?} first; recent {}, notices after {:?}, MOB {} bytes, safe {} bytes",
             client.cache_bytes_limit,
             client.prefetch_pages_max,
             client.first_window_bytes,
+            client.first,
             store.recent_limit,
             store.notice_delay,
             store.mob_bytes_limit,

@@ -16,19 +16,19 @@ const KEPT: [(Kind, u64, Rule, &str); 8] = [
     (Kind::Steered(Race::LoseGrants), 47, Rule::ClaimUnused, "a granted page that somebody else had filled was empty"),
     (
         Kind::Steered(Race::LoseGrants),
-        16,
+        7,
         Rule::LoseFilled,
         "a granted page was empty that was told to have been filled",
     ),
     (
         Kind::Steered(Race::LoseGrants),
-        23,
+        64,
         Rule::KeepGranted,
         "a release crossed a grant, and its holder was not listed",
     ),
     (Kind::Steered(Race::ContestReads), 3, Rule::KeepTurns, "a commit that waited lost to one that came later"),
-    (Kind::Steered(Race::ContestReads), 0, Rule::KeepPromise, "what somebody changed on an earlier promise was judged"),
-    (Kind::Steered(Race::ComeInParts), 5, Rule::CompareAgain, "a member joined beyond changes that it never heard of"),
+    (Kind::Steered(Race::ContestReads), 5, Rule::KeepPromise, "what somebody changed on an earlier promise was judged"),
+    (Kind::Steered(Race::ComeInParts), 4, Rule::CompareAgain, "a member joined beyond changes that it never heard of"),
     (Kind::Steered(Race::ComeInParts), 2, Rule::WholeWhenJoined, "a member was asked for help before it had joined"),
     (Kind::Nodes, 50, Rule::ListAbsent, "a page that did not exist was created, and nobody told who had looked"),
 ];

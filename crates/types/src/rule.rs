@@ -82,6 +82,8 @@ pub enum Rule {
     RejoinBeforeHorizon,
     /// A resumed session's changed pages are made known to it.
     RevalidateOnRejoin,
+    /// Who brings anything that is to be compared asks for pages when it has joined.
+    JoinBeforeFetch,
     /// An aborted transaction's writes leave no trace.
     DropWorkspace,
     /// Recovery places what was logged and not placed.
@@ -189,7 +191,7 @@ pub enum Rule {
 
 impl Rule {
     /// All rules, in the order of the documents.
-    pub const ALL: [Self; 89] = [
+    pub const ALL: [Self; 90] = [
         Self::PruneCheck,
         Self::ListHolderFirst,
         Self::ListAbsent,
@@ -228,6 +230,7 @@ impl Rule {
         Self::LapseWithStore,
         Self::RejoinBeforeHorizon,
         Self::RevalidateOnRejoin,
+        Self::JoinBeforeFetch,
         Self::DropWorkspace,
         Self::PlaceOnRecovery,
         Self::FreeAfterHome,

@@ -140,6 +140,7 @@ impl Conversation {
             "cache" => self.config.cache_bytes_limit = value.parse().ok()?,
             "prefetch" => self.config.prefetch_pages_max = value.parse().ok()?,
             "first_window" => self.config.first_window_bytes = value.parse().ok()?,
+            "first" => self.config.first = Some(script::object(value)?),
             "fresh" => self.config.commits_fresh = value == "yes",
             "group" => self.config.group = Some(value.into()),
             "patience" => self.config.patience = Duration::from_millis(value.parse().ok()?),

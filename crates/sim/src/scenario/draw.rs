@@ -115,6 +115,7 @@ pub(super) fn client_config(rng: &mut Rng, broken: Broken) -> client::Config {
         cache_bytes_limit: rng.pick(&[0, 400, 800, 1600, 4000, 1 << 20]),
         prefetch_pages_max: rng.pick(&[0, 0, 2, 8]),
         first_window_bytes: usize::MAX,
+        first: None,
         reads_ahead: true,
         commits_fresh: true,
         grant_pages: rng.pick(&[1, 4]),
