@@ -1,13 +1,16 @@
 //! A new client's first transaction: what somebody waits for who has just come, over a line with a real delay.
 //!
 //! A connection that has just been made carries little at a time. So what is asked for beside a page that is waited for
-//! costs more than on a connection that has been busy, and an emulated line leaves that out.
+//! costs more than on a connection that has been busy. The same clients run over an emulated line of the same length, to
+//! see whether it does to them what real packets do.
 
 use crate::process::Process;
 use crate::{Line, Place, Program, Result, Sample, Server, ServerOptions};
+use net::Emulator;
 use objects::{Db, wait_for};
 use serde_json::{Value, json};
 use std::net::{SocketAddr, TcpStream};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use workloads::Random;
 use workloads::oo7::{Module, Size, Traversal, build, traverse};
@@ -85,6 +88,7 @@ impl Newcomer {
 struct Said {
     all: Sample,
     round_trips: Sample,
+    round_trip: Sample,
     connected: Sample,
     pages: u64,
     fetches: u64,
@@ -95,6 +99,7 @@ impl Said {
         let number = |key: &str| said[key].as_u64().ok_or_else(|| format!("a newcomer said {said}"));
         let (all, round_trip) = (number("all_us")?, number("round_trip_us")?);
         self.all.push(Duration::from_micros(all));
+        self.round_trip.push(Duration::from_micros(round_trip));
         self.connected.push(Duration::from_micros(number("connected_us")?));
         // Kept as microseconds, so that the sample gives a median of it.
         self.round_trips.push(Duration::from_secs_f64(all as f64 / round_trip as f64 / 1e6));
@@ -110,7 +115,7 @@ pub(crate) fn measure(place: &Place, apart: &Apart, progress: &dyn Fn(&str)) -> 
     let db = Db::open(&dir)?;
     wait_for(build(&db, MODULE, Size::MEDIUM, 7, |_| {}))?;
     db.close()?;
-    let mut options = ServerOptions::new(apart.store.clone(), dir);
+    let mut options = ServerOptions::new(apart.store.clone(), dir.clone());
     options.listen = apart.listen;
     options.arguments = vec!["--insecure".to_owned()];
     let server = Server::start(&options)?;
@@ -123,6 +128,9 @@ pub(crate) fn measure(place: &Place, apart: &Apart, progress: &dyn Fn(&str)) -> 
             said.add(&run(&apart.client, newcomer)?)?;
         }
     }
+    drop(server);
+    let one_way = Duration::from_secs_f64(shipped.round_trip.millis(0.5) / 2e3);
+    let emulated = emulated(place, dir, one_way, progress)?;
     let over = shipped.all.millis(0.5) / on_demand.all.millis(0.5);
     let round_trips = shipped.round_trips.micros(0.5);
     let each = |count: u64| count as f64 / CLIENTS as f64;
@@ -138,7 +146,22 @@ pub(crate) fn measure(place: &Place, apart: &Apart, progress: &dyn Fn(&str)) -> 
         .figure("fetches", each(shipped.fetches))
         .figure("fetches_on_demand", each(on_demand.fetches))
         .figure("over_on_demand", over)
+        .figure("emulated_ms_p50", emulated.all.millis(0.5))
+        .figure("emulated_over_lab", emulated.all.millis(0.5) / shipped.all.millis(0.5))
         .flag("met", round_trips <= ROUND_TRIPS_MAX && over <= OVER_ON_DEMAND_MAX))
+}
+
+/// The same, as shipped, over an emulated line. The store begins anew, as it did at the other place.
+fn emulated(place: &Place, dir: PathBuf, one_way: Duration, progress: &dyn Fn(&str)) -> Result<Said> {
+    let server = Server::start(&ServerOptions::new(&place.program, dir))?;
+    let line = Emulator::start(server.address(), one_way, None)?;
+    let mut said = Said::default();
+    for seed in 0..CLIENTS {
+        progress(&format!("emulated new client {} of {CLIENTS}", seed + 1));
+        let newcomer = Newcomer { server: line.address(), on_demand: false, seed };
+        said.add(&run(&place.program.as_path().into(), newcomer)?)?;
+    }
+    Ok(said)
 }
 
 /// Runs a newcomer to its end.

@@ -4,17 +4,18 @@
 //!   client --TCP on loopback--> [ read, stamp ] --queue--> [ wait, write ] --TCP on loopback--> store
 //! ```
 //! # What it is, and is not
-//! Every byte arrives a fixed time after it was read, and, with a rate, not before the line has carried what went
+//! Every byte arrives a fixed time after it has left, and, with a rate, not before the line has carried what went
 //! before it. Before a line with a rate stands a queue, as in a router: what does not fit waits at the sender, which TCP
 //! tells to stop. Connections share the line and the queue. So a sender sees how slow the line is, and what is behind a
-//! long queue waits for it. That is a long line with ideal ends: delay, bandwidth and a queue without loss, reordering or
-//! jitter. Both halves are TCP on loopback, so what a real long line does to TCP, a handshake's round trip, slow start,
-//! recovery from loss, is not there. Latencies measured through it are those of a long-lived connection on a good line;
-//! throughput is an upper bound.
+//! long queue waits for it. Both halves are TCP on loopback, which knows of no distance; so what a distance does to a
+//! fresh connection is modelled (`slow_start.rs`): setting it up takes a round trip, and it carries little at first. That
+//! is a long line without loss, reordering or jitter, and TCP without what it does about those. `thorp bench first --lab`
+//! measures the same over a line of real packets and through this one.
 //!
 //! Plain threads carry it, two in each direction: the timers of the runtime count milliseconds, and 20 ms should not
 //! be 21.
 
+use crate::slow_start::SlowStart;
 use rustix::net::sockopt;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -158,30 +159,46 @@ fn relay_both(client: &TcpStream, upstream: SocketAddr, line: Line, counts: &Arc
     if line.bytes_per_s.is_some() {
         sockopt::set_socket_recv_buffer_size(&store, RECEIVE_BUFFER_BYTES)?;
     }
-    relay(client.try_clone()?, store.try_clone()?, line, Arc::clone(&counts.up))?;
-    relay(store, client.try_clone()?, line, Arc::clone(&counts.down))
+    // The client's first byte leaves when it has heard that the connection is there.
+    let open = Instant::now() + 2 * line.one_way;
+    relay(client.try_clone()?, store.try_clone()?, line, open, Arc::clone(&counts.up))?;
+    relay(store, client.try_clone()?, line, open, Arc::clone(&counts.down))
 }
 
 /// Carries one direction of a connection.
-fn relay(from: TcpStream, to: TcpStream, line: Line, counts: Arc<Direction>) -> io::Result<()> {
+fn relay(from: TcpStream, to: TcpStream, line: Line, open: Instant, counts: Arc<Direction>) -> io::Result<()> {
     let (sender, receiver) = sync_channel(PIECES_MAX);
-    spawn("read", move || read(from, line, &sender, &counts))?;
+    let slow_start = SlowStart::new(open, 2 * line.one_way);
+    spawn("read", move || read(from, line, slow_start, &sender, &counts))?;
     spawn("write", move || write(to, &receiver))
 }
 
-fn read(mut from: TcpStream, line: Line, queue: &SyncSender<(Instant, Vec<u8>)>, counts: &Direction) {
+fn read(
+    mut from: TcpStream,
+    line: Line,
+    mut slow_start: SlowStart,
+    queue: &SyncSender<(Instant, Vec<u8>)>,
+    counts: &Direction,
+) {
     let (mut buffer, mut frames) = (vec![0; PIECE_BYTES], Frames::default());
     while let Ok(bytes @ 1..) = from.read(&mut buffer) {
-        let line_free = counts.put(line.carries(bytes as u64));
         counts.bytes.fetch_add(bytes as u64, Relaxed);
         counts.messages.fetch_add(frames.count(&buffer[..bytes]), Relaxed);
-        if queue.send((line_free + line.one_way, buffer[..bytes].to_vec())).is_err() {
-            break;
+        let mut piece = &buffer[..bytes];
+        while !piece.is_empty() {
+            let (leaves, carried) = slow_start.send(Instant::now(), piece.len());
+            thread::sleep(leaves.saturating_duration_since(Instant::now()));
+            let line_free = counts.put(line.carries(carried as u64));
+            let (now, later) = piece.split_at(carried);
+            if queue.send((line_free + line.one_way, now.to_vec())).is_err() {
+                // The sender learns by this that nobody reads any more.
+                let _ = from.shutdown(Shutdown::Read);
+                return;
+            }
+            thread::sleep(line_free.saturating_duration_since(Instant::now() + line.carries(QUEUE_BYTES)));
+            piece = later;
         }
-        thread::sleep(line_free.saturating_duration_since(Instant::now() + line.carries(QUEUE_BYTES)));
     }
-    // If the writer has gone, the sender learns by this that nobody reads any more.
-    let _ = from.shutdown(Shutdown::Read);
 }
 
 fn write(mut to: TcpStream, queue: &Receiver<(Instant, Vec<u8>)>) {

@@ -36,6 +36,7 @@ mod peers;
 mod reactor;
 mod runtime;
 mod server;
+mod slow_start;
 mod socket;
 mod standing;
 mod status;

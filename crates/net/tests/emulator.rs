@@ -52,6 +52,19 @@ fn a_line_of_20_ms_has_20_ms() {
 }
 
 #[test]
+fn a_fresh_connection_takes_a_round_trip_and_carries_little() {
+    let line = Emulator::start(echo(), Duration::from_millis(20), None).unwrap();
+    // 40 segments' worth leave in three windows, each way, and what has arrived is on its way back meanwhile.
+    let (bytes, start) = (40 * 1448, Instant::now());
+    let mut stream = connect(line.address());
+    round_trip(&mut stream, bytes);
+    let fresh = start.elapsed();
+    assert!(fresh >= Duration::from_millis(40 + 40 + 2 * 40), "{fresh:?}");
+    let used = (0..5).map(|_| round_trip(&mut stream, bytes)).min().unwrap();
+    assert!(used >= Duration::from_millis(40) && used < Duration::from_millis(60), "{used:?}");
+}
+
+#[test]
 fn a_line_carries_no_more_than_its_rate() {
     let line = Emulator::start(echo(), Duration::ZERO, Some(20_000_000)).unwrap();
     let mut stream = connect(line.address());

@@ -379,7 +379,7 @@ Cases and what their ratios compare with, measured in the same run:
   fetch     a page that is not cached; over_ping: a bare ping-pong of 8 KiB
   oo7       OO7 medium behind a slow link: seconds, aborts, fetches, bytes, round trips
   first     a new client's first transaction (OO7, one part) in a lab, from its first packet on; over_on_demand: the
-            same with single pages, when they are needed
+            same with single pages, when they are needed; emulated_over_lab: the same over an emulated line
   slow-line 24 MiB over a line of 1 MB/s, to a store and by a redirector; over_line: the time that the line needs
             for it; small commits of the same client and of a neighbour meanwhile, and whether all is within bounds
   recover   reading the safe after a crash; over_read: the same files read from one end to the other
