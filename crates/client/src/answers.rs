@@ -68,6 +68,8 @@ pub struct Stats {
     pub fetches: u64,
     /// Pages that arrived.
     pub pages_fetched: u64,
+    /// Of these, pages that were here already, with holes: an object that was to be read had changed.
+    pub pages_renewed: u64,
     /// Pages that arrived by prefetch, and of those the ones that were read later.
     pub pages_prefetched: u64,
     /// Prefetched pages that were read.
@@ -108,6 +110,7 @@ impl Add for Stats {
             misses: self.misses + other.misses,
             fetches: self.fetches + other.fetches,
             pages_fetched: self.pages_fetched + other.pages_fetched,
+            pages_renewed: self.pages_renewed + other.pages_renewed,
             pages_prefetched: self.pages_prefetched + other.pages_prefetched,
             prefetch_hits: self.prefetch_hits + other.prefetch_hits,
             commits: self.commits + other.commits,

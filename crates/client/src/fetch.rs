@@ -335,6 +335,7 @@ impl Client {
             self.fetches.fresh = self.fetches.fresh.max(page.number);
         }
         self.stats.pages_fetched += 1;
+        self.stats.pages_renewed += u64::from(self.cache.find(page.page).is_some());
         self.stats.pages_prefetched += u64::from(under_way.prefetched);
         self.stats.fetch_time += under_way.wanted.map_or(Duration::ZERO, |wanted| now - wanted);
         if page.version > Version::ZERO {
