@@ -9,8 +9,10 @@ use crate::random::Random;
 use objects::{Anywhere, AsyncTx, Db, Error, Map, Ref, Result};
 use std::iter;
 
-/// Build dates are drawn from these many days.
-const DATES: usize = 10_000;
+/// Build dates are drawn from these many days, and coordinates and lengths from as many numbers.
+const DATES: u32 = 10_000;
+const COORDINATES: i32 = 100_000;
+const LENGTHS: u32 = 1000;
 
 /// How far a build is: what is done, of how many steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,16 +70,16 @@ async fn composite_part(
     by_date: Map<(u32, u32), Ref<AtomicPart>>,
     random: &mut Random,
 ) -> Result<Ref<CompositePart>> {
-    let here = Placeholders::create(tx, size).await?;
+    let here = Placeholders::create(tx, number, size).await?;
     let count = here.parts.len();
     for (i, &part) in here.parts.iter().enumerate() {
         let id = number * size.atomic_parts + i as u32;
-        let build_date = random.below(DATES) as u32;
+        let build_date = random.below(DATES as usize) as u32;
         let others: Vec<usize> = iter::once((i + 1) % count)
             .chain(iter::repeat_with(|| random.below(count)).take(size.connections as usize - 1))
             .collect();
         for (&connection, other) in here.connections[i].iter().zip(others) {
-            let length = random.below(1000) as u32;
+            let length = random.below(LENGTHS as usize) as u32;
             let to = here.parts[other];
             tx.put(connection, &Connection { kind: kind(length, size), length, from: part, to }).await?;
         }
@@ -86,40 +88,58 @@ async fn composite_part(
         tx.put(part, &AtomicPart { id, kind: kind(id, size), build_date, x, y, to, part_of: here.composite }).await?;
         by_date.insert(tx, &(build_date, id), &part).await?;
     }
-    let text = text("composite part", number, size.document_bytes);
-    let document = tx.create(Anywhere, &Document { title: format!("Composite part {number}"), text }).await?;
-    let build_date = random.below(DATES) as u32;
-    let composite = CompositePart { id: number, build_date, document, root: here.parts[0], parts: here.parts };
-    tx.put(here.composite, &composite).await?;
-    Ok(here.composite)
+    let build_date = random.below(DATES as usize) as u32;
+    let Placeholders { composite, document, parts, .. } = here;
+    tx.put(composite, &CompositePart { id: number, build_date, document, root: parts[0], parts }).await?;
+    Ok(composite)
 }
 
-/// The objects of a composite part, before they have values.
+/// The objects of a composite part, before they refer to each other.
 struct Placeholders {
     composite: Ref<CompositePart>,
+    document: Ref<Document>,
     parts: Vec<Ref<AtomicPart>>,
     connections: Vec<Vec<Ref<Connection>>>,
 }
 
 impl Placeholders {
-    /// Creates them near each other, about as large as they will be: a page that is filled with small values would
-    /// have to grow later.
-    async fn create(tx: &mut AsyncTx, size: Size) -> Result<Self> {
-        let room = |bytes: usize| vec![0_u8; bytes];
-        let composite = tx.create_bytes(Anywhere, &room(25 + 10 * size.atomic_parts as usize)).await?;
-        let mut near = composite;
+    /// Creates them near each other, with values that are as large as those that they will have: a page that is filled
+    /// with smaller ones would have to grow later, and be more than the 8 KiB that a page is meant to be.
+    async fn create(tx: &mut AsyncTx, number: u32, size: Size) -> Result<Self> {
+        let text = text("composite part", number, size.document_bytes);
+        let document = tx.create(Anywhere, &Document { title: format!("Composite part {number}"), text }).await?;
+        let composite = CompositePart {
+            id: number,
+            build_date: DATES,
+            document,
+            root: document.cast(),
+            parts: vec![document.cast(); size.atomic_parts as usize],
+        };
+        let composite = tx.create(document, &composite).await?;
+        let part = AtomicPart {
+            id: number * size.atomic_parts,
+            kind: kind(0, size),
+            build_date: DATES,
+            x: COORDINATES,
+            y: COORDINATES,
+            to: vec![composite.cast(); size.connections as usize],
+            part_of: composite,
+        };
+        let connection =
+            Connection { kind: kind(0, size), length: LENGTHS, from: composite.cast(), to: composite.cast() };
         let (mut parts, mut connections) = (Vec::new(), Vec::new());
+        let mut near: Ref<[u8]> = composite.cast();
         for _ in 0..size.atomic_parts {
-            near = tx.create_bytes(near, &room(27 + size.kind_bytes + 10 * size.connections as usize)).await?;
+            near = tx.create(near, &part).await?.cast();
             parts.push(near.cast());
             let mut own = Vec::with_capacity(size.connections as usize);
             for _ in 0..size.connections {
-                near = tx.create_bytes(near, &room(24 + size.kind_bytes)).await?;
+                near = tx.create(near, &connection).await?.cast();
                 own.push(near.cast());
             }
             connections.push(own);
         }
-        Ok(Self { composite: composite.cast(), parts, connections })
+        Ok(Self { composite, document, parts, connections })
     }
 }
 
@@ -134,14 +154,14 @@ async fn assemblies(
     let mut level = Vec::new();
     for _ in 0..size.base_assemblies() {
         let drawn = (0..size.fan_out).map(|_| parts[random.below(parts.len())]).collect();
-        let base = BaseAssembly { id, build_date: random.below(DATES) as u32, parts: drawn };
+        let base = BaseAssembly { id, build_date: random.below(DATES as usize) as u32, parts: drawn };
         level.push(tx.create(level.last().copied(), &Assembly::Base(base)).await?);
         id += 1;
     }
     while level.len() > 1 {
         let mut above = Vec::new();
         for below in level.chunks(size.fan_out as usize) {
-            let build_date = random.below(DATES) as u32;
+            let build_date = random.below(DATES as usize) as u32;
             let complex = ComplexAssembly { id, build_date, below: below.to_vec() };
             above.push(tx.create(level.last().copied(), &Assembly::Complex(complex)).await?);
             id += 1;
@@ -152,7 +172,7 @@ async fn assemblies(
 }
 
 fn coordinate(random: &mut Random) -> i32 {
-    i32::try_from(random.below(100_000)).expect("it is below a hundred thousand")
+    i32::try_from(random.below(COORDINATES as usize)).expect("it is below a hundred thousand")
 }
 
 /// One of ten kinds, ten characters long as in OO7 unless objects are to be larger.

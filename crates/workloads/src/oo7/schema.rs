@@ -42,8 +42,9 @@ impl Size {
         kind_bytes: 10,
     };
 
-    /// The medium module with larger objects, so that it takes 38 MB as that of the BuddyCache paper does.
-    pub const BUDDYCACHE: Self = Self { kind_bytes: 14, ..Self::MEDIUM };
+    /// The medium module with somewhat larger objects: a traversal of a composite part reads nine pages, and all of them,
+    /// as the figures of the BuddyCache paper want it (docs/experiments.md).
+    pub const BUDDYCACHE: Self = Self { kind_bytes: 20, ..Self::MEDIUM };
 
     /// Base assemblies of the module.
     pub const fn base_assemblies(self) -> u32 {
@@ -193,9 +194,22 @@ impl Module {
 
     /// Goes down the assemblies by a random way, to one of the composite parts at its end.
     pub async fn pick(tx: &mut AsyncTx, module: Ref<Self>, random: &mut Random) -> Result<Ref<CompositePart>> {
-        let mut assembly = tx.get(module).await?.root;
+        Self::pick_below(tx, module, 0, random).await
+    }
+
+    /// The same in a part of the module: on so many levels the first way down is taken.
+    pub async fn pick_below(
+        tx: &mut AsyncTx,
+        module: Ref<Self>,
+        levels: u32,
+        random: &mut Random,
+    ) -> Result<Ref<CompositePart>> {
+        let (mut assembly, mut fixed) = (tx.get(module).await?.root, levels);
         loop {
             match tx.get(assembly).await? {
+                Assembly::Complex(complex) if fixed > 0 => {
+                    (assembly, fixed) = (complex.below[0], fixed - 1);
+                }
                 Assembly::Complex(complex) => assembly = complex.below[random.below(complex.below.len())],
                 Assembly::Base(base) => return Ok(base.parts[random.below(base.parts.len())]),
             }

@@ -3,6 +3,7 @@
 use super::*;
 use crate::random::Random;
 use objects::{Db, Ref, Result, wait_for};
+use std::collections::HashSet;
 
 const TINY: Size = Size { composite_parts: 10, levels: 3, document_bytes: 10_000, ..Size::SMALL };
 
@@ -68,7 +69,7 @@ fn the_same_seed_picks_the_same_parts() {
         .unwrap()
     };
     assert_eq!(pick(1), pick(1));
-    assert!((0..20).map(pick).collect::<std::collections::HashSet<_>>().len() > 3);
+    assert!((0..20).map(pick).collect::<HashSet<_>>().len() > 3);
 }
 
 #[test]
@@ -76,4 +77,44 @@ fn a_module_is_built_once() {
     let (db, _) = built();
     let again = wait_for(build(&db, 1, TINY, 7, |_| {})).unwrap_err();
     assert_eq!(again.to_string(), "the store holds an OO7 module 1 already");
+}
+
+#[test]
+fn a_part_of_the_module_is_picked_from() {
+    let (db, module) = built();
+    let picked = |seed| {
+        let pick = async |mut tx: objects::AsyncTx| {
+            let levels = TINY.levels - 1;
+            let part = Module::pick_below(&mut tx, module, levels, &mut Random::new(seed)).await?;
+            Ok(tx.get(part).await?.id)
+        };
+        wait_for(db.transact_async(pick)).unwrap()
+    };
+    let parts: HashSet<_> = (0..50).map(picked).collect();
+    assert!(parts.len() <= TINY.fan_out as usize, "one base assembly has no more than {}", TINY.fan_out);
+}
+
+#[test]
+fn a_traversal_of_a_part_reads_the_pages_that_the_experiments_count_on() {
+    let pages_of_parts = |size: Size| {
+        let db = Db::in_memory().unwrap();
+        let module = wait_for(build(&db, 1, size, 7, |_| {})).unwrap();
+        let pages = db.transact_async(async |mut tx| {
+            let mut pages = Vec::new();
+            for part in composite_parts(&mut tx, module).await? {
+                let CompositePart { parts, .. } = tx.get(part).await?;
+                let mut read = HashSet::from([part.id().page]);
+                for part in parts {
+                    read.insert(part.id().page);
+                    read.extend(tx.get(part).await?.to.iter().map(|connection| connection.id().page));
+                }
+                pages.push(read.len());
+            }
+            Ok(pages)
+        });
+        wait_for(pages).unwrap()
+    };
+    let few = |size| Size { composite_parts: 6, levels: 3, ..size };
+    assert!(pages_of_parts(few(Size::MEDIUM)).iter().all(|&pages| pages == 8));
+    assert!(pages_of_parts(few(Size::BUDDYCACHE)).iter().all(|&pages| pages == 9));
 }
