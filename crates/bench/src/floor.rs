@@ -2,6 +2,7 @@
 
 use crate::sample::median;
 use crate::{Line, Place, Result, Sample};
+use net::Emulator;
 use rustix::fs::OFlags;
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
@@ -88,28 +89,43 @@ pub(crate) struct PingPong {
     request: Vec<u8>,
     reply: Vec<u8>,
     echo: Option<JoinHandle<()>>,
+    /// What lies between, if anything does.
+    _line: Option<Emulator>,
 }
 
 impl PingPong {
     /// For a request and a reply of these sizes.
     pub(crate) fn new(request_bytes: usize, reply_bytes: usize) -> Result<Self> {
-        Self::with(request_bytes, reply_bytes, move |peer| answer(peer, request_bytes, reply_bytes))
+        Self::with(request_bytes, reply_bytes, None, move |peer| answer(peer, request_bytes, reply_bytes))
+    }
+
+    /// The same over an emulated distance.
+    pub(crate) fn emulated(request_bytes: usize, reply_bytes: usize, one_way: Duration) -> Result<Self> {
+        let work = move |peer| answer(peer, request_bytes, reply_bytes);
+        Self::with(request_bytes, reply_bytes, Some(one_way), work)
     }
 
     /// The same with a thread between the two that hands on what it hears.
     pub(crate) fn relayed(request_bytes: usize, reply_bytes: usize) -> Result<Self> {
         let far = Self::new(request_bytes, reply_bytes)?;
-        Self::with(request_bytes, reply_bytes, move |peer| relay(peer, far))
+        Self::with(request_bytes, reply_bytes, None, move |peer| relay(peer, far))
     }
 
-    fn with(request_bytes: usize, reply_bytes: usize, work: impl FnOnce(TcpStream) + Send + 'static) -> Result<Self> {
+    fn with(
+        request_bytes: usize,
+        reply_bytes: usize,
+        one_way: Option<Duration>,
+        work: impl FnOnce(TcpStream) + Send + 'static,
+    ) -> Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0")?;
-        let stream = TcpStream::connect(listener.local_addr()?)?;
+        let far = listener.local_addr()?;
+        let line = one_way.map(|one_way| Emulator::start(far, one_way, None)).transpose()?;
+        let stream = TcpStream::connect(line.as_ref().map_or(far, Emulator::address))?;
         stream.set_nodelay(true)?;
         let (peer, _) = listener.accept()?;
         peer.set_nodelay(true)?;
         let echo = std::thread::spawn(move || work(peer));
-        Ok(Self { stream, request: vec![1; request_bytes], reply: vec![0; reply_bytes], echo: Some(echo) })
+        Ok(Self { stream, request: vec![1; request_bytes], reply: vec![0; reply_bytes], echo: Some(echo), _line: line })
     }
 
     /// One round trip.

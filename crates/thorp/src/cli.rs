@@ -450,7 +450,7 @@ pub(crate) struct ExperimentArgs {
 }
 
 const EXPERIMENT_HELP: &str = "\
-Experiments of the BuddyCache paper, on the OO7 benchmark's medium module:
+Experiments of the BuddyCache paper, on the OO7 benchmark's medium module with somewhat larger objects:
   table 1        what fetches and commits take without a distance, with and without a redirector
   table 2        what a page from a neighbour takes
   figure 7, 8    time of a transaction with cold caches, 40 and 80 ms from the store
@@ -462,7 +462,9 @@ Experiments of the BuddyCache paper, on the OO7 benchmark's medium module:
 
 The columns: what the paper says, what its model says with the costs of this machine, what we measure. Costs are
 measured on sockets when the command begins; curves run in virtual time with these costs, and some points of them on
-sockets as well, over an emulated distance.";
+sockets as well, over an emulated distance. Behind them stand the objects that a transaction reads, r, the pages that it
+fetches, and how many of those were missing because others had changed them. docs/experiments.md says why the experiments
+are what they are, and what came out.";
 
 /// A paper whose experiments can be repeated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

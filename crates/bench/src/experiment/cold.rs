@@ -21,15 +21,7 @@ pub(crate) fn setting(clients: usize, is_group: bool, round_trip: Duration, tran
     };
     let groups = if is_group { vec![(1..=clients).collect()] } else { Vec::new() };
     let plans = (1..=clients).map(plan).collect();
-    Setting {
-        plans,
-        groups,
-        round_trip,
-        prefetch_pages_max: 0,
-        commits_fresh: false,
-        parts_max: usize::MAX,
-        leased: false,
-    }
+    Setting { plans, groups, round_trip, prefetch_pages_max: 0, commits_fresh: false, levels_fixed: 0, leased: false }
 }
 
 /// All of them together.

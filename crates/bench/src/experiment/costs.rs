@@ -6,7 +6,8 @@ use crate::floor::{PingPong, Shuffle, SyncFloor};
 use crate::{Place, Result, Sample, Server, ServerOptions};
 use objects::{Anywhere, Db, Ref, wait_for};
 use std::time::{Duration, Instant};
-use workloads::oo7::{CompositePart, Module, Size, Traversal, build, composite_parts, traverse};
+use workloads::Random;
+use workloads::oo7::{Module, Size, Traversal, build, traverse};
 
 /// Objects that have a page each.
 const OBJECTS: usize = 1000;
@@ -18,6 +19,9 @@ const PAGE_BYTES: usize = 8192;
 
 /// How often commits, syncs and traversals are done at a time.
 const TURNS: usize = 300;
+
+/// Bare round trips over an emulated distance.
+const EMULATED: usize = 100;
 
 /// How often all of it is measured, in turns and with other connections: which processor the system puts whom on makes a
 /// difference, and lasts.
@@ -41,7 +45,7 @@ pub(crate) struct Costs {
     pub(crate) read: Duration,
     /// Making a block of a log durable.
     pub(crate) flush: Duration,
-    /// A traversal of one part that is in the cache.
+    /// The way to one part and its traversal, all of it in the cache.
     pub(crate) traversal: Duration,
 }
 
@@ -128,6 +132,19 @@ pub(crate) fn pings(count: usize) -> Result<Sample> {
     Ok(sample)
 }
 
+/// The round trip that an emulated distance really adds: what the emulator's threads take comes on top of what they wait.
+pub(crate) fn emulated(round_trip: Duration) -> Result<Duration> {
+    if round_trip.is_zero() {
+        return Ok(Duration::ZERO);
+    }
+    let mut far = PingPong::emulated(REQUEST_BYTES, PAGE_BYTES, round_trip / 2)?;
+    let mut sample = Sample::default();
+    for _ in 0..EMULATED {
+        sample.push(far.once()?);
+    }
+    Ok(median(&sample).saturating_sub(median(&pings(OBJECTS)?)))
+}
+
 /// Bare round trips of the same bytes, and the same through a thread that hands them on, in turns.
 pub(crate) fn relayed_pings() -> Result<(Sample, Sample)> {
     let mut direct = PingPong::new(REQUEST_BYTES, PAGE_BYTES)?;
@@ -194,22 +211,21 @@ pub(crate) fn durable_commits(db: &Db, object: Ref<[u8]>) -> Result<Sample> {
 struct Traversals {
     db: Db,
     module: Ref<Module>,
-    parts: Vec<Ref<CompositePart>>,
 }
 
 impl Traversals {
     fn new() -> Result<Self> {
         let db = Db::in_memory()?;
-        let module = wait_for(build(&db, 1, Size::MEDIUM, 7, |_| {}))?;
-        let parts = wait_for(db.transact_async(async |mut tx| composite_parts(&mut tx, module).await))?;
-        Ok(Self { db, module, parts })
+        let module = wait_for(build(&db, 1, Size::BUDDYCACHE, 7, |_| {}))?;
+        Ok(Self { db, module })
     }
 
     /// Traverses one part after the other.
     fn measure(&self, sample: &mut Sample) -> Result<()> {
-        for &part in self.parts.iter().cycle().take(TURNS) {
+        for way in 0..TURNS as u64 {
             let run = self.db.transact_async(async |mut tx| {
                 let start = Instant::now();
+                let part = Module::pick(&mut tx, self.module, &mut Random::new(way)).await?;
                 traverse(&mut tx, self.module, part, Traversal::T1).await?;
                 Ok(start.elapsed())
             });

@@ -1,5 +1,6 @@
 //! A group on real sockets: a redirector of this process, and members that connect to it over TCP.
 
+use super::null_request::Tapped;
 use crate::{Result, lasting_address};
 use net::{Host, ListenConfig, Runtime, UplinkConfig};
 use node::Node;
@@ -47,6 +48,15 @@ impl Group {
 
     /// A member that fetches on demand alone.
     pub(crate) fn member(&self) -> Result<Db> {
-        Ok(Db::builder().prefetch_pages(0).read_ahead(false).connect(self.address)?)
+        Self::member_at(self.address)
+    }
+
+    /// The same with something between it and its redirector that null requests are put in at.
+    pub(crate) fn tapped_member(&self) -> Result<Tapped> {
+        Tapped::connect(self.address, Self::member_at)
+    }
+
+    fn member_at(address: SocketAddr) -> Result<Db> {
+        Ok(Db::builder().prefetch_pages(0).read_ahead(false).connect(address)?)
     }
 }

@@ -7,8 +7,8 @@ use std::time::Duration;
 /// Transactions of each client before the measured ones.
 pub(crate) const WARM_UP: u32 = 2000;
 
-/// The share of the writer's transactions that write.
-const WRITES: f64 = 0.5;
+/// The share of the writer's transactions that write, in the paper.
+pub(crate) const WRITES: f64 = 0.5;
 
 /// The writer is client 1.
 const CLIENTS: usize = 4;
@@ -40,13 +40,16 @@ impl Groups {
     }
 }
 
-/// A writer and three readers, grouped so; `warm_up` and `measured` transactions of each reader. The writer writes as
-/// long as they read: with leases readers are a hundred times as fast.
-pub(crate) fn setting(groups: Groups, round_trip: Duration, warm_up: u32, measured: u32) -> Setting {
+/// How many readers there are, and so how many are in the readers' group.
+pub(crate) const READERS: usize = CLIENTS - 1;
+
+/// A writer and three readers, grouped so; `warm_up` and `measured` transactions of each reader. The writer goes on for as
+/// long as they do, and this share of its transactions writes: with leases readers are a hundred times as fast.
+pub(crate) fn setting(groups: Groups, round_trip: Duration, warm_up: u32, measured: u32, writes: f64) -> Setting {
     let plan = |client: usize| Plan {
         warm_up,
         measured,
-        writes: if client == 1 { WRITES } else { 0.0 },
+        writes: if client == 1 { writes } else { 0.0 },
         seed: 2000 + client as u64,
         afterwards: if client == 1 { Afterwards::IsLoad } else { Afterwards::GoOn },
     };
@@ -56,7 +59,7 @@ pub(crate) fn setting(groups: Groups, round_trip: Duration, warm_up: u32, measur
         round_trip,
         prefetch_pages_max: 0,
         commits_fresh: false,
-        parts_max: usize::MAX,
+        levels_fixed: 0,
         leased: false,
     }
 }

@@ -1,6 +1,6 @@
 //! One row of an experiment's table: the paper's figure, its model's, ours.
 
-use super::worker::Breakdown;
+use super::worker::{Breakdown, Reads};
 use serde_json::{Value, json};
 use std::fmt;
 
@@ -51,6 +51,7 @@ pub struct Row {
     ours: f64,
     target: Option<Target>,
     breakdown: Option<Breakdown>,
+    reads: Option<Reads>,
     /// The curve that the row is a point of, and where, in milliseconds of round trip.
     point: Option<(String, u64)>,
     /// No picture shows it.
@@ -70,6 +71,7 @@ impl Row {
             ours,
             target: None,
             breakdown: None,
+            reads: None,
             point: None,
             is_aside: false,
         }
@@ -93,6 +95,11 @@ impl Row {
     /// With where the time goes.
     pub(crate) fn breakdown(self, breakdown: Breakdown) -> Self {
         Self { breakdown: Some(breakdown), ..self }
+    }
+
+    /// With what a transaction reads.
+    pub(crate) fn reads(self, reads: Reads) -> Self {
+        Self { reads: Some(reads), ..self }
     }
 
     /// With something more about its case.
@@ -174,6 +181,11 @@ impl Row {
             json["server_fetch"] = json!(rounded(server_fetch));
             json["peer_fetch"] = json!(rounded(peer_fetch));
         }
+        if let Some(Reads { objects, pages, renewed }) = self.reads {
+            json["objects"] = json!(rounded(objects));
+            json["r"] = json!(rounded(pages));
+            json["invalidation_misses"] = json!(rounded(renewed));
+        }
         json
     }
 }
@@ -194,6 +206,9 @@ impl fmt::Display for Row {
         if let Some(target) = self.target {
             let met = if target.is_met(self.ours) { "met" } else { "NOT MET" };
             write!(f, "  {target}: {met}")?;
+        }
+        if let Some(Reads { objects, pages, renewed }) = self.reads {
+            write!(f, "  {objects:.0} objects, r {pages:.2}, {renewed:.2} by invalidation")?;
         }
         Ok(())
     }

@@ -4,8 +4,9 @@ use super::cold;
 use super::costs::Costs;
 use super::failover;
 use super::hot::{self, Groups};
-use super::model::saved;
-use super::virtual_time::{Built, Setting};
+use super::model::{Load, Model, saved};
+use super::module::Built;
+use super::virtual_time::Setting;
 use super::worker::Spent;
 use std::time::Duration;
 use workloads::oo7::Size;
@@ -64,7 +65,7 @@ fn each_commit_of_a_group_crosses_the_distance() {
 fn an_update_in_the_group_saves_more_than_a_page_of_a_neighbour() {
     let built = Built::new(SIZE).unwrap();
     let readers = |groups: Groups| {
-        let spent = simulate(&hot::setting(groups, ROUND_TRIP, 80, 60), &built);
+        let spent = simulate(&hot::setting(groups, ROUND_TRIP, 80, 60, hot::WRITES), &built);
         total(&groups.readers(&spent))
     };
     let [base, reader, writer] = [Groups::Base, Groups::Reader, Groups::Writer].map(readers);
@@ -72,10 +73,38 @@ fn an_update_in_the_group_saves_more_than_a_page_of_a_neighbour() {
 }
 
 #[test]
+fn a_client_fetches_what_is_counted_and_a_group_asks_for_what_it_reads_together() {
+    let built = Built::new(SIZE).unwrap();
+    let near =
+        |counted: f64, run: f64| assert!((run / counted - 1.0).abs() < 0.1, "{counted} counted, {run} in the run");
+    let reads = |clients, is_group| cold::all(&simulate(&cold::setting(clients, is_group, ROUND_TRIP, 60), &built));
+    near(built.shape.cold(1, 60).pages, reads(4, false).reads().pages);
+    let group = reads(4, true);
+    let from_store = (group.pages - group.pages_from_peers) as f64 / f64::from(group.transactions);
+    // Members that read the same at the same time both wait for the store.
+    assert!(from_store >= 0.9 * built.shape.cold(4, 60).from_store, "{group:?}");
+}
+
+#[test]
+fn readers_miss_what_the_model_says_and_the_writers_group_nothing() {
+    let built = Built::new(SIZE).unwrap();
+    let renewed = |groups: Groups| {
+        let spent = simulate(&hot::setting(groups, ROUND_TRIP, 120, 80, hot::WRITES), &built);
+        assert!(spent[0].transactions > 0, "the writer is measured as well: {:?}", spent[0]);
+        groups.readers(&spent).reads().renewed
+    };
+    let load = Load { pages: built.shape.written_pages, writes: hot::WRITES };
+    let counted = Model::new(&costs(), ROUND_TRIP).hot_base(load).pages;
+    let base = renewed(Groups::Base);
+    assert!((base / counted - 1.0).abs() < 0.15, "{counted} by the model, {base} in the run");
+    assert!(renewed(Groups::Writer) < 0.1 * base);
+}
+
+#[test]
 fn leases_save_the_commits_of_readers() {
     let built = Built::new(SIZE).unwrap();
     let readers = |leased| {
-        let setting = hot::setting(Groups::Reader, ROUND_TRIP, 80, 60);
+        let setting = hot::setting(Groups::Reader, ROUND_TRIP, 80, 60, hot::WRITES);
         let setting = if leased { setting.with_leases() } else { setting };
         Groups::Reader.readers(&simulate(&setting, &built)).breakdown()
     };
@@ -88,7 +117,7 @@ fn leases_save_the_commits_of_readers() {
 fn an_experiment_comes_out_again() {
     let built = Built::new(SIZE).unwrap();
     let run = || {
-        let spent = simulate(&hot::setting(Groups::Reader, ROUND_TRIP, 20, 20), &built);
+        let spent = simulate(&hot::setting(Groups::Reader, ROUND_TRIP, 20, 20, hot::WRITES), &built);
         spent[1..].iter().map(|spent| (spent.total, spent.fetch, spent.pages_from_peers)).collect::<Vec<_>>()
     };
     assert_eq!(run(), run());

@@ -1,17 +1,14 @@
 //! Experiments in virtual time: the real nodes, over distances that are laid out and costs that were measured.
 
 use super::costs::Costs;
-use super::worker::{Afterwards, Clock, Plan, Spent, Worker};
+use super::module::Built;
+use super::worker::{Afterwards, Clock, Crowd, Plan, Spent, Worker};
 use crate::Result;
-use objects::Ref;
 use sim::{Distances, Layout, Simulation, Stored};
 use std::cell::RefCell;
 use std::rc::Rc;
-use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 use types::Time;
-use workloads::oo7::{CompositePart, Module, Size, build, composite_parts};
 
 /// Longer than any experiment.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(1 << 20);
@@ -22,36 +19,10 @@ const BEGIN: Time = Time(2_000_000_000);
 /// Where a store of one node keeps its objects.
 pub(crate) const VOLUME: u32 = 0;
 
-/// An OO7 module in a store that was closed.
-#[derive(Clone, Debug)]
-pub(crate) struct Built {
-    pub(crate) stored: Stored,
-    pub(crate) module: Ref<Module>,
-    /// The composite parts that an assembly has.
-    pub(crate) parts: Arc<[Ref<CompositePart>]>,
-}
-
-impl Built {
-    /// Builds the module in virtual time.
-    pub(crate) fn new(size: Size) -> Result<Self> {
-        let mut simulation = Simulation::laid_out(1, &Layout { clients: 1, ..Layout::default() });
-        let (node, hands) = simulation.door(1);
-        let db = objects::over(node, hands, PATIENCE);
-        let built = Rc::new(RefCell::new(None));
-        let found = built.clone();
-        simulation.spawn(1, async move {
-            let done = async {
-                let module = build(&db, 1, size, 7, |_| {}).await?;
-                let parts = db.transact_async(async |mut tx| composite_parts(&mut tx, module).await);
-                Ok::<_, objects::Error>((module, parts.await?))
-            };
-            *found.borrow_mut() = Some(done.await);
-        });
-        let stored = simulation.run_and_close().map_err(|violation| violation.to_string())?;
-        let (module, parts) = built.take().ok_or("the module was not built")??;
-        Ok(Self { stored, module, parts: parts.into() })
-    }
-}
+/// The paper's memory: a client's cache, and the 50 MB of its server, of which 6 are for changes that wait.
+pub(crate) const CLIENT_CACHE_BYTES: usize = 40 << 20;
+pub(crate) const STORE_CACHE_MIB: usize = 44;
+pub(crate) const MOB_MIB: usize = 6;
 
 /// Who takes part in a run, and how far the store is.
 #[derive(Clone, Debug)]
@@ -65,8 +36,8 @@ pub(crate) struct Setting {
     pub(crate) prefetch_pages_max: u32,
     /// Transactions that have only read, and have fetched, commit without asking; the paper's always ask.
     pub(crate) commits_fresh: bool,
-    /// The most parts that are traversed.
-    pub(crate) parts_max: usize,
+    /// On so many levels of assemblies the first way down is taken: a part of the module is enough.
+    pub(crate) levels_fixed: u32,
     /// Groups have leases on what they read: their redirectors validate read-only transactions themselves.
     pub(crate) leased: bool,
 }
@@ -87,14 +58,9 @@ impl Setting {
         self
     }
 
-    /// How many clients have to be done before it is over.
-    pub(crate) fn waited_for(&self) -> usize {
-        self.plans.iter().filter(|plan| plan.afterwards != Afterwards::IsLoad).count()
-    }
-
-    /// The parts that are traversed.
-    pub(crate) fn some_of(&self, parts: &Arc<[Ref<CompositePart>]>) -> Arc<[Ref<CompositePart>]> {
-        if parts.len() > self.parts_max { parts[..self.parts_max].into() } else { parts.clone() }
+    /// Those who are waited for.
+    pub(crate) fn crowd(&self) -> Crowd {
+        Crowd::of(self.plans.iter().filter(|plan| plan.afterwards != Afterwards::IsLoad).count())
     }
 
     fn layout(&self, costs: &Costs, stored: &Stored) -> Layout {
@@ -106,12 +72,15 @@ impl Setting {
             flush: costs.flush,
             read: costs.read,
             client: client::Config {
+                cache_bytes_limit: CLIENT_CACHE_BYTES,
                 prefetch_pages_max: self.prefetch_pages_max,
                 reads_ahead: !self.is_on_demand(),
                 commits_fresh: self.commits_fresh,
                 ..client::Config::default()
             },
             store: store::Config {
+                cache_bytes_limit: STORE_CACHE_MIB << 20,
+                mob_bytes_limit: MOB_MIB << 20,
                 leased_volumes: if self.leased { vec![VOLUME] } else { Vec::new() },
                 ..store::Config::default()
             },
@@ -124,16 +93,16 @@ impl Setting {
     pub(crate) fn simulate(&self, costs: &Costs, built: &Built) -> Result<Vec<Spent>> {
         let mut simulation = Simulation::laid_out(1, &self.layout(costs, &built.stored));
         let spent = Rc::new(RefCell::new(vec![None; self.plans.len()]));
-        let busy = Rc::new(AtomicUsize::new(self.waited_for()));
+        let crowd = Rc::new(self.crowd());
         for (at, plan) in self.plans.iter().enumerate() {
             let (node, hands) = simulation.door(at + 1);
             let clock = Clock::Virtual { hands: hands.clone(), traversal: costs.traversal };
-            let (module, parts) = (built.module, self.some_of(&built.parts));
-            let worker = Worker { db: objects::over(node, hands, PATIENCE), clock, module, parts };
-            let (plan, spent, busy) = (plan.clone(), spent.clone(), busy.clone());
+            let (module, levels_fixed) = (built.module, self.levels_fixed);
+            let worker = Worker { db: objects::over(node, hands, PATIENCE), clock, module, levels_fixed };
+            let (plan, spent, crowd) = (plan.clone(), spent.clone(), crowd.clone());
             simulation.spawn(at + 1, async move {
                 worker.clock.sleep_until(BEGIN).await;
-                let done = worker.run(&plan, &busy).await.expect("nothing fails in an experiment");
+                let done = worker.run(&plan, &crowd).await.expect("nothing fails in an experiment");
                 spent.borrow_mut()[at] = Some(done);
             });
         }

@@ -3,7 +3,8 @@
 
 use crate::Result;
 use node::Hands;
-use objects::{Db, Ref};
+use objects::{Db, Ref, Stats};
+use std::cell::Cell;
 use std::future::poll_fn;
 use std::ops::{Add, Div};
 use std::sync::Arc;
@@ -12,7 +13,7 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 use types::Time;
 use workloads::Random;
-use workloads::oo7::{CompositePart, Module, Traversal, traverse};
+use workloads::oo7::{Module, Traversal, traverse};
 
 /// The time of a worker.
 #[derive(Clone)]
@@ -52,7 +53,7 @@ impl Clock {
     }
 }
 
-/// What a client does: transactions of one traversal of one part each, drawn anew every time.
+/// What a client does: transactions that walk down the assemblies, drawn anew every time, and traverse the part there.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     /// Transactions before the measured ones.
@@ -74,8 +75,29 @@ pub(crate) enum Afterwards {
     Rest,
     /// The same, until all are done: the load stays as it is.
     GoOn,
-    /// The same, and nobody waits for it: it is there for the load alone, and not measured.
+    /// The same, and nobody waits for it: it is there for the load, and measured for as long as the others are.
     IsLoad,
+}
+
+/// The clients that are waited for: how many of them have not warmed their caches, and how many are not done.
+#[derive(Debug)]
+pub(crate) struct Crowd {
+    warming: AtomicUsize,
+    busy: AtomicUsize,
+}
+
+impl Crowd {
+    pub(crate) fn of(clients: usize) -> Self {
+        Self { warming: AtomicUsize::new(clients), busy: AtomicUsize::new(clients) }
+    }
+
+    fn is_warming(&self) -> bool {
+        self.warming.load(SeqCst) > 0
+    }
+
+    fn is_busy(&self) -> bool {
+        self.busy.load(SeqCst) > 0
+    }
 }
 
 /// Where the time of some transactions went.
@@ -89,6 +111,10 @@ pub(crate) struct Spent {
     pub(crate) peer: Duration,
     pub(crate) pages: u64,
     pub(crate) pages_from_peers: u64,
+    /// Of the pages those of which objects had changed.
+    pub(crate) pages_renewed: u64,
+    /// Objects that were read.
+    pub(crate) objects: u64,
     /// Tries that others were faster than.
     pub(crate) aborts: u64,
 }
@@ -105,6 +131,8 @@ impl Add for Spent {
             peer: self.peer + other.peer,
             pages: self.pages + other.pages,
             pages_from_peers: self.pages_from_peers + other.pages_from_peers,
+            pages_renewed: self.pages_renewed + other.pages_renewed,
+            objects: self.objects + other.objects,
             aborts: self.aborts + other.aborts,
         }
     }
@@ -142,10 +170,21 @@ impl Spent {
         }
     }
 
-    /// Pages for each transaction.
-    pub(crate) fn pages_each(&self) -> f64 {
-        self.pages as f64 / f64::from(self.transactions.max(1))
+    /// What each transaction read, in the mean.
+    pub(crate) fn reads(&self) -> Reads {
+        let each = |count: u64| count as f64 / f64::from(self.transactions.max(1));
+        Reads { objects: each(self.objects), pages: each(self.pages), renewed: each(self.pages_renewed) }
     }
+}
+
+/// What a transaction reads, in the mean: without it a saving says little.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Reads {
+    pub(crate) objects: f64,
+    /// Pages that it fetches, for whatever reason.
+    pub(crate) pages: f64,
+    /// Of them pages of which objects had changed: misses by invalidation.
+    pub(crate) renewed: f64,
 }
 
 /// A client at work.
@@ -153,56 +192,74 @@ pub(crate) struct Worker {
     pub(crate) db: Db,
     pub(crate) clock: Clock,
     pub(crate) module: Ref<Module>,
-    pub(crate) parts: Arc<[Ref<CompositePart>]>,
+    /// On so many levels of assemblies it takes the first way down.
+    pub(crate) levels_fixed: u32,
+}
+
+/// What a client had spent when its measured transactions began.
+struct Begun {
+    stats: Stats,
+    at: Time,
 }
 
 impl Worker {
-    /// Does what is planned; gives where the time of the measured transactions went. `busy` counts the clients that are
-    /// not done.
-    pub(crate) async fn run(&self, plan: &Plan, busy: &AtomicUsize) -> Result<Spent> {
+    /// Does what is planned, beside a crowd; gives where the time of the measured transactions went.
+    pub(crate) async fn run(&self, plan: &Plan, crowd: &Crowd) -> Result<Spent> {
         let mut random = Random::new(plan.seed);
         if plan.afterwards == Afterwards::IsLoad {
-            self.go_on(plan, busy, &mut random).await?;
-            return Ok(Spent::default());
+            while crowd.is_warming() {
+                self.transaction(plan, &mut random).await?;
+            }
+            let (begun, mut commit, mut transactions) = (self.begin(), Duration::ZERO, 0);
+            while crowd.is_busy() {
+                commit += self.transaction(plan, &mut random).await?;
+                transactions += 1;
+            }
+            return Ok(self.spent(&begun, transactions, commit));
         }
         for _ in 0..plan.warm_up {
             self.transaction(plan, &mut random).await?;
         }
-        let (before, start, mut commit) = (self.db.stats(), self.clock.now(), Duration::ZERO);
+        crowd.warming.fetch_sub(1, SeqCst);
+        let (begun, mut commit) = (self.begin(), Duration::ZERO);
         for _ in 0..plan.measured {
             commit += self.transaction(plan, &mut random).await?;
         }
-        let (stats, total) = (self.db.stats(), self.clock.now() - start);
-        busy.fetch_sub(1, SeqCst);
-        if plan.afterwards == Afterwards::GoOn {
-            self.go_on(plan, busy, &mut random).await?;
+        let spent = self.spent(&begun, plan.measured, commit);
+        crowd.busy.fetch_sub(1, SeqCst);
+        while plan.afterwards == Afterwards::GoOn && crowd.is_busy() {
+            self.transaction(plan, &mut random).await?;
         }
-        Ok(Spent {
-            transactions: plan.measured,
-            total,
+        Ok(spent)
+    }
+
+    fn begin(&self) -> Begun {
+        Begun { stats: self.db.stats(), at: self.clock.now() }
+    }
+
+    fn spent(&self, begun: &Begun, transactions: u32, commit: Duration) -> Spent {
+        let (stats, before) = (self.db.stats(), &begun.stats);
+        Spent {
+            transactions,
+            total: self.clock.now() - begun.at,
             commit,
             fetch: stats.fetch_time.saturating_sub(before.fetch_time),
             peer: stats.peer_time.saturating_sub(before.peer_time),
             pages: stats.pages_fetched - before.pages_fetched,
             pages_from_peers: stats.pages_from_peers - before.pages_from_peers,
+            pages_renewed: stats.pages_renewed - before.pages_renewed,
+            objects: stats.hits - before.hits,
             aborts: stats.refused + stats.doomed - before.refused - before.doomed,
-        })
-    }
-
-    /// Goes on until everybody who is waited for is done.
-    async fn go_on(&self, plan: &Plan, busy: &AtomicUsize, random: &mut Random) -> Result<()> {
-        while busy.load(SeqCst) > 0 {
-            self.transaction(plan, random).await?;
         }
-        Ok(())
     }
 
     /// One transaction, tried until it commits. Gives how long it took from the end of each try's body to the next
     /// try, or to the end: the commit, and what a refused one costs.
     async fn transaction(&self, plan: &Plan, random: &mut Random) -> Result<Duration> {
-        let part = self.parts[random.below(self.parts.len())];
+        // A try that is refused goes the same way again.
+        let way = random.bits();
         let traversal = if random.chance(plan.writes) { Traversal::T2b } else { Traversal::T1 };
-        let (asked, spent) = (std::cell::Cell::new(None), std::cell::Cell::new(Duration::ZERO));
+        let (asked, spent) = (Cell::new(None), Cell::new(Duration::ZERO));
         let end_of_commit = || {
             if let Some(asked) = asked.take() {
                 spent.set(spent.get() + (self.clock.now() - asked));
@@ -210,6 +267,8 @@ impl Worker {
         };
         let run = self.db.transact_async(async |mut tx| {
             end_of_commit();
+            let way = &mut Random::new(way);
+            let part = Module::pick_below(&mut tx, self.module, self.levels_fixed, way).await?;
             traverse(&mut tx, self.module, part, traversal).await?;
             self.clock.compute().await;
             asked.set(Some(self.clock.now()));

@@ -1,0 +1,105 @@
+//! Some points of the figures on sockets as well, beside the same points in virtual time.
+
+use super::cold;
+use super::costs::emulated;
+use super::figures::{Bench, LEASED, ms};
+use super::hot::{self, Groups};
+use super::model::saved;
+use super::real::Store;
+use super::row::{Row, Target};
+use super::virtual_time::Setting;
+use super::worker::Spent;
+use crate::Result;
+
+/// Their round trips, in milliseconds. The nearer the store, the more of the time is the processors', of which each process
+/// has one of its own in virtual time. In virtual time the distance is the one that the emulator really makes.
+const ROUND_TRIPS: [u64; 4] = [0, 1, 5, 40];
+
+/// Transactions of each client; for hot ones, with caches that so many have warmed, of a part of the module that they have
+/// nearly all visited by then.
+const TRANSACTIONS: u32 = 100;
+const LEVELS_FIXED: u32 = 4;
+
+/// The same with leases: a transaction takes less than a hundredth of the time, so that this many are measured for about
+/// as long as Base's. Of fewer, what the caches have yet to fetch would be most of the time.
+///
+/// Such readers never wait. In virtual time each computes on a processor of its own: where they are more than the machine
+/// has, they take longer on sockets by what they take from each other.
+const LEASED_TRANSACTIONS: u32 = 40_000;
+
+/// How far a point on sockets may be from the same point in virtual time.
+const AGREEMENT: Target = Target::Within { of: 1.0, by: 0.15 };
+
+impl Bench<'_> {
+    /// Points of figures 7 and 9.
+    pub(crate) fn cold_sample(&self, store: &Store) -> Result<Vec<Row>> {
+        let mut rows = Vec::new();
+        for trip in ROUND_TRIPS {
+            let emulated = emulated(ms(trip))?;
+            for (case, clients, is_group) in
+                [("1 client, Base", 1, false), ("3 clients, Base", 3, false), ("3 clients, Buddy", 3, true)]
+            {
+                let setting = cold::setting(clients, is_group, ms(trip), TRANSACTIONS);
+                let case = format!("{case}, {trip} ms");
+                (self.progress)(&format!("{case}, on sockets"));
+                let real = cold::all(&store.run(&setting)?);
+                let setting = Setting { round_trip: emulated, ..setting };
+                let simulated = cold::all(&self.simulate(vec![setting])?[0]);
+                rows.extend(agreement("7", &case, TRANSACTIONS, &real, &simulated));
+            }
+        }
+        Ok(rows)
+    }
+
+    /// Points of figures 10 and 12.
+    pub(crate) fn hot_sample(&self, store: &Store, leased: &Store) -> Result<Vec<Row>> {
+        let setting = |groups, trip, measured| {
+            let setting = hot::setting(groups, ms(trip), TRANSACTIONS, measured, hot::WRITES);
+            Setting { levels_fixed: LEVELS_FIXED, ..setting }
+        };
+        let (mut rows, mut base_ms) = (Vec::new(), 0.0);
+        let systems = [("Base", Groups::Base), ("readers' group", Groups::Reader), ("writer's group", Groups::Writer)];
+        for trip in ROUND_TRIPS {
+            let emulated = emulated(ms(trip))?;
+            for (system, groups) in systems {
+                let case = format!("{system}, {trip} ms");
+                (self.progress)(&format!("{case}, on sockets"));
+                let setting = setting(groups, trip, TRANSACTIONS);
+                let real = groups.readers(&store.run(&setting)?);
+                let setting = Setting { round_trip: emulated, ..setting };
+                let simulated = groups.readers(&self.simulate(vec![setting])?[0]);
+                if groups == Groups::Base {
+                    base_ms = real.breakdown().total();
+                }
+                rows.extend(agreement("10", &case, TRANSACTIONS, &real, &simulated));
+            }
+        }
+        // The last Base was 40 ms from the store, as these are.
+        let groups = [("readers' group, leased", Groups::Reader), ("writer's group, leased", Groups::Writer)];
+        for (case, groups) in groups {
+            (self.progress)(&format!("{case}, on sockets"));
+            let setting = setting(groups, 40, LEASED_TRANSACTIONS).with_leases();
+            let spent = leased.run(&setting)?;
+            let ours = saved(base_ms, groups.readers(&spent).breakdown().total());
+            let lone = hot::with_one_reader(setting);
+            let (alone, simulated) = (leased.run(&lone)?[1], self.simulate(vec![lone])?[0][1]);
+            rows.extend(agreement("10", &format!("{case}, one"), LEASED_TRANSACTIONS, &alone, &simulated));
+            let case = format!("{case}, {LEASED_TRANSACTIONS} transactions, sockets");
+            rows.push(Row::new("10", format!("{case}, saved"), "%", ours).target(LEASED));
+            let writer = spent[0].breakdown();
+            rows.push(Row::new("10", format!("{case}, the writer"), "ms", writer.total()).breakdown(writer).aside());
+        }
+        Ok(rows)
+    }
+}
+
+/// A point on sockets, the same in virtual time, and how far they are from each other.
+fn agreement(figure: &str, case: &str, transactions: u32, real: &Spent, simulated: &Spent) -> [Row; 3] {
+    let (real, simulated) = (real.breakdown(), simulated.breakdown());
+    let case = format!("{case}, {transactions} transactions");
+    [
+        Row::new(figure, format!("{case}, sockets"), "ms", real.total()).breakdown(real).aside(),
+        Row::new(figure, format!("{case}, virtual"), "ms", simulated.total()).breakdown(simulated).aside(),
+        Row::new(figure, format!("{case}, sockets / virtual"), "x", real.total() / simulated.total()).target(AGREEMENT),
+    ]
+}
