@@ -146,7 +146,15 @@ impl Scenario {
         scenario.pass_permille = aside.pick(&[0, 0, 100, 500, 900]);
         scenario.client.first_window_bytes = aside.pick(&[usize::MAX, usize::MAX, 2000, 200]);
         scenario.client.first = aside.chance(300).then(|| ObjectId::root(0));
+        scenario.be_patient();
         scenario
+    }
+
+    /// Whose patience ends before an answer can be there gets nothing through, and that is nobody's fault: a commit may
+    /// take two round trips, one for its groups' promises, and what waits in front of it on its link takes some time too.
+    fn be_patient(&mut self) {
+        let farthest = self.paths.iter().map(|path| path.delay.least + path.delay.spread).max().unwrap_or_default();
+        self.client.patience = self.client.patience.max(8 * farthest);
     }
 
     /// All roles keep to these limits.

@@ -406,6 +406,10 @@ impl World {
     fn timer(&mut self, number: usize) -> Check {
         let (now, clock) = (self.now, self.clock(number));
         let process = &mut self.processes[number];
+        // An earlier timer has taken its place, and has set the next one. There is one at a time.
+        if process.timer.is_none_or(|set| set > now) {
+            return Ok(());
+        }
         process.timer = None;
         let node = process.node.as_mut().expect("only the living have timers");
         if node.poll_timeout().is_some_and(|due| due <= clock) {
