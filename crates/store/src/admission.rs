@@ -190,16 +190,24 @@ impl Store {
         self.master.read([(page, Waiter::Commit(ticket))], &mut self.out);
     }
 
-    /// What a commit has waited for is there: a page that was read to see whether it fits, or its turn.
+    /// A page is there that was read to see whether the commit fits.
     pub(crate) fn admit_again(&mut self, now: Time, ticket: Ticket) {
+        if let Some(ticket) = self.end_wait(now, ticket) {
+            self.admit(now, ticket);
+        }
+    }
+
+    /// What a commit has waited for is there: a page, or its turn. Gives it back if it is to go on.
+    pub(crate) fn end_wait(&mut self, now: Time, ticket: Ticket) -> Option<Ticket> {
         self.parked.end_waiting(&ticket);
         if self.is_dropped(&ticket) {
-            return;
+            return None;
         }
         if self.closing {
-            return self.refuse(now, &ticket, Refusal::Closing);
+            self.refuse(now, &ticket, Refusal::Closing);
+            return None;
         }
-        self.admit(now, ticket);
+        Some(ticket)
     }
 
     /// Counts a commit request to what its session has outstanding, or off it.

@@ -5,7 +5,8 @@
 //!        |                         ^           Never: neither can help; what waits is refused
 //!        +--Later--> parked -------+
 //! ```
-//! 1. Commits and grants wait in the order in which they came. So a full MOB or safe slows them down and fails none.
+//! 1. Commits and grants wait in the order in which they came; a commit that has waited its turn before (see `turns`) came
+//!    before all of them. So a full MOB or safe slows them down and fails none.
 //! 2. What a store without any room is asked for is refused at once. A home without room makes none for new pages.
 //! 3. What makes the store larger leaves some room, so that a store whose disk is full still takes what changes or deletes.
 //! 4. What waits is bounded: commits by the bytes of all, grants by their number for a session.
@@ -81,6 +82,14 @@ impl Parked {
             Waiting::Grant(session, _) => *self.grants.entry(*session).or_default() += 1,
         }
         self.waiting.push_back(waiting);
+    }
+
+    /// Lets commits wait in front of the others, in the order in which they are given.
+    pub(crate) fn push_in_front(&mut self, tickets: VecDeque<Ticket>) {
+        for ticket in tickets.into_iter().rev() {
+            self.bytes += ticket.memory_bytes();
+            self.waiting.push_front(Waiting::Commit(ticket));
+        }
     }
 
     fn pop(&mut self) -> Option<Waiting> {

@@ -9,7 +9,8 @@
 //!    for promises. What is to become of it can be said when the other has its place.
 //! 2. Nothing that has come later and writes what a waiting commit has read goes before it: it would be found stale for
 //!    that alone, again and again. Who only reads what it writes goes on, and is serial before it.
-//! 3. It has no locks and no place in the log: when its turn comes, it is judged like one that has just come.
+//! 3. It has no locks and no place in the log: when its turn comes, it is judged like one that has just come. If there is
+//!    no room for it then, it waits for that with all behind it, in front of those who came later and wait for room too.
 //! 4. Commits wait for those that came before them, and for prepared ones, which wait for nobody but redirectors, and for
 //!    them no longer than a lease. So no circle of them waits for each other, and each has its turn.
 //! 5. Who waits in vain is told of what has changed with the new values, and need not fetch them to come again: else
@@ -17,6 +18,7 @@
 //! 6. Their number is bounded. Beyond, a commit is refused as busy. What they take of memory counts with what waits for room.
 
 use crate::admission::Ticket;
+use crate::room::Room;
 use crate::{SessionId, Store, leases};
 use alloc::collections::VecDeque;
 use protocol::CommitRequest;
@@ -77,8 +79,18 @@ impl Store {
         if self.turns.waiting.is_empty() || !(core::mem::take(&mut self.turns.may_go) || self.closing) {
             return;
         }
-        for ticket in core::mem::take(&mut self.turns.waiting) {
-            self.admit_again(now, ticket);
+        let mut turns = core::mem::take(&mut self.turns.waiting);
+        while let Some(ticket) = turns.pop_front() {
+            let Some(ticket) = self.end_wait(now, ticket) else { continue };
+            match self.room_for(ticket.need()) {
+                Room::Now => self.prepare(now, ticket),
+                Room::Never => self.refuse(now, &ticket, Refusal::StoreFull),
+                Room::Later => {
+                    turns.iter().for_each(|behind| self.parked.end_waiting(behind));
+                    turns.push_front(ticket);
+                    return self.parked.push_in_front(turns);
+                }
+            }
         }
     }
 }

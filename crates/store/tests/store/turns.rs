@@ -11,12 +11,21 @@ const LEASE: Duration = Duration::from_secs(2);
 
 /// A store whose commits to `ROOT` wait for this group's promises, and sessions of the clients 1 to 4.
 fn beside_a_leased_group(limits: Limits) -> (Hands, SessionId, [SessionId; 4]) {
-    let mut hands = Hands::with(Config { leased_volumes: vec![0], lease: LEASE, limits, ..Config::default() });
-    let group = join_group(&mut hands, 9, 100, &[ROOT]);
+    let mut hands = Hands::with(Config { limits, ..leasing() });
+    let (group, clients) = group_and_clients(&mut hands);
+    (hands, group, clients)
+}
+
+fn leasing() -> Config {
+    Config { leased_volumes: vec![0], lease: LEASE, ..Config::default() }
+}
+
+fn group_and_clients(hands: &mut Hands) -> (SessionId, [SessionId; 4]) {
+    let group = join_group(hands, 9, 100, &[ROOT]);
     hands.say(group, Message::Ping(Ping { nonce: 1 }));
     let clients = [1, 2, 3, 4].map(|number| hands.join(number, number));
     hands.run();
-    (hands, group, clients)
+    (group, clients)
 }
 
 /// A client's first transaction: it writes slot 0 and has read it.
@@ -67,6 +76,23 @@ pub(crate) fn nobody_overtakes_it() {
     assert_eq!(count(&hands.outcome(second).expect("an outcome")), 3);
     promise(&mut hands, group, 3);
     assert_eq!(count(&hands.outcome(third).expect("an outcome")), 4);
+}
+
+/// When its turn comes others wait for room that came later: it goes before them.
+#[test]
+fn nobody_overtakes_it_who_has_waited_for_room() {
+    let mut hands = Hands::with(Config { mob_bytes_limit: 4000, ..leasing() });
+    let (group, [first, second, third, fourth]) = group_and_clients(&mut hands);
+    hands.say(first, writer(1).read(ROOT, 1, 0).message());
+    hands.say(second, txn(2, 1).write(ROOT, 1, 0, b"y").message());
+    hands.say(third, txn(3, 1).write(ROOT, 2, 0, &[7; 5000]).message());
+    hands.say(fourth, txn(4, 1).write(ROOT, 1, 0, b"z").message());
+    for client in [1, 2, 3] {
+        promise(&mut hands, group, client);
+    }
+    assert_eq!(count(&hands.outcome(second).expect("an outcome")), 2);
+    assert_eq!(count(&hands.outcome(third).expect("an outcome")), 3);
+    assert!(is_refused_as_stale(&mut hands, fourth));
 }
 
 #[test]
