@@ -272,14 +272,16 @@ impl Redirector {
         }
     }
 
-    /// The store has left a page out that was to be prefetched. Who wants it at once, waits on.
+    /// The store has left a page out that was to be prefetched. Who wants it at once, waits on, and so does who may have
+    /// it: taken off the page it would not hear of its changes.
     pub(crate) fn left_out(&mut self, now: Time, left_out: &LeftOut) {
         let page = left_out.page;
         if self.fetches.under_way.get(&page).is_some_and(|under_way| under_way.sent && !under_way.is_prefetch) {
             return self.has_too_many_absent(now, page);
         }
         let Some(under_way) = self.fetches.arrive(page) else { return };
-        let (demand, prefetch): (Vec<_>, Vec<_>) = under_way.wants.into_iter().partition(|want| want.is_demand);
+        let must_come = |want: &Want| want.is_demand || self.may_have_come(want);
+        let (awaited, prefetch): (Vec<_>, Vec<_>) = under_way.wants.into_iter().partition(must_come);
         for want in prefetch {
             let is_granted = |client| self.grants.is_of(client, page) && !self.config.broken.is(Rule::ListGranted);
             // It may have been granted the page since it asked: then it holds it, and is told of its changes.
@@ -291,10 +293,16 @@ impl Redirector {
         }
         self.lease.answered(page, self.trunk.horizon());
         // No release: should the page just have been granted to one of us, we would take that back.
-        self.ask_store(now, demand);
+        self.ask_store(now, awaited);
         if self.is_unheld(page) {
             self.lease.was_left_out(page);
         }
+    }
+
+    /// Whether the member may have the page already: a neighbour was asked to send it, and that it has come is yet to be
+    /// heard.
+    fn may_have_come(&self, want: &Want) -> bool {
+        !want.tried.is_empty() && !self.config.broken.is(Rule::ListHelped)
     }
 
     /// A member holds pages no longer.

@@ -15,10 +15,11 @@ fn conversations_go_as_written() {
 }
 
 /// Rules whose absence hardly any simulated run notices, and the conversation that does.
-const NOTICED_HERE: [(Rule, &str); 25] = [
+const NOTICED_HERE: [(Rule, &str); 26] = [
     (Rule::CompareAhead, include_str!("../../../testdata/conversations/redirector-made-up-counts.txt")),
     (Rule::HelpRecent, include_str!("../../../testdata/conversations/redirector-knows-less.txt")),
     (Rule::ListGranted, include_str!("../../../testdata/conversations/redirector-granted-and-left-out.txt")),
+    (Rule::ListHelped, include_str!("../../../testdata/conversations/redirector-helped-and-left-out.txt")),
     (Rule::CompareAgain, include_str!("../../../testdata/conversations/redirector-compared-again.txt")),
     (Rule::WholeWhenJoined, include_str!("../../../testdata/conversations/redirector-whole-when-joined.txt")),
     (Rule::CountLateHelp, include_str!("../../../testdata/conversations/redirector-late-help.txt")),

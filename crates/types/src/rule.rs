@@ -108,6 +108,8 @@ pub enum Rule {
     SpoilCopies,
     /// A member stays listed for a page that was granted to it, although a prefetch of the page is left out.
     ListGranted,
+    /// A member stays listed for a page that a neighbour was asked to send to it, although a prefetch of it is left out.
+    ListHelped,
     /// A redirector releases a page only when no member holds it and no fetch of it is outstanding.
     GroupRelease,
     /// A neighbour's page that comes after the store was asked for it answers the member's fetch all the same.
@@ -191,7 +193,7 @@ pub enum Rule {
 
 impl Rule {
     /// All rules, in the order of the documents.
-    pub const ALL: [Self; 90] = [
+    pub const ALL: [Self; 91] = [
         Self::PruneCheck,
         Self::ListHolderFirst,
         Self::ListAbsent,
@@ -243,6 +245,7 @@ impl Rule {
         Self::HearAtLeast,
         Self::SpoilCopies,
         Self::ListGranted,
+        Self::ListHelped,
         Self::GroupRelease,
         Self::CountLateHelp,
         Self::TellMembers,
