@@ -134,6 +134,10 @@ impl Redirector {
             return Err(Goodbye::malformed(text));
         }
         self.check_named(at_least, "a fetch")?;
+        // What it was told to drop while it waited for it, it asks for again: one fetch of a page is outstanding.
+        for &page in &pages {
+            self.forget_want(from, page);
+        }
         let Some(outstanding) = self.members.fetches(from) else { return Ok(()) };
         let most = self.config.limits.fetches_per_session;
         let room = most.saturating_sub(*outstanding);
@@ -165,7 +169,6 @@ impl Redirector {
         let (mut helped, mut fetched) = (Vec::new(), Vec::new());
         for want in wants {
             let (page, session) = (want.page, want.session);
-            self.forget_want(session, page);
             if !self.config.broken.is(Rule::ListMemberFirst) {
                 self.held.list(page, session);
             }

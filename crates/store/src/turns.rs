@@ -86,7 +86,9 @@ impl Store {
                 Room::Now => self.prepare(now, ticket),
                 Room::Never => self.refuse(now, &ticket, Refusal::StoreFull),
                 Room::Later => {
-                    turns.iter().for_each(|behind| self.parked.end_waiting(behind));
+                    for behind in &turns {
+                        self.parked.end_waiting(behind);
+                    }
                     turns.push_front(ticket);
                     return self.parked.push_in_front(turns);
                 }
