@@ -79,6 +79,11 @@ impl Frame {
         self.vcache.is_empty() && self.runs.is_empty()
     }
 
+    /// A change that the frame has not heard of, by the one that follows on it; the first such, if there is one.
+    pub fn first_missing(&self) -> Option<Version> {
+        self.runs.iter().map(|(prev, _)| *prev).min()
+    }
+
     /// The page for a neighbour, as of its version: `None` if it has holes, or slots that are ahead of the version. The
     /// neighbour would take these for no more recent than the page, and a change that it hears of late would take them
     /// back.
