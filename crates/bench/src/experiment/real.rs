@@ -2,7 +2,7 @@
 
 use super::group::Group;
 use super::virtual_time::{CLIENT_CACHE_BYTES, MOB_MIB, STORE_CACHE_MIB, Setting, VOLUME};
-use super::worker::{Clock, Spent, Worker};
+use super::worker::{Clock, Crowd, Spent, Worker};
 use crate::{Place, Result, Server, ServerOptions};
 use net::Emulator;
 use objects::{Db, Ref, wait_for};
@@ -53,7 +53,7 @@ impl Store {
         };
         let workers: Vec<Worker> =
             (1..=setting.plans.len()).map(|client| self.worker(setting, address(client))).collect::<Result<_>>()?;
-        let crowd = setting.crowd();
+        let crowd = Crowd::of(&setting.plans);
         thread::scope(|scope| {
             let crowd = &crowd;
             let work = |(worker, plan)| scope.spawn(move || wait_for(Worker::run(worker, plan, crowd)));

@@ -58,11 +58,6 @@ impl Setting {
         self
     }
 
-    /// Those who are waited for.
-    pub(crate) fn crowd(&self) -> Crowd {
-        Crowd::of(self.plans.iter().filter(|plan| plan.afterwards != Afterwards::IsLoad).count())
-    }
-
     fn layout(&self, costs: &Costs, stored: &Stored) -> Layout {
         Layout {
             clients: self.plans.len(),
@@ -93,7 +88,7 @@ impl Setting {
     pub(crate) fn simulate(&self, costs: &Costs, built: &Built) -> Result<Vec<Spent>> {
         let mut simulation = Simulation::laid_out(1, &self.layout(costs, &built.stored));
         let spent = Rc::new(RefCell::new(vec![None; self.plans.len()]));
-        let crowd = Rc::new(self.crowd());
+        let crowd = Rc::new(Crowd::of(&self.plans));
         for (at, plan) in self.plans.iter().enumerate() {
             let (node, hands) = simulation.door(at + 1);
             let clock = Clock::Virtual { hands: hands.clone(), traversal: costs.traversal };

@@ -10,6 +10,7 @@ use std::ops::{Add, Div};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::task::Poll;
+use std::thread;
 use std::time::{Duration, Instant};
 use types::Time;
 use workloads::Random;
@@ -36,6 +37,16 @@ impl Clock {
     async fn compute(&self) {
         if let Self::Virtual { traversal, .. } = self {
             self.sleep_until(self.now() + *traversal).await;
+        }
+    }
+
+    /// Waits for a moment.
+    async fn rest(&self) {
+        const MOMENT: Duration = Duration::from_millis(10);
+        match self {
+            Self::Virtual { hands, .. } => self.sleep_until(hands.now() + MOMENT).await,
+            // Each client has a thread of its own.
+            Self::Real(_) => thread::sleep(MOMENT),
         }
     }
 
@@ -79,16 +90,26 @@ pub(crate) enum Afterwards {
     IsLoad,
 }
 
-/// The clients that are waited for: how many of them have not warmed their caches, and how many are not done.
+/// How far the clients of a run are. Those who are load warm their caches first: a client that still fetches the module
+/// for the first time is no load. Then the others warm theirs, and then they are measured.
 #[derive(Debug)]
 pub(crate) struct Crowd {
+    /// Clients that are load and have not warmed their caches.
+    loading: AtomicUsize,
+    /// Clients that are waited for and have not warmed theirs, and those that are not done.
     warming: AtomicUsize,
     busy: AtomicUsize,
 }
 
 impl Crowd {
-    pub(crate) fn of(clients: usize) -> Self {
-        Self { warming: AtomicUsize::new(clients), busy: AtomicUsize::new(clients) }
+    pub(crate) fn of(plans: &[Plan]) -> Self {
+        let load = plans.iter().filter(|plan| plan.afterwards == Afterwards::IsLoad).count();
+        let others = || AtomicUsize::new(plans.len() - load);
+        Self { loading: AtomicUsize::new(load), warming: others(), busy: others() }
+    }
+
+    fn is_loading(&self) -> bool {
+        self.loading.load(SeqCst) > 0
     }
 
     fn is_warming(&self) -> bool {
@@ -207,6 +228,10 @@ impl Worker {
     pub(crate) async fn run(&self, plan: &Plan, crowd: &Crowd) -> Result<Spent> {
         let mut random = Random::new(plan.seed);
         if plan.afterwards == Afterwards::IsLoad {
+            for _ in 0..plan.warm_up {
+                self.transaction(plan, &mut random).await?;
+            }
+            crowd.loading.fetch_sub(1, SeqCst);
             while crowd.is_warming() {
                 self.transaction(plan, &mut random).await?;
             }
@@ -216,6 +241,9 @@ impl Worker {
                 transactions += 1;
             }
             return Ok(self.spent(&begun, transactions, commit));
+        }
+        while crowd.is_loading() {
+            self.clock.rest().await;
         }
         for _ in 0..plan.warm_up {
             self.transaction(plan, &mut random).await?;
