@@ -26,7 +26,7 @@ impl Client {
     /// Reads an object.
     pub fn read(&mut self, now: Time, txn: TxnHandle, object: ObjectId) -> Result<Read<'_>, TxnError> {
         match self.locate(txn, object)? {
-            Found::Fault => self.fault(now, txn, object.page).map(|()| Read::Wait),
+            Found::Fault => self.fault(now, txn, object).map(|()| Read::Wait),
             found => self.value(txn, object, &found),
         }
     }
@@ -147,7 +147,7 @@ impl Client {
             return Ok(Write::Full);
         }
         match self.locate(txn, object)? {
-            Found::Fault => return self.fault(now, txn, object.page).map(|()| Write::Wait),
+            Found::Fault => return self.fault(now, txn, object).map(|()| Write::Wait),
             Found::Own(_) | Found::Cached { .. } | Found::Nowhere => {}
         }
         Ok(if self.put_over(txn, object, value)? { Write::Done } else { Write::Full })

@@ -13,6 +13,8 @@ pub struct Config {
     pub prefetch_pages_max: u32,
     /// What a connection surely carries in its first round trip, in bytes: a new session prefetches no more at once.
     pub first_window_bytes: usize,
+    /// Whether the store is asked to have pages follow that one which is fetched refers to; not without prefetching.
+    pub follows: bool,
     /// Whether pages are fetched ahead that the application says it will read.
     pub reads_ahead: bool,
     /// What every application reads first: a client that knows nothing yet asks for it together with its session, and
@@ -39,6 +41,7 @@ impl Default for Config {
             prefetch_pages_max: 16,
             // Ten segments of Ethernet (RFC 6928).
             first_window_bytes: 10 * 1448,
+            follows: true,
             reads_ahead: true,
             first: None,
             grant_pages: 64,

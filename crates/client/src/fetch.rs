@@ -10,8 +10,10 @@
 //!    more at once than it has room for beside what is read.
 //! 6. What is prefetched comes within the round trip of the page that is waited for: a connection carries little at
 //!    first, and what it cannot carry at once stands before the next page that is waited for. So the first window of a
-//!    session is small, and grows with what has come together.
-//! 7. A page with holes that is under way does not leave the cache: its release could overtake the answer.
+//!    session is small, and grows as the connection's does: by what has come together, if that was half of it or more.
+//! 7. What the store has follow a page is under way from when that page comes, which names it, as if we had asked for it.
+//!    It does not count to what we may have outstanding.
+//! 8. A page with holes that is under way does not leave the cache: its release could overtake the answer.
 
 use crate::{Client, TxnError, TxnHandle};
 use alloc::collections::VecDeque;
@@ -19,12 +21,9 @@ use alloc::format;
 use alloc::vec::Vec;
 use cache::{Frame, Installed};
 use core::time::Duration;
-use protocol::{Fetch, LeftOut, Message, Notice, Page};
+use protocol::{Fetch, Follow, LeftOut, Message, Notice, Page};
 use types::limits::PAGE_BYTES_TARGET;
-use types::{Broken, GoodbyeReason, Map, ObjectPage, PageId, Rule, Time, Version};
-
-/// How many times what came in one round trip may be expected in the next. A connection doubles what it carries.
-const WINDOW_GROWTH: usize = 2;
+use types::{Broken, GoodbyeReason, Map, ObjectId, ObjectPage, PageId, Rule, SlotNo, Time, Version};
 
 /// What is prefetched takes no more than one part in so many of the cache.
 const PREFETCH_SHARE: usize = 4;
@@ -38,6 +37,10 @@ struct UnderWay {
     kept: Vec<Notice>,
     sent: bool,
     prefetched: bool,
+    /// It follows another page: the store has it come without having been asked for it by name.
+    follows: bool,
+    /// What the first transaction to wait for it is to read there.
+    slot: Option<SlotNo>,
     /// The fetch that it was last asked for by.
     number: u64,
     /// Since when a transaction waits for it.
@@ -61,8 +64,19 @@ pub(crate) struct Fetches {
     page_bytes: usize,
     /// What this session's connection carries in one round trip, as far as is known, in bytes.
     window_bytes: usize,
-    /// The fetch that was answered last, and what has come of it, in bytes.
-    answer: (u64, usize),
+    /// What has come of the fetch that was answered last.
+    answer: Answer,
+    /// How many of the pages under way follow others.
+    following: usize,
+}
+
+/// The answer to one fetch, as far as it has come.
+#[derive(Debug, Default)]
+struct Answer {
+    number: u64,
+    bytes: usize,
+    /// The window before it.
+    window_bytes: usize,
 }
 
 impl Fetches {
@@ -101,8 +115,8 @@ impl Fetches {
     /// What is on its way of this page is of no use: it is asked for again, if anybody waits for it.
     pub(crate) fn begin_again(&mut self, page: PageId) {
         let Some(under_way) = self.arrive(page).filter(|under_way| !under_way.waiters.is_empty()) else { return };
-        let UnderWay { waiters, wanted, .. } = under_way;
-        self.under_way.insert(page, UnderWay { waiters, wanted, ..UnderWay::default() });
+        let UnderWay { waiters, wanted, slot, .. } = under_way;
+        self.under_way.insert(page, UnderWay { waiters, slot, wanted, ..UnderWay::default() });
         if under_way.sent {
             self.unsent.push_back(page);
         }
@@ -139,33 +153,37 @@ impl Fetches {
     fn arrive(&mut self, page: PageId) -> Option<UnderWay> {
         let under_way = self.under_way.remove(&page)?;
         self.kept -= under_way.kept.len();
+        self.following -= usize::from(under_way.follows);
         Some(under_way)
     }
 
     /// What was asked for has to be asked for again, if anybody waits for it. Gives the pages that nobody waits for.
     fn link_is_gone(&mut self, first_window_bytes: usize) -> Vec<PageId> {
-        (self.kept, self.fresh) = (0, 0);
-        (self.window_bytes, self.answer) = (first_window_bytes, (0, 0));
+        (self.kept, self.fresh, self.following) = (0, 0, 0);
+        (self.window_bytes, self.answer) = (first_window_bytes, Answer::default());
         self.early.clear();
         let unwanted = self.under_way.extract_if(|_, under_way| under_way.waiters.is_empty());
         let unwanted = unwanted.map(|(page, _)| page).collect();
         for under_way in self.under_way.values_mut() {
             let waiters = core::mem::take(&mut under_way.waiters);
-            *under_way = UnderWay { waiters, wanted: under_way.wanted, ..UnderWay::default() };
+            let (wanted, slot) = (under_way.wanted, under_way.slot);
+            *under_way = UnderWay { waiters, slot, wanted, ..UnderWay::default() };
         }
         self.unsent = self.under_way.keys().copied().collect();
         self.unsent.make_contiguous().sort_unstable();
         unwanted
     }
 
-    /// `txn` waits for `page`; says whether it is the first to want a page that was asked for ahead.
-    fn wait(&mut self, now: Time, page: PageId, txn: TxnHandle) -> bool {
+    /// `txn` waits for the page of `object`; says whether it is the first to want a page that was asked for ahead.
+    fn wait(&mut self, now: Time, object: ObjectId, txn: TxnHandle) -> bool {
+        let ObjectId { page, slot } = object;
         let unsent = &mut self.unsent;
         let under_way = self.under_way.entry(page).or_insert_with(|| {
             unsent.push_back(page);
             UnderWay::default()
         });
         under_way.wanted.get_or_insert(now);
+        under_way.slot.get_or_insert(slot);
         let is_first = under_way.prefetched && under_way.waiters.is_empty();
         if !under_way.waiters.contains(&txn) {
             under_way.waiters.push(txn);
@@ -173,25 +191,37 @@ impl Fetches {
         is_first
     }
 
+    /// Pages under way that we have asked for by name.
     fn outstanding(&self) -> usize {
+        self.coming() - self.following
+    }
+
+    /// All pages under way.
+    fn coming(&self) -> usize {
         self.under_way.len() - self.unsent.len()
     }
 
     /// A page of so many bytes has come in answer to this fetch.
     fn learn_size(&mut self, number: u64, bytes: usize) {
         self.page_bytes = (3 * self.page_bytes + bytes) / 4;
-        let before = if self.answer.0 == number { self.answer.1 } else { 0 };
-        self.answer = (number, before + bytes);
-        self.window_bytes = self.window_bytes.max(WINDOW_GROWTH * self.answer.1);
+        if self.answer.number != number {
+            self.answer = Answer { number, bytes: 0, window_bytes: self.window_bytes };
+        }
+        self.answer.bytes += bytes;
+        let Answer { bytes, window_bytes: before, .. } = self.answer;
+        if bytes >= before / 2 {
+            self.window_bytes = self.window_bytes.max(before.saturating_add(bytes));
+        }
     }
 }
 
 impl Client {
     /// A transaction needs a page that is not here, or that has a hole where it reads.
-    pub(crate) fn fault(&mut self, now: Time, txn: TxnHandle, page: PageId) -> Result<(), TxnError> {
+    pub(crate) fn fault(&mut self, now: Time, txn: TxnHandle, object: ObjectId) -> Result<(), TxnError> {
+        let page = object.page;
         self.session.check()?;
         self.stats.misses += 1;
-        if self.fetches.wait(now, page, txn) {
+        if self.fetches.wait(now, object, txn) {
             self.prefetch_was_used(page);
         }
         self.pin_while_under_way(page);
@@ -225,11 +255,15 @@ impl Client {
             let number = self.fetches.next_number();
             let under_way = self.fetches.under_way.entry(page).or_default();
             (under_way.sent, under_way.number) = (true, number);
+            let slot = under_way.slot;
             let at_least = self.recent_enough(page);
             let mut pages = alloc::vec![page];
-            self.add_neighbours(&mut pages, number);
+            let slot = slot.filter(|_| self.follows());
+            // What is referred to is likelier than what lies beside, where there was any.
+            self.add_neighbours(&mut pages, number, slot.is_none() || !self.following.has_found());
+            let follow = slot.and_then(|slot| self.follow(slot));
             self.stats.fetches += 1;
-            self.send(now, Message::Fetch(Fetch { pages, at_least, number }));
+            self.send(now, Message::Fetch(Fetch { pages, at_least, number, follow }));
         }
     }
 
@@ -239,23 +273,52 @@ impl Client {
         if self.fetches.unsent.is_empty()
             && let Some(first) = self.config.first
         {
-            self.fetches.under_way.insert(first.page, UnderWay { prefetched: true, ..UnderWay::default() });
+            let slot = Some(first.slot);
+            self.fetches.under_way.insert(first.page, UnderWay { prefetched: true, slot, ..UnderWay::default() });
             self.fetches.unsent.push_back(first.page);
             self.prefetch.issued(1);
         }
         self.send_fetches(now);
     }
 
+    /// Whether the store is to have anything follow what is fetched next.
+    fn follows(&mut self) -> bool {
+        self.config.follows && self.prefetch.pages_max() > 0 && self.following.pays()
+    }
+
+    /// What the store is to have follow a page of which this object is read: as much as the connection carries at once
+    /// beside what is under way, and a quarter of the cache takes.
+    fn follow(&self, slot: SlotNo) -> Option<Follow> {
+        let coming = (self.fetches.coming() - 1) * self.fetches.page_bytes;
+        let room = self.fetches.window_bytes.min(self.config.cache_bytes_limit / PREFETCH_SHARE);
+        let bytes = u32::try_from(room.saturating_sub(coming)).unwrap_or(u32::MAX);
+        (bytes > 0).then_some(Follow { slot, bytes })
+    }
+
+    /// The store has these pages follow one that has come in answer to a fetch.
+    fn expect_behind(&mut self, number: u64, behind: &[PageId]) {
+        self.following.found(!behind.is_empty());
+        for &page in behind {
+            let here = self.cache.find(page).is_some() || self.allocator.is_unused(page);
+            if !here && !self.fetches.is_under_way(page) {
+                let under_way = UnderWay { sent: true, prefetched: true, follows: true, number, ..UnderWay::default() };
+                self.fetches.under_way.insert(page, under_way);
+                self.fetches.following += 1;
+                self.following.issued(page);
+            }
+        }
+    }
+
     /// Adds the pages to be prefetched with a page. They take at most half of what the session may have outstanding,
     /// so that the page which some transaction misses next does not wait for them, a quarter of the cache, and what the
-    /// connection carries at once.
+    /// connection carries at once. Where none are wanted, it is only learned where pages are missed.
     ///
     /// A neighbour with holes is here: most of it can be read, nobody has said that the holes will be, and whether a
     /// prefetch helps is judged by whether its pages are read, which these would be anyway.
-    fn add_neighbours(&mut self, pages: &mut Vec<PageId>, number: u64) {
-        let carried = self.pages_of(self.fetches.window_bytes).saturating_sub(self.fetches.outstanding());
+    fn add_neighbours(&mut self, pages: &mut Vec<PageId>, number: u64, are_wanted: bool) {
+        let carried = self.pages_of(self.fetches.window_bytes).saturating_sub(self.fetches.coming());
         let room = self.room_ahead(PREFETCH_SHARE).min(carried).min(self.prefetch.pages_max() as usize);
-        let most = room.min(self.config.limits.pages_per_message - 1);
+        let most = if are_wanted { room.min(self.config.limits.pages_per_message - 1) } else { 0 };
         for page in self.prefetch.fault(pages[0]) {
             if pages.len() > most {
                 break;
@@ -286,7 +349,8 @@ impl Client {
     /// and no more than half of what the session may have outstanding.
     fn room_ahead(&self, share: usize) -> usize {
         let room = self.pages_of(self.config.cache_bytes_limit / share);
-        room.min(self.session.limits.fetches as usize / 2).saturating_sub(self.fetches.outstanding())
+        let fetches = (self.session.limits.fetches as usize / 2).saturating_sub(self.fetches.outstanding());
+        room.saturating_sub(self.fetches.coming()).min(fetches)
     }
 
     /// How many pages come to so many bytes.
@@ -316,7 +380,7 @@ impl Client {
         }
         self.prefetch.issued(asked.len());
         self.stats.fetches += 1;
-        self.send(now, Message::Fetch(Fetch { pages: asked, at_least, number }));
+        self.send(now, Message::Fetch(Fetch { pages: asked, at_least, number, follow: None }));
         true
     }
 
@@ -331,6 +395,9 @@ impl Client {
         };
         let under_way = self.fetches.arrive(page.page).expect("just seen");
         self.fetches.learn_size(page.number, image.len());
+        if !under_way.follows {
+            self.expect_behind(page.number, &page.behind);
+        }
         if page.fresh {
             self.fetches.fresh = self.fetches.fresh.max(page.number);
         }
@@ -361,7 +428,9 @@ impl Client {
     /// A page that was asked for ahead is wanted now.
     pub(crate) fn prefetch_was_used(&mut self, page: PageId) {
         self.stats.prefetch_hits += 1;
-        self.prefetch.used(page);
+        if !self.following.used(page) {
+            self.prefetch.used(page);
+        }
     }
 
     /// A page that was to be prefetched was left out. It may have become wanted meanwhile.
@@ -385,6 +454,7 @@ impl Client {
             self.make_room(now);
         } else {
             (under_way.sent, under_way.prefetched) = (false, false);
+            self.fetches.following -= usize::from(core::mem::take(&mut under_way.follows));
             self.fetches.unsent.push_back(page);
         }
         self.send_fetches(now);
@@ -396,16 +466,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_window_begins_small_and_is_twice_what_has_come_together() {
+    fn a_window_begins_small_and_grows_by_what_has_come_together() {
         let mut fetches = Fetches::new(64 << 20, 14_000);
         let mut come = |number, bytes| {
             fetches.learn_size(number, bytes);
             fetches.window_bytes
         };
         assert_eq!(come(1, 6_000), 14_000);
-        assert_eq!(come(2, 8_000), 16_000);
-        assert_eq!([come(3, 8_000), come(3, 8_000), come(3, 8_000)], [16_000, 32_000, 48_000]);
-        assert_eq!(come(4, 8_000), 48_000, "a connection that has less to carry carries as much as before");
+        assert_eq!(come(2, 8_000), 22_000);
+        assert_eq!([come(3, 8_000), come(3, 8_000), come(3, 8_000)], [22_000, 38_000, 46_000]);
+        assert_eq!(come(4, 8_000), 46_000, "a connection that has less to carry carries as much as before");
         fetches.link_is_gone(14_000);
         assert_eq!(fetches.window_bytes, 14_000);
     }

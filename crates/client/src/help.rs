@@ -107,7 +107,7 @@ impl Client {
     /// The page as we have it, if it is whole and in sequence.
     fn whole(&self, page: PageId, number: u64) -> Option<Page> {
         let (version, image) = self.cache.get(page)?.whole(self.config.broken)?;
-        Some(Page { page, version, number, fresh: false, image: image.image().clone() })
+        Some(Page { page, version, number, fresh: false, behind: Vec::new(), image: image.image().clone() })
     }
 
     fn send_to_peer(&mut self, now: Time, help: &Help, page: Page) {

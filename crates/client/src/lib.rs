@@ -25,7 +25,7 @@
 //! | `access`, `workspace` | a transaction reads and writes |
 //! | `seen` | what it reads again |
 //! | `create` | where new objects go |
-//! | `fetch`, `prefetch`, `claims` | pages come in, and stay until they were looked at |
+//! | `fetch`, `prefetch`, `follow`, `claims` | pages come in, and stay until they were looked at |
 //! | `help` | from neighbours' caches, and from ours to theirs |
 //! | `group` | by which way the store is reached |
 //! | `room` | pages go out |
@@ -45,6 +45,7 @@ mod commit;
 mod config;
 mod create;
 mod fetch;
+mod follow;
 mod fresh;
 mod group;
 mod help;
@@ -68,6 +69,7 @@ use commit::Commits;
 pub use config::Config;
 use create::Allocator;
 use fetch::Fetches;
+use follow::Following;
 use group::Group;
 use help::Neighbours;
 use prefetch::Prefetch;
@@ -133,6 +135,7 @@ pub struct Client {
     neighbours: Neighbours,
     group: Group,
     prefetch: Prefetch,
+    following: Following,
     commits: Commits,
     allocator: Allocator,
     /// When it is looked for transactions that have waited for too long.
@@ -154,6 +157,7 @@ impl Client {
             neighbours: Neighbours::default(),
             group: Group::default(),
             prefetch: Prefetch::new(config.prefetch_pages_max.min(prefetch_pages_limit(&config))),
+            following: Following::new(),
             commits: Commits::new(config.limits.outcomes_per_client),
             allocator: Allocator::new(config.grant_pages, config.limits.grant_pages),
             impatient_at: None,

@@ -196,8 +196,12 @@ fn who_asks_and_never_listens_is_given_up() {
         put_surely(&connect(server.address), 2, &vec![7; 30_000]);
         let mut raw = Raw::greet(server.address, ClientId(7), 1);
         raw.send(&Message::Rejoin(Rejoin { horizon: Version(0), pages: vec![], grants: vec![], last: true }));
-        let fetch =
-            frame(&Message::Fetch(Fetch { pages: vec![ObjectId::root(0).page], at_least: Version(0), number: 0 }));
+        let fetch = frame(&Message::Fetch(Fetch {
+            pages: vec![ObjectId::root(0).page],
+            at_least: Version(0),
+            number: 0,
+            follow: None,
+        }));
         let batch = fetch.repeat(100);
         // Well past what may wait, and what the sockets hold; the store stops reading when it has had enough.
         for _ in 0..100 {

@@ -53,7 +53,7 @@ fn commit(evidence: Version, written: u16) -> Message {
 }
 
 fn fetch(page: PageId, at_least: Version) -> Message {
-    Message::Fetch(Fetch { pages: vec![page], at_least, number: 1 })
+    Message::Fetch(Fetch { pages: vec![page], at_least, number: 1, follow: None })
 }
 
 /// One kind of bad request after the other: why the session ends, whether it has joined before, and what it says.

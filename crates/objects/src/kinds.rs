@@ -46,7 +46,8 @@ impl Kinds {
     }
 }
 
-fn split(root: &[u8]) -> Option<(&[u8], &[u8])> {
+/// What a root says that it is the root of, and its node.
+pub(crate) fn split(root: &[u8]) -> Option<(&[u8], &[u8])> {
     let (len, rest) = root.split_first_chunk::<2>()?;
     rest.split_at_checked(usize::from(u16::from_le_bytes(*len)))
 }

@@ -1,6 +1,7 @@
 //! Opening a database: a directory of this process. `connect` is for a server.
 
 use crate::connect::Eligible;
+use crate::references::references;
 use crate::shared::Shared;
 use crate::tx::VOLUME;
 use crate::wait::block_on;
@@ -97,7 +98,8 @@ impl Builder {
         self
     }
 
-    /// The most pages that are fetched ahead with one that is needed; 0 turns it off. 16 by default.
+    /// The most pages that are fetched ahead with one that is needed because they lie beside it, 16 by default. 0 turns
+    /// that off, and with it that pages come which those that are needed refer to.
     pub fn prefetch_pages(mut self, pages: u32) -> Self {
         self.client.prefetch_pages_max = pages;
         self
@@ -156,13 +158,13 @@ impl Builder {
     pub fn open(self, dir: impl AsRef<Path>) -> Result<Db> {
         let refused = |error: disk::DiskError| Error::Open(error.to_string());
         let mut opening = disk::open(dir.as_ref(), &self.disk_config()).map_err(refused)?;
-        let mut store = Store::new(self.store.clone(), opening.opened().clone());
+        let mut store = Store::new(self.store_config(), opening.opened().clone());
         while let Some((position, record)) = opening.next_record().map_err(refused)? {
             store.recover(position, record);
         }
         let disk = Arc::new(Borrowed(Mutex::new(Some(Arc::new(opening.finish().map_err(refused)?)))));
         // There is no connection that would carry little at first.
-        let client = client::Config { first_window_bytes: usize::MAX, ..self.client.clone() };
+        let client = client::Config { first_window_bytes: usize::MAX, follows: false, ..self.client.clone() };
         let node = Node::with_store(store, Some(Client::new(client, new_client())));
         let host = Host::start(node, Some(disk.clone()), runtime()?);
         let embedded = Embedded { host: host.clone(), disk };
@@ -178,6 +180,10 @@ impl Builder {
     pub(crate) fn client(&self) -> Client {
         let first = self.client.reads_ahead.then(|| ObjectId::root(VOLUME));
         Client::new(client::Config { first, ..self.client.clone() }, new_client())
+    }
+
+    fn store_config(&self) -> store::Config {
+        store::Config { references, ..self.store.clone() }
     }
 
     fn disk_config(&self) -> disk::Config {

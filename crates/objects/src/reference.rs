@@ -176,7 +176,7 @@ impl<T: ?Sized> Ref<T> {
         (bytes, if page.volume == 0 { BYTES_MIN } else { BYTES_MAX })
     }
 
-    fn from_bytes(bytes: &[u8]) -> Option<Self> {
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let (number, rest) = bytes.split_first_chunk()?;
         let (slot, rest) = rest.split_first_chunk()?;
         let (stamp, volume) = rest.split_first_chunk()?;

@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 use bytes::Bytes;
-use types::{PageId, Version};
+use types::{PageId, SlotNo, Version};
 
 /// Wants pages. Each is answered on its own, by [`Page`] or [`LeftOut`], in any order.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,6 +14,17 @@ pub struct Fetch {
     pub at_least: Version,
     /// Counts the client's fetches. The answers name it: one to an earlier fetch can come late where neighbours help.
     pub number: u64,
+    /// What is to follow the first page, if anything. A redirector has nothing follow.
+    pub follow: Option<Follow>,
+}
+
+/// Wants the pages that an object refers to, those that the objects there refer to, and so on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Follow {
+    /// The object, which is in the page that is fetched.
+    pub slot: SlotNo,
+    /// How much may follow, in bytes; not zero.
+    pub bytes: u32,
 }
 
 /// A page, as of its version.
@@ -29,6 +40,8 @@ pub struct Page {
     /// It comes from the store, which was asked for it after the fetch that it answers: what the store had committed when
     /// that fetch was sent has been told before this page.
     pub fresh: bool,
+    /// The pages that follow it. They are answered like the other pages of the fetch, which did not name them.
+    pub behind: Vec<PageId>,
     /// Its image, to be checked by [`types::ObjectPage::parse`].
     pub image: Bytes,
 }

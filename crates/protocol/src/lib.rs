@@ -33,7 +33,7 @@ pub mod session;
 pub mod status;
 
 pub use commit::{Advance, AskOutcome, CommitReply, CommitRequest, Outcome, PageReads};
-pub use fetch::{Fetch, LeftOut, Page, Released};
+pub use fetch::{Fetch, Follow, LeftOut, Page, Released};
 pub use group::{Departed, FindLeader, GROUP, Lead, Leader, Member, Members, Revalidate, Revalidated};
 pub use help::{Arrived, Help, NoHelp, PeerHello, PeerPage, Reachable};
 pub use lease::{Intent, Leased, Promise};

@@ -87,7 +87,8 @@ mod tests {
             reads: [].into(),
             writes: [].into(),
         });
-        let fetch = Message::Fetch(Fetch { pages: [PageId::new(1, 1)].into(), at_least: Version(0), number: 1 });
+        let fetch =
+            Message::Fetch(Fetch { pages: [PageId::new(1, 1)].into(), at_least: Version(0), number: 1, follow: None });
         let (ack, ask) = (Message::Ack(Ack { through: Version(1) }), Message::AskOutcome(AskOutcome { txn }));
         let (ping, notices) =
             (Message::Ping(Ping { nonce: 1 }), Message::Notices(Notices { through: Version(1), items: [].into() }));

@@ -128,7 +128,7 @@ impl Fetches {
 impl Redirector {
     /// A member wants pages.
     pub(crate) fn fetch(&mut self, now: Time, from: SessionId, fetch: Fetch) -> Result<(), Goodbye> {
-        let Fetch { mut pages, at_least, number } = fetch;
+        let Fetch { mut pages, at_least, number, follow: _ } = fetch;
         if pages.is_empty() || pages.len() > PAGES_PER_MESSAGE_MAX {
             let text = format!("expected a fetch of 1 to {PAGES_PER_MESSAGE_MAX} pages, got {}", pages.len());
             return Err(Goodbye::malformed(text));
@@ -212,7 +212,7 @@ impl Redirector {
         }
         if !pages.is_empty() {
             self.stats.fetches += 1;
-            self.send_to_store(now, Message::Fetch(Fetch { pages, at_least, number: 0 }));
+            self.send_to_store(now, Message::Fetch(Fetch { pages, at_least, number: 0, follow: None }));
         }
     }
 
@@ -230,7 +230,10 @@ impl Redirector {
             (under_way.sent, under_way.is_prefetch, under_way.at_least) = (true, false, least);
             under_way.wants.iter_mut().for_each(|want| want.is_asked_for = true);
             self.stats.fetches += 1;
-            self.send_to_store(now, Message::Fetch(Fetch { pages: alloc::vec![page], at_least: least, number: 0 }));
+            self.send_to_store(
+                now,
+                Message::Fetch(Fetch { pages: alloc::vec![page], at_least: least, number: 0, follow: None }),
+            );
         }
     }
 
@@ -253,7 +256,7 @@ impl Redirector {
             }
             // Who has joined a fetch that was on its way hears of a store as it was when the first asked, or later.
             let fresh = page.fresh && (want.is_asked_for || self.config.broken.is(Rule::FreshSinceAsked));
-            self.answer(want.session, Page { number: want.number, fresh, ..page.clone() });
+            self.answer(want.session, Page { number: want.number, fresh, behind: Vec::new(), ..page.clone() });
         }
         self.ask_store(now, again);
         self.release_if_unheld(now, page.page);

@@ -51,7 +51,7 @@ impl Standby {
         cache.count_use(frame);
         let (version, image) = cache.at(frame).whole(self.broken)?;
         let fresh = self.broken.is(Rule::FreshFromStore);
-        Some(Page { page, version, number, fresh, image: image.image().clone() })
+        Some(Page { page, version, number, fresh, behind: Vec::new(), image: image.image().clone() })
     }
 
     /// A page that is to leave, if there are more than may be.

@@ -49,6 +49,7 @@ fn fetched() -> impl Strategy<Value = Page> {
         version,
         number,
         fresh,
+        behind: Vec::new(),
         image,
     })
 }
@@ -89,7 +90,7 @@ fn of_member() -> impl Strategy<Value = Message> {
         3 => (version(), held(), ranges(), any::<bool>())
             .prop_map(|(horizon, pages, grants, last)| Message::Rejoin(Rejoin { horizon, pages, grants, last })),
         4 => (pages(), version(), 0..3u64)
-            .prop_map(|(pages, at_least, number)| Message::Fetch(Fetch { pages, at_least, number })),
+            .prop_map(|(pages, at_least, number)| Message::Fetch(Fetch { pages, at_least, number, follow: None })),
         2 => pages().prop_map(|pages| Message::Released(Released { pages })),
         3 => (txn(), vec(reads, 0..2), vec(delta, 0..2)).prop_map(|(txn, reads, writes)| {
             Message::Commit(CommitRequest { txn, incarnation: Incarnation(1), answered: 0, reads, writes })

@@ -145,6 +145,7 @@ impl Scenario {
         let mut aside = rng.clone();
         scenario.pass_permille = aside.pick(&[0, 0, 100, 500, 900]);
         scenario.client.first_window_bytes = aside.pick(&[usize::MAX, usize::MAX, 2000, 200]);
+        scenario.client.follows = aside.chance(500);
         scenario.client.first = aside.chance(300).then(|| ObjectId::root(0));
         scenario.be_patient();
         scenario

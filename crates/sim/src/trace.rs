@@ -92,7 +92,9 @@ fn outcome_digest(outcome: &Outcome) -> u64 {
 /// A message as one short line: what a page holds is told by its version.
 pub(crate) fn describe(message: &Message) -> String {
     match message {
-        Message::Page(m) => format!("Page({:?} {:?}, {} bytes)", m.page, m.version, m.image.len()),
+        Message::Page(m) => {
+            format!("Page({:?} {:?}, {} bytes, behind it {:?})", m.page, m.version, m.image.len(), m.behind)
+        }
         Message::PeerPage(m) => format!(
             "PeerPage({:?} {:?} for {:?} fetch {}, through {:?})",
             m.page.page, m.page.version, m.requester, m.page.number, m.through

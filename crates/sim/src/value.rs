@@ -3,7 +3,7 @@
 
 use bytes::Bytes;
 use core::fmt;
-use types::{ObjectId, PageId};
+use types::{ObjectId, PageId, SlotNo};
 
 /// One write of one attempt at a transaction: no two writes of a run have the same.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -19,6 +19,8 @@ impl fmt::Debug for Stamp {
 }
 
 const BYTES: usize = 18;
+/// As many pages as values refer to.
+const HOT_PAGES: u32 = 6;
 /// Stands for the place of an object that was written before it had one.
 const NOWHERE: ObjectId = ObjectId::new(PageId::new(u32::MAX, u32::MAX), u16::MAX);
 
@@ -32,6 +34,16 @@ pub(crate) fn encode(object: Option<ObjectId>, stamp: Stamp, padding: usize) -> 
     value.extend_from_slice(&stamp.write.to_le_bytes());
     value.resize(BYTES + padding, stamp.attempt as u8);
     value.into()
+}
+
+/// Where a value refers to, as the store is told: to objects among the hot pages that depend on who wrote it.
+pub(crate) fn references(value: &[u8], found: &mut dyn FnMut(ObjectId)) {
+    let Some((head, _)) = value.split_at_checked(BYTES) else { return };
+    let volume = PageId::from_bits(u64::from_le_bytes(head[..8].try_into().expect("eight bytes"))).volume;
+    for i in 0..3 {
+        let number = (u32::from(head[10]) + i * (u32::from(head[14]) + 1)) % HOT_PAGES;
+        found(ObjectId::new(PageId::new(volume, number), SlotNo::from(head[10] % 4)));
+    }
 }
 
 /// Who wrote the value that stands in `object`; `None` if nobody can have.

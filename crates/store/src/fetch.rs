@@ -5,14 +5,14 @@ use crate::{SessionId, Store};
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::vec::Vec;
-use protocol::{Fetch, Goodbye, LeftOut, Message, Page, Released};
+use protocol::{Fetch, Follow, Goodbye, LeftOut, Message, Page, Released};
 use types::limits::PAGES_PER_MESSAGE_MAX;
 use types::{ObjectPage, PageId, Rule, Version};
 
 /// Fetches that wait for a count.
 #[derive(Debug, Default)]
 pub(crate) struct Fetches {
-    at_least: BTreeMap<Version, Vec<(SessionId, u64, Vec<PageId>)>>,
+    at_least: BTreeMap<Version, Vec<(SessionId, Fetch)>>,
     /// With [`Rule::ListHolderFirst`] taken out: who is to be listed when it is heard of next.
     late: Vec<(PageId, SessionId)>,
 }
@@ -21,7 +21,7 @@ impl Fetches {
     /// The session is gone, and its fetches with it.
     pub(crate) fn forget(&mut self, session: SessionId) {
         self.at_least.retain(|_, fetches| {
-            fetches.retain(|(of, ..)| *of != session);
+            fetches.retain(|(of, _)| *of != session);
             !fetches.is_empty()
         });
     }
@@ -30,7 +30,7 @@ impl Fetches {
 impl Store {
     /// A session wants pages.
     pub(crate) fn fetch(&mut self, from: SessionId, fetch: Fetch) -> Result<(), Goodbye> {
-        let Fetch { mut pages, at_least, number } = fetch;
+        let Fetch { mut pages, at_least, number, follow } = fetch;
         if pages.is_empty() || pages.len() > PAGES_PER_MESSAGE_MAX {
             let text = format!("expected a fetch of 1 to {PAGES_PER_MESSAGE_MAX} pages, got {}", pages.len());
             return Err(Goodbye::malformed(text));
@@ -44,10 +44,11 @@ impl Store {
         }
         let left_out = pages.split_off(if may_hold { pages.len().min(room) } else { 0 });
         *outstanding += pages.len();
+        let fetch = Fetch { pages, at_least, number, follow };
         if at_least > self.master.applied() && !self.config.broken.is(Rule::FetchAtLeast) {
-            self.fetches.at_least.entry(at_least).or_default().push((from, number, pages));
+            self.fetches.at_least.entry(at_least).or_default().push((from, fetch));
         } else {
-            self.serve(from, number, &pages);
+            self.serve(from, &fetch);
         }
         for page in left_out {
             self.reply(from, Message::LeftOut(LeftOut { page, number }), None);
@@ -100,17 +101,18 @@ impl Store {
         while let Some(first) = self.fetches.at_least.first_entry()
             && *first.key() <= applied
         {
-            for (session, number, pages) in first.remove() {
-                self.serve(session, number, &pages);
+            for (session, fetch) in first.remove() {
+                self.serve(session, &fetch);
             }
         }
     }
 
     /// Answers for what is in memory, and has the rest read. The first page is wanted at once, and empty if it does not
     /// exist. The others are prefetched: they are left out if they do not, and beyond a bound of bytes.
-    fn serve(&mut self, session: SessionId, number: u64, pages: &[PageId]) {
-        let (mut bytes, mut read) = (0, Vec::new());
-        for (at, &page) in pages.iter().enumerate() {
+    fn serve(&mut self, session: SessionId, fetch: &Fetch) {
+        let (number, mut bytes, mut read, mut behind) = (fetch.number, 0, Vec::new(), Vec::new());
+        for (at, &page) in fetch.pages.iter().enumerate() {
+            let follow = fetch.follow.filter(|_| at == 0);
             if at > 0 && (!self.grants.counts(page) || bytes > self.config.limits.answer_bytes) {
                 self.answer(session, Message::LeftOut(LeftOut { page, number }));
                 continue;
@@ -118,25 +120,42 @@ impl Store {
             match self.master.image(page) {
                 Some(image) => {
                     bytes += image.len();
-                    self.send_page(session, number, page, &image);
+                    behind.extend(self.send_first(session, number, page, &image, follow));
                 }
-                None => read.push((page, Waiter::Fetch(session, number))),
+                None => read.push((page, Waiter::Fetch(session, number, follow))),
             }
         }
         self.master.read(read, &mut self.out);
+        self.send_behind(session, number, behind);
     }
 
     /// The page has been read for this session.
-    pub(crate) fn serve_read(&mut self, session: SessionId, page: PageId, number: u64) {
+    pub(crate) fn serve_read(&mut self, session: SessionId, page: PageId, number: u64, follow: Option<Follow>) {
         if let Some(image) = self.master.image(page) {
-            self.send_page(session, number, page, &image);
+            let behind = self.send_first(session, number, page, &image, follow);
+            self.send_behind(session, number, behind);
         }
     }
 
-    fn send_page(&mut self, session: SessionId, number: u64, page: PageId, image: &ObjectPage) {
-        if self.sessions.client(session).is_none() {
-            return;
-        }
+    /// Sends a page that a fetch names; gives what follows it, which it has announced.
+    fn send_first(
+        &mut self,
+        session: SessionId,
+        number: u64,
+        page: PageId,
+        image: &ObjectPage,
+        follow: Option<Follow>,
+    ) -> Vec<PageId> {
+        let Some(outstanding) = self.sessions.fetches(session) else { return Vec::new() };
+        *outstanding = outstanding.saturating_sub(1);
+        self.list(session, page);
+        let behind = follow.map_or_else(Vec::new, |follow| self.follow(session, page, image, follow));
+        self.send_page(session, number, page, image, behind.clone());
+        behind
+    }
+
+    /// The session comes to hold the page.
+    pub(crate) fn list(&mut self, session: SessionId, page: PageId) {
         let is_listed = !self.config.broken.is(Rule::ListAbsent) || self.grants.exists(page);
         if self.config.broken.is(Rule::ListHolderFirst) {
             self.fetches.late.push((page, session));
@@ -144,10 +163,21 @@ impl Store {
             self.master.directory().list(page, session);
         }
         self.warn(session, page);
+    }
+
+    /// Sends a page to a session that is listed for it.
+    pub(crate) fn send_page(
+        &mut self,
+        session: SessionId,
+        number: u64,
+        page: PageId,
+        image: &ObjectPage,
+        behind: Vec<PageId>,
+    ) {
         let version = self.master.version(page);
         self.stats.pages_sent += 1;
         let image = image.image().clone();
-        self.answer(session, Message::Page(Page { page, version, number, fresh: true, image }));
+        self.reply(session, Message::Page(Page { page, version, number, fresh: true, behind, image }), None);
     }
 
     /// Lists who should have been listed before: only ever has something to do when a test took the rule out.

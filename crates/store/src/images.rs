@@ -9,13 +9,16 @@ use crate::outputs::Outputs;
 use crate::{DiskWork, SessionId};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
+use protocol::Follow;
 use types::{Map, ObjectPage, PageId};
 
 /// What is to happen when an image has been read.
 #[derive(Debug)]
 pub(crate) enum Waiter {
-    /// The page goes to this session, for the fetch with this number.
-    Fetch(SessionId, u64),
+    /// The page goes to this session, for the fetch with this number, and what is to follow it.
+    Fetch(SessionId, u64, Option<Follow>),
+    /// The page follows another to this session, for the fetch with this number.
+    Behind(SessionId, u64),
     /// The commit's size can be checked.
     Commit(Ticket),
     /// The page can be written back.
@@ -93,7 +96,7 @@ impl Images {
     pub(crate) fn waiting_commits(&self) -> impl Iterator<Item = &Ticket> {
         self.waiting.values().flatten().filter_map(|waiter| match waiter {
             Waiter::Commit(ticket) => Some(ticket),
-            Waiter::Fetch(..) | Waiter::WriteBack => None,
+            Waiter::Fetch(..) | Waiter::Behind(..) | Waiter::WriteBack => None,
         })
     }
 

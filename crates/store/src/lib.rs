@@ -12,7 +12,7 @@
 //! | `sessions`, `rejoin`, `ending` | who is there; how a session begins, resumes and ends |
 //! | `clients` | which sessions speak for a client, and how long it is remembered when none does |
 //! | `group`, `leaders` | what a redirector may ask for its members; which redirector leads which group |
-//! | `fetch`, `images` | pages on their way to a client; home images in memory |
+//! | `fetch`, `follow`, `images` | pages on their way to a client; what follows them; home images in memory |
 //! | `admission`, `form` | a commit before its first phase: sound and new |
 //! | `room` | room in the MOB and the safe, and who waits for it |
 //! | `coordinator` | a commit's phases: prepare, log, sequence, reply, distribute |
@@ -36,6 +36,7 @@ mod clients;
 mod coordinator;
 mod ending;
 mod fetch;
+mod follow;
 mod form;
 mod grant;
 mod group;
@@ -69,6 +70,7 @@ use coordinator::Coordinator;
 use core::time::Duration;
 use directory::{Streams, Urgency};
 use fetch::Fetches;
+pub use follow::References;
 use grant::Grants;
 use images::Waiter;
 use leaders::Leaders;
@@ -114,6 +116,8 @@ pub struct Config {
     pub lease: Duration,
     /// How long the grants and outcomes of a client that is gone are kept for its return.
     pub grace: Duration,
+    /// Where objects refer to, as the front door knows that has made them.
+    pub references: References,
     /// How much goes into one message, and how much is kept for others.
     pub limits: Limits,
     /// The rule that is taken out, in tests of the checkers.
@@ -132,6 +136,7 @@ impl Default for Config {
             leased_volumes: Vec::new(),
             lease: Duration::from_secs(2),
             grace: Duration::from_secs(60),
+            references: |_, _| {},
             limits: Limits::SHIPPED,
             broken: Broken::NONE,
         }
@@ -471,7 +476,8 @@ impl Store {
     /// A page that was waited for is in memory.
     fn has_read(&mut self, now: Time, page: PageId, waiter: Waiter) {
         match waiter {
-            Waiter::Fetch(session, number) => self.serve_read(session, page, number),
+            Waiter::Fetch(session, number, follow) => self.serve_read(session, page, number, follow),
+            Waiter::Behind(session, number) => self.send_read_behind(session, page, number),
             Waiter::Commit(ticket) => self.admit_again(now, ticket),
             Waiter::WriteBack => self.has_read_for_batch(now, page),
         }

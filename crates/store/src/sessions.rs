@@ -43,6 +43,8 @@ struct Session {
     stage: Stage,
     heard: Time,
     fetches: usize,
+    /// Pages that follow others and are being read for it.
+    behind: usize,
     commits: usize,
 }
 
@@ -62,6 +64,7 @@ pub(crate) struct Standing {
     pub(crate) acked: Option<Version>,
     pub(crate) vouched: usize,
     pub(crate) fetches: usize,
+    pub(crate) behind: usize,
     pub(crate) commits: usize,
 }
 
@@ -87,7 +90,7 @@ impl Sessions {
             return false;
         }
         let stage = Stage::AwaitHello;
-        let session = Session { client: None, vouched: None, stage, heard: now, fetches: 0, commits: 0 };
+        let session = Session { client: None, vouched: None, stage, heard: now, fetches: 0, behind: 0, commits: 0 };
         self.live.insert(id, session);
         true
     }
@@ -186,6 +189,11 @@ impl Sessions {
         self.live.get_mut(&id).map(|session| &mut session.fetches)
     }
 
+    /// How many pages that follow others are being read for the session.
+    pub(crate) fn behind(&mut self, id: SessionId) -> Option<&mut usize> {
+        self.live.get_mut(&id).map(|session| &mut session.behind)
+    }
+
     /// How many commit requests the session has outstanding.
     pub(crate) fn commits(&mut self, id: SessionId) -> Option<&mut usize> {
         self.live.get_mut(&id).map(|session| &mut session.commits)
@@ -226,6 +234,7 @@ impl Sessions {
             acked: self.acked.of(id),
             vouched: session.vouched.as_ref().map_or(0, Vouched::len),
             fetches: session.fetches,
+            behind: session.behind,
             commits: session.commits,
         })
     }

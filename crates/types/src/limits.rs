@@ -50,6 +50,9 @@ pub const TXN_CHANGES_MAX: usize = TXN_BYTES_MAX / 16;
 /// The text of a goodbye, in bytes; what is longer is cut.
 pub const GOODBYE_TEXT_BYTES_MAX: usize = 1024;
 
+/// Pages that follow one that was fetched.
+pub const PAGES_BEHIND_MAX: usize = 24;
+
 /// Pages named by one fetch, release, rejoin or grant message.
 pub const PAGES_PER_MESSAGE_MAX: usize = 4096;
 
@@ -245,6 +248,7 @@ const _: () = {
     assert!(Limits::SHIPPED.notice_bytes_per_message / 4 + SLOTS_MAX < TXN_CHANGES_MAX);
     // A page from a neighbour, with its header and its meta of 40 bytes, is one frame.
     assert!(PAGE_BYTES_MAX + 16 + 40 <= FRAME_BYTES_MAX);
+    assert!(PAGE_BYTES_MAX + 16 + 28 + 8 * PAGES_BEHIND_MAX <= FRAME_BYTES_MAX);
     // The commits that one end may have outstanding find room in its queue: large ones, one whose values its redirector
     // does not keep, and small ones.
     assert!(

@@ -14,6 +14,8 @@ pub enum Rule {
     ListAbsent,
     /// A page is released only when no fetch of it is outstanding.
     ReleaseAfterFetch,
+    /// Only a page that the session does not hold follows one that was fetched.
+    FollowUnheld,
     /// A page that fills holes is at least as recent as what made them, and as all that its reader has heard of.
     FetchAtLeast,
     /// Who releases a page that was just granted to it means an earlier life of the page, and goes on holding it.
@@ -193,11 +195,12 @@ pub enum Rule {
 
 impl Rule {
     /// All rules, in the order of the documents.
-    pub const ALL: [Self; 91] = [
+    pub const ALL: [Self; 92] = [
         Self::PruneCheck,
         Self::ListHolderFirst,
         Self::ListAbsent,
         Self::ReleaseAfterFetch,
+        Self::FollowUnheld,
         Self::FetchAtLeast,
         Self::KeepGranted,
         Self::ClaimUnused,

@@ -11,8 +11,8 @@ use crate::WireError;
 use types::PeerKey;
 use types::limits::{
     ADDRESS_BYTES_MAX, GOODBYE_TEXT_BYTES_MAX, GROUP_NAME_BYTES_MAX, LEASED_VOLUMES_MAX, LIVES_KEPT, MEMBERS_MAX,
-    MESSAGE_BYTES_MAX, PAGE_BYTES_MAX, PAGES_PER_MESSAGE_MAX, PIECE_BYTES_MAX, STATUS_CELLS_MAX, STATUS_COLUMNS_MAX,
-    STATUS_TABLES_MAX, STATUS_TEXT_BYTES_MAX, STORE_ADDRESSES_MAX, TXN_BYTES_MAX, TXN_PAGES_MAX,
+    MESSAGE_BYTES_MAX, PAGE_BYTES_MAX, PAGES_BEHIND_MAX, PAGES_PER_MESSAGE_MAX, PIECE_BYTES_MAX, STATUS_CELLS_MAX,
+    STATUS_COLUMNS_MAX, STATUS_TABLES_MAX, STATUS_TEXT_BYTES_MAX, STORE_ADDRESSES_MAX, TXN_BYTES_MAX, TXN_PAGES_MAX,
 };
 use zerocopy::little_endian::U32;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -204,8 +204,9 @@ impl Kind {
             Self::Rejoin => (20, 20 + PAGES_PER_MESSAGE_MAX * (16 + RANGE), 0),
             Self::Rejoined => (8, 8 + TXN_PAGES_MAX * 8, 0),
             Self::Ping | Self::Pong | Self::Ack | Self::Grant | Self::Departed => (8, 8, 0),
-            Self::Fetch | Self::NoHelp => (16, 16 + PAGES_PER_MESSAGE_MAX * 8, 0),
-            Self::Page => (28, 28, PAGE_BYTES_MAX),
+            Self::Fetch => (24, 24 + PAGES_PER_MESSAGE_MAX * 8, 0),
+            Self::NoHelp => (16, 16 + PAGES_PER_MESSAGE_MAX * 8, 0),
+            Self::Page => (28, 28 + PAGES_BEHIND_MAX * 8, PAGE_BYTES_MAX),
             Self::Released => (0, PAGES_PER_MESSAGE_MAX * 8, 0),
             Self::Commit => (32, MESSAGE_BYTES_MAX, TXN_BYTES_MAX),
             Self::LeftOut | Self::AskOutcome | Self::Promise => (16, 16, 0),

@@ -115,7 +115,14 @@ impl Layout for PeerPage {
         Ok(Self {
             requester: ClientId(meta.requester.get()),
             through: Version(meta.through.get()),
-            page: Page { page, version, number: meta.number.get(), fresh: false, image: reader.bytes_rest() },
+            page: Page {
+                page,
+                version,
+                number: meta.number.get(),
+                fresh: false,
+                behind: [].into(),
+                image: reader.bytes_rest(),
+            },
         })
     }
 }

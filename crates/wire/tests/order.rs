@@ -60,7 +60,7 @@ fn commit(number: u64, bytes: usize) -> Message {
 }
 
 fn fetch(number: u64) -> Message {
-    Message::Fetch(Fetch { pages: vec![PageId::new(1, 1)], at_least: Version(0), number })
+    Message::Fetch(Fetch { pages: vec![PageId::new(1, 1)], at_least: Version(0), number, follow: None })
 }
 
 fn ack(through: u64) -> Message {

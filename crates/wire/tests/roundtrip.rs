@@ -8,8 +8,8 @@ use proptest::collection::{btree_map, btree_set, vec};
 use proptest::prelude::*;
 use protocol::*;
 use types::limits::{
-    ADDRESS_BYTES_MAX, GROUP_NAME_BYTES_MAX, LIVES_KEPT, MEMBERS_MAX, PAGE_BYTES_MAX, PAGES_PER_MESSAGE_MAX,
-    SLOT_BYTES_MAX, SLOTS_MAX, STORE_ADDRESSES_MAX, TXN_PAGES_MAX,
+    ADDRESS_BYTES_MAX, GROUP_NAME_BYTES_MAX, LIVES_KEPT, MEMBERS_MAX, PAGE_BYTES_MAX, PAGES_BEHIND_MAX,
+    PAGES_PER_MESSAGE_MAX, SLOT_BYTES_MAX, SLOTS_MAX, STORE_ADDRESSES_MAX, TXN_PAGES_MAX,
 };
 use types::*;
 use wire::{Batch, End, Inbox, Outbox};
@@ -117,6 +117,10 @@ fn session() -> impl Strategy<Value = Message> {
     ]
 }
 
+fn follow() -> impl Strategy<Value = Option<Follow>> {
+    proptest::option::of((any::<u16>(), 1..u32::MAX).prop_map(|(slot, bytes)| Follow { slot, bytes }))
+}
+
 fn fetched() -> impl Strategy<Value = Page> {
     let image = vec(any::<u8>(), 0..300).prop_map(Bytes::from);
     (page(), version(), any::<u64>(), any::<bool>(), image).prop_map(|(page, version, number, fresh, image)| Page {
@@ -124,6 +128,7 @@ fn fetched() -> impl Strategy<Value = Page> {
         version,
         number,
         fresh,
+        behind: Vec::new(),
         image,
     })
 }
@@ -223,9 +228,10 @@ fn message() -> impl Strategy<Value = Message> {
         3 => help_message(),
         3 => group_message(),
         1 => status(),
-        1 => (pages(), version(), any::<u64>())
-            .prop_map(|(pages, at_least, number)| Message::Fetch(Fetch { pages, at_least, number })),
-        1 => fetched().prop_map(Message::Page),
+        1 => (pages(), version(), any::<u64>(), follow())
+            .prop_map(|(pages, at_least, number, follow)| Message::Fetch(Fetch { pages, at_least, number, follow })),
+        1 => (fetched(), vec(page(), 0..=PAGES_BEHIND_MAX))
+            .prop_map(|(page, behind)| Message::Page(Page { behind, ..page })),
         1 => (page(), any::<u64>()).prop_map(|(page, number)| Message::LeftOut(LeftOut { page, number })),
         1 => pages().prop_map(|pages| Message::Released(Released { pages })),
         3 => (txn(), any::<[u64; 2]>(), reads(), writes()).prop_map(|(txn, [incarnation, answered], reads, writes)| {
@@ -306,13 +312,14 @@ fn messages_at_their_limits_come_through() {
             store: vec![address; STORE_ADDRESSES_MAX],
             members: (0..MEMBERS_MAX).map(member).collect(),
         }),
-        Message::Fetch(Fetch { pages: many.clone(), at_least: Version(0), number }),
+        Message::Fetch(Fetch { pages: many.clone(), at_least: Version(0), number, follow: None }),
         Message::Released(Released { pages: many }),
         Message::Page(Page {
             page: PageId::new(1, 1),
             version: Version(1),
             number: 7,
             fresh: true,
+            behind: vec![PageId::new(1, 1); PAGES_BEHIND_MAX],
             image: vec![7; PAGE_BYTES_MAX].into(),
         }),
         Message::Commit(CommitRequest {
@@ -339,13 +346,20 @@ fn what_nobody_would_take_is_not_sent() {
     out.push(&ping).unwrap();
     let (requester, number, address) = (ClientId(1), 7, "x".repeat(ADDRESS_BYTES_MAX + 1));
     let member = Member { client: requester, address: String::new() };
-    let page = Page { page: PageId::new(1, 1), version: Version(1), number, fresh: false, image: image.clone() };
+    let page = Page {
+        page: PageId::new(1, 1),
+        version: Version(1),
+        number,
+        fresh: false,
+        behind: Vec::new(),
+        image: image.clone(),
+    };
     let members = |store, members| {
         let (group, address) = (String::new(), String::new());
         Message::Members(Members { group, epoch: 1, address, store, members })
     };
     for (message, reason) in [
-        (Message::Fetch(Fetch { pages: pages.clone(), at_least: Version(0), number }), "count"),
+        (Message::Fetch(Fetch { pages: pages.clone(), at_least: Version(0), number, follow: None }), "count"),
         (
             Message::Help(Help {
                 requester,
@@ -365,7 +379,17 @@ fn what_nobody_would_take_is_not_sent() {
         (Message::FindLeader(FindLeader { group: "x".repeat(GROUP_NAME_BYTES_MAX + 1) }), "count"),
         (members(vec![String::new(); STORE_ADDRESSES_MAX + 1], vec![]), "count"),
         (members(vec![], vec![member; MEMBERS_MAX + 1]), "count"),
-        (Message::Page(Page { page: PageId::new(1, 1), version: Version(1), number: 7, fresh: true, image }), "count"),
+        (
+            Message::Page(Page {
+                page: PageId::new(1, 1),
+                version: Version(1),
+                number: 7,
+                fresh: true,
+                behind: Vec::new(),
+                image,
+            }),
+            "count",
+        ),
         (
             Message::Commit(CommitRequest {
                 txn: common::txn(),
@@ -386,7 +410,14 @@ fn what_nobody_would_take_is_not_sent() {
 fn a_large_image_is_shared_on_its_way_out_and_received_in_place() {
     let image = Bytes::from(vec![7; 40_000]);
     let page = PageId::new(1, 1);
-    let message = Message::Page(Page { page, version: Version(1), number: 7, fresh: true, image: image.clone() });
+    let message = Message::Page(Page {
+        page,
+        version: Version(1),
+        number: 7,
+        fresh: true,
+        behind: Vec::new(),
+        image: image.clone(),
+    });
     let (mut out, mut batch) = (Outbox::new(), Batch::default());
     out.push(&message).unwrap();
     out.next(&mut batch);

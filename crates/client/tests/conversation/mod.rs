@@ -46,6 +46,9 @@ impl Player for Conversation {
             ["set", setting] => self.set(setting)?,
             ["store", kind, ref rest @ ..] => {
                 let message = self.number(script::message(kind, rest)?);
+                if let Message::Page(page) = &message {
+                    self.fetches.extend(page.behind.iter().map(|behind| (*behind, page.number)));
+                }
                 self.client.handle(self.now, message);
             }
             ["reachable", address, key, ref eligible @ ..] => {
@@ -108,6 +111,7 @@ impl Conversation {
         let config = Config {
             prefetch_pages_max: 0,
             first_window_bytes: usize::MAX,
+            follows: false,
             grant_pages: 4,
             broken,
             ..Config::default()
@@ -140,6 +144,7 @@ impl Conversation {
             "cache" => self.config.cache_bytes_limit = value.parse().ok()?,
             "prefetch" => self.config.prefetch_pages_max = value.parse().ok()?,
             "first_window" => self.config.first_window_bytes = value.parse().ok()?,
+            "follows" => self.config.follows = value == "yes",
             "first" => self.config.first = Some(script::object(value)?),
             "fresh" => self.config.commits_fresh = value == "yes",
             "group" => self.config.group = Some(value.into()),

@@ -83,7 +83,11 @@ pub(crate) fn message(message: &Message) -> String {
             let grants = join(rejoin.grants.iter().map(|range| format!(" {}+{}", range.first, range.count)), "");
             format!("Rejoin horizon={} pages{pages} grants{grants} last={}", rejoin.horizon, rejoin.last)
         }
-        Message::Fetch(fetch) => format!("Fetch {} at_least={}", join(&fetch.pages, " "), fetch.at_least),
+        Message::Fetch(fetch) => {
+            let follow = fetch.follow.map(|follow| format!(" follow=.{}+{}", follow.slot, follow.bytes));
+            let (pages, at_least) = (join(&fetch.pages, " "), fetch.at_least);
+            format!("Fetch {pages} at_least={at_least}{}", follow.unwrap_or_default())
+        }
         Message::Released(released) => format!("Released {}", join(&released.pages, " ")),
         Message::Commit(request) => commit(request),
         Message::AskOutcome(ask) => format!("AskOutcome {}", ask.txn.number),

@@ -7,8 +7,8 @@ use protocol::{
     Notices, Outcome, Page, PeerPage, Ping, Pong, Rejoined, SessionLimits, Welcome,
 };
 use types::{
-    ClientId, ClusterId, GoodbyeReason, Incarnation, Life, NodeId, ObjectId, ObjectPage, PageRange, PeerKey, Refusal,
-    SlotChange, SlotSet, TxnId, Version,
+    ClientId, ClusterId, GoodbyeReason, Incarnation, Life, NodeId, ObjectId, ObjectPage, PageId, PageRange, PeerKey,
+    Refusal, SlotChange, SlotSet, TxnId, Version,
 };
 
 /// `hello`, or `x*3000` for a long one.
@@ -39,7 +39,14 @@ pub(crate) fn peer_page(words: &[&str]) -> Option<Message> {
     let [of, at, answers, through, values @ ..] = words else { return None };
     let number = named(&[answers], "number")?.parse().ok()?;
     let through = version(named(&[through], "through")?)?;
-    let page = Page { page: page(of)?, version: version(at)?, number, fresh: false, image: image(values)? };
+    let page = Page {
+        page: page(of)?,
+        version: version(at)?,
+        number,
+        fresh: false,
+        behind: Vec::new(),
+        image: image(values)?,
+    };
     Some(Message::PeerPage(PeerPage { requester: ClientId(0xc), through, page }))
 }
 
@@ -111,6 +118,11 @@ fn lineage(words: &str) -> Option<Lineage> {
     Some(Lineage::new(words.split(',').filter(|word| !word.is_empty()).map(life).collect::<Option<_>>()?))
 }
 
+/// `1/3,1/4`
+fn pages(words: &str) -> Option<Vec<PageId>> {
+    words.split(',').map(page).collect()
+}
+
 /// A message of the store.
 pub(crate) fn message(kind: &str, rest: &[&str]) -> Option<Message> {
     Some(match (kind, rest) {
@@ -157,15 +169,19 @@ pub(crate) fn message(kind: &str, rest: &[&str]) -> Option<Message> {
             items: items.iter().map(|word| notice(word)).collect::<Option<_>>()?,
         }),
         // A redirector says of a page that was on its way for others that it is not fresh.
-        ("page" | "joined", [of, at, values @ ..]) => {
+        ("page" | "joined", [of, at, rest @ ..]) => {
             let (page, version, fresh) = (page(of)?, version(at)?, kind == "page");
-            Message::Page(Page { page, version, number: 0, fresh, image: image(values)? })
+            let is_behind = |word: &&&str| word.starts_with("behind=");
+            let behind = rest.first().filter(is_behind).map(|word| pages(&word["behind=".len()..]));
+            let image = image(&rest[usize::from(behind.is_some())..])?;
+            Message::Page(Page { page, version, number: 0, fresh, behind: behind.unwrap_or(Some(vec![]))?, image })
         }
         ("rubbish", [of]) => Message::Page(Page {
             page: page(of)?,
             version: Version(1),
             number: 0,
             fresh: true,
+            behind: Vec::new(),
             image: Bytes::from_static(b"no page"),
         }),
         ("leaves_out", [of]) => Message::LeftOut(LeftOut { page: page(of)?, number: 0 }),

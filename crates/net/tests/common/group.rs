@@ -215,7 +215,10 @@ impl State {
     pub fn send(&mut self, client: ClientId, page: PageId, number: u64) {
         self.holders.entry(page).or_insert(client);
         let image = image(page);
-        self.tell(client, &Message::Page(Page { page, version: Version(1), number, fresh: true, image }));
+        self.tell(
+            client,
+            &Message::Page(Page { page, version: Version(1), number, fresh: true, behind: Vec::new(), image }),
+        );
     }
 }
 
@@ -234,7 +237,7 @@ pub fn image(page: PageId) -> Bytes {
 
 /// A page from a neighbour.
 pub fn peer_page(requester: ClientId, page: PageId, number: u64) -> Message {
-    let page = Page { page, version: Version(1), number, fresh: false, image: image(page) };
+    let page = Page { page, version: Version(1), number, fresh: false, behind: Vec::new(), image: image(page) };
     Message::PeerPage(PeerPage { requester, through: Version(0), page })
 }
 

@@ -18,10 +18,12 @@
 
 mod describe;
 mod read;
+mod scan;
 mod write;
 
 pub(crate) use describe::describe;
 pub(crate) use read::Reader;
+pub(crate) use scan::byte_strings;
 pub(crate) use write::Writer;
 
 use std::fmt;

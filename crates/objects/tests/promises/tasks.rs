@@ -88,7 +88,7 @@ fn a_member_helps_whatever_its_application_computes() {
             member
         });
         // Nothing runs on that runtime any more.
-        let neighbour = Db::connect(redirector.address).unwrap();
+        let neighbour = Db::builder().read_ahead(false).connect(redirector.address).unwrap();
         assert_eq!(neighbour.transact(|tx| tx.get(object)).unwrap(), 7);
         assert_eq!(member.stats().pages_given, 1);
         assert_eq!(neighbour.stats().pages_from_peers, 1);

@@ -119,6 +119,7 @@ pub(crate) fn of_store(kind: &str, rest: &[&str]) -> Option<Message> {
             version: version(at)?,
             number: 0,
             fresh: true,
+            behind: Vec::new(),
             image: image(values)?,
         }),
         ("granted", [first, count]) => {
@@ -169,6 +170,7 @@ pub(crate) fn of_member(from: ClientId, kind: &str, rest: &[&str]) -> Option<Mes
             pages: pages(rest)?,
             at_least: version(named(rest, "at_least").unwrap_or("0"))?,
             number: number(rest, "number")?,
+            follow: None,
         }),
         ("grant", [volume, count]) => {
             Message::Grant(Grant { volume: volume.parse().ok()?, count: count.parse().ok()? })
@@ -189,6 +191,7 @@ pub(crate) fn of_member(from: ClientId, kind: &str, rest: &[&str]) -> Option<Mes
                 version: version(at)?,
                 number: number(rest, "number")?,
                 fresh: false,
+                behind: Vec::new(),
                 image: image(&[])?,
             },
         }),

@@ -147,7 +147,14 @@ impl Master {
     /// The page as it is now.
     pub(crate) fn page(&self, page: PageId, number: u64) -> Message {
         let (version, image) = &self.pages[&page];
-        Message::Page(Page { page, version: *version, number, fresh: true, image: image.image().clone() })
+        Message::Page(Page {
+            page,
+            version: *version,
+            number,
+            fresh: true,
+            behind: Vec::new(),
+            image: image.image().clone(),
+        })
     }
 
     /// The member is listed as a holder, and then the page may go out; gives who else has it.

@@ -129,7 +129,7 @@ impl Member {
         self.cache.pin(page, true);
         let horizon = self.horizons[master_of(page)];
         let at_least = self.cache.get(page).map_or(horizon, Frame::newest).max(horizon);
-        self.say(master_of(page), Message::Fetch(Fetch { pages: vec![page], at_least, number }));
+        self.say(master_of(page), Message::Fetch(Fetch { pages: vec![page], at_least, number, follow: None }));
     }
 
     /// A page arrives, from its master or from a neighbour.
@@ -174,7 +174,8 @@ impl Member {
             let no_help = NoHelp { requester: help.requester, number: help.number, pages: vec![page] };
             return self.say(master, Message::NoHelp(no_help));
         };
-        let page = Page { page, version, number: help.number, fresh: false, image: image.image().clone() };
+        let page =
+            Page { page, version, number: help.number, fresh: false, behind: Vec::new(), image: image.image().clone() };
         let message = Message::PeerPage(PeerPage { requester: help.requester, through: help.through, page });
         self.said.push(Said::ToNeighbour(member_of(help.requester), message));
     }

@@ -5,6 +5,7 @@ use crate::actor::Habits;
 use crate::disk::Profile;
 use crate::network::Path;
 use crate::rng::{Delay, Rng};
+use crate::value;
 use core::time::Duration;
 use types::{Broken, Limits, NodeId, Time};
 
@@ -105,6 +106,7 @@ pub(super) fn store_config(rng: &mut Rng, broken: Broken) -> store::Config {
         leased_volumes: if rng.chance(400) { vec![0] } else { Vec::new() },
         lease: rng.pick(&[ms(50), ms(300), ms(2000)]),
         grace: rng.pick(&[ms(100), ms(5000)]),
+        references: value::references,
         limits: Limits::SHIPPED,
         broken,
     }
@@ -116,6 +118,7 @@ pub(super) fn client_config(rng: &mut Rng, broken: Broken) -> client::Config {
         prefetch_pages_max: rng.pick(&[0, 0, 2, 8]),
         first_window_bytes: usize::MAX,
         first: None,
+        follows: false,
         reads_ahead: true,
         commits_fresh: true,
         grant_pages: rng.pick(&[1, 4]),

@@ -47,7 +47,10 @@ fn a_page_that_does_not_exist_is_empty_and_its_creation_is_told() {
     let mut hands = Hands::new();
     let (a, b) = (hands.join(1, 1), hands.join(2, 2));
     let (wanted, guessed) = (PageId::new(0, 1), PageId::new(0, 2));
-    hands.say(a, Message::Fetch(Fetch { pages: vec![wanted, guessed], at_least: Version::ZERO, number: 7 }));
+    hands.say(
+        a,
+        Message::Fetch(Fetch { pages: vec![wanted, guessed], at_least: Version::ZERO, number: 7, follow: None }),
+    );
     let [Message::Page(empty), Message::LeftOut(guess)] = &hands.take(a)[..] else { panic!("expected two answers") };
     assert_eq!((empty.page, empty.version, &empty.image), (wanted, Version::ZERO, ObjectPage::empty().image()));
     assert_eq!(guess, &LeftOut { page: guessed, number: 7 });

@@ -645,7 +645,7 @@ fn the_status_says_how_each_session_stands() {
     hands.commit(a, &txn(1, 2).write(ROOT, 0, 0, b"late"));
     hands.say(a, Message::Ack(protocol::Ack { through: Version(1) }));
     hands.say(g, txn(7, 1).write(ROOT, 5, 0, b"y").message());
-    hands.say(a, Message::Fetch(protocol::Fetch { pages: vec![ROOT], at_least: Version(9), number: 0 }));
+    hands.say(a, Message::Fetch(protocol::Fetch { pages: vec![ROOT], at_least: Version(9), number: 0, follow: None }));
     let status = hands.store.status();
     assert_eq!((status.applied, status.pruned), (Version(1), Version::ZERO));
     assert_eq!(status.refusals.into_iter().collect::<Vec<_>>(), [("stale", 1)]);

@@ -310,7 +310,10 @@ impl Hands {
     /// Fetches a page; gives the notices that come before it, and it.
     pub(crate) fn fetch(&mut self, session: SessionId, page: PageId) -> (Vec<Notice>, Page) {
         self.take(session);
-        self.say(session, Message::Fetch(Fetch { pages: vec![page], at_least: Version::ZERO, number: 0 }));
+        self.say(
+            session,
+            Message::Fetch(Fetch { pages: vec![page], at_least: Version::ZERO, number: 0, follow: None }),
+        );
         self.run();
         let mut messages = self.take(session);
         match messages.pop() {

@@ -48,10 +48,15 @@ fn malformed_messages_end_their_session() {
             "a rejoin after the last",
             Message::Rejoin(Rejoin { horizon: Version(0), pages: vec![], grants: vec![], last: true }),
         ),
-        ("an empty fetch", Message::Fetch(Fetch { pages: vec![], at_least: Version(0), number: 0 })),
+        ("an empty fetch", Message::Fetch(Fetch { pages: vec![], at_least: Version(0), number: 0, follow: None })),
         (
             "a huge fetch",
-            Message::Fetch(Fetch { pages: vec![ROOT; PAGES_PER_MESSAGE_MAX + 1], at_least: Version(0), number: 0 }),
+            Message::Fetch(Fetch {
+                pages: vec![ROOT; PAGES_PER_MESSAGE_MAX + 1],
+                at_least: Version(0),
+                number: 0,
+                follow: None,
+            }),
         ),
         ("a huge release", Message::Released(Released { pages: vec![ROOT; PAGES_PER_MESSAGE_MAX + 1] })),
         ("another's transaction", txn(2, 1).write(ROOT, 0, 0, b"x").message()),
@@ -113,7 +118,8 @@ fn a_rejoin_cannot_claim_the_future_or_too_much() {
 fn what_a_session_may_have_outstanding_is_bounded() {
     let mut hands = Hands::new();
     let a = hands.join(1, 1);
-    let fetch = |count| Message::Fetch(Fetch { pages: vec![ROOT; count], at_least: Version(9), number: 0 });
+    let fetch =
+        |count| Message::Fetch(Fetch { pages: vec![ROOT; count], at_least: Version(9), number: 0, follow: None });
     hands.say(a, fetch(FETCHES_PER_SESSION_MAX + 5));
     assert_eq!(hands.take(a).len(), 5, "what a prefetch has no room for is left out");
     hands.say(a, fetch(1));
@@ -150,7 +156,7 @@ fn pages_that_never_were_and_transactions_that_are_too_large_are_refused() {
 fn pages_that_are_made_up_are_held_within_a_bound() {
     let mut hands = Hands::new();
     let a = hands.join(1, 1);
-    let fetch = |page| Message::Fetch(Fetch { pages: vec![page], at_least: Version::ZERO, number: 0 });
+    let fetch = |page| Message::Fetch(Fetch { pages: vec![page], at_least: Version::ZERO, number: 0, follow: None });
     // Of the one volume pages that were never granted, of the others those that exist from birth.
     let made_up = (0..ABSENT_PAGES_MAX as u32).map(|n| PageId::new(n % 2 * n, 5 * ((n + 1) % 2) * n));
     for page in made_up {
@@ -172,7 +178,8 @@ fn pages_that_are_made_up_are_held_within_a_bound() {
 fn a_group_that_makes_up_pages_is_told() {
     let mut hands = Hands::new();
     let g = join_group(&mut hands, 1, 100, &[]);
-    let fetch = |page, number| Message::Fetch(Fetch { pages: vec![page], at_least: Version::ZERO, number });
+    let fetch =
+        |page, number| Message::Fetch(Fetch { pages: vec![page], at_least: Version::ZERO, number, follow: None });
     for number in 1..=ABSENT_PAGES_MAX as u32 {
         hands.say(g, fetch(PageId::new(0, number), 0));
     }
@@ -279,7 +286,7 @@ fn message() -> impl Strategy<Value = Message> {
     prop_oneof![
         8 => group_message(),
         12 => request().prop_map(Message::Commit),
-        2 => (pages(), version()).prop_map(|(pages, at_least)| Message::Fetch(Fetch { pages, at_least, number: 0 })),
+        2 => (pages(), version()).prop_map(|(pages, at_least)| Message::Fetch(Fetch { pages, at_least, number: 0 , follow: None})),
         2 => (version(), held(), ranges, any::<bool>())
             .prop_map(|(horizon, pages, grants, last)| Message::Rejoin(Rejoin { horizon, pages, grants, last })),
         1 => pages().prop_map(|pages| Message::Released(Released { pages })),
@@ -330,7 +337,7 @@ proptest! {
         let honest = hands.join(next, 9);
         for number in 0..6 {
             let page = PageId::new(0, number);
-            hands.say(honest, Message::Fetch(Fetch { pages: vec![page], at_least: Version::ZERO, number: 0 }));
+            hands.say(honest, Message::Fetch(Fetch { pages: vec![page], at_least: Version::ZERO, number: 0 , follow: None}));
             hands.run();
             for message in hands.take(honest) {
                 if let Message::Page(page) = message {

@@ -1,6 +1,7 @@
 //! The store as its clients see it: conversations over fake hands, whose disk can crash and fill up.
 
 mod commits;
+mod follow;
 mod grants;
 mod groups;
 mod hands;

@@ -136,8 +136,9 @@ fn an_old_image_that_arrives_after_an_install_is_read_again() {
     hands.now = hands.now + Duration::from_secs(2);
     hands.store.handle_timeout(hands.now);
     hands.sync();
-    let fetch =
-        |page: PageId| Message::Fetch(protocol::Fetch { pages: vec![page], at_least: Version::ZERO, number: 0 });
+    let fetch = |page: PageId| {
+        Message::Fetch(protocol::Fetch { pages: vec![page], at_least: Version::ZERO, number: 0, follow: None })
+    };
     hands.say(a, fetch(other));
     assert!(hands.do_first(|work| matches!(work, DiskWork::Read(_))));
     hands.say(a, fetch(ROOT));

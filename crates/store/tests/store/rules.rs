@@ -1,12 +1,13 @@
 //! Rules whose absence hardly any simulated run notices: with one of them taken out, the test of it fails.
 
-use crate::{grants, groups, hands, lease_waits, promised, turns};
+use crate::{follow, grants, groups, hands, lease_waits, promised, turns};
 use std::panic;
 use types::{Broken, Rule};
 
-const NOTICED_BY: [(Rule, fn()); 12] = [
+const NOTICED_BY: [(Rule, fn()); 13] = [
     (Rule::GrantEmpty, grants::an_emptied_page_is_granted_again_with_its_version),
     (Rule::HearBeforeGrant, grants::an_emptied_page_is_granted_again_with_its_version),
+    (Rule::FollowUnheld, follow::what_a_session_holds_does_not_follow),
     (Rule::StayRefused, groups::a_copy_of_a_refused_request_is_refused),
     (Rule::LapseWithStore, groups::a_copy_that_was_sent_before_a_restart_has_lapsed),
     (Rule::TellAskers, groups::a_reply_stands_for_the_notice_to_whom_has_the_request),

@@ -205,7 +205,7 @@ fn a_commit_that_outlives_its_session_is_told_to_the_next_one() {
 fn a_fetch_waits_for_the_count_that_it_asks_for() {
     let mut hands = Hands::new();
     let (a, b) = (hands.join(1, 1), hands.join(2, 2));
-    hands.say(b, Message::Fetch(protocol::Fetch { pages: vec![ROOT], at_least: Version(2), number: 0 }));
+    hands.say(b, Message::Fetch(protocol::Fetch { pages: vec![ROOT], at_least: Version(2), number: 0, follow: None }));
     hands.commit(a, &txn(1, 1).write(ROOT, 0, 0, b"x"));
     assert_eq!(hands.take(b), []);
     hands.commit(a, &txn(1, 2).write(ROOT, 0, 1, b"y"));

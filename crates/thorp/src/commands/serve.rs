@@ -127,6 +127,7 @@ fn store_config(args: &StoreArgs) -> store::Config {
         cache_bytes_limit: (args.cache_mib as usize) << 20,
         leased_volumes: args.leased.clone(),
         lease: Duration::from_millis(u64::from(args.lease_ms)),
+        references: objects::references,
         ..store::Config::default()
     }
 }

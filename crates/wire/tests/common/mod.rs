@@ -151,7 +151,7 @@ pub fn status() -> Message {
 /// One message of every kind that groups have.
 fn of_groups() -> Vec<Message> {
     let image = Bytes::from_static(b"O\x01\0\0");
-    let peer_page = Page { page: page(1), version: Version(3), number: 6, fresh: false, image };
+    let peer_page = Page { page: page(1), version: Version(3), number: 6, fresh: false, behind: Vec::new(), image };
     let (group, address) = ("site".to_owned(), "c:9".to_owned());
     vec![
         Message::Reachable(Reachable { address: "10.0.0.7:4096".into(), key: key(), eligible: String::new() }),
@@ -205,12 +205,18 @@ pub fn samples() -> Vec<Message> {
         Message::Rejoined(Rejoined { through: Version(78), dropped: vec![page(1), page(2)] }),
         Message::Ping(Ping { nonce: 1 }),
         Message::Pong(Pong { nonce: 1 }),
-        Message::Fetch(Fetch { pages: vec![page(1), page(2)], at_least: Version(3), number: 7 }),
+        Message::Fetch(Fetch {
+            pages: vec![page(1), page(2)],
+            at_least: Version(3),
+            number: 7,
+            follow: Some(Follow { slot: 5, bytes: 0x3890 }),
+        }),
         Message::Page(Page {
             page: page(1),
             version: Version(3),
             number: 7,
             fresh: true,
+            behind: vec![page(2)],
             image: Bytes::from_static(b"O\x01\0\0"),
         }),
         Message::LeftOut(LeftOut { page: page(1), number: 7 }),
