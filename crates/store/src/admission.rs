@@ -33,6 +33,8 @@ pub(crate) struct Ticket {
     pub(crate) is_new: bool,
     /// How many more home images may be read for it.
     pub(crate) reads_left: u8,
+    /// A place in line was kept for its client when it came, and it has not waited in line since.
+    pub(crate) takes_place: bool,
 }
 
 impl Ticket {
@@ -43,6 +45,7 @@ impl Ticket {
             mob_bytes: request.writes.iter().map(mob::bytes_bound).sum(),
             safe_bytes: commit_bytes_bound(&request.writes) + PLACED_BYTES,
             reads_left,
+            takes_place: false,
             request,
         }
     }
@@ -130,11 +133,13 @@ impl Store {
         if let Err(refusal) = self.check_request(from, &request) {
             return self.refuse_to(now, from, &request, refusal);
         }
+        self.losses.has_come(now, &request);
         self.coordinator.begin(request.txn, Asker { session: from, knows_writes: true });
         self.charge(from, 1);
         let is_new = request.writes.iter().any(|delta| self.master.is_empty(delta.page));
+        let takes_place = self.turns.is_kept_for(&request);
         let ticket = Ticket::new(from, request, self.config.limits.reads_per_commit);
-        self.admit(now, Ticket { is_new, ..ticket });
+        self.admit(now, Ticket { is_new, takes_place, ..ticket });
     }
 
     fn check_request(&mut self, from: SessionId, request: &CommitRequest) -> Result<(), Refusal> {

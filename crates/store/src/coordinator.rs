@@ -107,16 +107,22 @@ impl Store {
     pub(crate) fn prepare(&mut self, now: Time, mut ticket: Ticket) {
         match self.master.validate(&ticket.request) {
             Verdict::Met => self.await_turn(now, ticket),
-            Verdict::Valid if self.stands_in_the_way(&ticket.request) || self.would_overtake(&ticket.request) => {
+            Verdict::Valid if self.stands_in_the_way(&ticket.request) || self.would_overtake(&ticket) => {
                 self.await_turn(now, ticket);
             }
             Verdict::Valid => {
+                self.leave_line(&ticket.request);
                 self.master.prepare(ticket.request.txn, &ticket.request.writes);
                 if let Some(ticket) = self.await_promises(now, ticket) {
                     self.log(now, ticket);
                 }
             }
-            Verdict::Refused(refusal) => self.refuse(now, &ticket, refusal),
+            Verdict::Refused(refusal) => {
+                if let Refusal::Stale(stale) = &refusal {
+                    self.lose(now, &ticket, stale);
+                }
+                self.refuse(now, &ticket, refusal);
+            }
             Verdict::Await(page) if ticket.reads_left == 0 => self.refuse(now, &ticket, Refusal::PageFull(page)),
             Verdict::Await(page) => {
                 ticket.reads_left -= 1;

@@ -1,8 +1,18 @@
 //! What checkers look at. Nobody else needs to know.
 
+use crate::turns::InLine;
 use crate::{SessionId, Store};
 use protocol::CommitRequest;
-use types::{PageId, SlotSet, TxnId};
+use types::{ClientId, PageId, SlotSet, TxnId};
+
+/// Who waits its turn, or is to come for it.
+#[derive(Clone, Copy, Debug)]
+pub enum InTurn<'a> {
+    /// A commit.
+    Commit(&'a CommitRequest),
+    /// A client whose place is kept, and what it has lost by.
+    Kept(ClientId, &'a [(PageId, SlotSet)]),
+}
 
 impl Store {
     /// Whether the session is listed as a holder of the page, for checkers.
@@ -15,9 +25,12 @@ impl Store {
         self.sessions.client(session).is_some()
     }
 
-    /// The commits that wait their turn, for checkers.
-    pub fn in_turn(&self) -> impl Iterator<Item = &CommitRequest> {
-        self.turns.tickets().map(|ticket| &ticket.request)
+    /// Who waits its turn, in order, for checkers.
+    pub fn in_turn(&self) -> impl Iterator<Item = InTurn<'_>> {
+        self.turns.line().map(|waiter| match waiter {
+            InLine::Commit(ticket) => InTurn::Commit(&ticket.request),
+            InLine::Kept(kept) => InTurn::Kept(kept.client, &kept.slots),
+        })
     }
 
     /// What prepared transactions write, for checkers.

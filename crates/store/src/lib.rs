@@ -16,7 +16,7 @@
 //! | `admission`, `form` | a commit before its first phase: sound and new |
 //! | `room` | room in the MOB and the safe, and who waits for it |
 //! | `coordinator` | a commit's phases: prepare, log, sequence, reply, distribute |
-//! | `turns` | who meets a prepared commit, and waits for it |
+//! | `turns`, `losses` | who meets a prepared commit, and waits for it; who has lost often, and is waited for |
 //! | `validate`, `recent` | is every slot that was read still the newest |
 //! | `sequencer`, `safe` | which count; which position, what of it is durable, what is still needed |
 //! | `master`, `mob` | what each page is now |
@@ -45,6 +45,7 @@ mod inspect;
 mod leaders;
 mod leases;
 mod lives;
+mod losses;
 mod master;
 mod mob;
 mod notices;
@@ -73,9 +74,11 @@ use fetch::Fetches;
 pub use follow::References;
 use grant::Grants;
 use images::Waiter;
+pub use inspect::InTurn;
 use leaders::Leaders;
 use leases::Leases;
 use lives::Lives;
+use losses::Losses;
 use master::Master;
 use outcomes::Outcomes;
 use outputs::Outputs;
@@ -188,6 +191,7 @@ pub struct Store {
     fetches: Fetches,
     parked: Parked,
     turns: Turns,
+    losses: Losses,
     coordinator: Coordinator,
     sequencer: Sequencer,
     safe: Safe,
@@ -254,6 +258,7 @@ impl Store {
             fetches: Fetches::default(),
             parked: Parked::default(),
             turns: Turns::default(),
+            losses: Losses::default(),
             coordinator: Coordinator::default(),
             sequencer: Sequencer::default(),
             safe: Safe::new(safe_bytes_free),
@@ -366,6 +371,7 @@ impl Store {
             self.sweep,
             self.unclaimed,
             self.leases.next_due(),
+            self.turns.next_due(),
             write_back,
         ];
         due.into_iter().flatten().min()

@@ -11,32 +11,64 @@
 //!    that alone, again and again. Who only reads what it writes goes on, and is serial before it.
 //! 3. It has no locks and no place in the log: when its turn comes, it is judged like one that has just come. If there is
 //!    no room for it then, it waits for that with all behind it, in front of those who came later and wait for room too.
-//! 4. Commits wait for those that came before them, and for prepared ones, which wait for nobody but redirectors, and for
-//!    them no longer than a lease. So no circle of them waits for each other, and each has its turn.
+//! 4. Commits wait for those that came before them, for places that are kept no longer than a moment, and for prepared
+//!    ones, which wait for nobody but redirectors, and for them no longer than a lease. So no circle of them waits for each other, and each has its turn.
 //! 5. Who waits in vain is told of what has changed with the new values, and need not fetch them to come again: else
 //!    whoever has won, and has them, would win again.
-//! 6. Their number is bounded. Beyond, a commit is refused as busy. What they take of memory counts with what waits for room.
+//! 6. Who has lost several times in a row keeps its place in line until it comes again, for a short time (see `losses`):
+//!    else it would come behind whoever has won meanwhile, and lose to those who are nearer. Others wait behind it if they
+//!    write what it has lost by.
+//! 7. Their number is bounded. Beyond, a commit is refused as busy. What they take of memory counts with what waits for room.
 
 use crate::admission::Ticket;
+use crate::losses::{Claim, reads, writes};
 use crate::room::Room;
+use crate::validate::Stale;
 use crate::{SessionId, Store, leases};
 use alloc::collections::VecDeque;
+use alloc::vec::Vec;
 use protocol::CommitRequest;
-use types::{Delta, Refusal, Rule, Time};
+use types::{ClientId, Delta, Limits, PageId, Refusal, Rule, SlotSet, Time};
+
+/// The place of a client that is to come again.
+#[derive(Debug)]
+pub(crate) struct Kept {
+    pub(crate) client: ClientId,
+    /// Where it has heard of its loss.
+    from: SessionId,
+    /// What it has lost by.
+    pub(crate) slots: Vec<(PageId, SlotSet)>,
+    until: Time,
+}
+
+/// Who is in line.
+#[derive(Debug)]
+pub(crate) enum InLine {
+    Commit(Ticket),
+    Kept(Kept),
+}
 
 /// The commits that wait their turn.
 #[derive(Debug, Default)]
 pub(crate) struct Turns {
     /// In the order in which they came.
-    waiting: VecDeque<Ticket>,
+    line: VecDeque<InLine>,
     /// Something that they may wait for is over.
     may_go: bool,
 }
 
 impl Turns {
+    /// Who is in line, in order.
+    pub(crate) fn line(&self) -> impl Iterator<Item = &InLine> {
+        self.line.iter()
+    }
+
     /// The commits that wait, in the order in which they came.
     pub(crate) fn tickets(&self) -> impl Iterator<Item = &Ticket> {
-        self.waiting.iter()
+        self.line.iter().filter_map(|waiter| match waiter {
+            InLine::Commit(ticket) => Some(ticket),
+            InLine::Kept(_) => None,
+        })
     }
 
     /// A prepared commit stands in nobody's way any more, or in fewer commits' way.
@@ -44,55 +76,146 @@ impl Turns {
         self.may_go = true;
     }
 
-    /// Whether a commit of the session waits that has read what is changed.
-    pub(crate) fn waits_for(&self, session: SessionId, delta: &Delta) -> bool {
-        let has_read = |ticket: &Ticket| {
-            let reads = ticket.request.reads.binary_search_by_key(&delta.page, |reads| reads.page);
-            reads.is_ok_and(|reads| ticket.request.reads[reads].slots.intersects(&delta.slots()))
+    /// When the first place is kept no longer.
+    pub(crate) fn next_due(&self) -> Option<Time> {
+        let until = |waiter: &InLine| match waiter {
+            InLine::Commit(_) => None,
+            InLine::Kept(kept) => Some(kept.until),
         };
-        self.waiting.iter().any(|ticket| ticket.from == session && has_read(ticket))
+        self.line.iter().filter_map(until).min()
     }
 
-    /// Whether the request would write what one that waits has read.
-    fn is_behind(&self, request: &CommitRequest) -> bool {
-        self.waiting.iter().any(|earlier| leases::writes_what_is_read(request, &earlier.request))
+    /// Whether somebody of the session is in line who has read what is changed.
+    pub(crate) fn waits_for(&self, session: SessionId, delta: &Delta) -> bool {
+        let changed = [(delta.page, delta.slots())];
+        self.line.iter().any(|waiter| match waiter {
+            InLine::Commit(ticket) => ticket.from == session && reads(&ticket.request, &changed),
+            InLine::Kept(kept) => {
+                let [(page, slots)] = &changed;
+                kept.from == session && kept.slots.iter().any(|(p, s)| p == page && s.intersects(slots))
+            }
+        })
+    }
+
+    /// The place that is kept for the request's client.
+    fn kept_for(&self, request: &CommitRequest) -> Option<usize> {
+        let is_its = |waiter: &InLine| match waiter {
+            InLine::Commit(_) => false,
+            InLine::Kept(kept) => kept.client == request.txn.client && reads(request, &kept.slots),
+        };
+        self.line.iter().position(is_its)
+    }
+
+    /// Whether a place is kept for the request's client.
+    pub(crate) fn is_kept_for(&self, request: &CommitRequest) -> bool {
+        self.kept_for(request).is_some()
+    }
+
+    /// Where a commit waits: in the place that was kept for its client when it came, or else behind all who are there.
+    fn place_of(&self, ticket: &Ticket) -> usize {
+        let kept = if ticket.takes_place { self.kept_for(&ticket.request) } else { None };
+        kept.unwrap_or(self.line.len())
+    }
+
+    /// Keeps a client's place; if it has none, the last one.
+    fn keep(&mut self, kept: Kept, line_max: usize) {
+        let is_its = |waiter: &InLine| matches!(waiter, InLine::Kept(known) if known.client == kept.client);
+        match self.line.iter().position(is_its) {
+            Some(place) => self.line[place] = InLine::Kept(kept),
+            None if self.line.len() < line_max => self.line.push_back(InLine::Kept(kept)),
+            None => {}
+        }
     }
 }
 
 impl Store {
-    /// Whether a commit would overtake one that waits its turn.
-    pub(crate) fn would_overtake(&self, request: &CommitRequest) -> bool {
-        !self.config.broken.is(Rule::KeepTurns) && self.turns.is_behind(request)
+    /// Whether a commit would overtake somebody in line.
+    pub(crate) fn would_overtake(&self, ticket: &Ticket) -> bool {
+        let (broken, request) = (self.config.broken, &ticket.request);
+        let place = self.turns.place_of(ticket);
+        self.turns.line.iter().take(place).any(|before| match before {
+            InLine::Commit(before) => {
+                leases::writes_what_is_read(request, &before.request) && !broken.is(Rule::KeepTurns)
+            }
+            InLine::Kept(kept) => {
+                kept.client != request.txn.client && writes(request, &kept.slots) && !broken.is(Rule::KeepPlace)
+            }
+        })
     }
 
-    /// A commit waits its turn, behind those that wait already.
-    pub(crate) fn await_turn(&mut self, now: Time, ticket: Ticket) {
-        if self.turns.waiting.len() >= self.config.limits.commits_in_turn {
+    /// A commit waits its turn: in its place, if one was kept, or else behind those that wait already.
+    pub(crate) fn await_turn(&mut self, now: Time, mut ticket: Ticket) {
+        let place = self.turns.place_of(&ticket);
+        let waiting = self.turns.line.len();
+        if place == waiting && waiting >= self.config.limits.commits_in_turn {
             return self.refuse(now, &ticket, Refusal::Busy);
         }
+        ticket.takes_place = false;
         self.parked.begin_waiting(&ticket);
-        self.turns.waiting.push_back(ticket);
+        if place < waiting {
+            self.turns.line[place] = InLine::Commit(ticket);
+        } else {
+            self.turns.line.push_back(InLine::Commit(ticket));
+        }
+    }
+
+    /// A commit is prepared: no place is kept for its client any more.
+    pub(crate) fn leave_line(&mut self, request: &CommitRequest) {
+        self.losses.has_won(request);
+        if let Some(place) = self.turns.kept_for(request) {
+            self.turns.line.remove(place);
+            self.turns.make_way();
+        }
+    }
+
+    /// A commit is refused because others were faster. Keeps its client's place, if that has happened often.
+    pub(crate) fn lose(&mut self, now: Time, ticket: &Ticket, stale: &Stale) {
+        let client = ticket.request.txn.client;
+        let Limits { losers, commits_in_turn, .. } = self.config.limits;
+        if let Some(Claim { slots, until }) = self.losses.has_lost(now, client, stale, losers) {
+            self.turns.keep(Kept { client, from: ticket.from, slots, until }, commits_in_turn);
+        }
     }
 
     /// Lets those go on whose turn has come. The others wait on, in the same order.
     pub(crate) fn take_turns(&mut self, now: Time) {
-        if self.turns.waiting.is_empty() || !(core::mem::take(&mut self.turns.may_go) || self.closing) {
+        let is_due = self.turns.may_go || self.closing || self.turns.next_due().is_some_and(|due| due <= now);
+        if self.turns.line.is_empty() || !is_due {
             return;
         }
-        let mut turns = core::mem::take(&mut self.turns.waiting);
-        while let Some(ticket) = turns.pop_front() {
-            let Some(ticket) = self.end_wait(now, ticket) else { continue };
-            match self.room_for(ticket.need()) {
-                Room::Now => self.prepare(now, ticket),
-                Room::Never => self.refuse(now, &ticket, Refusal::StoreFull),
-                Room::Later => {
-                    for behind in &turns {
-                        self.parked.end_waiting(behind);
+        self.turns.may_go = false;
+        let mut line = core::mem::take(&mut self.turns.line);
+        while let Some(waiter) = line.pop_front() {
+            match waiter {
+                InLine::Kept(kept) if kept.until <= now || self.closing => self.losses.forget(kept.client),
+                InLine::Kept(kept) => self.turns.line.push_back(InLine::Kept(kept)),
+                InLine::Commit(ticket) => {
+                    let Some(ticket) = self.end_wait(now, ticket) else { continue };
+                    match self.room_for(ticket.need()) {
+                        Room::Now => self.prepare(now, ticket),
+                        Room::Never => self.refuse(now, &ticket, Refusal::StoreFull),
+                        Room::Later => {
+                            line.push_front(InLine::Commit(ticket));
+                            return self.let_line_wait_for_room(line);
+                        }
                     }
-                    turns.push_front(ticket);
-                    return self.parked.push_in_front(turns);
                 }
             }
         }
+    }
+
+    /// There is no room for the first of these: all of them wait for it, but for the places that are kept.
+    fn let_line_wait_for_room(&mut self, line: VecDeque<InLine>) {
+        let mut tickets = VecDeque::new();
+        for waiter in line {
+            match waiter {
+                InLine::Commit(ticket) => tickets.push_back(ticket),
+                InLine::Kept(_) => self.turns.line.push_back(waiter),
+            }
+        }
+        for behind in tickets.iter().skip(1) {
+            self.parked.end_waiting(behind);
+        }
+        self.parked.push_in_front(tickets);
     }
 }

@@ -68,7 +68,7 @@ pub const FETCHES_PER_SESSION_MAX: usize = 1024;
 /// Commit requests that one session may have outstanding.
 pub const COMMITS_PER_SESSION_MAX: usize = 1024;
 
-/// Commits that wait at a store for prepared ones that they meet. Beyond, they are refused as busy.
+/// Commits that wait at a store for others that they meet, and places that are kept among them. Beyond, they are refused as busy.
 pub const COMMITS_IN_TURN_MAX: usize = 256;
 
 /// Outcomes that a store remembers for one client. A client names in every request below which number it has all of
@@ -170,8 +170,10 @@ pub struct Limits {
     pub commits_per_session: usize,
     /// Commits of all members together that wait for their outcome at their redirector, and outcomes that were asked for.
     pub commits_per_group: usize,
-    /// Commits that wait at a store for prepared ones that they meet.
+    /// Commits that wait at a store for others that they meet, and places that are kept among them.
     pub commits_in_turn: usize,
+    /// Clients of which a store remembers how often in a row they have lost to others.
+    pub losers: usize,
     /// Outcomes that a store remembers for one client.
     pub outcomes_per_client: usize,
     /// Pages of remembered outcomes of one client, in all.
@@ -214,6 +216,7 @@ impl Limits {
         commits_per_session: COMMITS_PER_SESSION_MAX,
         commits_per_group: 64 * COMMITS_PER_SESSION_MAX,
         commits_in_turn: COMMITS_IN_TURN_MAX,
+        losers: 1024,
         outcomes_per_client: OUTCOMES_PER_CLIENT_MAX,
         outcome_pages_per_client: 1 << 21,
         granted_pages: GRANTED_PAGES_MAX,

@@ -44,6 +44,8 @@ pub enum Rule {
     PrepareLocks,
     /// A commit that waits for a prepared one is not overtaken by later ones that write what it has read.
     KeepTurns,
+    /// Who has lost several times in a row keeps its place in line, for a short time, until it comes again.
+    KeepPlace,
     /// A change with a lower version than the slot's is discarded.
     NeverBack,
     /// A page's version advances only over changes that follow on it.
@@ -195,7 +197,7 @@ pub enum Rule {
 
 impl Rule {
     /// All rules, in the order of the documents.
-    pub const ALL: [Self; 92] = [
+    pub const ALL: [Self; 93] = [
         Self::PruneCheck,
         Self::ListHolderFirst,
         Self::ListAbsent,
@@ -215,6 +217,7 @@ impl Rule {
         Self::FreezeEvidence,
         Self::PrepareLocks,
         Self::KeepTurns,
+        Self::KeepPlace,
         Self::NeverBack,
         Self::InSequence,
         Self::RememberAhead,

@@ -1,23 +1,34 @@
-//! Who waits its turn at the store is not overtaken: nothing that came later and writes what it has read is prepared
-//! meanwhile.
+//! Who waits its turn at the store is not overtaken, nor is who is to come for it: nothing that came later and writes
+//! what it has read is prepared meanwhile.
 
 use crate::violation::{Check, ensure};
-use protocol::CommitRequest;
 use std::collections::BTreeSet;
-use store::Store;
-use types::{PageId, SlotSet, TxnId};
+use store::{InTurn, Store};
+use types::{ClientId, PageId, SlotSet, TxnId};
 
-/// A commit that waits its turn, and what it has read.
+/// Who waits its turn, and what it has read.
 #[derive(Debug)]
 struct Waiter {
-    txn: TxnId,
+    client: ClientId,
+    /// Its commit; `None` if that is to come.
+    txn: Option<TxnId>,
     reads: Vec<(PageId, SlotSet)>,
 }
 
 impl Waiter {
-    fn new(request: &CommitRequest) -> Self {
-        let reads = request.reads.iter().map(|reads| (reads.page, reads.slots.clone()));
-        Self { txn: request.txn, reads: reads.collect() }
+    fn new(waits: InTurn<'_>) -> Self {
+        match waits {
+            InTurn::Commit(request) => {
+                let reads = request.reads.iter().map(|reads| (reads.page, reads.slots.clone()));
+                Self { client: request.txn.client, txn: Some(request.txn), reads: reads.collect() }
+            }
+            InTurn::Kept(client, slots) => Self { client, txn: None, reads: slots.to_vec() },
+        }
+    }
+
+    /// Whether this is the transaction's own place.
+    fn is_of(&self, txn: TxnId) -> bool {
+        self.client == txn.client && self.txn.is_none_or(|own| own == txn)
     }
 
     fn has_read(&self, page: PageId, slots: &SlotSet) -> bool {
@@ -37,17 +48,18 @@ impl Turns {
     /// Holds what has been prepared since against those that waited before it then, and wait still.
     pub(crate) fn look(&mut self, store: &Store) -> Check {
         let waiting: Vec<_> = store.in_turn().map(Waiter::new).collect();
-        let waits_still = |waiter: &&Waiter| waiting.iter().any(|still| still.txn == waiter.txn);
+        let waits_still =
+            |waiter: &&Waiter| waiting.iter().any(|still| (still.client, still.txn) == (waiter.client, waiter.txn));
         let mut prepared = BTreeSet::new();
         for (page, txn, writes) in store.prepared() {
             prepared.insert(txn);
             if self.prepared.contains(&txn) {
                 continue;
             }
-            let mut before = self.waiting.iter().take_while(|waiter| waiter.txn != txn).filter(waits_still);
-            let overtaken = before.find(|waiter| waiter.has_read(page, &writes)).map(|waiter| waiter.txn);
+            let mut before = self.waiting.iter().take_while(|waiter| !waiter.is_of(txn)).filter(waits_still);
+            let overtaken = before.find(|waiter| waiter.has_read(page, &writes));
             ensure(overtaken.is_none(), "turns", || {
-                format!("{txn:?} is prepared and writes what {overtaken:?} has read on {page}, which waits for longer")
+                format!("{txn:?} is prepared and writes what {overtaken:?}, in line for longer, has read on {page}")
             })?;
         }
         (self.waiting, self.prepared) = (waiting, prepared);

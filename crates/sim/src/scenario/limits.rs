@@ -13,6 +13,7 @@ pub(super) fn limits(rng: &mut Rng, processes: usize) -> Limits {
     }
     // Drawn aside: what follows is what it would be without.
     let commits_in_turn = rng.clone().pick(&[shipped.commits_in_turn, 0, 1, 4]);
+    let losers = rng.clone().pick(&[shipped.losers, shipped.losers, 0, 1]);
     let rarely_small = rng.pick(&[100, 400, 900]);
     let mut draw = |shipped: usize, tiny: &[usize]| if rng.chance(rarely_small) { rng.pick(tiny) } else { shipped };
     // With fewer, and a redirector that keeps next to nothing, a group of ten sends its members away all the time.
@@ -32,6 +33,7 @@ pub(super) fn limits(rng: &mut Rng, processes: usize) -> Limits {
         commits_per_session,
         commits_per_group: draw(shipped.commits_per_group, &[64]),
         commits_in_turn,
+        losers,
         outcomes_per_client: draw(shipped.outcomes_per_client, &[2 * commits_per_session]),
         outcome_pages_per_client: draw(shipped.outcome_pages_per_client, &[16, 64]),
         granted_pages: draw(shipped.granted_pages, &[2, 8, 64]),

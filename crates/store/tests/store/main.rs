@@ -8,6 +8,7 @@ mod hands;
 mod hostile;
 mod lease_waits;
 mod leases;
+mod losses;
 mod model;
 mod promised;
 mod recovery;

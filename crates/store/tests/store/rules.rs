@@ -1,10 +1,10 @@
 //! Rules whose absence hardly any simulated run notices: with one of them taken out, the test of it fails.
 
-use crate::{follow, grants, groups, hands, lease_waits, promised, turns};
+use crate::{follow, grants, groups, hands, lease_waits, losses, promised, turns};
 use std::panic;
 use types::{Broken, Rule};
 
-const NOTICED_BY: [(Rule, fn()); 13] = [
+const NOTICED_BY: [(Rule, fn()); 14] = [
     (Rule::GrantEmpty, grants::an_emptied_page_is_granted_again_with_its_version),
     (Rule::HearBeforeGrant, grants::an_emptied_page_is_granted_again_with_its_version),
     (Rule::FollowUnheld, follow::what_a_session_holds_does_not_follow),
@@ -16,6 +16,7 @@ const NOTICED_BY: [(Rule, fn()); 13] = [
     (Rule::LeasesOutliveStore, lease_waits::a_lease_outlives_the_store),
     (Rule::WaitLocks, lease_waits::what_a_waiting_commit_has_read_is_not_written),
     (Rule::KeepTurns, turns::nobody_overtakes_it),
+    (Rule::KeepPlace, losses::who_has_lost_often_goes_before_who_has_won),
     (Rule::PromiseAnew, promised::more_of_the_lease_ends_what_was_promised),
     (Rule::WarnLeased, lease_waits::who_gets_a_lease_hears_of_what_is_about_to_change),
 ];
