@@ -289,9 +289,14 @@ impl Client {
     /// What the store is to have follow a page of which this object is read: as much as the connection carries at once
     /// beside what is under way, and a quarter of the cache takes.
     fn follow(&self, slot: SlotNo) -> Option<Follow> {
-        let coming = (self.fetches.coming() - 1) * self.fetches.page_bytes;
-        let room = self.fetches.window_bytes.min(self.config.cache_bytes_limit / PREFETCH_SHARE);
-        let bytes = u32::try_from(room.saturating_sub(coming)).unwrap_or(u32::MAX);
+        let Fetches { page_bytes, window_bytes, following, .. } = self.fetches;
+        // What follows a page that has come is on the line already. When this fetch is answered it has been carried, and the
+        // window has grown by it.
+        let carried = window_bytes.saturating_add(following * page_bytes);
+        let asked_for = (self.fetches.outstanding() - 1) * page_bytes;
+        let taken = (self.fetches.coming() - 1) * page_bytes;
+        let room = (self.config.cache_bytes_limit / PREFETCH_SHARE).saturating_sub(taken);
+        let bytes = u32::try_from(carried.saturating_sub(asked_for).min(room)).unwrap_or(u32::MAX);
         (bytes > 0).then_some(Follow { slot, bytes })
     }
 

@@ -16,7 +16,7 @@ use crate::{SessionId, Store};
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 use protocol::Follow;
-use types::limits::{PAGES_BEHIND_MAX, SLOTS_MAX};
+use types::limits::{PAGE_BYTES_TARGET, PAGES_BEHIND_MAX, SLOTS_MAX};
 use types::{ObjectId, ObjectPage, PageId, Rule, SlotNo, SlotSet};
 
 /// Tells where an object refers to, by the bytes of its slot. It only is a hint: what is missing costs a round trip, what
@@ -26,6 +26,9 @@ pub type References = fn(object: &[u8], found: &mut dyn FnMut(ObjectId));
 /// What is looked at of the objects that one fetch leads to, in bytes. An object counts for some in any case.
 const LOOKED_AT_MAX: usize = 64 * 1024;
 const OBJECT_COST: usize = 32;
+
+/// A page beyond this size is one large object, which takes the room of several pages and leads to none: it comes last.
+const LARGE_BYTES: usize = 2 * PAGE_BYTES_TARGET;
 
 /// Pages that wait to be read for one session because they follow others.
 const READS_MAX: usize = 4 * PAGES_BEHIND_MAX;
@@ -92,7 +95,8 @@ impl Store {
             });
         }
         let mut next: Vec<_> = next.into_iter().collect();
-        next.sort_by_key(|(of, _)| (of.volume != page.volume, of.number.abs_diff(page.number)));
+        let is_large = |of| self.master.image_bytes_bound(of) > LARGE_BYTES;
+        next.sort_by_key(|(of, _)| (is_large(*of), of.volume != page.volume, of.number.abs_diff(page.number)));
         next
     }
 
