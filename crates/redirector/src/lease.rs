@@ -173,15 +173,17 @@ impl Redirector {
         }
     }
 
-    /// A transaction is about to change what we hold: it waits for this promise.
+    /// A transaction is about to change what we hold: it waits for this promise. What was promised is kept from the moment on
+    /// at which the promise leaves: the group may have let go of the page, and what tells the store so, and makes both ends
+    /// forget, leaves before it.
     pub(crate) fn intent(&mut self, now: Time, intent: &Intent) {
+        self.send_to_store(now, Message::Promise(Promise { txn: intent.txn }));
         for (page, slots) in &intent.pages {
             self.lease.contest(*page, intent.txn, slots);
             if !self.config.broken.is(Rule::KeepPromise) {
                 self.lease.promised.entry(*page).or_default().union_with(slots);
             }
         }
-        self.send_to_store(now, Message::Promise(Promise { txn: intent.txn }));
     }
 
     /// Judges a read-only transaction, if that can be done here.

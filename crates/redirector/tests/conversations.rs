@@ -39,6 +39,7 @@ const NOTICED_HERE: [(Rule, &str); 26] = [
     (Rule::KeepForComing, include_str!("../../../testdata/conversations/redirector-rejoin.txt")),
     (Rule::LeaseFromNow, include_str!("../../../testdata/conversations/redirector-lease-from-now.txt")),
     (Rule::KeepPromise, include_str!("../../../testdata/conversations/redirector-keep-promise.txt")),
+    (Rule::KeepPromise, include_str!("../../../testdata/conversations/redirector-promise-after-release.txt")),
     (Rule::LeaseWithTrunk, include_str!("../../../testdata/conversations/redirector-lease-with-trunk.txt")),
     (Rule::KnowLineage, include_str!("../../../testdata/conversations/redirector-restored.txt")),
     (Rule::FreshSinceAsked, include_str!("../../../testdata/conversations/redirector-fresh.txt")),
