@@ -7,15 +7,7 @@ use wire::{Batch, Inbox, Outbox};
 
 /// Sends a message through bytes: what comes out is what went in.
 pub(crate) fn pass(message: &Message, purpose: Purpose, to: End) -> Result<Message, Violation> {
-    let broken = |text: String| Violation { checker: "wire", text };
-    let mut outbox = Outbox::new();
-    outbox.push(message).map_err(|error| broken(format!("{message:?} cannot be sent: {error}")))?;
-    let (mut bytes, mut batch) = (Vec::new(), Batch::default());
-    while !outbox.is_empty() {
-        outbox.next(&mut batch);
-        bytes.extend(batch.chunks().flatten());
-        batch = Batch::default();
-    }
+    let bytes = written(message)?;
     let reader = match (purpose, to) {
         (Purpose::Peer(_), _) => wire::End::Peer,
         (_, End::Dialer) => wire::End::Client,
@@ -28,4 +20,21 @@ pub(crate) fn pass(message: &Message, purpose: Purpose, to: End) -> Result<Messa
         format!("{message:?} came through as {read:?}, with {} bytes behind it", arrived.len())
     })?;
     read.ok_or_else(|| broken(format!("{message:?} did not come through")))
+}
+
+/// What a message is on the wire.
+pub(crate) fn written(message: &Message) -> Result<Vec<u8>, Violation> {
+    let mut outbox = Outbox::new();
+    outbox.push(message).map_err(|error| broken(format!("{message:?} cannot be sent: {error}")))?;
+    let mut bytes = Vec::new();
+    while !outbox.is_empty() {
+        let mut batch = Batch::default();
+        outbox.next(&mut batch);
+        bytes.extend(batch.chunks().flatten());
+    }
+    Ok(bytes)
+}
+
+fn broken(text: String) -> Violation {
+    Violation { checker: "wire", text }
 }

@@ -13,7 +13,7 @@ use bytes::Bytes;
 use core::time::Duration;
 use std::collections::{BTreeMap, VecDeque};
 use store::{Checkpoint, CommitRecord, DiskDone, DiskWork, HomeImage, HomePage, Opened, Position, Record};
-use types::{ClusterId, Delta, Incarnation, Life, ObjectPage, PageId, Version};
+use types::{ClusterId, Delta, Incarnation, Life, ObjectPage, PageId, Time, Version};
 
 /// What one seed's disk is like.
 #[derive(Clone, Debug)]
@@ -51,6 +51,21 @@ pub(crate) enum Operation {
     Free(Position),
 }
 
+impl Operation {
+    /// How many kinds of work there are.
+    pub(crate) const KINDS: usize = 4;
+
+    /// The kind of work that this is.
+    pub(crate) fn kind(&self) -> usize {
+        match self {
+            Self::Flush => 0,
+            Self::Read(_) | Self::Deliver(_) => 1,
+            Self::Install => 2,
+            Self::Free(_) => 3,
+        }
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct Disk {
     profile: Profile,
@@ -67,6 +82,8 @@ pub(crate) struct Disk {
     safe_bytes_used: u64,
     /// Installs find no room.
     pub(crate) home_full: bool,
+    /// Work of this kind is refused until then.
+    pub(crate) refuses: Option<(usize, Time)>,
     /// How much slower everything is at the moment.
     pub(crate) slowness: u32,
 }
@@ -99,6 +116,7 @@ impl Disk {
             installing: None,
             safe_bytes_used: 0,
             home_full: false,
+            refuses: None,
             slowness: 1,
         }
     }

@@ -46,6 +46,13 @@ impl World {
 
     /// The disk has done something; the store hears of it at once, or when it is not paused any more.
     pub(crate) fn finish(&mut self, operation: Operation) -> Check {
+        if let Some((kind, until)) = self.disk.refuses
+            && kind == operation.kind()
+            && self.now < until
+        {
+            self.queue.push(until, Event::Disk(self.processes[STORE].life, operation));
+            return Ok(());
+        }
         self.disk_operations += 1;
         let (done, durable, started) = self.disk.finish(operation, &mut self.rng);
         self.await_disk(started);

@@ -1,5 +1,6 @@
 //! What goes wrong, in words: each fault strikes at its own rate while the storm lasts.
 
+use crate::disk::Operation;
 use crate::layout::Mishap;
 use crate::network::End;
 use crate::process::STORE;
@@ -33,13 +34,15 @@ pub(crate) enum Fault {
     SlowDisk,
     /// The disk has no room for new pages for a while.
     HomeFull,
+    /// The system refuses one kind of the disk's work for a while, for lack of something.
+    DiskRefuses,
     /// The disk is itself again.
     DiskWell,
     /// There is room again.
     RoomAgain,
 }
 
-const ALL: [Fault; 10] = [
+const ALL: [Fault; 11] = [
     Fault::StoreCrash,
     Fault::StoreClose,
     Fault::ClientCrash,
@@ -50,6 +53,7 @@ const ALL: [Fault; 10] = [
     Fault::Pause,
     Fault::SlowDisk,
     Fault::HomeFull,
+    Fault::DiskRefuses,
 ];
 
 impl World {
@@ -66,6 +70,7 @@ impl World {
         self.crash_when_busy = false;
         self.disk.home_full = false;
         self.disk.slowness = 1;
+        self.disk.refuses = None;
         self.network.heal();
         for process in &mut self.processes {
             process.paused_until = Time::ZERO;
@@ -92,6 +97,7 @@ impl World {
             Fault::Pause => rates.pause,
             Fault::SlowDisk => rates.slow_disk,
             Fault::HomeFull => rates.home_full,
+            Fault::DiskRefuses => rates.refuse,
             Fault::StoreCrashAgain | Fault::DiskWell | Fault::RoomAgain => None,
         };
         if let Some(mean) = rate {
@@ -119,6 +125,7 @@ impl World {
             Fault::Pause => self.pause(),
             Fault::SlowDisk => self.slow_disk(),
             Fault::HomeFull => self.fill_home(),
+            Fault::DiskRefuses => self.refuse_disk_work(),
             Fault::DiskWell => self.disk.slowness = 1,
             Fault::RoomAgain => self.disk.home_full = false,
         }
@@ -288,6 +295,14 @@ impl World {
         self.disk.slowness = 20;
         let after = self.rng.around(Duration::from_millis(50));
         self.later(after, Event::Fault(Fault::DiskWell));
+    }
+
+    /// As when there are no file descriptors left, or no memory: whoever does the work tries it again until it can be done.
+    fn refuse_disk_work(&mut self) {
+        let (kind, until) = (self.rng.index(Operation::KINDS), self.now + self.rng.around(Duration::from_millis(30)));
+        self.trace
+            .event(self.now, &[45, kind as u64], || format!("the disk refuses work of kind {kind} until {until:?}"));
+        self.disk.refuses = Some((kind, until));
     }
 
     fn fill_home(&mut self) {

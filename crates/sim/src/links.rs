@@ -9,13 +9,17 @@ use crate::world::{Event, World};
 use core::time::Duration;
 use node::{Link, Node};
 use protocol::Message;
-use types::{ClientId, GoodbyeReason, SessionId};
+use types::{ClientId, GoodbyeReason, SessionId, Time};
 
 /// How long a process waits for an answer to its dialling.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 
 /// Ways that a client knows are tried without a rest, but no more of them than this.
 const HURRIED_MAX: u32 = 8;
+
+/// How often both ends hear of a long message that some more of it has arrived, and how often at most.
+const SIGN_OF_LIFE_EVERY: Duration = Duration::from_millis(20);
+const SIGNS_OF_LIFE_MAX: u32 = 50;
 
 impl World {
     pub(crate) fn send(&mut self, connection: SessionId, to: End, mut message: Message) -> Check {
@@ -27,15 +31,48 @@ impl World {
         if self.scenario.through_bytes {
             message = bytes::pass(&message, purpose, to)?;
         }
-        self.send_item(connection, to, Item::Message(message));
+        let carried = match self.network.bytes_per_second(connection) {
+            Some(rate) => Duration::from_secs(1) * bytes::written(&message)?.len() as u32 / rate as u32,
+            None => Duration::ZERO,
+        };
+        self.send_carried(connection, to, Item::Message(message), carried);
         Ok(())
     }
 
     pub(crate) fn send_item(&mut self, connection: SessionId, to: End, item: Item) {
+        self.send_carried(connection, to, item, Duration::ZERO);
+    }
+
+    /// Sends an item that keeps the line busy for so long. Bytes are signs of life.
+    fn send_carried(&mut self, connection: SessionId, to: End, item: Item, carried: Duration) {
         let sender = self.network.connection(connection).map(|found| found.process(to.other()));
         let leaves = sender.map_or(self.now, |sender| self.now.max(self.processes[sender].busy_until));
-        let arrival = self.network.send(leaves, connection, to, item, &mut self.rng);
+        let arrival = self.network.send(leaves, connection, to, item, carried, &mut self.rng);
         self.expect(arrival);
+        let Some(arrival) = arrival else { return };
+        let signs = (carried.as_nanos() / SIGN_OF_LIFE_EVERY.as_nanos()).min(SIGNS_OF_LIFE_MAX.into()) as u32;
+        for sign in 1..=signs {
+            let at = Time::ZERO + arrival.at.since(Time::ZERO + SIGN_OF_LIFE_EVERY * sign);
+            self.queue.push(at, Event::Bytes(connection, to));
+        }
+    }
+
+    /// Some of a message has arrived: one end has it, and the other has got room for more.
+    pub(crate) fn bytes(&mut self, id: SessionId, to: End) -> Check {
+        if !self.network.is_receiving(self.now, id, to) {
+            return Ok(());
+        }
+        for end in [to, to.other()] {
+            let Some(connection) = self.network.connection(id) else { return Ok(()) };
+            let (number, link) = (connection.process(end), connection.link(id, end));
+            let is_open = if end == End::Listener { connection.accepted } else { connection.answered };
+            let (clock, is_known) = (self.clock(number), self.connection_of(number, link) == Some((id, end)));
+            if let Some(node) = self.processes[number].node.as_mut().filter(|_| is_open && is_known) {
+                node.heard(clock, link);
+                self.pump(number)?;
+            }
+        }
+        Ok(())
     }
 
     pub(crate) fn expect(&mut self, arrivals: impl IntoIterator<Item = Arrival>) {
@@ -167,6 +204,7 @@ impl World {
                 });
                 node.handle(clock, link, message);
                 self.work(number);
+                return self.settle(number);
             }
             (Item::Closed, Some(node)) if accepted => {
                 connection.accepted = false;
@@ -208,6 +246,7 @@ impl World {
                 }
                 node.handle(clock, link, message);
                 self.work(number);
+                return self.settle(number);
             }
             Item::Closed => {
                 self.trace.event(now, &[10, number as u64], || format!("process {number} loses s{}", id.0));

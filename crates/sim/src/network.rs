@@ -59,6 +59,8 @@ struct Direction {
     /// With the time at which each arrives.
     items: VecDeque<(Time, Item)>,
     last_arrival: Time,
+    /// The line carries what was sent before until then.
+    line_free: Time,
     /// Nothing can be put in any more.
     shut: bool,
 }
@@ -132,8 +134,17 @@ impl Connection {
 #[derive(Clone, Debug)]
 pub(crate) struct Path {
     pub(crate) delay: Delay,
+    /// How much each direction of a connection carries; `None` for as much as there is.
+    pub(crate) bytes_per_second: Option<u64>,
     /// Nothing arrives before this time: the path is stalled or cut off for a while.
     pub(crate) stalled_until: Time,
+}
+
+impl Path {
+    /// A path with these delays that carries whatever there is.
+    pub(crate) fn of(delay: Delay) -> Self {
+        Self { delay, bytes_per_second: None, stalled_until: Time::ZERO }
+    }
 }
 
 #[derive(Debug)]
@@ -174,10 +185,12 @@ impl Network {
         self.severed.insert((a.min(b), a.max(b)), until);
     }
 
-    /// Everything arrives again.
+    /// Everything arrives again, as fast as it can.
     pub(crate) fn heal(&mut self) {
         self.severed.clear();
-        self.paths.iter_mut().for_each(|path| path.stalled_until = Time::ZERO);
+        for path in &mut self.paths {
+            (path.stalled_until, path.bytes_per_second) = (Time::ZERO, None);
+        }
     }
 
     pub(crate) fn connection(&mut self, id: SessionId) -> Option<&mut Connection> {
@@ -214,12 +227,21 @@ impl Network {
         let connection =
             Connection { purpose, dialer, listener, to_dialer, to_listener, accepted: false, answered: false };
         self.connections.insert(id, connection);
-        let arrival = self.send(now, id, End::Listener, Item::Opened, rng).expect("the connection is new");
+        let arrival =
+            self.send(now, id, End::Listener, Item::Opened, Duration::ZERO, rng).expect("the connection is new");
         (id, arrival)
     }
 
-    /// Sends an item to one end; `None` if that direction takes nothing any more.
-    pub(crate) fn send(&mut self, now: Time, id: SessionId, to: End, item: Item, rng: &mut Rng) -> Option<Arrival> {
+    /// Sends an item to one end, for which the line is busy for so long; `None` if that direction takes nothing any more.
+    pub(crate) fn send(
+        &mut self,
+        now: Time,
+        id: SessionId,
+        to: End,
+        item: Item,
+        carried: Duration,
+        rng: &mut Rng,
+    ) -> Option<Arrival> {
         let delay = self.delay(id)?.draw(rng);
         let connection = self.connections.get_mut(&id)?;
         let direction = connection.direction(to);
@@ -227,7 +249,8 @@ impl Network {
             return None;
         }
         direction.shut = matches!(item, Item::Closed);
-        direction.last_arrival = direction.last_arrival.max(now + delay);
+        direction.line_free = direction.line_free.max(now) + carried;
+        direction.last_arrival = direction.last_arrival.max(direction.line_free + delay);
         direction.items.push_back((direction.last_arrival, item));
         let (permille, broken) = (self.pass_permille, self.broken);
         direction.pass(|later, earlier| may_pass(later, earlier, broken) && rng.chance(permille));
@@ -239,6 +262,22 @@ impl Network {
         let connection = self.connections.get(&id)?;
         let usual = self.paths[connection.dialer].delay;
         Some(self.to_store.filter(|_| connection.listener == STORE).unwrap_or(usual))
+    }
+
+    /// How many bytes a connection carries in a second, if it is a slow one.
+    pub(crate) fn bytes_per_second(&self, id: SessionId) -> Option<u64> {
+        self.paths[self.connections.get(&id)?.dialer].bytes_per_second
+    }
+
+    /// Whether something is on its way to this end, some of which can have arrived.
+    pub(crate) fn is_receiving(&self, now: Time, id: SessionId, to: End) -> bool {
+        let Some(connection) = self.connections.get(&id) else { return false };
+        let direction = match to {
+            End::Dialer => &connection.to_dialer,
+            End::Listener => &connection.to_listener,
+        };
+        let is_stalled = self.stalled_until(connection.dialer, connection.listener) > now;
+        !is_stalled && matches!(direction.items.front(), Some((_, Item::Message(_))))
     }
 
     /// Until when nothing arrives on a connection.

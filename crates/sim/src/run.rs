@@ -8,6 +8,7 @@
 //! ```
 
 use crate::check;
+use crate::network::Path;
 use crate::process::STORE;
 use crate::scenario::Race;
 use crate::violation::{Check, Violation, ensure};
@@ -109,7 +110,7 @@ impl World {
         self.scenario.groups.iter_mut().for_each(Vec::clear);
         self.trace.event(self.now, &[40], || "the audit begins");
         // The auditor reads page after page, and does not live far away.
-        self.network.path(1).delay = self.network.path(STORE).delay.brief();
+        *self.network.path(1) = Path::of(self.network.path(STORE).delay.brief());
         self.start(1)?;
         self.run_until(PATIENCE, "the audit does not end", |world| world.processes[1].rests())
     }

@@ -38,6 +38,7 @@ pub(crate) struct Rates {
     pub(crate) pause: Option<Duration>,
     pub(crate) slow_disk: Option<Duration>,
     pub(crate) home_full: Option<Duration>,
+    pub(crate) refuse: Option<Duration>,
 }
 
 #[derive(Clone, Debug)]
@@ -60,6 +61,8 @@ pub(crate) struct Scenario {
     pub(crate) stray_permille: u32,
     /// How often a message passes one that yields to it.
     pub(crate) pass_permille: u32,
+    /// How often a node waits a moment for what comes right behind a message.
+    pub(crate) together_permille: u32,
     /// What hearing a message takes of a process.
     pub(crate) costs: Costs,
     /// The store's process runs an application too.
@@ -124,6 +127,7 @@ impl Scenario {
             costs: Costs::default(),
             stray_permille: 0,
             pass_permille: 0,
+            together_permille: 0,
             drift: Vec::new(),
             rates: rates(rng),
             through_bytes: rng.chance(300),
@@ -148,7 +152,24 @@ impl Scenario {
         scenario.client.follows = aside.chance(500);
         scenario.client.first = aside.chance(300).then(|| ObjectId::root(0));
         scenario.be_patient();
+        scenario.darken(&mut aside);
         scenario
+    }
+
+    /// Draws what came to the simulator late: slow lines, messages that settle together, a store that is configured anew
+    /// each time, work that its disk refuses.
+    fn darken(&mut self, rng: &mut Rng) {
+        self.together_permille = rng.pick(&[0, 0, 300, 900]);
+        for path in &mut self.paths {
+            path.bytes_per_second = rng.pick(&[None, None, None, Some(1 << 20), Some(30_000)]);
+        }
+        if self.other_lives.is_none() && rng.chance(200) {
+            let store::Config { silence, limits, broken, node, .. } = self.store;
+            let other = store_config(rng, broken);
+            self.other_lives = Some(store::Config { silence, limits, node, ..other });
+        }
+        let has_faults = self.rates.store_crash.or(self.rates.cut).is_some();
+        self.rates.refuse = rng.pick(&[None, None, Some(ms(50)), Some(ms(300))]).filter(|_| has_faults);
     }
 
     /// Whose patience ends before an answer can be there gets nothing through, and that is nobody's fault: a commit may
@@ -307,6 +328,7 @@ impl Scenario {
             peers: true,
             stray_permille: 0,
             pass_permille: 0,
+            together_permille: 0,
             rates: Rates::default(),
             ignorance: [Duration::ZERO; 2],
             through_bytes: false,
@@ -324,7 +346,7 @@ impl Scenario {
             .map(|process| {
                 let in_group = !scenario.is_redirector(process) && scenario.group_of(process).is_some();
                 let least = if in_group { layout.distances.near } else { layout.distances.far };
-                Path { delay: Delay::exactly(least), stalled_until: Time::ZERO }
+                Path::of(Delay::exactly(least))
             })
             .collect();
         scenario
@@ -339,7 +361,7 @@ impl Scenario {
         scenario.attempts = 24;
         scenario.dead_weight = false;
         scenario.rates = Rates::default();
-        scenario.paths.resize(3, Path { delay: path_delay(rng), stalled_until: Time::ZERO });
+        scenario.paths.resize(3, Path::of(path_delay(rng)));
         scenario.store.mob_bytes_limit = 600;
         scenario.habits.large_permille = 0;
         scenario.habits.read_only_permille = 0;

@@ -34,6 +34,10 @@ use types::{Broken, ClientId, ObjectId, PeerKey, SessionId, Time};
 pub(crate) enum Event {
     /// Something arrives at one end of a connection.
     Arrive(SessionId, End),
+    /// Some of what is on its way to one end arrives.
+    Bytes(SessionId, End),
+    /// A process's node settles: what came in since it did so last is worked on together.
+    Settle(usize, u32),
     /// A client's hands connect to the store.
     Dial(usize, u32),
     /// A process waits no longer for an answer to its dialling.
@@ -190,6 +194,8 @@ impl World {
         }
         match event {
             Event::Arrive(connection, to) => self.arrive(connection, to),
+            Event::Bytes(connection, to) => self.bytes(connection, to),
+            Event::Settle(process, life) if self.lives(process, life) => self.pump(process),
             Event::Dial(process, life) if self.lives(process, life) => self.dial(process),
             Event::GiveUp(process, life, connection) if self.lives(process, life) => {
                 self.give_up(process, connection);
@@ -208,7 +214,8 @@ impl World {
             Event::Mishap(process, mishap) => self.befall(process, mishap),
             Event::Start(process) => self.start(process),
             // It was meant for an earlier life of the process.
-            Event::Dial(..)
+            Event::Settle(..)
+            | Event::Dial(..)
             | Event::GiveUp(..)
             | Event::Disk(..)
             | Event::DiskDone(..)
@@ -224,8 +231,11 @@ impl World {
     fn paused(&mut self, event: &Event) -> Option<Time> {
         let process = match *event {
             Event::DiskDone(..) => STORE,
-            Event::Arrive(connection, to) => self.network.connection(connection)?.process(to),
+            Event::Arrive(connection, to) | Event::Bytes(connection, to) => {
+                self.network.connection(connection)?.process(to)
+            }
             Event::Dial(process, _)
+            | Event::Settle(process, _)
             | Event::GiveUp(process, ..)
             | Event::Timer(process, _)
             | Event::Step(process, ..) => process,
@@ -340,6 +350,17 @@ impl World {
 
     pub(crate) fn later(&mut self, after: Duration, event: Event) {
         self.queue.push(self.now + after, event);
+    }
+
+    /// A message has come in: the node settles at once, or with what comes right behind it.
+    pub(crate) fn settle(&mut self, number: usize) -> Check {
+        let together = self.scenario.together_permille;
+        if together == 0 || !self.rng.chance(together) {
+            return self.pump(number);
+        }
+        let (after, life) = (self.rng.around(Duration::from_micros(50)), self.processes[number].life);
+        self.later(after, Event::Settle(number, life));
+        Ok(())
     }
 
     /// Lets a process's node settle, does what it wants done, and looks at what came of it.

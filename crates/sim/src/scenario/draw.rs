@@ -7,7 +7,7 @@ use crate::network::Path;
 use crate::rng::{Delay, Rng};
 use crate::value;
 use core::time::Duration;
-use types::{Broken, Limits, NodeId, Time};
+use types::{Broken, Limits, NodeId};
 
 pub(super) fn habits(rng: &mut Rng) -> Habits {
     Habits {
@@ -41,7 +41,7 @@ pub(super) fn paths(rng: &mut Rng, processes: usize) -> Vec<Path> {
                 delay.least *= 8;
                 delay.spread *= 8;
             }
-            Path { delay, stalled_until: Time::ZERO }
+            Path::of(delay)
         })
         .collect()
 }
@@ -157,6 +157,7 @@ pub(super) fn rates(rng: &mut Rng) -> Rates {
         home_full: rate(200, &[ms(50), ms(300)]),
         redirector_crash: None,
         sever: None,
+        refuse: None,
     }
 }
 
