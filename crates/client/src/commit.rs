@@ -271,7 +271,7 @@ impl Client {
             }
         }
         for &page in &pending.taken {
-            self.cache.pin(page, false);
+            self.unpin(page);
         }
         self.make_room(now);
     }

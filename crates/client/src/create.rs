@@ -217,6 +217,14 @@ impl Client {
         }
     }
 
+    /// The page may leave the cache from now on, unless it is being fetched, or was taken to be filled: a granted page that
+    /// is released would be given to others.
+    pub(crate) fn unpin(&mut self, page: PageId) {
+        let is_taken = self.commits.taken().chain(self.txns.taken()).any(|taken| taken == page);
+        let stays = is_taken && !self.config.broken.is(Rule::KeepTaken);
+        self.cache.pin(page, stays || self.fetches.is_under_way(page));
+    }
+
     /// Nothing was created in these pages after all.
     pub(crate) fn give_back(&mut self, pages: &[PageId]) {
         for &page in pages {
@@ -247,7 +255,7 @@ impl Client {
     /// it is not taken for an empty page again.
     pub(crate) fn granted_page_changed(&mut self, page: PageId) {
         if !self.config.broken.is(Rule::LoseFilled) && self.lose_grant(page) {
-            self.cache.pin(page, self.fetches.is_under_way(page));
+            self.unpin(page);
         }
     }
 
@@ -304,8 +312,7 @@ impl Client {
 
     /// Granted pages that nothing committed is in: the pool, and what transactions have taken.
     pub(crate) fn unfilled_grants(&mut self) -> Vec<PageRange> {
-        let mut pages: Vec<_> = self.allocator.unused().chain(self.commits.taken()).collect();
-        pages.extend(self.txns.all().flat_map(|(_, txn)| txn.taken.iter().copied()));
+        let mut pages: Vec<_> = self.allocator.unused().chain(self.commits.taken()).chain(self.txns.taken()).collect();
         pages.sort_unstable();
         PageRange::join(pages)
     }

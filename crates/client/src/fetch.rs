@@ -237,7 +237,7 @@ impl Client {
     /// The fetches of a session that is gone have no answer any more.
     pub(crate) fn fetches_are_gone(&mut self) {
         for page in self.fetches.link_is_gone(self.config.first_window_bytes) {
-            self.cache.pin(page, false);
+            self.unpin(page);
         }
     }
 
@@ -419,7 +419,7 @@ impl Client {
         }
         // However small the cache is, the page that has just come is there for those who wait for it.
         self.claim(page.page, &under_way.waiters);
-        self.cache.pin(page.page, false);
+        self.unpin(page.page);
         self.make_room(now);
         if under_way.waiters.is_empty() {
             self.cache.mark_unread(page.page);
@@ -455,7 +455,7 @@ impl Client {
                 self.prefetch.ends_before(page);
             }
             // With what we have of it we go on.
-            self.cache.pin(page, false);
+            self.unpin(page);
             self.make_room(now);
         } else {
             (under_way.sent, under_way.prefetched) = (false, false);

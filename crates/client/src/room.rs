@@ -3,7 +3,9 @@
 //! 1. What was read of a page that leaves is frozen with its evidence at that moment (`workspace.rs`).
 //! 2. The store is told that a page is let go when the last running transaction that has read of it has ended. Until
 //!    then it tells us of changes, so that a transaction which has read more than the cache holds sees one moment too.
-//! 3. No release is on its way while the store owes us a grant. It may grant us the very page: the release, of an earlier
+//! 3. A page that was granted, and taken to be filled, stays until its commit has been decided (**KeepTaken**): others may
+//!    fetch and read it like any page meanwhile.
+//! 4. No release is on its way while the store owes us a grant. It may grant us the very page: the release, of an earlier
 //!    life of the page, would cross the grant and take it back, and we would not hear of the page's changes.
 
 use crate::Client;

@@ -130,6 +130,11 @@ impl Txns {
         self.all().filter(|(_, txn)| txn.is_running())
     }
 
+    /// The granted pages that transactions create objects in.
+    pub(crate) fn taken(&self) -> impl Iterator<Item = PageId> {
+        self.table.iter().filter_map(|(_, txn)| txn.as_ref()).flat_map(|txn| txn.taken.iter().copied())
+    }
+
     /// Since when the one that has waited longest has been waiting.
     pub(crate) fn longest_wait(&self) -> Option<Time> {
         self.table.iter().filter_map(|(_, txn)| txn.as_ref()?.waiting).min()

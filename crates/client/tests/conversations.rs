@@ -20,6 +20,7 @@ const NOTICED_HERE: [(Rule, &str); 8] = [
     (Rule::EmptyAtHorizon, include_str!("../../../testdata/conversations/client-recycled-page.txt")),
     (Rule::FetchAtLeast, include_str!("../../../testdata/conversations/client-load-reply-against-invalidation.txt")),
     (Rule::KeepGranted, include_str!("../../../testdata/conversations/client-release-meets-grant.txt")),
+    (Rule::KeepTaken, include_str!("../../../testdata/conversations/client-taken-page-stays.txt")),
     (Rule::PunctureUnknown, include_str!("../../../testdata/conversations/client-unknown.txt")),
     (Rule::ShowWhole, include_str!("../../../testdata/conversations/client-cut-batch.txt")),
     (Rule::KnowLineage, include_str!("../../../testdata/conversations/client-restored.txt")),

@@ -15,7 +15,7 @@ fn conversations_go_as_written() {
 }
 
 /// Rules whose absence hardly any simulated run notices, and the conversation that does.
-const NOTICED_HERE: [(Rule, &str); 26] = [
+const NOTICED_HERE: [(Rule, &str); 27] = [
     (Rule::CompareAhead, include_str!("../../../testdata/conversations/redirector-made-up-counts.txt")),
     (Rule::HelpRecent, include_str!("../../../testdata/conversations/redirector-knows-less.txt")),
     (Rule::ListGranted, include_str!("../../../testdata/conversations/redirector-granted-and-left-out.txt")),

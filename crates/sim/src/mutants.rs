@@ -36,6 +36,7 @@ pub const OF_NAMED_TESTS: [Rule; 31] = [
     Rule::AskedMovesNothing,
     Rule::ResendForPresent,
     Rule::KeepClaimed,
+    Rule::KeepTaken,
     Rule::WarnLeased,
     Rule::LeasesOutliveStore,
     Rule::AllowDrift,

@@ -152,6 +152,8 @@ pub enum Rule {
     AskedMovesNothing,
     /// A commit is sent again over a new trunk only for a member that is still there.
     ResendForPresent,
+    /// A granted page that was taken to be filled stays in the cache until its commit has been decided.
+    KeepTaken,
     /// Of what was granted to a member that comes back it has what it says, and no more.
     KeepClaimed,
     /// A commit waits until every group that holds what it changes under a lease has promised to ask, or its lease has
@@ -271,6 +273,7 @@ impl Rule {
         Self::TellAskers,
         Self::AskedMovesNothing,
         Self::ResendForPresent,
+        Self::KeepTaken,
         Self::KeepClaimed,
         Self::AwaitPromises,
         Self::WaitLocks,
