@@ -112,13 +112,14 @@ impl Fetches {
         under_way.is_some_and(|under_way| under_way.number == number || broken.is(Rule::OneFetch))
     }
 
-    /// What is on its way of this page is of no use: it is asked for again, if anybody waits for it.
+    /// What is on its way of this page is of no use: it is asked for again, before all others. The redirector may not have
+    /// heard of the earlier fetch yet, and this one takes its place: so there are never more outstanding than there may be.
     pub(crate) fn begin_again(&mut self, page: PageId) {
-        let Some(under_way) = self.arrive(page).filter(|under_way| !under_way.waiters.is_empty()) else { return };
+        let Some(under_way) = self.arrive(page) else { return };
         let UnderWay { waiters, wanted, slot, .. } = under_way;
         self.under_way.insert(page, UnderWay { waiters, slot, wanted, ..UnderWay::default() });
         if under_way.sent {
-            self.unsent.push_back(page);
+            self.unsent.push_front(page);
         }
     }
 

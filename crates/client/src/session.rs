@@ -22,10 +22,10 @@ use alloc::vec::Vec;
 use core::mem;
 use core::time::Duration;
 use protocol::{
-    Ack, AskOutcome, GROUP, Goodbye, Held, Hello, Message, Outcome, PROTOCOL, Ping, Pulse, Rejoin, Rejoined, Released,
-    SessionLimits, Welcome,
+    Ack, AskOutcome, GROUP, Goodbye, Held, Hello, Lineage, Message, Outcome, PROTOCOL, Ping, Pulse, Rejoin, Rejoined,
+    Released, SessionLimits, Welcome,
 };
-use types::{ClusterId, GoodbyeReason, Incarnation, Life, PageId, Rule, Time, Version};
+use types::{ClusterId, GoodbyeReason, Incarnation, PageId, Rule, Time, Version};
 
 /// How long acknowledgements and releases wait for a message to go with.
 const PIGGYBACK: Duration = Duration::from_millis(2);
@@ -63,10 +63,8 @@ pub(crate) struct Session {
     cluster: Option<ClusterId>,
     /// Of the store: the latest that we have heard of.
     pub(crate) incarnation: Incarnation,
-    /// And the one in which we have heard what we have heard last.
-    life: Option<Life>,
-    /// The last session ended because its redirector knew of an earlier incarnation, and of a life that we do not know.
-    has_doubted: bool,
+    /// And its lives, of which we have heard what we have heard last in the latest.
+    lineage: Lineage,
     ack_is_due: bool,
     /// Pages that have left, as far as the store was not told.
     pub(crate) released: Vec<PageId>,
@@ -86,8 +84,7 @@ impl Session {
             epoch: 0,
             cluster: None,
             incarnation: Incarnation(0),
-            life: None,
-            has_doubted: false,
+            lineage: Lineage::default(),
             ack_is_due: false,
             released: Vec::new(),
             piggyback_at: None,
@@ -249,16 +246,20 @@ impl Client {
     }
 
     /// Whether what we know is of this store, and of no copy that has parted from it since. If it is not, we forget it, and
-    /// the session ends: the next one begins with nothing. Only a redirector that knows of an earlier incarnation than we
-    /// do may just not have heard of the store's restart yet: we go elsewhere, and believe the second that says so.
+    /// the session ends: the next one begins with nothing. Only a redirector that is in a life of the store which we know to
+    /// be over has not heard of the store's restart yet: we forget nothing, and go elsewhere until it has.
     fn knows_store(&mut self, welcome: &Welcome) -> bool {
         let pages = self.cache.frames().map(|(_, frame)| frame.version());
         let heard = pages.fold(self.session.horizon.max(self.session.told), Version::max);
-        if let Err(Goodbye { reason, text }) = welcome.continues(self.session.life, heard)
+        let life = self.session.lineage.current();
+        if let Err(Goodbye { reason, mut text }) = welcome.continues(life, heard)
             && !self.config.broken.is(Rule::KnowLineage)
         {
-            let is_behind = welcome.features & GROUP != 0 && welcome.incarnation < self.session.incarnation;
-            if is_behind && !mem::replace(&mut self.session.has_doubted, true) {
+            let is_of_redirector = welcome.features & GROUP != 0;
+            if is_of_redirector && welcome.lineage.current().is_some_and(|life| self.session.lineage.knows(life)) {
+                text = format!(
+                    "expected a redirector that knows the store in its life {life:?}, got one of an earlier life"
+                );
                 self.group.leave();
             } else if welcome.incarnation > self.session.incarnation {
                 self.commits.void().into_iter().for_each(|txn| self.decide(txn, Ok(NO_EFFECT)));
@@ -269,8 +270,7 @@ impl Client {
             self.hang_up(reason, text);
             return false;
         }
-        self.session.has_doubted = false;
-        self.session.life = welcome.lineage.current();
+        self.session.lineage = welcome.lineage.clone();
         self.session.incarnation = self.session.incarnation.max(welcome.incarnation);
         true
     }
@@ -381,8 +381,9 @@ impl Client {
                 txn.stop(State::Doomed);
             }
         }
-        (self.session.cluster, self.session.incarnation, self.session.life) = (None, Incarnation(0), None);
+        (self.session.cluster, self.session.incarnation) = (None, Incarnation(0));
         (self.session.horizon, self.session.told) = (Version::ZERO, Version::ZERO);
+        self.session.lineage = Lineage::default();
         self.allocator.forget();
     }
 

@@ -41,6 +41,11 @@ impl Lineage {
         self.0.last().map(|&(life, _)| life)
     }
 
+    /// Whether this is one of the lives.
+    pub fn knows(&self, life: Life) -> bool {
+        self.0.iter().any(|&(known, _)| known == life)
+    }
+
     /// Whether the store goes on from where one was who has heard of its changes through `heard`, in this life or before.
     pub fn continues(&self, life: Life, heard: Version) -> bool {
         let Some(at) = self.0.iter().position(|&(known, _)| known == life) else { return false };

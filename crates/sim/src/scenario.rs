@@ -139,8 +139,8 @@ impl Scenario {
         if rng.chance(600) || race.is_some_and(Race::is_of_groups) {
             scenario.gather(rng, broken);
         }
-        // Steering may make a few processes more.
-        scenario.keep_to(limits(rng, scenario.processes() + 4));
+        // Who is eligible may have two sessions with the store, and steering may make a few processes more.
+        scenario.keep_to(limits(rng, scenario.processes() + scenario.eligible.len() + 4));
         let drawn = race.or_else(|| Race::draw(rng, !scenario.groups.is_empty()));
         if let Some(race) = drawn.or(recycles.then_some(Race::Recycle)) {
             scenario.steer(race, rng);
