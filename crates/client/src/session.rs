@@ -257,9 +257,7 @@ impl Client {
         {
             let is_of_redirector = welcome.features & GROUP != 0;
             if is_of_redirector && welcome.lineage.current().is_some_and(|life| self.session.lineage.knows(life)) {
-                text = format!(
-                    "expected a redirector that knows the store in its life {life:?}, got one of an earlier life"
-                );
+                text = "expected a redirector that has heard of the store's last restart, got one that has not".into();
                 self.group.leave();
             } else if welcome.incarnation > self.session.incarnation {
                 self.commits.void().into_iter().for_each(|txn| self.decide(txn, Ok(NO_EFFECT)));

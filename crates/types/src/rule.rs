@@ -199,7 +199,7 @@ pub enum Rule {
 
 impl Rule {
     /// All rules, in the order of the documents.
-    pub const ALL: [Self; 93] = [
+    pub const ALL: [Self; 94] = [
         Self::PruneCheck,
         Self::ListHolderFirst,
         Self::ListAbsent,
