@@ -22,7 +22,9 @@ pub enum Error {
     Doomed,
     /// The store refused the commit. It has no effect; `transact` tries again where that can help.
     Refused(Refusal),
-    /// The transaction was tried again and again, and others were faster each time.
+    /// The transaction was tried again and again, and others were faster each time. One that reads a large map from one end
+    /// to the other while others write to it all the time ends so: read such a map in parts, a range of keys in each
+    /// transaction. Each part is of one moment then, and the whole is not.
     #[non_exhaustive]
     Contended {
         /// How often it was tried.

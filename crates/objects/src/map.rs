@@ -303,6 +303,10 @@ impl<K: Key, V: Serialize + DeserializeOwned> Map<K, V> {
 
     /// A cursor over the entries whose keys are in `range`, in order.
     ///
+    /// A transaction sees one moment, so one that reads a large part of a map begins again when somebody changes what it has
+    /// read; under many writers it ends as [`Error::Contended`](crate::Error::Contended). Read in parts then: some keys in
+    /// each transaction, and on from the last.
+    ///
     /// ```
     /// # use objects as thorp;
     /// # let db = thorp::Db::in_memory()?;
