@@ -48,16 +48,19 @@ impl Turns {
     /// Holds what has been prepared since against those that waited before it then, and wait still.
     pub(crate) fn look(&mut self, store: &Store) -> Check {
         let waiting: Vec<_> = store.in_turn().map(Waiter::new).collect();
-        let waits_still =
-            |waiter: &&Waiter| waiting.iter().any(|still| (still.client, still.txn) == (waiter.client, waiter.txn));
+        // A place that is kept may stand for other slots by now: its client has lost once more.
+        let waits_still = |waiter: &Waiter, page, writes: &SlotSet| {
+            let mut same = waiting.iter().filter(|still| (still.client, still.txn) == (waiter.client, waiter.txn));
+            same.any(|still| still.has_read(page, writes))
+        };
         let mut prepared = BTreeSet::new();
         for (page, txn, writes) in store.prepared() {
             prepared.insert(txn);
             if self.prepared.contains(&txn) {
                 continue;
             }
-            let mut before = self.waiting.iter().take_while(|waiter| !waiter.is_of(txn)).filter(waits_still);
-            let overtaken = before.find(|waiter| waiter.has_read(page, &writes));
+            let mut before = self.waiting.iter().take_while(|waiter| !waiter.is_of(txn));
+            let overtaken = before.find(|waiter| waiter.has_read(page, &writes) && waits_still(waiter, page, &writes));
             ensure(overtaken.is_none(), "turns", || {
                 format!("{txn:?} is prepared and writes what {overtaken:?}, in line for longer, has read on {page}")
             })?;
