@@ -271,7 +271,7 @@ impl Client {
             }
         }
         for &page in &pending.taken {
-            self.unpin(page);
+            self.cache.pin(page, self.fetches.is_under_way(page));
         }
         self.make_room(now);
     }

@@ -217,8 +217,8 @@ impl Client {
         }
     }
 
-    /// The page may leave the cache from now on, unless it is being fetched, or was taken to be filled: a granted page that
-    /// is released would be given to others.
+    /// The page is fetched no more and may leave the cache, unless it was taken to be filled, or somebody waits for it again:
+    /// a granted page that is released would be given to others.
     pub(crate) fn unpin(&mut self, page: PageId) {
         let is_taken = self.commits.taken().chain(self.txns.taken()).any(|taken| taken == page);
         let stays = is_taken && !self.config.broken.is(Rule::KeepTaken);
@@ -255,7 +255,7 @@ impl Client {
     /// it is not taken for an empty page again.
     pub(crate) fn granted_page_changed(&mut self, page: PageId) {
         if !self.config.broken.is(Rule::LoseFilled) && self.lose_grant(page) {
-            self.unpin(page);
+            self.cache.pin(page, self.fetches.is_under_way(page));
         }
     }
 

@@ -270,14 +270,11 @@ impl Network {
     }
 
     /// Whether something is on its way to this end, some of which can have arrived.
-    pub(crate) fn is_receiving(&self, now: Time, id: SessionId, to: End) -> bool {
+    pub(crate) fn is_receiving(&mut self, now: Time, id: SessionId, to: End) -> bool {
         let Some(connection) = self.connections.get(&id) else { return false };
-        let direction = match to {
-            End::Dialer => &connection.to_dialer,
-            End::Listener => &connection.to_listener,
-        };
         let is_stalled = self.stalled_until(connection.dialer, connection.listener) > now;
-        !is_stalled && matches!(direction.items.front(), Some((_, Item::Message(_))))
+        let Some(connection) = self.connections.get_mut(&id).filter(|_| !is_stalled) else { return false };
+        matches!(connection.direction(to).items.front(), Some((_, Item::Message(_))))
     }
 
     /// Until when nothing arrives on a connection.

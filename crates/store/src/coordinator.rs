@@ -181,13 +181,14 @@ impl Store {
         let version = advances.first().map_or(Version::ZERO, |advance| advance.version);
         self.master.apply(commit.position, version, txn, &deltas);
         for (&Advance { page, prev, version }, delta) in advances.iter().zip(&deltas) {
+            let slots = delta.slots();
             for &holder in self.master.holders(page) {
                 if !replied.contains(&holder) {
                     // Who has a lease is to have the new values at hand as well, and so is who waits with a commit that
                     // they make stale, and will come again; others may never want them.
-                    let wants_data = self.has_lease_on(holder, page) || self.turns.waits_for(holder, delta);
+                    let wants_data = self.has_lease_on(holder, page) || self.turns.waits_for(holder, page, &slots);
                     let data = wants_data.then(|| delta.changes.clone());
-                    let notice = Notice { page, prev, version, slots: delta.slots(), txn, data };
+                    let notice = Notice { page, prev, version, slots: slots.clone(), txn, data };
                     self.notices.push(now, holder, notice);
                 }
             }

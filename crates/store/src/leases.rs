@@ -24,6 +24,7 @@
 //! Clocks may run differently fast by [`DRIFT_PERMILLE`]: the store lets a lease last longer by that, its holder shorter.
 
 use crate::admission::Ticket;
+use crate::overlap::writes_what_is_read;
 use crate::{SessionId, Store};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -272,14 +273,6 @@ impl Store {
         let pages: Vec<_> = leased.map(|delta| (delta.page, delta.slots())).collect();
         (!pages.is_empty()).then_some(Intent { txn: request.txn, pages })
     }
-}
-
-/// Whether one transaction writes what another has read.
-pub(crate) fn writes_what_is_read(writer: &CommitRequest, reader: &CommitRequest) -> bool {
-    reader.reads.iter().any(|reads| {
-        let delta = writer.writes.binary_search_by_key(&reads.page, |delta| delta.page);
-        delta.is_ok_and(|delta| writer.writes[delta].slots().intersects(&reads.slots))
-    })
 }
 
 /// A duration as the store counts it, whose clock may be the faster one.

@@ -16,7 +16,7 @@
 //! | `admission`, `form` | a commit before its first phase: sound and new |
 //! | `room` | room in the MOB and the safe, and who waits for it |
 //! | `coordinator` | a commit's phases: prepare, log, sequence, reply, distribute |
-//! | `turns`, `losses` | who meets a prepared commit, and waits for it; who has lost often, and is waited for |
+//! | `turns`, `losses`, `overlap` | who meets a prepared commit, and waits for it; who has lost often, and is waited for |
 //! | `validate`, `recent` | is every slot that was read still the newest |
 //! | `sequencer`, `safe` | which count; which position, what of it is durable, what is still needed |
 //! | `master`, `mob` | what each page is now |
@@ -51,6 +51,7 @@ mod mob;
 mod notices;
 mod outcomes;
 mod outputs;
+mod overlap;
 mod recovery;
 mod rejoin;
 mod room;

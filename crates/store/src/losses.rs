@@ -11,6 +11,7 @@
 //!    that it needs, and nobody is waited for longer than it has waited itself.
 //! 3. Who does not come in that time has lost nothing, and begins to count anew.
 
+use crate::overlap::{each, reads};
 use alloc::vec::Vec;
 use core::time::Duration;
 use protocol::CommitRequest;
@@ -56,7 +57,7 @@ pub(crate) struct Losses {
 impl Losses {
     /// A client wants a transaction committed.
     pub(crate) fn has_come(&mut self, now: Time, request: &CommitRequest) {
-        let row = self.rows.get_mut(&request.txn.client).filter(|row| !row.is_back && reads(request, &row.slots));
+        let row = self.rows.get_mut(&request.txn.client).filter(|row| !row.is_back && reads(request, each(&row.slots)));
         if let Some(row) = row {
             row.is_back = true;
             row.away = row.away.max(now.since(row.last));
@@ -100,7 +101,7 @@ impl Losses {
     /// It commits.
     pub(crate) fn has_won(&mut self, request: &CommitRequest) {
         let client = request.txn.client;
-        if self.rows.get(&client).is_some_and(|row| reads(request, &row.slots)) {
+        if self.rows.get(&client).is_some_and(|row| reads(request, each(&row.slots))) {
             self.rows.remove(&client);
         }
     }
@@ -109,20 +110,4 @@ impl Losses {
     pub(crate) fn forget(&mut self, client: ClientId) {
         self.rows.remove(&client);
     }
-}
-
-/// Whether a request has read of the slots.
-pub(crate) fn reads(request: &CommitRequest, slots: &[(PageId, SlotSet)]) -> bool {
-    slots.iter().any(|(page, slots)| {
-        let reads = request.reads.binary_search_by_key(page, |reads| reads.page);
-        reads.is_ok_and(|reads| request.reads[reads].slots.intersects(slots))
-    })
-}
-
-/// Whether a request writes to the slots.
-pub(crate) fn writes(request: &CommitRequest, slots: &[(PageId, SlotSet)]) -> bool {
-    slots.iter().any(|(page, slots)| {
-        let delta = request.writes.binary_search_by_key(page, |delta| delta.page);
-        delta.is_ok_and(|delta| request.writes[delta].slots().intersects(slots))
-    })
 }

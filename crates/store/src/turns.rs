@@ -12,7 +12,8 @@
 //! 3. It has no locks and no place in the log: when its turn comes, it is judged like one that has just come. If there is
 //!    no room for it then, it waits for that with all behind it, in front of those who came later and wait for room too.
 //! 4. Commits wait for those that came before them, for places that are kept no longer than a moment, and for prepared
-//!    ones, which wait for nobody but redirectors, and for them no longer than a lease. So no circle of them waits for each other, and each has its turn.
+//!    ones, which wait for nobody but redirectors, and for them no longer than a lease. So no circle of them waits for
+//!    each other, and each has its turn.
 //! 5. Who waits in vain is told of what has changed with the new values, and need not fetch them to come again: else
 //!    whoever has won, and has them, would win again.
 //! 6. Who has lost several times in a row keeps its place in line until it comes again, for a short time (see `losses`):
@@ -21,14 +22,15 @@
 //! 7. Their number is bounded. Beyond, a commit is refused as busy. What they take of memory counts with what waits for room.
 
 use crate::admission::Ticket;
-use crate::losses::{Claim, reads, writes};
+use crate::losses::Claim;
+use crate::overlap::{each, reads, writes, writes_what_is_read};
 use crate::room::Room;
 use crate::validate::Stale;
-use crate::{SessionId, Store, leases};
+use crate::{SessionId, Store};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use protocol::CommitRequest;
-use types::{ClientId, Delta, Limits, PageId, Refusal, Rule, SlotSet, Time};
+use types::{ClientId, Limits, PageId, Refusal, Rule, SlotSet, Time};
 
 /// The place of a client that is to come again.
 #[derive(Debug)]
@@ -85,14 +87,12 @@ impl Turns {
         self.line.iter().filter_map(until).min()
     }
 
-    /// Whether somebody of the session is in line who has read what is changed.
-    pub(crate) fn waits_for(&self, session: SessionId, delta: &Delta) -> bool {
-        let changed = [(delta.page, delta.slots())];
+    /// Whether somebody of the session is in line who has read of these slots, which have changed.
+    pub(crate) fn waits_for(&self, session: SessionId, page: PageId, slots: &SlotSet) -> bool {
         self.line.iter().any(|waiter| match waiter {
-            InLine::Commit(ticket) => ticket.from == session && reads(&ticket.request, &changed),
+            InLine::Commit(ticket) => ticket.from == session && reads(&ticket.request, [(page, slots)]),
             InLine::Kept(kept) => {
-                let [(page, slots)] = &changed;
-                kept.from == session && kept.slots.iter().any(|(p, s)| p == page && s.intersects(slots))
+                kept.from == session && each(&kept.slots).any(|(lost, by)| lost == page && by.intersects(slots))
             }
         })
     }
@@ -101,7 +101,7 @@ impl Turns {
     fn kept_for(&self, request: &CommitRequest) -> Option<usize> {
         let is_its = |waiter: &InLine| match waiter {
             InLine::Commit(_) => false,
-            InLine::Kept(kept) => kept.client == request.txn.client && reads(request, &kept.slots),
+            InLine::Kept(kept) => kept.client == request.txn.client && reads(request, each(&kept.slots)),
         };
         self.line.iter().position(is_its)
     }
@@ -134,11 +134,9 @@ impl Store {
         let (broken, request) = (self.config.broken, &ticket.request);
         let place = self.turns.place_of(ticket);
         self.turns.line.iter().take(place).any(|before| match before {
-            InLine::Commit(before) => {
-                leases::writes_what_is_read(request, &before.request) && !broken.is(Rule::KeepTurns)
-            }
+            InLine::Commit(before) => writes_what_is_read(request, &before.request) && !broken.is(Rule::KeepTurns),
             InLine::Kept(kept) => {
-                kept.client != request.txn.client && writes(request, &kept.slots) && !broken.is(Rule::KeepPlace)
+                kept.client != request.txn.client && writes(request, each(&kept.slots)) && !broken.is(Rule::KeepPlace)
             }
         })
     }

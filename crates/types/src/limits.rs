@@ -68,7 +68,8 @@ pub const FETCHES_PER_SESSION_MAX: usize = 1024;
 /// Commit requests that one session may have outstanding.
 pub const COMMITS_PER_SESSION_MAX: usize = 1024;
 
-/// Commits that wait at a store for others that they meet, and places that are kept among them. Beyond, they are refused as busy.
+/// Commits that wait at a store for others that they meet, and places that are kept among them. Beyond, they are refused
+/// as busy.
 pub const COMMITS_IN_TURN_MAX: usize = 256;
 
 /// Outcomes that a store remembers for one client. A client names in every request below which number it has all of

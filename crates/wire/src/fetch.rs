@@ -5,9 +5,8 @@ use crate::layout::{Layout, Meta, Reader};
 use crate::{Kind, WireError};
 use bytes::Bytes;
 use protocol::{Fetch, Follow, LeftOut, Page, Released};
-use types::SlotNo;
-use types::Version;
 use types::limits::{PAGE_BYTES_MAX, PAGES_BEHIND_MAX, PAGES_PER_MESSAGE_MAX};
+use types::{SlotNo, Version};
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
