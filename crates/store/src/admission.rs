@@ -180,11 +180,14 @@ impl Store {
         }
     }
 
-    /// Goes on when there is room for the commit, and lets it wait behind the others when there is none.
+    /// Goes on when there is room for the commit, and lets it wait behind the others when there is none; or where a place
+    /// is kept for it.
     fn admit(&mut self, now: Time, ticket: Ticket) {
+        let has_place = ticket.takes_place && self.turns.is_kept_for(&ticket.request);
         match self.room_for(ticket.need()) {
-            Room::Now if self.parked.is_empty() => self.prepare(now, ticket),
+            Room::Now if !self.is_short_of_room() => self.prepare(now, ticket),
             Room::Never => self.refuse(now, &ticket, Refusal::StoreFull),
+            Room::Now | Room::Later if has_place => self.await_room_in_place(now, ticket),
             Room::Now | Room::Later => self.parked.push(Waiting::Commit(ticket)),
         }
     }

@@ -341,7 +341,7 @@ impl Store {
     pub(crate) fn grant(&mut self, from: SessionId, grant: Grant) -> Result<(), Goodbye> {
         match self.room_for_grant() {
             Room::Later | Room::Now if self.closing => {}
-            Room::Now if self.parked.is_empty() => self.give(from, grant, grant.count),
+            Room::Now if !self.is_short_of_room() => self.give(from, grant, grant.count),
             Room::Never => self.give(from, grant, 0),
             Room::Now | Room::Later if self.parked.grants(from) >= GRANTS_PER_SESSION_MAX => {
                 return Err(Goodbye::too_much(format!("expected at most {GRANTS_PER_SESSION_MAX} grants at a time")));

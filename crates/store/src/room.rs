@@ -5,8 +5,8 @@
 //!        |                         ^           Never: neither can help; what waits is refused
 //!        +--Later--> parked -------+
 //! ```
-//! 1. Commits and grants wait in the order in which they came; a commit that has waited its turn before (see `turns`) came
-//!    before all of them. So a full MOB or safe slows them down and fails none.
+//! 1. Commits and grants wait in the order in which they came, behind those whose turn it is and that wait for room where
+//!    they are (see `turns`). So a full MOB or safe slows them down and fails none.
 //! 2. What a store without any room is asked for is refused at once. A home without room makes none for new pages.
 //! 3. What makes the store larger leaves some room, so that a store whose disk is full still takes what changes or deletes.
 //! 4. What waits is bounded: commits by the bytes of all, grants by their number for a session.
@@ -52,11 +52,6 @@ pub(crate) struct Parked {
 }
 
 impl Parked {
-    /// Whether nobody waits for room.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.waiting.is_empty()
-    }
-
     /// The commits that wait for room, oldest first.
     pub(crate) fn tickets(&self) -> impl Iterator<Item = &Ticket> {
         self.waiting.iter().filter_map(|waiting| match waiting {
@@ -82,14 +77,6 @@ impl Parked {
             Waiting::Grant(session, _) => *self.grants.entry(*session).or_default() += 1,
         }
         self.waiting.push_back(waiting);
-    }
-
-    /// Lets commits wait in front of the others, in the order in which they are given.
-    pub(crate) fn push_in_front(&mut self, tickets: VecDeque<Ticket>) {
-        for ticket in tickets.into_iter().rev() {
-            self.bytes += ticket.memory_bytes();
-            self.waiting.push_front(Waiting::Commit(ticket));
-        }
     }
 
     fn pop(&mut self) -> Option<Waiting> {
@@ -126,28 +113,18 @@ pub(crate) enum Room {
 }
 
 impl Store {
-    /// Whether there is room.
+    /// Whether there is room. Has the disk asked for some if nothing else can make any.
     pub(crate) fn room_for(&mut self, need: Need) -> Room {
-        let (leased_mob_bytes, leased_safe_bytes) = self.leases.waiting_bytes();
-        let waiting = self.master.mob().bytes() + self.coordinator.in_flight_bytes() + leased_mob_bytes;
-        let limit = self.config.mob_bytes_limit;
-        let (mob_kept, safe_kept) = if need.is_new {
-            ((limit / 8).min(KEPT_BYTES_MAX), (self.safe.capacity_bytes() / 8).min(KEPT_BYTES_MAX as u64))
-        } else {
-            (0, 0)
-        };
-        let fits_mob = waiting == 0 || waiting + need.mob_bytes + mob_kept <= limit;
-        let safe_bytes = need.safe_bytes + leased_safe_bytes;
-        if fits_mob && self.safe.has_room(safe_bytes + safe_kept) {
+        if self.fits(need) {
             return Room::Now;
         }
         if self.writeback.is_home_full() {
             return Room::Never;
         }
-        let stuck = self.coordinator.first_in_flight().is_none() && self.leases.is_idle() && !self.can_make_room();
-        if !stuck {
+        if !self.makes_no_room() {
             return Room::Later;
         }
+        let (safe_bytes, safe_kept) = self.safe_need(need);
         if self.safe.make_room(safe_bytes + safe_kept, &mut self.out) {
             return Room::Later;
         }
@@ -155,8 +132,41 @@ impl Store {
         if self.safe.has_room(safe_bytes) { Room::Now } else { Room::Never }
     }
 
+    /// Whether who waits for this room is to be looked at again: there is some, or nothing is on its way that makes any.
+    pub(crate) fn wait_is_over(&self, need: Need) -> bool {
+        self.fits(need) || self.writeback.is_home_full() || self.makes_no_room()
+    }
+
+    fn fits(&self, need: Need) -> bool {
+        let (leased_mob_bytes, _) = self.leases.waiting_bytes();
+        let waiting = self.master.mob().bytes() + self.coordinator.in_flight_bytes() + leased_mob_bytes;
+        let limit = self.config.mob_bytes_limit;
+        let mob_kept = if need.is_new { (limit / 8).min(KEPT_BYTES_MAX) } else { 0 };
+        let (safe_bytes, safe_kept) = self.safe_need(need);
+        (waiting == 0 || waiting + need.mob_bytes + mob_kept <= limit) && self.safe.has_room(safe_bytes + safe_kept)
+    }
+
+    /// What the safe must hold with it, and what is kept of the safe, in bytes.
+    fn safe_need(&self, need: Need) -> (u64, u64) {
+        let (_, leased_safe_bytes) = self.leases.waiting_bytes();
+        let kept = if need.is_new { (self.safe.capacity_bytes() / 8).min(KEPT_BYTES_MAX as u64) } else { 0 };
+        (need.safe_bytes + leased_safe_bytes, kept)
+    }
+
+    fn makes_no_room(&self) -> bool {
+        self.coordinator.first_in_flight().is_none() && self.leases.is_idle() && !self.can_make_room()
+    }
+
+    /// Whether anybody waits for room.
+    pub(crate) fn is_short_of_room(&self) -> bool {
+        self.turns.lacks_room() || !self.parked.waiting.is_empty()
+    }
+
     /// Lets those go on who waited for room.
     pub(crate) fn unpark(&mut self, now: Time) {
+        if self.turns.lacks_room() {
+            return;
+        }
         while let Some(first) = self.parked.waiting.front() {
             let room = match first {
                 Waiting::Commit(ticket) => {

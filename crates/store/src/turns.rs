@@ -10,7 +10,8 @@
 //! 2. Nothing that has come later and writes what a waiting commit has read goes before it: it would be found stale for
 //!    that alone, again and again. Who only reads what it writes goes on, and is serial before it.
 //! 3. It has no locks and no place in the log: when its turn comes, it is judged like one that has just come. If there is
-//!    no room for it then, it waits for that with all behind it, in front of those who came later and wait for room too.
+//!    no room for it then, it waits for that where it is, with all behind it and before those who came later and wait for
+//!    room too.
 //! 4. Commits wait for those that came before them, for places that are kept no longer than a moment, and for prepared
 //!    ones, which wait for nobody but redirectors, and for them no longer than a lease. So no circle of them waits for
 //!    each other, and each has its turn.
@@ -18,13 +19,13 @@
 //!    whoever has won, and has them, would win again.
 //! 6. Who has lost several times in a row keeps its place in line until it comes again, for a short time (see `losses`):
 //!    else it would come behind whoever has won meanwhile, and lose to those who are nearer. Others wait behind it if they
-//!    write what it has lost by.
+//!    write what it has lost by. If it comes while there is no room, it waits for that in its place.
 //! 7. Their number is bounded. Beyond, a commit is refused as busy. What they take of memory counts with what waits for room.
 
 use crate::admission::Ticket;
 use crate::losses::Claim;
 use crate::overlap::{each, reads, writes, writes_what_is_read};
-use crate::room::Room;
+use crate::room::{Need, Room};
 use crate::validate::Stale;
 use crate::{SessionId, Store};
 use alloc::collections::VecDeque;
@@ -57,6 +58,8 @@ pub(crate) struct Turns {
     line: VecDeque<InLine>,
     /// Something that they may wait for is over.
     may_go: bool,
+    /// What room one of them needs whose turn it is, if there was none for it.
+    lacks: Option<Need>,
 }
 
 impl Turns {
@@ -76,6 +79,11 @@ impl Turns {
     /// A prepared commit stands in nobody's way any more, or in fewer commits' way.
     pub(crate) fn make_way(&mut self) {
         self.may_go = true;
+    }
+
+    /// Whether one of them waits for room, whose turn it is.
+    pub(crate) fn lacks_room(&self) -> bool {
+        self.lacks.is_some()
     }
 
     /// When the first place is kept no longer.
@@ -175,17 +183,36 @@ impl Store {
         }
     }
 
+    /// A commit whose client's place was kept has come for it while there is no room: it waits for that there.
+    pub(crate) fn await_room_in_place(&mut self, now: Time, ticket: Ticket) {
+        self.turns.lacks.get_or_insert(ticket.need());
+        self.await_turn(now, ticket);
+    }
+
+    fn end_kept_places(&mut self, now: Time) {
+        let (closing, losses) = (self.closing, &mut self.losses);
+        self.turns.line.retain(|waiter| match waiter {
+            InLine::Kept(kept) if kept.until <= now || closing => {
+                losses.forget(kept.client);
+                false
+            }
+            InLine::Kept(_) | InLine::Commit(_) => true,
+        });
+    }
+
     /// Lets those go on whose turn has come. The others wait on, in the same order.
     pub(crate) fn take_turns(&mut self, now: Time) {
-        let is_due = self.turns.may_go || self.closing || self.turns.next_due().is_some_and(|due| due <= now);
+        let has_room = self.turns.lacks.is_some_and(|need| self.wait_is_over(need));
+        let is_kept_no_longer = self.turns.next_due().is_some_and(|due| due <= now);
+        let is_due = self.turns.may_go || has_room || self.closing || is_kept_no_longer;
         if self.turns.line.is_empty() || !is_due {
             return;
         }
-        self.turns.may_go = false;
+        (self.turns.may_go, self.turns.lacks) = (false, None);
+        self.end_kept_places(now);
         let mut line = core::mem::take(&mut self.turns.line);
         while let Some(waiter) = line.pop_front() {
             match waiter {
-                InLine::Kept(kept) if kept.until <= now || self.closing => self.losses.forget(kept.client),
                 InLine::Kept(kept) => self.turns.line.push_back(InLine::Kept(kept)),
                 InLine::Commit(ticket) => {
                     let Some(ticket) = self.end_wait(now, ticket) else { continue };
@@ -193,27 +220,14 @@ impl Store {
                         Room::Now => self.prepare(now, ticket),
                         Room::Never => self.refuse(now, &ticket, Refusal::StoreFull),
                         Room::Later => {
-                            line.push_front(InLine::Commit(ticket));
-                            return self.let_line_wait_for_room(line);
+                            self.turns.lacks = Some(ticket.need());
+                            self.parked.begin_waiting(&ticket);
+                            self.turns.line.push_back(InLine::Commit(ticket));
+                            return self.turns.line.append(&mut line);
                         }
                     }
                 }
             }
         }
-    }
-
-    /// There is no room for the first of these: all of them wait for it, but for the places that are kept.
-    fn let_line_wait_for_room(&mut self, line: VecDeque<InLine>) {
-        let mut tickets = VecDeque::new();
-        for waiter in line {
-            match waiter {
-                InLine::Commit(ticket) => tickets.push_back(ticket),
-                InLine::Kept(_) => self.turns.line.push_back(waiter),
-            }
-        }
-        for behind in tickets.iter().skip(1) {
-            self.parked.end_waiting(behind);
-        }
-        self.parked.push_in_front(tickets);
     }
 }

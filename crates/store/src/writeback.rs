@@ -119,7 +119,7 @@ impl Store {
 
     fn wants_write_back(&self, now: Time) -> bool {
         let mob = self.master.mob();
-        let pressed = self.closing || !self.parked.is_empty() || self.safe.is_tight();
+        let pressed = self.closing || self.is_short_of_room() || self.safe.is_tight();
         mob.bytes() > self.config.mob_bytes_limit / 2
             || (pressed && self.has_write_back())
             || (!mob.is_empty() && self.coordinator.last_commit() + IDLE <= now)

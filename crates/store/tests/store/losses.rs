@@ -10,7 +10,7 @@ use types::{Limits, Refusal};
 const AWAY: Duration = Duration::from_millis(40);
 
 /// Increments slot 0, which it knows as of this count.
-fn increment(client: u64, number: u64, known: u64) -> Txn {
+pub(crate) fn increment(client: u64, number: u64, known: u64) -> Txn {
     txn(client, number).write(ROOT, 0, known, &number.to_le_bytes())
 }
 
@@ -112,4 +112,32 @@ fn of_so_many_clients_it_is_remembered() {
 fn the_line_is_bounded() {
     let (mut hands, [winner, _]) = winner_and_loser(Limits { commits_in_turn: 0, ..Limits::SHIPPED }, 3);
     assert_eq!(count(&hands.commit(winner, &increment(1, 4, 3))), 4);
+}
+
+/// A store whose MOB has room for nothing large until it has been written back, and the sessions of a winner, of a client
+/// whose place is kept, and of one that wants room.
+fn short_of_room() -> (Hands, [SessionId; 3]) {
+    let mut hands = Hands::with(Config { mob_bytes_limit: 4000, ..Config::default() });
+    let [winner, loser, large] = [1, 2, 3].map(|number| hands.join(number, number));
+    for number in 1..=3 {
+        assert_eq!(count(&hands.commit(winner, &increment(1, number, number - 1))), number);
+        hands.pass(AWAY);
+        assert!(is_stale(&hands.commit(loser, &increment(2, number, number - 1))));
+    }
+    hands.say(large, txn(3, 1).write(ROOT, 1, 3, &[7; 5000]).message());
+    (hands, [winner, loser, large])
+}
+
+/// It has come in time, and is not passed by those who came before it while its place was kept: not even when the time
+/// is over, and there is room at last.
+#[test]
+fn who_comes_for_its_place_waits_for_room_there() {
+    let (mut hands, [winner, loser, large]) = short_of_room();
+    hands.say(winner, increment(1, 4, 3).message());
+    hands.say(loser, increment(2, 4, 3).message());
+    hands.now = hands.now + 3 * AWAY;
+    hands.run();
+    assert_eq!(count(&hands.outcome(loser).expect("an outcome")), 4);
+    assert!(is_stale(&hands.outcome(winner).expect("an outcome")));
+    assert_eq!(count(&hands.outcome(large).expect("an outcome")), 5);
 }

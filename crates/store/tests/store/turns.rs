@@ -2,6 +2,7 @@
 
 use crate::groups::join_group;
 use crate::hands::{Hands, ROOT, Txn, count, notices, txn};
+use crate::losses::increment;
 use protocol::{Message, Outcome, Ping, Promise};
 use std::time::Duration;
 use store::{Config, SessionId};
@@ -93,6 +94,38 @@ fn nobody_overtakes_it_who_has_waited_for_room() {
     assert_eq!(count(&hands.outcome(second).expect("an outcome")), 2);
     assert_eq!(count(&hands.outcome(third).expect("an outcome")), 3);
     assert!(is_refused_as_stale(&mut hands, fourth));
+}
+
+/// Nor does who comes for a place that was kept behind it, while it waits for room.
+#[test]
+fn nobody_comes_before_it_for_a_later_place() {
+    let mut hands = Hands::with(Config { mob_bytes_limit: 4000, ..leasing() });
+    let lose = |hands: &mut Hands, loser, number| {
+        hands.say(loser, increment(2, number, 0).message());
+        hands.run();
+        assert!(is_refused_as_stale(hands, loser));
+    };
+    let [winner, loser, third, fourth, fifth] = [1, 2, 3, 4, 5].map(|number| hands.join(number, number));
+    assert_eq!(count(&hands.commit(winner, &increment(1, 1, 0))), 1);
+    for number in [1, 2] {
+        lose(&mut hands, loser, number);
+    }
+    let group = join_group(&mut hands, 9, 100, &[ROOT]);
+    hands.say(group, Message::Ping(Ping { nonce: 1 }));
+    hands.run();
+    hands.say(third, txn(3, 1).read(ROOT, 0, 1).write(ROOT, 1, 0, b"x").message());
+    hands.say(fourth, txn(4, 1).write(ROOT, 0, 1, &[7; 2500]).message());
+    lose(&mut hands, loser, 3);
+    // Its place is kept. When the turn of the fourth has come, another one has taken the room.
+    hands.say(fifth, txn(5, 1).write(ROOT, 2, 1, &[7; 1500]).message());
+    hands.say(group, Message::Promise(Promise { txn: TxnId { client: ClientId(3), number: 1 } }));
+    hands.sync();
+    hands.say(loser, increment(2, 4, 1).message());
+    for client in [5, 4] {
+        promise(&mut hands, group, client);
+    }
+    assert_eq!(count(&hands.outcome(fourth).expect("an outcome")), 4);
+    assert!(is_refused_as_stale(&mut hands, loser));
 }
 
 #[test]
