@@ -9,14 +9,12 @@ use node::Hands;
 use protocol::{Fetch, Hello, Members, Message, PROTOCOL, PeerHello, Ping, Reachable, Rejoin};
 use std::io::Read as _;
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::mpsc::channel;
-use std::task::{Wake, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 use types::limits::PEERS_MAX;
-use types::{ClientId, ObjectId, PageId, PeerKey, Version};
+use types::{ClientId, PageId, PeerKey, Version};
 use wire::{End, Header, Kind};
 
 fn page(number: u32) -> PageId {
@@ -313,35 +311,6 @@ fn many_members_help_each_other() {
     }
 }
 
-struct Woken(AtomicBool);
-
-impl Wake for Woken {
-    fn wake(self: Arc<Self>) {
-        self.0.store(true, SeqCst);
-    }
-}
-
-/// Reads a page as a front door's thread does: it reads the socket itself while it waits.
-fn read_assisting(member: &Member, page: PageId) {
-    let (host, woken) = (&member.host, Arc::new(Woken(AtomicBool::new(false))));
-    let (waker, txn) = (Waker::from(Arc::clone(&woken)), begin(host));
-    loop {
-        let is_here = {
-            let mut node = host.node().lock().unwrap();
-            node.client().unwrap().read(host.now(), txn, ObjectId::new(page, 0)).unwrap() != client::Read::Wait
-        };
-        host.settle();
-        if is_here {
-            break;
-        }
-        host.wake_on(txn, &waker);
-        while !woken.0.swap(false, SeqCst) {
-            host.assist(&|| woken.0.load(SeqCst));
-        }
-    }
-    host.node().lock().unwrap().client().unwrap().abort(host.now(), txn);
-}
-
 #[test]
 fn help_does_not_wait_for_the_application() {
     let group = Group::start();
@@ -350,7 +319,7 @@ fn help_does_not_wait_for_the_application() {
     let (stop, (tell, computing)) = (AtomicBool::new(false), channel());
     thread::scope(|scope| {
         scope.spawn(|| {
-            (1..20).for_each(|number| read_assisting(&helper, page(number)));
+            (1..20).for_each(|number| drop(helper.read_here(page(number))));
             tell.send(()).unwrap();
             let begun = Instant::now();
             while !stop.load(SeqCst) && begun.elapsed() < 2 * PATIENCE {

@@ -242,6 +242,7 @@ pub fn peer_page(requester: ClientId, page: PageId, number: u64) -> Message {
 }
 
 /// A host whose client is a member of a group.
+#[derive(Clone)]
 pub struct Member {
     pub host: Arc<Host>,
     pub id: ClientId,
@@ -269,22 +270,29 @@ impl Member {
     /// Begins to; gives what waits for the end of it.
     pub fn begin_read(&self, page: PageId) -> impl FnOnce() -> Vec<u8> + use<> {
         let (tell, told) = sync_channel(1);
-        let host = Arc::clone(&self.host);
+        let member = self.clone();
         thread::spawn(move || {
-            let txn = begin(&host);
-            let value = wait(&host, txn, |client| {
-                Ok(match client.read(host.now(), txn, ObjectId::new(page, 0))? {
-                    Read::Value(value) => Some(value.to_vec()),
-                    Read::Absent => Some(Vec::new()),
-                    Read::Wait => None,
-                })
-            });
-            host.node().lock().unwrap().client().unwrap().abort(host.now(), txn);
-            host.settle();
-            drop(host);
-            tell.send(value.unwrap())
+            let value = member.read_here(page);
+            drop(member);
+            tell.send(value)
         });
         move || told.recv_timeout(PATIENCE).expect("the page comes")
+    }
+
+    /// The same on this thread.
+    pub fn read_here(&self, page: PageId) -> Vec<u8> {
+        let host = &self.host;
+        let txn = begin(host);
+        let value = wait(host, txn, |client| {
+            Ok(match client.read(host.now(), txn, ObjectId::new(page, 0))? {
+                Read::Value(value) => Some(value.to_vec()),
+                Read::Absent => Some(Vec::new()),
+                Read::Wait => None,
+            })
+        });
+        host.node().lock().unwrap().client().unwrap().abort(host.now(), txn);
+        host.settle();
+        value.unwrap()
     }
 
     /// The pages from the store or neighbours, those of them from neighbours, and those given to neighbours.

@@ -11,7 +11,7 @@ use protocol::{Hello, Message, Outcome, PeerHello};
 use std::collections::HashMap;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, OnceLock};
 use std::task::{Wake, Waker};
@@ -190,11 +190,30 @@ pub fn connect(address: SocketAddr) -> Arc<Host> {
     host
 }
 
-struct Unpark(Thread);
+/// A thread that waits as a front door's does: it reads the socket itself, unless another thread does.
+pub struct Waiting {
+    thread: Thread,
+    woken: AtomicBool,
+}
 
-impl Wake for Unpark {
+impl Waiting {
+    pub fn here() -> Arc<Self> {
+        Arc::new(Self { thread: thread::current(), woken: AtomicBool::new(false) })
+    }
+
+    /// Waits until it is woken.
+    pub fn wait(&self, host: &Host) {
+        host.assist(&|| self.woken.load(Ordering::SeqCst));
+        while !self.woken.swap(false, Ordering::SeqCst) {
+            thread::park();
+        }
+    }
+}
+
+impl Wake for Waiting {
     fn wake(self: Arc<Self>) {
-        self.0.unpark();
+        self.woken.store(true, Ordering::SeqCst);
+        self.thread.unpark();
     }
 }
 
@@ -204,7 +223,8 @@ pub fn wait<R>(
     txn: TxnHandle,
     mut call: impl FnMut(&mut Client) -> Result<Option<R>, TxnError>,
 ) -> Result<R, TxnError> {
-    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    let waiting = Waiting::here();
+    let waker = Waker::from(Arc::clone(&waiting));
     loop {
         let answer = call(host.node().lock().unwrap().client().unwrap())?;
         host.settle();
@@ -212,7 +232,7 @@ pub fn wait<R>(
             return Ok(answer);
         }
         host.wake_on(txn, &waker);
-        thread::park();
+        waiting.wait(host);
     }
 }
 
