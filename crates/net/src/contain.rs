@@ -120,16 +120,20 @@ pub(crate) fn wake(waker: Waker) {
     let _ = catch_unwind(AssertUnwindSafe(|| waker.wake()));
 }
 
-/// The client at whose hello a host panics under its node's lock, as it would at an error of a role's.
+/// The client at whose hello, or at whose name among the members of its group, a host panics under its node's lock, as it
+/// would at an error of a role's.
 #[cfg(feature = "panics")]
 pub const PANICS_AT: types::ClientId = types::ClientId(0xDEFE_C7ED);
 
 /// Panics if a test wants it.
 #[cfg(feature = "panics")]
 pub(crate) fn panic_if_wanted(message: &protocol::Message) {
-    if let protocol::Message::Hello(hello) = message {
-        assert!(hello.client != PANICS_AT, "as it was asked to");
-    }
+    let is_wanted = match message {
+        protocol::Message::Hello(hello) => hello.client == PANICS_AT,
+        protocol::Message::Members(told) => told.members.iter().any(|member| member.client == PANICS_AT),
+        _ => false,
+    };
+    assert!(!is_wanted, "as it was asked to");
 }
 
 /// Why a host has ended after a panic, and what to do about it.

@@ -7,6 +7,7 @@ use common::{MemoryDisk, PATIENCE, Raw, begin, connect, new_client, object, put,
 use net::{Host, HostEnd, ListenConfig};
 use node::{Disk, Hands, Node};
 use protocol::Outcome;
+use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering::SeqCst};
 use std::task::{Wake, Waker};
@@ -25,6 +26,15 @@ const NOWHERE: u8 = 0;
 const SUBMIT: u8 = 1;
 /// At the next flush, outside of the lock.
 const FLUSH: u8 = 2;
+/// At the record with which write-back begins, by the clock: on the thread that keeps the time.
+const TIMER: u8 = 3;
+/// When a thread of the disk's own gives the node what it has done, and the node wants more.
+const REPORT: u8 = 4;
+
+thread_local! {
+    /// Whether this is a thread of the disk's own.
+    static IS_DISKS: Cell<bool> = const { Cell::new(false) };
+}
 
 impl Panicking {
     fn new() -> Arc<Self> {
@@ -39,7 +49,11 @@ impl Panicking {
 impl Disk for Panicking {
     fn submit(&self, work: DiskWork) {
         let is_commit = matches!(work, DiskWork::Append(_, Record::Commit(_)));
-        assert!(!is_commit || self.at.load(SeqCst) != SUBMIT, "in the middle of an event");
+        let is_append = matches!(work, DiskWork::Append(..));
+        let at = self.at.load(SeqCst);
+        assert!(!is_commit || at != SUBMIT, "in the middle of an event");
+        assert!(!is_append || is_commit || at != TIMER, "in the middle of a timeout");
+        assert!(!IS_DISKS.get() || at != REPORT, "in the middle of a report");
         self.disk.submit(work);
     }
 
@@ -49,7 +63,10 @@ impl Disk for Panicking {
     }
 
     fn on_done(&self, done: Box<dyn Fn(DiskDone) + Send + Sync>) {
-        self.disk.on_done(done);
+        self.disk.on_done(Box::new(move |work| {
+            IS_DISKS.set(true);
+            done(work);
+        }));
     }
 
     fn on_failed(&self, failed: Box<dyn Fn(&str) + Send + Sync>) {
@@ -100,6 +117,27 @@ fn a_panic_on_the_way_of_a_call_ends_an_embedded_store_and_not_the_thread() {
         assert!(matches!(put(&host, 1, b"y"), Ok(Outcome::Unknown) | Err(TxnError::Stopped(_))));
         assert_ended(&host, said);
         assert!(matches!(put(&host, 1, b"z"), Err(TxnError::Stopped(why)) if why.contains(said)));
+    }
+}
+
+/// On threads that nobody's request is handled on: those who wait hear of it all the same.
+#[test]
+fn a_panic_of_the_timer_or_of_a_disk_thread_ends_a_server() {
+    for (at, said) in [(TIMER, "in the middle of a timeout"), (REPORT, "in the middle of a report")] {
+        let disk = Panicking::new();
+        let server = Host::start(Node::with_store(store(), None), Some(disk.clone()), &runtime());
+        let address = server.listen(ListenConfig::new("127.0.0.1:0".parse().unwrap())).unwrap();
+        let host = connect(address);
+        put_surely(&host, 1, b"x");
+        let mut other = Raw::greet(address, ClientId(0x0E), 1);
+        disk.panic_at(at);
+        // Write-back follows this one, or is there already, and ends it.
+        let _ = put(&host, 1, b"y");
+        assert_ended(&server, said);
+        let (reason, text) = other.goodbye();
+        assert_eq!(reason, "done");
+        assert!(text.starts_with("it has stopped: ") && text.contains(said), "{text}");
+        assert_eq!(host.end(), None, "another host on the same threads goes on");
     }
 }
 

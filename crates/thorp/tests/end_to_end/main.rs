@@ -14,6 +14,7 @@ mod panics;
 mod pipes;
 mod places;
 mod program;
+mod raw;
 mod removal;
 mod restored;
 mod single;

@@ -1,13 +1,18 @@
-//! A server panics, as it would at an error of its own: here because a test asks for it.
+//! A process panics, as it would at an error of Thorp's own: here because a test asks for it.
 
 use crate::program::{Folder, command, ran, serve, thorp};
+use crate::raw::Raw;
 use net::PANICS_AT;
-use protocol::{Hello, Message};
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
+use protocol::{Lineage, Member, Members, Message, Rejoined, SessionLimits, Welcome};
+use std::io::{BufRead, BufReader};
+use std::net::{SocketAddr, TcpListener};
 use std::process::Child;
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
 use std::time::{Duration, Instant};
-use wire::Outbox;
+use thorp::{Db, Error};
+use types::{ClusterId, Incarnation, NodeId, Version};
+use wire::End;
 
 /// Long enough for anything that is going to happen on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -24,18 +29,7 @@ fn start(words: &[&str]) -> (Child, String) {
 
 /// Has the server panic while it handles a message; gives what it says to who has sent that.
 fn panic_at(address: &str) -> String {
-    let hello = Hello { protocol: protocol::PROTOCOL, features: 0, cluster: None, client: PANICS_AT, epoch: 1 };
-    let mut out = Outbox::new();
-    out.push(&Message::Hello(hello)).unwrap();
-    let mut batch = wire::Batch::default();
-    out.next(&mut batch);
-    let bytes: Vec<u8> = batch.chunks().flatten().copied().collect();
-    let mut stream = TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    stream.write_all(&bytes).unwrap();
-    let mut said = Vec::new();
-    stream.read_to_end(&mut said).unwrap();
-    String::from_utf8_lossy(&said).into_owned()
+    Raw::greet(address.parse().unwrap(), PANICS_AT, 1).goodbye().1
 }
 
 /// The process ends by itself, and says what has happened and what to do.
@@ -44,7 +38,7 @@ fn assert_ends(mut child: Child, do_what: &str) {
     let start = Instant::now();
     while child.try_wait().unwrap().is_none() {
         assert!(start.elapsed() < PATIENCE, "it does not end");
-        std::thread::sleep(Duration::from_millis(1));
+        thread::sleep(Duration::from_millis(1));
     }
     let ran = ran(child.wait_with_output().unwrap());
     assert_eq!(ran.code, Some(1), "{ran:?}");
@@ -76,4 +70,70 @@ fn a_redirector_that_panics_ends_and_says_why() {
     assert!(said.contains("it has stopped: a part of it panicked"), "{said}");
     assert_ends(child, "what was committed is safe at the store: start it again");
     thorp(["put", "a", "1", "--server", &at]).ok();
+}
+
+/// A store that welcomes its one client and never sends a page. It tells of the first fetch, and says what has the client
+/// panic when it is let.
+fn store_that_makes_panic(let_it: Receiver<()>) -> (SocketAddr, Receiver<()>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let (tell, told) = channel();
+    thread::spawn(move || {
+        let mut raw = Raw::over(listener.accept().unwrap().0, End::Store);
+        loop {
+            match raw.next() {
+                Some(Message::Hello(_)) => raw.send(&welcome()),
+                Some(Message::Rejoin(_)) => {
+                    raw.send(&Message::Rejoined(Rejoined { through: Version(0), dropped: vec![] }));
+                }
+                Some(Message::Fetch(_)) => break,
+                Some(_) => {}
+                None => panic!("it has asked for nothing"),
+            }
+        }
+        tell.send(()).unwrap();
+        let_it.recv().unwrap();
+        let member = Member { client: PANICS_AT, address: String::new() };
+        let (group, address) = ("site".into(), String::new());
+        raw.send(&Message::Members(Members { group, epoch: 1, address, store: vec![], members: vec![member] }));
+        // The panic ends the client, and with it the connection.
+        while raw.next().is_some() {}
+    });
+    (address, told)
+}
+
+fn welcome() -> Message {
+    Message::Welcome(Welcome {
+        protocol: protocol::PROTOCOL.1,
+        features: 0,
+        cluster: ClusterId(1),
+        node: NodeId(0),
+        incarnation: Incarnation(1),
+        lineage: Lineage::default(),
+        through: Version(0),
+        limits: SessionLimits { fetches: 100, commits: 100, silence_ms: 10_000 },
+    })
+}
+
+/// On an application's own thread, which reads the socket while it waits for a page: it has an error and goes on, and so
+/// has another that waits for the first one.
+#[test]
+fn a_client_that_panics_on_a_thread_that_waits_ends_and_the_threads_go_on() {
+    let (go, let_it) = channel();
+    let (address, told) = store_that_makes_panic(let_it);
+    let db = Db::connect(address).unwrap();
+    let (end, ends) = channel();
+    for _ in 0..2 {
+        let (db, end) = (db.clone(), end.clone());
+        thread::spawn(move || end.send(db.transact(|tx| tx.root::<u64>("counter"))));
+    }
+    told.recv_timeout(PATIENCE).unwrap();
+    go.send(()).unwrap();
+    for _ in 0..2 {
+        let ended = ends.recv_timeout(PATIENCE).expect("nobody waits for ever");
+        assert!(matches!(&ended, Err(Error::Stopped(why)) if why.contains("as it was asked to")), "{ended:?}");
+    }
+    let start = Instant::now();
+    assert!(matches!(db.transact(|tx| tx.root::<u64>("counter")), Err(Error::Stopped(_))));
+    assert!(start.elapsed() < Duration::from_secs(1), "it says so at once");
 }

@@ -1,0 +1,62 @@
+//! An end of a connection that says what a test likes, in the protocol's own bytes.
+
+use protocol::{Hello, Message};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+use types::ClientId;
+use wire::{Batch, End, Inbox, Outbox};
+
+/// Long enough for anything that is going to happen on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+pub(crate) struct Raw {
+    stream: TcpStream,
+    inbox: Inbox,
+}
+
+impl Raw {
+    /// Connects to a store or a redirector and says hello, as this client in this epoch of its sessions.
+    pub(crate) fn greet(address: SocketAddr, client: ClientId, epoch: u64) -> Self {
+        let mut raw = Self::over(TcpStream::connect(address).unwrap(), End::Client);
+        raw.send(&Message::Hello(Hello { protocol: protocol::PROTOCOL, features: 0, cluster: None, client, epoch }));
+        raw
+    }
+
+    pub(crate) fn over(stream: TcpStream, end: End) -> Self {
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        Self { stream, inbox: Inbox::new(end) }
+    }
+
+    /// What the other end refuses it may refuse in the middle of it.
+    pub(crate) fn send(&mut self, message: &Message) {
+        let (mut out, mut bytes) = (Outbox::new(), Vec::new());
+        out.push(message).unwrap();
+        while !out.is_empty() {
+            let mut batch = Batch::default();
+            out.next(&mut batch);
+            bytes.extend(batch.chunks().flatten());
+        }
+        let _ = self.stream.write_all(&bytes);
+    }
+
+    /// The next message; `None` when the other end has closed.
+    pub(crate) fn next(&mut self) -> Option<Message> {
+        let mut byte = [0];
+        while self.stream.read(&mut byte).unwrap() > 0 {
+            if let Some(message) = self.inbox.next(&mut &byte[..]).unwrap() {
+                return Some(message);
+            }
+        }
+        None
+    }
+
+    /// Why the other end ends the session, by name and for a person, whatever it says before.
+    pub(crate) fn goodbye(&mut self) -> (&'static str, String) {
+        loop {
+            if let Message::Goodbye(goodbye) = self.next().expect("a goodbye before the end") {
+                return (goodbye.reason.name(), goodbye.text);
+            }
+        }
+    }
+}
