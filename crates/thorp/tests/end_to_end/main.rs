@@ -9,6 +9,7 @@ mod errors;
 mod experiments;
 mod full_disk;
 mod groups;
+mod leases;
 mod pages;
 mod panics;
 mod pipes;
