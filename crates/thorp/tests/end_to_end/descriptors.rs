@@ -1,8 +1,10 @@
 //! A store with few file descriptors: it takes as many sessions as it has some for, says so to the others, and goes on.
 
-use crate::program::{Folder, thorp};
+use crate::program::{Folder, serve, thorp};
 use bench::{Server, ServerOptions};
 use objects::{Anywhere, Db};
+use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
+use serde_json::Value;
 use std::fs::Permissions;
 use std::io::Read;
 use std::net::TcpStream;
@@ -18,6 +20,9 @@ const CONNECTIONS: usize = 300;
 /// More than the two segments hold that a store begins with, so that the log is freed and used again meanwhile.
 const COMMITS: usize = 300;
 const COMMIT_BYTES: usize = 1 << 20;
+
+/// Long enough for anything that is going to happen on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 #[test]
 fn commits_go_on_when_more_connect_than_there_are_descriptors() {
@@ -51,6 +56,51 @@ fn answer(connection: &mut TcpStream) -> String {
     let mut bytes = Vec::new();
     connection.read_to_end(&mut bytes).unwrap();
     String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// Whatever limit it started with, the system can run out of descriptors under it: here its own limit falls below what it
+/// has open. Commits go on with the files that are open, nobody new is let in, and everybody is when there are some again.
+#[test]
+fn a_store_that_has_lost_its_descriptors_goes_on_with_those_that_are_open() {
+    let folder = Folder::new();
+    let server = serve(&folder);
+    let address = server.address().to_string();
+    let db = Db::connect(server.address()).unwrap();
+    let id = db.transact(|tx| tx.create_bytes(Anywhere, b"before")).unwrap();
+    let segments = log_segments(&folder);
+
+    limit_descriptors(&server, Some(1));
+    let refused = std::thread::scope(|scope| {
+        let newcomer = scope.spawn(|| Db::builder().patience(PATIENCE).connect(server.address()));
+        for number in 0..COMMITS {
+            db.transact(|tx| tx.put_bytes(id, &vec![number as u8; COMMIT_BYTES])).unwrap();
+        }
+        assert_eq!(log_segments(&folder), segments, "no file was made without a descriptor");
+        assert!(!newcomer.is_finished(), "nobody new is let in");
+        limit_descriptors(&server, getrlimit(Resource::Nofile).maximum);
+        let newcomer = newcomer.join().unwrap().unwrap();
+        assert!(newcomer.transact(|tx| tx.get_bytes(id)).unwrap().unwrap() == vec![(COMMITS - 1) as u8; COMMIT_BYTES]);
+        connections_refused(&address)
+    });
+    assert!(refused > 0, "it is counted");
+    thorp(["put", "a", "1", "--server", &address]).ok();
+    assert!(log_segments(&folder) >= segments);
+}
+
+/// Gives the store's process another limit.
+fn limit_descriptors(server: &Server, current: Option<u64>) {
+    let (process, maximum) = (Pid::from_raw(server.pid().cast_signed()), getrlimit(Resource::Nofile).maximum);
+    prlimit(process, Resource::Nofile, Rlimit { current, maximum }).unwrap();
+}
+
+fn log_segments(folder: &Folder) -> usize {
+    let names = std::fs::read_dir(folder.path().join("store")).unwrap();
+    names.filter(|entry| entry.as_ref().unwrap().file_name().to_string_lossy().starts_with("safe-")).count()
+}
+
+fn connections_refused(address: &str) -> u64 {
+    let told: Value = serde_json::from_str(&thorp(["status", "--json", address]).ok()).unwrap();
+    told["links"][0]["refused"].as_u64().unwrap_or_else(|| panic!("{told}"))
 }
 
 #[test]
