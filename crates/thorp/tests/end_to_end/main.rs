@@ -9,6 +9,7 @@ mod errors;
 mod experiments;
 mod full_disk;
 mod groups;
+mod hostile;
 mod leases;
 mod pages;
 mod panics;

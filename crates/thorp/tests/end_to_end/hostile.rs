@@ -1,0 +1,139 @@
+//! A member that asks for what the store would end a session for, again and again, beside one that works. Store, redirector
+//! and honest member are processes of their own; this one is the hostile member.
+
+use crate::groups::{counter, put, start_redirector};
+use crate::program::{Folder, serve, thorp};
+use crate::raw::Raw;
+use protocol::{CommitRequest, Fetch, Message, PageReads, Rejoin};
+use serde_json::Value;
+use std::io::{BufRead, BufReader, Lines};
+use std::net::SocketAddr;
+use std::process::{Child, ChildStdout, Command, Stdio};
+use thorp::Db;
+use types::{ClientId, Delta, Incarnation, PageId, PageRange, SlotChange, TxnId, Version};
+
+/// The name by which the test runs its honest member in a process of its own.
+const MEMBER_OF: &str = "THORP_TEST_HONEST_MEMBER_OF";
+
+const HOSTILE: ClientId = ClientId(0xBAD);
+
+/// A count that no store has come to.
+const FUTURE: Version = Version(1 << 40);
+
+/// How often all of it is tried, and commits of the honest member that follow each time.
+const ROUNDS: u64 = 5;
+const COMMITS: u64 = 20;
+
+fn rejoin(horizon: Version, grants: Vec<PageRange>, last: bool) -> Message {
+    Message::Rejoin(Rejoin { horizon, pages: vec![], grants, last })
+}
+
+fn commit(evidence: Version, written: u16) -> Message {
+    let (page, slots) = (PageId::new(0, 0), [40].into_iter().collect());
+    Message::Commit(CommitRequest {
+        txn: TxnId { client: HOSTILE, number: 1 },
+        incarnation: Incarnation(1),
+        answered: 0,
+        reads: vec![PageReads { page, slots, evidence, exceptions: vec![] }],
+        writes: vec![Delta { page, changes: vec![SlotChange { slot: written, value: None }] }],
+    })
+}
+
+/// One session's requests after the other's: why it ends, and what it says. It has joined before, or joins in vain.
+fn attacks() -> Vec<(&'static str, Vec<Message>)> {
+    let joined = || rejoin(Version::ZERO, vec![], true);
+    let fetch = Fetch { pages: vec![PageId::new(0, 0)], at_least: FUTURE, number: 1, follow: None };
+    let claim = |number| rejoin(Version::ZERO, vec![PageRange { first: PageId::new(9, number), count: 1024 }], false);
+    vec![
+        ("malformed", vec![joined(), commit(Version::ZERO, 41)]),
+        ("malformed", vec![joined(), commit(FUTURE, 40)]),
+        ("malformed", vec![joined(), Message::Fetch(fetch)]),
+        ("malformed", vec![rejoin(FUTURE, vec![], true)]),
+        ("too_much", (0..65).map(claim).collect()),
+    ]
+}
+
+/// Comes to the group and makes all of the bad requests.
+fn attack(redirector: SocketAddr, round: u64) {
+    for (epoch, (expected, requests)) in (10 * round..).zip(attacks()) {
+        let mut raw = Raw::greet(redirector, HOSTILE, epoch);
+        assert!(matches!(raw.next(), Some(Message::Welcome(_))), "it is let in again");
+        for request in &requests {
+            raw.send(request);
+        }
+        let (reason, text) = raw.goodbye();
+        assert_eq!(reason, expected, "{text}");
+    }
+}
+
+/// A member in a process of its own, which commits until it is killed and says so each time.
+struct Honest {
+    child: Child,
+    said: Lines<BufReader<ChildStdout>>,
+}
+
+impl Honest {
+    fn start(redirector: SocketAddr) -> Self {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["hostile::an_honest_member", "--exact", "--nocapture", "--quiet"])
+            .env(MEMBER_OF, redirector.to_string())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let said = BufReader::new(child.stdout.take().unwrap()).lines();
+        Self { child, said }
+    }
+
+    /// Waits until it has committed so often; gives how many sessions it has had by then.
+    fn await_commits(&mut self, wanted: u64) -> u64 {
+        loop {
+            let line = self.said.next().expect("the member goes on").unwrap();
+            let Some(told) = line.strip_prefix("committed ") else { continue };
+            let (commits, sessions) = told.split_once(", sessions ").expect("two numbers");
+            if commits.parse::<u64>().unwrap() >= wanted {
+                return sessions.parse().unwrap();
+            }
+        }
+    }
+}
+
+impl Drop for Honest {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// What [`Honest`] runs; on its own there is nothing to do.
+#[test]
+fn an_honest_member() {
+    let Ok(redirector) = std::env::var(MEMBER_OF) else { return };
+    let db = Db::connect(redirector).unwrap();
+    let counter = counter(&db);
+    for count in 1.. {
+        put(&db, counter, count);
+        println!("committed {count}, sessions {}", db.stats().sessions);
+    }
+}
+
+/// A number in the first row of a table of how it stands.
+fn count(address: SocketAddr, table: &str, column: &str) -> u64 {
+    let told = thorp(["status", "--json", &address.to_string()]).ok();
+    let told: Value = serde_json::from_str(&told).unwrap();
+    told[table][0][column].as_u64().unwrap_or_else(|| panic!("a number {column} in {table} of {told}"))
+}
+
+#[test]
+fn what_one_process_makes_up_costs_the_others_of_its_group_nothing() {
+    let folder = Folder::new();
+    let store = serve(&folder);
+    let redirector = start_redirector(&store, &[]);
+    let mut honest = Honest::start(redirector.address());
+    for round in 0..ROUNDS {
+        attack(redirector.address(), round);
+        // What it has said by now may be of before.
+        let so_far = count(store.address(), "store", "commits");
+        assert_eq!(honest.await_commits(so_far + COMMITS), 1, "it never loses its session");
+    }
+    assert_eq!(count(redirector.address(), "counts", "trunk_sessions"), 1, "the group never loses its own");
+}
