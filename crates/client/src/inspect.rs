@@ -2,7 +2,7 @@
 
 use crate::Client;
 use cache::Cache;
-use types::{PageId, Version};
+use types::{Life, PageId, Version};
 
 impl Client {
     /// The cache, for checkers.
@@ -13,6 +13,11 @@ impl Client {
     /// The count through which the client has heard of every change to what it holds, for checkers.
     pub fn horizon(&self) -> Version {
         self.session.horizon
+    }
+
+    /// The latest life of the store that the client knows of, for checkers.
+    pub fn life(&self) -> Option<Life> {
+        self.session.life()
     }
 
     /// The pages that the client was granted and would create objects in next, for checkers.

@@ -187,6 +187,7 @@ impl Client {
     /// A message has come in.
     pub fn handle(&mut self, now: Time, message: Message) {
         self.heard(now);
+        self.session.hear_of(message.newest_named());
         match (&self.session.phase, message) {
             // What comes after we gave the link up is of no account.
             (Phase::Down | Phase::Over(..), _) => {}

@@ -25,7 +25,7 @@ use protocol::{
     Ack, AskOutcome, GROUP, Goodbye, Held, Hello, Lineage, Message, Outcome, PROTOCOL, Ping, Pulse, Rejoin, Rejoined,
     Released, SessionLimits, Welcome,
 };
-use types::{ClusterId, GoodbyeReason, Incarnation, PageId, Rule, Time, Version};
+use types::{ClusterId, GoodbyeReason, Incarnation, Life, PageId, Rule, Time, Version};
 
 /// How long acknowledgements and releases wait for a message to go with.
 const PIGGYBACK: Duration = Duration::from_millis(2);
@@ -56,6 +56,8 @@ pub(crate) struct Session {
     pub(crate) horizon: Version,
     /// The latest change that a batch has told of. Beyond the horizon it is of a batch that was cut, with more to come.
     pub(crate) told: Version,
+    /// The highest count that the store has named: nothing here is of a later one.
+    pub(crate) named: Version,
     /// A redirector answers: we are a member of its group.
     pub(crate) in_group: bool,
     brought: Brought,
@@ -79,6 +81,7 @@ impl Session {
             limits: SessionLimits::UNTOLD,
             horizon: Version::ZERO,
             told: Version::ZERO,
+            named: Version::ZERO,
             in_group: false,
             brought: Brought::Something,
             epoch: 0,
@@ -90,6 +93,11 @@ impl Session {
             piggyback_at: None,
             pulse: Pulse::default(),
         }
+    }
+
+    /// The latest life of the store that we know of.
+    pub(crate) fn life(&self) -> Option<Life> {
+        self.lineage.current()
     }
 
     pub(crate) fn is_live(&self) -> bool {
@@ -107,6 +115,13 @@ impl Session {
         match &self.phase {
             Phase::Over(error) => Err(error.clone()),
             _ => Ok(()),
+        }
+    }
+
+    /// A message names this count.
+    pub(crate) fn hear_of(&mut self, count: Version) {
+        if matches!(self.phase, Phase::Rejoining | Phase::Live) {
+            self.named = self.named.max(count);
         }
     }
 
@@ -249,10 +264,8 @@ impl Client {
     /// the session ends: the next one begins with nothing. Only a redirector that is in a life of the store which we know to
     /// be over has not heard of the store's restart yet: we forget nothing, and go elsewhere until it has.
     fn knows_store(&mut self, welcome: &Welcome) -> bool {
-        let pages = self.cache.frames().map(|(_, frame)| frame.version());
-        let heard = pages.fold(self.session.horizon.max(self.session.told), Version::max);
-        let life = self.session.lineage.current();
-        if let Err(Goodbye { reason, mut text }) = welcome.continues(life, heard)
+        let life = self.session.life();
+        if let Err(Goodbye { reason, mut text }) = welcome.continues(life, self.session.named)
             && !self.config.broken.is(Rule::KnowLineage)
         {
             let is_of_redirector = welcome.features & GROUP != 0;
@@ -281,8 +294,7 @@ impl Client {
         pages.sort_unstable_by_key(|held| held.page);
         pages.dedup_by_key(|held| held.page);
         let grants = self.unfilled_grants();
-        let heard = self.session.horizon.max(self.session.told);
-        let brings_nothing = pages.is_empty() && grants.is_empty() && heard == Version::ZERO;
+        let brings_nothing = pages.is_empty() && grants.is_empty() && self.session.named == Version::ZERO;
         let may_fetch = brings_nothing || self.config.broken.is(Rule::JoinBeforeFetch);
         self.session.brought = if may_fetch { Brought::Nothing } else { Brought::Something };
         for rejoin in Rejoin::split(self.session.horizon, &pages, &grants, &self.config.limits) {
@@ -380,7 +392,7 @@ impl Client {
             }
         }
         (self.session.cluster, self.session.incarnation) = (None, Incarnation(0));
-        (self.session.horizon, self.session.told) = (Version::ZERO, Version::ZERO);
+        (self.session.horizon, self.session.told, self.session.named) = (Version::ZERO, Version::ZERO, Version::ZERO);
         self.session.lineage = Lineage::default();
         self.allocator.forget();
     }

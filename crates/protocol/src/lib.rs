@@ -20,6 +20,7 @@
 extern crate alloc;
 
 pub mod commit;
+mod counts;
 pub mod fetch;
 mod form;
 pub mod group;

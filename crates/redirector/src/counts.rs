@@ -8,29 +8,8 @@
 
 use crate::Redirector;
 use alloc::format;
-use protocol::{CommitRequest, Goodbye, Message, Outcome, PageReads};
-use types::Version;
-
-/// The highest count that a message of the store names.
-pub(crate) fn named_in(message: &Message) -> Version {
-    match message {
-        Message::Notices(notices) => {
-            notices.items.iter().map(|notice| notice.version).fold(notices.through, Version::max)
-        }
-        Message::Page(page) => page.version,
-        Message::Rejoined(rejoined) => rejoined.through,
-        Message::Revalidated(revalidated) => {
-            revalidated.items.iter().map(|notice| notice.version).fold(Version::ZERO, Version::max)
-        }
-        Message::CommitReply(reply) => match &reply.outcome {
-            Outcome::Committed { pages } => {
-                pages.iter().map(|advance| advance.version).fold(Version::ZERO, Version::max)
-            }
-            _ => Version::ZERO,
-        },
-        _ => Version::ZERO,
-    }
-}
+use protocol::{CommitRequest, Goodbye, PageReads};
+use types::{GoodbyeReason, Version};
 
 impl Redirector {
     /// Refuses to go on with a member that has heard of what the store has not named.
@@ -40,6 +19,13 @@ impl Redirector {
             return Err(Goodbye::malformed(format!("expected counts up to {named} in {what}, got {count}")));
         }
         Ok(())
+    }
+
+    /// The same for what a member comes with. It need not have made that up: a store's directory may have been restored from
+    /// a copy, and the member may not have heard of that yet.
+    pub(crate) fn check_brought(&self, count: Version) -> Result<(), Goodbye> {
+        self.check_named(count, "a rejoin")
+            .map_err(|Goodbye { text, .. }| Goodbye { reason: GoodbyeReason::Done, text })
     }
 
     /// The same for what a transaction has read.

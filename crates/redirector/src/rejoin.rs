@@ -288,7 +288,7 @@ impl Redirector {
             }
         }
         if let Some(compared) = self.revalidations.finish(session) {
-            match self.check_named(compared.known(), "a rejoin") {
+            match self.check_brought(compared.known()) {
                 Ok(()) => self.finish_rejoin(now, session, compared.questions),
                 Err(why) => self.end(now, session, why),
             }

@@ -13,7 +13,6 @@
 //! 4. Who cannot reach the store for too long sends its members away: they may reach it in another way.
 
 use crate::Redirector;
-use crate::counts::named_in;
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
@@ -247,7 +246,7 @@ impl Redirector {
 
     pub(crate) fn hear_store(&mut self, now: Time, message: Message) {
         self.trunk.heard(now);
-        self.trunk.named = self.trunk.named.max(named_in(&message));
+        self.trunk.named = self.trunk.named.max(message.newest_named());
         match (&self.trunk.phase, message) {
             (Phase::Down | Phase::Over(_), _) | (Phase::Rejoining | Phase::Live, Message::Pong(_)) => {}
             (_, Message::Goodbye(goodbye)) => self.goodbye(now, goodbye),

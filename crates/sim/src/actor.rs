@@ -97,6 +97,12 @@ pub(crate) struct Stage<'a> {
 }
 
 impl Stage<'_> {
+    /// The attempt goes on where the client is now.
+    fn go_on(&mut self, attempt: AttemptId) {
+        let branch = self.history.branch_of(self.client.life());
+        self.history.is_on(attempt, branch);
+    }
+
     /// Puts down what an attempt does.
     fn tell(&mut self, attempt: AttemptId, what: impl FnOnce() -> String) {
         let process = self.process;
@@ -145,6 +151,7 @@ impl Thread {
 
     fn begin(&mut self, stage: &mut Stage<'_>) -> Next {
         let attempt = stage.history.begin();
+        stage.go_on(attempt);
         let handle = stage.client.begin();
         let steps = match &self.audit {
             Some(objects) => objects.iter().map(|&object| Step::Read(object)).chain([Step::Commit]).collect(),
@@ -164,6 +171,7 @@ impl Thread {
         };
         let (handle, attempt) = (*handle, *attempt);
         let step = *steps.front().expect("the last step ends the transaction");
+        stage.go_on(attempt);
         let taken = take(stage, handle, attempt, step);
         stage.tell(attempt, || format!("{step:?}: {taken:?}"));
         match taken {
@@ -187,6 +195,7 @@ impl Thread {
 
     /// Asks what became of the commit.
     fn ask(&mut self, stage: &mut Stage<'_>, handle: TxnHandle, attempt: AttemptId) -> Result<Next, Violation> {
+        stage.go_on(attempt);
         match stage.client.outcome(handle) {
             // Whoever gives up now never hears what became of it.
             Ok(None) if stage.rng.chance(stage.habits.abandon_permille) => {

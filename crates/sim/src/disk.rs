@@ -66,7 +66,7 @@ impl Operation {
     }
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Disk {
     profile: Profile,
     /// Durable records, oldest first; the first of them has position `first`.
@@ -74,7 +74,10 @@ pub(crate) struct Disk {
     first: Position,
     home: BTreeMap<PageId, (Version, Bytes)>,
     checkpoint: Checkpoint,
+    /// How often the store's process has opened it.
     lives: u64,
+    /// How many lives have been drawn, on this disk and on those that it has taken the place of.
+    drawn: u64,
     /// Appended and not durable; the first `flushing` of them are being written.
     pending: VecDeque<Record>,
     flushing: usize,
@@ -111,6 +114,7 @@ impl Disk {
             home,
             checkpoint,
             lives: 0,
+            drawn: 0,
             pending: VecDeque::new(),
             flushing: 0,
             installing: None,
@@ -271,9 +275,22 @@ impl Disk {
         records
     }
 
+    /// A copy of what is durable.
+    pub(crate) fn copy(&self) -> Self {
+        let mut copy = self.clone();
+        copy.crash(0, false);
+        copy
+    }
+
+    /// A copy takes the place of what is here. The disk itself is the same, and no life is drawn twice.
+    pub(crate) fn put_back(&mut self, copy: &Self) {
+        let Self { drawn, home_full, refuses, slowness, .. } = *self;
+        *self = Self { drawn, home_full, refuses, slowness, ..copy.clone() };
+    }
+
     /// A new life of the store's process opens the disk.
     pub(crate) fn open(&mut self) -> (Opened, Vec<(Position, Record)>) {
-        self.lives += 1;
+        (self.lives, self.drawn) = (self.lives + 1, self.drawn + 1);
         let page = |(&page, (version, image)): (&PageId, &(Version, Bytes))| HomePage {
             page,
             version: *version,
@@ -282,7 +299,7 @@ impl Disk {
         let opened = Opened {
             cluster: ClusterId(1),
             incarnation: Incarnation(self.lives),
-            life: Life(self.lives),
+            life: Life(self.drawn),
             checkpoint: self.checkpoint.clone(),
             pages: self.home.iter().map(page).collect(),
             safe_bytes_free: self.safe_bytes_free(),

@@ -68,7 +68,7 @@ impl World {
         for record in records.iter().filter(|_| self.judged) {
             if let Record::Commit(commit) = record {
                 self.history.durable(commit)?;
-                let version = self.history.ledger.count();
+                let version = self.history.ledger().count();
                 self.trace.event(self.now, &[14, version.0], || format!("durable: {:?} is {version:?}", commit.txn));
             }
         }

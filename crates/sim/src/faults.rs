@@ -1,13 +1,14 @@
 //! What goes wrong, in words: each fault strikes at its own rate while the storm lasts.
 
-use crate::disk::Operation;
+use crate::branches::BranchId;
+use crate::disk::{Disk, Operation};
 use crate::layout::Mishap;
 use crate::network::End;
 use crate::process::STORE;
 use crate::violation::Check;
 use crate::world::{Event, World};
 use core::time::Duration;
-use types::{Rule, SessionId, Time};
+use types::{Rule, SessionId, Time, Version};
 
 /// Something that goes wrong, or is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,6 +19,8 @@ pub(crate) enum Fault {
     StoreCrashAgain,
     /// The store is closed in good order, and started again.
     StoreClose,
+    /// An operator copies the store's directory, or stops the store and puts the copy in its place.
+    Restore,
     /// A client's process dies.
     ClientCrash,
     /// A redirector's process dies.
@@ -42,9 +45,19 @@ pub(crate) enum Fault {
     RoomAgain,
 }
 
-const ALL: [Fault; 11] = [
+/// A copy of the store's directory.
+#[derive(Debug)]
+pub(crate) struct Copied {
+    disk: Disk,
+    /// Which history it was copied from, and at which count.
+    from: BranchId,
+    at: Version,
+}
+
+const ALL: [Fault; 12] = [
     Fault::StoreCrash,
     Fault::StoreClose,
+    Fault::Restore,
     Fault::ClientCrash,
     Fault::RedirectorCrash,
     Fault::Sever,
@@ -89,6 +102,7 @@ impl World {
         let rate = match fault {
             Fault::StoreCrash => rates.store_crash,
             Fault::StoreClose => rates.store_close,
+            Fault::Restore => rates.restore,
             Fault::ClientCrash => rates.client_crash,
             Fault::RedirectorCrash => rates.redirector_crash,
             Fault::Sever => rates.sever,
@@ -117,6 +131,7 @@ impl World {
             Fault::StoreCrash if self.rng.chance(500) => self.crash_when_busy = true,
             Fault::StoreCrash | Fault::StoreCrashAgain => return self.crash_store(),
             Fault::StoreClose => return self.close_store(),
+            Fault::Restore => self.copy_or_restore(),
             Fault::ClientCrash => self.crash_client(),
             Fault::RedirectorCrash => self.crash_redirector(),
             Fault::Sever => self.sever(),
@@ -166,6 +181,29 @@ impl World {
         let survive = self.rng.index(self.disk.unsynced() + 1);
         let install = self.rng.chance(500);
         self.lose_power(survive, install)
+    }
+
+    /// Copies what the store has on its disk, or puts in its place what was copied before.
+    fn copy_or_restore(&mut self) {
+        match self.copy.take() {
+            Some(copy) if self.rng.chance(700) => self.restore(&copy),
+            _ => {
+                let (from, at) = (self.history.branches.newest(), self.history.ledger().count());
+                self.trace.event(self.now, &[46, at.0], || format!("the store's directory is copied at {at:?}"));
+                self.copy = Some(Copied { disk: self.disk.copy(), from, at });
+            }
+        }
+    }
+
+    /// The store's process ends, and starts again later with what was copied.
+    fn restore(&mut self, copy: &Copied) {
+        let (lost, at) = (self.history.ledger().count(), copy.at);
+        self.trace.event(self.now, &[47, at.0], || format!("the store of {lost:?} is restored from a copy of {at:?}"));
+        self.bury_store();
+        self.disk.put_back(&copy.disk);
+        self.history.branches.fork(copy.from, copy.at);
+        let after = self.rng.around(Duration::from_millis(30));
+        self.later(after, Event::Start(STORE));
     }
 
     /// This befalls a process of an experiment.

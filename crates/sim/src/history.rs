@@ -1,13 +1,14 @@
 //! What the applications did and what they were told, beside what is durably so.
 
+use crate::branches::{BranchId, Branches};
 use crate::check;
 use crate::ledger::{self, Ledger};
 use crate::value::{self, Stamp};
 use crate::violation::{Check, Violation, ensure};
-use protocol::Outcome;
+use protocol::{Advance, Outcome};
 use std::collections::BTreeMap;
 use store::CommitRecord;
-use types::{ClientId, Delta, Map, ObjectId, PageId, SlotChange, TxnId, Version};
+use types::{ClientId, Delta, Life, Map, ObjectId, PageId, SlotChange, TxnId, Version};
 
 /// One attempt at a transaction, by its place in [`History`].
 pub(crate) type AttemptId = u32;
@@ -32,8 +33,10 @@ pub(crate) enum Fate {
 /// One attempt at a transaction, as its application sees it.
 #[derive(Clone, Debug)]
 pub(crate) struct Attempt {
-    /// Every transaction that was acknowledged before this one began has its place at or before this count.
-    pub(crate) floor: Version,
+    /// Every transaction that was acknowledged before this one began has its place at or before these counts, by branch.
+    floors: Vec<Version>,
+    /// The branches that its client was on while it ran, in order.
+    branches: Vec<BranchId>,
     /// The first read of each object that the attempt had not written itself.
     pub(crate) reads: BTreeMap<ObjectId, Option<Stamp>>,
     /// The last write to each object.
@@ -41,13 +44,12 @@ pub(crate) struct Attempt {
     pub(crate) fate: Fate,
 }
 
-/// All attempts of a run, and the ledger.
+/// All attempts of a run, and the ledgers.
 #[derive(Debug, Default)]
 pub(crate) struct History {
-    pub(crate) ledger: Ledger,
+    pub(crate) branches: Branches,
     attempts: Vec<Attempt>,
     asked: Map<TxnId, AttemptId>,
-    floor: Version,
     acknowledged: u64,
 }
 
@@ -66,15 +68,27 @@ impl History {
         let record = CommitRecord { txn, answered: 1, deltas: deltas.collect() };
         self.asked(id, txn)?;
         self.durable(&record)?;
-        self.floor = self.ledger.count();
+        self.branches.acknowledged(0, self.ledger().count());
         self.attempts[id as usize].fate = Fate::Committed;
         Ok(record)
+    }
+
+    /// The history of the store as it is now.
+    pub(crate) fn ledger(&self) -> &Ledger {
+        self.branches.ledger(self.branches.newest())
+    }
+
+    /// The branch that a client is on which knows of this life of the store's as the latest. Who knows of none has heard of
+    /// nothing.
+    pub(crate) fn branch_of(&self, life: Option<Life>) -> Option<BranchId> {
+        self.branches.of_life(life?)
     }
 
     /// A new attempt begins.
     pub(crate) fn begin(&mut self) -> AttemptId {
         self.attempts.push(Attempt {
-            floor: self.floor,
+            floors: self.branches.floors(),
+            branches: Vec::new(),
             reads: BTreeMap::new(),
             writes: BTreeMap::new(),
             fate: Fate::Running,
@@ -84,6 +98,14 @@ impl History {
 
     pub(crate) fn attempt(&self, attempt: AttemptId) -> &Attempt {
         &self.attempts[attempt as usize]
+    }
+
+    /// The attempt goes on at a client that is on this branch.
+    pub(crate) fn is_on(&mut self, id: AttemptId, branch: Option<BranchId>) {
+        let branches = &mut self.attempts[id as usize].branches;
+        if branches.last() != branch.as_ref() {
+            branches.extend(branch);
+        }
     }
 
     /// Transactions that were acknowledged as committed, read-only ones included.
@@ -101,8 +123,10 @@ impl History {
         }
         let first = *attempt.reads.entry(object).or_insert(seen);
         ensure(first == seen, "stable_reads", || format!("t{id} read {first:?} in {object:?}, and now {seen:?}"))?;
-        check::no_visible_abort::value(&self.ledger, object, seen)?;
-        check::one_moment::reads(&self.ledger, attempt)
+        let branch = attempt.branches.last().copied().unwrap_or(self.branches.newest());
+        let ledger = self.branches.ledger(branch);
+        check::no_visible_abort::value(ledger, object, seen)?;
+        check::one_moment::reads(ledger, attempt)
     }
 
     /// The attempt has written.
@@ -142,13 +166,14 @@ impl History {
         let attempt = &self.attempts[id as usize];
         let fate = match outcome {
             Outcome::Committed { pages } => {
-                let place = check::durability::acknowledged(&self.ledger, attempt, txn, pages)?;
-                self.floor = self.floor.max(place);
+                let (branch, place) = self.place(attempt, txn, pages)?;
+                self.branches.acknowledged(branch, place);
                 self.acknowledged += 1;
                 Fate::Committed
             }
             Outcome::Refused(refusal) => {
-                check::durability::refused(&self.ledger, txn, refusal)?;
+                let branch = attempt.branches.last().copied().unwrap_or(self.branches.newest());
+                check::durability::refused(self.branches.ledger(branch), txn, refusal)?;
                 Fate::Refused
             }
             Outcome::Unknown => Fate::Unknown,
@@ -157,11 +182,24 @@ impl History {
         Ok(())
     }
 
+    /// The place of an attempt that is acknowledged, on one of the branches that its client was on. It may have been
+    /// answered on one before it came to the next.
+    fn place(&self, attempt: &Attempt, txn: TxnId, pages: &[Advance]) -> Result<(BranchId, Version), Violation> {
+        let newest = [self.branches.newest()];
+        let branches = if attempt.branches.is_empty() { &newest[..] } else { &attempt.branches };
+        let places = branches.iter().rev().map(|&branch| {
+            let floor = self.branches.floor(branch, &attempt.floors);
+            let place = check::durability::acknowledged(self.branches.ledger(branch), attempt, floor, txn, pages)?;
+            Ok((branch, place))
+        });
+        places.reduce(Result::or).expect("there is one branch at least")
+    }
+
     /// The application was told that its commit was never sent.
     pub(crate) fn never_sent(&mut self, id: AttemptId) -> Check {
         let Fate::Asked(txn) = self.attempts[id as usize].fate else { return Ok(()) };
         self.attempts[id as usize].fate = Fate::Refused;
-        ensure(self.ledger.version_of(txn).is_none(), "durability", || {
+        ensure(!self.branches.is_committed_anywhere(txn), "durability", || {
             format!("{txn:?} is told to have no effect, and is committed")
         })
     }
@@ -176,8 +214,8 @@ impl History {
             format!("{:?} was refused, and is in the safe", record.txn)
         })?;
         ledger::same_writes(record, &attempt.writes)?;
-        check::history::update(&self.ledger, record.txn, attempt)?;
-        self.ledger.commit(record).map(|_| ())
+        check::history::update(self.ledger(), record.txn, attempt)?;
+        self.branches.newest_ledger().commit(record).map(|_| ())
     }
 }
 

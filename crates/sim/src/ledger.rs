@@ -50,6 +50,19 @@ impl Ledger {
         Ok(self.count)
     }
 
+    /// What it was when its count was `through`.
+    pub(crate) fn through(&self, through: Version) -> Self {
+        let is_in = |version: &Version| *version <= through;
+        let commits = self.commits.iter().filter(|(_, version)| is_in(version)).map(|(&txn, &version)| (txn, version));
+        let pages = self.pages.iter().map(|(&page, history)| (page, history.through(through)));
+        Self {
+            count: through,
+            commits: commits.collect(),
+            txns: self.txns[..through.0 as usize].to_vec(),
+            pages: pages.filter(|(_, history)| !history.versions.is_empty()).collect(),
+        }
+    }
+
     /// How many transactions have written.
     pub(crate) fn count(&self) -> Version {
         self.count
@@ -92,6 +105,16 @@ impl Ledger {
 }
 
 impl PageHistory {
+    fn through(&self, through: Version) -> Self {
+        let versions = self.versions.iter().filter(|(version, _)| *version <= through).cloned();
+        let until = |changes: &[Change]| changes.iter().filter(|change| change.version <= through).copied().collect();
+        let slots = self.slots.iter().map(|(&slot, changes)| (slot, until(changes)));
+        Self {
+            versions: versions.collect(),
+            slots: slots.filter(|(_, changes): &(_, Vec<_>)| !changes.is_empty()).collect(),
+        }
+    }
+
     /// The page's version when the master's count was `through`.
     pub(crate) fn version_at(&self, through: Version) -> Version {
         let later = self.versions.partition_point(|(version, _)| *version <= through);

@@ -4,7 +4,7 @@
 //! ```text
 //!   Scenario <- seed      what kind of day it is
 //!   World                 event by event: processes, network, disk, faults
-//!     History, Ledger     what applications saw and were told; what the disk made durable
+//!     History, Ledger     what applications saw and were told; what the disk made durable, on each branch of the store
 //!     check/*             the invariants of docs/protocol.md, one file each
 //! ```
 //! Beside it stands a second kind of run, `reorder`: two masters' streams, out of order, around the real cache.
@@ -13,6 +13,7 @@
 //! files. The simulator has hands of its own and sees neither `net` nor `disk`.
 
 mod actor;
+mod branches;
 mod bytes;
 mod check;
 mod disk;

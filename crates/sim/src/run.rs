@@ -120,7 +120,7 @@ impl World {
         let habits = &self.scenario.habits;
         let hot = (0..habits.pages).flat_map(|page| (0..habits.slots).map(move |slot| (page, slot)));
         let mut objects: Vec<_> = hot.map(|(page, slot)| ObjectId::new(PageId::new(0, page), slot)).collect();
-        for (page, history) in self.history.ledger.pages() {
+        for (page, history) in self.history.ledger().pages() {
             objects.extend(history.slots().map(|(slot, _)| ObjectId::new(page, slot)));
         }
         objects.sort_unstable();
@@ -133,7 +133,7 @@ impl World {
         self.finale = true;
         self.close_store()?;
         self.run_until(PATIENCE, "the store does not close", |world| world.processes[STORE].closed)?;
-        let ledger = &self.history.ledger;
+        let ledger = self.history.ledger();
         for (page, history) in ledger.pages() {
             let last = history.version_at(ledger.count());
             let Some((version, image)) = self.disk.home().get(&page) else {

@@ -30,6 +30,7 @@ use types::{Broken, Limits, ObjectId, Time};
 pub(crate) struct Rates {
     pub(crate) store_crash: Option<Duration>,
     pub(crate) store_close: Option<Duration>,
+    pub(crate) restore: Option<Duration>,
     pub(crate) client_crash: Option<Duration>,
     pub(crate) redirector_crash: Option<Duration>,
     pub(crate) sever: Option<Duration>,
@@ -170,6 +171,7 @@ impl Scenario {
         }
         let has_faults = self.rates.store_crash.or(self.rates.cut).is_some();
         self.rates.refuse = rng.pick(&[None, None, Some(ms(50)), Some(ms(300))]).filter(|_| has_faults);
+        self.rates.restore = rng.pick(&[None, None, None, None, Some(ms(60)), Some(ms(400))]).filter(|_| has_faults);
     }
 
     /// Whose patience ends before an answer can be there gets nothing through, and that is nobody's fault: a commit may

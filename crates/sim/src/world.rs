@@ -8,7 +8,7 @@ use crate::check;
 use crate::disk::{Disk, Operation};
 use crate::enumerate::{CrashPoint, UnderWay};
 use crate::executor::Tasks;
-use crate::faults::Fault;
+use crate::faults::{Copied, Fault};
 use crate::history::{History, impossible};
 use crate::layout::{Costs, Layout, Mishap, Traffic};
 use crate::network::{End, Network};
@@ -78,6 +78,8 @@ pub(crate) struct World {
     pub(crate) history: History,
     pub(crate) network: Network,
     pub(crate) disk: Disk,
+    /// What an operator has copied of the store's directory.
+    pub(crate) copy: Option<Copied>,
     turns: check::turns::Turns,
     pub(crate) processes: Vec<Process>,
     pub(crate) tasks: Tasks,
@@ -127,6 +129,7 @@ impl World {
             history,
             network: Network::new(scenario.paths.clone(), scenario.pass_permille, scenario.store.broken),
             disk: Disk::new(scenario.disk.clone(), &founding),
+            copy: None,
             turns: check::turns::Turns::default(),
             processes: (0..processes).map(|_| Process::default()).collect(),
             tasks: Tasks::default(),
@@ -317,6 +320,7 @@ impl World {
             format!("the store opens its disk: {pages} pages at {:?}, {records} records", opened.checkpoint.applied)
         });
         self.turns = check::turns::Turns::default();
+        self.history.branches.begin_life(opened.life);
         let mut store = Store::new(self.scenario.store(self.processes[STORE].life), opened);
         for (position, record) in records {
             store.recover(position, record);
@@ -379,7 +383,7 @@ impl World {
         match output {
             Output::Send(link, message) => {
                 if self.judged && number == STORE {
-                    check::answers::message(&self.history.ledger, &message)?;
+                    check::answers::message(self.history.ledger(), &message)?;
                 }
                 let Some((connection, end)) = self.connection_of(number, link) else { return Ok(()) };
                 self.traffic[number].say();
@@ -494,7 +498,9 @@ impl World {
         }
         let process = &mut self.processes[number];
         if let Some(client) = process.node.as_mut().and_then(Node::client).filter(|_| self.judged) {
-            check::frames::all(client, &self.history.ledger, &mut process.never_back)?;
+            let branch = self.history.branch_of(client.life()).unwrap_or(self.history.branches.newest());
+            process.never_back.be_on(branch);
+            check::frames::all(client, self.history.branches.ledger(branch), &mut process.never_back)?;
             for (handle, attempt) in process.threads.iter().filter_map(Thread::running) {
                 if client.check(handle).is_ok() {
                     check::stable_reads::transaction(client.cache(), self.history.attempt(attempt))?;

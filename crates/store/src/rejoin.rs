@@ -104,12 +104,14 @@ impl Store {
         self.check_versions(rejoin.horizon, &rejoin.pages)
     }
 
-    /// Nobody holds what this store has not given.
+    /// Nobody holds what this store has not given; but for whoever knows it from before it was restored from a copy, and is
+    /// about to learn of that from `Welcome`.
     fn check_versions(&self, horizon: Version, pages: &[Held]) -> Result<(), Goodbye> {
         let applied = self.master.applied();
         let newest = pages.iter().map(|held| held.version).fold(horizon, Version::max);
         if newest > applied {
-            return Err(Goodbye::malformed(format!("expected versions up to {applied}, got {newest}")));
+            let text = format!("expected versions up to {applied}, got {newest}");
+            return Err(Goodbye { reason: GoodbyeReason::Done, text });
         }
         Ok(())
     }

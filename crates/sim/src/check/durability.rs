@@ -7,15 +7,17 @@ use crate::violation::{Check, Violation, ensure};
 use protocol::Advance;
 use types::{Refusal, TxnId, Version};
 
-/// Checks that what the application is told is committed is so, and gives the transaction's place.
+/// Checks that what the application is told is committed is so, and gives the transaction's place, which is at or after
+/// `floor`.
 pub(crate) fn acknowledged(
     ledger: &Ledger,
     attempt: &Attempt,
+    floor: Version,
     txn: TxnId,
     pages: &[Advance],
 ) -> Result<Version, Violation> {
     if attempt.writes.is_empty() {
-        return check::history::read_only(ledger, txn, attempt);
+        return check::history::read_only(ledger, txn, attempt, floor);
     }
     let Some(version) = ledger.version_of(txn) else {
         return Err(Violation {

@@ -22,13 +22,11 @@ pub(crate) fn update(ledger: &Ledger, txn: TxnId, attempt: &Attempt) -> Check {
     Ok(())
 }
 
-/// Checks a transaction that has only read, and gives the first place that it can have.
-pub(crate) fn read_only(ledger: &Ledger, txn: TxnId, attempt: &Attempt) -> Result<Version, Violation> {
-    let place = place(ledger, attempt, attempt.floor);
-    place.ok_or_else(|| {
+/// Checks a transaction that has only read, and gives the first place that it can have at or after `floor`.
+pub(crate) fn read_only(ledger: &Ledger, txn: TxnId, attempt: &Attempt, floor: Version) -> Result<Version, Violation> {
+    place(ledger, attempt, floor).ok_or_else(|| {
         let reads = explain(ledger, attempt);
-        let text =
-            format!("no place for {txn:?} at or after {:?}, where it began, has all it read:{reads}", attempt.floor);
+        let text = format!("no place for {txn:?} at or after {floor:?}, where it began, has all it read:{reads}");
         Violation { checker: "history", text }
     })
 }

@@ -1,17 +1,26 @@
 //! Invariant 5: a slot's value in a cache never goes back, not even over an eviction.
 
+use crate::branches::BranchId;
 use crate::ledger::Change;
 use crate::value::Stamp;
 use crate::violation::{Check, ensure};
 use types::{Map, ObjectId, Version};
 
-/// The latest that one client has shown of each object.
+/// The latest that one client has shown of each object, on the branch that it is on.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct NeverBack {
+    branch: BranchId,
     latest: Map<ObjectId, Version>,
 }
 
 impl NeverBack {
+    /// The client is on this branch: what it has shown on another one says nothing here.
+    pub(crate) fn be_on(&mut self, branch: BranchId) {
+        if self.branch != branch {
+            *self = Self { branch, ..Self::default() };
+        }
+    }
+
     /// Checks a slot, which shows `seen`.
     pub(crate) fn slot(&mut self, object: ObjectId, seen: Option<Stamp>, changes: &[Change]) -> Check {
         let latest = self.latest.entry(object).or_default();

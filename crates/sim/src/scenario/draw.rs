@@ -157,6 +157,7 @@ pub(super) fn rates(rng: &mut Rng) -> Rates {
         home_full: rate(200, &[ms(50), ms(300)]),
         redirector_crash: None,
         sever: None,
+        restore: None,
         refuse: None,
     }
 }

@@ -91,26 +91,19 @@ fn malformed_messages_end_their_session() {
 
 #[test]
 fn a_rejoin_cannot_claim_the_future_or_too_much() {
+    let [empty, held] = [vec![], vec![Held { page: ROOT, version: Version(1) }]];
+    let grants = vec![PageRange { first: ROOT, count: u32::MAX }; 3];
+    let claim = |horizon, pages, grants| Rejoin { horizon: Version(horizon), pages, grants, last: true };
     let claims = [
-        Rejoin { horizon: Version(1), pages: vec![], grants: vec![], last: true },
-        Rejoin {
-            horizon: Version(0),
-            pages: vec![Held { page: ROOT, version: Version(1) }],
-            grants: vec![],
-            last: true,
-        },
-        Rejoin {
-            horizon: Version(0),
-            pages: vec![],
-            grants: vec![PageRange { first: ROOT, count: u32::MAX }; 3],
-            last: true,
-        },
+        (claim(1, empty.clone(), vec![]), GoodbyeReason::Done),
+        (claim(0, held, vec![]), GoodbyeReason::Done),
+        (claim(0, empty, grants), GoodbyeReason::Malformed),
     ];
-    for claim in claims {
+    for (claim, reason) in claims {
         let mut hands = Hands::new();
         let a = hands.greet(1, 1, 1);
         hands.say(a, Message::Rejoin(claim));
-        assert_eq!(hands.ended(a), Some(GoodbyeReason::Malformed));
+        assert_eq!(hands.ended(a), Some(reason));
     }
 }
 
