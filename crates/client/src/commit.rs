@@ -252,7 +252,6 @@ impl Client {
         match &outcome {
             Outcome::Committed { pages } => self.committed(now, &pending, pages),
             Outcome::Refused(refusal) => self.refused(&pending, refusal),
-            // It may have happened: what it wrote is no longer known.
             Outcome::Unknown => self.unknown(&pending),
         }
         if let Some(txn) = pending.txn {
@@ -306,6 +305,9 @@ impl Client {
             .for_each(|(_, txn)| txn.bell.ring());
     }
 
+    /// The request may have had its effect. What it wrote is read from the store again; and a page that it has taken to
+    /// create in is no grant any more, nor known to be empty: it goes as a whole. Holes in it would leave the rest of it
+    /// pinned, and its free slots would count as read without anybody having asked for them.
     fn unknown(&mut self, pending: &Pending) {
         if self.config.broken.is(Rule::PunctureUnknown) {
             return;

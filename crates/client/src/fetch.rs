@@ -123,17 +123,17 @@ impl Fetches {
         }
     }
 
-    /// Keeps a neighbour's page until everything through `through` has been heard.
-    pub(crate) fn keep_early(&mut self, through: Version, page: Page) {
+    /// Keeps a neighbour's page until everything has been heard through the count that it reflects.
+    pub(crate) fn keep_early(&mut self, reflects: Version, page: Page) {
         let is_known = |(_, early): &(Version, Page)| (early.number, early.page) == (page.number, page.page);
         if !self.early.iter().any(is_known) {
-            self.early.push((through, page));
+            self.early.push((reflects, page));
         }
     }
 
     /// A page that came early and has its time at this horizon.
     pub(crate) fn take_early(&mut self, horizon: Version) -> Option<Page> {
-        let due = self.early.iter().position(|(through, _)| *through <= horizon)?;
+        let due = self.early.iter().position(|(reflects, _)| *reflects <= horizon)?;
         Some(self.early.swap_remove(due).1)
     }
 
@@ -155,6 +155,8 @@ impl Fetches {
         let under_way = self.under_way.remove(&page)?;
         self.kept -= under_way.kept.len();
         self.following -= usize::from(under_way.follows);
+        // One that came early may never have its time: what it reflects is a neighbour's word.
+        self.early.retain(|(_, early)| early.page != page);
         Some(under_way)
     }
 

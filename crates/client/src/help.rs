@@ -157,8 +157,10 @@ impl Client {
         if !is_mine || !self.fetches.expects(page.page, page.number, self.config.broken) {
             return;
         }
-        if through > self.session.horizon && !self.config.broken.is(Rule::HearFirst) {
-            return self.fetches.keep_early(through, page);
+        // A neighbour that has asked what became of a commit of its own may know of that before its redirector does.
+        let reflects = through.max(page.version);
+        if reflects > self.session.horizon && !self.config.broken.is(Rule::HearFirst) {
+            return self.fetches.keep_early(reflects, page);
         }
         self.install_peer_page(now, page);
     }
