@@ -348,10 +348,11 @@ impl Redirector {
         }
     }
 
-    /// Whether nobody here holds a page, or is about to.
+    /// Whether nobody here holds a page, or is about to. One that was granted is somebody's to fill, or will be.
     pub(crate) fn is_unheld(&self, page: PageId) -> bool {
         let is_fetched = self.fetches.is_under_way(page) && !self.config.broken.is(Rule::GroupRelease);
-        self.held.holders(page).is_empty() && !is_fetched && !self.standby.holds(page)
+        let is_here = self.standby.holds(page) || self.grants.has(page);
+        self.held.holders(page).is_empty() && !is_fetched && !is_here
     }
 
     /// Lets go of what the stand-by cache has no room for.

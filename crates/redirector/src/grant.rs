@@ -1,10 +1,22 @@
 //! Pages to create objects in: the store grants them to the group, the redirector hands them on.
 //!
+//! ```text
+//!   store --granted--> one member's --something is created in it, or it has changed--> no grant any more
+//!                        |      ^
+//!     its member has lost it    | another wants pages
+//!                        v      |
+//!                      left behind --the link is gone--> the store's again
+//! ```
 //! 1. One request is under way at a time; those of several members for one volume go together.
 //! 2. Like a client (`room` there), the redirector releases nothing while the store owes it a grant.
 //! 3. A granted page is one member's until something is created in it. A member that comes back says which it has; the
-//!    others were lost on their way to it. Those, and the pages of a member that has departed, the store has back with the
-//!    group's session.
+//!    others were lost on their way to it. Those, and the pages of a member that has departed, go to the next that wants
+//!    some in their volume. The store does not hear of that: to it the group has them all the while. When the group's
+//!    session ends, the store has back what is left behind.
+//! 4. The store lets the group have so many unfilled pages in all. Of these no member has more than it leaves to others:
+//!    one that wants more is told what the store would tell the group, that there is no room. So one that only takes gets
+//!    half of them, and who comes then half of the rest. What a member has left behind counts as its own until others
+//!    have it. Names are free to choose, so whoever comes under many of them gets more.
 
 use crate::Redirector;
 use alloc::collections::{BTreeMap, VecDeque};
@@ -18,40 +30,79 @@ use types::{ClientId, Map, PageId, PageRange, Rule, SessionId, Time};
 #[derive(Clone, Copy, Debug)]
 struct Waiter {
     session: SessionId,
+    client: ClientId,
     grant: Grant,
 }
 
+/// What the store has been asked for, and for whom first.
+#[derive(Clone, Copy, Debug)]
+struct Asked {
+    grant: Grant,
+    first: ClientId,
+}
+
 /// Who has been granted what, and who waits.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Grants {
     /// Pages that nothing was created in, and whose they are.
     unfilled: BTreeMap<PageId, ClientId>,
+    /// Pages that nothing was created in and nobody has, and whose they were.
+    left_behind: BTreeMap<PageId, ClientId>,
+    /// How many of both are a client's.
+    counts: Map<ClientId, usize>,
+    /// How many of both there may be.
+    pages_max: usize,
     waiting: VecDeque<Waiter>,
     /// How often each session waits.
     waits: Map<SessionId, usize>,
-    /// What the store has been asked for.
-    asked: Option<Grant>,
+    asked: Option<Asked>,
 }
 
 impl Grants {
+    pub(crate) fn new(pages_max: usize) -> Self {
+        Self {
+            unfilled: BTreeMap::new(),
+            left_behind: BTreeMap::new(),
+            counts: Map::default(),
+            pages_max,
+            waiting: VecDeque::new(),
+            waits: Map::default(),
+            asked: None,
+        }
+    }
+
     /// Whether the page was granted to this client, and nothing was created in it.
     pub(crate) fn is_of(&self, client: ClientId, page: PageId) -> bool {
         self.unfilled.get(&page) == Some(&client)
     }
 
+    /// Whether the page was granted to the group, and nothing was created in it.
+    pub(crate) fn has(&self, page: PageId) -> bool {
+        self.unfilled.contains_key(&page) || self.left_behind.contains_key(&page)
+    }
+
     /// The page has changed, or it is somebody else's.
     pub(crate) fn lose(&mut self, page: PageId) {
-        self.unfilled.remove(&page);
+        for client in [self.unfilled.remove(&page), self.left_behind.remove(&page)].into_iter().flatten() {
+            self.uncount(client);
+        }
     }
 
     /// The client has come back, and of what it was granted it has these, in their order: it never heard of the rest.
     pub(crate) fn keep(&mut self, client: ClientId, claimed: &[PageId]) {
-        self.unfilled.retain(|page, owner| *owner != client || claimed.binary_search(page).is_ok());
+        let left_behind = &mut self.left_behind;
+        self.unfilled.retain(|page, owner| {
+            let is_kept = *owner != client || claimed.binary_search(page).is_ok();
+            if !is_kept {
+                left_behind.insert(*page, *owner);
+            }
+            is_kept
+        });
     }
 
     /// The client will not come back.
     pub(crate) fn depart(&mut self, client: ClientId) {
-        self.unfilled.retain(|_, owner| *owner != client);
+        self.keep(client, &[]);
     }
 
     pub(crate) fn forget_waiter(&mut self, session: SessionId) {
@@ -74,11 +125,49 @@ impl Grants {
 
     pub(crate) fn link_is_gone(&mut self) {
         self.asked = None;
+        for client in core::mem::take(&mut self.left_behind).into_values() {
+            self.uncount(client);
+        }
     }
 
-    /// Everything that was granted and not filled.
+    /// Everything that was granted to members and not filled.
     pub(crate) fn all(&self) -> Vec<PageRange> {
         PageRange::join(self.unfilled.keys().copied())
+    }
+
+    /// How many pages more the client may have: with them it has no more than is left to others.
+    fn allowance(&self, client: ClientId) -> usize {
+        let free = self.pages_max.saturating_sub(self.unfilled.len() + self.left_behind.len());
+        let own = self.counts.get(&client).copied().unwrap_or_default();
+        free.saturating_sub(own).div_ceil(2)
+    }
+
+    /// Up to so many pages of a volume that were left behind.
+    fn take_left_behind(&mut self, volume: u32, count: usize) -> Vec<PageId> {
+        let of_volume = PageId::new(volume, 0)..=PageId::new(volume, u32::MAX);
+        let pages: Vec<_> = self.left_behind.range(of_volume).map(|(&page, _)| page).take(count).collect();
+        for &page in &pages {
+            self.lose(page);
+        }
+        pages
+    }
+
+    fn give(&mut self, client: ClientId, page: PageId) {
+        self.unfilled.insert(page, client);
+        *self.counts.entry(client).or_default() += 1;
+    }
+
+    /// The store has granted a page for somebody who is gone.
+    fn leave_behind(&mut self, client: ClientId, page: PageId) {
+        self.left_behind.insert(page, client);
+        *self.counts.entry(client).or_default() += 1;
+    }
+
+    fn uncount(&mut self, client: ClientId) {
+        match self.counts.get_mut(&client) {
+            Some(count) if *count > 1 => *count -= 1,
+            _ => drop(self.counts.remove(&client)),
+        }
     }
 }
 
@@ -94,66 +183,80 @@ impl Redirector {
 
     /// A member wants pages.
     pub(crate) fn grant(&mut self, now: Time, from: SessionId, grant: Grant) -> Result<(), Goodbye> {
+        let Some(client) = self.members.client(from) else { return Ok(()) };
         let waits = self.grants.waits.entry(from).or_default();
         if *waits >= GRANTS_PER_SESSION_MAX {
             return Err(Goodbye::too_much(format!("expected at most {GRANTS_PER_SESSION_MAX} grants at a time")));
         }
         *waits += 1;
-        self.grants.waiting.push_back(Waiter { session: from, grant });
-        self.ask_for_grants(now);
+        self.grants.waiting.push_back(Waiter { session: from, client, grant });
+        self.serve_grants(now);
         Ok(())
     }
 
-    /// Asks the store for what the first in the line wants, and the others who want the like.
-    pub(crate) fn ask_for_grants(&mut self, now: Time) {
-        let Some(first) = self.grants.waiting.front() else { return };
-        if !self.trunk.is_live() || self.grants.asked.is_some() {
-            return;
+    /// Gives the first in the line what others have left behind, or asks the store for what it wants, and the others who
+    /// want the like.
+    pub(crate) fn serve_grants(&mut self, now: Time) {
+        while self.trunk.is_live() && self.grants.asked.is_none() {
+            let Some(&first) = self.grants.waiting.front() else { return };
+            let volume = first.grant.volume;
+            let wanted = self.wanted(&first);
+            let left_behind = self.grants.take_left_behind(volume, wanted);
+            if wanted == 0 || !left_behind.is_empty() {
+                self.grants.waiting.pop_front();
+                self.give(&first, left_behind);
+                continue;
+            }
+            let alike = self.grants.waiting.iter().filter(|waiter| waiter.grant.volume == volume);
+            let count = alike.map(|waiter| self.wanted(waiter)).sum::<usize>();
+            let count = count.min(self.config.limits.pages_per_message) as u32;
+            self.send_to_store(now, Message::Grant(Grant { volume, count }));
+            self.grants.asked = Some(Asked { grant: Grant { volume, count }, first: first.client });
         }
-        let volume = first.grant.volume;
-        let alike = self.grants.waiting.iter().filter(|waiter| waiter.grant.volume == volume);
-        let count = alike.fold(0u32, |sum, waiter| sum.saturating_add(waiter.grant.count));
-        let grant = Grant { volume, count: count.min(self.config.limits.pages_per_message as u32) };
-        self.send_to_store(now, Message::Grant(grant));
-        self.grants.asked = Some(grant);
+    }
+
+    /// How many pages somebody who waits is given, if they are there.
+    fn wanted(&self, waiter: &Waiter) -> usize {
+        let most = self.grants.allowance(waiter.client).min(self.config.limits.pages_per_message);
+        most.min(waiter.grant.count as usize)
+    }
+
+    /// Gives a member its pages, or tells it that there is no room for more.
+    fn give(&mut self, to: &Waiter, pages: Vec<PageId>) {
+        for &page in &pages {
+            self.judge_since_granted(page);
+            self.grants.give(to.client, page);
+            self.held.list(page, to.session);
+        }
+        self.grants.has_waited(to.session);
+        // A page may have had other lives: the member takes it for empty as of its horizon, which must be past the
+        // changes of these.
+        if !self.config.broken.is(Rule::HearBeforeGrant) {
+            self.flush_all(to.session);
+        }
+        self.reply(to.session, Message::Granted(Granted { ranges: PageRange::join(pages) }));
     }
 
     /// The store has granted pages, or none if it has no more room.
     pub(crate) fn granted(&mut self, now: Time, granted: Granted) {
-        let Some(asked) = self.grants.asked.take() else { return };
+        let Some(Asked { grant: asked, first }) = self.grants.asked.take() else { return };
         let is_empty = granted.ranges.is_empty();
         let mut pages = granted.ranges.into_iter().flat_map(PageRange::pages).peekable();
         let waiting = core::mem::take(&mut self.grants.waiting);
         for waiter in waiting {
-            let is_served = waiter.grant.volume == asked.volume && (is_empty || pages.peek().is_some());
-            let client = self.members.client(waiter.session);
-            match client {
-                Some(client) if is_served => {
-                    let share: Vec<_> = pages.by_ref().take(waiter.grant.count as usize).collect();
-                    for &page in &share {
-                        self.judge_since_granted(page);
-                        self.grants.unfilled.insert(page, client);
-                        self.held.list(page, waiter.session);
-                    }
-                    let ranges = PageRange::join(share);
-                    self.grants.has_waited(waiter.session);
-                    // A page may have had other lives: the member takes it for empty as of its horizon, which must be
-                    // past the changes of these.
-                    if !self.config.broken.is(Rule::HearBeforeGrant) {
-                        self.flush_all(waiter.session);
-                    }
-                    self.reply(waiter.session, Message::Granted(Granted { ranges }));
-                }
-                Some(_) => self.grants.waiting.push_back(waiter),
-                None => {}
+            if waiter.grant.volume == asked.volume && (is_empty || pages.peek().is_some()) {
+                let share = pages.by_ref().take(self.wanted(&waiter)).collect();
+                self.give(&waiter, share);
+            } else {
+                self.grants.waiting.push_back(waiter);
             }
         }
-        // Whoever wanted the rest is gone. The group does not hold what nobody has.
-        let rest: Vec<_> = pages.collect();
-        for page in rest {
-            self.release_if_unheld(now, page);
+        // Whoever wanted the rest is gone.
+        for page in pages {
+            self.judge_since_granted(page);
+            self.grants.leave_behind(first, page);
         }
         self.trunk.releases_may_go(now);
-        self.ask_for_grants(now);
+        self.serve_grants(now);
     }
 }

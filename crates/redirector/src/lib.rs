@@ -126,7 +126,7 @@ impl Redirector {
             absent: Absent::default(),
             helps: Helps::new(config.help_within),
             commits: Commits::new(config.retained_bytes_limit),
-            grants: Grants::default(),
+            grants: Grants::new(config.limits.granted_pages),
             revalidations: Revalidations::default(),
             standby: Standby::new(config.cache_bytes_limit, config.broken),
             stats: Stats::default(),

@@ -332,7 +332,7 @@ impl Redirector {
         self.heard_through(rejoined.through);
         self.resend_commits(now);
         self.resend_revalidations(now);
-        self.ask_for_grants(now);
+        self.serve_grants(now);
         self.send_unsent(now);
         self.claim(now);
         // Who takes groups may have a lease for us.

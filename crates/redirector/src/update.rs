@@ -36,8 +36,13 @@ impl Redirector {
 
     /// A page has changed: everyone who holds it is told, but for who has it from the commit's reply.
     pub(crate) fn tell(&mut self, now: Time, notice: &Notice, committer: Option<SessionId>) {
-        self.change(notice);
         let page = notice.page;
+        let was_granted = self.grants.has(page);
+        self.change(notice);
+        if was_granted {
+            // Its member may be gone.
+            self.release_if_unheld(now, page);
+        }
         let only_whole = self.config.broken.is(Rule::TellMembers);
         for &holder in self.held.holders(page) {
             if Some(holder) != committer && (!only_whole || self.whole.holds(page, holder)) {

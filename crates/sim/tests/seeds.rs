@@ -16,7 +16,7 @@ const KEPT: [(Kind, u64, Rule, &str); 9] = [
     (Kind::Steered(Race::LoseGrants), 68, Rule::ClaimUnused, "a granted page that somebody else had filled was empty"),
     (
         Kind::Steered(Race::LoseGrants),
-        6,
+        7,
         Rule::LoseFilled,
         "a granted page was empty that was told to have been filled",
     ),

@@ -117,6 +117,7 @@ impl Conversation {
             "retained" => self.config.retained_bytes_limit = value.parse().ok()?,
             "cache" => self.config.cache_bytes_limit = value.parse().ok()?,
             "pages" => self.config.limits.pages_per_message = value.parse().ok()?,
+            "granted" => self.config.limits.granted_pages = value.parse().ok()?,
             "fetches" => self.config.limits.fetches_per_session = value.parse().ok()?,
             "duty" => self.config.duty = duty(value)?,
             _ => return None,
