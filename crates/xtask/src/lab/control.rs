@@ -1,18 +1,24 @@
-//! The control socket: whoever runs in the lab cuts sites off and heals them.
+//! The control socket: whoever runs in the lab changes its lines and heals them. `docs/lab.md` is what users read.
 //!
 //! ```text
 //!   > cut 1          < done          from and to site 1 nothing passes, also not what is under way
-//!   > heal 1         < done
+//!   > cut 1 up       < done          nothing passes from site 1; `down`: nothing passes to it
+//!   > loss 1 2.5     < done          of 1000 packets from or to site 1, 25 are lost
+//!   > rate 1 10      < done          10 Mbit/s go from site 1, and as much to it
+//!   > heal 1         < done          its line is as it was made
 //!   > anything else  < error: what was said, and what would have been understood
 //! ```
 //! One thread serves a few connections, each with a line's worth of memory. Who says too much, or does not read what it
 //! is answered, is closed.
 
+use super::network::{Change, Direction, Place};
+use super::options::{LOSS_PERCENT, MBIT_S};
 use super::relay::Shared;
 use super::worker::Worker;
 use crate::Result;
 use rustix::event::{PollFd, PollFlags, poll};
 use std::io::{self, ErrorKind, PipeReader, Read, Write};
+use std::ops::RangeInclusive;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 
@@ -111,23 +117,33 @@ impl Connection {
 fn answer(line: &str, network: &Shared) -> String {
     let mut network = network.lock();
     match understand(line, network.sites()) {
-        Some((site, is_cut)) => {
-            network.set_cut(site, is_cut);
+        Some((site, change)) => {
+            network.change(site, change);
             "done".to_owned()
         }
-        None => format!("error: `{line}`: understood are `cut N` and `heal N`, N from 1 to {}", network.sites()),
+        None => format!("error: `{line}`: understood are {ORDERS}; N is from 1 to {}", network.sites()),
     }
 }
 
-/// The site, counted from 1, and whether it is to be cut.
-fn understand(line: &str, sites: usize) -> Option<(usize, bool)> {
-    let (order, site) = line.trim_end().split_once(' ')?;
+/// What is understood, for who has said something else.
+const ORDERS: &str = "`cut N`, `cut N up`, `cut N down`, `loss N PERCENT`, `rate N MBIT_S`, `heal N`";
+
+/// The site, counted from 1, and what becomes of its line.
+fn understand(line: &str, sites: usize) -> Option<(Place, Change)> {
+    let words: Vec<&str> = line.trim_end().split(' ').collect();
+    let number = |word: &str, range: &RangeInclusive<f64>| word.parse().ok().filter(|number| range.contains(number));
+    let (&order, site, rest) = (words.first()?, words.get(1)?, &words[2..]);
     let site = site.parse().ok().filter(|site| (1..=sites).contains(site))?;
-    match order {
-        "cut" => Some((site, true)),
-        "heal" => Some((site, false)),
-        _ => None,
-    }
+    let change = match (order, rest) {
+        ("cut", []) => Change::Cut(None),
+        ("cut", ["up"]) => Change::Cut(Some(Direction::Up)),
+        ("cut", ["down"]) => Change::Cut(Some(Direction::Down)),
+        ("loss", [percent]) => Change::Loss(number(percent, &LOSS_PERCENT)?),
+        ("rate", [mbit_s]) => Change::Rate(number(mbit_s, &MBIT_S)? * 1e6),
+        ("heal", []) => Change::Heal,
+        _ => return None,
+    };
+    Some((site, change))
 }
 
 #[cfg(test)]
@@ -136,10 +152,46 @@ mod tests {
 
     #[test]
     fn only_what_is_meant_is_understood() {
-        assert_eq!(understand("cut 1", 2), Some((1, true)));
-        assert_eq!(understand("heal 2\r", 2), Some((2, false)));
-        for line in ["", "cut", "cut 0", "cut 3", "cut -1", "cut 1 2", "Cut 1", "cut 99999999999999999999", "stop 1"] {
+        assert_eq!(understand("cut 1", 2), Some((1, Change::Cut(None))));
+        assert_eq!(understand("cut 2 up", 2), Some((2, Change::Cut(Some(Direction::Up)))));
+        assert_eq!(understand("cut 2 down", 2), Some((2, Change::Cut(Some(Direction::Down)))));
+        assert_eq!(understand("loss 1 2.5", 2), Some((1, Change::Loss(2.5))));
+        assert_eq!(understand("rate 1 10", 2), Some((1, Change::Rate(10e6))));
+        assert_eq!(understand("heal 2\r", 2), Some((2, Change::Heal)));
+        let nonsense = [
+            "",
+            "cut",
+            "cut 0",
+            "cut 3",
+            "cut -1",
+            "cut 1 2",
+            "Cut 1",
+            "cut 1 up down",
+            "loss 1",
+            "loss 1 -1",
+            "loss 1 101",
+            "loss 1 NaN",
+            "rate 1 0",
+            "rate 1 inf",
+            "heal 1 up",
+            "cut 99999999999999999999",
+            "stop 1",
+        ];
+        for line in nonsense {
             assert_eq!(understand(line, 2), None, "{line}");
+        }
+    }
+
+    #[test]
+    fn what_users_read_is_understood() {
+        let text = std::fs::read_to_string(crate::root().join("docs/lab.md")).unwrap();
+        let orders: Vec<&str> =
+            text.lines().filter_map(|line| line.strip_prefix("| `")?.split_once("` |")).map(|row| row.0).collect();
+        let orders: Vec<&str> = orders.into_iter().filter(|order| order.contains(" N")).collect();
+        assert_eq!(orders.iter().map(|order| format!("`{order}`")).collect::<Vec<_>>().join(", "), ORDERS);
+        for order in orders {
+            let line = order.replace(" N", " 1").replace("PERCENT", "0.5").replace("MBIT_S", "0.5");
+            assert!(understand(&line, 1).is_some(), "{line}");
         }
     }
 }

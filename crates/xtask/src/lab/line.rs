@@ -26,8 +26,8 @@ const PACKET_COST_BYTES: usize = 64;
 /// On a short line this much, as the bursts of a connection do not get shorter with it.
 const WAIT_MIN: Duration = Duration::from_millis(50);
 
-/// What all lines of a lab have in common.
-#[derive(Clone, Debug)]
+/// What a line is like: all lines of a lab are made so, and one at a time may be changed.
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Quality {
     /// How long a packet is on its way.
     pub(crate) one_way: Duration,
@@ -62,9 +62,21 @@ impl Line {
     /// From now on it drops everything, also what is under way; or no longer.
     pub(super) fn set_cut(&mut self, is_cut: bool) {
         self.is_cut = is_cut;
-        self.free_at = None;
-        self.under_way.clear();
-        self.held_bytes = 0;
+        if is_cut {
+            self.free_at = None;
+            self.under_way.clear();
+            self.held_bytes = 0;
+        }
+    }
+
+    /// So many of what comes from now on are lost.
+    pub(super) fn set_loss(&mut self, percent: f64) {
+        self.quality.loss_percent = percent;
+    }
+
+    /// So fast it leaves, after what waits already.
+    pub(super) fn set_rate(&mut self, bits_per_s: Option<f64>) {
+        self.quality.bits_per_s = bits_per_s;
     }
 
     /// A packet reaches the line's beginning at this time.
@@ -218,6 +230,24 @@ mod tests {
         assert_eq!(line.next_due(), None);
         line.set_cut(false);
         line.push(start + 5 * MS, packet(3));
-        assert_eq!(marks(&mut line, start + 100 * MS), [3]);
+        line.set_cut(false);
+        assert_eq!(marks(&mut line, start + 100 * MS), [3], "who heals what is whole drops nothing");
+    }
+
+    #[test]
+    fn a_line_that_changes_keeps_what_is_under_way_and_its_order() {
+        let (mut line, start) = (line(20 * MS, Some(10e6), 0.0), Instant::now());
+        (1..=3).for_each(|mark| line.push(start, packet(mark)));
+        line.set_rate(None);
+        line.push(start, packet(4));
+        assert_eq!(marks(&mut line, start + 22 * MS), [1, 2]);
+        assert_eq!(marks(&mut line, start + 23 * MS), [3, 4], "after what waits, and then at once");
+        line.set_loss(100.0);
+        line.set_rate(Some(1e6));
+        line.push(start + 30 * MS, packet(5));
+        assert_eq!(line.next_due(), None);
+        line.set_loss(0.0);
+        line.push(start + 40 * MS, packet(6));
+        assert_eq!(line.next_due(), Some(start + 70 * MS), "10 ms at 1 Mbit/s");
     }
 }

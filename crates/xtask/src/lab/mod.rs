@@ -6,7 +6,7 @@
 //!   | programs  lab0 |<===>| relay: two lines |<===>| lab0  programs |      10.198.0.1   the store
 //!   +----------------+ TUN |        a site    | TUN +----------------+      10.198.0.2.. the sites
 //!                          +------------------+  ... further sites
-//!                             ^ cut 1, heal 1        command: in the namespace this was started in
+//!                       ^ cut 1, rate 1 10, heal 1   command: in the namespace this was started in
 //! ```
 //! Programs at the places use the kernel's TCP, unchanged, and the delay is real: what a sleep inside of a program,
 //! or a simulator, leaves out (windows, acknowledgements, retransmissions) is there.
@@ -117,8 +117,9 @@ impl Lab {
         let path = self.folder.path().join("lab.json");
         let sites: Vec<_> = self.sites.iter().map(describe).collect();
         let control = self.control().display().to_string();
-        let Quality { one_way, loss_percent, .. } = &self.quality;
-        let line = json!({"one_way_ms": one_way.as_secs_f64() * 1e3, "loss_percent": loss_percent});
+        let Quality { one_way, bits_per_s, loss_percent } = &self.quality;
+        let mbit_s = bits_per_s.map(|bits| bits / 1e6);
+        let line = json!({"one_way_ms": one_way.as_secs_f64() * 1e3, "loss_percent": loss_percent, "mbit_s": mbit_s});
         let text =
             json!({"store": describe(&self.store), "sites": sites, "line": line, "control": control}).to_string();
         std::fs::write(&path, text + "\n").map_err(|error| format!("lab: cannot write {}: {error}", path.display()))?;

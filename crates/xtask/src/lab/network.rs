@@ -25,6 +25,8 @@ pub(super) fn address(place: Place) -> Ipv4Addr {
 
 /// All lines of a lab.
 pub(super) struct Network {
+    /// What they were made like.
+    quality: Quality,
     sites: Vec<Site>,
 }
 
@@ -33,11 +35,31 @@ struct Site {
     down: Line,
 }
 
+/// A direction of a site's line: from it, or to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Direction {
+    Up,
+    Down,
+}
+
+/// What becomes of a site's line.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Change {
+    /// Nothing passes, in one direction or, with none, in both.
+    Cut(Option<Direction>),
+    /// So many of 100 packets are lost, in either direction.
+    Loss(f64),
+    /// So many bits go in in a second, in either direction.
+    Rate(f64),
+    /// It is as it was made.
+    Heal,
+}
+
 impl Network {
     pub(super) fn new(sites: usize, quality: &Quality) -> Self {
         let line = |seed| Line::new(quality.clone(), seed);
         let site = |site: u64| Site { up: line(2 * site), down: line(2 * site + 1) };
-        Self { sites: (0..sites as u64).map(site).collect() }
+        Self { quality: quality.clone(), sites: (0..sites as u64).map(site).collect() }
     }
 
     /// How many sites there are.
@@ -45,11 +67,23 @@ impl Network {
         self.sites.len()
     }
 
-    /// Cuts a site, counted from 1, off from everybody, or no longer. It must be one that there is.
-    pub(super) fn set_cut(&mut self, site: Place, is_cut: bool) {
-        let site = &mut self.sites[site - 1];
-        site.up.set_cut(is_cut);
-        site.down.set_cut(is_cut);
+    /// Changes the line of a site, counted from 1. It must be one that there is.
+    pub(super) fn change(&mut self, site: Place, change: Change) {
+        let Site { up, down } = &mut self.sites[site - 1];
+        match change {
+            Change::Cut(Some(Direction::Up)) => up.set_cut(true),
+            Change::Cut(Some(Direction::Down)) => down.set_cut(true),
+            Change::Cut(None) => [up, down].into_iter().for_each(|line| line.set_cut(true)),
+            Change::Loss(percent) => [up, down].into_iter().for_each(|line| line.set_loss(percent)),
+            Change::Rate(bits_per_s) => [up, down].into_iter().for_each(|line| line.set_rate(Some(bits_per_s))),
+            Change::Heal => {
+                for line in [up, down] {
+                    line.set_cut(false);
+                    line.set_loss(self.quality.loss_percent);
+                    line.set_rate(self.quality.bits_per_s);
+                }
+            }
+        }
     }
 
     /// A place sends a packet. One that is for none of the others goes nowhere.
@@ -147,12 +181,39 @@ mod tests {
     #[test]
     fn a_site_that_is_cut_neither_sends_nor_receives() {
         let mut network = network();
-        network.set_cut(1, true);
+        network.change(1, Change::Cut(None));
         assert_eq!(way(&mut network, 0, address(1)), None);
         assert_eq!(way(&mut network, 1, address(0)), None);
         assert_eq!(way(&mut network, 2, address(1)), None);
         assert_eq!(way(&mut network, 2, address(0)), Some((0, 10)), "others go on");
-        network.set_cut(1, false);
+        network.change(1, Change::Heal);
         assert_eq!(way(&mut network, 2, address(1)), Some((1, 20)));
+    }
+
+    #[test]
+    fn a_site_may_be_cut_in_one_direction() {
+        let mut network = network();
+        for (direction, sends, receives) in
+            [(Direction::Up, None, Some((1, 10))), (Direction::Down, Some((0, 10)), None)]
+        {
+            network.change(1, Change::Cut(Some(direction)));
+            assert_eq!(way(&mut network, 1, address(0)), sends, "{direction:?}");
+            assert_eq!(way(&mut network, 0, address(1)), receives, "{direction:?}");
+            network.change(1, Change::Heal);
+        }
+    }
+
+    #[test]
+    fn a_line_that_is_healed_is_as_it_was_made() {
+        let mut network = network();
+        network.change(1, Change::Loss(100.0));
+        assert_eq!(way(&mut network, 1, address(0)), None);
+        assert_eq!(way(&mut network, 2, address(0)), Some((0, 10)), "only that site's line");
+        network.change(1, Change::Heal);
+        // 20 bytes take 16 ms at 10 kbit/s.
+        network.change(1, Change::Rate(10e3));
+        assert_eq!(way(&mut network, 1, address(0)), Some((0, 26)));
+        network.change(1, Change::Heal);
+        assert_eq!(way(&mut network, 0, address(1)), Some((1, 10)));
     }
 }

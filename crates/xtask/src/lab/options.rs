@@ -13,9 +13,9 @@ const SITES: RangeInclusive<usize> = 1..=16;
 const ONE_WAY_MS: RangeInclusive<f64> = 0.0..=10_000.0;
 
 /// From a modem to more than a processor can relay.
-const MBIT_S: RangeInclusive<f64> = 0.01..=100_000.0;
+pub(super) const MBIT_S: RangeInclusive<f64> = 0.01..=100_000.0;
 
-const LOSS_PERCENT: RangeInclusive<f64> = 0.0..=100.0;
+pub(super) const LOSS_PERCENT: RangeInclusive<f64> = 0.0..=100.0;
 
 /// What a lab is to be like.
 #[derive(Clone, Debug)]
