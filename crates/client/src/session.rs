@@ -151,6 +151,10 @@ impl Session {
         self.pulse.silent_at(self.limits)
     }
 
+    fn has_asked(&self, now: Time) -> bool {
+        self.pulse.has_asked(now, self.limits)
+    }
+
     /// When something is due.
     pub(crate) fn poll_timeout(&self) -> Option<Time> {
         match self.phase {
@@ -405,7 +409,9 @@ impl Client {
         }
         if !matches!(self.session.phase, Phase::Down | Phase::Over(..)) && self.session.silent_at() <= now {
             let text = format!("nothing heard for {} ms", self.session.limits.silence_ms);
-            self.leave_silent(now);
+            if !self.session.is_live() || self.session.has_asked(now) {
+                self.leave_silent(now);
+            }
             self.hang_up(GoodbyeReason::Silent, text);
         } else if self.session.is_live() && self.session.ping_at() <= now {
             self.ping(now);

@@ -163,6 +163,12 @@ impl Pulse {
     pub fn silent_at(&self, limits: SessionLimits) -> Time {
         self.heard + limits.silence()
     }
+
+    /// Whether this side has pinged when it was to. One that has not did not run, and so could not hear the other side
+    /// either: whose the silence was it cannot say.
+    pub fn has_asked(&self, now: Time, limits: SessionLimits) -> bool {
+        now < self.ping_at(limits) + limits.silence() / 3
+    }
 }
 
 /// Ends a session.
@@ -267,6 +273,17 @@ mod tests {
         pulse.pinged(ms(600));
         pulse.sent(ms(600));
         assert_eq!((pulse.ping_at(limits), pulse.silent_at(limits)), (ms(1100), ms(1600)));
+    }
+
+    #[test]
+    fn who_did_not_ping_in_time_has_not_asked() {
+        let (limits, mut pulse) = (SessionLimits { silence_ms: 1500, ..SessionLimits::UNTOLD }, Pulse::default());
+        pulse.heard(ms(0));
+        pulse.pinged(ms(500));
+        assert!(!pulse.has_asked(ms(1500), limits), "it was stopped before its second ping");
+        pulse.pinged(ms(1000));
+        assert!(pulse.has_asked(ms(1500), limits));
+        assert!(!pulse.has_asked(ms(2000), limits), "it was stopped after that");
     }
 
     #[test]
