@@ -7,6 +7,7 @@ use crate::job::{JobName, Work};
 use crate::lab::Lab;
 use bench::{Redirector, RedirectorOptions, Server, ServerOptions};
 use std::path::Path;
+use std::time::Duration;
 
 /// Where the store keeps its objects.
 const VOLUME: u32 = 0;
@@ -20,6 +21,8 @@ pub(crate) struct Roles {
     pub(crate) clients: u32,
     /// How long the store's leases last, in milliseconds, if it gives any.
     pub(crate) lease_ms: Option<u32>,
+    /// How long a client waits for an answer, if not as long as usual.
+    pub(crate) patience: Option<Duration>,
 }
 
 /// All of them.
@@ -66,13 +69,10 @@ impl Cast {
             let (program, more, store) = (place.program(&path), insecure(place.is_open()), server.address());
             let mut options = RedirectorOptions::new(program.clone(), format!("site-{}", number + 1), store);
             options.arguments.clone_from(&more);
-            let mut ordinary = MemberOptions {
-                program,
-                job: JobName::Lists,
-                server: store.to_string(),
-                eligible: None,
-                arguments: more,
-            };
+            let patience = roles.patience.map(|patience| ["--patience-ms".into(), patience.as_millis().to_string()]);
+            let arguments = more.into_iter().chain(patience.into_iter().flatten()).collect();
+            let mut ordinary =
+                MemberOptions { program, job: JobName::Lists, server: store.to_string(), eligible: None, arguments };
             let (mut redirector, mut first) = (None, ordinary.clone());
             if roles.groups > 0 {
                 options.listen = place.address()?;

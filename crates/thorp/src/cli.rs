@@ -486,12 +486,15 @@ pub(crate) struct TortureArgs {
     /// Groups that the clients are in; with 0 they speak to the store.
     #[arg(long, value_name = "COUNT", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=16))]
     pub(crate) groups: u32,
-    /// The store grants groups leases on what they hold: reads are validated in the group.
+    /// The store grants groups leases on what they hold: reads are validated in the group. In a lab it is drawn otherwise.
     #[arg(long, requires = "groups")]
     pub(crate) leased: bool,
     /// Where the processes run, if not on loopback: the file that describes a lab.
     #[arg(long, value_name = "FILE", requires = "groups")]
     pub(crate) lab: Option<PathBuf>,
+    /// What all that is done in a lab is drawn from; another one each time if there is none. The same seed draws the same.
+    #[arg(long, value_name = "SEED", requires = "lab")]
+    pub(crate) seed: Option<u64>,
     /// The store's directory, which must not exist yet or be empty; a temporary one if there is none.
     #[arg(long, value_name = "DIR")]
     pub(crate) dir: Option<PathBuf>,
@@ -502,7 +505,21 @@ What is broken, one thing a round:
   without groups   the store is killed, and started again over what is left
   with groups      that; a member is stopped for longer than it may be silent; a redirector is killed and replaced at
                    once; is killed, and a member takes over; hangs, and a member takes over; a member is killed
-  with a lab       that; a group's line is cut";
+  with a lab       that, in an order and for times that are drawn; what a group's line carries vanishes, in one direction
+                   or both. Also drawn: how much each line loses (up to 3 %) and carries (1 to 100 Mbit/s), leases, which
+                   clients pause, and who reads and writes large values (up to 48 MiB, as the lines allow)
+
+What must be in the end:
+  history          what was acknowledged is there, once; what was read is what a strictly serializable store can show;
+                   large values are whole
+  progress         members are in their group again 10 s after their redirector, its store and the line are there; who is
+                   not cut off has a commit acknowledged every so often, as the lines and its own values allow; no call
+                   outlasts the client's patience (8 s in a lab) by more than 1 s
+
+  cargo xtask lab --sites 2 --one-way-ms 20 -- thorp torture --groups 2 --clients 3 --lab {lab}
+
+docs/lab.md says what a lab's file has in it. What was done when is left beside the store as rounds.jsonl, and what was
+seen as history.jsonl.";
 
 /// `thorp newcomer`.
 #[derive(Debug, Args)]
@@ -540,6 +557,9 @@ pub(crate) struct MemberArgs {
     /// Fetches single pages, when they are needed.
     #[arg(long)]
     pub(crate) on_demand: bool,
+    /// How long it waits for an answer, in milliseconds, if not as long as usual.
+    #[arg(long, value_name = "MS")]
+    pub(crate) patience_ms: Option<u64>,
     /// May listen on other addresses than loopback.
     #[arg(long)]
     pub(crate) insecure: bool,

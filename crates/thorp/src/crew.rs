@@ -84,6 +84,8 @@ pub(crate) struct Transaction {
     pub(crate) ended: u64,
     /// How it ended.
     pub(crate) ending: Ending,
+    /// How long the longest of its calls took.
+    pub(crate) longest_call: Duration,
 }
 
 impl Transaction {
@@ -184,12 +186,18 @@ impl Crew {
             // A member begins nothing before it has ended what it has begun.
             for pair in state.said[member].events.chunks_exact(2) {
                 let (begun, ended) = (pair[0].at, pair[1].at);
+                let longest_call = Duration::from_nanos(pair[1].longest_call);
                 if let Some(ending) = pair[1].ending.filter(|_| begun >= since) {
-                    transactions.push(Transaction { begun, ended, ending });
+                    transactions.push(Transaction { begun, ended, ending, longest_call });
                 }
             }
         }
         transactions
+    }
+
+    /// When a member has begun the transaction that it has not ended.
+    pub(crate) fn begun(&self, member: usize) -> Option<u64> {
+        self.state().said[member].events.last().filter(|event| event.ending.is_none()).map(|event| event.at)
     }
 
     /// How long it took from a moment to the end of the first commit of a member that began afterwards.

@@ -38,9 +38,9 @@ impl Step {
         }
     }
 
-    fn to_json(&self) -> Value {
+    fn to_json(&self, is_judged: bool) -> Value {
         match self {
-            Self::Read { key, found } => json!(["r", key, found]),
+            Self::Read { key, found } => json!(["r", key, found.as_ref().filter(|_| is_judged)]),
             Self::Append { key, value } => json!(["append", key, value]),
         }
     }
@@ -68,6 +68,8 @@ pub(crate) struct Event {
     pub(crate) ending: Option<Ending>,
     /// Its steps; what was read is known when it has ended.
     pub(crate) steps: Vec<Step>,
+    /// How long the longest of its calls took, in nanoseconds; known when it has ended.
+    pub(crate) longest_call: u64,
 }
 
 impl Event {
@@ -83,20 +85,37 @@ impl Event {
             Some(Ending::Refused) => "fail",
             Some(Ending::Unknown) => "info",
         };
-        let steps: Vec<Value> = self.steps.iter().map(Step::to_json).collect();
-        json!({"index": index, "type": kind, "process": self.process, "value": steps})
+        // Of what may not have been committed, what was read may never have been validated.
+        let is_judged = self.ending != Some(Ending::Unknown);
+        let steps: Vec<Value> = self.steps.iter().map(|step| step.to_json(is_judged)).collect();
+        json!({"index": index, "type": kind, "process": self.process, "time": self.at, "value": steps})
     }
 }
 
 /// Judges what happened, in whatever order it is told, given what is in all lists at the end. What the checker reads is
 /// left in `file`, for others to judge.
-pub(crate) fn judge(mut events: Vec<Event>, lists: &HashMap<u64, Vec<u64>>, file: Option<&Path>) -> Result<Verdict> {
-    // Of what happens at one moment nobody knows the order: beginnings first, so that they are concurrent.
-    events.sort_by_key(|event| (event.at, event.ending.is_some()));
-    let lines: Vec<String> = events.iter().enumerate().map(|(index, event)| event.to_json(index).to_string()).collect();
-    let lines = lines.join("\n");
+pub(crate) fn judge(events: Vec<Event>, lists: &HashMap<u64, Vec<u64>>, file: Option<&Path>) -> Result<Verdict> {
+    let events = in_order(events);
+    let lines = lines(&events);
     file.map_or(Ok(()), |file| std::fs::write(file, &lines))?;
     Ok(Verdict { lost: lost(&events, lists), doubled: doubled(lists), anomalies: anomalies(&lines)? })
+}
+
+/// Leaves what happened in a file, as the checker reads it.
+pub(crate) fn leave(events: Vec<Event>, file: &Path) -> Result {
+    Ok(std::fs::write(file, lines(&in_order(events)))?)
+}
+
+/// Of what happens at one moment nobody knows the order: beginnings first, so that they are concurrent.
+fn in_order(mut events: Vec<Event>) -> Vec<Event> {
+    events.sort_by_key(|event| (event.at, event.ending.is_some()));
+    events
+}
+
+/// As the checker reads them.
+fn lines(events: &[Event]) -> String {
+    let lines: Vec<String> = events.iter().enumerate().map(|(index, event)| event.to_json(index).to_string()).collect();
+    lines.join("\n")
 }
 
 /// What is wrong with a history.
@@ -170,7 +189,7 @@ mod tests {
 
     impl History {
         fn push(&mut self, process: u64, steps: &[Step], ending: Option<Ending>) {
-            self.0.push(Event { at: self.0.len() as u64, process, ending, steps: steps.to_vec() });
+            self.0.push(Event { at: self.0.len() as u64, process, ending, steps: steps.to_vec(), longest_call: 0 });
         }
 
         fn begin(&mut self, process: u64, steps: &[Step]) {
@@ -228,8 +247,20 @@ mod tests {
     }
 
     #[test]
+    fn what_was_read_by_one_that_may_not_have_committed_is_not_judged() {
+        let mut history = History::default();
+        history.run(0, &[append(1, 10)]);
+        let stale = [read(1, &[]), append(2, 20)];
+        history.begin(1, &stale);
+        history.push(1, &stale, Some(Ending::Unknown));
+        let verdict = history.judge([(1, vec![10]), (2, vec![])]);
+        assert!(verdict.is_clean(), "{verdict}");
+    }
+
+    #[test]
     fn the_order_is_that_of_the_clock_and_not_that_of_the_telling() {
-        let event = |at, process, ending, steps: &[Step]| Event { at, process, ending, steps: steps.to_vec() };
+        let event =
+            |at, process, ending, steps: &[Step]| Event { at, process, ending, steps: steps.to_vec(), longest_call: 0 };
         let committed = Some(Ending::Committed);
         let told = |read_begins_at| {
             // Read nothing: allowed while the append is under way, a stale read once it has been acknowledged.

@@ -16,6 +16,7 @@ use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
+use std::time::{Duration, Instant};
 use thorp::Db;
 use workloads::Random;
 
@@ -52,6 +53,54 @@ pub(crate) struct Work {
     pub(crate) writes: f64,
     /// What it draws: the same again for the same seed.
     pub(crate) seed: u64,
+    /// How long it pauses after each transaction, in milliseconds; nothing for one whose connection is never idle.
+    pub(crate) pause_ms: Option<Range<u64>>,
+    /// The large values that it visits too.
+    pub(crate) heavy: Option<Heavy>,
+}
+
+impl Work {
+    /// Visits to lists without end and without a pause, and to nothing large.
+    pub(crate) fn new(keys: Range<u64>, writes: f64, seed: u64) -> Self {
+        Self { transactions: None, keys, writes, seed, pause_ms: None, heavy: None }
+    }
+}
+
+/// Visits to lists that have a large value each, which changes whenever its list does.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Heavy {
+    /// The lists.
+    pub(crate) keys: Range<u64>,
+    /// The share of all visits.
+    pub(crate) share: f64,
+    /// How large a value may be, in blocks of [`Lists::BLOCK_BYTES`].
+    pub(crate) blocks: Range<u64>,
+}
+
+/// How long an application waited for its calls, in what it did last.
+#[derive(Debug)]
+pub(crate) struct Calls {
+    longest: Duration,
+    since: Instant,
+}
+
+impl Calls {
+    /// The first call begins.
+    pub(crate) fn begin() -> Self {
+        Self { longest: Duration::ZERO, since: Instant::now() }
+    }
+
+    /// A call is over, and the next one begins. What lies between two calls is the application's own and short.
+    pub(crate) fn next(&mut self) {
+        let now = Instant::now();
+        self.longest = self.longest.max(now - self.since);
+        self.since = now;
+    }
+
+    /// How long the longest took.
+    pub(crate) fn longest(&self) -> Duration {
+        self.longest
+    }
 }
 
 /// Numbers that nobody else appends.
@@ -78,7 +127,7 @@ pub(crate) trait Job {
 
     /// Runs them as one transaction, with whatever else belongs to it, and fills the reads in. Gives how many things
     /// are not as the lists say: somebody's transaction shows half done.
-    fn carry_out(&self, db: &Db, steps: &mut [Step]) -> thorp::Result<u64>;
+    fn carry_out(&self, db: &Db, steps: &mut [Step], calls: &mut Calls) -> thorp::Result<u64>;
 }
 
 /// Reads lists, and gives what is in them, and how much is not as they say.
@@ -86,7 +135,7 @@ pub(crate) fn inspect(job: &dyn Job, keys: BTreeSet<u64>, db: &Db) -> Result<(Ha
     let (mut lists, mut half_done) = (HashMap::new(), 0);
     for key in keys {
         let mut steps = [Step::Read { key, found: None }];
-        half_done += job.carry_out(db, &mut steps)?;
+        half_done += job.carry_out(db, &mut steps, &mut Calls::begin())?;
         let [Step::Read { found, .. }] = steps else { unreachable!("the steps are read, not changed") };
         lists.insert(key, found.unwrap_or_default());
     }

@@ -3,7 +3,8 @@
 
 use crate::{Error, Result};
 use bench::{Program, lasting_address};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::unix::net::UnixStream;
@@ -16,7 +17,8 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 /// Of the ports in a place: those from which connections take their own ends are beyond.
 const FIRST_PORT: u16 = 20_000;
 
-/// The store's place, and those of the groups.
+/// The store's place, and those of the groups. Dropping it heals every line that was changed. The file that describes one
+/// is documented in `docs/lab.md`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Lab {
@@ -24,18 +26,47 @@ pub(crate) struct Lab {
     pub(crate) store: Place,
     /// Where the groups run, one each.
     pub(crate) sites: Vec<Place>,
-    /// Where it can be said which of them are cut off.
+    /// The socket by which the sites' lines are changed.
     control: Option<PathBuf>,
     /// What the line of each site is like.
-    line: Option<LineOfSite>,
+    line: Option<Line>,
+    /// What was changed since about the lines of sites.
+    #[serde(skip)]
+    weather: BTreeMap<usize, Weather>,
 }
 
-/// The line between a site and the store's place.
+/// The line between a site and the store's place, as it was made.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct LineOfSite {
+pub(crate) struct Line {
     one_way_ms: f64,
-    loss_percent: f64,
+    /// How much of what is sent is lost.
+    pub(crate) loss_percent: f64,
+    /// What it carries in either direction; as much as comes, if there is none.
+    pub(crate) mbit_s: Option<f64>,
+}
+
+impl Line {
+    pub(crate) fn round_trip(self) -> Duration {
+        Duration::from_secs_f64(2.0 * self.one_way_ms / 1e3)
+    }
+}
+
+/// What is different about a line for a while.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub(crate) struct Weather {
+    /// How much of what is sent is lost, in percent; as much as ever, if there is none.
+    pub(crate) loss_percent: Option<f64>,
+    /// What it carries; as much as ever, if there is none.
+    pub(crate) mbit_s: Option<f64>,
+}
+
+/// In which direction nothing passes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cut {
+    Both,
+    FromSite,
+    ToSite,
 }
 
 /// A place where processes run.
@@ -55,7 +86,7 @@ impl Lab {
     /// All on loopback.
     pub(crate) fn loopback(groups: usize) -> Self {
         let place = Place { run: Vec::new(), ip: Ipv4Addr::LOCALHOST.into(), ports: 0 };
-        Self { store: place.clone(), sites: vec![place; groups], control: None, line: None }
+        Self { store: place.clone(), sites: vec![place; groups], control: None, line: None, weather: BTreeMap::new() }
     }
 
     /// The places that a file describes.
@@ -69,25 +100,65 @@ impl Lab {
         Ok(lab)
     }
 
-    /// The round trip between a site and the store's place, and how much of what is sent is lost, in percent.
-    pub(crate) fn line(&self) -> Option<(Duration, f64)> {
-        self.line.map(|line| (Duration::from_secs_f64(2.0 * line.one_way_ms / 1e3), line.loss_percent))
+    /// What the lines are like as they were made, if the file says so.
+    pub(crate) fn line(&self) -> Option<Line> {
+        self.line
     }
 
-    /// Whether sites can be cut off.
-    pub(crate) fn can_cut(&self) -> bool {
+    /// Whether lines can be changed.
+    pub(crate) fn can_change(&self) -> bool {
         self.control.is_some()
     }
 
-    /// Cuts a site off from all others, or heals it.
-    pub(crate) fn cut(&self, site: usize, is_cut: bool) -> Result {
-        let control = self.control.as_ref().ok_or("on one machine nothing can be cut off")?;
-        let mut control = UnixStream::connect(control)?;
-        control.set_read_timeout(Some(ANSWER_WITHIN))?;
-        writeln!(control, "{} {}", if is_cut { "cut" } else { "heal" }, site + 1)?;
-        let mut answer = String::new();
-        BufReader::new(control).read_line(&mut answer)?;
-        if answer.trim() == "done" { Ok(()) } else { Err(format!("the lab says `{}`", answer.trim()).into()) }
+    /// Cuts a site off, in one direction or both, until it is [rejoined](Lab::rejoin).
+    pub(crate) fn cut(&mut self, site: usize, cut: Cut) -> Result {
+        let direction = match cut {
+            Cut::Both => "",
+            Cut::FromSite => " up",
+            Cut::ToSite => " down",
+        };
+        self.weather.entry(site).or_default();
+        self.order(&[format!("cut {}{direction}", site + 1)])
+    }
+
+    /// A site that was cut off is no longer; the weather stays.
+    pub(crate) fn rejoin(&mut self, site: usize) -> Result {
+        self.set_weather(site, self.weather.get(&site).copied().unwrap_or_default())
+    }
+
+    /// From now on a site's line is as it was made, but for this.
+    pub(crate) fn set_weather(&mut self, site: usize, weather: Weather) -> Result {
+        self.weather.insert(site, weather);
+        let number = site + 1;
+        let loss = weather.loss_percent.map(|percent| format!("loss {number} {percent}"));
+        let rate = weather.mbit_s.map(|mbit_s| format!("rate {number} {mbit_s}"));
+        let orders: Vec<_> = [format!("heal {number}")].into_iter().chain(loss).chain(rate).collect();
+        self.order(&orders)
+    }
+
+    /// Says to whoever has made the lines what is to become of them.
+    fn order(&self, orders: &[String]) -> Result {
+        let control = self.control.as_ref().ok_or("on one machine there are no lines to change")?;
+        let mut control = BufReader::new(UnixStream::connect(control)?);
+        control.get_mut().set_read_timeout(Some(ANSWER_WITHIN))?;
+        for order in orders {
+            writeln!(control.get_mut(), "{order}")?;
+            let mut answer = String::new();
+            control.read_line(&mut answer)?;
+            if answer.trim() != "done" {
+                return Err(format!("the lab was told `{order}` and says `{}`", answer.trim()).into());
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Lab {
+    fn drop(&mut self) {
+        for site in std::mem::take(&mut self.weather).into_keys() {
+            // The lab may be gone, and its lines with it.
+            let _ = self.order(&[format!("heal {}", site + 1)]);
+        }
     }
 }
 
@@ -109,5 +180,19 @@ impl Place {
         }
         self.ports += 1;
         Ok(SocketAddr::from((self.ip, FIRST_PORT + self.ports)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_example_of_the_documents_is_read() {
+        let text = include_str!("../../../docs/lab.md");
+        let example = text.split("```").find_map(|part| part.strip_prefix("json")).unwrap();
+        let lab: Lab = serde_json::from_str(example).unwrap();
+        assert_eq!((lab.sites.len(), lab.can_change()), (1, true));
+        assert_eq!(lab.line().map(Line::round_trip), Some(Duration::from_millis(40)));
     }
 }

@@ -143,7 +143,7 @@ impl Stage {
     }
 
     fn work(&self, transactions: Option<u64>, writes: f64, seed: u64) -> Work {
-        Work { transactions, keys: 0..THINGS.min(self.subject.things), writes, seed }
+        Work { transactions, ..Work::new(0..THINGS.min(self.subject.things), writes, seed) }
     }
 
     /// Groups of readers visit as often as they are to, each reader what it draws; gives how long a visit took each of

@@ -4,7 +4,7 @@
 use crate::cli::MemberArgs;
 use crate::crew::{Order, Word, now};
 use crate::history::{Ending, Event, Step};
-use crate::job::{Job, Numbers, Work};
+use crate::job::{Calls, Job, Numbers, Work};
 use crate::{Error, Result};
 use std::io::Write;
 use std::sync::mpsc::{Receiver, channel};
@@ -39,6 +39,9 @@ fn connect(args: &MemberArgs) -> Result<Db> {
     let mut builder = Db::builder().connect_within(CONNECT_WITHIN).insecure(args.insecure);
     if args.on_demand {
         builder = builder.prefetch_pages(0).read_ahead(false);
+    }
+    if let Some(millis) = args.patience_ms {
+        builder = builder.patience(Duration::from_millis(millis));
     }
     if let Some(group) = &args.group {
         builder = builder.group(group);
@@ -84,22 +87,28 @@ impl Member {
     fn work(&mut self, work: &Work, orders: &Receiver<Order>) -> Result<Option<Order>> {
         let mut random = Random::new(work.seed);
         let mut left = work.transactions.unwrap_or(u64::MAX);
+        let mut pause = Duration::ZERO;
         while left > 0 {
-            if let Ok(told) = orders.try_recv() {
+            if let Ok(told) = orders.recv_timeout(pause) {
                 return Ok(Some(told).filter(|order| *order != Order::Rest));
             }
             self.transaction(work, &mut random)?;
             left -= 1;
+            if let Some(millis) = &work.pause_ms {
+                let longer = random.below((millis.end - millis.start) as usize) as u64;
+                pause = Duration::from_millis(millis.start + longer);
+            }
         }
         Ok(None)
     }
 
     fn transaction(&mut self, work: &Work, random: &mut Random) -> Result {
         let mut steps = self.job.plan(work, &mut self.numbers, random);
-        self.say_event(&steps, None)?;
-        let outcome = self.job.carry_out(&self.db, &mut steps);
+        self.say_event(&steps, None, Duration::ZERO)?;
+        let mut calls = Calls::begin();
+        let outcome = self.job.carry_out(&self.db, &mut steps, &mut calls);
         let ending = ending(&outcome);
-        self.say_event(&steps, Some(ending))?;
+        self.say_event(&steps, Some(ending), calls.longest())?;
         if ending == Ending::Unknown {
             self.process += 1;
         }
@@ -111,22 +120,25 @@ impl Member {
         }
     }
 
-    fn say_event(&self, steps: &[Step], ending: Option<Ending>) -> Result {
-        say(&Word::Event(Event { at: now(), process: self.process, ending, steps: steps.to_vec() }))
+    fn say_event(&self, steps: &[Step], ending: Option<Ending>, longest_call: Duration) -> Result {
+        let (steps, longest_call) = (steps.to_vec(), longest_call.as_nanos() as u64);
+        say(&Word::Event(Event { at: now(), process: self.process, ending, steps, longest_call }))
     }
 }
 
-/// What an outcome means for the history.
+/// What an outcome means for the history. Where nobody could be reached the commit was never sent.
 fn ending<T>(outcome: &thorp::Result<T>) -> Ending {
+    use thorp::Error;
     match outcome {
         Ok(_) => Ending::Committed,
-        Err(thorp::Error::Contended { .. } | thorp::Error::Refused(_) | thorp::Error::Doomed) => Ending::Refused,
+        Err(Error::Contended { .. } | Error::Refused(_) | Error::Doomed | Error::Unreachable) => Ending::Refused,
         Err(_) => Ending::Unknown,
     }
 }
 
-/// Whether a client may meet this error while what it needs is killed again and again.
+/// Whether a client may meet this error while what it needs is killed again and again, and cut off from it.
 fn is_passing(error: &thorp::Error) -> bool {
     use thorp::Error;
-    matches!(error, Error::Contended { .. } | Error::Refused(_) | Error::Doomed | Error::OutcomeUnknown(_))
+    let is_over = matches!(error, Error::Contended { .. } | Error::Refused(_) | Error::Doomed);
+    is_over || matches!(error, Error::OutcomeUnknown(_) | Error::Unreachable)
 }

@@ -1,40 +1,50 @@
 //! `thorp torture`: real processes, a real directory, real connections, and SIGKILL.
 //!
-//! Each round waits until clients have had commits acknowledged, breaks something in the middle of whatever it does, and
-//! mends it. Without groups that is the store, which is killed and started again over what is left. With groups it is
-//! one thing after the other: what a group cannot do without, a member of it, its line. The clients go on by
-//! themselves. In the end every acknowledged commit must be there once, and the history must be one that a strictly
-//! serializable store could have produced.
+//! Each round lets clients work, breaks something in the middle of whatever they do, and mends it. Without groups that is
+//! the store, which is killed and started again over what is left. With groups it is one thing after the other: what a
+//! group cannot do without, a member of it. In a lab a seed draws what, when and for how long, and what the lines are
+//! like. The clients go on by themselves.
+//!
+//! ```text
+//!   plan: drawn before ──► faults: broken, mended ──► what was taken down ──► history: was it right?
+//!                               lines, clients                           └──► progress: did everybody get on?
+//! ```
+//! In the end every acknowledged commit must be there once, the history must be one that a strictly serializable store
+//! could have produced, and nobody must have waited for longer than what was broken explains.
 
 mod faults;
+mod membership;
+mod plan;
+mod progress;
 
 use crate::Result;
 use crate::cast::{Cast, Roles};
 use crate::cli::TortureArgs;
+use crate::crew::now;
 use crate::error::only_for;
 use crate::history::{Ending, Verdict, judge};
 use crate::job::{Lists, Work, inspect};
-use crate::lab::Lab;
+use crate::lab::{Lab, Line};
 use crate::output::{self, Output};
 use crate::scratch::Scratch;
 use bench::Sample;
-use faults::{Fault, Toll};
+use faults::Toll;
+use plan::{Asked, Manner, Plan, Round, slowest_mbit_s};
+use progress::{Account, BACK_WITHIN, CALL_MARGIN, Client, PATIENCE_USUAL, Progress, Terms, Trouble};
 use serde_json::json;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Write;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use thorp::Db;
 
-/// Lists that are in use at a time: few, so that transactions meet.
+/// Lists that are in use at a time: few, so that transactions meet. Those with a large value are each round's own.
 const LISTS_IN_USE: u64 = 8;
+const HEAVY_LISTS: u64 = 2;
 
 /// The share of steps that append.
 const WRITES: f64 = 0.5;
-
-/// Commits that the clients must have had acknowledged before something is broken.
-const COMMITS_PER_ROUND: u64 = 40;
-
-/// How long leases last, in milliseconds.
-const LEASE_MS: u32 = 2000;
 
 /// How long anything may take that is going to happen, or something is wrong.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -42,86 +52,210 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub(super) fn run(args: &TortureArgs, output: &mut Output) -> Result {
     only_for("--leased", args.leased && args.groups == 0, "a torture with groups")?;
     only_for("--lab", args.lab.is_some() && args.groups == 0, "a torture with groups")?;
+    let seed = args.seed.unwrap_or_else(any_seed);
     let mut scratch = Scratch::new(args.dir.clone(), &std::env::temp_dir(), "torture")?;
-    let outcome = torture(args, scratch.path()).and_then(|outcome| {
+    let outcome = torture(args, seed, scratch.path()).and_then(|outcome| {
         outcome.print(output)?;
-        if outcome.verdict.is_clean() { Ok(()) } else { Err(outcome.verdict.to_string().into()) }
+        outcome.verdict()
     });
     outcome.map_err(|why| {
         scratch.keep();
-        format!("{why}; the store is left in {}, with the history if there is one", scratch.path().display()).into()
+        let again = if args.lab.is_some() { format!(" (drawn from --seed {seed})") } else { String::new() };
+        let left = scratch.path().display();
+        format!("{why}{again}; the store is left in {left}, with what was done and the history if there is one").into()
     })
 }
 
-fn torture(args: &TortureArgs, dir: &Path) -> Result<Outcome> {
-    let (groups, rounds) = (args.groups as usize, u64::from(args.rounds));
+/// Another one each time.
+fn any_seed() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    (now.as_nanos() as u64) & u64::from(u32::MAX)
+}
+
+fn torture(args: &TortureArgs, seed: u64, dir: &Path) -> Result<Outcome> {
+    let groups = args.groups as usize;
     let lab = args.lab.as_ref().map_or_else(|| Ok(Lab::loopback(groups)), |file| Lab::read(file, groups))?;
-    let faults = Fault::all(groups, lab.can_cut());
+    only_for("--seed", args.seed.is_some() && !lab.can_change(), "a lab whose lines can be changed")?;
+    let (rounds, clients) = (args.rounds as usize, args.clients as usize);
+    let asked = Asked { rounds, groups, clients, leased: args.leased };
+    let drawn = lab.can_change().then_some(seed);
+    let plan = drawn.map_or_else(|| Plan::in_turn(asked), |seed| Plan::drawn(seed, asked, lab.line()));
     let (dir, history) = (dir.join("store"), dir.join("history.jsonl"));
+    let light = (rounds as u64 + 1) * LISTS_IN_USE / 2 + LISTS_IN_USE;
     let lists = {
         let db = Db::open(&dir)?;
-        let lists = Lists::create(&db, (rounds + 1) * LISTS_IN_USE / 2 + LISTS_IN_USE)?;
+        let lists = Lists::create(&db, light, rounds as u64 * HEAVY_LISTS)?;
         db.close()?;
         lists
     };
-    let lease_ms = args.leased.then_some(LEASE_MS);
-    let mut cast = Cast::gather(&dir, lab, Roles { groups: args.groups, clients: args.clients, lease_ms })?;
-    let (mut toll, mut killed) = (Toll::default(), 0);
-    let bar = output::bar("break, mend", rounds);
-    for (round, &fault) in (0..rounds).zip(faults.iter().cycle()) {
-        cast.work(&|member| work(round, member))?;
-        cast.crew.wait_commits(&cast.members(), COMMITS_PER_ROUND, PATIENCE)?;
-        bar.set_message(fault.name());
-        // Another group each time, and another for the same thing the next time.
-        let group = (round as usize + round as usize / faults.len()) % groups.max(1);
-        fault.inflict(&mut cast, group, &mut toll)?;
-        killed += u32::from(fault.kills());
+    let roles = Roles { groups: args.groups, clients: args.clients, lease_ms: plan.lease_ms, patience: plan.patience };
+    let mut run = Run {
+        line: lab.line(),
+        cast: Cast::gather(&dir, lab, roles)?,
+        toll: Toll::default(),
+        account: Account { began: now(), patience: plan.patience.unwrap_or(PATIENCE_USUAL), ..Account::default() },
+        gaps_max: BTreeMap::new(),
+        diary: File::create(history.with_file_name("rounds.jsonl"))?,
+    };
+    let bar = output::bar("break, mend", rounds as u64);
+    let gone_on = plan.rounds.iter().enumerate().try_for_each(|(number, round)| {
+        bar.set_message(round.fault.name());
+        run.round(number, round, &plan, light)?;
         bar.inc(1);
-    }
+        Ok(())
+    });
     bar.finish_and_clear();
+    if let Err(why) = gone_on {
+        run.leave_traces(&history)?;
+        return Err(why);
+    }
+    let Run { mut cast, toll, mut account, mut gaps_max, .. } = run;
     let members = cast.members();
     cast.crew.rest(&members, PATIENCE)?;
     cast.server.kill()?;
-    let (events, visited) = (cast.crew.events(), cast.crew.visited());
-    let transactions = cast.crew.transactions(&(0..cast.crew.len()).collect::<Vec<_>>(), 0);
+    let (events, visited, mut half_done) = (cast.crew.events(), cast.crew.visited(), cast.crew.half_done());
+    let client = |number| {
+        let transactions = cast.crew.transactions(&[number], 0);
+        Client { number, transactions, gaps_max: gaps_max.remove(&number).unwrap_or_default() }
+    };
+    account.clients = (0..cast.crew.len()).map(client).collect();
     drop(cast);
-    let (found, _) = inspect(&lists, visited, &Db::open(&dir)?)?;
-    let endings = transactions.iter().map(|transaction| transaction.ending).collect();
+    let (found, half_done_at_last) = inspect(&lists, visited, &Db::open(&dir)?)?;
+    half_done += half_done_at_last;
+    let transactions = account.clients.iter().flat_map(|client| &client.transactions);
+    let endings = transactions.map(|transaction| transaction.ending).collect();
     let verdict = judge(events, &found, Some(&history))?;
-    Ok(Outcome { rounds: args.rounds, killed, groups, toll, endings, verdict })
+    let progress = account.judge();
+    let patience = account.patience;
+    Ok(Outcome { drawn, plan, groups, toll, endings, verdict, half_done, progress, patience })
 }
 
-/// What a member does in a round: each round has its own lists, and shares some with the next.
-fn work(round: u64, member: usize) -> Work {
+/// A torture under way.
+struct Run {
+    /// The line of each site as it was made.
+    line: Option<Line>,
+    cast: Cast,
+    toll: Toll,
+    account: Account,
+    /// How long each client may go without a commit, from a moment on.
+    gaps_max: BTreeMap<usize, Vec<(u64, Duration)>>,
+    /// What was done when, for who has to find out why something went wrong.
+    diary: File,
+}
+
+impl Run {
+    fn round(&mut self, number: usize, round: &Round, plan: &Plan, light: u64) -> Result {
+        for (site, &weather) in round.weather.iter().enumerate() {
+            self.cast.lab.set_weather(site, weather)?;
+        }
+        let begun = now();
+        for (member, manner) in self.cast.members().into_iter().zip(&round.manners) {
+            let gap_max = self.terms(round, manner, plan).gap_max();
+            self.gaps_max.entry(member).or_default().push((begun, gap_max));
+            self.cast.crew.work(member, &work(number as u64, member, manner, light))?;
+        }
+        writeln!(self.diary, "{}", json!({"round": number, "drawn": round, "begun_ms": self.millis_at(begun)}))?;
+        self.cast.crew.wait_for(round.works_for)?;
+        self.cast.crew.wait_commits(&self.cast.members(), round.commits, PATIENCE)?;
+        let trouble = round.inflict(&mut self.cast, &mut self.toll)?;
+        let Trouble { from, mended, over, .. } = trouble;
+        let [broken_ms, mended_ms, over_ms] = [from, mended, over].map(|at| self.millis_at(at));
+        let in_group_ms: Vec<_> = trouble.returns.iter().map(|back| back.took.as_millis() as u64).collect();
+        let done = json!({"round": number, "broken_ms": broken_ms, "mended_ms": mended_ms, "in_group_ms": in_group_ms,
+            "over_ms": over_ms});
+        writeln!(self.diary, "{done}")?;
+        self.account.troubles.push(trouble);
+        Ok(())
+    }
+
+    /// It has not come to its end: leaves what there is for who has to find out why.
+    fn leave_traces(&mut self, history: &Path) -> Result {
+        let at = now();
+        let since = |client: &usize| Some((*client, self.millis_at(self.cast.crew.begun(*client)?)));
+        let under_way: BTreeMap<_, _> = self.cast.members().iter().filter_map(since).collect();
+        let stuck = json!({"stuck_ms": self.millis_at(at), "transactions_begun_ms": under_way,
+            "status": membership::all(&self.cast)});
+        writeln!(self.diary, "{stuck}")?;
+        crate::history::leave(self.cast.crew.events(), history)
+    }
+
+    /// A moment, in milliseconds from the beginning on.
+    fn millis_at(&self, at: u64) -> u64 {
+        at.saturating_sub(self.account.began) / 1_000_000
+    }
+
+    /// What makes commits of a client that works so take long.
+    fn terms(&self, round: &Round, manner: &Manner, plan: &Plan) -> Terms {
+        let loses = |line: Line| line.loss_percent > 0.0;
+        let is_lossy = round.weather.iter().any(|weather| weather.loss_percent.is_some());
+        Terms {
+            round_trip: self.line.map_or(Duration::ZERO, Line::round_trip),
+            lease: Duration::from_millis(plan.lease_ms.unwrap_or(0).into()),
+            pause: manner.pause_ms.as_ref().map_or(Duration::ZERO, |millis| Duration::from_millis(millis.end)),
+            bits_per_s: self.line.map(|_| slowest_mbit_s(&round.weather, self.line) * 1e6),
+            loses: self.line.is_some_and(loses) || is_lossy,
+            value_bytes_max: round.manners.iter().map(Manner::value_bytes_max).max().unwrap_or(0),
+            own_value_bytes_max: manner.value_bytes_max(),
+        }
+    }
+}
+
+/// What a member does in a round: each round has its own lists, and shares those without a large value with the next.
+fn work(round: u64, member: usize, manner: &Manner, light: u64) -> Work {
     let first = round * LISTS_IN_USE / 2;
-    let seed = round << 32 | member as u64;
-    Work { transactions: None, keys: first..first + LISTS_IN_USE, writes: WRITES, seed }
+    let heavy = light + round * HEAVY_LISTS;
+    Work {
+        pause_ms: manner.pause_ms.clone(),
+        heavy: manner.heavy(heavy..heavy + HEAVY_LISTS),
+        ..Work::new(first..first + LISTS_IN_USE, WRITES, round << 32 | member as u64)
+    }
 }
 
 /// What came of it.
 struct Outcome {
-    rounds: u32,
-    killed: u32,
+    /// The seed that it was drawn from, if it was.
+    drawn: Option<u64>,
+    plan: Plan,
     groups: usize,
     toll: Toll,
     endings: Vec<Ending>,
     verdict: Verdict,
+    /// Large values that were not those of their lists.
+    half_done: u64,
+    progress: Progress,
+    patience: Duration,
 }
 
 impl Outcome {
+    /// Whether all is well, or what is not.
+    fn verdict(&self) -> Result {
+        let mut findings = Vec::new();
+        if !self.verdict.is_clean() {
+            findings.push(self.verdict.to_string());
+        }
+        if self.half_done > 0 {
+            findings.push(format!("{} large values are not those of their lists", self.half_done));
+        }
+        findings.extend(self.progress.findings.iter().cloned());
+        if findings.is_empty() { Ok(()) } else { Err(findings.join("; ").into()) }
+    }
+
     fn print(&self, output: &mut Output) -> Result {
         let ended = |how| json!(self.endings.iter().filter(|&&ending| ending == how).count());
         let millis = |time: Duration| json!((time.as_secs_f64() * 1e4).round() / 10.0);
         let at = |sample: &Sample, quantile| millis(Duration::from_nanos(sample.nanos(quantile) as u64));
         let (running, stopped) = (&self.toll.beside_running, &self.toll.beside_stopped);
-        let mut rows = vec![
-            ("rounds", json!(self.rounds)),
-            ("kills", json!(self.killed)),
+        let kills = self.plan.rounds.iter().filter(|round| round.fault.kills()).count();
+        let mut rows = vec![("rounds", json!(self.plan.rounds.len())), ("kills", json!(kills))];
+        if let Some(seed) = self.drawn {
+            rows.extend([("seed", json!(seed)), ("lease_ms", json!(self.plan.lease_ms))]);
+        }
+        rows.extend([
             ("commits_acknowledged", ended(Ending::Committed)),
             ("commits_refused", ended(Ending::Refused)),
             ("commits_unknown", ended(Ending::Unknown)),
             ("restart_ms_max", millis(self.toll.restart_max)),
-        ];
+        ]);
         if self.groups > 0 {
             rows.extend([
                 ("groups", json!(self.groups)),
@@ -131,9 +265,17 @@ impl Outcome {
                 ("beside_running_ms_p99", at(running, 0.99)),
                 ("beside_stopped_ms_p50", at(stopped, 0.5)),
                 ("beside_stopped_ms_p99", at(stopped, 0.99)),
+                ("in_group_ms_max", millis(self.progress.in_group_max)),
+                ("in_group_ms_allowed", millis(BACK_WITHIN)),
             ]);
         }
         rows.extend([
+            ("gap_ms_max", millis(self.progress.gap_max)),
+            ("gap_over_allowed_max", json!((self.progress.gap_over_allowed_max * 1e3).round() / 1e3)),
+            ("call_ms_max", millis(self.progress.call_max)),
+            ("call_ms_allowed", millis(self.patience + CALL_MARGIN)),
+            ("stalls", json!(self.progress.findings)),
+            ("half_done", json!(self.half_done)),
             ("lost", json!(self.verdict.lost.len())),
             ("doubled", json!(self.verdict.doubled.len())),
             ("anomalies", json!(self.verdict.anomalies.join(", "))),

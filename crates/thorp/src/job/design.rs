@@ -4,7 +4,7 @@
 //! A change never touches what refers to what, so each walk from one element must come by the same entities.
 
 use super::journal::{self, Journal};
-use super::{Job, Numbers, Work};
+use super::{Calls, Job, Numbers, Work};
 use crate::Result;
 use crate::commands::load_file;
 use crate::history::Step;
@@ -93,7 +93,9 @@ impl Job for Design {
         journal::plan(work, numbers, random)
     }
 
-    fn carry_out(&self, db: &Db, steps: &mut [Step]) -> thorp::Result<u64> {
-        journal::carry_out(steps, |key, append| self.walk(db, key, append))
+    fn carry_out(&self, db: &Db, steps: &mut [Step], calls: &mut Calls) -> thorp::Result<u64> {
+        let half_done = journal::carry_out(steps, |key, append| self.walk(db, key, append));
+        calls.next();
+        half_done
     }
 }

@@ -4,7 +4,7 @@
 //! every visit, whether two hundred changes and one entry took effect as a whole.
 
 use super::journal::{self, Journal};
-use super::{Job, Numbers, Work};
+use super::{Calls, Job, Numbers, Work};
 use crate::Result;
 use crate::history::Step;
 use crate::output;
@@ -94,7 +94,9 @@ impl Job for Parts {
         journal::plan(work, numbers, random)
     }
 
-    fn carry_out(&self, db: &Db, steps: &mut [Step]) -> thorp::Result<u64> {
-        journal::carry_out(steps, |key, append| self.walk(db, key, append))
+    fn carry_out(&self, db: &Db, steps: &mut [Step], calls: &mut Calls) -> thorp::Result<u64> {
+        let half_done = journal::carry_out(steps, |key, append| self.walk(db, key, append));
+        calls.next();
+        half_done
     }
 }

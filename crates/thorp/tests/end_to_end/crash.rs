@@ -31,6 +31,7 @@ fn a_tormented_store_is_strictly_serializable() {
     assert!(told["commits_acknowledged"].as_u64().unwrap() >= 160, "{told}");
     assert_eq!((&told["lost"], &told["doubled"]), (&Value::from(0), &Value::from(0)), "{told}");
     assert_eq!(told["strictly_serializable"], true, "{told}");
+    assert_eq!(told["stalls"], Value::Array(Vec::new()), "{told}");
     let dir = folder.path().join("torture/store");
     let checked = thorp(["doctor", "--dir", dir.to_str().unwrap()]).ok();
     assert!(checked.contains("whole"), "{checked}");
@@ -47,6 +48,11 @@ fn tormented_groups_are_strictly_serializable() {
     assert!(told["commits_acknowledged"].as_u64().unwrap() >= 240, "{told}");
     assert_eq!((&told["lost"], &told["doubled"]), (&Value::from(0), &Value::from(0)), "{told}");
     assert_eq!(told["strictly_serializable"], true, "{told}");
+    // Everybody was in the group again, and whoever was not cut off went on.
+    assert_eq!(told["stalls"], Value::Array(Vec::new()), "{told}");
+    assert!(told["in_group_ms_max"].as_f64().unwrap() < told["in_group_ms_allowed"].as_f64().unwrap(), "{told}");
+    assert!((0.0..1.0).contains(&told["gap_over_allowed_max"].as_f64().unwrap()), "{told}");
+    assert!(told["call_ms_max"].as_f64().unwrap() > 0.0, "{told}");
     // A member that hangs is taken for dead after one and a half seconds, and so is a redirector. What comes on top are
     // two round trips; and here the time that a busy machine takes.
     assert!(told["failover_hung_ms_max"].as_f64().unwrap() < 3000.0, "{told}");

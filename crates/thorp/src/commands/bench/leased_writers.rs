@@ -35,13 +35,15 @@ const P99_MAX: f64 = 8.0;
 
 pub(super) fn measure(dir: &Path, file: &Path, progress: &dyn Fn(&str)) -> Result<Line> {
     let lab = Lab::read(file, SITES as usize)?;
-    let (round_trip, loss_percent) = lab.line().ok_or("the lab's file does not say what its lines are like")?;
+    let line = lab.line().ok_or("the lab's file does not say what its lines are like")?;
+    let (round_trip, loss_percent) = (line.round_trip(), line.loss_percent);
     let dir = dir.join("store");
     let db = Db::open(&dir)?;
-    Lists::create(&db, KEYS)?;
+    Lists::create(&db, KEYS, 0)?;
     db.close()?;
-    let mut cast = Cast::gather(&dir, lab, Roles { groups: SITES, clients: WRITERS, lease_ms: Some(LEASE_MS) })?;
-    let work = |writes| move |member| Work { transactions: None, keys: 0..KEYS, writes, seed: member as u64 };
+    let roles = Roles { groups: SITES, clients: WRITERS, lease_ms: Some(LEASE_MS), patience: None };
+    let mut cast = Cast::gather(&dir, lab, roles)?;
+    let work = |writes| move |member| Work::new(0..KEYS, writes, member as u64);
     progress("fill the caches");
     cast.work(&work(0.0))?;
     cast.crew.wait_for(WARM_UP)?;

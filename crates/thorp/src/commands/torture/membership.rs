@@ -1,0 +1,57 @@
+//! Who is in a group, as its redirector says to everybody who asks by `thorp status`.
+
+use super::progress::{BACK_WITHIN, Return};
+use crate::Result;
+use crate::cast::{Cast, Group};
+use crate::crew::now;
+use bench::Program;
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// How often a redirector is asked while members are missing.
+const ASK_EVERY: Duration = Duration::from_millis(100);
+
+/// Waits until the members of each group are in it, or should have been for long: everything that they need has been
+/// there since `since`.
+pub(super) fn await_groups(cast: &Cast, since: u64) -> Result<Vec<Return>> {
+    let groups = cast.groups.iter().filter(|group| group.redirector.is_some());
+    groups.map(|group| await_group(cast, group, since)).collect()
+}
+
+fn await_group(cast: &Cast, group: &Group, since: u64) -> Result<Return> {
+    let (name, members) = (group.options.group.clone(), group.members.len());
+    loop {
+        let are_in = are_in(group);
+        let took = Duration::from_nanos(now() - since);
+        if are_in >= members || took > BACK_WITHIN {
+            return Ok(Return { group: name, members, are_in, took });
+        }
+        cast.crew.wait_for(ASK_EVERY)?;
+    }
+}
+
+/// How many clients a group's redirector has compared everything with; none if it does not answer.
+fn are_in(group: &Group) -> usize {
+    let status = status(&group.options.program, group.options.listen);
+    let members = status["members"].as_array();
+    let is_in = |member: &&Value| member["state"] == "member";
+    let clients = members.into_iter().flatten().filter(is_in).map(|member| member["client"].to_string());
+    clients.collect::<BTreeSet<_>>().len()
+}
+
+/// How the store and the redirectors stand.
+pub(super) fn all(cast: &Cast) -> Value {
+    let store = ("store".to_owned(), status(&cast.options.program, cast.options.listen));
+    let group = |group: &Group| (group.options.group.clone(), status(&group.options.program, group.options.listen));
+    let redirectors = cast.groups.iter().filter(|group| group.redirector.is_some()).map(group);
+    Value::Object([store].into_iter().chain(redirectors).collect())
+}
+
+/// What a store or a redirector says of itself; null if it does not answer. It is asked at its own place, so what befalls
+/// the line does not matter.
+fn status(program: &Program, address: SocketAddr) -> Value {
+    let output = program.command().args(["status", "--json", &address.to_string()]).output();
+    output.ok().and_then(|output| serde_json::from_slice(&output.stdout).ok()).unwrap_or_default()
+}

@@ -1,0 +1,251 @@
+//! What a torture will do. Without a lab that is one thing after the other; with one the seed draws it all: what is
+//! broken when and for how long, what the lines are like meanwhile, and how each client works.
+//!
+//! The same seed draws the same plan. What becomes of it is real time's own.
+
+use super::faults::Fault;
+use crate::job::{Heavy, Lists};
+use crate::lab::{Cut, Line, Weather};
+use serde::Serialize;
+use std::ops::Range;
+use std::time::Duration;
+use workloads::Random;
+
+/// Longer than anybody may be silent without being taken for dead.
+const LONG: Duration = Duration::from_millis(2500);
+
+/// How long leases last that are asked for, in milliseconds, and how long those that are drawn.
+const LEASE_MS: u32 = 2000;
+const LEASES_MS: Range<f64> = 100.0..3000.0;
+
+/// How long clients wait for an answer in a lab: long enough for everything that is going to happen, and shorter than some
+/// cuts, so that some are told that nobody answers.
+const PATIENCE: Duration = Duration::from_secs(8);
+
+/// What is drawn of a line, and the chance of each.
+const LOSS_PERCENT: Range<f64> = 0.1..3.0;
+const LOSS_CHANCE: f64 = 0.4;
+const MBIT_S: Range<f64> = 1.0..100.0;
+const RATE_CHANCE: f64 = 0.5;
+
+/// What a line carries that has no rate, when it comes to large values: about what a lab's relay does beside all else.
+const UNLIMITED_MBIT_S: f64 = 100.0;
+
+/// How long things stay broken, and how long clients work before, in seconds.
+const BROKEN_S: Range<f64> = 0.2..10.0;
+const WORKS_S: Range<f64> = 0.3..2.0;
+
+/// The share of clients that pause, so that their connections are idle for longer than a ping takes to come.
+const PAUSES_CHANCE: f64 = 0.25;
+const PAUSE_MS: Range<u64> = 200..1200;
+
+/// The chance of a round in which a client of each group visits large values, the share of its visits, how long a value
+/// takes on the slowest line, in seconds, and the largest value in blocks: of the order of what a transaction may write.
+const HEAVY_CHANCE: f64 = 0.6;
+const HEAVY_SHARE: f64 = 0.3;
+const VALUE_S: Range<f64> = 0.1..4.0;
+const VALUE_BLOCKS_MAX: f64 = (48 << 20) as f64 / Lists::BLOCK_BYTES as f64;
+
+/// Commits that the clients must have had acknowledged before something is broken.
+const COMMITS_IN_TURN: u64 = 40;
+const COMMITS_DRAWN: u64 = 10;
+
+/// What is asked for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Asked {
+    pub(super) rounds: usize,
+    pub(super) groups: usize,
+    /// Of each group, or of the store.
+    pub(super) clients: usize,
+    pub(super) leased: bool,
+}
+
+/// What will be done.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Plan {
+    /// How long the store's leases last, if it gives any.
+    pub(super) lease_ms: Option<u32>,
+    /// How long clients wait for an answer, if not as long as usual.
+    pub(super) patience: Option<Duration>,
+    pub(super) rounds: Vec<Round>,
+}
+
+/// A round: clients work, something is broken and mended.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(super) struct Round {
+    pub(super) fault: Fault,
+    /// Whom it befalls, if it is a group's.
+    pub(super) group: usize,
+    /// How long it stays broken, where nothing else decides that.
+    pub(super) broken_for: Duration,
+    /// How long clients work before, and what they must have done by then.
+    pub(super) works_for: Duration,
+    pub(super) commits: u64,
+    /// What is different about the line of each group.
+    pub(super) weather: Vec<Weather>,
+    /// How each client works, group by group.
+    pub(super) manners: Vec<Manner>,
+}
+
+/// How a client works.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub(super) struct Manner {
+    /// How long it pauses after each transaction, in milliseconds, if it does.
+    pub(super) pause_ms: Option<Range<u64>>,
+    /// How often it visits large values, and how many blocks those have, if it does.
+    pub(super) heavy: Option<(f64, Range<u64>)>,
+}
+
+impl Manner {
+    /// The visits to these lists.
+    pub(super) fn heavy(&self, keys: Range<u64>) -> Option<Heavy> {
+        self.heavy.clone().map(|(share, blocks)| Heavy { keys, share, blocks })
+    }
+
+    /// The largest value that it may write, in bytes.
+    pub(super) fn value_bytes_max(&self) -> u64 {
+        self.heavy.as_ref().map_or(0, |(_, blocks)| (blocks.end - 1) * Lists::BLOCK_BYTES as u64)
+    }
+}
+
+impl Plan {
+    /// All that can be broken without a lab, one thing after the other.
+    pub(super) fn in_turn(asked: Asked) -> Self {
+        let faults = Fault::all(asked.groups, &[]);
+        let round = |number: usize| Round {
+            fault: faults[number % faults.len()],
+            // Another group each time, and another for the same thing the next time.
+            group: (number + number / faults.len()) % asked.groups.max(1),
+            broken_for: LONG,
+            works_for: Duration::ZERO,
+            commits: COMMITS_IN_TURN,
+            weather: Vec::new(),
+            manners: vec![Manner::default(); asked.groups.max(1) * asked.clients],
+        };
+        let rounds = (0..asked.rounds).map(round).collect();
+        Self { lease_ms: asked.leased.then_some(LEASE_MS), patience: None, rounds }
+    }
+
+    /// What a seed draws for a lab whose lines were made like this.
+    pub(super) fn drawn(seed: u64, asked: Asked, line: Option<Line>) -> Self {
+        let mut random = Random::new(seed);
+        let drawn_lease = random.chance(0.5).then(|| log_uniform(&LEASES_MS, &mut random) as u32);
+        let lease_ms = if asked.leased { Some(LEASE_MS) } else { drawn_lease };
+        let mut rounds: Vec<Round> = Vec::new();
+        while rounds.len() < asked.rounds {
+            // Each thing once, in another order each time.
+            let mut faults = Fault::all(asked.groups, &[Cut::Both, Cut::FromSite, Cut::ToSite]);
+            while !faults.is_empty() && rounds.len() < asked.rounds {
+                let fault = faults.swap_remove(random.below(faults.len()));
+                rounds.push(Round::drawn(fault, asked, &mut random));
+            }
+        }
+        let rates: Vec<f64> = rounds.iter().map(|round| slowest_mbit_s(&round.weather, line)).collect();
+        for (number, round) in rounds.iter_mut().enumerate() {
+            // What is under way when the next round begins travels on over that one's lines.
+            let slowest = rates[number..].iter().take(2).copied().fold(f64::INFINITY, f64::min);
+            round.draw_heavy(slowest, asked, &mut random);
+        }
+        Self { lease_ms, patience: Some(PATIENCE), rounds }
+    }
+}
+
+impl Round {
+    fn drawn(fault: Fault, asked: Asked, random: &mut Random) -> Self {
+        let weather = |random: &mut Random| Weather {
+            loss_percent: random.chance(LOSS_CHANCE).then(|| log_uniform(&LOSS_PERCENT, random)),
+            mbit_s: random.chance(RATE_CHANCE).then(|| log_uniform(&MBIT_S, random)),
+        };
+        let manner = |random: &mut Random| {
+            let pause_ms = random.chance(PAUSES_CHANCE).then_some(PAUSE_MS);
+            Manner { pause_ms, heavy: None }
+        };
+        Self {
+            fault,
+            group: random.below(asked.groups),
+            broken_for: Duration::from_secs_f64(log_uniform(&BROKEN_S, random)),
+            works_for: Duration::from_secs_f64(log_uniform(&WORKS_S, random)),
+            commits: COMMITS_DRAWN,
+            weather: (0..asked.groups).map(|_| weather(random)).collect(),
+            manners: (0..asked.groups * asked.clients).map(|_| manner(random)).collect(),
+        }
+    }
+
+    /// Has a client of each group visit large values, or none.
+    fn draw_heavy(&mut self, slowest_mbit_s: f64, asked: Asked, random: &mut Random) {
+        if !random.chance(HEAVY_CHANCE) {
+            return;
+        }
+        let bytes = log_uniform(&VALUE_S, random) * slowest_mbit_s * 1e6 / 8.0;
+        let blocks = (bytes / Lists::BLOCK_BYTES as f64).clamp(1.0, VALUE_BLOCKS_MAX) as u64;
+        for clients in self.manners.chunks_mut(asked.clients) {
+            clients[random.below(asked.clients)].heavy = Some((HEAVY_SHARE, 1..blocks + 1));
+        }
+    }
+}
+
+/// What the slowest of the lines carries.
+pub(super) fn slowest_mbit_s(weather: &[Weather], line: Option<Line>) -> f64 {
+    let usual = line.and_then(|line| line.mbit_s).unwrap_or(UNLIMITED_MBIT_S);
+    weather.iter().map(|weather| weather.mbit_s.unwrap_or(usual)).fold(usual, f64::min)
+}
+
+/// As often between 1 and 2 as between 10 and 20.
+fn log_uniform(range: &Range<f64>, random: &mut Random) -> f64 {
+    let fraction = (random.bits() >> 11) as f64 / (1_u64 << 53) as f64;
+    range.start * (range.end / range.start).powf(fraction)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ASKED: Asked = Asked { rounds: 400, groups: 2, clients: 3, leased: false };
+
+    #[test]
+    fn a_seed_draws_one_plan() {
+        assert_eq!(Plan::drawn(7, ASKED, None), Plan::drawn(7, ASKED, None));
+        assert_ne!(Plan::drawn(7, ASKED, None), Plan::drawn(8, ASKED, None));
+    }
+
+    #[test]
+    fn everything_is_drawn_and_within_its_range() {
+        let plan = Plan::drawn(1, ASKED, None);
+        let all = Fault::all(2, &[Cut::Both, Cut::FromSite, Cut::ToSite]);
+        assert!(all.iter().all(|fault| plan.rounds.iter().any(|round| round.fault == *fault)));
+        let weather: Vec<Weather> = plan.rounds.iter().flat_map(|round| round.weather.clone()).collect();
+        let rates: Vec<f64> = weather.iter().filter_map(|weather| weather.mbit_s).collect();
+        assert!(rates.iter().all(|rate| MBIT_S.contains(rate)));
+        assert!(rates.iter().any(|&rate| rate < 1.5) && rates.iter().any(|&rate| rate > 70.0));
+        let losses: Vec<f64> = weather.iter().filter_map(|weather| weather.loss_percent).collect();
+        assert!(losses.iter().all(|loss| LOSS_PERCENT.contains(loss)) && losses.len() > 100);
+        assert!(plan.rounds.iter().any(|round| round.broken_for > PATIENCE), "some cuts outlast patience");
+        let leased = (0..40).filter(|&seed| Plan::drawn(seed, ASKED, None).lease_ms.is_some()).count();
+        assert!((10..30).contains(&leased), "{leased} of 40");
+    }
+
+    #[test]
+    fn a_large_value_gets_through_the_slowest_line_of_its_round_and_the_next() {
+        let plan = Plan::drawn(1, ASKED, None);
+        let mut largest = 0;
+        for (number, round) in plan.rounds.iter().enumerate() {
+            let bytes = round.manners.iter().map(Manner::value_bytes_max).max().unwrap();
+            for weather in plan.rounds[number..].iter().take(2).map(|round| &round.weather) {
+                let seconds = bytes as f64 * 8.0 / 1e6 / slowest_mbit_s(weather, None);
+                assert!(seconds <= VALUE_S.end, "{seconds} s in round {number}");
+            }
+            largest = largest.max(bytes);
+        }
+        assert!(largest > 16 << 20, "{largest}");
+    }
+
+    #[test]
+    fn without_a_lab_each_thing_is_broken_in_its_turn() {
+        let plan = Plan::in_turn(Asked { rounds: 12, ..ASKED });
+        let faults: Vec<Fault> = plan.rounds.iter().map(|round| round.fault).collect();
+        assert_eq!(faults[..6], Fault::all(2, &[])[..]);
+        assert_eq!(faults[..6], faults[6..]);
+        assert!((0..6).all(|number| plan.rounds[number].group != plan.rounds[number + 6].group));
+        assert!(!Fault::all(2, &[]).contains(&Fault::OnlyLines));
+    }
+}
