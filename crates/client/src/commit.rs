@@ -14,7 +14,7 @@ use alloc::vec::Vec;
 use core::mem;
 use protocol::{Advance, CommitReply, CommitRequest, Message, Notice, Outcome};
 use types::limits::LARGE_COMMITS_BYTES_MAX;
-use types::{Delta, Incarnation, PageId, Refusal, Rule, SlotSet, Time, TxnId};
+use types::{Broken, Delta, Incarnation, PageId, Refusal, Rule, SlotSet, Time, TxnId};
 
 /// What becomes of a request that has had no effect and will have none, for a reason that is not the application's.
 pub(crate) const NO_EFFECT: Outcome = Outcome::Refused(Refusal::Stale(Vec::new()));
@@ -99,9 +99,11 @@ impl Commits {
     }
 
     /// What goes out on a new session, in the order of the numbers.
-    pub(crate) fn resume(&mut self, session: &Session) -> Vec<Resend> {
+    pub(crate) fn resume(&mut self, session: &Session, broken: Broken) -> Vec<Resend> {
         let mut resends = Vec::new();
-        let asked = |pending: &Pending| pending.txn.is_none() || pending.is_void;
+        let asked = |pending: &Pending| {
+            pending.txn.is_none() || pending.is_void || (pending.sent && broken.is(Rule::SendAgain))
+        };
         for (_, pending) in self.pending.iter().filter(|(_, pending)| asked(pending)) {
             resends.push(Resend::Ask(pending.request.txn));
         }

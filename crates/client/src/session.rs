@@ -318,7 +318,7 @@ impl Client {
         self.say_reachable(now);
         self.find_leader(now);
         self.look_again(now);
-        for resend in self.commits.resume(&self.session) {
+        for resend in self.commits.resume(&self.session, self.config.broken) {
             match resend {
                 Resend::Request(request) => self.send(now, Message::Commit(request)),
                 Resend::Ask(txn) => self.send(now, Message::AskOutcome(AskOutcome { txn })),

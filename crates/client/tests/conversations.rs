@@ -15,13 +15,14 @@ fn conversations_go_as_written() {
 }
 
 /// Rules whose absence hardly any simulated run notices, and the conversation that does.
-const NOTICED_HERE: [(Rule, &str); 9] = [
+const NOTICED_HERE: [(Rule, &str); 10] = [
     (Rule::DoomOnInstall, include_str!("../../../testdata/conversations/client-refetch-hides-a-change.txt")),
     (Rule::EmptyAtHorizon, include_str!("../../../testdata/conversations/client-recycled-page.txt")),
     (Rule::FetchAtLeast, include_str!("../../../testdata/conversations/client-load-reply-against-invalidation.txt")),
     (Rule::KeepGranted, include_str!("../../../testdata/conversations/client-release-meets-grant.txt")),
     (Rule::KeepTaken, include_str!("../../../testdata/conversations/client-taken-page-stays.txt")),
     (Rule::PunctureUnknown, include_str!("../../../testdata/conversations/client-unknown.txt")),
+    (Rule::SendAgain, include_str!("../../../testdata/conversations/client-resend.txt")),
     (Rule::ShowWhole, include_str!("../../../testdata/conversations/client-cut-batch.txt")),
     (Rule::KnowLineage, include_str!("../../../testdata/conversations/client-restored.txt")),
     (Rule::JoinBeforeFetch, include_str!("../../../testdata/conversations/client-first-flight.txt")),

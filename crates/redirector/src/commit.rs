@@ -34,6 +34,8 @@ struct Pending {
     /// The session that it was sent on last. To a later one of the same member the reply says nothing: the member may
     /// have given the transaction up meanwhile.
     from: SessionId,
+    /// The session that has asked for its outcome since, instead of sending it again.
+    asked_on: Option<SessionId>,
     /// Of the store, that it was sent to.
     incarnation: Incarnation,
     /// The request, if it was kept with its values.
@@ -178,7 +180,8 @@ impl Redirector {
         let (kept, incarnation) = (is_kept.then(|| request.clone()), request.incarnation);
         let bytes = if is_kept { bytes } else { 0 };
         self.commits.bytes += bytes;
-        self.commits.pending.insert(txn, Pending { from, incarnation, request: kept, bytes, large_bytes, changes });
+        let pending = Pending { from, asked_on: None, incarnation, request: kept, bytes, large_bytes, changes };
+        self.commits.pending.insert(txn, pending);
         if can_go {
             self.send_to_store(now, Message::Commit(request));
         } else {
@@ -190,9 +193,12 @@ impl Redirector {
     /// A member wants to know what became of a transaction.
     pub(crate) fn ask_outcome(&mut self, now: Time, from: SessionId, ask: AskOutcome) -> Result<(), Goodbye> {
         self.check_own(from, ask.txn.client)?;
-        if self.commits.pending.contains_key(&ask.txn) && !self.config.broken.is(Rule::AnswerByReply) {
+        if let Some(pending) = self.commits.pending.get_mut(&ask.txn)
+            && !self.config.broken.is(Rule::AnswerByReply)
+        {
             // Its reply is the answer. A question that overtakes the request would be told that nobody knows of it, and
             // what the request changes after that would reach nobody here.
+            pending.asked_on = Some(from);
             return Ok(());
         }
         let most = self.config.limits.commits_per_group;
@@ -219,14 +225,15 @@ impl Redirector {
     /// The session with the store is resumed: what waits for an outcome goes out again, under the same identities. A
     /// request whose values were not kept is its member's to send again, in a session that begins anew. And one that has
     /// come on a session that has ended goes out no more: elsewhere it may have been refused, and its client be forgotten
-    /// since. If its member is back without having sent it again, it may have asked. The lease of before is gone, and with
-    /// it what was contested: what goes out again is contested again.
+    /// since. If its member is back and has asked instead, its question goes out. For one that is back and is still to send
+    /// it again nothing is asked: that nobody knows of it would be taken for the answer to what is sent then. The lease of
+    /// before is gone, and with it what was contested: what goes out again is contested again.
     pub(crate) fn resend_commits(&mut self, now: Time) {
         let broken = self.config.broken.is(Rule::ResendForPresent);
         let has_left = |pending: &Pending| !broken && self.members.client(pending.from).is_none();
         for txn in self.commits.those(has_left) {
-            self.finish(txn);
-            if self.members.session(txn.client).is_some() {
+            let asked_on = self.finish(txn).and_then(|pending| pending.asked_on);
+            if asked_on.is_some_and(|session| self.members.client(session).is_some()) {
                 self.commits.asked.insert(txn);
             }
         }

@@ -90,6 +90,8 @@ pub(crate) struct Stage<'a> {
     pub(crate) client: &'a mut Client,
     pub(crate) history: &'a mut History,
     pub(crate) habits: &'a Habits,
+    /// How long the application waits for an answer.
+    pub(crate) patience: Duration,
     pub(crate) created: &'a mut Vec<ObjectId>,
     pub(crate) rng: &'a mut Rng,
     pub(crate) trace: &'a mut Trace,
@@ -206,7 +208,7 @@ impl Thread {
             Ok(None) => Ok(Next::Woken),
             Ok(Some(outcome)) => {
                 stage.tell(attempt, || format!("hears {outcome:?}"));
-                stage.history.answered(attempt, &outcome)?;
+                stage.history.answered(stage.now, attempt, &outcome, stage.patience)?;
                 self.learn(stage, attempt, &outcome);
                 Ok(self.rest(stage))
             }
@@ -298,7 +300,7 @@ fn take(stage: &mut Stage<'_>, handle: TxnHandle, attempt: AttemptId, step: Step
         }
         Step::Commit => {
             let txn = stage.client.commit(now, handle)?;
-            stage.history.asked(attempt, txn)?;
+            stage.history.asked(now, attempt, txn)?;
             Ok(Taken::Asked)
         }
         Step::Abort => Ok(Taken::Aborted),

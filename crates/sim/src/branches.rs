@@ -66,6 +66,11 @@ impl Branches {
         self.of_lives.push((life, self.newest()));
     }
 
+    /// How many lives it has begun.
+    pub(crate) fn lives(&self) -> usize {
+        self.of_lives.len()
+    }
+
     /// The branch of whoever knows of this life as the latest.
     pub(crate) fn of_life(&self, life: Life) -> Option<BranchId> {
         self.of_lives.iter().rev().find(|(known, _)| *known == life).map(|&(_, branch)| branch)

@@ -2,13 +2,16 @@
 
 use crate::branches::{BranchId, Branches};
 use crate::check;
+use crate::check::unknown::Reasons;
 use crate::ledger::{self, Ledger};
 use crate::value::{self, Stamp};
 use crate::violation::{Check, Violation, ensure};
+use core::time::Duration;
 use protocol::{Advance, Outcome};
 use std::collections::BTreeMap;
 use store::CommitRecord;
-use types::{ClientId, Delta, Life, Map, ObjectId, PageId, SlotChange, TxnId, Version};
+use types::limits::LIVES_KEPT;
+use types::{ClientId, Delta, Life, Map, ObjectId, PageId, SlotChange, Time, TxnId, Version};
 
 /// One attempt at a transaction, by its place in [`History`].
 pub(crate) type AttemptId = u32;
@@ -42,6 +45,8 @@ pub(crate) struct Attempt {
     /// The last write to each object.
     pub(crate) writes: BTreeMap<ObjectId, Option<Stamp>>,
     pub(crate) fate: Fate,
+    /// When its commit was asked for, by its process's clock.
+    asked_at: Time,
 }
 
 /// All attempts of a run, and the ledgers.
@@ -51,6 +56,9 @@ pub(crate) struct History {
     attempts: Vec<Attempt>,
     asked: Map<TxnId, AttemptId>,
     acknowledged: u64,
+    unknown: u64,
+    /// The store has forgotten an outcome that a client might still have asked for.
+    pub(crate) has_forgotten: bool,
 }
 
 impl History {
@@ -66,7 +74,7 @@ impl History {
             Delta { page: object.page, changes: vec![change] }
         });
         let record = CommitRecord { txn, answered: 1, deltas: deltas.collect() };
-        self.asked(id, txn)?;
+        self.asked(Time::ZERO, id, txn)?;
         self.durable(&record)?;
         self.branches.acknowledged(0, self.ledger().count());
         self.attempts[id as usize].fate = Fate::Committed;
@@ -92,6 +100,7 @@ impl History {
             reads: BTreeMap::new(),
             writes: BTreeMap::new(),
             fate: Fate::Running,
+            asked_at: Time::ZERO,
         });
         self.attempts.len() as AttemptId - 1
     }
@@ -111,6 +120,11 @@ impl History {
     /// Transactions that were acknowledged as committed, read-only ones included.
     pub(crate) fn acknowledged(&self) -> u64 {
         self.acknowledged
+    }
+
+    /// Transactions whose outcome is unknown to those who asked for it.
+    pub(crate) fn unknown(&self) -> u64 {
+        self.unknown
     }
 
     /// The attempt has read `seen`: its own write, or what some committed transaction left.
@@ -152,14 +166,15 @@ impl History {
     }
 
     /// The attempt's commit is asked for.
-    pub(crate) fn asked(&mut self, id: AttemptId, txn: TxnId) -> Check {
+    pub(crate) fn asked(&mut self, now: Time, id: AttemptId, txn: TxnId) -> Check {
         let twice = self.asked.insert(txn, id);
-        self.attempts[id as usize].fate = Fate::Asked(txn);
+        let attempt = &mut self.attempts[id as usize];
+        (attempt.fate, attempt.asked_at) = (Fate::Asked(txn), now);
         ensure(twice.is_none(), "identity", || format!("{txn:?} is the identity of t{id} and of t{twice:?}"))
     }
 
-    /// The application has its answer.
-    pub(crate) fn answered(&mut self, id: AttemptId, outcome: &Outcome) -> Check {
+    /// The application, which is so patient, has its answer.
+    pub(crate) fn answered(&mut self, now: Time, id: AttemptId, outcome: &Outcome, patience: Duration) -> Check {
         let Fate::Asked(txn) = self.attempts[id as usize].fate else {
             return ensure(false, "durability", || format!("t{id} was answered without a question: {outcome:?}"));
         };
@@ -176,7 +191,14 @@ impl History {
                 check::durability::refused(self.branches.ledger(branch), txn, refusal)?;
                 Fate::Refused
             }
-            Outcome::Unknown => Fate::Unknown,
+            Outcome::Unknown => {
+                let (waited, forgotten) = (now.since(attempt.asked_at), self.has_forgotten);
+                let restored = self.branches.newest() > 0;
+                let outlived = self.branches.lives() > LIVES_KEPT;
+                check::unknown::told(txn, Reasons { waited, patience, restored, outlived, forgotten })?;
+                self.unknown += 1;
+                Fate::Unknown
+            }
         };
         self.attempts[id as usize].fate = fate;
         Ok(())

@@ -159,6 +159,8 @@ pub(crate) struct Network {
     pass_permille: u32,
     broken: Broken,
     opened: u64,
+    /// Some connection has ended.
+    ended: bool,
 }
 
 /// Something will arrive at one end of a connection at this time.
@@ -173,7 +175,7 @@ impl Network {
     /// A network with one path for each process, on which so many of those messages pass another that may.
     pub(crate) fn new(paths: Vec<Path>, pass_permille: u32, broken: Broken) -> Self {
         let (connections, severed) = Default::default();
-        Self { connections, paths, to_store: None, severed, pass_permille, broken, opened: 0 }
+        Self { connections, paths, to_store: None, severed, pass_permille, broken, opened: 0, ended: false }
     }
 
     pub(crate) fn path(&mut self, process: usize) -> &mut Path {
@@ -195,6 +197,11 @@ impl Network {
 
     pub(crate) fn connection(&mut self, id: SessionId) -> Option<&mut Connection> {
         self.connections.get_mut(&id)
+    }
+
+    /// Whether some connection has ended.
+    pub(crate) fn has_ended_any(&self) -> bool {
+        self.ended
     }
 
     /// The connections that exist, oldest first.
@@ -249,6 +256,7 @@ impl Network {
             return None;
         }
         direction.shut = matches!(item, Item::Closed);
+        self.ended |= direction.shut;
         direction.line_free = direction.line_free.max(now) + carried;
         direction.last_arrival = direction.last_arrival.max(direction.line_free + delay);
         direction.items.push_back((direction.last_arrival, item));
@@ -317,6 +325,7 @@ impl Network {
         rng: &mut Rng,
     ) -> (Vec<Arrival>, usize) {
         let Some(connection) = self.connections.get_mut(&id) else { return (Vec::new(), 0) };
+        self.ended = true;
         let (mut arrivals, mut lost) = (Vec::new(), 0);
         for (to, after) in [(End::Dialer, heard[0]), (End::Listener, heard[1])] {
             let direction = connection.direction(to);

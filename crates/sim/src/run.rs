@@ -31,6 +31,8 @@ pub struct Report {
     pub seed: u64,
     /// Transactions acknowledged as committed.
     pub commits: u64,
+    /// Transactions whose outcome is unknown to those who asked for it.
+    pub unknown: u64,
     /// The trace's hash.
     pub hash: u64,
     /// What was found, if anything.
@@ -55,6 +57,7 @@ pub(crate) fn report(seed: u64, world: World, verdict: Check) -> Report {
     Report {
         seed,
         commits: world.history.acknowledged(),
+        unknown: world.history.unknown(),
         hash: world.trace.hash(),
         violation: verdict.err(),
         trace: world.trace.into_lines(),
@@ -68,6 +71,7 @@ impl World {
         self.brew();
         self.weather()?;
         self.settle_down()?;
+        check::unknown::bounded(self.history.unknown(), self.scenario.is_untroubled())?;
         self.audit()?;
         self.close()
     }

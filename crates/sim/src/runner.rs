@@ -80,6 +80,8 @@ pub struct Summary {
     pub seeds: u64,
     /// Transactions that were acknowledged as committed.
     pub commits: u64,
+    /// Transactions whose outcome is unknown to those who asked for it.
+    pub unknown: u64,
     /// The reports of the seeds that found something, in the order of the seeds.
     pub failures: Vec<Report>,
     /// The hash of all traces, in the order of the seeds.
@@ -93,10 +95,10 @@ impl fmt::Display for Summary {
             writeln!(f, "{} seed {}: {violation}", self.kind, failure.seed)?;
             writeln!(f, "  replay it: cargo xtask sim {}--seed {} --trace", self.kind.option(), failure.seed)?;
         }
-        let (seeds, commits, violations) = (self.seeds, self.commits, self.failures.len());
+        let (seeds, commits, unknown, violations) = (self.seeds, self.commits, self.unknown, self.failures.len());
         write!(
             f,
-            "{:<7} {seeds} seeds, {commits} commits, {violations} violations, trace {:016x}",
+            "{:<7} {seeds} seeds, {commits} commits, {unknown} unknown, {violations} violations, trace {:016x}",
             self.kind, self.hash
         )
     }
@@ -140,6 +142,7 @@ fn sum_up(mut reports: Vec<Report>, options: &Options) -> Summary {
     for report in reports {
         summary.seeds += 1;
         summary.commits += report.commits;
+        summary.unknown += report.unknown;
         summary.hash = mix(summary.hash, report.hash);
         if report.violation.is_some() {
             summary.failures.push(report);

@@ -26,7 +26,7 @@ use types::limits::LEASE_DRIFT_PERMILLE;
 use types::{Broken, Limits, ObjectId, Time};
 
 /// How often each fault strikes; `None` for never.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Rates {
     pub(crate) store_crash: Option<Duration>,
     pub(crate) store_close: Option<Duration>,
@@ -222,6 +222,12 @@ impl Scenario {
             self.rates.redirector_crash = rate(400, &[ms(100), ms(500), ms(2000)]);
             self.rates.sever = rate(400, &[ms(20), ms(200)]);
         }
+    }
+
+    /// Whether nothing goes wrong, and lines carry whatever there is.
+    pub(crate) fn is_untroubled(&self) -> bool {
+        let is_fast = |path: &Path| path.bytes_per_second.is_none();
+        self.rates == Rates::default() && !self.dead_weight && self.paths.iter().all(is_fast)
     }
 
     /// How the store is configured in a life of its process, counted from 0.

@@ -465,6 +465,7 @@ impl World {
             client,
             history: &mut self.history,
             habits: &self.scenario.habits,
+            patience: self.scenario.client.patience,
             created: &mut self.created,
             rng: &mut self.rng,
             trace: &mut self.trace,
@@ -509,6 +510,10 @@ impl World {
         }
         if let Some((_, Some(store), _)) = process.node.as_ref().map(Node::roles) {
             self.turns.look(store)?;
+            if store.has_forgotten() {
+                check::unknown::forgot(self.network.has_ended_any())?;
+                self.history.has_forgotten = true;
+            }
         }
         let has_many = number == STORE || self.scenario.is_redirector(number);
         let holders = if has_many { 0..self.processes.len() } else { number..number + 1 };

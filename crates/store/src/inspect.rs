@@ -3,7 +3,7 @@
 use crate::turns::InLine;
 use crate::{SessionId, Store};
 use protocol::CommitRequest;
-use types::{ClientId, PageId, SlotSet, TxnId};
+use types::{ClientId, PageId, SlotSet, TxnId, Version};
 
 /// Who waits its turn, or is to come for it.
 #[derive(Clone, Copy, Debug)]
@@ -23,6 +23,11 @@ impl Store {
     /// Whether the session lives as far as the store is concerned, for checkers.
     pub fn believes_in(&self, session: SessionId) -> bool {
         self.sessions.client(session).is_some()
+    }
+
+    /// Whether the outcome of some commit was forgotten before its client had it, for checkers.
+    pub fn has_forgotten(&self) -> bool {
+        self.outcomes.forgotten() > Version::ZERO
     }
 
     /// Who waits its turn, in order, for checkers.

@@ -72,6 +72,8 @@ pub enum Rule {
     LogBeforeReply,
     /// What is home is in the log before it.
     LogBeforeHome,
+    /// A commit request without an outcome is sent again when its session is resumed.
+    SendAgain,
     /// A commit request that was answered before gets the same answer.
     OneOutcome,
     /// A refused request stays refused when a copy of it comes.
@@ -199,7 +201,7 @@ pub enum Rule {
 
 impl Rule {
     /// All rules, in the order of the documents.
-    pub const ALL: [Self; 94] = [
+    pub const ALL: [Self; 95] = [
         Self::PruneCheck,
         Self::ListHolderFirst,
         Self::ListAbsent,
@@ -233,6 +235,7 @@ impl Rule {
         Self::NoticesBeforeReply,
         Self::LogBeforeReply,
         Self::LogBeforeHome,
+        Self::SendAgain,
         Self::OneOutcome,
         Self::StayRefused,
         Self::AnswerUnknown,

@@ -12,4 +12,5 @@ pub(crate) mod no_visible_abort;
 pub(crate) mod one_moment;
 pub(crate) mod stable_reads;
 pub(crate) mod turns;
+pub(crate) mod unknown;
 pub(crate) mod vp;

@@ -52,7 +52,7 @@ pub(crate) fn run_seed(seed: u64, broken: Broken, readable: bool) -> Report {
     if readable {
         lines.insert(0, scenario);
     }
-    Report { seed, commits: world.commits, hash, violation: verdict.err(), trace: lines }
+    Report { seed, commits: world.commits, unknown: 0, hash, violation: verdict.err(), trace: lines }
 }
 
 impl World {
