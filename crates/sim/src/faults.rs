@@ -84,7 +84,7 @@ impl World {
         self.disk.home_full = false;
         self.disk.slowness = 1;
         self.disk.refuses = None;
-        self.network.heal();
+        self.network.heal(self.scenario.stays_slow);
         for process in &mut self.processes {
             process.paused_until = Time::ZERO;
             process.stops.iter_mut().for_each(|(_, until)| *until = (*until).min(self.now));

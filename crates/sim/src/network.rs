@@ -187,11 +187,12 @@ impl Network {
         self.severed.insert((a.min(b), a.max(b)), until);
     }
 
-    /// Everything arrives again, as fast as it can.
-    pub(crate) fn heal(&mut self) {
+    /// Everything arrives again; as fast as it can, but on lines that stay slow.
+    pub(crate) fn heal(&mut self, stays_slow: bool) {
         self.severed.clear();
         for path in &mut self.paths {
-            (path.stalled_until, path.bytes_per_second) = (Time::ZERO, None);
+            path.stalled_until = Time::ZERO;
+            path.bytes_per_second = path.bytes_per_second.filter(|_| stays_slow);
         }
     }
 

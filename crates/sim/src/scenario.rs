@@ -85,6 +85,8 @@ pub(crate) struct Scenario {
     pub(crate) through_bytes: bool,
     /// The longest that a process stands still, and that a path is stalled.
     pub(crate) standstill: Duration,
+    /// Lines that carry little go on doing so when the storm is over.
+    pub(crate) stays_slow: bool,
     /// One client stands still for good when the storm is over: it must not hinder the others.
     pub(crate) dead_weight: bool,
     /// The longest that the end which has connected, and the other, can be ignorant of the loss of their connection.
@@ -133,6 +135,7 @@ impl Scenario {
             rates: rates(rng),
             through_bytes: rng.chance(300),
             standstill: rng.pick(&[ms(30), ms(200), ms(4000)]),
+            stays_slow: false,
             dead_weight: clients > 1 && rng.chance(200),
             ignorance: ignorance(rng),
             habits,
@@ -172,6 +175,11 @@ impl Scenario {
         let has_faults = self.rates.store_crash.or(self.rates.cut).is_some();
         self.rates.refuse = rng.pick(&[None, None, Some(ms(50)), Some(ms(300))]).filter(|_| has_faults);
         self.rates.restore = rng.pick(&[None, None, None, None, Some(ms(60)), Some(ms(400))]).filter(|_| has_faults);
+        // With large values hardly anything would get through.
+        self.stays_slow = self.habits.large_permille == 0 && rng.chance(400);
+        if self.stays_slow {
+            self.client.patience = self.client.patience.max(ms(5000));
+        }
     }
 
     /// Whose patience ends before an answer can be there gets nothing through, and that is nobody's fault: a commit may
@@ -303,7 +311,10 @@ impl Scenario {
         scenario.other_lives = None;
         scenario.groups.clear();
         scenario.habits.pages = 0;
+        let carries = rng.clone().pick(&[None, None, None, Some(1 << 20), Some(200_000)]);
         scenario.paths = paths(rng, clients + 1);
+        scenario.paths.iter_mut().for_each(|path| path.bytes_per_second = carries);
+        scenario.stays_slow = true;
         scenario.dead_weight = false;
         scenario.disk.safe_bytes = 64 << 20;
         scenario.store.mob_bytes_limit = rng.pick(&[4000, 1 << 20]);
@@ -314,7 +325,7 @@ impl Scenario {
         let Limits { gone_clients, granted_pages, outcome_pages_per_client, .. } = Limits::SHIPPED;
         let drawn = scenario.client.limits;
         scenario.keep_to(Limits { gone_clients, granted_pages, outcome_pages_per_client, ..drawn });
-        (scenario.rates.client_crash, scenario.rates.home_full) = (None, None);
+        (scenario.rates.client_crash, scenario.rates.home_full, scenario.rates.restore) = (None, None, None);
         scenario
     }
 
