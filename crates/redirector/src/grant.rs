@@ -17,11 +17,14 @@
 //!    one that wants more is told what the store would tell the group, that there is no room. So one that only takes gets
 //!    half of them, and who comes then half of the rest. What a member has left behind counts as its own until others
 //!    have it. Names are free to choose, so whoever comes under many of them gets more.
+//! 5. Where there is no room otherwise, whoever has been away for longest counts as departed: the pages of many clients
+//!    that come for a moment each would take up all that there are. Should it come back, it is told to drop them.
 
 use crate::Redirector;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::format;
 use alloc::vec::Vec;
+use core::mem;
 use protocol::{Goodbye, Grant, Granted, Message};
 use types::limits::GRANTS_PER_SESSION_MAX;
 use types::{ClientId, Map, PageId, PageRange, Rule, SessionId, Time};
@@ -41,6 +44,13 @@ struct Asked {
     first: ClientId,
 }
 
+/// How many pages are a client's.
+#[derive(Clone, Copy, Debug, Default)]
+struct Count {
+    unfilled: usize,
+    left_behind: usize,
+}
+
 /// Who has been granted what, and who waits.
 #[derive(Debug)]
 pub(crate) struct Grants {
@@ -49,7 +59,7 @@ pub(crate) struct Grants {
     /// Pages that nothing was created in and nobody has, and whose they were.
     left_behind: BTreeMap<PageId, ClientId>,
     /// How many of both are a client's.
-    counts: Map<ClientId, usize>,
+    counts: Map<ClientId, Count>,
     /// How many of both there may be.
     pages_max: usize,
     waiting: VecDeque<Waiter>,
@@ -83,13 +93,20 @@ impl Grants {
 
     /// The page has changed, or it is somebody else's.
     pub(crate) fn lose(&mut self, page: PageId) {
-        for client in [self.unfilled.remove(&page), self.left_behind.remove(&page)].into_iter().flatten() {
-            self.uncount(client);
+        if let Some(client) = self.unfilled.remove(&page) {
+            self.count(client, |count| count.unfilled -= 1);
+        }
+        if let Some(client) = self.left_behind.remove(&page) {
+            self.count(client, |count| count.left_behind -= 1);
         }
     }
 
     /// The client has come back, and of what it was granted it has these, in their order: it never heard of the rest.
     pub(crate) fn keep(&mut self, client: ClientId, claimed: &[PageId]) {
+        if !self.has_unfilled(client) {
+            return;
+        }
+        let before = self.unfilled.len();
         let left_behind = &mut self.left_behind;
         self.unfilled.retain(|page, owner| {
             let is_kept = *owner != client || claimed.binary_search(page).is_ok();
@@ -98,11 +115,20 @@ impl Grants {
             }
             is_kept
         });
+        let lost = before - self.unfilled.len();
+        self.count(client, |count| {
+            count.unfilled -= lost;
+            count.left_behind += lost;
+        });
     }
 
     /// The client will not come back.
     pub(crate) fn depart(&mut self, client: ClientId) {
         self.keep(client, &[]);
+    }
+
+    fn has_unfilled(&self, client: ClientId) -> bool {
+        self.counts.get(&client).is_some_and(|count| count.unfilled > 0)
     }
 
     pub(crate) fn forget_waiter(&mut self, session: SessionId) {
@@ -125,8 +151,8 @@ impl Grants {
 
     pub(crate) fn link_is_gone(&mut self) {
         self.asked = None;
-        for client in core::mem::take(&mut self.left_behind).into_values() {
-            self.uncount(client);
+        for client in mem::take(&mut self.left_behind).into_values() {
+            self.count(client, |count| count.left_behind -= 1);
         }
     }
 
@@ -137,9 +163,14 @@ impl Grants {
 
     /// How many pages more the client may have: with them it has no more than is left to others.
     fn allowance(&self, client: ClientId) -> usize {
-        let free = self.pages_max.saturating_sub(self.unfilled.len() + self.left_behind.len());
-        let own = self.counts.get(&client).copied().unwrap_or_default();
-        free.saturating_sub(own).div_ceil(2)
+        let free = self.pages_max.saturating_sub(self.unfilled.len());
+        let Count { unfilled, left_behind } = self.counts.get(&client).copied().unwrap_or_default();
+        free.saturating_sub(unfilled + left_behind).div_ceil(2)
+    }
+
+    /// How many pages more the store lets the group have.
+    fn room(&self) -> usize {
+        self.pages_max.saturating_sub(self.unfilled.len() + self.left_behind.len())
     }
 
     /// Up to so many pages of a volume that were left behind.
@@ -154,19 +185,20 @@ impl Grants {
 
     fn give(&mut self, client: ClientId, page: PageId) {
         self.unfilled.insert(page, client);
-        *self.counts.entry(client).or_default() += 1;
+        self.count(client, |count| count.unfilled += 1);
     }
 
     /// The store has granted a page for somebody who is gone.
     fn leave_behind(&mut self, client: ClientId, page: PageId) {
         self.left_behind.insert(page, client);
-        *self.counts.entry(client).or_default() += 1;
+        self.count(client, |count| count.left_behind += 1);
     }
 
-    fn uncount(&mut self, client: ClientId) {
-        match self.counts.get_mut(&client) {
-            Some(count) if *count > 1 => *count -= 1,
-            _ => drop(self.counts.remove(&client)),
+    fn count(&mut self, client: ClientId, change: impl FnOnce(&mut Count)) {
+        let count = self.counts.entry(client).or_default();
+        change(count);
+        if count.unfilled + count.left_behind == 0 {
+            self.counts.remove(&client);
         }
     }
 }
@@ -200,9 +232,8 @@ impl Redirector {
         while self.trunk.is_live() && self.grants.asked.is_none() {
             let Some(&first) = self.grants.waiting.front() else { return };
             let volume = first.grant.volume;
-            let wanted = self.wanted(&first);
-            let left_behind = self.grants.take_left_behind(volume, wanted);
-            if wanted == 0 || !left_behind.is_empty() {
+            let left_behind = self.take_left_behind(&first);
+            if !left_behind.is_empty() || self.wanted(&first) == 0 {
                 self.grants.waiting.pop_front();
                 self.give(&first, left_behind);
                 continue;
@@ -213,6 +244,20 @@ impl Redirector {
             self.send_to_store(now, Message::Grant(Grant { volume, count }));
             self.grants.asked = Some(Asked { grant: Grant { volume, count }, first: first.client });
         }
+    }
+
+    /// What others have left behind of what somebody wants; if there is no room for more, what the one has who has been
+    /// away for longest.
+    fn take_left_behind(&mut self, waiter: &Waiter) -> Vec<PageId> {
+        let volume = waiter.grant.volume;
+        let found = self.grants.take_left_behind(volume, self.wanted(waiter));
+        if !found.is_empty() || (self.grants.room() > 0 && self.wanted(waiter) > 0) {
+            return found;
+        }
+        if let Some(client) = self.members.absent().find(|client| self.grants.has_unfilled(*client)) {
+            self.grants.depart(client);
+        }
+        self.grants.take_left_behind(volume, self.wanted(waiter))
     }
 
     /// How many pages somebody who waits is given, if they are there.
@@ -242,7 +287,7 @@ impl Redirector {
         let Some(Asked { grant: asked, first }) = self.grants.asked.take() else { return };
         let is_empty = granted.ranges.is_empty();
         let mut pages = granted.ranges.into_iter().flat_map(PageRange::pages).peekable();
-        let waiting = core::mem::take(&mut self.grants.waiting);
+        let waiting = mem::take(&mut self.grants.waiting);
         for waiter in waiting {
             if waiter.grant.volume == asked.volume && (is_empty || pages.peek().is_some()) {
                 let share = pages.by_ref().take(self.wanted(&waiter)).collect();

@@ -268,6 +268,12 @@ impl Members {
         }
     }
 
+    /// The clients that are gone and may come back, who has been away for longest first.
+    pub(crate) fn absent(&self) -> impl Iterator<Item = ClientId> + '_ {
+        let clients = self.absent.iter().map(|(_, client, _)| *client);
+        clients.filter(|client| self.clients.get(client).is_some_and(|known| known.session.is_none()))
+    }
+
     /// A client that did not come back in time, or one too many; it is not known any more.
     fn pop_departed(&mut self, now: Time) -> Option<ClientId> {
         while let Some(&(until, client, departures)) = self.absent.front()
