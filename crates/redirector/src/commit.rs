@@ -275,8 +275,11 @@ impl Redirector {
             if let Some(first) = pages.first().filter(|_| self.config.broken.is(Rule::AskedMovesNothing)) {
                 self.heard_through(first.version);
             }
-            // Who has only asked is told by notice what was changed, and that comes in its time.
-            if let Some(mut pending) = pending {
+            // Who has only asked is told by notice what was changed, and that comes in its time. What has come is the store's
+            // word: the request that the reply is to may have been another copy's than this one, or no copy at all.
+            let is_ahead = pages.first().is_none_or(|first| first.version > self.trunk.horizon());
+            let counts = is_ahead || self.config.broken.is(Rule::ReplyAhead);
+            if let Some(mut pending) = pending.filter(|_| counts) {
                 if let Some(session) = committer.filter(|_| self.config.broken.is(Rule::ReplyToSession)) {
                     pending.from = session;
                 }

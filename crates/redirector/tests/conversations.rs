@@ -15,7 +15,7 @@ fn conversations_go_as_written() {
 }
 
 /// Rules whose absence hardly any simulated run notices, and the conversation that does.
-const NOTICED_HERE: [(Rule, &str); 27] = [
+const NOTICED_HERE: [(Rule, &str); 28] = [
     (Rule::CompareAhead, include_str!("../../../testdata/conversations/redirector-made-up-counts.txt")),
     (Rule::HelpRecent, include_str!("../../../testdata/conversations/redirector-knows-less.txt")),
     (Rule::ListGranted, include_str!("../../../testdata/conversations/redirector-granted-and-left-out.txt")),
@@ -33,6 +33,7 @@ const NOTICED_HERE: [(Rule, &str); 27] = [
     (Rule::ReplyToSession, include_str!("../../../testdata/conversations/redirector-forgotten-commit.txt")),
     (Rule::AnswerByReply, include_str!("../../../testdata/conversations/redirector-asked-on-its-way.txt")),
     (Rule::AskedMovesNothing, include_str!("../../../testdata/conversations/redirector-asked-on-its-way.txt")),
+    (Rule::ReplyAhead, include_str!("../../../testdata/conversations/redirector-no-copy.txt")),
     (Rule::ResendForPresent, include_str!("../../../testdata/conversations/redirector-left-behind.txt")),
     (Rule::ContestAgain, include_str!("../../../testdata/conversations/redirector-contested-again.txt")),
     (Rule::JudgeSinceHeld, include_str!("../../../testdata/conversations/redirector-lease-since-held.txt")),

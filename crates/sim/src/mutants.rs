@@ -19,7 +19,7 @@ const OF_REORDERING: [Rule; 7] = [
 
 /// The rules that hardly any run puts to the test: named tests of the roles notice their absence, each run both ways
 /// (`NOTICED_HERE` and `NOTICED_BY` in the roles' `tests` folders).
-pub const OF_NAMED_TESTS: [Rule; 31] = [
+pub const OF_NAMED_TESTS: [Rule; 33] = [
     Rule::FetchAtLeast,
     Rule::ShowWhole,
     Rule::CompareAhead,
@@ -34,6 +34,8 @@ pub const OF_NAMED_TESTS: [Rule; 31] = [
     Rule::ReplyToSession,
     Rule::AnswerByReply,
     Rule::AskedMovesNothing,
+    Rule::SameWrites,
+    Rule::ReplyAhead,
     Rule::ResendForPresent,
     Rule::KeepClaimed,
     Rule::KeepTaken,

@@ -2,6 +2,9 @@
 //!
 //! 1. A transaction that is known, or under way, is answered and not begun again. If it is neither, a copy that was sent
 //!    to an earlier incarnation has lapsed: another copy may have been refused since, which that incarnation knew.
+//!    One that would write something else than the one under way is no copy, and no client of ours sends it. It is told
+//!    that nobody knows: to the redirector that has passed it on, the outcome would say that this is what was written, and
+//!    it would tell its members so (**SameWrites**).
 //! 2. Room is found before anything is begun (see `room`).
 //! 3. What is taken in and not logged yet is bounded in bytes, whatever it waits for: room, a page to be read, its turn.
 
@@ -71,10 +74,24 @@ impl Store {
         self.outcomes.answered(request.txn.client, request.answered);
         if request.writes.is_empty() {
             self.commit_read_only(from, &request);
+        } else if self.is_no_copy(&request) {
+            self.reply_outcome(from, request.txn, Outcome::Unknown);
         } else if !self.answer_again(Asker { session: from, knows_writes: true }, request.txn) {
             self.take_in(now, from, request);
         }
         Ok(())
+    }
+
+    /// Whether a transaction of this identity is under way that writes something else.
+    fn is_no_copy(&mut self, request: &CommitRequest) -> bool {
+        if self.coordinator.askers(request.txn).is_none() || self.config.broken.is(Rule::SameWrites) {
+            return false;
+        }
+        let waiting = self.parked.tickets().chain(self.turns.tickets()).chain(self.master.waiting_commits());
+        let waiting = waiting.chain(self.leases.tickets()).map(|ticket| &ticket.request);
+        let waiting = waiting.map(|request| (request.txn, &request.writes));
+        let mut under_way = waiting.chain(self.coordinator.in_flight());
+        under_way.any(|(txn, writes)| txn == request.txn && *writes != request.writes)
     }
 
     /// A session wants to know what became of a transaction.

@@ -20,7 +20,7 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use protocol::{Advance, CommitReply, CommitRequest, Message, Notice, Outcome};
 use smallvec::SmallVec;
-use types::{Map, Refusal, Rule, Time, TxnId, Version};
+use types::{Delta, Map, Refusal, Rule, Time, TxnId, Version};
 
 /// A commit that is logged and has no place yet.
 #[derive(Debug)]
@@ -71,6 +71,11 @@ impl Coordinator {
     /// Whom to answer for a transaction, if it is under way.
     pub(crate) fn askers(&mut self, txn: TxnId) -> Option<&mut Askers> {
         self.under_way.get_mut(&txn)
+    }
+
+    /// The commits without a place, and what they write.
+    pub(crate) fn in_flight(&self) -> impl Iterator<Item = (TxnId, &Vec<Delta>)> {
+        self.in_flight.iter().map(|commit| (commit.record.txn, &commit.record.deltas))
     }
 
     /// The position of the first commit without a place.

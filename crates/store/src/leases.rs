@@ -120,6 +120,11 @@ impl Leases {
         self.waiting.values().map(over).min()
     }
 
+    /// The commits that wait for promises.
+    pub(crate) fn tickets(&self) -> impl Iterator<Item = &Ticket> {
+        self.waiting.values().map(|waiting| &waiting.ticket)
+    }
+
     fn stands_in_the_way(&self, request: &CommitRequest) -> bool {
         self.waiting.values().any(|waiting| writes_what_is_read(request, &waiting.ticket.request))
     }

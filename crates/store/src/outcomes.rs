@@ -4,6 +4,10 @@
 //! 2. A refused one stays refused: its client may have moved and had the answer on its new path when a copy arrives on
 //!    the old one. What made a read stale does so for ever, and a copy is found stale again; every other refusal is
 //!    remembered, though not over a restart: after that the copies that were sent before have lapsed.
+//!    What a copy would write is not compared with what was written, which is not kept. No client of ours sends another
+//!    request under the same identity, and whoever does is told of what the first one did. That deceives its sender alone:
+//!    the notices of the first leave before such an answer, so a redirector that has passed the request on has heard of
+//!    its count, and does not take it for what was written (**ReplyAhead**).
 //! 3. What is forgotten before its client had it raises `forgotten`. A transaction that could have committed at or
 //!    below that count, by its evidence, is answered *unknown* and never *refused*.
 

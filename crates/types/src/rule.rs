@@ -152,6 +152,10 @@ pub enum Rule {
     TellAskers,
     /// A reply that was only asked for moves no horizon.
     AskedMovesNothing,
+    /// Who sends another request under the identity of one under way is told nothing of what becomes of that.
+    SameWrites,
+    /// A reply stands for the notices only where its count is ahead of all that was heard.
+    ReplyAhead,
     /// A commit is sent again over a new trunk only for a member that is still there.
     ResendForPresent,
     /// A granted page that was taken to be filled stays in the cache until its commit has been decided.
@@ -201,7 +205,7 @@ pub enum Rule {
 
 impl Rule {
     /// All rules, in the order of the documents.
-    pub const ALL: [Self; 95] = [
+    pub const ALL: [Self; 97] = [
         Self::PruneCheck,
         Self::ListHolderFirst,
         Self::ListAbsent,
@@ -275,6 +279,8 @@ impl Rule {
         Self::AnswerByReply,
         Self::TellAskers,
         Self::AskedMovesNothing,
+        Self::SameWrites,
+        Self::ReplyAhead,
         Self::ResendForPresent,
         Self::KeepTaken,
         Self::KeepClaimed,

@@ -407,6 +407,23 @@ pub(crate) fn a_reply_stands_for_the_notice_to_whom_has_the_request() {
     assert_eq!(notices(&hands.ping(g)), []);
 }
 
+/// A request that writes something else comes under the identity of one under way: by another redirector, which would tell
+/// its members of that as of what was committed. It is told that nobody knows, and hears of the commit by notice.
+#[test]
+pub(crate) fn another_request_under_the_same_identity_is_no_copy() {
+    let mut hands = Hands::new();
+    let [one, other] = [1, 2].map(|session| join_group(&mut hands, session, 100 + session, &[ROOT]));
+    hands.run();
+    hands.say(one, txn(1, 1).write(ROOT, 3, 0, b"x").message());
+    hands.say(other, txn(1, 1).write(ROOT, 3, 0, b"forged").message());
+    hands.run();
+    assert_eq!(count(&outcomes(&hands.take(one))[0]), 1);
+    let mut received = hands.take(other);
+    assert_eq!(outcomes(&received), [Outcome::Unknown]);
+    received.extend(hands.ping(other));
+    assert!(notices(&received).iter().any(|notice| notice.slots.contains(3)));
+}
+
 /// Sessions that ask for one commit are bounded, and who asked last is answered.
 #[test]
 fn a_few_sessions_are_answered_for_one_commit() {
