@@ -39,8 +39,7 @@ use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use thorp::Db;
 
-/// Lists that are in use at a time: few, so that transactions meet. Those with a large value are each round's own.
-const LISTS_IN_USE: u64 = 8;
+/// The lists with a large value that each round has for itself.
 const HEAVY_LISTS: u64 = 2;
 
 /// The share of steps that append.
@@ -81,7 +80,7 @@ fn torture(args: &TortureArgs, seed: u64, dir: &Path) -> Result<Outcome> {
     let drawn = lab.can_change().then_some(seed);
     let plan = drawn.map_or_else(|| Plan::in_turn(asked), |seed| Plan::drawn(seed, asked, lab.line()));
     let (dir, history) = (dir.join("store"), dir.join("history.jsonl"));
-    let light = (rounds as u64 + 1) * LISTS_IN_USE / 2 + LISTS_IN_USE;
+    let light = (rounds as u64 + 1) * plan.lists / 2 + plan.lists;
     let lists = {
         let db = Db::open(&dir)?;
         let lists = Lists::create(&db, light, rounds as u64 * HEAVY_LISTS)?;
@@ -152,7 +151,8 @@ impl Run {
         for (member, manner) in self.cast.members().into_iter().zip(&round.manners) {
             let gap_max = self.terms(round, manner, plan).gap_max();
             self.gaps_max.entry(member).or_default().push((begun, gap_max));
-            self.cast.crew.work(member, &work(number as u64, member, manner, light))?;
+            let keys = Keys { round: number as u64, lists: plan.lists, light };
+            self.cast.crew.work(member, &work(&keys, member, manner))?;
         }
         writeln!(self.diary, "{}", json!({"round": number, "drawn": round, "begun_ms": self.millis_at(begun)}))?;
         self.cast.crew.wait_for(round.works_for)?;
@@ -200,14 +200,23 @@ impl Run {
     }
 }
 
-/// What a member does in a round: each round has its own lists, and shares those without a large value with the next.
-fn work(round: u64, member: usize, manner: &Manner, light: u64) -> Work {
-    let first = round * LISTS_IN_USE / 2;
-    let heavy = light + round * HEAVY_LISTS;
+/// Which lists are visited in a round: it shares half of those without a large value with the next.
+struct Keys {
+    round: u64,
+    /// How many of those without one are visited in it.
+    lists: u64,
+    /// How many of them there are; those with one come behind.
+    light: u64,
+}
+
+/// What a member does in a round.
+fn work(keys: &Keys, member: usize, manner: &Manner) -> Work {
+    let Keys { round, lists, light } = *keys;
+    let (first, heavy) = (round * lists / 2, light + round * HEAVY_LISTS);
     Work {
         pause_ms: manner.pause_ms.clone(),
         heavy: manner.heavy(heavy..heavy + HEAVY_LISTS),
-        ..Work::new(first..first + LISTS_IN_USE, WRITES, round << 32 | member as u64)
+        ..Work::new(first..first + lists, WRITES, round << 32 | member as u64)
     }
 }
 

@@ -46,6 +46,11 @@ const HEAVY_SHARE: f64 = 0.3;
 const VALUE_S: Range<f64> = 0.1..4.0;
 const VALUE_BLOCKS_MAX: f64 = (48 << 20) as f64 / Lists::BLOCK_BYTES as f64;
 
+/// Lists that are in use at a time: few, so that transactions meet. Over a slow line it takes long to fetch what others have
+/// changed, and whoever meets somebody each time gets nowhere: there are more of them.
+const LISTS_IN_TURN: u64 = 8;
+const LISTS_DRAWN: u64 = 32;
+
 /// Commits that the clients must have had acknowledged before something is broken.
 const COMMITS_IN_TURN: u64 = 40;
 const COMMITS_DRAWN: u64 = 10;
@@ -67,6 +72,8 @@ pub(super) struct Plan {
     pub(super) lease_ms: Option<u32>,
     /// How long clients wait for an answer, if not as long as usual.
     pub(super) patience: Option<Duration>,
+    /// How many lists clients visit in a round, half of them those of the round before.
+    pub(super) lists: u64,
     pub(super) rounds: Vec<Round>,
 }
 
@@ -123,7 +130,7 @@ impl Plan {
             manners: vec![Manner::default(); asked.groups.max(1) * asked.clients],
         };
         let rounds = (0..asked.rounds).map(round).collect();
-        Self { lease_ms: asked.leased.then_some(LEASE_MS), patience: None, rounds }
+        Self { lease_ms: asked.leased.then_some(LEASE_MS), patience: None, lists: LISTS_IN_TURN, rounds }
     }
 
     /// What a seed draws for a lab whose lines were made like this.
@@ -146,7 +153,7 @@ impl Plan {
             let slowest = rates[number..].iter().take(2).copied().fold(f64::INFINITY, f64::min);
             round.draw_heavy(slowest, asked, &mut random);
         }
-        Self { lease_ms, patience: Some(PATIENCE), rounds }
+        Self { lease_ms, patience: Some(PATIENCE), lists: LISTS_DRAWN, rounds }
     }
 }
 
