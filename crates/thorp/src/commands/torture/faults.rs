@@ -100,6 +100,9 @@ impl Round {
     /// Breaks what is to be broken, sees that the others go on, mends it, sees that all are back.
     pub(super) fn inflict(&self, cast: &mut Cast, toll: &mut Toll) -> Result<Trouble> {
         let (fault, group, broken_for) = (self.fault, self.group, self.broken_for);
+        if fault == Fault::StopMember {
+            run_beside(cast, group, broken_for, toll)?;
+        }
         let (members, from) = (fault.concerned(cast, group), now());
         let mended = match fault {
             Fault::KillStore => kill_store(cast, toll),
@@ -130,7 +133,7 @@ impl Serialize for Fault {
     }
 }
 
-// Each of these gives when what was broken was there again.
+// Each of those that break and mend gives when what was broken was there again.
 
 fn kill_store(cast: &mut Cast, toll: &mut Toll) -> Result<u64> {
     let start = Instant::now();
@@ -145,12 +148,17 @@ fn victim(cast: &Cast, group: usize) -> usize {
     *cast.groups[group].members.last().expect("a group has members")
 }
 
+/// Takes down what commits of the others take while the member still runs that will be stopped.
+fn run_beside(cast: &Cast, group: usize, time: Duration, toll: &mut Toll) -> Result {
+    let (others, since) = (cast.others(&[victim(cast, group)]), now());
+    cast.crew.wait_for(time)?;
+    toll.beside_running.extend(&cast.crew.latencies(&others, since));
+    Ok(())
+}
+
 fn stop_member(cast: &mut Cast, group: usize, broken_for: Duration, toll: &mut Toll) -> Result<u64> {
     let victim = victim(cast, group);
     let (others, since) = (cast.others(&[victim]), now());
-    cast.crew.wait_for(broken_for)?;
-    toll.beside_running.extend(&cast.crew.latencies(&others, since));
-    let since = now();
     cast.crew.signal(victim, Signal::STOP)?;
     cast.crew.wait_for(broken_for)?;
     go_on(cast, &others)?;
