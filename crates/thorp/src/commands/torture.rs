@@ -51,15 +51,18 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub(super) fn run(args: &TortureArgs, output: &mut Output) -> Result {
     only_for("--leased", args.leased && args.groups == 0, "a torture with groups")?;
     only_for("--lab", args.lab.is_some() && args.groups == 0, "a torture with groups")?;
-    let seed = args.seed.unwrap_or_else(any_seed);
+    let groups = args.groups as usize;
+    let lab = args.lab.as_ref().map_or_else(|| Ok(Lab::loopback(groups)), |file| Lab::read(file, groups))?;
+    only_for("--seed", args.seed.is_some() && !lab.can_change(), "a lab whose lines can be changed")?;
+    let seed = lab.can_change().then(|| args.seed.unwrap_or_else(any_seed));
     let mut scratch = Scratch::new(args.dir.clone(), &std::env::temp_dir(), "torture")?;
-    let outcome = torture(args, seed, scratch.path()).and_then(|outcome| {
+    let outcome = torture(args, lab, seed, scratch.path()).and_then(|outcome| {
         outcome.print(output)?;
         outcome.verdict()
     });
     outcome.map_err(|why| {
         scratch.keep();
-        let again = if args.lab.is_some() { format!(" (drawn from --seed {seed})") } else { String::new() };
+        let again = seed.map(|seed| format!(" (drawn from --seed {seed})")).unwrap_or_default();
         let left = scratch.path().display();
         format!("{why}{again}; the store is left in {left}, with what was done and the history if there is one").into()
     })
@@ -71,14 +74,10 @@ fn any_seed() -> u64 {
     (now.as_nanos() as u64) & u64::from(u32::MAX)
 }
 
-fn torture(args: &TortureArgs, seed: u64, dir: &Path) -> Result<Outcome> {
-    let groups = args.groups as usize;
-    let lab = args.lab.as_ref().map_or_else(|| Ok(Lab::loopback(groups)), |file| Lab::read(file, groups))?;
-    only_for("--seed", args.seed.is_some() && !lab.can_change(), "a lab whose lines can be changed")?;
-    let (rounds, clients) = (args.rounds as usize, args.clients as usize);
+fn torture(args: &TortureArgs, lab: Lab, seed: Option<u64>, dir: &Path) -> Result<Outcome> {
+    let (rounds, groups, clients) = (args.rounds as usize, args.groups as usize, args.clients as usize);
     let asked = Asked { rounds, groups, clients, leased: args.leased };
-    let drawn = lab.can_change().then_some(seed);
-    let plan = drawn.map_or_else(|| Plan::in_turn(asked), |seed| Plan::drawn(seed, asked, lab.line()));
+    let plan = seed.map_or_else(|| Plan::in_turn(asked), |seed| Plan::drawn(seed, asked, lab.line()));
     let (dir, history) = (dir.join("store"), dir.join("history.jsonl"));
     let light = (rounds as u64 + 1) * plan.lists / 2 + plan.lists;
     let lists = {
@@ -126,7 +125,7 @@ fn torture(args: &TortureArgs, seed: u64, dir: &Path) -> Result<Outcome> {
     let verdict = judge(events, &found, Some(&history))?;
     let progress = account.judge();
     let patience = account.patience;
-    Ok(Outcome { drawn, plan, groups, toll, endings, verdict, half_done, progress, patience })
+    Ok(Outcome { seed, plan, groups, toll, endings, verdict, half_done, progress, patience })
 }
 
 /// A torture under way.
@@ -223,7 +222,7 @@ fn work(keys: &Keys, member: usize, manner: &Manner) -> Work {
 /// What came of it.
 struct Outcome {
     /// The seed that it was drawn from, if it was.
-    drawn: Option<u64>,
+    seed: Option<u64>,
     plan: Plan,
     groups: usize,
     toll: Toll,
@@ -256,7 +255,7 @@ impl Outcome {
         let (running, stopped) = (&self.toll.beside_running, &self.toll.beside_stopped);
         let kills = self.plan.rounds.iter().filter(|round| round.fault.kills()).count();
         let mut rows = vec![("rounds", json!(self.plan.rounds.len())), ("kills", json!(kills))];
-        if let Some(seed) = self.drawn {
+        if let Some(seed) = self.seed {
             rows.extend([("seed", json!(seed)), ("lease_ms", json!(self.plan.lease_ms))]);
         }
         rows.extend([

@@ -168,6 +168,8 @@ fn options_without_an_effect() {
     let (dir, jsonl) = (folder.file("store"), folder.write("a.jsonl", "{\"id\": 1}\n"));
     let ifc = folder.write("a.ifc", crate::designs::SMALL);
     thorp(["put", "a", "1", "--dir", &dir]).ok();
+    let place = "{\"run\": [], \"ip\": \"127.0.0.1\"}";
+    let lab = folder.write("lab.json", format!("{{\"store\": {place}, \"sites\": [{place}]}}"));
     for (words, option) in [
         (&["get", "a", "--depth", "1", "--dir", &dir][..], "--depth"),
         (&["load", &ifc, "--into", "house", "--batch", "7", "--dir", &dir], "--batch"),
@@ -178,12 +180,14 @@ fn options_without_an_effect() {
         (&["bench", "oo7", "--gib", "2"], "--gib"),
         (&["torture", "--groups", "0", "--leased"], "--leased"),
         (&["torture", "--groups", "0", "--lab", &jsonl], "--lab"),
+        (&["torture", "--groups", "1", "--lab", &lab, "--seed", "1"], "--seed"),
     ] {
         check_usage(words, &[option, "is only for", "leave it out"]);
     }
     for words in [
         &["serve", "--dir", &dir, "--lease-ms", "100"][..],
         &["torture", "--leased"],
+        &["torture", "--seed", "1"],
         &["bench", "--all", "--out", &dir, "--gib", "2"],
         &["ls", "-0", "--json", "--dir", &dir],
     ] {
