@@ -7,7 +7,7 @@
 //!                        v      |
 //!                      left behind --the link is gone--> the store's again
 //! ```
-//! 1. One request is under way at a time; those of several members for one volume go together.
+//! 1. One request is under way at a time; those of several members for one volume go together. The members take turns.
 //! 2. Like a client (`room` there), the redirector releases nothing while the store owes it a grant.
 //! 3. A granted page is one member's until something is created in it. A member that comes back says which it has; the
 //!    others were lost on their way to it. Those, and the pages of a member that has departed, go to the next that wants
@@ -21,21 +21,14 @@
 //!    that come for a moment each would take up all that there are. Should it come back, it is told to drop them.
 
 use crate::Redirector;
-use alloc::collections::{BTreeMap, VecDeque};
+use crate::line::{Line, Waiter};
+use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::vec::Vec;
 use core::mem;
 use protocol::{Goodbye, Grant, Granted, Message};
 use types::limits::GRANTS_PER_SESSION_MAX;
 use types::{ClientId, Map, PageId, PageRange, Rule, SessionId, Time};
-
-/// A member that waits for pages.
-#[derive(Clone, Copy, Debug)]
-struct Waiter {
-    session: SessionId,
-    client: ClientId,
-    grant: Grant,
-}
 
 /// What the store has been asked for, and for whom first.
 #[derive(Clone, Copy, Debug)]
@@ -62,9 +55,7 @@ pub(crate) struct Grants {
     counts: Map<ClientId, Count>,
     /// How many of both there may be.
     pages_max: usize,
-    waiting: VecDeque<Waiter>,
-    /// How often each session waits.
-    waits: Map<SessionId, usize>,
+    line: Line,
     asked: Option<Asked>,
 }
 
@@ -75,8 +66,7 @@ impl Grants {
             left_behind: BTreeMap::new(),
             counts: Map::default(),
             pages_max,
-            waiting: VecDeque::new(),
-            waits: Map::default(),
+            line: Line::default(),
             asked: None,
         }
     }
@@ -132,16 +122,7 @@ impl Grants {
     }
 
     pub(crate) fn forget_waiter(&mut self, session: SessionId) {
-        if self.waits.remove(&session).is_some() {
-            self.waiting.retain(|waiter| waiter.session != session);
-        }
-    }
-
-    /// One of the session's waits is over.
-    fn has_waited(&mut self, session: SessionId) {
-        if let Some(waits) = self.waits.get_mut(&session) {
-            *waits = waits.saturating_sub(1);
-        }
+        self.line.forget(session);
     }
 
     /// Whether the store owes us a grant.
@@ -216,12 +197,10 @@ impl Redirector {
     /// A member wants pages.
     pub(crate) fn grant(&mut self, now: Time, from: SessionId, grant: Grant) -> Result<(), Goodbye> {
         let Some(client) = self.members.client(from) else { return Ok(()) };
-        let waits = self.grants.waits.entry(from).or_default();
-        if *waits >= GRANTS_PER_SESSION_MAX {
+        if self.grants.line.len(from) >= GRANTS_PER_SESSION_MAX {
             return Err(Goodbye::too_much(format!("expected at most {GRANTS_PER_SESSION_MAX} grants at a time")));
         }
-        *waits += 1;
-        self.grants.waiting.push_back(Waiter { session: from, client, grant });
+        self.grants.line.push(Waiter { session: from, client, grant });
         self.serve_grants(now);
         Ok(())
     }
@@ -230,16 +209,15 @@ impl Redirector {
     /// want the like.
     pub(crate) fn serve_grants(&mut self, now: Time) {
         while self.trunk.is_live() && self.grants.asked.is_none() {
-            let Some(&first) = self.grants.waiting.front() else { return };
+            let Some(first) = self.grants.line.next().next() else { return };
             let volume = first.grant.volume;
             let left_behind = self.take_left_behind(&first);
             if !left_behind.is_empty() || self.wanted(&first) == 0 {
-                self.grants.waiting.pop_front();
                 self.give(&first, left_behind);
                 continue;
             }
-            let alike = self.grants.waiting.iter().filter(|waiter| waiter.grant.volume == volume);
-            let count = alike.map(|waiter| self.wanted(waiter)).sum::<usize>();
+            let alike = self.grants.line.next().filter(|waiter| waiter.grant.volume == volume);
+            let count = alike.map(|waiter| self.wanted(&waiter)).sum::<usize>();
             let count = count.min(self.config.limits.pages_per_message) as u32;
             self.send_to_store(now, Message::Grant(Grant { volume, count }));
             self.grants.asked = Some(Asked { grant: Grant { volume, count }, first: first.client });
@@ -273,7 +251,7 @@ impl Redirector {
             self.grants.give(to.client, page);
             self.held.list(page, to.session);
         }
-        self.grants.has_waited(to.session);
+        self.grants.line.has_waited(to.session);
         // A page may have had other lives: the member takes it for empty as of its horizon, which must be past the
         // changes of these.
         if !self.config.broken.is(Rule::HearBeforeGrant) {
@@ -287,13 +265,11 @@ impl Redirector {
         let Some(Asked { grant: asked, first }) = self.grants.asked.take() else { return };
         let is_empty = granted.ranges.is_empty();
         let mut pages = granted.ranges.into_iter().flat_map(PageRange::pages).peekable();
-        let waiting = mem::take(&mut self.grants.waiting);
-        for waiter in waiting {
-            if waiter.grant.volume == asked.volume && (is_empty || pages.peek().is_some()) {
+        let alike: Vec<_> = self.grants.line.next().filter(|waiter| waiter.grant.volume == asked.volume).collect();
+        for waiter in alike {
+            if is_empty || pages.peek().is_some() {
                 let share = pages.by_ref().take(self.wanted(&waiter)).collect();
                 self.give(&waiter, share);
-            } else {
-                self.grants.waiting.push_back(waiter);
             }
         }
         // Whoever wanted the rest is gone.

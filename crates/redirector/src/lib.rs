@@ -53,6 +53,7 @@ mod grant;
 mod help;
 mod lead;
 mod lease;
+mod line;
 mod members;
 mod outputs;
 mod rejoin;
