@@ -26,16 +26,16 @@ const STALL: Duration = Duration::from_secs(4);
 
 /// The same for a line that loses packets: the kernel doubles the time after which it sends again, and a connection that
 /// has to be made anew begins with a second.
-const STALL_OF_LOSS: Duration = Duration::from_secs(4);
+const STALL_OF_LOSS: Duration = Duration::from_secs(3);
 
 /// Round trips of a transaction with several tries.
 const ROUND_TRIPS: u32 = 20;
 
 /// Pieces of others' large messages that a small message may have to wait for, all in all.
-const PIECES: u32 = 16;
+const PIECES: u32 = 8;
 
 /// How often a large value crosses the slowest line for one commit: fetched and written, in several tries, beside others.
-const CROSSINGS: u32 = 6;
+const CROSSINGS: u32 = 4;
 
 /// What makes commits of one client in one round take long.
 #[derive(Clone, Copy, Debug, Default)]
@@ -365,8 +365,8 @@ mod tests {
         let slow = Terms { bits_per_s: Some(1e6), value_bytes_max: 1 << 20, ..calm };
         assert_eq!(calm.gap_max(), Duration::from_millis(4800));
         let piece = Duration::from_secs_f64(65536.0 * 8.0 / 1e6);
-        assert_eq!(slow.gap_max(), calm.gap_max() + 16 * piece, "a neighbour waits for pieces, not for values");
+        assert_eq!(slow.gap_max(), calm.gap_max() + 8 * piece, "a neighbour waits for pieces, not for values");
         let heavy = Terms { own_value_bytes_max: 1 << 20, ..slow };
-        assert_eq!(heavy.gap_max(), slow.gap_max() + 6 * 16 * piece);
+        assert_eq!(heavy.gap_max(), slow.gap_max() + 4 * 16 * piece);
     }
 }
