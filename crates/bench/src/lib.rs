@@ -66,7 +66,7 @@ pub enum Case {
     },
     /// A new client's first transaction, at a place that is really apart.
     First,
-    /// A large commit over a slow line, and small ones beside it.
+    /// A large object over a slow line, and small ones beside it.
     SlowLine,
     /// Recovery after a crash.
     Recover {
@@ -138,8 +138,11 @@ pub fn measure(
             found(first::measure(place, apart, progress)?)
         }
         Case::SlowLine => {
-            found(slow_line::measure(place, false, progress)?)?;
-            found(slow_line::measure(place, true, progress)?)
+            use slow_line::Large::{Committed, Read};
+            for (large, by_redirector) in [(Committed, false), (Committed, true), (Read, false), (Read, true)] {
+                found(slow_line::measure(place, large, by_redirector, progress)?)?;
+            }
+            Ok(())
         }
         Case::Recover { gib } => found(recover::measure(place, gib, progress)?),
     }

@@ -56,6 +56,8 @@ pub(crate) struct Connection {
     heard: AtomicBool,
     /// The peer lives: bytes have come or gone since the node was told.
     lives: AtomicBool,
+    /// What was sent has left, which the node has awaited and was not told of yet.
+    has_room: AtomicBool,
     /// The node knows of it.
     known: AtomicBool,
     receiver: Mutex<Receiver>,
@@ -81,6 +83,8 @@ pub(crate) enum Incoming {
     Up(node::Link),
     /// A sign of life: some of a message has arrived, or the peer takes what is sent to it.
     Heard(node::Link),
+    /// What was sent on it has left, which the node has awaited.
+    Room(node::Link),
     /// A message.
     Message(node::Link, Message),
     /// Neighbours are taken from now on, at this address and with this key.
@@ -128,6 +132,7 @@ impl Connection {
             arrived: AtomicU8::new(NOTHING),
             heard: AtomicBool::new(false),
             lives: AtomicBool::new(false),
+            has_room: AtomicBool::new(false),
             receiver: Mutex::new(receiver),
         };
         (Arc::new(connection), why)
@@ -163,13 +168,12 @@ impl Connection {
 
     /// The socket has room.
     fn go_on(&self) {
-        match self.host.upgrade() {
-            Some(host) => {
-                host.contain(|| self.link.go_on());
-            }
+        let has_room = match self.host.upgrade() {
+            Some(host) => host.contain(|| self.link.go_on()).unwrap_or(false),
             // Last words, of a host that is gone.
             None => self.link.go_on(),
-        }
+        };
+        self.has_room.fetch_or(has_room, Relaxed);
     }
 
     /// Something has arrived.
@@ -214,6 +218,9 @@ impl Connection {
         // A message is a sign of life itself.
         if self.lives.swap(false, Relaxed) && incoming.len() == messages && self.is_known() {
             incoming.push(Incoming::Heard(self.link.id()));
+        }
+        if self.has_room.swap(false, Relaxed) {
+            incoming.push(Incoming::Room(self.link.id()));
         }
         Some(Receiving(receiver))
     }

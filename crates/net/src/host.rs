@@ -213,6 +213,7 @@ impl Host {
                 match one {
                     Incoming::Up(link) => node.connected(now, link),
                     Incoming::Heard(link) => node.heard(now, link),
+                    Incoming::Room(link) => node.has_room(link),
                     Incoming::Message(link, message) => {
                         self.counters.messages_in.fetch_add(1, Relaxed);
                         #[cfg(feature = "panics")]
@@ -229,24 +230,37 @@ impl Host {
     /// that.
     fn drive_only(&self, event: impl FnOnce(&mut Node, Time)) -> bool {
         let drive = || {
-            let mut todo = Todo::default();
-            self.with_node(|node| {
-                let now = self.clock.now();
-                event(node, now);
-                node.settle(now);
-                while let Some(output) = node.poll_output() {
-                    self.sort(output, &mut todo);
-                }
-                self.timer.arm(node.poll_timeout());
-            });
-            self.carry_out(todo)
+            let mut room = Vec::new();
+            let mut lead = self.carry_out(self.step(event), &mut room);
+            // What was sent has left already: what has waited for that follows.
+            while !room.is_empty() {
+                let todo = self.step(|node, _| room.drain(..).for_each(|link| node.has_room(link)));
+                lead |= self.carry_out(todo, &mut room);
+            }
+            lead
         };
         self.contain(drive).unwrap_or(false)
     }
 
-    /// Does what was left for when the node's lock is free. Says whether the caller is to lead a flush.
-    fn carry_out(&self, todo: Todo) -> bool {
-        todo.links.iter().for_each(|link| link.flush());
+    /// Gives the node an event and sorts what comes of it.
+    fn step(&self, event: impl FnOnce(&mut Node, Time)) -> Todo {
+        let mut todo = Todo::default();
+        self.with_node(|node| {
+            let now = self.clock.now();
+            event(node, now);
+            node.settle(now);
+            while let Some(output) = node.poll_output() {
+                self.sort(output, &mut todo);
+            }
+            self.timer.arm(node.poll_timeout());
+        });
+        todo
+    }
+
+    /// Does what was left for when the node's lock is free, and adds the links that have the room which was awaited. Says
+    /// whether the caller is to lead a flush.
+    fn carry_out(&self, todo: Todo, room: &mut Vec<node::Link>) -> bool {
+        room.extend(todo.links.iter().filter(|link| link.flush()).map(|link| link.id()));
         todo.dials.into_iter().for_each(|(peer, address)| self.dial_peer(peer, address));
         if !todo.wakers.is_empty() {
             todo.wakers.into_iter().for_each(contain::wake);
@@ -259,6 +273,10 @@ impl Host {
     fn sort(&self, output: Output, todo: &mut Todo) {
         match output {
             Output::Send(link, message) => self.send(link, &message, todo),
+            Output::AwaitRoom(link) => {
+                let link = self.links().get(&link).cloned();
+                todo.links.extend(link.filter(|link| link.await_room()));
+            }
             Output::End(link, reason, text) => self.end_link(link, reason, text),
             Output::Wake(txn) => todo.wakers.extend(self.wakers.wake(txn)),
             Output::Disk(work) => {

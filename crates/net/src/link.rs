@@ -42,10 +42,19 @@ struct Out {
     sender: Slot,
     /// Whether the link is on someone's list of links to flush.
     listed: bool,
-    /// Whether the peer has been told why the connection ends.
-    said_goodbye: bool,
-    /// Nothing more is taken; when all is written the connection ends.
-    ending: bool,
+    /// Whether it is to be said when all that was pushed has been written.
+    awaits_room: bool,
+    stage: Stage,
+}
+
+/// How far the connection's end has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Open,
+    /// The peer has been told why it ends.
+    SaidGoodbye,
+    /// Nothing more is taken; when all is written it ends.
+    Ending,
 }
 
 /// Where the sender is.
@@ -73,7 +82,7 @@ enum Written {
 impl Link {
     pub(crate) fn new(id: node::Link, socket: Socket, counters: Arc<Counters>) -> Self {
         let sender = Slot::Idle(Sender::default());
-        let out = Out { pending: Outbox::new(), sender, listed: false, said_goodbye: false, ending: false };
+        let out = Out { pending: Outbox::new(), sender, listed: false, awaits_room: false, stage: Stage::Open };
         Self { id, socket, counters, out: Mutex::new(out), ended: Notify::new() }
     }
 
@@ -89,7 +98,7 @@ impl Link {
     /// a reason to end the link.
     pub(crate) fn push(&self, message: &Message) -> Result<bool, &'static str> {
         let mut out = self.lock();
-        if out.ending {
+        if out.stage == Stage::Ending {
             return Ok(false);
         }
         let being_written = if let Slot::Blocked(sender) = &out.sender { sender.current.bytes() } else { 0 };
@@ -98,17 +107,29 @@ impl Link {
             return Err("too_much");
         }
         self.counters.messages_out.fetch_add(1, Relaxed);
-        out.said_goodbye |= matches!(message, Message::Goodbye(_));
+        if matches!(message, Message::Goodbye(_)) {
+            out.stage = Stage::SaidGoodbye;
+        }
         Ok(!mem::replace(&mut out.listed, true))
     }
 
-    /// Writes what is queued, as far as the socket takes it.
-    pub(crate) fn flush(&self) {
+    /// Whoever writes the last of what was pushed is to hear of it. Says whether the link is to be flushed by the caller.
+    pub(crate) fn await_room(&self) -> bool {
+        let mut out = self.lock();
+        out.awaits_room = true;
+        !mem::replace(&mut out.listed, true)
+    }
+
+    /// Writes what is queued, as far as the socket takes it. Says whether there is the room that was awaited.
+    pub(crate) fn flush(&self) -> bool {
         let mut out = self.lock();
         out.listed = false;
         match mem::replace(&mut out.sender, Slot::Away) {
             Slot::Idle(sender) => self.write(sender, out),
-            elsewhere => out.sender = elsewhere,
+            elsewhere => {
+                out.sender = elsewhere;
+                false
+            }
         }
     }
 
@@ -119,11 +140,11 @@ impl Link {
             return self.abandon();
         }
         let mut out = self.lock();
-        if !out.said_goodbye && !out.ending {
+        if out.stage == Stage::Open {
             // A goodbye that does not fit any more is not missed: the connection ends all the same.
             let _ = out.pending.push(&Message::Goodbye(goodbye));
         }
-        out.ending = true;
+        out.stage = Stage::Ending;
         drop(out);
         self.flush();
         self.ended.notify_one();
@@ -132,7 +153,7 @@ impl Link {
     /// Ends the connection at once, whatever is queued.
     pub(crate) fn abandon(&self) {
         let mut out = self.lock();
-        out.ending = true;
+        out.stage = Stage::Ending;
         out.pending = Outbox::new();
         self.let_go(&mut out);
         drop(out);
@@ -144,13 +165,17 @@ impl Link {
         self.ended.notified().await;
     }
 
-    /// The socket has room again: goes on with what a flush could not finish.
-    pub(crate) fn go_on(&self) {
+    /// The socket has room again: goes on with what a flush could not finish. Says whether there is the room that was
+    /// awaited.
+    pub(crate) fn go_on(&self) -> bool {
         self.socket.has_room();
         let mut out = self.lock();
         match mem::replace(&mut out.sender, Slot::Away) {
             Slot::Blocked(sender) => self.write(sender, out),
-            elsewhere => out.sender = elsewhere,
+            elsewhere => {
+                out.sender = elsewhere;
+                false
+            }
         }
     }
 
@@ -160,18 +185,19 @@ impl Link {
         self.socket.end_sending();
     }
 
-    /// Writes until nothing is left or the socket is full. The lock is taken and given back around each write.
-    fn write<'a>(&'a self, mut sender: Sender, mut out: MutexGuard<'a, Out>) {
+    /// Writes until nothing is left or the socket is full. The lock is taken and given back around each write. Says
+    /// whether nothing is left and that was awaited.
+    fn write<'a>(&'a self, mut sender: Sender, mut out: MutexGuard<'a, Out>) -> bool {
         loop {
             if sender.current.is_empty() {
                 out.pending.next(&mut sender.current);
                 if sender.current.is_empty() {
-                    if out.ending {
+                    if out.stage == Stage::Ending {
                         self.let_go(&mut out);
-                    } else {
-                        out.sender = Slot::Idle(sender);
+                        return false;
                     }
-                    return;
+                    out.sender = Slot::Idle(sender);
+                    return mem::take(&mut out.awaits_room);
                 }
             }
             drop(out);
@@ -183,10 +209,14 @@ impl Link {
                     out.sender = Slot::Blocked(sender);
                     drop(out);
                     // Only now, so that whoever is told finds the sender where it belongs.
-                    return self.socket.await_room();
+                    self.socket.await_room();
+                    return false;
                 }
                 // The reading side hears of the same error, and ends the link.
-                _ => return self.let_go(&mut out),
+                _ => {
+                    self.let_go(&mut out);
+                    return false;
+                }
             }
         }
     }

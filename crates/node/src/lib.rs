@@ -64,6 +64,8 @@ pub enum Output {
     /// End a connection, after what was sent before has gone out. The uplink is connected again unless the reason is
     /// final.
     End(Link, GoodbyeReason, String),
+    /// When all that was sent on this link before has left, say so by [`Node::has_room`]: at once, if it has.
+    AwaitRoom(Link),
     /// Open a connection to a neighbour, which is reached at this address; when it is up, or cannot be had, say so by
     /// [`Node::connected`] or [`Node::disconnected`].
     Dial(ClientId, String),
@@ -182,6 +184,13 @@ impl Node {
                 (None, Some(redirector)) => redirector.heard(now, session),
                 (None, None) => {}
             },
+        }
+    }
+
+    /// What the node has sent on a link has left.
+    pub fn has_room(&mut self, link: Link) {
+        if let (Link::Session(session), Some(store)) = (link, &mut self.store) {
+            store.has_room(session);
         }
     }
 
@@ -330,6 +339,10 @@ impl Node {
             any = true;
             match item {
                 held::Item::Send(message) => self.send(now, session, message),
+                held::Item::AwaitRoom if self.client.is_some() && session == LOCAL => {
+                    self.has_room(Link::Session(session));
+                }
+                held::Item::AwaitRoom => self.outputs.push_back(Output::AwaitRoom(Link::Session(session))),
                 held::Item::End(reason, text) => self.end(now, session, reason, text),
             }
         }
@@ -386,6 +399,7 @@ impl Node {
                 store::Output::End { session, reason, text } => {
                     self.held.push(session, held::Item::End(reason, text), None);
                 }
+                store::Output::AwaitRoom(session) => self.held.push(session, held::Item::AwaitRoom, None),
                 store::Output::Disk(work) => self.outputs.push_back(Output::Disk(work)),
                 store::Output::Closed => self.outputs.push_back(Output::Closed),
             }

@@ -105,7 +105,8 @@ impl Memory {
                 Some(Output::Disk(work)) => node.disk(self.now(), self.disk(work)),
                 Some(Output::Wake(txn)) => woken.push(txn),
                 // There is no other process, and a store that has closed has nothing to do.
-                Some(Output::Send(..) | Output::End(..) | Output::Dial(..) | Output::Closed) => {}
+                Some(Output::Send(..) | Output::AwaitRoom(_) | Output::End(..) | Output::Dial(..) | Output::Closed) => {
+                }
                 None => return (woken, node.poll_timeout()),
             }
         }

@@ -75,6 +75,32 @@ impl World {
         Ok(())
     }
 
+    /// A process's node wants to know when what it has sent has left: when the line has carried it, or soon after it was
+    /// said where the line carries whatever there is.
+    pub(crate) fn await_room(&mut self, number: usize, link: Link) {
+        let Some((id, end)) = self.connection_of(number, link) else { return };
+        let Some(free) = self.network.line_free(id, end.other()) else { return };
+        let soon = if self.scenario.together_permille > 0 { Duration::from_micros(50) } else { Duration::ZERO };
+        let at = free.max(self.now) + self.rng.around(soon);
+        self.queue.push(at, Event::Room(id, end.other(), self.processes[number].life));
+    }
+
+    /// What was sent to one end has left.
+    pub(crate) fn room(&mut self, id: SessionId, to: End, life: u32) -> Check {
+        let Some(connection) = self.network.connection(id) else { return Ok(()) };
+        let (number, link) = (connection.process(to.other()), connection.link(id, to.other()));
+        if self.connection_of(number, link) != Some((id, to.other())) || self.processes[number].life != life {
+            return Ok(());
+        }
+        match &mut self.processes[number].node {
+            Some(node) => {
+                node.has_room(link);
+                self.settle(number)
+            }
+            None => Ok(()),
+        }
+    }
+
     pub(crate) fn expect(&mut self, arrivals: impl IntoIterator<Item = Arrival>) {
         for arrival in arrivals {
             self.queue.push(arrival.at, Event::Arrive(arrival.connection, arrival.to));

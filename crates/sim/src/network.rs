@@ -273,6 +273,11 @@ impl Network {
         Some(self.to_store.filter(|_| connection.listener == STORE).unwrap_or(usual))
     }
 
+    /// When all that was sent to one end has left.
+    pub(crate) fn line_free(&mut self, id: SessionId, to: End) -> Option<Time> {
+        self.connections.get_mut(&id).map(|connection| connection.direction(to).line_free)
+    }
+
     /// How many bytes a connection carries in a second, if it is a slow one.
     pub(crate) fn bytes_per_second(&self, id: SessionId) -> Option<u64> {
         self.paths[self.connections.get(&id)?.dialer].bytes_per_second

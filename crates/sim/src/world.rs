@@ -36,6 +36,8 @@ pub(crate) enum Event {
     Arrive(SessionId, End),
     /// Some of what is on its way to one end arrives.
     Bytes(SessionId, End),
+    /// What a process's node has sent to one end has left, and the node has awaited that.
+    Room(SessionId, End, u32),
     /// A process's node settles: what came in since it did so last is worked on together.
     Settle(usize, u32),
     /// A client's hands connect to the store.
@@ -198,6 +200,7 @@ impl World {
         match event {
             Event::Arrive(connection, to) => self.arrive(connection, to),
             Event::Bytes(connection, to) => self.bytes(connection, to),
+            Event::Room(connection, to, life) => self.room(connection, to, life),
             Event::Settle(process, life) if self.lives(process, life) => self.pump(process),
             Event::Dial(process, life) if self.lives(process, life) => self.dial(process),
             Event::GiveUp(process, life, connection) if self.lives(process, life) => {
@@ -237,6 +240,7 @@ impl World {
             Event::Arrive(connection, to) | Event::Bytes(connection, to) => {
                 self.network.connection(connection)?.process(to)
             }
+            Event::Room(connection, to, _) => self.network.connection(connection)?.process(to.other()),
             Event::Dial(process, _)
             | Event::Settle(process, _)
             | Event::GiveUp(process, ..)
@@ -388,6 +392,10 @@ impl World {
                 let Some((connection, end)) = self.connection_of(number, link) else { return Ok(()) };
                 self.traffic[number].say();
                 self.send(connection, end.other(), message)
+            }
+            Output::AwaitRoom(link) => {
+                self.await_room(number, link);
+                Ok(())
             }
             Output::End(link, reason, text) => self.hang_up(number, link, reason, &text),
             Output::Dial(peer, address) => self.dial_peer(number, peer, &address),

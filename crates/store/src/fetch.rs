@@ -1,5 +1,6 @@
 //! Fetches: a page leaves with the notices before it, and its receiver is listed as its holder, in one step.
 
+use crate::ahead::Ahead;
 use crate::images::Waiter;
 use crate::{SessionId, Store};
 use alloc::collections::BTreeMap;
@@ -110,34 +111,37 @@ impl Store {
     /// Answers for what is in memory, and has the rest read. The first page is wanted at once, and empty if it does not
     /// exist. The others are prefetched: they are left out if they do not, and beyond a bound of bytes.
     fn serve(&mut self, session: SessionId, fetch: &Fetch) {
-        let (number, mut bytes, mut read, mut behind) = (fetch.number, 0, Vec::new(), Vec::new());
-        for (at, &page) in fetch.pages.iter().enumerate() {
-            let follow = fetch.follow.filter(|_| at == 0);
-            if at > 0 && (!self.grants.counts(page) || bytes > self.config.limits.answer_bytes) {
+        let (number, follow, mut bytes) = (fetch.number, fetch.follow, 0);
+        let Some((&first, others)) = fetch.pages.split_first() else { return };
+        let behind = if let Some(image) = self.master.image(first) {
+            self.send_first(session, number, first, &image, follow)
+        } else {
+            self.master.read([(first, Waiter::Fetch(session, number, follow))], &mut self.out);
+            Vec::new()
+        };
+        let mut ahead = Vec::with_capacity(others.len() + behind.len());
+        for &page in others {
+            if !self.grants.counts(page) || bytes > self.config.limits.answer_bytes {
                 self.answer(session, Message::LeftOut(LeftOut { page, number }));
                 continue;
             }
-            match self.master.image(page) {
-                Some(image) => {
-                    bytes += image.len();
-                    behind.extend(self.send_first(session, number, page, &image, follow));
-                }
-                None => read.push((page, Waiter::Fetch(session, number, follow))),
-            }
+            let page_bytes = self.master.image_bytes_bound(page);
+            bytes += page_bytes;
+            ahead.push(Ahead { page, number, follows: false, bytes: page_bytes });
         }
-        self.master.read(read, &mut self.out);
-        self.send_behind(session, number, behind);
+        ahead.extend(behind);
+        self.send_ahead(session, ahead);
     }
 
     /// The page has been read for this session.
     pub(crate) fn serve_read(&mut self, session: SessionId, page: PageId, number: u64, follow: Option<Follow>) {
         if let Some(image) = self.master.image(page) {
             let behind = self.send_first(session, number, page, &image, follow);
-            self.send_behind(session, number, behind);
+            self.send_ahead(session, behind);
         }
     }
 
-    /// Sends a page that a fetch names; gives what follows it, which it has announced.
+    /// Sends the first page that a fetch names; gives what follows it, which it has announced.
     fn send_first(
         &mut self,
         session: SessionId,
@@ -145,13 +149,23 @@ impl Store {
         page: PageId,
         image: &ObjectPage,
         follow: Option<Follow>,
-    ) -> Vec<PageId> {
-        let Some(outstanding) = self.sessions.fetches(session) else { return Vec::new() };
-        *outstanding = outstanding.saturating_sub(1);
-        self.list(session, page);
+    ) -> Vec<Ahead> {
+        let Some(queue) = self.sessions.ahead(session) else { return Vec::new() };
+        queue.pass(image.len());
+        self.list_named(session, page);
         let behind = follow.map_or_else(Vec::new, |follow| self.follow(session, page, image, follow));
         self.send_page(session, number, page, image, behind.clone());
-        behind
+        self.sessions.expect_behind(session, behind.len());
+        let ahead = |page| Ahead { page, number, follows: true, bytes: self.master.image_bytes_bound(page) };
+        behind.into_iter().map(ahead).collect()
+    }
+
+    /// A page that a fetch names is about to be sent to the session, which comes to hold it.
+    pub(crate) fn list_named(&mut self, session: SessionId, page: PageId) {
+        if let Some(outstanding) = self.sessions.fetches(session) {
+            *outstanding = outstanding.saturating_sub(1);
+        }
+        self.list(session, page);
     }
 
     /// The session comes to hold the page.

@@ -11,7 +11,6 @@
 //!    to have a page that it is not listed for.
 //! 5. It is bounded by what the receiver takes, and by how much is looked at.
 
-use crate::images::Waiter;
 use crate::{SessionId, Store};
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
@@ -30,8 +29,8 @@ const OBJECT_COST: usize = 32;
 /// A page beyond this size is one large object, which takes the room of several pages and leads to none: it comes last.
 const LARGE_BYTES: usize = 2 * PAGE_BYTES_TARGET;
 
-/// Pages that wait to be read for one session because they follow others.
-const READS_MAX: usize = 4 * PAGES_BEHIND_MAX;
+/// Pages that wait to be sent to one session because they follow others.
+const WAITING_MAX: usize = 4 * PAGES_BEHIND_MAX;
 
 /// A page that is here, and the objects in it that something refers to.
 type Reached = (PageId, ObjectPage, Vec<SlotNo>);
@@ -102,31 +101,7 @@ impl Store {
 
     fn may_follow(&self, session: SessionId, page: PageId) -> bool {
         let is_held = self.master.holds(page, session) && !self.config.broken.is(Rule::FollowUnheld);
-        let has_room = self.sessions.standing(session).is_some_and(|standing| standing.behind < READS_MAX);
+        let has_room = self.sessions.standing(session).is_some_and(|standing| standing.behind < WAITING_MAX);
         !is_held && has_room && self.grants.counts(page) && !self.master.is_empty(page)
-    }
-
-    /// Sends what follows a page, or has it read.
-    pub(crate) fn send_behind(&mut self, session: SessionId, number: u64, behind: Vec<PageId>) {
-        let mut read = Vec::new();
-        for page in behind {
-            match self.master.image(page) {
-                Some(image) => self.send_page(session, number, page, &image, Vec::new()),
-                None => read.push((page, Waiter::Behind(session, number))),
-            }
-        }
-        if let Some(waiting) = self.sessions.behind(session) {
-            *waiting += read.len();
-            self.master.read(read, &mut self.out);
-        }
-    }
-
-    /// A page that follows another has been read.
-    pub(crate) fn send_read_behind(&mut self, session: SessionId, page: PageId, number: u64) {
-        let Some(waiting) = self.sessions.behind(session) else { return };
-        *waiting = waiting.saturating_sub(1);
-        if let Some(image) = self.master.image(page) {
-            self.send_page(session, number, page, &image, Vec::new());
-        }
     }
 }

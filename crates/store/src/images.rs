@@ -5,6 +5,7 @@
 //! 3. The newest image stays, whatever its size, so that whoever waited for it finds it.
 
 use crate::admission::Ticket;
+use crate::ahead::Ahead;
 use crate::outputs::Outputs;
 use crate::{DiskWork, SessionId};
 use alloc::collections::VecDeque;
@@ -17,8 +18,8 @@ use types::{Map, ObjectPage, PageId};
 pub(crate) enum Waiter {
     /// The page goes to this session, for the fetch with this number, and what is to follow it.
     Fetch(SessionId, u64, Option<Follow>),
-    /// The page follows another to this session, for the fetch with this number.
-    Behind(SessionId, u64),
+    /// The page goes to this session, where nobody waits for it yet.
+    Ahead(SessionId, Ahead),
     /// The commit's size can be checked.
     Commit(Ticket),
     /// The page can be written back.
@@ -96,7 +97,7 @@ impl Images {
     pub(crate) fn waiting_commits(&self) -> impl Iterator<Item = &Ticket> {
         self.waiting.values().flatten().filter_map(|waiter| match waiter {
             Waiter::Commit(ticket) => Some(ticket),
-            Waiter::Fetch(..) | Waiter::Behind(..) | Waiter::WriteBack => None,
+            Waiter::Fetch(..) | Waiter::Ahead(..) | Waiter::WriteBack => None,
         })
     }
 

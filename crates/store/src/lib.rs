@@ -32,6 +32,7 @@
 extern crate alloc;
 
 mod admission;
+mod ahead;
 mod clients;
 mod coordinator;
 mod ending;
@@ -169,6 +170,8 @@ pub enum Output {
         /// Why, for a person.
         text: String,
     },
+    /// Say when all that was sent on this session before has left, by [`Store::has_room`].
+    AwaitRoom(SessionId),
     /// Do disk work.
     Disk(DiskWork),
     /// All that was committed is home and every session has ended: the process may stop.
@@ -484,7 +487,7 @@ impl Store {
     fn has_read(&mut self, now: Time, page: PageId, waiter: Waiter) {
         match waiter {
             Waiter::Fetch(session, number, follow) => self.serve_read(session, page, number, follow),
-            Waiter::Behind(session, number) => self.send_read_behind(session, page, number),
+            Waiter::Ahead(session, ahead) => self.has_read_ahead(session, ahead),
             Waiter::Commit(ticket) => self.admit_again(now, ticket),
             Waiter::WriteBack => self.has_read_for_batch(now, page),
         }

@@ -26,6 +26,11 @@ impl Outputs {
         self.0.push_back(Output::End { session, reason, text });
     }
 
+    /// Asks to be told when all that was sent on a session has left.
+    pub(crate) fn await_room(&mut self, session: SessionId) {
+        self.0.push_back(Output::AwaitRoom(session));
+    }
+
     /// Asks for disk work.
     pub(crate) fn disk(&mut self, work: DiskWork) {
         self.0.push_back(Output::Disk(work));

@@ -10,6 +10,7 @@
 //! 3. A group's session vouches for every client that it names, until it says that the client has departed, or ends.
 
 use crate::SessionId;
+use crate::ahead::Queue;
 use crate::clients::{Clients, Vouched};
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -43,7 +44,9 @@ struct Session {
     stage: Stage,
     heard: Time,
     fetches: usize,
-    /// Pages that follow others and are being read for it.
+    /// Pages that nobody waits for yet.
+    ahead: Queue,
+    /// Pages among them that follow others.
     behind: usize,
     commits: usize,
 }
@@ -90,7 +93,8 @@ impl Sessions {
             return false;
         }
         let stage = Stage::AwaitHello;
-        let session = Session { client: None, vouched: None, stage, heard: now, fetches: 0, behind: 0, commits: 0 };
+        let (client, vouched, ahead) = (None, None, Queue::default());
+        let session = Session { client, vouched, stage, heard: now, fetches: 0, ahead, behind: 0, commits: 0 };
         self.live.insert(id, session);
         true
     }
@@ -189,9 +193,23 @@ impl Sessions {
         self.live.get_mut(&id).map(|session| &mut session.fetches)
     }
 
-    /// How many pages that follow others are being read for the session.
-    pub(crate) fn behind(&mut self, id: SessionId) -> Option<&mut usize> {
-        self.live.get_mut(&id).map(|session| &mut session.behind)
+    /// The pages that are to be sent ahead to the session.
+    pub(crate) fn ahead(&mut self, id: SessionId) -> Option<&mut Queue> {
+        self.live.get_mut(&id).map(|session| &mut session.ahead)
+    }
+
+    /// So many pages more follow others to the session.
+    pub(crate) fn expect_behind(&mut self, id: SessionId, pages: usize) {
+        if let Some(session) = self.live.get_mut(&id) {
+            session.behind += pages;
+        }
+    }
+
+    /// One of them has been sent.
+    pub(crate) fn has_sent_behind(&mut self, id: SessionId) {
+        if let Some(session) = self.live.get_mut(&id) {
+            session.behind = session.behind.saturating_sub(1);
+        }
     }
 
     /// How many commit requests the session has outstanding.

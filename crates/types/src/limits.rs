@@ -155,6 +155,9 @@ pub struct Limits {
     pub notice_bytes_per_message: usize,
     /// Pages of one fetch that a store sends at once, in bytes: a prefetch beyond that is left out.
     pub answer_bytes: usize,
+    /// Pages that nobody waits for yet which a store reads, or has in a line's queue, for one session, in bytes. The last
+    /// of them may exceed it.
+    pub ahead_bytes: usize,
     /// Page images that a store writes back in one batch, in bytes: large enough to pay for its sync, small enough to be
     /// done soon.
     pub write_back_bytes: usize,
@@ -209,6 +212,7 @@ impl Limits {
         notices_per_message: NOTICES_PER_MESSAGE_MAX,
         notice_bytes_per_message: 4 * 1024 * 1024,
         answer_bytes: 4 * 1024 * 1024,
+        ahead_bytes: PIECE_BYTES_MAX,
         write_back_bytes: 4 * 1024 * 1024,
         reads_per_commit: 16,
         sessions: SESSIONS_MAX,

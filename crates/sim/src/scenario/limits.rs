@@ -15,6 +15,7 @@ pub(super) fn limits(rng: &mut Rng, processes: usize) -> Limits {
     let commits_in_turn = rng.clone().pick(&[shipped.commits_in_turn, 0, 1, 4]);
     let losers = rng.clone().pick(&[shipped.losers, shipped.losers, 0, 1]);
     let rarely_small = rng.pick(&[100, 400, 900]);
+    let ahead_bytes = rng.clone().pick(&[shipped.ahead_bytes, 1, 1, 500]);
     let mut draw = |shipped: usize, tiny: &[usize]| if rng.chance(rarely_small) { rng.pick(tiny) } else { shipped };
     // With fewer, and a redirector that keeps next to nothing, a group of ten sends its members away all the time.
     let commits_per_session = draw(shipped.commits_per_session, &[8, 16, 32]);
@@ -25,6 +26,7 @@ pub(super) fn limits(rng: &mut Rng, processes: usize) -> Limits {
         notices_per_message: draw(shipped.notices_per_message, &[1, 2, 5]),
         notice_bytes_per_message: draw(shipped.notice_bytes_per_message, &[0, 100, 2000]),
         answer_bytes: draw(shipped.answer_bytes, &[0, 500]),
+        ahead_bytes,
         write_back_bytes: draw(shipped.write_back_bytes, &[0, 500, 5000]),
         reads_per_commit: draw(shipped.reads_per_commit.into(), &[1, 2]) as u8,
         sessions: draw(shipped.sessions, &[processes + 1, processes + 4]),

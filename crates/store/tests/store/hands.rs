@@ -42,6 +42,9 @@ pub(crate) struct Hands {
     pub(crate) home_pages: usize,
     /// How large the safe may grow, in bytes.
     pub(crate) safe_bytes_max: u64,
+    /// What is sent does not leave: sessions that want to hear when it has wait.
+    pub(crate) lines_are_full: bool,
+    awaits_room: Vec<SessionId>,
     work: VecDeque<DiskWork>,
     durable: Position,
     held: Vec<(SessionId, Message, Position)>,
@@ -70,6 +73,8 @@ impl Hands {
             safe_bytes,
             home_pages: usize::MAX,
             safe_bytes_max: safe_bytes,
+            lines_are_full: false,
+            awaits_room: Vec::new(),
             work: VecDeque::new(),
             durable: Position(0),
             held: Vec::new(),
@@ -229,6 +234,7 @@ impl Hands {
                 Output::End { session, reason, .. } => {
                     self.ended.insert(session, reason);
                 }
+                Output::AwaitRoom(session) => self.awaits_room.push(session),
                 Output::Disk(work) => self.work.push_back(work),
                 Output::Closed => self.closed = true,
             }
@@ -239,6 +245,18 @@ impl Hands {
         for (session, message, _) in ready {
             self.inbox.entry(session).or_default().push(message);
         }
+        if !self.lines_are_full
+            && let Some(session) = self.awaits_room.pop()
+        {
+            self.store.has_room(session);
+            self.collect();
+        }
+    }
+
+    /// What was sent leaves, and so does what was waiting for that.
+    pub(crate) fn empty_lines(&mut self) {
+        self.lines_are_full = false;
+        self.collect();
     }
 
     // What clients say. ------------------------------------------------------------------------------------------------

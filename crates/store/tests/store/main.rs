@@ -1,5 +1,6 @@
 //! The store as its clients see it: conversations over fake hands, whose disk can crash and fill up.
 
+mod ahead;
 mod commits;
 mod follow;
 mod grants;
