@@ -108,7 +108,8 @@ impl Scenario {
     /// Draws the scenario of a seed, steered towards `race` if that is said; `broken` is the rule that is taken out.
     pub(crate) fn draw(rng: &mut Rng, broken: Broken, race: Option<Race>) -> Self {
         // Of a generator of its own, so that all other draws are what they were without it.
-        let recycles = Rng::new(rng.clone().next() ^ 0x5eed_5eed).chance(80);
+        let mut apart = Rng::new(rng.clone().next() ^ 0x5eed_5eed);
+        let (recycles, lets_go) = (apart.chance(80), apart.chance(40));
         let clients = rng.pick(&[1, 2, 2, 3, 3, 4, 6]);
         let habits = habits(rng);
         let mut scenario = Self {
@@ -146,14 +147,15 @@ impl Scenario {
         // Who is eligible may have two sessions with the store, and steering may make a few processes more.
         scenario.keep_to(limits(rng, scenario.processes() + scenario.eligible.len() + 4));
         let drawn = race.or_else(|| Race::draw(rng, !scenario.groups.is_empty()));
-        if let Some(race) = drawn.or(recycles.then_some(Race::Recycle)) {
+        let apart = recycles.then_some(Race::Recycle).or(lets_go.then_some(Race::LetGo));
+        if let Some(race) = drawn.or(apart) {
             scenario.steer(race, rng);
         }
         // Drawn aside: what follows is what it would be without.
         let mut aside = rng.clone();
         scenario.pass_permille = aside.pick(&[0, 0, 100, 500, 900]);
         scenario.client.first_window_bytes = aside.pick(&[usize::MAX, usize::MAX, 2000, 200]);
-        scenario.client.follows = aside.chance(500);
+        scenario.client.follows |= aside.chance(500);
         scenario.client.first = aside.chance(300).then(|| ObjectId::root(0));
         scenario.be_patient();
         scenario.darken(&mut aside);

@@ -41,11 +41,13 @@ pub enum Race {
     GiveLess,
     /// Pages that are emptied and granted again.
     Recycle,
+    /// Pages that are let go while they are on their way behind others.
+    LetGo,
 }
 
 impl Race {
     /// All of them.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::OutrunNotices,
         Self::Wander,
         Self::ContestReads,
@@ -61,6 +63,7 @@ impl Race {
         Self::SleepOn,
         Self::GiveLess,
         Self::Recycle,
+        Self::LetGo,
     ];
 
     /// The race's name, as the command line has it.
@@ -81,17 +84,18 @@ impl Race {
             Self::SleepOn => "sleep-on",
             Self::GiveLess => "give-less",
             Self::Recycle => "recycle",
+            Self::LetGo => "let-go",
         }
     }
 
     /// Whether there must be groups for it.
     pub(super) fn is_of_groups(self) -> bool {
-        !matches!(self, Self::LoseReplies | Self::StandStill | Self::CloseInTheMiddle | Self::Recycle)
+        !matches!(self, Self::LoseReplies | Self::StandStill | Self::CloseInTheMiddle | Self::Recycle | Self::LetGo)
     }
 
     /// Some scenarios are steered towards one of those that are possible.
     pub(super) fn draw(rng: &mut Rng, has_groups: bool) -> Option<Self> {
-        let [drawn @ .., Self::Recycle] = &Self::ALL else { unreachable!("it is the last, and drawn apart") };
+        let [drawn @ .., Self::Recycle, Self::LetGo] = &Self::ALL else { unreachable!("they are drawn apart") };
         let race = rng.pick(drawn);
         let is_possible = has_groups || !race.is_of_groups();
         (is_possible && rng.chance(500)).then_some(race)
@@ -116,6 +120,7 @@ impl Scenario {
             Race::SleepOn => self.sleep_on(rng),
             Race::GiveLess => self.give_less(rng),
             Race::Recycle => self.recycle(rng),
+            Race::LetGo => self.let_go(rng),
         }
     }
 
@@ -282,6 +287,23 @@ impl Scenario {
         // Values too large to be kept for a trunk that breaks, from many members at once, are a race of another kind.
         self.redirector.retained_bytes_limit = 1 << 20;
         self.store.mob_bytes_limit = rng.pick(&[20_000, 200_000, 1 << 20]);
+    }
+
+    /// Steers towards pages that a client lets go while the store sends them behind others: it is far away, has several
+    /// threads and next to no cache, and what objects refer to follows them.
+    fn let_go(&mut self, rng: &mut Rng) {
+        (self.groups, self.threads) = (Vec::new(), 3);
+        self.paths = paths(rng, self.processes());
+        for path in &mut self.paths {
+            path.delay = steady(rng.pick(&[ms(1), ms(5)]));
+        }
+        self.habits = Habits { pages: 6, slots: 4, steps_max: 8, read_only_permille: 500, ..self.habits.clone() };
+        (self.habits.first_page_permille, self.habits.ahead_permille) = (0, 0);
+        // A client with less of a cache than four pages of the usual size asks for nothing ahead.
+        (self.habits.large_permille, self.habits.large_bytes) = (1000, 5000);
+        (self.habits.think, self.habits.rest) = (us(200), us(200));
+        (self.client.cache_bytes_limit, self.client.follows) = (rng.pick(&[33_000, 40_000]), true);
+        (self.client.prefetch_pages_max, self.rates) = (8, Rates::default());
     }
 
     /// Steers towards commits whose replies are lost while others write the same: connections that break all the time,
