@@ -234,10 +234,11 @@ impl Scenario {
         }
     }
 
-    /// Whether nothing goes wrong, and lines carry whatever there is.
+    /// Whether nothing goes wrong, lines carry whatever there is, and nobody moves from one way to the store to another.
     pub(crate) fn is_untroubled(&self) -> bool {
         let is_fast = |path: &Path| path.bytes_per_second.is_none();
-        self.rates == Rates::default() && !self.dead_weight && self.paths.iter().all(is_fast)
+        let stay = self.groups.is_empty() && !self.dead_weight;
+        stay && self.rates == Rates::default() && self.paths.iter().all(is_fast)
     }
 
     /// How the store is configured in a life of its process, counted from 0.

@@ -7,7 +7,7 @@
 //! 4. The store has forgotten an outcome that a client might still have asked for. It may do that when the client was gone,
 //!    so never before the first connection has ended.
 //!
-//! So there are none at all in a run without faults, over lines that carry whatever there is.
+//! So there are none at all in a run without faults and groups, over lines that carry whatever there is.
 
 use crate::violation::{Check, ensure};
 use core::time::Duration;
@@ -38,7 +38,7 @@ pub(crate) fn told(txn: TxnId, reasons: Reasons) -> Check {
 /// Checks how many there are in a run until its storm is over, and everybody has got something through.
 pub(crate) fn bounded(unknown: u64, is_untroubled: bool) -> Check {
     ensure(unknown == 0 || !is_untroubled, "unknown", || {
-        format!("{unknown} outcomes are unknown, and there was neither a fault nor a slow line")
+        format!("{unknown} outcomes are unknown, and there was no fault, no group and no slow line")
     })
 }
 
