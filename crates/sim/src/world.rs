@@ -519,7 +519,8 @@ impl World {
         if let Some((_, Some(store), _)) = process.node.as_ref().map(Node::roles) {
             self.turns.look(store)?;
             if store.has_forgotten() {
-                check::unknown::forgot(self.network.has_ended_any())?;
+                // The session of an embedded client ends without any connection's ending.
+                check::unknown::forgot(self.network.has_ended_any() || self.scenario.embedded)?;
                 self.history.has_forgotten = true;
             }
         }
