@@ -153,7 +153,7 @@ pub fn welcome(features: u64) -> Message {
         node: NodeId(0),
         incarnation: Incarnation(1),
         lineage: Lineage::default(),
-        through: Version(0),
+        through: Version(1),
         limits: SessionLimits { fetches: 100, commits: 100, silence_ms: 10_000 },
     })
 }
@@ -167,7 +167,7 @@ impl State {
     fn hear(&mut self, client: ClientId, message: Message) {
         match message {
             Message::Rejoin(rejoin) if rejoin.last => {
-                self.tell(client, &Message::Rejoined(Rejoined { through: Version(0), dropped: vec![] }));
+                self.tell(client, &Message::Rejoined(Rejoined { through: Version(1), dropped: vec![] }));
             }
             Message::Reachable(reachable) => {
                 let seat = self.members.get_mut(&client).unwrap();
