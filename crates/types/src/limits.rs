@@ -212,7 +212,8 @@ impl Limits {
         notices_per_message: NOTICES_PER_MESSAGE_MAX,
         notice_bytes_per_message: 4 * 1024 * 1024,
         answer_bytes: 4 * 1024 * 1024,
-        ahead_bytes: PIECE_BYTES_MAX,
+        // With the page that exceeds it, about a quantum.
+        ahead_bytes: PIECE_BYTES_MAX / 2,
         write_back_bytes: 4 * 1024 * 1024,
         reads_per_commit: 16,
         sessions: SESSIONS_MAX,
