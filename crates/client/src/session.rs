@@ -155,11 +155,18 @@ impl Session {
         self.pulse.has_asked(now, self.limits)
     }
 
+    /// Whether the other end is told that we live. What we bring may be compared for longer than we may be silent: a
+    /// redirector asks its store, which may be far away and its line busy.
+    fn pings(&self) -> bool {
+        matches!(self.phase, Phase::Rejoining | Phase::Live)
+    }
+
     /// When something is due.
     pub(crate) fn poll_timeout(&self) -> Option<Time> {
         match self.phase {
             Phase::Live => self.piggyback_at.into_iter().chain([self.ping_at(), self.silent_at()]).min(),
-            Phase::Greeting | Phase::Rejoining => Some(self.silent_at()),
+            Phase::Rejoining => Some(self.ping_at().min(self.silent_at())),
+            Phase::Greeting => Some(self.silent_at()),
             Phase::Down | Phase::Over(..) => None,
         }
     }
@@ -413,7 +420,7 @@ impl Client {
                 self.leave_silent(now);
             }
             self.hang_up(GoodbyeReason::Silent, text);
-        } else if self.session.is_live() && self.session.ping_at() <= now {
+        } else if self.session.pings() && self.session.ping_at() <= now {
             self.ping(now);
         }
     }
