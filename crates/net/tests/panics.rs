@@ -83,25 +83,35 @@ fn assert_ended(host: &Host, said: &str) {
     assert_eq!(host.tally().refusals["panicked"], 1);
 }
 
+/// A server with this disk, a client of it that has committed, and another session.
+fn serve(disk: &Arc<Panicking>) -> (Arc<Host>, Arc<Host>, Raw) {
+    let server = Host::start(Node::with_store(store(), None), Some(disk.clone()), &runtime());
+    let address = server.listen(ListenConfig::new("127.0.0.1:0".parse().unwrap())).unwrap();
+    let host = connect(address);
+    put_surely(&host, 1, b"x");
+    let other = Raw::greet(address, ClientId(0x0E), 1);
+    (server, host, other)
+}
+
+fn assert_ended_for_all(server: &Host, host: &Host, mut other: Raw, said: &str) {
+    assert_ended(server, said);
+    let (reason, text) = other.goodbye();
+    assert_eq!(reason, "done");
+    assert!(text.starts_with("it has stopped: ") && text.contains(said), "{text}");
+    assert_eq!(host.end(), None, "another host on the same threads goes on");
+}
+
 /// On the reactor's threads, under the lock and without it: the commit that they were at is not acknowledged, other
 /// sessions are told, new ones are not taken.
 #[test]
 fn a_panic_of_a_reader_ends_a_server() {
     for (at, said) in [(SUBMIT, "in the middle of an event"), (FLUSH, "in the middle of a flush")] {
         let disk = Panicking::new();
-        let server = Host::start(Node::with_store(store(), None), Some(disk.clone()), &runtime());
-        let address = server.listen(ListenConfig::new("127.0.0.1:0".parse().unwrap())).unwrap();
-        let host = connect(address);
-        put_surely(&host, 1, b"x");
-        let mut other = Raw::greet(address, ClientId(0x0E), 1);
+        let (server, host, other) = serve(&disk);
         disk.panic_at(at);
         let outcome = put(&host, 1, b"y");
         assert!(matches!(outcome, Ok(Outcome::Unknown) | Err(TxnError::Unreachable)), "{outcome:?}");
-        assert_ended(&server, said);
-        let (reason, text) = other.goodbye();
-        assert_eq!(reason, "done");
-        assert!(text.starts_with("it has stopped: ") && text.contains(said), "{text}");
-        assert_eq!(host.end(), None, "another host on the same threads goes on");
+        assert_ended_for_all(&server, &host, other, said);
     }
 }
 
@@ -125,19 +135,11 @@ fn a_panic_on_the_way_of_a_call_ends_an_embedded_store_and_not_the_thread() {
 fn a_panic_of_the_timer_or_of_a_disk_thread_ends_a_server() {
     for (at, said) in [(TIMER, "in the middle of a timeout"), (REPORT, "in the middle of a report")] {
         let disk = Panicking::new();
-        let server = Host::start(Node::with_store(store(), None), Some(disk.clone()), &runtime());
-        let address = server.listen(ListenConfig::new("127.0.0.1:0".parse().unwrap())).unwrap();
-        let host = connect(address);
-        put_surely(&host, 1, b"x");
-        let mut other = Raw::greet(address, ClientId(0x0E), 1);
+        let (server, host, other) = serve(&disk);
         disk.panic_at(at);
         // Write-back follows this one, or is there already, and ends it.
         let _ = put(&host, 1, b"y");
-        assert_ended(&server, said);
-        let (reason, text) = other.goodbye();
-        assert_eq!(reason, "done");
-        assert!(text.starts_with("it has stopped: ") && text.contains(said), "{text}");
-        assert_eq!(host.end(), None, "another host on the same threads goes on");
+        assert_ended_for_all(&server, &host, other, said);
     }
 }
 

@@ -30,10 +30,10 @@ use protocol::{Goodbye, Grant, Granted, Message};
 use types::limits::GRANTS_PER_SESSION_MAX;
 use types::{ClientId, Map, PageId, PageRange, Rule, SessionId, Time};
 
-/// What the store has been asked for, and for whom first.
+/// In which volume the store has been asked for pages, and for whom first.
 #[derive(Clone, Copy, Debug)]
 struct Asked {
-    grant: Grant,
+    volume: u32,
     first: ClientId,
 }
 
@@ -209,18 +209,18 @@ impl Redirector {
     /// want the like.
     pub(crate) fn serve_grants(&mut self, now: Time) {
         while self.trunk.is_live() && self.grants.asked.is_none() {
-            let Some(first) = self.grants.line.next().next() else { return };
+            let Some(first) = self.grants.line.in_turn().next() else { return };
             let volume = first.grant.volume;
             let left_behind = self.take_left_behind(&first);
             if !left_behind.is_empty() || self.wanted(&first) == 0 {
                 self.give(&first, left_behind);
                 continue;
             }
-            let alike = self.grants.line.next().filter(|waiter| waiter.grant.volume == volume);
+            let alike = self.grants.line.in_turn().filter(|waiter| waiter.grant.volume == volume);
             let count = alike.map(|waiter| self.wanted(&waiter)).sum::<usize>();
             let count = count.min(self.config.limits.pages_per_message) as u32;
             self.send_to_store(now, Message::Grant(Grant { volume, count }));
-            self.grants.asked = Some(Asked { grant: Grant { volume, count }, first: first.client });
+            self.grants.asked = Some(Asked { volume, first: first.client });
         }
     }
 
@@ -262,10 +262,10 @@ impl Redirector {
 
     /// The store has granted pages, or none if it has no more room.
     pub(crate) fn granted(&mut self, now: Time, granted: Granted) {
-        let Some(Asked { grant: asked, first }) = self.grants.asked.take() else { return };
+        let Some(Asked { volume, first }) = self.grants.asked.take() else { return };
         let is_empty = granted.ranges.is_empty();
         let mut pages = granted.ranges.into_iter().flat_map(PageRange::pages).peekable();
-        let alike: Vec<_> = self.grants.line.next().filter(|waiter| waiter.grant.volume == asked.volume).collect();
+        let alike: Vec<_> = self.grants.line.in_turn().filter(|waiter| waiter.grant.volume == volume).collect();
         for waiter in alike {
             if is_empty || pages.peek().is_some() {
                 let share = pages.by_ref().take(self.wanted(&waiter)).collect();

@@ -37,7 +37,7 @@ impl Line {
     }
 
     /// What is wanted next by each that waits, in their turn.
-    pub(crate) fn next(&self) -> impl Iterator<Item = Waiter> + '_ {
+    pub(crate) fn in_turn(&self) -> impl Iterator<Item = Waiter> + '_ {
         self.turns.iter().filter_map(|session| self.waiting.get(session)?.front().copied())
     }
 

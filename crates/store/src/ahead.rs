@@ -18,7 +18,7 @@ use crate::images::Waiter;
 use crate::{SessionId, Store};
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
-use types::PageId;
+use types::{ObjectPage, PageId};
 
 /// How many times as much may leave of pages that somebody waits for before one leaves that nobody does.
 const PASSED_BY: usize = 4;
@@ -43,6 +43,8 @@ pub(crate) struct Queue {
     /// Where the fetch was of which a page left last.
     at: u64,
     came: u64,
+    /// How many pages are still to be sent that follow others.
+    following: usize,
     /// What is being read of them, in bytes.
     reading: usize,
     /// What was sent of them since the line had room last, in bytes.
@@ -57,6 +59,7 @@ impl Queue {
     fn push(&mut self, pages: VecDeque<Ahead>) {
         if !pages.is_empty() {
             self.came += 1;
+            self.following += pages.iter().filter(|ahead| ahead.follows).count();
             self.fetches.insert((self.at, self.came), pages);
         }
     }
@@ -73,6 +76,18 @@ impl Queue {
         }
         (self.at, self.passed_by) = (at, 0);
         Some(next)
+    }
+
+    /// A page leaves.
+    fn send(&mut self, ahead: Ahead) {
+        self.sent += ahead.bytes;
+        // Like what is being read, it may be an earlier session's.
+        self.following = self.following.saturating_sub(ahead.follows.into());
+    }
+
+    /// How many pages are still to be sent that follow others.
+    pub(crate) fn following(&self) -> usize {
+        self.following
     }
 
     /// Whether the hands are to say when there is room: once, and only if that is what is waited for.
@@ -109,7 +124,9 @@ impl Store {
         if let Some(queue) = self.sessions.ahead(session) {
             // An embedded client's next session has the same number: this may be of an earlier one.
             queue.reading = queue.reading.saturating_sub(ahead.bytes);
-            self.send_one_ahead(session, ahead);
+            if let Some(image) = self.master.image(ahead.page) {
+                self.send_one_ahead(session, ahead, &image);
+            }
             self.send_queued(session);
         }
     }
@@ -120,8 +137,8 @@ impl Store {
         while let Some(queue) = self.sessions.ahead(session)
             && let Some(ahead) = queue.next(most)
         {
-            if self.master.has_image(ahead.page) {
-                self.send_one_ahead(session, ahead);
+            if let Some(image) = self.master.image(ahead.page) {
+                self.send_one_ahead(session, ahead, &image);
             } else {
                 queue.reading += ahead.bytes;
                 read.push((ahead.page, Waiter::Ahead(session, ahead)));
@@ -133,17 +150,13 @@ impl Store {
         }
     }
 
-    fn send_one_ahead(&mut self, session: SessionId, ahead: Ahead) {
-        let Ahead { page, number, follows, bytes } = ahead;
-        let Some(image) = self.master.image(page) else { return };
+    fn send_one_ahead(&mut self, session: SessionId, ahead: Ahead, image: &ObjectPage) {
         if let Some(queue) = self.sessions.ahead(session) {
-            queue.sent += bytes;
+            queue.send(ahead);
         }
-        if follows {
-            self.sessions.has_sent_behind(session);
-        } else {
-            self.list_named(session, page);
+        if !ahead.follows {
+            self.list_named(session, ahead.page);
         }
-        self.send_page(session, number, page, &image, Vec::new());
+        self.send_page(session, ahead.number, ahead.page, image, Vec::new());
     }
 }

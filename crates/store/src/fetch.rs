@@ -155,7 +155,6 @@ impl Store {
         self.list_named(session, page);
         let behind = follow.map_or_else(Vec::new, |follow| self.follow(session, page, image, follow));
         self.send_page(session, number, page, image, behind.clone());
-        self.sessions.expect_behind(session, behind.len());
         let ahead = |page| Ahead { page, number, follows: true, bytes: self.master.image_bytes_bound(page) };
         behind.into_iter().map(ahead).collect()
     }

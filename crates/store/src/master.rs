@@ -208,11 +208,6 @@ impl Master {
         Some(self.lay_over(page, &home))
     }
 
-    /// Whether [`Master::image`] has the page without reading it.
-    pub(crate) fn has_image(&mut self, page: PageId) -> bool {
-        self.home_image(page).is_some()
-    }
-
     /// The page's home image, if it is in memory; a page that never went home is empty there.
     pub(crate) fn home_image(&mut self, page: PageId) -> Option<ObjectPage> {
         match self.table.get(&page) {

@@ -46,8 +46,6 @@ struct Session {
     fetches: usize,
     /// Pages that nobody waits for yet.
     ahead: Queue,
-    /// Pages among them that follow others.
-    behind: usize,
     commits: usize,
 }
 
@@ -67,7 +65,7 @@ pub(crate) struct Standing {
     pub(crate) acked: Option<Version>,
     pub(crate) vouched: usize,
     pub(crate) fetches: usize,
-    pub(crate) behind: usize,
+    pub(crate) following: usize,
     pub(crate) commits: usize,
 }
 
@@ -94,7 +92,7 @@ impl Sessions {
         }
         let stage = Stage::AwaitHello;
         let (client, vouched, ahead) = (None, None, Queue::default());
-        let session = Session { client, vouched, stage, heard: now, fetches: 0, ahead, behind: 0, commits: 0 };
+        let session = Session { client, vouched, stage, heard: now, fetches: 0, ahead, commits: 0 };
         self.live.insert(id, session);
         true
     }
@@ -198,20 +196,6 @@ impl Sessions {
         self.live.get_mut(&id).map(|session| &mut session.ahead)
     }
 
-    /// So many pages more follow others to the session.
-    pub(crate) fn expect_behind(&mut self, id: SessionId, pages: usize) {
-        if let Some(session) = self.live.get_mut(&id) {
-            session.behind += pages;
-        }
-    }
-
-    /// One of them has been sent.
-    pub(crate) fn has_sent_behind(&mut self, id: SessionId) {
-        if let Some(session) = self.live.get_mut(&id) {
-            session.behind = session.behind.saturating_sub(1);
-        }
-    }
-
     /// How many commit requests the session has outstanding.
     pub(crate) fn commits(&mut self, id: SessionId) -> Option<&mut usize> {
         self.live.get_mut(&id).map(|session| &mut session.commits)
@@ -252,7 +236,7 @@ impl Sessions {
             acked: self.acked.of(id),
             vouched: session.vouched.as_ref().map_or(0, Vouched::len),
             fetches: session.fetches,
-            behind: session.behind,
+            following: session.ahead.following(),
             commits: session.commits,
         })
     }
