@@ -248,7 +248,7 @@ impl Client {
         self.commits.unsent.retain(|&number| number != reply.txn.number);
         let outcome = match reply.outcome {
             // Not sent again, it cannot be said to have had no effect: the store may have forgotten that it had one.
-            Outcome::Refused(Refusal::Lapsed(_)) if pending.is_void => Outcome::Unknown,
+            Outcome::Refused(Refusal::Lapsed(_)) => Outcome::Unknown,
             outcome => outcome,
         };
         match &outcome {

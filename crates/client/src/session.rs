@@ -416,7 +416,7 @@ impl Client {
         }
         if !matches!(self.session.phase, Phase::Down | Phase::Over(..)) && self.session.silent_at() <= now {
             let text = format!("nothing heard for {} ms", self.session.limits.silence_ms);
-            if !self.session.is_live() || self.session.has_asked(now) {
+            if !self.session.pings() || self.session.has_asked(now) {
                 self.leave_silent(now);
             }
             self.hang_up(GoodbyeReason::Silent, text);

@@ -187,8 +187,10 @@ impl History {
                 Fate::Committed
             }
             Outcome::Refused(refusal) => {
-                let branch = attempt.branches.last().copied().unwrap_or(self.branches.newest());
-                check::durability::refused(self.branches.ledger(branch), txn, refusal)?;
+                // A client that has forgotten a branch since was told on that, or that all is void on the newest.
+                let branches = attempt.branches.iter().copied().chain([self.branches.newest()]);
+                let judged = branches.map(|id| check::durability::refused(self.branches.ledger(id), txn, refusal));
+                judged.reduce(Result::or).expect("there is one branch at least")?;
                 Fate::Refused
             }
             Outcome::Unknown => {

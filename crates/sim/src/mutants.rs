@@ -19,7 +19,7 @@ const OF_REORDERING: [Rule; 7] = [
 
 /// The rules that hardly any run puts to the test: named tests of the roles notice their absence, each run both ways
 /// (`NOTICED_HERE` and `NOTICED_BY` in the roles' `tests` folders).
-pub const OF_NAMED_TESTS: [Rule; 32] = [
+pub const OF_NAMED_TESTS: [Rule; 34] = [
     Rule::FetchAtLeast,
     Rule::ShowWhole,
     Rule::CompareAhead,
@@ -46,10 +46,12 @@ pub const OF_NAMED_TESTS: [Rule; 32] = [
     Rule::ContestAgain,
     Rule::LeaseFromNow,
     Rule::LapseWithStore,
+    Rule::LapseAlone,
     Rule::JudgeSinceHeld,
     Rule::LeasesOutliveSession,
     Rule::KeepForComing,
     Rule::TellAskers,
+    Rule::HearBeforeAnswer,
     Rule::FreshSinceAsked,
     Rule::JoinBeforeFetch,
 ];

@@ -12,7 +12,7 @@ fn three_hundred_seeds_find_nothing() {
 
 /// Seeds that notice a fault that was once there, with the rule whose absence lets it happen again. When scenarios are
 /// drawn in another way a seed becomes another day: one that notices nothing any more fails here, and another is due.
-const KEPT: [(Kind, u64, Rule, &str); 9] = [
+const KEPT: [(Kind, u64, Rule, &str); 11] = [
     (Kind::Steered(Race::LoseGrants), 0, Rule::ClaimUnused, "a granted page that somebody else had filled was empty"),
     (
         Kind::Steered(Race::LoseGrants),
@@ -31,6 +31,13 @@ const KEPT: [(Kind, u64, Rule, &str); 9] = [
         798,
         Rule::KnowLineage,
         "a transaction went on with a copy that lacked what it had read, and let go of",
+    ),
+    (Kind::Nodes, 20_070_908, Rule::HearBeforeAnswer, "a member read from its group what it was before it had written"),
+    (
+        Kind::Nodes,
+        20_061_153,
+        Rule::LapseAlone,
+        "a commit that nobody knew of any more was made, and its reply not heard",
     ),
 ];
 
@@ -54,11 +61,13 @@ fn notices(kind: Kind, seed: u64, without: Rule) -> bool {
 }
 
 /// Days on which the fault was the simulator's own.
-const HARMLESS: [(Kind, u64, &str); 4] = [
+const HARMLESS: [(Kind, u64, &str); 6] = [
     (Kind::Nodes, 1_001_151, "timers that others had taken the place of set new ones, and there were more and more"),
     (Kind::Steered(Race::Recycle), 81, "a redirector passed on what was new before what it had missed"),
     (Kind::Nodes, 6_008_659, "a place that was kept anew for other slots was taken for the one before"),
     (Kind::Nodes, 1_011_452, "a thread's patience ended before an answer could be there, every time"),
+    (Kind::Nodes, 20_040_531, "what was refused on one branch was looked for on another"),
+    (Kind::Nodes, 20_088_310, "a line was so long that a client was forgotten while it came back"),
 ];
 
 #[test]

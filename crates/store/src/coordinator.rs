@@ -8,7 +8,8 @@
 //! 1. Validated and prepared in one step: from then on its writes stand in others' way, so nothing comes between the
 //!    judgement and the log, also when it waits for promises first (`leases`). Who meets it waits its turn (`turns`).
 //! 2. A count is only given to what is durable, in the order of the log.
-//! 3. The reply is preceded by the notices of all earlier counts and stands for the notice of its own.
+//! 3. The reply is preceded by the notices of all earlier counts and stands for the notice of its own. To a redirector
+//!    that has only asked for the outcome it stands for nothing, and comes behind that notice too.
 //! 4. One identity is under way at most once. Whoever sends it again meanwhile gets the first copy's outcome. Everyone
 //!    who asked is answered: of a client that has moved between a group and the store the copy on the old path may come
 //!    last, and nobody listens there any more.
@@ -18,6 +19,7 @@ use crate::validate::Verdict;
 use crate::{CommitRecord, Position, Record, SessionId, Store};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
+use directory::Urgency;
 use protocol::{Advance, CommitReply, CommitRequest, Message, Notice, Outcome};
 use smallvec::SmallVec;
 use types::{Delta, Map, Refusal, Rule, Time, TxnId, Version};
@@ -153,9 +155,12 @@ impl Store {
         while let Some(commit) = self.coordinator.pop_through(through) {
             self.coordinator.last_commit = now;
             self.turns.make_way();
+            let txn = commit.record.txn;
             let advances = self.sequence(&commit.record);
-            let replied = self.reply_committed(&commit.record, &advances);
+            let askers = self.coordinator.end(txn);
+            let replied = self.reply_committed(&askers, txn, &advances);
             self.distribute(now, commit, advances, &replied);
+            self.answer_askers(&askers, txn);
         }
     }
 
@@ -165,19 +170,31 @@ impl Store {
         self.master.advances(version, &record.deltas)
     }
 
-    /// Reply: says to whom that stands for the notice.
-    fn reply_committed(&mut self, record: &CommitRecord, advances: &[Advance]) -> SmallVec<[SessionId; 1]> {
+    /// Reply to those who have sent the request: says to whom that stands for the notice.
+    fn reply_committed(&mut self, askers: &Askers, txn: TxnId, advances: &[Advance]) -> SmallVec<[SessionId; 1]> {
         self.stats.commits += 1;
+        let hears_first = !self.config.broken.is(Rule::HearBeforeAnswer);
         let mut replied = SmallVec::new();
-        for Asker { session, knows_writes } in self.coordinator.end(record.txn) {
+        for &Asker { session, knows_writes } in askers {
             self.charge(session, -1);
             // A session that has ended is told nothing, and what replaced it hears of the commit like anyone else.
-            if self.sessions.client(session).is_some() {
-                self.reply_outcome(session, record.txn, Outcome::Committed { pages: advances.to_vec() });
+            if (knows_writes || !hears_first) && self.sessions.client(session).is_some() {
+                self.reply_outcome(session, txn, Outcome::Committed { pages: advances.to_vec() });
                 replied.extend(knows_writes.then_some(session));
             }
         }
         replied
+    }
+
+    /// Answers those who have only asked. They hear first what was written, as of anybody's commit: the member that gets
+    /// the answer may ask its redirector for a page that it has written to.
+    fn answer_askers(&mut self, askers: &Askers, txn: TxnId) {
+        let hears_first = !self.config.broken.is(Rule::HearBeforeAnswer);
+        for asker in askers.iter().filter(|asker| !asker.knows_writes && hears_first) {
+            let Some(outcome) = self.outcomes.get(txn) else { return };
+            self.flush(asker.session, Urgency::All);
+            self.reply_outcome(asker.session, txn, outcome);
+        }
     }
 
     /// Distribute: the master applies it, and everyone who holds what changed is told, but for who has the reply.
@@ -228,15 +245,20 @@ impl Store {
         self.reply_outcome(session, request.txn, outcome);
     }
 
-    /// A request that cannot commit now is refused, unless it may be a copy of one that committed and was forgotten.
+    /// A request that cannot commit now is refused, unless it may be a copy of one that committed and was forgotten. Either
+    /// answer stands for every copy, but that this one has lapsed says nothing of the next, which is judged when it comes.
     fn judge_refused(&mut self, now: Time, request: &CommitRequest, refusal: Refusal) -> Outcome {
         let broken = self.config.broken;
+        // What is stale stays so, and what has lapsed may be sent again.
+        let might_commit = !matches!(refusal, Refusal::Stale(_) | Refusal::Lapsed(_));
         let may_have_committed = self.outcomes.may_have_forgotten(request) && !broken.is(Rule::AnswerUnknown);
-        let outcome = if may_have_committed { Outcome::Unknown } else { Outcome::Refused(refusal) };
-        if let Outcome::Refused(refusal) = &outcome
-            && !broken.is(Rule::StayRefused)
-        {
-            self.outcomes.remember_refused(request, refusal);
+        let says_lapsed = matches!(refusal, Refusal::Lapsed(_)) && !broken.is(Rule::LapseAlone);
+        let is_unknown = may_have_committed && !says_lapsed;
+        let outcome = if is_unknown { Outcome::Unknown } else { Outcome::Refused(refusal) };
+        if !broken.is(Rule::StayRefused) {
+            if might_commit {
+                self.outcomes.remember_refused(request, &outcome);
+            }
             self.sessions.expect_back(now, request.txn.client);
         }
         self.count(&outcome);

@@ -9,21 +9,22 @@
 //!    the notices of the first leave before such an answer, so a redirector that has passed the request on has heard of
 //!    its count, and does not take it for what was written (**ReplyAhead**).
 //! 3. What is forgotten before its client had it raises `forgotten`. A transaction that could have committed at or
-//!    below that count, by its evidence, is answered *unknown* and never *refused*.
+//!    below that count, by its evidence, is answered *unknown* and never *refused*; and stays so answered like a refused
+//!    one. A copy that has lapsed is not told that: it says so of all copies, and the next one may commit.
 
 use crate::ClientOutcomes;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use protocol::{Advance, CommitRequest, Outcome};
-use types::{ClientId, Limits, Map, Refusal, TxnId, Version};
+use types::{ClientId, Limits, Map, TxnId, Version};
 
 #[derive(Debug, Default)]
 struct Remembered {
     answered: u64,
     committed: BTreeMap<u64, Vec<Advance>>,
     pages: usize,
-    /// Those of which a copy might commit.
-    refused: BTreeMap<u64, Refusal>,
+    /// What those were told that were not committed, and of which a copy might commit.
+    refused: BTreeMap<u64, Outcome>,
 }
 
 impl Remembered {
@@ -65,7 +66,7 @@ impl Outcomes {
         if let Some(pages) = of.committed.get(&txn.number) {
             return Some(Outcome::Committed { pages: pages.clone() });
         }
-        let refused = of.refused.get(&txn.number).cloned().map(Outcome::Refused);
+        let refused = of.refused.get(&txn.number).cloned();
         refused.or_else(|| (txn.number < of.answered).then_some(Outcome::Unknown))
     }
 
@@ -92,16 +93,12 @@ impl Outcomes {
         of.committed.insert(txn.number, advances);
     }
 
-    /// The request was refused. Whoever has more of these than a client may have outstanding is not one of ours, and
-    /// its oldest are forgotten.
-    pub(crate) fn remember_refused(&mut self, request: &CommitRequest, refusal: &Refusal) {
-        // What has lapsed may be sent again.
-        if matches!(refusal, Refusal::Stale(_) | Refusal::Lapsed(_)) {
-            return;
-        }
+    /// The request was answered so, and a copy of it might commit. Whoever has more of these than a client may have
+    /// outstanding is not one of ours, and its oldest are forgotten.
+    pub(crate) fn remember_refused(&mut self, request: &CommitRequest, outcome: &Outcome) {
         let of = self.clients.entry(request.txn.client).or_default();
         of.forget_answered(request.answered);
-        of.refused.insert(request.txn.number, refusal.clone());
+        of.refused.insert(request.txn.number, outcome.clone());
         if of.refused.len() > self.limits.outcomes_per_client {
             of.refused.pop_first();
         }

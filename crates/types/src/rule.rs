@@ -84,6 +84,8 @@ pub enum Rule {
     PunctureUnknown,
     /// A commit request that was sent to an earlier incarnation of the store, and has no outcome, has lapsed.
     LapseWithStore,
+    /// A copy that has lapsed is told that alone, also where nobody knows what became of the copies before it.
+    LapseAlone,
     /// A resumed session lists its pages before its horizon moves.
     RejoinBeforeHorizon,
     /// A resumed session's changed pages are made known to it.
@@ -150,6 +152,8 @@ pub enum Rule {
     AnswerByReply,
     /// A redirector that has only asked for an outcome is told of what was written by notice.
     TellAskers,
+    /// It hears that before it hears the outcome.
+    HearBeforeAnswer,
     /// A reply that was only asked for moves no horizon.
     AskedMovesNothing,
     /// Who sends another request under the identity of one under way is told nothing of what becomes of that.
@@ -205,7 +209,7 @@ pub enum Rule {
 
 impl Rule {
     /// All rules, in the order of the documents.
-    pub const ALL: [Self; 97] = [
+    pub const ALL: [Self; 99] = [
         Self::PruneCheck,
         Self::ListHolderFirst,
         Self::ListAbsent,
@@ -245,6 +249,7 @@ impl Rule {
         Self::AnswerUnknown,
         Self::PunctureUnknown,
         Self::LapseWithStore,
+        Self::LapseAlone,
         Self::RejoinBeforeHorizon,
         Self::RevalidateOnRejoin,
         Self::JoinBeforeFetch,
@@ -278,6 +283,7 @@ impl Rule {
         Self::ReplyToSession,
         Self::AnswerByReply,
         Self::TellAskers,
+        Self::HearBeforeAnswer,
         Self::AskedMovesNothing,
         Self::SameWrites,
         Self::ReplyAhead,

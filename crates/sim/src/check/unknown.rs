@@ -7,7 +7,8 @@
 //! 4. The store has forgotten an outcome that a client might still have asked for. It may do that when the client was gone,
 //!    so never before the first connection has ended.
 //!
-//! So there are none at all in a run without faults and groups, over lines that carry whatever there is.
+//! So there are none at all in a run without faults and groups, over lines that carry whatever there is, and soon enough
+//! that nobody is silent for too long.
 
 use crate::violation::{Check, ensure};
 use core::time::Duration;

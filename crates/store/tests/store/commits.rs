@@ -4,7 +4,7 @@ use crate::hands::{Hands, ROOT, count, notices, txn};
 use protocol::{Ack, AskOutcome, Message, Outcome};
 use std::time::Duration;
 use store::{Config, DiskWork};
-use types::{ClientId, Refusal, TxnId, Version};
+use types::{ClientId, Incarnation, PageId, Refusal, TxnId, Version};
 
 fn is_stale(outcome: &Outcome) -> bool {
     matches!(outcome, Outcome::Refused(Refusal::Stale(_)))
@@ -194,4 +194,28 @@ fn a_forgotten_commit_is_unknown_and_never_refused() {
     // One that read after that cannot have been forgotten: it is refused for what it is.
     hands.commit(again, &txn(1, 2).write(ROOT, 0, 1, b"y"));
     assert!(is_stale(&hands.commit(again, &txn(1, 3).write(ROOT, 0, 1, b"z"))));
+}
+
+/// What nobody knows is said once and for all: the reply stands for every copy, and its client listens for no other. That one
+/// copy has lapsed says nothing of the next.
+#[test]
+pub(crate) fn what_is_unknown_has_no_effect_after_that() {
+    let mut hands = Hands::new();
+    let a = hands.join(1, 1);
+    let done = txn(1, 1).write(ROOT, 0, 0, b"x");
+    hands.commit(a, &done);
+    hands.hang_up(a);
+    hands.pass(Config::default().grace);
+    let b = hands.join(2, 2);
+    let beyond = PageId::new(0, 1);
+    let early = txn(2, 1).write(beyond, 0, 0, b"y");
+    assert_eq!(hands.commit(b, &early), Outcome::Unknown, "there is no such page, and it may have been there");
+    assert_eq!(hands.grant(b, 1), [beyond]);
+    assert_eq!(hands.commit(b, &early), Outcome::Unknown);
+    assert_eq!(hands.value(b, beyond, 0), None);
+
+    hands.crash();
+    let a = hands.join(3, 1);
+    assert_eq!(hands.commit(a, &done.clone().to(1)), Outcome::Refused(Refusal::Lapsed(Incarnation(2))));
+    assert_eq!(hands.commit(a, &done.to(2)), Outcome::Unknown);
 }

@@ -390,12 +390,13 @@ pub(crate) fn a_reply_stands_for_the_notice_to_whom_has_the_request() {
         let again = join_group(&mut hands, 2, 101, &[ROOT]);
         hands.say(again, message);
         hands.run();
+        // Whoever is told by notice is told before the answer.
         let received = hands.take(again);
+        let answer = received.iter().position(|message| matches!(message, Message::CommitReply(_))).unwrap();
         assert_eq!(count(&outcomes(&received)[0]), 1);
-        let mut received = notices(&received);
-        received.extend(notices(&hands.ping(again)));
-        assert_eq!(received.len(), told);
-        assert!(received.iter().all(|notice| notice.slots.contains(3)));
+        assert_eq!(notices(&received[..answer]).len(), told);
+        assert!(notices(&received).iter().all(|notice| notice.slots.contains(3)));
+        assert_eq!(notices(&[&received[answer..], &hands.ping(again)].concat()), []);
     }
     // Whoever has the request and asks for the outcome too has it all the same.
     let mut hands = Hands::new();

@@ -1,16 +1,18 @@
 //! Rules whose absence hardly any simulated run notices: with one of them taken out, the test of it fails.
 
-use crate::{follow, grants, groups, hands, lease_waits, losses, promised, turns};
+use crate::{commits, follow, grants, groups, hands, lease_waits, losses, promised, turns};
 use std::panic;
 use types::{Broken, Rule};
 
-const NOTICED_BY: [(Rule, fn()); 15] = [
+const NOTICED_BY: [(Rule, fn()); 17] = [
     (Rule::GrantEmpty, grants::an_emptied_page_is_granted_again_with_its_version),
     (Rule::HearBeforeGrant, grants::an_emptied_page_is_granted_again_with_its_version),
     (Rule::FollowUnheld, follow::what_a_session_holds_does_not_follow),
     (Rule::StayRefused, groups::a_copy_of_a_refused_request_is_refused),
     (Rule::LapseWithStore, groups::a_copy_that_was_sent_before_a_restart_has_lapsed),
     (Rule::TellAskers, groups::a_reply_stands_for_the_notice_to_whom_has_the_request),
+    (Rule::HearBeforeAnswer, groups::a_reply_stands_for_the_notice_to_whom_has_the_request),
+    (Rule::LapseAlone, commits::what_is_unknown_has_no_effect_after_that),
     (Rule::SameWrites, groups::another_request_under_the_same_identity_is_no_copy),
     (Rule::AllowDrift, lease_waits::a_lease_is_counted_longer),
     (Rule::LeasesOutliveSession, lease_waits::a_lease_outlives_its_session),
