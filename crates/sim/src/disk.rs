@@ -72,6 +72,8 @@ pub(crate) struct Disk {
     /// Durable records, oldest first; the first of them has position `first`.
     safe: VecDeque<Record>,
     first: Position,
+    /// The first position that the store needs.
+    needed: Position,
     home: BTreeMap<PageId, (Version, Bytes)>,
     checkpoint: Checkpoint,
     /// How often the store's process has opened it.
@@ -111,6 +113,7 @@ impl Disk {
             profile,
             safe: VecDeque::new(),
             first: Position(1),
+            needed: Position(1),
             home,
             checkpoint,
             lives: 0,
@@ -139,9 +142,13 @@ impl Disk {
                 self.append(position, record)?;
                 Ok(self.start_flush(rng))
             }
-            DiskWork::Free(position) => Ok(Some(self.start(Operation::Free(position), self.profile.read, rng))),
-            // This one never grows: it answers, and frees nothing.
-            DiskWork::MakeRoom(_) => Ok(Some(self.start(Operation::Free(self.first), self.profile.read, rng))),
+            DiskWork::Free(position) => {
+                self.needed = position;
+                Ok(Some(self.start(Operation::Free(self.segment_of(position)), self.profile.read, rng)))
+            }
+            // This one never grows. But a segment is full sooner where records are large, so that all before what is needed
+            // is free at last, also behind a few of them.
+            DiskWork::MakeRoom(_) => Ok(Some(self.start(Operation::Free(self.needed), self.profile.read, rng))),
             DiskWork::Read(pages) => {
                 let early = rng.chance(500);
                 let operation = if early { Operation::Deliver(self.find(pages)) } else { Operation::Read(pages) };
@@ -239,9 +246,14 @@ impl Disk {
         DiskDone::Installed
     }
 
+    /// Where the segment begins that this position is in.
+    fn segment_of(&self, position: Position) -> Position {
+        let records = self.profile.segment_records;
+        Position(position.0.saturating_sub(1) / records * records + 1)
+    }
+
     fn free(&mut self, before: Position) {
-        let boundary = before.0.saturating_sub(1) / self.profile.segment_records * self.profile.segment_records + 1;
-        while self.first.0 < boundary && self.safe.len() > 1 {
+        while self.first < before && self.safe.len() > 1 {
             let record = self.safe.pop_front().expect("not empty");
             self.safe_bytes_used -= record.bytes_bound();
             self.first.0 += 1;

@@ -130,7 +130,7 @@ impl Store {
 
     /// Answers one more session for a transaction, if it is under way.
     fn answer_also(&mut self, asker: Asker, txn: TxnId) -> bool {
-        let Some(askers) = self.coordinator.askers(txn) else { return false };
+        let Some(askers) = self.coordinator.askers_mut(txn) else { return false };
         if let Some(known) = askers.iter_mut().find(|known| known.session == asker.session) {
             known.knows_writes |= asker.knows_writes;
             return true;

@@ -71,7 +71,12 @@ impl Coordinator {
     }
 
     /// Whom to answer for a transaction, if it is under way.
-    pub(crate) fn askers(&mut self, txn: TxnId) -> Option<&mut Askers> {
+    pub(crate) fn askers(&self, txn: TxnId) -> Option<&Askers> {
+        self.under_way.get(&txn)
+    }
+
+    /// The same, to add to them.
+    pub(crate) fn askers_mut(&mut self, txn: TxnId) -> Option<&mut Askers> {
         self.under_way.get_mut(&txn)
     }
 

@@ -30,11 +30,12 @@ impl Store {
         self.outcomes.forgotten() > Version::ZERO
     }
 
-    /// Who waits its turn, in order, for checkers.
+    /// Who waits its turn, in order, for checkers. A commit whose sessions are gone is dropped when its turn comes: it does
+    /// not count.
     pub fn in_turn(&self) -> impl Iterator<Item = InTurn<'_>> {
-        self.turns.line().map(|waiter| match waiter {
-            InLine::Commit(ticket) => InTurn::Commit(&ticket.request),
-            InLine::Kept(kept) => InTurn::Kept(kept.client, &kept.slots),
+        self.turns.line().filter_map(|waiter| match waiter {
+            InLine::Commit(ticket) => self.is_awaited(ticket).then_some(InTurn::Commit(&ticket.request)),
+            InLine::Kept(kept) => Some(InTurn::Kept(kept.client, &kept.slots)),
         })
     }
 

@@ -12,7 +12,6 @@
 //! 4. What waits is bounded: commits by the bytes of all, grants by their number for a session.
 
 use crate::admission::Ticket;
-use crate::coordinator::Asker;
 use crate::{SessionId, Store};
 use alloc::collections::VecDeque;
 use protocol::Grant;
@@ -196,12 +195,16 @@ impl Store {
 
     /// A commit whose sessions are gone is dropped: nothing has begun for it, and its client sends it again.
     pub(crate) fn is_dropped(&mut self, ticket: &Ticket) -> bool {
-        let asked = self.coordinator.askers(ticket.request.txn);
-        let is_there = |asker: &Asker| self.sessions.client(asker.session).is_some();
-        let is_awaited = asked.is_some_and(|askers| askers.iter().any(is_there));
+        let is_awaited = self.is_awaited(ticket);
         if !is_awaited {
             self.coordinator.end(ticket.request.txn);
         }
         !is_awaited
+    }
+
+    /// Whether a session is there that waits for the commit.
+    pub(crate) fn is_awaited(&self, ticket: &Ticket) -> bool {
+        let asked = self.coordinator.askers(ticket.request.txn);
+        asked.is_some_and(|askers| askers.iter().any(|asker| self.sessions.client(asker.session).is_some()))
     }
 }
