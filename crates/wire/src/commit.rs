@@ -2,10 +2,10 @@
 
 use crate::field::{self, Txn, check_count, check_order};
 use crate::layout::{Layout, Meta, Reader};
-use crate::{Kind, WireError};
+use crate::{Kind, Limits, WireError};
 use bytes::Bytes;
 use protocol::{Advance, AskOutcome, CommitReply, CommitRequest, Outcome, PageReads};
-use types::limits::{TXN_CHANGES_MAX, TXN_PAGES_MAX};
+use types::limits::{TXN_BYTES_MAX, TXN_CHANGES_MAX, TXN_PAGES_MAX};
 use types::{Delta, Incarnation, PageId, Refusal, SlotSet, Version};
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -48,6 +48,7 @@ struct DeltaMeta {
 
 impl Layout for CommitRequest {
     const KIND: Kind = Kind::Commit;
+    const LIMITS: Limits = Limits::fields::<RequestMeta>().and_more().with_body(TXN_BYTES_MAX);
 
     fn put(&self, meta: &mut Meta<'_>) -> Result<(), WireError> {
         check_count("pages read", self.reads.len(), TXN_PAGES_MAX)?;
@@ -127,6 +128,7 @@ fn get_delta(reader: &mut Reader<'_>, changes_left: &mut usize) -> Result<Delta,
 
 impl Layout for AskOutcome {
     const KIND: Kind = Kind::AskOutcome;
+    const LIMITS: Limits = Limits::fields::<Txn>();
 
     fn put(&self, meta: &mut Meta<'_>) -> Result<(), WireError> {
         meta.put(&Txn::from(self.txn));
@@ -179,6 +181,7 @@ struct StaleMeta {
 
 impl Layout for CommitReply {
     const KIND: Kind = Kind::CommitReply;
+    const LIMITS: Limits = Limits::fields::<ReplyMeta>().and_more();
 
     fn put(&self, meta: &mut Meta<'_>) -> Result<(), WireError> {
         meta.put(&ReplyMeta { txn: self.txn.into(), outcome: outcome_number(&self.outcome).into() });

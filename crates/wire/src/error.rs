@@ -1,6 +1,6 @@
 //! Why some bytes are not a message, or a message cannot become bytes.
 
-use crate::{End, Kind};
+use crate::{End, Kind, Limits};
 use core::fmt;
 
 /// Why some bytes are not a message. All but [`WireError::TooLarge`] are the peer's doing and end the connection.
@@ -46,6 +46,8 @@ pub enum WireError {
     Lengths {
         /// The message.
         kind: Kind,
+        /// The lengths that it may have.
+        expected: Limits,
         /// Announced bytes of meta.
         meta: u32,
         /// Announced bytes of body.
@@ -162,13 +164,8 @@ impl fmt::Display for WireError {
             Self::First { reader: End::Client, got } => {
                 write!(f, "expected Welcome, Leader, Goodbye or Status first, got {got:?}")
             }
-            Self::Lengths { kind, meta, body } => {
-                let limits = kind.limits();
-                write!(
-                    f,
-                    "expected {kind:?} with {} to {} bytes of meta and at most {} of body, got {meta} and {body}",
-                    limits.meta_min, limits.meta_max, limits.body_max
-                )
+            Self::Lengths { kind, expected, meta, body } => {
+                write!(f, "expected {kind:?} with {expected}, got {meta} and {body}")
             }
             Self::Whole { kind, bytes } => {
                 let max = types::limits::FRAME_BYTES_MAX;

@@ -2,7 +2,7 @@
 
 use crate::field::{self, check_count, flag};
 use crate::layout::{Layout, Meta, Reader};
-use crate::{Kind, WireError};
+use crate::{Kind, Limits, WireError};
 use bytes::Bytes;
 use protocol::{Fetch, Follow, LeftOut, Page, Released};
 use types::limits::{PAGE_BYTES_MAX, PAGES_BEHIND_MAX, PAGES_PER_MESSAGE_MAX};
@@ -10,23 +10,37 @@ use types::{SlotNo, Version};
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct FetchMeta {
+    at_least: U64,
+    number: U64,
+    /// 0: nothing is to follow.
+    follow_bytes: U32,
+    follow_slot: U32,
+}
+
 impl Layout for Fetch {
     const KIND: Kind = Kind::Fetch;
+    const LIMITS: Limits = Limits::fields::<FetchMeta>().and_many::<U64>(PAGES_PER_MESSAGE_MAX);
 
     fn put(&self, meta: &mut Meta<'_>) -> Result<(), WireError> {
         check_count("pages of a fetch", self.pages.len(), PAGES_PER_MESSAGE_MAX)?;
-        meta.put(&[U64::new(self.at_least.0), U64::new(self.number)]);
-        // No bytes: nothing is to follow.
         let Follow { slot, bytes } = self.follow.unwrap_or(Follow { slot: 0, bytes: 0 });
-        meta.put(&[U32::new(bytes), U32::new(slot.into())]);
+        meta.put(&FetchMeta {
+            at_least: self.at_least.0.into(),
+            number: self.number.into(),
+            follow_bytes: bytes.into(),
+            follow_slot: u32::from(slot).into(),
+        });
         meta.put_all(self.pages.iter().map(|&page| field::page(page)));
         Ok(())
     }
 
     fn get(reader: &mut Reader<'_>) -> Result<Self, WireError> {
-        let [at_least, number] = reader.get::<[U64; 2]>()?;
-        let (at_least, number) = (Version(at_least.get()), number.get());
-        let [bytes, slot] = reader.get::<[U32; 2]>()?.map(U32::get);
+        let meta = reader.get::<FetchMeta>()?;
+        let (at_least, number) = (Version(meta.at_least.get()), meta.number.get());
+        let (bytes, slot) = (meta.follow_bytes.get(), meta.follow_slot.get());
         check_count("slot of a fetch", slot as usize, SlotNo::MAX.into())?;
         let follow = (bytes > 0).then_some(Follow { slot: slot as SlotNo, bytes });
         let pages = reader.rest()?.iter().map(|&page| field::to_page(page)).collect();
@@ -46,6 +60,7 @@ struct PageMeta {
 /// The image is the body.
 impl Layout for Page {
     const KIND: Kind = Kind::Page;
+    const LIMITS: Limits = Limits::fields::<PageMeta>().and_many::<U64>(PAGES_BEHIND_MAX).with_body(PAGE_BYTES_MAX);
 
     fn put(&self, meta: &mut Meta<'_>) -> Result<(), WireError> {
         check_count("bytes of a page", self.image.len(), PAGE_BYTES_MAX)?;
@@ -71,22 +86,31 @@ impl Layout for Page {
     }
 }
 
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct LeftOutMeta {
+    page: U64,
+    number: U64,
+}
+
 impl Layout for LeftOut {
     const KIND: Kind = Kind::LeftOut;
+    const LIMITS: Limits = Limits::fields::<LeftOutMeta>();
 
     fn put(&self, meta: &mut Meta<'_>) -> Result<(), WireError> {
-        meta.put(&[field::page(self.page), self.number.into()]);
+        meta.put(&LeftOutMeta { page: field::page(self.page), number: self.number.into() });
         Ok(())
     }
 
     fn get(reader: &mut Reader<'_>) -> Result<Self, WireError> {
-        let [page, number] = reader.get::<[U64; 2]>()?;
-        Ok(Self { page: field::to_page(*page), number: number.get() })
+        let meta = reader.get::<LeftOutMeta>()?;
+        Ok(Self { page: field::to_page(meta.page), number: meta.number.get() })
     }
 }
 
 impl Layout for Released {
     const KIND: Kind = Kind::Released;
+    const LIMITS: Limits = Limits::fields::<()>().and_many::<U64>(PAGES_PER_MESSAGE_MAX);
 
     fn put(&self, meta: &mut Meta<'_>) -> Result<(), WireError> {
         check_count("pages of a release", self.pages.len(), PAGES_PER_MESSAGE_MAX)?;

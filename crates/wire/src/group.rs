@@ -1,15 +1,15 @@
 //! The bytes of the group messages.
 
-use crate::field::{self, HeldPage, check_count, get_text, put_text};
+use crate::field::{self, HeldPage, TEXT_BYTES_MIN, check_count, get_text, put_text};
 use crate::layout::{Layout, Meta, Reader};
 use crate::notice::{get_notices, put_notice};
-use crate::{Kind, WireError};
+use crate::{Kind, Limits, WireError};
 use alloc::string::String;
 use bytes::Bytes;
 use protocol::{Departed, FindLeader, Lead, Leader, Member, Members, Revalidate, Revalidated};
 use types::limits::{
-    ADDRESS_BYTES_MAX, GROUP_NAME_BYTES_MAX, MEMBERS_MAX, NOTICES_PER_MESSAGE_MAX, PAGES_PER_MESSAGE_MAX,
-    STORE_ADDRESSES_MAX,
+    ADDRESS_BYTES_MAX, GROUP_NAME_BYTES_MAX, MEMBERS_MAX, MESSAGE_BYTES_MAX, NOTICES_PER_MESSAGE_MAX,
+    PAGES_PER_MESSAGE_MAX, STORE_ADDRESSES_MAX,
 };
 use types::{ClientId, Version};
 use zerocopy::little_endian::{U32, U64};
@@ -18,20 +18,31 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 const GROUP: &str = "bytes of a group's name";
 const ADDRESS: &str = "bytes of an address";
 
+/// What an address takes at most, with its length.
+const ADDRESS_BYTES: usize = TEXT_BYTES_MIN + ADDRESS_BYTES_MAX;
+
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct RevalidateMeta {
+    number: U64,
+    horizon: U64,
+}
+
 impl Layout for Revalidate {
     const KIND: Kind = Kind::Revalidate;
+    const LIMITS: Limits = Limits::fields::<RevalidateMeta>().and_many::<HeldPage>(PAGES_PER_MESSAGE_MAX);
 
     fn put(&self, meta: &mut Meta<'_>) -> Result<(), WireError> {
         check_count("pages to revalidate", self.pages.len(), PAGES_PER_MESSAGE_MAX)?;
-        meta.put(&[U64::new(self.number), U64::new(self.horizon.0)]);
+        meta.put(&RevalidateMeta { number: self.number.into(), horizon: self.horizon.0.into() });
         meta.put_all(self.pages.iter().map(HeldPage::from));
         Ok(())
     }
 
     fn get(reader: &mut Reader<'_>) -> Result<Self, WireError> {
-        let [number, horizon] = reader.get::<[U64; 2]>()?;
+        let meta = reader.get::<RevalidateMeta>()?;
         let pages = reader.rest::<HeldPage>()?.iter().map(Into::into).collect();
-        Ok(Self { number: number.get(), horizon: Version(horizon.get()), pages })
+        Ok(Self { number: meta.number.get(), horizon: Version(meta.horizon.get()), pages })
     }
 }
 
@@ -45,6 +56,7 @@ struct RevalidatedMeta {
 /// The pages to drop stand before the notices, which go on to the end of the meta.
 impl Layout for Revalidated {
     const KIND: Kind = Kind::Revalidated;
+    const LIMITS: Limits = Limits::fields::<RevalidatedMeta>().and_more().with_body(MESSAGE_BYTES_MAX);
 
     fn put(&self, meta: &mut Meta<'_>) -> Result<(), WireError> {
         check_count("pages to drop", self.dropped.len(), PAGES_PER_MESSAGE_MAX)?;
@@ -72,6 +84,7 @@ impl Layout for Revalidated {
 
 impl Layout for Departed {
     const KIND: Kind = Kind::Departed;
+    const LIMITS: Limits = Limits::fields::<U64>();
 
     fn put(&self, meta: &mut Meta<'_>) -> Result<(), WireError> {
         meta.put(&U64::new(self.client.0));
@@ -82,6 +95,9 @@ impl Layout for Departed {
         Ok(Self { client: ClientId(reader.get::<U64>()?.get()) })
     }
 }
+
+/// The lengths of [`Lead`] and [`Leader`]: the epoch, the group's name, the address.
+const LEADER: Limits = Limits::fields::<U64>().and_text(GROUP_NAME_BYTES_MAX).and_text(ADDRESS_BYTES_MAX);
 
 /// Who leads a group, or wants to: what [`Lead`] and [`Leader`] have in common.
 fn put_leader(meta: &mut Meta<'_>, epoch: u64, group: &str, address: &str) -> Result<(), WireError> {
@@ -99,6 +115,7 @@ fn get_leader(reader: &mut Reader<'_>) -> Result<(u64, String, String), WireErro
 
 impl Layout for Lead {
     const KIND: Kind = Kind::Lead;
+    const LIMITS: Limits = LEADER;
 
     fn put(&self, meta: &mut Meta<'_>) -> Result<(), WireError> {
         put_leader(meta, self.epoch, &self.group, &self.address)
@@ -112,6 +129,7 @@ impl Layout for Lead {
 
 impl Layout for FindLeader {
     const KIND: Kind = Kind::FindLeader;
+    const LIMITS: Limits = Limits::fields::<()>().and_text(GROUP_NAME_BYTES_MAX);
 
     fn put(&self, meta: &mut Meta<'_>) -> Result<(), WireError> {
         put_text(meta, GROUP, &self.group, GROUP_NAME_BYTES_MAX)
@@ -124,6 +142,7 @@ impl Layout for FindLeader {
 
 impl Layout for Leader {
     const KIND: Kind = Kind::Leader;
+    const LIMITS: Limits = LEADER;
 
     fn put(&self, meta: &mut Meta<'_>) -> Result<(), WireError> {
         put_leader(meta, self.epoch, &self.group, &self.address)
@@ -146,6 +165,10 @@ struct MembersMeta {
 /// The name, the redirector's address, the store's, then of each member its id and address.
 impl Layout for Members {
     const KIND: Kind = Kind::Members;
+    const LIMITS: Limits = Limits::fields::<MembersMeta>()
+        .and_text(GROUP_NAME_BYTES_MAX)
+        .and_text(ADDRESS_BYTES_MAX)
+        .and_up_to(STORE_ADDRESSES_MAX * ADDRESS_BYTES + MEMBERS_MAX * (size_of::<U64>() + ADDRESS_BYTES));
 
     fn put(&self, meta: &mut Meta<'_>) -> Result<(), WireError> {
         check_count("addresses of a store", self.store.len(), STORE_ADDRESSES_MAX)?;
@@ -177,8 +200,8 @@ impl Layout for Members {
             group,
             epoch: meta.epoch.get(),
             address: leader,
-            store: reader.list(store, 2, address)?,
-            members: reader.list(members, 10, member)?,
+            store: reader.list(store, TEXT_BYTES_MIN, address)?,
+            members: reader.list(members, size_of::<U64>() + TEXT_BYTES_MIN, member)?,
         })
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::field::{self, check_count, get_text, put_text};
 use crate::layout::{Layout, Meta, Reader};
-use crate::{Kind, WireError};
+use crate::{Kind, Limits, WireError};
 use bytes::Bytes;
 use protocol::{Arrived, Help, NoHelp, Page, PeerHello, PeerPage, Reachable};
 use types::limits::{ADDRESS_BYTES_MAX, PAGE_BYTES_MAX, PAGES_PER_MESSAGE_MAX};
@@ -12,12 +12,10 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 const ADDRESS: &str = "bytes of an address";
 
-fn get_key(reader: &mut Reader<'_>) -> Result<PeerKey, WireError> {
-    reader.get::<[u8; PeerKey::BYTES]>().copied().map(PeerKey::new)
-}
-
 impl Layout for Reachable {
     const KIND: Kind = Kind::Reachable;
+    const LIMITS: Limits =
+        Limits::fields::<[u8; PeerKey::BYTES]>().and_text(ADDRESS_BYTES_MAX).and_text(ADDRESS_BYTES_MAX);
 
     fn put(&self, meta: &mut Meta<'_>) -> Result<(), WireError> {
         meta.put(&self.key.bytes());
@@ -26,55 +24,76 @@ impl Layout for Reachable {
     }
 
     fn get(reader: &mut Reader<'_>) -> Result<Self, WireError> {
-        let key = get_key(reader)?;
+        let key = PeerKey::new(*reader.get::<[u8; PeerKey::BYTES]>()?);
         let address = get_text(reader, ADDRESS, ADDRESS_BYTES_MAX)?;
         Ok(Self { address, key, eligible: get_text(reader, ADDRESS, ADDRESS_BYTES_MAX)? })
     }
 }
 
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct HelpMeta {
+    requester: U64,
+    number: U64,
+    through: U64,
+    key: [u8; PeerKey::BYTES],
+}
+
 impl Layout for Help {
     const KIND: Kind = Kind::Help;
+    const LIMITS: Limits =
+        Limits::fields::<HelpMeta>().and_text(ADDRESS_BYTES_MAX).and_many::<U64>(PAGES_PER_MESSAGE_MAX);
 
     fn put(&self, meta: &mut Meta<'_>) -> Result<(), WireError> {
         check_count("pages of a help", self.pages.len(), PAGES_PER_MESSAGE_MAX)?;
-        meta.put(&[U64::new(self.requester.0), U64::new(self.number), U64::new(self.through.0)]);
-        meta.put(&self.key.bytes());
+        meta.put(&HelpMeta {
+            requester: self.requester.0.into(),
+            number: self.number.into(),
+            through: self.through.0.into(),
+            key: self.key.bytes(),
+        });
         put_text(meta, ADDRESS, &self.address, ADDRESS_BYTES_MAX)?;
         meta.put_all(self.pages.iter().map(|&page| field::page(page)));
         Ok(())
     }
 
     fn get(reader: &mut Reader<'_>) -> Result<Self, WireError> {
-        let [requester, number, through] = reader.get::<[U64; 3]>()?;
-        let (requester, number, through) = (ClientId(requester.get()), number.get(), Version(through.get()));
-        let key = get_key(reader)?;
+        let meta = reader.get::<HelpMeta>()?;
         let (address, pages) = (get_text(reader, ADDRESS, ADDRESS_BYTES_MAX)?, reader.rest()?);
         // Behind a short address the header leaves room for more.
         check_count("pages of a help", pages.len(), PAGES_PER_MESSAGE_MAX)?;
         Ok(Self {
-            requester,
-            number,
-            through,
+            requester: ClientId(meta.requester.get()),
+            number: meta.number.get(),
+            through: Version(meta.through.get()),
             address,
-            key,
+            key: PeerKey::new(meta.key),
             pages: pages.iter().map(|&page| field::to_page(page)).collect(),
         })
     }
 }
 
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct NoHelpMeta {
+    requester: U64,
+    number: U64,
+}
+
 impl Layout for NoHelp {
     const KIND: Kind = Kind::NoHelp;
+    const LIMITS: Limits = Limits::fields::<NoHelpMeta>().and_many::<U64>(PAGES_PER_MESSAGE_MAX);
 
     fn put(&self, meta: &mut Meta<'_>) -> Result<(), WireError> {
         check_count("pages of a help", self.pages.len(), PAGES_PER_MESSAGE_MAX)?;
-        meta.put(&[U64::new(self.requester.0), U64::new(self.number)]);
+        meta.put(&NoHelpMeta { requester: self.requester.0.into(), number: self.number.into() });
         meta.put_all(self.pages.iter().map(|&page| field::page(page)));
         Ok(())
     }
 
     fn get(reader: &mut Reader<'_>) -> Result<Self, WireError> {
-        let [requester, number] = reader.get::<[U64; 2]>()?;
-        let (requester, number) = (ClientId(requester.get()), number.get());
+        let meta = reader.get::<NoHelpMeta>()?;
+        let (requester, number) = (ClientId(meta.requester.get()), meta.number.get());
         Ok(Self { requester, number, pages: reader.rest()?.iter().map(|&page| field::to_page(page)).collect() })
     }
 }
@@ -92,6 +111,7 @@ struct PeerPageMeta {
 /// The image is the body. Nothing is said of whether the page is fresh, which a neighbour's never is.
 impl Layout for PeerPage {
     const KIND: Kind = Kind::PeerPage;
+    const LIMITS: Limits = Limits::fields::<PeerPageMeta>().with_body(PAGE_BYTES_MAX);
 
     fn put(&self, meta: &mut Meta<'_>) -> Result<(), WireError> {
         check_count("bytes of a page", self.page.image.len(), PAGE_BYTES_MAX)?;
@@ -129,6 +149,7 @@ impl Layout for PeerPage {
 
 impl Layout for Arrived {
     const KIND: Kind = Kind::Arrived;
+    const LIMITS: Limits = Limits::fields::<()>().and_many::<[U64; 2]>(PAGES_PER_MESSAGE_MAX);
 
     fn put(&self, meta: &mut Meta<'_>) -> Result<(), WireError> {
         check_count("pages that arrived", self.pages.len(), PAGES_PER_MESSAGE_MAX)?;
@@ -142,17 +163,24 @@ impl Layout for Arrived {
     }
 }
 
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct PeerHelloMeta {
+    client: U64,
+    key: [u8; PeerKey::BYTES],
+}
+
 impl Layout for PeerHello {
     const KIND: Kind = Kind::PeerHello;
+    const LIMITS: Limits = Limits::fields::<PeerHelloMeta>();
 
     fn put(&self, meta: &mut Meta<'_>) -> Result<(), WireError> {
-        meta.put(&U64::new(self.client.0));
-        meta.put(&self.key.bytes());
+        meta.put(&PeerHelloMeta { client: self.client.0.into(), key: self.key.bytes() });
         Ok(())
     }
 
     fn get(reader: &mut Reader<'_>) -> Result<Self, WireError> {
-        let client = ClientId(reader.get::<U64>()?.get());
-        Ok(Self { client, key: get_key(reader)? })
+        let meta = reader.get::<PeerHelloMeta>()?;
+        Ok(Self { client: ClientId(meta.client.get()), key: PeerKey::new(meta.key) })
     }
 }

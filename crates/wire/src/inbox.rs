@@ -140,7 +140,7 @@ impl Inbox {
             self.meta.len() == parts.header.meta_bytes as usize && parts.body.len() == parts.header.body_bytes as usize
         };
         let Some(parts) = self.parts.take_if(complete) else { return Ok(None) };
-        let message = decode(parts.header, &self.meta, parts.body.into())?;
+        let message = decode(parts.header.kind, &self.meta, parts.body.into())?;
         self.meta.clear();
         self.meta.shrink_to(UNSEEN_BYTES_MAX);
         Ok(Some(message))
@@ -218,8 +218,8 @@ mod tests {
     #[test]
     fn an_announced_length_allocates_little() {
         let mut inbox = Inbox::within_session(End::Store);
-        inbox.next(&mut &header(Kind::Commit, 32, FRAME_BYTES_MAX as u32 - 48)[..]).unwrap();
-        inbox.next(&mut &[0; 33][..]).unwrap();
+        inbox.next(&mut &header(Kind::Commit, 40, FRAME_BYTES_MAX as u32 - 56)[..]).unwrap();
+        inbox.next(&mut &[0; 41][..]).unwrap();
         assert_eq!(inbox.parts.as_ref().unwrap().body.capacity(), UNSEEN_BYTES_MAX);
 
         let mut inbox = Inbox::within_session(End::Store);
@@ -232,8 +232,8 @@ mod tests {
     fn a_body_has_exactly_its_size_however_it_comes() {
         for body_bytes in [2, 8192, 40_000, UNSEEN_BYTES_MAX as u32] {
             let mut inbox = Inbox::within_session(End::Store);
-            inbox.next(&mut &header(Kind::Commit, 32, body_bytes)[..]).unwrap();
-            assert_eq!(inbox.next(&mut &[0; 32][..]), Ok(None));
+            inbox.next(&mut &header(Kind::Commit, 40, body_bytes)[..]).unwrap();
+            assert_eq!(inbox.next(&mut &[0; 40][..]), Ok(None));
             while inbox.parts.as_ref().unwrap().body.len() + 1 < body_bytes as usize {
                 assert_eq!(inbox.next(&mut &[0; 1][..]), Ok(None));
                 if let Some(body) = inbox.direct() {
@@ -261,7 +261,7 @@ mod tests {
         assert_eq!(first(End::Peer, Kind::PeerPage, 40), Err("first"));
         assert_eq!(first(End::Peer, Kind::Hello, 40), Err("first"));
         let mut open = Inbox::within_session(End::Client);
-        assert_eq!(open.next(&mut &header(Kind::Commit, 32, 0)[..]).map_err(WireError::name), Err("direction"));
+        assert_eq!(open.next(&mut &header(Kind::Commit, 40, 0)[..]).map_err(WireError::name), Err("direction"));
     }
 
     #[test]

@@ -1,16 +1,25 @@
 //! What each message says of its own bytes, and the reader that takes them apart.
 
 use crate::body::Body;
-use crate::{Header, Kind, WireError};
+use crate::{Kind, Limits, WireError};
 use alloc::vec::Vec;
 use bytes::{Bytes, BytesMut};
-use protocol::Message;
+use protocol::{
+    Ack, Arrived, AskOutcome, AskStatus, CommitReply, CommitRequest, Departed, Fetch, FindLeader, Goodbye, Grant,
+    Granted, Hello, Help, Intent, Lead, Leader, Leased, LeftOut, Members, Message, NoHelp, Notices, Page, PeerHello,
+    PeerPage, Ping, Pong, Promise, Reachable, Rejoin, Rejoined, Released, Revalidate, Revalidated, Status, Welcome,
+};
+use types::limits::PIECE_BYTES_MAX;
+use zerocopy::little_endian::U64;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 /// A message's layout. Each conversation has a file with those of its messages.
 pub(crate) trait Layout: Sized {
     /// Its number.
     const KIND: Kind;
+
+    /// How long its parts may be.
+    const LIMITS: Limits;
 
     /// Checks what the sender owes to the receiver's limits, and appends the fixed-layout part.
     fn put(&self, meta: &mut Meta<'_>) -> Result<(), WireError>;
@@ -120,9 +129,9 @@ impl<'a> Reader<'a> {
 }
 
 /// Takes a frame apart whose header has been checked.
-pub(crate) fn decode(header: Header, meta: &[u8], body: Body) -> Result<Message, WireError> {
-    let reader = Reader { kind: header.kind, meta, body };
-    Ok(match header.kind {
+pub(crate) fn decode(kind: Kind, meta: &[u8], body: Body) -> Result<Message, WireError> {
+    let reader = Reader { kind, meta, body };
+    Ok(match kind {
         Kind::Hello => Message::Hello(reader.message()?),
         Kind::Welcome => Message::Welcome(reader.message()?),
         Kind::Goodbye => Message::Goodbye(reader.message()?),
@@ -161,4 +170,48 @@ pub(crate) fn decode(header: Header, meta: &[u8], body: Body) -> Result<Message,
         Kind::Status => Message::Status(reader.message()?),
         Kind::Piece => return Err(WireError::Nested),
     })
+}
+
+/// How long the parts of a frame of this kind may be.
+pub(crate) const fn limits_of(kind: Kind) -> Limits {
+    match kind {
+        Kind::Hello => Hello::LIMITS,
+        Kind::Welcome => Welcome::LIMITS,
+        Kind::Goodbye => Goodbye::LIMITS,
+        Kind::Rejoin => Rejoin::LIMITS,
+        Kind::Rejoined => Rejoined::LIMITS,
+        Kind::Ping => Ping::LIMITS,
+        Kind::Pong => Pong::LIMITS,
+        Kind::Fetch => Fetch::LIMITS,
+        Kind::Page => Page::LIMITS,
+        Kind::LeftOut => LeftOut::LIMITS,
+        Kind::Released => Released::LIMITS,
+        Kind::Commit => CommitRequest::LIMITS,
+        Kind::AskOutcome => AskOutcome::LIMITS,
+        Kind::CommitReply => CommitReply::LIMITS,
+        Kind::Notices => Notices::LIMITS,
+        Kind::Ack => Ack::LIMITS,
+        Kind::Grant => Grant::LIMITS,
+        Kind::Granted => Granted::LIMITS,
+        Kind::Reachable => Reachable::LIMITS,
+        Kind::Help => Help::LIMITS,
+        Kind::NoHelp => NoHelp::LIMITS,
+        Kind::PeerPage => PeerPage::LIMITS,
+        Kind::Arrived => Arrived::LIMITS,
+        Kind::PeerHello => PeerHello::LIMITS,
+        Kind::Revalidate => Revalidate::LIMITS,
+        Kind::Revalidated => Revalidated::LIMITS,
+        Kind::Departed => Departed::LIMITS,
+        Kind::Lead => Lead::LIMITS,
+        Kind::FindLeader => FindLeader::LIMITS,
+        Kind::Leader => Leader::LIMITS,
+        Kind::Members => Members::LIMITS,
+        Kind::Leased => Leased::LIMITS,
+        Kind::Intent => Intent::LIMITS,
+        Kind::Promise => Promise::LIMITS,
+        Kind::AskStatus => AskStatus::LIMITS,
+        Kind::Status => Status::LIMITS,
+        // The number of the message that it is a piece of.
+        Kind::Piece => Limits::fields::<U64>().with_body(PIECE_BYTES_MAX),
+    }
 }

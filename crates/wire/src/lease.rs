@@ -2,7 +2,7 @@
 
 use crate::field::{self, Txn, check_count};
 use crate::layout::{Layout, Meta, Reader};
-use crate::{Kind, WireError};
+use crate::{Kind, Limits, WireError};
 use protocol::{Intent, Leased, Promise};
 use types::limits::{LEASED_VOLUMES_MAX, TXN_PAGES_MAX};
 use zerocopy::little_endian::{U16, U32, U64};
@@ -17,6 +17,7 @@ struct LeasedMeta {
 
 impl Layout for Leased {
     const KIND: Kind = Kind::Leased;
+    const LIMITS: Limits = Limits::fields::<LeasedMeta>().and_many::<U32>(LEASED_VOLUMES_MAX);
 
     fn put(&self, meta: &mut Meta<'_>) -> Result<(), WireError> {
         check_count("leased volumes", self.volumes.len(), LEASED_VOLUMES_MAX)?;
@@ -42,6 +43,7 @@ struct IntentPage {
 /// The transaction, then page by page the words of the slots, to the end of the meta.
 impl Layout for Intent {
     const KIND: Kind = Kind::Intent;
+    const LIMITS: Limits = Limits::fields::<Txn>().and_more();
 
     fn put(&self, meta: &mut Meta<'_>) -> Result<(), WireError> {
         check_count("pages of an intent", self.pages.len(), TXN_PAGES_MAX)?;
@@ -68,6 +70,7 @@ impl Layout for Intent {
 
 impl Layout for Promise {
     const KIND: Kind = Kind::Promise;
+    const LIMITS: Limits = Limits::fields::<Txn>();
 
     fn put(&self, meta: &mut Meta<'_>) -> Result<(), WireError> {
         meta.put(&Txn::from(self.txn));

@@ -2,12 +2,12 @@
 
 use crate::field::{self, Txn, check_count};
 use crate::layout::{Layout, Meta, Reader};
-use crate::{Kind, WireError};
+use crate::{Kind, Limits, WireError};
 use alloc::vec::Vec;
 use bytes::Bytes;
 use protocol::{Ack, Notice, Notices};
 use types::Version;
-use types::limits::{NOTICES_PER_MESSAGE_MAX, SLOTS_MAX, TXN_CHANGES_MAX};
+use types::limits::{MESSAGE_BYTES_MAX, NOTICES_PER_MESSAGE_MAX, SLOTS_MAX, TXN_CHANGES_MAX};
 use zerocopy::little_endian::{U16, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
@@ -30,6 +30,7 @@ const _: () = assert!(SLOTS_MAX < NO_DATA as usize);
 
 impl Layout for Notices {
     const KIND: Kind = Kind::Notices;
+    const LIMITS: Limits = Limits::fields::<U64>().and_more().with_body(MESSAGE_BYTES_MAX);
 
     fn put(&self, meta: &mut Meta<'_>) -> Result<(), WireError> {
         check_count("notices of a batch", self.items.len(), NOTICES_PER_MESSAGE_MAX)?;
@@ -87,6 +88,7 @@ fn get_notice(reader: &mut Reader<'_>, changes_left: &mut usize) -> Result<Notic
 
 impl Layout for Ack {
     const KIND: Kind = Kind::Ack;
+    const LIMITS: Limits = Limits::fields::<U64>();
 
     fn put(&self, meta: &mut Meta<'_>) -> Result<(), WireError> {
         meta.put(&U64::new(self.through.0));

@@ -58,7 +58,7 @@ impl Pieces {
             return Ok(None);
         }
         let Pieced { meta, body, .. } = self.under_way.swap_remove(place);
-        decode(header, &meta, body.into()).map(Some)
+        decode(header.kind, &meta, body.into()).map(Some)
     }
 
     /// Where the message with this number is put together.

@@ -2,7 +2,7 @@
 
 use crate::field::{Range, check_count};
 use crate::layout::{Layout, Meta, Reader};
-use crate::{Kind, WireError};
+use crate::{Kind, Limits, WireError};
 use protocol::{Grant, Granted};
 use types::limits::PAGES_PER_MESSAGE_MAX;
 use zerocopy::little_endian::U32;
@@ -17,6 +17,7 @@ struct GrantMeta {
 
 impl Layout for Grant {
     const KIND: Kind = Kind::Grant;
+    const LIMITS: Limits = Limits::fields::<GrantMeta>();
 
     fn put(&self, meta: &mut Meta<'_>) -> Result<(), WireError> {
         meta.put(&GrantMeta { volume: self.volume.into(), count: self.count.into() });
@@ -31,6 +32,7 @@ impl Layout for Grant {
 
 impl Layout for Granted {
     const KIND: Kind = Kind::Granted;
+    const LIMITS: Limits = Limits::fields::<()>().and_many::<Range>(PAGES_PER_MESSAGE_MAX);
 
     fn put(&self, meta: &mut Meta<'_>) -> Result<(), WireError> {
         check_count("ranges of a grant", self.ranges.len(), PAGES_PER_MESSAGE_MAX)?;

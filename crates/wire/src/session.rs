@@ -4,7 +4,7 @@
 
 use crate::field::{self, HeldPage, Range, check_count, cut, flag};
 use crate::layout::{Layout, Meta, Reader};
-use crate::{Kind, WireError};
+use crate::{Kind, Limits, WireError};
 use alloc::borrow::ToOwned;
 use protocol::{Goodbye, Hello, Lineage, Ping, Pong, Rejoin, Rejoined, SessionLimits, Welcome};
 use types::limits::{GOODBYE_TEXT_BYTES_MAX, LIVES_KEPT, PAGES_PER_MESSAGE_MAX, TXN_PAGES_MAX};
@@ -27,6 +27,7 @@ struct HelloMeta {
 
 impl Layout for Hello {
     const KIND: Kind = Kind::Hello;
+    const LIMITS: Limits = Limits::fields::<HelloMeta>();
 
     fn put(&self, meta: &mut Meta<'_>) -> Result<(), WireError> {
         meta.put(&HelloMeta {
@@ -79,6 +80,7 @@ struct LifeMeta {
 /// The lives follow, oldest first.
 impl Layout for Welcome {
     const KIND: Kind = Kind::Welcome;
+    const LIMITS: Limits = Limits::fields::<WelcomeMeta>().and_many::<LifeMeta>(LIVES_KEPT);
 
     fn put(&self, meta: &mut Meta<'_>) -> Result<(), WireError> {
         let lives = self.lineage.lives();
@@ -124,6 +126,7 @@ impl Layout for Welcome {
 /// A reason's number, then the text to the end of the meta.
 impl Layout for Goodbye {
     const KIND: Kind = Kind::Goodbye;
+    const LIMITS: Limits = Limits::fields::<U32>().and_up_to(GOODBYE_TEXT_BYTES_MAX);
 
     fn put(&self, meta: &mut Meta<'_>) -> Result<(), WireError> {
         let reason =
@@ -155,6 +158,9 @@ struct RejoinMeta {
 
 impl Layout for Rejoin {
     const KIND: Kind = Kind::Rejoin;
+    const LIMITS: Limits = Limits::fields::<RejoinMeta>()
+        .and_many::<HeldPage>(PAGES_PER_MESSAGE_MAX)
+        .and_many::<Range>(PAGES_PER_MESSAGE_MAX);
 
     fn put(&self, meta: &mut Meta<'_>) -> Result<(), WireError> {
         check_count("pages of a rejoin", self.pages.len(), PAGES_PER_MESSAGE_MAX)?;
@@ -185,6 +191,7 @@ impl Layout for Rejoin {
 
 impl Layout for Rejoined {
     const KIND: Kind = Kind::Rejoined;
+    const LIMITS: Limits = Limits::fields::<U64>().and_many::<U64>(TXN_PAGES_MAX);
 
     fn put(&self, meta: &mut Meta<'_>) -> Result<(), WireError> {
         check_count("pages of a rejoined", self.dropped.len(), TXN_PAGES_MAX)?;
@@ -201,6 +208,7 @@ impl Layout for Rejoined {
 
 impl Layout for Ping {
     const KIND: Kind = Kind::Ping;
+    const LIMITS: Limits = Limits::fields::<U64>();
 
     fn put(&self, meta: &mut Meta<'_>) -> Result<(), WireError> {
         meta.put(&U64::new(self.nonce));
@@ -214,6 +222,7 @@ impl Layout for Ping {
 
 impl Layout for Pong {
     const KIND: Kind = Kind::Pong;
+    const LIMITS: Limits = Limits::fields::<U64>();
 
     fn put(&self, meta: &mut Meta<'_>) -> Result<(), WireError> {
         meta.put(&U64::new(self.nonce));

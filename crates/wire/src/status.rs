@@ -1,8 +1,8 @@
 //! The bytes of the status messages.
 
-use crate::field::{check_count, cut, get_text, put_text};
+use crate::field::{TEXT_BYTES_MIN, check_count, cut, get_text, put_text};
 use crate::layout::{Layout, Meta, Reader};
-use crate::{Kind, WireError};
+use crate::{Kind, Limits, WireError};
 use alloc::string::String;
 use protocol::{AskStatus, Cell, Status, Table};
 use types::limits::{STATUS_CELLS_MAX, STATUS_COLUMNS_MAX, STATUS_TABLES_MAX, STATUS_TEXT_BYTES_MAX};
@@ -18,8 +18,19 @@ const NOTHING: u8 = 0;
 const COUNT: u8 = 1;
 const A_TEXT: u8 = 2;
 
+/// What a text takes at most, with its length.
+const TEXT_BYTES: usize = TEXT_BYTES_MIN + STATUS_TEXT_BYTES_MAX;
+
+/// What a table takes beside its name, its columns' names and its cells: how many columns it has, and rows.
+const COUNTS_BYTES: usize = size_of::<U16>() + size_of::<U32>();
+const TABLE_BYTES_MIN: usize = TEXT_BYTES_MIN + COUNTS_BYTES;
+const TABLE_BYTES_MAX: usize = TEXT_BYTES + COUNTS_BYTES + STATUS_COLUMNS_MAX * TEXT_BYTES;
+const CELL_BYTES_MIN: usize = size_of::<u8>();
+const CELL_BYTES_MAX: usize = size_of::<u8>() + TEXT_BYTES;
+
 impl Layout for AskStatus {
     const KIND: Kind = Kind::AskStatus;
+    const LIMITS: Limits = Limits::fields::<()>();
 
     fn put(&self, _: &mut Meta<'_>) -> Result<(), WireError> {
         Ok(())
@@ -33,6 +44,8 @@ impl Layout for AskStatus {
 /// Of each table its name, its columns' names, how many rows there are, and their cells.
 impl Layout for Status {
     const KIND: Kind = Kind::Status;
+    const LIMITS: Limits =
+        Limits::fields::<U16>().and_up_to(STATUS_TABLES_MAX * TABLE_BYTES_MAX + STATUS_CELLS_MAX * CELL_BYTES_MAX);
 
     fn put(&self, meta: &mut Meta<'_>) -> Result<(), WireError> {
         check_count(TABLES, self.tables.len(), STATUS_TABLES_MAX)?;
@@ -45,7 +58,7 @@ impl Layout for Status {
         let tables = usize::from(reader.get::<U16>()?.get());
         check_count(TABLES, tables, STATUS_TABLES_MAX)?;
         let mut cells_left = STATUS_CELLS_MAX;
-        Ok(Self { tables: reader.list(tables, 8, |reader| get_table(reader, &mut cells_left))? })
+        Ok(Self { tables: reader.list(tables, TABLE_BYTES_MIN, |reader| get_table(reader, &mut cells_left))? })
     }
 }
 
@@ -72,14 +85,14 @@ fn get_table(reader: &mut Reader<'_>, cells_left: &mut usize) -> Result<Table, W
     let name = get(reader)?;
     let columns = usize::from(reader.get::<U16>()?.get());
     check_count(COLUMNS, columns, STATUS_COLUMNS_MAX)?;
-    let columns = reader.list(columns, 2, get)?;
+    let columns = reader.list(columns, TEXT_BYTES_MIN, get)?;
     let rows = reader.get::<U32>()?.get() as usize;
     // Rows without cells would cost memory and no bytes.
     let cells = rows.saturating_mul(columns.len().max(1));
     check_count(CELLS, cells, *cells_left)?;
     *cells_left -= cells;
-    let row = |reader: &mut Reader<'_>| reader.list(columns.len(), 1, get_cell);
-    let rows = reader.list(rows, columns.len().max(1), row)?;
+    let row = |reader: &mut Reader<'_>| reader.list(columns.len(), CELL_BYTES_MIN, get_cell);
+    let rows = reader.list(rows, columns.len().max(1) * CELL_BYTES_MIN, row)?;
     Ok(Table { name, columns, rows })
 }
 

@@ -119,7 +119,7 @@ fn refusal_of(reader: End, frames: &[Vec<u8>]) -> Option<WireError> {
 
 #[test]
 fn pieces_are_put_together_with_care() {
-    let start = |kind, body_bytes| Header { kind, meta_bytes: 32, body_bytes }.to_bytes().to_vec();
+    let start = |kind, body_bytes| Header { kind, meta_bytes: 40, body_bytes }.to_bytes().to_vec();
     let of = |number, bytes: &[u8]| piece(number, bytes);
     let refused = |frames: &[Vec<u8>]| refusal_of(End::Store, frames).map(WireError::name);
     // A frame that should have come in pieces, a piece of nothing, a piece of a piece.
@@ -144,7 +144,7 @@ fn pieces_are_put_together_with_care() {
 
 #[test]
 fn messages_in_pieces_are_few_and_bounded_together() {
-    let start = |body_bytes| Header { kind: Kind::Commit, meta_bytes: 32, body_bytes }.to_bytes();
+    let start = |body_bytes| Header { kind: Kind::Commit, meta_bytes: 40, body_bytes }.to_bytes();
     let begun = |count: u64, bytes: u32| (0..count).map(|number| piece(number, &start(bytes))).collect::<Vec<_>>();
     let refused = |frames: &[Vec<u8>]| refusal_of(End::Store, frames).map(WireError::name);
     let max = PIECED_MESSAGES_MAX as u64;

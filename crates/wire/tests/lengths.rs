@@ -1,0 +1,180 @@
+//! The lengths that a header may announce are those of the messages: the smallest message of each kind is let in, and
+//! nothing shorter; the largest of each kind that has one is let in, and nothing longer.
+
+mod common;
+
+use bytes::Bytes;
+use common::{encode, key, page, reply, txn};
+use protocol::*;
+use std::collections::HashSet;
+use types::limits::*;
+use types::*;
+use wire::{HEADER_BYTES, Header, Kind, WireError};
+
+/// Of every kind of message the smallest.
+fn smallest() -> Vec<Message> {
+    let limits = SessionLimits { fetches: 0, commits: 0, silence_ms: 0 };
+    let hello = Hello { protocol: (1, 1), features: 0, cluster: None, client: ClientId(5), epoch: 0 };
+    let lead = Lead { group: String::new(), epoch: 0, address: String::new() };
+    vec![
+        Message::Hello(hello),
+        Message::Welcome(Welcome {
+            protocol: 1,
+            features: 0,
+            cluster: ClusterId(1),
+            node: NodeId(1),
+            incarnation: Incarnation(1),
+            lineage: Lineage::new(vec![]),
+            through: Version(0),
+            limits,
+        }),
+        Message::Goodbye(Goodbye { reason: GoodbyeReason::Malformed, text: String::new() }),
+        Message::Rejoin(Rejoin { horizon: Version(0), pages: vec![], grants: vec![], last: true }),
+        Message::Rejoined(Rejoined { through: Version(0), dropped: vec![] }),
+        Message::Ping(Ping { nonce: 0 }),
+        Message::Pong(Pong { nonce: 0 }),
+        Message::Fetch(Fetch { pages: vec![], at_least: Version(0), number: 0, follow: None }),
+        Message::Page(empty_page(0)),
+        Message::LeftOut(LeftOut { page: page(1), number: 0 }),
+        Message::Released(Released { pages: vec![] }),
+        Message::Commit(CommitRequest {
+            txn: txn(),
+            incarnation: Incarnation(1),
+            answered: 0,
+            reads: vec![],
+            writes: vec![],
+        }),
+        Message::AskOutcome(AskOutcome { txn: txn() }),
+        reply(Outcome::Unknown),
+        Message::Notices(Notices { through: Version(0), items: vec![] }),
+        Message::Ack(Ack { through: Version(0) }),
+        Message::Grant(Grant { volume: 0, count: 0 }),
+        Message::Granted(Granted { ranges: vec![] }),
+        Message::Reachable(Reachable { address: String::new(), key: key(), eligible: String::new() }),
+        Message::Help(help("", 0)),
+        Message::NoHelp(NoHelp { requester: ClientId(5), number: 0, pages: vec![] }),
+        Message::PeerPage(PeerPage { requester: ClientId(5), through: Version(0), page: empty_page(0) }),
+        Message::Arrived(Arrived { pages: vec![] }),
+        Message::PeerHello(PeerHello { client: ClientId(5), key: key() }),
+        Message::Revalidate(Revalidate { number: 0, horizon: Version(0), pages: vec![] }),
+        Message::Revalidated(Revalidated { number: 0, items: vec![], dropped: vec![] }),
+        Message::Departed(Departed { client: ClientId(5) }),
+        Message::Lead(lead),
+        Message::FindLeader(FindLeader { group: String::new() }),
+        Message::Leader(Leader { group: String::new(), epoch: 0, address: String::new() }),
+        Message::Members(members("", "", 0, 0)),
+        Message::Leased(Leased { nonce: 0, lease_ms: 0, volumes: vec![] }),
+        Message::Intent(Intent { txn: txn(), pages: vec![] }),
+        Message::Promise(Promise { txn: txn() }),
+        Message::AskStatus(AskStatus),
+        Message::Status(Status { tables: vec![] }),
+    ]
+}
+
+/// The largest message of each kind whose size the counts of what is in it bound. The others are bounded by what any
+/// message may be.
+fn largest() -> Vec<Message> {
+    let pages: Vec<_> = (0..PAGES_PER_MESSAGE_MAX as u32).map(page).collect();
+    let held: Vec<_> = pages.iter().map(|&page| Held { page, version: Version(1) }).collect();
+    let ranges: Vec<_> = pages.iter().map(|&first| PageRange { first, count: 1 }).collect();
+    let group = "g".repeat(GROUP_NAME_BYTES_MAX);
+    let address = "a".repeat(ADDRESS_BYTES_MAX);
+    let lives = (1..=LIVES_KEPT as u64).map(|at| (Life(at), Version(at))).collect();
+    let limits = SessionLimits { fetches: 0, commits: 0, silence_ms: 0 };
+    vec![
+        Message::Welcome(Welcome {
+            protocol: 1,
+            features: 0,
+            cluster: ClusterId(1),
+            node: NodeId(1),
+            incarnation: Incarnation(1),
+            lineage: Lineage::new(lives),
+            through: Version(0),
+            limits,
+        }),
+        Message::Goodbye(Goodbye { reason: GoodbyeReason::Malformed, text: "x".repeat(GOODBYE_TEXT_BYTES_MAX) }),
+        Message::Rejoin(Rejoin { horizon: Version(0), pages: held.clone(), grants: ranges.clone(), last: true }),
+        Message::Rejoined(Rejoined { through: Version(0), dropped: (0..TXN_PAGES_MAX as u32).map(page).collect() }),
+        Message::Fetch(Fetch { pages: pages.clone(), at_least: Version(0), number: 0, follow: None }),
+        Message::Page(empty_page(PAGES_BEHIND_MAX)),
+        Message::Released(Released { pages: pages.clone() }),
+        Message::Granted(Granted { ranges }),
+        Message::Reachable(Reachable { address: address.clone(), key: key(), eligible: address.clone() }),
+        Message::Help(help(&address, PAGES_PER_MESSAGE_MAX)),
+        Message::NoHelp(NoHelp { requester: ClientId(5), number: 0, pages: pages.clone() }),
+        Message::Arrived(Arrived { pages: pages.iter().map(|&page| (page, 1)).collect() }),
+        Message::Revalidate(Revalidate { number: 0, horizon: Version(0), pages: held }),
+        Message::Lead(Lead { group: group.clone(), epoch: 0, address: address.clone() }),
+        Message::FindLeader(FindLeader { group: group.clone() }),
+        Message::Leader(Leader { group: group.clone(), epoch: 0, address: address.clone() }),
+        Message::Members(members(&group, &address, STORE_ADDRESSES_MAX, MEMBERS_MAX)),
+        Message::Leased(Leased { nonce: 0, lease_ms: 0, volumes: vec![1; LEASED_VOLUMES_MAX] }),
+    ]
+}
+
+fn empty_page(behind: usize) -> Page {
+    let behind = (0..behind as u32).map(page).collect();
+    Page { page: page(1), version: Version(0), number: 0, fresh: false, behind, image: Bytes::new() }
+}
+
+fn help(address: &str, pages: usize) -> Help {
+    let pages = (0..pages as u32).map(page).collect();
+    Help { requester: ClientId(5), number: 0, through: Version(0), address: address.into(), key: key(), pages }
+}
+
+fn members(group: &str, address: &str, store: usize, members: usize) -> Members {
+    let member = |client| Member { client: ClientId(client), address: address.into() };
+    Members {
+        group: group.into(),
+        epoch: 0,
+        address: address.into(),
+        store: vec![address.into(); store],
+        members: (0..members as u64).map(member).collect(),
+    }
+}
+
+/// The header that the message's frame begins with; that of a large one stands inside of its first piece.
+fn header_of(message: &Message) -> Header {
+    let frame = encode(message);
+    let parse = |frame: &[u8]| Header::parse(frame.first_chunk().expect("a frame begins with a header"));
+    let header = parse(&frame).and_then(|header| match header.kind {
+        Kind::Piece => parse(&frame[header.frame_bytes() - header.body_bytes as usize..]),
+        _ => Ok(header),
+    });
+    header.unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn is_let_in(header: Header) -> bool {
+    match Header::parse(&header.to_bytes()) {
+        Ok(_) => true,
+        Err(WireError::Lengths { .. }) => false,
+        Err(error) => panic!("{header:?}: {error}"),
+    }
+}
+
+#[test]
+fn nothing_shorter_than_the_smallest_message_is_let_in() {
+    let mut kinds = HashSet::new();
+    for message in smallest() {
+        let header = header_of(&message);
+        kinds.insert(header.kind);
+        assert_eq!(encode(&message).len(), HEADER_BYTES + header.meta_bytes as usize, "{message:?} has a body");
+        if let Some(meta_bytes) = header.meta_bytes.checked_sub(1) {
+            assert!(!is_let_in(Header { meta_bytes, ..header }), "{:?} of {meta_bytes} bytes", header.kind);
+        }
+    }
+    kinds.insert(Kind::Piece);
+    let missing: Vec<_> = Kind::ALL.into_iter().filter(|kind| !kinds.contains(kind)).collect();
+    assert!(missing.is_empty(), "no smallest message of {missing:?}");
+    assert!(is_let_in(Header { kind: Kind::Piece, meta_bytes: 8, body_bytes: 1 }));
+    assert!(!is_let_in(Header { kind: Kind::Piece, meta_bytes: 7, body_bytes: 1 }));
+}
+
+#[test]
+fn nothing_longer_than_the_largest_message_is_let_in() {
+    for message in largest() {
+        let header = header_of(&message);
+        let meta_bytes = header.meta_bytes + 1;
+        assert!(!is_let_in(Header { meta_bytes, ..header }), "{:?} of {meta_bytes} bytes", header.kind);
+    }
+}
