@@ -16,7 +16,7 @@ Usage: cargo xtask <command>
 
   test    everything that a change must pass: format, tidy, lints, tests, simulation, crash loop
   ci      the same
-  tidy    the layer table, the documents' paths, words that do not belong here
+  tidy    the layer table, what the library pulls in, the documents' paths, words that do not belong here
   sim     simulated runs with faults
             --seeds N         how many seeds (default 1000)
             --first F         the first of them (default 0)

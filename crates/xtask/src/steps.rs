@@ -5,7 +5,7 @@
 //! that lets a rule be taken out.
 
 use crate::lab::{self, Outcome};
-use crate::{Result, cargo, metadata, run, sim, tidy};
+use crate::{Result, cargo, metadata, output_of, run, sim, tidy};
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -20,6 +20,7 @@ const STEPS: &[Step] = &[
     Step { name: "format", check: || run(cargo().args(["fmt", "--all", "--check"])) },
     Step { name: "tidy", check: tidy::run },
     Step { name: "lints", check: lints },
+    Step { name: "packages", check: packages },
     Step { name: "tests", check: || run(cargo().args(["test", "--workspace", "--no-fail-fast"])) },
     Step { name: "simulation", check: || sim::run(&words("--seeds 300")) },
     Step { name: "mutants", check: || sim::run(&words("--mutants --seeds 2000")) },
@@ -55,6 +56,17 @@ fn print_table(took: &[(&str, Duration)]) {
 
 fn lints() -> Result {
     run(cargo().args(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))
+}
+
+/// The library's packages can be made, as a registry would take them.
+fn packages() -> Result {
+    let mut package = cargo();
+    package.args(["package", "--quiet", "--no-verify", "--allow-dirty", "--offline"]);
+    for name in tidy::library::packages()? {
+        package.args(["--package", &name]);
+    }
+    // What cargo says of a package without a home page is not what it says of one that cannot be made.
+    output_of(&mut package).map(drop)
 }
 
 /// Kills the real process a few times while clients commit. The tests before have built the binary.

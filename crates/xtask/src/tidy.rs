@@ -1,6 +1,7 @@
 //! `cargo xtask tidy`: what no compiler checks. Each finding is one line: where, what, and what to do.
 
 mod layers;
+pub(crate) mod library;
 mod paths;
 mod words;
 
@@ -12,6 +13,7 @@ use std::process::Command;
 pub(crate) fn run() -> Result {
     let files = tracked_files()?;
     let mut findings = layers::check()?;
+    findings.extend(library::check()?);
     findings.extend(paths::check(&files));
     findings.extend(words::check(&files));
     for finding in &findings {
@@ -24,6 +26,12 @@ pub(crate) fn run() -> Result {
         }
         count => Err(format!("{count} things are not tidy")),
     }
+}
+
+/// The name of a package as code, folders and the table of floors have it.
+fn short_name(name: &serde_json::Value) -> &str {
+    let name = name.as_str().unwrap_or_default();
+    name.strip_prefix("thorp-").unwrap_or(name)
 }
 
 /// The files that git knows or would add, as paths from the root; those that are gone from the disk are left out.

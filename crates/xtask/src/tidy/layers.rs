@@ -5,6 +5,7 @@
 //! 3. The crates of the floors of pure machines are `#![no_std]`, so that a clock, a socket or a thread cannot even be
 //!    named in them.
 
+use super::short_name;
 use crate::{Result, metadata, root};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -38,12 +39,12 @@ fn parse_table(text: &str) -> BTreeMap<String, u32> {
 }
 
 fn check_package(package: &Value, floors: &BTreeMap<String, u32>) -> Vec<String> {
-    let name = package["name"].as_str().unwrap_or_default();
+    let name = short_name(&package["name"]);
     let Some(&floor) = floors.get(name) else {
         return vec![format!("ARCHITECTURE.md: crate `{name}` is missing from the table of floors")];
     };
     let used = package["dependencies"].as_array().into_iter().flatten();
-    let used = used.filter(|dependency| dependency["kind"] != "dev").filter_map(|d| d["name"].as_str());
+    let used = used.filter(|dependency| dependency["kind"] != "dev").map(|d| short_name(&d["name"]));
     let mut findings: Vec<String> = used
         .filter_map(|other| Some((other, *floors.get(other)?)))
         .filter(|&(_, other_floor)| other_floor >= floor)
@@ -84,6 +85,7 @@ mod tests {
     fn a_crate_may_use_only_lower_floors() {
         assert_eq!(findings("wire", &["types", "bytes"], None), 0);
         assert_eq!(findings("wire", &["cache"], None), 1, "a peer");
+        assert_eq!(findings("thorp-wire", &["thorp-types", "thorp-cache"], None), 1, "a peer, as a registry calls it");
         assert_eq!(findings("types", &["wire", "cache"], None), 2, "higher floors");
         assert_eq!(findings("types", &["wire"], Some("dev")), 0, "tests may look anywhere");
         assert_eq!(findings("wire", &["xtask"], None), 1, "nobody uses what stands above all");
