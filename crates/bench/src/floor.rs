@@ -22,7 +22,7 @@ const BLOCKS: u64 = 4096;
 
 /// A file of blocks that were all written before, to be overwritten and synced one by one.
 ///
-/// Written past the page cache where the file system allows that, as the safe is: a sync that has nothing to write back
+/// Written past the page cache where the file system allows that, as the log is: a sync that has nothing to write back
 /// is the cheapest that there is, and to compare with a dearer one would flatter.
 pub(crate) struct SyncFloor {
     file: File,

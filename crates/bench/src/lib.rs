@@ -70,7 +70,7 @@ pub enum Case {
     SlowLine,
     /// Recovery after a crash.
     Recover {
-        /// How much the safe is filled with, in GiB.
+        /// How much the log is filled with, in GiB.
         gib: f64,
     },
     /// Objects that are created and deleted, again and again.

@@ -1,4 +1,4 @@
-//! Recovery: how fast a store reads its safe after a crash, against the same files read from one end to the other.
+//! Recovery: how fast a store reads its log after a crash, against the same files read from one end to the other.
 
 use crate::{Line, Place, Result, Server, ServerOptions};
 use objects::{Anywhere, Db};
@@ -8,7 +8,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-/// What one commit adds to the safe.
+/// What one commit adds to the log.
 const OBJECT_BYTES: usize = 1 << 20;
 
 /// How often the files are read and the store is started.
@@ -17,9 +17,9 @@ const TURNS: usize = 3;
 pub(crate) fn measure(place: &Place, gib: f64, progress: &dyn Fn(&str)) -> Result<Line> {
     let mib = (gib * 1024.0).ceil() as u64;
     let mut options = ServerOptions::new(&place.program, place.dir.join("store"));
-    // Room for everything in memory, so that nothing is written home and the safe keeps it all.
+    // Room for everything in memory, so that nothing is written home and the log keeps it all.
     options.arguments = ["--mob-mib".into(), (2 * mib + 64).to_string()].into();
-    progress("fill the safe");
+    progress("fill the log");
     let mut server = Server::start(&options)?;
     fill(&Db::connect(server.address())?, mib)?;
     server.kill()?;

@@ -352,7 +352,7 @@ pub(crate) struct BenchArgs {
     /// One-way delay of the emulated link, in milliseconds. Only for `oo7`; 20 without it.
     #[arg(long, value_name = "MS", conflicts_with = "all")]
     pub(crate) delay_ms: Option<u64>,
-    /// How much to fill the safe with, or to insert. Only for `recover` and `load`; 1 without it.
+    /// How much to fill the log with, or to insert. Only for `recover` and `load`; 1 without it.
     #[arg(long, value_name = "GIB", conflicts_with = "all")]
     pub(crate) gib: Option<f64>,
     /// Where the programs run: the file that describes a lab, of two sites for `leased-writers`. Only for `first` and
@@ -383,7 +383,7 @@ Cases and what their ratios compare with, measured in the same run:
   slow-line 24 MiB committed, and read, over a line of 1 MB/s, to a store and by a redirector; over_line: the time that
             the line needs for it; small transactions of the same client and of a neighbour meanwhile, and whether
             all is within bounds
-  recover   reading the safe after a crash; over_read: the same files read from one end to the other
+  recover   reading the log after a crash; over_read: the same files read from one end to the other
   load      documents of 1 KiB from several threads; over_sequential: a writer of as many bytes and syncs
   churn     objects created and deleted again and again; over_early: pages of the store over those after 20 rounds
   contend   one counter that 8 threads, and then 8 clients, increment; over_median: the longest wait

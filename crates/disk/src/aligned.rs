@@ -1,7 +1,7 @@
 //! Buffers that start at a block's boundary in memory, as writes past the page cache want them. Without `unsafe`: the
 //! allocation is a block larger than what is used of it, and the bytes begin where the boundary falls.
 
-/// The unit that the safe is written in, in bytes.
+/// The unit that the log is written in, in bytes.
 pub(crate) const BLOCK: usize = 4096;
 
 /// A growing run of bytes that starts at a block's boundary in memory.

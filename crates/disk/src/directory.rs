@@ -4,7 +4,7 @@
 //!   thorp-store      the marker (marker.rs)
 //!   lock             held by the process that has the store open; its number
 //!   home.redb        the page home (home/)
-//!   safe-NNNN.seg    the safe's segments (safe/)
+//!   log-NNNN.seg     the log's segments (log/)
 //!   reserve          room for a start on a full disk (reserve.rs)
 //!   *.tmp            what a crash left of a file that was being made
 //! ```
@@ -14,10 +14,10 @@
 use crate::error::{DiskError, Doing};
 use crate::files::{Files, Lock, lock_holder};
 use crate::home::{self, Home};
+use crate::log::Ring;
+use crate::log::segment::number_of;
 use crate::marker::{self, Marker};
 use crate::open::Config;
-use crate::safe::Ring;
-use crate::safe::segment::number_of;
 use std::io::{self, Read};
 use types::{ClusterId, Incarnation, Life};
 

@@ -5,7 +5,7 @@ use crate::directory;
 use crate::error::DiskError;
 use crate::files::{Directory, Files};
 use crate::home::{Home, Overlay};
-use crate::safe::Scan;
+use crate::log::Scan;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -38,17 +38,17 @@ impl fmt::Display for Finding {
 pub struct Report {
     /// Pages of the home.
     pub pages: u64,
-    /// Records of the safe that are needed.
+    /// Records of the log that are needed.
     pub records: u64,
-    /// Bytes of the safe that were read.
-    pub safe_bytes: u64,
+    /// Bytes of the log that were read.
+    pub log_bytes: u64,
     /// What is wrong, if anything.
     pub findings: Vec<Finding>,
 }
 
 const COPY: &str = "restore the directory from a copy";
 const PAGE: &str = "the other pages are whole: copy them out, or restore the directory from a copy";
-const SAFE: &str = "what was committed before it is whole, what was committed since is lost unless the directory is \
+const LOG: &str = "what was committed before it is whole, what was committed since is lost unless the directory is \
                     restored from a copy";
 
 /// Looks over the store in `dir`, which no process may have open.
@@ -72,9 +72,9 @@ pub(crate) fn check_files(files: Arc<dyn Files>) -> Result<Report, DiskError> {
     }
     let home = check_home(&files, &mut report)?;
     let durable = home.as_ref().map_or(0, Home::durable);
-    if let Some(mut scan) = report.note(Scan::begin(files.clone(), marker.cluster, durable), SAFE)? {
-        while report.note(scan.next(), SAFE)?.flatten().is_some() {}
-        (report.records, report.safe_bytes) = (scan.progress().records, scan.progress().bytes);
+    if let Some(mut scan) = report.note(Scan::begin(files.clone(), marker.cluster, durable), LOG)? {
+        while report.note(scan.next(), LOG)?.flatten().is_some() {}
+        (report.records, report.log_bytes) = (scan.progress().records, scan.progress().bytes);
         if let Some(home) = home {
             report.note(home.must_have(scan.installs()), COPY)?;
         }

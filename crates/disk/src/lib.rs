@@ -1,4 +1,4 @@
-//! The hands on a disk: the safe, the page home, recovery.
+//! The hands on a disk: the log, the page home, recovery.
 //!
 //! A store's directory is opened with [`open`]; its records are taken from the [`Opening`], one by one, and
 //! [`Opening::finish`] gives the [`RealDisk`] that carries out a store's [`store::DiskWork`]. [`check`] looks a closed
@@ -7,8 +7,8 @@
 //! | to change | see |
 //! |---|---|
 //! | what a directory looks like, its lock, its creation | `directory.rs`, `marker.rs` |
-//! | how commits become durable, torn tails, corruption | `safe/mod.rs` |
-//! | how records look on disk | `safe/record.rs`, `safe/frame.rs`, `safe/segment.rs` |
+//! | how commits become durable, torn tails, corruption | `log/mod.rs` |
+//! | how records look on disk | `log/record.rs`, `log/frame.rs`, `log/segment.rs` |
 //! | where pages live | `home/mod.rs` |
 //! | which thread does what | `real.rs` |
 //! | what an error of the system means, and what is waited out | `errno.rs`, `patience.rs` |
@@ -35,18 +35,18 @@ mod error;
 mod fields;
 mod files;
 mod home;
+mod log;
 mod marker;
 mod open;
 mod patience;
 mod real;
 mod reserve;
-mod safe;
 #[cfg(test)]
 mod tests;
 
 pub use doctor::{Finding, Report, check};
 pub use error::DiskError;
 pub use home::catches_panic;
-pub use open::{Config, Opening, SAFE_OVER_MOB, open};
+pub use log::Progress;
+pub use open::{Config, LOG_OVER_MOB, Opening, open};
 pub use real::RealDisk;
-pub use safe::Progress;

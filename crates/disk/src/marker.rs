@@ -2,13 +2,13 @@
 //!
 //! ```text
 //!   thorp store
-//!   format 2
+//!   format 3
 //!   cluster 0123456789abcdef
 //!   incarnation 0000000000000007
 //!   crc32c 89abcdef
 //! ```
-//! Format 2 means that the safe may say of leases how long they last; a store of format 1 is opened, and is of format 2 from
-//! then on. Incarnation 0 is a store that has been created and never opened: its other files may not be complete yet.
+//! Since format 2 the log may say of leases how long they last; since format 3 a new segment is called `log-NNNN.seg`. A
+//! store of an earlier format is opened, and is of format 3 from then on. Incarnation 0 is a store that has been created and never opened: its other files may not be complete yet.
 
 use crate::error::{DiskError, Doing};
 use crate::files::{Files, read_small, replace_small};
@@ -18,7 +18,7 @@ use types::{ClusterId, Incarnation};
 /// The marker's name.
 pub(crate) const NAME: &str = "thorp-store";
 
-const FORMAT: u32 = 2;
+const FORMAT: u32 = 3;
 const BYTES_MAX: u64 = 4096;
 
 /// What the marker says.

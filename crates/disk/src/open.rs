@@ -1,33 +1,33 @@
-//! Opening a store's directory, in the order of recovery: the lock and the marker, the page home, the safe from its
+//! Opening a store's directory, in the order of recovery: the lock and the marker, the page home, the log from its
 //! oldest record that is needed, the tail; then the disk is ready for work.
 
 use crate::directory::{self, Claim};
 use crate::error::{DiskError, Doing};
 use crate::files::{Directory, Files};
 use crate::home::Home;
+use crate::log::{Limits, Progress, Ring, Scan};
 use crate::marker;
 use crate::real::RealDisk;
 use crate::reserve;
-use crate::safe::{Limits, Progress, Ring, Scan};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use store::{Opened, Position, Record};
 
-/// A safe is given room for so many times the MOB: what waits for write-back is in it, and beside it what was
+/// A log is given room for so many times the MOB: what waits for write-back is in it, and beside it what was
 /// overwritten meanwhile.
-pub const SAFE_OVER_MOB: usize = 4;
+pub const LOG_OVER_MOB: usize = 4;
 
 /// What a user may tune.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// Whether an empty or missing directory becomes a new store.
     pub create: bool,
-    /// The length of the safe's segments, in bytes; a multiple of 4096. Holds for segments made from now on.
+    /// The length of the log's segments, in bytes; a multiple of 4096. Holds for segments made from now on.
     pub segment_bytes: usize,
-    /// The segments that a new safe has.
+    /// The segments that a new log has.
     pub segments_min: usize,
-    /// The segments that the safe grows to ahead of need when write-back lags.
+    /// The segments that the log grows to ahead of need when write-back lags.
     pub segments_max: usize,
     /// How much of a flush is built in memory before it is written, in bytes; a multiple of 4096.
     pub flush_memory_bytes: usize,
@@ -58,7 +58,7 @@ impl Config {
             return refuse("a segment has a multiple of 4096 bytes, from 16 KiB to under 2 GiB");
         }
         if self.segments_min < 2 || self.segments_max < self.segments_min {
-            return refuse("the safe begins with two segments at least, and cannot end with fewer than it begins with");
+            return refuse("the log begins with two segments at least, and cannot end with fewer than it begins with");
         }
         if self.flush_memory_bytes == 0 || !self.flush_memory_bytes.is_multiple_of(4096) {
             return refuse("a flush is built in a multiple of 4096 bytes of memory");
@@ -152,24 +152,24 @@ impl Opening {
             life: claim.life,
             checkpoint: home.checkpoint(),
             pages,
-            safe_bytes_free: scan.bytes_free_at_least(),
+            log_bytes_free: scan.bytes_free_at_least(),
         };
         Ok(Self { opened, config: config.clone(), files, claim, home, scan })
     }
 
-    /// What the directory holds, but for the records. The room in the safe is what is known before the scan; the first
+    /// What the directory holds, but for the records. The room in the log is what is known before the scan; the first
     /// flush says exactly how much it is.
     pub fn opened(&self) -> &Opened {
         &self.opened
     }
 
-    /// The next record of the safe, oldest first; `None` at the end. Records before the last freed position may come
+    /// The next record of the log, oldest first; `None` at the end. Records before the last freed position may come
     /// again if the process did not close the store.
     pub fn next_record(&mut self) -> Result<Option<(Position, Record)>, DiskError> {
         self.scan.next()
     }
 
-    /// How far the scan of the safe has come.
+    /// How far the scan of the log has come.
     pub fn progress(&self) -> Progress {
         self.scan.progress()
     }

@@ -5,10 +5,10 @@ use crate::errno::Verdict;
 use crate::error::{DiskError, Doing, contain};
 use crate::files::{Files, Lock};
 use crate::home::{Home, Installed};
+use crate::log::segment::Segment;
+use crate::log::{Batch, Ring};
 use crate::open::Config;
 use crate::patience::{Patience, Pause};
-use crate::safe::segment::Segment;
-use crate::safe::{Batch, Ring};
 use std::fmt;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, Once, OnceLock, PoisonError};
@@ -20,7 +20,7 @@ use types::PageId;
 /// The disk of one store: [`node::Disk`] over a directory.
 ///
 /// Three kinds of threads meet here. Whoever calls [`node::Disk::flush`] leads one flush of the queued appends. The
-/// readers answer reads. The keeper installs pages, frees the safe's segments and makes new ones; it flushes, too, when
+/// readers answer reads. The keeper installs pages, frees the log's segments and makes new ones; it flushes, too, when
 /// a segment becomes free and nobody else has anything to write.
 ///
 /// A panic of any of them ends the disk like a failed write. The ring, which it may have left half changed, is locked for
@@ -137,7 +137,7 @@ impl RealDisk {
         Ok(())
     }
 
-    /// Whether the safe is written past the system's page cache.
+    /// Whether the log is written past the system's page cache.
     pub fn is_direct(&self) -> bool {
         self.shared.ring().is_direct()
     }
@@ -150,7 +150,7 @@ impl RealDisk {
             return Ok(());
         }
         match self.shared.home.close(self.shared.durable()) {
-            // What is not home is in the safe.
+            // What is not home is in the log.
             Err(error) if error.is_full() => {}
             closed => closed?,
         }
@@ -257,7 +257,7 @@ impl Shared {
         });
         let is_stuck = matches!(result, Ok((false, ..)));
         match result {
-            Ok((true, through, safe_bytes_free)) => done(DiskDone::Durable { through, safe_bytes_free }),
+            Ok((true, through, log_bytes_free)) => done(DiskDone::Durable { through, log_bytes_free }),
             Ok(_) => {}
             Err(error) => {
                 lock(&self.queue).failed = true;
@@ -290,9 +290,9 @@ impl Shared {
         }
     }
 
-    /// The safe. After a panic of whoever had it, nobody has it again: that is a panic, too, and contained like the first.
+    /// The log. After a panic of whoever had it, nobody has it again: that is a panic, too, and contained like the first.
     fn ring(&self) -> MutexGuard<'_, Ring> {
-        self.ring.lock().expect("no thread has panicked with the safe")
+        self.ring.lock().expect("no thread has panicked with the log")
     }
 
     /// Everything ends: says so, once.
@@ -394,8 +394,8 @@ impl Shared {
         if frees {
             while self.flush_once(&mut |done| self.tell(done), &mut |error| result = Err(error)) {}
         }
-        let safe_bytes_free = self.ring().bytes_free();
-        self.tell(DiskDone::Freed { safe_bytes_free });
+        let log_bytes_free = self.ring().bytes_free();
+        self.tell(DiskDone::Freed { log_bytes_free });
         result
     }
 
@@ -412,21 +412,21 @@ impl Shared {
                 Made::NoRoom | Made::NotNow => break,
             }
         }
-        let safe_bytes_free = self.ring().bytes_free();
-        self.tell(DiskDone::Freed { safe_bytes_free });
+        let log_bytes_free = self.ring().bytes_free();
+        self.tell(DiskDone::Freed { log_bytes_free });
         Ok(())
     }
 
     /// Makes a segment ahead of need.
     fn grow(&self, name: &str) -> Result<(), DiskError> {
         if self.make_segment(name)? == Made::Yes {
-            let safe_bytes_free = self.ring().bytes_free();
-            self.tell(DiskDone::Grown { safe_bytes_free });
+            let log_bytes_free = self.ring().bytes_free();
+            self.tell(DiskDone::Grown { log_bytes_free });
         }
         Ok(())
     }
 
-    /// Makes a segment. That it cannot be had is no failure here: the safe stays as large as it is.
+    /// Makes a segment. That it cannot be had is no failure here: the log stays as large as it is.
     fn make_segment(&self, name: &str) -> Result<Made, DiskError> {
         match Segment::create(&*self.files, name, self.config.segment_bytes) {
             Ok(segment) => {

@@ -4,7 +4,7 @@
 use crate::errno::{Call, On, Refused, Verdict};
 use crate::error::{DiskError, Doing};
 use crate::files::Files;
-use crate::safe::segment::fill;
+use crate::log::segment::fill;
 
 /// The file's name.
 const NAME: &str = "reserve";

@@ -1,7 +1,7 @@
 //! What a panic does: it ends the host, as a failed disk does.
 //!
 //! A panic is a bug, and nobody knows what it has left half done. So nobody goes on with that: what was acknowledged is
-//! in the safe, and a new start recovers it.
+//! in the log, and a new start recovers it.
 //!
 //! 1. No thread and no task of a host's vanishes unheard. All that works for a host does so inside of [`Host::contain`],
 //!    or, if it is a task, of [`contained`]; whatever thread it is on, an application's too. A panic of what works for

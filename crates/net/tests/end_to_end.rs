@@ -138,8 +138,8 @@ fn a_disk_that_fails_ends_the_node() {
         server.disk.wait_flushes(before + 1);
         waiting
     };
-    server.disk.fail("write to safe-0: input/output error");
-    assert_eq!(server.host.wait_end(), HostEnd::Failed("write to safe-0: input/output error".into()));
+    server.disk.fail("write to log-0: input/output error");
+    assert_eq!(server.host.wait_end(), HostEnd::Failed("write to log-0: input/output error".into()));
     // The commit is neither acknowledged nor refused, and nobody waits for ever.
     let outcome = waiting.join().unwrap();
     assert!(matches!(outcome, Ok(Outcome::Unknown) | Err(client::TxnError::Unreachable)), "{outcome:?}");

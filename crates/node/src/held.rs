@@ -1,4 +1,4 @@
-//! What must not leave yet: messages that wait for a safe position, and those behind them on the same session.
+//! What must not leave yet: messages that wait for a log position, and those behind them on the same session.
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::string::String;

@@ -12,7 +12,7 @@
 //! [`LOCAL`] of its own store, and their messages never become bytes.
 //!
 //! # The order rule
-//! Nothing leaves before what it depends on is durable. A store's output carries the safe position that it waits for;
+//! Nothing leaves before what it depends on is durable. A store's output carries the log position that it waits for;
 //! the node keeps it, and everything behind it on the same link, until the disk has said so. So the hands never see a
 //! message that must not be sent yet.
 //!

@@ -14,7 +14,7 @@ fn embedded() -> Node {
         life: Life(1),
         checkpoint: Checkpoint::default(),
         pages: Vec::new(),
-        safe_bytes_free: 1 << 30,
+        log_bytes_free: 1 << 30,
     };
     let store = Store::new(store::Config::default(), opened);
     let client = Client::new(client::Config::default(), ClientId(1));
@@ -65,7 +65,7 @@ fn nothing_of_an_earlier_session_is_heard_in_the_next() {
     let later = Time::ZERO + Duration::from_secs(60);
     node.client().expect("it has one").handle_timeout(later);
     node.settle(later);
-    node.disk(later, DiskDone::Durable { through, safe_bytes_free: 1 << 30 });
+    node.disk(later, DiskDone::Durable { through, log_bytes_free: 1 << 30 });
     serve(&mut node, later);
     assert_eq!(node.client().expect("it has one").stats().sessions, 2);
 }
@@ -75,7 +75,7 @@ fn serve(node: &mut Node, now: Time) {
     node.settle(now);
     while let Some(output) = node.poll_output() {
         if let Output::Disk(DiskWork::Append(through, _)) = output {
-            node.disk(now, DiskDone::Durable { through, safe_bytes_free: 1 << 30 });
+            node.disk(now, DiskDone::Durable { through, log_bytes_free: 1 << 30 });
             node.settle(now);
         }
     }
@@ -83,7 +83,7 @@ fn serve(node: &mut Node, now: Time) {
 
 #[test]
 fn a_disk_that_fails_ends_every_transaction_at_once() {
-    const WHY: &str = "cannot sync the safe: Input/output error";
+    const WHY: &str = "cannot sync the log: Input/output error";
     let (mut node, now) = (embedded(), Time::ZERO);
     let stopped = || TxnError::Stopped(WHY.to_owned());
     node.start(now);
@@ -108,7 +108,7 @@ fn a_disk_that_fails_ends_every_transaction_at_once() {
     let later = client.begin();
     assert_eq!(client.create(now, later, 1, None, b"a"[..].into()), Err(stopped()));
     // The disk's last words, and the time that passes, change nothing.
-    node.disk(now, DiskDone::Freed { safe_bytes_free: 0 });
+    node.disk(now, DiskDone::Freed { log_bytes_free: 0 });
     let later = now + Duration::from_secs(60);
     node.handle_timeout(later);
     serve(&mut node, later);

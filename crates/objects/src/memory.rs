@@ -18,8 +18,8 @@ use std::time::Instant;
 use store::{Checkpoint, DiskDone, DiskWork, Opened, Store};
 use types::{ClientId, ClusterId, Incarnation, Life, PageId, Time, Version};
 
-/// Room that the safe claims to have: nothing is kept in it.
-const SAFE_BYTES: u64 = 1 << 40;
+/// Room that the log claims to have: nothing is kept in it.
+const LOG_BYTES: u64 = 1 << 40;
 
 impl Db {
     /// A store in memory, gone when the last handle to it is dropped.
@@ -74,7 +74,7 @@ impl Memory {
             life: Life(random()),
             checkpoint: Checkpoint::default(),
             pages: Vec::new(),
-            safe_bytes_free: SAFE_BYTES,
+            log_bytes_free: LOG_BYTES,
         };
         let config = client::Config::default();
         let patience = config.patience;
@@ -115,8 +115,8 @@ impl Memory {
     fn disk(&self, work: DiskWork) -> DiskDone {
         let mut home = lock(&self.home);
         match work {
-            DiskWork::Append(through, _) => DiskDone::Durable { through, safe_bytes_free: SAFE_BYTES },
-            DiskWork::Free(_) | DiskWork::MakeRoom(_) => DiskDone::Freed { safe_bytes_free: SAFE_BYTES },
+            DiskWork::Append(through, _) => DiskDone::Durable { through, log_bytes_free: LOG_BYTES },
+            DiskWork::Free(_) | DiskWork::MakeRoom(_) => DiskDone::Freed { log_bytes_free: LOG_BYTES },
             DiskWork::Read(pages) => {
                 DiskDone::Pages(pages.into_iter().map(|page| (page, home.get(&page).cloned())).collect())
             }

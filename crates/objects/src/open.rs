@@ -21,7 +21,7 @@ use types::{ClientId, ObjectId};
 /// ```
 /// # use objects as thorp;
 /// # let dir = std::env::temp_dir().join(format!("thorp-doc-builder-{}", std::process::id()));
-/// let db = thorp::Db::builder().cache_bytes(8 << 20).safe_bytes(32 << 20).open(&dir)?;
+/// let db = thorp::Db::builder().cache_bytes(8 << 20).log_bytes(32 << 20).open(&dir)?;
 /// # db.close()?;
 /// # std::fs::remove_dir_all(&dir).unwrap();
 /// # Ok::<(), thorp::Error>(())
@@ -31,7 +31,7 @@ pub struct Builder {
     pub(crate) client: client::Config,
     store: store::Config,
     disk: disk::Config,
-    safe_bytes: Option<usize>,
+    log_bytes: Option<usize>,
     pub(crate) connect_within: Duration,
     pub(crate) eligible: Option<Eligible>,
     pub(crate) insecure: bool,
@@ -143,8 +143,8 @@ impl Builder {
 
     /// What the log of commits may grow to on disk, in bytes; an eighth of it is taken at once. By default 1 GiB, or
     /// four times the MOB if that is more. For [`Builder::open`].
-    pub fn safe_bytes(mut self, bytes: usize) -> Self {
-        self.safe_bytes = Some(bytes);
+    pub fn log_bytes(mut self, bytes: usize) -> Self {
+        self.log_bytes = Some(bytes);
         self
     }
 
@@ -189,7 +189,7 @@ impl Builder {
     fn disk_config(&self) -> disk::Config {
         let config = self.disk.clone();
         let whole = config.segment_bytes * config.segments_max;
-        let bytes = self.safe_bytes.unwrap_or(whole.max(disk::SAFE_OVER_MOB * self.store.mob_bytes_limit));
+        let bytes = self.log_bytes.unwrap_or(whole.max(disk::LOG_OVER_MOB * self.store.mob_bytes_limit));
         disk::Config { segment_bytes: (bytes / config.segments_max).next_multiple_of(4096), ..config }
     }
 }

@@ -1,8 +1,8 @@
-//! The virtual disk: a safe and a page home that live through crashes, with faults in between.
+//! The virtual disk: a log and a page home that live through crashes, with faults in between.
 //!
 //! Appends wait in a queue; a flush takes some of them, in order, and makes them durable when it ends; whatever has
 //! queued up meanwhile goes with the next one. Reads, installs and frees take their own time. A crash keeps what is
-//! durable and a drawn prefix of the rest: a real disk may tear and reorder what was not synced, and the real safe
+//! durable and a drawn prefix of the rest: a real disk may tear and reorder what was not synced, and the real log
 //! cuts at the first record that does not verify, so that any prefix is what can be left, and nothing else. An
 //! install is atomic: it is there or not.
 
@@ -23,9 +23,9 @@ pub(crate) struct Profile {
     pub(crate) install: Delay,
     /// The most records that one flush takes.
     pub(crate) flush_records_max: usize,
-    /// Room in the safe.
-    pub(crate) safe_bytes: u64,
-    /// Records are freed in runs of this many, as a real safe frees whole segments.
+    /// Room in the log.
+    pub(crate) log_bytes: u64,
+    /// Records are freed in runs of this many, as a real log frees whole segments.
     pub(crate) segment_records: u64,
 }
 
@@ -70,7 +70,7 @@ impl Operation {
 pub(crate) struct Disk {
     profile: Profile,
     /// Durable records, oldest first; the first of them has position `first`.
-    safe: VecDeque<Record>,
+    log: VecDeque<Record>,
     first: Position,
     /// The first position that the store needs.
     needed: Position,
@@ -84,7 +84,7 @@ pub(crate) struct Disk {
     pending: VecDeque<Record>,
     flushing: usize,
     installing: Option<(Vec<HomeImage>, Checkpoint)>,
-    safe_bytes_used: u64,
+    log_bytes_used: u64,
     /// Installs find no room.
     pub(crate) home_full: bool,
     /// Work of this kind is refused until then.
@@ -111,7 +111,7 @@ impl Disk {
         let (home, checkpoint) = (stored.home.clone(), stored.checkpoint.clone());
         Self {
             profile,
-            safe: VecDeque::new(),
+            log: VecDeque::new(),
             first: Position(1),
             needed: Position(1),
             home,
@@ -121,7 +121,7 @@ impl Disk {
             pending: VecDeque::new(),
             flushing: 0,
             installing: None,
-            safe_bytes_used: 0,
+            log_bytes_used: 0,
             home_full: false,
             refuses: None,
             slowness: 1,
@@ -164,11 +164,11 @@ impl Disk {
     }
 
     fn append(&mut self, position: Position, record: Record) -> Check {
-        let next = self.first.0 + (self.safe.len() + self.pending.len()) as u64;
+        let next = self.first.0 + (self.log.len() + self.pending.len()) as u64;
         ensure(position.0 == next, "disk", || format!("append at {position:?}, and the next position is {next}"))?;
-        self.safe_bytes_used += record.bytes_bound();
-        ensure(self.safe_bytes_used <= self.profile.safe_bytes, "disk", || {
-            format!("{} bytes in a safe of {}", self.safe_bytes_used, self.profile.safe_bytes)
+        self.log_bytes_used += record.bytes_bound();
+        ensure(self.log_bytes_used <= self.profile.log_bytes, "disk", || {
+            format!("{} bytes in a log of {}", self.log_bytes_used, self.profile.log_bytes)
         })?;
         self.pending.push_back(record);
         Ok(())
@@ -211,8 +211,8 @@ impl Disk {
             Operation::Flush => {
                 let records = self.make_durable(self.flushing);
                 self.flushing = 0;
-                let through = Position(self.first.0 + self.safe.len() as u64 - 1);
-                let done = DiskDone::Durable { through, safe_bytes_free: self.safe_bytes_free() };
+                let through = Position(self.first.0 + self.log.len() as u64 - 1);
+                let done = DiskDone::Durable { through, log_bytes_free: self.log_bytes_free() };
                 (vec![done], records, self.start_flush(rng))
             }
             Operation::Read(pages) => (in_answers(self.find(pages), rng), Vec::new(), None),
@@ -220,14 +220,14 @@ impl Disk {
             Operation::Install => (vec![self.install()], Vec::new(), None),
             Operation::Free(position) => {
                 self.free(position);
-                (vec![DiskDone::Freed { safe_bytes_free: self.safe_bytes_free() }], Vec::new(), None)
+                (vec![DiskDone::Freed { log_bytes_free: self.log_bytes_free() }], Vec::new(), None)
             }
         }
     }
 
     fn make_durable(&mut self, records: usize) -> Vec<Record> {
         let durable: Vec<Record> = self.pending.drain(..records).collect();
-        self.safe.extend(durable.iter().cloned());
+        self.log.extend(durable.iter().cloned());
         durable
     }
 
@@ -253,15 +253,15 @@ impl Disk {
     }
 
     fn free(&mut self, before: Position) {
-        while self.first < before && self.safe.len() > 1 {
-            let record = self.safe.pop_front().expect("not empty");
-            self.safe_bytes_used -= record.bytes_bound();
+        while self.first < before && self.log.len() > 1 {
+            let record = self.log.pop_front().expect("not empty");
+            self.log_bytes_used -= record.bytes_bound();
             self.first.0 += 1;
         }
     }
 
-    fn safe_bytes_free(&self) -> u64 {
-        self.profile.safe_bytes - self.safe_bytes_used
+    fn log_bytes_free(&self) -> u64 {
+        self.profile.log_bytes - self.log_bytes_used
     }
 
     /// Records that were appended and are not durable.
@@ -279,7 +279,7 @@ impl Disk {
         let records = self.make_durable(appends);
         self.pending.clear();
         self.flushing = 0;
-        self.safe_bytes_used = self.safe.iter().map(Record::bytes_bound).sum();
+        self.log_bytes_used = self.log.iter().map(Record::bytes_bound).sum();
         if install && self.installing.is_some() {
             self.install();
         }
@@ -314,10 +314,10 @@ impl Disk {
             life: Life(self.drawn),
             checkpoint: self.checkpoint.clone(),
             pages: self.home.iter().map(page).collect(),
-            safe_bytes_free: self.safe_bytes_free(),
+            log_bytes_free: self.log_bytes_free(),
         };
         let positions = (self.first.0..).map(Position);
-        (opened, positions.zip(self.safe.iter().cloned()).collect())
+        (opened, positions.zip(self.log.iter().cloned()).collect())
     }
 
     /// What is home.

@@ -231,11 +231,11 @@ impl History {
     /// A commit record has become durable: this is its commit point, and its place is behind all before it.
     pub(crate) fn durable(&mut self, record: &CommitRecord) -> Check {
         let Some(&id) = self.asked.get(&record.txn) else {
-            return ensure(false, "durability", || format!("{:?} is in the safe, and nobody asked for it", record.txn));
+            return ensure(false, "durability", || format!("{:?} is in the log, and nobody asked for it", record.txn));
         };
         let attempt = &self.attempts[id as usize];
         ensure(attempt.fate != Fate::Refused, "durability", || {
-            format!("{:?} was refused, and is in the safe", record.txn)
+            format!("{:?} was refused, and is in the log", record.txn)
         })?;
         ledger::same_writes(record, &attempt.writes)?;
         check::history::update(self.ledger(), record.txn, attempt)?;

@@ -170,6 +170,6 @@ pub(crate) fn same_writes(record: &CommitRecord, writes: &BTreeMap<ObjectId, Opt
         }
     }
     ensure(logged == *writes, "durability", || {
-        format!("{:?} wrote {writes:?}, and the safe holds {logged:?}", record.txn)
+        format!("{:?} wrote {writes:?}, and the log holds {logged:?}", record.txn)
     })
 }

@@ -320,7 +320,7 @@ impl Scenario {
         scenario.paths.iter_mut().for_each(|path| path.bytes_per_second = carries);
         scenario.stays_slow = true;
         scenario.dead_weight = false;
-        scenario.disk.safe_bytes = 64 << 20;
+        scenario.disk.log_bytes = 64 << 20;
         scenario.store.mob_bytes_limit = rng.pick(&[4000, 1 << 20]);
         scenario.store.grace = PATIENCE;
         scenario.client.patience = PATIENCE;
@@ -362,7 +362,7 @@ impl Scenario {
             read: Delay::exactly(layout.read),
             install: Delay::exactly(layout.flush),
             flush_records_max: usize::MAX,
-            safe_bytes: 1 << 30,
+            log_bytes: 1 << 30,
             segment_records: 16,
         };
         scenario.paths = (0..scenario.processes())
@@ -375,7 +375,7 @@ impl Scenario {
         scenario
     }
 
-    /// A short workload without drawn faults, over a MOB and a safe that make the disk busy.
+    /// A short workload without drawn faults, over a MOB and a log that make the disk busy.
     pub(crate) fn short(rng: &mut Rng, broken: Broken) -> Self {
         let mut scenario = Self::draw(rng, broken, None);
         scenario.clients = 2;
@@ -408,7 +408,7 @@ impl fmt::Display for Scenario {
         )?;
         writeln!(
             f,
-            "caches of {} bytes, prefetch {} in {} bytes at first, {:?} first; recent {}, notices after {:?}, MOB {} bytes, safe {} bytes",
+            "caches of {} bytes, prefetch {} in {} bytes at first, {:?} first; recent {}, notices after {:?}, MOB {} bytes, log {} bytes",
             client.cache_bytes_limit,
             client.prefetch_pages_max,
             client.first_window_bytes,
@@ -416,7 +416,7 @@ impl fmt::Display for Scenario {
             store.recent_limit,
             store.notice_delay,
             store.mob_bytes_limit,
-            self.disk.safe_bytes,
+            self.disk.log_bytes,
         )?;
         if !self.groups.is_empty() {
             let r = &self.redirector;

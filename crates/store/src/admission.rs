@@ -19,7 +19,7 @@ use protocol::{AskOutcome, CommitRequest, Goodbye, Outcome, PageReads};
 use types::limits::TXN_BYTES_MAX;
 use types::{ClientId, PageId, Refusal, Rule, SlotNo, Time, TxnId, Version};
 
-/// What a commit leaves in the safe beside its record, in bytes: its part of a later `Placed`.
+/// What a commit leaves in the log beside its record, in bytes: its part of a later `Placed`.
 const PLACED_BYTES: u64 = 128;
 
 /// A commit request that is not logged yet.
@@ -30,8 +30,8 @@ pub(crate) struct Ticket {
     pub(crate) request: CommitRequest,
     /// A bound of what it adds to the MOB.
     pub(crate) mob_bytes: usize,
-    /// A bound of what it adds to the safe.
-    pub(crate) safe_bytes: u64,
+    /// A bound of what it adds to the log.
+    pub(crate) log_bytes: u64,
     /// Whether it writes to a page that nothing is in.
     pub(crate) is_new: bool,
     /// How many more home images may be read for it.
@@ -46,7 +46,7 @@ impl Ticket {
             from,
             is_new: true,
             mob_bytes: request.writes.iter().map(mob::bytes_bound).sum(),
-            safe_bytes: commit_bytes_bound(&request.writes) + PLACED_BYTES,
+            log_bytes: commit_bytes_bound(&request.writes) + PLACED_BYTES,
             reads_left,
             takes_place: false,
             request,
@@ -55,7 +55,7 @@ impl Ticket {
 
     /// What room it needs.
     pub(crate) fn need(&self) -> Need {
-        Need { mob_bytes: self.mob_bytes, safe_bytes: self.safe_bytes, is_new: self.is_new }
+        Need { mob_bytes: self.mob_bytes, log_bytes: self.log_bytes, is_new: self.is_new }
     }
 
     /// What it takes of memory while it waits, in bytes: what it writes, and the list of what it has read.

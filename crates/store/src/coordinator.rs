@@ -148,7 +148,7 @@ impl Store {
         let CommitRequest { txn, answered, writes, .. } = ticket.request;
         self.log_placements();
         let record = CommitRecord { txn, answered, deltas: writes };
-        let position = self.safe.append(Record::Commit(record.clone()), &mut self.out);
+        let position = self.log.append(Record::Commit(record.clone()), &mut self.out);
         self.coordinator.push(InFlight { position, record, mob_bytes: ticket.mob_bytes });
         if self.config.broken.is(Rule::LogBeforeReply) {
             self.finish_through(now, position);
@@ -231,7 +231,7 @@ impl Store {
     pub(crate) fn log_placements(&mut self) {
         let placements = self.sequencer.take_unlogged();
         if !placements.is_empty() {
-            self.safe.append(Record::Placed(placements), &mut self.out);
+            self.log.append(Record::Placed(placements), &mut self.out);
         }
     }
 

@@ -356,8 +356,8 @@ impl Store {
         if self.writeback.is_home_full() {
             return Room::Never;
         }
-        let safe_bytes = Record::Grant { volume: 0, next: 0 }.bytes_bound();
-        self.room_for(Need { mob_bytes: 0, safe_bytes, is_new: true })
+        let log_bytes = Record::Grant { volume: 0, next: 0 }.bytes_bound();
+        self.room_for(Need { mob_bytes: 0, log_bytes, is_new: true })
     }
 
     /// Answers a session that waited for room, if it is still there.
@@ -374,7 +374,7 @@ impl Store {
         let in_use = |page| self.master.is_in_use(page);
         let given = self.grants.give(client, grant.volume, count, &in_use);
         let volume = grant.volume;
-        let after = given.next.map(|next| self.safe.append(Record::Grant { volume, next }, &mut self.out));
+        let after = given.next.map(|next| self.log.append(Record::Grant { volume, next }, &mut self.out));
         let mut had_others = false;
         for page in given.ranges.iter().flat_map(|range| range.pages()) {
             self.master.directory().list(page, to);

@@ -78,9 +78,9 @@ pub(crate) struct Leases {
     /// Until when the last of those lasts whose sessions are gone.
     orphaned: Time,
     waiting: BTreeMap<TxnId, Waiting>,
-    /// Bounds of what the waiting will add to the MOB and to the safe, in bytes.
+    /// Bounds of what the waiting will add to the MOB and to the log, in bytes.
     mob_bytes: usize,
-    safe_bytes: u64,
+    log_bytes: u64,
 }
 
 impl Leases {
@@ -109,9 +109,9 @@ impl Leases {
         self.waiting.is_empty()
     }
 
-    /// Bounds of what the waiting will add to the MOB and to the safe, in bytes.
+    /// Bounds of what the waiting will add to the MOB and to the log, in bytes.
     pub(crate) fn waiting_bytes(&self) -> (usize, u64) {
-        (self.mob_bytes, self.safe_bytes)
+        (self.mob_bytes, self.log_bytes)
     }
 
     /// When the next wait may be over because leases have run out.
@@ -137,7 +137,7 @@ impl Leases {
         let take = |txn| {
             let ticket = self.waiting.remove(&txn).expect("just seen").ticket;
             self.mob_bytes -= ticket.mob_bytes;
-            self.safe_bytes -= ticket.safe_bytes;
+            self.log_bytes -= ticket.log_bytes;
             ticket
         };
         ready.into_iter().map(take).collect()
@@ -218,7 +218,7 @@ impl Store {
             self.reply(holder, Message::Intent(Intent { txn, pages }), None);
         }
         self.leases.mob_bytes += ticket.mob_bytes;
-        self.leases.safe_bytes += ticket.safe_bytes;
+        self.leases.log_bytes += ticket.log_bytes;
         self.leases.waiting.insert(txn, Waiting { ticket, left, until });
         None
     }

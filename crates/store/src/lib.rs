@@ -1,7 +1,7 @@
 //! The store role: coordinator, master and sequencer of one node, as a pure machine.
 //!
 //! # How it is called
-//! [`Store::new`], then [`Store::recover`] for each record of the safe in order, then [`Store::start`]. From then on,
+//! [`Store::new`], then [`Store::recover`] for each record of the log in order, then [`Store::start`]. From then on,
 //! in any order: [`Store::connected`], [`Store::handle`], [`Store::disconnected`], [`Store::disk`],
 //! [`Store::handle_timeout`]; and after each of them [`Store::poll_output`] until it gives nothing, then
 //! [`Store::poll_timeout`] for when to call again. `now` never goes back.
@@ -14,11 +14,11 @@
 //! | `group`, `leaders` | what a redirector may ask for its members; which redirector leads which group |
 //! | `fetch`, `follow`, `images` | pages on their way to a client; what follows them; home images in memory |
 //! | `admission`, `form` | a commit before its first phase: sound and new |
-//! | `room` | room in the MOB and the safe, and who waits for it |
+//! | `room` | room in the MOB and the log, and who waits for it |
 //! | `coordinator` | a commit's phases: prepare, log, sequence, reply, distribute |
 //! | `turns`, `losses`, `overlap` | who meets a prepared commit, and waits for it; who has lost often, and is waited for |
 //! | `validate`, `recent` | is every slot that was read still the newest |
-//! | `sequencer`, `safe` | which count; which position, what of it is durable, what is still needed |
+//! | `sequencer`, `log` | which count; which position, what of it is durable, what is still needed |
 //! | `master`, `mob` | what each page is now |
 //! | `notices` | what is said to a session, and what goes before it |
 //! | `outcomes` | what became of each transaction |
@@ -46,6 +46,7 @@ mod inspect;
 mod leaders;
 mod leases;
 mod lives;
+mod log;
 mod losses;
 mod master;
 mod mob;
@@ -56,7 +57,6 @@ mod overlap;
 mod recovery;
 mod rejoin;
 mod room;
-mod safe;
 mod sequencer;
 mod sessions;
 mod status;
@@ -80,6 +80,7 @@ pub use inspect::InTurn;
 use leaders::Leaders;
 use leases::Leases;
 use lives::Lives;
+use log::Log;
 use losses::Losses;
 use master::Master;
 use outcomes::Outcomes;
@@ -87,7 +88,6 @@ use outputs::Outputs;
 use protocol::{Ack, Goodbye, Message, Ping, Pong};
 use recovery::Recovery;
 use room::Parked;
-use safe::Safe;
 use sequencer::Sequencer;
 use sessions::Sessions;
 pub use status::{SessionStatus, Status};
@@ -198,7 +198,7 @@ pub struct Store {
     losses: Losses,
     coordinator: Coordinator,
     sequencer: Sequencer,
-    safe: Safe,
+    log: Log,
     master: Master,
     writeback: WriteBack,
     outcomes: Outcomes,
@@ -237,14 +237,14 @@ pub struct Stats {
     pub pages_spare: u64,
     /// Bytes of cached page images.
     pub cache_bytes: u64,
-    /// Commits found in the safe at the start.
+    /// Commits found in the log at the start.
     pub recovered_commits: u64,
 }
 
 impl Store {
     /// A store over what the hands have opened.
     pub fn new(config: Config, opened: Opened) -> Self {
-        let Opened { cluster, incarnation, life, checkpoint, pages, safe_bytes_free } = opened;
+        let Opened { cluster, incarnation, life, checkpoint, pages, log_bytes_free } = opened;
         let mut grants = Grants::restore(checkpoint.next_pages, config.limits);
         for HomePage { page, .. } in &pages {
             grants.granted_below(page.volume, page.number.saturating_add(1));
@@ -265,7 +265,7 @@ impl Store {
             losses: Losses::default(),
             coordinator: Coordinator::default(),
             sequencer: Sequencer::default(),
-            safe: Safe::new(safe_bytes_free),
+            log: Log::new(log_bytes_free),
             master: Master::new(&config, &pages),
             writeback: WriteBack::new(),
             outcomes: Outcomes::restore(checkpoint.outcomes, checkpoint.forgotten, config.limits),
@@ -281,7 +281,7 @@ impl Store {
         }
     }
 
-    /// Takes a record that the safe held.
+    /// Takes a record that the log held.
     pub fn recover(&mut self, position: Position, record: Record) {
         self.recover_record(position, record);
     }
@@ -331,14 +331,14 @@ impl Store {
     /// Disk work is done.
     pub fn disk(&mut self, now: Time, done: DiskDone) {
         match done {
-            DiskDone::Durable { through, safe_bytes_free } => {
-                self.safe.durable(through, safe_bytes_free);
+            DiskDone::Durable { through, log_bytes_free } => {
+                self.log.durable(through, log_bytes_free);
                 self.finish_through(now, through);
                 self.install();
                 self.free_home();
             }
-            DiskDone::Freed { safe_bytes_free } => self.safe.freed(safe_bytes_free),
-            DiskDone::Grown { safe_bytes_free } => self.safe.grown(safe_bytes_free),
+            DiskDone::Freed { log_bytes_free } => self.log.freed(log_bytes_free),
+            DiskDone::Grown { log_bytes_free } => self.log.grown(log_bytes_free),
             DiskDone::Pages(pages) => {
                 for (page, found) in pages {
                     let waiters = self.master.has_read(page, found, &mut self.out);

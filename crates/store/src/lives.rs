@@ -20,7 +20,7 @@ use core::time::Duration;
 use protocol::Lineage;
 use types::{Incarnation, PageId, Rule, Time};
 
-/// What is known of the leases of earlier lives, and what the safe says for later ones.
+/// What is known of the leases of earlier lives, and what the log says for later ones.
 #[derive(Debug, Default)]
 pub(crate) struct Lives {
     /// What may last of earlier lives, and until when.
@@ -36,7 +36,7 @@ pub(crate) struct Lives {
 }
 
 impl Lives {
-    /// The safe held a record.
+    /// The log held a record.
     pub(crate) fn recovered(
         &mut self,
         position: Position,
@@ -107,12 +107,12 @@ impl Store {
         let leases = self.lives.lasting(now, &self.config);
         let lineage = self.lives.lineage.clone();
         let record = Record::Epoch { incarnation: self.incarnation, leases: Some(leases), lineage };
-        self.lives.next = self.safe.append(record, &mut self.out);
+        self.lives.next = self.log.append(record, &mut self.out);
     }
 
     /// A batch is written back: logs the same again, so that the record before can be freed.
     pub(crate) fn log_life_again(&mut self, now: Time) {
-        if self.safe.is_durable(self.lives.next) {
+        if self.log.is_durable(self.lives.next) {
             self.log_life(now);
         }
     }

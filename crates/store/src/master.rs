@@ -191,7 +191,7 @@ impl Master {
         }
     }
 
-    /// Applies a commit that the safe held. What is home already is passed over.
+    /// Applies a commit that the log held. What is home already is passed over.
     pub(crate) fn replay(&mut self, position: Position, version: Version, deltas: &[Delta]) {
         for delta in deltas {
             let state = self.table.entry(delta.page).or_default();

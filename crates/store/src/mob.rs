@@ -2,7 +2,7 @@
 //!
 //! 1. A page served is its home image with the page's entries here laid over it.
 //! 2. Per slot only the newest value is kept.
-//! 3. `oldest()` is the first position of the safe that holds a delta of which something is still here.
+//! 3. `oldest()` is the first position of the log that holds a delta of which something is still here.
 
 use crate::Position;
 use alloc::collections::BTreeSet;
@@ -109,7 +109,7 @@ impl Mob {
         self.pages.insert(id, page);
     }
 
-    /// The oldest position of the safe that is still needed for its deltas.
+    /// The oldest position of the log that is still needed for its deltas.
     pub(crate) fn oldest(&self) -> Option<Position> {
         self.by_age.first().map(|(position, _)| *position)
     }

@@ -27,9 +27,9 @@ impl Recovery {
 }
 
 impl Store {
-    /// Takes a record that the safe held, in order.
+    /// Takes a record that the log held, in order.
     pub(crate) fn recover_record(&mut self, position: Position, record: Record) {
-        self.safe.recovered(position, record.bytes_bound());
+        self.log.recovered(position, record.bytes_bound());
         match record {
             Record::Epoch { leases, lineage, .. } => self.lives.recovered(position, leases, lineage, &self.config),
             Record::Grant { volume, next } => self.grants.granted_below(volume, next),

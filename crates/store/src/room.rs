@@ -1,12 +1,12 @@
-//! Room in the MOB and in the safe, and who waits for it.
+//! Room in the MOB and in the log, and who waits for it.
 //!
 //! ```text
-//!   commit, grant --room now--> goes on        Later: write-back is at work, or the safe grows
+//!   commit, grant --room now--> goes on        Later: write-back is at work, or the log grows
 //!        |                         ^           Never: neither can help; what waits is refused
 //!        +--Later--> parked -------+
 //! ```
 //! 1. Commits and grants wait in the order in which they came, behind those whose turn it is and that wait for room where
-//!    they are (see `turns`). So a full MOB or safe slows them down and fails none.
+//!    they are (see `turns`). So a full MOB or log slows them down and fails none.
 //! 2. What a store without any room is asked for is refused at once. A home without room makes none for new pages.
 //! 3. What makes the store larger leaves some room, so that a store whose disk is full still takes what changes or deletes.
 //! 4. What waits is bounded: commits by the bytes of all, grants by their number for a session.
@@ -17,7 +17,7 @@ use alloc::collections::VecDeque;
 use protocol::Grant;
 use types::{Map, Refusal, Time};
 
-/// Room in MOB and safe that new pages may not take, in bytes at most; an eighth of each if that is less.
+/// Room in MOB and log that new pages may not take, in bytes at most; an eighth of each if that is less.
 const KEPT_BYTES_MAX: usize = 1 << 20;
 
 /// What room is needed, at most.
@@ -25,8 +25,8 @@ const KEPT_BYTES_MAX: usize = 1 << 20;
 pub(crate) struct Need {
     /// In the MOB, in bytes.
     pub(crate) mob_bytes: usize,
-    /// In the safe, in bytes.
-    pub(crate) safe_bytes: u64,
+    /// In the log, in bytes.
+    pub(crate) log_bytes: u64,
     /// Whether it is for pages that nothing is in.
     pub(crate) is_new: bool,
 }
@@ -123,12 +123,12 @@ impl Store {
         if !self.makes_no_room() {
             return Room::Later;
         }
-        let (safe_bytes, safe_kept) = self.safe_need(need);
-        if self.safe.make_room(safe_bytes + safe_kept, &mut self.out) {
+        let (log_bytes, log_kept) = self.log_need(need);
+        if self.log.make_room(log_bytes + log_kept, &mut self.out) {
             return Room::Later;
         }
-        // The whole safe is there for it: it is small, and nothing else is in it.
-        if self.safe.has_room(safe_bytes) { Room::Now } else { Room::Never }
+        // The whole log is there for it: it is small, and nothing else is in it.
+        if self.log.has_room(log_bytes) { Room::Now } else { Room::Never }
     }
 
     /// Whether who waits for this room is to be looked at again: there is some, or nothing is on its way that makes any.
@@ -141,15 +141,15 @@ impl Store {
         let waiting = self.master.mob().bytes() + self.coordinator.in_flight_bytes() + leased_mob_bytes;
         let limit = self.config.mob_bytes_limit;
         let mob_kept = if need.is_new { (limit / 8).min(KEPT_BYTES_MAX) } else { 0 };
-        let (safe_bytes, safe_kept) = self.safe_need(need);
-        (waiting == 0 || waiting + need.mob_bytes + mob_kept <= limit) && self.safe.has_room(safe_bytes + safe_kept)
+        let (log_bytes, log_kept) = self.log_need(need);
+        (waiting == 0 || waiting + need.mob_bytes + mob_kept <= limit) && self.log.has_room(log_bytes + log_kept)
     }
 
-    /// What the safe must hold with it, and what is kept of the safe, in bytes.
-    fn safe_need(&self, need: Need) -> (u64, u64) {
-        let (_, leased_safe_bytes) = self.leases.waiting_bytes();
-        let kept = if need.is_new { (self.safe.capacity_bytes() / 8).min(KEPT_BYTES_MAX as u64) } else { 0 };
-        (need.safe_bytes + leased_safe_bytes, kept)
+    /// What the log must hold with it, and what is kept of the log, in bytes.
+    fn log_need(&self, need: Need) -> (u64, u64) {
+        let (_, leased_log_bytes) = self.leases.waiting_bytes();
+        let kept = if need.is_new { (self.log.capacity_bytes() / 8).min(KEPT_BYTES_MAX as u64) } else { 0 };
+        (need.log_bytes + leased_log_bytes, kept)
     }
 
     fn makes_no_room(&self) -> bool {

@@ -1,6 +1,6 @@
 //! What a store asks of the disk and what it hears back: the contract between the role and the hands.
 //!
-//! The safe is an append-only sequence of [`Record`]s at consecutive [`Position`]s, durable in prefix order. The home
+//! The log is an append-only sequence of [`Record`]s at consecutive [`Position`]s, durable in prefix order. The home
 //! is a map of pages, installed in atomic batches together with a [`Checkpoint`]. `docs/formats.md` draws both to the
 //! byte; nothing here knows bytes.
 
@@ -9,11 +9,11 @@ use bytes::Bytes;
 use protocol::{Advance, Lineage};
 use types::{ClientId, ClusterId, Delta, Incarnation, Life, PageId, TxnId, Version};
 
-/// The place of a record in the safe, counted from 1.
+/// The place of a record in the log, counted from 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Position(pub u64);
 
-/// One record of the safe.
+/// One record of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Record {
     /// A node's process has begun a life, or goes on with it.
@@ -39,7 +39,7 @@ pub enum Record {
 }
 
 impl Record {
-    /// An upper bound of the record's size in the safe, in bytes.
+    /// An upper bound of the record's size in the log, in bytes.
     pub fn bytes_bound(&self) -> u64 {
         let body = match self {
             Self::Epoch { leases, lineage, .. } => {
@@ -72,7 +72,7 @@ pub struct LeasesGiven {
     pub volumes: Vec<u32>,
 }
 
-/// What a commit leaves in the safe.
+/// What a commit leaves in the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommitRecord {
     /// The transaction.
@@ -138,7 +138,7 @@ pub struct HomePage {
     pub bytes: u32,
 }
 
-/// What the hands found when they opened a store's directory; the safe's records follow, one by one, by
+/// What the hands found when they opened a store's directory; the log's records follow, one by one, by
 /// [`crate::Store::recover`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Opened {
@@ -152,8 +152,8 @@ pub struct Opened {
     pub checkpoint: Checkpoint,
     /// Every page in the home.
     pub pages: Vec<HomePage>,
-    /// Room in the safe, in bytes.
-    pub safe_bytes_free: u64,
+    /// Room in the log, in bytes.
+    pub log_bytes_free: u64,
 }
 
 /// Disk work. Appends are carried out in order; all other work in any order.
@@ -163,7 +163,7 @@ pub enum DiskWork {
     Append(Position, Record),
     /// No record before this position is needed any more; answered by [`DiskDone::Freed`].
     Free(Position),
-    /// Have room in the safe for so many bytes, as far as it may grow; answered by [`DiskDone::Freed`], whether there is
+    /// Have room in the log for so many bytes, as far as it may grow; answered by [`DiskDone::Freed`], whether there is
     /// room then or not.
     MakeRoom(u64),
     /// Read these pages from the home; answered by [`DiskDone::Pages`], all of them in one or several answers.
@@ -180,18 +180,18 @@ pub enum DiskDone {
     Durable {
         /// The last one.
         through: Position,
-        /// Room left in the safe, in bytes.
-        safe_bytes_free: u64,
+        /// Room left in the log, in bytes.
+        log_bytes_free: u64,
     },
     /// Records were freed, or room was to be made.
     Freed {
-        /// Room left in the safe, in bytes.
-        safe_bytes_free: u64,
+        /// Room left in the log, in bytes.
+        log_bytes_free: u64,
     },
-    /// The safe has grown without being asked.
+    /// The log has grown without being asked.
     Grown {
-        /// Room left in the safe, in bytes.
-        safe_bytes_free: u64,
+        /// Room left in the log, in bytes.
+        log_bytes_free: u64,
     },
     /// Pages of the home; `None` for a page that was never installed.
     Pages(Vec<(PageId, Option<(Version, Bytes)>)>),

@@ -1,4 +1,4 @@
-//! Write-back: installs pages in the home and frees the safe.
+//! Write-back: installs pages in the home and frees the log.
 //!
 //! ```text
 //!   Idle --wanted--> Reading --all images--> Logging --counts durable--> Installing --installed--> Idle
@@ -8,12 +8,12 @@
 //! 1. One batch at a time, atomic, with a checkpoint of the same moment.
 //! 2. What a batch holds has its counts in the log before it goes: a restart counts on from where the log or the
 //!    checkpoint ends, so the checkpoint must never be ahead of what the log says.
-//! 3. The safe is freed only up to the oldest position that is still needed: by a delta that is not home, or by
+//! 3. The log is freed only up to the oldest position that is still needed: by a delta that is not home, or by
 //!    anything that the last checkpoint does not cover.
 
 use crate::coordinator::Coordinator;
 use crate::images::Waiter;
-use crate::safe::Safe;
+use crate::log::Log;
 use crate::{Checkpoint, DiskWork, HomeImage, Position, Store};
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -91,8 +91,8 @@ impl WriteBack {
 
 /// What a checkpoint taken now covers: everything before the first commit without a place. The last record stays out,
 /// as it is never freed.
-fn coverable(coordinator: &Coordinator, safe: &Safe) -> Position {
-    coordinator.first_in_flight().unwrap_or(safe.last()).min(safe.last())
+fn coverable(coordinator: &Coordinator, log: &Log) -> Position {
+    coordinator.first_in_flight().unwrap_or(log.last()).min(log.last())
 }
 
 impl Store {
@@ -110,16 +110,16 @@ impl Store {
 
     /// Whether write-back is at work, or would find something to do, that leaves more room than there is.
     pub(crate) fn can_make_room(&self) -> bool {
-        !self.writeback.is_idle() || self.safe.is_freeing() || self.has_write_back()
+        !self.writeback.is_idle() || self.log.is_freeing() || self.has_write_back()
     }
 
     fn has_write_back(&self) -> bool {
-        !self.master.mob().is_empty() || coverable(&self.coordinator, &self.safe) > self.writeback.covered
+        !self.master.mob().is_empty() || coverable(&self.coordinator, &self.log) > self.writeback.covered
     }
 
     fn wants_write_back(&self, now: Time) -> bool {
         let mob = self.master.mob();
-        let pressed = self.closing || self.is_short_of_room() || self.safe.is_tight();
+        let pressed = self.closing || self.is_short_of_room() || self.log.is_tight();
         mob.bytes() > self.config.mob_bytes_limit / 2
             || (pressed && self.has_write_back())
             || (!mob.is_empty() && self.coordinator.last_commit() + IDLE <= now)
@@ -143,7 +143,7 @@ impl Store {
         self.build_batch(now);
     }
 
-    /// The pages with the oldest deltas, which hold the safe back longest: as many as make a batch, one at least.
+    /// The pages with the oldest deltas, which hold the log back longest: as many as make a batch, one at least.
     fn pick_pages(&self) -> Vec<PageId> {
         let mut bytes = 0;
         let mut fits = |page: &PageId| {
@@ -176,9 +176,9 @@ impl Store {
         };
         let pages = pages.iter().map(as_now).collect();
         self.log_placements();
-        let placed = self.safe.last();
+        let placed = self.log.last();
         self.log_life_again(now);
-        let batch = Batch { pages, covered: coverable(&self.coordinator, &self.safe) };
+        let batch = Batch { pages, covered: coverable(&self.coordinator, &self.log) };
         self.writeback.stage = Stage::Logging { batch, checkpoint: self.checkpoint(), placed };
         self.install();
     }
@@ -187,7 +187,7 @@ impl Store {
     pub(crate) fn install(&mut self) {
         match core::mem::replace(&mut self.writeback.stage, Stage::Idle) {
             Stage::Logging { batch, checkpoint, placed }
-                if self.safe.is_durable(placed) || self.config.broken.is(Rule::LogBeforeHome) =>
+                if self.log.is_durable(placed) || self.config.broken.is(Rule::LogBeforeHome) =>
             {
                 let images = batch.pages.iter().map(Installed::to_home).collect();
                 self.out.disk(DiskWork::Install(images, checkpoint));
@@ -220,20 +220,20 @@ impl Store {
     pub(crate) fn free_home(&mut self) {
         let mut needed = self.writeback.covered;
         if self.config.broken.is(Rule::FreeAfterHome) {
-            needed = coverable(&self.coordinator, &self.safe);
+            needed = coverable(&self.coordinator, &self.log);
         } else if let Some(oldest) = self.master.mob().oldest() {
             needed = needed.min(oldest);
         }
-        needed = needed.min(self.lives.needed(|position| self.safe.is_durable(position)));
-        self.safe.free_before(needed, &mut self.out);
+        needed = needed.min(self.lives.needed(|position| self.log.is_durable(position)));
+        self.log.free_before(needed, &mut self.out);
     }
 
-    /// Whether everything is home, or there is no way to get it there, and what stays in the safe is durable.
+    /// Whether everything is home, or there is no way to get it there, and what stays in the log is durable.
     pub(crate) fn is_written_back(&self) -> bool {
         let at_rest = matches!(self.writeback.stage, Stage::Idle) && !self.has_write_back();
         self.coordinator.first_in_flight().is_none()
             && self.leases.is_idle()
-            && self.safe.is_durable(self.safe.last())
+            && self.log.is_durable(self.log.last())
             && (at_rest || matches!(self.writeback.stage, Stage::Waiting { .. }))
     }
 

@@ -29,7 +29,7 @@ pub enum Refusal {
     Stale(Vec<(PageId, SlotSet)>),
     /// A transaction that is being committed stands in the way.
     Busy,
-    /// The store has no room left, on disk or in its safe.
+    /// The store has no room left, on disk or in its log.
     StoreFull,
     /// The page would pass its size limit; what grows must move to a page of its own.
     PageFull(PageId),

@@ -96,7 +96,7 @@ pub enum Rule {
     DropWorkspace,
     /// Recovery places what was logged and not placed.
     PlaceOnRecovery,
-    /// Space in the safe is freed only when what it held is home.
+    /// Space in the log is freed only when what it held is home.
     FreeAfterHome,
     /// A notice for a page under way is applied to the page when it arrives.
     KeepNotices,

@@ -16,14 +16,14 @@ pub(super) fn run(args: &DoctorArgs, output: &mut Output) -> Result {
         });
         output.line(&json, finding)?;
     }
-    let mib = report.safe_bytes as f64 / f64::from(1 << 20);
+    let mib = report.log_bytes as f64 / f64::from(1 << 20);
     let json = json!({
         "pages": report.pages,
         "records": report.records,
-        "safe_bytes": report.safe_bytes,
+        "log_bytes": report.log_bytes,
         "findings": report.findings.len(),
     });
-    let text = format!("{} pages and {} records in {mib:.1} MiB of safe", report.pages, report.records);
+    let text = format!("{} pages and {} records in {mib:.1} MiB of log", report.pages, report.records);
     match report.findings.len() {
         0 => output.line(&json, format_args!("{}: whole; {text}", args.dir.display())),
         count => {

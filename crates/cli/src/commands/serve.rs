@@ -117,7 +117,7 @@ fn recover(dir: &Path, config: &disk::Config, args: &StoreArgs) -> Result<(Store
 
 fn disk_config(args: &StoreArgs) -> disk::Config {
     let defaults = disk::Config::default();
-    let segments = ((args.mob_mib as usize * disk::SAFE_OVER_MOB) << 20).div_ceil(defaults.segment_bytes);
+    let segments = ((args.mob_mib as usize * disk::LOG_OVER_MOB) << 20).div_ceil(defaults.segment_bytes);
     disk::Config { segments_max: segments.max(defaults.segments_max), ..defaults }
 }
 

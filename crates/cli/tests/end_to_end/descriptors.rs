@@ -95,7 +95,7 @@ fn limit_descriptors(server: &Server, current: Option<u64>) {
 
 fn log_segments(folder: &Folder) -> usize {
     let names = std::fs::read_dir(folder.path().join("store")).unwrap();
-    names.filter(|entry| entry.as_ref().unwrap().file_name().to_string_lossy().starts_with("safe-")).count()
+    names.filter(|entry| entry.as_ref().unwrap().file_name().to_string_lossy().starts_with("log-")).count()
 }
 
 fn connections_refused(address: &str) -> u64 {

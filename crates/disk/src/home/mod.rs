@@ -63,7 +63,7 @@ pub(crate) struct Home {
     /// `None` only between a failure and the end.
     database: RwLock<Option<Opened>>,
     state: Mutex<State>,
-    /// The number of installs once more: who writes the safe must not wait for an install that is under way.
+    /// The number of installs once more: who writes the log must not wait for an install that is under way.
     installs: AtomicU64,
 }
 
@@ -207,7 +207,7 @@ impl Home {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).checkpoint.clone()
     }
 
-    /// The last position of the safe that was durable at the last install.
+    /// The last position of the log that was durable at the last install.
     pub(crate) fn durable(&self) -> u64 {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).durable
     }
@@ -217,14 +217,14 @@ impl Home {
         self.installs.load(Ordering::Acquire)
     }
 
-    /// Refuses a home that is older than what the safe has seen of it: a copy put back without the safe that belongs to
+    /// Refuses a home that is older than what the log has seen of it: a copy put back without the log that belongs to
     /// it, or a damaged header by which redb takes the commit before the last for the last.
     pub(crate) fn must_have(&self, installs: u64) -> Result<(), DiskError> {
         let have = self.installs();
         if have >= installs {
             return Ok(());
         }
-        Err(corrupt(&*self.files, format!("the home is that of install {have}, the safe knows of install {installs}")))
+        Err(corrupt(&*self.files, format!("the home is that of install {have}, the log knows of install {installs}")))
     }
 
     /// Reads pages.
@@ -275,7 +275,7 @@ impl Home {
         Err(corrupt(&*self.files, what))
     }
 
-    /// Installs a batch, atomically and durably. `durable`, a position of the safe, is remembered
+    /// Installs a batch, atomically and durably. `durable`, a position of the log, is remembered
     /// with it.
     pub(crate) fn install(
         &self,
@@ -325,7 +325,7 @@ impl Home {
         Ok(())
     }
 
-    /// Remembers what is durable in the safe, and closes the file.
+    /// Remembers what is durable in the log, and closes the file.
     pub(crate) fn close(&self, durable: u64) -> Result<(), DiskError> {
         let checkpoint = self.checkpoint();
         let closed = self.install(&[], checkpoint, durable);

@@ -1,7 +1,7 @@
 //! What the home remembers beside the pages: one value, replaced as a whole with every install.
 //!
 //! ```text
-//!   format u32 | digest u32 | installs u64 | pages u64 | durable position of the safe u64 |
+//!   format u32 | digest u32 | installs u64 | pages u64 | durable position of the log u64 |
 //!   checkpoint (see checkpoint.rs) | CRC32C of all before it u32
 //! ```
 
@@ -21,7 +21,7 @@ pub(crate) struct State {
     pub(crate) installs: u64,
     /// How many pages there are.
     pub(crate) pages: u64,
-    /// The last position of the safe that was durable.
+    /// The last position of the log that was durable.
     pub(crate) durable: u64,
     /// The checkpoint.
     pub(crate) checkpoint: Checkpoint,

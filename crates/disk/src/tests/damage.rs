@@ -3,7 +3,7 @@
 use crate::DiskError;
 use crate::doctor::check_files;
 use crate::files::Files;
-use crate::safe::segment::number_of;
+use crate::log::segment::number_of;
 use crate::tests::memory::{Dice, Memory};
 use crate::tests::node::{Node, Promises};
 use std::collections::BTreeMap;
@@ -110,7 +110,7 @@ fn a_file_that_is_missing_or_short_is_refused() {
         let gone = files.after_kill();
         gone.remove(&name).unwrap();
         match Node::open(&gone, &mut promises.clone()) {
-            Ok(_) => assert!(name.starts_with("safe-") || name == "reserve", "a store without {name} was opened"),
+            Ok(_) => assert!(name.starts_with("log-") || name == "reserve", "a store without {name} was opened"),
             Err(error) => assert!(!error.to_string().is_empty()),
         }
     }
@@ -124,11 +124,11 @@ fn a_home_from_before_is_refused() {
     node.close().unwrap();
     files.damage("home.redb", |bytes| *bytes = old);
     let error = Node::open(&files, &mut promises).map(|_| ()).unwrap_err().to_string();
-    assert!(error.contains("the safe knows of install"), "{error}");
+    assert!(error.contains("the log knows of install"), "{error}");
 }
 
 #[test]
-fn a_safe_that_lost_its_end_is_refused() {
+fn a_log_that_lost_its_end_is_refused() {
     let (files, mut promises, node) = store(2);
     let old = snapshot(&files);
     node.append(&mut promises, 1).unwrap();

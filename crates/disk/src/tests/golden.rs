@@ -3,10 +3,10 @@
 
 use crate::aligned::Aligned;
 use crate::home::State;
+use crate::log::frame::Frame;
+use crate::log::record::{self, Kind};
+use crate::log::segment::SegmentHeader;
 use crate::marker::Marker;
-use crate::safe::frame::Frame;
-use crate::safe::record::{self, Kind};
-use crate::safe::segment::SegmentHeader;
 use crate::tests::node::{Node, Promises, config};
 use crate::tests::real::Scratch;
 use bytes::Bytes;
@@ -76,12 +76,13 @@ fn a_segment_header() {
 #[test]
 fn a_marker() {
     let marker = Marker { cluster: ClusterId(0x0123_4567_89ab_cdef), incarnation: Incarnation(7) };
-    let text = "thorp store\nformat 2\ncluster 0123456789abcdef\nincarnation 0000000000000007\ncrc32c 6d78238b\n";
+    let text = "thorp store\nformat 3\ncluster 0123456789abcdef\nincarnation 0000000000000007\ncrc32c f332fe73\n";
     assert_eq!(marker.encode(), text);
     assert_eq!(Marker::decode(text), Some(marker));
-    let of_format_1 =
-        "thorp store\nformat 1\ncluster 0123456789abcdef\nincarnation 0000000000000007\ncrc32c ca4b3372\n";
-    assert_eq!(Marker::decode(of_format_1), Some(marker));
+    for (format, crc) in [(1, "ca4b3372"), (2, "6d78238b")] {
+        let earlier = text.replace("format 3", &format!("format {format}")).replace("f332fe73", crc);
+        assert_eq!(Marker::decode(&earlier), Some(marker));
+    }
 }
 
 #[test]

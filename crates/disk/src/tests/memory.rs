@@ -3,7 +3,7 @@
 
 use crate::aligned::BLOCK;
 use crate::files::{File, Files, How, Lock};
-use crate::safe::segment::number_of;
+use crate::log::segment::number_of;
 use rustix::io::Errno;
 use std::collections::BTreeMap;
 use std::io;

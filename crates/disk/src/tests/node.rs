@@ -225,7 +225,7 @@ impl Node {
         promises.freed = promises.freed.max(before);
         self.disk.submit(DiskWork::Free(Position(before)));
         self.wait(|done| match done {
-            DiskDone::Freed { safe_bytes_free } => Some(safe_bytes_free),
+            DiskDone::Freed { log_bytes_free } => Some(log_bytes_free),
             _ => None,
         })
     }
@@ -234,7 +234,7 @@ impl Node {
     pub(crate) fn make_room(&self, bytes: u64) -> Result<u64, Stopped> {
         self.disk.submit(DiskWork::MakeRoom(bytes));
         self.wait(|done| match done {
-            DiskDone::Freed { safe_bytes_free } => Some(safe_bytes_free),
+            DiskDone::Freed { log_bytes_free } => Some(log_bytes_free),
             _ => None,
         })
     }

@@ -1,8 +1,8 @@
 //! Records survive their encoding, whatever they are; and bytes that are no record are refused, whatever they are.
 
 use crate::aligned::Aligned;
-use crate::safe::frame::{Frame, HEADER_BYTES};
-use crate::safe::record::{self, Kind};
+use crate::log::frame::{Frame, HEADER_BYTES};
+use crate::log::record::{self, Kind};
 use bytes::Bytes;
 use proptest::collection::vec;
 use proptest::option;

@@ -92,7 +92,7 @@ type Pages = HashMap<PageId, (Version, Bytes)>;
 fn serve(pages: &mut Pages, work: DiskWork) -> DiskDone {
     match work {
         DiskWork::Append(..) => unreachable!("appends are flushed"),
-        DiskWork::Free(_) | DiskWork::MakeRoom(_) => DiskDone::Freed { safe_bytes_free: 1 << 30 },
+        DiskWork::Free(_) | DiskWork::MakeRoom(_) => DiskDone::Freed { log_bytes_free: 1 << 30 },
         DiskWork::Read(wanted) => {
             DiskDone::Pages(wanted.into_iter().map(|page| (page, pages.get(&page).cloned())).collect())
         }
@@ -121,7 +121,7 @@ impl Disk for MemoryDisk {
         flushes.1 += 1;
         self.gate.notify_all();
         drop(self.gate.wait_while(flushes, |flushes| !flushes.0).unwrap());
-        done(DiskDone::Durable { through, safe_bytes_free: 1 << 30 });
+        done(DiskDone::Durable { through, log_bytes_free: 1 << 30 });
         !self.queue.lock().unwrap().is_empty()
     }
 
@@ -150,7 +150,7 @@ pub fn store_with(config: store::Config) -> Store {
         life: Life(1),
         checkpoint: Checkpoint::default(),
         pages: Vec::new(),
-        safe_bytes_free: 1 << 30,
+        log_bytes_free: 1 << 30,
     };
     Store::new(config, opened)
 }

@@ -5,8 +5,8 @@ use objects::{Anywhere, Db};
 use std::time::Duration;
 
 /// What the log may hold, in bytes, and what is inserted: ten times that.
-const SAFE_BYTES: usize = 2 << 20;
-const INSERTED_BYTES: usize = 10 * SAFE_BYTES;
+const LOG_BYTES: usize = 2 << 20;
+const INSERTED_BYTES: usize = 10 * LOG_BYTES;
 
 const THREADS: usize = 4;
 const DOCUMENT_BYTES: usize = 1024;
@@ -15,7 +15,7 @@ const DOCUMENTS_PER_COMMIT: usize = 32;
 #[test]
 fn ten_times_what_the_log_holds_goes_in_from_several_threads() {
     let scratch = Scratch::new();
-    let builder = Db::builder().safe_bytes(SAFE_BYTES).mob_bytes(SAFE_BYTES / 4).store_cache_bytes(1 << 20);
+    let builder = Db::builder().log_bytes(LOG_BYTES).mob_bytes(LOG_BYTES / 4).store_cache_bytes(1 << 20);
     let db = builder.patience(Duration::from_secs(300)).open(scratch.path()).unwrap();
     let commits = INSERTED_BYTES / DOCUMENT_BYTES / DOCUMENTS_PER_COMMIT / THREADS;
     let insert = |thread: usize| {

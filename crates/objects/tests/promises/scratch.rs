@@ -17,10 +17,10 @@ impl Scratch {
         &self.0
     }
 
-    /// Settings under which a small test passes every border: pages are evicted, the MOB is written back, the safe goes
+    /// Settings under which a small test passes every border: pages are evicted, the MOB is written back, the log goes
     /// round.
     pub(crate) fn builder() -> Builder {
-        Db::builder().cache_bytes(1 << 20).store_cache_bytes(1 << 20).mob_bytes(1 << 20).safe_bytes(16 << 20)
+        Db::builder().cache_bytes(1 << 20).store_cache_bytes(1 << 20).mob_bytes(1 << 20).log_bytes(16 << 20)
     }
 
     pub(crate) fn open(&self) -> Db {

@@ -15,7 +15,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts a store with a safe so small that a small test goes round it.
+    /// Starts a store with a log so small that a small test goes round it.
     pub(crate) fn start(scratch: &Scratch) -> Self {
         Self::start_with(scratch, 1 << 20)
     }

@@ -90,7 +90,7 @@ pub(super) fn disk(rng: &mut Rng) -> Profile {
         read: disk_delay(rng),
         install: disk_delay(rng),
         flush_records_max: rng.pick(&[1, 4, usize::MAX]),
-        safe_bytes: rng.pick(&[256 << 10, 1 << 20, 64 << 20]),
+        log_bytes: rng.pick(&[256 << 10, 1 << 20, 64 << 20]),
         segment_records: rng.pick(&[1, 4, 16]),
     }
 }

@@ -31,7 +31,7 @@ pub enum Race {
     OutliveLease,
     /// A store's process that stands still for longer than its own client may be silent.
     StandStill,
-    /// Stores that close while grants and commits are on their way to the safe, and the disk is full.
+    /// Stores that close while grants and commits are on their way to the log, and the disk is full.
     CloseInTheMiddle,
     /// Granted pages whose clients are cut off before they hear of them, or come back after others have filled them.
     LoseGrants,

@@ -39,10 +39,10 @@ fn a_read_only_transaction_is_validated_and_leaves_no_trace() {
     let mut hands = Hands::new();
     let a = hands.join(1, 1);
     hands.commit(a, &txn(1, 1).write(ROOT, 0, 0, b"x"));
-    let records = hands.safe_records();
+    let records = hands.log_records();
     assert_eq!(hands.commit(a, &txn(1, 2).read(ROOT, 0, 1)), Outcome::Committed { pages: vec![] });
     assert!(is_stale(&hands.commit(a, &txn(1, 3).read(ROOT, 0, 0))));
-    assert_eq!(hands.safe_records(), records);
+    assert_eq!(hands.log_records(), records);
     let stats = hands.store.stats();
     assert_eq!((stats.commits, stats.read_only, stats.refused), (1, 1, 1), "each counted as what it is");
 }

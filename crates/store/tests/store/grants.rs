@@ -204,7 +204,7 @@ pub(crate) fn an_emptied_page_is_granted_again_with_its_version() {
     assert_eq!(hands.grant(a, 1), [PageId::new(0, 3)], "it is filled again");
 }
 
-/// As long as the home has objects of a page, or the safe may have to bring one back, it is not empty.
+/// As long as the home has objects of a page, or the log may have to bring one back, it is not empty.
 #[test]
 fn a_page_with_an_object_anywhere_is_not_granted() {
     let mut hands = Hands::new();

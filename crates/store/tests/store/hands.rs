@@ -25,7 +25,7 @@ pub(crate) const CLUSTER: ClusterId = ClusterId(7);
 /// What survives a crash.
 #[derive(Default)]
 struct Disk {
-    safe: BTreeMap<Position, Record>,
+    log: BTreeMap<Position, Record>,
     home: BTreeMap<PageId, (Version, Bytes)>,
     checkpoint: Checkpoint,
     incarnation: u64,
@@ -37,11 +37,11 @@ pub(crate) struct Hands {
     pub(crate) now: Time,
     config: Config,
     disk: Disk,
-    /// The most that the safe holds, in bytes, and the home, in pages.
-    pub(crate) safe_bytes: u64,
+    /// The most that the log holds, in bytes, and the home, in pages.
+    pub(crate) log_bytes: u64,
     pub(crate) home_pages: usize,
-    /// How large the safe may grow, in bytes.
-    pub(crate) safe_bytes_max: u64,
+    /// How large the log may grow, in bytes.
+    pub(crate) log_bytes_max: u64,
     /// What is sent does not leave: sessions that want to hear when it has wait.
     pub(crate) lines_are_full: bool,
     awaits_room: Vec<SessionId>,
@@ -59,20 +59,20 @@ impl Hands {
     }
 
     pub(crate) fn with(config: Config) -> Self {
-        Self::with_safe(config, 1 << 30)
+        Self::with_log(config, 1 << 30)
     }
 
-    pub(crate) fn with_safe(config: Config, safe_bytes: u64) -> Self {
+    pub(crate) fn with_log(config: Config, log_bytes: u64) -> Self {
         let config = Config { broken: TAKEN_OUT.get(), ..config };
         let disk = Disk::default();
         let mut hands = Self {
-            store: open(&config, &disk, safe_bytes),
+            store: open(&config, &disk, log_bytes),
             now: Time::ZERO,
             config,
             disk,
-            safe_bytes,
+            log_bytes,
             home_pages: usize::MAX,
-            safe_bytes_max: safe_bytes,
+            log_bytes_max: log_bytes,
             lines_are_full: false,
             awaits_room: Vec::new(),
             work: VecDeque::new(),
@@ -113,16 +113,16 @@ impl Hands {
 
     fn reopen(&mut self) {
         self.disk.incarnation += 1;
-        self.store = open(&self.config, &self.disk, self.safe_bytes - self.safe_used());
-        for (position, record) in self.disk.safe.clone() {
+        self.store = open(&self.config, &self.disk, self.log_bytes - self.log_used());
+        for (position, record) in self.disk.log.clone() {
             self.durable = position;
             self.store.recover(position, record);
         }
         self.store.start(self.now);
     }
 
-    fn safe_used(&self) -> u64 {
-        self.disk.safe.values().map(Record::bytes_bound).sum()
+    fn log_used(&self) -> u64 {
+        self.disk.log.values().map(Record::bytes_bound).sum()
     }
 
     /// A client says something; the disk does nothing yet.
@@ -158,10 +158,10 @@ impl Hands {
         work.map(|work| self.carry_out(work)).is_some()
     }
 
-    /// The safe holds a record from before the store was opened.
+    /// The log holds a record from before the store was opened.
     pub(crate) fn has_logged(&mut self, record: Record) {
-        let last = self.disk.safe.last_key_value().map_or(0, |(last, _)| last.0);
-        self.disk.safe.insert(Position(last + 1), record);
+        let last = self.disk.log.last_key_value().map_or(0, |(last, _)| last.0);
+        self.disk.log.insert(Position(last + 1), record);
     }
 
     /// What the home has of a page.
@@ -192,22 +192,22 @@ impl Hands {
     fn carry_out(&mut self, work: DiskWork) {
         let done = match work {
             DiskWork::Append(position, record) => {
-                let expected = self.disk.safe.last_key_value().map_or(1, |(last, _)| last.0 + 1);
+                let expected = self.disk.log.last_key_value().map_or(1, |(last, _)| last.0 + 1);
                 assert_eq!(position, Position(expected), "appends are consecutive");
-                self.disk.safe.insert(position, record);
-                assert!(self.safe_used() <= self.safe_bytes, "the store promised room that it does not have");
+                self.disk.log.insert(position, record);
+                assert!(self.log_used() <= self.log_bytes, "the store promised room that it does not have");
                 self.durable = position;
-                DiskDone::Durable { through: position, safe_bytes_free: self.safe_bytes - self.safe_used() }
+                DiskDone::Durable { through: position, log_bytes_free: self.log_bytes - self.log_used() }
             }
             DiskWork::Free(position) => {
-                self.disk.safe = self.disk.safe.split_off(&position);
-                assert!(!self.disk.safe.is_empty(), "the last record stays");
-                DiskDone::Freed { safe_bytes_free: self.safe_bytes - self.safe_used() }
+                self.disk.log = self.disk.log.split_off(&position);
+                assert!(!self.disk.log.is_empty(), "the last record stays");
+                DiskDone::Freed { log_bytes_free: self.log_bytes - self.log_used() }
             }
             DiskWork::MakeRoom(bytes) => {
-                let wanted = (self.safe_used() + bytes).min(self.safe_bytes_max);
-                self.safe_bytes = self.safe_bytes.max(wanted);
-                DiskDone::Freed { safe_bytes_free: self.safe_bytes - self.safe_used() }
+                let wanted = (self.log_used() + bytes).min(self.log_bytes_max);
+                self.log_bytes = self.log_bytes.max(wanted);
+                DiskDone::Freed { log_bytes_free: self.log_bytes - self.log_used() }
             }
             DiskWork::Read(pages) => {
                 DiskDone::Pages(pages.into_iter().map(|page| (page, self.disk.home.get(&page).cloned())).collect())
@@ -274,8 +274,8 @@ impl Hands {
         self.closed
     }
 
-    pub(crate) fn safe_records(&self) -> usize {
-        self.disk.safe.len()
+    pub(crate) fn log_records(&self) -> usize {
+        self.disk.log.len()
     }
 
     /// A session past hello, with nothing rejoined yet.
@@ -370,7 +370,7 @@ impl Hands {
     }
 }
 
-fn open(config: &Config, disk: &Disk, safe_bytes_free: u64) -> Store {
+fn open(config: &Config, disk: &Disk, log_bytes_free: u64) -> Store {
     let home = |(&page, (version, image)): (&PageId, &(Version, Bytes))| HomePage {
         page,
         version: *version,
@@ -382,7 +382,7 @@ fn open(config: &Config, disk: &Disk, safe_bytes_free: u64) -> Store {
         life: Life(disk.incarnation),
         checkpoint: disk.checkpoint.clone(),
         pages: disk.home.iter().map(home).collect(),
-        safe_bytes_free,
+        log_bytes_free,
     };
     Store::new(config.clone(), opened)
 }

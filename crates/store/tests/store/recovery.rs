@@ -48,7 +48,7 @@ fn an_outcome_is_remembered_when_its_record_is_freed() {
     let outcome = hands.commit(a, &request);
     hands.pass(Duration::from_secs(2));
     assert_eq!(hands.home(ROOT).unwrap().0, Version(1));
-    assert_eq!(hands.safe_records(), 1);
+    assert_eq!(hands.log_records(), 1);
     hands.crash();
     let a = hands.join(2, 1);
     assert_eq!(hands.commit(a, &request), outcome);
@@ -153,9 +153,9 @@ fn an_old_image_that_arrives_after_an_install_is_read_again() {
     assert_eq!(pages.collect::<Vec<_>>(), [hands.home(ROOT).unwrap()]);
 }
 
-/// What is on its way to the safe gets there before the process ends, also where nothing can be brought home.
+/// What is on its way to the log gets there before the process ends, also where nothing can be brought home.
 #[test]
-fn closing_waits_until_the_safe_is_durable() {
+fn closing_waits_until_the_log_is_durable() {
     let mut hands = Hands::new();
     let a = hands.join(1, 1);
     hands.commit(a, &txn(1, 1).write(ROOT, 0, 0, b"x"));
@@ -186,7 +186,7 @@ fn closing_writes_everything_home_and_ends_all_sessions() {
     assert!(hands.is_closed());
     assert!(hands.ended(a).is_some());
     assert_eq!(hands.home(ROOT).unwrap().0, Version(2));
-    assert_eq!(hands.safe_records(), 1);
+    assert_eq!(hands.log_records(), 1);
     hands.crash();
     assert_eq!(hands.store.stats().recovered_commits, 0);
 }

@@ -30,10 +30,10 @@ fn a_full_mob_slows_commits_down() {
     assert!(pages.iter().all(|&page| hands.value(a, page, 0).unwrap() == VALUE));
 }
 
-/// Likewise for a full safe. Each page is written again and again, so that what is freed is really home.
+/// Likewise for a full log. Each page is written again and again, so that what is freed is really home.
 #[test]
-fn a_full_safe_slows_commits_down() {
-    let mut hands = Hands::with_safe(Config::default(), 64 * 1024);
+fn a_full_log_slows_commits_down() {
+    let mut hands = Hands::with_log(Config::default(), 64 * 1024);
     let a = hands.join(1, 1);
     let pages = hands.grant(a, 5);
     for number in 1..=200_u64 {
@@ -46,11 +46,11 @@ fn a_full_safe_slows_commits_down() {
     assert!(pages.iter().all(|&page| hands.value(a, page, 0).unwrap() == VALUE));
 }
 
-/// No room at home: commits are accepted for as long as safe and MOB have room, then refused before anything is
+/// No room at home: commits are accepted for as long as log and MOB have room, then refused before anything is
 /// begun; when there is room again they go on, and nothing is lost.
 #[test]
 fn a_full_store_refuses_and_goes_on_when_there_is_room() {
-    let mut hands = Hands::with_safe(Config::default(), 64 * 1024);
+    let mut hands = Hands::with_log(Config::default(), 64 * 1024);
     let a = hands.join(1, 1);
     let pages = hands.grant(a, 100);
     hands.home_pages = 0;
@@ -63,7 +63,7 @@ fn a_full_store_refuses_and_goes_on_when_there_is_room() {
         }
     };
     assert_eq!(refused, Outcome::Refused(Refusal::StoreFull));
-    assert!(accepted > 10, "the safe had room for some: {accepted}");
+    assert!(accepted > 10, "the log had room for some: {accepted}");
     assert_eq!(hands.grant(a, 1), [], "no new pages either");
     hands.home_pages = usize::MAX;
     hands.pass(Duration::from_secs(2));
@@ -74,26 +74,26 @@ fn a_full_store_refuses_and_goes_on_when_there_is_room() {
 }
 
 #[test]
-fn a_transaction_that_the_safe_can_never_hold_is_refused_at_once() {
-    let mut hands = Hands::with_safe(Config::default(), 32 * 1024);
+fn a_transaction_that_the_log_can_never_hold_is_refused_at_once() {
+    let mut hands = Hands::with_log(Config::default(), 32 * 1024);
     let a = hands.join(1, 1);
     let refused = hands.commit(a, &txn(1, 1).write(ROOT, 0, 0, &vec![7; 30_000]));
     assert_eq!(refused, Outcome::Refused(Refusal::StoreFull));
     assert_eq!(count(&hands.commit(a, &txn(1, 2).write(ROOT, 0, 0, b"x"))), 1);
 }
 
-/// Nothing in the safe is needed any more, and still it is too small: it grows, as far as it may.
+/// Nothing in the log is needed any more, and still it is too small: it grows, as far as it may.
 #[test]
-fn a_transaction_that_the_safe_can_grow_for_waits_for_that() {
-    let mut hands = Hands::with_safe(Config::default(), 32 * 1024);
-    hands.safe_bytes_max = 64 * 1024;
+fn a_transaction_that_the_log_can_grow_for_waits_for_that() {
+    let mut hands = Hands::with_log(Config::default(), 32 * 1024);
+    hands.log_bytes_max = 64 * 1024;
     let a = hands.join(1, 1);
     let too_large = txn(1, 1).write(ROOT, 0, 0, &vec![7; 60_000]);
     assert_eq!(hands.commit(a, &too_large), Outcome::Refused(Refusal::StoreFull));
     assert_eq!(count(&hands.commit(a, &txn(1, 2).write(ROOT, 0, 0, &vec![7; 30_000]))), 1);
     // Who was refused has not spoken for those after it: the disk is asked again.
     assert_eq!(hands.commit(a, &txn(1, 3).write(ROOT, 0, 1, &vec![7; 60_000])), Outcome::Refused(Refusal::StoreFull));
-    hands.safe_bytes_max = 128 * 1024;
+    hands.log_bytes_max = 128 * 1024;
     assert_eq!(count(&hands.commit(a, &txn(1, 4).write(ROOT, 0, 1, &vec![7; 60_000]))), 2);
 }
 
@@ -159,16 +159,16 @@ fn a_slot_that_is_written_again_and_again_does_not_fill_its_page() {
     }
 }
 
-/// Hands whose safe is full for a moment: commits wait for write-back.
+/// Hands whose log is full for a moment: commits wait for write-back.
 fn full_for_a_moment() -> (Hands, [store::SessionId; 2]) {
-    let mut hands = Hands::with_safe(Config::default(), 64 * 1024);
+    let mut hands = Hands::with_log(Config::default(), 64 * 1024);
     let [a, b] = [1, 2].map(|number| hands.join(number, number));
     let pages = hands.grant(a, 60);
     for (i, &page) in pages.iter().enumerate() {
         hands.say(a, txn(1, i as u64 + 1).write(page, 0, 0, &VALUE).message());
     }
     hands.sync();
-    assert!(hands.store.stats().commits < 60, "the safe is full");
+    assert!(hands.store.stats().commits < 60, "the log is full");
     hands.take(a);
     (hands, [a, b])
 }
@@ -179,7 +179,7 @@ fn grant(volume: u32) -> Message {
 
 /// A client that is told of no pages takes the store for full: as long as write-back makes room it waits.
 #[test]
-fn a_grant_waits_while_the_safe_is_full_for_a_moment() {
+fn a_grant_waits_while_the_log_is_full_for_a_moment() {
     let (mut hands, [a, _]) = full_for_a_moment();
     hands.say(a, grant(0));
     assert_eq!(hands.take(a), []);
@@ -248,7 +248,7 @@ fn commits_that_wait_for_a_page_are_bounded_in_bytes() {
 /// New pages leave some room, so that who has filled the store up can delete.
 #[test]
 fn a_full_store_takes_what_deletes() {
-    let mut hands = Hands::with_safe(Config::default(), 64 * 1024);
+    let mut hands = Hands::with_log(Config::default(), 64 * 1024);
     let a = hands.join(1, 1);
     let pages = hands.grant(a, 1000);
     hands.home_pages = 0;
@@ -259,7 +259,7 @@ fn a_full_store_takes_what_deletes() {
     } {
         accepted += 1;
     }
-    assert!(accepted > 50, "the safe had room for some: {accepted}");
+    assert!(accepted > 50, "the log had room for some: {accepted}");
     for (at, &page) in pages[..10].iter().enumerate() {
         let evidence = at as u64 + 1;
         let deletes = delete(txn(1, 2000 + at as u64).write(page, 1, evidence, b"").read(page, 0, evidence), 0);

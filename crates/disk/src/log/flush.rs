@@ -16,9 +16,9 @@
 
 use crate::aligned::{Aligned, BLOCK};
 use crate::errno::{Call, On, Refused};
-use crate::safe::frame::{FRAME_BYTES_MIN, Frame, HEADER_BYTES};
-use crate::safe::record::{self, Kind};
-use crate::safe::segment::{Segment, SegmentHeader};
+use crate::log::frame::{FRAME_BYTES_MIN, Frame, HEADER_BYTES};
+use crate::log::record::{self, Kind};
+use crate::log::segment::{Segment, SegmentHeader};
 use std::mem;
 use store::{Position, Record};
 use types::ClusterId;

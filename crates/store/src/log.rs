@@ -1,4 +1,4 @@
-//! The safe, as the machine sees it: positions, what of them is durable, which are still needed, and how much room is
+//! The log, as the machine sees it: positions, what of them is durable, which are still needed, and how much room is
 //! left.
 //!
 //! ```text
@@ -10,7 +10,7 @@
 //! 1. Appends have consecutive positions; they become durable in that order.
 //! 2. The last record is never freed: a restart learns from it where to go on counting.
 //! 3. Room is promised before it is used: what was appended and is not durable yet counts as taken.
-//! 4. That there is no room is said only after the disk was asked to make some: a safe of which nothing is needed may
+//! 4. That there is no room is said only after the disk was asked to make some: a log of which nothing is needed may
 //!    still be smaller than it may become.
 
 use crate::outputs::Outputs;
@@ -22,7 +22,7 @@ pub(crate) const RESERVE_BYTES: u64 = 16 * 1024;
 
 /// The state of the log.
 #[derive(Debug)]
-pub(crate) struct Safe {
+pub(crate) struct Log {
     last: Position,
     durable: Position,
     freed: Position,
@@ -30,14 +30,14 @@ pub(crate) struct Safe {
     flying: VecDeque<(Position, u64)>,
     flying_bytes: u64,
     free_bytes: u64,
-    /// The most room there ever was: what the safe can hold, as far as the machine can know.
+    /// The most room there ever was: what the log can hold, as far as the machine can know.
     capacity_bytes: u64,
     frees_outstanding: u32,
     /// The room that the disk was asked to make since the last append, in bytes.
     asked_bytes: u64,
 }
 
-impl Safe {
+impl Log {
     pub(crate) fn new(free_bytes: u64) -> Self {
         Self {
             last: Position(0),
@@ -52,7 +52,7 @@ impl Safe {
         }
     }
 
-    /// The safe held a record at this position.
+    /// The log held a record at this position.
     pub(crate) fn recovered(&mut self, position: Position, bytes: u64) {
         if self.freed == Position(0) {
             self.freed = position;
@@ -119,7 +119,7 @@ impl Safe {
         true
     }
 
-    /// What the safe can hold, as far as is known, in bytes.
+    /// What the log can hold, as far as is known, in bytes.
     pub(crate) fn capacity_bytes(&self) -> u64 {
         self.capacity_bytes
     }

@@ -1,4 +1,4 @@
-//! The safe: an append-only sequence of records in a ring of preallocated segments, written in blocks, flush by flush.
+//! The log: an append-only sequence of records in a ring of preallocated segments, written in blocks, flush by flush.
 //!
 //! ```text
 //!   segment of lap 7            segment of lap 8                       segment of lap 6 (free)

@@ -16,7 +16,7 @@ use crate::aligned::{Aligned, BLOCK};
 use crate::errno::{Call, On, Refused};
 use crate::error::{DiskError, Doing};
 use crate::files::{File, Files, How};
-use crate::safe::frame::FORMAT;
+use crate::log::frame::FORMAT;
 use std::sync::Arc;
 use types::ClusterId;
 
@@ -96,12 +96,13 @@ pub(crate) struct Segment {
 
 /// The name of the segment that was made as the `number`th.
 pub(crate) fn name_of(number: u64) -> String {
-    format!("safe-{number:04}.seg")
+    format!("log-{number:04}.seg")
 }
 
-/// The number of a segment's name; `None` if it is another file's.
+/// The number of a segment's name; `None` if it is another file's. In stores of formats 1 and 2 the names begin with
+/// `safe`, and segments that are there keep their names.
 pub(crate) fn number_of(name: &str) -> Option<u64> {
-    name.strip_prefix("safe-")?.strip_suffix(".seg")?.parse().ok()
+    name.strip_prefix("log-").or_else(|| name.strip_prefix("safe-"))?.strip_suffix(".seg")?.parse().ok()
 }
 
 impl Segment {

@@ -1,13 +1,13 @@
-//! Reading the safe after a start: from the oldest record that is needed to the tail, each record's values being slices
+//! Reading the log after a start: from the oldest record that is needed to the tail, each record's values being slices
 //! of what was read.
 
 use crate::aligned::BLOCK;
 use crate::error::{DiskError, Doing};
 use crate::files::{Files, How};
-use crate::safe::frame::{FRAME_BYTES_MIN, Frame, HEADER_BYTES};
-use crate::safe::record::{self, Kind};
-use crate::safe::segment::{Segment, number_of};
-use crate::safe::windows::{Place, Window, Windows};
+use crate::log::frame::{FRAME_BYTES_MIN, Frame, HEADER_BYTES};
+use crate::log::record::{self, Kind};
+use crate::log::segment::{Segment, number_of};
+use crate::log::windows::{Place, Window, Windows};
 use bytes::Bytes;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -17,9 +17,9 @@ use types::ClusterId;
 /// How far a scan has come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
-    /// Bytes of the safe that have been read.
+    /// Bytes of the log that have been read.
     pub bytes: u64,
-    /// Bytes of the safe that may have to be read.
+    /// Bytes of the log that may have to be read.
     pub bytes_total: u64,
     /// Records that have been found.
     pub records: u64,
@@ -57,7 +57,7 @@ enum Stop {
 /// One flush: its records as far as they are needed, what is due after it, and where.
 type Flush = (VecDeque<(Position, Kind, Bytes)>, Due, Place);
 
-/// A scan of the safe.
+/// A scan of the log.
 #[derive(Debug)]
 pub(crate) struct Scan {
     files: Arc<dyn Files>,
@@ -88,13 +88,13 @@ impl Scan {
         segments.sort_by_key(|segment| segment.header.map_or(0, |h| h.lap));
         let headers = || segments.iter().enumerate().filter_map(|(i, s)| Some((i, s.header?)));
         let Some((newest, _)) = headers().next_back() else {
-            let what = "no segment of the safe has a valid header".to_owned();
-            return Err(DiskError::Corrupt { file: files.path("safe-0001.seg"), offset: 0, what });
+            let what = "no segment of the log has a valid header".to_owned();
+            return Err(DiskError::Corrupt { file: files.path("log-0001.seg"), offset: 0, what });
         };
         let needed = newest_needed(&files, &segments[newest])?;
         let Some((at, first)) = headers().rfind(|(_, header)| header.first_position <= needed) else {
             let (oldest, header) = headers().next().expect("there is a newest");
-            let what = format!("record {needed} is needed, the oldest in the safe is {}", header.first_position);
+            let what = format!("record {needed} is needed, the oldest in the log is {}", header.first_position);
             return Err(DiskError::Corrupt { file: files.path(&segments[oldest].name), offset: 40, what });
         };
         let bytes_total = segments[at..].iter().map(|s| s.bytes as u64).sum();
@@ -318,7 +318,7 @@ impl Scan {
         DiskError::Corrupt { file, offset: place.offset as u64, what }
     }
 
-    /// Room that the safe has whatever the scan will find: the segments that it does not read.
+    /// Room that the log has whatever the scan will find: the segments that it does not read.
     pub(crate) fn bytes_free_at_least(&self) -> u64 {
         let free = |(i, segment): (usize, &Segment)| i < self.place.segment || segment.header.is_none();
         let segments = self.segments.iter().enumerate().filter(|&item| free(item));

@@ -1,4 +1,4 @@
-//! The bytes of the safe from a place on, a window at a time and in order.
+//! The bytes of the log from a place on, a window at a time and in order.
 //!
 //! ```text
 //!   device --- thread: reads a window ---> at most AHEAD of them ---> the scan: checks, decodes, hands on
@@ -11,7 +11,7 @@
 
 use crate::error::{DiskError, Doing};
 use crate::files::Files;
-use crate::safe::segment::Segment;
+use crate::log::segment::Segment;
 use bytes::Bytes;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel, sync_channel};

@@ -1,4 +1,4 @@
-//! Frames: what the safe is made of. A frame is a header and (a part of) the body of one record.
+//! Frames: what the log is made of. A frame is a header and (a part of) the body of one record.
 //!
 //! ```text
 //!    0  magic "THRC"           4  format u8 | kind u8 | part u8 | flush bits u8
@@ -17,7 +17,7 @@
 //! `lap` and `offset` make a header true in one place and for one lap only; `life` and `flush` make it part of one
 //! write only.
 
-use crate::safe::record::Kind;
+use crate::log::record::Kind;
 
 /// The length of a frame's header, in bytes.
 pub(crate) const HEADER_BYTES: usize = 64;
