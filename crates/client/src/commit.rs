@@ -81,7 +81,7 @@ impl Commits {
 
     /// The next request that may go out.
     fn next(&mut self, session: &Session) -> Option<CommitRequest> {
-        if self.outstanding() >= session.limits.commits.max(1) as usize {
+        if self.outstanding() >= session.up.limits().commits.max(1) as usize {
             return None;
         }
         let answered = self.answered();
@@ -203,7 +203,7 @@ impl Client {
             return Ok(id);
         }
         let running = self.txns.running(txn)?;
-        let (cache, horizon) = (&self.cache, self.session.horizon);
+        let (cache, horizon) = (&self.cache, self.session.horizon());
         let (reads, writes) = running.workspace.request(|page| cache.get(page), horizon);
         running.stop(State::Committing(id.number));
         running.waiting = Some(now);

@@ -211,7 +211,7 @@ impl Client {
     /// Makes a frame of a granted page, in place of one of an earlier life.
     fn install_empty(&mut self, page: PageId) {
         let at_horizon = !self.config.broken.is(Rule::EmptyAtHorizon);
-        let version = if at_horizon { self.session.horizon } else { Version::ZERO };
+        let version = if at_horizon { self.session.horizon() } else { Version::ZERO };
         if let Installed::Over(older) = self.cache.install(page, version, ObjectPage::empty(), &[]) {
             self.doom_by_install(page, &older);
         }

@@ -249,11 +249,12 @@ impl Client {
         if self.config.broken.is(Rule::FetchAtLeast) {
             return Version::ZERO;
         }
-        self.cache.get(page).map_or(Version::ZERO, Frame::newest).max(self.session.horizon)
+        self.cache.get(page).map_or(Version::ZERO, Frame::newest).max(self.session.horizon())
     }
 
     pub(crate) fn send_fetches(&mut self, now: Time) {
-        while self.session.may_fetch() && self.fetches.outstanding() < self.session.limits.fetches.max(1) as usize {
+        while self.session.may_fetch() && self.fetches.outstanding() < self.session.up.limits().fetches.max(1) as usize
+        {
             let Some(page) = self.fetches.unsent.pop_front() else { return };
             let number = self.fetches.next_number();
             let under_way = self.fetches.under_way.entry(page).or_default();
@@ -357,7 +358,7 @@ impl Client {
     /// and no more than half of what the session may have outstanding.
     fn room_ahead(&self, share: usize) -> usize {
         let room = self.pages_of(self.config.cache_bytes_limit / share);
-        let fetches = (self.session.limits.fetches as usize / 2).saturating_sub(self.fetches.outstanding());
+        let fetches = (self.session.up.limits().fetches as usize / 2).saturating_sub(self.fetches.outstanding());
         room.saturating_sub(self.fetches.coming()).min(fetches)
     }
 
@@ -371,7 +372,7 @@ impl Client {
     pub fn fetch_together(&mut self, now: Time, pages: &[PageId]) -> bool {
         let room = self.room_ahead(AHEAD_SHARE).min(self.config.limits.pages_per_message);
         let most = if self.session.is_live() { room } else { 0 };
-        let (mut asked, mut at_least) = (Vec::new(), self.session.horizon);
+        let (mut asked, mut at_least) = (Vec::new(), self.session.horizon());
         let number = self.fetches.next_number();
         for &page in pages {
             let here = self.cache.get(page).is_some_and(Frame::is_complete) || self.allocator.is_unused(page);

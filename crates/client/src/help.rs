@@ -159,7 +159,7 @@ impl Client {
         }
         // A neighbour that has asked what became of a commit of its own may know of that before its redirector does.
         let reflects = through.max(page.version);
-        if reflects > self.session.horizon && !self.config.broken.is(Rule::HearFirst) {
+        if reflects > self.session.horizon() && !self.config.broken.is(Rule::HearFirst) {
             return self.fetches.keep_early(reflects, page);
         }
         self.install_peer_page(now, page);
@@ -170,7 +170,7 @@ impl Client {
         let page = Page { fresh: self.config.broken.is(Rule::FreshFromStore), ..page };
         self.stats.pages_from_peers += 1;
         self.neighbours.arrived.push((page.page, page.number));
-        self.session.piggyback_by(now);
+        self.session.up.piggyback_by(now);
         let before = self.stats.fetch_time;
         self.page(now, page);
         self.stats.peer_time += self.stats.fetch_time.saturating_sub(before);
@@ -178,7 +178,7 @@ impl Client {
 
     /// The horizon has moved: installs the pages of neighbours that waited for that.
     pub(crate) fn install_early(&mut self, now: Time) {
-        while let Some(page) = self.fetches.take_early(self.session.horizon) {
+        while let Some(page) = self.fetches.take_early(self.session.horizon()) {
             // It may have come in another way meanwhile.
             if self.fetches.expects(page.page, page.number, self.config.broken) {
                 self.install_peer_page(now, page);

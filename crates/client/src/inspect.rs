@@ -12,12 +12,12 @@ impl Client {
 
     /// The count through which the client has heard of every change to what it holds, for checkers.
     pub fn horizon(&self) -> Version {
-        self.session.horizon
+        self.session.horizon()
     }
 
     /// The latest life of the store that the client knows of, for checkers.
     pub fn life(&self) -> Option<Life> {
-        self.session.life()
+        self.session.up.life()
     }
 
     /// The pages that the client was granted and would create objects in next, for checkers.

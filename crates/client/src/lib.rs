@@ -59,6 +59,7 @@ mod txns;
 mod waiting;
 mod workspace;
 
+use ::session::Phase;
 use alloc::collections::VecDeque;
 use alloc::format;
 use alloc::string::String;
@@ -75,7 +76,7 @@ use help::Neighbours;
 use prefetch::Prefetch;
 use protocol::{Leader, Message, Pong};
 pub use seen::Seen;
-use session::{Phase, Session};
+use session::Session;
 use txns::{State, Txns};
 use types::limits::PAGE_BYTES_TARGET;
 use types::{ClientId, GoodbyeReason, Rule, Time};
@@ -187,8 +188,8 @@ impl Client {
     /// A message has come in.
     pub fn handle(&mut self, now: Time, message: Message) {
         self.heard(now);
-        self.session.hear_of(message.newest_named());
-        match (&self.session.phase, message) {
+        self.session.up.hear_of(message.newest_named());
+        match (self.session.up.phase(), message) {
             // What comes after we gave the link up is of no account.
             (Phase::Down | Phase::Over(..), _) => {}
             (Phase::Rejoining | Phase::Live, Message::Pong(pong)) => self.pong(pong),
@@ -246,7 +247,7 @@ impl Client {
     /// Begins a transaction.
     pub fn begin(&mut self) -> TxnHandle {
         let txn = self.txns.begin(self.fetches.last());
-        if let Phase::Over(error @ TxnError::Stopped(_)) = &self.session.phase {
+        if let Phase::Over(error @ TxnError::Stopped(_)) = self.session.up.phase() {
             // With what is cached it could go on for long, and commit nothing in the end.
             self.txns.get(txn).expect("just begun").stop(State::Failed(error.clone()));
         }

@@ -16,7 +16,7 @@ impl Client {
     /// A batch has come.
     pub(crate) fn notices(&mut self, now: Time, notices: &Notices) {
         let broken = self.config.broken.is(Rule::ShowWhole);
-        for notice in notices.as_taken(if broken { Version(u64::MAX) } else { self.session.horizon }) {
+        for notice in notices.as_taken(if broken { Version(u64::MAX) } else { self.session.horizon() }) {
             if notice.prev >= notice.version {
                 let text = format!("page {} went from {} to {}", notice.page, notice.prev, notice.version);
                 return self.hang_up(GoodbyeReason::Malformed, text);

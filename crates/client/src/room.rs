@@ -24,7 +24,7 @@ impl Client {
             if !self.config.broken.is(Rule::FreezeEvidence) {
                 for (_, txn) in self.txns.all_running() {
                     if let Some(touched) = txn.workspace.get_mut(evicted.page) {
-                        touched.freeze(&evicted.frame, self.session.horizon);
+                        touched.freeze(&evicted.frame, self.session.horizon());
                         txn.bell.ring();
                         was_read |= touched.frozen().is_some();
                     }

@@ -1,12 +1,6 @@
-//! The session with the store: opened, resumed, kept alive, given up.
+//! The session with the store: what goes out when it begins, when it resumes and before each message, and what is given up
+//! with it. How far it is and what is due on it is decided in [`session::upstream`].
 //!
-//! ```text
-//!   Down --connected/Hello, Rejoin--> Greeting --Welcome--> Rejoining --Rejoined--> Live
-//!    ^                            |                            |                    |
-//!    +-------- disconnected ------+----------------------------+--------------------+
-//!                                 +---- Goodbye with a final reason ----> Over
-//!                                              the store has stopped ----> Over
-//! ```
 //! 1. The horizon moves only in `Live`. Between `Down` and `Rejoined` there are changes that nobody has told us.
 //! 2. Whatever is asked for while the session is not live waits for it, and is asked when it is. Only who knows nothing
 //!    yet, so that there is nothing to compare, asks for a first page right behind who it is.
@@ -16,29 +10,12 @@
 use crate::commit::{NO_EFFECT, Resend};
 use crate::txns::State;
 use crate::{Client, Output, TxnError};
-use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::mem;
-use core::time::Duration;
-use protocol::{
-    Ack, AskOutcome, GROUP, Goodbye, Held, Hello, Lineage, Message, Outcome, PROTOCOL, Ping, Pulse, Rejoin, Rejoined,
-    Released, SessionLimits, Welcome,
-};
-use types::{ClusterId, GoodbyeReason, Incarnation, Life, PageId, Rule, Time, Version};
-
-/// How long acknowledgements and releases wait for a message to go with.
-const PIGGYBACK: Duration = Duration::from_millis(2);
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Phase {
-    Down,
-    Greeting,
-    Rejoining,
-    Live,
-    /// There is no store any more, or it wants no more of us: what every call that needs one is told.
-    Over(TxnError),
-}
+use protocol::{Ack, AskOutcome, GROUP, Goodbye, Held, Message, Outcome, Ping, Rejoin, Rejoined, Released, Welcome};
+use session::{Overdue, Phase, Upstream};
+use types::{GoodbyeReason, Incarnation, PageId, Rule, Time, Version};
 
 /// What a session has begun with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,138 +27,87 @@ enum Brought {
 
 #[derive(Debug)]
 pub(crate) struct Session {
-    pub(crate) phase: Phase,
-    pub(crate) limits: SessionLimits,
-    /// We have heard of every change through here to what we hold.
-    pub(crate) horizon: Version,
+    /// How far it is, and what is known of the store.
+    pub(crate) up: Upstream<TxnError>,
     /// The latest change that a batch has told of. Beyond the horizon it is of a batch that was cut, with more to come.
     pub(crate) told: Version,
-    /// The highest count that the store has named: nothing here is of a later one.
-    pub(crate) named: Version,
     /// A redirector answers: we are a member of its group.
     pub(crate) in_group: bool,
     brought: Brought,
-    epoch: u64,
-    cluster: Option<ClusterId>,
     /// Of the store: the latest that we have heard of.
     pub(crate) incarnation: Incarnation,
-    /// And its lives, of which we have heard what we have heard last in the latest.
-    lineage: Lineage,
     ack_is_due: bool,
     /// Pages that have left, as far as the store was not told.
     pub(crate) released: Vec<PageId>,
-    piggyback_at: Option<Time>,
-    pulse: Pulse,
 }
 
 impl Session {
     pub(crate) fn new() -> Self {
         Self {
-            phase: Phase::Down,
-            limits: SessionLimits::UNTOLD,
-            horizon: Version::ZERO,
+            up: Upstream::default(),
             told: Version::ZERO,
-            named: Version::ZERO,
             in_group: false,
             brought: Brought::Something,
-            epoch: 0,
-            cluster: None,
             incarnation: Incarnation(0),
-            lineage: Lineage::default(),
             ack_is_due: false,
             released: Vec::new(),
-            piggyback_at: None,
-            pulse: Pulse::default(),
         }
     }
 
-    /// The latest life of the store that we know of.
-    pub(crate) fn life(&self) -> Option<Life> {
-        self.lineage.current()
+    /// We have heard of every change through here to what we hold.
+    pub(crate) fn horizon(&self) -> Version {
+        self.up.horizon()
     }
 
     pub(crate) fn is_live(&self) -> bool {
-        self.phase == Phase::Live
+        self.up.is_live()
     }
 
     /// Whether pages may be asked for. Who brings nothing to be compared has joined with its last rejoin, wherever that is
     /// on its way; until the session says how much may be asked for, that is one page.
     pub(crate) fn may_fetch(&self) -> bool {
-        self.is_live() || (self.brought == Brought::Nothing && matches!(self.phase, Phase::Greeting | Phase::Rejoining))
+        self.is_live() || (self.brought == Brought::Nothing && self.up.is_up())
     }
 
     /// The error of a call that needs a store, if there will never be one.
     pub(crate) fn check(&self) -> Result<(), TxnError> {
-        match &self.phase {
+        match self.up.phase() {
             Phase::Over(error) => Err(error.clone()),
             _ => Ok(()),
-        }
-    }
-
-    /// A message names this count.
-    pub(crate) fn hear_of(&mut self, count: Version) {
-        if matches!(self.phase, Phase::Rejoining | Phase::Live) {
-            self.named = self.named.max(count);
         }
     }
 
     /// The page has left: the store is told soon.
     pub(crate) fn release(&mut self, now: Time, page: PageId) {
         self.released.push(page);
-        self.piggyback_by(now);
+        self.up.piggyback_by(now);
     }
 
     /// Releases may have waited for a grant, which has come.
     pub(crate) fn releases_may_go(&mut self, now: Time) {
         if !self.released.is_empty() {
-            self.piggyback_by(now);
+            self.up.piggyback_by(now);
         }
     }
 
-    /// What is to be said with the next message is said soon.
-    pub(crate) fn piggyback_by(&mut self, now: Time) {
-        self.piggyback_at.get_or_insert(now + PIGGYBACK);
-    }
-
-    fn ping_at(&self) -> Time {
-        self.pulse.ping_at(self.limits)
-    }
-
-    fn silent_at(&self) -> Time {
-        self.pulse.silent_at(self.limits)
-    }
-
-    fn has_asked(&self, now: Time) -> bool {
-        self.pulse.has_asked(now, self.limits)
-    }
-
-    /// Whether the other end is told that we live. What we bring may be compared for longer than we may be silent: a
+    /// When the other end is told that we live. What we bring may be compared for longer than we may be silent: a
     /// redirector asks its store, which may be far away and its line busy.
-    fn pings(&self) -> bool {
-        matches!(self.phase, Phase::Rejoining | Phase::Live)
+    fn ping_at(&self) -> Option<Time> {
+        let pings = matches!(self.up.phase(), Phase::Rejoining | Phase::Live);
+        pings.then(|| self.up.ping_at())
     }
 
     /// When something is due.
     pub(crate) fn poll_timeout(&self) -> Option<Time> {
-        match self.phase {
-            Phase::Live => self.piggyback_at.into_iter().chain([self.ping_at(), self.silent_at()]).min(),
-            Phase::Rejoining => Some(self.ping_at().min(self.silent_at())),
-            Phase::Greeting => Some(self.silent_at()),
-            Phase::Down | Phase::Over(..) => None,
-        }
+        self.up.next_due(self.ping_at())
     }
 }
 
 impl Client {
     pub(crate) fn say_hello(&mut self, now: Time) {
-        let session = &mut self.session;
-        session.epoch += 1;
-        session.phase = Phase::Greeting;
-        session.limits = SessionLimits::UNTOLD;
-        session.pulse.heard(now);
         self.stats.sessions += 1;
-        let (cluster, epoch) = (self.session.cluster, self.session.epoch);
-        self.send(now, Message::Hello(Hello { protocol: PROTOCOL, features: 0, cluster, client: self.id, epoch }));
+        let hello = self.session.up.open(now, self.id, 0);
+        self.send(now, hello);
         self.rejoin(now);
         if self.session.brought == Brought::Nothing {
             self.fetch_first(now);
@@ -190,14 +116,11 @@ impl Client {
 
     /// The link is gone, and with it every answer that was on its way.
     pub(crate) fn session_is_down(&mut self) {
-        if !matches!(self.session.phase, Phase::Down | Phase::Over(..)) {
+        if self.session.up.is_up() {
             self.lose_group();
             self.session.in_group = false;
         }
-        if !matches!(self.session.phase, Phase::Over(..)) {
-            self.session.phase = Phase::Down;
-        }
-        self.session.piggyback_at = None;
+        self.session.up.close();
         self.fetches_are_gone();
         self.neighbours.link_is_gone();
         self.allocator.link_is_gone();
@@ -207,17 +130,16 @@ impl Client {
     /// Sends a message, after the acknowledgement and the releases that are due.
     pub(crate) fn send(&mut self, now: Time, message: Message) {
         self.piggyback();
-        self.session.pulse.sent(now);
+        self.session.up.sent(now);
         self.outputs.push_back(Output::Send(message));
     }
 
     fn piggyback(&mut self) {
-        if !self.session.is_live() {
+        if !self.session.up.piggyback() {
             return;
         }
-        self.session.piggyback_at = None;
         if mem::take(&mut self.session.ack_is_due) {
-            self.outputs.push_back(Output::Send(Message::Ack(Ack { through: self.session.horizon })));
+            self.outputs.push_back(Output::Send(Message::Ack(Ack { through: self.session.horizon() })));
         }
         for pages in self.take_released().chunks(self.config.limits.pages_per_message) {
             self.outputs.push_back(Output::Send(Message::Released(Released { pages: pages.to_vec() })));
@@ -233,22 +155,22 @@ impl Client {
 
     /// A sign of life of the store: a message, or some bytes of one, or room for what is on its way there.
     pub fn heard(&mut self, now: Time) {
-        self.session.pulse.heard(now);
+        self.session.up.heard(now);
     }
 
     /// The horizon moves, unless there may be changes before it that we have not heard of.
     pub(crate) fn heard_through(&mut self, now: Time, through: Version) {
         let session = &mut self.session;
-        if (session.is_live() || self.config.broken.is(Rule::RejoinBeforeHorizon)) && through > session.horizon {
-            session.horizon = through;
+        let may_move = session.is_live() || self.config.broken.is(Rule::RejoinBeforeHorizon);
+        if may_move && session.up.heard_through(through) {
             session.ack_is_due = true;
-            session.piggyback_by(now);
+            session.up.piggyback_by(now);
             self.install_early(now);
         }
     }
 
     pub(crate) fn welcome(&mut self, welcome: &Welcome) {
-        if let Err(Goodbye { reason, text }) = welcome.agree(self.session.cluster) {
+        if let Err(Goodbye { reason, text }) = self.session.up.agrees(welcome) {
             if reason == GoodbyeReason::WrongCluster {
                 self.forget_the_store();
             }
@@ -257,30 +179,30 @@ impl Client {
         if !self.knows_store(welcome) {
             return;
         }
-        self.session.cluster = Some(welcome.cluster);
-        self.session.limits = welcome.limits;
+        self.session.up.welcomed(welcome);
         self.session.in_group = welcome.features & GROUP != 0;
-        self.session.phase = Phase::Rejoining;
         if self.config.broken.is(Rule::RejoinBeforeHorizon) {
-            self.session.horizon = self.session.horizon.max(welcome.through);
+            self.session.up.heard_through(welcome.through);
         }
     }
 
     /// Its redirector has reached the store in another life: what comes next is of that one.
     pub(crate) fn store_lives_anew(&mut self, welcome: &Welcome) {
-        self.knows_store(welcome);
+        if self.knows_store(welcome) {
+            self.session.up.learn(welcome);
+        }
     }
 
     /// Whether what we know is of this store, and of no copy that has parted from it since. If it is not, we forget it, and
     /// the session ends: the next one begins with nothing. Only a redirector that is in a life of the store which we know to
     /// be over has not heard of the store's restart yet: we forget nothing, and go elsewhere until it has.
     fn knows_store(&mut self, welcome: &Welcome) -> bool {
-        let life = self.session.life();
-        if let Err(Goodbye { reason, mut text }) = welcome.continues(life, self.session.named)
+        if let Err(Goodbye { reason, mut text }) = self.session.up.continues(welcome)
             && !self.config.broken.is(Rule::KnowLineage)
         {
             let is_of_redirector = welcome.features & GROUP != 0;
-            if is_of_redirector && welcome.lineage.current().is_some_and(|life| self.session.lineage.knows(life)) {
+            let lineage = self.session.up.lineage();
+            if is_of_redirector && welcome.lineage.current().is_some_and(|life| lineage.knows(life)) {
                 text = "expected a redirector that has heard of the store's last restart, got one that has not".into();
                 self.group.leave();
             } else if welcome.incarnation > self.session.incarnation {
@@ -292,7 +214,6 @@ impl Client {
             self.hang_up(reason, text);
             return false;
         }
-        self.session.lineage = welcome.lineage.clone();
         self.session.incarnation = self.session.incarnation.max(welcome.incarnation);
         true
     }
@@ -305,10 +226,10 @@ impl Client {
         pages.sort_unstable_by_key(|held| held.page);
         pages.dedup_by_key(|held| held.page);
         let grants = self.unfilled_grants();
-        let brings_nothing = pages.is_empty() && grants.is_empty() && self.session.named == Version::ZERO;
+        let brings_nothing = pages.is_empty() && grants.is_empty() && self.session.up.named() == Version::ZERO;
         let may_fetch = brings_nothing || self.config.broken.is(Rule::JoinBeforeFetch);
         self.session.brought = if may_fetch { Brought::Nothing } else { Brought::Something };
-        for rejoin in Rejoin::split(self.session.horizon, &pages, &grants, &self.config.limits) {
+        for rejoin in Rejoin::split(self.session.horizon(), &pages, &grants, &self.config.limits) {
             self.send(now, Message::Rejoin(rejoin));
         }
     }
@@ -318,8 +239,7 @@ impl Client {
             self.drop_page(page);
             self.lose_grant(page);
         }
-        self.session.phase = Phase::Live;
-        self.session.pulse.pinged(now);
+        self.session.up.joined(now);
         self.group.arrive();
         self.heard_through(now, rejoined.through);
         self.say_reachable(now);
@@ -337,7 +257,7 @@ impl Client {
 
     /// Asks for a sign of life.
     pub(crate) fn ping(&mut self, now: Time) {
-        self.session.pulse.pinged(now);
+        self.session.up.pinged(now);
         self.send(now, Message::Ping(Ping { nonce: now.0 }));
     }
 
@@ -364,7 +284,7 @@ impl Client {
             return self.session_is_down();
         }
         let error = TxnError::Refused(goodbye.reason, goodbye.text.clone());
-        self.session.phase = Phase::Over(error.clone());
+        self.session.up.end(error.clone());
         self.give_up_waiting(&error, Time(u64::MAX));
         self.hang_up(goodbye.reason, goodbye.text);
     }
@@ -374,7 +294,7 @@ impl Client {
     pub(crate) fn store_stopped(&mut self, why: String) {
         self.session_is_down();
         let error = TxnError::Stopped(why);
-        self.session.phase = Phase::Over(error.clone());
+        self.session.up.end(error.clone());
         let all: Vec<_> = self.txns.all().map(|(handle, _)| handle).collect();
         for txn in all {
             self.give_up(txn, &error);
@@ -402,26 +322,27 @@ impl Client {
                 txn.stop(State::Doomed);
             }
         }
-        (self.session.cluster, self.session.incarnation) = (None, Incarnation(0));
-        (self.session.horizon, self.session.told, self.session.named) = (Version::ZERO, Version::ZERO, Version::ZERO);
-        self.session.lineage = Lineage::default();
+        self.session.up.forget_store();
+        (self.session.told, self.session.incarnation) = (Version::ZERO, Incarnation(0));
         self.allocator.forget();
     }
 
     /// Time has passed for the session.
     pub(crate) fn session_timeout(&mut self, now: Time) {
-        if self.session.piggyback_at.is_some_and(|at| at <= now) {
+        if self.session.up.piggyback_is_due(now) {
             self.piggyback();
-            self.session.pulse.sent(now);
+            self.session.up.sent(now);
         }
-        if !matches!(self.session.phase, Phase::Down | Phase::Over(..)) && self.session.silent_at() <= now {
-            let text = format!("nothing heard for {} ms", self.session.limits.silence_ms);
-            if !self.session.pings() || self.session.has_asked(now) {
-                self.leave_silent(now);
+        let ping_at = self.session.ping_at();
+        match self.session.up.overdue(now, ping_at) {
+            Some(Overdue::Silence(Goodbye { reason, text })) => {
+                if ping_at.is_none() || self.session.up.has_pinged(now) {
+                    self.leave_silent(now);
+                }
+                self.hang_up(reason, text);
             }
-            self.hang_up(GoodbyeReason::Silent, text);
-        } else if self.session.pings() && self.session.ping_at() <= now {
-            self.ping(now);
+            Some(Overdue::Ping) => self.ping(now),
+            None => {}
         }
     }
 }

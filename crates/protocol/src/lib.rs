@@ -41,7 +41,7 @@ pub use lease::{Intent, Leased, Promise};
 pub use lineage::Lineage;
 pub use notice::{Ack, Notice, Notices};
 pub use place::{Grant, Granted};
-pub use session::{Goodbye, Held, Hello, Ping, Pong, Pulse, Rejoin, Rejoined, SessionLimits, Welcome};
+pub use session::{Goodbye, Held, Hello, Ping, Pong, Rejoin, Rejoined, SessionLimits, Welcome};
 pub use status::{AskStatus, Cell, Status, Table};
 
 /// The oldest and the newest protocol that this code speaks.

@@ -163,7 +163,7 @@ impl Redirector {
         let is_kept = has_place && self.commits.bytes + bytes <= self.commits.bytes_limit;
         let large_bytes = request.large_bytes();
         let can_go = self.trunk.is_live()
-            && self.commits.outstanding() < self.trunk.limits.commits as usize
+            && self.commits.outstanding() < self.trunk.up.limits().commits as usize
             && (!is_kept || self.commits.has_room_for(large_bytes));
         if !is_kept && !can_go {
             // It may be a copy of one that has committed: only the store can refuse it.
@@ -257,7 +257,7 @@ impl Redirector {
     }
 
     fn send_commits(&mut self, now: Time) {
-        while self.trunk.is_live() && self.commits.outstanding() < self.trunk.limits.commits.max(1) as usize {
+        while self.trunk.is_live() && self.commits.outstanding() < self.trunk.up.limits().commits.max(1) as usize {
             let Some(request) = self.commits.next_unsent() else { return };
             self.send_to_store(now, Message::Commit(request));
         }

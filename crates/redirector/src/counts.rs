@@ -14,7 +14,7 @@ use types::{GoodbyeReason, Version};
 impl Redirector {
     /// Refuses to go on with a member that has heard of what the store has not named.
     pub(crate) fn check_named(&self, count: Version, what: &str) -> Result<(), Goodbye> {
-        let named = self.trunk.named();
+        let named = self.trunk.up.named();
         if count > named {
             return Err(Goodbye::malformed(format!("expected counts up to {named} in {what}, got {count}")));
         }

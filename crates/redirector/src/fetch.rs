@@ -191,7 +191,7 @@ impl Redirector {
     /// Has pages fetched from the store, or waits with a fetch that is under way.
     pub(crate) fn ask_store(&mut self, now: Time, wants: Vec<Want>) {
         let can_send = self.trunk.is_live();
-        let room = (self.trunk.limits.fetches.max(1) as usize).saturating_sub(self.fetches.outstanding());
+        let room = (self.trunk.up.limits().fetches.max(1) as usize).saturating_sub(self.fetches.outstanding());
         let room = room.min(self.config.limits.pages_per_message);
         let (mut pages, mut at_least) = (Vec::new(), self.trunk.horizon());
         for want in wants {
@@ -218,7 +218,7 @@ impl Redirector {
 
     /// Asks the store for what has waited for its turn.
     pub(crate) fn send_unsent(&mut self, now: Time) {
-        while self.trunk.is_live() && self.fetches.outstanding() < self.trunk.limits.fetches.max(1) as usize {
+        while self.trunk.is_live() && self.fetches.outstanding() < self.trunk.up.limits().fetches.max(1) as usize {
             let Some(page) = self.fetches.unsent.pop_front() else { return };
             let Some(under_way) = self.fetches.under_way.get_mut(&page) else { continue };
             if under_way.wants.is_empty() {

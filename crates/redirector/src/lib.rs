@@ -115,7 +115,7 @@ impl Redirector {
         Self {
             id,
             out: Outputs::default(),
-            trunk: Trunk::new(),
+            trunk: Trunk::default(),
             leadership: Leadership::new(config.duty),
             lease: Lease::new(config.limits.leased_changes),
             members: Members::new(config.limits),
@@ -148,7 +148,7 @@ impl Redirector {
 
     /// A sign of life of the store: some bytes of a message, or room for what is on its way there.
     pub fn heard_store(&mut self, now: Time) {
-        self.trunk.heard(now);
+        self.trunk.up.heard(now);
     }
 
     /// The store has said something.
@@ -200,7 +200,7 @@ impl Redirector {
     /// When [`Redirector::handle_timeout`] is due.
     pub fn poll_timeout(&self) -> Option<Time> {
         let (members, helps) = (self.members.next_due(self.config.silence), self.helps.next_due());
-        let due = [self.trunk.next_due(self.ping_at()), self.leadership.next_due(), self.cut_off_at(), members, helps];
+        let due = [self.trunk_due(), self.leadership.next_due(), self.cut_off_at(), members, helps];
         due.into_iter().flatten().min()
     }
 

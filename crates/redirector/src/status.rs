@@ -1,10 +1,10 @@
 //! What a redirector can say of itself.
 
 use crate::Redirector;
-use crate::trunk::Phase;
 use alloc::string::String;
 use alloc::vec::Vec;
 use protocol::Leader;
+use session::Phase;
 use types::{ClientId, PageId, SessionId, Version};
 
 /// What a redirector has done since its start.
@@ -104,7 +104,7 @@ impl Redirector {
             whole: self.whole.pages_held(session),
             asked: self.helps.load(session),
         };
-        let over = if let Phase::Over(why) = self.trunk.phase() { Some(why.clone()) } else { None };
+        let over = if let Phase::Over(why) = self.trunk.up.phase() { Some(why.clone()) } else { None };
         Status {
             group: self.config.group.clone(),
             address: self.config.address.clone(),

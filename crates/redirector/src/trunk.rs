@@ -1,11 +1,6 @@
-//! The session with the store: one for the whole group, opened, resumed, kept alive, given up like a client's.
+//! The session with the store: one for the whole group. How far it is and what is due on it is decided in
+//! [`session::upstream`], as for a client's.
 //!
-//! ```text
-//!   Down --connected/Hello, Rejoin--> Greeting --Welcome--> Rejoining --Rejoined--> Live
-//!    ^                            |                            |                    |
-//!    +-------- disconnected ------+----------------------------+--------------------+
-//!                                 +---- Goodbye with a final reason ----> Over
-//! ```
 //! 1. The horizon moves only in `Live`, and with everything that the store says: its answers come after the notices
 //!    that they depend on, so a page or a commit of version `v` shows that all before `v` has been told.
 //! 2. Whatever is asked for while the session is not live waits for it, and is asked when it is.
@@ -18,87 +13,30 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::mem;
-use core::time::Duration;
-use protocol::{
-    Ack, GROUP, Goodbye, Held, Hello, Message, PROTOCOL, Ping, Pong, Pulse, Rejoin, Rejoined, Released, SessionLimits,
-    Welcome,
-};
-use types::{ClusterId, GoodbyeReason, Life, PageId, Rule, SessionId, Time, Version};
+use protocol::{Ack, GROUP, Goodbye, Held, Message, Ping, Pong, Rejoin, Rejoined, Released, Welcome};
+use session::{Overdue, Phase, Upstream};
+use types::{GoodbyeReason, PageId, Rule, SessionId, Time, Version};
 
-/// How long acknowledgements and releases wait for a message to go with.
-const PIGGYBACK: Duration = Duration::from_millis(2);
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Phase {
-    Down,
-    Greeting,
-    Rejoining,
-    Live,
-    /// The store wants no more of us, and why.
-    Over(String),
-}
-
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Trunk {
-    phase: Phase,
-    pub(crate) limits: SessionLimits,
-    horizon: Version,
-    /// The highest count that the store has named.
-    named: Version,
-    epoch: u64,
+    /// How far it is, and what is known of the store. If there is none any more: why.
+    pub(crate) up: Upstream<String>,
     /// Who the store has said that it is.
     store: Option<Welcome>,
     /// What the store has been told that the group has applied.
     acked: Version,
     released: Vec<PageId>,
-    piggyback_at: Option<Time>,
-    pulse: Pulse,
     down_since: Time,
 }
 
 impl Trunk {
-    pub(crate) fn new() -> Self {
-        Self {
-            phase: Phase::Down,
-            limits: SessionLimits::UNTOLD,
-            horizon: Version::ZERO,
-            named: Version::ZERO,
-            epoch: 0,
-            store: None,
-            acked: Version::ZERO,
-            released: Vec::new(),
-            piggyback_at: None,
-            pulse: Pulse::default(),
-            down_since: Time::ZERO,
-        }
-    }
-
     pub(crate) fn is_live(&self) -> bool {
-        self.phase == Phase::Live
-    }
-
-    pub(crate) fn phase(&self) -> &Phase {
-        &self.phase
+        self.up.is_live()
     }
 
     /// The redirector has heard of every change through here to what its group holds.
     pub(crate) fn horizon(&self) -> Version {
-        self.horizon
-    }
-
-    /// The highest count that the store has named: what it tells of may go beyond the horizon.
-    pub(crate) fn named(&self) -> Version {
-        self.named.max(self.horizon)
-    }
-
-    /// The store's data set, once it is known.
-    pub(crate) fn cluster(&self) -> Option<ClusterId> {
-        self.store.as_ref().map(|store| store.cluster)
-    }
-
-    /// The life of the store's process that we know.
-    fn life(&self) -> Option<Life> {
-        self.store.as_ref().and_then(|store| store.lineage.current())
+        self.up.horizon()
     }
 
     /// What members are told of the store.
@@ -114,31 +52,10 @@ impl Trunk {
         self.down_since
     }
 
-    fn silent_at(&self) -> Time {
-        self.pulse.silent_at(self.limits)
-    }
-
-    pub(crate) fn next_due(&self, ping_at: Time) -> Option<Time> {
-        match self.phase {
-            Phase::Live => self.piggyback_at.into_iter().chain([ping_at, self.silent_at()]).min(),
-            Phase::Greeting | Phase::Rejoining => Some(self.silent_at()),
-            Phase::Down | Phase::Over(_) => None,
-        }
-    }
-
-    fn piggyback_by(&mut self, now: Time) {
-        self.piggyback_at.get_or_insert(now + PIGGYBACK);
-    }
-
-    /// A sign of life of the store.
-    pub(crate) fn heard(&mut self, now: Time) {
-        self.pulse.heard(now);
-    }
-
     /// Releases may have waited for a grant, which has come.
     pub(crate) fn releases_may_go(&mut self, now: Time) {
         if !self.released.is_empty() {
-            self.piggyback_by(now);
+            self.up.piggyback_by(now);
         }
     }
 
@@ -150,18 +67,12 @@ impl Trunk {
 
 impl Redirector {
     pub(crate) fn say_hello(&mut self, now: Time) {
-        let trunk = &mut self.trunk;
-        if matches!(trunk.phase, Phase::Over(_)) {
+        if self.trunk.up.is_over() {
             return;
         }
-        trunk.epoch += 1;
-        trunk.phase = Phase::Greeting;
-        trunk.limits = SessionLimits::UNTOLD;
-        trunk.pulse.heard(now);
-        let (epoch, cluster) = (trunk.epoch, trunk.cluster());
         self.stats.trunk_sessions += 1;
-        let hello = Hello { protocol: PROTOCOL, features: GROUP, cluster, client: self.id, epoch };
-        self.send_to_store(now, Message::Hello(hello));
+        let hello = self.trunk.up.open(now, self.id, GROUP);
+        self.send_to_store(now, hello);
         self.rejoin_store(now);
     }
 
@@ -170,10 +81,7 @@ impl Redirector {
         if self.trunk.is_live() || self.trunk.down_since == Time::ZERO {
             self.trunk.down_since = now;
         }
-        if !matches!(self.trunk.phase, Phase::Over(_)) {
-            self.trunk.phase = Phase::Down;
-        }
-        self.trunk.piggyback_at = None;
+        self.trunk.up.close();
         self.trunk.released.clear();
         self.fetches.link_is_gone();
         self.commits.link_is_gone();
@@ -185,15 +93,14 @@ impl Redirector {
     /// Sends a message to the store, after the acknowledgement and the releases that are due.
     pub(crate) fn send_to_store(&mut self, now: Time, message: Message) {
         self.piggyback();
-        self.trunk.pulse.sent(now);
+        self.trunk.up.sent(now);
         self.out.trunk(message);
     }
 
     fn piggyback(&mut self) {
-        if !self.trunk.is_live() {
+        if !self.trunk.up.piggyback() {
             return;
         }
-        self.trunk.piggyback_at = None;
         let least = self.least_acked();
         if least > self.trunk.acked {
             self.trunk.acked = least;
@@ -215,13 +122,13 @@ impl Redirector {
 
     /// What all members have applied; with nobody there it is what the redirector has heard.
     fn least_acked(&self) -> Version {
-        self.acks.least().unwrap_or(self.trunk.horizon).min(self.trunk.horizon)
+        self.acks.least().unwrap_or(self.trunk.horizon()).min(self.trunk.horizon())
     }
 
     /// The group has applied more than the store knows: it is told soon.
     pub(crate) fn acknowledge(&mut self, now: Time) {
         if self.trunk.is_live() && self.least_acked() > self.trunk.acked {
-            self.trunk.piggyback_by(now);
+            self.trunk.up.piggyback_by(now);
         }
     }
 
@@ -230,13 +137,13 @@ impl Redirector {
         self.absent.forget(page);
         if self.trunk.is_live() {
             self.trunk.released.push(page);
-            self.trunk.piggyback_by(now);
+            self.trunk.up.piggyback_by(now);
         }
     }
 
     /// Everything through `through` has been heard.
     pub(crate) fn heard_through(&mut self, through: Version) {
-        self.trunk.horizon = self.trunk.horizon.max(through);
+        self.trunk.up.heard_through(through);
     }
 
     pub(crate) fn hang_up(&mut self, now: Time, reason: GoodbyeReason, text: String) {
@@ -245,9 +152,9 @@ impl Redirector {
     }
 
     pub(crate) fn hear_store(&mut self, now: Time, message: Message) {
-        self.trunk.heard(now);
-        self.trunk.named = self.trunk.named.max(message.newest_named());
-        match (&self.trunk.phase, message) {
+        self.trunk.up.heard(now);
+        self.trunk.up.hear_of(message.newest_named());
+        match (self.trunk.up.phase(), message) {
             (Phase::Down | Phase::Over(_), _) | (Phase::Rejoining | Phase::Live, Message::Pong(_)) => {}
             (_, Message::Goodbye(goodbye)) => self.goodbye(now, goodbye),
             (Phase::Greeting, Message::Welcome(welcome)) => self.welcomed(now, welcome),
@@ -273,23 +180,22 @@ impl Redirector {
     }
 
     fn welcomed(&mut self, now: Time, welcome: Welcome) {
-        if let Err(Goodbye { reason, text }) = welcome.agree(self.trunk.cluster()) {
+        if let Err(Goodbye { reason, text }) = self.trunk.up.agrees(&welcome) {
             return self.over(now, reason, text);
         }
         if welcome.features & GROUP == 0 {
             let text = "expected a store that takes groups, got one that does not".into();
             return self.over(now, GoodbyeReason::Protocol, text);
         }
-        let life = self.trunk.life();
-        if let Err(Goodbye { reason, text }) = welcome.continues(life, self.trunk.named())
+        let life = self.trunk.up.life();
+        if let Err(Goodbye { reason, text }) = self.trunk.up.continues(&welcome)
             && !self.config.broken.is(Rule::KnowLineage)
         {
             return self.begin_anew(now, reason, text);
         }
-        self.trunk.limits = welcome.limits;
-        self.trunk.phase = Phase::Rejoining;
+        self.trunk.up.welcomed(&welcome);
         self.trunk.store = Some(welcome);
-        if self.trunk.life() != life {
+        if self.trunk.up.life() != life {
             self.welcome_again();
         }
     }
@@ -302,16 +208,17 @@ impl Redirector {
         }
         self.hang_up(now, reason, text);
         let (config, out, stats) = (self.config.clone(), mem::take(&mut self.out), self.stats);
-        let epoch = self.trunk.epoch;
+        let mut up = mem::take(&mut self.trunk.up);
+        up.forget_store();
         *self = Self { out, stats, ..Self::new(config, self.id) };
-        self.trunk.epoch = epoch;
+        self.trunk.up = up;
     }
 
     /// Says what the group holds. All that was told through our horizon has been passed on, so that is how much is known of
     /// each page. What members that have not joined say that they bring is no part of it: it is compared in this session,
     /// and may be made up.
     fn rejoin_store(&mut self, now: Time) {
-        let horizon = self.trunk.horizon;
+        let horizon = self.trunk.horizon();
         let joined = self.members.all().into_iter().filter(|session| self.members.is_joined(*session));
         let held = joined.flat_map(|session| self.held.pages(session));
         let mut pages: Vec<_> = held.chain(self.standby.pages()).collect();
@@ -326,8 +233,7 @@ impl Redirector {
 
     /// The store knows again what the group holds: what has waited for that goes out.
     fn trunk_rejoined(&mut self, now: Time, rejoined: &Rejoined) {
-        self.trunk.phase = Phase::Live;
-        self.trunk.pulse.pinged(now);
+        self.trunk.up.joined(now);
         self.drop_pages(now, rejoined);
         self.heard_through(rejoined.through);
         self.resend_commits(now);
@@ -340,7 +246,7 @@ impl Redirector {
     }
 
     fn ping_store(&mut self, now: Time) {
-        self.trunk.pulse.pinged(now);
+        self.trunk.up.pinged(now);
         self.lease.has_pinged();
         self.send_to_store(now, Message::Ping(Ping { nonce: now.0 }));
         self.watch_leader(now);
@@ -388,7 +294,7 @@ impl Redirector {
     /// There is nothing more to be had from the store: the members go elsewhere.
     fn over(&mut self, now: Time, reason: GoodbyeReason, text: String) {
         self.trunk_is_down(now);
-        self.trunk.phase = Phase::Over(text.clone());
+        self.trunk.up.end(text.clone());
         self.send_all_away(now, &format!("the redirector has ended: {text}"));
         self.out.hang_up(reason, text);
     }
@@ -400,7 +306,7 @@ impl Redirector {
             self.end(now, session, Goodbye { reason: GoodbyeReason::Done, text: text.into() });
         }
         self.trunk_is_down(now);
-        self.trunk.phase = Phase::Over(text.into());
+        self.trunk.up.end(text.into());
         self.out.hang_up(GoodbyeReason::Done, text.into());
     }
 
@@ -412,22 +318,30 @@ impl Redirector {
 
     /// When the next sign of life is due, for the session or for the lease.
     pub(crate) fn ping_at(&self) -> Time {
-        let for_session = self.trunk.pulse.ping_at(self.trunk.limits);
+        let for_session = self.trunk.up.ping_at();
         self.lease.renew_at().map_or(for_session, |at| at.min(for_session))
+    }
+
+    /// The same, if pings are sent: the store compares what the group holds at once, so they begin when it has.
+    fn pings_at(&self) -> Option<Time> {
+        self.trunk.is_live().then(|| self.ping_at())
+    }
+
+    /// When something is due on the session with the store.
+    pub(crate) fn trunk_due(&self) -> Option<Time> {
+        self.trunk.up.next_due(self.pings_at())
     }
 
     /// Time has passed for the session with the store.
     pub(crate) fn trunk_timeout(&mut self, now: Time) {
-        if self.trunk.piggyback_at.is_some_and(|at| at <= now) {
+        if self.trunk.up.piggyback_is_due(now) {
             self.piggyback();
-            self.trunk.pulse.sent(now);
+            self.trunk.up.sent(now);
         }
-        let is_up = !matches!(self.trunk.phase, Phase::Down | Phase::Over(_));
-        if is_up && self.trunk.silent_at() <= now {
-            let text = format!("nothing heard for {} ms", self.trunk.limits.silence_ms);
-            self.hang_up(now, GoodbyeReason::Silent, text);
-        } else if self.trunk.is_live() && self.ping_at() <= now {
-            self.ping_store(now);
+        match self.trunk.up.overdue(now, self.pings_at()) {
+            Some(Overdue::Silence(Goodbye { reason, text })) => self.hang_up(now, reason, text),
+            Some(Overdue::Ping) => self.ping_store(now),
+            None => {}
         }
         if self.cut_off_at().is_some_and(|at| at <= now) {
             let text =
