@@ -41,7 +41,7 @@ impl Client {
         let found = self.locate(txn, object)?;
         if let Found::Cached { frame, place, again: true } = found {
             let running = self.txns.running(txn)?;
-            seen.keep(&running.bell, running.workspace.at(place), self.cache.at(frame));
+            seen.keep(&running.stale, running.workspace.at(place), self.cache.at(frame));
         }
         self.value(txn, object, &found)
     }

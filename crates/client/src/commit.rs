@@ -14,7 +14,7 @@ use alloc::vec::Vec;
 use core::mem;
 use protocol::{Advance, CommitReply, CommitRequest, Message, Notice, Outcome};
 use types::limits::LARGE_COMMITS_BYTES_MAX;
-use types::{Broken, Delta, Incarnation, PageId, Refusal, Rule, SlotSet, Time, TxnId};
+use types::{Broken, Incarnation, PageId, Refusal, Rule, SlotSet, Time, TxnId};
 
 /// What becomes of a request that has had no effect and will have none, for a reason that is not the application's.
 pub(crate) const NO_EFFECT: Outcome = Outcome::Refused(Refusal::Stale(Vec::new()));
@@ -267,7 +267,7 @@ impl Client {
         self.stats.commits += 1;
         for delta in &pending.request.writes {
             match pages.binary_search_by_key(&delta.page, |advance| advance.page) {
-                Ok(found) => self.changed(&own_notice(pending.request.txn, delta, pages[found])),
+                Ok(found) => self.changed(&Notice::of(pending.request.txn, delta, pages[found])),
                 Err(_) => self.drop_page(delta.page),
             }
         }
@@ -304,7 +304,7 @@ impl Client {
         self.txns
             .all_running()
             .filter(|(_, txn)| txn.workspace.get(page).is_some())
-            .for_each(|(_, txn)| txn.bell.ring());
+            .for_each(|(_, txn)| txn.stale.raise());
     }
 
     /// The request may have had its effect. What it wrote is read from the store again; and a page that it has taken to
@@ -355,17 +355,5 @@ impl Client {
             State::Doomed => Err(TxnError::Doomed),
             State::Failed(error) => Err(error.clone()),
         }
-    }
-}
-
-/// What others hear of the commit as a notice, with the data that only we have.
-fn own_notice(txn: TxnId, delta: &Delta, advance: Advance) -> Notice {
-    Notice {
-        page: delta.page,
-        prev: advance.prev,
-        version: advance.version,
-        slots: delta.slots(),
-        txn,
-        data: Some(delta.changes.clone()),
     }
 }

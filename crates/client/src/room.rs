@@ -25,7 +25,7 @@ impl Client {
                 for (_, txn) in self.txns.all_running() {
                     if let Some(touched) = txn.workspace.get_mut(evicted.page) {
                         touched.freeze(&evicted.frame, self.session.horizon());
-                        txn.bell.ring();
+                        txn.stale.raise();
                         was_read |= touched.frozen().is_some();
                     }
                 }

@@ -5,10 +5,10 @@
 //!
 //! 1. A slot here is one that the transaction has read and not written, with the value that it read. To read it again
 //!    tells the transaction nothing that it does not know, so there is nothing to prove and nothing to note.
-//! 2. Whatever takes the transaction out of its running state rings its bell. A bell that has rung hides all that is
+//! 2. Whatever takes the transaction out of its running state raises its stale flag. A raised flag hides all that is
 //!    here: the next read asks the client, which says what has happened.
 //! 3. So does a hole made in a page that it has touched: what must not be read is not read again either.
-//! 4. Pages are kept alive by being here, so a page of the transaction that leaves the cache rings the bell too, and
+//! 4. Pages are kept alive by being here, so a page of the transaction that leaves the cache raises the flag too, and
 //!    there is a bound on what is here besides.
 
 use crate::workspace::Touched;
@@ -25,7 +25,7 @@ const SEEN_BYTES_MAX: usize = 16 << 20;
 #[derive(Debug, Default)]
 pub struct Seen {
     /// The transaction's, once there is something here.
-    bell: Option<Bell>,
+    stale: Option<StaleFlag>,
     pages: Map<PageId, SeenPage>,
     bytes: usize,
 }
@@ -36,25 +36,25 @@ struct SeenPage {
     image: ObjectPage,
 }
 
-/// Tells the thread that runs a transaction that something has happened to it. Rung and silenced under the client's
-/// lock, heard without it.
+/// Tells the thread that runs a transaction that something has happened to it. Raised and lowered under the client's
+/// lock, read without it.
 ///
 /// Nothing is handed over with it, so the order of memory is no concern: who has learned of a change by other ways has
-/// learned of the bell by these.
+/// learned of the flag by these.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Bell(Arc<AtomicBool>);
+pub(crate) struct StaleFlag(Arc<AtomicBool>);
 
-impl Bell {
-    pub(crate) fn ring(&self) {
+impl StaleFlag {
+    pub(crate) fn raise(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
 
-    fn silence(&self) {
+    fn lower(&self) {
         self.0.store(false, Ordering::Relaxed);
     }
 
     #[inline]
-    fn has_rung(&self) -> bool {
+    fn is_raised(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 }
@@ -63,7 +63,7 @@ impl Seen {
     /// The value of an object, if the transaction has read it, has not written to its page since, and may still run.
     #[inline]
     pub fn get(&mut self, object: ObjectId) -> Option<&[u8]> {
-        if self.bell.as_ref()?.has_rung() {
+        if self.stale.as_ref()?.is_raised() {
             self.clear();
             return None;
         }
@@ -78,16 +78,16 @@ impl Seen {
         }
     }
 
-    /// Puts a page here, as far as the transaction has read and not written it; `frame` is what it has read. The bell
+    /// Puts a page here, as far as the transaction has read and not written it; `frame` is what it has read. The flag
     /// is the transaction's, which is running.
-    pub(crate) fn keep(&mut self, bell: &Bell, touched: &Touched, frame: &Frame) {
+    pub(crate) fn keep(&mut self, stale: &StaleFlag, touched: &Touched, frame: &Frame) {
         let image = frame.page();
         self.forget(touched.page);
-        if bell.has_rung() || self.bytes + image.len() > SEEN_BYTES_MAX {
+        if stale.is_raised() || self.bytes + image.len() > SEEN_BYTES_MAX {
             self.clear();
         }
-        bell.silence();
-        self.bell.get_or_insert_with(|| bell.clone());
+        stale.lower();
+        self.stale.get_or_insert_with(|| stale.clone());
         let slots = if frame.is_complete() && !touched.has_writes() {
             touched.reads().clone()
         } else {
@@ -131,42 +131,42 @@ mod tests {
     }
 
     #[test]
-    fn only_what_was_read_is_here_and_a_bell_hides_it() {
-        let (mut seen, mut workspace, bell) = (Seen::default(), Workspace::default(), Bell::default());
+    fn only_what_was_read_is_here_and_a_stale_flag_hides_it() {
+        let (mut seen, mut workspace, stale) = (Seen::default(), Workspace::default(), StaleFlag::default());
         let (one, two) = (read(&mut workspace, 1), read(&mut workspace, 2));
         assert!(!has(&mut seen, 1, 0));
-        seen.keep(&bell, workspace.at(one), &page());
+        seen.keep(&stale, workspace.at(one), &page());
         assert_eq!([(1, 0), (1, 1), (2, 0)].map(|(page, slot)| has(&mut seen, page, slot)), [true, false, false]);
-        bell.ring();
+        stale.raise();
         assert!(!has(&mut seen, 1, 0));
-        seen.keep(&bell, workspace.at(two), &page());
-        assert_eq!([1, 2].map(|page| has(&mut seen, page, 0)), [false, true], "the bell hides what was here before it");
+        seen.keep(&stale, workspace.at(two), &page());
+        assert_eq!([1, 2].map(|page| has(&mut seen, page, 0)), [false, true], "the flag hides what was here before it");
     }
 
     #[test]
     fn what_was_written_or_is_stale_is_not_here() {
-        let (mut seen, mut workspace, bell) = (Seen::default(), Workspace::default(), Bell::default());
+        let (mut seen, mut workspace, stale) = (Seen::default(), Workspace::default(), StaleFlag::default());
         let place = read(&mut workspace, 1);
-        seen.keep(&bell, workspace.at(place), &page());
+        seen.keep(&stale, workspace.at(place), &page());
         seen.forget(PageId::new(0, 1));
         assert!(!has(&mut seen, 1, 0));
         workspace.mark_read(place, 1);
         workspace.write(place, 0, None, page().page()).unwrap().unwrap();
-        seen.keep(&bell, workspace.at(place), &page());
+        seen.keep(&stale, workspace.at(place), &page());
         assert_eq!([0, 1].map(|slot| has(&mut seen, 1, slot)), [false, true]);
         let mut punctured = page();
         punctured.puncture(&[1].into_iter().collect());
-        seen.keep(&bell, workspace.at(place), &punctured);
+        seen.keep(&stale, workspace.at(place), &punctured);
         assert!(!has(&mut seen, 1, 1), "a hole");
     }
 
     #[test]
     fn the_bytes_are_bounded() {
-        let (mut seen, mut workspace, bell) = (Seen::default(), Workspace::default(), Bell::default());
+        let (mut seen, mut workspace, stale) = (Seen::default(), Workspace::default(), StaleFlag::default());
         for number in 0..1000 {
             let place = read(&mut workspace, number);
             for _ in 0..2 {
-                seen.keep(&bell, workspace.at(place), &page());
+                seen.keep(&stale, workspace.at(place), &page());
             }
             let bytes: usize = seen.pages.values().map(|page| page.image.len()).sum();
             assert!(bytes == seen.bytes && bytes <= SEEN_BYTES_MAX && has(&mut seen, number, 0));

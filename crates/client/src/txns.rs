@@ -6,7 +6,7 @@
 //!      \--no store, no room------> Failed --abort--> gone
 //! ```
 
-use crate::seen::Bell;
+use crate::seen::StaleFlag;
 use crate::workspace::Workspace;
 use crate::{TxnError, TxnHandle};
 use alloc::collections::VecDeque;
@@ -31,7 +31,7 @@ pub(crate) struct Txn {
     /// The last fetch that was sent before it began.
     pub(crate) last_fetch_before: u64,
     /// Heard by the thread that runs it.
-    pub(crate) bell: Bell,
+    pub(crate) stale: StaleFlag,
     /// Since when it has been waiting to be woken.
     pub(crate) waiting: Option<Time>,
     pub(crate) workspace: Workspace,
@@ -66,7 +66,7 @@ impl Txn {
 
     /// It is no longer running.
     pub(crate) fn stop(&mut self, state: State) {
-        self.bell.ring();
+        self.stale.raise();
         self.state = state;
     }
 }
@@ -82,7 +82,7 @@ impl Txns {
         *txn = Some(Txn {
             state: State::Running,
             last_fetch_before,
-            bell: Bell::default(),
+            stale: StaleFlag::default(),
             waiting: None,
             workspace: Workspace::default(),
             claimed: VecDeque::new(),
@@ -112,7 +112,7 @@ impl Txns {
     }
 
     pub(crate) fn end(&mut self, txn: TxnHandle) -> Option<Txn> {
-        self.get(txn)?.bell.ring();
+        self.get(txn)?.stale.raise();
         let place = txn.0 as u32;
         self.free.push(place);
         self.table[place as usize].1.take()

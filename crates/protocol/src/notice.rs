@@ -1,10 +1,11 @@
 //! How a master tells what has changed.
 
+use crate::Advance;
 use alloc::borrow::Cow;
 use alloc::vec::Vec;
 use bytes::Bytes;
 use core::mem;
-use types::{ClientId, Limits, PageId, SlotChange, SlotSet, TxnId, Version};
+use types::{ClientId, Delta, Limits, PageId, SlotChange, SlotSet, TxnId, Version};
 
 /// A batch: all changes through `through` to pages that the receiver holds are in this batch or an earlier one.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,6 +69,12 @@ impl Notice {
     /// Stands in a notice that sums up the changes of several transactions. No transaction is called that: their numbers
     /// begin at 1.
     pub const SEVERAL: TxnId = TxnId { client: ClientId(0), number: 0 };
+
+    /// What others hear of a commit's change to one page, with the new values.
+    pub fn of(txn: TxnId, delta: &Delta, advance: Advance) -> Self {
+        let Advance { page, prev, version } = advance;
+        Self { page, prev, version, slots: delta.slots(), txn, data: Some(delta.changes.clone()) }
+    }
 
     /// What it takes in a message, in bytes: that of its changes, and what it costs itself.
     fn bytes(&self) -> usize {

@@ -143,7 +143,7 @@ impl Redirector {
     }
 
     /// Whether the member has joined as far as the redirector is concerned, for checkers.
-    pub fn believes_in(&self, session: SessionId) -> bool {
+    pub fn has_session(&self, session: SessionId) -> bool {
         self.members.is_joined(session)
     }
 

@@ -33,7 +33,7 @@ impl World {
         if crash.operation == self.disk_operations {
             self.under_way = under_way;
         }
-        self.bury_store();
+        self.kill_store();
         self.later(Duration::from_millis(1), Event::Start(STORE));
         self.lose_power(crash.appends.min(under_way.appends), crash.install)
     }

@@ -75,8 +75,8 @@ impl Simulation {
         self.world.traffic[self.world.scenario.redirectors().start + group].clone()
     }
 
-    /// This befalls the redirector that a group has of its own, groups counted from 0, at that time.
-    pub fn befall(&mut self, at: Time, group: usize, mishap: Mishap) {
+    /// Injects this fault into the redirector that a group has of its own, groups counted from 0, at that time.
+    pub fn inject(&mut self, at: Time, group: usize, mishap: Mishap) {
         let redirector = self.world.scenario.redirectors().start + group;
         self.world.queue.push(at, Event::Mishap(redirector, mishap));
     }
@@ -108,7 +108,7 @@ impl Simulation {
         let world = &mut self.world;
         let verdict = guarded(|| {
             world.begin()?;
-            world.brew();
+            world.schedule_faults();
             let over = |world: &World| world.now >= Time::ZERO + STORM || world.tasks.are_done();
             world.run_until(2 * STORM, "the storm goes on", over)?;
             world.calm();

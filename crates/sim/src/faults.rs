@@ -71,7 +71,7 @@ const ALL: [Fault; 12] = [
 
 impl World {
     /// The storm begins.
-    pub(crate) fn brew(&mut self) {
+    pub(crate) fn schedule_faults(&mut self) {
         for fault in ALL {
             self.expect_fault(fault);
         }
@@ -168,7 +168,7 @@ impl World {
             return Ok(());
         }
         self.trace.event(self.now, &[32], || "the store crashes");
-        self.bury_store();
+        self.kill_store();
         // Now and then it dies again while it recovers.
         let again = self.rng.chance(200);
         let down = if again { Duration::from_micros(500) } else { Duration::from_millis(30) };
@@ -199,21 +199,21 @@ impl World {
     fn restore(&mut self, copy: &Copied) {
         let (lost, at) = (self.history.ledger().count(), copy.at);
         self.trace.event(self.now, &[47, at.0], || format!("the store of {lost:?} is restored from a copy of {at:?}"));
-        self.bury_store();
+        self.kill_store();
         self.disk.put_back(&copy.disk);
         self.history.branches.fork(copy.from, copy.at);
         let after = self.rng.around(Duration::from_millis(30));
         self.later(after, Event::Start(STORE));
     }
 
-    /// This befalls a process of an experiment.
-    pub(crate) fn befall(&mut self, number: usize, mishap: Mishap) -> Check {
+    /// Injects a fault into a process of an experiment.
+    pub(crate) fn inject(&mut self, number: usize, mishap: Mishap) -> Check {
         self.trace.event(self.now, &[44, number as u64], || format!("process {number}: {mishap:?}"));
         match mishap {
-            Mishap::Killed => self.bury(number),
+            Mishap::Killed => self.kill(number),
             Mishap::Hangs => self.processes[number].paused_until = Time(u64::MAX),
             Mishap::Replaced => {
-                self.bury(number);
+                self.kill(number);
                 return self.start(number);
             }
         }
@@ -221,12 +221,12 @@ impl World {
     }
 
     /// Nothing of the store's process is left but its disk.
-    pub(crate) fn bury_store(&mut self) {
-        self.bury(STORE);
+    pub(crate) fn kill_store(&mut self) {
+        self.kill(STORE);
     }
 
     /// Nothing of a process is left.
-    pub(crate) fn bury(&mut self, number: usize) {
+    pub(crate) fn kill(&mut self, number: usize) {
         self.processes[number].die();
         for (id, end) in self.network.connections_of(number) {
             self.network.deaf(id, end);
@@ -271,7 +271,7 @@ impl World {
             return;
         }
         self.trace.event(self.now, &[34, number as u64], || format!("process {number} crashes"));
-        self.bury(number);
+        self.kill(number);
         let after = self.rng.around(Duration::from_millis(20));
         self.later(after, Event::Start(number));
     }

@@ -80,7 +80,7 @@ impl Default for Stored {
     }
 }
 
-/// What befalls a redirector in an experiment.
+/// A fault of a redirector in an experiment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mishap {
     /// Its process is killed.

@@ -68,7 +68,7 @@ impl World {
     /// Lives through all phases.
     pub(crate) fn live(&mut self) -> Check {
         self.begin()?;
-        self.brew();
+        self.schedule_faults();
         self.weather()?;
         self.settle_down()?;
         check::unknown::bounded(self.history.unknown(), self.scenario.is_untroubled())?;
@@ -110,7 +110,7 @@ impl World {
     pub(crate) fn audit(&mut self) -> Check {
         self.audit = Some(self.objects());
         self.crash_store()?;
-        (1..self.processes.len()).for_each(|process| self.bury(process));
+        (1..self.processes.len()).for_each(|process| self.kill(process));
         self.scenario.groups.iter_mut().for_each(Vec::clear);
         self.trace.event(self.now, &[40], || "the audit begins");
         // The auditor reads page after page, and does not live far away.

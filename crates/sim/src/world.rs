@@ -217,7 +217,7 @@ impl World {
                 Ok(())
             }
             Event::Fault(fault) => self.strike(fault),
-            Event::Mishap(process, mishap) => self.befall(process, mishap),
+            Event::Mishap(process, mishap) => self.inject(process, mishap),
             Event::Start(process) => self.start(process),
             // It was meant for an earlier life of the process.
             Event::Settle(..)
@@ -418,7 +418,7 @@ impl World {
         ensure(unsynced == 0, "durability", || {
             format!("the store has closed, and {unsynced} appends are not durable")
         })?;
-        self.bury_store();
+        self.kill_store();
         self.disk.crash(0, false);
         let after = self.rng.around(Duration::from_millis(30));
         self.later(after, Event::Start(STORE));

@@ -101,7 +101,7 @@ impl Store {
 
     fn may_follow(&self, session: SessionId, page: PageId) -> bool {
         let is_held = self.master.holds(page, session) && !self.config.broken.is(Rule::FollowUnheld);
-        let has_room = self.sessions.standing(session).is_some_and(|standing| standing.following < WAITING_MAX);
+        let has_room = self.sessions.state(session).is_some_and(|state| state.following < WAITING_MAX);
         !is_held && has_room && self.grants.counts(page) && !self.master.is_empty(page)
     }
 }

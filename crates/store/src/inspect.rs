@@ -20,8 +20,14 @@ impl Store {
         self.master.holds(page, session)
     }
 
+    /// Whether the session has more pages that do not exist than it is listed for, so that this one has to be dropped, for
+    /// checkers.
+    pub fn lists_no_more(&self, session: SessionId, page: PageId) -> bool {
+        !self.may_hold(session, page)
+    }
+
     /// Whether the session lives as far as the store is concerned, for checkers.
-    pub fn believes_in(&self, session: SessionId) -> bool {
+    pub fn has_session(&self, session: SessionId) -> bool {
         self.sessions.client(session).is_some()
     }
 

@@ -60,7 +60,7 @@ pub(crate) struct Greeting {
 
 /// What one session has outstanding, and how far it is.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Standing {
+pub(crate) struct SessionState {
     pub(crate) client: ClientId,
     pub(crate) acked: Option<Version>,
     pub(crate) vouched: usize,
@@ -186,7 +186,7 @@ impl Sessions {
         self.acked.least()
     }
 
-    /// How many fetches the session has outstanding.
+    /// How many fetches the session has outstate.
     pub(crate) fn fetches(&mut self, id: SessionId) -> Option<&mut usize> {
         self.live.get_mut(&id).map(|session| &mut session.fetches)
     }
@@ -196,7 +196,7 @@ impl Sessions {
         self.live.get_mut(&id).map(|session| &mut session.ahead)
     }
 
-    /// How many commit requests the session has outstanding.
+    /// How many commit requests the session has outstate.
     pub(crate) fn commits(&mut self, id: SessionId) -> Option<&mut usize> {
         self.live.get_mut(&id).map(|session| &mut session.commits)
     }
@@ -229,9 +229,9 @@ impl Sessions {
     }
 
     /// How the session stands, once it has said hello.
-    pub(crate) fn standing(&self, id: SessionId) -> Option<Standing> {
+    pub(crate) fn state(&self, id: SessionId) -> Option<SessionState> {
         let session = self.live.get(&id)?;
-        Some(Standing {
+        Some(SessionState {
             client: session.client?,
             acked: self.acked.of(id),
             vouched: session.vouched.as_ref().map_or(0, Vouched::len),

@@ -54,16 +54,16 @@ impl Store {
     }
 
     fn session_status(&self, session: SessionId) -> Option<SessionStatus> {
-        let standing = self.sessions.standing(session)?;
+        let state = self.sessions.state(session)?;
         Some(SessionStatus {
             session,
-            client: standing.client,
+            client: state.client,
             leads: self.leaders.led_by(session),
-            vouched: standing.vouched,
-            acked: standing.acked,
+            vouched: state.vouched,
+            acked: state.acked,
             pages: self.master.pages_held(session),
-            fetches: standing.fetches,
-            commits: standing.commits,
+            fetches: state.fetches,
+            commits: state.commits,
             notices: self.notices.waiting(session),
         })
     }

@@ -3,6 +3,7 @@
 mod layers;
 pub(crate) mod library;
 mod paths;
+mod terms;
 mod words;
 
 use crate::{Result, output_of, root};
@@ -15,6 +16,7 @@ pub(crate) fn run() -> Result {
     let mut findings = layers::check()?;
     findings.extend(library::check()?);
     findings.extend(paths::check(&files));
+    findings.extend(terms::check(&files)?);
     findings.extend(words::check(&files));
     for finding in &findings {
         println!("{finding}");

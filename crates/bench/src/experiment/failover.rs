@@ -163,7 +163,7 @@ impl Case {
             ..Layout::default()
         };
         let mut simulation = Simulation::laid_out(1, &layout);
-        simulation.befall(end, 0, self.mishap);
+        simulation.inject(end, 0, self.mishap);
         let slowest = Rc::new(RefCell::new(Slowest::default()));
         for client in 1..=MEMBERS {
             let (node, hands) = simulation.door(client);

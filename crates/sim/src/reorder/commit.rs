@@ -2,7 +2,6 @@
 
 use super::links::Request;
 use super::master::{member_of, parts};
-use super::member::notice_of;
 use super::run::World;
 use super::{MASTERS, MemberNo, check, master_of};
 use crate::violation::Check;
@@ -30,7 +29,7 @@ impl World {
             }
         }
         let pairs = request.writes.iter().zip(&advances);
-        let notices: Vec<_> = pairs.map(|(delta, advance)| notice_of(request.txn, delta, *advance)).collect();
+        let notices: Vec<_> = pairs.map(|(delta, advance)| Notice::of(request.txn, delta, *advance)).collect();
         for member in 0..self.members.len() {
             self.tell(coordinator, member, member == from, &notices);
         }

@@ -12,8 +12,8 @@ use crate::check::never_back::NeverBack;
 use cache::{Cache, Frame};
 use core::mem;
 use protocol::{
-    Ack, Advance, CommitReply, CommitRequest, Fetch, Held, Help, Message, NoHelp, Notice, Outcome, Page, PageReads,
-    PeerPage, Rejoin, Rejoined, Released,
+    Ack, CommitReply, CommitRequest, Fetch, Held, Help, Message, NoHelp, Notice, Outcome, Page, PageReads, PeerPage,
+    Rejoin, Rejoined, Released,
 };
 use std::collections::BTreeMap;
 use types::{Broken, Delta, Incarnation, ObjectPage, PageId, Refusal, Rule, SlotSet, TxnId, Version};
@@ -201,7 +201,7 @@ impl Member {
         match reply.outcome {
             Outcome::Committed { pages } => {
                 for (delta, advance) in request.writes.iter().zip(pages) {
-                    self.changed(master, &notice_of(request.txn, delta, advance));
+                    self.changed(master, &Notice::of(request.txn, delta, advance));
                 }
             }
             Outcome::Refused(Refusal::Stale(pages)) => {
@@ -244,10 +244,4 @@ impl Member {
         self.rejoining[master] = false;
         self.heard_through(master, rejoined.through);
     }
-}
-
-/// What others hear of a commit, with its new values.
-pub(crate) fn notice_of(txn: TxnId, delta: &Delta, advance: Advance) -> Notice {
-    let data = Some(delta.changes.clone());
-    Notice { page: delta.page, prev: advance.prev, version: advance.version, slots: delta.slots(), txn, data }
 }
