@@ -25,6 +25,7 @@ extern crate alloc;
 
 mod hands;
 mod held;
+pub mod metrics;
 mod status;
 
 use alloc::borrow::ToOwned;

@@ -1,9 +1,8 @@
 //! What an operator is told of a node: its roles' own words, as tables that name their columns.
 
 use crate::Node;
+use crate::metrics::{CLIENT, COUNTS, MEMBERS, REDIRECTOR, REFUSALS, SESSIONS, STORE};
 use alloc::format;
-use alloc::string::String;
-use alloc::vec;
 use alloc::vec::Vec;
 use client::Client;
 use protocol::{Cell, Leader, Status, Table};
@@ -12,16 +11,9 @@ use store::{SessionStatus, Store};
 use types::limits::{MEMBERS_MAX, SESSIONS_MAX, STATUS_CELLS_MAX};
 use types::{ClientId, Version};
 
-const SESSION_COLUMNS: [&str; 12] = [
-    "session", "client", "group", "epoch", "address", "members", "acked", "lag", "pages", "fetches", "commits",
-    "notices",
-];
-
-const MEMBER_COLUMNS: [&str; 8] = ["client", "state", "acked", "lag", "pages", "whole", "asked", "eligible"];
-
 // Beside the sessions or the members there is room for all that has one row.
-const _: () = assert!(SESSION_COLUMNS.len() * SESSIONS_MAX + 1024 < STATUS_CELLS_MAX);
-const _: () = assert!(MEMBER_COLUMNS.len() * MEMBERS_MAX + 1024 < STATUS_CELLS_MAX);
+const _: () = assert!(SESSIONS.columns.len() * SESSIONS_MAX + 1024 < STATUS_CELLS_MAX);
+const _: () = assert!(MEMBERS.columns.len() * MEMBERS_MAX + 1024 < STATUS_CELLS_MAX);
 
 impl Node {
     /// How the roles of this node stand.
@@ -57,14 +49,10 @@ fn store_tables(store: &Store) -> [Table; 3] {
     ];
     let sessions = status.sessions.into_iter().map(|session| session_row(status.applied, session));
     let refusals = status.refusals.iter().map(|(&reason, &count)| [reason.into(), count.into()]);
-    [
-        one("store", facts),
-        table("sessions", SESSION_COLUMNS, sessions),
-        table("refusals", ["reason", "count"], refusals),
-    ]
+    [STORE.one(facts), SESSIONS.table(sessions), REFUSALS.table(refusals)]
 }
 
-fn session_row(applied: Version, session: SessionStatus) -> [Cell; SESSION_COLUMNS.len()] {
+fn session_row(applied: Version, session: SessionStatus) -> [Cell; SESSIONS.columns.len()] {
     let SessionStatus { session, client, leads, vouched, acked, pages, fetches, commits, notices } = session;
     let (group, epoch, address) = match leads {
         Some(Leader { group, epoch, address }) => (group.into(), epoch.into(), address.into()),
@@ -112,10 +100,10 @@ fn redirector_tables(redirector: &Redirector) -> [Table; 3] {
         ("standby_bytes", status.standby.1.into()),
     ];
     let members = status.members.into_iter().map(|member| member_row(status.horizon, member));
-    [one("redirector", facts), table("members", MEMBER_COLUMNS, members), counts(&status.stats)]
+    [REDIRECTOR.one(facts), MEMBERS.table(members), counts(&status.stats)]
 }
 
-fn member_row(horizon: Version, member: MemberStatus) -> [Cell; MEMBER_COLUMNS.len()] {
+fn member_row(horizon: Version, member: MemberStatus) -> [Cell; MEMBERS.columns.len()] {
     let MemberStatus { client, eligible, is_joined, acked, held, whole, asked } = member;
     let acked = is_joined.then_some(acked);
     [
@@ -165,7 +153,7 @@ fn counts(stats: &redirector::Stats) -> Table {
         ("updates", updates),
         ("invalidations", invalidations),
     ];
-    one("counts", counts.map(|(name, count)| (name, count.into())))
+    COUNTS.one(counts.map(|(name, count)| (name, count.into())))
 }
 
 fn client_table(client: &Client) -> Table {
@@ -181,7 +169,7 @@ fn client_table(client: &Client) -> Table {
         ("cache_pages", stats.cache_pages),
         ("cache_bytes", stats.cache_bytes),
     ];
-    one("client", counts.map(|(name, count)| (name, count.into())))
+    CLIENT.one(counts.map(|(name, count)| (name, count.into())))
 }
 
 /// How much there is that one has not heard of.
@@ -192,17 +180,4 @@ fn lag(there_is: Version, heard: Version) -> u64 {
 /// A client by its name.
 fn name(client: ClientId) -> Cell {
     format!("{client:?}").into()
-}
-
-fn one<const N: usize>(name: &str, facts: [(&str, Cell); N]) -> Table {
-    let (mut columns, mut row) = (Vec::with_capacity(N), Vec::with_capacity(N));
-    for (column, fact) in facts {
-        columns.push(String::from(column));
-        row.push(fact);
-    }
-    Table { name: name.into(), columns, rows: vec![row] }
-}
-
-fn table<const N: usize>(name: &str, columns: [&str; N], rows: impl Iterator<Item = [Cell; N]>) -> Table {
-    Table { name: name.into(), columns: columns.map(String::from).into(), rows: rows.map(Vec::from).collect() }
 }
