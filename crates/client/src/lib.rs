@@ -259,6 +259,11 @@ impl Client {
         self.txns.running(txn).map(drop)
     }
 
+    /// Whether the transaction has changed nothing so far.
+    pub fn is_read_only(&mut self, txn: TxnHandle) -> Result<bool, TxnError> {
+        Ok(self.txns.running(txn)?.workspace.is_read_only())
+    }
+
     /// Drops the transaction and all it did. Also how a handle is ended after an error.
     pub fn abort(&mut self, now: Time, txn: TxnHandle) {
         self.end_claims(txn);

@@ -7,10 +7,10 @@
 
 use crate::tx::{Fits, Tx};
 use crate::value::{CHUNK_BYTES, Chain, ID_BYTES, id_from, part, part_in, push_id};
-use crate::wait::Mode;
 use crate::{Error, Result};
 use bytes::Bytes;
 use client::{Read, TxnError};
+use database::Mode;
 use std::task::Poll;
 use types::{ObjectId, PageId};
 
@@ -34,13 +34,13 @@ pub(crate) async fn read<M: Mode>(tx: &mut Tx<M>, object: ObjectId, chain: Chain
 
 /// How many chunks are asked for at a time.
 fn window<M: Mode>(tx: &Tx<M>) -> usize {
-    (tx.shared.look(|client| client.window_bytes()) / CHUNK_BYTES).clamp(1, WINDOW_MAX)
+    (tx.database.look(|client| client.window_bytes()) / CHUNK_BYTES).clamp(1, WINDOW_MAX)
 }
 
 /// Asks for chunks that are about to be changed one after the other.
 fn fetch<M: Mode>(tx: &Tx<M>, chunks: &[ObjectId]) {
     let pages: Vec<PageId> = chunks.iter().map(|chunk| chunk.page).collect();
-    tx.shared.fetch_together(&pages);
+    tx.database.fetch_together(&pages);
 }
 
 /// Reads several chunks at once: all are asked for before any is waited for, so they share the round trip.

@@ -12,10 +12,10 @@
 
 use crate::key::{self, Key};
 use crate::map::{self, DEPTH_MAX, Root};
-use crate::shared::Shared;
 use crate::tree::{Payload, View};
 use crate::{Error, Mode, Result, Tx, value};
 use client::TxnHandle;
+use database::Database;
 use serde::de::DeserializeOwned;
 use std::collections::VecDeque;
 use std::future::Future;
@@ -46,7 +46,7 @@ pub struct Cursor<K, V> {
     /// How often the transaction had changed something when the leaf was read.
     changes: u64,
     /// The transaction that it reads in, from its first step on.
-    of: Option<(Weak<Shared>, TxnHandle)>,
+    of: Option<(Weak<Database>, TxnHandle)>,
     types: PhantomData<fn() -> (K, V)>,
 }
 
@@ -187,8 +187,8 @@ impl<K: Key, V: DeserializeOwned> Cursor<K, V> {
 
     fn belong_to<M: Mode>(&mut self, tx: &Tx<M>) -> Result<()> {
         match &self.of {
-            None => self.of = Some((Arc::downgrade(&tx.shared), tx.handle)),
-            Some((shared, txn)) if std::ptr::eq(shared.as_ptr(), &raw const *tx.shared) && *txn == tx.handle => {}
+            None => self.of = Some((Arc::downgrade(&tx.database), tx.handle)),
+            Some((database, txn)) if std::ptr::eq(database.as_ptr(), &raw const *tx.database) && *txn == tx.handle => {}
             Some(_) => return Err(Error::CursorOfAnother),
         }
         Ok(())

@@ -1,28 +1,14 @@
 //! A database as the application holds it, and the loop that runs its transactions.
 
-use crate::nested::{self, Inside};
-use crate::precedence::Place;
-use crate::shared::Shared;
-use crate::wait::{Async, Blocking, Mode, block_on};
+use crate::stamp::Stamps;
 use crate::{AsyncTx, Error, Result, Tx};
 use client::{Stats, TxnHandle};
+use database::{Async, Blocking, Database, GaveUp, Inside, Mode, Transaction, Tries, block_on};
 use node::{Hands, Node};
-use protocol::Outcome;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::{Arc, Mutex};
-use std::task::Poll;
 use std::time::Duration;
-use types::{Caller, Refusal, Time};
-
-/// The longest pause between two tries of one transaction.
-const PAUSE_MAX: Duration = Duration::from_millis(100);
-
-/// The first pause, before it is doubled try by try: about one commit on a fast disk.
-const PAUSE_MIN: Duration = Duration::from_micros(100);
-
-/// The tries after which a transaction that others were faster than gets in line (see `precedence`).
-const TRIES_BEFORE_LINE: u32 = 4;
 
 /// A store that transactions run on: a directory of this process, or a server. Cloning gives another handle to the
 /// same client and its cache; threads share one.
@@ -33,16 +19,29 @@ const TRIES_BEFORE_LINE: u32 = 4;
 /// the child executes another program.
 #[derive(Clone, Debug)]
 pub struct Db {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) database: Arc<Database>,
+    /// Where the stamps of new objects come from.
+    stamps: Arc<Stamps>,
 }
 
 /// A database over a node and hands that stand already: how the simulator runs what runs over TCP. The node hosts a
 /// client; `patience` is for a transaction that others are faster than. No part of what applications are given.
 pub fn over(node: Arc<Mutex<Node>>, hands: Arc<dyn Hands>, patience: Duration) -> Db {
-    Db { shared: Arc::new(Shared::new(node, hands, patience, None)) }
+    Db::on(Database::over(node, hands, patience))
 }
 
 impl Db {
+    /// Objects in an open database.
+    pub(crate) fn on(database: Arc<Database>) -> Self {
+        let stamps = Arc::new(Stamps::of(database.client_id()));
+        Self { database, stamps }
+    }
+
+    /// The operations of a running transaction.
+    fn tx<M: Mode>(&self, running: &Transaction) -> Tx<M> {
+        Tx::new(self.database.clone(), self.stamps.clone(), running.handle())
+    }
+
     /// Runs a transaction: `body` on a workspace of its own, then the commit. If others were faster the whole is done
     /// again, after a pause that grows; `body` may therefore run several times and should have no effects besides.
     ///
@@ -77,17 +76,17 @@ impl Db {
     /// [`Error::Contended`] when the client's patience is over; [`Error::Nested`] inside of another transaction's `body`;
     /// otherwise what the store or `body` says.
     pub fn transact<R>(&self, mut body: impl FnMut(&mut Tx) -> Result<R>) -> Result<R> {
-        let mut tries = Tries::begin(&self.shared);
+        let mut tries = Tries::begin(&self.database);
         loop {
-            let mut running = Running::<Blocking>::begin(&self.shared)?;
+            let running = Transaction::begin(&self.database)?;
+            let mut tx = self.tx::<Blocking>(&running);
             let ran = {
-                let _inside = Inside::enter(&self.shared);
-                body(&mut running.tx)
+                let _inside = Inside::enter(&self.database);
+                body(&mut tx)
             };
-            let handle = running.tx.handle;
-            match block_on(running.end(ran, &tries)) {
+            match block_on(end(running, ran, &tries)) {
                 Ok(answer) => return Ok(answer),
-                Err(error) => block_on(tries.pause(error, handle))?,
+                Err(error) => block_on(pause(&mut tries, error, tx.handle))?,
             }
         }
     }
@@ -114,22 +113,22 @@ impl Db {
     where
         F: Future<Output = Result<R>>,
     {
-        let mut tries = Tries::begin(&self.shared);
+        let mut tries = Tries::begin(&self.database);
         loop {
-            let running = Running::<Async>::begin(&self.shared)?;
-            let handle = running.tx.handle;
+            let running = Transaction::begin(&self.database)?;
+            let handle = running.handle();
             let ran = {
-                let mut running = pin!(body(Tx::new(self.shared.clone(), handle)));
+                let mut running = pin!(body(self.tx::<Async>(&running)));
                 // Other tasks run on this thread between two polls, with transactions of their own.
                 poll_fn(|context| {
-                    let _inside = Inside::enter(&self.shared);
+                    let _inside = Inside::enter(&self.database);
                     running.as_mut().poll(context)
                 })
                 .await
             };
-            match running.end(ran, &tries).await {
+            match end(running, ran, &tries).await {
                 Ok(answer) => return Ok(answer),
-                Err(error) => tries.pause(error, handle).await?,
+                Err(error) => pause(&mut tries, error, handle).await?,
             }
         }
     }
@@ -144,7 +143,7 @@ impl Db {
     /// # Ok::<(), thorp::Error>(())
     /// ```
     pub fn stats(&self) -> Stats {
-        self.shared.client(|client, _| client.stats())
+        self.database.peek(|client, _| client.stats())
     }
 }
 
@@ -158,130 +157,91 @@ pub fn wait_for<F: Future>(future: F) -> F::Output {
     block_on(future)
 }
 
-/// One run of a transaction's body. Dropping it before its end, in a panic or with a cancelled future, aborts it.
-struct Running<M: Mode> {
-    tx: Tx<M>,
-    ended: bool,
+/// Commits what ran well. What did not is aborted by the drop; whether it was doomed is asked before, because the body's
+/// error may only come of that.
+async fn end<R>(running: Transaction, ran: Result<R>, tries: &Tries) -> Result<R> {
+    match ran {
+        Ok(answer) => {
+            running.commit(Some(tries)).await?;
+            Ok(answer)
+        }
+        Err(error) => {
+            running.check()?;
+            Err(error)
+        }
+    }
 }
 
-impl<M: Mode> Running<M> {
-    fn begin(shared: &Arc<Shared>) -> Result<Self> {
-        if nested::is_inside(shared) {
-            return Err(Error::Nested);
+/// Waits before the next try, if `error` is one that another try can cure and there is time for it.
+async fn pause(tries: &mut Tries, error: Error, last: TxnHandle) -> Result<()> {
+    let Some(cure) = error.cure() else { return Err(error) };
+    let paused = tries.pause(cure, last).await;
+    paused.map_err(|GaveUp { tries, waited }| Error::Contended { tries, waited, last: Box::new(error) })
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Anywhere, Db, Error, Tx};
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::sync::mpsc::channel;
+    use std::thread;
+
+    /// On the disk and in memory: what waits ends, the directory is free, and what was committed is there.
+    #[test]
+    fn a_panic_in_a_call_of_the_clients_ends_the_database_and_loses_nothing() {
+        let dir = std::env::temp_dir().join(format!("thorp-test-panic-{}", std::process::id()));
+        for db in [Db::open(&dir).unwrap(), Db::in_memory().unwrap()] {
+            let object = db.transact(|tx| tx.create(Anywhere, &1_u8)).unwrap();
+            db.transact(|tx| tx.set_root("object", object)).unwrap();
+            let (began, has_begun) = channel();
+            let (go_on, may_go_on) = channel();
+            let running = db.clone();
+            let running = thread::spawn(move || {
+                running.transact(|tx| {
+                    tx.put(object, &2)?;
+                    began.send(()).unwrap();
+                    may_go_on.recv().unwrap();
+                    tx.put(object, &3)
+                })
+            });
+            has_begun.recv().unwrap();
+            let database = db.database.clone();
+            thread::spawn(move || database.look::<()>(|_| panic!("half way through a call"))).join().unwrap_err();
+            go_on.send(()).unwrap();
+            let ended = running.join().unwrap();
+            assert!(matches!(&ended, Err(Error::Stopped(why)) if why.contains("panicked")), "{ended:?}");
+            assert!(matches!(db.transact(|tx| tx.get(object)), Err(Error::Stopped(_))));
+            // It says once more that it has failed, if it is on the disk; and lets go of that.
+            let _ = db.close();
         }
-        shared.check()?;
-        let handle = shared.look(client::Client::begin);
-        Ok(Self { tx: Tx::new(shared.clone(), handle), ended: false })
+        let again = Db::open(&dir).unwrap();
+        let object = again.transact(|tx| tx.root::<u8>("object")).unwrap().unwrap();
+        assert_eq!(again.transact(|tx| tx.get(object)).unwrap(), 1);
+        again.close().unwrap();
+        std::fs::remove_dir_all(&dir).unwrap();
     }
 
-    /// Commits what ran well. What did not is aborted by the drop; whether it was doomed is asked before, because the
-    /// body's error may only come of that.
-    async fn end<R>(mut self, ran: Result<R>, tries: &Tries) -> Result<R> {
-        match ran {
-            Ok(answer) => {
-                self.commit(tries).await?;
-                Ok(answer)
-            }
-            Err(error) => {
-                let txn = self.tx.handle;
-                let checked = self.tx.shared.client(|client, _| client.check(txn));
-                checked.map_err(|error| self.tx.shared.error(error))?;
-                Err(error)
+    /// Its decoder, and what it looks at bytes with, run under the client's lock.
+    #[test]
+    fn a_panic_of_the_applications_own_ends_its_transaction_alone() {
+        struct Bomb;
+        impl<'de> serde::Deserialize<'de> for Bomb {
+            fn deserialize<D: serde::Deserializer<'de>>(_: D) -> Result<Self, D::Error> {
+                panic!("a decoder of the application's")
             }
         }
-    }
-
-    async fn commit(&mut self, tries: &Tries) -> Result<()> {
-        if self.tx.changes() > 0 {
-            self.tx.shared.yield_to_first(tries.place.as_ref()).await;
-        }
-        let (mut id, mut has_waited) = (None, false);
-        let outcome = self.tx.call(|client, now, txn| {
-            has_waited = id.is_some();
-            if id.is_none() {
-                id = Some(client.commit(now, txn)?);
-            }
-            Ok(client.outcome(txn)?.map_or(Poll::Pending, Poll::Ready))
+        let db = Db::in_memory().unwrap();
+        let object = db.transact(|tx| tx.create(Anywhere, &1_u8)).unwrap();
+        let bytes = db.transact(|tx| tx.create_bytes(Anywhere, &[1])).unwrap();
+        let panics = |body: &dyn Fn(&mut Tx) -> crate::Result<()>| {
+            catch_unwind(AssertUnwindSafe(|| db.transact(|tx| body(tx)))).unwrap_err();
+            assert_eq!(db.transact(|tx| tx.get(object)).unwrap(), 1);
+        };
+        panics(&|tx| tx.read::<_, ()>(bytes, |_| panic!("at the bytes")).map(drop));
+        panics(&|tx| {
+            tx.put_bytes(bytes, &[2])?;
+            tx.read::<_, ()>(bytes, |_| panic!("at its own bytes")).map(drop)
         });
-        let outcome = outcome.await?;
-        if !has_waited {
-            // What commits at once may still have let go of something.
-            self.tx.shared.settle();
-        }
-        // The handle has ended with its outcome.
-        self.ended = true;
-        match outcome {
-            Outcome::Committed { .. } => Ok(()),
-            Outcome::Refused(refusal) => Err(Error::Refused(refusal)),
-            Outcome::Unknown => Err(Error::OutcomeUnknown(id.expect("an outcome is of a commit"))),
-        }
-    }
-}
-
-impl<M: Mode> Drop for Running<M> {
-    fn drop(&mut self) {
-        if !self.ended {
-            let txn: TxnHandle = self.tx.handle;
-            self.tx.shared.client(|client, now| client.abort(now, txn));
-            self.tx.shared.forget(txn);
-        }
-    }
-}
-
-/// How often and for how long one transaction was tried.
-struct Tries {
-    shared: Arc<Shared>,
-    began: Time,
-    count: u32,
-    /// Its place in line, when it has lost too often.
-    place: Option<Place>,
-}
-
-impl Tries {
-    fn begin(shared: &Arc<Shared>) -> Self {
-        Self { shared: shared.clone(), began: shared.now(), count: 0, place: None }
-    }
-
-    /// Waits before the next try, if `error` is one that another try can cure and there is time for it. Who has only lost
-    /// a race goes on at once, or gets in line: a pause would give the next race to who has won this one.
-    async fn pause(&mut self, error: Error, last: TxnHandle) -> Result<()> {
-        self.count += 1;
-        if !is_curable(&error) {
-            return Err(error);
-        }
-        let now = self.shared.now();
-        let waited = now - self.began;
-        if waited >= self.shared.patience {
-            return Err(Error::Contended { tries: self.count, waited, last: Box::new(error) });
-        }
-        if !is_lost_race(&error) {
-            self.shared.sleep_until(now + self.next_pause(now, last)).await;
-        } else if self.count >= TRIES_BEFORE_LINE {
-            self.place.get_or_insert_with(|| Place::take(&self.shared)).await_first().await;
-        }
-        Ok(())
-    }
-
-    /// Doubles try by try. Each pause is drawn from its upper half, so that transactions that have met do not meet
-    /// again in step; the clock and the handle of the last try are random enough for that.
-    fn next_pause(&self, now: Time, last: TxnHandle) -> Duration {
-        let full = PAUSE_MIN.saturating_mul(1 << self.count.min(16)).min(PAUSE_MAX);
-        let seed = now.0.wrapping_add(last.0.wrapping_mul(0xd6e8_feb8_6659_fd93));
-        let draw = (seed ^ (seed >> 31)).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
-        full / 2 + full.mul_f64(draw as f64 / f64::from(u32::MAX)) / 2
-    }
-}
-
-/// Whether others were faster, and nothing else stands in the way.
-fn is_lost_race(error: &Error) -> bool {
-    matches!(error, Error::Doomed | Error::Refused(Refusal::Stale(_)))
-}
-
-/// Whether running the transaction again can help. A store that is closing is about to be a store that starts.
-fn is_curable(error: &Error) -> bool {
-    match error {
-        Error::Doomed | Error::Refused(Refusal::Closing) => true,
-        Error::Refused(refusal) => refusal.caller() == Caller::Retry,
-        _ => false,
+        panics(&|tx| tx.get(object.cast::<Bomb>()).map(drop));
     }
 }

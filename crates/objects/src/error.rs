@@ -1,9 +1,9 @@
 //! What can go wrong, sorted by what the caller is to do about it.
 
-use client::TxnError;
 use core::fmt;
+use database::Cure;
 use std::time::Duration;
-use types::limits::{OBJECT_BYTES_MAX, TXN_BYTES_MAX};
+use types::limits::OBJECT_BYTES_MAX;
 use types::{GoodbyeReason, ObjectId, Refusal, TxnId};
 
 pub use types::Caller;
@@ -121,17 +121,20 @@ impl Error {
     /// What the caller is to do; `None` for the application's own errors.
     pub fn caller(&self) -> Option<Caller> {
         Some(match self {
-            Self::Doomed | Self::Contended { .. } => Caller::Retry,
-            Self::Refused(refusal) => refusal.caller(),
-            Self::StoreFull => Caller::MakeRoom,
-            Self::Unreachable | Self::SessionEnded(..) | Self::Stopped(_) | Self::Closed | Self::Forked => {
-                Caller::Reconnect
-            }
-            Self::OutcomeUnknown(_) => Caller::Look,
+            Self::Contended { .. } => Caller::Retry,
             Self::Damaged { .. } => Caller::Repair,
             Self::Application(_) => return None,
-            _ => Caller::Correct,
+            error => error.of_database().map_or(Caller::Correct, |error| error.caller()),
         })
+    }
+
+    /// How running the transaction again can help, if it can.
+    pub(crate) fn cure(&self) -> Option<Cure> {
+        match self {
+            Self::Doomed => Some(Cure::TryAgain),
+            Self::Refused(refusal) => Cure::of(refusal),
+            _ => None,
+        }
     }
 
     pub(crate) fn wrong_kind(
@@ -151,22 +154,11 @@ impl Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Doomed => write!(f, "others have changed what the transaction read: begin it again"),
-            Self::Refused(refusal) => write!(f, "the commit was refused: {refusal}"),
             Self::Contended { tries, waited, last } => {
                 write!(f, "gave up after {tries} tries in {waited:.1?}; the last one: {last}")
             }
-            Self::Ended => write!(f, "the transaction has ended: begin another"),
-            Self::Nested => {
-                write!(f, "a transaction was begun inside of another one: do both with the outer one's 'tx'")
-            }
-            Self::Closed => write!(f, "the database was closed: open it again"),
-            Self::Forked => write!(f, "the database was opened before this process forked: open it again in the child"),
             Self::CursorOfAnother => {
                 write!(f, "the cursor belongs to another transaction: make one in each transaction, inside its closure")
-            }
-            Self::TransactionTooLarge => {
-                write!(f, "the transaction writes more than {} MiB: split it", TXN_BYTES_MAX >> 20)
             }
             Self::ObjectTooLarge(bytes) => {
                 write!(f, "an object of {bytes} bytes is larger than the limit of {} MiB", OBJECT_BYTES_MAX >> 20)
@@ -174,16 +166,6 @@ impl fmt::Display for Error {
             Self::KeyTooLong(bytes) => {
                 write!(f, "a key of {bytes} bytes is longer than the limit of {}", crate::key::KEY_BYTES_MAX)
             }
-            Self::StoreFull => write!(f, "the store is full: free space on its disk, or give it a larger one"),
-            Self::Unreachable => write!(
-                f,
-                "the store has not answered for as long as this client waits: is it running, and the network up?"
-            ),
-            Self::SessionEnded(reason, text) => write!(f, "the store ended the session ({}): {text}", reason.name()),
-            Self::Stopped(why) => {
-                write!(f, "the database has stopped: {why}; what was committed is safe: open it again")
-            }
-            Self::OutcomeUnknown(txn) => write!(f, "whether transaction {txn:?} took effect is not known: look"),
             Self::NoSuchObject(object) => {
                 write!(f, "object {object} is gone: it was deleted, or the transaction that created it had no effect")
             }
@@ -200,8 +182,11 @@ impl fmt::Display for Error {
             Self::Damaged { object, what } => {
                 write!(f, "object {object} is damaged ({what}): check the store with 'thorp doctor'")
             }
-            Self::Open(text) => write!(f, "{text}"),
             Self::Application(error) => write!(f, "{error}"),
+            error => match error.of_database() {
+                Some(error) => error.fmt(f),
+                None => unreachable!("whatever is not of the database stands above"),
+            },
         }
     }
 }
@@ -216,17 +201,47 @@ impl std::error::Error for Error {
     }
 }
 
-impl Error {
-    /// What the client says, for the application.
-    pub(crate) fn of_client(error: TxnError) -> Self {
+/// What is wrong below is wrong here, by the same names.
+impl From<database::Error> for Error {
+    fn from(error: database::Error) -> Self {
+        use database::Error as Below;
         match error {
-            TxnError::Doomed => Self::Doomed,
-            TxnError::TooLarge => Self::TransactionTooLarge,
-            TxnError::Ended => Self::Ended,
-            TxnError::Unreachable => Self::Unreachable,
-            TxnError::Refused(reason, text) => Self::SessionEnded(reason, text),
-            TxnError::Stopped(why) => Self::Stopped(why),
-            TxnError::StoreFull => Self::StoreFull,
+            Below::Doomed => Self::Doomed,
+            Below::Nested => Self::Nested,
+            Below::Closed => Self::Closed,
+            Below::Forked => Self::Forked,
+            Below::Ended => Self::Ended,
+            Below::TransactionTooLarge => Self::TransactionTooLarge,
+            Below::StoreFull => Self::StoreFull,
+            Below::Unreachable => Self::Unreachable,
+            Below::Refused(it) => Self::Refused(it),
+            Below::Stopped(it) => Self::Stopped(it),
+            Below::OutcomeUnknown(it) => Self::OutcomeUnknown(it),
+            Below::Open(it) => Self::Open(it),
+            Below::SessionEnded(reason, text) => Self::SessionEnded(reason, text),
         }
+    }
+}
+
+impl Error {
+    /// The inverse: the same error as the database says it, if it is one of those.
+    fn of_database(&self) -> Option<database::Error> {
+        use database::Error as Below;
+        Some(match self {
+            Self::Doomed => Below::Doomed,
+            Self::Nested => Below::Nested,
+            Self::Closed => Below::Closed,
+            Self::Forked => Below::Forked,
+            Self::Ended => Below::Ended,
+            Self::TransactionTooLarge => Below::TransactionTooLarge,
+            Self::StoreFull => Below::StoreFull,
+            Self::Unreachable => Below::Unreachable,
+            Self::Refused(refusal) => Below::Refused(refusal.clone()),
+            Self::Stopped(why) => Below::Stopped(why.clone()),
+            Self::OutcomeUnknown(txn) => Below::OutcomeUnknown(*txn),
+            Self::Open(text) => Below::Open(text.clone()),
+            Self::SessionEnded(reason, text) => Below::SessionEnded(*reason, text.clone()),
+            _ => return None,
+        })
     }
 }

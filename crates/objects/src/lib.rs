@@ -2,20 +2,18 @@
 //!
 //! | file | what is in it |
 //! |---|---|
-//! | `db`, `nested` | a database, and the loop that runs transactions, none inside of another |
+//! | `db` | a database, and the loop that runs transactions |
 //! | `tx` | a running transaction: get, put, create, delete |
-//! | `wait` | each operation once, blocking and as a future |
 //! | `value`, `chain` | how objects stand in slots, and in chains of chunks when they are large |
 //! | `cbor`, `named` | how values are encoded, and by which names they know their types |
 //! | `reference`, `stamp` | typed references, and what tells an object from the next one in its slot |
 //! | `key`, `key_type`, `kinds` | the keys of maps, and what a map knows of its types |
 //! | `tree`, `map`, `cursor` | the ordered map |
 //! | `roots` | names that objects and maps are found by |
-//! | `open`, `connect`, `memory` | where the store is: a directory, a server or a group, memory |
+//! | `open` | where the store is: a directory, a server or a group, memory; and what may be chosen before |
 
 mod cbor;
 mod chain;
-mod connect;
 mod cursor;
 mod db;
 mod error;
@@ -23,23 +21,19 @@ mod key;
 mod key_type;
 mod kinds;
 mod map;
-mod memory;
 mod named;
-mod nested;
 mod open;
-mod precedence;
 mod reference;
 mod references;
 mod roots;
-mod shared;
 mod stamp;
 mod tree;
 mod tx;
 mod value;
-mod wait;
 
 pub use client::Stats;
 pub use cursor::Cursor;
+pub use database::{Async, Blocking, Mode};
 pub use db::{Db, over, wait_for};
 pub use error::{Caller, Error, Result};
 pub use key::{EncodeKey, KEY_BYTES_MAX, Key};
@@ -50,4 +44,3 @@ pub use reference::{Anywhere, Near, Ref};
 pub use references::references;
 pub use tx::{AsyncTx, Tx};
 pub use types::{ClientId, GoodbyeReason, Incarnation, ObjectId, PageId, Refusal, SlotSet, TxnId};
-pub use wait::{Async, Blocking, Mode};

@@ -749,7 +749,7 @@ impl<'de, K, V> Deserialize<'de> for Map<K, V> {
 mod tests {
     use super::*;
     use crate::Db;
-    use crate::wait::block_on;
+    use database::block_on;
 
     #[test]
     fn a_map_that_is_emptied_is_one_leaf_again() {

@@ -1,11 +1,12 @@
 //! A running transaction, as the application sees it.
 
-use crate::stamp::{INTERNAL, Stamp};
+use crate::stamp::{INTERNAL, Stamp, Stamps};
 use crate::value::{self, Chain, HEADER_BYTES, Kind, Slot, Target, Value, Wanted};
-use crate::wait::{Async, Blocking, Mode};
+
 use crate::{Error, Near, Ref, Result, chain};
 use bytes::Bytes;
 use client::{Client, Created, Read, Seen, TxnError, TxnHandle, Write};
+use database::{Async, Blocking, Database, Mode, apart, go_on};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::future::Future;
@@ -14,8 +15,6 @@ use std::sync::Arc;
 use std::task::Poll;
 use types::limits::OBJECT_BYTES_MAX;
 use types::{ObjectId, PageId, Time};
-
-use crate::shared::{Shared, apart, go_on};
 
 /// The volume that objects are created in when they are to lie near nothing.
 pub(crate) const VOLUME: u32 = 0;
@@ -34,7 +33,8 @@ pub(crate) const VOLUME: u32 = 0;
 /// [`Error::Doomed`]. Hand it on with `?`; the closure is then run again from its beginning.
 #[derive(Debug)]
 pub struct Tx<M: Mode = Blocking> {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) database: Arc<Database>,
+    stamps: Arc<Stamps>,
     pub(crate) handle: TxnHandle,
     /// What need not be asked for again.
     seen: Seen,
@@ -49,8 +49,8 @@ pub struct Tx<M: Mode = Blocking> {
 pub type AsyncTx = Tx<Async>;
 
 impl<M: Mode> Tx<M> {
-    pub(crate) fn new(shared: Arc<Shared>, handle: TxnHandle) -> Self {
-        Self { shared, handle, seen: Seen::default(), has_written: false, changes: 0, mode: PhantomData }
+    pub(crate) fn new(database: Arc<Database>, stamps: Arc<Stamps>, handle: TxnHandle) -> Self {
+        Self { database, stamps, handle, seen: Seen::default(), has_written: false, changes: 0, mode: PhantomData }
     }
 
     /// The value of an object.
@@ -192,8 +192,8 @@ impl<M: Mode> Tx<M> {
         let mut pages: Vec<PageId> = objects.into_iter().map(|object| object.page).collect();
         // Objects that are about to be read together lie together.
         pages.dedup();
-        self.shared.look(|client| client.check(self.handle)).map_err(|error| self.shared.error(error))?;
-        self.shared.fetch_ahead(&pages);
+        self.database.look(|client| client.check(self.handle)).map_err(|error| self.database.error(error))?;
+        self.database.fetch_ahead(&pages);
         Ok(())
     }
 
@@ -244,7 +244,7 @@ impl<M: Mode> Drop for Operation<'_, M> {
         if std::mem::take(&mut self.tx.has_written) {
             let txn = self.tx.handle;
             self.tx.changes += 1;
-            self.tx.shared.look(|client| client.take_back(txn));
+            self.tx.database.look(|client| client.take_back(txn));
         }
     }
 }
@@ -267,7 +267,7 @@ impl<M: Mode> Tx<M> {
         if let Some(value) = self.seen.get(object).and_then(|bytes| value::inline_of(target, kind, bytes)) {
             return Ok(look(value));
         }
-        let seen = self.shared.look(|client| match client.hit(self.handle, object, &mut self.seen) {
+        let seen = self.database.look(|client| match client.hit(self.handle, object, &mut self.seen) {
             Ok(Read::Value(bytes)) => match value::inline_of(target, kind, bytes) {
                 Some(value) => Ok(apart(|| look(value))),
                 None => Err(look),
@@ -351,7 +351,7 @@ impl<M: Mode> Tx<M> {
 
     /// Creates an object with an encoded value, for references.
     pub(crate) async fn add_stamped<T: ?Sized>(&mut self, near: Option<ObjectId>, encoded: Vec<u8>) -> Result<Ref<T>> {
-        let stamp = self.shared.stamps.draw();
+        let stamp = self.stamps.draw();
         Ok(Ref::new(self.add(near, encoded, stamp).await?, stamp))
     }
 
@@ -467,7 +467,7 @@ impl<M: Mode> Tx<M> {
         mut call: impl FnMut(&mut Client, Time, TxnHandle) -> Result<Poll<R>, TxnError>,
     ) -> Result<R> {
         let txn = self.handle;
-        self.shared.wait(txn, |client, now| call(client, now, txn)).await
+        Ok(self.database.wait(txn, |client, now| call(client, now, txn)).await?)
     }
 }
 

@@ -3,6 +3,7 @@
 //!
 //! Silence is half a second here, a fraction of what a large commit takes.
 
+use database::Recovered;
 use net::{Emulator, Host, ListenConfig, Listener, Runtime, UplinkConfig};
 use node::Node;
 use objects::{Anywhere, Db, Error};
@@ -14,7 +15,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed, Ordering::SeqCst};
 use std::thread;
 use std::time::{Duration, Instant};
-use store::Store;
 use types::ClientId;
 
 const SILENCE: Duration = Duration::from_millis(500);
@@ -42,14 +42,9 @@ impl Server {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let name = format!("thorp-slow-line-{}-{}", std::process::id(), COUNT.fetch_add(1, Relaxed));
         let dir = std::env::temp_dir().join(name);
-        let mut opening = disk::open(&dir, &disk::Config::default()).unwrap();
         let config = store::Config { silence: SILENCE, ..store::Config::default() };
-        let mut store = Store::new(config, opening.opened().clone());
-        while let Some((position, record)) = opening.next_record().unwrap() {
-            store.recover(position, record);
-        }
-        let disk = Arc::new(opening.finish().unwrap());
-        let host = Host::start(Node::with_store(store, None), Some(disk), &Runtime::start().unwrap());
+        let recovered = Recovered::read(&dir, &disk::Config::default(), config, |_| {}).unwrap();
+        let host = recovered.start(None, &Runtime::start().unwrap()).host().clone();
         let address = host.listen(ListenConfig::new(([127, 0, 0, 1], 0).into())).unwrap();
         Self { dir, host, address }
     }

@@ -5,15 +5,15 @@ use crate::output::{self, Output};
 use crate::stopper::{close_on_signal, close_with_stdin};
 use crate::target::make_directory;
 use crate::{Error, Result, descriptors};
+use database::Recovered;
+use disk::Progress;
 use net::{Host, HostEnd, ListenConfig, Listener, Runtime};
-use node::Node;
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::Path;
-use std::sync::{Arc, PoisonError};
+use std::sync::PoisonError;
 use std::time::{Duration, Instant};
-use store::Store;
 
 pub(super) fn run(args: &ServeArgs, output: &mut Output) -> Result {
     let disk_config = disk_config(&args.store);
@@ -23,21 +23,21 @@ pub(super) fn run(args: &ServeArgs, output: &mut Output) -> Result {
     let listener = Listener::bind(listen)?;
     let listening = listener.address();
     make_directory(&args.dir)?;
-    let (store, disk, recovery) = recover(&args.dir, &disk_config, &args.store)?;
-    let (runtime, disk) = (Runtime::start()?, Arc::new(disk));
-    let host = Host::start(Node::with_store(store, None), Some(disk.clone()), &runtime);
+    let (recovered, seconds) = recover(&args.dir, &disk_config, &args.store)?;
+    let (runtime, progress) = (Runtime::start()?, recovered.progress);
+    let store = recovered.start(None, &runtime);
+    let host = store.host().clone();
     host.listen_at(listener)?;
     close_on_signal(&host)?;
     if args.until_stdin_closes {
         close_with_stdin(&host);
     }
-    say_ready(&args.dir, listening, &recovery, output)?;
+    say_ready(&args.dir, listening, &progress, seconds, output)?;
     if let HostEnd::Failed(why) = host.wait_end() {
         return Err(format!("{why}; what was acknowledged is safe: start it again").into());
     }
     let counted = Counted::of(&host);
-    drop((host, runtime));
-    close(disk)?;
+    store.close()?;
     counted.say(&args.dir, output)
 }
 
@@ -78,41 +78,18 @@ impl Counted {
     }
 }
 
-/// Leaves the directory in order. The host's tasks may hold on to the disk for a moment longer; if it should be more
-/// than that, the next start finds the directory as after a crash, with nothing lost.
-fn close(mut disk: Arc<disk::RealDisk>) -> Result {
-    const PATIENCE: Duration = Duration::from_secs(1);
+/// What the directory has, and how many seconds it took to read.
+fn recover(dir: &Path, disk: &disk::Config, args: &StoreArgs) -> Result<(Recovered, f64)> {
     let start = Instant::now();
-    while start.elapsed() < PATIENCE {
-        match Arc::try_unwrap(disk) {
-            Ok(disk) => return Ok(disk.close()?),
-            Err(shared) => disk = shared,
-        }
-        std::thread::sleep(Duration::from_millis(1));
+    let mut bar = None;
+    let recovered = Recovered::read(dir, disk, store_config(args), |progress| {
+        let bar = bar.get_or_insert_with(|| output::bar("recover (bytes)", progress.bytes_total));
+        bar.set_position(progress.bytes);
+    })?;
+    if let Some(bar) = bar {
+        bar.finish_and_clear();
     }
-    Ok(())
-}
-
-/// What reading the directory was like.
-struct Recovery {
-    bytes: u64,
-    records: u64,
-    seconds: f64,
-}
-
-fn recover(dir: &Path, config: &disk::Config, args: &StoreArgs) -> Result<(Store, disk::RealDisk, Recovery)> {
-    let start = Instant::now();
-    let mut opening = disk::open(dir, config)?;
-    let mut store = Store::new(store_config(args), opening.opened().clone());
-    let bar = output::bar("recover (bytes)", opening.progress().bytes_total);
-    while let Some((position, record)) = opening.next_record()? {
-        store.recover(position, record);
-        bar.set_position(opening.progress().bytes);
-    }
-    bar.finish_and_clear();
-    let disk::Progress { bytes, records, .. } = opening.progress();
-    let disk = opening.finish()?;
-    Ok((store, disk, Recovery { bytes, records, seconds: start.elapsed().as_secs_f64() }))
+    Ok((recovered, start.elapsed().as_secs_f64()))
 }
 
 fn disk_config(args: &StoreArgs) -> disk::Config {
@@ -132,8 +109,8 @@ fn store_config(args: &StoreArgs) -> store::Config {
     }
 }
 
-fn say_ready(dir: &Path, listening: SocketAddr, recovery: &Recovery, output: &mut Output) -> Result {
-    let Recovery { bytes, records, seconds } = recovery;
+fn say_ready(dir: &Path, listening: SocketAddr, progress: &Progress, seconds: f64, output: &mut Output) -> Result {
+    let Progress { bytes, records, .. } = progress;
     let json = json!({
         "listen": listening,
         "dir": dir,

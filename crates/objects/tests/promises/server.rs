@@ -1,12 +1,12 @@
 //! A server in this process.
 
 use crate::scratch::Scratch;
+use database::Recovered;
 use net::{Host, ListenConfig, Listener, Runtime, UplinkConfig};
 use node::Node;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
-use store::Store;
 use types::ClientId;
 
 pub(crate) struct Server {
@@ -22,13 +22,8 @@ impl Server {
 
     pub(crate) fn start_with(scratch: &Scratch, segment_bytes: usize) -> Self {
         let config = disk::Config { segment_bytes, ..disk::Config::default() };
-        let mut opening = disk::open(scratch.path(), &config).unwrap();
-        let mut store = Store::new(store::Config::default(), opening.opened().clone());
-        while let Some((position, record)) = opening.next_record().unwrap() {
-            store.recover(position, record);
-        }
-        let disk = Arc::new(opening.finish().unwrap());
-        let host = Host::start(Node::with_store(store, None), Some(disk), &Runtime::start().unwrap());
+        let recovered = Recovered::read(scratch.path(), &config, store::Config::default(), |_| {}).unwrap();
+        let host = recovered.start(None, &Runtime::start().unwrap()).host().clone();
         let address = host.listen(ListenConfig::new(([127, 0, 0, 1], 0).into())).unwrap();
         Self { host, address }
     }

@@ -4,8 +4,10 @@ use crate::relay::Relay;
 use crate::scratch::{Scratch, elsewhere};
 use crate::server::Server;
 use objects::{Anywhere, Db, Error, Map, Ref, Result, Tx, wait_for};
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
-use std::time::Duration;
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed, Ordering::SeqCst};
+use std::thread;
+use std::time::{Duration, Instant};
 
 const ACCOUNTS: u32 = 8;
 const THREADS: u32 = 4;
@@ -18,7 +20,7 @@ fn open_accounts(db: &Db) -> Vec<Ref<i64>> {
 /// Threads move money between few accounts; each also looks at all of them, and never sees money on its way.
 fn transfer_all(dbs: &[Db], accounts: &[Ref<i64>]) {
     let moved = AtomicU32::new(0);
-    std::thread::scope(|scope| {
+    thread::scope(|scope| {
         for (thread, db) in dbs.iter().enumerate() {
             let moved = &moved;
             scope.spawn(move || {
@@ -74,7 +76,7 @@ fn transfers_by_clients_of_a_server_keep_the_sum() {
 fn no_update_is_lost() {
     let db = Db::in_memory().unwrap();
     let counter = db.transact(|tx| tx.create(Anywhere, &0_u64)).unwrap();
-    std::thread::scope(|scope| {
+    thread::scope(|scope| {
         for _ in 0..THREADS {
             scope.spawn(|| {
                 for _ in 0..200 {
@@ -108,7 +110,7 @@ fn futures_do_the_same() {
             }
         }
     };
-    let threads: Vec<_> = (0..THREADS).map(|_| work()).map(|work| std::thread::spawn(|| wait_for(work))).collect();
+    let threads: Vec<_> = (0..THREADS).map(|_| work()).map(|work| thread::spawn(|| wait_for(work))).collect();
     for thread in threads {
         thread.join().unwrap();
     }
@@ -248,7 +250,7 @@ fn an_aborted_transaction_leaves_no_trace() {
 fn names_are_given_by_many_at_once() {
     let scratch = Scratch::new();
     let db = scratch.open();
-    std::thread::scope(|scope| {
+    thread::scope(|scope| {
         for i in 0..THREADS {
             let db = &db;
             scope.spawn(move || {
@@ -291,7 +293,7 @@ fn what_cannot_be_opened_is_said_in_one_line() {
 fn another_kind_of_server_is_named_as_such() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
-    let answer = std::thread::spawn(move || {
+    let answer = thread::spawn(move || {
         use std::io::Write;
         let (mut stream, _) = listener.accept().unwrap();
         stream.write_all(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n").unwrap();
@@ -365,7 +367,7 @@ fn a_commit_on_its_way_when_the_connection_ends_is_not_waited_for_forever() {
     let db = Db::builder().patience(patience).connect(relay.address).unwrap();
     let counter = db.transact(|tx| tx.create(Anywhere, &1_u64)).unwrap();
     relay.fall_silent();
-    std::thread::scope(|scope| {
+    thread::scope(|scope| {
         let commit = scope.spawn(|| db.transact(|tx| tx.put(counter, &2)));
         relay.wait_until_swallowed();
         relay.cut();
@@ -380,7 +382,7 @@ fn threads_that_share_a_client_all_hear_their_answers() {
     let server = Server::start(&scratch);
     let db = Db::connect(server.address).unwrap();
     let counters: Vec<Ref<u32>> = db.transact(|tx| (0..THREADS).map(|_| tx.create(Anywhere, &0)).collect()).unwrap();
-    std::thread::scope(|scope| {
+    thread::scope(|scope| {
         for &counter in &counters {
             let db = &db;
             scope.spawn(move || {
@@ -393,4 +395,35 @@ fn threads_that_share_a_client_all_hear_their_answers() {
     for counter in counters {
         assert_eq!(db.transact(|tx| tx.get(counter)).unwrap(), TRANSFERS);
     }
+}
+
+/// A long transaction loses to short ones every time, until they let it go first.
+#[test]
+fn a_long_transaction_has_its_turn_among_short_ones() {
+    let db = Db::in_memory().unwrap();
+    let counter = db.transact(|tx| tx.create(Anywhere, &0_u64)).unwrap();
+    let (stop, together) = (AtomicBool::new(false), Barrier::new(4));
+    let increment = |think: Duration| {
+        let add = |count: u64| {
+            thread::sleep(think);
+            count + 1
+        };
+        db.transact(|tx| tx.get(counter).and_then(|count| tx.put(counter, &add(count)))).unwrap();
+    };
+    thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                together.wait();
+                while !stop.load(SeqCst) {
+                    increment(Duration::ZERO);
+                }
+            });
+        }
+        together.wait();
+        let start = Instant::now();
+        (0..3).for_each(|_| increment(Duration::from_millis(20)));
+        let took = start.elapsed();
+        stop.store(true, SeqCst);
+        assert!(took < Duration::from_secs(5), "{took:?}");
+    });
 }

@@ -15,7 +15,8 @@
 //!    another transaction brings about. Then there is no precedence, and validation decides, as always.
 //! 4. Who only reads waits for nobody, and as long as nobody is in line all that this costs is a look at a number.
 
-use crate::shared::Shared;
+use crate::Database;
+use client::TxnHandle;
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::mem;
@@ -57,32 +58,32 @@ impl Line {
 /// A place in line. Dropping it moves the others up.
 #[derive(Debug)]
 pub(crate) struct Place {
-    shared: Arc<Shared>,
+    database: Arc<Database>,
     number: u64,
 }
 
 impl Place {
     /// The last one.
-    pub(crate) fn take(shared: &Arc<Shared>) -> Self {
-        let mut state = shared.line.state();
+    pub(crate) fn take(database: &Arc<Database>) -> Self {
+        let mut state = database.line.state();
         state.last += 1;
         let number = state.last;
         state.places.push_back(number);
-        shared.line.length.store(state.places.len(), SeqCst);
+        database.line.length.store(state.places.len(), SeqCst);
         drop(state);
-        Self { shared: shared.clone(), number }
+        Self { database: database.clone(), number }
     }
 
     /// Waits to be the first in line, or for a moment.
     pub(crate) async fn await_first(&self) {
         let number = self.number;
-        self.shared.await_line(|first| first == Some(number)).await;
+        self.database.await_line(|first| first == Some(number)).await;
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let line = &self.shared.line;
+        let line = &self.database.line;
         let mut state = line.state();
         state.places.retain(|place| *place != self.number);
         line.length.store(state.places.len(), SeqCst);
@@ -92,10 +93,11 @@ impl Drop for Place {
     }
 }
 
-impl Shared {
-    /// Before a transaction commits what it has written: whoever is first in line goes before it.
-    pub(crate) async fn yield_to_first(&self, own: Option<&Place>) {
-        if self.line.length.load(SeqCst) == 0 {
+impl Database {
+    /// Before a transaction commits: if it has written something, whoever is first in line goes before it.
+    pub(crate) async fn yield_to_first(&self, txn: TxnHandle, own: Option<&Place>) {
+        // One that cannot go on hears of that from its commit.
+        if self.line.length.load(SeqCst) == 0 || self.look(|client| client.is_read_only(txn)).unwrap_or(true) {
             return;
         }
         let first = self.line.first();
@@ -126,68 +128,39 @@ impl Shared {
 
 #[cfg(test)]
 mod tests {
-    use super::Place;
-    use crate::{Anywhere, Db, wait_for};
-    use std::sync::Barrier;
-    use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+    use super::{MOMENT, Place};
+    use crate::memory::tests::{create, read};
+    use crate::{Database, block_on};
     use std::thread;
-    use std::time::{Duration, Instant};
-
-    /// A long transaction loses to short ones every time, until they let it go first.
-    #[test]
-    fn a_long_transaction_has_its_turn_among_short_ones() {
-        let db = Db::in_memory().unwrap();
-        let counter = db.transact(|tx| tx.create(Anywhere, &0_u64)).unwrap();
-        let (stop, together) = (AtomicBool::new(false), Barrier::new(4));
-        let increment = |think: Duration| {
-            let add = |count: u64| {
-                thread::sleep(think);
-                count + 1
-            };
-            db.transact(|tx| tx.get(counter).and_then(|count| tx.put(counter, &add(count)))).unwrap();
-        };
-        thread::scope(|scope| {
-            for _ in 0..3 {
-                scope.spawn(|| {
-                    together.wait();
-                    while !stop.load(SeqCst) {
-                        increment(Duration::ZERO);
-                    }
-                });
-            }
-            together.wait();
-            let start = Instant::now();
-            (0..3).for_each(|_| increment(Duration::from_millis(20)));
-            let took = start.elapsed();
-            stop.store(true, SeqCst);
-            assert!(took < Duration::from_secs(5), "{took:?}");
-        });
-    }
+    use std::time::Instant;
 
     /// The first in line waits for another transaction's end: that one goes on after a moment.
     #[test]
     fn nobody_waits_for_ever_for_the_first_in_line() {
-        let db = Db::in_memory().unwrap();
-        let place = Place::take(&db.shared);
-        let object = db.transact(|tx| tx.create(Anywhere, &1_u8)).unwrap();
+        let database = Database::in_memory().unwrap();
+        let object = create(&database, b"before");
+        let place = Place::take(&database);
+        let start = Instant::now();
+        create(&database, b"behind the first in line");
+        assert!(start.elapsed() >= MOMENT);
         // Who only reads does not wait at all.
         let start = Instant::now();
-        assert_eq!(db.transact(|tx| tx.get(object)).unwrap(), 1);
-        assert!(start.elapsed() < super::MOMENT / 2);
+        assert_eq!(read(&database, object), b"before");
+        assert!(start.elapsed() < MOMENT / 2);
         drop(place);
         let start = Instant::now();
-        db.transact(|tx| tx.put(object, &2)).unwrap();
-        assert!(start.elapsed() < super::MOMENT / 2);
+        create(&database, b"alone");
+        assert!(start.elapsed() < MOMENT / 2);
     }
 
     #[test]
     fn the_line_moves_up_in_order() {
-        let db = Db::in_memory().unwrap();
-        let [first, second] = [Place::take(&db.shared), Place::take(&db.shared)];
-        wait_for(first.await_first());
-        let waiting = thread::spawn(move || wait_for(second.await_first()));
+        let database = Database::in_memory().unwrap();
+        let [first, second] = [Place::take(&database), Place::take(&database)];
+        block_on(first.await_first());
+        let waiting = thread::spawn(move || block_on(second.await_first()));
         drop(first);
         waiting.join().unwrap();
-        assert_eq!(db.shared.line.first(), None);
+        assert_eq!(database.line.first(), None);
     }
 }

@@ -85,7 +85,7 @@ impl Mode for Async {
 
 /// Runs a future on this thread. What hits the cache is done at the first poll.
 #[inline]
-pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
+pub fn block_on<F: Future>(future: F) -> F::Output {
     let mut future = pin!(future);
     match HERE.try_with(|here| here.run(future.as_mut())) {
         Ok(output) => output,

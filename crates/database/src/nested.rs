@@ -4,21 +4,23 @@
 //! of transactions: is the caller called by such a body? A body that hands work to another thread or task and waits for
 //! it is not seen, and stands in its own way only if the two touch the same objects.
 
-use crate::shared::Shared;
+use crate::Database;
 use std::cell::RefCell;
 use std::sync::Arc;
 
 thread_local! {
-    static RUNNING: RefCell<Vec<*const Shared>> = const { RefCell::new(Vec::new()) };
+    static RUNNING: RefCell<Vec<*const Database>> = const { RefCell::new(Vec::new()) };
 }
 
 /// A body runs on this thread for as long as this lives.
-pub(crate) struct Inside;
+#[derive(Debug)]
+pub struct Inside;
 
 impl Inside {
-    pub(crate) fn enter(shared: &Arc<Shared>) -> Self {
+    /// The body begins to run.
+    pub fn enter(database: &Arc<Database>) -> Self {
         // A thread that is ending notes nothing, and asks for nothing.
-        let _ = RUNNING.try_with(|running| running.borrow_mut().push(Arc::as_ptr(shared)));
+        let _ = RUNNING.try_with(|running| running.borrow_mut().push(Arc::as_ptr(database)));
         Self
     }
 }
@@ -30,6 +32,6 @@ impl Drop for Inside {
 }
 
 /// Whether this is called by the body of a transaction of the same database.
-pub(crate) fn is_inside(shared: &Arc<Shared>) -> bool {
-    RUNNING.try_with(|running| running.borrow().contains(&Arc::as_ptr(shared))).unwrap_or(false)
+pub(crate) fn is_inside(database: &Arc<Database>) -> bool {
+    RUNNING.try_with(|running| running.borrow().contains(&Arc::as_ptr(database))).unwrap_or(false)
 }

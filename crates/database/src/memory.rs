@@ -3,8 +3,7 @@
 //! Disk work is done at once, under the node's lock. One thread keeps the clock: it sleeps until the node or a pausing
 //! transaction has something due, and ends with the database.
 
-use crate::shared::Shared;
-use crate::{Db, Result};
+use crate::{Database, Result};
 use bytes::Bytes;
 use client::{Client, TxnHandle};
 use node::{Hands, Node, Output};
@@ -21,17 +20,9 @@ use types::{ClientId, ClusterId, Incarnation, Life, PageId, Time, Version};
 /// Room that the log claims to have: nothing is kept in it.
 const LOG_BYTES: u64 = 1 << 40;
 
-impl Db {
-    /// A store in memory, gone when the last handle to it is dropped.
-    ///
-    /// ```
-    /// # use objects as thorp;
-    /// let db = thorp::Db::in_memory()?;
-    /// let greeting = db.transact(|tx| tx.create(thorp::Anywhere, &"hello".to_string()))?;
-    /// assert_eq!(db.transact(|tx| tx.get(greeting))?, "hello");
-    /// # Ok::<(), thorp::Error>(())
-    /// ```
-    pub fn in_memory() -> Result<Self> {
+impl Database {
+    /// A store in memory, gone with the last handle to it.
+    pub fn in_memory() -> Result<Arc<Self>> {
         Ok(Memory::open().1)
     }
 }
@@ -66,7 +57,7 @@ struct Due {
 }
 
 impl Memory {
-    fn open() -> (Arc<Self>, Db) {
+    fn open() -> (Arc<Self>, Arc<Database>) {
         let random = || RandomState::new().hash_one(());
         let opened = Opened {
             cluster: ClusterId(random()),
@@ -81,8 +72,8 @@ impl Memory {
         let client = Client::new(config, ClientId(random()));
         let node = Node::with_store(Store::new(store::Config::default(), opened), Some(client));
         let memory = Memory::start(node);
-        let shared = Shared::new(memory.node.clone(), memory.clone(), patience, None);
-        (memory, Db { shared: Arc::new(shared) })
+        let database = Database::over(memory.node.clone(), memory.clone(), patience);
+        (memory, database)
     }
 
     fn start(mut node: Node) -> Arc<Self> {
@@ -252,19 +243,83 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
-    use crate::{Anywhere, Error};
+    use crate::{Result, Transaction, block_on};
+    use client::{Created, Read, TxnError, Write};
+    use std::task::Poll;
+    use types::ObjectId;
+
+    /// Calls the client for one operation of a transaction.
+    fn call<R>(
+        database: &Database,
+        transaction: &Transaction,
+        call: impl FnMut(&mut Client, Time) -> Result<Poll<R>, TxnError>,
+    ) -> Result<R> {
+        let (txn, mut call) = (transaction.handle(), call);
+        block_on(database.wait(txn, |client, now| call(client, now)))
+    }
+
+    /// Commits an object with these bytes.
+    pub(crate) fn create(database: &Arc<Database>, bytes: &'static [u8]) -> ObjectId {
+        let transaction = Transaction::begin(database).unwrap();
+        let txn = transaction.handle();
+        let created = call(database, &transaction, |client, now| {
+            Ok(match client.create(now, txn, 0, None, Bytes::from_static(bytes))? {
+                Created::Object(object) => Poll::Ready(object),
+                Created::Wait => Poll::Pending,
+            })
+        });
+        let object = created.unwrap();
+        assert!(block_on(transaction.commit(None)).unwrap().version.is_some());
+        object
+    }
+
+    /// The bytes of an object, in a transaction that commits.
+    pub(crate) fn read(database: &Arc<Database>, object: ObjectId) -> Vec<u8> {
+        let transaction = Transaction::begin(database).unwrap();
+        let txn = transaction.handle();
+        let bytes = call(database, &transaction, |client, now| {
+            Ok(match client.read(now, txn, object)? {
+                Read::Value(bytes) => Poll::Ready(bytes.to_vec()),
+                Read::Absent => panic!("{object} is gone"),
+                Read::Wait => Poll::Pending,
+            })
+        });
+        let bytes = bytes.unwrap();
+        assert_eq!(block_on(transaction.commit(None)).unwrap().version, None);
+        bytes
+    }
+
+    /// Writes an object in a transaction, and leaves it at that.
+    fn write(database: &Database, transaction: &Transaction, object: ObjectId) {
+        let txn = transaction.handle();
+        let written = call(database, transaction, |client, now| {
+            Ok(match client.write(now, txn, object, Bytes::from_static(b"written"))? {
+                Write::Done => Poll::Ready(()),
+                Write::Full => panic!("{object} has no room"),
+                Write::Wait => Poll::Pending,
+            })
+        });
+        written.unwrap();
+    }
 
     #[test]
     fn nothing_stays_behind_of_transactions_that_have_ended() {
-        let (memory, db) = Memory::open();
-        let object = db.transact(|tx| tx.create(Anywhere, &1_u64)).unwrap();
-        for round in 0..100 {
-            db.transact(|_| Ok(())).unwrap();
-            db.transact(|tx| tx.get(object)).unwrap();
-            db.transact(|tx| tx.put(object, &round)).unwrap();
-            db.transact(|tx| tx.put(object, &0).and(Err::<(), _>(Error::application("no")))).unwrap_err();
+        let (memory, database) = Memory::open();
+        let object = create(&database, b"created");
+        for _ in 0..100 {
+            read(&database, object);
+            block_on(Transaction::begin(&database).unwrap().commit(None)).unwrap();
+            for commits in [true, false] {
+                let transaction = Transaction::begin(&database).unwrap();
+                write(&database, &transaction, object);
+                if commits {
+                    block_on(transaction.commit(None)).unwrap();
+                } else {
+                    transaction.abort();
+                }
+            }
         }
         let waits = lock(&memory.waits);
         assert_eq!((waits.woken.len(), waits.wakers.len()), (0, 0));

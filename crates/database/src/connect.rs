@@ -1,0 +1,135 @@
+//! Connecting to a database: to its server, or to the redirector of a group.
+//!
+//! # Whose threads
+//! A client of a store may live on its application's runtime: answers are received by the thread that waits for them.
+//! A member of a group may not, because it is asked for pages whatever its application computes. So a client that may
+//! become one has threads of our own from the start: if it has several addresses, the name of a group, or is eligible.
+//! And if who answers at the only address turns out to be a redirector, the client begins again on threads of our own.
+
+use crate::open::{new_client, runtime};
+use crate::{Config, Database, Eligible, Error, Result};
+use client::Client;
+use net::{Host, ListenConfig, Listener, Runtime, UplinkConfig};
+use node::Node;
+use redirector::Redirector;
+use std::sync::Arc;
+use types::limits::GROUP_NAME_BYTES_MAX;
+
+impl Database {
+    /// Connects to a server, or to the redirector of a group: of several addresses, the first that answers is taken.
+    ///
+    /// # Errors
+    /// [`Error::Open`] with a line that says what is wrong and what to do.
+    pub fn connect(addresses: &str, config: &Config) -> Result<Arc<Self>> {
+        let host = config.begin_to_connect(uplink(addresses)?, runtime()?)?;
+        // A thread of its own may wait, also when this one runs asynchronous tasks.
+        let waiting = std::thread::scope(|scope| scope.spawn(|| host.wait_connected(config.connect_within)).join());
+        waiting.expect("waiting does not panic").map_err(|error| open_error(&error))?;
+        Ok(Self::on_host(host, config, None))
+    }
+
+    /// [`Database::connect`] as a future. Called from a task of tokio, the connection is that runtime's, unless the
+    /// client may be a member of a group.
+    pub async fn connect_async(addresses: &str, config: &Config) -> Result<Arc<Self>> {
+        let uplink = uplink(addresses)?;
+        if let Some(current) = Runtime::current().filter(|_| !config.may_be_member(&uplink)) {
+            let host = config.come_up(uplink.clone(), &current).await?;
+            if !host.is_member() {
+                return Ok(Self::on_host(host, config, None));
+            }
+        }
+        let host = config.come_up(uplink, runtime()?).await?;
+        Ok(Self::on_host(host, config, None))
+    }
+}
+
+impl Config {
+    /// The client of a server.
+    fn client(&self) -> Client {
+        Client::new(self.client.clone(), new_client())
+    }
+
+    /// Whether the client may have neighbours.
+    fn may_be_member(&self, uplink: &UplinkConfig) -> bool {
+        uplink.addresses.len() > 1 || self.client.group.is_some() || self.eligible.is_some()
+    }
+
+    async fn come_up(&self, uplink: UplinkConfig, runtime: &Runtime) -> Result<Arc<Host>> {
+        let host = self.begin_to_connect(uplink, runtime)?;
+        host.connected(self.connect_within).await.map_err(|error| open_error(&error))?;
+        Ok(host)
+    }
+
+    fn begin_to_connect(&self, uplink: UplinkConfig, runtime: &Runtime) -> Result<Arc<Host>> {
+        let group = self.client.group.as_deref();
+        if let Some(name) = group.filter(|name| !(1..=GROUP_NAME_BYTES_MAX).contains(&name.len())) {
+            return Err(Error::Open(format!(
+                "'{name}' is no name of a group: it has 1 to {GROUP_NAME_BYTES_MAX} bytes"
+            )));
+        }
+        let host = match (&self.eligible, group) {
+            (None, _) => Host::start(Node::client_only(self.client()), None, runtime),
+            (Some(eligible), Some(group)) => self.stand_by(eligible, group, runtime)?,
+            (Some(_), None) => {
+                let text = "a process that can be its group's redirector needs the group's name: call 'group' too";
+                return Err(Error::Open(text.into()));
+            }
+        };
+        host.connect(uplink);
+        Ok(host)
+    }
+
+    /// A client with a redirector beside it, which waits until it is needed.
+    fn stand_by(&self, eligible: &Eligible, group: &str, runtime: &Runtime) -> Result<Arc<Host>> {
+        let refused = |error: net::ListenError| Error::Open(error.to_string());
+        if eligible.listen.ip().is_unspecified() {
+            let text = format!(
+                "{} is no address that the group's members can reach: name one of this machine",
+                eligible.listen
+            );
+            return Err(Error::Open(text));
+        }
+        let trunk = uplink(&eligible.store)?;
+        let listener = ListenConfig { insecure: self.insecure, ..ListenConfig::new(eligible.listen) };
+        let listener = Listener::bind(listener).map_err(refused)?;
+        let config = redirector::Config {
+            group: group.into(),
+            address: listener.address().to_string(),
+            store: trunk.addresses.clone(),
+            duty: redirector::Duty::Assist,
+            ..redirector::Config::default()
+        };
+        let node = Node::with_redirector(Redirector::new(config, new_client()), Some(self.client()));
+        let host = Host::start(node, None, runtime);
+        host.listen_at(listener).map_err(refused)?;
+        host.connect_trunk(trunk);
+        Ok(host)
+    }
+}
+
+fn uplink(addresses: &str) -> Result<UplinkConfig> {
+    UplinkConfig::parse(addresses).map_err(|error| Error::Open(error.to_string()))
+}
+
+fn open_error(error: &net::ConnectError) -> Error {
+    Error::Open(describe(error))
+}
+
+/// What to do about an uplink that did not come up, behind what is wrong with it.
+fn describe(error: &net::ConnectError) -> String {
+    match error {
+        net::ConnectError::NoServer { address, .. } if !address.contains(',') => {
+            format!("{error}; start one with 'thorp serve --dir DIR --listen {address}', or check the address")
+        }
+        net::ConnectError::NoServer { .. } => {
+            format!("{error}; start one with 'thorp serve --dir DIR', or check the addresses")
+        }
+        net::ConnectError::Silent { .. } => {
+            format!(
+                "{error}; it may be stopped, or too busy, or no Thorp store: look at its process, or check the address"
+            )
+        }
+        net::ConnectError::NotThorp { .. } => format!("{error}; check the address and the port"),
+        _ => error.to_string(),
+    }
+}

@@ -1,0 +1,100 @@
+//! What can go wrong below every door, sorted by what the caller is to do about it.
+
+use client::TxnError;
+use std::fmt;
+use types::limits::TXN_BYTES_MAX;
+use types::{Caller, GoodbyeReason, Refusal, TxnId};
+
+/// What an operation gives.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Why something was not done. [`Error::caller`] says what to do about it.
+#[derive(Debug)]
+pub enum Error {
+    /// The transaction has read what others have changed since. It has no effect.
+    Doomed,
+    /// The store refused the commit. It has no effect.
+    Refused(Refusal),
+    /// A transaction was begun inside of another one's body, on the same database.
+    Nested,
+    /// The database was closed.
+    Closed,
+    /// The process has forked since the database was opened: the child has neither its threads nor its connection.
+    Forked,
+    /// The transaction has ended.
+    Ended,
+    /// The transaction writes more than one transaction may.
+    TransactionTooLarge,
+    /// The store has no room.
+    StoreFull,
+    /// The store could not be reached, or has not answered, for as long as the client is patient.
+    Unreachable,
+    /// The store has ended the session for good.
+    SessionEnded(GoodbyeReason, String),
+    /// The database has stopped in this process: its disk has failed, or a part of it has panicked.
+    Stopped(String),
+    /// The commit was sent, and the store can no longer say whether it took effect.
+    OutcomeUnknown(TxnId),
+    /// A store could not be opened, or a server not be reached.
+    Open(String),
+}
+
+impl Error {
+    /// What the caller is to do.
+    pub fn caller(&self) -> Caller {
+        match self {
+            Self::Doomed => Caller::Retry,
+            Self::Refused(refusal) => refusal.caller(),
+            Self::StoreFull => Caller::MakeRoom,
+            Self::Unreachable | Self::SessionEnded(..) | Self::Stopped(_) | Self::Closed | Self::Forked => {
+                Caller::Reconnect
+            }
+            Self::OutcomeUnknown(_) => Caller::Look,
+            Self::Nested | Self::Ended | Self::TransactionTooLarge | Self::Open(_) => Caller::Correct,
+        }
+    }
+
+    /// What the client says of a transaction.
+    pub(crate) fn of_client(error: TxnError) -> Self {
+        match error {
+            TxnError::Doomed => Self::Doomed,
+            TxnError::TooLarge => Self::TransactionTooLarge,
+            TxnError::Ended => Self::Ended,
+            TxnError::Unreachable => Self::Unreachable,
+            TxnError::Refused(reason, text) => Self::SessionEnded(reason, text),
+            TxnError::Stopped(why) => Self::Stopped(why),
+            TxnError::StoreFull => Self::StoreFull,
+        }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Doomed => write!(f, "others have changed what the transaction read: begin it again"),
+            Self::Refused(refusal) => write!(f, "the commit was refused: {refusal}"),
+            Self::Ended => write!(f, "the transaction has ended: begin another"),
+            Self::Nested => {
+                write!(f, "a transaction was begun inside of another one: do both with the outer one's 'tx'")
+            }
+            Self::Closed => write!(f, "the database was closed: open it again"),
+            Self::Forked => write!(f, "the database was opened before this process forked: open it again in the child"),
+            Self::TransactionTooLarge => {
+                write!(f, "the transaction writes more than {} MiB: split it", TXN_BYTES_MAX >> 20)
+            }
+            Self::StoreFull => write!(f, "the store is full: free space on its disk, or give it a larger one"),
+            Self::Unreachable => write!(
+                f,
+                "the store has not answered for as long as this client waits: is it running, and the network up?"
+            ),
+            Self::SessionEnded(reason, text) => write!(f, "the store ended the session ({}): {text}", reason.name()),
+            Self::Stopped(why) => {
+                write!(f, "the database has stopped: {why}; what was committed is safe: open it again")
+            }
+            Self::OutcomeUnknown(txn) => write!(f, "whether transaction {txn:?} took effect is not known: look"),
+            Self::Open(text) => write!(f, "{text}"),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
