@@ -38,7 +38,7 @@ impl Db {
     }
 
     /// The operations of a running transaction.
-    fn tx<M: Mode>(&self, running: &Transaction) -> Tx<M> {
+    pub(crate) fn tx<M: Mode>(&self, running: &Transaction) -> Tx<M> {
         Tx::new(self.database.clone(), self.stamps.clone(), running.handle())
     }
 

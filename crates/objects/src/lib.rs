@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `db` | a database, and the loop that runs transactions |
 //! | `tx` | a running transaction: get, put, create, delete |
+//! | `transaction` | transactions that the application begins and ends itself |
 //! | `value`, `chain` | how objects stand in slots, and in chains of chunks when they are large |
 //! | `cbor`, `named` | how values are encoded, and by which names they know their types |
 //! | `reference`, `stamp` | typed references, and what tells an object from the next one in its slot |
@@ -27,13 +28,14 @@ mod reference;
 mod references;
 mod roots;
 mod stamp;
+mod transaction;
 mod tree;
 mod tx;
 mod value;
 
 pub use client::Stats;
 pub use cursor::Cursor;
-pub use database::{Async, Blocking, Mode};
+pub use database::{Async, Blocking, Committed, Mode};
 pub use db::{Db, over, wait_for};
 pub use error::{Caller, Error, Result};
 pub use key::{EncodeKey, KEY_BYTES_MAX, Key};
@@ -42,5 +44,6 @@ pub use map::Map;
 pub use open::Builder;
 pub use reference::{Anywhere, Near, Ref};
 pub use references::references;
+pub use transaction::{AsyncTransaction, Transaction};
 pub use tx::{AsyncTx, Tx};
-pub use types::{ClientId, GoodbyeReason, Incarnation, ObjectId, PageId, Refusal, SlotSet, TxnId};
+pub use types::{ClientId, GoodbyeReason, Incarnation, ObjectId, PageId, Refusal, SlotSet, TxnId, Version};

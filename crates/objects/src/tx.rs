@@ -19,7 +19,8 @@ use types::{ObjectId, PageId, Time};
 /// The volume that objects are created in when they are to lie near nothing.
 pub(crate) const VOLUME: u32 = 0;
 
-/// A running transaction: given to the closure of [`crate::Db::transact`], over when the closure returns.
+/// A running transaction: given to the closure of [`crate::Db::transact`], over when the closure returns; or begun by
+/// [`crate::Db::begin`], over with its commit.
 ///
 /// Every operation exists once. In a blocking transaction it returns its result, in an [`AsyncTx`] a future of it.
 /// Reads and writes go to the transaction's own workspace: nobody else sees them before the commit, and an aborted

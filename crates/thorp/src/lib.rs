@@ -26,13 +26,14 @@
 //! | keep typed values that refer to each other | [`Tx::create`], [`Ref`] |
 //! | find them again | named roots, [`Map`] |
 //! | lay together what is used together | [`Near`], [`Anywhere`] |
+//! | begin and commit where a closure does not fit | [`Db::begin`], [`Transaction`] |
 //! | wait without a thread | [`Db::transact_async`], [`AsyncTx`] |
 //! | know what an error asks for | [`Error::caller`] |
 
 pub use objects::{
-    Anywhere, Async, AsyncTx, Blocking, Builder, Caller, ClientId, Cursor, Db, EncodeKey, Error, GoodbyeReason,
-    Incarnation, KEY_BYTES_MAX, Key, KeyType, Map, Mode, Near, ObjectId, PageId, Ref, Refusal, Result, SlotSet, Stats,
-    Tx, TxnId, wait_for,
+    Anywhere, Async, AsyncTransaction, AsyncTx, Blocking, Builder, Caller, ClientId, Committed, Cursor, Db, EncodeKey,
+    Error, GoodbyeReason, Incarnation, KEY_BYTES_MAX, Key, KeyType, Map, Mode, Near, ObjectId, PageId, Ref, Refusal,
+    Result, SlotSet, Stats, Transaction, Tx, TxnId, Version, wait_for,
 };
 pub use types::limits;
 

@@ -1,5 +1,6 @@
 //! What the library promises, each against a model or under real concurrency.
 
+mod explicit;
 mod gone;
 mod inserts;
 mod kinds;
