@@ -3,23 +3,23 @@
 //! ```text
 //!   thorp-store      the marker (marker.rs)
 //!   lock             held by the process that has the store open; its number
-//!   home.redb        the page home (home/)
-//!   log-NNNN.seg     the log's segments (log/)
-//!   reserve          room for a start on a full disk (reserve.rs)
+//!   home.redb        the page home (crate `home`)
+//!   log-NNNN.seg     the log's segments (crate `log`)
+//!   reserve          room for a start on a full disk (`vfs::reserve`)
 //!   *.tmp            what a crash left of a file that was being made
 //! ```
 //! Creation writes the marker first, with incarnation 0, and then the rest; a creation that was interrupted begins
 //! again. From incarnation 1 on a file that is missing is damage.
 
-use crate::error::{DiskError, Doing};
-use crate::files::{Files, Lock, lock_holder};
-use crate::home::{self, Home};
-use crate::log::Ring;
-use crate::log::segment::number_of;
+use crate::error::DiskError;
 use crate::marker::{self, Marker};
 use crate::open::Config;
+use crate::records::StoreRecords;
+use home::RedbHome;
+use log::{Log, LogId, is_segment};
 use std::io::{self, Read};
 use types::{ClusterId, Incarnation, Life};
+use vfs::{Doing, Files, Lock, lock_holder};
 
 const LOCK: &str = "lock";
 
@@ -58,7 +58,7 @@ pub(crate) fn look_at(files: &dyn Files, create: bool) -> Result<Option<Marker>,
     let names = match files.list() {
         Ok(names) => names,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(DiskError::NoStore(dir())),
-        Err(error) => return Err(error).doing("read", dir),
+        Err(error) => Err(error).doing("read", dir)?,
     };
     if let Some(marker) = Marker::read(files)? {
         return Ok(Some(marker));
@@ -98,13 +98,13 @@ fn random() -> Result<u64, DiskError> {
 /// Makes the files of a new store. What an earlier attempt left is made again.
 fn create(files: &dyn Files, config: &Config, cluster: ClusterId) -> Result<(), DiskError> {
     for name in files.list().doing("read", || files.path(""))? {
-        if number_of(&name).is_some() || name == home::NAME {
+        if is_segment(&name) || name == home::NAME {
             files.remove(&name).doing("remove", || files.path(&name))?;
         }
     }
-    Ring::create(files, cluster, config.limits(), config.segments_min)?;
-    Home::create(files, config.home_cache_bytes)?;
-    files.sync_dir().doing("sync", || files.path(""))
+    Log::<StoreRecords>::create(files, LogId(cluster.0), config.limits(), config.segments_min)?;
+    RedbHome::create(files, config.home_cache_bytes)?;
+    Ok(files.sync_dir().doing("sync", || files.path(""))?)
 }
 
 fn remove_leftovers(files: &dyn Files) -> Result<(), DiskError> {

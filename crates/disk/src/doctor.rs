@@ -3,12 +3,13 @@
 
 use crate::directory;
 use crate::error::DiskError;
-use crate::files::{Directory, Files};
-use crate::home::{Home, Overlay};
-use crate::log::Scan;
+use crate::records::StoreRecords;
+use home::{Home, RedbHome};
+use log::{LogId, Scan};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use vfs::{Directory, FileError, Files, Overlay};
 
 /// Something that is wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,21 +72,22 @@ pub(crate) fn check_files(files: Arc<dyn Files>) -> Result<Report, DiskError> {
         return Ok(report);
     }
     let home = check_home(&files, &mut report)?;
-    let durable = home.as_ref().map_or(0, Home::durable);
-    if let Some(mut scan) = report.note(Scan::begin(files.clone(), marker.cluster, durable), LOG)? {
-        while report.note(scan.next(), LOG)?.flatten().is_some() {}
+    let durable = home.as_ref().map_or(0, RedbHome::durable);
+    let scan = Scan::<StoreRecords>::begin(files.clone(), LogId(marker.cluster.0), durable);
+    if let Some(mut scan) = report.note(scan, LOG)? {
+        while report.note(scan.next_record(), LOG)?.flatten().is_some() {}
         (report.records, report.log_bytes) = (scan.progress().records, scan.progress().bytes);
         if let Some(home) = home {
-            report.note(home.must_have(scan.installs()), COPY)?;
+            report.note(home.must_have(u64::from(scan.witness())), COPY)?;
         }
     }
     Ok(report)
 }
 
 /// Looks over the home.
-fn check_home(files: &Arc<dyn Files>, report: &mut Report) -> Result<Option<Home>, DiskError> {
+fn check_home(files: &Arc<dyn Files>, report: &mut Report) -> Result<Option<RedbHome>, DiskError> {
     const CACHE_BYTES: usize = 64 << 20;
-    let opened = Home::open(files.clone(), CACHE_BYTES);
+    let opened = RedbHome::open(files.clone(), CACHE_BYTES, Arc::default());
     let Some((mut home, pages)) = report.note(opened, COPY)? else { return Ok(None) };
     report.pages = pages.len() as u64;
     for error in home.check(&pages)? {
@@ -96,11 +98,19 @@ fn check_home(files: &Arc<dyn Files>, report: &mut Report) -> Result<Option<Home
 
 impl Report {
     /// Takes down damage as a finding; gives what there is, and passes on what kept the check from going on.
-    fn note<T>(&mut self, result: Result<T, DiskError>, advice: &'static str) -> Result<Option<T>, DiskError> {
-        let (file, offset, what) = match result {
+    fn note<T, E: Into<DiskError>>(
+        &mut self,
+        result: Result<T, E>,
+        advice: &'static str,
+    ) -> Result<Option<T>, DiskError> {
+        let (file, offset, what) = match result.map_err(Into::into) {
             Ok(value) => return Ok(Some(value)),
-            Err(DiskError::Corrupt { file, offset, what }) => (file, Some(offset).filter(|&at| at > 0), what),
-            Err(DiskError::Io { file, source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
+            Err(DiskError::File(FileError::Corrupt { file, offset, what })) => {
+                (file, Some(offset).filter(|&at| at > 0), what)
+            }
+            Err(DiskError::File(FileError::Io { file, source, .. }))
+                if source.kind() == std::io::ErrorKind::NotFound =>
+            {
                 (file, None, "the file is missing".to_owned())
             }
             Err(error) => return Err(error),

@@ -1,4 +1,4 @@
-//! The hands on a disk: the log, the page home, recovery.
+//! A store's disk: one directory with a log and a page home, which are opened together and driven by threads of their own.
 //!
 //! A store's directory is opened with [`open`]; its records are taken from the [`Opening`], one by one, and
 //! [`Opening::finish`] gives the [`RealDisk`] that carries out a store's [`store::DiskWork`]. [`check`] looks a closed
@@ -7,11 +7,12 @@
 //! | to change | see |
 //! |---|---|
 //! | what a directory looks like, its lock, its creation | `directory.rs`, `marker.rs` |
-//! | how commits become durable, torn tails, corruption | `log/mod.rs` |
-//! | how records look on disk | `log/record.rs`, `log/frame.rs`, `log/segment.rs` |
-//! | where pages live | `home/mod.rs` |
+//! | the order of recovery | `open.rs` |
 //! | which thread does what | `real.rs` |
-//! | what an error of the system means, and what is waited out | `errno.rs`, `patience.rs` |
+//! | how the records of a store look on disk | `records.rs` |
+//! | how records become durable, torn tails, corruption | crate `log` |
+//! | where pages live | crate `home` |
+//! | what an error of the system means | crate `vfs` |
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -27,20 +28,13 @@
 //! # }
 //! ```
 
-mod aligned;
 mod directory;
 mod doctor;
-mod errno;
 mod error;
-mod fields;
-mod files;
-mod home;
-mod log;
 mod marker;
 mod open;
-mod patience;
 mod real;
-mod reserve;
+mod records;
 #[cfg(test)]
 mod tests;
 

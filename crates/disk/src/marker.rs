@@ -10,10 +10,9 @@
 //! Since format 2 the log may say of leases how long they last; since format 3 a new segment is called `log-NNNN.seg`. A
 //! store of an earlier format is opened, and is of format 3 from then on. Incarnation 0 is a store that has been created and never opened: its other files may not be complete yet.
 
-use crate::error::{DiskError, Doing};
-use crate::files::{Files, read_small, replace_small};
 use std::io;
 use types::{ClusterId, Incarnation};
+use vfs::{Doing, FileError, Files, read_small, replace_small};
 
 /// The marker's name.
 pub(crate) const NAME: &str = "thorp-store";
@@ -55,13 +54,13 @@ impl Marker {
     }
 
     /// Reads the marker; `None` if there is none.
-    pub(crate) fn read(files: &dyn Files) -> Result<Option<Self>, DiskError> {
+    pub(crate) fn read(files: &dyn Files) -> Result<Option<Self>, FileError> {
         let path = || files.path(NAME);
         let bytes = match read_small(files, NAME, BYTES_MAX) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) if error.kind() == io::ErrorKind::InvalidData => {
-                return Err(DiskError::Corrupt { file: path(), offset: 0, what: error.to_string() });
+                return Err(FileError::Corrupt { file: path(), offset: 0, what: error.to_string() });
             }
             Err(error) => return Err(error).doing("read", path),
         };
@@ -74,14 +73,14 @@ impl Marker {
             .is_some_and(|(body, crc)| crc.trim_end() == format!("{:08x}", crc32c::crc32c(body.as_bytes())));
         let later = text.lines().nth(1).and_then(|line| line.strip_prefix("format ")?.parse().ok());
         if let Some(got) = later.filter(|&got| is_whole && got > FORMAT && text.starts_with("thorp store\n")) {
-            return Err(DiskError::Format { file: path(), expected: FORMAT, got });
+            return Err(FileError::Format { file: path(), expected: FORMAT, got });
         }
         let what = "expected the marker of a store with its checksum, got something else".to_owned();
-        Err(DiskError::Corrupt { file: path(), offset: 0, what })
+        Err(FileError::Corrupt { file: path(), offset: 0, what })
     }
 
     /// Puts the marker in its place, at once and durably.
-    pub(crate) fn write(&self, files: &dyn Files) -> Result<(), DiskError> {
+    pub(crate) fn write(&self, files: &dyn Files) -> Result<(), FileError> {
         replace_small(files, NAME, self.encode().as_bytes()).doing("write", || files.path(NAME))
     }
 }

@@ -2,17 +2,17 @@
 //! oldest record that is needed, the tail; then the disk is ready for work.
 
 use crate::directory::{self, Claim};
-use crate::error::{DiskError, Doing};
-use crate::files::{Directory, Files};
-use crate::home::Home;
-use crate::log::{Limits, Progress, Ring, Scan};
+use crate::error::DiskError;
 use crate::marker;
-use crate::real::RealDisk;
-use crate::reserve;
+use crate::real::{Parts, RealDisk};
+use crate::records::StoreRecords;
+use home::{Home, RedbHome};
+use log::{Limits, Log, LogId, Progress, Scan};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use store::{Opened, Position, Record};
+use vfs::{Directory, Doing, Files, Patience, reserve};
 
 /// A log is given room for so many times the MOB: what waits for write-back is in it, and beside it what was
 /// overwritten meanwhile.
@@ -86,8 +86,9 @@ pub struct Opening {
     config: Config,
     files: Arc<dyn Files>,
     claim: Claim,
-    home: Home,
-    scan: Scan,
+    patience: Arc<Patience>,
+    home: RedbHome,
+    scan: Scan<StoreRecords>,
 }
 
 /// Opens a store's directory, or makes one.
@@ -144,8 +145,9 @@ impl Opening {
 
     fn try_begin(files: Arc<dyn Files>, config: &Config) -> Result<Self, DiskError> {
         let claim = directory::claim(&*files, config)?;
-        let (home, pages) = Home::open(files.clone(), config.home_cache_bytes)?;
-        let scan = Scan::begin(files.clone(), claim.marker.cluster, home.durable())?;
+        let patience = Arc::<Patience>::default();
+        let (home, pages) = RedbHome::open(files.clone(), config.home_cache_bytes, patience.clone())?;
+        let scan = Scan::begin(files.clone(), LogId(claim.marker.cluster.0), home.durable())?;
         let opened = Opened {
             cluster: claim.marker.cluster,
             incarnation: claim.marker.incarnation,
@@ -154,7 +156,7 @@ impl Opening {
             pages,
             log_bytes_free: scan.bytes_free_at_least(),
         };
-        Ok(Self { opened, config: config.clone(), files, claim, home, scan })
+        Ok(Self { opened, config: config.clone(), files, claim, patience, home, scan })
     }
 
     /// What the directory holds, but for the records. The room in the log is what is known before the scan; the first
@@ -166,7 +168,7 @@ impl Opening {
     /// The next record of the log, oldest first; `None` at the end. Records before the last freed position may come
     /// again if the process did not close the store.
     pub fn next_record(&mut self) -> Result<Option<(Position, Record)>, DiskError> {
-        self.scan.next()
+        Ok(self.scan.next_record()?.map(|(position, record)| (Position(position), record)))
     }
 
     /// How far the scan of the log has come.
@@ -176,11 +178,13 @@ impl Opening {
 
     /// The disk, ready for work. Records that were not taken are skipped.
     pub fn finish(mut self) -> Result<RealDisk, DiskError> {
-        while self.scan.next()?.is_some() {}
-        self.home.must_have(self.scan.installs())?;
+        while self.scan.next_record()?.is_some() {}
+        self.home.must_have(u64::from(self.scan.witness()))?;
         let life = self.opened.incarnation.0 as u32;
-        let ring = Ring::resume(self.files.clone(), self.opened.cluster, self.config.limits(), life, &self.scan)?;
+        let id = LogId(self.opened.cluster.0);
+        let log = Log::resume(self.files.clone(), id, self.config.limits(), life, &self.scan)?;
         reserve::keep(&*self.files)?;
-        RealDisk::start(self.files, self.config, ring, self.home, self.claim.lock)
+        let Self { files, config, claim, patience, home, .. } = self;
+        RealDisk::start(Parts { files, readers: config.readers, log, home: Box::new(home), patience }, claim.lock)
     }
 }

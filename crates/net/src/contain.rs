@@ -16,7 +16,7 @@
 //!    are caught here.
 
 use crate::host::{Host, HostEnd};
-use node::{Node, said};
+use node::Node;
 use protocol::Goodbye;
 use std::any::Any;
 use std::future::{Future, poll_fn};
@@ -25,7 +25,7 @@ use std::pin::pin;
 use std::sync::Weak;
 use std::task::{Poll, Waker};
 use tokio::task::AbortHandle;
-use types::GoodbyeReason;
+use types::{GoodbyeReason, said};
 
 /// The reason's name, as the host counts it.
 pub(crate) const PANICKED: &str = "panicked";

@@ -2,9 +2,7 @@
 //! what the drive loop asks of the disk, so that neither of the two crates needs to know the other.
 
 use alloc::boxed::Box;
-use alloc::string::String;
 use client::TxnHandle;
-use core::any::Any;
 use core::task::Waker;
 use store::{DiskDone, DiskWork};
 use types::Time;
@@ -36,12 +34,6 @@ pub trait Hands: Send + Sync {
     fn assist(&self, woken: &dyn Fn() -> bool) {
         let _ = woken;
     }
-}
-
-/// What a panic has said, for whoever contains it and tells why something has ended.
-pub fn said(panic: &(dyn Any + Send)) -> &str {
-    let text = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
-    text.unwrap_or("no message")
 }
 
 /// A store's disk, as the drive loop sees it.

@@ -32,7 +32,7 @@ use alloc::borrow::ToOwned;
 use alloc::collections::VecDeque;
 use alloc::string::String;
 use client::{Client, TxnHandle};
-pub use hands::{Disk, Hands, said};
+pub use hands::{Disk, Hands};
 use held::Held;
 use protocol::Message;
 use redirector::Redirector;

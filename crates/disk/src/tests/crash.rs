@@ -1,9 +1,9 @@
 //! Crashes and errors at every operation of a short run: whatever was promised before is there after.
 
-use crate::tests::memory::{Dice, Fault, Memory};
 use crate::tests::node::{Node, Promises, Stopped};
 use rustix::io::Errno;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use vfs::memory::{Dice, Fault, Memory};
 
 /// Opens, works, closes; ends at the first thing that fails.
 fn run(files: &Memory, promises: &mut Promises, rounds: u64) -> Result<(), String> {

@@ -2,12 +2,12 @@
 
 use crate::DiskError;
 use crate::doctor::check_files;
-use crate::files::Files;
-use crate::log::segment::number_of;
-use crate::tests::memory::{Dice, Memory};
 use crate::tests::node::{Node, Promises};
+use log::is_segment;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use vfs::memory::{Dice, Memory};
+use vfs::{FileError, Files};
 
 fn snapshot(files: &Memory) -> BTreeMap<String, Vec<u8>> {
     files.list().unwrap().into_iter().map(|name| (name.clone(), files.bytes(&name))).collect()
@@ -57,7 +57,7 @@ fn refused_or_whole(files: &Memory, promises: &Promises, case: &str) {
     assert_eq!(snapshot(files), untouched, "{case}: the doctor has changed something");
     match Node::open(files, &mut promises.clone()) {
         Ok(_) => {}
-        Err(DiskError::Corrupt { .. } | DiskError::Format { .. }) => {
+        Err(DiskError::File(FileError::Corrupt { .. } | FileError::Format { .. })) => {
             assert!(!report.findings.is_empty(), "{case}: refused, but the doctor finds nothing");
         }
         Err(error) => panic!("{case}: refused for the wrong reason: {error}"),
@@ -133,7 +133,7 @@ fn a_log_that_lost_its_end_is_refused() {
     let old = snapshot(&files);
     node.append(&mut promises, 1).unwrap();
     node.close().unwrap();
-    for (name, old) in old.into_iter().filter(|(name, _)| number_of(name).is_some()) {
+    for (name, old) in old.into_iter().filter(|(name, _)| is_segment(name)) {
         files.damage(&name, |bytes| *bytes = old);
     }
     let error = Node::open(&files, &mut promises).map(|_| ()).unwrap_err().to_string();

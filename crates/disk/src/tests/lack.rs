@@ -1,8 +1,6 @@
 //! What the system lacks for a while, and what is done about it.
 
-use crate::files::{File, Files, How, Lock};
 use crate::open::{Config, Opening};
-use crate::tests::memory::{Fault, Memory};
 use crate::tests::node::{Node, Promises, SEGMENT_BYTES, config};
 use crate::tests::real::Scratch;
 use bytes::Bytes;
@@ -17,6 +15,8 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use store::{CommitRecord, DiskDone, DiskWork, Position, Record};
 use types::{ClientId, Delta, PageId, SlotChange, TxnId, Version};
+use vfs::memory::{Fault, Memory};
+use vfs::{File, Files, How, Lock};
 
 /// Files that cannot be opened, or not be written to, for as long as the system lacks something.
 #[derive(Clone, Debug)]
@@ -68,8 +68,8 @@ impl Lacking {
 struct LackingFile(Lacking, Arc<dyn File>);
 
 impl File for LackingFile {
-    fn len(&self) -> io::Result<u64> {
-        self.1.len()
+    fn size(&self) -> io::Result<u64> {
+        self.1.size()
     }
     fn read_at(&self, at: u64, into: &mut [u8]) -> io::Result<()> {
         self.0.check("read")?;

@@ -1,9 +1,7 @@
 //! A node that only uses its disk, and remembers what the disk has promised.
 
-use crate::files::Files;
 use crate::open::{Config, Opening};
 use crate::real::RealDisk;
-use crate::tests::memory::{Dice, Memory};
 use bytes::Bytes;
 use node::Disk;
 use protocol::Lineage;
@@ -12,6 +10,8 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use store::{Checkpoint, CommitRecord, DiskDone, DiskWork, HomeImage, Placement, Position, Record};
 use types::{ClientId, Delta, Incarnation, ObjectPage, PageId, SlotChange, TxnId, Version};
+use vfs::Files;
+use vfs::memory::{Dice, Memory};
 
 /// Small segments, so that a short run goes round the ring; flushes are larger than the memory that they are built in.
 pub(crate) const SEGMENT_BYTES: usize = 32 << 10;

@@ -2,9 +2,8 @@
 //! opened, read and deleted from, however full its disk is.
 
 use crate::errno::{Call, On, Refused, Verdict};
-use crate::error::{DiskError, Doing};
-use crate::files::Files;
-use crate::log::segment::fill;
+use crate::error::{Doing, FileError};
+use crate::files::{Files, fill};
 
 /// The file's name.
 const NAME: &str = "reserve";
@@ -13,7 +12,7 @@ const NAME: &str = "reserve";
 const BYTES: usize = 1 << 20;
 
 /// Keeps room aside, unless it is kept already or there is none.
-pub(crate) fn keep(files: &dyn Files) -> Result<(), DiskError> {
+pub fn keep(files: &dyn Files) -> Result<(), FileError> {
     if files.list().doing("read", || files.path(""))?.iter().any(|name| name == NAME) {
         return Ok(());
     }
@@ -25,7 +24,7 @@ pub(crate) fn keep(files: &dyn Files) -> Result<(), DiskError> {
 }
 
 /// Without a reserve a store is as good, as long as there is room.
-fn without(files: &dyn Files, temporary: &str, refused: Refused) -> Result<(), DiskError> {
+fn without(files: &dyn Files, temporary: &str, refused: Refused) -> Result<(), FileError> {
     let _ = files.remove(temporary);
     match refused.verdict() {
         Verdict::Passes | Verdict::NoRoom => Ok(()),
@@ -34,6 +33,6 @@ fn without(files: &dyn Files, temporary: &str, refused: Refused) -> Result<(), D
 }
 
 /// Gives the room to whoever needs it; says whether any was kept.
-pub(crate) fn give_up(files: &dyn Files) -> bool {
+pub fn give_up(files: &dyn Files) -> bool {
     files.remove(NAME).is_ok()
 }

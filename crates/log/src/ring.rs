@@ -1,56 +1,52 @@
 //! The ring of segments while a store runs: flushes are written one behind the other, segments are begun anew when
 //! nothing in them is needed, and new ones made when there is none such.
 
-use crate::aligned::{Aligned, BLOCK};
-use crate::errno::Verdict;
-use crate::error::{DiskError, Doing};
-use crate::files::{Files, How};
-use crate::log::flush::{Stamp, Start, Stopped, Writer, Written};
-use crate::log::scan::{Due, Scan};
-use crate::log::segment::{Segment, SegmentHeader, name_of, number_of};
+use crate::flush::{Stamp, Start, Stopped, Writer, Written};
+use crate::records::Records;
+use crate::scan::{Due, Scan};
+use crate::segment::{LogId, Segment, SegmentHeader, name_of, number_of};
 use std::collections::VecDeque;
 use std::sync::Arc;
-use store::{Position, Record};
-use types::ClusterId;
+use vfs::{Aligned, BLOCK, Doing, FileError, Files, How, Verdict};
 
 /// Room that is never offered, in bytes.
 const KEPT_BACK_BYTES_MAX: usize = 256 << 10;
 
 /// How large the ring is.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Limits {
-    /// The length of segments made from now on, in bytes.
-    pub(crate) segment_bytes: usize,
+pub struct Limits {
+    /// The length of segments made from now on, in bytes: whole blocks, less than 4 GiB.
+    pub segment_bytes: usize,
     /// The number of segments that are made ahead of need.
-    pub(crate) segments_max: usize,
-    /// How much of a flush is built before it is written, in bytes.
-    pub(crate) memory_bytes: usize,
+    pub segments_max: usize,
+    /// How much of a flush is built before it is written, in bytes: whole blocks.
+    pub memory_bytes: usize,
 }
 
 /// What one flush makes durable.
-#[derive(Debug, Default)]
-pub(crate) struct Batch {
+#[derive(Debug)]
+pub(crate) struct Batch<T> {
     /// Records at consecutive positions.
-    pub(crate) records: Vec<(Position, Record)>,
+    pub(crate) records: Vec<(u64, T)>,
     /// No record before this position is needed any more.
     pub(crate) needed: u64,
-    /// How many installs the page home has had.
-    pub(crate) installs: u64,
+    /// See [`crate::Log::flush`].
+    pub(crate) witness: u32,
 }
 
 /// A flush that is being written, or waits for what it needs.
 #[derive(Debug)]
-struct Pending {
-    batch: Batch,
+struct Pending<T> {
+    batch: Batch<T>,
     /// The segments that it has gone on in so far, and goes on in when it is written again.
     segments: Vec<Segment>,
 }
 
 /// The ring.
 #[derive(Debug)]
-pub(crate) struct Ring {
+pub(crate) struct Ring<R: Records> {
     files: Arc<dyn Files>,
-    cluster: ClusterId,
+    log: LogId,
     limits: Limits,
     life: u32,
     due: Due,
@@ -65,24 +61,19 @@ pub(crate) struct Ring {
     /// A segment is being made, or could not be made and is not tried again before one becomes free.
     growing: bool,
     memory: Aligned,
-    pending: Option<Pending>,
+    pending: Option<Pending<R::Record>>,
 }
 
-impl Ring {
-    /// Makes the first segments of a new store.
-    pub(crate) fn create(
-        files: &dyn Files,
-        cluster: ClusterId,
-        limits: Limits,
-        segments: usize,
-    ) -> Result<(), DiskError> {
+impl<R: Records> Ring<R> {
+    /// Makes the first segments of a new log.
+    pub(crate) fn create(files: &dyn Files, log: LogId, limits: Limits, segments: usize) -> Result<(), FileError> {
         for number in 1..=segments {
             let name = name_of(number as u64);
             let segment = Segment::create(files, &name, limits.segment_bytes).doing("create", || files.path(&name))?;
             if number == 1 {
                 let header = SegmentHeader {
                     segment_bytes: limits.segment_bytes as u32,
-                    cluster,
+                    log,
                     lap: 1,
                     first_flush: 1,
                     first_position: 1,
@@ -102,15 +93,15 @@ impl Ring {
     /// Goes on where a finished scan has found the tail.
     pub(crate) fn resume(
         files: Arc<dyn Files>,
-        cluster: ClusterId,
+        log: LogId,
         limits: Limits,
         life: u32,
-        scan: &Scan,
-    ) -> Result<Self, DiskError> {
+        scan: &Scan<R>,
+    ) -> Result<Self, FileError> {
         let tail = scan.place;
         let mut ring = Self {
             files,
-            cluster,
+            log,
             limits,
             life,
             due: scan.due,
@@ -137,14 +128,14 @@ impl Ring {
     }
 
     /// Opens a segment for writes past the page cache.
-    fn reopen(&self, segment: &Segment) -> Result<Segment, DiskError> {
+    fn reopen(&self, segment: &Segment) -> Result<Segment, FileError> {
         let path = || self.files.path(&segment.name);
         Ok(Segment { file: self.files.open(&segment.name, How::Direct).doing("open", path)?, ..segment.clone() })
     }
 
     /// Takes away the header of a segment that the torn tail began. Its lap will be begun again, and no two segments may
     /// say the same; and what it says of the first record in it is not true any more.
-    fn blank(&self, segment: &Segment) -> Result<(), DiskError> {
+    fn blank(&self, segment: &Segment) -> Result<(), FileError> {
         if segment.header.is_none() {
             return Ok(());
         }
@@ -155,7 +146,7 @@ impl Ring {
     /// Writes the last flush once more. After a kill, or a sync that failed, it may stand in the system's memory only,
     /// and the system may believe that it is on the disk; but from now on it counts as durable. The bytes are the
     /// same, so a crash in the middle of it does no harm.
-    fn write_again(&self, at: usize, segment: &Segment, scan: &Scan) -> Result<(), DiskError> {
+    fn write_again(&self, at: usize, segment: &Segment, scan: &Scan<R>) -> Result<(), FileError> {
         let (Some(from), to) = (scan.last, scan.place) else { return Ok(()) };
         if !(from.segment..=to.segment).contains(&at) {
             return Ok(());
@@ -178,16 +169,16 @@ impl Ring {
     ///
     /// Says whether it is done. If the system lacks what passes, or room, it is not: the ring keeps the batch, and
     /// [`Ring::go_on`] tries again. An error leaves the ring unusable: what is on the disk, only recovery can say.
-    pub(crate) fn flush(&mut self, batch: Batch) -> Result<bool, DiskError> {
+    pub(crate) fn flush(&mut self, batch: Batch<R::Record>) -> Result<bool, FileError> {
         debug_assert!(self.pending.is_none(), "one flush at a time");
         self.due.needed = self.due.needed.max(batch.needed);
-        self.due.installs = self.due.installs.max(u32::try_from(batch.installs).unwrap_or(u32::MAX));
+        self.due.witness = self.due.witness.max(batch.witness);
         self.pending = Some(Pending { batch, segments: Vec::new() });
         self.go_on()
     }
 
     /// Goes on with the flush that waits, if one does; says whether none waits any more.
-    pub(crate) fn go_on(&mut self) -> Result<bool, DiskError> {
+    pub(crate) fn go_on(&mut self) -> Result<bool, FileError> {
         let Some(mut pending) = self.pending.take() else { return Ok(true) };
         let written = match self.write(&mut pending) {
             Ok(written) => written,
@@ -209,13 +200,13 @@ impl Ring {
     }
 
     /// Writes a flush from its beginning.
-    fn write(&mut self, pending: &mut Pending) -> Result<Written, Stopped> {
+    fn write(&mut self, pending: &mut Pending<R::Record>) -> Result<Written, Stopped> {
         let stamp = Stamp {
-            cluster: self.cluster,
+            log: self.log,
             life: self.life,
             flush: self.due.flush,
             needed: self.due.needed,
-            installs: self.due.installs,
+            witness: self.due.witness,
             last: self.due.position - 1,
         };
         let start = Start {
@@ -244,7 +235,7 @@ impl Ring {
         };
         let mut writer = Writer::new(stamp, start, &mut supply);
         for (position, record) in &batch.records {
-            writer.put_record(*position, record)?;
+            writer.put_record::<R>(*position, record)?;
         }
         if batch.records.is_empty() {
             writer.put_mark()?;
@@ -267,8 +258,8 @@ impl Ring {
     }
 
     /// The last record that is durable.
-    pub(crate) fn durable(&self) -> Position {
-        Position(self.due.position - 1)
+    pub(crate) fn durable(&self) -> u64 {
+        self.due.position - 1
     }
 
     /// No record before this position is needed, and that is durable.

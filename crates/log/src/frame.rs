@@ -4,10 +4,10 @@
 //!    0  magic "THRC"           4  format u8 | kind u8 | part u8 | flush bits u8
 //!    8  position u64          the record's
 //!   16  lap u32               the number of the segment among all that were ever begun
-//!   20  installs u32          how many installs the page home had had
+//!   20  witness u32           a number of whoever writes the log, the highest so far
 //!   24  flush u64             the number of the flush among all that became durable, and one more
 //!   32  needed u64            no record before this position is needed any more
-//!   40  life u32              the process's life: the incarnation
+//!   40  life u32              the life of the process that wrote it
 //!   44  offset u32            of this frame in its segment
 //!   48  part bytes u32        of the body in this frame
 //!   52  record bytes u32      of the whole body
@@ -17,10 +17,8 @@
 //! `lap` and `offset` make a header true in one place and for one lap only; `life` and `flush` make it part of one
 //! write only.
 
-use crate::log::record::Kind;
-
-/// The length of a frame's header, in bytes.
-pub(crate) const HEADER_BYTES: usize = 64;
+/// The length of a frame's header, in bytes: what every record takes beside its body, if it lies in one frame.
+pub const HEADER_BYTES: usize = 64;
 
 /// The least room in a segment that a frame is begun in.
 pub(crate) const FRAME_BYTES_MIN: usize = 2 * HEADER_BYTES;
@@ -29,6 +27,9 @@ pub(crate) const FRAME_BYTES_MIN: usize = 2 * HEADER_BYTES;
 pub(crate) const FORMAT: u8 = 1;
 
 const MAGIC: [u8; 4] = *b"THRC";
+/// The kind of a frame that belongs to no record.
+pub(crate) const MARK: u8 = 0;
+
 const BEGINS: u8 = 1;
 const ENDS: u8 = 2;
 
@@ -36,8 +37,8 @@ const ENDS: u8 = 2;
 #[expect(clippy::struct_excessive_bools, reason = "four bits of the header, independent of one another")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Frame {
-    /// The kind of its record.
-    pub(crate) kind: Kind,
+    /// The kind of its record; [`MARK`] if it has none.
+    pub(crate) kind: u8,
     /// Whether the record begins in this frame.
     pub(crate) record_begins: bool,
     /// Whether the record ends in this frame.
@@ -50,13 +51,13 @@ pub(crate) struct Frame {
     pub(crate) position: u64,
     /// The segment's lap.
     pub(crate) lap: u32,
-    /// How many installs the page home had had when the flush was begun; stays at the highest number.
-    pub(crate) installs: u32,
+    /// See [`crate::Log::flush`].
+    pub(crate) witness: u32,
     /// The flush's number.
     pub(crate) flush: u64,
     /// No record before this position is needed any more.
     pub(crate) needed: u64,
-    /// The process's incarnation.
+    /// The life of the process that wrote it.
     pub(crate) life: u32,
     /// Where in the segment the frame begins.
     pub(crate) offset: u32,
@@ -75,13 +76,13 @@ impl Frame {
         bytes[0..4].copy_from_slice(&MAGIC);
         bytes[4..8].copy_from_slice(&[
             FORMAT,
-            self.kind as u8,
+            self.kind,
             bits(self.record_begins, self.record_ends),
             bits(self.flush_begins, self.flush_ends),
         ]);
         bytes[8..16].copy_from_slice(&self.position.to_le_bytes());
         bytes[16..20].copy_from_slice(&self.lap.to_le_bytes());
-        bytes[20..24].copy_from_slice(&self.installs.to_le_bytes());
+        bytes[20..24].copy_from_slice(&self.witness.to_le_bytes());
         bytes[24..32].copy_from_slice(&self.flush.to_le_bytes());
         bytes[32..40].copy_from_slice(&self.needed.to_le_bytes());
         bytes[40..44].copy_from_slice(&self.life.to_le_bytes());
@@ -103,14 +104,14 @@ impl Frame {
             return None;
         }
         Some(Self {
-            kind: Kind::from_byte(bytes[5])?,
+            kind: bytes[5],
             record_begins: bytes[6] & BEGINS != 0,
             record_ends: bytes[6] & ENDS != 0,
             flush_begins: bytes[7] & BEGINS != 0,
             flush_ends: bytes[7] & ENDS != 0,
             position: u64_at(8),
             lap: u32_at(16),
-            installs: u32_at(20),
+            witness: u32_at(20),
             flush: u64_at(24),
             needed: u64_at(32),
             life: u32_at(40),

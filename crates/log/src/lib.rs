@@ -1,4 +1,17 @@
-//! The log: an append-only sequence of records in a ring of preallocated segments, written in blocks, flush by flush.
+//! A log: an append-only sequence of records in a ring of preallocated segments, written in blocks, flush by flush.
+//! What the records are is said by whoever writes them, with [`Records`].
+//!
+//! A new log is made by [`Log::create`]. After a start [`Scan`] gives its records and [`Log::resume`] goes on behind them;
+//! then [`Log::append`] queues records, and [`Log::flush`] makes durable all that has queued up. A directory holds one log.
+//! The smallest log is that of the tests, `tests/notes.rs`.
+//!
+//! | to change | see |
+//! |---|---|
+//! | what a log knows of its records | `records.rs` |
+//! | who flushes, and what is flushed together | `queue.rs` |
+//! | how a flush is laid out | `flush.rs`, `frame.rs` |
+//! | which segments there are | `ring.rs`, `segment.rs` |
+//! | what is read after a start | `scan.rs`, `windows.rs` |
 //!
 //! ```text
 //!   segment of lap 7            segment of lap 8                       segment of lap 6 (free)
@@ -15,21 +28,22 @@
 //! # Invariants
 //! 1. One flush is in flight at a time, and a flush is acknowledged only when all of its blocks are durable. So a valid
 //!    frame of flush `n + 1`, in whatever state that flush is, proves that flush `n` was durable.
-//! 2. Flush numbers and positions are consecutive over all laps and lives. A life is the process's incarnation; it is
+//! 2. Flush numbers and positions are consecutive over all laps and lives. A life is a number of the process's; it is
 //!    durable before the first flush of that life, so `(life, flush)` names one flush for ever.
 //! 3. A segment is begun anew only when a durable frame, or the header of the newest lap, says that nothing in it is
 //!    needed. So the newest segment with a valid header tells where recovery begins: by its header or by its frames.
 //! 4. A segment's header is written with the first flush in the segment, so it may be there without that flush, or
-//!    that flush without it. Before recovery writes anything else it blanks the headers behind the tail: of one lap there is one segment.
+//!    that flush without it. Before recovery writes anything else it blanks the headers behind the tail: of one lap there
+//!    is one segment.
 //!
 //! # Torn tail or corruption
 //! Recovery takes flushes one after another, each as a whole or not at all, until one is not exactly what it must be:
 //! every frame's checksums, lap, offset, flush number, life and position. Call the first bad one `n + 1`.
 //!
 //! - If anywhere behind it stands a valid frame of a flush above `n + 1`, then `n + 1` was durable once (1) and may
-//!   have been acknowledged: it is corruption, and the store refuses to open.
-//! - If the page home, which remembers what was durable at its last install and at every clean close, knows of a record
-//!   that has not been found by then: likewise.
+//!   have been acknowledged: it is corruption, and the log refuses to open.
+//! - If it is known from elsewhere that a record was durable (a store's page home remembers that at every install and at
+//!   every clean close) that has not been found by then: likewise.
 //! - Else nothing proves that `n + 1` was ever acknowledged: it is the torn tail of a crash. It is cut as a whole, and
 //!   the next flush, `n + 1` of a later life, is written over its beginning. What remains of it behind that flush is
 //!   never taken for anything: its flush number is not the next one any more (2).
@@ -40,13 +54,19 @@
 //! An old lap is never taken for the new one, because its laps and flush numbers are lower than those that are due.
 
 mod flush;
-pub(crate) mod frame;
-pub(crate) mod record;
+mod frame;
+mod queue;
+mod records;
 mod ring;
 mod scan;
-pub(crate) mod segment;
+mod segment;
+#[cfg(test)]
+mod tests;
 mod windows;
 
-pub(crate) use ring::{Batch, Limits, Ring};
-pub use scan::Progress;
-pub(crate) use scan::Scan;
+pub use frame::HEADER_BYTES;
+pub use queue::{Durable, Log, Made};
+pub use records::Records;
+pub use ring::Limits;
+pub use scan::{Progress, Scan};
+pub use segment::{LogId, is_segment};

@@ -8,10 +8,10 @@
 //!     advance  page u64 | before u64 | since u64
 //! ```
 
-use crate::fields::{Fields, Malformed};
 use protocol::Advance;
 use store::{Checkpoint, ClientOutcomes};
 use types::{ClientId, PageId, Version};
+use vfs::{Fields, Malformed};
 
 /// Adds a checkpoint's bytes to `out`.
 pub(crate) fn encode(checkpoint: &Checkpoint, out: &mut Vec<u8>) {

@@ -1,18 +1,15 @@
 //! Reading the log after a start: from the oldest record that is needed to the tail, each record's values being slices
 //! of what was read.
 
-use crate::aligned::BLOCK;
-use crate::error::{DiskError, Doing};
-use crate::files::{Files, How};
-use crate::log::frame::{FRAME_BYTES_MIN, Frame, HEADER_BYTES};
-use crate::log::record::{self, Kind};
-use crate::log::segment::{Segment, number_of};
-use crate::log::windows::{Place, Window, Windows};
+use crate::frame::{FRAME_BYTES_MIN, Frame, HEADER_BYTES, MARK};
+use crate::records::Records;
+use crate::segment::{LogId, Segment, is_segment};
+use crate::windows::{Place, Window, Windows};
 use bytes::Bytes;
 use std::collections::VecDeque;
+use std::marker::PhantomData;
 use std::sync::Arc;
-use store::{Position, Record};
-use types::ClusterId;
+use vfs::{BLOCK, Doing, FileError, Files, How, Malformed};
 
 /// How far a scan has come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -36,8 +33,8 @@ pub(crate) struct Due {
     pub(crate) life: u32,
     /// No record before this position is needed.
     pub(crate) needed: u64,
-    /// How many installs the page home has had.
-    pub(crate) installs: u32,
+    /// See [`crate::Log::flush`].
+    pub(crate) witness: u32,
 }
 
 /// The place of something that is not what it must be.
@@ -51,55 +48,55 @@ struct Bad {
 #[derive(Debug)]
 enum Stop {
     Bad(Bad),
-    Failed(DiskError),
+    Failed(FileError),
 }
 
 /// One flush: its records as far as they are needed, what is due after it, and where.
-type Flush = (VecDeque<(Position, Kind, Bytes)>, Due, Place);
+type Flush = (VecDeque<(u64, u8, Bytes)>, Due, Place);
 
 /// A scan of the log.
 #[derive(Debug)]
-pub(crate) struct Scan {
+pub struct Scan<R> {
     files: Arc<dyn Files>,
     pub(crate) segments: Vec<Segment>,
     /// No record before this position was needed when the scan began.
     needed: u64,
-    /// Every record through this position was durable, says the home.
+    /// Every record through this position was durable, says who keeps that elsewhere.
     durable: u64,
     pub(crate) place: Place,
     pub(crate) due: Due,
     /// Where the last flush begins, if there is one.
     pub(crate) last: Option<Place>,
-    records: VecDeque<(Position, Kind, Bytes)>,
+    records: VecDeque<(u64, u8, Bytes)>,
     windows: Option<Windows>,
     window: Window,
     ended: bool,
     progress: Progress,
+    of: PhantomData<R>,
 }
 
-impl Scan {
+impl<R: Records> Scan<R> {
     /// Begins at the segment that holds the oldest record that is needed. `durable` is the last position that was
     /// certainly durable.
-    pub(crate) fn begin(files: Arc<dyn Files>, cluster: ClusterId, durable: u64) -> Result<Self, DiskError> {
+    pub fn begin(files: Arc<dyn Files>, log: LogId, durable: u64) -> Result<Self, FileError> {
         let names = files.list().doing("read", || files.path(""))?;
-        let open = |name: &String| Segment::open(&*files, name, How::Read, cluster);
-        let mut segments =
-            names.iter().filter(|name| number_of(name).is_some()).map(open).collect::<Result<Vec<_>, _>>()?;
+        let open = |name: &String| Segment::open(&*files, name, How::Read, log);
+        let mut segments = names.iter().filter(|name| is_segment(name)).map(open).collect::<Result<Vec<_>, _>>()?;
         segments.sort_by_key(|segment| segment.header.map_or(0, |h| h.lap));
         let headers = || segments.iter().enumerate().filter_map(|(i, s)| Some((i, s.header?)));
         let Some((newest, _)) = headers().next_back() else {
             let what = "no segment of the log has a valid header".to_owned();
-            return Err(DiskError::Corrupt { file: files.path("log-0001.seg"), offset: 0, what });
+            return Err(FileError::Corrupt { file: files.path("log-0001.seg"), offset: 0, what });
         };
         let needed = newest_needed(&files, &segments[newest])?;
         let Some((at, first)) = headers().rfind(|(_, header)| header.first_position <= needed) else {
             let (oldest, header) = headers().next().expect("there is a newest");
             let what = format!("record {needed} is needed, the oldest in the log is {}", header.first_position);
-            return Err(DiskError::Corrupt { file: files.path(&segments[oldest].name), offset: 40, what });
+            return Err(FileError::Corrupt { file: files.path(&segments[oldest].name), offset: 40, what });
         };
         let bytes_total = segments[at..].iter().map(|s| s.bytes as u64).sum();
         let place = Place { segment: at, offset: first.first_offset as usize };
-        let due = Due { flush: first.first_flush, position: first.first_position, life: 0, needed, installs: 0 };
+        let due = Due { flush: first.first_flush, position: first.first_position, life: 0, needed, witness: 0 };
         let progress = Progress { bytes_total, ..Progress::default() };
         let windows = Some(Windows::begin(&files, &segments, place)?);
         Ok(Self {
@@ -115,21 +112,22 @@ impl Scan {
             window: Window::empty(place),
             ended: false,
             progress,
+            of: PhantomData,
         })
     }
 
     /// How far the scan has come.
-    pub(crate) fn progress(&self) -> Progress {
+    pub fn progress(&self) -> Progress {
         self.progress
     }
 
     /// The next record that is needed; `None` when the tail has been reached and cut.
-    pub(crate) fn next(&mut self) -> Result<Option<(Position, Record)>, DiskError> {
+    pub fn next_record(&mut self) -> Result<Option<(u64, R::Record)>, FileError> {
         loop {
             if let Some((position, kind, body)) = self.records.pop_front() {
                 self.progress.records += 1;
-                let record = record::decode(kind, body).map_err(|_| {
-                    let what = format!("record {} has valid checksums and is no {kind:?}", position.0);
+                let record = R::decode(kind, body).map_err(|Malformed| {
+                    let what = format!("record {position} has valid checksums and is none of kind {kind}");
                     self.corrupt(self.place, what)
                 })?;
                 return Ok(Some((position, record)));
@@ -157,8 +155,8 @@ impl Scan {
             place = self.enter(place)?;
             let (frame, body) = self.read_frame(place, &due, first, begun.as_ref())?;
             first = first.or(Some(frame));
-            let (needed, installs) = (due.needed.max(frame.needed), due.installs.max(frame.installs));
-            due = Due { life: frame.life, needed, installs, ..due };
+            let (needed, witness) = (due.needed.max(frame.needed), due.witness.max(frame.witness));
+            due = Due { life: frame.life, needed, witness, ..due };
             let whole = if frame.record_begins && frame.record_ends {
                 Some(body)
             } else {
@@ -166,10 +164,10 @@ impl Scan {
                 parts.extend_from_slice(&body);
                 frame.record_ends.then(|| Bytes::from(begun.take().expect("just added to").1))
             };
-            if let Some(body) = whole.filter(|_| frame.kind != Kind::Mark) {
+            if let Some(body) = whole.filter(|_| frame.kind != MARK) {
                 // What is not needed is not even decoded: an old record may take long and helps nobody.
                 if frame.position >= self.needed {
-                    records.push_back((Position(frame.position), frame.kind, body));
+                    records.push_back((frame.position, frame.kind, body));
                 }
                 due.position += 1;
             }
@@ -213,6 +211,11 @@ impl Scan {
         if let Some(what) = mismatch(&frame, self.lap(place), place.offset, due, first.as_ref(), begun) {
             return Err(bad(what));
         }
+        if frame.record_bytes > R::BODY_BYTES_MAX {
+            // No write that was torn says so: whoever wrote it meant other records.
+            let what = format!("a record has {} bytes where {} are the most", frame.record_bytes, R::BODY_BYTES_MAX);
+            return Err(Stop::Failed(self.corrupt(place, what)));
+        }
         let left = self.segments[place.segment].bytes - place.offset - HEADER_BYTES;
         if frame.part_bytes as usize > left {
             return Err(bad(format!("a frame's body has {} bytes where {left} are left", frame.part_bytes)));
@@ -231,7 +234,7 @@ impl Scan {
     }
 
     /// The bytes at a place: a slice of the window, or a copy if they go on in windows that follow.
-    fn read(&mut self, place: Place, len: usize) -> Result<Bytes, DiskError> {
+    fn read(&mut self, place: Place, len: usize) -> Result<Bytes, FileError> {
         if len == 0 {
             return Ok(Bytes::new());
         }
@@ -249,7 +252,7 @@ impl Scan {
     }
 
     /// What the window holds from a place on. If that is elsewhere it is in the next window nearly always.
-    fn window_at(&mut self, place: Place) -> Result<Bytes, DiskError> {
+    fn window_at(&mut self, place: Place) -> Result<Bytes, FileError> {
         if !self.window.holds(place) {
             self.next_window()?;
         }
@@ -260,7 +263,7 @@ impl Scan {
         Ok(self.window.from(place))
     }
 
-    fn next_window(&mut self) -> Result<(), DiskError> {
+    fn next_window(&mut self) -> Result<(), FileError> {
         if let Some(window) = self.windows.as_mut().and_then(Iterator::next) {
             self.window = window?;
             let bytes = self.progress.bytes + self.window.bytes().len() as u64;
@@ -270,7 +273,7 @@ impl Scan {
     }
 
     /// The flush that is due is bad: decides whether it is the torn tail, and cuts it, or corruption.
-    fn end(&mut self, bad: &Bad) -> Result<(), DiskError> {
+    fn end(&mut self, bad: &Bad) -> Result<(), FileError> {
         if let Some(proof) = self.find_later_flush()? {
             let name = &self.segments[proof.segment].name;
             let what = format!("{}; a later flush stands in {name} at byte {}", bad.what, proof.offset);
@@ -287,13 +290,13 @@ impl Scan {
         Ok(())
     }
 
-    /// How many installs the page home had had at the last flush.
-    pub(crate) fn installs(&self) -> u64 {
-        u64::from(self.due.installs)
+    /// The highest number that whoever wrote the log had put beside a flush (see [`crate::Log::flush`]).
+    pub fn witness(&self) -> u32 {
+        self.due.witness
     }
 
     /// The place of a valid frame of a flush above the one that is due, if there is one behind it.
-    fn find_later_flush(&mut self) -> Result<Option<Place>, DiskError> {
+    fn find_later_flush(&mut self) -> Result<Option<Place>, FileError> {
         let lap = self.lap(self.place);
         for segment in 0..self.segments.len() {
             let is_due = segment == self.place.segment;
@@ -313,13 +316,13 @@ impl Scan {
         Ok(None)
     }
 
-    fn corrupt(&self, place: Place, what: String) -> DiskError {
+    fn corrupt(&self, place: Place, what: String) -> FileError {
         let file = self.files.path(&self.segments[place.segment].name);
-        DiskError::Corrupt { file, offset: place.offset as u64, what }
+        FileError::Corrupt { file, offset: place.offset as u64, what }
     }
 
     /// Room that the log has whatever the scan will find: the segments that it does not read.
-    pub(crate) fn bytes_free_at_least(&self) -> u64 {
+    pub fn bytes_free_at_least(&self) -> u64 {
         let free = |(i, segment): (usize, &Segment)| i < self.place.segment || segment.header.is_none();
         let segments = self.segments.iter().enumerate().filter(|&item| free(item));
         segments.map(|(_, segment)| (segment.bytes - BLOCK) as u64).sum()
@@ -329,7 +332,7 @@ impl Scan {
 /// The highest position that any frame of a segment says is the first that is needed. It is true whatever became of
 /// that frame's flush, and it is known before the scan begins: the segments that it frees may have been begun anew, by
 /// a flush that left its frames in them and not its header.
-fn newest_needed(files: &Arc<dyn Files>, segment: &Segment) -> Result<u64, DiskError> {
+fn newest_needed(files: &Arc<dyn Files>, segment: &Segment) -> Result<u64, FileError> {
     let header = segment.header.expect("it is the newest that has one");
     let mut needed = header.needed;
     for window in Windows::begin(files, std::slice::from_ref(segment), Place { segment: 0, offset: 0 })? {
@@ -352,7 +355,7 @@ fn mismatch(
     let expected = |what: &str, expected: u64, got: u64| {
         (expected != got).then(|| format!("expected a frame of {what} {expected}, found one of {got}"))
     };
-    let position = if frame.kind == Kind::Mark { due.position.saturating_sub(1) } else { due.position };
+    let position = if frame.kind == MARK { due.position.saturating_sub(1) } else { due.position };
     let life = first.map_or(frame.life.max(due.life), |first| first.life);
     let parts = begun.map_or(0, |(_, parts)| parts.len()) + frame.part_bytes as usize;
     let (whole, begun) = (frame.record_bytes as usize, begun.map(|(begun, _)| begun));
@@ -363,7 +366,7 @@ fn mismatch(
         .or_else(|| expected("position", position, frame.position))
         .or_else(|| expected("beginning", u64::from(first.is_none()), u64::from(frame.flush_begins)))
         .or_else(|| expected("part", u64::from(begun.is_none()), u64::from(frame.record_begins)))
-        .or_else(|| begun.and_then(|b| expected("kind", b.kind as u64, frame.kind as u64)))
+        .or_else(|| begun.and_then(|b| expected("kind", b.kind.into(), frame.kind.into())))
         .or_else(|| begun.and_then(|b| expected("record bytes", u64::from(b.record_bytes), whole as u64)))
         .or_else(|| (frame.flush_ends && !frame.record_ends).then(|| "a flush ends within a record".to_owned()))
         .or_else(|| {

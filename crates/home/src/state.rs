@@ -5,10 +5,10 @@
 //!   checkpoint (see checkpoint.rs) | CRC32C of all before it u32
 //! ```
 
-use crate::fields::{Fields, Malformed};
-use crate::home::checkpoint;
+use crate::checkpoint;
 use bytes::Bytes;
 use store::Checkpoint;
+use vfs::{Fields, Malformed};
 
 const FORMAT: u32 = 1;
 

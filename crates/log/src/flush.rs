@@ -14,28 +14,25 @@
 //!    same bytes.
 //! 4. Nothing of it counts before the syncs that follow, in whatever order it was written.
 
-use crate::aligned::{Aligned, BLOCK};
-use crate::errno::{Call, On, Refused};
-use crate::log::frame::{FRAME_BYTES_MIN, Frame, HEADER_BYTES};
-use crate::log::record::{self, Kind};
-use crate::log::segment::{Segment, SegmentHeader};
+use crate::frame::{FRAME_BYTES_MIN, Frame, HEADER_BYTES, MARK};
+use crate::records::Records;
+use crate::segment::{LogId, Segment, SegmentHeader};
 use std::mem;
-use store::{Position, Record};
-use types::ClusterId;
+use vfs::{Aligned, BLOCK, Call, On, Refused};
 
 /// What is the same in all frames of a flush, and in the headers of the segments that it begins.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stamp {
-    /// The store.
-    pub(crate) cluster: ClusterId,
+    /// Whose log it is.
+    pub(crate) log: LogId,
     /// The process's life.
     pub(crate) life: u32,
     /// The flush's number.
     pub(crate) flush: u64,
     /// No record before this position is needed any more.
     pub(crate) needed: u64,
-    /// How many installs the page home has had.
-    pub(crate) installs: u32,
+    /// See [`crate::Log::flush`].
+    pub(crate) witness: u32,
     /// The position of the last record before the flush.
     pub(crate) last: u64,
 }
@@ -111,21 +108,25 @@ impl<'a> Writer<'a> {
         let Start { active: segment, at, mut memory, memory_bytes } = start;
         memory.clear();
         let lap = segment.header.map_or(0, |header| header.lap);
-        let last_header = (0, frame(Kind::Mark, 0, stamp, lap));
+        let last_header = (0, frame(MARK, 0, stamp, lap));
         let (written, begun) = (Vec::new(), Vec::new());
         let (last, frames) = (stamp.last, 0);
         Self { stamp, segment, at, memory, memory_bytes, lap, last, last_header, frames, written, begun, supply }
     }
 
     /// Adds a record.
-    pub(crate) fn put_record(&mut self, position: Position, record: &Record) -> Result<(), Stopped> {
-        assert_eq!(position.0, self.last + 1, "appends come in the order of their positions");
-        self.last = position.0;
-        let bytes = record::body_bytes(record);
-        let frame = Frame { record_bytes: bytes as u32, ..frame(Kind::of(record), self.last, self.stamp, self.lap) };
+    pub(crate) fn put_record<R: Records>(&mut self, position: u64, record: &R::Record) -> Result<(), Stopped> {
+        assert_eq!(position, self.last + 1, "appends come in the order of their positions");
+        let (kind, bytes) = (R::kind(record), R::body_bytes(record));
+        assert!(
+            kind != MARK && bytes <= R::BODY_BYTES_MAX as usize,
+            "kind {kind}, {bytes} bytes: no record of this log"
+        );
+        self.last = position;
+        let frame = Frame { record_bytes: bytes as u32, ..frame(kind, self.last, self.stamp, self.lap) };
         let mut putting = self.begin_frame(frame, bytes)?;
         let mut put = Ok(());
-        record::encode(record, &mut |part| {
+        R::encode(record, &mut |part: &[u8]| {
             if put.is_ok() {
                 put = self.put_part(&mut putting, part);
             }
@@ -137,7 +138,7 @@ impl<'a> Writer<'a> {
 
     /// Adds a mark: a frame that is only there to be behind what came before.
     pub(crate) fn put_mark(&mut self) -> Result<(), Stopped> {
-        let mark = self.begin_frame(frame(Kind::Mark, self.last, self.stamp, self.lap), 0)?;
+        let mark = self.begin_frame(frame(MARK, self.last, self.stamp, self.lap), 0)?;
         self.end_frame(&mark);
         Ok(())
     }
@@ -211,7 +212,7 @@ impl<'a> Writer<'a> {
         self.at = BLOCK;
         self.segment.header = Some(SegmentHeader {
             segment_bytes: self.segment.bytes as u32,
-            cluster: self.stamp.cluster,
+            log: self.stamp.log,
             lap: self.lap,
             needed: self.stamp.needed,
             // Completed when the flush is: only a flush that begins here begins right behind the header.
@@ -225,7 +226,7 @@ impl<'a> Writer<'a> {
 
     /// Writes what is in the memory, padded to a block.
     fn write(&mut self) -> Result<(), Stopped> {
-        if self.memory.len() > 0 {
+        if !self.memory.is_empty() {
             self.memory.pad();
             write(&self.segment, self.at, &self.memory)?;
             if self.written.last().is_none_or(|last| last.name != self.segment.name) {
@@ -274,7 +275,7 @@ fn write(segment: &Segment, at: usize, memory: &Aligned) -> Result<(), Stopped> 
     written.map_err(|refused| Stopped { doing: "write", file: segment.name.clone(), refused })
 }
 
-fn frame(kind: Kind, position: u64, stamp: Stamp, lap: u32) -> Frame {
+fn frame(kind: u8, position: u64, stamp: Stamp, lap: u32) -> Frame {
     Frame {
         kind,
         record_begins: false,
@@ -285,7 +286,7 @@ fn frame(kind: Kind, position: u64, stamp: Stamp, lap: u32) -> Frame {
         lap,
         flush: stamp.flush,
         needed: stamp.needed,
-        installs: stamp.installs,
+        witness: stamp.witness,
         life: stamp.life,
         offset: 0,
         part_bytes: 0,
@@ -297,11 +298,9 @@ fn frame(kind: Kind, position: u64, stamp: Stamp, lap: u32) -> Frame {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::files::{Files, How};
-    use crate::tests::memory::Memory;
-    use bytes::Bytes;
-    use store::CommitRecord;
-    use types::{ClientId, Delta, PageId, SlotChange, TxnId};
+    use crate::tests::notes::{Note, Notes};
+    use vfs::memory::Memory;
+    use vfs::{Files, How};
 
     #[test]
     fn a_flush_takes_little_memory_however_large_it_is() {
@@ -311,7 +310,7 @@ mod tests {
         let segment = |name: &str| Segment::create(&files, name, SEGMENT_BYTES).unwrap();
         let header = SegmentHeader {
             segment_bytes: SEGMENT_BYTES as u32,
-            cluster: ClusterId(1),
+            log: LogId(1),
             lap: 1,
             first_flush: 1,
             first_position: 1,
@@ -319,23 +318,22 @@ mod tests {
             first_offset: BLOCK as u32,
         };
         let active = Segment { header: Some(header), ..segment("a") };
-        let stamp = Stamp { cluster: ClusterId(1), life: 1, flush: 1, needed: 1, installs: 0, last: 0 };
+        let stamp = Stamp { log: LogId(1), life: 1, flush: 1, needed: 1, witness: 0, last: 0 };
         let start = Start { active, at: BLOCK, memory: Aligned::default(), memory_bytes: MEMORY_BYTES };
         let mut supply = || Ok(segment("b"));
         let mut writer = Writer::new(stamp, start, &mut supply);
-        let change = |slot| SlotChange { slot, value: Some(Bytes::from(vec![7; 50_000])) };
-        let deltas = vec![Delta { page: PageId::new(1, 1), changes: (0..30).map(change).collect() }];
-        let txn = TxnId { client: ClientId(1), number: 1 };
-        writer.put_record(Position(1), &Record::Commit(CommitRecord { txn, answered: 1, deltas })).unwrap();
+        for position in 1..=30 {
+            writer.put_record::<Notes>(position, &Note::Text("x".repeat(50_000))).unwrap();
+        }
         let written = writer.finish().unwrap();
         assert_eq!(written.segments.iter().map(|segment| segment.name.as_str()).collect::<Vec<_>>(), ["a", "b"]);
         assert_eq!(written.begun.len(), 1);
         assert!(written.memory.capacity() <= 2 * MEMORY_BYTES, "{} bytes", written.memory.capacity());
-        // All frames but the last end where a block does.
+        // Whatever was written before the end ends where a block does: there the next frame begins.
         let mut block = [0; BLOCK];
         let file = files.open("a", How::Read).unwrap();
-        let frames = (1..SEGMENT_BYTES / BLOCK).filter(|at| {
-            file.read_at((at * BLOCK) as u64, &mut block).unwrap();
+        let frames = (BLOCK..SEGMENT_BYTES).step_by(MEMORY_BYTES).filter(|at| {
+            file.read_at(*at as u64, &mut block).unwrap();
             Frame::decode(&block).is_some()
         });
         assert_eq!(frames.count(), (SEGMENT_BYTES - BLOCK).div_ceil(MEMORY_BYTES));

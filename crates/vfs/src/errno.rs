@@ -16,7 +16,7 @@ use std::io;
 
 /// A kind of call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Call {
+pub enum Call {
     /// Opens or makes a file.
     Open,
     /// Reads, or asks for a length.
@@ -33,7 +33,7 @@ pub(crate) enum Call {
 
 /// What an error of a call means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub enum Verdict {
     /// It may succeed later.
     Passes,
     /// There is no room.
@@ -58,29 +58,29 @@ const TABLE: [(Errno, [Verdict; 6]); 8] = [
 ];
 
 /// Decides what an error of a call means.
-pub(crate) fn judge(call: Call, error: &io::Error) -> Verdict {
+pub fn judge(call: Call, error: &io::Error) -> Verdict {
     let listed = TABLE.iter().find(|(errno, _)| error.raw_os_error() == Some(errno.raw_os_error()));
     listed.map_or(Fails, |(_, verdicts)| verdicts[call as usize])
 }
 
 /// A call that the system refused.
 #[derive(Debug)]
-pub(crate) struct Refused {
+pub struct Refused {
     /// What the call was.
-    pub(crate) call: Call,
+    pub call: Call,
     /// What the system said.
-    pub(crate) source: io::Error,
+    pub source: io::Error,
 }
 
 impl Refused {
     /// What that means.
-    pub(crate) fn verdict(&self) -> Verdict {
+    pub fn verdict(&self) -> Verdict {
         judge(self.call, &self.source)
     }
 }
 
 /// Says which call it was that the system refused.
-pub(crate) trait On<T> {
+pub trait On<T> {
     /// Adds it to the error.
     fn on(self, call: Call) -> Result<T, Refused>;
 }

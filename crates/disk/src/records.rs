@@ -1,4 +1,4 @@
-//! The bodies of records. Little-endian throughout; `docs/formats.md` draws them.
+//! The records of a store's log. Little-endian throughout; `docs/formats.md` draws them.
 //!
 //! ```text
 //!   Epoch    incarnation u64 | lease in ms u32 | volumes u32 | volume u32 ...     what a store of format 1 wrote ends
@@ -11,17 +11,17 @@
 //!   Grant    volume u32 | next u32
 //! ```
 
-use crate::fields::{Fields, Malformed};
 use bytes::Bytes;
+use log::Records;
 use protocol::Lineage;
 use store::{CommitRecord, LeasesGiven, Placement, Record};
 use types::{ClientId, Delta, Incarnation, Life, PageId, SlotChange, TxnId, Version};
+use vfs::{Fields, Malformed};
 
-/// What kind of record a body is; zero is a frame that only marks what is durable before it.
+/// What kind of record a body is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Kind {
-    Mark = 0,
     Epoch = 1,
     Commit = 2,
     Placed = 3,
@@ -40,13 +40,39 @@ impl Kind {
     }
 
     /// The kind of this number.
-    pub(crate) fn from_byte(byte: u8) -> Option<Self> {
-        [Self::Mark, Self::Epoch, Self::Commit, Self::Placed, Self::Grant].into_iter().find(|&k| k as u8 == byte)
+    fn from_byte(byte: u8) -> Option<Self> {
+        [Self::Epoch, Self::Commit, Self::Placed, Self::Grant].into_iter().find(|&kind| kind as u8 == byte)
     }
 }
 
-/// The length of a record's body, in bytes.
-pub(crate) fn body_bytes(record: &Record) -> usize {
+/// The records of a store.
+#[derive(Debug)]
+pub(crate) struct StoreRecords;
+
+impl Records for StoreRecords {
+    type Record = Record;
+
+    /// What a length can say: a store bounds each of its records itself.
+    const BODY_BYTES_MAX: u32 = u32::MAX;
+
+    fn kind(record: &Record) -> u8 {
+        Kind::of(record) as u8
+    }
+
+    fn body_bytes(record: &Record) -> usize {
+        body_bytes(record)
+    }
+
+    fn encode(record: &Record, put: &mut impl FnMut(&[u8])) {
+        encode(record, put);
+    }
+
+    fn decode(kind: u8, body: Bytes) -> Result<Record, Malformed> {
+        decode(Kind::from_byte(kind).ok_or(Malformed)?, body)
+    }
+}
+
+fn body_bytes(record: &Record) -> usize {
     match record {
         Record::Epoch { leases, lineage, .. } => {
             let of_leases = leases.as_ref().map_or(0, |leases| 8 + 4 * leases.volumes.len());
@@ -62,8 +88,7 @@ pub(crate) fn body_bytes(record: &Record) -> usize {
     }
 }
 
-/// Gives a record's body to `put`, part by part.
-pub(crate) fn encode(record: &Record, put: &mut dyn FnMut(&[u8])) {
+fn encode(record: &Record, put: &mut impl FnMut(&[u8])) {
     match record {
         Record::Epoch { incarnation, leases, lineage } => {
             put(&incarnation.0.to_le_bytes());
@@ -106,7 +131,7 @@ pub(crate) fn encode(record: &Record, put: &mut dyn FnMut(&[u8])) {
     }
 }
 
-fn encode_delta(delta: &Delta, put: &mut dyn FnMut(&[u8])) {
+fn encode_delta(delta: &Delta, put: &mut impl FnMut(&[u8])) {
     put(&delta.page.to_bits().to_le_bytes());
     put_count(delta.changes.len(), put);
     put_count(delta.value_bytes(), put);
@@ -120,20 +145,18 @@ fn encode_delta(delta: &Delta, put: &mut dyn FnMut(&[u8])) {
     }
 }
 
-fn put_txn(txn: TxnId, put: &mut dyn FnMut(&[u8])) {
+fn put_txn(txn: TxnId, put: &mut impl FnMut(&[u8])) {
     put(&txn.client.0.to_le_bytes());
     put(&txn.number.to_le_bytes());
 }
 
-fn put_count(count: usize, put: &mut dyn FnMut(&[u8])) {
+fn put_count(count: usize, put: &mut impl FnMut(&[u8])) {
     put(&u32::try_from(count).expect("a record is smaller than 4 GiB").to_le_bytes());
 }
 
-/// The record of a body; its values are slices of the body's memory. A mark has none.
-pub(crate) fn decode(kind: Kind, body: Bytes) -> Result<Record, Malformed> {
+fn decode(kind: Kind, body: Bytes) -> Result<Record, Malformed> {
     let mut fields = Fields::new(body);
     let record = match kind {
-        Kind::Mark => return Err(Malformed),
         Kind::Epoch => {
             let incarnation = Incarnation(fields.u64()?);
             let leases = fields.more().then(|| decode_leases(&mut fields)).transpose()?;

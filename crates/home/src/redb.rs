@@ -1,4 +1,4 @@
-//! The page home: pages, their versions and the checkpoint in one redb file, changed in atomic, durable batches.
+//! The page home in one redb file: pages, their versions and the checkpoint, changed in atomic, durable batches.
 //!
 //! | table | key | value |
 //! |---|---|---|
@@ -11,52 +11,30 @@
 //! of pages and a digest of all of `versions`, which the list that is read at every start must give again. And redb
 //! may panic on a damaged file: that is caught, and becomes the error that it is.
 
-mod backend;
-mod checkpoint;
-mod state;
-
-use crate::errno::Call;
-use crate::error::DiskError;
-use crate::files::{Files, How};
-use crate::patience::Patience;
-use crate::reserve;
-use backend::Backend;
-use backend::Failure;
-pub(crate) use backend::Overlay;
+use crate::backend::{Backend, Failure};
+use crate::state::State;
+use crate::{Home, Installed, Read};
 use bytes::Bytes;
-use node::said;
 use redb::{Database, Durability, ReadableDatabase, ReadableTable, TableDefinition};
-pub(crate) use state::State;
 use std::cell::Cell;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use store::{Checkpoint, HomeImage, HomePage};
-use types::{PageId, Version};
+use types::{PageId, Version, said};
+use vfs::{Call, FileError, Files, How, Patience, reserve};
 
 /// The file's name.
-pub(crate) const NAME: &str = "home.redb";
+pub const NAME: &str = "home.redb";
 
 const IMAGES: TableDefinition<u64, &[u8]> = TableDefinition::new("images");
 const VERSIONS: TableDefinition<u64, &[u8; 16]> = TableDefinition::new("versions");
 const STATE: TableDefinition<u64, &[u8]> = TableDefinition::new("state");
 
-/// What became of a batch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Installed {
-    /// It is home.
-    Done,
-    /// There was no room; nothing of it was installed.
-    Full,
-}
-
-/// What a read of one page gave.
-pub(crate) type Read = Option<(Version, Bytes)>;
-
-/// The page home.
+/// A page home in a file of its own.
 #[derive(Debug)]
-pub(crate) struct Home {
+pub struct RedbHome {
     files: Arc<dyn Files>,
     cache_bytes: usize,
     patience: Arc<Patience>,
@@ -156,9 +134,9 @@ impl Opened {
     }
 }
 
-impl Home {
+impl RedbHome {
     /// Makes the file of a new store.
-    pub(crate) fn create(files: &dyn Files, cache_bytes: usize) -> Result<(), DiskError> {
+    pub fn create(files: &dyn Files, cache_bytes: usize) -> Result<(), FileError> {
         let make = || {
             let opened = Opened::open(files, How::Create, cache_bytes, &Arc::default())?;
             guard(|| {
@@ -172,9 +150,13 @@ impl Home {
         make().map_err(|trouble| error(files, "create", trouble))
     }
 
-    /// Opens the file and reads what there is, without the images.
-    pub(crate) fn open(files: Arc<dyn Files>, cache_bytes: usize) -> Result<(Self, Vec<HomePage>), DiskError> {
-        let patience = Arc::default();
+    /// Opens the file and reads what there is, without the images. `patience` says when what passes is waited out where
+    /// pages are read and installed.
+    pub fn open(
+        files: Arc<dyn Files>,
+        cache_bytes: usize,
+        patience: Arc<Patience>,
+    ) -> Result<(Self, Vec<HomePage>), FileError> {
         let opened = Opened::open(&*files, How::Write, cache_bytes, &patience);
         let opened = opened.map_err(|trouble| error(&*files, "open", trouble))?;
         let state = Self::load(&*files, &opened)?;
@@ -191,55 +173,14 @@ impl Home {
         Ok((home, pages))
     }
 
-    fn load(files: &dyn Files, opened: &Opened) -> Result<State, DiskError> {
+    fn load(files: &dyn Files, opened: &Opened) -> Result<State, FileError> {
         let bytes = opened.read_state().map_err(|trouble| error(files, "read", trouble))?;
         let bytes = bytes.ok_or_else(|| corrupt(files, "the home has no state".to_owned()))?;
         State::decode(&Bytes::from(bytes)).map_err(|what| corrupt(files, what))
     }
 
-    /// Whether what passes is waited out where pages are read and installed.
-    pub(crate) fn patience(&self) -> Arc<Patience> {
-        self.patience.clone()
-    }
-
-    /// What the last install left.
-    pub(crate) fn checkpoint(&self) -> Checkpoint {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner).checkpoint.clone()
-    }
-
-    /// The last position of the log that was durable at the last install.
-    pub(crate) fn durable(&self) -> u64 {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner).durable
-    }
-
-    /// How many installs there were.
-    pub(crate) fn installs(&self) -> u64 {
-        self.installs.load(Ordering::Acquire)
-    }
-
-    /// Refuses a home that is older than what the log has seen of it: a copy put back without the log that belongs to
-    /// it, or a damaged header by which redb takes the commit before the last for the last.
-    pub(crate) fn must_have(&self, installs: u64) -> Result<(), DiskError> {
-        let have = self.installs();
-        if have >= installs {
-            return Ok(());
-        }
-        Err(corrupt(&*self.files, format!("the home is that of install {have}, the log knows of install {installs}")))
-    }
-
-    /// Reads pages.
-    pub(crate) fn read(&self, pages: &[PageId]) -> Result<Vec<(PageId, Read)>, DiskError> {
-        loop {
-            if let Some(found) = self.try_read(pages)? {
-                return Ok(found);
-            }
-            // Whoever installs holds the state until the database is open again.
-            drop(self.state.lock().unwrap_or_else(PoisonError::into_inner));
-        }
-    }
-
     /// Reads pages; `None` if an install that found no room has spoiled the database, which is then opened again.
-    fn try_read(&self, pages: &[PageId]) -> Result<Option<Vec<(PageId, Read)>>, DiskError> {
+    fn try_read(&self, pages: &[PageId]) -> Result<Option<Vec<(PageId, Read)>>, FileError> {
         let database = self.database.read().unwrap_or_else(PoisonError::into_inner);
         let Some(opened) = &*database else { return Err(self.error("read", Trouble::Panic("closed".to_owned()))) };
         let found = guard(|| {
@@ -264,7 +205,7 @@ impl Home {
         found.into_iter().map(verified).collect::<Result<_, _>>().map(Some)
     }
 
-    fn verify(&self, page: PageId, found: (Entry, Option<Bytes>)) -> Result<(Version, Bytes), DiskError> {
+    fn verify(&self, page: PageId, found: (Entry, Option<Bytes>)) -> Result<(Version, Bytes), FileError> {
         let (entry, image) = found;
         let image = image.unwrap_or_default();
         if Entry::of(page, entry.version, &image) == entry {
@@ -275,14 +216,82 @@ impl Home {
         Err(corrupt(&*self.files, what))
     }
 
-    /// Installs a batch, atomically and durably. `durable`, a position of the log, is remembered
-    /// with it.
-    pub(crate) fn install(
-        &self,
-        images: &[HomeImage],
-        checkpoint: Checkpoint,
-        durable: u64,
-    ) -> Result<Installed, DiskError> {
+    fn reopen(&self) -> Result<(), FileError> {
+        let mut database = self.database.write().unwrap_or_else(PoisonError::into_inner);
+        close(database.take());
+        let open = || {
+            let opened = Opened::open(&*self.files, How::Write, self.cache_bytes, &self.patience);
+            opened.map_err(|trouble| self.error("open", trouble))
+        };
+        *database = Some(match open() {
+            Err(error) if error.is_full() && reserve::give_up(&*self.files) => open()?,
+            opened => opened?,
+        });
+        Ok(())
+    }
+
+    /// Reads every page, and lets redb go over its own checksums and structure: all that is damaged.
+    pub fn check(&mut self, pages: &[HomePage]) -> Result<Vec<FileError>, FileError> {
+        let mut damage = Vec::new();
+        for page in pages {
+            match self.read(&[page.page]) {
+                Ok(read) => damage.extend(read.iter().filter_map(|(page, read)| self.parse(*page, read.as_ref()?))),
+                Err(error @ FileError::Corrupt { .. }) => damage.push(error),
+                Err(error) => return Err(error),
+            }
+        }
+        let opened = self.database.get_mut().unwrap_or_else(PoisonError::into_inner).as_mut().expect("open");
+        match guard(|| Ok(opened.database.check_integrity()?)) {
+            Ok(true) => {}
+            Ok(false) => damage.push(corrupt(&*self.files, "redb's own structure does not hold together".to_owned())),
+            Err(trouble) => damage.push(error(&*self.files, "check", trouble)),
+        }
+        Ok(damage)
+    }
+
+    /// What is wrong with a page's image although its checksum is right.
+    fn parse(&self, page: PageId, read: &(Version, Bytes)) -> Option<FileError> {
+        let error = types::ObjectPage::parse(read.1.clone()).err()?;
+        Some(corrupt(&*self.files, format!("the image of page {page}: {error}")))
+    }
+
+    fn error(&self, doing: &'static str, trouble: Trouble) -> FileError {
+        error(&*self.files, doing, trouble)
+    }
+}
+
+impl Home for RedbHome {
+    fn checkpoint(&self) -> Checkpoint {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).checkpoint.clone()
+    }
+
+    fn durable(&self) -> u64 {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).durable
+    }
+
+    fn installs(&self) -> u64 {
+        self.installs.load(Ordering::Acquire)
+    }
+
+    fn must_have(&self, installs: u64) -> Result<(), FileError> {
+        let have = self.installs();
+        if have >= installs {
+            return Ok(());
+        }
+        Err(corrupt(&*self.files, format!("the home is that of install {have}, the log knows of install {installs}")))
+    }
+
+    fn read(&self, pages: &[PageId]) -> Result<Vec<(PageId, Read)>, FileError> {
+        loop {
+            if let Some(found) = self.try_read(pages)? {
+                return Ok(found);
+            }
+            // Whoever installs holds the state until the database is open again.
+            drop(self.state.lock().unwrap_or_else(PoisonError::into_inner));
+        }
+    }
+
+    fn install(&self, images: &[HomeImage], checkpoint: Checkpoint, durable: u64) -> Result<Installed, FileError> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let mut next = State { installs: state.installs + 1, checkpoint, durable, ..state.clone() };
         let trouble = {
@@ -311,59 +320,15 @@ impl Home {
         Ok(if done { Installed::Done } else { Installed::Full })
     }
 
-    fn reopen(&self) -> Result<(), DiskError> {
-        let mut database = self.database.write().unwrap_or_else(PoisonError::into_inner);
-        close(database.take());
-        let open = || {
-            let opened = Opened::open(&*self.files, How::Write, self.cache_bytes, &self.patience);
-            opened.map_err(|trouble| self.error("open", trouble))
-        };
-        *database = Some(match open() {
-            Err(error) if error.is_full() && reserve::give_up(&*self.files) => open()?,
-            opened => opened?,
-        });
-        Ok(())
-    }
-
-    /// Remembers what is durable in the log, and closes the file.
-    pub(crate) fn close(&self, durable: u64) -> Result<(), DiskError> {
+    fn close(&self, durable: u64) -> Result<(), FileError> {
         let checkpoint = self.checkpoint();
         let closed = self.install(&[], checkpoint, durable);
         close(self.database.write().unwrap_or_else(PoisonError::into_inner).take());
         closed.map(|_| ())
     }
-
-    /// Reads every page, and lets redb go over its own checksums and structure: all that is damaged.
-    pub(crate) fn check(&mut self, pages: &[HomePage]) -> Result<Vec<DiskError>, DiskError> {
-        let mut damage = Vec::new();
-        for page in pages {
-            match self.read(&[page.page]) {
-                Ok(read) => damage.extend(read.iter().filter_map(|(page, read)| self.parse(*page, read.as_ref()?))),
-                Err(error @ DiskError::Corrupt { .. }) => damage.push(error),
-                Err(error) => return Err(error),
-            }
-        }
-        let opened = self.database.get_mut().unwrap_or_else(PoisonError::into_inner).as_mut().expect("open");
-        match guard(|| Ok(opened.database.check_integrity()?)) {
-            Ok(true) => {}
-            Ok(false) => damage.push(corrupt(&*self.files, "redb's own structure does not hold together".to_owned())),
-            Err(trouble) => damage.push(error(&*self.files, "check", trouble)),
-        }
-        Ok(damage)
-    }
-
-    /// What is wrong with a page's image although its checksum is right.
-    fn parse(&self, page: PageId, read: &(Version, Bytes)) -> Option<DiskError> {
-        let error = types::ObjectPage::parse(read.1.clone()).err()?;
-        Some(corrupt(&*self.files, format!("the image of page {page}: {error}")))
-    }
-
-    fn error(&self, doing: &'static str, trouble: Trouble) -> DiskError {
-        error(&*self.files, doing, trouble)
-    }
 }
 
-impl Drop for Home {
+impl Drop for RedbHome {
     fn drop(&mut self) {
         close(self.database.get_mut().unwrap_or_else(PoisonError::into_inner).take());
     }
@@ -415,18 +380,18 @@ fn list(opened: &Opened, state: &State) -> Result<Result<Vec<HomePage>, String>,
     })
 }
 
-fn corrupt(files: &dyn Files, what: String) -> DiskError {
-    DiskError::Corrupt { file: files.path(NAME), offset: 0, what }
+fn corrupt(files: &dyn Files, what: String) -> FileError {
+    FileError::Corrupt { file: files.path(NAME), offset: 0, what }
 }
 
-fn error(files: &dyn Files, doing: &'static str, trouble: Trouble) -> DiskError {
+fn error(files: &dyn Files, doing: &'static str, trouble: Trouble) -> FileError {
     match trouble {
         Trouble::Redb(redb::Error::Io(source)) if is_end_of_file(&source) => {
             corrupt(files, "the file ends too early".to_owned())
         }
-        Trouble::Redb(redb::Error::Io(source)) => DiskError::Io { doing, file: files.path(NAME), source },
+        Trouble::Redb(redb::Error::Io(source)) => FileError::Io { doing, file: files.path(NAME), source },
         Trouble::Redb(error @ redb::Error::PreviousIo) => {
-            DiskError::Io { doing, file: files.path(NAME), source: io::Error::other(error.to_string()) }
+            FileError::Io { doing, file: files.path(NAME), source: io::Error::other(error.to_string()) }
         }
         Trouble::Redb(error) => corrupt(files, error.to_string()),
         Trouble::Panic(text) => corrupt(files, format!("redb cannot make sense of the file ({text})")),

@@ -13,14 +13,14 @@ const PAUSE_MAX: Duration = Duration::from_millis(500);
 
 /// A pause that grows.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Pause(Duration);
+pub struct Pause(Duration);
 
 impl Pause {
     /// The first one.
-    pub(crate) const FIRST: Self = Self(PAUSE_MIN);
+    pub const FIRST: Self = Self(PAUSE_MIN);
 
     /// How long to wait now; the next time it is longer.
-    pub(crate) fn next(&mut self) -> Duration {
+    pub fn grow(&mut self) -> Duration {
         let now = self.0;
         self.0 = (now * 2).min(PAUSE_MAX);
         now
@@ -29,27 +29,27 @@ impl Pause {
 
 /// Whether there is time to wait: while the store runs, and not while it is opened or closed.
 #[derive(Debug, Default)]
-pub(crate) struct Patience {
+pub struct Patience {
     running: Mutex<bool>,
     changed: Condvar,
 }
 
 impl Patience {
     /// From now on what passes is waited out, or not any more.
-    pub(crate) fn run(&self, running: bool) {
+    pub fn run(&self, running: bool) {
         *self.running.lock().unwrap_or_else(PoisonError::into_inner) = running;
         self.changed.notify_all();
     }
 
     /// Waits; says whether to try once more.
-    pub(crate) fn wait(&self, pause: &mut Pause) -> bool {
+    pub fn wait(&self, pause: &mut Pause) -> bool {
         let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
-        let waited = self.changed.wait_timeout_while(running, pause.next(), |running| *running);
+        let waited = self.changed.wait_timeout_while(running, pause.grow(), |running| *running);
         *waited.unwrap_or_else(PoisonError::into_inner).0
     }
 
     /// Calls until it succeeds, or fails in a way that does not pass.
-    pub(crate) fn wait_out<T>(&self, call: Call, mut run: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    pub fn wait_out<T>(&self, call: Call, mut run: impl FnMut() -> io::Result<T>) -> io::Result<T> {
         let mut pause = Pause::FIRST;
         loop {
             match run() {

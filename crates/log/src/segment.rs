@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!    0  magic "THORPSEG"       8  format u32 | segment bytes u32
-//!   16  cluster u64
+//!   16  log u64               whose it is
 //!   24  lap u32, 0 u32        the number of the segment among all that were ever begun
 //!   32  first flush u64       the first flush that begins in this segment
 //!   40  first position u64    the first record of that flush
@@ -12,13 +12,13 @@
 //!   64  zeros up to 4096
 //! ```
 
-use crate::aligned::{Aligned, BLOCK};
-use crate::errno::{Call, On, Refused};
-use crate::error::{DiskError, Doing};
-use crate::files::{File, Files, How};
-use crate::log::frame::FORMAT;
+use crate::frame::FORMAT;
 use std::sync::Arc;
-use types::ClusterId;
+use vfs::{Aligned, BLOCK, Call, Doing, File, FileError, Files, How, On, Refused, fill};
+
+/// Whose log it is: segments of another's are refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogId(pub u64);
 
 const MAGIC: [u8; 8] = *b"THORPSEG";
 
@@ -27,8 +27,8 @@ const MAGIC: [u8; 8] = *b"THORPSEG";
 pub(crate) struct SegmentHeader {
     /// The length of the file.
     pub(crate) segment_bytes: u32,
-    /// The store.
-    pub(crate) cluster: ClusterId,
+    /// Whose log it is.
+    pub(crate) log: LogId,
     /// The segment's number among all that were ever begun, from 1.
     pub(crate) lap: u32,
     /// The first flush that begins in the segment (or in a later one, if none does).
@@ -48,7 +48,7 @@ impl SegmentHeader {
         bytes[0..8].copy_from_slice(&MAGIC);
         bytes[8..12].copy_from_slice(&u32::from(FORMAT).to_le_bytes());
         bytes[12..16].copy_from_slice(&self.segment_bytes.to_le_bytes());
-        bytes[16..24].copy_from_slice(&self.cluster.0.to_le_bytes());
+        bytes[16..24].copy_from_slice(&self.log.0.to_le_bytes());
         bytes[24..28].copy_from_slice(&self.lap.to_le_bytes());
         bytes[32..40].copy_from_slice(&self.first_flush.to_le_bytes());
         bytes[40..48].copy_from_slice(&self.first_position.to_le_bytes());
@@ -71,7 +71,7 @@ impl SegmentHeader {
         }
         Ok(Some(Self {
             segment_bytes: u32_at(12),
-            cluster: ClusterId(u64_at(16)),
+            log: LogId(u64_at(16)),
             lap: u32_at(24),
             first_flush: u64_at(32),
             first_position: u64_at(40),
@@ -105,6 +105,11 @@ pub(crate) fn number_of(name: &str) -> Option<u64> {
     name.strip_prefix("log-").or_else(|| name.strip_prefix("safe-"))?.strip_suffix(".seg")?.parse().ok()
 }
 
+/// Whether a file of this name is a segment.
+pub fn is_segment(name: &str) -> bool {
+    number_of(name).is_some()
+}
+
 impl Segment {
     /// Makes a segment of `bytes` zeros. They are written, not only reserved: the first write to a block that was
     /// only reserved changes the file system's own tables, and the next sync has to wait for those too.
@@ -125,11 +130,11 @@ impl Segment {
     }
 
     /// Opens a segment and reads its header. A length that no segment can have is damage.
-    pub(crate) fn open(files: &dyn Files, name: &str, how: How, cluster: ClusterId) -> Result<Self, DiskError> {
+    pub(crate) fn open(files: &dyn Files, name: &str, how: How, log: LogId) -> Result<Self, FileError> {
         let path = || files.path(name);
         let file = files.open(name, how).doing("open", path)?;
-        let bytes = file.len().doing("read the length of", path)?;
-        let corrupt = |offset, what| DiskError::Corrupt { file: path(), offset, what };
+        let bytes = file.size().doing("read the length of", path)?;
+        let corrupt = |offset, what| FileError::Corrupt { file: path(), offset, what };
         if bytes < 2 * BLOCK as u64 || bytes > u64::from(u32::MAX) || bytes % BLOCK as u64 != 0 {
             let what = format!("expected a whole number of blocks of {BLOCK} bytes, got {bytes} bytes");
             return Err(corrupt(bytes, what));
@@ -137,7 +142,7 @@ impl Segment {
         let mut block = Aligned::zeroed(BLOCK);
         file.read_at(0, block.bytes_mut()).doing("read", path)?;
         let head = block.bytes().first_chunk().expect("a block is longer");
-        let header = SegmentHeader::decode(head).map_err(|got| DiskError::Format {
+        let header = SegmentHeader::decode(head).map_err(|got| FileError::Format {
             file: path(),
             expected: u32::from(FORMAT),
             got,
@@ -145,23 +150,12 @@ impl Segment {
         if let Some(header) = header.filter(|h| u64::from(h.segment_bytes) != bytes) {
             return Err(corrupt(8, format!("the file has {bytes} bytes, its header says {}", header.segment_bytes)));
         }
-        if let Some(header) = header.filter(|h| h.cluster != cluster) {
+        if let Some(header) = header.filter(|h| h.log != log) {
             return Err(corrupt(
                 16,
-                format!("expected a segment of store {cluster:?}, got one of {:?}", header.cluster),
+                format!("expected a segment of log {:016x}, got one of {:016x}", log.0, header.log.0),
             ));
         }
         Ok(Self { name: name.to_owned(), bytes: bytes as usize, header, file })
     }
-}
-
-/// Makes a file of zeros.
-pub(crate) fn fill(files: &dyn Files, name: &str, bytes: usize) -> Result<(), Refused> {
-    const RUN: usize = 1 << 20;
-    let file = files.open(name, How::Create).on(Call::Open)?;
-    let zeros = vec![0; RUN.min(bytes)];
-    for at in (0..bytes).step_by(RUN) {
-        file.write_at(at as u64, &zeros[..RUN.min(bytes - at)]).on(Call::Write)?;
-    }
-    file.sync().on(Call::SyncNew)
 }

@@ -1,12 +1,12 @@
 //! Buffers that start at a block's boundary in memory, as writes past the page cache want them. Without `unsafe`: the
 //! allocation is a block larger than what is used of it, and the bytes begin where the boundary falls.
 
-/// The unit that the log is written in, in bytes.
-pub(crate) const BLOCK: usize = 4096;
+/// The unit of writes past the page cache, in bytes.
+pub const BLOCK: usize = 4096;
 
 /// A growing run of bytes that starts at a block's boundary in memory.
 #[derive(Debug, Default)]
-pub(crate) struct Aligned {
+pub struct Aligned {
     memory: Vec<u8>,
     start: usize,
     len: usize,
@@ -14,39 +14,44 @@ pub(crate) struct Aligned {
 
 impl Aligned {
     /// A run of `len` zeros.
-    pub(crate) fn zeroed(len: usize) -> Self {
+    pub fn zeroed(len: usize) -> Self {
         let memory = vec![0; len + BLOCK];
         let start = memory.as_ptr().align_offset(BLOCK);
         Self { memory, start, len }
     }
 
     /// The bytes.
-    pub(crate) fn bytes(&self) -> &[u8] {
+    pub fn bytes(&self) -> &[u8] {
         &self.memory[self.start..self.start + self.len]
     }
 
     /// The bytes.
-    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
         &mut self.memory[self.start..self.start + self.len]
     }
 
     /// How many bytes there are.
-    pub(crate) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.len
     }
 
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
     /// How many bytes there is memory for.
-    pub(crate) fn capacity(&self) -> usize {
+    pub fn capacity(&self) -> usize {
         self.memory.len().saturating_sub(self.start)
     }
 
     /// Forgets the bytes and keeps the memory.
-    pub(crate) fn clear(&mut self) {
+    pub fn clear(&mut self) {
         self.len = 0;
     }
 
     /// Makes room for `more` bytes.
-    pub(crate) fn reserve(&mut self, more: usize) {
+    pub fn reserve(&mut self, more: usize) {
         let need = self.len + more;
         if need > self.capacity() {
             let mut larger = Self::zeroed(need.max(2 * self.capacity()));
@@ -57,7 +62,7 @@ impl Aligned {
     }
 
     /// Adds bytes at the end.
-    pub(crate) fn put(&mut self, bytes: &[u8]) {
+    pub fn put(&mut self, bytes: &[u8]) {
         self.reserve(bytes.len());
         let at = self.start + self.len;
         self.memory[at..at + bytes.len()].copy_from_slice(bytes);
@@ -65,7 +70,7 @@ impl Aligned {
     }
 
     /// Adds zeros until the length is a whole number of blocks.
-    pub(crate) fn pad(&mut self) {
+    pub fn pad(&mut self) {
         self.put(&[0; BLOCK][..self.len.next_multiple_of(BLOCK) - self.len]);
     }
 }

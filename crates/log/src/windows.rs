@@ -9,13 +9,12 @@
 //! its own reads. Behind other files each window is read when it is asked for. Fresh memory costs as much as the reading
 //! itself, so a window's is used again as soon as the last slice of it is gone.
 
-use crate::error::{DiskError, Doing};
-use crate::files::Files;
-use crate::log::segment::Segment;
+use crate::segment::Segment;
 use bytes::Bytes;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel, sync_channel};
 use std::thread::JoinHandle;
+use vfs::{Doing, FileError, Files};
 
 /// The bytes of a window. A record that goes on in the next one is copied to be whole, so not too few.
 const WINDOW_BYTES: usize = 4 << 20;
@@ -69,12 +68,12 @@ pub(crate) struct Windows(Source);
 #[derive(Debug)]
 enum Source {
     Here(Reader),
-    Thread(Option<Receiver<Result<Window, DiskError>>>, Option<JoinHandle<()>>),
+    Thread(Option<Receiver<Result<Window, FileError>>>, Option<JoinHandle<()>>),
 }
 
 impl Windows {
     /// From `place` to the end of the last of the segments.
-    pub(crate) fn begin(files: &Arc<dyn Files>, segments: &[Segment], place: Place) -> Result<Self, DiskError> {
+    pub(crate) fn begin(files: &Arc<dyn Files>, segments: &[Segment], place: Place) -> Result<Self, FileError> {
         let (home, spare) = channel();
         let mut reader = Reader { files: files.clone(), segments: segments.to_vec(), place, home, spare };
         if !segments.iter().any(|segment| segment.file.waits_for_device()) {
@@ -85,14 +84,14 @@ impl Windows {
             // Who does not take a window wants none any more.
             let _ = reader.try_for_each(|window| out.send(window));
         };
-        let thread = std::thread::Builder::new().name("disk-ahead".to_owned()).spawn(read);
+        let thread = std::thread::Builder::new().name("log-ahead".to_owned()).spawn(read);
         let thread = thread.doing("start a thread for", || files.path(""))?;
         Ok(Self(Source::Thread(Some(windows), Some(thread))))
     }
 }
 
 impl Iterator for Windows {
-    type Item = Result<Window, DiskError>;
+    type Item = Result<Window, FileError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         match &mut self.0 {
@@ -124,7 +123,7 @@ struct Reader {
 }
 
 impl Reader {
-    fn read(&self, segment: &Segment, len: usize) -> Result<Window, DiskError> {
+    fn read(&self, segment: &Segment, len: usize) -> Result<Window, FileError> {
         let mut memory = self.spare.try_recv().unwrap_or_default();
         memory.resize(len, 0);
         segment.file.read_at(self.place.offset as u64, &mut memory).doing("read", || self.files.path(&segment.name))?;
@@ -134,7 +133,7 @@ impl Reader {
 }
 
 impl Iterator for Reader {
-    type Item = Result<Window, DiskError>;
+    type Item = Result<Window, FileError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         let segment = self.segments.get(self.place.segment)?;

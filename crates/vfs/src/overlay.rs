@@ -1,82 +1,14 @@
-//! The file under redb, by way of this crate's own file operations, so that the tests' faults reach it too.
+//! Files whose changes stay in memory, for whoever only looks.
 
-use crate::errno::{Call, Verdict, judge};
 use crate::files::{File, Files, How, Lock};
-use crate::patience::Patience;
-use redb::StorageBackend;
 use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-
-/// What the file has met: redb reports every error after the first one as "an earlier error".
-#[derive(Debug, Default)]
-pub(crate) struct Failure {
-    full: AtomicBool,
-    other: AtomicBool,
-}
-
-impl Failure {
-    /// Whether the only trouble was that the disk had no room for a write.
-    pub(crate) fn is_full(&self) -> bool {
-        self.full.load(Ordering::Acquire) && !self.other.load(Ordering::Acquire)
-    }
-
-    fn note<T>(&self, call: Call, result: io::Result<T>) -> io::Result<T> {
-        if let Err(error) = &result {
-            let flag = if judge(call, error) == Verdict::NoRoom { &self.full } else { &self.other };
-            flag.store(true, Ordering::Release);
-        }
-        result
-    }
-}
-
-/// The file under redb. The directory's lock stands for all of its files, so there is no other here.
-#[derive(Debug)]
-pub(crate) struct Backend {
-    file: Arc<dyn File>,
-    failure: Arc<Failure>,
-    patience: Arc<Patience>,
-}
-
-impl Backend {
-    /// A database's file.
-    pub(crate) fn new(file: Arc<dyn File>, failure: Arc<Failure>, patience: Arc<Patience>) -> Self {
-        Self { file, failure, patience }
-    }
-
-    /// redb is of no use any more after an error: what passes is waited out before it hears of it.
-    fn call<T>(&self, call: Call, run: impl FnMut() -> io::Result<T>) -> io::Result<T> {
-        self.failure.note(call, self.patience.wait_out(call, run))
-    }
-}
-
-impl StorageBackend for Backend {
-    fn len(&self) -> io::Result<u64> {
-        self.call(Call::Read, || self.file.len())
-    }
-
-    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        self.call(Call::Read, || self.file.read_at(offset, out))
-    }
-
-    fn set_len(&self, len: u64) -> io::Result<()> {
-        self.call(Call::Write, || self.file.set_len(len))
-    }
-
-    fn sync_data(&self) -> io::Result<()> {
-        self.call(Call::Sync, || self.file.sync())
-    }
-
-    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        self.call(Call::Write, || self.file.write_at(offset, data))
-    }
-}
 
 /// Files whose changes stay in memory: redb repairs a file when it opens it, and who only looks must not change it.
 #[derive(Debug)]
-pub(crate) struct Overlay(pub(crate) Arc<dyn Files>);
+pub struct Overlay(pub Arc<dyn Files>);
 
 impl Files for Overlay {
     fn path(&self, name: &str) -> PathBuf {
@@ -89,7 +21,7 @@ impl Files for Overlay {
 
     fn open(&self, name: &str, _: How) -> io::Result<Arc<dyn File>> {
         let file = self.0.open(name, How::Read)?;
-        let len = file.len()?;
+        let len = file.size()?;
         Ok(Arc::new(OverlayFile { file, below: len, changed: Mutex::new((len, BTreeMap::new())) }))
     }
 
@@ -145,7 +77,7 @@ fn runs(at: u64, len: usize) -> impl Iterator<Item = (u64, usize, usize, usize)>
 }
 
 impl File for OverlayFile {
-    fn len(&self) -> io::Result<u64> {
+    fn size(&self) -> io::Result<u64> {
         Ok(self.changed.lock().unwrap_or_else(PoisonError::into_inner).0)
     }
 

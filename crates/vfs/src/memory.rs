@@ -3,7 +3,6 @@
 
 use crate::aligned::BLOCK;
 use crate::files::{File, Files, How, Lock};
-use crate::log::segment::number_of;
 use rustix::io::Errno;
 use std::collections::BTreeMap;
 use std::io;
@@ -15,7 +14,7 @@ const SECTOR: usize = 512;
 
 /// What happens at an operation, counted from the first one.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Fault {
+pub enum Fault {
     /// That one fails, and so many after it.
     Error(u64, Errno, u64),
     /// Nothing happens from then on.
@@ -26,10 +25,11 @@ pub(crate) enum Fault {
 
 /// Numbers that look random and are the same every time.
 #[derive(Clone, Debug)]
-pub(crate) struct Dice(pub(crate) u64);
+pub struct Dice(pub u64);
 
 impl Dice {
-    pub(crate) fn roll(&mut self, sides: u64) -> u64 {
+    /// A number from 0 to `sides - 1`.
+    pub fn roll(&mut self, sides: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -71,7 +71,7 @@ struct State {
 
 /// The directory.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Memory(Arc<Mutex<State>>);
+pub struct Memory(Arc<Mutex<State>>);
 
 fn apply(bytes: &mut Vec<u8>, change: &Change) {
     match change {
@@ -112,18 +112,18 @@ impl Memory {
     }
 
     /// Plans a fault, and counts from here.
-    pub(crate) fn plan(&self, fault: Option<Fault>) {
+    pub fn plan(&self, fault: Option<Fault>) {
         let mut state = self.state();
         (state.fault, state.operations) = (fault, 0);
     }
 
     /// How many operations there were since the last plan.
-    pub(crate) fn operations(&self) -> u64 {
+    pub fn operations(&self) -> u64 {
         self.state().operations
     }
 
     /// The same directory for another process, after this one has been killed: nothing is lost.
-    pub(crate) fn after_kill(&self) -> Self {
+    pub fn after_kill(&self) -> Self {
         let state = self.state();
         let copy = State {
             inodes: state.inodes.clone(),
@@ -136,7 +136,7 @@ impl Memory {
     }
 
     /// The directory after a power failure: of what was not synced, the dice decide what is there.
-    pub(crate) fn after_power_failure(&self, dice: &mut Dice) -> Self {
+    pub fn after_power_failure(&self, dice: &mut Dice) -> Self {
         let state = self.state();
         let mut names = state.durable_names.clone();
         let survive = dice.roll(state.pending_names.len() as u64 + 1) as usize;
@@ -153,18 +153,18 @@ impl Memory {
     }
 
     /// The bytes of a file.
-    pub(crate) fn bytes(&self, name: &str) -> Vec<u8> {
+    pub fn bytes(&self, name: &str) -> Vec<u8> {
         let state = self.state();
         state.inodes[state.names[name]].current.clone()
     }
 
-    /// How many files have a segment's name.
-    pub(crate) fn segments(&self) -> usize {
-        self.state().names.keys().filter(|name| number_of(name).is_some()).count()
+    /// The names of the files; no operation.
+    pub fn names(&self) -> Vec<String> {
+        self.state().names.keys().cloned().collect()
     }
 
     /// Changes the bytes of a file, durably.
-    pub(crate) fn damage(&self, name: &str, damage: impl FnOnce(&mut Vec<u8>)) {
+    pub fn damage(&self, name: &str, damage: impl FnOnce(&mut Vec<u8>)) {
         let mut state = self.state();
         let inode = state.names[name];
         let inode = &mut state.inodes[inode];
@@ -222,7 +222,7 @@ impl MemoryFile {
 }
 
 impl File for MemoryFile {
-    fn len(&self) -> io::Result<u64> {
+    fn size(&self) -> io::Result<u64> {
         Ok(self.memory.operation()?.inodes[self.inode].current.len() as u64)
     }
 

@@ -1,0 +1,247 @@
+//! Group commit: records queue up until a thread leads a flush of all that are there.
+//!
+//! ```text
+//!   append --> [ queue ] --whoever flushes first leads--> ring --> durable: the leader reports it
+//!                  ^                                        |
+//!                  +---- what comes meanwhile waits         +--lacks what passes, or room--> stuck, until retried
+//! ```
+//! 1. One thread leads at a time, and it reports what has become durable before the next one can lead: reports come in the
+//!    order of the log.
+//! 2. After a failure, or a panic of whoever led, nothing is written any more. The ring, which the panic may have left half
+//!    changed, is locked for good by then.
+
+use crate::records::Records;
+use crate::ring::{Batch, Limits, Ring};
+use crate::scan::Scan;
+use crate::segment::{LogId, Segment};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use vfs::{Doing, FileError, Files, Verdict, contain};
+
+/// What a flush has made durable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Durable {
+    /// The last record that is.
+    pub through: u64,
+    /// Room for records, in bytes.
+    pub bytes_free: u64,
+}
+
+/// Whether a segment was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Made {
+    /// It is part of the ring.
+    Yes,
+    /// The disk has no room for it.
+    NoRoom,
+    /// The system lacks something else.
+    NotNow,
+}
+
+/// The flush of the queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Flush {
+    None,
+    UnderWay,
+    /// It waits for what it needs, until it is retried: what comes meanwhile waits behind it.
+    Stuck,
+}
+
+/// What waits to be flushed.
+#[derive(Debug)]
+struct Queue<T> {
+    records: Vec<(u64, T)>,
+    needed: u64,
+    /// A mark is wanted even if there are no records.
+    mark: bool,
+    flush: Flush,
+    /// A flush is stuck, and nobody has asked for that yet.
+    newly_stuck: bool,
+    /// A write has failed: nothing is done any more.
+    failed: bool,
+}
+
+impl<T> Queue<T> {
+    fn is_empty(&self) -> bool {
+        self.records.is_empty() && !self.mark
+    }
+}
+
+/// A log that is written.
+#[derive(Debug)]
+pub struct Log<R: Records> {
+    files: Arc<dyn Files>,
+    segment_bytes: usize,
+    queue: Mutex<Queue<R::Record>>,
+    ring: Mutex<Ring<R>>,
+}
+
+impl<R: Records> Log<R> {
+    /// Makes the first segments of a new log.
+    pub fn create(files: &dyn Files, log: LogId, limits: Limits, segments: usize) -> Result<(), FileError> {
+        Ring::<R>::create(files, log, limits, segments)
+    }
+
+    /// Goes on where a finished scan has found the tail. `life` is higher than that of every process before, and is
+    /// durable elsewhere by now.
+    pub fn resume(
+        files: Arc<dyn Files>,
+        log: LogId,
+        limits: Limits,
+        life: u32,
+        scan: &Scan<R>,
+    ) -> Result<Self, FileError> {
+        let ring = Ring::resume(files.clone(), log, limits, life, scan)?;
+        let queue = Queue {
+            records: Vec::new(),
+            needed: ring.needed(),
+            mark: false,
+            flush: Flush::None,
+            newly_stuck: false,
+            failed: false,
+        };
+        Ok(Self { files, segment_bytes: limits.segment_bytes, queue: Mutex::new(queue), ring: Mutex::new(ring) })
+    }
+
+    /// Queues a record, at the position behind the last one.
+    pub fn append(&self, position: u64, record: R::Record) {
+        self.queue().records.push((position, record));
+    }
+
+    /// The next flush writes a mark if there are no records: behind it, damage to the last one cannot pass for a torn tail.
+    pub fn mark(&self) {
+        self.queue().mark = true;
+    }
+
+    /// The next flush makes known that no record before `position` is needed. Says whether that frees a segment: then it
+    /// is worth a flush, which writes a mark if nothing is queued, for whoever waits for room may have nothing to append.
+    pub fn free_before(&self, position: u64) -> bool {
+        let frees = self.ring().is_unneeded(position);
+        let mut queue = self.queue();
+        queue.needed = queue.needed.max(position);
+        queue.mark |= frees;
+        frees
+    }
+
+    /// Leads one flush, if there is something to flush and nobody else does, and reports what became of it, unless it is
+    /// stuck. Says whether more was queued at its end.
+    ///
+    /// `witness` is a number that only grows: [`Scan::witness`] gives the highest that became durable. A store says there
+    /// how many installs its page home has had, so that a home that is older than the log is found out.
+    pub fn flush(&self, witness: u32, report: &mut dyn FnMut(Result<Durable, FileError>)) -> bool {
+        let Some(batch) = self.take_batch(witness) else { return false };
+        self.lead(|ring| ring.flush(batch), report)
+    }
+
+    /// Tries a flush again that is stuck; says whether more was queued at its end.
+    pub fn retry(&self, report: &mut dyn FnMut(Result<Durable, FileError>)) -> bool {
+        {
+            let mut queue = self.queue();
+            if queue.flush != Flush::Stuck || queue.failed {
+                return false;
+            }
+            queue.flush = Flush::UnderWay;
+        }
+        self.lead(Ring::go_on, report)
+    }
+
+    fn lead(
+        &self,
+        flush: impl FnOnce(&mut Ring<R>) -> Result<bool, FileError>,
+        report: &mut dyn FnMut(Result<Durable, FileError>),
+    ) -> bool {
+        let result = contain(|| {
+            let mut ring = self.ring();
+            let is_done = flush(&mut ring)?;
+            Ok(is_done.then(|| Durable { through: ring.durable(), bytes_free: ring.bytes_free() }))
+        });
+        let is_stuck = matches!(result, Ok(None));
+        if result.is_err() {
+            self.fail();
+        }
+        if let Some(result) = result.transpose() {
+            report(result);
+        }
+        let mut queue = self.queue();
+        queue.flush = if is_stuck { Flush::Stuck } else { Flush::None };
+        queue.newly_stuck = is_stuck;
+        !queue.failed && !is_stuck && !queue.is_empty()
+    }
+
+    fn take_batch(&self, witness: u32) -> Option<Batch<R::Record>> {
+        let mut queue = self.queue();
+        if queue.flush != Flush::None || queue.failed || queue.is_empty() {
+            return None;
+        }
+        (queue.flush, queue.mark) = (Flush::UnderWay, false);
+        Some(Batch { records: std::mem::take(&mut queue.records), needed: queue.needed, witness })
+    }
+
+    /// Whether a flush waits to be retried.
+    pub fn is_stuck(&self) -> bool {
+        self.queue().flush == Flush::Stuck
+    }
+
+    /// Whether a flush waits to be retried, and nobody has been told so by this yet.
+    pub fn take_newly_stuck(&self) -> bool {
+        std::mem::take(&mut self.queue().newly_stuck)
+    }
+
+    /// Nothing is written any more.
+    pub fn fail(&self) {
+        self.queue().failed = true;
+    }
+
+    /// Whether nothing is written any more.
+    pub fn has_failed(&self) -> bool {
+        self.queue().failed
+    }
+
+    /// The last record that is durable.
+    pub fn durable(&self) -> u64 {
+        self.ring().durable()
+    }
+
+    /// Room for records, in bytes.
+    pub fn bytes_free(&self) -> u64 {
+        self.ring().bytes_free()
+    }
+
+    /// Whether writes pass by the system's page cache.
+    pub fn is_direct(&self) -> bool {
+        self.ring().is_direct()
+    }
+
+    /// The name of a segment that should be made now, so that no flush has to wait for it. It is asked for once.
+    pub fn plan_segment(&self) -> Option<String> {
+        self.ring().plan_segment()
+    }
+
+    /// The name of a segment that should be made so that there is room for so many bytes.
+    pub fn plan_segment_for(&self, bytes: u64) -> Option<String> {
+        self.ring().plan_segment_for(bytes)
+    }
+
+    /// Makes a segment that was planned. That it cannot be had is no failure: the log stays as large as it is.
+    pub fn make_segment(&self, name: &str) -> Result<Made, FileError> {
+        match Segment::create(&*self.files, name, self.segment_bytes) {
+            Ok(segment) => {
+                self.ring().add(segment);
+                Ok(Made::Yes)
+            }
+            Err(refused) => match refused.verdict() {
+                Verdict::Passes => Ok(Made::NotNow),
+                Verdict::NoRoom => Ok(Made::NoRoom),
+                Verdict::Fails => Err(refused).doing("create", || self.files.path(name)),
+            },
+        }
+    }
+
+    fn queue(&self) -> MutexGuard<'_, Queue<R::Record>> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// After a panic of whoever had the ring, nobody has it again: that is a panic, too, and contained like the first.
+    fn ring(&self) -> MutexGuard<'_, Ring<R>> {
+        self.ring.lock().expect("no thread has panicked with the log")
+    }
+}

@@ -1,0 +1,33 @@
+//! What a log and a page home share: the files of one directory, what an error of theirs means, and little-endian fields.
+//!
+//! | to change | see |
+//! |---|---|
+//! | what is asked of a file system | `files.rs`, `directory.rs` |
+//! | writes past the system's page cache | `directory.rs`, `aligned.rs` |
+//! | what an error of the system means, and what is waited out | `errno.rs`, `patience.rs` |
+//! | what an error says | `error.rs` |
+//! | room kept aside for a start on a full disk | `reserve.rs` |
+//! | looking without changing anything | `overlay.rs` |
+//! | numbers in what was written | `fields.rs` |
+//! | crashes and failures in tests | `memory.rs` |
+
+mod aligned;
+mod directory;
+mod errno;
+mod error;
+mod fields;
+mod files;
+#[cfg(feature = "memory")]
+pub mod memory;
+mod overlay;
+mod patience;
+pub mod reserve;
+
+pub use aligned::{Aligned, BLOCK};
+pub use directory::{Directory, lock_holder};
+pub use errno::{Call, On, Refused, Verdict, judge};
+pub use error::{Doing, FileError, contain};
+pub use fields::{Fields, Malformed};
+pub use files::{File, Files, How, Lock, fill, read_small, replace_small};
+pub use overlay::Overlay;
+pub use patience::{Patience, Pause};
