@@ -58,7 +58,7 @@ fn who_says_nothing_is_dropped() {
 fn a_length_that_no_message_has_ends_the_session() {
     withstands("lengths", |server| {
         let mut raw = Raw::greet(server.address, ClientId(7), 1);
-        raw.send_bytes(&Header { kind: Kind::Commit, meta_bytes: 32, body_bytes: u32::MAX }.to_bytes());
+        raw.send_bytes(&Header { kind: Kind::Commit, meta_bytes: 40, body_bytes: u32::MAX }.to_bytes());
         assert_eq!(raw.goodbye().0, "malformed");
     });
 }
@@ -106,7 +106,7 @@ fn piece(number: u64, part: &[u8]) -> Vec<u8> {
 
 /// The beginning of a commit whose values come to so much.
 fn begun(body_bytes: u32) -> [u8; HEADER_BYTES] {
-    Header { kind: Kind::Commit, meta_bytes: 32, body_bytes }.to_bytes()
+    Header { kind: Kind::Commit, meta_bytes: 40, body_bytes }.to_bytes()
 }
 
 #[test]
