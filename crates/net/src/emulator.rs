@@ -3,20 +3,21 @@
 //! ```text
 //!   client --TCP on loopback--> [ read, stamp ] --queue--> [ wait, write ] --TCP on loopback--> store
 //! ```
-//! # What it is, and is not
-//! Every byte arrives a fixed time after it has left, and, with a rate, not before the line has carried what went
-//! before it. Before a line with a rate stands a queue, as in a router: what does not fit waits at the sender, which TCP
-//! tells to stop. Connections share the line and the queue. So a sender sees how slow the line is, and what is behind a
-//! long queue waits for it. Both halves are TCP on loopback, which knows of no distance; so what a distance does to a
-//! fresh connection is modelled (`slow_start.rs`): setting it up takes a round trip, and it carries little at first. That
-//! is a long line without loss, reordering or jitter, and TCP without what it does about those. `thorp bench first --lab`
-//! measures the same over a line of real packets and through this one.
+//! # What it is, and is not Every byte arrives a fixed time after it has left, and, with a rate, not before the line
+//! has carried what went before it. Before a line with a rate stands a queue, as in a router: what does not fit waits
+//! at the sender, which TCP tells to stop. Connections share the line and the queue. So a sender sees how slow the line
+//! is, and what is behind a long queue waits for it. Both halves are TCP on loopback, which knows of no distance; so
+//! what a distance does to a fresh connection is modelled (`emulator/slow_start.rs`): setting it up takes a round trip,
+//! and it carries little at first. That is a long line without loss, reordering or jitter, and TCP without what it does
+//! about those. `thorp bench first --lab` measures the same over a line of real packets and through this one.
 //!
 //! Plain threads carry it, two in each direction: the timers of the runtime count milliseconds, and 20 ms should not
 //! be 21.
 
-use crate::slow_start::SlowStart;
+mod slow_start;
+
 use rustix::net::sockopt;
+use slow_start::SlowStart;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
@@ -26,7 +27,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 use wire::{HEADER_BYTES, Header};
 
-/// What is read at a time, in bytes: what a line carries as one piece.
+/// The bytes that are read at a time: a line carries them as one piece.
 const PIECE_BYTES: usize = 16 * 1024;
 
 /// Pieces under way in one direction of one connection; beyond, the sender has to wait.
@@ -40,7 +41,7 @@ pub struct Emulator {
     stopped: Arc<AtomicBool>,
 }
 
-/// What has passed a link.
+/// Counts of what has passed a link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LinkTally {
     /// Connections.
@@ -70,13 +71,13 @@ struct Direction {
     free: Mutex<Option<Instant>>,
 }
 
-/// What waits before a line with a rate, in bytes: a second at 1 Mbit/s.
+/// The queue before a line with a rate, in bytes: a second at 1 Mbit/s.
 const QUEUE_BYTES: u64 = 128 * 1024;
 
-/// What the system may take in beyond that, in bytes.
+/// The bytes that the system may take in beyond that.
 const RECEIVE_BUFFER_BYTES: usize = 32 * 1024;
 
-/// What the line is like.
+/// The properties of the line.
 #[derive(Clone, Copy, Debug)]
 struct Line {
     one_way: Duration,
@@ -120,7 +121,7 @@ impl Emulator {
         self.address
     }
 
-    /// What has passed so far.
+    /// Counts of what has passed so far.
     pub fn tally(&self) -> LinkTally {
         let Counts { connections, up, down } = &*self.counts;
         LinkTally {
@@ -223,7 +224,8 @@ struct Frames {
 }
 
 impl Frames {
-    /// How many frames begin in `bytes`, the stream's next ones. What is no frame is not counted, nor what follows it.
+    /// How many frames begin in `bytes`, the stream's next ones. Bytes that are no frame are not counted, nor those
+    /// that follow them.
     fn count(&mut self, mut bytes: &[u8]) -> u64 {
         let mut count = 0;
         loop {

@@ -101,7 +101,7 @@ fn a_host_that_ends_leaves_no_connection_behind() {
         host.connect(UplinkConfig::new(server.address.to_string()));
         host.wait_connected(PATIENCE).unwrap();
     }
-    group::eventually("all are forgotten", || format!("{threads:?}").contains("Reactor { connections: 0,"));
+    group::eventually("all are forgotten", || format!("{threads:?}").contains("Reactor { links: 0"));
 }
 
 #[test]

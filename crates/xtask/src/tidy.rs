@@ -1,5 +1,6 @@
 //! `cargo xtask tidy`: what no compiler checks. Each finding is one line: where, what, and what to do.
 
+mod circles;
 mod layers;
 pub(crate) mod library;
 mod paths;
@@ -14,6 +15,7 @@ use std::process::Command;
 pub(crate) fn run() -> Result {
     let files = tracked_files()?;
     let mut findings = layers::check()?;
+    findings.extend(circles::check(&files));
     findings.extend(library::check()?);
     findings.extend(paths::check(&files));
     findings.extend(terms::check(&files)?);

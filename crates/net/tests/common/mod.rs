@@ -35,6 +35,8 @@ pub struct MemoryDisk {
     commits: AtomicUsize,
     flushes: Mutex<(bool, u64)>,
     gate: Condvar,
+    /// Whether a thread leads a flush; changed with the queue's lock held.
+    led: AtomicBool,
     work: Mutex<Sender<DiskWork>>,
     done: Arc<OnceLock<Callback<DiskDone>>>,
     failed: OnceLock<Failed>,
@@ -56,6 +58,7 @@ impl MemoryDisk {
             commits: AtomicUsize::new(0),
             flushes: Mutex::new((true, 0)),
             gate: Condvar::new(),
+            led: AtomicBool::new(false),
             work: Mutex::new(work),
             done,
             failed: OnceLock::new(),
@@ -115,14 +118,23 @@ impl Disk for MemoryDisk {
     }
 
     fn flush(&self, done: &mut dyn FnMut(DiskDone)) -> bool {
-        let taken = std::mem::take(&mut *self.queue.lock().unwrap());
-        let Some(&through) = taken.last() else { return false };
+        let through = {
+            let mut queue = self.queue.lock().unwrap();
+            let Some(&through) = queue.last() else { return false };
+            if self.led.swap(true, Ordering::SeqCst) {
+                return false;
+            }
+            queue.clear();
+            through
+        };
         let mut flushes = self.flushes.lock().unwrap();
         flushes.1 += 1;
         self.gate.notify_all();
         drop(self.gate.wait_while(flushes, |flushes| !flushes.0).unwrap());
         done(DiskDone::Durable { through, log_bytes_free: 1 << 30 });
-        !self.queue.lock().unwrap().is_empty()
+        let queue = self.queue.lock().unwrap();
+        self.led.store(false, Ordering::SeqCst);
+        !queue.is_empty()
     }
 
     fn on_done(&self, done: Callback<DiskDone>) {

@@ -3,7 +3,7 @@
 use std::fmt;
 use types::limits::{ADDRESS_BYTES_MAX, STORE_ADDRESSES_MAX};
 
-/// What may stand before addresses. It says nothing: there is one protocol.
+/// The scheme that may stand before addresses. It says nothing: there is one protocol.
 const SCHEME: &str = "thorp://";
 
 /// Why a text is no list of addresses.

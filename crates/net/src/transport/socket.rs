@@ -1,18 +1,18 @@
 //! A connected socket, and what is to be told of it.
 
-use crate::reactor::Reactor;
+use crate::lock::{Lock, Rank};
+use crate::transport::poller::{Interest, Poller, SocketId};
 use rustix::buffer::spare_capacity;
-use rustix::event::epoll::EventFlags;
 use rustix::net::{RecvFlags, SendFlags, sockopt};
 use socket2::SockRef;
 use std::io::{self, IoSlice, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
 
-/// What the system takes beyond what is on the line already, in bytes. It would take megabytes, and what is urgent would
+/// The bytes that the system takes beyond those on the line already. It would take megabytes, and what is urgent would
 /// wait behind them.
 const UNSENT_BYTES_MAX: u32 = 64 * 1024;
 
@@ -21,37 +21,38 @@ const UNSENT_BYTES_MAX: u32 = 64 * 1024;
 pub(crate) struct Socket {
     stream: TcpStream,
     watcher: Watcher,
-    interest: Mutex<Interest>,
+    wanted: Lock<Wanted>,
 }
 
-/// Who waits for the socket.
+/// The one that waits for the socket.
 #[derive(Debug)]
 enum Watcher {
-    /// A reactor, which has given it this number.
-    Reactor(Arc<Reactor>, u64),
+    /// A poller, which has given it this number.
+    Poller(Arc<Poller>, SocketId),
     /// A task, which hears by this that somebody waits for room.
     Task(Notify),
 }
 
+/// The state of the socket, as far as its watcher is concerned.
 #[derive(Debug, Default)]
-struct Interest {
-    /// A thread of the application's reads: the reactor's need not be woken.
+struct Wanted {
+    /// A caller reads by itself: nobody else is to be told what arrives.
     lent: bool,
     /// Somebody wants to write, and the socket was full.
     full: bool,
 }
 
 impl Socket {
-    /// Takes a connected stream, to be watched by a reactor, or by a task if there is none.
-    pub(crate) fn new(stream: TcpStream, reactor: Option<&Arc<Reactor>>) -> io::Result<Self> {
+    /// Takes a connected stream, to be watched by a poller, or by a task if there is none.
+    pub(crate) fn new(stream: TcpStream, poller: Option<&Arc<Poller>>) -> io::Result<Self> {
         stream.set_nonblocking(true)?;
         stream.set_nodelay(true)?;
         SockRef::from(&stream).set_tcp_notsent_lowat(UNSENT_BYTES_MAX)?;
-        let watcher = match reactor {
-            Some(reactor) => Watcher::Reactor(Arc::clone(reactor), reactor.next_id()),
+        let watcher = match poller {
+            Some(poller) => Watcher::Poller(Arc::clone(poller), poller.next_id()),
             None => Watcher::Task(Notify::new()),
         };
-        Ok(Self { stream, watcher, interest: Mutex::default() })
+        Ok(Self { stream, watcher, wanted: Lock::new(Rank::Interest, Wanted::default()) })
     }
 
     /// Has the connection end by itself when the machine at its other end does not answer for so long, whether anything
@@ -69,10 +70,10 @@ impl Socket {
         self.stream.local_addr()
     }
 
-    /// The reactor that watches it, and its number there.
-    pub(crate) fn reactor(&self) -> Option<(&Arc<Reactor>, u64)> {
+    /// Its number at the poller that watches it.
+    pub(crate) fn id(&self) -> Option<SocketId> {
         match &self.watcher {
-            Watcher::Reactor(reactor, id) => Some((reactor, *id)),
+            Watcher::Poller(_, id) => Some(*id),
             Watcher::Task(_) => None,
         }
     }
@@ -80,9 +81,9 @@ impl Socket {
     /// Waits until somebody waits for room: for the task that watches the socket.
     pub(crate) async fn is_full(&self) {
         match &self.watcher {
-            Watcher::Reactor(..) => std::future::pending().await,
+            Watcher::Poller(..) => std::future::pending().await,
             Watcher::Task(full) => {
-                while !self.lock().full {
+                while !self.wanted.lock().full {
                     full.notified().await;
                 }
             }
@@ -119,54 +120,60 @@ impl Socket {
         self.stream.try_clone()
     }
 
-    /// Has `add` called with what a reactor is to tell from now on; nothing changes that meanwhile.
-    pub(crate) fn watched<T>(&self, add: impl FnOnce(EventFlags) -> T) -> T {
-        let interest = self.lock();
-        add(interest.flags())
+    /// Has the poller tell of the socket from now on.
+    pub(crate) fn watch(&self) -> io::Result<()> {
+        // A sender may find the socket full before it is watched, and ask for room: that is either in what the poller is
+        // given here, or changes it.
+        let wanted = self.wanted.lock();
+        match &self.watcher {
+            Watcher::Poller(poller, id) => poller.add(*id, &self.stream, wanted.interest()),
+            Watcher::Task(_) => Ok(()),
+        }
     }
 
-    /// The socket is full: the link is to be told when it is not.
+    /// The end of [`Socket::watch`].
+    pub(crate) fn forget(&self) {
+        if let Watcher::Poller(poller, _) = &self.watcher {
+            poller.remove(&self.stream);
+        }
+    }
+
+    /// The socket is full: whoever watches it is to tell when it is not.
     pub(crate) fn await_room(&self) {
-        self.want(|interest| interest.full = true);
+        self.want(|wanted| wanted.full = true);
     }
 
     /// There is room.
     pub(crate) fn has_room(&self) {
-        // Not told to the reactor: it tells of room once only, and it is asked anew when the socket is full again.
-        self.lock().full = false;
+        // The poller is not told: it tells of room once only, and is asked anew when the socket is full again.
+        self.wanted.lock().full = false;
     }
 
-    /// The reactor leaves the reading to the caller, until told otherwise.
+    /// The poller leaves the reading to the caller, until told otherwise.
     pub(crate) fn lend(&self, lent: bool) {
-        self.want(|interest| interest.lent = lent);
+        self.want(|wanted| wanted.lent = lent);
     }
 
-    /// Has the reactor tell again of what has not been read.
+    /// Has the poller tell again of what has not been read.
     pub(crate) fn tell_again(&self) {
         self.want(|_| {});
     }
 
-    fn want(&self, change: impl FnOnce(&mut Interest)) {
-        let mut interest = self.lock();
-        change(&mut interest);
+    fn want(&self, change: impl FnOnce(&mut Wanted)) {
+        let mut wanted = self.wanted.lock();
+        change(&mut wanted);
         match &self.watcher {
-            Watcher::Reactor(reactor, id) => reactor.change(*id, &self.stream, interest.flags()),
-            Watcher::Task(full) if interest.full => full.notify_one(),
-            // It looks itself whether anything was left.
+            Watcher::Poller(poller, id) => poller.change(*id, &self.stream, wanted.interest()),
+            Watcher::Task(full) if wanted.full => full.notify_one(),
+            // The task looks itself whether anything was left.
             Watcher::Task(_) => {}
         }
     }
-
-    fn lock(&self) -> MutexGuard<'_, Interest> {
-        self.interest.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
-impl Interest {
-    fn flags(&self) -> EventFlags {
-        let reading = if self.lent { EventFlags::empty() } else { EventFlags::IN | EventFlags::RDHUP };
-        let writing = if self.full { EventFlags::OUT } else { EventFlags::empty() };
-        EventFlags::ET | reading | writing
+impl Wanted {
+    fn interest(&self) -> Interest {
+        Interest { reading: !self.lent, writing: self.full }
     }
 }
 

@@ -1,13 +1,13 @@
-//! What a fresh TCP connection carries: ten segments, and from then on twice as much with every round trip.
+//! The window of a fresh TCP connection: ten segments, and from then on twice as much with every round trip.
 //!
-//! The model is slow start with an initial window of RFC 6928, and with Linux's reading of when a window grows: by what is
-//! acknowledged, as long as at least half of it was in use (`tcp_is_cwnd_limited`). So a connection that never had much to
-//! carry still carries little. Without loss slow start never ends.
+//! The model is slow start with an initial window of RFC 6928, and with Linux's reading of when a window grows: by what
+//! is acknowledged, as long as at least half of it was in use (`tcp_is_cwnd_limited`). So a connection that never had
+//! much to carry still carries little. Without loss slow start never ends.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-/// What one segment carries over Ethernet, in bytes.
+/// The payload of one segment over Ethernet, in bytes.
 const SEGMENT_BYTES: usize = 1448;
 
 /// The initial window, in bytes.
@@ -20,7 +20,7 @@ pub(crate) struct SlowStart {
     open: Instant,
     round_trip: Duration,
     window: usize,
-    /// What has not been acknowledged, in the order in which it left.
+    /// The bytes that are not acknowledged yet, in the order in which it left.
     in_flight: VecDeque<Flight>,
     bytes: usize,
 }
@@ -29,7 +29,7 @@ pub(crate) struct SlowStart {
 struct Flight {
     acknowledged: Instant,
     bytes: usize,
-    /// What was in flight when it had left.
+    /// The bytes in flight when it had left.
     beside: usize,
 }
 

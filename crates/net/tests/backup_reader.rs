@@ -1,4 +1,4 @@
-//! While readers wait for a slow disk, the relief does what they would do.
+//! While readers wait for a slow disk, the backup reader does what they would do.
 
 mod common;
 
@@ -11,7 +11,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 use types::ClientId;
 
-/// How often a reader is relieved in a row.
+/// How often in a row the backup reader takes the place of the readers.
 const ROUNDS: u32 = 60;
 
 /// Readers of a runtime's own: as many as it starts.
@@ -27,7 +27,7 @@ fn server_on(threads: &Runtime) -> Server {
     Server { host, disk, address }
 }
 
-/// Has a commit wait for the store's disk; whoever has read it waits with it.
+/// Has a commit wait for the store's disk; the thread that has read it waits with it.
 fn begin_flush(server: &Server, client: &Arc<Host>) -> JoinHandle<Outcome> {
     let (client, before) = (Arc::clone(client), server.disk.flushes());
     server.disk.open_gate(false);
@@ -83,9 +83,9 @@ fn all_sockets_are_served_while_every_reader_waits_for_a_disk() {
     }
 }
 
-/// The relief sleeps while nobody is away: each time it is woken, or has not gone to sleep yet.
+/// The backup reader sleeps while nobody is away: each time it is woken, or has not gone to sleep yet.
 #[test]
-fn a_reader_that_goes_away_again_and_again_is_relieved_each_time() {
+fn the_backup_reader_steps_in_each_time_that_all_readers_are_away() {
     let threads = Runtime::start().unwrap();
     let servers: Vec<_> = (0..readers()).map(|_| server_on(&threads)).collect();
     let clients: Vec<_> = servers.iter().map(|server| connect(server.address)).collect();
@@ -96,7 +96,7 @@ fn a_reader_that_goes_away_again_and_again_is_relieved_each_time() {
             assert_answers(raw, u64::from(round));
         }
         servers.iter().zip(slow).for_each(|(server, slow)| end_flush(server, slow));
-        // So long that the relief does not sleep yet, is about to, or sleeps.
+        // So long that the backup reader does not sleep yet, is about to, or sleeps.
         thread::sleep(Duration::from_micros(500) * (round % 8));
     }
 }

@@ -6,21 +6,24 @@
 //!        +-- no server, or no Thorp server -----------+ +-- refused for good --> Over
 //! ```
 
-use crate::address::{self, AddressError};
-use crate::assist::Assist;
-use crate::connection::{Connection, Ended, Peer, Why};
-use crate::contain::contained;
-use crate::host::Host;
-use crate::link::Link;
-use crate::socket::Socket;
-use crate::standing::{ConnectError, Standing, UplinkState, given_up};
+use crate::host::core::Caller;
+use crate::host::event::Event;
+use crate::host::link::{Filter, Link};
+use crate::host::tasks::contained;
+use crate::sessions::address::{self, AddressError};
+use crate::sessions::host::Host;
+use crate::sessions::state::{ConnectError, SessionState, UplinkState, describe, given_up};
+use crate::threads::assist::Assist;
+use crate::threads::serving::Serving;
+use crate::transport::receiver::Ended;
 use client::Client;
+use protocol::{GROUP, Goodbye, Message, Welcome};
 use std::future::pending;
 use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::pin::pin;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::sync::oneshot;
@@ -65,46 +68,32 @@ impl UplinkConfig {
     }
 }
 
-/// What a host knows of its uplink.
+/// Looks at what the store or redirector says that we open a session with, for how the session stands.
 #[derive(Debug)]
-pub(crate) struct Uplink {
-    pub(crate) standing: Arc<Standing>,
-    /// A redirector has answered last.
-    pub(crate) is_member: AtomicBool,
-    /// How a thread of the application's reads, while there is a connection.
-    assist: Mutex<Option<Arc<Assist>>>,
+struct ServerFilter {
+    host: Weak<Host>,
+    address: String,
+    state: Arc<SessionState>,
 }
 
-impl Uplink {
-    pub(crate) fn new() -> Self {
-        Self { standing: Arc::new(Standing::new()), is_member: AtomicBool::new(false), assist: Mutex::default() }
-    }
-
-    /// A thread that waits for something else than this uplink's socket may have to look up.
-    pub(crate) fn kick(&self) {
-        if let Some(assist) = &*self.assisting() {
-            assist.kick();
+impl Filter for ServerFilter {
+    fn check(&self, link: &Link, message: &Message, _: bool, events: &mut Vec<Event>) -> Result<(), Ended> {
+        match message {
+            Message::Welcome(welcome) => {
+                if let (node::Link::Uplink, Some(host)) = (link.id(), self.host.upgrade()) {
+                    events.extend(host.open_uplink(link, welcome));
+                }
+                // Those that wait for the session find the rest as it should be.
+                self.state.set(UplinkState::Up(self.address.clone()));
+            }
+            Message::Goodbye(Goodbye { reason, text }) => {
+                if let Some(core) = link.core().upgrade() {
+                    core.last_words().say(link.id(), *reason, text);
+                }
+            }
+            _ => {}
         }
-    }
-
-    /// Reads on the caller's thread until `woken`, if there is a connection that no other thread of the application's
-    /// reads.
-    pub(crate) fn assist(&self, host: &Host, woken: &dyn Fn() -> bool) {
-        let assist = self.assisting().clone();
-        if let Some(assist) = assist {
-            assist.run(host, woken);
-        }
-    }
-
-    fn set_assist(&self, assist: Option<Arc<Assist>>) {
-        let old = std::mem::replace(&mut *self.assisting(), assist);
-        if let Some(old) = old {
-            old.kick();
-        }
-    }
-
-    fn assisting(&self) -> MutexGuard<'_, Option<Arc<Assist>>> {
-        self.assist.lock().unwrap_or_else(PoisonError::into_inner)
+        Ok(())
     }
 }
 
@@ -126,7 +115,7 @@ impl Host {
     /// Opens a session of this node's client with a store or a redirector, and again whenever it is lost, until the
     /// host is no more or the session is refused for good. [`Host::connected`] tells what comes of it.
     pub fn connect(&self, config: UplinkConfig) {
-        self.keep_open(node::Link::Uplink, Arc::clone(&self.uplink.standing), config);
+        self.keep_open(node::Link::Uplink, Arc::clone(&self.uplink), config);
     }
 
     /// The same for the session of this node's redirector with its store. [`Host::trunk_state`] tells what comes of it.
@@ -134,59 +123,66 @@ impl Host {
         self.keep_open(node::Link::Trunk, Arc::clone(&self.trunk), config);
     }
 
-    fn keep_open(&self, link: node::Link, standing: Arc<Standing>, config: UplinkConfig) {
-        self.spawn(Opener { host: self.weak(), link, standing, config }.run());
+    fn keep_open(&self, link: node::Link, state: Arc<SessionState>, config: UplinkConfig) {
+        self.core.spawn(Opener { host: self.weak(), link, state, config }.run());
     }
 
     /// How it stands with the uplink.
     pub fn uplink_state(&self) -> UplinkState {
-        self.uplink.standing.state()
+        self.uplink.get()
     }
 
     /// Whether it was a redirector that has answered last: the client is a member of its group.
     pub fn is_member(&self) -> bool {
-        self.uplink.is_member.load(Relaxed)
+        self.is_member.load(Relaxed)
     }
 
     /// How it stands with the trunk.
     pub fn trunk_state(&self) -> UplinkState {
-        self.trunk.state()
+        self.trunk.get()
     }
 
     /// Waits until the store or redirector has welcomed us, for at most `within` after the first attempt at every
-    /// address: zero means that they are tried once. What is no Thorp server, or refuses for good, is told at once.
+    /// address: zero means that they are tried once. A server that is not of Thorp, or refuses for good, is told at once.
     ///
     /// On any executor: the time is kept by a task of the host's runtime.
     pub async fn connected(&self, within: Duration) -> Result<(), ConnectError> {
-        self.come_up(&self.uplink.standing, within).await
+        self.come_up(&self.uplink, within).await
     }
 
     /// The same on a thread that may wait.
     pub fn wait_connected(&self, within: Duration) -> Result<(), ConnectError> {
-        self.runtime().block_on(self.connected(within))
+        self.runtime.block_on(self.connected(within))
     }
 
     /// [`Host::wait_connected`] for the trunk.
     pub fn wait_trunk(&self, within: Duration) -> Result<(), ConnectError> {
-        self.runtime().block_on(self.come_up(&self.trunk, within))
+        self.runtime.block_on(self.come_up(&self.trunk, within))
     }
 
-    async fn come_up(&self, standing: &Standing, within: Duration) -> Result<(), ConnectError> {
+    async fn come_up(&self, state: &SessionState, within: Duration) -> Result<(), ConnectError> {
         let (tell, told) = oneshot::channel();
-        let up = standing.come_up(within);
-        self.spawn(async move {
-            // Who does not wait any more does not want to know.
+        let up = state.come_up(within);
+        self.core.spawn(async move {
+            // A caller that does not wait any more does not want to know.
             let _ = tell.send(up.await);
         });
         told.await.unwrap_or_else(|_| Err(given_up()))
     }
+
+    /// Our client is welcome. If it is a redirector that says so, the client has neighbours.
+    fn open_uplink(&self, link: &Link, welcome: &Welcome) -> Option<Event> {
+        let is_member = welcome.features & GROUP != 0;
+        self.is_member.store(is_member, Relaxed);
+        if is_member { self.take_neighbours(link.connection()) } else { None }
+    }
 }
 
-/// What keeps a session open.
+/// Keeps a session open.
 struct Opener {
     host: Weak<Host>,
     link: node::Link,
-    standing: Arc<Standing>,
+    state: Arc<SessionState>,
     config: UplinkConfig,
 }
 
@@ -211,7 +207,7 @@ struct Round(Vec<ConnectError>);
 
 impl Opener {
     async fn run(self) {
-        let Some(mut end) = self.host.upgrade().map(|host| host.watch_end()) else { return };
+        let Some(mut end) = self.host.upgrade().map(|host| host.core.watch_end()) else { return };
         let (mut pause, mut round, mut hurried) = (self.config.pause_min, Round::default(), 0);
         let mut look_back = LookBack { pause: LOOK_BACK_MIN };
         loop {
@@ -232,7 +228,7 @@ impl Opener {
                 return;
             }
             if self.is_final(&why) {
-                return self.standing.set(UplinkState::Over(why));
+                return self.state.set(UplinkState::Over(why));
             }
             if was_up {
                 if attempt.earlier == 0 {
@@ -246,7 +242,7 @@ impl Opener {
                 }
                 why = std::mem::take(&mut round).summary();
             }
-            self.standing.set(UplinkState::Down(why));
+            self.state.set(UplinkState::Down(why));
             if hurried < HURRIED_MAX && self.has_way() {
                 hurried += 1;
                 continue;
@@ -273,12 +269,14 @@ impl Opener {
     fn ask_client<T: Default>(&self, ask: impl FnOnce(&mut Client, Time) -> T) -> T {
         let mut answer = T::default();
         if let Some(host) = self.host.upgrade().filter(|_| self.is_uplink()) {
-            host.drive_in_task(|node, now| answer = node.client().map_or_else(T::default, |client| ask(client, now)));
+            let flush =
+                host.core.call(|node, now| answer = node.client().map_or_else(T::default, |client| ask(client, now)));
+            host.core.lead_in_task(flush);
         }
         answer
     }
 
-    /// What is to be tried next: where the client wants to go, or else the address whose turn it is.
+    /// The next attempt: where the client wants to go, or else the address whose turn it is.
     fn attempt(&self, way: Option<String>, round: &Round) -> Attempt {
         let addresses = &self.config.addresses;
         let there_are_others = way.is_some() || addresses.len() > 1;
@@ -304,27 +302,29 @@ impl Opener {
             let Some(host) = self.host.upgrade() else { return (lost(address, "this end is gone"), false) };
             self.begin(&host, stream, address)
         };
-        let (connection, why) = match begun {
+        let mut serving = match begun {
             Ok(begun) => begun,
             Err(error) => return (lost(address, &describe(&error)), false),
         };
         let ended = {
-            let mut run = pin!(connection.run(why, Some(attempt.answer_within)));
+            let mut run = pin!(serving.run(Some(attempt.answer_within)));
             tokio::select! {
                 ended = &mut run => ended,
                 () = self.look_back(attempt.earlier, back) => run.await,
             }
         };
-        if let Some(host) = self.host.upgrade() {
+        let core = serving.link().core().clone();
+        let said = core.upgrade().and_then(|core| {
             if self.is_uplink() {
-                host.uplink.set_assist(None);
+                core.set_caller(None);
             }
-            host.detach(connection.link());
-        }
-        let was_up = self.standing.is_up();
-        let why = explain(address, &ended, self.standing.take_last_word(), was_up);
+            core.detach(self.link);
+            core.last_words().take(self.link)
+        });
+        let was_up = self.state.is_up();
+        let why = explain(address, &ended, said, was_up);
         // The next attempt does not wait for this one's last words.
-        tokio::spawn(contained(self.host.clone(), async move { connection.finish(ended).await }));
+        tokio::spawn(contained(core, async move { serving.finish(ended).await }));
         (why, was_up)
     }
 
@@ -349,19 +349,19 @@ impl Opener {
     }
 
     /// Makes a stream the host's link.
-    fn begin(&self, host: &Host, stream: TcpStream, address: &str) -> io::Result<(Arc<Connection>, Why)> {
-        let socket = Socket::new(stream.into_std()?, host.runtime().reactor())?;
-        let link = Arc::new(Link::new(self.link, socket, Arc::clone(host.counters())));
-        let peer = Peer::Server(address.to_owned(), Arc::clone(&self.standing));
-        let (connection, why) = Connection::new(host.weak(), link, peer);
+    fn begin(&self, host: &Host, stream: TcpStream, address: &str) -> io::Result<Serving> {
+        let filter = ServerFilter { host: host.weak(), address: address.to_owned(), state: Arc::clone(&self.state) };
+        let serving = host.runtime.open(&host.core, self.link, stream.into_std()?, Arc::new(filter), None)?;
+        let link = serving.link();
         if self.is_uplink() {
             // A task that receives is a thread's of the application already.
-            let assist = host.runtime().reactor().map(|_| Assist::new(Arc::clone(&connection)));
-            host.uplink.set_assist(assist.transpose()?.map(Arc::new));
+            let socket = link.connection().id();
+            let assist = socket.map(|socket| Assist::new(Arc::clone(link), socket)).transpose()?;
+            host.core.set_caller(assist.map(|assist| Arc::new(assist) as Arc<dyn Caller>));
         }
-        self.standing.take_last_word();
-        host.attach(connection.link());
-        Ok((connection, why))
+        host.core.last_words().take(self.link);
+        host.core.attach(self.link, link.connection());
+        Ok(serving)
     }
 
     /// Whether threads of the application wait for what is received.
@@ -401,16 +401,6 @@ impl Round {
             }
         }
         ConnectError::NoServer { address: tried.join(", "), why: last }
-    }
-}
-
-/// The system's words without its numbers.
-pub(crate) fn describe(error: &io::Error) -> String {
-    match error.kind() {
-        io::ErrorKind::ConnectionRefused => "connection refused".into(),
-        io::ErrorKind::ConnectionReset => "connection reset".into(),
-        io::ErrorKind::TimedOut => "timed out".into(),
-        _ => error.to_string(),
     }
 }
 

@@ -1,9 +1,8 @@
 //! How it stands with a session that a host opens.
 
-use protocol::{Goodbye, Message};
 use std::fmt;
 use std::future::Future;
-use std::sync::{Mutex, PoisonError};
+use std::io;
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
@@ -29,7 +28,7 @@ pub enum ConnectError {
     NoServer {
         /// The address, or all that were tried.
         address: String,
-        /// What the system says.
+        /// The system's words.
         why: String,
     },
     /// Something answers that is neither a Thorp store nor a redirector.
@@ -59,7 +58,7 @@ pub enum ConnectError {
     Lost {
         /// The address.
         address: String,
-        /// What the system says.
+        /// The system's words.
         why: String,
     },
 }
@@ -93,54 +92,30 @@ impl fmt::Display for ConnectError {
 
 impl std::error::Error for ConnectError {}
 
-/// How it stands with a session that a host opens, and why either end has ended the last one.
+/// How it stands with a session that a host opens, for all who want to know.
 #[derive(Debug)]
-pub(crate) struct Standing {
-    state: watch::Sender<UplinkState>,
-    /// Until the task that opens sessions has taken note.
-    last_word: Mutex<Option<(GoodbyeReason, String)>>,
-}
+pub(crate) struct SessionState(watch::Sender<UplinkState>);
 
-impl Standing {
+impl SessionState {
     pub(crate) fn new() -> Self {
-        Self { state: watch::Sender::new(UplinkState::Connecting), last_word: Mutex::default() }
+        Self(watch::Sender::new(UplinkState::Connecting))
     }
 
-    pub(crate) fn state(&self) -> UplinkState {
-        self.state.borrow().clone()
+    pub(crate) fn get(&self) -> UplinkState {
+        self.0.borrow().clone()
     }
 
     pub(crate) fn set(&self, state: UplinkState) {
-        self.state.send_replace(state);
+        self.0.send_replace(state);
     }
 
     pub(crate) fn is_up(&self) -> bool {
-        matches!(*self.state.borrow(), UplinkState::Up(_))
-    }
-
-    /// Watches what comes in for how the session stands.
-    pub(crate) fn heard(&self, address: &str, message: &Message) {
-        match message {
-            Message::Welcome(_) => self.set(UplinkState::Up(address.to_owned())),
-            Message::Goodbye(Goodbye { reason, text }) => self.hung_up(*reason, text),
-            _ => {}
-        }
-    }
-
-    /// One of the two ends has ended the session. The first word counts: the second is an answer to it.
-    pub(crate) fn hung_up(&self, reason: GoodbyeReason, text: &str) {
-        let mut last_word = self.last_word.lock().unwrap_or_else(PoisonError::into_inner);
-        last_word.get_or_insert_with(|| (reason, text.to_owned()));
-    }
-
-    /// Why the last session was ended, if one of its ends has done that. It is not said twice.
-    pub(crate) fn take_last_word(&self) -> Option<(GoodbyeReason, String)> {
-        self.last_word.lock().unwrap_or_else(PoisonError::into_inner).take()
+        matches!(*self.0.borrow(), UplinkState::Up(_))
     }
 
     /// Waits for the session as [`crate::Host::connected`] does.
     pub(crate) fn come_up(&self, within: Duration) -> impl Future<Output = Result<(), ConnectError>> + use<> {
-        come_up(self.state.subscribe(), within)
+        come_up(self.0.subscribe(), within)
     }
 }
 
@@ -163,7 +138,17 @@ async fn come_up(mut state: watch::Receiver<UplinkState>, within: Duration) -> R
     }
 }
 
-/// What becomes of an attempt whose host has gone.
+/// The error of an attempt whose host has gone.
 pub(crate) fn given_up() -> ConnectError {
     ConnectError::NoServer { address: "any address".into(), why: "this end is gone".into() }
+}
+
+/// The system's words without its numbers.
+pub(crate) fn describe(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::ConnectionRefused => "connection refused".into(),
+        io::ErrorKind::ConnectionReset => "connection reset".into(),
+        io::ErrorKind::TimedOut => "timed out".into(),
+        _ => error.to_string(),
+    }
 }

@@ -1,11 +1,11 @@
-//! What a host can say of its links.
+//! Counts of what passes the connections of one host.
 
+use crate::lock::{Lock, Rank};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Mutex, PoisonError};
 
 /// Counts of everything that passed a host's links since its start.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Counters {
     pub(crate) bytes_in: AtomicU64,
     pub(crate) bytes_out: AtomicU64,
@@ -14,7 +14,7 @@ pub struct Counters {
     pub(crate) sessions: AtomicU64,
     pub(crate) peers: AtomicU64,
     pub(crate) flushes: AtomicU64,
-    refusals: Mutex<BTreeMap<&'static str, u64>>,
+    refusals: Lock<BTreeMap<&'static str, u64>>,
 }
 
 /// The counts at one moment.
@@ -38,10 +38,25 @@ pub struct Tally {
     pub refusals: BTreeMap<&'static str, u64>,
 }
 
+impl Default for Counters {
+    fn default() -> Self {
+        Self {
+            bytes_in: AtomicU64::default(),
+            bytes_out: AtomicU64::default(),
+            messages_in: AtomicU64::default(),
+            messages_out: AtomicU64::default(),
+            sessions: AtomicU64::default(),
+            peers: AtomicU64::default(),
+            flushes: AtomicU64::default(),
+            refusals: Lock::new(Rank::Refusals, BTreeMap::new()),
+        }
+    }
+}
+
 impl Counters {
     /// The counts now.
     pub fn tally(&self) -> Tally {
-        let refusals = self.refusals.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let refusals = self.refusals.lock().clone();
         Tally {
             bytes_in: self.bytes_in.load(Relaxed),
             bytes_out: self.bytes_out.load(Relaxed),
@@ -55,6 +70,6 @@ impl Counters {
     }
 
     pub(crate) fn refused(&self, name: &'static str) {
-        *self.refusals.lock().unwrap_or_else(PoisonError::into_inner).entry(name).or_default() += 1;
+        *self.refusals.lock().entry(name).or_default() += 1;
     }
 }

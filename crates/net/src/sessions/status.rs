@@ -5,18 +5,16 @@
 //!     | AskStatus  ---------------> |   the node does not hear of the connection
 //!     | <---- Status, Goodbye(done) |
 //! ```
-//! Whoever reaches the host may ask, as often as he likes. So the answer is bounded, asking changes nothing, and the
+//! Anybody who reaches the host may ask, as often as he likes. So the answer is bounded, asking changes nothing, and the
 //! node is asked only once in a while, whatever comes: its lock is what everybody waits for.
 
-use crate::counters::Tally;
-use crate::host::Host;
-use crate::link::Link;
-use crate::standing::ConnectError;
-use crate::uplink::describe;
+use crate::sessions::host::Host;
+use crate::sessions::state::{ConnectError, describe};
+use crate::transport::counters::Tally;
+use crate::transport::sender::Sender;
 use protocol::{AskStatus, Goodbye, Message, Status, Table};
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use types::GoodbyeReason;
 use wire::{Batch, End, Inbox, Outbox};
@@ -24,31 +22,27 @@ use wire::{Batch, End, Inbox, Outbox};
 /// How old an answer may be that is given again.
 const FRESH: Duration = Duration::from_millis(50);
 
-/// The last answer that was given.
-#[derive(Debug, Default)]
-pub(crate) struct LastStatus(Mutex<Option<(Instant, Status)>>);
-
 impl Host {
     /// How the node and its links stand.
     pub fn status(&self) -> Status {
-        let mut status = self.with_node(|node| node.status()).unwrap_or_default();
+        let mut status = self.core.with_node(|node| node.status()).unwrap_or_default();
         status.tables.push(links(&self.tally()));
         status
     }
 
     /// Answers an operator, and ends the connection.
-    pub(crate) fn tell_status(&self, link: &Link) {
+    pub(super) fn tell_status(&self, sender: &Sender) {
         let status = {
-            let mut last = self.last_status.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut last = self.last_status.lock();
             match &*last {
                 Some((at, status)) if at.elapsed() < FRESH => status.clone(),
                 _ => last.insert((Instant::now(), self.status())).1.clone(),
             }
         };
-        if let Err(reason) = link.push(&Message::Status(status)) {
-            self.counters().refused(reason);
+        if let Err(reason) = sender.push(&Message::Status(status)) {
+            self.core.counters().refused(reason);
         }
-        link.end(Goodbye { reason: GoodbyeReason::Done, text: "that is how it stands".into() });
+        sender.end(Goodbye { reason: GoodbyeReason::Done, text: "that is how it stands".into() });
     }
 }
 
@@ -139,7 +133,7 @@ fn ask(stream: &mut TcpStream, deadline: Instant) -> Result<Message, NoAnswer> {
     }
 }
 
-/// What is left of the time; the system does not take zero for a time.
+/// The time that is left; the system does not take zero for a time.
 fn left(deadline: Instant) -> Duration {
     deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1))
 }

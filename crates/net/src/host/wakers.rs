@@ -1,17 +1,17 @@
-//! Who waits for which transaction.
+//! The wakers of those that wait for transactions.
 
+use crate::lock::{Guard, Lock, Rank};
 use client::TxnHandle;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
 /// Wakes that nobody waits for yet are kept up to this many; beyond, those of the oldest transactions go. A wake is
 /// waited for right after the call that it answers, so what is old was of a transaction that never asked.
 const KEPT_MAX: usize = 64 * 1024;
 
-/// Who waits for which transaction. A wake that comes before its waiter is kept for it.
-#[derive(Debug, Default)]
-pub(crate) struct Wakers(Mutex<Table>);
+/// The wakers of those that wait for transactions. A wake that comes before its waiter is kept for it.
+#[derive(Debug)]
+pub(crate) struct Wakers(Lock<Table>);
 
 #[derive(Debug, Default)]
 struct Table {
@@ -21,6 +21,10 @@ struct Table {
 }
 
 impl Wakers {
+    pub(crate) fn new() -> Self {
+        Self(Lock::new(Rank::Wakers, Table::default()))
+    }
+
     /// Wakes `waker` at the transaction's next wake, or now if that has been.
     pub(crate) fn wait(&self, txn: TxnHandle, waker: &Waker) {
         let mut table = self.lock();
@@ -59,8 +63,8 @@ impl Wakers {
         table.kept.remove(&txn);
     }
 
-    fn lock(&self) -> MutexGuard<'_, Table> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> Guard<'_, Table> {
+        self.0.lock()
     }
 }
 
@@ -82,7 +86,7 @@ mod tests {
 
     #[test]
     fn a_wake_is_not_lost_between_the_call_and_the_wait() {
-        let (wakers, count) = (Wakers::default(), Arc::new(Count::default()));
+        let (wakers, count) = (Wakers::new(), Arc::new(Count::default()));
         let waker = Waker::from(Arc::clone(&count));
         assert!(wakers.wake(TxnHandle(1)).is_none());
         wakers.wait(TxnHandle(2), &waker);
@@ -96,7 +100,7 @@ mod tests {
 
     #[test]
     fn what_is_forgotten_is_not_woken_and_takes_no_room() {
-        let (wakers, count) = (Wakers::default(), Arc::new(Count::default()));
+        let (wakers, count) = (Wakers::new(), Arc::new(Count::default()));
         let waker = Waker::from(count.clone());
         wakers.wait(TxnHandle(1), &waker);
         wakers.forget(TxnHandle(1));
@@ -109,7 +113,7 @@ mod tests {
 
     #[test]
     fn nobody_waits_for_what_has_ended() {
-        let (wakers, count) = (Wakers::default(), Arc::new(Count::default()));
+        let (wakers, count) = (Wakers::new(), Arc::new(Count::default()));
         let waker = Waker::from(Arc::clone(&count));
         wakers.wait(TxnHandle(1), &waker);
         wakers.end().into_iter().for_each(Waker::wake);
@@ -120,7 +124,7 @@ mod tests {
 
     #[test]
     fn wakes_that_nobody_wants_do_not_pile_up() {
-        let wakers = Wakers::default();
+        let wakers = Wakers::new();
         for txn in 0..KEPT_MAX as u64 + 100 {
             assert!(wakers.wake(TxnHandle(txn)).is_none());
         }

@@ -1,6 +1,6 @@
 //! The one timer of a host: sleeps until the node's next timeout, and is woken only when that gets nearer.
 
-use crate::clock::Clock;
+use crate::host::clock::Clock;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use tokio::sync::Notify;

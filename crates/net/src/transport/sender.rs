@@ -1,23 +1,24 @@
 //! The sending side of one connection.
 //!
 //! ```text
-//!   Idle(sender) --flush takes it--> Away --all written--> Idle
-//!                                     |--the socket is full--> Blocked(sender) --the reactor tells of room--> Away
+//!   Idle(writer) --flush takes it--> Away --all written--> Idle
+//!                                     |--the socket is full--> Blocked(writer) --there is room--> Away
 //!                                     |--error, or all written and ending--> Gone
 //! ```
-//! 1. Messages leave in the order that the outbox gives them: only one thread has the sender, and it returns it, under
+//! 1. Messages leave in the order that the outbox gives them: only one thread has the writer, and it returns it, under
 //!    the lock, only when nothing is left. It takes about a quantum at a time, so that what is urgent need not wait for
 //!    more.
 //! 2. No thread waits for a socket, and none holds the lock while it writes.
-//! 3. What waits is bounded; a peer that takes nothing for so long is given up.
+//! 3. The queue is bounded; a peer that takes nothing for so long is given up.
 
-use crate::counters::Counters;
-use crate::socket::Socket;
+use crate::lock::{Guard, Lock, Rank};
+use crate::transport::counters::Counters;
+use crate::transport::socket::Socket;
 use protocol::{Goodbye, Message};
 use std::io::{self, IoSlice};
 use std::mem;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 use types::limits::SEND_QUEUE_BYTES_MAX;
 use wire::{Batch, Outbox};
@@ -27,11 +28,10 @@ const SLICES_MAX: usize = 64;
 
 /// The sending side of one connection.
 #[derive(Debug)]
-pub(crate) struct Link {
-    id: node::Link,
+pub(crate) struct Sender {
     socket: Socket,
     counters: Arc<Counters>,
-    out: Mutex<Out>,
+    out: Lock<Out>,
     /// The connection is to end, or has ended.
     ended: Notify,
 }
@@ -39,8 +39,8 @@ pub(crate) struct Link {
 #[derive(Debug)]
 struct Out {
     pending: Outbox,
-    sender: Slot,
-    /// Whether the link is on someone's list of links to flush.
+    writer: Slot,
+    /// Whether somebody is about to flush this.
     listed: bool,
     /// Whether it is to be said when all that was pushed has been written.
     awaits_room: bool,
@@ -57,51 +57,47 @@ enum Stage {
     Ending,
 }
 
-/// Where the sender is.
+/// Where the writer is.
 #[derive(Debug)]
 enum Slot {
-    Idle(Sender),
+    Idle(Writer),
     Away,
-    Blocked(Sender),
+    Blocked(Writer),
     Gone,
 }
 
 /// The right to write to the socket, and what is being written.
 #[derive(Debug, Default)]
-struct Sender {
+struct Writer {
     current: Batch,
 }
 
-/// What became of an attempt to write.
+/// The outcome of an attempt to write.
 enum Written {
     All,
     Blocked,
     Broken,
 }
 
-impl Link {
-    pub(crate) fn new(id: node::Link, socket: Socket, counters: Arc<Counters>) -> Self {
-        let sender = Slot::Idle(Sender::default());
-        let out = Out { pending: Outbox::new(), sender, listed: false, awaits_room: false, stage: Stage::Open };
-        Self { id, socket, counters, out: Mutex::new(out), ended: Notify::new() }
+impl Sender {
+    pub(crate) fn new(socket: Socket, counters: Arc<Counters>) -> Self {
+        let writer = Slot::Idle(Writer::default());
+        let out = Out { pending: Outbox::new(), writer, listed: false, awaits_room: false, stage: Stage::Open };
+        Self { socket, counters, out: Lock::new(Rank::Sender, out), ended: Notify::new() }
     }
 
     pub(crate) fn socket(&self) -> &Socket {
         &self.socket
     }
 
-    pub(crate) fn id(&self) -> node::Link {
-        self.id
-    }
-
-    /// Queues a message. Says whether the link is to be flushed by the caller; if not, somebody else will. An error is
-    /// a reason to end the link.
+    /// Queues a message. Says whether the caller is to flush; if not, somebody else will. An error is a reason to end the
+    /// connection.
     pub(crate) fn push(&self, message: &Message) -> Result<bool, &'static str> {
-        let mut out = self.lock();
+        let mut out = self.out.lock();
         if out.stage == Stage::Ending {
             return Ok(false);
         }
-        let being_written = if let Slot::Blocked(sender) = &out.sender { sender.current.bytes() } else { 0 };
+        let being_written = if let Slot::Blocked(writer) = &out.writer { writer.current.bytes() } else { 0 };
         out.pending.push(message).map_err(wire::WireError::name)?;
         if out.pending.bytes() + being_written > SEND_QUEUE_BYTES_MAX {
             return Err("too_much");
@@ -113,21 +109,21 @@ impl Link {
         Ok(!mem::replace(&mut out.listed, true))
     }
 
-    /// Whoever writes the last of what was pushed is to hear of it. Says whether the link is to be flushed by the caller.
+    /// The thread that writes the last of what was pushed is to hear of it. Says whether the caller is to flush.
     pub(crate) fn await_room(&self) -> bool {
-        let mut out = self.lock();
+        let mut out = self.out.lock();
         out.awaits_room = true;
         !mem::replace(&mut out.listed, true)
     }
 
     /// Writes what is queued, as far as the socket takes it. Says whether there is the room that was awaited.
     pub(crate) fn flush(&self) -> bool {
-        let mut out = self.lock();
+        let mut out = self.out.lock();
         out.listed = false;
-        match mem::replace(&mut out.sender, Slot::Away) {
-            Slot::Idle(sender) => self.write(sender, out),
+        match mem::replace(&mut out.writer, Slot::Away) {
+            Slot::Idle(writer) => self.write(writer, out),
             elsewhere => {
-                out.sender = elsewhere;
+                out.writer = elsewhere;
                 false
             }
         }
@@ -136,10 +132,10 @@ impl Link {
     /// Ends the connection when all that is queued, and this last word unless one was said, has been written.
     pub(crate) fn end(&self, goodbye: Goodbye) {
         if self.out.is_poisoned() {
-            // Whoever panicked may have queued half a message: nothing can follow that.
+            // The thread that panicked may have queued half a message: nothing can follow that.
             return self.abandon();
         }
-        let mut out = self.lock();
+        let mut out = self.out.lock();
         if out.stage == Stage::Open {
             // A goodbye that does not fit any more is not missed: the connection ends all the same.
             let _ = out.pending.push(&Message::Goodbye(goodbye));
@@ -152,7 +148,7 @@ impl Link {
 
     /// Ends the connection at once, whatever is queued.
     pub(crate) fn abandon(&self) {
-        let mut out = self.lock();
+        let mut out = self.out.lock();
         out.stage = Stage::Ending;
         out.pending = Outbox::new();
         self.let_go(&mut out);
@@ -169,11 +165,11 @@ impl Link {
     /// awaited.
     pub(crate) fn go_on(&self) -> bool {
         self.socket.has_room();
-        let mut out = self.lock();
-        match mem::replace(&mut out.sender, Slot::Away) {
-            Slot::Blocked(sender) => self.write(sender, out),
+        let mut out = self.out.lock();
+        match mem::replace(&mut out.writer, Slot::Away) {
+            Slot::Blocked(writer) => self.write(writer, out),
             elsewhere => {
-                out.sender = elsewhere;
+                out.writer = elsewhere;
                 false
             }
         }
@@ -181,38 +177,38 @@ impl Link {
 
     /// Gives up the right to write, for good.
     fn let_go(&self, out: &mut Out) {
-        out.sender = Slot::Gone;
+        out.writer = Slot::Gone;
         self.socket.end_sending();
     }
 
     /// Writes until nothing is left or the socket is full. The lock is taken and given back around each write. Says
     /// whether nothing is left and that was awaited.
-    fn write<'a>(&'a self, mut sender: Sender, mut out: MutexGuard<'a, Out>) -> bool {
+    fn write<'a>(&'a self, mut writer: Writer, mut out: Guard<'a, Out>) -> bool {
         loop {
-            if sender.current.is_empty() {
-                out.pending.next(&mut sender.current);
-                if sender.current.is_empty() {
+            if writer.current.is_empty() {
+                out.pending.next(&mut writer.current);
+                if writer.current.is_empty() {
                     if out.stage == Stage::Ending {
                         self.let_go(&mut out);
                         return false;
                     }
-                    out.sender = Slot::Idle(sender);
+                    out.writer = Slot::Idle(writer);
                     return mem::take(&mut out.awaits_room);
                 }
             }
             drop(out);
-            let written = sender.write(self);
-            out = self.lock();
+            let written = writer.write(self);
+            out = self.out.lock();
             match written {
-                Written::All if !matches!(out.sender, Slot::Gone) => {}
-                Written::Blocked if !matches!(out.sender, Slot::Gone) => {
-                    out.sender = Slot::Blocked(sender);
+                Written::All if !matches!(out.writer, Slot::Gone) => {}
+                Written::Blocked if !matches!(out.writer, Slot::Gone) => {
+                    out.writer = Slot::Blocked(writer);
                     drop(out);
-                    // Only now, so that whoever is told finds the sender where it belongs.
+                    // Only now, so that whoever is told finds the writer where it belongs.
                     self.socket.await_room();
                     return false;
                 }
-                // The reading side hears of the same error, and ends the link.
+                // The receiver hears of the same error, and ends the connection.
                 _ => {
                     self.let_go(&mut out);
                     return false;
@@ -220,19 +216,15 @@ impl Link {
             }
         }
     }
-
-    fn lock(&self) -> MutexGuard<'_, Out> {
-        self.out.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
-impl Sender {
-    fn write(&mut self, link: &Link) -> Written {
+impl Writer {
+    fn write(&mut self, sender: &Sender) -> Written {
         while !self.current.is_empty() {
-            match self.write_some(&link.socket) {
+            match self.write_some(&sender.socket) {
                 Ok(0) => return Written::Broken,
                 Ok(bytes) => {
-                    link.counters.bytes_out.fetch_add(bytes as u64, Relaxed);
+                    sender.counters.bytes_out.fetch_add(bytes as u64, Relaxed);
                     self.current.consume(bytes);
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Written::Blocked,

@@ -11,25 +11,27 @@
 //!    trusted. Nobody is let in without the key, which the redirector gives to whom it asks for help; and what comes in
 //!    is taken only for what was asked for, by the number of its fetch. Connections are not encrypted, so whoever reads
 //!    along has the key too.
-//! 2. Who sends pages opens the connection, and nothing but `Goodbye` comes back on it.
+//! 2. The member that sends pages opens the connection, and nothing but `Goodbye` comes back on it.
 //! 3. The machine at the other end may vanish without a word. The system finds that out, since no message would.
 
-use crate::connection::{Connection, Incoming, Peer, Why};
-use crate::host::Host;
-use crate::link::Link;
-use crate::server::Door;
-use crate::socket::Socket;
+use crate::host::event::Event;
+use crate::host::link::{Filter, Link};
+use crate::sessions::host::{Host, Neighbours};
+use crate::sessions::listen::Acceptor;
+use crate::threads::serving::Serving;
+use crate::transport::connection::Connection;
+use crate::transport::receiver::Ended;
+use protocol::Message;
 use rustix::rand::{GetRandomFlags, getrandom};
 use std::io;
-use std::net::{IpAddr, SocketAddr, TcpListener};
-use std::sync::atomic::AtomicUsize;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::net::{SocketAddr, TcpListener};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
 use types::limits::PEERS_MAX;
-use types::{ClientId, PeerKey, Time};
+use types::{ClientId, GoodbyeReason, PeerKey};
 
 /// How long it may take to connect to a neighbour. Its pages go by way of the redirector meanwhile.
 const DIAL_WITHIN: Duration = Duration::from_secs(1);
@@ -40,27 +42,43 @@ const HELLO_WITHIN: Duration = Duration::from_secs(2);
 /// How long a neighbour's machine may be unheard of.
 const SILENCE: Duration = Duration::from_secs(6);
 
-/// What a host knows of its neighbours' connections.
-#[derive(Debug, Default)]
-pub(crate) struct Peers {
-    /// Where they are taken.
-    taking: Mutex<Option<Taking>>,
-    connections: Arc<AtomicUsize>,
+/// Lets those in who would send our client pages and show this key with their first message. The node hears of them with
+/// it.
+#[derive(Debug)]
+struct KeyFilter(PeerKey);
+
+impl Filter for KeyFilter {
+    fn is_known_at_once(&self) -> bool {
+        false
+    }
+
+    fn check(&self, _: &Link, message: &Message, is_first: bool, _: &mut Vec<Event>) -> Result<(), Ended> {
+        let has_key = || matches!(message, Message::PeerHello(hello) if hello.key == self.0);
+        if is_first && !has_key() {
+            let text = "expected a neighbour with the key that my redirector gives, got another".to_owned();
+            return Err(Ended::Refused("stranger", GoodbyeReason::Stranger, text));
+        }
+        Ok(())
+    }
 }
 
+/// Looks at what a neighbour says whom our client sends pages to: it has nothing to say.
 #[derive(Debug)]
-struct Taking {
-    ip: IpAddr,
-    task: AbortHandle,
+struct RequesterFilter;
+
+impl Filter for RequesterFilter {
+    fn check(&self, _: &Link, _: &Message, _: bool, _: &mut Vec<Event>) -> Result<(), Ended> {
+        Ok(())
+    }
 }
 
 impl Host {
     /// Takes neighbours on the address of the uplink's socket, with a new key. Tells where, if that is news: the empty
     /// address if they cannot be taken.
-    pub(crate) fn take_neighbours(&self, uplink: &Socket) -> Option<Incoming> {
+    pub(super) fn take_neighbours(&self, uplink: &Connection) -> Option<Event> {
         // A connection without an address has ended.
         let mut address = uplink.local_address().ok()?;
-        let mut taking = self.peers.taking.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut taking = self.neighbours.lock();
         if taking.as_ref().is_some_and(|taking| taking.ip == address.ip()) {
             return None;
         }
@@ -69,34 +87,34 @@ impl Host {
         }
         address.set_port(0);
         let Ok((key, address, task)) = self.take_neighbours_at(address) else {
-            self.counters().refused("peer_listen_failed");
-            return Some(Incoming::Reachable(String::new(), PeerKey::default()));
+            self.core.counters().refused("peer_listen_failed");
+            return Some(Event::Reachable(String::new(), PeerKey::default()));
         };
-        *taking = Some(Taking { ip: address.ip(), task });
-        Some(Incoming::Reachable(address.to_string(), key))
+        *taking = Some(Neighbours { ip: address.ip(), task });
+        Some(Event::Reachable(address.to_string(), key))
     }
 
     fn take_neighbours_at(&self, address: SocketAddr) -> io::Result<(PeerKey, SocketAddr, AbortHandle)> {
         let key = draw_key()?;
-        let (address, task) = self.take_at(TcpListener::bind(address)?, self.neighbours(key))?;
+        let (address, task) = self.take_at(TcpListener::bind(address)?, self.neighbour_acceptor(key))?;
         Ok((key, address, task))
     }
 
-    fn neighbours(&self, key: PeerKey) -> Door {
-        Door {
+    fn neighbour_acceptor(&self, key: PeerKey) -> Acceptor {
+        Acceptor {
             link: node::Link::FromPeer,
-            key: Some(key),
+            filter: Arc::new(KeyFilter(key)),
             hello_within: HELLO_WITHIN,
             connections_max: PEERS_MAX,
-            connections: Arc::clone(&self.peers.connections),
+            connections: Arc::clone(&self.neighbour_count),
             full: "no more neighbours are taken here",
             silence: Some(SILENCE),
         }
     }
 
     /// Opens a connection to a neighbour, and tells the node what comes of it.
-    pub(crate) fn dial_peer(&self, peer: ClientId, address: String) {
-        self.spawn(reach(self.weak(), peer, address));
+    pub(super) fn dial_peer(&self, peer: ClientId, address: String) {
+        self.core.spawn(reach(self.weak(), peer, address));
     }
 }
 
@@ -111,28 +129,25 @@ fn draw_key() -> io::Result<PeerKey> {
 /// Connects to a neighbour, and serves the connection to its end.
 async fn reach(host: Weak<Host>, peer: ClientId, address: String) {
     let dialed = timeout(DIAL_WITHIN, TcpStream::connect(&address)).await;
-    let begun = {
+    let mut serving = {
         let Some(host) = host.upgrade() else { return };
         let dialed = dialed.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
-        let Ok(begun) = dialed.and_then(|stream| begin(&host, peer, stream)) else {
-            return host.drive_in_task(|node, now: Time| node.disconnected(now, node::Link::ToPeer(peer)));
+        let Ok(serving) = dialed.and_then(|stream| begin(&host, peer, stream)) else {
+            return host.core.lead_in_task(host.core.drive([Event::Down(node::Link::ToPeer(peer))]));
         };
-        begun
+        serving
     };
-    let (connection, why) = begun;
-    let ended = connection.run(why, None).await;
-    if let Some(host) = host.upgrade() {
-        host.detach(connection.link());
+    let ended = serving.run(None).await;
+    if let Some(core) = serving.link().core().upgrade() {
+        core.detach(serving.link().id());
     }
-    connection.finish(ended).await;
+    serving.finish(ended).await;
 }
 
 /// Makes a stream the link to a neighbour.
-fn begin(host: &Host, peer: ClientId, stream: TcpStream) -> io::Result<(Arc<Connection>, Why)> {
-    let socket = Socket::new(stream.into_std()?, host.runtime().reactor())?;
-    socket.give_up_after(SILENCE)?;
-    let link = Arc::new(Link::new(node::Link::ToPeer(peer), socket, Arc::clone(host.counters())));
-    let (connection, why) = Connection::new(host.weak(), link, Peer::Requester);
-    host.attach(connection.link());
-    Ok((connection, why))
+fn begin(host: &Host, peer: ClientId, stream: TcpStream) -> io::Result<Serving> {
+    let (link, filter) = (node::Link::ToPeer(peer), Arc::new(RequesterFilter));
+    let serving = host.runtime.open(&host.core, link, stream.into_std()?, filter, Some(SILENCE))?;
+    host.core.attach(link, serving.link().connection());
+    Ok(serving)
 }

@@ -5,13 +5,14 @@
 //!       |
 //!       +-- anything else, or nothing --> Goodbye
 //! ```
-//! The node hears of a connection only with its `Hello` or `PeerHello`: who never says it costs a socket and a small
-//! buffer for a bounded time.
+//! The node hears of a connection only with its `Hello` or `PeerHello`: a connection that never says it costs a socket
+//! and a small buffer for a bounded time.
 
-use crate::connection::{Connection, Ended, Peer};
-use crate::host::Host;
-use crate::link::Link;
-use crate::socket::Socket;
+use crate::host::event::Event;
+use crate::host::link::{Filter, Link};
+use crate::sessions::host::Host;
+use crate::transport::receiver::Ended;
+use protocol::Message;
 use std::fmt;
 use std::io;
 use std::net::{SocketAddr, TcpStream};
@@ -21,8 +22,8 @@ use std::time::Duration;
 use store::SessionId;
 use tokio::net::TcpListener;
 use tokio::task::AbortHandle;
+use types::GoodbyeReason;
 use types::limits::SESSIONS_MAX;
-use types::{GoodbyeReason, PeerKey};
 
 /// How long to wait before accepting again when the system has no room for another connection.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -102,21 +103,41 @@ impl Listener {
     }
 }
 
-/// What is taken at a listener.
-pub(crate) struct Door {
+/// Takes connections at a listener.
+pub(super) struct Acceptor {
     /// The link of a connection, by its number.
-    pub(crate) link: fn(SessionId) -> node::Link,
-    /// What is to be shown with the first message, where one comes as a neighbour.
-    pub(crate) key: Option<PeerKey>,
+    pub(super) link: fn(SessionId) -> node::Link,
+    /// Looks at the messages of the connections.
+    pub(super) filter: Arc<dyn Filter>,
     /// How long a new connection may take to say its first message.
-    pub(crate) hello_within: Duration,
+    pub(super) hello_within: Duration,
     /// Connections at a time, and those that are there.
-    pub(crate) connections_max: usize,
-    pub(crate) connections: Arc<AtomicUsize>,
-    /// What one too many is told.
-    pub(crate) full: &'static str,
+    pub(super) connections_max: usize,
+    pub(super) connections: Arc<AtomicUsize>,
+    /// The text for one connection too many.
+    pub(super) full: &'static str,
     /// How long the machine at the other end may be unheard of, where no message would tell.
-    pub(crate) silence: Option<Duration>,
+    pub(super) silence: Option<Duration>,
+}
+
+/// Looks at what a client of our store or redirector says. The node hears of it with its first message.
+#[derive(Debug)]
+struct ClientFilter(Weak<Host>);
+
+impl Filter for ClientFilter {
+    fn is_known_at_once(&self) -> bool {
+        false
+    }
+
+    fn check(&self, link: &Link, message: &Message, is_first: bool, _: &mut Vec<Event>) -> Result<(), Ended> {
+        if is_first && matches!(message, Message::AskStatus(_)) {
+            if let Some(host) = self.0.upgrade() {
+                host.tell_status(link.connection().sender());
+            }
+            return Err(Ended::Here);
+        }
+        Ok(())
+    }
 }
 
 impl Host {
@@ -129,28 +150,32 @@ impl Host {
     /// The same at an address that is taken already.
     pub fn listen_at(&self, listener: Listener) -> Result<SocketAddr, ListenError> {
         let Listener { config, socket } = listener;
-        let door = Door {
+        let acceptor = Acceptor {
             link: node::Link::Session,
-            key: None,
+            filter: Arc::new(ClientFilter(self.weak())),
             hello_within: config.hello_within,
             connections_max: config.sessions_max,
-            connections: Arc::clone(&self.connections),
+            connections: Arc::clone(&self.session_count),
             full: "no more sessions are taken here",
             silence: None,
         };
-        let taken = self.take_at(socket, door);
+        let taken = self.take_at(socket, acceptor);
         Ok(taken.map_err(|error| ListenError::Bind(config.address, error))?.0)
     }
 
     /// Takes connections until the host ends, or the task that does it; gives the address with its port.
-    pub(crate) fn take_at(&self, listener: std::net::TcpListener, door: Door) -> io::Result<(SocketAddr, AbortHandle)> {
+    pub(super) fn take_at(
+        &self,
+        listener: std::net::TcpListener,
+        acceptor: Acceptor,
+    ) -> io::Result<(SocketAddr, AbortHandle)> {
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
-        let (host, mut end) = (self.weak(), self.watch_end());
-        let task = self.spawn(async move {
+        let (host, mut end) = (self.weak(), self.core.watch_end());
+        let task = self.core.spawn(async move {
             let Ok(listener) = TcpListener::from_std(listener) else { return };
             tokio::select! {
-                () = accept(host, listener, door) => {}
+                () = acceptor.run(host, listener) => {}
                 _ = end.changed() => {}
             }
         });
@@ -158,54 +183,47 @@ impl Host {
     }
 }
 
-async fn accept(host: Weak<Host>, listener: TcpListener, door: Door) {
-    loop {
-        let accepted = listener.accept().await;
-        let Some(host) = host.upgrade() else { return };
-        match accepted.and_then(|(stream, _)| stream.into_std()) {
-            Ok(stream) => door.take(&host, stream),
-            Err(error) => {
-                host.counters().refused("accept_failed");
-                // One connection that broke is its own affair; a lack of file descriptors is better waited out.
-                if error.kind() != io::ErrorKind::ConnectionAborted {
-                    drop(host);
-                    tokio::time::sleep(ACCEPT_PAUSE).await;
+impl Acceptor {
+    async fn run(self, host: Weak<Host>, listener: TcpListener) {
+        loop {
+            let accepted = listener.accept().await;
+            let Some(host) = host.upgrade() else { return };
+            match accepted.and_then(|(stream, _)| stream.into_std()) {
+                Ok(stream) => self.take(&host, stream),
+                Err(error) => {
+                    host.core.counters().refused("accept_failed");
+                    // One connection that broke is its own affair; a lack of file descriptors is better waited out.
+                    if error.kind() != io::ErrorKind::ConnectionAborted {
+                        drop(host);
+                        tokio::time::sleep(ACCEPT_PAUSE).await;
+                    }
                 }
             }
         }
     }
-}
 
-impl Door {
     /// Begins a connection, or refuses it for want of room.
-    fn take(&self, host: &Arc<Host>, stream: TcpStream) {
+    fn take(&self, host: &Host, stream: TcpStream) {
+        let number = SessionId(host.last_number.fetch_add(1, SeqCst) + 1);
+        let filter = Arc::clone(&self.filter);
+        let opened = host.runtime.open(&host.core, (self.link)(number), stream, filter, self.silence);
         // A connection that is gone again already takes no options.
-        let Ok(socket) = self.socket(host, stream) else { return };
+        let Ok(mut serving) = opened else { return };
         let (connections, hello_within, full) = (Arc::clone(&self.connections), self.hello_within, self.full);
         let is_full = connections.fetch_add(1, SeqCst) >= self.connections_max;
-        let number = SessionId(host.last_session.fetch_add(1, SeqCst) + 1);
-        let link = Arc::new(Link::new((self.link)(number), socket, Arc::clone(host.counters())));
-        let peer = self.key.map_or(Peer::Guest, Peer::Neighbour);
-        let (connection, why) = Connection::new(host.weak(), link, peer);
-        let weak = host.weak();
-        host.spawn(async move {
+        host.core.spawn(async move {
             let ended = if is_full {
                 Ended::Refused("full", GoodbyeReason::Full, full.into())
             } else {
-                connection.run(why, Some(hello_within)).await
+                serving.run(Some(hello_within)).await
             };
-            match weak.upgrade() {
-                Some(host) if connection.is_known() => host.detach(connection.link()),
+            let link = serving.link();
+            match link.core().upgrade() {
+                Some(core) if link.is_known() => core.detach(link.id()),
                 _ => {}
             }
-            connection.finish(ended).await;
+            serving.finish(ended).await;
             connections.fetch_sub(1, SeqCst);
         });
-    }
-
-    fn socket(&self, host: &Host, stream: TcpStream) -> io::Result<Socket> {
-        let socket = Socket::new(stream, host.runtime().reactor())?;
-        self.silence.map_or(Ok(()), |silence| socket.give_up_after(silence))?;
-        Ok(socket)
     }
 }

@@ -1,13 +1,18 @@
 //! The threads of a process.
 
-use crate::look::Look;
-use crate::reactor::Reactor;
+use crate::host::core::Core;
+use crate::host::link::{Filter, Link};
+use crate::threads::adaptive_spin::AdaptiveSpin;
+use crate::threads::reactor::Reactor;
+use crate::threads::serving::Serving;
+use crate::transport::socket::Socket;
 use std::future::Future;
 use std::io;
+use std::net::TcpStream;
 use std::sync::Arc;
 use std::thread;
+use std::time::Duration;
 use tokio::runtime::Handle;
-use tokio::task::{AbortHandle, JoinHandle};
 
 /// The threads that the work of one or several hosts is done on: our own, those that wait for sockets and one that
 /// accepts, connects and keeps the time, which end with the last clone; or those of the application's runtime.
@@ -32,17 +37,17 @@ impl Runtime {
     }
 
     /// The same for a process that hands on what others send to each other, and does nothing else. Each of them waits for
-    /// it twice, on the way there and on the way back; so a thread that has nothing to do looks for more for a while
-    /// before it sleeps (`docs/decisions/0009-who-reads-a-socket.md`).
+    /// it twice, on the way there and on the way back; so a thread that has nothing to do spins for a while before
+    /// it sleeps (`docs/decisions/0009-who-reads-a-socket.md`).
     pub fn start_relay() -> io::Result<Self> {
-        Self::with(Some(Look::new()))
+        Self::with(Some(AdaptiveSpin::new()))
     }
 
-    fn with(look: Option<Look>) -> io::Result<Self> {
+    fn with(spin: Option<AdaptiveSpin>) -> io::Result<Self> {
         let readers = thread::available_parallelism()?.get().div_ceil(2);
         let mut builder = tokio::runtime::Builder::new_multi_thread();
         let tasks = builder.worker_threads(1).thread_name("thorp-task").enable_io().enable_time().build()?;
-        let (handle, reactor) = (tasks.handle().clone(), Reactor::start(readers, look)?);
+        let (handle, reactor) = (tasks.handle().clone(), Reactor::start(readers, spin)?);
         Ok(Self { tasks: handle, threads: Some(Arc::new(Threads { reactor, tasks: Some(tasks) })) })
     }
 
@@ -56,17 +61,30 @@ impl Runtime {
         Some(Self { tasks: Handle::try_current().ok()?, threads: None })
     }
 
-    /// What waits for sockets, if it is threads of our own.
+    /// The reactor, if threads of our own wait for sockets.
     pub(crate) fn reactor(&self) -> Option<&Arc<Reactor>> {
         self.threads.as_ref().map(|threads| &threads.reactor)
     }
 
-    pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) -> AbortHandle {
-        self.tasks.spawn(task).abort_handle()
+    /// Where tasks run.
+    pub(crate) fn tasks(&self) -> &Handle {
+        &self.tasks
     }
 
-    pub(crate) fn spawn_blocking(&self, work: impl FnOnce() + Send + 'static) -> JoinHandle<()> {
-        self.tasks.spawn_blocking(work)
+    /// Makes a connected stream a host's link. Its connection ends by itself when the machine at the other end is silent
+    /// for so long, where that is given.
+    pub(crate) fn open(
+        &self,
+        core: &Core,
+        id: node::Link,
+        stream: TcpStream,
+        filter: Arc<dyn Filter>,
+        silence: Option<Duration>,
+    ) -> io::Result<Serving> {
+        let reactor = self.reactor();
+        let socket = Socket::new(stream, reactor.map(|reactor| reactor.poller()))?;
+        silence.map_or(Ok(()), |silence| socket.give_up_after(silence))?;
+        Ok(Serving::new(Link::new(core, id, socket, filter), reactor.cloned()))
     }
 
     /// Waits for `future` on this thread.

@@ -1,39 +1,36 @@
-//! What a panic does: it ends the host, as a failed disk does.
+//! Panics: they end the host, as a failed disk does.
 //!
 //! A panic is a bug, and nobody knows what it has left half done. So nobody goes on with that: what was acknowledged is
 //! in the log, and a new start recovers it.
 //!
-//! 1. No thread and no task of a host's vanishes unheard. All that works for a host does so inside of [`Host::contain`],
-//!    or, if it is a task, of [`contained`]; whatever thread it is on, an application's too. A panic of what works for
+//! 1. No thread and no task of a host's vanishes unheard. All that works for a host does so inside of [`Core::contain`],
+//!    or, if it is a task, of `tasks.rs`; whatever thread it is on, an application's too. A panic of what works for
 //!    all hosts, the reactor, ends all of them.
-//! 2. A panic under the node's lock ends the node before the lock is free ([`Host::with_node`]): nobody else ever sees
+//! 2. A panic under the node's lock ends the node before the lock is free ([`Core::with_node`]): nobody else ever sees
 //!    the machine that it has left. A front door has the lock, too, and calls the client under it. Its panic is the
 //!    application's thread's to unwind; the lock is poisoned by it, which happens before it is free, and whoever comes
 //!    next ends the node first.
-//! 3. So a node that has had a panic says nothing more but that it ends. What it has said before was said by a machine
-//!    that was whole.
+//! 3. So a node that has had a panic says nothing more but that it ends. All that it has said before was said by a
+//!    machine that was whole.
 //! 4. Code of the application's does not count: what it runs under the lock a front door catches there, and its wakers
 //!    are caught here.
 
-use crate::host::{Host, HostEnd};
+use crate::host::core::{Core, HostEnd};
+use crate::lock::{Held, Rank};
 use node::Node;
 use protocol::Goodbye;
 use std::any::Any;
-use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::pin;
-use std::sync::Weak;
-use std::task::{Poll, Waker};
-use tokio::task::AbortHandle;
+use std::task::Waker;
 use types::{GoodbyeReason, said};
 
 /// The reason's name, as the host counts it.
 pub(crate) const PANICKED: &str = "panicked";
 
-/// What is known of a panic that has unwound a thread of the application's.
+/// The text for a panic that has unwound a thread of the application's.
 const ELSEWHERE: &str = "what it said is among the errors of the thread that called";
 
-impl Host {
+impl Core {
     /// Runs a part of the host's work. A panic ends the host; there is no answer then.
     pub(crate) fn contain<R>(&self, work: impl FnOnce() -> R) -> Option<R> {
         catch_unwind(AssertUnwindSafe(work)).map_err(|panic| self.fail(PANICKED, &reason(&*panic))).ok()
@@ -45,6 +42,7 @@ impl Host {
         let mut why = None;
         let mut answer = None;
         {
+            let _held = Held::in_order(Rank::Node);
             let mut node = self.node().lock().unwrap_or_else(|poisoned| {
                 let mut node = poisoned.into_inner();
                 self.end_node(&mut node, PANICKED, why.insert(panicked(ELSEWHERE)));
@@ -86,32 +84,20 @@ impl Host {
     /// Tells everybody who waits for the node: other processes, the transactions of this one, and last whoever waits for
     /// the host's end, since the process may be gone with that.
     fn say_end(&self, why: &str) {
-        for link in self.take_links() {
+        for connection in self.take_links() {
             let goodbye = Goodbye { reason: GoodbyeReason::Done, text: format!("it has stopped: {why}") };
-            if catch_unwind(AssertUnwindSafe(|| link.end(goodbye))).is_err() {
-                link.abandon();
+            if catch_unwind(AssertUnwindSafe(|| connection.sender().end(goodbye))).is_err() {
+                connection.sender().abandon();
             }
         }
         self.wake_all();
         self.finish(HostEnd::Failed(self.failure().unwrap_or(why).to_owned()));
     }
 
-    /// Runs a task that works for the host.
-    pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) -> AbortHandle {
-        self.runtime().spawn(contained(self.weak(), task))
-    }
-}
-
-/// Runs a task to its end, or to a panic, which ends the host.
-pub(crate) async fn contained(host: Weak<Host>, task: impl Future<Output = ()>) {
-    let mut task = pin!(task);
-    let ended = poll_fn(|context| match catch_unwind(AssertUnwindSafe(|| task.as_mut().poll(context))) {
-        Ok(Poll::Pending) => Poll::Pending,
-        Ok(Poll::Ready(())) => Poll::Ready(Ok(())),
-        Err(panic) => Poll::Ready(Err(reason(&*panic))),
-    });
-    if let (Err(why), Some(host)) = (ended.await, host.upgrade()) {
-        host.fail(PANICKED, &why);
+    /// Wakes all that wait for a transaction, and lets nobody wait any more.
+    fn wake_all(&self) {
+        self.wakers.end().into_iter().for_each(wake);
+        self.wake_caller();
     }
 }
 
@@ -143,55 +129,4 @@ pub(crate) fn reason(panic: &(dyn Any + Send)) -> String {
 
 fn panicked(said: &str) -> String {
     format!("a part of it panicked ({said}), which is an error of Thorp's own: please report it")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::runtime::Runtime;
-    use client::{Client, Config};
-    use std::sync::Arc;
-    use std::time::Duration;
-    use types::ClientId;
-
-    fn host(runtime: &Runtime) -> Arc<Host> {
-        Host::start(Node::client_only(Client::new(Config::default(), ClientId(1))), None, runtime)
-    }
-
-    #[track_caller]
-    fn assert_ended(host: &Host, text: &str) {
-        let end = host.wait_end_within(Duration::from_secs(20));
-        assert!(matches!(&end, Some(HostEnd::Failed(why)) if why.contains(text)), "{end:?}");
-    }
-
-    #[test]
-    fn a_panic_of_a_task_ends_its_host_and_no_other() {
-        let runtime = Runtime::start().unwrap();
-        let (one, other) = (host(&runtime), host(&runtime));
-        one.spawn(async {
-            tokio::task::yield_now().await;
-            panic!("in a task");
-        });
-        assert_ended(&one, "in a task");
-        assert_eq!(other.end(), None);
-    }
-
-    #[test]
-    fn a_panic_of_the_reactor_ends_all_hosts_and_those_that_come_later() {
-        let runtime = Runtime::start().unwrap();
-        let hosts = [host(&runtime), host(&runtime)];
-        runtime.reactor().unwrap().spawn(|_| panic!("in the reactor")).unwrap();
-        for host in &hosts {
-            assert_ended(host, "in the reactor");
-        }
-        assert_ended(&host(&runtime), "in the reactor");
-    }
-
-    #[test]
-    fn a_panic_under_the_lock_leaves_no_node_behind() {
-        let host = host(&Runtime::start().unwrap());
-        assert_eq!(host.with_node::<()>(|_| panic!("under the lock")), None);
-        assert_ended(&host, "under the lock");
-        assert!(!host.node().is_poisoned());
-    }
 }
