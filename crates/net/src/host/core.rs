@@ -28,7 +28,7 @@ pub enum HostEnd {
     /// The store was closed: all that was committed is home. Or the redirector was.
     Closed,
     /// The store's disk has failed, or a part of the host has panicked, with a line that says how. What was acknowledged
-    /// is in the safe.
+    /// is in the log.
     Failed(String),
 }
 
