@@ -2,20 +2,16 @@
 
 use crate::bytes;
 use crate::network::{Arrival, End, Item, Purpose};
-use crate::process::STORE;
+use crate::process::{Process, STORE};
 use crate::trace;
 use crate::violation::{Check, ensure};
 use crate::world::{Event, World};
+use core::mem;
 use core::time::Duration;
 use node::{Link, Node};
-use protocol::Message;
+use protocol::{Goodbye, Message};
+use session::{Expected, Next, Target, admit};
 use types::{ClientId, GoodbyeReason, SessionId, Time};
-
-/// How long a process waits for an answer to its dialling.
-const ANSWER_WITHIN: Duration = Duration::from_secs(5);
-
-/// Ways that a client knows are tried without a rest, but no more of them than this.
-const HURRIED_MAX: u32 = 8;
 
 /// How often both ends hear of a long message that some more of it has arrived, and how often at most.
 const SIGN_OF_LIFE_EVERY: Duration = Duration::from_millis(20);
@@ -118,16 +114,18 @@ impl World {
         }
     }
 
-    /// A process will open its session: a client's with its store or redirector, a redirector's with the store.
+    /// A process has no session, a client's with its store or redirector or a redirector's with the store: it will open
+    /// one.
     pub(crate) fn dial_later(&mut self, number: usize) {
         let process = &mut self.processes[number];
-        let has_way = process.node.as_mut().and_then(Node::client).is_some_and(|client| client.has_way());
-        if process.uplink.is_none() && has_way && process.hurried < HURRIED_MAX {
-            process.hurried += 1;
-            return self.later(Duration::ZERO, Event::Dial(number, self.processes[number].life));
-        }
-        process.back_off = (process.back_off * 2).clamp(Duration::from_millis(1), Duration::from_millis(100));
-        let (after, life) = (self.rng.around(process.back_off), process.life);
+        let client = process.node.as_mut().and_then(Node::client);
+        let next =
+            process.dialer.lost(mem::take(&mut process.was_up), || client.is_some_and(|client| client.has_way()));
+        let life = process.life;
+        let after = match next {
+            Next::InTurn | Next::Hurry => Duration::ZERO,
+            Next::After(pause) => self.rng.around(pause),
+        };
         self.later(after, Event::Dial(number, life));
     }
 
@@ -137,17 +135,22 @@ impl World {
         let Some((client, store, redirector)) = roles else { return Ok(()) };
         let (has_client, has_redirector) = (client.is_some() && store.is_none(), redirector.is_some());
         if has_redirector && self.processes[number].trunk.is_none() {
+            self.processes[number].dialer.attempt(|| None::<String>);
             let (id, arrival) = self.network.open(self.now, Purpose::Trunk, number, STORE, &mut self.rng);
             self.processes[number].trunk = Some(id);
             self.expect([arrival]);
         }
         if has_client && self.processes[number].uplink.is_none() {
-            let listener = self.way(number);
+            let now = self.clock(number);
+            let Process { node, dialer, .. } = &mut self.processes[number];
+            let client = node.as_mut().and_then(Node::client);
+            let attempt = dialer.attempt(|| client.and_then(|client| client.way(now)));
+            let listener = self.listener_of(number, &attempt.target);
             let (id, arrival) = self.network.open(self.now, Purpose::Uplink, number, listener, &mut self.rng);
             self.processes[number].uplink = Some(id);
             self.expect([arrival]);
             let life = self.processes[number].life;
-            self.later(ANSWER_WITHIN, Event::GiveUp(number, life, id));
+            self.later(attempt.answer_within, Event::GiveUp(number, life, id));
         }
         self.pump(number)
     }
@@ -165,14 +168,12 @@ impl World {
     }
 
     /// The process that a client's next session is to be with.
-    fn way(&mut self, number: usize) -> usize {
-        let now = self.clock(number);
-        let way = self.processes[number].node.as_mut().and_then(Node::client).and_then(|client| client.way(now));
-        match (way, self.scenario.redirector_of(number)) {
-            (Some(address), _) => process_at(&address).unwrap_or(STORE),
+    fn listener_of(&mut self, number: usize, target: &Target<String>) -> usize {
+        match (target, self.scenario.redirector_of(number)) {
+            (Target::Named(address), _) => process_at(address).unwrap_or(STORE),
             // A member may have another way to its store, and try it now and then.
-            (None, Some(_)) if self.rng.chance(self.scenario.stray_permille) => STORE,
-            (None, redirector) => redirector.unwrap_or(STORE),
+            (Target::Configured(_), Some(_)) if self.rng.chance(self.scenario.stray_permille) => STORE,
+            (Target::Configured(_), redirector) => redirector.unwrap_or(STORE),
         }
     }
 
@@ -213,6 +214,9 @@ impl World {
         let (now, clock, key) = (self.now, self.clock(number), self.key_of(number));
         let is_up = self.processes[number].node.is_some() && !self.processes[number].closed;
         let Some(connection) = self.network.connection(id) else { return Ok(()) };
+        let is_first = matches!(item, Item::Message(_)) && !mem::replace(&mut connection.heard, true);
+        let is_neighbour = matches!(link, Link::FromPeer(_));
+        let expected = if is_neighbour { Expected::Neighbour(key) } else { Expected::Session };
         let (accepted, node) = (connection.accepted, &mut self.processes[number].node);
         match (item, node) {
             (Item::Opened, Some(node)) if is_up => {
@@ -221,10 +225,10 @@ impl World {
                 node.connected(clock, link);
                 self.send_item(id, End::Dialer, Item::Opened);
             }
-            (Item::Message(Message::PeerHello(hello)), Some(_)) if accepted && hello.key != key => {
-                return self.hang_up(number, link, GoodbyeReason::Stranger, "a neighbour of an earlier life");
-            }
             (Item::Message(message), Some(node)) if accepted => {
+                if is_first && let Err(Goodbye { reason, text }) = admit(expected, &message) {
+                    return self.hang_up(number, link, reason, &text);
+                }
                 self.trace.event(now, &[6, id.0], || {
                     format!("process {number} hears s{}: {}", id.0, trace::describe(&message))
                 });
@@ -257,7 +261,6 @@ impl World {
                 self.trace.event(now, &[8, number as u64], || {
                     format!("process {number} is connected as s{} ({link:?})", id.0)
                 });
-                process.back_off = Duration::ZERO;
                 node.connected(clock, link);
                 if let Some(connection) = self.network.connection(id) {
                     connection.answered = true;
@@ -267,9 +270,7 @@ impl World {
                 self.trace.event(now, &[9, number as u64], || {
                     format!("process {number} hears {}", trace::describe(&message))
                 });
-                if link == Link::Uplink && matches!(message, Message::Welcome(_)) {
-                    process.hurried = 0;
-                }
+                process.was_up |= matches!(message, Message::Welcome(_));
                 node.handle(clock, link, message);
                 self.work(number);
                 return self.settle(number);

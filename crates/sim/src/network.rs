@@ -100,6 +100,8 @@ pub(crate) struct Connection {
     pub(crate) accepted: bool,
     /// The dialer has heard that it was accepted.
     pub(crate) answered: bool,
+    /// The listener has heard a first message.
+    pub(crate) heard: bool,
 }
 
 impl Connection {
@@ -232,8 +234,16 @@ impl Network {
         self.opened += 1;
         let id = SessionId(self.opened);
         let (to_dialer, to_listener) = (Direction::default(), Direction::default());
-        let connection =
-            Connection { purpose, dialer, listener, to_dialer, to_listener, accepted: false, answered: false };
+        let connection = Connection {
+            purpose,
+            dialer,
+            listener,
+            to_dialer,
+            to_listener,
+            accepted: false,
+            answered: false,
+            heard: false,
+        };
         self.connections.insert(id, connection);
         let arrival =
             self.send(now, id, End::Listener, Item::Opened, Duration::ZERO, rng).expect("the connection is new");

@@ -4,6 +4,7 @@ use crate::actor::Thread;
 use crate::check::never_back::NeverBack;
 use core::time::Duration;
 use node::Node;
+use session::{Dialer, Times};
 use std::collections::BTreeMap;
 use types::{ClientId, SessionId, Time};
 
@@ -13,7 +14,14 @@ pub(crate) const STORE: usize = 0;
 /// Timeouts that may be handled at one moment before it counts as going in circles.
 pub(crate) const TIMEOUTS_AT_ONCE_MAX: u32 = 100;
 
-#[derive(Debug, Default)]
+/// How a process dials. A run is shorter than days are, and so are its pauses.
+const TIMES: Times = Times {
+    attempt_within: Duration::from_secs(5),
+    pause_min: Duration::from_millis(1),
+    pause_max: Duration::from_millis(100),
+};
+
+#[derive(Debug)]
 pub(crate) struct Process {
     /// `None` while the process is down.
     pub(crate) node: Option<Node>,
@@ -37,12 +45,34 @@ pub(crate) struct Process {
     /// Timeouts handled at the last moment at which there was one.
     pub(crate) timeouts: (Time, u32),
     pub(crate) never_back: NeverBack,
-    /// How long the next dial waits; doubles while the store does not answer.
-    pub(crate) back_off: Duration,
-    /// Attempts at ways that its client knows, since one has worked.
-    pub(crate) hurried: u32,
+    /// Where and when its session is opened again: its client's, or its redirector's.
+    pub(crate) dialer: Dialer,
+    /// That session has been welcomed.
+    pub(crate) was_up: bool,
     /// The store has said that it is closed.
     pub(crate) closed: bool,
+}
+
+impl Default for Process {
+    fn default() -> Self {
+        Self {
+            node: None,
+            life: 0,
+            threads: Vec::new(),
+            uplink: None,
+            trunk: None,
+            peers: BTreeMap::new(),
+            paused_until: Time::ZERO,
+            stops: Vec::new(),
+            busy_until: Time::ZERO,
+            timer: None,
+            timeouts: (Time::ZERO, 0),
+            never_back: NeverBack::default(),
+            dialer: Dialer::new(1, TIMES),
+            was_up: false,
+            closed: false,
+        }
+    }
 }
 
 impl Process {

@@ -18,6 +18,8 @@ use crate::threads::serving::Serving;
 use crate::transport::receiver::Ended;
 use client::Client;
 use protocol::{GROUP, Goodbye, Message, Welcome};
+use session::dialer::CONNECT_WITHIN;
+use session::{Attempt, Dialer, Next, Target, Times};
 use std::future::pending;
 use std::hash::{BuildHasher, RandomState};
 use std::io;
@@ -97,20 +99,6 @@ impl Filter for ServerFilter {
     }
 }
 
-/// How long one attempt at an address may take where there are others: until it is connected, and then until there is
-/// an answer. A redirector that does not reach its store says so sooner, after its own patience.
-const CONNECT_WITHIN: Duration = Duration::from_secs(1);
-const ANSWER_WITHIN: Duration = Duration::from_secs(2);
-
-/// How long after a session with a later address has begun the earlier ones are looked at again; twice as long after each
-/// time, whether in vain or not, up to the longest.
-const LOOK_BACK_MIN: Duration = Duration::from_millis(500);
-const LOOK_BACK_MAX: Duration = Duration::from_secs(30);
-
-/// Ways that the client knows are tried without a pause. No more of them than this: some may lead from one to the other
-/// and back.
-const HURRIED_MAX: u32 = 8;
-
 impl Host {
     /// Opens a session of this node's client with a store or a redirector, and again whenever it is lost, until the
     /// host is no more or the session is refused for good. [`Host::connected`] tells what comes of it.
@@ -186,21 +174,6 @@ struct Opener {
     config: UplinkConfig,
 }
 
-/// One attempt at a session.
-struct Attempt {
-    address: String,
-    /// How many of the configured addresses come before it: none where the client has named it.
-    earlier: usize,
-    connect_within: Duration,
-    answer_within: Duration,
-}
-
-/// When earlier addresses are looked at again. It outlasts sessions, or one that listens and does not welcome would be
-/// gone back to again and again.
-struct LookBack {
-    pause: Duration,
-}
-
 /// How far the addresses have been tried in turn: what came of those that were.
 #[derive(Default)]
 struct Round(Vec<ConnectError>);
@@ -208,20 +181,19 @@ struct Round(Vec<ConnectError>);
 impl Opener {
     async fn run(self) {
         let Some(mut end) = self.host.upgrade().map(|host| host.core.watch_end()) else { return };
-        let (mut pause, mut round, mut hurried) = (self.config.pause_min, Round::default(), 0);
-        let mut look_back = LookBack { pause: LOOK_BACK_MIN };
+        let UplinkConfig { attempt_within, pause_min, pause_max, .. } = self.config;
+        let mut dialer = Dialer::new(self.config.addresses.len(), Times { attempt_within, pause_min, pause_max });
+        let mut round = Round::default();
         loop {
-            // A round that has begun goes on: one of the other addresses may be where we are wanted.
-            let way = if round.0.is_empty() { self.way() } else { None };
-            let is_configured = way.is_none();
-            let attempt = self.attempt(way, &round);
+            let attempt = dialer.attempt(|| self.way());
+            let address = self.address(&attempt.target);
             let dialed = tokio::select! {
-                dialed = dial(&attempt.address, attempt.connect_within) => dialed,
+                dialed = dial(&address, attempt.connect_within) => dialed,
                 _ = end.changed() => return,
             };
             // Not given up with the host: a connection hears of that itself, and has to be taken leave of.
             let (mut why, was_up) = match dialed {
-                Ok(stream) => self.serve(stream, &attempt, &mut look_back).await,
+                Ok(stream) => self.serve(stream, &address, &attempt, &mut dialer).await,
                 Err(why) => (why, false),
             };
             if self.host.strong_count() == 0 {
@@ -230,28 +202,31 @@ impl Opener {
             if self.is_final(&why) {
                 return self.state.set(UplinkState::Over(why));
             }
+            let next = dialer.lost(was_up, || self.has_way());
             if was_up {
-                if attempt.earlier == 0 {
-                    look_back.pause = LOOK_BACK_MIN;
-                }
-                (pause, round, hurried) = (self.config.pause_min, Round::default(), 0);
-            } else if is_configured {
+                round = Round::default();
+            } else if let Target::Configured(_) = attempt.target {
                 round.0.push(why);
-                if round.0.len() < self.config.addresses.len() {
+                if next == Next::InTurn {
                     continue;
                 }
                 why = std::mem::take(&mut round).summary();
             }
             self.state.set(UplinkState::Down(why));
-            if hurried < HURRIED_MAX && self.has_way() {
-                hurried += 1;
-                continue;
+            if let Next::After(pause) = next {
+                tokio::select! {
+                    () = sleep(draw(pause)) => {}
+                    _ = end.changed() => return,
+                }
             }
-            tokio::select! {
-                () = sleep(draw(pause)) => {}
-                _ = end.changed() => return,
-            }
-            pause = (pause * 2).min(self.config.pause_max);
+        }
+    }
+
+    /// The address of what is tried.
+    fn address(&self, target: &Target<String>) -> String {
+        match target {
+            Target::Named(address) => address.clone(),
+            Target::Configured(place) => self.config.addresses.get(*place).cloned().unwrap_or_default(),
         }
     }
 
@@ -276,18 +251,6 @@ impl Opener {
         answer
     }
 
-    /// The next attempt: where the client wants to go, or else the address whose turn it is.
-    fn attempt(&self, way: Option<String>, round: &Round) -> Attempt {
-        let addresses = &self.config.addresses;
-        let there_are_others = way.is_some() || addresses.len() > 1;
-        let earlier = if way.is_some() { 0 } else { round.0.len() };
-        let address = way.or_else(|| addresses.get(earlier).cloned()).unwrap_or_default();
-        let within = self.config.attempt_within;
-        let (connect_within, answer_within) =
-            if there_are_others { (within.min(CONNECT_WITHIN), within.min(ANSWER_WITHIN)) } else { (within, within) };
-        Attempt { address, earlier, connect_within, answer_within }
-    }
-
     /// Whether it is no use to try again. A redirector whose group another one leads stands by: it may be needed again.
     fn is_final(&self, why: &ConnectError) -> bool {
         let stands_by = self.link == node::Link::Trunk
@@ -296,8 +259,13 @@ impl Opener {
     }
 
     /// Runs a session to its end; gives why it ended and whether it ever was one.
-    async fn serve(&self, stream: TcpStream, attempt: &Attempt, back: &mut LookBack) -> (ConnectError, bool) {
-        let address = attempt.address.as_str();
+    async fn serve(
+        &self,
+        stream: TcpStream,
+        address: &str,
+        attempt: &Attempt<String>,
+        dialer: &mut Dialer,
+    ) -> (ConnectError, bool) {
         let begun = {
             let Some(host) = self.host.upgrade() else { return (lost(address, "this end is gone"), false) };
             self.begin(&host, stream, address)
@@ -310,7 +278,7 @@ impl Opener {
             let mut run = pin!(serving.run(Some(attempt.answer_within)));
             tokio::select! {
                 ended = &mut run => ended,
-                () = self.look_back(attempt.earlier, back) => run.await,
+                () = self.look_back(attempt.earlier(), dialer) => run.await,
             }
         };
         let core = serving.link().core().clone();
@@ -329,13 +297,12 @@ impl Opener {
     }
 
     /// Looks at the addresses before the one that is used, until somebody listens there and the client goes back.
-    async fn look_back(&self, earlier: usize, back: &mut LookBack) {
+    async fn look_back(&self, earlier: usize, dialer: &mut Dialer) {
         if earlier == 0 || !self.is_uplink() {
             return pending().await;
         }
         loop {
-            sleep(draw(back.pause)).await;
-            back.pause = (back.pause * 2).min(LOOK_BACK_MAX);
+            sleep(draw(dialer.look_back())).await;
             if !self.ask_client(|client, _| client.looks_back()) {
                 continue;
             }

@@ -13,6 +13,7 @@ use crate::host::link::{Filter, Link};
 use crate::sessions::host::Host;
 use crate::transport::receiver::Ended;
 use protocol::Message;
+use session::{Admitted, Expected, admit};
 use std::fmt;
 use std::io;
 use std::net::{SocketAddr, TcpStream};
@@ -130,7 +131,7 @@ impl Filter for ClientFilter {
     }
 
     fn check(&self, link: &Link, message: &Message, is_first: bool, _: &mut Vec<Event>) -> Result<(), Ended> {
-        if is_first && matches!(message, Message::AskStatus(_)) {
+        if is_first && admit(Expected::Session, message) == Ok(Admitted::Question) {
             if let Some(host) = self.0.upgrade() {
                 host.tell_status(link.connection().sender());
             }

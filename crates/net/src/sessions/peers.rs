@@ -21,8 +21,9 @@ use crate::sessions::listen::Acceptor;
 use crate::threads::serving::Serving;
 use crate::transport::connection::Connection;
 use crate::transport::receiver::Ended;
-use protocol::Message;
+use protocol::{Goodbye, Message};
 use rustix::rand::{GetRandomFlags, getrandom};
+use session::{Expected, admit};
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::{Arc, Weak};
@@ -31,7 +32,7 @@ use tokio::net::TcpStream;
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
 use types::limits::PEERS_MAX;
-use types::{ClientId, GoodbyeReason, PeerKey};
+use types::{ClientId, PeerKey};
 
 /// How long it may take to connect to a neighbour. Its pages go by way of the redirector meanwhile.
 const DIAL_WITHIN: Duration = Duration::from_secs(1);
@@ -53,12 +54,8 @@ impl Filter for KeyFilter {
     }
 
     fn check(&self, _: &Link, message: &Message, is_first: bool, _: &mut Vec<Event>) -> Result<(), Ended> {
-        let has_key = || matches!(message, Message::PeerHello(hello) if hello.key == self.0);
-        if is_first && !has_key() {
-            let text = "expected a neighbour with the key that my redirector gives, got another".to_owned();
-            return Err(Ended::Refused("stranger", GoodbyeReason::Stranger, text));
-        }
-        Ok(())
+        let admitted = if is_first { admit(Expected::Neighbour(self.0), message).map(drop) } else { Ok(()) };
+        admitted.map_err(|Goodbye { reason, text }| Ended::Refused(reason.name(), reason, text))
     }
 }
 

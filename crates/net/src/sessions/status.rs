@@ -12,6 +12,7 @@ use crate::sessions::host::Host;
 use crate::sessions::state::{ConnectError, describe};
 use crate::transport::counters::Tally;
 use crate::transport::sender::Sender;
+use node::metrics::LINKS;
 use protocol::{AskStatus, Goodbye, Message, Status, Table};
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
@@ -58,11 +59,7 @@ fn links(tally: &Tally) -> Table {
         ("flushes", *flushes),
         ("refused", refusals.values().sum()),
     ];
-    Table {
-        name: "links".into(),
-        columns: counts.iter().map(|(name, _)| (*name).into()).collect(),
-        rows: vec![counts.iter().map(|(_, count)| (*count).into()).collect()],
-    }
+    LINKS.one(counts.map(|(name, count)| (name, count.into())))
 }
 
 /// Asks the store or redirector at an address how it stands. It has so long for the answer.
