@@ -1,6 +1,6 @@
 //! Help between neighbours: pages from their caches, and from ours to them (BuddyCache paper, section 4.3).
 //!
-//! 1. Help is given from the machine, whatever the application is computing: the hands' thread that hears of a need
+//! 1. Help is given from the machine, whatever the application is computing: the driver's thread that hears of a need
 //!    sends the page.
 //! 2. Only a whole page is sent: one with a hole is no page to anybody else, and one with a slot that is ahead of its
 //!    version would be taken for older than it is.
@@ -8,7 +8,7 @@
 //!    dropped: changes since may have been told while the page was not held.
 //! 4. A neighbour's page is installed when we have heard of all that it reflects. It came on another connection than the
 //!    notices, and may be ahead of them: a running transaction would see two moments at once.
-//! 5. Who connects to a neighbour shows the key that came with the request for help. Ours is the hands' affair: they draw
+//! 5. Who connects to a neighbour shows the key that came with the request for help. Ours is the driver's affair: it draws
 //!    it, and let nobody in without it.
 
 use crate::{Client, Output};
@@ -56,7 +56,7 @@ impl Neighbours {
 }
 
 impl Client {
-    /// The hands take connections of neighbours, and where. Sessions that the redirector of a group opens from now on,
+    /// The driver takes connections of neighbours, and where. Sessions that the redirector of a group opens from now on,
     /// and the one that is open, hear of it.
     pub fn reachable(&mut self, now: Time, reachable: Reachable) {
         self.neighbours.reachable = Some(reachable);

@@ -1,7 +1,7 @@
 //! The client role: a page cache, transactions and their commit requests, as a pure machine.
 //!
 //! # How it is called
-//! By the hands: [`Client::connected`], [`Client::heard`], [`Client::handle`], [`Client::disconnected`],
+//! By the driver: [`Client::connected`], [`Client::heard`], [`Client::handle`], [`Client::disconnected`],
 //! [`Client::handle_timeout`], [`Client::stopped`]; in a group [`Client::reachable`], [`Client::peer_connected`], [`Client::peer_disconnected`],
 //! [`Client::from_peer`]; [`Client::way`] says where to connect. By the application's threads, under the same short lock: [`Client::begin`], [`Client::read`] and
 //! the rest. After each of them [`Client::poll_output`] until it gives nothing, then [`Client::poll_timeout`] for when to

@@ -1,11 +1,11 @@
-//! The client that all transactions of one database share: a machine under one short lock, and the hands beside it.
+//! The client that all transactions of one database share: a machine under one short lock, and the driver beside it.
 
 use crate::local::LocalStore;
 use crate::precedence::Line;
 use crate::wait::may_assist;
 use crate::{Error, Result};
 use client::{Client, TxnError, TxnHandle};
-use node::{Hands, Node};
+use node::{Driver, Node};
 use std::fmt;
 use std::future::poll_fn;
 use std::mem;
@@ -17,11 +17,11 @@ use std::thread;
 use std::time::Duration;
 use types::{ClientId, PageId, Time};
 
-/// An open database: the node that its client is in, the node's hands, and what keeps them alive. The handles of a door
+/// An open database: the node that its client is in, the node's driver, and what keeps them alive. The handles of a door
 /// share one.
 pub struct Database {
     node: Arc<Mutex<Node>>,
-    hands: Arc<dyn Hands>,
+    driver: Arc<dyn Driver>,
     patience: Duration,
     /// Who has lost to others again and again, and goes before them.
     pub(crate) line: Line,
@@ -34,20 +34,20 @@ pub struct Database {
 }
 
 impl Database {
-    /// A database over a node and hands that stand already: how the simulator runs what runs over TCP. The node hosts a
+    /// A database over a node and a driver that are there already: how the simulator runs what runs over TCP. The node hosts a
     /// client; `patience` is for a transaction that others are faster than.
-    pub fn over(node: Arc<Mutex<Node>>, hands: Arc<dyn Hands>, patience: Duration) -> Arc<Self> {
-        Arc::new(Self::new(node, hands, patience, None))
+    pub fn over(node: Arc<Mutex<Node>>, driver: Arc<dyn Driver>, patience: Duration) -> Arc<Self> {
+        Arc::new(Self::new(node, driver, patience, None))
     }
 
     pub(crate) fn new(
         node: Arc<Mutex<Node>>,
-        hands: Arc<dyn Hands>,
+        driver: Arc<dyn Driver>,
         patience: Duration,
         local: Option<LocalStore>,
     ) -> Self {
         let (closed, process) = (AtomicBool::new(false), std::process::id());
-        Self { node, hands, patience, line: Line::default(), closed, process, local: Mutex::new(local) }
+        Self { node, driver, patience, line: Line::default(), closed, process, local: Mutex::new(local) }
     }
 
     /// Who the client is to the store.
@@ -93,7 +93,7 @@ impl Database {
 
     /// The time, as the client has it.
     pub fn now(&self) -> Time {
-        self.hands.now()
+        self.driver.now()
     }
 
     /// Calls the client, and carries out what came of it.
@@ -105,13 +105,13 @@ impl Database {
 
     /// Carries out what came of the client's last calls.
     pub(crate) fn settle(&self) {
-        self.hands.settle();
+        self.driver.settle();
     }
 
     /// Looks at what the client has, without effects outside of it and without asking the time.
     #[inline]
     pub fn look<R>(&self, look: impl FnOnce(&mut Client) -> R) -> R {
-        let unwinding = Unwinding(&*self.hands);
+        let unwinding = Unwinding(&*self.driver);
         let answer = look(self.lock().client().expect("a database's node hosts a client"));
         mem::forget(unwinding);
         answer
@@ -121,7 +121,7 @@ impl Database {
     #[inline]
     pub fn peek<R>(&self, call: impl FnOnce(&mut Client, Time) -> R) -> R {
         // Read before the lock is taken, which others wait for.
-        let now = self.hands.now();
+        let now = self.driver.now();
         self.look(|client| call(client, now))
     }
 
@@ -139,7 +139,7 @@ impl Database {
         }
     }
 
-    /// A call that panicked has left the client half changed: the hands end it, and all its transactions, before anybody
+    /// A call that panicked has left the client half changed: the driver ends it, and all its transactions, before anybody
     /// else calls it. The application's own panics do not come here, see [`apart`].
     #[inline]
     fn lock(&self) -> MutexGuard<'_, Node> {
@@ -172,15 +172,15 @@ impl Database {
                 Err(error) => Poll::Ready(Err(self.error(error))),
             }
         };
-        let mut waiting = Waiting { hands: &*self.hands, txn, has_waker: false };
+        let mut waiting = Waiting { driver: &*self.driver, txn, has_waker: false };
         poll_fn(|context| {
             let answer = ask();
             if answer.is_ready() {
                 waiting.has_waker = false;
                 return answer;
             }
-            self.hands.wake_on(txn, context.waker());
-            may_assist(&self.hands, context.waker());
+            self.driver.wake_on(txn, context.waker());
+            may_assist(&self.driver, context.waker());
             // A wake that came meanwhile went to the waker of the poll before, which is another task's if the future
             // has moved. So it is asked once more, now that this task's is known.
             if !mem::replace(&mut waiting.has_waker, true) {
@@ -195,13 +195,13 @@ impl Database {
 
     /// The transaction has ended without an outcome: nobody will wait for it.
     pub(crate) fn forget(&self, txn: TxnHandle) {
-        self.hands.forget(txn);
+        self.driver.forget(txn);
     }
 
     /// Waits until `time`.
     pub(crate) async fn sleep_until(&self, time: Time) {
         poll_fn(|context| {
-            if self.hands.now() >= time {
+            if self.driver.now() >= time {
                 return Poll::Ready(());
             }
             self.wake_at(time, context.waker());
@@ -212,7 +212,7 @@ impl Database {
 
     /// Wakes at `time`.
     pub(crate) fn wake_at(&self, time: Time, waker: &Waker) {
-        self.hands.wake_at(time, waker);
+        self.driver.wake_at(time, waker);
     }
 }
 
@@ -229,8 +229,8 @@ pub fn go_on<R>(ran: thread::Result<R>) -> R {
     ran.unwrap_or_else(|panic| resume_unwind(panic))
 }
 
-/// A call of the client's. If it panics, the others who wait for the client hear of it: the hands find the lock poisoned.
-struct Unwinding<'a>(&'a dyn Hands);
+/// A call of the client's. If it panics, the others who wait for the client hear of it: the driver finds the lock poisoned.
+struct Unwinding<'a>(&'a dyn Driver);
 
 impl Drop for Unwinding<'_> {
     fn drop(&mut self) {
@@ -241,7 +241,7 @@ impl Drop for Unwinding<'_> {
 /// An operation that may be dropped while it waits. Its waker goes with it: a wake that comes before the transaction's
 /// next operation has said whom to wake must be kept for that one, and not go to a task that is no more.
 struct Waiting<'a> {
-    hands: &'a dyn Hands,
+    driver: &'a dyn Driver,
     txn: TxnHandle,
     has_waker: bool,
 }
@@ -249,7 +249,7 @@ struct Waiting<'a> {
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         if self.has_waker {
-            self.hands.forget(self.txn);
+            self.driver.forget(self.txn);
         }
     }
 }
@@ -262,7 +262,7 @@ impl Drop for Database {
             let _ = local.map(LocalStore::close);
         } else {
             // The store and the connection are the parent's, and so are the threads that would be waited for.
-            mem::forget((local, self.hands.clone()));
+            mem::forget((local, self.driver.clone()));
         }
     }
 }

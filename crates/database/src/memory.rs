@@ -1,4 +1,4 @@
-//! Hands without a disk: a store in memory, for tests and trials.
+//! A driver without a disk: a store in memory, for tests and trials.
 //!
 //! Disk work is done at once, under the node's lock. One thread keeps the clock: it sleeps until the node or a pausing
 //! transaction has something due, and ends with the database.
@@ -6,7 +6,7 @@
 use crate::{Database, Result};
 use bytes::Bytes;
 use client::{Client, TxnHandle};
-use node::{Hands, Node, Output};
+use node::{Driver, Node, Output};
 use std::collections::hash_map::RandomState;
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::BuildHasher;
@@ -150,7 +150,7 @@ impl Memory {
     }
 }
 
-impl Hands for Memory {
+impl Driver for Memory {
     fn now(&self) -> Time {
         self.clock.now()
     }

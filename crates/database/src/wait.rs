@@ -1,7 +1,7 @@
 //! How operations wait: in place, or as futures. Each operation is written once, as a future; [`Blocking`] runs it on
 //! the spot, [`Async`] hands it to the caller.
 
-use node::Hands;
+use node::Driver;
 use std::cell::Cell;
 use std::future::Future;
 use std::pin::{Pin, pin};
@@ -113,7 +113,7 @@ struct Here {
     /// How many futures wait on this thread, each inside of the one before.
     waiting: Cell<u32>,
     /// Whose work this thread may do while the operation waits that was polled last.
-    hands: Cell<Option<Arc<dyn Hands>>>,
+    driver: Cell<Option<Arc<dyn Driver>>>,
 }
 
 /// The thread's own token is not enough: whatever else waits on this thread may take it.
@@ -125,7 +125,7 @@ struct Parked {
 impl Here {
     fn new() -> Self {
         let parked = Arc::new(Parked { thread: std::thread::current(), woken: AtomicBool::new(false) });
-        Self { waker: Waker::from(parked.clone()), parked, waiting: Cell::new(0), hands: Cell::new(None) }
+        Self { waker: Waker::from(parked.clone()), parked, waiting: Cell::new(0), driver: Cell::new(None) }
     }
 
     #[inline]
@@ -152,10 +152,10 @@ impl Here {
     /// Waits to be woken.
     fn wait(&self) {
         let woken = || self.parked.woken.load(Ordering::SeqCst);
-        if let Some(hands) = self.hands.take()
+        if let Some(driver) = self.driver.take()
             && !woken()
         {
-            hands.assist(&woken);
+            driver.assist(&woken);
         }
         while !self.parked.woken.swap(false, Ordering::Acquire) {
             std::thread::park();
@@ -163,13 +163,13 @@ impl Here {
     }
 }
 
-/// An operation on this thread waits for what these hands do: the thread may help them. Only if `waker` is the
+/// An operation on this thread waits for what this driver does: the thread may help it. Only if `waker` is the
 /// thread's own: what runs on an executor leaves the thread to others while it waits.
-pub(crate) fn may_assist(hands: &Arc<dyn Hands>, waker: &Waker) {
+pub(crate) fn may_assist(driver: &Arc<dyn Driver>, waker: &Waker) {
     // A thread that is ending waits without helping.
     let _ = HERE.try_with(|here| {
         if here.waker.will_wake(waker) {
-            here.hands.set(Some(hands.clone()));
+            here.driver.set(Some(driver.clone()));
         }
     });
 }

@@ -1,4 +1,4 @@
-//! The hands on a network: TCP links, the drive loop of a process, a link emulator.
+//! The driver of a node on a network: TCP links, the drive loop of a process, a link emulator.
 //!
 //! ```text
 //!   sessions   listen, dial, neighbours, status: how connections come about            Host, the front of it all

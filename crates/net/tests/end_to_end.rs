@@ -4,7 +4,7 @@ mod common;
 
 use common::*;
 use net::{Emulator, Host, HostEnd, UplinkConfig};
-use node::{Hands, Node};
+use node::{Driver, Node};
 use protocol::Outcome;
 use std::sync::Arc;
 use std::thread;

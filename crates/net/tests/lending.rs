@@ -6,7 +6,7 @@ use client::{Read, TxnHandle};
 use common::group::{Group, Member, Way, eventually, value};
 use common::*;
 use net::Host;
-use node::Hands;
+use node::Driver;
 use protocol::Fetch;
 use std::mem;
 use std::sync::Arc;

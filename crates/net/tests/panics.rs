@@ -5,7 +5,7 @@ mod common;
 use client::{TxnError, Write};
 use common::{MemoryDisk, PATIENCE, Raw, begin, connect, new_client, object, put, put_surely, runtime, store, wait};
 use net::{Host, HostEnd, ListenConfig};
-use node::{Disk, Hands, Node};
+use node::{Disk, Driver, Node};
 use protocol::Outcome;
 use std::cell::Cell;
 use std::sync::Arc;

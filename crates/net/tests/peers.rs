@@ -5,7 +5,7 @@ mod common;
 use common::group::*;
 use common::*;
 use net::{UplinkConfig, UplinkState};
-use node::Hands;
+use node::Driver;
 use protocol::{Fetch, Hello, Members, Message, PROTOCOL, PeerHello, Ping, Reachable, Rejoin};
 use std::io::Read as _;
 use std::net::{SocketAddr, TcpListener, TcpStream};

@@ -11,7 +11,7 @@ use types::GoodbyeReason;
 pub(crate) enum Item {
     /// A message.
     Send(Message),
-    /// Its hands are to say when what went before has left.
+    /// Its driver is to say when what went before has left.
     AwaitRoom,
     /// The session's end.
     End(GoodbyeReason, String),

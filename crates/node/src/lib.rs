@@ -13,7 +13,7 @@
 //!
 //! # The order rule
 //! Nothing leaves before what it depends on is durable. A store's output carries the log position that it waits for;
-//! the node keeps it, and everything behind it on the same link, until the disk has said so. So the hands never see a
+//! the node keeps it, and everything behind it on the same link, until the disk has said so. So the driver never sees a
 //! message that must not be sent yet.
 //!
 //! # How it is called
@@ -23,7 +23,7 @@
 
 extern crate alloc;
 
-mod hands;
+mod driver;
 mod held;
 pub mod metrics;
 mod status;
@@ -32,14 +32,14 @@ use alloc::borrow::ToOwned;
 use alloc::collections::VecDeque;
 use alloc::string::String;
 use client::{Client, TxnHandle};
-pub use hands::{Disk, Hands};
+pub use driver::{Disk, Driver};
 use held::Held;
 use protocol::Message;
 use redirector::Redirector;
 use store::{DiskDone, DiskWork, Store};
 use types::{ClientId, GoodbyeReason, SessionId, Time};
 
-/// The session of an embedded client with its own store. Hands number the sessions of other processes from 1.
+/// The session of an embedded client with its own store. The driver numbers the sessions of other processes from 1.
 pub const LOCAL: SessionId = SessionId(0);
 
 /// A connection to another process.
@@ -53,11 +53,11 @@ pub enum Link {
     Trunk,
     /// From this node's client to a neighbour.
     ToPeer(ClientId),
-    /// From a neighbour to this node's client, numbered by the hands like a session.
+    /// From a neighbour to this node's client, numbered by the driver like a session.
     FromPeer(SessionId),
 }
 
-/// What the node wants done by its hands.
+/// What the node wants done by its driver.
 #[derive(Debug)]
 pub enum Output {
     /// Send a message.
@@ -293,12 +293,12 @@ impl Node {
         }
     }
 
-    /// Lets the roles of this process talk until none has anything left to say, and sorts out what is for the hands.
+    /// Lets the roles of this process talk until none has anything left to say, and sorts out what is for the driver.
     pub fn settle(&mut self, now: Time) {
         while self.settle_client(now) | self.settle_store(now) | self.settle_redirector(now) {}
     }
 
-    /// What the hands are to do next. Call [`Node::settle`] first.
+    /// What the driver is to do next. Call [`Node::settle`] first.
     pub fn poll_output(&mut self) -> Option<Output> {
         self.outputs.pop_front()
     }

@@ -4,7 +4,7 @@ use crate::stamp::Stamps;
 use crate::{AsyncTx, Error, Result, Tx};
 use client::{Stats, TxnHandle};
 use database::{Async, Blocking, Database, GaveUp, Inside, Mode, Transaction, Tries, block_on};
-use node::{Hands, Node};
+use node::{Driver, Node};
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::{Arc, Mutex};
@@ -24,10 +24,10 @@ pub struct Db {
     stamps: Arc<Stamps>,
 }
 
-/// A database over a node and hands that stand already: how the simulator runs what runs over TCP. The node hosts a
+/// A database over a node and a driver that are there already: how the simulator runs what runs over TCP. The node hosts a
 /// client; `patience` is for a transaction that others are faster than. No part of what applications are given.
-pub fn over(node: Arc<Mutex<Node>>, hands: Arc<dyn Hands>, patience: Duration) -> Db {
-    Db::on(Database::over(node, hands, patience))
+pub fn over(node: Arc<Mutex<Node>>, driver: Arc<dyn Driver>, patience: Duration) -> Db {
+    Db::on(Database::over(node, driver, patience))
 }
 
 impl Db {

@@ -69,9 +69,9 @@ fn run(seed: u64) -> u64 {
     let known = Rc::new(Known::default());
     for number in 0..CLIENTS * TASKS {
         let client = (number % CLIENTS + 1) as usize;
-        let (node, hands) = simulation.door(client);
+        let (node, driver) = simulation.door(client);
         known.running.set(known.running.get() + 1);
-        simulation.spawn(client, task(objects::over(node, hands, PATIENCE), number * TRANSFERS, known.clone()));
+        simulation.spawn(client, task(objects::over(node, driver, PATIENCE), number * TRANSFERS, known.clone()));
     }
     simulation.run().unwrap_or_else(|violation| panic!("seed {seed}: {violation}"))
 }

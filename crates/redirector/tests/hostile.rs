@@ -238,7 +238,7 @@ proptest! {
             ..Config::default()
         };
         let (mut redirector, mut now) = (Redirector::new(config, ClientId(99)), Time(1_000_000_000));
-        // The hands never use a number again.
+        // The driver never uses a number again.
         let (mut sessions, mut last) = ([None; 5], 0);
         let mut named = Version::ZERO;
         for event in ready().into_iter().chain(events) {

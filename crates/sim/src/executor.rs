@@ -1,6 +1,6 @@
 //! Front doors in virtual time: futures that run over the simulator's nodes.
 //!
-//! A front door shares a node with its hands, under a lock. In a simulated run the world owns the nodes; while a task
+//! A front door shares a node with its driver, under a lock. In a simulated run the world owns the nodes; while a task
 //! is polled, the node of its process is lent to the front door, and is back before anything else happens.
 
 use crate::layout::{Layout, Mishap, Stored, Traffic};
@@ -17,7 +17,7 @@ use core::mem;
 use core::pin::Pin;
 use core::task::{Context, Waker};
 use core::time::Duration;
-use node::{Hands, Node};
+use node::{Driver, Node};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -81,11 +81,11 @@ impl Simulation {
         self.world.queue.push(at, Event::Mishap(redirector, mishap));
     }
 
-    /// What a front door needs of a client, counted from 1: its node and its hands. To be used by tasks of this client
+    /// What a front door needs of a client, counted from 1: its node and its driver. To be used by tasks of this client
     /// alone.
-    pub fn door(&self, client: usize) -> (Arc<Mutex<Node>>, Arc<dyn Hands>) {
+    pub fn door(&self, client: usize) -> (Arc<Mutex<Node>>, Arc<dyn Driver>) {
         let door = &self.world.tasks.doors[&client];
-        (door.node.clone(), door.hands.clone())
+        (door.node.clone(), door.driver.clone())
     }
 
     /// Adds a task that uses the front door of this client.
@@ -147,13 +147,13 @@ impl fmt::Debug for Task {
 struct Door {
     /// The process's node while a task is polled, and a node without a link at any other time.
     node: Arc<Mutex<Node>>,
-    hands: Arc<SimHands>,
+    driver: Arc<SimHands>,
 }
 
 impl Door {
     fn new() -> Self {
         let nobody = Client::new(client::Config::default(), ClientId(0));
-        Self { node: Arc::new(Mutex::new(Node::client_only(nobody))), hands: Arc::default() }
+        Self { node: Arc::new(Mutex::new(Node::client_only(nobody))), driver: Arc::default() }
     }
 }
 
@@ -175,7 +175,7 @@ impl Tasks {
     /// A transaction of this process is woken.
     pub(crate) fn wake(&self, process: usize, txn: TxnHandle) {
         if let Some(door) = self.doors.get(&process) {
-            door.hands.wake(txn);
+            door.driver.wake(txn);
         }
     }
 
@@ -184,7 +184,7 @@ impl Tasks {
         let task = &mut self.all[id];
         let door = &self.doors[&task.process];
         let Some(future) = &mut task.future else { return Vec::new() };
-        lock(&door.hands.0).now = now;
+        lock(&door.driver.0).now = now;
         mem::swap(node, &mut lock(&door.node));
         let waker = Waker::from(Arc::new(TaskWaker { id, woken: self.woken.clone() }));
         let ended = future.as_mut().poll(&mut Context::from_waker(&waker)).is_ready();
@@ -192,7 +192,7 @@ impl Tasks {
             task.future = None;
         }
         mem::swap(node, &mut lock(&door.node));
-        mem::take(&mut lock(&door.hands.0).alarms)
+        mem::take(&mut lock(&door.driver.0).alarms)
     }
 }
 
@@ -217,7 +217,7 @@ impl World {
     }
 }
 
-/// The hands of a simulated process, as its front door sees them.
+/// The driver of a simulated process, as its front door sees them.
 #[derive(Debug, Default)]
 struct SimHands(Mutex<Waits>);
 
@@ -242,7 +242,7 @@ impl SimHands {
     }
 }
 
-impl Hands for SimHands {
+impl Driver for SimHands {
     fn now(&self) -> Time {
         lock(&self.0).now
     }

@@ -1,7 +1,7 @@
 //! An experiment's layout: who is where, how far from each other, and what everything takes. Nothing fails but what it
 //! is told to.
 //!
-//! Figures that come out of it are worth what goes in: distances are the experiment's, costs are measured on real hands
+//! Figures that come out of it are worth what goes in: distances are the experiment's, costs are measured on real drivers
 //! by whoever lays it out.
 
 use bytes::Bytes;

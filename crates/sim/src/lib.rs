@@ -10,14 +10,14 @@
 //! Beside it stands a second kind of run, `reorder`: two masters' streams, out of order, around the real cache.
 //!
 //! The nodes are the real ones: the same `node::Node`, `client::Client` and `store::Store` that run over TCP and
-//! files. The simulator has hands of its own and sees neither `net` nor `disk`.
+//! files. The simulator has a driver of its own and sees neither `net` nor `disk`.
 
 mod actor;
 mod branches;
 mod bytes;
 mod check;
 mod disk;
-mod disk_hands;
+mod disk_driver;
 mod enumerate;
 mod executor;
 mod faults;

@@ -1,4 +1,4 @@
-//! The hands of all processes as far as the network goes: messages on their way, connections made, lost and given up.
+//! The driver of all processes as far as the network goes: messages on their way, connections made, lost and given up.
 
 use crate::bytes;
 use crate::network::{Arrival, End, Item, Purpose};
@@ -320,7 +320,7 @@ impl World {
         Ok(())
     }
 
-    /// The listener has ended a session. Its hands may tell it afterwards that the connection is gone, or not.
+    /// The listener has ended a session. Its driver may tell it afterwards that the connection is gone, or not.
     fn end_accepted(&mut self, number: usize, id: SessionId, link: Link) {
         if let Some(connection) = self.network.connection(id) {
             connection.accepted = false;

@@ -1,4 +1,4 @@
-//! One process: a node, the application beside it, and what the hands know of both.
+//! One process: a node, the application beside it, and what the driver knows of both.
 
 use crate::actor::Thread;
 use crate::check::never_back::NeverBack;

@@ -40,7 +40,7 @@ pub(crate) enum Event {
     Room(SessionId, End, u32),
     /// A process's node settles: what came in since it did so last is worked on together.
     Settle(usize, u32),
-    /// A client's hands connect to the store.
+    /// A client's driver connects to the store.
     Dial(usize, u32),
     /// A process waits no longer for an answer to its dialling.
     GiveUp(usize, u32, SessionId),

@@ -7,7 +7,7 @@
 //! ```
 //! 1. What is prefetched takes a slow line seconds, and whatever is said after it keeps its place behind it. So no more than
 //!    about a quantum of it is read or stands in the line's queue at a time (`Limits::ahead_bytes`). The rest waits until
-//!    the hands say that what was said has left: what is said until then goes before it.
+//!    the driver says that what was said has left: what is said until then goes before it.
 //! 2. A page leaves as it is by then, behind the notices of what has changed. The session is listed for it from then on;
 //!    for one that follows another, from when it was announced.
 //! 3. Fetches take turns, by bytes: what a scan is about to read does not hold up the neighbours of a small page, for which
@@ -90,7 +90,7 @@ impl Queue {
         self.following
     }
 
-    /// Whether the hands are to say when there is room: once, and only if that is what is waited for.
+    /// Whether the driver is to say when there is room: once, and only if that is what is waited for.
     fn wants_room(&mut self) -> bool {
         let wants = !self.fetches.is_empty() && self.sent > 0;
         wants && !core::mem::replace(&mut self.awaits_room, true)

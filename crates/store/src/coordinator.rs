@@ -227,7 +227,7 @@ impl Store {
         self.sessions.expect_back(now, txn.client);
     }
 
-    /// Hands the counts that were given since to the log: they ride on the flush of the next record.
+    /// Passes the counts that were given since to the log: they ride on the flush of the next record.
     pub(crate) fn log_placements(&mut self) {
         let placements = self.sequencer.take_unlogged();
         if !placements.is_empty() {

@@ -26,7 +26,7 @@
 //! | `grant` | which pages exist, and whose the empty ones are |
 //! | `writeback`, `recovery` | from memory to the home, and back after a crash |
 //! | `status` | what an operator asks |
-//! | `work` | what the hands do for all this |
+//! | `work` | what the driver does for all this |
 #![no_std]
 
 extern crate alloc;
@@ -242,7 +242,7 @@ pub struct Stats {
 }
 
 impl Store {
-    /// A store over what the hands have opened.
+    /// A store over what the driver has opened.
     pub fn new(config: Config, opened: Opened) -> Self {
         let Opened { cluster, incarnation, life, checkpoint, pages, log_bytes_free } = opened;
         let mut grants = Grants::restore(checkpoint.next_pages, config.limits);

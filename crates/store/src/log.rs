@@ -62,7 +62,7 @@ impl Log {
         self.capacity_bytes += bytes;
     }
 
-    /// Hands a record to the log.
+    /// Passes a record to the log.
     pub(crate) fn append(&mut self, record: Record, out: &mut Outputs) -> Position {
         self.last = Position(self.last.0 + 1);
         let bytes = record.bytes_bound();

@@ -1,4 +1,4 @@
-//! What a store asks of the disk and what it hears back: the contract between the role and the hands.
+//! What a store asks of the disk and what it hears back: the contract between the role and the driver.
 //!
 //! The log is an append-only sequence of [`Record`]s at consecutive [`Position`]s, durable in prefix order. The home
 //! is a map of pages, installed in atomic batches together with a [`Checkpoint`]. `docs/formats.md` draws both to the
@@ -138,7 +138,7 @@ pub struct HomePage {
     pub bytes: u32,
 }
 
-/// What the hands found when they opened a store's directory; the log's records follow, one by one, by
+/// What the driver found when it opened a store's directory; the log's records follow, one by one, by
 /// [`crate::Store::recover`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Opened {

@@ -179,6 +179,6 @@ impl fmt::Debug for TxnId {
     }
 }
 
-/// One connection of one peer to this process, numbered by its hands; a number is never used again.
+/// One connection of one peer to this process, numbered by its driver; a number is never used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SessionId(pub u64);

@@ -1,9 +1,9 @@
-//! Time as the machines see it: a number that the hands give them.
+//! Time as the machines see it: a number that the driver gives them.
 
 use core::ops::{Add, Sub};
 use core::time::Duration;
 
-/// Nanoseconds since a start that only the hands know: the process's start for real hands, zero in the simulator.
+/// Nanoseconds since a start that only the driver knows: the process's start outside of the simulator, zero in it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Time(pub u64);
 

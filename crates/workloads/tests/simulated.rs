@@ -78,8 +78,8 @@ fn a_part_is_never_seen_half_changed() {
         let mut simulation = Simulation::new(seed, CLIENTS);
         let known = Rc::new(Known::default());
         for number in 0..CLIENTS {
-            let (node, hands) = simulation.door(number + 1);
-            simulation.spawn(number + 1, client(objects::over(node, hands, PATIENCE), number as u64, known.clone()));
+            let (node, driver) = simulation.door(number + 1);
+            simulation.spawn(number + 1, client(objects::over(node, driver, PATIENCE), number as u64, known.clone()));
         }
         simulation.run().unwrap_or_else(|violation| panic!("seed {seed}: {violation}"));
         assert!(known.balances.borrow().len() > 1, "seed {seed}: hardly anything was traversed");

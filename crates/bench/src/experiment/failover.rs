@@ -9,7 +9,7 @@ use super::row::{Row, Target};
 use super::virtual_time::PATIENCE;
 use super::worker::Clock;
 use crate::Result;
-use node::{Hands, Node};
+use node::{Driver, Node};
 use objects::{Anywhere, Db, Ref};
 use sim::{Distances, Layout, Mishap, Simulation};
 use std::cell::{Cell, RefCell};
@@ -82,7 +82,7 @@ type Pair = [Ref<[u8]>; 2];
 #[derive(Clone)]
 struct Member {
     node: Arc<Mutex<Node>>,
-    hands: Arc<dyn Hands>,
+    driver: Arc<dyn Driver>,
     clock: Clock,
     written: Time,
     end: Time,
@@ -96,7 +96,7 @@ struct Member {
 
 impl Member {
     fn db(&self) -> Db {
-        objects::over(self.node.clone(), self.hands.clone(), PATIENCE)
+        objects::over(self.node.clone(), self.driver.clone(), PATIENCE)
     }
 
     fn found(&self, found: Slowest) {
@@ -131,9 +131,9 @@ impl Member {
         let before = sessions();
         let is_back = || sessions() > before && self.with_client(|client| client.is_live());
         while !is_back() {
-            self.clock.sleep_until(self.hands.now() + LOOK).await;
+            self.clock.sleep_until(self.driver.now() + LOOK).await;
         }
-        self.found(Slowest { session: self.hands.now() - self.end, ..Slowest::default() });
+        self.found(Slowest { session: self.driver.now() - self.end, ..Slowest::default() });
     }
 
     fn with_client<R>(&self, look: impl FnOnce(&mut client::Client) -> R) -> R {
@@ -146,7 +146,7 @@ impl Member {
         self.clock.sleep_until(self.end).await;
         let objects = self.objects.get().expect("they were written");
         self.write(objects[1]).await;
-        self.found(Slowest { transaction: self.hands.now() - self.end, ..Slowest::default() });
+        self.found(Slowest { transaction: self.driver.now() - self.end, ..Slowest::default() });
         self.is_done.set(true);
     }
 }
@@ -166,11 +166,11 @@ impl Case {
         simulation.inject(end, 0, self.mishap);
         let slowest = Rc::new(RefCell::new(Slowest::default()));
         for client in 1..=MEMBERS {
-            let (node, hands) = simulation.door(client);
-            let clock = Clock::Virtual { hands: hands.clone(), traversal: Duration::ZERO };
+            let (node, driver) = simulation.door(client);
+            let clock = Clock::Virtual { driver: driver.clone(), traversal: Duration::ZERO };
             let (objects, is_done, slowest) = (Rc::default(), Rc::default(), slowest.clone());
             let written = WRITTEN + LATER * (4 * client as u32);
-            let member = Member { node, hands, clock, written, end, is_busy, objects, is_done, slowest };
+            let member = Member { node, driver, clock, written, end, is_busy, objects, is_done, slowest };
             simulation.spawn(client, member.clone().keep_writing());
             simulation.spawn(client, member.clone().await_session());
             simulation.spawn(client, member.write_once());

@@ -28,9 +28,9 @@ fn messages_per_commit(members: usize, holders: usize) -> Result<f64> {
     let traffic = simulation.redirector_traffic(0);
     let (object, counted) = (Rc::new(Cell::new(None::<Ref<u64>>)), Rc::new(RefCell::new(None)));
     for client in 1..=members {
-        let (node, hands) = simulation.door(client);
-        let clock = Clock::Virtual { hands: hands.clone(), traversal: Duration::ZERO };
-        let db = objects::over(node, hands, PATIENCE);
+        let (node, driver) = simulation.door(client);
+        let clock = Clock::Virtual { driver: driver.clone(), traversal: Duration::ZERO };
+        let db = objects::over(node, driver, PATIENCE);
         let (object, counted, traffic) = (object.clone(), counted.clone(), traffic.clone());
         simulation.spawn(client, async move {
             if client == 1 {

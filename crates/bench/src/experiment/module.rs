@@ -26,8 +26,8 @@ impl Built {
     /// Builds the module in virtual time.
     pub(crate) fn new(size: Size) -> Result<Self> {
         let mut simulation = Simulation::laid_out(1, &Layout { clients: 1, ..Layout::default() });
-        let (node, hands) = simulation.door(1);
-        let db = objects::over(node, hands, PATIENCE);
+        let (node, driver) = simulation.door(1);
+        let db = objects::over(node, driver, PATIENCE);
         let built = Rc::new(RefCell::new(None));
         let found = built.clone();
         simulation.spawn(1, async move {

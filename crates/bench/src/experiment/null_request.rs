@@ -81,7 +81,7 @@ fn tap(listener: &TcpListener, redirector: SocketAddr) -> io::Result<[End; 2]> {
     Ok([End { out: to_member, answers: from_member }, End { out: to_redirector, answers: from_redirector }])
 }
 
-/// Hands on one direction of the connection until it ends.
+/// Passes one direction of the connection on until it ends.
 fn hand_on(mut from: TcpStream, to: Arc<Mutex<TcpStream>>, answers: Sender<Instant>) {
     thread::spawn(move || {
         // It ends with either side, and when nobody asks any more.

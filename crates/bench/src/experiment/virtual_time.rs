@@ -90,10 +90,10 @@ impl Setting {
         let spent = Rc::new(RefCell::new(vec![None; self.plans.len()]));
         let crowd = Rc::new(Crowd::of(&self.plans));
         for (at, plan) in self.plans.iter().enumerate() {
-            let (node, hands) = simulation.door(at + 1);
-            let clock = Clock::Virtual { hands: hands.clone(), traversal: costs.traversal };
+            let (node, driver) = simulation.door(at + 1);
+            let clock = Clock::Virtual { driver: driver.clone(), traversal: costs.traversal };
             let (module, levels_fixed) = (built.module, self.levels_fixed);
-            let worker = Worker { db: objects::over(node, hands, PATIENCE), clock, module, levels_fixed };
+            let worker = Worker { db: objects::over(node, driver, PATIENCE), clock, module, levels_fixed };
             let (plan, spent, crowd) = (plan.clone(), spent.clone(), crowd.clone());
             simulation.spawn(at + 1, async move {
                 worker.clock.sleep_until(BEGIN).await;

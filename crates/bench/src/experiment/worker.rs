@@ -2,7 +2,7 @@
 //! real sockets.
 
 use crate::Result;
-use node::Hands;
+use node::Driver;
 use objects::{Db, Ref, Stats};
 use std::cell::Cell;
 use std::future::poll_fn;
@@ -20,7 +20,7 @@ use workloads::oo7::{Module, Traversal, traverse};
 #[derive(Clone)]
 pub(crate) enum Clock {
     /// Virtual time, in which computing takes none of itself: a traversal is charged what was measured.
-    Virtual { hands: Arc<dyn Hands>, traversal: Duration },
+    Virtual { driver: Arc<dyn Driver>, traversal: Duration },
     /// Real time.
     Real(Instant),
 }
@@ -28,7 +28,7 @@ pub(crate) enum Clock {
 impl Clock {
     fn now(&self) -> Time {
         match self {
-            Self::Virtual { hands, .. } => hands.now(),
+            Self::Virtual { driver, .. } => driver.now(),
             Self::Real(start) => Time::ZERO + start.elapsed(),
         }
     }
@@ -44,7 +44,7 @@ impl Clock {
     async fn rest(&self) {
         const MOMENT: Duration = Duration::from_millis(10);
         match self {
-            Self::Virtual { hands, .. } => self.sleep_until(hands.now() + MOMENT).await,
+            Self::Virtual { driver, .. } => self.sleep_until(driver.now() + MOMENT).await,
             // Each client has a thread of its own.
             Self::Real(_) => thread::sleep(MOMENT),
         }
@@ -52,12 +52,12 @@ impl Clock {
 
     /// In virtual time: waits until then.
     pub(crate) async fn sleep_until(&self, time: Time) {
-        let Self::Virtual { hands, .. } = self else { return };
+        let Self::Virtual { driver, .. } = self else { return };
         poll_fn(|context| {
-            if hands.now() >= time {
+            if driver.now() >= time {
                 return Poll::Ready(());
             }
-            hands.wake_at(time, context.waker());
+            driver.wake_at(time, context.waker());
             Poll::Pending
         })
         .await;

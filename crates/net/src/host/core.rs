@@ -4,7 +4,7 @@
 //!    connection's queue, disk work in the disk's, before the next event can add to them. So nothing overtakes.
 //! 2. Nothing is carried out under that lock. All that takes time, a write to a socket, a flush, a waker, comes after it.
 //! 3. Locks are taken in the order of [`Rank`].
-//! 4. Tasks and links hold the host weakly: it ends with the last of the application's hands, and they with it.
+//! 4. Tasks and links hold the host weakly: it ends with the last of the application's handles, and they with it.
 //! 5. A panic on any of these ways ends the host (`failure.rs`).
 
 use crate::host::clock::Clock;

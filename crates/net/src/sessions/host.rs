@@ -8,7 +8,7 @@ use crate::sessions::state::SessionState;
 use crate::threads::runtime::Runtime;
 use crate::transport::counters::Tally;
 use client::TxnHandle;
-use node::{Disk, Hands, Node};
+use node::{Disk, Driver, Node};
 use protocol::Status;
 use std::fmt;
 use std::net::IpAddr;
@@ -78,7 +78,7 @@ impl Host {
         host
     }
 
-    /// The node, for a front door; its [`Hands`] are the host.
+    /// The node, for a front door; its [`Driver`] is the host.
     pub fn node(&self) -> &Arc<Mutex<Node>> {
         self.core.node()
     }
@@ -122,7 +122,7 @@ impl Host {
     }
 }
 
-impl Hands for Host {
+impl Driver for Host {
     fn now(&self) -> Time {
         self.core.clock().now()
     }

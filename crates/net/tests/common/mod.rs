@@ -6,7 +6,7 @@ pub mod group;
 use bytes::Bytes;
 use client::{Client, Read, TxnError, TxnHandle, Write};
 use net::{Host, ListenConfig, Runtime, UplinkConfig};
-use node::{Disk, Hands, Node};
+use node::{Disk, Driver, Node};
 use protocol::{Hello, Message, Outcome, PeerHello};
 use std::collections::HashMap;
 use std::io::{Read as _, Write as _};

@@ -1,6 +1,6 @@
 //! Pages that follow the one that was fetched.
 
-use crate::hands::{Hands, hello, txn};
+use crate::driver::{Driver, hello, txn};
 use protocol::{Fetch, Follow, GROUP, Hello, Message, Rejoin, Released};
 use store::{Config, DiskWork};
 use types::{ObjectId, PageId, SessionId, Version};
@@ -12,29 +12,29 @@ fn references(object: &[u8], found: &mut dyn FnMut(ObjectId)) {
     }
 }
 
-fn hands() -> (Hands, SessionId, Vec<PageId>) {
-    let mut hands = Hands::with(Config { references, ..Config::default() });
-    let writer = hands.join(1, 1);
-    let pages = hands.grant(writer, 9);
-    (hands, writer, pages)
+fn driver() -> (Driver, SessionId, Vec<PageId>) {
+    let mut driver = Driver::with(Config { references, ..Config::default() });
+    let writer = driver.join(1, 1);
+    let pages = driver.grant(writer, 9);
+    (driver, writer, pages)
 }
 
 /// Page 1 refers to 4 and 2, 2 to 3, 3 to 1; 4 is large.
-fn chain() -> (Hands, SessionId) {
-    let (mut hands, writer, pages) = hands();
+fn chain() -> (Driver, SessionId) {
+    let (mut driver, writer, pages) = driver();
     let large = [255; 1000];
     let objects: [(PageId, &[u8]); 4] =
         [(pages[0], &[4, 2]), (pages[1], &[3, 9, 40]), (pages[2], &[1]), (pages[3], &large)];
     for (number, (page, object)) in (1..).zip(objects) {
-        hands.commit(writer, &txn(1, number).write(page, 0, 0, object));
+        driver.commit(writer, &txn(1, number).write(page, 0, 0, object));
     }
-    (hands, writer)
+    (driver, writer)
 }
 
-fn fetch(hands: &mut Hands, session: SessionId, page: u32, bytes: u32) {
+fn fetch(driver: &mut Driver, session: SessionId, page: u32, bytes: u32) {
     let (pages, follow) = (vec![PageId::new(0, page)], Some(Follow { slot: 0, bytes }));
-    hands.take(session);
-    hands.say(session, Message::Fetch(Fetch { pages, at_least: Version::ZERO, number: 7, follow }));
+    driver.take(session);
+    driver.say(session, Message::Fetch(Fetch { pages, at_least: Version::ZERO, number: 7, follow }));
 }
 
 /// What came: the numbers of the pages, and of those that were announced behind them.
@@ -48,64 +48,64 @@ fn pages(messages: &[Message]) -> Vec<(u32, Vec<u32>)> {
 
 #[test]
 fn what_an_object_refers_to_follows_the_nearest_first() {
-    let (mut hands, _) = chain();
-    let reader = hands.join(2, 2);
-    fetch(&mut hands, reader, 1, 10_000);
-    let came = pages(&hands.take(reader));
+    let (mut driver, _) = chain();
+    let reader = driver.join(2, 2);
+    fetch(&mut driver, reader, 1, 10_000);
+    let came = pages(&driver.take(reader));
     assert_eq!(came, [(1, vec![2, 4, 3]), (2, vec![]), (4, vec![]), (3, vec![])], "9 has nothing in it, 40 is no page");
-    assert!([1, 2, 3, 4].iter().all(|&number| hands.store.lists(reader, PageId::new(0, number))));
+    assert!([1, 2, 3, 4].iter().all(|&number| driver.store.lists(reader, PageId::new(0, number))));
 }
 
 #[test]
 fn no_more_follows_than_there_is_room_for() {
-    let (mut hands, _) = chain();
-    let reader = hands.join(2, 2);
-    fetch(&mut hands, reader, 1, 200);
-    assert_eq!(pages(&hands.take(reader)), [(1, vec![2, 3]), (2, vec![]), (3, vec![])]);
-    let other = hands.join(3, 3);
-    fetch(&mut hands, other, 1, 1);
-    assert_eq!(pages(&hands.take(other)), [(1, vec![])]);
+    let (mut driver, _) = chain();
+    let reader = driver.join(2, 2);
+    fetch(&mut driver, reader, 1, 200);
+    assert_eq!(pages(&driver.take(reader)), [(1, vec![2, 3]), (2, vec![]), (3, vec![])]);
+    let other = driver.join(3, 3);
+    fetch(&mut driver, other, 1, 1);
+    assert_eq!(pages(&driver.take(other)), [(1, vec![])]);
 }
 
 /// Its receiver may have let go of it, and not have been heard yet.
 #[test]
 pub(crate) fn what_a_session_holds_does_not_follow() {
-    let (mut hands, _) = chain();
-    let reader = hands.join(2, 2);
-    hands.fetch(reader, PageId::new(0, 2));
-    fetch(&mut hands, reader, 1, 200);
-    assert_eq!(pages(&hands.take(reader)), [(1, vec![])]);
-    hands.say(reader, Message::Released(Released { pages: vec![PageId::new(0, 1), PageId::new(0, 2)] }));
-    fetch(&mut hands, reader, 1, 200);
-    assert_eq!(pages(&hands.take(reader)), [(1, vec![2, 3]), (2, vec![]), (3, vec![])]);
+    let (mut driver, _) = chain();
+    let reader = driver.join(2, 2);
+    driver.fetch(reader, PageId::new(0, 2));
+    fetch(&mut driver, reader, 1, 200);
+    assert_eq!(pages(&driver.take(reader)), [(1, vec![])]);
+    driver.say(reader, Message::Released(Released { pages: vec![PageId::new(0, 1), PageId::new(0, 2)] }));
+    fetch(&mut driver, reader, 1, 200);
+    assert_eq!(pages(&driver.take(reader)), [(1, vec![2, 3]), (2, vec![]), (3, vec![])]);
 }
 
 #[test]
 fn what_follows_is_read_if_it_is_not_in_memory() {
-    let (mut hands, _) = chain();
-    hands.store.close(hands.now);
-    hands.run();
-    assert!(hands.is_closed());
-    hands.crash();
-    let reader = hands.join(2, 2);
-    fetch(&mut hands, reader, 1, 200);
-    assert!(hands.do_first(|work| matches!(work, DiskWork::Read(..))));
-    assert_eq!(pages(&hands.take(reader)), [(1, vec![2])], "what 2 refers to is not known before it is read");
-    assert!(hands.do_first(|work| matches!(work, DiskWork::Read(..))));
-    assert_eq!(pages(&hands.take(reader)), [(2, vec![])]);
+    let (mut driver, _) = chain();
+    driver.store.close(driver.now);
+    driver.run();
+    assert!(driver.is_closed());
+    driver.crash();
+    let reader = driver.join(2, 2);
+    fetch(&mut driver, reader, 1, 200);
+    assert!(driver.do_first(|work| matches!(work, DiskWork::Read(..))));
+    assert_eq!(pages(&driver.take(reader)), [(1, vec![2])], "what 2 refers to is not known before it is read");
+    assert!(driver.do_first(|work| matches!(work, DiskWork::Read(..))));
+    assert_eq!(pages(&driver.take(reader)), [(2, vec![])]);
 }
 
 #[test]
 fn nothing_follows_before_all_is_listed_nor_to_a_group() {
-    let (mut hands, _) = chain();
-    let coming = hands.greet(2, 2, 2);
-    fetch(&mut hands, coming, 1, 10_000);
-    assert_eq!(pages(&hands.take(coming)), [(1, vec![])]);
+    let (mut driver, _) = chain();
+    let coming = driver.greet(2, 2, 2);
+    fetch(&mut driver, coming, 1, 10_000);
+    assert_eq!(pages(&driver.take(coming)), [(1, vec![])]);
     let group = SessionId(3);
-    hands.store.connected(hands.now, group);
+    driver.store.connected(driver.now, group);
     let Message::Hello(member) = hello(3, 1) else { unreachable!("it is one") };
-    hands.say(group, Message::Hello(Hello { features: GROUP, ..member }));
-    hands.say(group, Message::Rejoin(Rejoin { horizon: Version::ZERO, pages: vec![], grants: vec![], last: true }));
-    fetch(&mut hands, group, 1, 10_000);
-    assert_eq!(pages(&hands.take(group)), [(1, vec![])]);
+    driver.say(group, Message::Hello(Hello { features: GROUP, ..member }));
+    driver.say(group, Message::Rejoin(Rejoin { horizon: Version::ZERO, pages: vec![], grants: vec![], last: true }));
+    fetch(&mut driver, group, 1, 10_000);
+    assert_eq!(pages(&driver.take(group)), [(1, vec![])]);
 }

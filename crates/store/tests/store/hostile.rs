@@ -1,7 +1,7 @@
 //! Peers that do not keep to the protocol: each loses its session, by name, and nobody else notices.
 
+use crate::driver::{Driver, ROOT, hello, txn};
 use crate::groups::{group_hello, join_group};
-use crate::hands::{Hands, ROOT, hello, txn};
 use bytes::Bytes;
 use proptest::prelude::*;
 use protocol::{
@@ -20,22 +20,22 @@ use types::{
 
 /// What a joined session is ended for when it says this.
 fn fault(message: Message) -> Option<GoodbyeReason> {
-    let mut hands = Hands::new();
-    let (a, b) = (hands.join(1, 1), hands.join(2, 2));
-    hands.say(a, message);
-    hands.run();
-    assert_eq!(hands.ping(b).len(), 1, "others go on");
-    hands.ended(a)
+    let mut driver = Driver::new();
+    let (a, b) = (driver.join(1, 1), driver.join(2, 2));
+    driver.say(a, message);
+    driver.run();
+    assert_eq!(driver.ping(b).len(), 1, "others go on");
+    driver.ended(a)
 }
 
 #[test]
 fn nothing_goes_before_hello() {
-    let mut hands = Hands::new();
+    let mut driver = Driver::new();
     let a = SessionId(1);
-    hands.store.connected(hands.now, a);
-    hands.say(a, Message::Ping(Ping { nonce: 1 }));
-    assert_eq!(hands.ended(a), Some(GoodbyeReason::Malformed));
-    assert!(hands.take(a).iter().all(|message| matches!(message, Message::Goodbye(_))));
+    driver.store.connected(driver.now, a);
+    driver.say(a, Message::Ping(Ping { nonce: 1 }));
+    assert_eq!(driver.ended(a), Some(GoodbyeReason::Malformed));
+    assert!(driver.take(a).iter().all(|message| matches!(message, Message::Goodbye(_))));
 }
 
 #[test]
@@ -100,38 +100,38 @@ fn a_rejoin_cannot_claim_the_future_or_too_much() {
         (claim(0, empty, grants), GoodbyeReason::Malformed),
     ];
     for (claim, reason) in claims {
-        let mut hands = Hands::new();
-        let a = hands.greet(1, 1, 1);
-        hands.say(a, Message::Rejoin(claim));
-        assert_eq!(hands.ended(a), Some(reason));
+        let mut driver = Driver::new();
+        let a = driver.greet(1, 1, 1);
+        driver.say(a, Message::Rejoin(claim));
+        assert_eq!(driver.ended(a), Some(reason));
     }
 }
 
 #[test]
 fn what_a_session_may_have_outstanding_is_bounded() {
-    let mut hands = Hands::new();
-    let a = hands.join(1, 1);
+    let mut driver = Driver::new();
+    let a = driver.join(1, 1);
     let fetch =
         |count| Message::Fetch(Fetch { pages: vec![ROOT; count], at_least: Version(9), number: 0, follow: None });
-    hands.say(a, fetch(FETCHES_PER_SESSION_MAX + 5));
-    assert_eq!(hands.take(a).len(), 5, "what a prefetch has no room for is left out");
-    hands.say(a, fetch(1));
-    assert_eq!(hands.ended(a), Some(GoodbyeReason::TooMuch));
+    driver.say(a, fetch(FETCHES_PER_SESSION_MAX + 5));
+    assert_eq!(driver.take(a).len(), 5, "what a prefetch has no room for is left out");
+    driver.say(a, fetch(1));
+    assert_eq!(driver.ended(a), Some(GoodbyeReason::TooMuch));
 
-    let b = hands.join(2, 2);
-    let pages = hands.grant(b, COMMITS_PER_SESSION_MAX as u32 + 1);
+    let b = driver.join(2, 2);
+    let pages = driver.grant(b, COMMITS_PER_SESSION_MAX as u32 + 1);
     for (i, &page) in pages.iter().enumerate() {
-        hands.say(b, txn(2, i as u64 + 1).write(page, 0, 0, b"x").message());
+        driver.say(b, txn(2, i as u64 + 1).write(page, 0, 0, b"x").message());
     }
-    assert_eq!(hands.outcome(b), Some(Outcome::Refused(Refusal::TooMany)));
+    assert_eq!(driver.outcome(b), Some(Outcome::Refused(Refusal::TooMany)));
 }
 
 #[test]
 fn pages_that_never_were_and_transactions_that_are_too_large_are_refused() {
-    let mut hands = Hands::new();
-    let a = hands.join(1, 1);
+    let mut driver = Driver::new();
+    let a = driver.join(1, 1);
     let beyond = PageId::new(0, 9);
-    let refused = hands.commit(a, &txn(1, 1).write(beyond, 0, 0, b"x"));
+    let refused = driver.commit(a, &txn(1, 1).write(beyond, 0, 0, b"x"));
     assert_eq!(refused, Outcome::Refused(Refusal::NoSuchPage(beyond)));
     let value = Bytes::from(vec![7; 60_000]);
     let pages: Vec<_> = (0..=TXN_BYTES_MAX / value.len()).map(|number| PageId::new(number as u32, 0)).collect();
@@ -140,50 +140,50 @@ fn pages_that_never_were_and_transactions_that_are_too_large_are_refused() {
         large = large.read(page, 0, 0);
         large.0.writes.push(Delta { page, changes: vec![SlotChange { slot: 0, value: Some(value.clone()) }] });
     }
-    assert_eq!(hands.commit(a, &large), Outcome::Refused(Refusal::TooLarge));
-    assert_eq!(hands.ended(a), None);
+    assert_eq!(driver.commit(a, &large), Outcome::Refused(Refusal::TooLarge));
+    assert_eq!(driver.ended(a), None);
 }
 
 /// Who asks for pages that do not exist is listed for them. Whoever makes them up without end begins anew with none.
 #[test]
 fn pages_that_are_made_up_are_held_within_a_bound() {
-    let mut hands = Hands::new();
-    let a = hands.join(1, 1);
+    let mut driver = Driver::new();
+    let a = driver.join(1, 1);
     let fetch = |page| Message::Fetch(Fetch { pages: vec![page], at_least: Version::ZERO, number: 0, follow: None });
     // Of the one volume pages that were never granted, of the others those that exist from birth.
     let made_up = (0..ABSENT_PAGES_MAX as u32).map(|n| PageId::new(n % 2 * n, 5 * ((n + 1) % 2) * n));
     for page in made_up {
-        hands.say(a, fetch(page));
+        driver.say(a, fetch(page));
     }
-    assert_eq!(hands.take(a).len(), ABSENT_PAGES_MAX);
-    assert_eq!(hands.ended(a), None);
-    hands.say(a, fetch(PageId::new(0, 9)));
-    assert_eq!(hands.ended(a), Some(GoodbyeReason::TooMuch));
-    let a = hands.greet(2, 1, 2);
-    let (_, rejoined) = hands.rejoin(a, Version::ZERO, &[(PageId::new(0, 9), 0)], &[]);
+    assert_eq!(driver.take(a).len(), ABSENT_PAGES_MAX);
+    assert_eq!(driver.ended(a), None);
+    driver.say(a, fetch(PageId::new(0, 9)));
+    assert_eq!(driver.ended(a), Some(GoodbyeReason::TooMuch));
+    let a = driver.greet(2, 1, 2);
+    let (_, rejoined) = driver.rejoin(a, Version::ZERO, &[(PageId::new(0, 9), 0)], &[]);
     assert_eq!(rejoined.dropped, [PageId::new(0, 9)]);
-    hands.say(a, fetch(PageId::new(0, 9)));
-    assert_eq!(hands.ended(a), None);
+    driver.say(a, fetch(PageId::new(0, 9)));
+    assert_eq!(driver.ended(a), None);
 }
 
 /// A group is told that it holds too many, and which of its members is to blame it finds out itself.
 #[test]
 fn a_group_that_makes_up_pages_is_told() {
-    let mut hands = Hands::new();
-    let g = join_group(&mut hands, 1, 100, &[]);
+    let mut driver = Driver::new();
+    let g = join_group(&mut driver, 1, 100, &[]);
     let fetch =
         |page, number| Message::Fetch(Fetch { pages: vec![page], at_least: Version::ZERO, number, follow: None });
     for number in 1..=ABSENT_PAGES_MAX as u32 {
-        hands.say(g, fetch(PageId::new(0, number), 0));
+        driver.say(g, fetch(PageId::new(0, number), 0));
     }
-    assert_eq!(hands.take(g).len(), ABSENT_PAGES_MAX);
+    assert_eq!(driver.take(g).len(), ABSENT_PAGES_MAX);
     let (one_more, first) = (PageId::new(1, 1), PageId::new(0, 1));
-    hands.say(g, fetch(one_more, 7));
-    assert_eq!(hands.take(g), [Message::LeftOut(LeftOut { page: one_more, number: 7 })]);
-    hands.say(g, Message::Released(Released { pages: vec![first] }));
-    hands.say(g, fetch(one_more, 8));
-    assert!(matches!(&hands.take(g)[..], [Message::Page(page)] if page.page == one_more));
-    assert_eq!(hands.ended(g), None);
+    driver.say(g, fetch(one_more, 7));
+    assert_eq!(driver.take(g), [Message::LeftOut(LeftOut { page: one_more, number: 7 })]);
+    driver.say(g, Message::Released(Released { pages: vec![first] }));
+    driver.say(g, fetch(one_more, 8));
+    assert!(matches!(&driver.take(g)[..], [Message::Page(page)] if page.page == one_more));
+    assert_eq!(driver.ended(g), None);
 }
 
 fn page() -> impl Strategy<Value = PageId> {
@@ -299,40 +299,40 @@ proptest! {
     /// that it serves is one, and nothing is left outstanding.
     #[test]
     fn no_peer_can_break_the_store(says in proptest::collection::vec((1..5u64, message(), 0..8u8), 1..60)) {
-        let mut hands = Hands::with(Config { mob_bytes_limit: 64 * 1024, recent_limit: 8, ..Config::default() });
+        let mut driver = Driver::with(Config { mob_bytes_limit: 64 * 1024, recent_limit: 8, ..Config::default() });
         let mut sessions = [0; 5];
         let mut next = 1;
         for (client, message, then) in says {
             let mut session = SessionId(sessions[client as usize]);
-            if session == SessionId(0) || hands.ended(session).is_some() {
+            if session == SessionId(0) || driver.ended(session).is_some() {
                 session =
-                    if client > 2 { join_group(&mut hands, next, client, &[]) } else { hands.join(next, client) };
+                    if client > 2 { join_group(&mut driver, next, client, &[]) } else { driver.join(next, client) };
                 sessions[client as usize] = next;
                 next += 1;
             }
-            hands.say(session, message);
+            driver.say(session, message);
             match then {
-                0 => hands.run(),
-                1 => hands.sync(),
-                2 => hands.pass(Duration::from_secs(2)),
+                0 => driver.run(),
+                1 => driver.sync(),
+                2 => driver.pass(Duration::from_secs(2)),
                 3 => {
-                    hands.crash();
+                    driver.crash();
                     sessions = [0; 5];
                 }
                 _ => {}
             }
         }
-        hands.run();
-        for session in hands.store.status().sessions {
+        driver.run();
+        for session in driver.store.status().sessions {
             prop_assert_eq!(session.commits, 0, "{:?}", session);
             prop_assert!(session.vouched == 0 || session.client > ClientId(2), "{:?}", session);
         }
-        let honest = hands.join(next, 9);
+        let honest = driver.join(next, 9);
         for number in 0..6 {
             let page = PageId::new(0, number);
-            hands.say(honest, Message::Fetch(Fetch { pages: vec![page], at_least: Version::ZERO, number: 0 , follow: None}));
-            hands.run();
-            for message in hands.take(honest) {
+            driver.say(honest, Message::Fetch(Fetch { pages: vec![page], at_least: Version::ZERO, number: 0 , follow: None}));
+            driver.run();
+            for message in driver.take(honest) {
                 if let Message::Page(page) = message {
                     prop_assert!(ObjectPage::parse(page.image).is_ok());
                 }

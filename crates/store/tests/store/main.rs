@@ -1,11 +1,11 @@
-//! The store as its clients see it: conversations over fake hands, whose disk can crash and fill up.
+//! The store as its clients see it: conversations over a fake driver, whose disk can crash and fill up.
 
 mod ahead;
 mod commits;
+mod driver;
 mod follow;
 mod grants;
 mod groups;
-mod hands;
 mod hostile;
 mod lease_waits;
 mod leases;

@@ -1,6 +1,6 @@
 //! Random commits of several clients against a model of slot versions.
 
-use crate::hands::{Hands, ROOT, Txn, count, txn};
+use crate::driver::{Driver, ROOT, Txn, count, txn};
 use proptest::prelude::*;
 use protocol::Outcome;
 use std::collections::BTreeMap;
@@ -62,17 +62,17 @@ proptest! {
     fn accepts_what_is_current_and_nothing_else(steps in proptest::collection::vec(step(), 1..60)) {
         // No place is kept for who loses: each outcome comes at once.
         let limits = Limits { losers: 0, ..Limits::SHIPPED };
-        let mut hands = Hands::with(Config { cache_bytes_limit: 100, limits, ..Config::default() });
-        let mut sessions: Vec<_> = (1..4).map(|client| hands.join(client, client)).collect();
+        let mut driver = Driver::with(Config { cache_bytes_limit: 100, limits, ..Config::default() });
+        let mut sessions: Vec<_> = (1..4).map(|client| driver.join(client, client)).collect();
         let mut pages = vec![ROOT];
-        pages.extend(hands.grant(sessions[0], 2));
+        pages.extend(driver.grant(sessions[0], 2));
         let (mut model, mut number) = (Model::default(), 0);
         for step in steps {
             match step {
                 Step::Commit { client, accesses } => {
                     number += 1;
                     let request = Request::new(client, number, &accesses, &pages, model.count);
-                    match hands.commit(sessions[client as usize - 1], &request.txn) {
+                    match driver.commit(sessions[client as usize - 1], &request.txn) {
                         Outcome::Refused(Refusal::Stale(_)) => prop_assert!(!model.is_provable(&request.reads)),
                         outcome => {
                             prop_assert!(model.is_current(&request.reads));
@@ -88,35 +88,35 @@ proptest! {
                     }
                 }
                 Step::WriteBack => {
-                    hands.pass(Duration::from_secs(2));
+                    driver.pass(Duration::from_secs(2));
                     for &session in &sessions {
-                        hands.ping(session);
+                        driver.ping(session);
                     }
                 }
                 Step::Crash => {
-                    hands.crash();
+                    driver.crash();
                     number += 1;
-                    sessions = (1..4).map(|client| hands.join(number * 10 + client, client)).collect();
+                    sessions = (1..4).map(|client| driver.join(number * 10 + client, client)).collect();
                     model.forgotten = model.count;
                 }
             }
         }
         for (&(page, slot), (_, value)) in &model.slots {
-            let served = hands.value(sessions[0], pages[page], slot);
+            let served = driver.value(sessions[0], pages[page], slot);
             prop_assert_eq!(served.as_ref(), Some(value));
         }
-        check_versions(&mut hands, &pages, &model, sessions[0])?;
+        check_versions(&mut driver, &pages, &model, sessions[0])?;
     }
 }
 
 fn check_versions(
-    hands: &mut Hands,
+    driver: &mut Driver,
     pages: &[PageId],
     model: &Model,
     session: store::SessionId,
 ) -> Result<(), TestCaseError> {
     for (i, &page) in pages.iter().enumerate() {
-        prop_assert_eq!(hands.fetch(session, page).1.version.0, model.pages[i]);
+        prop_assert_eq!(driver.fetch(session, page).1.version.0, model.pages[i]);
     }
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! What happens when something is full.
 
-use crate::hands::{Hands, ROOT, Txn, count, txn};
+use crate::driver::{Driver, ROOT, Txn, count, txn};
 use bytes::Bytes;
 use protocol::{Grant, Message, Outcome};
 use std::time::Duration;
@@ -13,96 +13,96 @@ const VALUE: [u8; 1000] = [7; 1000];
 /// A full MOB lets commits wait until write-back has made room, and fails none.
 #[test]
 fn a_full_mob_slows_commits_down() {
-    let mut hands = Hands::with(Config { mob_bytes_limit: 8 * 1024, ..Config::default() });
-    let a = hands.join(1, 1);
-    let pages = hands.grant(a, 30);
+    let mut driver = Driver::with(Config { mob_bytes_limit: 8 * 1024, ..Config::default() });
+    let a = driver.join(1, 1);
+    let pages = driver.grant(a, 30);
     for (i, &page) in pages.iter().enumerate() {
-        hands.say(a, txn(1, i as u64 + 1).write(page, 0, 0, &VALUE).message());
+        driver.say(a, txn(1, i as u64 + 1).write(page, 0, 0, &VALUE).message());
     }
-    hands.sync();
-    assert!(hands.work().any(|work| matches!(work, DiskWork::Install(..))), "write-back has begun");
-    assert!(hands.store.stats().mob_bytes <= 8 * 1024);
-    assert!(hands.store.stats().commits < 30);
-    hands.run();
-    assert_eq!(hands.store.stats().commits, 30);
-    hands.crash();
-    let a = hands.join(2, 1);
-    assert!(pages.iter().all(|&page| hands.value(a, page, 0).unwrap() == VALUE));
+    driver.sync();
+    assert!(driver.work().any(|work| matches!(work, DiskWork::Install(..))), "write-back has begun");
+    assert!(driver.store.stats().mob_bytes <= 8 * 1024);
+    assert!(driver.store.stats().commits < 30);
+    driver.run();
+    assert_eq!(driver.store.stats().commits, 30);
+    driver.crash();
+    let a = driver.join(2, 1);
+    assert!(pages.iter().all(|&page| driver.value(a, page, 0).unwrap() == VALUE));
 }
 
 /// Likewise for a full log. Each page is written again and again, so that what is freed is really home.
 #[test]
 fn a_full_log_slows_commits_down() {
-    let mut hands = Hands::with_log(Config::default(), 64 * 1024);
-    let a = hands.join(1, 1);
-    let pages = hands.grant(a, 5);
+    let mut driver = Driver::with_log(Config::default(), 64 * 1024);
+    let a = driver.join(1, 1);
+    let pages = driver.grant(a, 5);
     for number in 1..=200_u64 {
         let evidence = number.saturating_sub(5);
         let request = txn(1, number).write(pages[number as usize % 5], 0, evidence, &VALUE).answered(number);
-        assert_eq!(count(&hands.commit(a, &request)), number);
+        assert_eq!(count(&driver.commit(a, &request)), number);
     }
-    hands.crash();
-    let a = hands.join(2, 1);
-    assert!(pages.iter().all(|&page| hands.value(a, page, 0).unwrap() == VALUE));
+    driver.crash();
+    let a = driver.join(2, 1);
+    assert!(pages.iter().all(|&page| driver.value(a, page, 0).unwrap() == VALUE));
 }
 
 /// No room at home: commits are accepted for as long as log and MOB have room, then refused before anything is
 /// begun; when there is room again they go on, and nothing is lost.
 #[test]
 fn a_full_store_refuses_and_goes_on_when_there_is_room() {
-    let mut hands = Hands::with_log(Config::default(), 64 * 1024);
-    let a = hands.join(1, 1);
-    let pages = hands.grant(a, 100);
-    hands.home_pages = 0;
+    let mut driver = Driver::with_log(Config::default(), 64 * 1024);
+    let a = driver.join(1, 1);
+    let pages = driver.grant(a, 100);
+    driver.home_pages = 0;
     let mut accepted = 0;
     let refused = loop {
         let number = accepted as u64 + 1;
-        match hands.commit(a, &txn(1, number).write(pages[accepted], 0, 0, &VALUE)) {
+        match driver.commit(a, &txn(1, number).write(pages[accepted], 0, 0, &VALUE)) {
             Outcome::Committed { .. } => accepted += 1,
             refused => break refused,
         }
     };
     assert_eq!(refused, Outcome::Refused(Refusal::StoreFull));
     assert!(accepted > 10, "the log had room for some: {accepted}");
-    assert_eq!(hands.grant(a, 1), [], "no new pages either");
-    hands.home_pages = usize::MAX;
-    hands.pass(Duration::from_secs(2));
-    assert_eq!(count(&hands.commit(a, &txn(1, 99).write(pages[99], 0, 0, &VALUE))), accepted as u64 + 1);
-    hands.crash();
-    let a = hands.join(2, 1);
-    assert!(pages[..accepted].iter().all(|&page| hands.value(a, page, 0).unwrap() == VALUE));
+    assert_eq!(driver.grant(a, 1), [], "no new pages either");
+    driver.home_pages = usize::MAX;
+    driver.pass(Duration::from_secs(2));
+    assert_eq!(count(&driver.commit(a, &txn(1, 99).write(pages[99], 0, 0, &VALUE))), accepted as u64 + 1);
+    driver.crash();
+    let a = driver.join(2, 1);
+    assert!(pages[..accepted].iter().all(|&page| driver.value(a, page, 0).unwrap() == VALUE));
 }
 
 #[test]
 fn a_transaction_that_the_log_can_never_hold_is_refused_at_once() {
-    let mut hands = Hands::with_log(Config::default(), 32 * 1024);
-    let a = hands.join(1, 1);
-    let refused = hands.commit(a, &txn(1, 1).write(ROOT, 0, 0, &vec![7; 30_000]));
+    let mut driver = Driver::with_log(Config::default(), 32 * 1024);
+    let a = driver.join(1, 1);
+    let refused = driver.commit(a, &txn(1, 1).write(ROOT, 0, 0, &vec![7; 30_000]));
     assert_eq!(refused, Outcome::Refused(Refusal::StoreFull));
-    assert_eq!(count(&hands.commit(a, &txn(1, 2).write(ROOT, 0, 0, b"x"))), 1);
+    assert_eq!(count(&driver.commit(a, &txn(1, 2).write(ROOT, 0, 0, b"x"))), 1);
 }
 
 /// Nothing in the log is needed any more, and still it is too small: it grows, as far as it may.
 #[test]
 fn a_transaction_that_the_log_can_grow_for_waits_for_that() {
-    let mut hands = Hands::with_log(Config::default(), 32 * 1024);
-    hands.log_bytes_max = 64 * 1024;
-    let a = hands.join(1, 1);
+    let mut driver = Driver::with_log(Config::default(), 32 * 1024);
+    driver.log_bytes_max = 64 * 1024;
+    let a = driver.join(1, 1);
     let too_large = txn(1, 1).write(ROOT, 0, 0, &vec![7; 60_000]);
-    assert_eq!(hands.commit(a, &too_large), Outcome::Refused(Refusal::StoreFull));
-    assert_eq!(count(&hands.commit(a, &txn(1, 2).write(ROOT, 0, 0, &vec![7; 30_000]))), 1);
+    assert_eq!(driver.commit(a, &too_large), Outcome::Refused(Refusal::StoreFull));
+    assert_eq!(count(&driver.commit(a, &txn(1, 2).write(ROOT, 0, 0, &vec![7; 30_000]))), 1);
     // Who was refused has not spoken for those after it: the disk is asked again.
-    assert_eq!(hands.commit(a, &txn(1, 3).write(ROOT, 0, 1, &vec![7; 60_000])), Outcome::Refused(Refusal::StoreFull));
-    hands.log_bytes_max = 128 * 1024;
-    assert_eq!(count(&hands.commit(a, &txn(1, 4).write(ROOT, 0, 1, &vec![7; 60_000]))), 2);
+    assert_eq!(driver.commit(a, &txn(1, 3).write(ROOT, 0, 1, &vec![7; 60_000])), Outcome::Refused(Refusal::StoreFull));
+    driver.log_bytes_max = 128 * 1024;
+    assert_eq!(count(&driver.commit(a, &txn(1, 4).write(ROOT, 0, 1, &vec![7; 60_000]))), 2);
 }
 
 #[test]
 fn a_transaction_larger_than_the_mob_goes_alone() {
-    let mut hands = Hands::with(Config { mob_bytes_limit: 8 * 1024, ..Config::default() });
-    let a = hands.join(1, 1);
-    hands.commit(a, &txn(1, 1).write(ROOT, 0, 0, b"x"));
-    assert_eq!(count(&hands.commit(a, &txn(1, 2).write(ROOT, 1, 1, &vec![7; 30_000]))), 2);
+    let mut driver = Driver::with(Config { mob_bytes_limit: 8 * 1024, ..Config::default() });
+    let a = driver.join(1, 1);
+    driver.commit(a, &txn(1, 1).write(ROOT, 0, 0, b"x"));
+    assert_eq!(count(&driver.commit(a, &txn(1, 2).write(ROOT, 1, 1, &vec![7; 30_000]))), 2);
 }
 
 fn delete(mut txn: Txn, slot: u16) -> Txn {
@@ -114,63 +114,63 @@ fn delete(mut txn: Txn, slot: u16) -> Txn {
 /// A page never passes its limit: refused before it is logged, by what the page really holds, wherever its image is.
 #[test]
 fn a_page_that_would_pass_its_limit_is_refused() {
-    let mut hands = Hands::new();
-    let mut a = hands.join(1, 1);
+    let mut driver = Driver::new();
+    let mut a = driver.join(1, 1);
     let large = vec![7; PAGE_BYTES_MAX - 2000];
     let full = Outcome::Refused(Refusal::PageFull(ROOT));
-    hands.commit(a, &txn(1, 1).write(ROOT, 0, 0, &large));
+    driver.commit(a, &txn(1, 1).write(ROOT, 0, 0, &large));
     for session in 2..5 {
-        assert_eq!(hands.commit(a, &txn(1, session * 2).write(ROOT, 1, 1, &[7; 3000])), full);
+        assert_eq!(driver.commit(a, &txn(1, session * 2).write(ROOT, 1, 1, &[7; 3000])), full);
         // In the MOB, at home and in memory, at home only.
         match session {
-            2 => hands.pass(Duration::from_secs(2)),
-            _ => hands.crash(),
+            2 => driver.pass(Duration::from_secs(2)),
+            _ => driver.crash(),
         }
-        a = hands.join(session, 1);
+        a = driver.join(session, 1);
     }
     // The bound says that this cannot fit, the page says that it does.
     let moved = delete(txn(1, 20).write(ROOT, 1, 1, &large).read(ROOT, 0, 1), 0);
-    assert_eq!(count(&hands.commit(a, &moved)), 2);
-    assert_eq!(hands.value(a, ROOT, 1).unwrap(), large);
-    hands.pass(Duration::from_secs(2));
-    assert_eq!(hands.value(a, ROOT, 0), None);
+    assert_eq!(count(&driver.commit(a, &moved)), 2);
+    assert_eq!(driver.value(a, ROOT, 1).unwrap(), large);
+    driver.pass(Duration::from_secs(2));
+    assert_eq!(driver.value(a, ROOT, 0), None);
 }
 
 #[test]
 fn what_is_prepared_counts_for_the_limit_of_a_page() {
-    let mut hands = Hands::new();
-    let a = hands.join(1, 1);
-    hands.say(a, txn(1, 1).write(ROOT, 0, 0, &vec![7; 40_000]).message());
+    let mut driver = Driver::new();
+    let a = driver.join(1, 1);
+    driver.say(a, txn(1, 1).write(ROOT, 0, 0, &vec![7; 40_000]).message());
     assert_eq!(
-        hands.commit(a, &txn(1, 2).write(ROOT, 1, 0, &vec![7; 40_000])),
+        driver.commit(a, &txn(1, 2).write(ROOT, 1, 0, &vec![7; 40_000])),
         Outcome::Refused(Refusal::PageFull(ROOT))
     );
 }
 
 #[test]
 fn a_slot_that_is_written_again_and_again_does_not_fill_its_page() {
-    let mut hands = Hands::new();
-    let a = hands.join(1, 1);
+    let mut driver = Driver::new();
+    let a = driver.join(1, 1);
     for number in 1..200 {
         assert_eq!(
-            count(&hands.commit(a, &txn(1, number).write(ROOT, 0, number - 1, &VALUE).answered(number))),
+            count(&driver.commit(a, &txn(1, number).write(ROOT, 0, number - 1, &VALUE).answered(number))),
             number
         );
     }
 }
 
-/// Hands whose log is full for a moment: commits wait for write-back.
-fn full_for_a_moment() -> (Hands, [store::SessionId; 2]) {
-    let mut hands = Hands::with_log(Config::default(), 64 * 1024);
-    let [a, b] = [1, 2].map(|number| hands.join(number, number));
-    let pages = hands.grant(a, 60);
+/// A driver whose log is full for a moment: commits wait for write-back.
+fn full_for_a_moment() -> (Driver, [store::SessionId; 2]) {
+    let mut driver = Driver::with_log(Config::default(), 64 * 1024);
+    let [a, b] = [1, 2].map(|number| driver.join(number, number));
+    let pages = driver.grant(a, 60);
     for (i, &page) in pages.iter().enumerate() {
-        hands.say(a, txn(1, i as u64 + 1).write(page, 0, 0, &VALUE).message());
+        driver.say(a, txn(1, i as u64 + 1).write(page, 0, 0, &VALUE).message());
     }
-    hands.sync();
-    assert!(hands.store.stats().commits < 60, "the log is full");
-    hands.take(a);
-    (hands, [a, b])
+    driver.sync();
+    assert!(driver.store.stats().commits < 60, "the log is full");
+    driver.take(a);
+    (driver, [a, b])
 }
 
 fn grant(volume: u32) -> Message {
@@ -180,48 +180,48 @@ fn grant(volume: u32) -> Message {
 /// A client that is told of no pages takes the store for full: as long as write-back makes room it waits.
 #[test]
 fn a_grant_waits_while_the_log_is_full_for_a_moment() {
-    let (mut hands, [a, _]) = full_for_a_moment();
-    hands.say(a, grant(0));
-    assert_eq!(hands.take(a), []);
-    hands.run();
-    assert_eq!(hands.store.stats().commits, 60);
-    let granted: Vec<_> = hands.take(a).into_iter().filter(|m| matches!(m, Message::Granted(_))).collect();
+    let (mut driver, [a, _]) = full_for_a_moment();
+    driver.say(a, grant(0));
+    assert_eq!(driver.take(a), []);
+    driver.run();
+    assert_eq!(driver.store.stats().commits, 60);
+    let granted: Vec<_> = driver.take(a).into_iter().filter(|m| matches!(m, Message::Granted(_))).collect();
     assert!(matches!(&granted[..], [Message::Granted(granted)] if granted.ranges[0].count == 3), "{granted:?}");
 }
 
 #[test]
 fn a_grant_that_waits_ends_with_its_session_and_with_the_store() {
-    let (mut hands, [a, b]) = full_for_a_moment();
-    hands.say(a, grant(0));
-    hands.hang_up(a);
-    hands.say(b, grant(0));
-    hands.store.close(hands.now);
-    hands.run();
+    let (mut driver, [a, b]) = full_for_a_moment();
+    driver.say(a, grant(0));
+    driver.hang_up(a);
+    driver.say(b, grant(0));
+    driver.store.close(driver.now);
+    driver.run();
     let is_granted = |message: &Message| matches!(message, Message::Granted(_));
-    assert!(!hands.take(a).iter().any(is_granted) && !hands.take(b).iter().any(is_granted));
+    assert!(!driver.take(a).iter().any(is_granted) && !driver.take(b).iter().any(is_granted));
 }
 
 #[test]
 fn the_grants_that_a_session_waits_for_are_bounded() {
-    let (mut hands, [a, _]) = full_for_a_moment();
+    let (mut driver, [a, _]) = full_for_a_moment();
     for volume in 0..GRANTS_PER_SESSION_MAX as u32 {
-        hands.say(a, grant(volume));
+        driver.say(a, grant(volume));
     }
-    assert_eq!(hands.ended(a), None);
-    hands.say(a, grant(0));
-    assert_eq!(hands.ended(a), Some(GoodbyeReason::TooMuch));
+    assert_eq!(driver.ended(a), None);
+    driver.say(a, grant(0));
+    assert_eq!(driver.ended(a), Some(GoodbyeReason::TooMuch));
 }
 
 /// Whether a page has room for a commit can depend on its image, which is not in memory: what waits for it is bounded.
 #[test]
 fn commits_that_wait_for_a_page_are_bounded_in_bytes() {
-    let mut hands = Hands::new();
-    let a = hands.join(1, 1);
-    hands.commit(a, &txn(1, 1).write(ROOT, 0, 0, &vec![7; PAGE_BYTES_MAX - 2000]));
-    hands.pass(Duration::from_secs(2));
-    hands.crash();
-    let a = hands.join(2, 1);
-    let pages = hands.grant(a, 1000);
+    let mut driver = Driver::new();
+    let a = driver.join(1, 1);
+    driver.commit(a, &txn(1, 1).write(ROOT, 0, 0, &vec![7; PAGE_BYTES_MAX - 2000]));
+    driver.pass(Duration::from_secs(2));
+    driver.crash();
+    let a = driver.join(2, 1);
+    let pages = driver.grant(a, 1000);
     let value = Bytes::from(vec![7; 60_000]);
     let large = |number| {
         let mut large = txn(1, number).write(ROOT, 1, 1, &[7; 3000]);
@@ -234,28 +234,28 @@ fn commits_that_wait_for_a_page_are_bounded_in_bytes() {
     };
     let waits = 1 + TXN_BYTES_MAX as u64 / 60_000_000;
     for number in 2..2 + waits {
-        hands.say(a, large(number).message());
-        assert_eq!(hands.outcome(a), None, "commit {number} waits for the page");
+        driver.say(a, large(number).message());
+        assert_eq!(driver.outcome(a), None, "commit {number} waits for the page");
     }
-    hands.say(a, large(2 + waits).message());
-    assert_eq!(hands.outcome(a), Some(Outcome::Refused(Refusal::TooMany)));
-    hands.run();
-    assert_eq!(hands.outcome(a), Some(Outcome::Refused(Refusal::PageFull(ROOT))));
+    driver.say(a, large(2 + waits).message());
+    assert_eq!(driver.outcome(a), Some(Outcome::Refused(Refusal::TooMany)));
+    driver.run();
+    assert_eq!(driver.outcome(a), Some(Outcome::Refused(Refusal::PageFull(ROOT))));
     // What waited is counted off again.
-    assert_eq!(count(&hands.commit(a, &txn(1, 99).write(pages[0], 0, 0, b"x"))), 2);
+    assert_eq!(count(&driver.commit(a, &txn(1, 99).write(pages[0], 0, 0, b"x"))), 2);
 }
 
 /// New pages leave some room, so that who has filled the store up can delete.
 #[test]
 fn a_full_store_takes_what_deletes() {
-    let mut hands = Hands::with_log(Config::default(), 64 * 1024);
-    let a = hands.join(1, 1);
-    let pages = hands.grant(a, 1000);
-    hands.home_pages = 0;
+    let mut driver = Driver::with_log(Config::default(), 64 * 1024);
+    let a = driver.join(1, 1);
+    let pages = driver.grant(a, 1000);
+    driver.home_pages = 0;
     let mut accepted = 0;
     while let Outcome::Committed { .. } = {
         let number = accepted as u64 + 1;
-        hands.commit(a, &txn(1, number).write(pages[accepted], 0, 0, b"x").answered(number))
+        driver.commit(a, &txn(1, number).write(pages[accepted], 0, 0, b"x").answered(number))
     } {
         accepted += 1;
     }
@@ -263,6 +263,6 @@ fn a_full_store_takes_what_deletes() {
     for (at, &page) in pages[..10].iter().enumerate() {
         let evidence = at as u64 + 1;
         let deletes = delete(txn(1, 2000 + at as u64).write(page, 1, evidence, b"").read(page, 0, evidence), 0);
-        count(&hands.commit(a, &deletes));
+        count(&driver.commit(a, &deletes));
     }
 }

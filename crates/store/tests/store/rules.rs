@@ -1,6 +1,6 @@
 //! Rules whose absence hardly any simulated run notices: with one of them taken out, the test of it fails.
 
-use crate::{commits, follow, grants, groups, hands, lease_waits, losses, promised, turns};
+use crate::{commits, driver, follow, grants, groups, lease_waits, losses, promised, turns};
 use std::panic;
 use types::{Broken, Rule};
 
@@ -27,9 +27,9 @@ const NOTICED_BY: [(Rule, fn()); 17] = [
 #[test]
 fn a_rule_that_is_taken_out_is_noticed() {
     for (rule, test) in NOTICED_BY {
-        hands::TAKEN_OUT.set(Broken::rule(rule));
+        driver::TAKEN_OUT.set(Broken::rule(rule));
         assert!(panic::catch_unwind(test).is_err(), "nobody notices that {rule:?} is gone");
-        hands::TAKEN_OUT.set(Broken::NONE);
+        driver::TAKEN_OUT.set(Broken::NONE);
         test();
     }
 }

@@ -1,4 +1,4 @@
-//! The hands of the store's process as far as its disk goes.
+//! The driver of the store's process as far as its disk goes.
 
 use crate::disk::{Operation, Started};
 use crate::enumerate::{CrashPoint, UnderWay};

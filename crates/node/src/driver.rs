@@ -1,4 +1,4 @@
-//! What the application's side asks of the hands, whichever they are: the network's drive loop or the simulator; and
+//! What the application's side asks of the driver, whichever it is: the network's drive loop or the simulator; and
 //! what the drive loop asks of the disk, so that neither of the two crates needs to know the other.
 
 use alloc::boxed::Box;
@@ -7,10 +7,10 @@ use core::task::Waker;
 use store::{DiskDone, DiskWork};
 use types::Time;
 
-/// The hands of a node, as a front door sees them. The node itself stands beside them under one mutex; a front door
-/// locks it, calls its client, unlocks it, and lets the hands settle what came of it. A panic of such a call poisons the
-/// lock, and whoever finds it poisoned calls [`Hands::settle`] first, which ends the node.
-pub trait Hands: Send + Sync {
+/// The driver of a node, as a front door sees them. The node itself stands beside them under one mutex; a front door
+/// locks it, calls its client, unlocks it, and lets the driver settle what came of it. A panic of such a call poisons the
+/// lock, and whoever finds it poisoned calls [`Driver::settle`] first, which ends the node.
+pub trait Driver: Send + Sync {
     /// The time.
     fn now(&self) -> Time;
 
@@ -22,14 +22,14 @@ pub trait Hands: Send + Sync {
     fn wake_on(&self, txn: TxnHandle, waker: &Waker);
 
     /// Nobody waits for this transaction now: what waited was dropped, or the transaction has ended. A wake that came
-    /// for it is not kept. The next [`Hands::wake_on`] is of whoever has asked since.
+    /// for it is not kept. The next [`Driver::wake_on`] is of whoever has asked since.
     fn forget(&self, txn: TxnHandle);
 
     /// Wakes `waker` at `time`.
     fn wake_at(&self, time: Time, waker: &Waker);
 
     /// The caller's thread has nothing to do until `woken` says that a waker of its own was woken: until then it may do
-    /// the hands' work, which spares whoever does it else the waking of a thread. Returns at once if there is nothing
+    /// the driver's work, which spares whoever does it else the waking of a thread. Returns at once if there is nothing
     /// that the thread could do; whether it was woken is for the caller to see.
     fn assist(&self, woken: &dyn Fn() -> bool) {
         let _ = woken;

@@ -1,4 +1,4 @@
-//! Fake hands: a disk in memory that does its work when told to and keeps over a crash what was durable; and short ways
+//! A fake driver: a disk in memory that does its work when told to and keeps over a crash what was durable; and short ways
 //! to say what clients say.
 
 use bytes::Bytes;
@@ -31,8 +31,8 @@ struct Disk {
     incarnation: u64,
 }
 
-/// One store node, its hands, and what its sessions have received.
-pub(crate) struct Hands {
+/// One store node, its driver, and what its sessions have received.
+pub(crate) struct Driver {
     pub(crate) store: Store,
     pub(crate) now: Time,
     config: Config,
@@ -53,7 +53,7 @@ pub(crate) struct Hands {
     closed: bool,
 }
 
-impl Hands {
+impl Driver {
     pub(crate) fn new() -> Self {
         Self::with(Config::default())
     }
@@ -65,7 +65,7 @@ impl Hands {
     pub(crate) fn with_log(config: Config, log_bytes: u64) -> Self {
         let config = Config { broken: TAKEN_OUT.get(), ..config };
         let disk = Disk::default();
-        let mut hands = Self {
+        let mut driver = Self {
             store: open(&config, &disk, log_bytes),
             now: Time::ZERO,
             config,
@@ -82,8 +82,8 @@ impl Hands {
             ended: BTreeMap::new(),
             closed: false,
         };
-        hands.restart();
-        hands
+        driver.restart();
+        driver
     }
 
     /// Kills the process: what was not durable is lost, sessions are gone, and the store recovers.
