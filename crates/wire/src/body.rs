@@ -1,6 +1,6 @@
 //! The raw part of a message, as far as it has arrived, and as its values are taken from it.
 
-use crate::inbox::UNSEEN_BYTES_MAX;
+use crate::arrival::UNSEEN_BYTES_MAX;
 use alloc::vec::{self, Vec};
 use bytes::Bytes;
 

@@ -71,9 +71,6 @@ impl From<&Range> for PageRange {
     }
 }
 
-/// What an empty text takes: its length.
-pub(crate) const TEXT_BYTES_MIN: usize = size_of::<U16>();
-
 /// A text: its length, then its bytes.
 pub(crate) fn put_text(meta: &mut Meta<'_>, what: &'static str, text: &str, max: usize) -> Result<(), WireError> {
     check_count(what, text.len(), max)?;

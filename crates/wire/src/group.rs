@@ -1,7 +1,8 @@
 //! The bytes of the group messages.
 
-use crate::field::{self, HeldPage, TEXT_BYTES_MIN, check_count, get_text, put_text};
+use crate::field::{self, HeldPage, check_count, get_text, put_text};
 use crate::layout::{Layout, Meta, Reader};
+use crate::length::TEXT_BYTES_MIN;
 use crate::notice::{get_notices, put_notice};
 use crate::{Kind, Limits, WireError};
 use alloc::string::String;

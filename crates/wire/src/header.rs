@@ -8,13 +8,11 @@
 //! ```
 
 use crate::layout::limits_of;
+use crate::magic::MAGIC;
 use crate::{Kind, WireError};
 use types::limits::MESSAGE_BYTES_MAX;
 use zerocopy::little_endian::U32;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
-
-/// How every frame begins.
-pub const MAGIC: [u8; 2] = *b"Th";
 
 /// The size of the header, in bytes.
 pub const HEADER_BYTES: usize = size_of::<Layout>();

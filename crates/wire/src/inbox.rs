@@ -1,15 +1,12 @@
 //! Bytes on their way in, as messages.
 
+use crate::arrival::{UNSEEN_BYTES_MAX, fill, make_room};
+use crate::gate::Gate;
 use crate::layout::decode;
 use crate::pieces::Pieces;
 use crate::{End, HEADER_BYTES, Header, Kind, WireError};
 use alloc::vec::Vec;
 use protocol::Message;
-use types::limits::FRAME_BYTES_MAX;
-
-/// The most that is allocated for a part of a frame before any of it has arrived, in bytes. From then on the room at
-/// most doubles with what has arrived.
-pub(crate) const UNSEEN_BYTES_MAX: usize = 64 * 1024;
 
 /// From this many missing bytes on it pays to have them received in place.
 const DIRECT_BYTES_MIN: usize = 16 * 1024;
@@ -43,25 +40,17 @@ struct Parts {
     passed_on: usize,
 }
 
-/// Who reads, and how far it has come.
-#[derive(Debug)]
-pub(crate) struct Gate {
-    reader: End,
-    /// Whether the first message is yet to come.
-    first: bool,
-}
-
 impl Inbox {
     /// At the beginning of a stream: the first message must be one that opens a session, or refuses it.
     pub fn new(reader: End) -> Self {
-        let gate = Gate { reader, first: true };
+        let gate = Gate::new(reader);
         let header = Vec::with_capacity(HEADER_BYTES);
         Self { gate, header, parts: None, pieces: Pieces::default(), meta: Vec::new() }
     }
 
     /// In the middle of a stream, when the session has been opened.
     pub fn within_session(reader: End) -> Self {
-        Self { gate: Gate { reader, first: false }, ..Self::new(reader) }
+        Self { gate: Gate::within_session(reader), ..Self::new(reader) }
     }
 
     /// Takes bytes from the front of `arrived` until they complete a message. `None`: all were taken and more are
@@ -147,69 +136,10 @@ impl Inbox {
     }
 }
 
-impl Gate {
-    /// Believes the header of a frame.
-    fn frame(&mut self, header: &[u8; HEADER_BYTES]) -> Result<Header, WireError> {
-        let header = Header::parse(header)?;
-        match header.kind {
-            Kind::Piece if header.body_bytes == 0 => Err(WireError::Empty),
-            // Whose piece it is stands inside of the first one.
-            Kind::Piece => Ok(header),
-            kind => {
-                self.admit(header)?;
-                let bytes = header.frame_bytes();
-                if bytes <= FRAME_BYTES_MAX { Ok(header) } else { Err(WireError::Whole { kind, bytes }) }
-            }
-        }
-    }
-
-    /// Believes the header of a message in pieces.
-    pub(crate) fn pieced(&mut self, header: &[u8; HEADER_BYTES]) -> Result<Header, WireError> {
-        let header = Header::parse(header)?;
-        if header.kind == Kind::Piece {
-            return Err(WireError::Nested);
-        }
-        self.admit(header)?;
-        Ok(header)
-    }
-
-    fn admit(&mut self, header: Header) -> Result<(), WireError> {
-        let reader = self.reader;
-        if self.first && !header.kind.may_open(reader) {
-            return Err(WireError::First { reader, got: header.kind });
-        }
-        if !header.kind.is_for(reader) {
-            return Err(WireError::Direction { reader, got: header.kind });
-        }
-        self.first = false;
-        Ok(())
-    }
-}
-
-/// Moves bytes from the front of `arrived` into `part` until it has `len` of them.
-pub(crate) fn fill(part: &mut Vec<u8>, len: usize, arrived: &mut &[u8]) {
-    while part.len() < len && !arrived.is_empty() {
-        make_room(part, len);
-        let room = part.capacity().min(len) - part.len();
-        let (taken, rest) = arrived.split_at(room.min(arrived.len()));
-        part.extend_from_slice(taken);
-        *arrived = rest;
-    }
-}
-
-/// Makes room in `part` for more of its `len` bytes, by no more than has arrived: an announced length costs its sender
-/// as much as it costs us.
-fn make_room(part: &mut Vec<u8>, len: usize) {
-    if part.len() == part.capacity() && part.len() < len {
-        let missing = len - part.len();
-        part.reserve_exact(missing.min(part.len().max(UNSEEN_BYTES_MAX)));
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Kind;
+    use types::limits::FRAME_BYTES_MAX;
 
     fn header(kind: Kind, meta_bytes: u32, body_bytes: u32) -> [u8; HEADER_BYTES] {
         Header { kind, meta_bytes, body_bytes }.to_bytes()

@@ -1,8 +1,11 @@
 //! How long the parts of a frame may be, put together from the types of what stands in them.
 
-use crate::field::TEXT_BYTES_MIN;
 use core::fmt;
 use types::limits::MESSAGE_BYTES_MAX;
+use zerocopy::little_endian::U16;
+
+/// What an empty text takes: its length.
+pub(crate) const TEXT_BYTES_MIN: usize = size_of::<U16>();
 
 /// How long the parts of a frame of one kind may be, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -29,12 +29,14 @@
 
 extern crate alloc;
 
+mod arrival;
 mod batch;
 mod body;
 mod commit;
 mod error;
 mod fetch;
 mod field;
+mod gate;
 mod group;
 mod header;
 mod help;
@@ -43,6 +45,7 @@ mod kind;
 mod layout;
 mod lease;
 mod length;
+mod magic;
 mod notice;
 mod outbox;
 mod pieces;
@@ -52,8 +55,9 @@ mod status;
 
 pub use batch::Batch;
 pub use error::WireError;
-pub use header::{HEADER_BYTES, Header, MAGIC};
+pub use header::{HEADER_BYTES, Header};
 pub use inbox::Inbox;
 pub use kind::{End, Kind};
 pub use length::Limits;
+pub use magic::MAGIC;
 pub use outbox::Outbox;

@@ -3,8 +3,9 @@
 //! The pieces of a message, one after the other, are the frame that it would be; the number that they carry tells them
 //! from those of others under way.
 
+use crate::arrival::fill;
 use crate::body::Arriving;
-use crate::inbox::{Gate, fill};
+use crate::gate::Gate;
 use crate::layout::decode;
 use crate::{HEADER_BYTES, Header, WireError};
 use alloc::vec::Vec;

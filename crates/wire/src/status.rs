@@ -1,7 +1,8 @@
 //! The bytes of the status messages.
 
-use crate::field::{TEXT_BYTES_MIN, check_count, cut, get_text, put_text};
+use crate::field::{check_count, cut, get_text, put_text};
 use crate::layout::{Layout, Meta, Reader};
+use crate::length::TEXT_BYTES_MIN;
 use crate::{Kind, Limits, WireError};
 use alloc::string::String;
 use protocol::{AskStatus, Cell, Status, Table};
