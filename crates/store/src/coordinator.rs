@@ -14,7 +14,7 @@
 //!    who asked is answered: of a client that has moved between a group and the store the copy on the old path may come
 //!    last, and nobody listens there any more.
 
-use crate::admission::Ticket;
+use crate::ticket::Ticket;
 use crate::validate::Verdict;
 use crate::{CommitRecord, Position, Record, SessionId, Store};
 use alloc::collections::VecDeque;

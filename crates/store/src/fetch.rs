@@ -1,7 +1,7 @@
 //! Fetches: a page leaves with the notices before it, and its receiver is listed as its holder, in one step.
 
-use crate::ahead::Ahead;
 use crate::images::Waiter;
+use crate::queue::Ahead;
 use crate::{SessionId, Store};
 use alloc::collections::BTreeMap;
 use alloc::format;

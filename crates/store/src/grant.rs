@@ -20,7 +20,8 @@
 //! the rest is spare, and is come upon as grants look for pages. A client that comes back later than that is told to drop
 //! them, and should it write to one all the same, validation decides as for any page.
 
-use crate::room::{Need, Room, Waiting};
+use crate::need::Need;
+use crate::room::{Room, Waiting};
 use crate::{Checkpoint, Record, SessionId, Store};
 use alloc::collections::BTreeMap;
 use alloc::format;

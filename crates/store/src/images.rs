@@ -4,9 +4,9 @@
 //! 2. A page is read once however many wait for it.
 //! 3. The newest image stays, whatever its size, so that whoever waited for it finds it.
 
-use crate::admission::Ticket;
-use crate::ahead::Ahead;
 use crate::outputs::Outputs;
+use crate::queue::Ahead;
+use crate::ticket::Ticket;
 use crate::{DiskWork, SessionId};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;

@@ -23,8 +23,8 @@
 //!
 //! Clocks may run differently fast by [`DRIFT_PERMILLE`]: the store lets a lease last longer by that, its holder shorter.
 
-use crate::admission::Ticket;
 use crate::overlap::writes_what_is_read;
+use crate::ticket::Ticket;
 use crate::{SessionId, Store};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;

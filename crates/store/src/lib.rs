@@ -13,11 +13,12 @@
 //! | `clients` | which sessions speak for a client, and how long it is remembered when none does |
 //! | `group`, `leaders` | what a redirector may ask for its members; which redirector leads which group |
 //! | `fetch`, `follow`, `images` | pages on their way to a client; what follows them; home images in memory |
-//! | `admission`, `form` | a commit before its first phase: sound and new |
-//! | `room` | room in the MOB and the log, and who waits for it |
+//! | `ahead`, `queue` | pages that nobody waits for yet, and which of them leaves next |
+//! | `admission`, `form`, `ticket` | a commit before its first phase: sound and new |
+//! | `room`, `need` | room in the MOB and the log, and who waits for it |
 //! | `coordinator` | a commit's phases: prepare, log, sequence, reply, distribute |
 //! | `turns`, `losses`, `overlap` | who meets a prepared commit, and waits for it; who has lost often, and is waited for |
-//! | `validate`, `recent` | is every slot that was read still the newest |
+//! | `validate` | is every slot that was read still the newest |
 //! | `sequencer`, `log` | which count; which position, what of it is durable, what is still needed |
 //! | `master`, `mob` | what each page is now |
 //! | `notices` | what is said to a session, and what goes before it |
@@ -50,16 +51,19 @@ mod log;
 mod losses;
 mod master;
 mod mob;
+mod need;
 mod notices;
 mod outcomes;
 mod outputs;
 mod overlap;
+mod queue;
 mod recovery;
 mod rejoin;
 mod room;
 mod sequencer;
 mod sessions;
 mod status;
+mod ticket;
 mod turns;
 mod validate;
 pub mod work;

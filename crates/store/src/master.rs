@@ -6,10 +6,10 @@
 //! 3. No page passes its size limit: what a delta may add is bounded before it is logged, and computed where the bound
 //!    is not enough, so that applying it cannot fail.
 
-use crate::admission::Ticket;
 use crate::images::{Images, Waiter};
 use crate::mob::Mob;
 use crate::outputs::Outputs;
+use crate::ticket::Ticket;
 use crate::validate::{Locks, Stale, Verdict, image_bytes_bound};
 use crate::writeback::Installed;
 use crate::{Config, HomePage, Position, SessionId};

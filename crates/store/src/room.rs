@@ -11,7 +11,8 @@
 //! 3. What makes the store larger leaves some room, so that a store whose disk is full still takes what changes or deletes.
 //! 4. What waits is bounded: commits by the bytes of all, grants by their number for a session.
 
-use crate::admission::Ticket;
+use crate::need::Need;
+use crate::ticket::Ticket;
 use crate::{SessionId, Store};
 use alloc::collections::VecDeque;
 use protocol::Grant;
@@ -19,17 +20,6 @@ use types::{Map, Refusal, Time};
 
 /// Room in MOB and log that new pages may not take, in bytes at most; an eighth of each if that is less.
 const KEPT_BYTES_MAX: usize = 1 << 20;
-
-/// What room is needed, at most.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Need {
-    /// In the MOB, in bytes.
-    pub(crate) mob_bytes: usize,
-    /// In the log, in bytes.
-    pub(crate) log_bytes: u64,
-    /// Whether it is for pages that nothing is in.
-    pub(crate) is_new: bool,
-}
 
 /// What waits for room.
 #[derive(Debug)]

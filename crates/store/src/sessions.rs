@@ -10,8 +10,8 @@
 //! 3. A group's session vouches for every client that it names, until it says that the client has departed, or ends.
 
 use crate::SessionId;
-use crate::ahead::Queue;
 use crate::clients::{Clients, Vouched};
+use crate::queue::Queue;
 use alloc::vec::Vec;
 use core::time::Duration;
 use directory::Acks;

@@ -22,10 +22,11 @@
 //!    write what it has lost by. If it comes while there is no room, it waits for that in its place.
 //! 7. Their number is bounded. Beyond, a commit is refused as busy. What they take of memory counts with what waits for room.
 
-use crate::admission::Ticket;
 use crate::losses::Claim;
+use crate::need::Need;
 use crate::overlap::{each, reads, writes, writes_what_is_read};
-use crate::room::{Need, Room};
+use crate::room::Room;
+use crate::ticket::Ticket;
 use crate::validate::Stale;
 use crate::{SessionId, Store};
 use alloc::collections::VecDeque;
