@@ -1,7 +1,7 @@
 //! The program `thorp`: a store, and what there is to do with one, on the command line.
 
-mod cast;
 mod cli;
+mod cluster;
 mod commands;
 mod crew;
 mod descriptors;

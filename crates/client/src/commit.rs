@@ -6,7 +6,6 @@
 //!    has no outcome there, has lapsed: no copy can commit any more, and it is sent again if anybody waits for it.
 //! 4. Evidence is taken when the request is built. What is heard later is for the store to judge.
 
-use crate::session::Session;
 use crate::txns::State;
 use crate::{Client, TxnError, TxnHandle};
 use alloc::collections::{BTreeMap, VecDeque};
@@ -79,9 +78,9 @@ impl Commits {
         all - self.unsent.iter().map(|number| self.pending[number].large_bytes).sum::<usize>()
     }
 
-    /// The next request that may go out.
-    fn next(&mut self, session: &Session) -> Option<CommitRequest> {
-        if self.outstanding() >= session.up.limits().commits.max(1) as usize {
+    /// The next request that may go out where a session may have so many outstanding, named for this incarnation.
+    fn next(&mut self, most: u32, incarnation: Incarnation) -> Option<CommitRequest> {
+        if self.outstanding() >= most.max(1) as usize {
             return None;
         }
         let answered = self.answered();
@@ -90,7 +89,7 @@ impl Commits {
         let pending = self.pending.get_mut(&number).expect("unsent requests are pending");
         pending.sent = true;
         pending.request.answered = answered;
-        pending.request.incarnation = session.incarnation;
+        pending.request.incarnation = incarnation;
         Some(pending.request.clone())
     }
 
@@ -99,7 +98,7 @@ impl Commits {
     }
 
     /// What goes out on a new session, in the order of the numbers.
-    pub(crate) fn resume(&mut self, session: &Session, broken: Broken) -> Vec<Resend> {
+    pub(crate) fn resume(&mut self, most: u32, incarnation: Incarnation, broken: Broken) -> Vec<Resend> {
         let mut resends = Vec::new();
         let asked = |pending: &Pending| {
             pending.txn.is_none() || pending.is_void || (pending.sent && broken.is(Rule::SendAgain))
@@ -109,7 +108,7 @@ impl Commits {
         }
         let pending = &self.pending;
         self.unsent.retain(|number| !asked(&pending[number]));
-        while let Some(request) = self.next(session) {
+        while let Some(request) = self.next(most, incarnation) {
             resends.push(Resend::Request(request));
         }
         resends
@@ -227,7 +226,8 @@ impl Client {
 
     pub(crate) fn send_commits(&mut self, now: Time) {
         while self.session.is_live() {
-            let Some(request) = self.commits.next(&self.session) else { return };
+            let most = self.session.up.limits().commits;
+            let Some(request) = self.commits.next(most, self.session.incarnation) else { return };
             self.stats.commit_requests += 1;
             self.send(now, Message::Commit(request));
         }

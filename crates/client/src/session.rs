@@ -245,7 +245,8 @@ impl Client {
         self.say_reachable(now);
         self.find_leader(now);
         self.look_again(now);
-        for resend in self.commits.resume(&self.session, self.config.broken) {
+        let most = self.session.up.limits().commits;
+        for resend in self.commits.resume(most, self.session.incarnation, self.config.broken) {
             match resend {
                 Resend::Request(request) => self.send(now, Message::Commit(request)),
                 Resend::Ask(txn) => self.send(now, Message::AskOutcome(AskOutcome { txn })),

@@ -1,7 +1,7 @@
 //! The client that all transactions of one database share: a machine under one short lock, and the driver beside it.
 
+use crate::line::Line;
 use crate::local::LocalStore;
-use crate::precedence::Line;
 use crate::wait::may_assist;
 use crate::{Error, Result};
 use client::{Client, TxnError, TxnHandle};

@@ -52,6 +52,7 @@ mod config;
 mod connect;
 mod database;
 mod error;
+mod line;
 mod local;
 mod memory;
 mod nested;

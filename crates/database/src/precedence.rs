@@ -17,43 +17,14 @@
 
 use crate::Database;
 use client::TxnHandle;
-use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::mem;
-use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Poll, Waker};
+use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 /// The longest that one transaction waits for another that goes first: a few round trips to a store that is far away.
 const MOMENT: Duration = Duration::from_secs(1);
-
-/// Who is in line.
-#[derive(Debug, Default)]
-pub(crate) struct Line {
-    /// How many are: looked at without the lock.
-    length: AtomicUsize,
-    state: Mutex<State>,
-}
-
-#[derive(Debug, Default)]
-struct State {
-    /// In the order in which they came.
-    places: VecDeque<u64>,
-    last: u64,
-    /// Who waits for the line to move.
-    wakers: Vec<Waker>,
-}
-
-impl Line {
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn first(&self) -> Option<u64> {
-        self.state().places.front().copied()
-    }
-}
 
 /// A place in line. Dropping it moves the others up.
 #[derive(Debug)]
@@ -65,13 +36,7 @@ pub(crate) struct Place {
 impl Place {
     /// The last one.
     pub(crate) fn take(database: &Arc<Database>) -> Self {
-        let mut state = database.line.state();
-        state.last += 1;
-        let number = state.last;
-        state.places.push_back(number);
-        database.line.length.store(state.places.len(), SeqCst);
-        drop(state);
-        Self { database: database.clone(), number }
+        Self { database: database.clone(), number: database.line.enter() }
     }
 
     /// Waits to be the first in line, or for a moment.
@@ -83,13 +48,7 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let line = &self.database.line;
-        let mut state = line.state();
-        state.places.retain(|place| *place != self.number);
-        line.length.store(state.places.len(), SeqCst);
-        let wakers = mem::take(&mut state.wakers);
-        drop(state);
-        wakers.into_iter().for_each(Waker::wake);
+        self.database.line.leave(self.number);
     }
 }
 
@@ -97,7 +56,7 @@ impl Database {
     /// Before a transaction commits: if it has written something, whoever is first in line goes before it.
     pub(crate) async fn yield_to_first(&self, txn: TxnHandle, own: Option<&Place>) {
         // One that cannot go on hears of that from its commit.
-        if self.line.length.load(SeqCst) == 0 || self.look(|client| client.is_read_only(txn)).unwrap_or(true) {
+        if self.line.is_empty() || self.look(|client| client.is_read_only(txn)).unwrap_or(true) {
             return;
         }
         let first = self.line.first();
@@ -111,12 +70,10 @@ impl Database {
         let until = self.now() + MOMENT;
         let mut has_alarm = false;
         poll_fn(|context| {
-            let mut state = self.line.state();
-            if is_wanted(state.places.front().copied()) || self.now() >= until {
+            let is_late = self.now() >= until;
+            if self.line.is_or_wake(|first| is_late || is_wanted(first), context.waker()) {
                 return Poll::Ready(());
             }
-            state.wakers.push(context.waker().clone());
-            drop(state);
             if !mem::replace(&mut has_alarm, true) {
                 self.wake_at(until, context.waker());
             }

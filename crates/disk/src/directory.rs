@@ -11,9 +11,9 @@
 //! Creation writes the marker first, with incarnation 0, and then the rest; a creation that was interrupted begins
 //! again. From incarnation 1 on a file that is missing is damage.
 
+use crate::config::Config;
 use crate::error::DiskError;
 use crate::marker::{self, Marker};
-use crate::open::Config;
 use crate::records::StoreRecords;
 use home::RedbHome;
 use log::{Log, LogId, is_segment};

@@ -28,6 +28,7 @@
 //! # }
 //! ```
 
+mod config;
 mod directory;
 mod doctor;
 mod error;
@@ -38,9 +39,10 @@ mod records;
 #[cfg(test)]
 mod tests;
 
+pub use config::Config;
 pub use doctor::{Finding, Report, check};
 pub use error::DiskError;
 pub use home::catches_panic;
 pub use log::Progress;
-pub use open::{Config, LOG_OVER_MOB, Opening, open};
+pub use open::{LOG_OVER_MOB, Opening, open};
 pub use real::RealDisk;

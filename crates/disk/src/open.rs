@@ -1,13 +1,14 @@
 //! Opening a store's directory, in the order of recovery: the lock and the marker, the page home, the log from its
 //! oldest record that is needed, the tail; then the disk is ready for work.
 
+use crate::config::Config;
 use crate::directory::{self, Claim};
 use crate::error::DiskError;
 use crate::marker;
 use crate::real::{Parts, RealDisk};
 use crate::records::StoreRecords;
 use home::{Home, RedbHome};
-use log::{Limits, Log, LogId, Progress, Scan};
+use log::{Log, LogId, Progress, Scan};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -17,67 +18,6 @@ use vfs::{Directory, Doing, Files, Patience, reserve};
 /// A log is given room for so many times the MOB: what waits for write-back is in it, and beside it what was
 /// overwritten meanwhile.
 pub const LOG_OVER_MOB: usize = 4;
-
-/// What a user may tune.
-#[derive(Clone, Debug)]
-pub struct Config {
-    /// Whether an empty or missing directory becomes a new store.
-    pub create: bool,
-    /// The length of the log's segments, in bytes; a multiple of 4096. Holds for segments made from now on.
-    pub segment_bytes: usize,
-    /// The segments that a new log has.
-    pub segments_min: usize,
-    /// The segments that the log grows to ahead of need when write-back lags.
-    pub segments_max: usize,
-    /// How much of a flush is built in memory before it is written, in bytes; a multiple of 4096.
-    pub flush_memory_bytes: usize,
-    /// The page home's own cache, in bytes. The store has a cache of its own, so this need not be large.
-    pub home_cache_bytes: usize,
-    /// Threads that read pages.
-    pub readers: usize,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self {
-            create: true,
-            segment_bytes: 64 << 20,
-            segments_min: 2,
-            segments_max: 16,
-            flush_memory_bytes: 4 << 20,
-            home_cache_bytes: 16 << 20,
-            readers: 2,
-        }
-    }
-}
-
-impl Config {
-    fn check(&self) -> Result<(), DiskError> {
-        let refuse = |what: &str| Err(DiskError::Config(what.to_owned()));
-        if !self.segment_bytes.is_multiple_of(4096) || !(16 << 10..1 << 31).contains(&self.segment_bytes) {
-            return refuse("a segment has a multiple of 4096 bytes, from 16 KiB to under 2 GiB");
-        }
-        if self.segments_min < 2 || self.segments_max < self.segments_min {
-            return refuse("the log begins with two segments at least, and cannot end with fewer than it begins with");
-        }
-        if self.flush_memory_bytes == 0 || !self.flush_memory_bytes.is_multiple_of(4096) {
-            return refuse("a flush is built in a multiple of 4096 bytes of memory");
-        }
-        if self.readers == 0 {
-            return refuse("at least one thread reads pages");
-        }
-        Ok(())
-    }
-
-    /// How large the ring is.
-    pub(crate) fn limits(&self) -> Limits {
-        Limits {
-            segment_bytes: self.segment_bytes,
-            segments_max: self.segments_max,
-            memory_bytes: self.flush_memory_bytes,
-        }
-    }
-}
 
 /// A store's directory that is being opened: take the records, all of them, then [`Opening::finish`].
 #[derive(Debug)]

@@ -6,8 +6,7 @@
 //! own for its commit.
 
 use super::row::{Row, Target};
-use super::virtual_time::PATIENCE;
-use super::worker::Clock;
+use super::worker::{Clock, PATIENCE};
 use crate::Result;
 use node::{Driver, Node};
 use objects::{Anywhere, Db, Ref};

@@ -1,8 +1,7 @@
 //! Two hundred members of one group, in virtual time: what a commit costs the redirector.
 
 use super::row::{Row, Target};
-use super::virtual_time::PATIENCE;
-use super::worker::Clock;
+use super::worker::{Clock, PATIENCE};
 use crate::Result;
 use objects::{Anywhere, Ref};
 use sim::{Layout, Simulation};

@@ -4,7 +4,7 @@
 //! So each page has a chance to be read by a transaction, and `n` transactions read a page of chance `c` with probability
 //! 1 - (1 - c)^n. Of a thousand transactions of one client that is about four fifths of the module.
 
-use super::virtual_time::PATIENCE;
+use super::worker::PATIENCE;
 use crate::Result;
 use objects::{AsyncTx, PageId, Ref};
 use sim::{Layout, Simulation, Stored};

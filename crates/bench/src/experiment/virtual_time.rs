@@ -2,16 +2,13 @@
 
 use super::costs::Costs;
 use super::module::Built;
-use super::worker::{Afterwards, Clock, Crowd, Plan, Spent, Worker};
+use super::worker::{Afterwards, Clock, Crowd, PATIENCE, Plan, Spent, Worker};
 use crate::Result;
 use sim::{Distances, Layout, Simulation, Stored};
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
 use types::Time;
-
-/// Longer than any experiment.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(1 << 20);
 
 /// When clients begin: their sessions are open then.
 const BEGIN: Time = Time(2_000_000_000);

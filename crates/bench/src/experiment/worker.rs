@@ -16,6 +16,9 @@ use types::Time;
 use workloads::Random;
 use workloads::oo7::{Module, Traversal, traverse};
 
+/// Longer than any experiment.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(1 << 20);
+
 /// The time of a worker.
 #[derive(Clone)]
 pub(crate) enum Clock {

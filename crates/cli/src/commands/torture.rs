@@ -12,14 +12,15 @@
 //! In the end every acknowledged commit must be there once, the history must be one that a strictly serializable store
 //! could have produced, and nobody must have waited for longer than what was broken explains.
 
+mod fault;
 mod faults;
 mod membership;
 mod plan;
 mod progress;
 
 use crate::Result;
-use crate::cast::{Cast, Roles};
 use crate::cli::TortureArgs;
+use crate::cluster::{Cluster, Roles};
 use crate::crew::now;
 use crate::error::only_for;
 use crate::history::{Ending, Verdict, judge};
@@ -28,7 +29,7 @@ use crate::lab::{Lab, Line};
 use crate::output::{self, Output};
 use crate::scratch::Scratch;
 use bench::Sample;
-use faults::Toll;
+use faults::FaultCosts;
 use plan::{Asked, Manner, Plan, Round, slowest_mbit_s};
 use progress::{Account, BACK_WITHIN, CALL_MARGIN, Client, PATIENCE_USUAL, Progress, Terms, Trouble};
 use serde_json::json;
@@ -89,8 +90,8 @@ fn torture(args: &TortureArgs, lab: Lab, seed: Option<u64>, dir: &Path) -> Resul
     let roles = Roles { groups: args.groups, clients: args.clients, lease_ms: plan.lease_ms, patience: plan.patience };
     let mut run = Run {
         line: lab.line(),
-        cast: Cast::gather(&dir, lab, roles)?,
-        toll: Toll::default(),
+        cluster: Cluster::gather(&dir, lab, roles)?,
+        costs: FaultCosts::default(),
         account: Account { began: now(), patience: plan.patience.unwrap_or(PATIENCE_USUAL), ..Account::default() },
         gaps_max: BTreeMap::new(),
         diary: File::create(history.with_file_name("rounds.jsonl"))?,
@@ -107,17 +108,17 @@ fn torture(args: &TortureArgs, lab: Lab, seed: Option<u64>, dir: &Path) -> Resul
         run.leave_traces(&history)?;
         return Err(why);
     }
-    let Run { mut cast, toll, mut account, mut gaps_max, .. } = run;
-    let members = cast.members();
-    cast.crew.rest(&members, PATIENCE)?;
-    cast.server.kill()?;
-    let (events, visited, mut half_done) = (cast.crew.events(), cast.crew.visited(), cast.crew.half_done());
+    let Run { mut cluster, costs, mut account, mut gaps_max, .. } = run;
+    let members = cluster.members();
+    cluster.crew.rest(&members, PATIENCE)?;
+    cluster.server.kill()?;
+    let (events, visited, mut half_done) = (cluster.crew.events(), cluster.crew.visited(), cluster.crew.half_done());
     let client = |number| {
-        let transactions = cast.crew.transactions(&[number], 0);
+        let transactions = cluster.crew.transactions(&[number], 0);
         Client { number, transactions, gaps_max: gaps_max.remove(&number).unwrap_or_default() }
     };
-    account.clients = (0..cast.crew.len()).map(client).collect();
-    drop(cast);
+    account.clients = (0..cluster.crew.len()).map(client).collect();
+    drop(cluster);
     let (found, half_done_at_last) = inspect(&lists, visited, &Db::open(&dir)?)?;
     half_done += half_done_at_last;
     let transactions = account.clients.iter().flat_map(|client| &client.transactions);
@@ -125,15 +126,15 @@ fn torture(args: &TortureArgs, lab: Lab, seed: Option<u64>, dir: &Path) -> Resul
     let verdict = judge(events, &found, Some(&history))?;
     let progress = account.judge();
     let patience = account.patience;
-    Ok(Outcome { seed, plan, groups, toll, endings, verdict, half_done, progress, patience })
+    Ok(Outcome { seed, plan, groups, costs, endings, verdict, half_done, progress, patience })
 }
 
 /// A torture under way.
 struct Run {
     /// The line of each site as it was made.
     line: Option<Line>,
-    cast: Cast,
-    toll: Toll,
+    cluster: Cluster,
+    costs: FaultCosts,
     account: Account,
     /// How long each client may go without a commit, from a moment on.
     gaps_max: BTreeMap<usize, Vec<(u64, Duration)>>,
@@ -144,19 +145,19 @@ struct Run {
 impl Run {
     fn round(&mut self, number: usize, round: &Round, plan: &Plan, light: u64) -> Result {
         for (site, &weather) in round.weather.iter().enumerate() {
-            self.cast.lab.set_weather(site, weather)?;
+            self.cluster.lab.set_weather(site, weather)?;
         }
         let begun = now();
-        for (member, manner) in self.cast.members().into_iter().zip(&round.manners) {
+        for (member, manner) in self.cluster.members().into_iter().zip(&round.manners) {
             let gap_max = self.terms(round, manner, plan).gap_max();
             self.gaps_max.entry(member).or_default().push((begun, gap_max));
             let keys = Keys { round: number as u64, lists: plan.lists, light };
-            self.cast.crew.work(member, &work(&keys, member, manner))?;
+            self.cluster.crew.work(member, &work(&keys, member, manner))?;
         }
         writeln!(self.diary, "{}", json!({"round": number, "drawn": round, "begun_ms": self.millis_at(begun)}))?;
-        self.cast.crew.wait_for(round.works_for)?;
-        self.cast.crew.wait_commits(&self.cast.members(), round.commits, PATIENCE)?;
-        let trouble = round.inflict(&mut self.cast, &mut self.toll)?;
+        self.cluster.crew.wait_for(round.works_for)?;
+        self.cluster.crew.wait_commits(&self.cluster.members(), round.commits, PATIENCE)?;
+        let trouble = round.inflict(&mut self.cluster, &mut self.costs)?;
         let Trouble { from, mended, over, .. } = trouble;
         let [broken_ms, mended_ms, over_ms] = [from, mended, over].map(|at| self.millis_at(at));
         let in_group_ms: Vec<_> = trouble.returns.iter().map(|back| back.took.as_millis() as u64).collect();
@@ -170,12 +171,12 @@ impl Run {
     /// It has not come to its end: leaves what there is for who has to find out why.
     fn leave_traces(&mut self, history: &Path) -> Result {
         let at = now();
-        let since = |client: &usize| Some((*client, self.millis_at(self.cast.crew.begun(*client)?)));
-        let under_way: BTreeMap<_, _> = self.cast.members().iter().filter_map(since).collect();
+        let since = |client: &usize| Some((*client, self.millis_at(self.cluster.crew.begun(*client)?)));
+        let under_way: BTreeMap<_, _> = self.cluster.members().iter().filter_map(since).collect();
         let stuck = json!({"stuck_ms": self.millis_at(at), "transactions_begun_ms": under_way,
-            "status": membership::all(&self.cast)});
+            "status": membership::all(&self.cluster)});
         writeln!(self.diary, "{stuck}")?;
-        crate::history::leave(self.cast.crew.events(), history)
+        crate::history::leave(self.cluster.crew.events(), history)
     }
 
     /// A moment, in milliseconds from the beginning on.
@@ -225,7 +226,7 @@ struct Outcome {
     seed: Option<u64>,
     plan: Plan,
     groups: usize,
-    toll: Toll,
+    costs: FaultCosts,
     endings: Vec<Ending>,
     verdict: Verdict,
     /// Large values that were not those of their lists.
@@ -252,7 +253,7 @@ impl Outcome {
         let ended = |how| json!(self.endings.iter().filter(|&&ending| ending == how).count());
         let millis = |time: Duration| json!((time.as_secs_f64() * 1e4).round() / 10.0);
         let at = |sample: &Sample, quantile| millis(Duration::from_nanos(sample.nanos(quantile) as u64));
-        let (running, stopped) = (&self.toll.beside_running, &self.toll.beside_stopped);
+        let (running, stopped) = (&self.costs.beside_running, &self.costs.beside_stopped);
         let kills = self.plan.rounds.iter().filter(|round| round.fault.kills()).count();
         let mut rows = vec![("rounds", json!(self.plan.rounds.len())), ("kills", json!(kills))];
         if let Some(seed) = self.seed {
@@ -262,13 +263,13 @@ impl Outcome {
             ("commits_acknowledged", ended(Ending::Committed)),
             ("commits_refused", ended(Ending::Refused)),
             ("commits_unknown", ended(Ending::Unknown)),
-            ("restart_ms_max", millis(self.toll.restart_max)),
+            ("restart_ms_max", millis(self.costs.restart_max)),
         ]);
         if self.groups > 0 {
             rows.extend([
                 ("groups", json!(self.groups)),
-                ("failover_killed_ms_max", millis(self.toll.failover_killed_max)),
-                ("failover_hung_ms_max", millis(self.toll.failover_hung_max)),
+                ("failover_killed_ms_max", millis(self.costs.failover_killed_max)),
+                ("failover_hung_ms_max", millis(self.costs.failover_hung_max)),
                 ("beside_running_ms_p50", at(running, 0.5)),
                 ("beside_running_ms_p99", at(running, 0.99)),
                 ("beside_stopped_ms_p50", at(stopped, 0.5)),

@@ -1,6 +1,7 @@
 //! What the system lacks for a while, and what is done about it.
 
-use crate::open::{Config, Opening};
+use crate::config::Config;
+use crate::open::Opening;
 use crate::tests::node::{Node, Promises, SEGMENT_BYTES, config};
 use crate::tests::real::Scratch;
 use bytes::Bytes;

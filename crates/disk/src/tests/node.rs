@@ -1,6 +1,7 @@
 //! A node that only uses its disk, and remembers what the disk has promised.
 
-use crate::open::{Config, Opening};
+use crate::config::Config;
+use crate::open::Opening;
 use crate::real::RealDisk;
 use bytes::Bytes;
 use node::Disk;

@@ -1,7 +1,8 @@
 //! What only a real directory, real threads or a full ring can show.
 
 use crate::DiskError;
-use crate::open::{Config, Opening, make_directory};
+use crate::config::Config;
+use crate::open::{Opening, make_directory};
 use crate::tests::node::{Node, Promises, SEGMENT_BYTES, config, record};
 use bytes::Bytes;
 use log::is_segment;

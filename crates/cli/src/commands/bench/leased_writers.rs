@@ -2,7 +2,7 @@
 //! other site's promise.
 
 use crate::Result;
-use crate::cast::{Cast, Roles};
+use crate::cluster::{Cluster, Roles};
 use crate::crew::now;
 use crate::history::Ending;
 use crate::job::{Lists, Work};
@@ -42,20 +42,20 @@ pub(super) fn measure(dir: &Path, file: &Path, progress: &dyn Fn(&str)) -> Resul
     Lists::create(&db, KEYS, 0)?;
     db.close()?;
     let roles = Roles { groups: SITES, clients: WRITERS, lease_ms: Some(LEASE_MS), patience: None };
-    let mut cast = Cast::gather(&dir, lab, roles)?;
+    let mut cluster = Cluster::gather(&dir, lab, roles)?;
     let work = |writes| move |member| Work::new(0..KEYS, writes, member as u64);
     progress("fill the caches");
-    cast.work(&work(0.0))?;
-    cast.crew.wait_for(WARM_UP)?;
+    cluster.work(&work(0.0))?;
+    cluster.crew.wait_for(WARM_UP)?;
     progress("write");
-    cast.work(&work(1.0))?;
-    cast.crew.wait_for(WARM_UP)?;
+    cluster.work(&work(1.0))?;
+    cluster.crew.wait_for(WARM_UP)?;
     let since = now();
-    cast.crew.wait_for(MEASURED)?;
-    let members = cast.members();
-    cast.crew.rest(&members, REST_WITHIN)?;
-    let commits = cast.crew.latencies(&members, since);
-    let all = cast.crew.transactions(&members, since);
+    cluster.crew.wait_for(MEASURED)?;
+    let members = cluster.members();
+    cluster.crew.rest(&members, REST_WITHIN)?;
+    let commits = cluster.crew.latencies(&members, since);
+    let all = cluster.crew.transactions(&members, since);
     let failed = all.iter().filter(|transaction| transaction.ending != Ending::Committed).count();
     let over = |quantile| commits.millis(quantile) / (round_trip.as_secs_f64() * 1e3);
     let met = over(0.5) <= P50_MAX && over(0.99) <= P99_MAX && failed == 0 && !commits.is_empty();
@@ -67,7 +67,7 @@ pub(super) fn measure(dir: &Path, file: &Path, progress: &dyn Fn(&str)) -> Resul
         .figure("round_trip_ms", round_trip.as_secs_f64() * 1e3)
         .figure("loss_percent", loss_percent)
         .count("commits", commits.len() as u64)
-        .count("aborts", cast.crew.counts(&members).aborts)
+        .count("aborts", cluster.crew.counts(&members).aborts)
         .count("failed", failed as u64)
         .figure("commit_ms_p50", commits.millis(0.5))
         .figure("commit_ms_p99", commits.millis(0.99))

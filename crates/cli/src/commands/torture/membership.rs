@@ -2,7 +2,7 @@
 
 use super::progress::{BACK_WITHIN, Return};
 use crate::Result;
-use crate::cast::{Cast, Group};
+use crate::cluster::{Cluster, Group};
 use crate::crew::now;
 use bench::Program;
 use serde_json::Value;
@@ -15,12 +15,12 @@ const ASK_EVERY: Duration = Duration::from_millis(100);
 
 /// Waits until the members of each group are in it, or should have been for long: everything that they need has been
 /// there since `since`.
-pub(super) fn await_groups(cast: &Cast, since: u64) -> Result<Vec<Return>> {
-    let groups = cast.groups.iter().filter(|group| group.redirector.is_some());
-    groups.map(|group| await_group(cast, group, since)).collect()
+pub(super) fn await_groups(cluster: &Cluster, since: u64) -> Result<Vec<Return>> {
+    let groups = cluster.groups.iter().filter(|group| group.redirector.is_some());
+    groups.map(|group| await_group(cluster, group, since)).collect()
 }
 
-fn await_group(cast: &Cast, group: &Group, since: u64) -> Result<Return> {
+fn await_group(cluster: &Cluster, group: &Group, since: u64) -> Result<Return> {
     let (name, members) = (group.options.group.clone(), group.members.len());
     loop {
         let are_in = are_in(group);
@@ -28,7 +28,7 @@ fn await_group(cast: &Cast, group: &Group, since: u64) -> Result<Return> {
         if are_in >= members || took > BACK_WITHIN {
             return Ok(Return { group: name, members, are_in, took });
         }
-        cast.crew.wait_for(ASK_EVERY)?;
+        cluster.crew.wait_for(ASK_EVERY)?;
     }
 }
 
@@ -42,10 +42,10 @@ fn are_in(group: &Group) -> usize {
 }
 
 /// How the store and the redirectors stand.
-pub(super) fn all(cast: &Cast) -> Value {
-    let store = ("store".to_owned(), status(&cast.options.program, cast.options.listen));
+pub(super) fn all(cluster: &Cluster) -> Value {
+    let store = ("store".to_owned(), status(&cluster.options.program, cluster.options.listen));
     let group = |group: &Group| (group.options.group.clone(), status(&group.options.program, group.options.listen));
-    let redirectors = cast.groups.iter().filter(|group| group.redirector.is_some()).map(group);
+    let redirectors = cluster.groups.iter().filter(|group| group.redirector.is_some()).map(group);
     Value::Object([store].into_iter().chain(redirectors).collect())
 }
 

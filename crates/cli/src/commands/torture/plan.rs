@@ -3,7 +3,7 @@
 //!
 //! The same seed draws the same plan. What becomes of it is real time's own.
 
-use super::faults::Fault;
+use super::fault::Fault;
 use crate::job::{Heavy, Lists};
 use crate::lab::{Cut, Line, Weather};
 use serde::Serialize;

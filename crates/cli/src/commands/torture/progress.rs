@@ -5,7 +5,7 @@
 //!    this client does, see [`Terms::gap_max`].
 //! 3. No call of a client takes longer than its patience, and [`CALL_MARGIN`].
 
-use super::faults::Fault;
+use super::fault::Fault;
 use crate::crew::Transaction;
 use crate::history::Ending;
 use std::time::Duration;

@@ -26,7 +26,7 @@ pub(crate) struct Roles {
 }
 
 /// All of them.
-pub(crate) struct Cast {
+pub(crate) struct Cluster {
     pub(crate) lab: Lab,
     pub(crate) options: ServerOptions,
     pub(crate) server: Server,
@@ -46,7 +46,7 @@ pub(crate) struct Group {
     pub(crate) members: Vec<usize>,
 }
 
-impl Cast {
+impl Cluster {
     /// Starts all of them, on a store that has been prepared.
     pub(crate) fn gather(dir: &Path, mut lab: Lab, roles: Roles) -> Result<Self> {
         let path = std::env::current_exe()?;

@@ -1,0 +1,58 @@
+//! What the torture breaks.
+
+use crate::lab::Cut;
+
+/// One thing that is broken, and mended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fault {
+    /// The store is killed, and started again.
+    KillStore,
+    /// A member is stopped for long, and goes on.
+    StopMember,
+    /// A redirector is killed, and started again at once.
+    ReplaceRedirector,
+    /// A redirector is killed; a member takes over, until there is one again.
+    KillRedirector,
+    /// A redirector hangs; a member takes over, and it finds that out.
+    StopRedirector,
+    /// A member is killed; another one comes.
+    KillMember,
+    /// A group's line is a black hole, in one direction or both.
+    CutSite(Cut),
+    /// None but what is different about the lines.
+    OnlyLines,
+}
+
+impl Fault {
+    /// All that there can be where lines can be cut so.
+    pub(super) fn all(groups: usize, cuts: &[Cut]) -> Vec<Self> {
+        let mut faults = vec![Self::KillStore];
+        if groups > 0 {
+            faults.extend([Self::StopMember, Self::ReplaceRedirector, Self::KillRedirector]);
+            faults.extend([Self::StopRedirector, Self::KillMember]);
+        }
+        faults.extend(cuts.iter().map(|&cut| Self::CutSite(cut)));
+        faults.extend((!cuts.is_empty()).then_some(Self::OnlyLines));
+        faults
+    }
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::KillStore => "kill the store",
+            Self::StopMember => "stop a member",
+            Self::ReplaceRedirector => "replace a redirector",
+            Self::KillRedirector => "kill a redirector",
+            Self::StopRedirector => "stop a redirector",
+            Self::KillMember => "kill a member",
+            Self::CutSite(Cut::Both) => "cut a site off",
+            Self::CutSite(Cut::FromSite) => "drop what a site sends",
+            Self::CutSite(Cut::ToSite) => "drop what is sent to a site",
+            Self::OnlyLines => "change the lines",
+        }
+    }
+
+    /// Whether it is a SIGKILL.
+    pub(super) fn kills(self) -> bool {
+        !matches!(self, Self::StopMember | Self::CutSite(_) | Self::OnlyLines)
+    }
+}
