@@ -11,7 +11,7 @@
 //!    with them.
 
 use crate::key::{self, Key};
-use crate::map::{self, DEPTH_MAX, Root};
+use crate::node::{DEPTH_MAX, Root, look};
 use crate::tree::{Payload, View};
 use crate::{Error, Mode, Result, Tx, value};
 use client::TxnHandle;
@@ -197,7 +197,7 @@ impl<K: Key, V: DeserializeOwned> Cursor<K, V> {
     async fn read_leaf<M: Mode>(&mut self, tx: &mut Tx<M>) -> Result<()> {
         let (mut node, mut fence) = (self.root.id(), None);
         for _ in 0..DEPTH_MAX {
-            match map::look(tx, self.root, node, |view| self.step_from(node, view)).await? {
+            match look(tx, self.root, node, |view| self.step_from(node, view)).await? {
                 Some(Step::Down(child, parts)) => {
                     read_ahead(tx, self.root, node, child, self.backwards, self.begun).await?;
                     node = child;
@@ -290,7 +290,7 @@ async fn read_ahead<M: Mode>(
     backwards: bool,
     begun: bool,
 ) -> Result<()> {
-    let coming = map::look(tx, root, node, |view| {
+    let coming = look(tx, root, node, |view| {
         let at = (0..view.len()).find(|&at| view.child(at) == Some(child))?;
         if begun && !at.is_multiple_of(AHEAD_NODES) {
             return Some(Vec::new());

@@ -170,7 +170,7 @@ impl fmt::Display for Error {
                 write!(f, "object {object} is gone: it was deleted, or the transaction that created it had no effect")
             }
             Self::Format { object, format } => {
-                let ours = crate::value::FORMAT;
+                let ours = crate::format::FORMAT;
                 write!(f, "object {object} is in format {format}, and this version reads format {ours}: ")?;
                 write!(f, "dump the store with the version that wrote it, and load it with this one")
             }

@@ -5,11 +5,11 @@
 //! | `db` | a database, and the loop that runs transactions |
 //! | `tx` | a running transaction: get, put, create, delete |
 //! | `transaction` | transactions that the application begins and ends itself |
-//! | `value`, `chain` | how objects stand in slots, and in chains of chunks when they are large |
+//! | `value`, `format`, `chain` | how objects stand in slots, and in chains of chunks when they are large |
 //! | `cbor`, `named` | how values are encoded, and by which names they know their types |
 //! | `reference`, `stamp` | typed references, and what tells an object from the next one in its slot |
 //! | `key`, `key_type`, `kinds` | the keys of maps, and what a map knows of its types |
-//! | `tree`, `map`, `cursor` | the ordered map |
+//! | `tree`, `node`, `map`, `cursor` | the ordered map |
 //! | `roots` | names that objects and maps are found by |
 //! | `open` | where the store is: a directory, a server or a group, memory; and what may be chosen before |
 
@@ -18,11 +18,13 @@ mod chain;
 mod cursor;
 mod db;
 mod error;
+mod format;
 mod key;
 mod key_type;
 mod kinds;
 mod map;
 mod named;
+mod node;
 mod open;
 mod reference;
 mod references;

@@ -8,11 +8,11 @@
 
 use crate::cursor::Cursor;
 use crate::key::{self, EncodeKey, KEY_BYTES_MAX, Key};
-use crate::kinds::{Kinds, Mismatch};
+use crate::kinds::Kinds;
+use crate::node::{DEPTH_MAX, Root, create_node, load_inner, load_node, look, root_object, store_node};
 use crate::stamp::INTERNAL;
 use crate::tree::{Entry, NODE_BYTES_LEAST, NODE_BYTES_TARGET, Payload, TreeNode, VALUE_BYTES_MAX, View};
 use crate::tx::{Missing, Operation};
-use crate::value::{Kind, Target, Wanted};
 use crate::{Error, Mode, Near, Ref, Result, Tx, value};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -22,9 +22,6 @@ use std::future::Future;
 use std::marker::PhantomData;
 use std::ops::{Bound, RangeBounds};
 use types::ObjectId;
-
-/// A tree deeper than this is damaged: it would hold more than any store.
-pub(crate) const DEPTH_MAX: usize = 32;
 
 /// An ordered map from keys to values, shared by transactions: those that touch different parts of it do not stand in
 /// each other's way. The handle is a reference, a value itself, and has no effect until it is used with a transaction.
@@ -53,44 +50,6 @@ pub struct Map<K, V> {
     types: PhantomData<fn() -> (K, V)>,
 }
 
-/// The root of a map, and what the map is taken for.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Root {
-    object: Ref<()>,
-    kinds: Kinds,
-}
-
-impl Root {
-    pub(crate) fn id(self) -> ObjectId {
-        self.object.id()
-    }
-
-    fn target(self, node: ObjectId) -> Target {
-        if node == self.id() { self.object.into() } else { node.into() }
-    }
-
-    fn wanted(self, node: ObjectId) -> Wanted {
-        if node == self.id() { Wanted { kind: Kind::Map, name: self.kinds.name } } else { Wanted::NODE }
-    }
-
-    /// The node in a node's object. That of the root says first what the map is a map of.
-    #[inline]
-    fn node_in(self, node: ObjectId, bytes: &[u8]) -> Result<&[u8]> {
-        if node != self.id() {
-            return Ok(bytes);
-        }
-        self.kinds.node_in(bytes).map_err(|mismatch| match mismatch {
-            Mismatch::Damaged => Error::damaged(node, "it does not say what it is a map of"),
-            Mismatch::Other(stored) => Error::wrong_kind(format!("object {node}"), stored, (self.kinds.name)(), None),
-        })
-    }
-
-    /// The object of a node.
-    fn object(self, id: ObjectId, node: &TreeNode) -> Vec<u8> {
-        if id == self.id() { root_object(self.kinds, node) } else { node_object(node) }
-    }
-}
-
 impl<K, V> Map<K, V> {
     /// The map whose root is this object. That it is one, with keys and values of these types, is checked when it is used.
     pub const fn new(root: Ref<Self>) -> Self {
@@ -113,7 +72,7 @@ impl<K: Key, V: DeserializeOwned> Map<K, V> {
 
     /// What operations begin at.
     pub(crate) fn begin_at(self) -> Root {
-        Root { object: self.root, kinds: Self::KINDS }
+        Root::new(self.root, Self::KINDS)
     }
 
     /// Creates a map without a name, to be referred to from another object.
@@ -596,72 +555,6 @@ async fn shrink<M: Mode>(
         tx.remove(child).await?;
     }
     store_node(tx, root, id, &node).await
-}
-
-/// Shows a node to `see`; `None` if it is the root of a map that nothing was put in yet. The root is checked to be the
-/// one that is meant; below it every node belongs to the map.
-pub(crate) async fn look<M: Mode, R>(
-    tx: &mut Tx<M>,
-    root: Root,
-    node: ObjectId,
-    see: impl FnOnce(View<'_>) -> Option<R>,
-) -> Result<Option<R>> {
-    let seen = tx.fetch(root.target(node), root.wanted(node), |bytes| {
-        let node = root.node_in(node, bytes)?;
-        Ok::<_, Error>(View::parse(node).and_then(see))
-    });
-    match seen.await?.transpose()? {
-        Some(Some(seen)) => Ok(Some(seen)),
-        Some(None) => Err(Error::damaged(node, "it is no node of a map")),
-        None if node == root.id() && is_directory(node) => Ok(None),
-        None => Err(Error::NoSuchObject(node)),
-    }
-}
-
-async fn load_node<M: Mode>(tx: &mut Tx<M>, root: Root, node: ObjectId) -> Result<TreeNode> {
-    match tx
-        .fetch(node, root.wanted(node), |bytes| root.node_in(node, bytes).map(TreeNode::parse))
-        .await?
-        .transpose()?
-    {
-        Some(Some(node)) => Ok(node),
-        Some(None) => Err(Error::damaged(node, "it is no node of a map")),
-        None if is_directory(node) => Ok(TreeNode::EMPTY),
-        None => Err(Error::NoSuchObject(node)),
-    }
-}
-
-async fn load_inner<M: Mode>(tx: &mut Tx<M>, root: Root, id: ObjectId) -> Result<TreeNode> {
-    let node = load_node(tx, root, id).await?;
-    if node.leaf { Err(Error::damaged(id, "it is a leaf of a map where an inner node should be")) } else { Ok(node) }
-}
-
-async fn store_node<M: Mode>(tx: &mut Tx<M>, root: Root, id: ObjectId, node: &TreeNode) -> Result<()> {
-    tx.store(id, root.object(id, node), Missing::IsCreated).await
-}
-
-async fn create_node<M: Mode>(tx: &mut Tx<M>, near: Option<ObjectId>, node: &TreeNode) -> Result<ObjectId> {
-    tx.add(near, node_object(node), INTERNAL).await
-}
-
-fn node_object(node: &TreeNode) -> Vec<u8> {
-    let mut bytes = value::inline(Kind::Node, node.bytes());
-    node.push_bytes(&mut bytes);
-    bytes
-}
-
-fn root_object(kinds: Kinds, node: &TreeNode) -> Vec<u8> {
-    let kinds = kinds.to_bytes();
-    let mut bytes = value::inline(Kind::Map, kinds.len() + node.bytes());
-    bytes.extend_from_slice(&kinds);
-    node.push_bytes(&mut bytes);
-    bytes
-}
-
-/// The directory of roots is there from the volume's birth, without having been created: its free slot is the empty
-/// map.
-fn is_directory(root: ObjectId) -> bool {
-    root == ObjectId::root(root.page.volume)
 }
 
 fn payload_of(leaf: ObjectId, entry: &Entry) -> Result<Payload<&[u8]>> {

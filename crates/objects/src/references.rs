@@ -5,9 +5,10 @@
 
 use crate::Ref;
 use crate::cbor;
+use crate::format::Kind;
 use crate::kinds;
 use crate::tree::{Payload, View};
-use crate::value::{Kind, Slot, Value};
+use crate::value::{Slot, Value};
 use types::ObjectId;
 
 /// Tells where an object of this library refers to, by the bytes of its slot.

@@ -1,7 +1,8 @@
 //! A running transaction, as the application sees it.
 
+use crate::format::Kind;
 use crate::stamp::{INTERNAL, Stamp, Stamps};
-use crate::value::{self, Chain, HEADER_BYTES, Kind, Slot, Target, Value, Wanted};
+use crate::value::{self, Chain, HEADER_BYTES, Slot, Target, Value, Wanted};
 
 use crate::{Error, Near, Ref, Result, chain};
 use bytes::Bytes;

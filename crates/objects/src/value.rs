@@ -19,6 +19,7 @@
 //! value can always be moved out.
 
 use crate::cbor::{CborError, Reader, Reason, Writer, describe};
+use crate::format::{FORMAT, Kind, PART};
 use crate::named::Asked;
 use crate::stamp::{INTERNAL, Stamp};
 use crate::{Error, Ref, Result};
@@ -37,47 +38,6 @@ pub(crate) const CHUNK_BYTES: usize = 60 * 1024;
 
 /// The bytes of an object id.
 pub(crate) const ID_BYTES: usize = 10;
-
-/// The format of objects.
-pub(crate) const FORMAT: u8 = 2;
-
-const CHAINED: u8 = 4;
-const PART: u8 = FORMAT << 4 | 8;
-
-/// What an object is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    /// Bytes, as they were given.
-    Bytes,
-    /// A value that says what it is.
-    Value,
-    /// A node of a map.
-    Node,
-    /// The root node of a map, which says what it is a map of.
-    Map,
-}
-
-impl Kind {
-    const fn inline(self) -> u8 {
-        FORMAT << 4 | self as u8
-    }
-
-    const fn chain(self) -> u8 {
-        self.inline() | CHAINED
-    }
-
-    /// Whether only its map changes it.
-    pub(crate) fn is_of_map(self) -> bool {
-        matches!(self, Self::Node | Self::Map)
-    }
-
-    /// The kind and whether it is a chain, by the first byte.
-    fn parse(first: u8) -> Option<(Self, bool)> {
-        let kinds = [Self::Bytes, Self::Value, Self::Node, Self::Map];
-        let kind = *kinds.get(usize::from(first & 3))?;
-        (first & !(3 | CHAINED) == FORMAT << 4).then_some((kind, first & CHAINED != 0))
-    }
-}
 
 /// What is asked for: the kind, and how it is called in an error.
 #[derive(Clone, Copy, Debug)]
