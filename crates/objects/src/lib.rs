@@ -5,6 +5,7 @@
 //! | `db` | a database, and the loop that runs transactions |
 //! | `tx` | a running transaction: get, put, create, delete |
 //! | `transaction` | transactions that the application begins and ends itself |
+//! | `object` | an object's value in a transaction, wherever it is stored |
 //! | `value`, `format`, `chain` | how objects stand in slots, and in chains of chunks when they are large |
 //! | `cbor`, `named` | how values are encoded, and by which names they know their types |
 //! | `reference`, `stamp` | typed references, and what tells an object from the next one in its slot |
@@ -25,6 +26,7 @@ mod kinds;
 mod map;
 mod named;
 mod node;
+mod object;
 mod open;
 mod reference;
 mod references;

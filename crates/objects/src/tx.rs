@@ -1,10 +1,9 @@
 //! A running transaction, as the application sees it.
 
 use crate::format::Kind;
-use crate::stamp::{INTERNAL, Stamp, Stamps};
-use crate::value::{self, Chain, HEADER_BYTES, Slot, Target, Value, Wanted};
-
-use crate::{Error, Near, Ref, Result, chain};
+use crate::stamp::Stamps;
+use crate::value::{self, Target, Wanted};
+use crate::{Near, Ref, Result};
 use bytes::Bytes;
 use client::{Client, Created, Read, Seen, TxnError, TxnHandle, Write};
 use database::{Async, Blocking, Database, Mode, apart, go_on};
@@ -14,7 +13,6 @@ use std::future::Future;
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::task::Poll;
-use types::limits::OBJECT_BYTES_MAX;
 use types::{ObjectId, PageId, Time};
 
 /// The volume that objects are created in when they are to lie near nothing.
@@ -32,11 +30,11 @@ pub(crate) const VOLUME: u32 = 0;
 /// without it. (What it has read counts as read.)
 ///
 /// A transaction that has read what others changed meanwhile is *doomed*: each further operation says so, by
-/// [`Error::Doomed`]. Hand it on with `?`; the closure is then run again from its beginning.
+/// [`crate::Error::Doomed`]. Hand it on with `?`; the closure is then run again from its beginning.
 #[derive(Debug)]
 pub struct Tx<M: Mode = Blocking> {
     pub(crate) database: Arc<Database>,
-    stamps: Arc<Stamps>,
+    pub(crate) stamps: Arc<Stamps>,
     pub(crate) handle: TxnHandle,
     /// What need not be asked for again.
     seen: Seen,
@@ -69,7 +67,7 @@ impl<M: Mode> Tx<M> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::NoSuchObject`] if it was deleted, [`Error::WrongKind`] if it holds something else.
+    /// [`crate::Error::NoSuchObject`] if it was deleted, [`crate::Error::WrongKind`] if it holds something else.
     pub fn get<T: DeserializeOwned>(&mut self, object: Ref<T>) -> M::Out<impl Future<Output = Result<T>>> {
         M::run_or_wait(
             self,
@@ -260,11 +258,16 @@ pub(crate) enum Missing {
     IsCreated,
 }
 
-/// The operations as futures, for whatever is built on them.
+/// What all operations are made of: slots, and the client's calls.
 impl<M: Mode> Tx<M> {
     /// Shows an object's value to `look`, if it stands in a slot that is in the cache; else gives `look` back.
     #[inline]
-    fn try_now<R, L: FnOnce(&[u8]) -> R>(&mut self, target: Target, kind: Kind, look: L) -> std::result::Result<R, L> {
+    pub(crate) fn try_now<R, L: FnOnce(&[u8]) -> R>(
+        &mut self,
+        target: Target,
+        kind: Kind,
+        look: L,
+    ) -> std::result::Result<R, L> {
         let object = target.object;
         if let Some(value) = self.seen.get(object).and_then(|bytes| value::inline_of(target, kind, bytes)) {
             return Ok(look(value));
@@ -277,127 +280,6 @@ impl<M: Mode> Tx<M> {
             _ => Err(look),
         });
         seen.map(go_on)
-    }
-
-    /// Shows an object's value to `look`, wherever it is stored; `None` if there is no such object.
-    #[inline]
-    pub(crate) async fn fetch<R>(
-        &mut self,
-        target: impl Into<Target>,
-        wanted: Wanted,
-        look: impl FnOnce(&[u8]) -> R,
-    ) -> Result<Option<R>> {
-        let target = target.into();
-        let mut look = match self.try_now(target, wanted.kind, look) {
-            Ok(seen) => return Ok(Some(seen)),
-            Err(look) => Some(look),
-        };
-        let see = |bytes: &[u8]| -> Result<_> {
-            let Some(slot) = Slot::parse(target, bytes)? else { return Ok(None) };
-            Ok(Some(match slot.wanted(target.object, wanted)? {
-                Value::Inline(value) => Ok(look.take().expect("only looked at once")(value)),
-                Value::Chain(chain) => Err(chain),
-            }))
-        };
-        let found = self.read_slot(target.object, see).await?.transpose()?;
-        match found.flatten() {
-            None => Ok(None),
-            Some(Ok(seen)) => Ok(Some(seen)),
-            Some(Err(chain)) => {
-                let value = chain::read(self, target.object, chain).await?;
-                Ok(Some(look.take().expect("not looked at yet")(&value)))
-            }
-        }
-    }
-
-    /// The typed value of an object.
-    #[inline]
-    pub(crate) async fn load<T: DeserializeOwned>(&mut self, target: impl Into<Target>) -> Result<T> {
-        let target = target.into();
-        let object = target.object;
-        let decoded = self.fetch(target, Wanted::value::<T>(), |bytes| value::decode(object, bytes)).await?;
-        decoded.unwrap_or(Err(Error::NoSuchObject(object)))
-    }
-
-    /// Writes an encoded value to an object, inline if it fits, else as a chain. The object keeps its stamp.
-    pub(crate) async fn store(
-        &mut self,
-        target: impl Into<Target>,
-        mut encoded: Vec<u8>,
-        missing: Missing,
-    ) -> Result<()> {
-        check_size(&encoded)?;
-        let target = target.into();
-        let object = target.object;
-        let kind = value::kind_of(&encoded);
-        let (stamp, old) = match self.owner_of(target, Some(kind)).await? {
-            Some(owner) => owner,
-            None if missing == Missing::IsCreated => (INTERNAL, None),
-            None => return Err(Error::NoSuchObject(object)),
-        };
-        value::set_stamp(&mut encoded, stamp);
-        let encoded = Bytes::from(encoded);
-        let inline = encoded.len() <= value::INLINE_BYTES_MAX && self.write(object, &encoded).await? == Fits::Yes;
-        if inline {
-            return match old {
-                Some(chain) => chain::delete(self, object, chain).await,
-                None => Ok(()),
-            };
-        }
-        let chain = chain::write(self, object, old, &encoded[HEADER_BYTES..]).await?;
-        match self.write(object, &Bytes::from(chain.to_bytes(kind, stamp))).await? {
-            Fits::Yes => Ok(()),
-            Fits::No => Err(Error::Refused(types::Refusal::PageFull(object.page))),
-        }
-    }
-
-    /// Creates an object with an encoded value, for references.
-    pub(crate) async fn add_stamped<T: ?Sized>(&mut self, near: Option<ObjectId>, encoded: Vec<u8>) -> Result<Ref<T>> {
-        let stamp = self.stamps.draw();
-        Ok(Ref::new(self.add(near, encoded, stamp).await?, stamp))
-    }
-
-    /// Creates an object with an encoded value.
-    pub(crate) async fn add(&mut self, near: Option<ObjectId>, mut encoded: Vec<u8>, stamp: Stamp) -> Result<ObjectId> {
-        check_size(&encoded)?;
-        let kind = value::kind_of(&encoded);
-        value::set_stamp(&mut encoded, stamp);
-        if encoded.len() <= value::INLINE_BYTES_MAX {
-            return self.create_slot(near, Bytes::from(encoded)).await;
-        }
-        // The descriptor comes first, so that the head can lie near it.
-        let object = self.create_slot(near, Bytes::from(value::inline(kind, 0))).await?;
-        let chain = chain::write(self, object, None, &encoded[HEADER_BYTES..]).await?;
-        self.write(object, &Bytes::from(chain.to_bytes(kind, stamp))).await?;
-        Ok(object)
-    }
-
-    /// Deletes an object and the chain behind it.
-    pub(crate) async fn remove(&mut self, target: impl Into<Target>) -> Result<()> {
-        let target = target.into();
-        let (_, chain) = self.owner_of(target, None).await?.ok_or(Error::NoSuchObject(target.object))?;
-        if let Some(chain) = chain {
-            chain::delete(self, target.object, chain).await?;
-        }
-        self.delete_slot(target.object).await
-    }
-
-    /// The stamp of an object and the chain behind it, if it has one; `None` if there is no such object. What is in the
-    /// place of a map's node, or comes to be there, must be one too.
-    async fn owner_of(&self, target: Target, becomes: Option<Kind>) -> Result<Option<(Stamp, Option<Chain>)>> {
-        let owner = self
-            .read_slot(target.object, |bytes| -> Result<_> {
-                let Some(slot) = Slot::parse(target, bytes)? else { return Ok(None) };
-                if becomes.is_some_and(|kind| kind.is_of_map() != slot.kind.is_of_map()) {
-                    return Err(slot.wrong_kind(target.object, "an object to overwrite"));
-                }
-                Ok(Some(match slot.value {
-                    Value::Inline(_) => (slot.stamp, None),
-                    Value::Chain(chain) => (slot.stamp, Some(chain)),
-                }))
-            })
-            .await?;
-        Ok(owner.transpose()?.flatten())
     }
 
     /// Shows the bytes of a slot to `look`, header and all.
@@ -486,11 +368,6 @@ fn fits(write: Write) -> Poll<Fits> {
         Write::Full => Poll::Ready(Fits::No),
         Write::Wait => Poll::Pending,
     }
-}
-
-fn check_size(encoded: &[u8]) -> Result<()> {
-    let bytes = encoded.len() - HEADER_BYTES;
-    if bytes > OBJECT_BYTES_MAX { Err(Error::ObjectTooLarge(bytes)) } else { Ok(()) }
 }
 
 /// Bytes as they stand in a slot.

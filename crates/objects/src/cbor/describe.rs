@@ -1,6 +1,6 @@
 //! What bytes are, in words: for the errors of who asked for something else.
 
-use super::read::{Item, Reader};
+use super::item::{Item, Reader};
 use super::{BIG_NEGATIVE, BIG_UNSIGNED, SOME, U8_ARRAY};
 
 /// As many fields as are named.

@@ -17,12 +17,13 @@
 //! is always taken for that form. References alone are stored as bytes.
 
 mod describe;
+mod item;
 mod read;
 mod scan;
 mod write;
 
 pub(crate) use describe::describe;
-pub(crate) use read::Reader;
+pub(crate) use item::Reader;
 pub(crate) use scan::byte_strings;
 pub(crate) use write::Writer;
 
