@@ -34,6 +34,7 @@
 //! | `fresh` | what commits without a request |
 //! | `session` | the link to the store: hello, rejoin, signs of life |
 //! | `txns`, `waiting` | the table of transactions; who is woken when |
+//! | `answers`, `config`, `inspect` | what the application hears; what a user may tune; what checkers look at |
 #![no_std]
 
 extern crate alloc;

@@ -8,11 +8,13 @@
 //! | `object` | an object's value in a transaction, wherever it is stored |
 //! | `value`, `format`, `chain` | how objects stand in slots, and in chains of chunks when they are large |
 //! | `cbor`, `named` | how values are encoded, and by which names they know their types |
-//! | `reference`, `stamp` | typed references, and what tells an object from the next one in its slot |
+//! | `reference`, `references` | typed references; where an object refers to, by its bytes |
+//! | `stamp` | what tells an object from the next one in its slot |
 //! | `key`, `key_type`, `kinds` | the keys of maps, and what a map knows of its types |
 //! | `tree`, `node`, `map`, `cursor` | the ordered map |
 //! | `roots` | names that objects and maps are found by |
 //! | `open` | where the store is: a directory, a server or a group, memory; and what may be chosen before |
+//! | `error` | what can go wrong, sorted by what the caller is to do |
 
 mod cbor;
 mod chain;

@@ -39,7 +39,8 @@
 //! | `standby` | pages that the redirector keeps itself |
 //! | `commit`, `update` | commits on their way; who is told what of their changes |
 //! | `lease` | read-only transactions that are validated here |
-//! | `grant` | pages to create objects in |
+//! | `grant`, `line` | pages to create objects in, and whose turn it is to get some |
+//! | `config`, `status`, `outputs` | what a user may tune; what an operator asks; what is to be done, in order |
 #![no_std]
 
 extern crate alloc;

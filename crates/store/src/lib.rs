@@ -26,8 +26,8 @@
 //! | `leases`, `lives` | who may validate on its own, and who waits for it; leases of before a restart |
 //! | `grant` | which pages exist, and whose the empty ones are |
 //! | `writeback`, `recovery` | from memory to the home, and back after a crash |
-//! | `status` | what an operator asks |
-//! | `work` | what the driver does for all this |
+//! | `status`, `inspect` | what an operator asks; what checkers look at |
+//! | `work`, `outputs` | what the driver does for all this, and in what order |
 #![no_std]
 
 extern crate alloc;

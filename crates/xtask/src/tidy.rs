@@ -3,6 +3,7 @@
 mod circles;
 mod layers;
 pub(crate) mod library;
+mod modules;
 mod paths;
 mod terms;
 mod words;
@@ -17,6 +18,7 @@ pub(crate) fn run() -> Result {
     let mut findings = layers::check()?;
     findings.extend(circles::check(&files));
     findings.extend(library::check()?);
+    findings.extend(modules::check(&files));
     findings.extend(paths::check(&files));
     findings.extend(terms::check(&files)?);
     findings.extend(words::check(&files));
