@@ -279,7 +279,10 @@ impl Client {
         if goodbye.reason == GoodbyeReason::WrongCluster {
             self.forget_the_store();
         }
-        self.group.leave();
+        // A redirector without room for what we want committed is where we come back to, and is not to be taken over.
+        if goodbye.reason != GoodbyeReason::NoRoom || self.config.broken.is(Rule::ComeBack) {
+            self.group.leave();
+        }
         if !goodbye.reason.is_final() {
             // The store drops the link after this, and whoever drives us connects again.
             return self.session_is_down();

@@ -15,7 +15,8 @@ fn conversations_go_as_written() {
 }
 
 /// Rules whose absence hardly any simulated run notices, and the conversation that does.
-const NOTICED_HERE: [(Rule, &str); 10] = [
+const NOTICED_HERE: [(Rule, &str); 11] = [
+    (Rule::ComeBack, include_str!("../../../testdata/conversations/client-no-room.txt")),
     (Rule::DoomOnInstall, include_str!("../../../testdata/conversations/client-refetch-hides-a-change.txt")),
     (Rule::EmptyAtHorizon, include_str!("../../../testdata/conversations/client-recycled-page.txt")),
     (Rule::FetchAtLeast, include_str!("../../../testdata/conversations/client-load-reply-against-invalidation.txt")),

@@ -168,7 +168,7 @@ impl Redirector {
         if !is_kept && !can_go {
             // It may be a copy of one that has committed: only the store can refuse it.
             let text = "no room to keep what is to be committed until the store can take it: send it again".into();
-            return Err(Goodbye { reason: GoodbyeReason::CutOff, text });
+            return Err(Goodbye { reason: GoodbyeReason::NoRoom, text });
         }
         if self.config.broken.is(Rule::UpdateOnCommit) {
             self.tell_early(now, from, &request);
@@ -241,7 +241,7 @@ impl Redirector {
             self.finish(txn);
             if let Some(session) = self.members.session(txn.client) {
                 let text = "the link to the store was lost, and with it a commit request: send it again".into();
-                self.end(now, session, Goodbye { reason: GoodbyeReason::CutOff, text });
+                self.end(now, session, Goodbye { reason: GoodbyeReason::NoRoom, text });
             }
         }
         if !self.config.broken.is(Rule::ContestAgain) {

@@ -8,8 +8,8 @@ use types::{ClientId, PageId, SlotSet, TxnId, Version};
 /// Who waits its turn, or is to come for it.
 #[derive(Clone, Copy, Debug)]
 pub enum InTurn<'a> {
-    /// A commit.
-    Commit(&'a CommitRequest),
+    /// A commit, and whether anybody waits for it: if not, it is dropped when its turn comes.
+    Commit(&'a CommitRequest, bool),
     /// A client whose place is kept, and what it has lost by.
     Kept(ClientId, &'a [(PageId, SlotSet)]),
 }
@@ -36,12 +36,11 @@ impl Store {
         self.outcomes.forgotten() > Version::ZERO
     }
 
-    /// Who waits its turn, in order, for checkers. A commit whose sessions are gone is dropped when its turn comes: it does
-    /// not count.
+    /// Who waits its turn, in order, for checkers.
     pub fn in_turn(&self) -> impl Iterator<Item = InTurn<'_>> {
-        self.turns.line().filter_map(|waiter| match waiter {
-            InLine::Commit(ticket) => self.is_awaited(ticket).then_some(InTurn::Commit(&ticket.request)),
-            InLine::Kept(kept) => Some(InTurn::Kept(kept.client, &kept.slots)),
+        self.turns.line().map(|waiter| match waiter {
+            InLine::Commit(ticket) => InTurn::Commit(&ticket.request, self.is_awaited(ticket)),
+            InLine::Kept(kept) => InTurn::Kept(kept.client, &kept.slots),
         })
     }
 

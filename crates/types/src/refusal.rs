@@ -117,11 +117,13 @@ pub enum GoodbyeReason {
     CutOff,
     /// Whoever connected as a neighbour does not have the key that the redirector gives to neighbours.
     Stranger,
+    /// What the peer has sent cannot be kept until it can be passed on: it is to come back here and send it again.
+    NoRoom,
 }
 
 impl GoodbyeReason {
     /// All reasons, in the order of their numbers on the wire.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Done,
         Self::Protocol,
         Self::WrongCluster,
@@ -132,6 +134,7 @@ impl GoodbyeReason {
         Self::Full,
         Self::CutOff,
         Self::Stranger,
+        Self::NoRoom,
     ];
 
     /// The reason's name, as it is counted and logged.
@@ -147,6 +150,7 @@ impl GoodbyeReason {
             Self::Full => "full",
             Self::CutOff => "cut_off",
             Self::Stranger => "stranger",
+            Self::NoRoom => "no_room",
         }
     }
 

@@ -160,6 +160,8 @@ pub enum Rule {
     SameWrites,
     /// A reply stands for the notices only where its count is ahead of all that was heard.
     ReplyAhead,
+    /// A member whose redirector has no room for what it wants committed comes back there.
+    ComeBack,
     /// A commit is sent again over a new trunk only for a member that is still there.
     ResendForPresent,
     /// A granted page that was taken to be filled stays in the cache until its commit has been decided.
@@ -209,7 +211,7 @@ pub enum Rule {
 
 impl Rule {
     /// All rules, in the order of the documents.
-    pub const ALL: [Self; 99] = [
+    pub const ALL: [Self; 100] = [
         Self::PruneCheck,
         Self::ListHolderFirst,
         Self::ListAbsent,
@@ -287,6 +289,7 @@ impl Rule {
         Self::AskedMovesNothing,
         Self::SameWrites,
         Self::ReplyAhead,
+        Self::ComeBack,
         Self::ResendForPresent,
         Self::KeepTaken,
         Self::KeepClaimed,

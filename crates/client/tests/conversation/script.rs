@@ -193,12 +193,7 @@ pub(crate) fn message(kind: &str, rest: &[&str]) -> Option<Message> {
             Message::Granted(Granted { ranges: ranges.iter().map(|word| range(word)).collect::<Option<_>>()? })
         }
         ("goodbye", [reason]) => {
-            let reason = match *reason {
-                "done" => GoodbyeReason::Done,
-                "superseded" => GoodbyeReason::Superseded,
-                "wrong_cluster" => GoodbyeReason::WrongCluster,
-                _ => return None,
-            };
+            let reason = GoodbyeReason::ALL.into_iter().find(|known| known.name() == *reason)?;
             Message::Goodbye(Goodbye { reason, text: "as the script says".into() })
         }
         ("ping", [nonce]) => Message::Ping(Ping { nonce: nonce.parse().ok()? }),

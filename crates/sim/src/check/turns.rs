@@ -13,16 +13,18 @@ struct Waiter {
     /// Its commit; `None` if that is to come.
     txn: Option<TxnId>,
     reads: Vec<(PageId, SlotSet)>,
+    /// Somebody waits for it. One that nobody waits for may be dropped, and come anew, behind others.
+    is_awaited: bool,
 }
 
 impl Waiter {
     fn new(waits: InTurn<'_>) -> Self {
         match waits {
-            InTurn::Commit(request) => {
-                let reads = request.reads.iter().map(|reads| (reads.page, reads.slots.clone()));
-                Self { client: request.txn.client, txn: Some(request.txn), reads: reads.collect() }
+            InTurn::Commit(request, is_awaited) => {
+                let reads = request.reads.iter().map(|reads| (reads.page, reads.slots.clone())).collect();
+                Self { client: request.txn.client, txn: Some(request.txn), reads, is_awaited }
             }
-            InTurn::Kept(client, slots) => Self { client, txn: None, reads: slots.to_vec() },
+            InTurn::Kept(client, slots) => Self { client, txn: None, reads: slots.to_vec(), is_awaited: true },
         }
     }
 
@@ -60,7 +62,8 @@ impl Turns {
                 continue;
             }
             let mut before = self.waiting.iter().take_while(|waiter| !waiter.is_of(txn));
-            let overtaken = before.find(|waiter| waiter.has_read(page, &writes) && waits_still(waiter, page, &writes));
+            let is_passed = |waiter: &&Waiter| waiter.is_awaited && waiter.has_read(page, &writes);
+            let overtaken = before.find(|waiter| is_passed(waiter) && waits_still(waiter, page, &writes));
             ensure(overtaken.is_none(), "turns", || {
                 format!("{txn:?} is prepared and writes what {overtaken:?}, in line for longer, has read on {page}")
             })?;
