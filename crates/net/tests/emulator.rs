@@ -40,15 +40,24 @@ fn connect(address: SocketAddr) -> TcpStream {
     stream
 }
 
+/// How late the machine wakes a thread that sleeps for a moment.
+fn lateness() -> Duration {
+    let (moment, start) = (Duration::from_millis(1), Instant::now());
+    thread::sleep(moment);
+    start.elapsed().saturating_sub(moment)
+}
+
 #[test]
 fn a_line_of_20_ms_has_20_ms() {
     let line = Emulator::start(echo(), Duration::from_millis(20), None).unwrap();
     let mut stream = connect(line.address());
-    let trips: Vec<_> = (0..20).map(|_| round_trip(&mut stream, 100)).collect();
-    let least = *trips.iter().min().unwrap();
-    // Other work on the machine can only make it longer, so the least of some is what the line itself does.
+    let trips = (0..20).map(|_| (round_trip(&mut stream, 100), lateness()));
+    let (trips, late): (Vec<_>, Vec<_>) = trips.unzip();
+    let (least, late) = (*trips.iter().min().unwrap(), *late.iter().min().unwrap());
+    // Other work on the machine can only make it longer, so the least of some is what the line itself does; but for what a
+    // busy machine does to whoever sleeps, which happens twice.
     assert!(least >= Duration::from_millis(40), "{least:?}");
-    assert!(least < Duration::from_micros(40_800), "{trips:?}");
+    assert!(least < Duration::from_micros(40_800) + 2 * late, "{trips:?}, and {late:?} late");
 }
 
 #[test]

@@ -162,11 +162,13 @@ impl Redirector {
         let has_place = self.commits.pending.len() < self.config.limits.commits_per_group;
         let is_kept = has_place && self.commits.bytes + bytes <= self.commits.bytes_limit;
         let large_bytes = request.large_bytes();
-        let can_go = self.trunk.is_live()
-            && self.commits.outstanding() < self.trunk.up.limits().commits as usize
-            && (!is_kept || self.commits.has_room_for(large_bytes));
+        let has_turn = self.commits.outstanding() < self.trunk.up.limits().commits as usize;
+        // What cannot be kept goes out of turn: it may be a copy of one that has committed, which the store can refuse and we
+        // cannot. So many of those are listed.
+        let may_pass = self.commits.pending.len() < 2 * self.config.limits.commits_per_group;
+        let may_go = if is_kept { has_turn && self.commits.has_room_for(large_bytes) } else { may_pass };
+        let can_go = self.trunk.is_live() && may_go;
         if !is_kept && !can_go {
-            // It may be a copy of one that has committed: only the store can refuse it.
             let text = "no room to keep what is to be committed until the store can take it: send it again".into();
             return Err(Goodbye { reason: GoodbyeReason::NoRoom, text });
         }

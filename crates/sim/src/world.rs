@@ -548,7 +548,8 @@ impl World {
             (Some((.., Some(redirector))), store, trunk) => {
                 check::holders::member(client, redirector, session)?;
                 let (Some(store), Some(trunk)) = (store, trunk) else { return Ok(()) };
-                check::holders::group(client, redirector, session, store, trunk)
+                let is_restored = self.history.branches.newest() > 0;
+                check::holders::group(client, redirector, session, store, trunk, is_restored)
             }
             _ => Ok(()),
         }

@@ -20,10 +20,9 @@ impl Store {
         self.master.holds(page, session)
     }
 
-    /// Whether the session has more pages that do not exist than it is listed for, so that this one has to be dropped, for
-    /// checkers.
-    pub fn lists_no_more(&self, session: SessionId, page: PageId) -> bool {
-        !self.may_hold(session, page)
+    /// Whether the page exists, for checkers.
+    pub fn has_page(&self, page: PageId) -> bool {
+        self.grants.exists(page)
     }
 
     /// Whether the session lives as far as the store is concerned, for checkers.

@@ -97,7 +97,11 @@ pub(crate) fn of_store(kind: &str, rest: &[&str]) -> Option<Message> {
             incarnation: incarnation(rest)?,
             lineage: lineage(named(rest, "lineage").unwrap_or_default())?,
             through: version(named(rest, "through").unwrap_or("0"))?,
-            limits: SessionLimits { fetches: 64, commits: 64, silence_ms: 30_000 },
+            limits: SessionLimits {
+                fetches: 64,
+                commits: named(rest, "commits").unwrap_or("64").parse().ok()?,
+                silence_ms: 30_000,
+            },
         }),
         ("rejoined", [through, dropped @ ..]) => {
             Message::Rejoined(Rejoined { through: version(named(&[through], "through")?)?, dropped: pages(dropped)? })

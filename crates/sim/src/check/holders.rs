@@ -33,15 +33,16 @@ pub(crate) fn group(
     of_member: SessionId,
     store: &Store,
     trunk: SessionId,
+    is_restored: bool,
 ) -> Check {
     let lives = client.is_live() && redirector.has_session(of_member);
     if !lives || !redirector.is_live() || !store.has_session(trunk) {
         return Ok(());
     }
     let pages = client.cache().frames().map(|(page, _)| page);
-    // A restored store may know less of pages than were granted. Beyond a bound they are to be dropped, and before a member
-    // has heard that, its horizon does not move.
-    listed(trunk, pages, |page| store.lists(trunk, page) || store.lists_no_more(trunk, page))
+    // A restored store may know less of pages than were granted before. Beyond a bound they are to be dropped, and before a
+    // member has heard that, its horizon does not move.
+    listed(trunk, pages, |page| store.lists(trunk, page) || (is_restored && !store.has_page(page)))
 }
 
 fn listed(session: SessionId, mut pages: impl Iterator<Item = PageId>, lists: impl Fn(PageId) -> bool) -> Check {
