@@ -146,9 +146,4 @@ impl Redirector {
     pub fn has_session(&self, session: SessionId) -> bool {
         self.members.is_joined(session)
     }
-
-    /// Every page that somebody of the group holds, or may soon install, for checkers.
-    pub fn held_pages(&self) -> impl Iterator<Item = PageId> {
-        self.held.all_pages().chain(self.standby.pages())
-    }
 }

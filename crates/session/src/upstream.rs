@@ -111,11 +111,6 @@ impl<E> Upstream<E> {
         self.named.max(self.horizon)
     }
 
-    /// The store's data set, once it is known.
-    pub fn cluster(&self) -> Option<ClusterId> {
-        self.cluster
-    }
-
     /// The lives of the store that are known.
     pub fn lineage(&self) -> &Lineage {
         &self.lineage

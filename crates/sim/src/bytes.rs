@@ -3,7 +3,7 @@
 use crate::network::{End, Purpose};
 use crate::violation::{Violation, ensure};
 use protocol::Message;
-use wire::{Batch, Inbox, Outbox};
+use wire::{Inbox, frames_of};
 
 /// Sends a message through bytes: what comes out is what went in.
 pub(crate) fn pass(message: &Message, purpose: Purpose, to: End) -> Result<Message, Violation> {
@@ -24,15 +24,7 @@ pub(crate) fn pass(message: &Message, purpose: Purpose, to: End) -> Result<Messa
 
 /// What a message is on the wire.
 pub(crate) fn written(message: &Message) -> Result<Vec<u8>, Violation> {
-    let mut outbox = Outbox::new();
-    outbox.push(message).map_err(|error| broken(format!("{message:?} cannot be sent: {error}")))?;
-    let mut bytes = Vec::new();
-    while !outbox.is_empty() {
-        let mut batch = Batch::default();
-        outbox.next(&mut batch);
-        bytes.extend(batch.chunks().flatten());
-    }
-    Ok(bytes)
+    frames_of(message).map_err(|error| broken(format!("{message:?} cannot be sent: {error}")))
 }
 
 fn broken(text: String) -> Violation {

@@ -60,4 +60,4 @@ pub use inbox::Inbox;
 pub use kind::{End, Kind};
 pub use length::Limits;
 pub use magic::MAGIC;
-pub use outbox::Outbox;
+pub use outbox::{Outbox, frames_of};

@@ -13,6 +13,7 @@
 use crate::batch::Batch;
 use crate::{HEADER_BYTES, WireError};
 use alloc::collections::VecDeque;
+use alloc::vec::Vec;
 use core::mem;
 use protocol::Message;
 use protocol::order::Pace;
@@ -57,6 +58,21 @@ struct Large {
 struct Trailing {
     after: u64,
     frames: Batch,
+}
+
+/// All that a message is on a connection that carries no other.
+///
+/// # Errors
+/// What cannot be received is not sent.
+pub fn frames_of(message: &Message) -> Result<Vec<u8>, WireError> {
+    let (mut out, mut bytes) = (Outbox::new(), Vec::new());
+    out.push(message)?;
+    while !out.is_empty() {
+        let mut batch = Batch::default();
+        out.next(&mut batch);
+        bytes.extend(batch.chunks().flatten());
+    }
+    Ok(bytes)
 }
 
 impl Outbox {

@@ -17,7 +17,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
-use wire::{Batch, HEADER_BYTES, Header, Kind, Outbox};
+use wire::{HEADER_BYTES, Header, Kind, frames_of};
 
 /// What the tap's own pings have as their nonce. Members and redirectors take the time since they began, in nanoseconds.
 const NONCE: u64 = 1 << 63;
@@ -55,10 +55,7 @@ pub(crate) struct End {
 impl End {
     /// Does a null request; gives how long it took.
     pub(crate) fn null_request(&self) -> Result<Duration> {
-        let (mut outbox, mut ping) = (Outbox::new(), Batch::default());
-        outbox.push(&Message::Ping(Ping { nonce: NONCE })).map_err(|error| error.to_string())?;
-        outbox.next(&mut ping);
-        let bytes: Vec<u8> = ping.chunks().flatten().copied().collect();
+        let bytes = frames_of(&Message::Ping(Ping { nonce: NONCE })).map_err(|error| error.to_string())?;
         let begun = Instant::now();
         self.out.lock().unwrap_or_else(PoisonError::into_inner).write_all(&bytes)?;
         Ok(self.answers.recv_timeout(WITHIN)?.saturating_duration_since(begun))

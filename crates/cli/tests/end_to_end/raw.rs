@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 use types::ClientId;
-use wire::{Batch, End, Inbox, Outbox};
+use wire::{End, Inbox, frames_of};
 
 /// Long enough for anything that is going to happen on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -30,14 +30,7 @@ impl Raw {
 
     /// What the other end refuses it may refuse in the middle of it.
     pub(crate) fn send(&mut self, message: &Message) {
-        let (mut out, mut bytes) = (Outbox::new(), Vec::new());
-        out.push(message).unwrap();
-        while !out.is_empty() {
-            let mut batch = Batch::default();
-            out.next(&mut batch);
-            bytes.extend(batch.chunks().flatten());
-        }
-        let _ = self.stream.write_all(&bytes);
+        let _ = self.stream.write_all(&frames_of(message).unwrap());
     }
 
     /// The next message; `None` when the other end has closed.

@@ -18,7 +18,7 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::time::{Duration, Instant};
 use types::GoodbyeReason;
-use wire::{Batch, End, Inbox, Outbox};
+use wire::{End, Inbox, frames_of};
 
 /// How old an answer may be that is given again.
 const FRESH: Duration = Duration::from_millis(50);
@@ -110,10 +110,7 @@ fn reach(address: &str, deadline: Instant) -> io::Result<TcpStream> {
 }
 
 fn ask(stream: &mut TcpStream, deadline: Instant) -> Result<Message, NoAnswer> {
-    let (mut out, mut batch) = (Outbox::new(), Batch::default());
-    out.push(&Message::AskStatus(AskStatus)).map_err(NoAnswer::Malformed)?;
-    out.next(&mut batch);
-    let question: Vec<u8> = batch.chunks().flatten().copied().collect();
+    let question = frames_of(&Message::AskStatus(AskStatus)).map_err(NoAnswer::Malformed)?;
     stream.write_all(&question).map_err(NoAnswer::Failed)?;
     let (mut inbox, mut buffer) = (Inbox::new(End::Client), vec![0; 64 * 1024]);
     loop {

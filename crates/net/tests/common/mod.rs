@@ -19,7 +19,7 @@ use std::thread::{self, Thread};
 use std::time::Duration;
 use store::{Checkpoint, DiskDone, DiskWork, Opened, Position, Record, Store};
 use types::{ClientId, ClusterId, Incarnation, Life, ObjectId, PageId, PeerKey, Version};
-use wire::{Batch, End, Inbox, Outbox};
+use wire::{End, Inbox, frames_of};
 
 /// Long enough for anything that is going to happen on a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(20);
@@ -377,14 +377,7 @@ pub fn hello(client: ClientId, epoch: u64) -> Message {
 }
 
 pub fn frame(message: &Message) -> Vec<u8> {
-    let (mut out, mut bytes) = (Outbox::new(), Vec::new());
-    out.push(message).unwrap();
-    while !out.is_empty() {
-        let mut batch = Batch::default();
-        out.next(&mut batch);
-        bytes.extend(batch.chunks().flatten());
-    }
-    bytes
+    frames_of(message).unwrap()
 }
 
 /// Listens, and answers each connection with what `answer` gives.
