@@ -3,15 +3,15 @@
 use crate::turns::InLine;
 use crate::{SessionId, Store};
 use protocol::CommitRequest;
-use types::{ClientId, PageId, SlotSet, TxnId, Version};
+use types::{ClientId, PageId, SlotSet, Time, TxnId, Version};
 
 /// Who waits its turn, or is to come for it.
 #[derive(Clone, Copy, Debug)]
 pub enum InTurn<'a> {
     /// A commit, and whether anybody waits for it: if not, it is dropped when its turn comes.
     Commit(&'a CommitRequest, bool),
-    /// A client whose place is kept, and what it has lost by.
-    Kept(ClientId, &'a [(PageId, SlotSet)]),
+    /// A client whose place is kept, what it has lost by, and until when.
+    Kept(ClientId, &'a [(PageId, SlotSet)], Time),
 }
 
 impl Store {
@@ -39,7 +39,7 @@ impl Store {
     pub fn in_turn(&self) -> impl Iterator<Item = InTurn<'_>> {
         self.turns.line().map(|waiter| match waiter {
             InLine::Commit(ticket) => InTurn::Commit(&ticket.request, self.is_awaited(ticket)),
-            InLine::Kept(kept) => InTurn::Kept(kept.client, &kept.slots),
+            InLine::Kept(kept) => InTurn::Kept(kept.client, &kept.slots, kept.until),
         })
     }
 

@@ -42,7 +42,7 @@ pub(crate) struct Kept {
     from: SessionId,
     /// What it has lost by.
     pub(crate) slots: Vec<(PageId, SlotSet)>,
-    until: Time,
+    pub(crate) until: Time,
 }
 
 /// Who is in line.

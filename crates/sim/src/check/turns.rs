@@ -4,7 +4,7 @@
 use crate::violation::{Check, ensure};
 use std::collections::BTreeSet;
 use store::{InTurn, Store};
-use types::{ClientId, PageId, SlotSet, TxnId};
+use types::{ClientId, PageId, SlotSet, Time, TxnId};
 
 /// Who waits its turn, and what it has read.
 #[derive(Debug)]
@@ -13,6 +13,8 @@ struct Waiter {
     /// Its commit; `None` if that is to come.
     txn: Option<TxnId>,
     reads: Vec<(PageId, SlotSet)>,
+    /// Until when its place is kept, if its commit is to come.
+    until: Option<Time>,
     /// Somebody waits for it. One that nobody waits for may be dropped, and come anew, behind others.
     is_awaited: bool,
 }
@@ -22,10 +24,17 @@ impl Waiter {
         match waits {
             InTurn::Commit(request, is_awaited) => {
                 let reads = request.reads.iter().map(|reads| (reads.page, reads.slots.clone())).collect();
-                Self { client: request.txn.client, txn: Some(request.txn), reads, is_awaited }
+                Self { client: request.txn.client, txn: Some(request.txn), reads, until: None, is_awaited }
             }
-            InTurn::Kept(client, slots) => Self { client, txn: None, reads: slots.to_vec(), is_awaited: true },
+            InTurn::Kept(client, slots, until) => {
+                Self { client, txn: None, reads: slots.to_vec(), until: Some(until), is_awaited: true }
+            }
         }
+    }
+
+    /// What tells its place from others, also from one that its client has given up and been given anew since.
+    fn place(&self) -> (ClientId, Option<TxnId>, Option<Time>) {
+        (self.client, self.txn, self.until)
     }
 
     /// Whether this is the transaction's own place.
@@ -52,7 +61,7 @@ impl Turns {
         let waiting: Vec<_> = store.in_turn().map(Waiter::new).collect();
         // A place that is kept may stand for other slots by now: its client has lost once more.
         let waits_still = |waiter: &Waiter, page, writes: &SlotSet| {
-            let mut same = waiting.iter().filter(|still| (still.client, still.txn) == (waiter.client, waiter.txn));
+            let mut same = waiting.iter().filter(|still| still.place() == waiter.place());
             same.any(|still| still.has_read(page, writes))
         };
         let mut prepared = BTreeSet::new();
