@@ -73,6 +73,7 @@ impl Client {
     /// Drops a page of which it is not known what has changed, and dooms every transaction that has read of it.
     pub(crate) fn drop_page(&mut self, page: PageId) {
         self.cache.remove(page);
+        self.session.is_unlisted(page);
         if self.config.broken.is(Rule::DoomOnDrop) {
             return;
         }

@@ -3,6 +3,8 @@
 //! 1. What was read of a page that leaves is frozen with its evidence at that moment (`workspace.rs`).
 //! 2. The store is told that a page is let go when the last running transaction that has read of it has ended. Until
 //!    then it tells us of changes, so that a transaction which has read more than the cache holds sees one moment too.
+//!    It is told once: a transaction that is doomed holds nothing any more, and when it ends the page may have been released
+//!    already, and be on its way here again (**ReleaseOnce**).
 //! 3. A page that was granted, and taken to be filled, stays until its commit has been decided (**KeepTaken**): others may
 //!    fetch and read it like any page meanwhile.
 //! 4. No release is on its way while the store owes us a grant. It may grant us the very page: the release, of an earlier
@@ -30,7 +32,9 @@ impl Client {
                     }
                 }
             }
-            if !was_read {
+            if was_read {
+                self.session.keep(evicted.page);
+            } else {
                 self.session.release(now, evicted.page);
             }
         }
@@ -39,8 +43,10 @@ impl Client {
     /// A transaction reads no more: releases the evicted pages that were kept for it alone.
     pub(crate) fn let_go(&mut self, now: Time, workspace: &Workspace) {
         for touched in workspace.pages().iter().filter(|touched| touched.frozen().is_some()) {
-            if !self.holds(touched.page) {
-                self.session.release(now, touched.page);
+            let page = touched.page;
+            let is_listed = self.session.keeps(page) || self.config.broken.is(Rule::ReleaseOnce);
+            if is_listed && !self.holds(page) {
+                self.session.release(now, page);
             }
         }
     }

@@ -10,6 +10,7 @@
 use crate::commit::{NO_EFFECT, Resend};
 use crate::txns::State;
 use crate::{Client, Output, TxnError};
+use alloc::collections::BTreeSet;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::mem;
@@ -39,6 +40,8 @@ pub(crate) struct Session {
     ack_is_due: bool,
     /// Pages that have left, as far as the store was not told.
     pub(crate) released: Vec<PageId>,
+    /// Pages that have left and that the store goes on listing for us, for what running transactions have read of them.
+    kept: BTreeSet<PageId>,
 }
 
 impl Session {
@@ -51,6 +54,7 @@ impl Session {
             incarnation: Incarnation(0),
             ack_is_due: false,
             released: Vec::new(),
+            kept: BTreeSet::new(),
         }
     }
 
@@ -77,8 +81,29 @@ impl Session {
         }
     }
 
+    /// The page has left the cache, and the store is to go on listing it for us.
+    pub(crate) fn keep(&mut self, page: PageId) {
+        self.kept.insert(page);
+    }
+
+    /// Whether the store lists the page for us although it has left the cache.
+    pub(crate) fn keeps(&self, page: PageId) -> bool {
+        self.kept.contains(&page)
+    }
+
+    /// The store does not list the page for us.
+    pub(crate) fn is_unlisted(&mut self, page: PageId) {
+        self.kept.remove(&page);
+    }
+
+    /// The store lists, of the pages that have left, these for us.
+    pub(crate) fn keep_only(&mut self, pages: impl Iterator<Item = PageId>) {
+        self.kept = pages.collect();
+    }
+
     /// The page has left: the store is told soon.
     pub(crate) fn release(&mut self, now: Time, page: PageId) {
+        self.kept.remove(&page);
         self.released.push(page);
         self.up.piggyback_by(now);
     }
@@ -222,7 +247,9 @@ impl Client {
     fn rejoin(&mut self, now: Time) {
         self.session.released.clear();
         let mut pages: Vec<_> = self.cache.frames().map(|(page, f)| Held { page, version: f.version() }).collect();
-        pages.extend(self.frozen_pages());
+        let frozen = self.frozen_pages();
+        self.session.keep_only(frozen.iter().map(|held| held.page));
+        pages.extend(frozen);
         pages.sort_unstable_by_key(|held| held.page);
         pages.dedup_by_key(|held| held.page);
         let grants = self.unfilled_grants();

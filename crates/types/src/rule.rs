@@ -14,6 +14,8 @@ pub enum Rule {
     ListAbsent,
     /// A page is released only when no fetch of it is outstanding.
     ReleaseAfterFetch,
+    /// A page that left the cache is released once, however many transactions had read of it.
+    ReleaseOnce,
     /// Only a page that the session does not hold follows one that was fetched.
     FollowUnheld,
     /// A page that fills holes is at least as recent as what made them, and as all that its reader has heard of.
@@ -211,11 +213,12 @@ pub enum Rule {
 
 impl Rule {
     /// All rules, in the order of the documents.
-    pub const ALL: [Self; 100] = [
+    pub const ALL: [Self; 101] = [
         Self::PruneCheck,
         Self::ListHolderFirst,
         Self::ListAbsent,
         Self::ReleaseAfterFetch,
+        Self::ReleaseOnce,
         Self::FollowUnheld,
         Self::FetchAtLeast,
         Self::KeepGranted,
