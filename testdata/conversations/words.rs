@@ -5,8 +5,8 @@ use types::{PageId, Version};
 
 /// `1/3`
 pub(crate) fn page(word: &str) -> Option<PageId> {
-    let (volume, number) = word.split_once('/')?;
-    Some(PageId::new(volume.parse().ok()?, number.parse().ok()?))
+    let (space, number) = word.split_once('/')?;
+    Some(PageId::new(space.parse().ok()?, number.parse().ok()?))
 }
 
 /// `v7` or `7`

@@ -111,10 +111,10 @@ pub(crate) struct StoreArgs {
     /// Pages kept in memory for those who fetch them, in MiB.
     #[arg(long, value_name = "MIB", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) cache_mib: u32,
-    /// Volumes whose coherence is leased, such as 0,3: groups validate read-only transactions on them without asking the
+    /// Spaces whose coherence is leased, such as 0,3: groups validate read-only transactions on them without asking the
     /// store, and a commit that changes what other groups hold waits for their word, or for one lease if they are dead.
     /// The others are optimistic.
-    #[arg(long, value_name = "VOLUMES", value_delimiter = ',')]
+    #[arg(long, value_name = "SPACES", value_delimiter = ',')]
     pub(crate) leased: Vec<u32>,
     /// How long a lease lasts, in milliseconds. Only with --leased.
     #[arg(long, value_name = "MS", default_value_t = 2000, requires = "leased", value_parser = clap::value_parser!(u32).range(50..=60_000))]
@@ -388,7 +388,7 @@ Cases and what their ratios compare with, measured in the same run:
   churn     objects created and deleted again and again; over_early: pages of the store over those after 20 rounds
   contend   one counter that 8 threads, and then 8 clients, increment; over_median: the longest wait
   leased-writers
-            commits of two sites on a leased volume, in a lab: cargo xtask lab --sites 2 --loss 1 -- thorp bench
+            commits of two sites on a leased space, in a lab: cargo xtask lab --sites 2 --loss 1 -- thorp bench
             leased-writers --lab {lab}; p50 and p99 over the line's round trip";
 
 /// What `thorp bench` measures.
@@ -416,7 +416,7 @@ pub(crate) enum BenchCase {
     Churn,
     /// One counter that everybody increments.
     Contend,
-    /// Commits of two sites on a leased volume, in a lab.
+    /// Commits of two sites on a leased space, in a lab.
     LeasedWriters,
 }
 

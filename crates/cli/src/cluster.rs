@@ -10,7 +10,7 @@ use std::path::Path;
 use std::time::Duration;
 
 /// Where the store keeps its objects.
-const VOLUME: u32 = 0;
+const SPACE: u32 = 0;
 
 /// What they are.
 #[derive(Clone, Copy, Debug)]
@@ -55,12 +55,7 @@ impl Cluster {
         options.listen = lab.store.address()?;
         options.arguments = insecure(lab.store.is_open());
         if let Some(lease_ms) = roles.lease_ms {
-            options.arguments.extend([
-                "--leased".into(),
-                VOLUME.to_string(),
-                "--lease-ms".into(),
-                lease_ms.to_string(),
-            ]);
+            options.arguments.extend(["--leased".into(), SPACE.to_string(), "--lease-ms".into(), lease_ms.to_string()]);
         }
         let server = Server::start(&options)?;
         let (mut crew, mut groups) = (Crew::default(), Vec::new());

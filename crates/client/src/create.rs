@@ -21,11 +21,11 @@ use protocol::{Grant, Granted, Message};
 use types::limits::{GRANTED_PAGES_MAX, PAGE_BYTES_TARGET, SLOT_BYTES_MAX};
 use types::{GoodbyeReason, Map, ObjectId, ObjectPage, PageId, PageRange, Rule, SlotNo, Time, Version};
 
-/// Partly filled pages remembered for one volume.
+/// Partly filled pages remembered for one space.
 const CHAINS_MAX: usize = 16;
 
 #[derive(Debug, Default)]
-struct Volume {
+struct Space {
     /// Granted pages that nothing was created in, in order. They are held like cached ones, and take no memory.
     pool: VecDeque<PageId>,
     /// Where chains of creations of ended transactions stopped.
@@ -40,8 +40,8 @@ struct Volume {
 
 #[derive(Debug)]
 pub(crate) struct Allocator {
-    volumes: Map<u32, Volume>,
-    /// The grants that were asked for in this session: volume and pages.
+    spaces: Map<u32, Space>,
+    /// The grants that were asked for in this session: space and pages.
     asked: VecDeque<(u32, u32)>,
     grant_pages: u32,
     /// The most pages that one grant asks for.
@@ -51,12 +51,12 @@ pub(crate) struct Allocator {
 impl Allocator {
     pub(crate) fn new(grant_pages: u32, grant_pages_max: u32) -> Self {
         let grant_pages = grant_pages.clamp(1, grant_pages_max);
-        Self { volumes: Map::default(), asked: VecDeque::new(), grant_pages, grant_pages_max }
+        Self { spaces: Map::default(), asked: VecDeque::new(), grant_pages, grant_pages_max }
     }
 
-    fn volume(&mut self, volume: u32) -> &mut Volume {
+    fn space(&mut self, space: u32) -> &mut Space {
         let demand = self.grant_pages;
-        self.volumes.entry(volume).or_insert_with(|| Volume { demand, ..Volume::default() })
+        self.spaces.entry(space).or_insert_with(|| Space { demand, ..Space::default() })
     }
 
     /// Whether the store owes us a grant.
@@ -66,29 +66,29 @@ impl Allocator {
 
     pub(crate) fn link_is_gone(&mut self) {
         self.asked.clear();
-        for volume in self.volumes.values_mut() {
-            volume.is_asked = false;
+        for space in self.spaces.values_mut() {
+            space.is_asked = false;
         }
     }
 
     /// Whether the page is one of those that nothing was created in yet.
     pub(crate) fn is_unused(&self, page: PageId) -> bool {
-        self.volumes.get(&page.volume).is_some_and(|volume| volume.pool.binary_search(&page).is_ok())
+        self.spaces.get(&page.space).is_some_and(|space| space.pool.binary_search(&page).is_ok())
     }
 
     /// All pages that nothing was created in yet, and no transaction is about to.
     pub(crate) fn unused(&self) -> impl Iterator<Item = PageId> {
-        self.volumes.values().flat_map(|volume| volume.pool.iter().copied())
+        self.spaces.values().flat_map(|space| space.pool.iter().copied())
     }
 
     /// The pages belong to another store.
     pub(crate) fn forget(&mut self) {
-        self.volumes.clear();
+        self.spaces.clear();
     }
 
     /// Takes the chain of creations near `near` out, for one transaction to go on with.
-    fn check_out(&mut self, volume: u32, near: Option<PageId>) -> Option<PageId> {
-        let chains = &mut self.volume(volume).chains;
+    fn check_out(&mut self, space: u32, near: Option<PageId>) -> Option<PageId> {
+        let chains = &mut self.space(space).chains;
         let found = chains.iter().rposition(|(key, _)| *key == near)?;
         chains.remove(found).map(|(_, page)| page)
     }
@@ -96,7 +96,7 @@ impl Allocator {
     /// The transaction has ended: others may go on with its chains.
     pub(crate) fn check_in(&mut self, chains: Vec<(Option<PageId>, PageId)>) {
         for (near, page) in chains {
-            let known = &mut self.volume(page.volume).chains;
+            let known = &mut self.space(page.space).chains;
             known.retain(|(key, _)| *key != near);
             known.push_back((near, page));
             if known.len() > CHAINS_MAX {
@@ -112,7 +112,7 @@ impl Client {
         &mut self,
         now: Time,
         txn: TxnHandle,
-        volume: u32,
+        space: u32,
         near: Option<ObjectId>,
         value: Bytes,
     ) -> Result<Created, TxnError> {
@@ -120,11 +120,11 @@ impl Client {
         if value.len() > SLOT_BYTES_MAX {
             return Err(TxnError::TooLarge);
         }
-        let near = near.map(|near| near.page).filter(|near| near.volume == volume);
-        let Some((page, slot)) = self.room_for(txn, volume, near, value.len()) else {
+        let near = near.map(|near| near.page).filter(|near| near.space == space);
+        let Some((page, slot)) = self.room_for(txn, space, near, value.len()) else {
             self.session.check()?;
             self.wait(now, txn);
-            let waiters = &mut self.allocator.volume(volume).waiters;
+            let waiters = &mut self.allocator.space(space).waiters;
             if !waiters.contains(&txn) {
                 waiters.push(txn);
             }
@@ -139,41 +139,35 @@ impl Client {
     }
 
     /// A free slot for a new object of this size, in a page in the cache.
-    fn room_for(
-        &mut self,
-        txn: TxnHandle,
-        volume: u32,
-        near: Option<PageId>,
-        bytes: usize,
-    ) -> Option<(PageId, SlotNo)> {
+    fn room_for(&mut self, txn: TxnHandle, space: u32, near: Option<PageId>, bytes: usize) -> Option<(PageId, SlotNo)> {
         if 4 + ObjectPage::cost(bytes) > PAGE_BYTES_TARGET {
-            return self.take_page(txn, volume).map(|page| (page, 0));
+            return self.take_page(txn, space).map(|page| (page, 0));
         }
         if let Some(room) = near.and_then(|near| self.room_in(txn, near, bytes)) {
             return Some(room);
         }
-        let chain = self.chain_of(txn, volume, near);
+        let chain = self.chain_of(txn, space, near);
         let room = match chain.and_then(|page| self.room_in(txn, page, bytes)) {
             Some(room) => room,
-            None => (self.take_page(txn, volume)?, 0),
+            None => (self.take_page(txn, space)?, 0),
         };
         self.txns.get(txn)?.chains.push((near, room.0));
         Some(room)
     }
 
     /// The page that creations near `near` have last filled, taken out of where it was remembered.
-    fn chain_of(&mut self, txn: TxnHandle, volume: u32, near: Option<PageId>) -> Option<PageId> {
+    fn chain_of(&mut self, txn: TxnHandle, space: u32, near: Option<PageId>) -> Option<PageId> {
         let chains = &mut self.txns.get(txn)?.chains;
-        let own = chains.iter().rposition(|(key, page)| *key == near && page.volume == volume);
+        let own = chains.iter().rposition(|(key, page)| *key == near && page.space == space);
         match own {
             Some(own) => Some(chains.swap_remove(own).1),
-            None => self.allocator.check_out(volume, near),
+            None => self.allocator.check_out(space, near),
         }
     }
 
     /// The page's lowest free slot, if it is here, has room, and no other transaction of this client writes to it or has
     /// asked to: that one may yet be refused, and give the page back. An empty page may not exist, or be for others to fill,
-    /// unless this transaction has taken it; the first of a volume is anybody's.
+    /// unless this transaction has taken it; the first of a space is anybody's.
     fn room_in(&mut self, txn: TxnHandle, page: PageId, bytes: usize) -> Option<(PageId, SlotNo)> {
         let frame = self.cache.get(page)?;
         let writes = |other: &Workspace| other.get(page).is_some_and(Touched::has_writes);
@@ -195,11 +189,11 @@ impl Client {
 
     /// Takes the next granted page: an empty one that is nobody else's, and that this transaction has not written to
     /// in another way either.
-    fn take_page(&mut self, txn: TxnHandle, volume: u32) -> Option<PageId> {
+    fn take_page(&mut self, txn: TxnHandle, space: u32) -> Option<PageId> {
         let writes = |page, txn: &Txn| txn.workspace.get(page).is_some_and(Touched::has_writes);
         let (commits, txns) = (&self.commits, &mut self.txns);
         let mut is_empty = |page| !commits.writes_to(page) && !txns.all().any(|(_, found)| writes(page, found));
-        let pool = &mut self.allocator.volume(volume).pool;
+        let pool = &mut self.allocator.space(space).pool;
         let next = pool.iter().position(|&page| is_empty(page))?;
         let page = pool.remove(next)?;
         self.txns.get(txn)?.taken.push(page);
@@ -229,7 +223,7 @@ impl Client {
     pub(crate) fn give_back(&mut self, pages: &[PageId]) {
         for &page in pages {
             self.cache.remove(page);
-            let pool = &mut self.allocator.volume(page.volume).pool;
+            let pool = &mut self.allocator.space(page.space).pool;
             let place = pool.partition_point(|other| *other < page);
             pool.insert(place, page);
         }
@@ -238,7 +232,7 @@ impl Client {
     /// The page, should it be granted and unused, is somebody else's by now. Who has taken it is doomed already. Says
     /// whether it was.
     pub(crate) fn lose_grant(&mut self, page: PageId) -> bool {
-        let pool = self.allocator.volumes.get_mut(&page.volume).map(|volume| &mut volume.pool);
+        let pool = self.allocator.spaces.get_mut(&page.space).map(|space| &mut space.pool);
         let mut was_granted =
             pool.is_some_and(|pool| pool.binary_search(&page).is_ok_and(|unused| pool.remove(unused).is_some()));
         was_granted |= self.commits.lose_taken(page);
@@ -265,34 +259,34 @@ impl Client {
             return;
         }
         let mut asks = Vec::new();
-        for (&volume, state) in &mut self.allocator.volumes {
+        for (&space, state) in &mut self.allocator.spaces {
             let runs_out = state.pool.len() < state.demand as usize / 4 && !state.is_dry;
             if (runs_out || !state.waiters.is_empty()) && !state.is_asked {
                 state.is_asked = true;
-                asks.push((volume, state.demand));
+                asks.push((space, state.demand));
             }
         }
         asks.sort_unstable();
-        for (volume, count) in asks {
+        for (space, count) in asks {
             // The releases that are due go before it.
-            self.send(now, Message::Grant(Grant { volume, count }));
-            self.allocator.asked.push_back((volume, count));
+            self.send(now, Message::Grant(Grant { space, count }));
+            self.allocator.asked.push_back((space, count));
         }
     }
 
     /// Pages were granted, or none if the store has no room.
     pub(crate) fn granted(&mut self, now: Time, granted: &Granted) {
-        let of = granted.ranges.first().map(|range| range.first.volume);
-        let asked = self.allocator.asked.iter().position(|(volume, _)| of.is_none_or(|of| of == *volume));
-        let Some((volume, count)) = asked.and_then(|asked| self.allocator.asked.remove(asked)) else {
+        let of = granted.ranges.first().map(|range| range.first.space);
+        let asked = self.allocator.asked.iter().position(|(space, _)| of.is_none_or(|of| of == *space));
+        let Some((space, count)) = asked.and_then(|asked| self.allocator.asked.remove(asked)) else {
             return self.hang_up(GoodbyeReason::Malformed, "pages were granted that nobody asked for".into());
         };
         let pages: u64 = granted.ranges.iter().map(|range| u64::from(range.count)).sum();
-        let elsewhere = granted.ranges.iter().any(|range| range.first.volume != volume);
+        let elsewhere = granted.ranges.iter().any(|range| range.first.space != space);
         let most = self.allocator.grant_pages_max;
-        let state = self.allocator.volume(volume);
+        let state = self.allocator.space(space);
         if pages > u64::from(count) || elsewhere || state.pool.len() + pages as usize > GRANTED_PAGES_MAX {
-            let text = format!("expected a grant of {count} pages of volume {volume}, got {:?}", granted.ranges);
+            let text = format!("expected a grant of {count} pages of space {space}, got {:?}", granted.ranges);
             return self.hang_up(GoodbyeReason::Malformed, text);
         }
         (state.is_asked, state.is_dry) = (false, pages == 0);

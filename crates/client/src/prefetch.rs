@@ -27,7 +27,7 @@ const PROBE_EVERY: u32 = 32;
 
 #[derive(Debug)]
 struct Run {
-    volume: u32,
+    space: u32,
     /// The lowest and the highest page that was needed.
     first: u32,
     last: u32,
@@ -55,7 +55,7 @@ pub(crate) struct Prefetch {
     used: u32,
     /// Runs that went on since prefetching went off.
     off_for: u32,
-    /// For each volume the first page known not to exist.
+    /// For each space the first page known not to exist.
     ends: Map<u32, u32>,
 }
 
@@ -73,10 +73,10 @@ impl Prefetch {
             Some(run) => self.rest_of(run, number),
             None => (number, number.saturating_add(self.begin(page)), 1),
         };
-        let to = to.min(self.ends.get(&page.volume).map_or(u32::MAX, |end| end.saturating_sub(1)));
+        let to = to.min(self.ends.get(&page.space).map_or(u32::MAX, |end| end.saturating_sub(1)));
         let (from, to) = if self.is_on(faults) { (from, to) } else { (number, number) };
         let following = number.saturating_add(1)..to.saturating_add(1);
-        following.chain(from..number).map(move |number| PageId::new(page.volume, number))
+        following.chain(from..number).map(move |number| PageId::new(page.space, number))
     }
 
     /// How many pages one fault may prefetch.
@@ -102,14 +102,14 @@ impl Prefetch {
 
     /// The page does not exist, so the ones after it are not worth asking for.
     pub(crate) fn ends_before(&mut self, page: PageId) {
-        let end = self.ends.entry(page.volume).or_insert(page.number);
+        let end = self.ends.entry(page.space).or_insert(page.number);
         *end = page.number.min(*end);
     }
 
     /// The page exists.
     pub(crate) fn exists(&mut self, page: PageId) {
-        if self.ends.get(&page.volume).is_some_and(|&end| end <= page.number) {
-            self.ends.remove(&page.volume);
+        if self.ends.get(&page.space).is_some_and(|&end| end <= page.number) {
+            self.ends.remove(&page.space);
         }
     }
 
@@ -117,7 +117,7 @@ impl Prefetch {
     fn run_at(&self, page: PageId) -> Option<usize> {
         let near = |run: &Run| {
             let (low, high) = (run.first.saturating_sub(self.pages_max), run.last.saturating_add(self.pages_max + 1));
-            run.volume == page.volume && (low..=high).contains(&page.number)
+            run.space == page.space && (low..=high).contains(&page.number)
         };
         self.runs.iter().position(near)
     }
@@ -128,7 +128,7 @@ impl Prefetch {
             let run = self.runs.pop_front().expect("not empty");
             self.learn(&run);
         }
-        self.runs.push_back(Run { volume: page.volume, first: page.number, last: page.number, faults: 1, needed: 1 });
+        self.runs.push_back(Run { space: page.space, first: page.number, last: page.number, faults: 1, needed: 1 });
         let goes_on = self.share >= PARTS / 2;
         if goes_on { self.usual_length().div_ceil(PARTS).saturating_sub(1).min(self.pages_max) } else { 0 }
     }

@@ -1,14 +1,14 @@
 //! The records of a store's log. Little-endian throughout; `docs/formats.md` draws them.
 //!
 //! ```text
-//!   Epoch    incarnation u64 | lease in ms u32 | volumes u32 | volume u32 ...     what a store of format 1 wrote ends
+//!   Epoch    incarnation u64 | lease in ms u32 | spaces u32 | space u32 ...       what a store of format 1 wrote ends
 //!            lives u32 | life u64 | count at which it began u64 ...                with the incarnation
 //!   Commit   client u64 | number u64 | answered u64 | deltas u32 | 0 u32 | delta ...
 //!     delta    page u64 | changes u32 | bytes of values u32 | change ... | values
 //!     change   slot u16 | 1 put, 0 delete u16 | bytes of the value u32
 //!   Placed   placements u32 | 0 u32 | placement ...
 //!     placement  client u64 | number u64 | version u64
-//!   Grant    volume u32 | next u32
+//!   Grant    space u32 | next u32
 //! ```
 
 use bytes::Bytes;
@@ -75,7 +75,7 @@ impl Records for StoreRecords {
 fn body_bytes(record: &Record) -> usize {
     match record {
         Record::Epoch { leases, lineage, .. } => {
-            let of_leases = leases.as_ref().map_or(0, |leases| 8 + 4 * leases.volumes.len());
+            let of_leases = leases.as_ref().map_or(0, |leases| 8 + 4 * leases.spaces.len());
             let lives = lineage.lives().len();
             8 + of_leases + if lives == 0 { 0 } else { 4 + 16 * lives }
         }
@@ -92,11 +92,11 @@ fn encode(record: &Record, put: &mut impl FnMut(&[u8])) {
     match record {
         Record::Epoch { incarnation, leases, lineage } => {
             put(&incarnation.0.to_le_bytes());
-            if let Some(LeasesGiven { lease_ms, volumes }) = leases {
+            if let Some(LeasesGiven { lease_ms, spaces }) = leases {
                 put(&lease_ms.to_le_bytes());
-                put_count(volumes.len(), put);
-                for volume in volumes {
-                    put(&volume.to_le_bytes());
+                put_count(spaces.len(), put);
+                for space in spaces {
+                    put(&space.to_le_bytes());
                 }
             }
             if !lineage.lives().is_empty() {
@@ -107,8 +107,8 @@ fn encode(record: &Record, put: &mut impl FnMut(&[u8])) {
                 }
             }
         }
-        Record::Grant { volume, next } => {
-            put(&volume.to_le_bytes());
+        Record::Grant { space, next } => {
+            put(&space.to_le_bytes());
             put(&next.to_le_bytes());
         }
         Record::Placed(placements) => {
@@ -163,7 +163,7 @@ fn decode(kind: Kind, body: Bytes) -> Result<Record, Malformed> {
             let lineage = fields.more().then(|| decode_lineage(&mut fields)).transpose()?.unwrap_or_default();
             Record::Epoch { incarnation, leases, lineage }
         }
-        Kind::Grant => Record::Grant { volume: fields.u32()?, next: fields.u32()? },
+        Kind::Grant => Record::Grant { space: fields.u32()?, next: fields.u32()? },
         Kind::Placed => {
             let count = fields.count(24)?;
             fields.zero()?;
@@ -189,7 +189,7 @@ fn decode_lineage(fields: &mut Fields) -> Result<Lineage, Malformed> {
 
 fn decode_leases(fields: &mut Fields) -> Result<LeasesGiven, Malformed> {
     let (lease_ms, count) = (fields.u32()?, fields.count(4)?);
-    Ok(LeasesGiven { lease_ms, volumes: (0..count).map(|_| fields.u32()).collect::<Result<_, _>>()? })
+    Ok(LeasesGiven { lease_ms, spaces: (0..count).map(|_| fields.u32()).collect::<Result<_, _>>()? })
 }
 
 fn decode_txn(fields: &mut Fields) -> Result<TxnId, Malformed> {

@@ -1,8 +1,8 @@
 //! The checkpoint's bytes. Little-endian throughout.
 //!
 //! ```text
-//!   applied u64 | forgotten u64 | volumes u32 | clients u32 | volume ... | client ...
-//!     volume   volume u32 | next page u32
+//!   applied u64 | forgotten u64 | spaces u32 | clients u32 | space ... | client ...
+//!     space    space u32 | next page u32
 //!     client   client u64 | answered u64 | outcomes u32 | 0 u32 | outcome ...
 //!     outcome  number u64 | pages u32 | 0 u32 | advance ...
 //!     advance  page u64 | before u64 | since u64
@@ -18,8 +18,8 @@ pub(crate) fn encode(checkpoint: &Checkpoint, out: &mut Vec<u8>) {
     put_u64(checkpoint.applied.0, out);
     put_u64(checkpoint.forgotten.0, out);
     put_counts(checkpoint.next_pages.len(), checkpoint.outcomes.len(), out);
-    for (volume, next) in &checkpoint.next_pages {
-        put_counts(*volume as usize, *next as usize, out);
+    for (space, next) in &checkpoint.next_pages {
+        put_counts(*space as usize, *next as usize, out);
     }
     for client in &checkpoint.outcomes {
         put_u64(client.client.0, out);
@@ -50,8 +50,8 @@ fn put_counts(first: usize, second: usize, out: &mut Vec<u8>) {
 /// Reads a checkpoint.
 pub(crate) fn decode(fields: &mut Fields) -> Result<Checkpoint, Malformed> {
     let (applied, forgotten) = (Version(fields.u64()?), Version(fields.u64()?));
-    let (volumes, clients) = (fields.count(0)?, fields.count(0)?);
-    let next_pages = repeat(fields, volumes, |fields| Ok((fields.u32()?, fields.u32()?)))?;
+    let (spaces, clients) = (fields.count(0)?, fields.count(0)?);
+    let next_pages = repeat(fields, spaces, |fields| Ok((fields.u32()?, fields.u32()?)))?;
     let outcomes = repeat(fields, clients, decode_client)?;
     Ok(Checkpoint { applied, next_pages, outcomes, forgotten })
 }

@@ -9,7 +9,7 @@
 //! | `[u8; N]` | the bytes |
 //! | `Option` | `00`, or `01` and the key |
 //! | tuples | one after the other |
-//! | references | volume, page, slot, stamp |
+//! | references | space, page, slot, stamp |
 //!
 //! A string's end sorts before every byte that could follow in a longer one, so a shorter string comes first in
 //! tuples too.
@@ -213,7 +213,7 @@ impl<K: EncodeKey + ?Sized> EncodeKey for &K {
 impl<T: ?Sized> EncodeKey for Ref<T> {
     fn encode_key(&self, bytes: &mut Vec<u8>) {
         let ObjectId { page, slot } = self.id();
-        (page.volume, page.number, slot, self.stamp()).encode_key(bytes);
+        (page.space, page.number, slot, self.stamp()).encode_key(bytes);
     }
 }
 
@@ -221,8 +221,8 @@ impl<T: ?Sized> Key for Ref<T> {
     const TYPE: KeyType = KeyType::Ref;
 
     fn decode_key(bytes: &mut &[u8]) -> Option<Self> {
-        let (volume, number, slot, stamp) = Key::decode_key(bytes)?;
-        Some(Self::new(ObjectId::new(PageId::new(volume, number), slot), stamp))
+        let (space, number, slot, stamp) = Key::decode_key(bytes)?;
+        Some(Self::new(ObjectId::new(PageId::new(space, number), slot), stamp))
     }
 }
 

@@ -115,8 +115,8 @@ pub(crate) fn root_object(kinds: Kinds, node: &TreeNode) -> Vec<u8> {
     bytes
 }
 
-/// The directory of roots is there from the volume's birth, without having been created: its free slot is the empty
+/// The directory of roots is there from the space's birth, without having been created: its free slot is the empty
 /// map.
 fn is_directory(root: ObjectId) -> bool {
-    root == ObjectId::root(root.page.volume)
+    root == ObjectId::root(root.page.space)
 }

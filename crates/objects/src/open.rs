@@ -1,7 +1,7 @@
 //! Opening a database, and what may be chosen before.
 
 use crate::references::references;
-use crate::tx::VOLUME;
+use crate::tx::SPACE;
 use crate::{Db, Result};
 use database::{Config, Database, Eligible};
 use std::net::SocketAddr;
@@ -255,7 +255,7 @@ impl Builder {
     fn of_objects(self) -> Config {
         let mut config = self.config;
         config.store.references = references;
-        config.client.first = config.client.reads_ahead.then(|| ObjectId::root(VOLUME));
+        config.client.first = config.client.reads_ahead.then(|| ObjectId::root(SPACE));
         config
     }
 }

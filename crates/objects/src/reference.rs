@@ -99,7 +99,7 @@ impl<T: ?Sized> Hash for Ref<T> {
     }
 }
 
-/// Such as `0/12.3:00c0ffee`: volume, page, slot, and the stamp in hexadecimal.
+/// Such as `0/12.3:00c0ffee`: space, page, slot, and the stamp in hexadecimal.
 impl<T: ?Sized> fmt::Display for Ref<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{:08x}", self.id, self.stamp)
@@ -161,7 +161,7 @@ impl<T: ?Sized> Visitor<'_> for Form<T> {
     }
 }
 
-/// The bytes of a reference, big-endian: page, slot, stamp, and the volume unless that is 0.
+/// The bytes of a reference, big-endian: page, slot, stamp, and the space unless that is 0.
 const BYTES_MIN: usize = 10;
 const BYTES_MAX: usize = BYTES_MIN + 4;
 
@@ -172,27 +172,27 @@ impl<T: ?Sized> Ref<T> {
         bytes[..4].copy_from_slice(&page.number.to_be_bytes());
         bytes[4..6].copy_from_slice(&slot.to_be_bytes());
         bytes[6..BYTES_MIN].copy_from_slice(&self.stamp.to_be_bytes());
-        bytes[BYTES_MIN..].copy_from_slice(&page.volume.to_be_bytes());
-        (bytes, if page.volume == 0 { BYTES_MIN } else { BYTES_MAX })
+        bytes[BYTES_MIN..].copy_from_slice(&page.space.to_be_bytes());
+        (bytes, if page.space == 0 { BYTES_MIN } else { BYTES_MAX })
     }
 
     pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let (number, rest) = bytes.split_first_chunk()?;
         let (slot, rest) = rest.split_first_chunk()?;
-        let (stamp, volume) = rest.split_first_chunk()?;
-        let volume = if volume.is_empty() { 0 } else { u32::from_be_bytes(volume.try_into().ok()?) };
-        let page = PageId::new(volume, u32::from_be_bytes(*number));
+        let (stamp, space) = rest.split_first_chunk()?;
+        let space = if space.is_empty() { 0 } else { u32::from_be_bytes(space.try_into().ok()?) };
+        let page = PageId::new(space, u32::from_be_bytes(*number));
         Some(Self::new(ObjectId::new(page, u16::from_be_bytes(*slot)), u32::from_be_bytes(*stamp)))
     }
 }
 
-/// The reference that is written `volume/page.slot:stamp`. None goes without its stamp: it would be to whatever comes to
+/// The reference that is written `space/page.slot:stamp`. None goes without its stamp: it would be to whatever comes to
 /// be in that place.
 fn parse<T: ?Sized>(text: &str) -> Option<Ref<T>> {
-    let (volume, rest) = text.split_once('/')?;
+    let (space, rest) = text.split_once('/')?;
     let (number, rest) = rest.split_once('.')?;
     let (slot, stamp) = rest.split_once(':')?;
-    let id = ObjectId::new(PageId::new(volume.parse().ok()?, number.parse().ok()?), slot.parse().ok()?);
+    let id = ObjectId::new(PageId::new(space.parse().ok()?, number.parse().ok()?), slot.parse().ok()?);
     Some(Ref::new(id, u32::from_str_radix(stamp, 16).ok()?))
 }
 

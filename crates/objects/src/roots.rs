@@ -1,12 +1,12 @@
 //! Names: where everything in a store is found from.
 //!
-//! The directory of names is a map whose root is the volume's first object. It needs no creation: the first one to put
+//! The directory of names is a map whose root is the space's first object. It needs no creation: the first one to put
 //! a name in fills that slot, and of two who do so at once one is refused and tries again.
 
 use crate::key::{self, Key};
 use crate::map::Map;
 use crate::stamp::INTERNAL;
-use crate::tx::{Operation, VOLUME};
+use crate::tx::{Operation, SPACE};
 use crate::{Error, Mode, Ref, Result, Tx, value};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -21,7 +21,7 @@ enum Named {
 }
 
 /// The directory was never created, and so never stamped.
-const DIRECTORY: Map<String, Named> = Map::new(Ref::new(ObjectId::root(VOLUME), INTERNAL));
+const DIRECTORY: Map<String, Named> = Map::new(Ref::new(ObjectId::root(SPACE), INTERNAL));
 
 impl Named {
     fn object<T>(self, name: &str) -> Result<Ref<T>> {

@@ -15,8 +15,8 @@ use std::sync::Arc;
 use std::task::Poll;
 use types::{ObjectId, PageId, Time};
 
-/// The volume that objects are created in when they are to lie near nothing.
-pub(crate) const VOLUME: u32 = 0;
+/// The space that objects are created in when they are to lie near nothing.
+pub(crate) const SPACE: u32 = 0;
 
 /// A running transaction: given to the closure of [`crate::Db::transact`], over when the closure returns; or begun by
 /// [`crate::Db::begin`], over with its commit.
@@ -310,9 +310,9 @@ impl<M: Mode> Tx<M> {
 
     /// Takes a free slot and gives it its bytes.
     pub(crate) async fn create_slot(&mut self, near: Option<ObjectId>, bytes: Bytes) -> Result<ObjectId> {
-        let volume = near.map_or(VOLUME, |near| near.page.volume);
+        let space = near.map_or(SPACE, |near| near.page.space);
         self.change(|client, now, txn| {
-            Ok(match client.create(now, txn, volume, near, bytes.clone())? {
+            Ok(match client.create(now, txn, space, near, bytes.clone())? {
                 Created::Object(object) => Poll::Ready(object),
                 Created::Wait => Poll::Pending,
             })

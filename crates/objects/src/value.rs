@@ -5,7 +5,7 @@
 //!   chain    0x24 + kind, stamp: u32le, total: u32le, head: object id     the content is in chunks, listed by the head
 //!   head     0x28, object id of each chunk, in order                (an object of its own, near the slot)
 //!   chunk    0x28, up to CHUNK_BYTES of the content                 (an object of its own, alone in its page)
-//!   object id: volume u32le, page u32le, slot u16le
+//!   object id: space u32le, page u32le, slot u16le
 //!
 //!   kind     0 bytes    as they were given
 //!            1 value    the name of its type (a CBOR text, empty if it has none), the value in CBOR
@@ -321,7 +321,7 @@ pub(crate) fn part_in(slot: &[u8]) -> Option<&[u8]> {
 
 /// Appends the ten bytes of an id.
 pub(crate) fn push_id(bytes: &mut Vec<u8>, id: ObjectId) {
-    bytes.extend_from_slice(&id.page.volume.to_le_bytes());
+    bytes.extend_from_slice(&id.page.space.to_le_bytes());
     bytes.extend_from_slice(&id.page.number.to_le_bytes());
     bytes.extend_from_slice(&id.slot.to_le_bytes());
 }

@@ -22,8 +22,8 @@ pub struct Leased {
     pub nonce: u64,
     /// How long it lasts, in milliseconds.
     pub lease_ms: u32,
-    /// The volumes that it is for.
-    pub volumes: Vec<u32>,
+    /// The spaces that it is for.
+    pub spaces: Vec<u32>,
 }
 
 /// A transaction is about to commit that changes pages which the group holds. It waits for the promise, or for the

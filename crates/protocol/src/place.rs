@@ -6,8 +6,8 @@ use types::PageRange;
 /// Wants pages to create objects in. Pages that are granted together are neighbours where that can be had.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grant {
-    /// The volume.
-    pub volume: u32,
+    /// The space.
+    pub space: u32,
     /// How many pages.
     pub count: u32,
 }

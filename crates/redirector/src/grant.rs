@@ -7,11 +7,11 @@
 //!                        v      |
 //!                      left behind --the link is gone--> the store's again
 //! ```
-//! 1. One request is under way at a time; those of several members for one volume go together. The members take turns.
+//! 1. One request is under way at a time; those of several members for one space go together. The members take turns.
 //! 2. Like a client (`room` there), the redirector releases nothing while the store owes it a grant.
 //! 3. A granted page is one member's until something is created in it. A member that comes back says which it has; the
 //!    others were lost on their way to it. Those, and the pages of a member that has departed, go to the next that wants
-//!    some in their volume. The store does not hear of that: to it the group has them all the while. When the group's
+//!    some in their space. The store does not hear of that: to it the group has them all the while. When the group's
 //!    session ends, the store has back what is left behind.
 //! 4. The store lets the group have so many unfilled pages in all. Of these no member has more than it leaves to others:
 //!    one that wants more is told what the store would tell the group, that there is no room. So one that only takes gets
@@ -30,10 +30,10 @@ use protocol::{Goodbye, Grant, Granted, Message};
 use types::limits::GRANTS_PER_SESSION_MAX;
 use types::{ClientId, Map, PageId, PageRange, Rule, SessionId, Time};
 
-/// In which volume the store has been asked for pages, and for whom first.
+/// In which space the store has been asked for pages, and for whom first.
 #[derive(Clone, Copy, Debug)]
 struct Asked {
-    volume: u32,
+    space: u32,
     first: ClientId,
 }
 
@@ -154,10 +154,10 @@ impl Grants {
         self.pages_max.saturating_sub(self.unfilled.len() + self.left_behind.len())
     }
 
-    /// Up to so many pages of a volume that were left behind.
-    fn take_left_behind(&mut self, volume: u32, count: usize) -> Vec<PageId> {
-        let of_volume = PageId::new(volume, 0)..=PageId::new(volume, u32::MAX);
-        let pages: Vec<_> = self.left_behind.range(of_volume).map(|(&page, _)| page).take(count).collect();
+    /// Up to so many pages of a space that were left behind.
+    fn take_left_behind(&mut self, space: u32, count: usize) -> Vec<PageId> {
+        let of_space = PageId::new(space, 0)..=PageId::new(space, u32::MAX);
+        let pages: Vec<_> = self.left_behind.range(of_space).map(|(&page, _)| page).take(count).collect();
         for &page in &pages {
             self.lose(page);
         }
@@ -210,32 +210,32 @@ impl Redirector {
     pub(crate) fn serve_grants(&mut self, now: Time) {
         while self.trunk.is_live() && self.grants.asked.is_none() {
             let Some(first) = self.grants.line.in_turn().next() else { return };
-            let volume = first.grant.volume;
+            let space = first.grant.space;
             let left_behind = self.take_left_behind(&first);
             if !left_behind.is_empty() || self.wanted(&first) == 0 {
                 self.give(&first, left_behind);
                 continue;
             }
-            let alike = self.grants.line.in_turn().filter(|waiter| waiter.grant.volume == volume);
+            let alike = self.grants.line.in_turn().filter(|waiter| waiter.grant.space == space);
             let count = alike.map(|waiter| self.wanted(&waiter)).sum::<usize>();
             let count = count.min(self.config.limits.pages_per_message) as u32;
-            self.send_to_store(now, Message::Grant(Grant { volume, count }));
-            self.grants.asked = Some(Asked { volume, first: first.client });
+            self.send_to_store(now, Message::Grant(Grant { space, count }));
+            self.grants.asked = Some(Asked { space, first: first.client });
         }
     }
 
     /// What others have left behind of what somebody wants; if there is no room for more, what the one has who has been
     /// away for longest.
     fn take_left_behind(&mut self, waiter: &Waiter) -> Vec<PageId> {
-        let volume = waiter.grant.volume;
-        let found = self.grants.take_left_behind(volume, self.wanted(waiter));
+        let space = waiter.grant.space;
+        let found = self.grants.take_left_behind(space, self.wanted(waiter));
         if !found.is_empty() || (self.grants.room() > 0 && self.wanted(waiter) > 0) {
             return found;
         }
         if let Some(client) = self.members.absent().find(|client| self.grants.has_unfilled(*client)) {
             self.grants.depart(client);
         }
-        self.grants.take_left_behind(volume, self.wanted(waiter))
+        self.grants.take_left_behind(space, self.wanted(waiter))
     }
 
     /// How many pages somebody who waits is given, if they are there.
@@ -262,10 +262,10 @@ impl Redirector {
 
     /// The store has granted pages, or none if it has no more room.
     pub(crate) fn granted(&mut self, now: Time, granted: Granted) {
-        let Some(Asked { volume, first }) = self.grants.asked.take() else { return };
+        let Some(Asked { space, first }) = self.grants.asked.take() else { return };
         let is_empty = granted.ranges.is_empty();
         let mut pages = granted.ranges.into_iter().flat_map(PageRange::pages).peekable();
-        let alike: Vec<_> = self.grants.line.in_turn().filter(|waiter| waiter.grant.volume == volume).collect();
+        let alike: Vec<_> = self.grants.line.in_turn().filter(|waiter| waiter.grant.space == space).collect();
         for waiter in alike {
             if is_empty || pages.peek().is_some() {
                 let share = pages.by_ref().take(self.wanted(&waiter)).collect();

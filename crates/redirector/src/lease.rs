@@ -29,7 +29,7 @@ pub(crate) struct Lease {
     until: Time,
     /// When the next ping is due for it to go on.
     renew_at: Option<Time>,
-    volumes: Vec<u32>,
+    spaces: Vec<u32>,
     recent: Recent,
     recent_limit: usize,
     contested: Map<PageId, SmallVec<[(TxnId, SlotSet); 1]>>,
@@ -48,7 +48,7 @@ impl Lease {
         Self {
             until: Time::ZERO,
             renew_at: None,
-            volumes: Vec::new(),
+            spaces: Vec::new(),
             recent: Recent::new(recent_limit),
             recent_limit,
             contested: Map::default(),
@@ -68,7 +68,7 @@ impl Lease {
 
     /// The store is asked for the page, or for what has changed in it.
     pub(crate) fn ask(&mut self, page: PageId) {
-        if self.volumes.contains(&page.volume) {
+        if self.spaces.contains(&page.space) {
             self.asked.insert(page, NOT_YET);
         }
     }
@@ -161,12 +161,12 @@ impl Redirector {
         self.lease.renew_at = Some(since + lease / 3);
         // What is about to change by now we have been told of anew.
         self.lease.promised.clear();
-        if self.lease.volumes != leased.volumes {
+        if self.lease.spaces != leased.spaces {
             // What changed through here is not known slot by slot.
             if !self.config.broken.is(Rule::LeaseFromNow) {
                 self.lease.recent.prune(self.trunk.horizon());
             }
-            self.lease.volumes = leased.volumes;
+            self.lease.spaces = leased.spaces;
             for page in self.fetches.pages().chain(self.revalidations.pages()) {
                 self.lease.ask(page);
             }
@@ -194,7 +194,7 @@ impl Redirector {
         }
         let mut stale = Vec::new();
         for reads in &request.reads {
-            let is_ours = lease.volumes.contains(&reads.page.volume) && self.held.holds(reads.page, from);
+            let is_ours = lease.spaces.contains(&reads.page.space) && self.held.holds(reads.page, from);
             let is_known =
                 reads.evidence >= lease.known_since(reads.page) || self.config.broken.is(Rule::JudgeSinceHeld);
             let is_contested = lease.is_contested(reads);

@@ -1,4 +1,4 @@
-//! Members that wait for grants. They take turns: a member that waits for much, in many volumes, stands in the line once,
+//! Members that wait for grants. They take turns: a member that waits for much, in many spaces, stands in the line once,
 //! and behind the others again when it has been given something.
 
 use alloc::collections::VecDeque;

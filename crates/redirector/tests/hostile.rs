@@ -19,7 +19,7 @@ enum Event {
 }
 
 fn page() -> impl Strategy<Value = PageId> {
-    (0..2u32, 0..4u32).prop_map(|(volume, number)| PageId::new(volume, number))
+    (0..2u32, 0..4u32).prop_map(|(space, number)| PageId::new(space, number))
 }
 
 fn pages() -> impl Strategy<Value = Vec<PageId>> {
@@ -97,7 +97,7 @@ fn of_member() -> impl Strategy<Value = Message> {
         }),
         1 => txn().prop_map(|txn| Message::AskOutcome(AskOutcome { txn })),
         1 => version().prop_map(|through| Message::Ack(Ack { through })),
-        1 => (0..2u32, 0..9u32).prop_map(|(volume, count)| Message::Grant(Grant { volume, count })),
+        1 => (0..2u32, 0..9u32).prop_map(|(space, count)| Message::Grant(Grant { space, count })),
         1 => "[a-z]{0,3}".prop_map(|address| Message::Reachable(Reachable { eligible: address.clone(), address, ..Reachable::default() })),
         2 => (client(), 0..3u64, pages())
             .prop_map(|(requester, number, pages)| Message::NoHelp(NoHelp { requester, number, pages })),
@@ -138,7 +138,7 @@ fn of_store() -> impl Strategy<Value = Message> {
         2 => (0..4u64, vec(notice(), 0..2), pages())
             .prop_map(|(number, items, dropped)| Message::Revalidated(Revalidated { number, items, dropped })),
         1 => (any::<u64>(), any::<u32>())
-            .prop_map(|(nonce, lease_ms)| Message::Leased(Leased { nonce, lease_ms, volumes: vec![0] })),
+            .prop_map(|(nonce, lease_ms)| Message::Leased(Leased { nonce, lease_ms, spaces: vec![0] })),
         1 => (txn(), page(), slots())
             .prop_map(|(txn, page, slots)| Message::Intent(Intent { txn, pages: vec![(page, slots)] })),
         1 => Just(Message::Goodbye(Goodbye { reason: GoodbyeReason::Superseded, text: "other".into() })),

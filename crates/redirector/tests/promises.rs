@@ -105,8 +105,8 @@ fn ended(redirector: &mut Redirector) -> Vec<GoodbyeReason> {
 #[test]
 fn a_rejoin_is_bounded_over_all_its_messages() {
     let unfinished = |grants| Message::Rejoin(Rejoin { horizon: Version(5), pages: vec![], grants, last: false });
-    let empty = |volume| move |number| PageRange { first: PageId::new(volume, number), count: 0 };
-    let claiming = |volume| unfinished((0..PAGES_PER_MESSAGE_MAX as u32).map(empty(volume)).collect());
+    let empty = |space| move |number| PageRange { first: PageId::new(space, number), count: 0 };
+    let claiming = |space| unfinished((0..PAGES_PER_MESSAGE_MAX as u32).map(empty(space)).collect());
     // While the store is not reached what a member brings is kept.
     let config = || Config { group: "site".into(), address: "here".into(), ..Config::default() };
     for mut redirector in [leading(), Redirector::new(config(), ClientId(99))] {
@@ -116,8 +116,8 @@ fn a_rejoin_is_bounded_over_all_its_messages() {
         }
         assert_eq!(ended(&mut redirector), [], "there is nothing in them");
         let most = GRANTED_PAGES_MAX / PAGES_PER_MESSAGE_MAX;
-        for volume in 0..most as u32 {
-            redirector.handle(NOW, member, claiming(volume));
+        for space in 0..most as u32 {
+            redirector.handle(NOW, member, claiming(space));
         }
         assert_eq!(ended(&mut redirector), []);
         redirector.handle(NOW, member, claiming(0));
@@ -132,7 +132,7 @@ fn grants_that_a_member_waits_for_are_bounded() {
     for member in [one, other] {
         bring(&mut redirector, member, Version::ZERO, 0);
     }
-    let grant = Message::Grant(Grant { volume: 1, count: 1 });
+    let grant = Message::Grant(Grant { space: 1, count: 1 });
     for _ in 0..GRANTS_PER_SESSION_MAX {
         redirector.handle(NOW, one, grant.clone());
     }

@@ -216,7 +216,7 @@ impl Scenario {
         if rng.chance(200) {
             self.redirector.duty = Duty::StandBy;
         }
-        if !self.store.leased_volumes.is_empty() && rng.chance(500) {
+        if !self.store.leased_spaces.is_empty() && rng.chance(500) {
             let most = i64::from(LEASE_DRIFT_PERMILLE) / 2;
             self.drift = (0..self.processes()).map(|_| rng.pick(&[-most, -most / 2, 0, most / 2, most])).collect();
         }

@@ -39,10 +39,10 @@ pub(crate) fn encode(object: Option<ObjectId>, stamp: Stamp, padding: usize) -> 
 /// Where a value refers to, as the store is told: to objects among the hot pages that depend on who wrote it.
 pub(crate) fn references(value: &[u8], found: &mut dyn FnMut(ObjectId)) {
     let Some((head, _)) = value.split_at_checked(BYTES) else { return };
-    let volume = PageId::from_bits(u64::from_le_bytes(head[..8].try_into().expect("eight bytes"))).volume;
+    let space = PageId::from_bits(u64::from_le_bytes(head[..8].try_into().expect("eight bytes"))).space;
     for i in 0..3 {
         let number = (u32::from(head[10]) + i * (u32::from(head[14]) + 1)) % HOT_PAGES;
-        found(ObjectId::new(PageId::new(volume, number), SlotNo::from(head[10] % 4)));
+        found(ObjectId::new(PageId::new(space, number), SlotNo::from(head[10] % 4)));
     }
 }
 

@@ -3,7 +3,7 @@
 //! other.
 //!
 //! 1. What stands in an object is the front door's to know. It says where one refers to ([`References`]).
-//! 2. Pages follow in the order of how many others lie between; of those that one page leads to, the nearest in the volume
+//! 2. Pages follow in the order of how many others lie between; of those that one page leads to, the nearest in the space
 //!    come first, because what is used together is created together.
 //! 3. What follows is announced with the page that it follows, and listed as held by then. From there on its receiver
 //!    waits for it as for what it has named itself.
@@ -95,7 +95,7 @@ impl Store {
         }
         let mut next: Vec<_> = next.into_iter().collect();
         let is_large = |of| self.master.image_bytes_bound(of) > LARGE_BYTES;
-        next.sort_by_key(|(of, _)| (is_large(*of), of.volume != page.volume, of.number.abs_diff(page.number)));
+        next.sort_by_key(|(of, _)| (is_large(*of), of.space != page.space, of.number.abs_diff(page.number)));
         next
     }
 

@@ -1,13 +1,13 @@
 //! Which pages exist, and who may create objects in those that are empty.
 //!
 //! ```text
-//!   volume:   0 ............................ next ........
+//!   space:    0 ............................ next ........
 //!             | granted before: page exists  | never granted
 //!             | written | owned | spare      |
 //!
 //!   spare --granted--> owned --written to--> written --its last object is deleted--> spare
 //! ```
-//! 1. `next` of a volume is in the log before a page below it is told to anyone.
+//! 1. `next` of a space is in the log before a page below it is told to anyone.
 //! 2. A page is owned by at most one client, until it is written to by anybody.
 //! 3. Spare pages are below `next` and nobody owns them; they are given only while nothing is in them, and nothing is
 //!    about to be: neither at home nor in the MOB, nor prepared.
@@ -32,8 +32,8 @@ use protocol::{Goodbye, Grant, Granted, Message};
 use types::limits::GRANTS_PER_SESSION_MAX;
 use types::{ClientId, Limits, Map, PageId, PageRange, Rule, Version};
 
-/// Volumes of one store: a bound on what a peer can make grow, far beyond what anyone uses.
-const VOLUMES_MAX: usize = 4096;
+/// Spaces of one store: a bound on what a peer can make grow, far beyond what anyone uses.
+const SPACES_MAX: usize = 4096;
 
 /// New pages are added to spare ones only if these are less than this part of what is wanted. A client asks for more when
 /// it has as much left.
@@ -56,14 +56,14 @@ struct Run {
 #[derive(Debug, Default)]
 pub(crate) struct Grants {
     next: Map<u32, u32>,
-    /// How many pages are below a volume's `next`, in all.
+    /// How many pages are below a space's `next`, in all.
     count: usize,
     owned: BTreeMap<PageId, Run>,
     /// How many pages each client owns.
     owned_by: Map<ClientId, usize>,
     /// Neighbouring spare pages: the first, and how many.
     spare: BTreeMap<PageId, u32>,
-    /// Pages of volumes that may have been granted before the restart, unused and never claimed: those that nobody has
+    /// Pages of spaces that may have been granted before the restart, unused and never claimed: those that nobody has
     /// looked at yet.
     unclaimed: Map<u32, Range<u32>>,
     limits: Limits,
@@ -73,7 +73,7 @@ pub(crate) struct Grants {
 #[derive(Debug, Default)]
 struct Given {
     ranges: Vec<PageRange>,
-    /// The volume's new `next`, if it moved and must be logged first.
+    /// The space's new `next`, if it moved and must be logged first.
     next: Option<u32>,
 }
 
@@ -81,21 +81,21 @@ impl Grants {
     /// Goes on with what a checkpoint holds.
     pub(crate) fn restore(next_pages: Vec<(u32, u32)>, limits: Limits) -> Self {
         let mut grants = Self { limits, ..Self::default() };
-        for (volume, next) in next_pages {
-            grants.granted_below(volume, next);
+        for (space, next) in next_pages {
+            grants.granted_below(space, next);
         }
         grants
     }
 
-    /// All pages of the volume below `next` were granted.
-    pub(crate) fn granted_below(&mut self, volume: u32, next: u32) {
-        let known = self.next.entry(volume).or_default();
+    /// All pages of the space below `next` were granted.
+    pub(crate) fn granted_below(&mut self, space: u32, next: u32) {
+        let known = self.next.entry(space).or_default();
         let next = next.max(*known).max(1);
         self.count += (next - *known) as usize;
         *known = next;
     }
 
-    /// How many pages there are, but for those of volumes in which nothing was ever granted.
+    /// How many pages there are, but for those of spaces in which nothing was ever granted.
     pub(crate) fn count(&self) -> usize {
         self.count
     }
@@ -112,12 +112,12 @@ impl Grants {
 
     /// Whether the page is one of those that are counted.
     pub(crate) fn counts(&self, page: PageId) -> bool {
-        self.next.get(&page.volume).is_some_and(|&next| page.number < next)
+        self.next.get(&page.space).is_some_and(|&next| page.number < next)
     }
 
-    /// Whether the page was ever granted. Page 0 of every volume exists from the volume's birth.
+    /// Whether the page was ever granted. Page 0 of every space exists from the space's birth.
     pub(crate) fn exists(&self, page: PageId) -> bool {
-        page.number < self.next.get(&page.volume).copied().unwrap_or(1)
+        page.number < self.next.get(&page.space).copied().unwrap_or(1)
     }
 
     /// Whether the page was granted to the client, and nobody has written to it since.
@@ -214,16 +214,16 @@ impl Grants {
     /// Nobody who owned a page before the restart will come back: what is unused and unclaimed is spare, when it is come
     /// upon.
     pub(crate) fn give_back_unclaimed(&mut self) {
-        self.unclaimed = self.next.iter().map(|(&volume, &next)| (volume, 1..next)).collect();
+        self.unclaimed = self.next.iter().map(|(&space, &next)| (space, 1..next)).collect();
     }
 
-    /// Looks through the pages of a volume that may be unclaimed, until `wanted` are spare. A volume can have more pages
+    /// Looks through the pages of a space that may be unclaimed, until `wanted` are spare. A space can have more pages
     /// than anybody should wait for, so a grant looks at some and leaves the others to those that follow.
-    fn look_for_unclaimed(&mut self, volume: u32, wanted: u32, in_use: InUse<'_>) {
-        let Some(mut unclaimed) = self.unclaimed.remove(&volume) else { return };
+    fn look_for_unclaimed(&mut self, space: u32, wanted: u32, in_use: InUse<'_>) {
+        let Some(mut unclaimed) = self.unclaimed.remove(&space) else { return };
         let mut found = 0;
         for number in unclaimed.by_ref().take(UNCLAIMED_LOOKED_AT_MAX) {
-            let page = PageId::new(volume, number);
+            let page = PageId::new(space, number);
             if self.owner(page).is_none() && !in_use(page) {
                 self.put_spare(page, in_use);
                 found += 1;
@@ -233,28 +233,28 @@ impl Grants {
             }
         }
         if !unclaimed.is_empty() {
-            self.unclaimed.insert(volume, unclaimed);
+            self.unclaimed.insert(space, unclaimed);
         }
     }
 
-    /// Every volume's `next`, as the home keeps it.
+    /// Every space's `next`, as the home keeps it.
     pub(crate) fn to_checkpoint(&self, checkpoint: &mut Checkpoint) {
-        checkpoint.next_pages = self.next.iter().map(|(&volume, &next)| (volume, next)).collect();
+        checkpoint.next_pages = self.next.iter().map(|(&space, &next)| (space, next)).collect();
         checkpoint.next_pages.sort_unstable();
     }
 
     /// Gives pages to a client: spare ones first, then new ones that are neighbours. A good part of what is wanted, if it
     /// is spare, is enough: the client asks again, and until then more may have become spare.
-    fn give(&mut self, client: ClientId, volume: u32, count: u32, in_use: InUse<'_>) -> Given {
+    fn give(&mut self, client: ClientId, space: u32, count: u32, in_use: InUse<'_>) -> Given {
         let mut given = Given::default();
         let mut wanted = (count as usize).min(self.limits.pages_per_message).min(self.allowance(client)) as u32;
-        if wanted == 0 || (!self.next.contains_key(&volume) && self.next.len() >= VOLUMES_MAX) {
+        if wanted == 0 || (!self.next.contains_key(&space) && self.next.len() >= SPACES_MAX) {
             return given;
         }
         let enough = wanted.div_ceil(ENOUGH_PART);
-        self.look_for_unclaimed(volume, wanted, in_use);
+        self.look_for_unclaimed(space, wanted, in_use);
         while wanted > 0
-            && let Some(range) = self.take_spare(volume, wanted)
+            && let Some(range) = self.take_spare(space, wanted)
         {
             // Who had lost a page may have written to it all the same since it was spare.
             for page in range.pages().filter(|&page| !in_use(page)) {
@@ -263,11 +263,11 @@ impl Grants {
             }
         }
         let spare: u32 = given.ranges.iter().map(|range| range.count).sum();
-        let first = self.next.get(&volume).copied().unwrap_or(1);
+        let first = self.next.get(&space).copied().unwrap_or(1);
         let new = if spare < enough { wanted.min(u32::MAX - first) } else { 0 };
         if new > 0 {
-            self.granted_below(volume, first + new);
-            given.ranges.push(PageRange { first: PageId::new(volume, first), count: new });
+            self.granted_below(space, first + new);
+            given.ranges.push(PageRange { first: PageId::new(space, first), count: new });
             given.next = Some(first + new);
         }
         for &range in &given.ranges {
@@ -319,10 +319,10 @@ impl Grants {
         self.spare.insert(first, count);
     }
 
-    /// Takes up to `count` neighbouring spare pages of a volume.
-    fn take_spare(&mut self, volume: u32, count: u32) -> Option<PageRange> {
-        let (&first, &run) = self.spare.range(PageId::new(volume, 0)..).next()?;
-        if first.volume != volume {
+    /// Takes up to `count` neighbouring spare pages of a space.
+    fn take_spare(&mut self, space: u32, count: u32) -> Option<PageRange> {
+        let (&first, &run) = self.spare.range(PageId::new(space, 0)..).next()?;
+        if first.space != space {
             return None;
         }
         self.spare.remove(&first);
@@ -357,7 +357,7 @@ impl Store {
         if self.writeback.is_home_full() {
             return Room::Never;
         }
-        let log_bytes = Record::Grant { volume: 0, next: 0 }.bytes_bound();
+        let log_bytes = Record::Grant { space: 0, next: 0 }.bytes_bound();
         self.room_for(Need { mob_bytes: 0, log_bytes, is_new: true })
     }
 
@@ -373,9 +373,9 @@ impl Store {
     fn give(&mut self, to: SessionId, grant: Grant, count: u32) {
         let Some(client) = self.sessions.client(to) else { return };
         let in_use = |page| self.master.is_in_use(page);
-        let given = self.grants.give(client, grant.volume, count, &in_use);
-        let volume = grant.volume;
-        let after = given.next.map(|next| self.log.append(Record::Grant { volume, next }, &mut self.out));
+        let given = self.grants.give(client, grant.space, count, &in_use);
+        let space = grant.space;
+        let after = given.next.map(|next| self.log.append(Record::Grant { space, next }, &mut self.out));
         let mut had_others = false;
         for page in given.ranges.iter().flat_map(|range| range.pages()) {
             self.master.directory().list(page, to);

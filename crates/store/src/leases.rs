@@ -146,7 +146,7 @@ impl Leases {
 
 impl Store {
     fn is_leased(&self, page: PageId) -> bool {
-        self.config.leased_volumes.contains(&page.volume)
+        self.config.leased_spaces.contains(&page.space)
     }
 
     /// Whether the session's group has a lease on the page, or had one lately.
@@ -157,7 +157,7 @@ impl Store {
     /// A redirector shows that it lives: its group has a lease from then on.
     pub(crate) fn renew_lease(&mut self, now: Time, session: SessionId, nonce: u64) {
         let lease = self.config.lease;
-        if self.config.leased_volumes.is_empty() || !self.sessions.is_group(session) || self.closing {
+        if self.config.leased_spaces.is_empty() || !self.sessions.is_group(session) || self.closing {
             return;
         }
         let held = self.leases.held.entry(session).or_default();
@@ -179,8 +179,8 @@ impl Store {
             }
         }
         let lease_ms = u32::try_from(lease.as_millis()).unwrap_or(u32::MAX);
-        let volumes = self.config.leased_volumes.clone();
-        self.reply(session, Message::Leased(Leased { nonce, lease_ms, volumes }), Some(self.lives.first_record()));
+        let spaces = self.config.leased_spaces.clone();
+        self.reply(session, Message::Leased(Leased { nonce, lease_ms, spaces }), Some(self.lives.first_record()));
     }
 
     /// Whether a transaction would change what one that waits has read.
@@ -272,7 +272,7 @@ impl Store {
         }
     }
 
-    /// What a transaction would change on leased volumes.
+    /// What a transaction would change on leased spaces.
     fn intent_of(&self, request: &CommitRequest) -> Option<Intent> {
         let leased = request.writes.iter().filter(|delta| self.is_leased(delta.page));
         let pages: Vec<_> = leased.map(|delta| (delta.page, delta.slots())).collect();

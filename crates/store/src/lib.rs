@@ -119,8 +119,8 @@ pub struct Config {
     pub notice_delay: Duration,
     /// A session that is silent for this long is dead.
     pub silence: Duration,
-    /// The volumes on which groups have leases, so that their redirectors validate read-only transactions themselves.
-    pub leased_volumes: Vec<u32>,
+    /// The spaces on which groups have leases, so that their redirectors validate read-only transactions themselves.
+    pub leased_spaces: Vec<u32>,
     /// How long a lease lasts. A group that dies delays writers by it at most.
     pub lease: Duration,
     /// How long the grants and outcomes of a client that is gone are kept for its return.
@@ -142,7 +142,7 @@ impl Default for Config {
             recent_limit: 1_000_000,
             notice_delay: Duration::from_millis(3),
             silence: Duration::from_secs(10),
-            leased_volumes: Vec::new(),
+            leased_spaces: Vec::new(),
             lease: Duration::from_secs(2),
             grace: Duration::from_secs(60),
             references: |_, _| {},
@@ -251,7 +251,7 @@ impl Store {
         let Opened { cluster, incarnation, life, checkpoint, pages, log_bytes_free } = opened;
         let mut grants = Grants::restore(checkpoint.next_pages, config.limits);
         for HomePage { page, .. } in &pages {
-            grants.granted_below(page.volume, page.number.saturating_add(1));
+            grants.granted_below(page.space, page.number.saturating_add(1));
         }
         Self {
             cluster,

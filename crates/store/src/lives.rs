@@ -4,9 +4,9 @@
 //!   start ----> Epoch: all lives, what may still last, and what will be given --durable--> the first lease is given
 //!   write-back: the same as of now                                            --durable--> the one before it can be freed
 //! ```
-//! 1. Before a lease is given, a record is durable that names its volume and is at least as long. The newest durable
+//! 1. Before a lease is given, a record is durable that names its space and is at least as long. The newest durable
 //!    record is never freed.
-//! 2. After a restart a change on a volume that the last record names waits for so long, whatever the configuration says
+//! 2. After a restart a change on a space that the last record names waits for so long, whatever the configuration says
 //!    now.
 //! 3. A record that says nothing of leases is of a program that wrote none: its store was configured like this one.
 //! 4. Each life is told to whoever comes, with those before it: who has heard of the store in another one finds out whether
@@ -51,7 +51,7 @@ impl Lives {
 
     /// Until when a change of the page waits for leases of earlier lives.
     pub(crate) fn until(&self, page: PageId) -> Time {
-        if self.earlier.volumes.contains(&page.volume) { self.until } else { Time::ZERO }
+        if self.earlier.spaces.contains(&page.space) { self.until } else { Time::ZERO }
     }
 
     /// What a record must say now: all that may last, and all that this life gives.
@@ -59,9 +59,9 @@ impl Lives {
         let mut given = given_by(config);
         if now < self.until {
             given.lease_ms = given.lease_ms.max(self.earlier.lease_ms);
-            given.volumes.extend(&self.earlier.volumes);
-            given.volumes.sort_unstable();
-            given.volumes.dedup();
+            given.spaces.extend(&self.earlier.spaces);
+            given.spaces.sort_unstable();
+            given.spaces.dedup();
         }
         given
     }
@@ -119,11 +119,11 @@ impl Store {
 }
 
 fn given_by(config: &Config) -> LeasesGiven {
-    if config.leased_volumes.is_empty() {
+    if config.leased_spaces.is_empty() {
         return LeasesGiven::default();
     }
-    let mut volumes: Vec<u32> = config.leased_volumes.clone();
-    volumes.sort_unstable();
-    volumes.dedup();
-    LeasesGiven { lease_ms: u32::try_from(config.lease.as_millis()).unwrap_or(u32::MAX), volumes }
+    let mut spaces: Vec<u32> = config.leased_spaces.clone();
+    spaces.sort_unstable();
+    spaces.dedup();
+    LeasesGiven { lease_ms: u32::try_from(config.lease.as_millis()).unwrap_or(u32::MAX), spaces }
 }

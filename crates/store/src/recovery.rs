@@ -32,7 +32,7 @@ impl Store {
         self.log.recovered(position, record.bytes_bound());
         match record {
             Record::Epoch { leases, lineage, .. } => self.lives.recovered(position, leases, lineage, &self.config),
-            Record::Grant { volume, next } => self.grants.granted_below(volume, next),
+            Record::Grant { space, next } => self.grants.granted_below(space, next),
             Record::Placed(placements) => {
                 for placement in placements {
                     self.recover_place(placement);

@@ -29,10 +29,10 @@ pub enum Record {
     Commit(CommitRecord),
     /// The counts that commits got, oldest first.
     Placed(Vec<Placement>),
-    /// All pages of the volume below `next` have been granted.
+    /// All pages of the space below `next` have been granted.
     Grant {
-        /// The volume.
-        volume: u32,
+        /// The space.
+        space: u32,
         /// The number of the first page that has not been granted.
         next: u32,
     },
@@ -43,8 +43,8 @@ impl Record {
     pub fn bytes_bound(&self) -> u64 {
         let body = match self {
             Self::Epoch { leases, lineage, .. } => {
-                let volumes = leases.as_ref().map_or(0, |leases| leases.volumes.len());
-                24 + 4 * volumes + 16 * lineage.lives().len()
+                let spaces = leases.as_ref().map_or(0, |leases| leases.spaces.len());
+                24 + 4 * spaces + 16 * lineage.lives().len()
             }
             Self::Grant { .. } => 16,
             Self::Placed(placements) => 24 * placements.len() + 8,
@@ -68,8 +68,8 @@ pub(crate) fn commit_bytes_bound(deltas: &[Delta]) -> u64 {
 pub struct LeasesGiven {
     /// How long the longest lasts, in milliseconds.
     pub lease_ms: u32,
-    /// The volumes that they are on, in order.
-    pub volumes: Vec<u32>,
+    /// The spaces that they are on, in order.
+    pub spaces: Vec<u32>,
 }
 
 /// What a commit leaves in the log.
@@ -97,7 +97,7 @@ pub struct Placement {
 pub struct Checkpoint {
     /// The highest count that was applied when the batch was made; everything in the batch is at or below it.
     pub applied: Version,
-    /// For each volume the first page that was not granted.
+    /// For each space the first page that was not granted.
     pub next_pages: Vec<(u32, u32)>,
     /// Outcomes that clients may still ask for.
     pub outcomes: Vec<ClientOutcomes>,

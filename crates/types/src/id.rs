@@ -3,41 +3,41 @@
 use alloc::vec::Vec;
 use core::fmt;
 
-/// A page: the unit of transfer, caching and mastership. `(volume, number)`, ordered so that pages that were granted
+/// A page: the unit of transfer, caching and mastership. `(space, number)`, ordered so that pages that were granted
 /// together are neighbours.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PageId {
-    /// The volume the page belongs to.
-    pub volume: u32,
-    /// The page's number in its volume.
+    /// The space the page belongs to.
+    pub space: u32,
+    /// The page's number in its space.
     pub number: u32,
 }
 
 impl PageId {
-    /// The page `number` of `volume`.
-    pub const fn new(volume: u32, number: u32) -> Self {
-        Self { volume, number }
+    /// The page `number` of `space`.
+    pub const fn new(space: u32, number: u32) -> Self {
+        Self { space, number }
     }
 
     /// The id as one number, as it stands on the wire and on disk.
     pub const fn to_bits(self) -> u64 {
-        (self.volume as u64) << 32 | self.number as u64
+        (self.space as u64) << 32 | self.number as u64
     }
 
     /// The inverse of [`PageId::to_bits`].
     pub const fn from_bits(bits: u64) -> Self {
-        Self { volume: (bits >> 32) as u32, number: bits as u32 }
+        Self { space: (bits >> 32) as u32, number: bits as u32 }
     }
 
-    /// The page that lies `distance` pages further in the same volume, if there can be one.
+    /// The page that lies `distance` pages further in the same space, if there can be one.
     pub fn after(self, distance: u32) -> Option<Self> {
-        Some(Self { volume: self.volume, number: self.number.checked_add(distance)? })
+        Some(Self { space: self.space, number: self.number.checked_add(distance)? })
     }
 }
 
 impl fmt::Debug for PageId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.volume, self.number)
+        write!(f, "{}/{}", self.space, self.number)
     }
 }
 
@@ -60,9 +60,9 @@ pub struct ObjectId {
 }
 
 impl ObjectId {
-    /// Where a volume's named roots are found. The page exists from the volume's birth.
-    pub const fn root(volume: u32) -> Self {
-        Self { page: PageId::new(volume, 0), slot: 0 }
+    /// Where a space's named roots are found. The page exists from the space's birth.
+    pub const fn root(space: u32) -> Self {
+        Self { page: PageId::new(space, 0), slot: 0 }
     }
 
     /// The object in `slot` of `page`.
@@ -83,7 +83,7 @@ impl fmt::Display for ObjectId {
     }
 }
 
-/// Consecutive pages of one volume, as they are granted.
+/// Consecutive pages of one space, as they are granted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageRange {
     /// The first page.
@@ -117,7 +117,7 @@ impl PageRange {
 
     /// Whether `page` is one of the range.
     pub fn contains(self, page: PageId) -> bool {
-        page.volume == self.first.volume
+        page.space == self.first.space
             && page.number >= self.first.number
             && page.number - self.first.number < self.count
     }

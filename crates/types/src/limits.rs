@@ -87,7 +87,7 @@ pub const SEND_QUEUE_BYTES_MAX: usize = 3 * MESSAGE_BYTES_MAX;
 /// Pages that one client may hold granted and unused.
 pub const GRANTED_PAGES_MAX: usize = 64 * 1024;
 
-/// Grants that one session may wait for: one for each volume that a store may have.
+/// Grants that one session may wait for: one for each space that a store may have.
 pub const GRANTS_PER_SESSION_MAX: usize = 4096;
 
 /// Pages that one session may hold beyond as many as were ever granted to anyone: such as it has made up.
@@ -121,8 +121,8 @@ pub const GROUP_EPOCH_MAX: u64 = 1 << 62;
 /// How many lives of its process a store remembers, and tells. Who has heard of it in an earlier one begins anew.
 pub const LIVES_KEPT: usize = 32;
 
-/// Volumes of one store that groups may have leases on.
-pub const LEASED_VOLUMES_MAX: usize = 4096;
+/// Spaces of one store that groups may have leases on.
+pub const LEASED_SPACES_MAX: usize = 4096;
 
 /// How differently fast the clocks of a store and of a redirector may run for leases to hold, in thousandths.
 pub const LEASE_DRIFT_PERMILLE: u32 = 20;

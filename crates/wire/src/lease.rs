@@ -4,7 +4,7 @@ use crate::field::{self, Txn, check_count};
 use crate::layout::{Layout, Meta, Reader};
 use crate::{Kind, Limits, WireError};
 use protocol::{Intent, Leased, Promise};
-use types::limits::{LEASED_VOLUMES_MAX, TXN_PAGES_MAX};
+use types::limits::{LEASED_SPACES_MAX, TXN_PAGES_MAX};
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
@@ -17,19 +17,19 @@ struct LeasedMeta {
 
 impl Layout for Leased {
     const KIND: Kind = Kind::Leased;
-    const LIMITS: Limits = Limits::fields::<LeasedMeta>().and_many::<U32>(LEASED_VOLUMES_MAX);
+    const LIMITS: Limits = Limits::fields::<LeasedMeta>().and_many::<U32>(LEASED_SPACES_MAX);
 
     fn put(&self, meta: &mut Meta<'_>) -> Result<(), WireError> {
-        check_count("leased volumes", self.volumes.len(), LEASED_VOLUMES_MAX)?;
+        check_count("leased spaces", self.spaces.len(), LEASED_SPACES_MAX)?;
         meta.put(&LeasedMeta { nonce: self.nonce.into(), lease_ms: self.lease_ms.into() });
-        meta.put_all(self.volumes.iter().map(|&volume| U32::new(volume)));
+        meta.put_all(self.spaces.iter().map(|&space| U32::new(space)));
         Ok(())
     }
 
     fn get(reader: &mut Reader<'_>) -> Result<Self, WireError> {
         let meta = reader.get::<LeasedMeta>()?;
         let (nonce, lease_ms) = (meta.nonce.get(), meta.lease_ms.get());
-        Ok(Self { nonce, lease_ms, volumes: reader.rest::<U32>()?.iter().map(|volume| volume.get()).collect() })
+        Ok(Self { nonce, lease_ms, spaces: reader.rest::<U32>()?.iter().map(|space| space.get()).collect() })
     }
 }
 

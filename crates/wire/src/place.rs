@@ -11,7 +11,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 struct GrantMeta {
-    volume: U32,
+    space: U32,
     count: U32,
 }
 
@@ -20,13 +20,13 @@ impl Layout for Grant {
     const LIMITS: Limits = Limits::fields::<GrantMeta>();
 
     fn put(&self, meta: &mut Meta<'_>) -> Result<(), WireError> {
-        meta.put(&GrantMeta { volume: self.volume.into(), count: self.count.into() });
+        meta.put(&GrantMeta { space: self.space.into(), count: self.count.into() });
         Ok(())
     }
 
     fn get(reader: &mut Reader<'_>) -> Result<Self, WireError> {
         let meta = reader.get::<GrantMeta>()?;
-        Ok(Self { volume: meta.volume.get(), count: meta.count.get() })
+        Ok(Self { space: meta.space.get(), count: meta.count.get() })
     }
 }
 

@@ -48,7 +48,7 @@ fn smallest() -> Vec<Message> {
         reply(Outcome::Unknown),
         Message::Notices(Notices { through: Version(0), items: vec![] }),
         Message::Ack(Ack { through: Version(0) }),
-        Message::Grant(Grant { volume: 0, count: 0 }),
+        Message::Grant(Grant { space: 0, count: 0 }),
         Message::Granted(Granted { ranges: vec![] }),
         Message::Reachable(Reachable { address: String::new(), key: key(), eligible: String::new() }),
         Message::Help(help("", 0)),
@@ -63,7 +63,7 @@ fn smallest() -> Vec<Message> {
         Message::FindLeader(FindLeader { group: String::new() }),
         Message::Leader(Leader { group: String::new(), epoch: 0, address: String::new() }),
         Message::Members(members("", "", 0, 0)),
-        Message::Leased(Leased { nonce: 0, lease_ms: 0, volumes: vec![] }),
+        Message::Leased(Leased { nonce: 0, lease_ms: 0, spaces: vec![] }),
         Message::Intent(Intent { txn: txn(), pages: vec![] }),
         Message::Promise(Promise { txn: txn() }),
         Message::AskStatus(AskStatus),
@@ -108,7 +108,7 @@ fn largest() -> Vec<Message> {
         Message::FindLeader(FindLeader { group: group.clone() }),
         Message::Leader(Leader { group: group.clone(), epoch: 0, address: address.clone() }),
         Message::Members(members(&group, &address, STORE_ADDRESSES_MAX, MEMBERS_MAX)),
-        Message::Leased(Leased { nonce: 0, lease_ms: 0, volumes: vec![1; LEASED_VOLUMES_MAX] }),
+        Message::Leased(Leased { nonce: 0, lease_ms: 0, spaces: vec![1; LEASED_SPACES_MAX] }),
     ]
 }
 

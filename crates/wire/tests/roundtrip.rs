@@ -15,7 +15,7 @@ use types::*;
 use wire::{Batch, End, Inbox, Outbox};
 
 fn page() -> impl Strategy<Value = PageId> {
-    any::<(u32, u32)>().prop_map(|(volume, number)| PageId::new(volume, number))
+    any::<(u32, u32)>().prop_map(|(space, number)| PageId::new(space, number))
 }
 
 fn pages() -> impl Strategy<Value = Vec<PageId>> {
@@ -206,7 +206,7 @@ fn group_message() -> impl Strategy<Value = Message> {
 fn lease_message() -> impl Strategy<Value = Message> {
     prop_oneof![
         (any::<u64>(), any::<u32>(), vec(any::<u32>(), 0..5))
-            .prop_map(|(nonce, lease_ms, volumes)| Message::Leased(Leased { nonce, lease_ms, volumes })),
+            .prop_map(|(nonce, lease_ms, spaces)| Message::Leased(Leased { nonce, lease_ms, spaces })),
         (txn(), vec((page(), slots()), 0..5)).prop_map(|(txn, pages)| Message::Intent(Intent { txn, pages })),
         txn().prop_map(|txn| Message::Promise(Promise { txn })),
     ]

@@ -1,7 +1,7 @@
 //! Experiments on sockets: the store a process of its own, redirectors and clients over TCP, the distance emulated.
 
 use super::group::Group;
-use super::virtual_time::{CLIENT_CACHE_BYTES, MOB_MIB, STORE_CACHE_MIB, Setting, VOLUME};
+use super::virtual_time::{CLIENT_CACHE_BYTES, MOB_MIB, SPACE, STORE_CACHE_MIB, Setting};
 use super::worker::{Clock, Crowd, Spent, Worker};
 use crate::{Place, Result, Server, ServerOptions};
 use net::Emulator;
@@ -25,7 +25,7 @@ impl Store {
 
     /// The same with leases on all of it.
     pub(crate) fn start_leased(place: &Place, size: Size) -> Result<Self> {
-        Self::start_with(place, "oo7-leased", &["--leased", &VOLUME.to_string()], size)
+        Self::start_with(place, "oo7-leased", &["--leased", &SPACE.to_string()], size)
     }
 
     fn start_with(place: &Place, name: &str, arguments: &[&str], size: Size) -> Result<Self> {

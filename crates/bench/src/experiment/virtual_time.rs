@@ -14,7 +14,7 @@ use types::Time;
 const BEGIN: Time = Time(2_000_000_000);
 
 /// Where a store of one node keeps its objects.
-pub(crate) const VOLUME: u32 = 0;
+pub(crate) const SPACE: u32 = 0;
 
 /// The paper's memory: a client's cache, and the 50 MB of its server, of which 6 are for changes that wait.
 pub(crate) const CLIENT_CACHE_BYTES: usize = 40 << 20;
@@ -73,7 +73,7 @@ impl Setting {
             store: store::Config {
                 cache_bytes_limit: STORE_CACHE_MIB << 20,
                 mob_bytes_limit: MOB_MIB << 20,
-                leased_volumes: if self.leased { vec![VOLUME] } else { Vec::new() },
+                leased_spaces: if self.leased { vec![SPACE] } else { Vec::new() },
                 ..store::Config::default()
             },
             stored: stored.clone(),

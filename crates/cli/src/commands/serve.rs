@@ -102,7 +102,7 @@ fn store_config(args: &StoreArgs) -> store::Config {
     store::Config {
         mob_bytes_limit: (args.mob_mib as usize) << 20,
         cache_bytes_limit: (args.cache_mib as usize) << 20,
-        leased_volumes: args.leased.clone(),
+        leased_spaces: args.leased.clone(),
         lease: Duration::from_millis(u64::from(args.lease_ms)),
         references: objects::references,
         ..store::Config::default()

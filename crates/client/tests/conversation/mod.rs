@@ -168,12 +168,12 @@ impl Conversation {
                 say::result(client.write(now, txn, script::object(object)?, script::value(value)))
             }
             ("delete", [object]) => say::result(client.delete(now, txn, script::object(object)?)),
-            ("create", [volume, value]) => {
-                say::result(client.create(now, txn, volume.parse().ok()?, None, script::value(value)))
+            ("create", [space, value]) => {
+                say::result(client.create(now, txn, space.parse().ok()?, None, script::value(value)))
             }
-            ("create", [volume, "near", near, value]) => {
+            ("create", [space, "near", near, value]) => {
                 let near = Some(script::object(near)?);
-                say::result(client.create(now, txn, volume.parse().ok()?, near, script::value(value)))
+                say::result(client.create(now, txn, space.parse().ok()?, near, script::value(value)))
             }
             ("commit", []) => say::result(client.commit(now, txn)),
             ("outcome", []) => say::outcome(client.outcome(txn)),

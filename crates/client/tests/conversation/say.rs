@@ -92,7 +92,7 @@ pub(crate) fn message(message: &Message) -> String {
         Message::Commit(request) => commit(request),
         Message::AskOutcome(ask) => format!("AskOutcome {}", ask.txn.number),
         Message::Ack(ack) => format!("Ack through={}", ack.through),
-        Message::Grant(grant) => format!("Grant volume={} count={}", grant.volume, grant.count),
+        Message::Grant(grant) => format!("Grant space={} count={}", grant.space, grant.count),
         Message::Reachable(m) => {
             format!("Reachable at={:?} key={} eligible={:?}", m.address, key(m.key), m.eligible)
         }

@@ -37,7 +37,7 @@ fn a_marker() {
 #[test]
 fn an_epoch() {
     let incarnation = Incarnation(0x0102);
-    let leases = LeasesGiven { lease_ms: 2000, volumes: vec![3, 4] };
+    let leases = LeasesGiven { lease_ms: 2000, spaces: vec![3, 4] };
     let lineage = Lineage::new(vec![(Life(0x0A0B), Version(0)), (Life(0x0C0D), Version(5))]);
     let lives = "020000000b0a00000000000000000000000000000d0c0000000000000500000000000000";
     for (leases, lineage, golden) in [

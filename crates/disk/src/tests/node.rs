@@ -36,7 +36,7 @@ pub(crate) fn record(position: u64) -> Record {
     match dice.roll(8) {
         _ if position.is_multiple_of(16) => commit(txn, SEGMENT_BYTES + dice.roll(40_000) as usize, &mut dice),
         0 => Record::Epoch { incarnation: Incarnation(position), leases: None, lineage: Lineage::default() },
-        1 => Record::Grant { volume: 1, next: position as u32 },
+        1 => Record::Grant { space: 1, next: position as u32 },
         2 => Record::Placed((0..dice.roll(5)).map(|n| Placement { txn, version: Version(n) }).collect()),
         _ => {
             let bytes = dice.roll(9000) as usize;

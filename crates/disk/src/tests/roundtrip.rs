@@ -29,15 +29,14 @@ fn any_record() -> impl Strategy<Value = Record> {
     prop_oneof![
         (any::<u64>(), option::of((any::<u32>(), vec(any::<u32>(), 0..4), vec(any::<(u64, u64)>(), 0..40)))).prop_map(
             |(incarnation, given)| {
-                let (leases, lives) = given.map_or((None, vec![]), |(ms, volumes, lives)| {
-                    (Some(LeasesGiven { lease_ms: ms, volumes }), lives)
-                });
+                let (leases, lives) = given
+                    .map_or((None, vec![]), |(ms, spaces, lives)| (Some(LeasesGiven { lease_ms: ms, spaces }), lives));
                 let lives = lives.into_iter().map(|(life, began)| (Life(life), Version(began)));
                 let lineage = Lineage::new(lives.collect());
                 Record::Epoch { incarnation: Incarnation(incarnation), leases, lineage }
             }
         ),
-        any::<(u32, u32)>().prop_map(|(volume, next)| Record::Grant { volume, next }),
+        any::<(u32, u32)>().prop_map(|(space, next)| Record::Grant { space, next }),
         vec(placement, 0..50).prop_map(Record::Placed),
         (txn(), any::<u64>(), vec(delta(), 0..20)).prop_map(|(txn, answered, deltas)| Record::Commit(CommitRecord {
             txn,

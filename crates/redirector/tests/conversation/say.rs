@@ -66,7 +66,7 @@ pub(crate) fn message(message: &Message) -> String {
         Message::CommitReply(m) => format!("CommitReply {:?} {}", m.txn, outcome(&m.outcome)),
         Message::Notices(m) => format!("Notices through={}{}", m.through, join(m.items.iter().map(notice))),
         Message::Ack(m) => format!("Ack through={}", m.through),
-        Message::Grant(m) => format!("Grant volume={} count={}", m.volume, m.count),
+        Message::Grant(m) => format!("Grant space={} count={}", m.space, m.count),
         Message::Granted(m) => {
             format!("Granted{}", join(m.ranges.iter().map(|range| format!("{}+{}", range.first, range.count))))
         }

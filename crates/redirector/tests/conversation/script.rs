@@ -147,7 +147,7 @@ pub(crate) fn of_store(kind: &str, rest: &[&str]) -> Option<Message> {
         }),
         ("leased", [sent]) => {
             let nonce = number(&[sent], "sent_ms")? * 1_000_000;
-            Message::Leased(Leased { nonce, lease_ms: 1000, volumes: vec![1] })
+            Message::Leased(Leased { nonce, lease_ms: 1000, spaces: vec![1] })
         }
         ("intent", [of, pages @ ..]) => {
             let pages = pages.iter().map(|word| some_slots(word)).collect::<Option<_>>()?;
@@ -176,9 +176,7 @@ pub(crate) fn of_member(from: ClientId, kind: &str, rest: &[&str]) -> Option<Mes
             number: number(rest, "number")?,
             follow: None,
         }),
-        ("grant", [volume, count]) => {
-            Message::Grant(Grant { volume: volume.parse().ok()?, count: count.parse().ok()? })
-        }
+        ("grant", [space, count]) => Message::Grant(Grant { space: space.parse().ok()?, count: count.parse().ok()? }),
         ("released", rest) => Message::Released(Released { pages: pages(rest)? }),
         ("ack", [through]) => Message::Ack(Ack { through: version(through)? }),
         ("arrived", [of, rest @ ..]) => Message::Arrived(Arrived { pages: vec![(page(of)?, number(rest, "number")?)] }),

@@ -44,7 +44,7 @@ const MASTERS: usize = 2;
 /// A member, by its place.
 type MemberNo = usize;
 
-/// The master of a page: each has a volume of its own.
+/// The master of a page: each has a space of its own.
 fn master_of(page: PageId) -> usize {
-    page.volume as usize
+    page.space as usize
 }

@@ -177,7 +177,7 @@ impl Scenario {
         self.habits = Habits { pages: 2, slots: 2, steps_max: 4, read_only_permille: 500, ..self.habits.clone() };
         (self.habits.think, self.habits.rest) = (us(200), us(200));
         self.client.cache_bytes_limit = rng.pick(&[400, 800, 1 << 20]);
-        (self.store.leased_volumes, self.store.lease) = (vec![0], ms(2000));
+        (self.store.leased_spaces, self.store.lease) = (vec![0], ms(2000));
         (self.redirector.cache_bytes_limit, self.store.notice_delay) = (0, ms(100));
         self.disk.flush.least = ms(2);
         (self.drift, self.rates) = (Vec::new(), Rates::default());
@@ -210,7 +210,7 @@ impl Scenario {
         }
         self.habits = Habits { pages: 1, slots: 2, read_only_permille: 0, write_permille: 700, ..self.habits.clone() };
         (self.habits.steps_max, self.habits.think, self.habits.rest) = (2, us(200), ms(5));
-        (self.client.cache_bytes_limit, self.store.leased_volumes) = (1 << 20, Vec::new());
+        (self.client.cache_bytes_limit, self.store.leased_spaces) = (1 << 20, Vec::new());
         self.disk.flush = Delay { least: ms(2), spread: ms(4), spike_permille: 0, spike: us(0) };
         (self.ignorance, self.drift) = ([ms(1), ms(500)], Vec::new());
         let dies = rng.chance(300);
@@ -234,7 +234,7 @@ impl Scenario {
         self.habits = Habits { pages: 2, slots: 2, steps_max: 2, read_only_permille: 600, ..self.habits.clone() };
         (self.habits.think, self.habits.rest, self.threads) = (us(200), ms(5), 3);
         (self.client.cache_bytes_limit, self.redirector.cache_bytes_limit) = (1 << 20, rng.pick(&[0, 0, 400]));
-        (self.store.leased_volumes, self.store.lease, self.store.recent_limit) = (vec![0], ms(2000), 4096);
+        (self.store.leased_spaces, self.store.lease, self.store.recent_limit) = (vec![0], ms(2000), 4096);
         (self.ignorance, self.drift) = ([ms(20), ms(1)], Vec::new());
         self.rates = Rates { cut: Some(ms(10)), ..Rates::default() };
     }
@@ -252,8 +252,8 @@ impl Scenario {
     fn give_less(&mut self, rng: &mut Rng) {
         self.read_under_leases(rng);
         (self.embedded, self.store.lease) = (true, ms(2000));
-        let volumes = if rng.chance(500) { vec![0] } else { Vec::new() };
-        self.other_lives = Some(store::Config { leased_volumes: volumes, lease: ms(10), ..self.store.clone() });
+        let spaces = if rng.chance(500) { vec![0] } else { Vec::new() };
+        self.other_lives = Some(store::Config { leased_spaces: spaces, lease: ms(10), ..self.store.clone() });
         (self.ignorance, self.rates.store_crash) = ([ms(3000), ms(1)], Some(ms(1000)));
     }
 
@@ -340,7 +340,7 @@ impl Scenario {
         self.habits = Habits { pages: 4, slots: 6, steps_max: 2, abandon_permille: 100, ..self.habits.clone() };
         (self.habits.read_only_permille, self.habits.write_permille) = (0, 700);
         (self.habits.think, self.habits.rest) = (us(200), ms(2));
-        (self.store.leased_volumes, self.store.grace) = (Vec::new(), ms(5000));
+        (self.store.leased_spaces, self.store.grace) = (Vec::new(), ms(5000));
         (self.client.cache_bytes_limit, self.client.patience) = (1 << 20, ms(60_000));
         let limits = rng.pick(&[(1, 16), (2, 1), (8, 2)]);
         let (commits_per_session, outcome_pages_per_client) = limits;
@@ -358,7 +358,7 @@ impl Scenario {
         self.habits = Habits { pages: 8, slots: 2, read_only_permille: 0, write_permille: 500, ..self.habits.clone() };
         (self.habits.first_page_permille, self.habits.think, self.habits.rest) = (0, us(200), us(200));
         (self.client.cache_bytes_limit, self.redirector.cache_bytes_limit) = (1 << 20, 0);
-        self.store.leased_volumes = Vec::new();
+        self.store.leased_spaces = Vec::new();
         let limits = Limits { pages_per_message: rng.pick(&[1, 2, 3]), ..Limits::SHIPPED };
         self.keep_to(limits);
         (self.ignorance, self.drift) = ([ms(1); 2], Vec::new());
@@ -381,7 +381,7 @@ impl Scenario {
         (self.habits.write_permille, self.habits.think, self.habits.rest) = (700, us(200), ms(1));
         (self.threads, self.attempts) = (2, 400);
         (self.client.cache_bytes_limit, self.redirector.cache_bytes_limit) = (1 << 20, 0);
-        (self.store.leased_volumes, self.store.lease) = (vec![0], ms(2000));
+        (self.store.leased_spaces, self.store.lease) = (vec![0], ms(2000));
         (self.ignorance, self.drift) = ([ms(1000), ms(1)], Vec::new());
         let (store_crash, cut) = rng.pick(&[(Some(ms(150)), None), (None, Some(ms(40)))]);
         self.rates = Rates { store_crash, cut, ..Rates::default() };

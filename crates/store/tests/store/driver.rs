@@ -316,7 +316,7 @@ impl Driver {
 
     /// Wants pages and gets them.
     pub(crate) fn grant(&mut self, session: SessionId, count: u32) -> Vec<PageId> {
-        self.say(session, Message::Grant(Grant { volume: 0, count }));
+        self.say(session, Message::Grant(Grant { space: 0, count }));
         self.run();
         let granted = self.take(session).into_iter().find_map(|message| match message {
             Message::Granted(granted) => Some(granted.ranges),
@@ -400,7 +400,7 @@ pub(crate) fn notices(messages: &[Message]) -> Vec<Notice> {
     items.flatten().collect()
 }
 
-/// Page 0 of volume 0, which exists from birth.
+/// Page 0 of space 0, which exists from birth.
 pub(crate) const ROOT: PageId = PageId::new(0, 0);
 
 /// The store's incarnation that a transaction's request is sent to, unless a test says another.

@@ -19,7 +19,7 @@ fn grace() -> Duration {
 fn a_grant_is_told_when_it_is_durable() {
     let mut driver = Driver::new();
     let a = driver.join(1, 1);
-    driver.say(a, Message::Grant(Grant { volume: 0, count: 2 }));
+    driver.say(a, Message::Grant(Grant { space: 0, count: 2 }));
     assert_eq!(driver.take(a), []);
     driver.sync();
     assert!(matches!(&driver.take(a)[..], [Message::Granted(granted)] if granted.ranges.len() == 1));
@@ -167,7 +167,7 @@ fn a_grant_whose_answer_was_lost_comes_back() {
 #[test]
 fn unclaimed_pages_of_a_large_store_come_back_as_they_are_wanted() {
     let mut driver = Driver::new();
-    driver.has_logged(Record::Grant { volume: 0, next: u32::MAX });
+    driver.has_logged(Record::Grant { space: 0, next: u32::MAX });
     driver.crash();
     let a = driver.join(1, 1);
     driver.hang_up(a);
@@ -191,7 +191,7 @@ pub(crate) fn an_emptied_page_is_granted_again_with_its_version() {
     driver.commit(a, &txn(1, 1).write(pages[0], 0, 0, b"x").write(pages[1], 0, 0, b"y"));
     driver.commit(a, &txn(1, 2).delete(pages[0], 0, 1));
     let emptied = driver.store.status().applied;
-    driver.say(b, Message::Grant(Grant { volume: 0, count: 1 }));
+    driver.say(b, Message::Grant(Grant { space: 0, count: 1 }));
     driver.sync();
     let [Message::Notices(told), Message::Granted(granted)] = &driver.take(b)[..] else {
         panic!("expected two messages")

@@ -150,7 +150,7 @@ fn pages_that_are_made_up_are_held_within_a_bound() {
     let mut driver = Driver::new();
     let a = driver.join(1, 1);
     let fetch = |page| Message::Fetch(Fetch { pages: vec![page], at_least: Version::ZERO, number: 0, follow: None });
-    // Of the one volume pages that were never granted, of the others those that exist from birth.
+    // Of the one space pages that were never granted, of the others those that exist from birth.
     let made_up = (0..ABSENT_PAGES_MAX as u32).map(|n| PageId::new(n % 2 * n, 5 * ((n + 1) % 2) * n));
     for page in made_up {
         driver.say(a, fetch(page));
@@ -188,7 +188,7 @@ fn a_group_that_makes_up_pages_is_told() {
 
 fn page() -> impl Strategy<Value = PageId> {
     prop_oneof![4 => (0..2u32, 0..6u32), 1 => any::<(u32, u32)>()]
-        .prop_map(|(volume, number)| PageId::new(volume, number))
+        .prop_map(|(space, number)| PageId::new(space, number))
 }
 
 fn version() -> impl Strategy<Value = Version> {
@@ -283,7 +283,7 @@ fn message() -> impl Strategy<Value = Message> {
         2 => (version(), held(), ranges, any::<bool>())
             .prop_map(|(horizon, pages, grants, last)| Message::Rejoin(Rejoin { horizon, pages, grants, last })),
         1 => pages().prop_map(|pages| Message::Released(Released { pages })),
-        1 => (0..3u32, prop_oneof![0..9u32, any::<u32>()]).prop_map(|(volume, count)| Message::Grant(Grant { volume, count })),
+        1 => (0..3u32, prop_oneof![0..9u32, any::<u32>()]).prop_map(|(space, count)| Message::Grant(Grant { space, count })),
         1 => version().prop_map(|through| Message::Ack(Ack { through })),
         1 => (1..3u64, 0..9u64).prop_map(|(client, epoch)| hello(client, epoch)),
         1 => (1..3u64, 0..20u64)

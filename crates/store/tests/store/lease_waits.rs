@@ -11,7 +11,7 @@ const ROOT: PageId = PageId::new(0, 0);
 const LEASE: Duration = Duration::from_secs(2);
 
 fn leased() -> Driver {
-    Driver::with(Config { leased_volumes: vec![0], lease: LEASE, ..Config::default() })
+    Driver::with(Config { leased_spaces: vec![0], lease: LEASE, ..Config::default() })
 }
 
 /// A client of the store, and a group that has a lease on what it holds.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use store::{Config, SessionId};
 
 fn leased() -> Config {
-    Config { leased_volumes: vec![0], mob_bytes_limit: 2000, ..Config::default() }
+    Config { leased_spaces: vec![0], mob_bytes_limit: 2000, ..Config::default() }
 }
 
 fn is_intent(message: &Message) -> bool {

@@ -8,7 +8,7 @@ use types::{ClientId, TxnId};
 
 /// A client of the store, and a group that has promised for its first commit, of slot 0.
 fn beside_a_promise() -> (Driver, SessionId, SessionId) {
-    let mut driver = Driver::with(Config { leased_volumes: vec![0], ..Config::default() });
+    let mut driver = Driver::with(Config { leased_spaces: vec![0], ..Config::default() });
     let group = join_group(&mut driver, 9, 100, &[ROOT]);
     let own = driver.join(1, 1);
     renew(&mut driver, group);

@@ -162,7 +162,7 @@ fn closing_waits_until_the_log_is_durable() {
     driver.home_pages = 0;
     driver.now = driver.now + Duration::from_secs(2);
     driver.store.handle_timeout(driver.now);
-    driver.say(a, Message::Grant(Grant { volume: 0, count: 1 }));
+    driver.say(a, Message::Grant(Grant { space: 0, count: 1 }));
     driver.store.close(driver.now);
     assert!(driver.do_first(|work| matches!(work, DiskWork::Append(..))));
     assert!(driver.do_first(|work| matches!(work, DiskWork::Install(..))));

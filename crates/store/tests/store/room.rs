@@ -173,8 +173,8 @@ fn full_for_a_moment() -> (Driver, [store::SessionId; 2]) {
     (driver, [a, b])
 }
 
-fn grant(volume: u32) -> Message {
-    Message::Grant(Grant { volume, count: 3 })
+fn grant(space: u32) -> Message {
+    Message::Grant(Grant { space, count: 3 })
 }
 
 /// A client that is told of no pages takes the store for full: as long as write-back makes room it waits.
@@ -204,8 +204,8 @@ fn a_grant_that_waits_ends_with_its_session_and_with_the_store() {
 #[test]
 fn the_grants_that_a_session_waits_for_are_bounded() {
     let (mut driver, [a, _]) = full_for_a_moment();
-    for volume in 0..GRANTS_PER_SESSION_MAX as u32 {
-        driver.say(a, grant(volume));
+    for space in 0..GRANTS_PER_SESSION_MAX as u32 {
+        driver.say(a, grant(space));
     }
     assert_eq!(driver.ended(a), None);
     driver.say(a, grant(0));

@@ -18,7 +18,7 @@ fn beside_a_leased_group(limits: Limits) -> (Driver, SessionId, [SessionId; 4]) 
 }
 
 fn leasing() -> Config {
-    Config { leased_volumes: vec![0], lease: LEASE, ..Config::default() }
+    Config { leased_spaces: vec![0], lease: LEASE, ..Config::default() }
 }
 
 fn group_and_clients(driver: &mut Driver) -> (SessionId, [SessionId; 4]) {

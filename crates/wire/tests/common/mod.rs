@@ -171,7 +171,7 @@ fn of_groups() -> Vec<Message> {
         Message::FindLeader(FindLeader { group: group.clone() }),
         Message::Leader(Leader { group, epoch: 3, address }),
         members(),
-        Message::Leased(Leased { nonce: 1, lease_ms: 2000, volumes: vec![2] }),
+        Message::Leased(Leased { nonce: 1, lease_ms: 2000, spaces: vec![2] }),
         Message::Intent(Intent { txn: txn(), pages: vec![(page(1), [0, 64].into_iter().collect())] }),
         Message::Promise(Promise { txn: txn() }),
     ]
@@ -236,7 +236,7 @@ pub fn samples() -> Vec<Message> {
         reply(Outcome::Refused(Refusal::Lapsed(Incarnation(5)))),
         notices(),
         Message::Ack(Ack { through: Version(77) }),
-        Message::Grant(Grant { volume: 2, count: 8 }),
+        Message::Grant(Grant { space: 2, count: 8 }),
         Message::Granted(Granted { ranges: vec![range] }),
     ];
     samples.extend(of_groups());

@@ -1,4 +1,4 @@
-//! Writers of two sites on a leased volume, over lines that are really long and lose packets: each commit waits for the
+//! Writers of two sites on a leased space, over lines that are really long and lose packets: each commit waits for the
 //! other site's promise.
 
 use crate::Result;
