@@ -19,7 +19,7 @@ pub(crate) trait Player {
     /// Puts down what the role says to it.
     fn drain(&mut self);
 
-    /// What was put down so far.
+    /// The lines of the script so far.
     fn said(&mut self) -> &mut String;
 }
 

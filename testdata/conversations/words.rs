@@ -14,7 +14,7 @@ pub(crate) fn version(word: &str) -> Option<Version> {
     word.trim_start_matches('v').parse().ok().map(Version)
 }
 
-/// What stands behind `name=` among some words.
+/// The value behind `name=` among some words.
 pub(crate) fn named<'a>(words: &[&'a str], name: &str) -> Option<&'a str> {
     words.iter().find_map(|word| word.strip_prefix(name)?.strip_prefix('='))
 }

@@ -8,7 +8,7 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// What one round creates, and deletes again: a large object, and small ones.
+/// The objects that one round creates, and deletes again: a large one, and small ones.
 const LARGE_BYTES: usize = 1 << 20;
 const SMALL_BYTES: usize = 100;
 const SMALL_COUNT: usize = 1000;
@@ -24,7 +24,7 @@ const OVER_EARLY_MAX: f64 = 1.1;
 /// How long the store may take to say how it stands.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 
-/// What a store takes.
+/// The room that a store takes.
 struct Size {
     /// Pages that were ever granted. The home knows each for ever, and each that is not used again takes its bytes.
     pages: u64,
@@ -86,7 +86,7 @@ fn pages(server: &Server) -> Result<u64> {
     }
 }
 
-/// What all files of a directory take on the disk, in bytes.
+/// The size of all files of a directory on the disk, in bytes.
 fn files_bytes(dir: &Path) -> Result<u64> {
     let mut bytes = 0;
     for entry in fs::read_dir(dir)? {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::runtime::{self, Runtime};
 
-/// What a commit writes: the size of an OO7 atomic part.
+/// The size of the object that a commit writes: that of an OO7 atomic part.
 const OBJECT_BYTES: usize = 100;
 
 /// A commit request of one such object, and its reply, as they are on the wire.

@@ -28,11 +28,11 @@ const OVER_ON_DEMAND_MAX: f64 = 0.8;
 /// Two places that are really apart.
 #[derive(Clone, Debug)]
 pub struct Apart {
-    /// What runs the program where the store is.
+    /// The words that run the program where the store is.
     pub store: Program,
     /// Where the store listens.
     pub listen: SocketAddr,
-    /// What runs the program where the clients are.
+    /// The words that run the program where the clients are.
     pub client: Program,
 }
 
@@ -83,7 +83,7 @@ impl Newcomer {
     }
 }
 
-/// What newcomers of one kind have said.
+/// The figures that newcomers of one kind have reported.
 #[derive(Default)]
 struct Said {
     all: Sample,

@@ -89,7 +89,7 @@ pub(crate) struct PingPong {
     request: Vec<u8>,
     reply: Vec<u8>,
     echo: Option<JoinHandle<()>>,
-    /// What lies between, if anything does.
+    /// The emulated line between the two, if there is one.
     _line: Option<Emulator>,
 }
 

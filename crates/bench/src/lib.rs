@@ -37,13 +37,13 @@ pub use server::{Server, ServerOptions};
 
 use std::path::PathBuf;
 
-/// What went wrong: a line for whoever started the measurement.
+/// An error is a line for the user who started the measurement.
 pub type Error = Box<dyn std::error::Error + Send + Sync>;
 
 /// The outcome of a measurement.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// What is measured.
+/// The measurements.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Case {
     /// The machine itself.
@@ -88,7 +88,7 @@ pub enum Case {
 }
 
 impl Case {
-    /// What `--all` measures: what one machine can.
+    /// The measurements of `--all`: those that one machine can make.
     pub const ALL: [Self; 12] = [
         Self::Floor,
         Self::Read,

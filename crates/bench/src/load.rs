@@ -13,7 +13,7 @@ use workloads::Random;
 const DOCUMENT_BYTES: usize = 1024;
 const DOCUMENTS_PER_COMMIT: usize = 1024;
 
-/// Who inserts at the same time, each with a connection of its own.
+/// The threads that insert at the same time, each with a connection of its own.
 const THREADS: u64 = 4;
 
 /// The least share of the sequential writer's rate.

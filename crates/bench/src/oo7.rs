@@ -56,7 +56,7 @@ pub(crate) fn measure(
     })
 }
 
-/// What all cases share.
+/// The store and clients that all cases share.
 struct Bench {
     link: Emulator,
     clients: u32,

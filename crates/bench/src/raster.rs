@@ -15,7 +15,7 @@ use std::rc::Rc;
 /// Letters are 8 pixels wide, and drawn twice as high.
 const LETTER: (u32, u32) = (8, 16);
 
-/// What an operation of plotters gives here: nothing can fail.
+/// The result of an operation of plotters here: nothing can fail.
 type Drawn = std::result::Result<(), DrawingErrorKind<Infallible>>;
 
 /// A picture. Clones show the same pixels: plotters takes one, and the other is written.

@@ -8,7 +8,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-/// What one commit adds to the log.
+/// The bytes that one commit adds to the log.
 const OBJECT_BYTES: usize = 1 << 20;
 
 /// How often the files are read and the store is started.
@@ -55,7 +55,7 @@ fn fill(db: &Db, mib: u64) -> Result<()> {
     Ok(())
 }
 
-/// What the store says of its recovery: MiB that it read, and seconds.
+/// The store's report of its recovery: MiB that it read, and seconds.
 fn recovered(server: &Server) -> Result<(f64, f64)> {
     let figure = |name: &str| {
         let value = server.ready()["recovery"][name].as_f64();

@@ -66,7 +66,7 @@ impl Redirector {
         self.process.id()
     }
 
-    /// What it says next: how it stands, each time that this has changed. Waits until there is something.
+    /// The redirector's next word on its state, which it gives at each change. Waits until there is something.
     pub fn hear(&mut self) -> Result<Value> {
         self.process.hear().map_err(|line| format!("the redirector has ended; it said `{}`", line.trim()).into())
     }

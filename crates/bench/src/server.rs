@@ -52,7 +52,7 @@ impl Server {
         self.address
     }
 
-    /// What it said when it was ready.
+    /// The line that it printed when it was ready.
     pub fn ready(&self) -> &Value {
         &self.ready
     }

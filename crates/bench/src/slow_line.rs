@@ -10,14 +10,14 @@ use std::thread;
 use std::time::{Duration, Instant};
 use types::limits::PIECE_BYTES_MAX;
 
-/// What the line carries, in bytes per second, and how long it is, one way.
+/// The rate of the line, in bytes per second, and its delay, one way.
 const RATE: u64 = 1_000_000;
 const ONE_WAY: Duration = Duration::from_millis(20);
 
-/// What is committed over it, or read, in bytes.
+/// The bytes that are committed over it, or read.
 const LARGE_BYTES: usize = 24 << 20;
 
-/// What is read beside a large object that is read: so many objects, of so many bytes, two of which share a page.
+/// The small objects that are read beside a large one: so many, of so many bytes, two of which share a page.
 const SMALL: usize = 4000;
 const SMALL_BYTES: usize = 3000;
 
@@ -75,7 +75,7 @@ fn connect(address: SocketAddr) -> Result<Db> {
     Ok(Db::builder().patience(patience).connect_within(Duration::from_secs(10)).connect(address)?)
 }
 
-/// What is read, if anything is.
+/// The reads of this run, if there are any.
 #[derive(Debug)]
 struct Objects {
     large: Option<Ref<[u8]>>,

@@ -1,4 +1,4 @@
-//! Who leaves when room is needed: S3-FIFO (Yang et al., SOSP 2023), counted in bytes.
+//! The choice of the frame that leaves when room is needed: S3-FIFO (Yang et al., SOSP 2023), counted in bytes.
 //!
 //! ```text
 //!   new ----> small (a tenth) --- used again ---> main --- used since ---> main again
@@ -7,8 +7,8 @@
 //!                                            |
 //!   new, and remembered by the ghost --------+--------------------> main
 //! ```
-//! What is read once, as by a scan, passes through the small queue and never disturbs the main one. A use is the first
-//! touch by a transaction, not each read: a scan that reads all hundred objects of a page has used it once.
+//! Pages that are read once, as by a scan, pass through the small queue and never disturb the main one. A use is the
+//! first touch by a transaction, not each read: a scan that reads all hundred objects of a page has used it once.
 
 use alloc::collections::VecDeque;
 use types::{PageId, Set};

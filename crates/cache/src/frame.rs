@@ -9,7 +9,7 @@
 //!    `version`.
 //! 3. Each run is changes without a gap that have all been applied to their slots. It starts above `version`, and no two
 //!    runs touch each other.
-//! 4. What a slot shows is exactly what it was at its entry in the vcache, and at `version` if it has none.
+//! 4. A slot shows exactly the value that it had at its entry in the vcache, and at `version` if it has none.
 //! 5. A slot never goes back to an older value.
 
 use alloc::vec::Vec;
@@ -27,7 +27,7 @@ pub struct Frame {
     pub(crate) runs: Vec<(Version, Version)>,
 }
 
-/// What a frame has in a slot.
+/// The content of a frame's slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Slot<'a> {
     /// An object with this value.
@@ -54,7 +54,7 @@ impl Frame {
         &self.page
     }
 
-    /// What is in `slot`.
+    /// The content of `slot`.
     #[inline]
     pub fn slot(&self, slot: SlotNo) -> Slot<'_> {
         if self.is_hole(slot) {

@@ -1,8 +1,8 @@
 //! The page cache: frames with holes and a vcache, bounded in bytes.
 //!
-//! The cache decides what its frames reflect ([`Frame`]) and which of them leaves. Whom that concerns, running
-//! transactions or the members of a group, is for its owner to say: every operation that changes or drops a frame
-//! gives the owner what it needs for that.
+//! The cache decides what its frames reflect ([`Frame`]) and which of them leaves. The owner says whom that concerns,
+//! running transactions or the members of a group: every operation that changes or drops a frame gives the owner what
+//! it needs for that.
 #![no_std]
 
 extern crate alloc;
@@ -18,7 +18,8 @@ pub use frame::{Frame, Slot};
 use protocol::Notice;
 use types::{Broken, Map, ObjectPage, PageId, SlotSet, Version};
 
-/// What a frame costs beside its image, in bytes: its entry, its share of the hash table and of the ghost queue.
+/// The memory that a frame takes beside its image, in bytes: its entry, its share of the hash table and of the ghost
+/// queue.
 pub const FRAME_OVERHEAD_BYTES: usize = 256;
 
 /// Where a frame stands, until it leaves; [`Cache::is_at`] says whether it still stands there.
@@ -45,7 +46,7 @@ pub struct Evicted {
     pub frame: Frame,
 }
 
-/// What came of a page's arrival.
+/// The outcome of a page's arrival.
 #[derive(Debug)]
 pub enum Installed {
     /// There was no frame of the page before.

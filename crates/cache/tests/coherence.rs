@@ -11,7 +11,7 @@ use types::{Broken, ClientId, ObjectPage, PageId, SlotChange, SlotNo, SlotSet, T
 
 const SLOTS: SlotNo = 5;
 
-/// What happened to the page: the slots that each of its changes wrote, from its creation at version zero. Changes of
+/// The history of the page: the slots that each of its changes wrote, from its creation at version zero. Changes of
 /// other pages lie between them, so versions have gaps.
 #[derive(Clone, Debug)]
 struct History(Vec<(u64, SlotSet)>);

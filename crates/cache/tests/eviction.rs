@@ -1,4 +1,4 @@
-//! Who leaves the cache: its bound in bytes, what is pinned, and what a scan may not push out.
+//! Eviction: the cache's bound in bytes, what is pinned, and what a scan may not push out.
 
 use bytes::Bytes;
 use cache::{Cache, FRAME_OVERHEAD_BYTES};

@@ -13,7 +13,7 @@ pub(crate) const DEFAULT_SERVER: &str = "127.0.0.1:7411";
 #[derive(Debug, Parser)]
 #[command(name = "thorp", version, max_term_width = 100, after_help = EXAMPLES)]
 pub(crate) struct Cli {
-    /// What to do.
+    /// The command to run.
     #[command(subcommand)]
     pub(crate) command: Command,
     /// Print JSON, one value per line, instead of text for people.
@@ -41,7 +41,7 @@ and so does `serve`, but never the directories above it.
 A command that fails says what and what to do, and exits with 1; with 2 if it was called wrongly. With --json it says so
 as {\"error\": TEXT}, on standard error like the text.";
 
-/// What thorp can do.
+/// The commands of thorp.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Runs a store that clients reach over TCP, until SIGTERM or Ctrl-C close it.
@@ -337,7 +337,7 @@ that has committed: nothing is printed of what others have changed meanwhile. If
 #[derive(Debug, Args)]
 #[command(after_help = BENCH_HELP)]
 pub(crate) struct BenchArgs {
-    /// What to measure.
+    /// The measurement to make.
     #[arg(required_unless_present = "all")]
     pub(crate) case: Option<BenchCase>,
     /// Measures everything.
@@ -391,7 +391,7 @@ Cases and what their ratios compare with, measured in the same run:
             commits of two sites on a leased space, in a lab: cargo xtask lab --sites 2 --loss 1 -- thorp bench
             leased-writers --lab {lab}; p50 and p99 over the line's round trip";
 
-/// What `thorp bench` measures.
+/// The measurements of `thorp bench`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum BenchCase {
     /// The machine itself.
@@ -493,7 +493,8 @@ pub(crate) struct TortureArgs {
     /// Where the processes run, if not on loopback: the file that describes a lab.
     #[arg(long, value_name = "FILE", requires = "groups")]
     pub(crate) lab: Option<PathBuf>,
-    /// What all that is done in a lab is drawn from; another one each time if there is none. The same seed draws the same.
+    /// The seed from which everything in a lab is drawn; another one each time if there is none. The same seed draws
+    /// the same.
     #[arg(long, value_name = "SEED", requires = "lab")]
     pub(crate) seed: Option<u64>,
     /// The store's directory, which must not exist yet or be empty; a temporary one if there is none.
@@ -537,13 +538,13 @@ pub(crate) struct NewcomerArgs {
 /// `thorp member`.
 #[derive(Debug, Args)]
 pub(crate) struct MemberArgs {
-    /// What the store was prepared for.
+    /// The job that the store was prepared for.
     #[arg(long)]
     pub(crate) job: JobName,
     /// The client's number, which no other has.
     #[arg(long)]
     pub(crate) number: u32,
-    /// Whom it connects to: one or several addresses.
+    /// The servers to connect to: one or several addresses.
     #[arg(long, value_name = "ADDR")]
     pub(crate) server: String,
     /// The group that it is to be a member of.

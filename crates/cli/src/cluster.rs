@@ -1,5 +1,5 @@
-//! Who takes part in a torture, or where writers are measured: the store, the redirectors of groups, and their members; or
-//! clients of the store alone.
+//! The processes of a torture, or of a measurement of writers: the store, the redirectors of groups, and their members;
+//! or clients of the store alone.
 
 use crate::Result;
 use crate::crew::{Crew, Eligible, MemberOptions};
@@ -12,7 +12,7 @@ use std::time::Duration;
 /// Where the store keeps its objects.
 const SPACE: u32 = 0;
 
-/// What they are.
+/// The kind of the clients.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Roles {
     /// How many groups there are; with none the clients speak to the store directly.

@@ -35,7 +35,7 @@ pub(crate) struct Crew {
     heard: Arc<Heard>,
 }
 
-/// What they have said.
+/// The messages that they have sent.
 #[derive(Debug, Default)]
 struct Heard {
     state: Mutex<State>,
@@ -50,7 +50,7 @@ struct State {
     failed: Option<String>,
 }
 
-/// What one of them has said.
+/// The messages that one of them has sent.
 #[derive(Debug, Default)]
 struct Said {
     events: Vec<Event>,
@@ -172,13 +172,13 @@ impl Crew {
         self.members[member].kill()
     }
 
-    /// What members had counted when they last began to rest.
+    /// The members' counts when they last began to rest.
     pub(crate) fn counts(&self, members: &[usize]) -> Counts {
         let state = self.state();
         members.iter().filter_map(|&member| state.said[member].rests).sum()
     }
 
-    /// What members did, one after the other, from a moment on.
+    /// The transactions of members, one member after the other, from a moment on.
     pub(crate) fn transactions(&self, members: &[usize], since: u64) -> Vec<Transaction> {
         let state = self.state();
         let mut transactions = Vec::new();

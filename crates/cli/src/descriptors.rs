@@ -5,8 +5,8 @@ use crate::Result;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use types::limits::SESSIONS_MAX;
 
-/// What any server has open beside its sessions and its log: standard streams, the home, the lock, the listener, what
-/// waits for events, and some for connections that are only told why they are refused.
+/// The descriptors of any server beside its sessions and its log: standard streams, the home, the lock, the listener,
+/// the poller, and some for connections that are only told why they are refused.
 const OWN: u64 = 32;
 
 /// A session has one, and for a moment another, when it begins and when it ends.

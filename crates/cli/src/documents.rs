@@ -18,7 +18,7 @@ use workloads::design::{DESIGNS, Design};
 /// The name of the map in the store.
 const ROOT: &str = "documents";
 
-/// What some editors put at the beginning of a file: it is no part of the text.
+/// The mark that some editors put at the beginning of a file: it is no part of the text.
 pub(crate) const BYTE_ORDER_MARK: char = '\u{feff}';
 
 /// The documents of a store.
@@ -110,7 +110,7 @@ pub(crate) async fn refuse_over_documents(tx: &mut AsyncTx, name: &str) -> thorp
     Ok(())
 }
 
-/// What the paths in a folder begin with; the empty name is the folder of everything.
+/// The prefix of the paths in a folder; the empty name is the folder of everything.
 fn prefix_of(folder: &str) -> String {
     match folder.trim_end_matches('/') {
         "" => String::new(),

@@ -1,9 +1,9 @@
-//! What went wrong, as `main` tells it: one line that says what, and what to do.
+//! An error, as `main` prints it: one line that says what went wrong, and what to do.
 
 use std::fmt;
 use std::io::ErrorKind;
 
-/// What went wrong.
+/// An error is a line for the user.
 pub(crate) type Error = Box<dyn std::error::Error + Send + Sync>;
 
 /// The outcome of a command.
@@ -31,12 +31,12 @@ pub(crate) fn only_for(option: &str, is_given: bool, what: &str) -> Result {
     if is_given { Err(usage(format!("{option} is only for {what}: leave it out"))) } else { Ok(()) }
 }
 
-/// What the process exits with.
+/// The exit code of the process.
 pub(crate) fn exit_code(error: &Error) -> u8 {
     if error.is::<Usage>() { 2 } else { 1 }
 }
 
-/// Whoever read our output has enough of it, as `head` does: no error.
+/// A reader of our output that hangs up has enough of it, as `head` does: no error.
 pub(crate) fn is_closed_pipe(error: &Error) -> bool {
     let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error.as_ref());
     while let Some(error) = cause {

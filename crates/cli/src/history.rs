@@ -1,5 +1,5 @@
-//! What clients asked for and what came back, taken down by each of them while their store is tormented, and judged
-//! afterwards by a checker that knows nothing of Thorp.
+//! The history of a torture: the clients' requests and their results, written by each client while the store is
+//! tormented, and judged afterwards by a checker that knows nothing of Thorp.
 //!
 //! The history is one of lists, as Elle has them: a transaction reads lists and appends numbers to them that nobody
 //! else appends. So every read shows in which order all appends before it took effect, and `adya` finds each cycle that
@@ -18,7 +18,7 @@ pub(crate) enum Step {
     Read {
         /// The list.
         key: u64,
-        /// What was in it; `None` before it is known.
+        /// The list's content; `None` before it is known.
         found: Option<Vec<u64>>,
     },
     /// A number was appended to a list.
@@ -62,7 +62,8 @@ pub(crate) enum Ending {
 pub(crate) struct Event {
     /// When, in nanoseconds of the machine's monotonic clock: not after it began, not before it ended.
     pub(crate) at: u64,
-    /// Who runs it: one that has no other running. After [`Ending::Unknown`] a client goes on under a new number.
+    /// The client that runs it: one that has no other running. After [`Ending::Unknown`] a client goes on under a new
+    /// number.
     pub(crate) process: u64,
     /// How it ended; `None` when it begins.
     pub(crate) ending: Option<Ending>,
@@ -92,7 +93,7 @@ impl Event {
     }
 }
 
-/// Judges what happened, in whatever order it is told, given what is in all lists at the end. What the checker reads is
+/// Judges what happened, in whatever order it is told, given what is in all lists at the end. The checker's input is
 /// left in `file`, for others to judge.
 pub(crate) fn judge(events: Vec<Event>, lists: &HashMap<u64, Vec<u64>>, file: Option<&Path>) -> Result<Verdict> {
     let events = in_order(events);
@@ -118,14 +119,14 @@ fn lines(events: &[Event]) -> String {
     lines.join("\n")
 }
 
-/// What is wrong with a history.
+/// The verdict on a history.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Verdict {
     /// Appends that were acknowledged and are not there: list and number.
     pub(crate) lost: Vec<(u64, u64)>,
     /// Appends that are there twice.
     pub(crate) doubled: Vec<(u64, u64)>,
-    /// What a strictly serializable store could not have shown, by the names of Adya and Elle.
+    /// The anomalies that a strictly serializable store could not have shown, by the names of Adya and Elle.
     pub(crate) anomalies: Vec<String>,
 }
 

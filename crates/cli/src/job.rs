@@ -1,5 +1,5 @@
-//! What the clients of the demo and of the torture do: transactions that read lists and append to them, with whatever
-//! else belongs to such a visit.
+//! The jobs of clients in the demo and the torture: transactions that read lists and append to them, with whatever else
+//! belongs to such a visit.
 
 mod design;
 mod journal;
@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use thorp::Db;
 use workloads::Random;
 
-/// What a store was prepared for.
+/// The job that a store was prepared for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum JobName {
     /// Lists, and nothing else.
@@ -51,7 +51,7 @@ pub(crate) struct Work {
     pub(crate) keys: Range<u64>,
     /// The share of visits that append.
     pub(crate) writes: f64,
-    /// What it draws: the same again for the same seed.
+    /// The seed of all that it draws: the same again for the same seed.
     pub(crate) seed: u64,
     /// How long it pauses after each transaction, in milliseconds; nothing for one whose connection is never idle.
     pub(crate) pause_ms: Option<Range<u64>>,
@@ -90,7 +90,7 @@ impl Calls {
         Self { longest: Duration::ZERO, since: Instant::now() }
     }
 
-    /// A call is over, and the next one begins. What lies between two calls is the application's own and short.
+    /// A call is over, and the next one begins. The time between two calls is the application's own and short.
     pub(crate) fn next(&mut self) {
         let now = Instant::now();
         self.longest = self.longest.max(now - self.since);

@@ -28,9 +28,9 @@ pub(crate) struct Lab {
     pub(crate) sites: Vec<Place>,
     /// The socket by which the sites' lines are changed.
     control: Option<PathBuf>,
-    /// What the line of each site is like.
+    /// The quality of each site's line.
     line: Option<Line>,
-    /// What was changed since about the lines of sites.
+    /// The changes to the lines of sites since.
     #[serde(skip)]
     weather: BTreeMap<usize, Weather>,
 }
@@ -42,7 +42,7 @@ pub(crate) struct Line {
     one_way_ms: f64,
     /// How much of what is sent is lost.
     pub(crate) loss_percent: f64,
-    /// What it carries in either direction; as much as comes, if there is none.
+    /// The rate in either direction; no limit, if there is none.
     pub(crate) mbit_s: Option<f64>,
 }
 
@@ -52,12 +52,12 @@ impl Line {
     }
 }
 
-/// What is different about a line for a while.
+/// A change to a line for a while.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub(crate) struct Weather {
     /// How much of what is sent is lost, in percent; as much as ever, if there is none.
     pub(crate) loss_percent: Option<f64>,
-    /// What it carries; as much as ever, if there is none.
+    /// The rate; unchanged, if there is none.
     pub(crate) mbit_s: Option<f64>,
 }
 
@@ -100,7 +100,7 @@ impl Lab {
         Ok(lab)
     }
 
-    /// What the lines are like as they were made, if the file says so.
+    /// The quality that the lines were made with, if the file says so.
     pub(crate) fn line(&self) -> Option<Line> {
         self.line
     }

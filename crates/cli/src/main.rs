@@ -41,7 +41,7 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) if is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            // What was found before the error stands, whether or not it can still be shown.
+            // The results before the error stand, whether or not they can still be shown.
             let _ = output.flush();
             say(cli.json, &error.to_string());
             ExitCode::from(exit_code(&error))
@@ -65,7 +65,7 @@ fn say_usage(wrong: &clap::Error) -> ExitCode {
     if wrong.use_stderr() && std::env::args_os().any(|word| word == "--json") {
         eprintln!("{}", json!({"error": wrong.to_string().trim_end()}));
     } else {
-        // Who does not read it any more does not want to.
+        // A user that has closed standard error does not want the message.
         let _ = wrong.print();
     }
     ExitCode::from(u8::try_from(wrong.exit_code()).unwrap_or(1))

@@ -1,5 +1,5 @@
-//! What commands print: values on standard output, for people or for programs; progress on standard error, if a person
-//! is there to see it.
+//! The output of commands: values on standard output, for people or for programs; progress on standard error, if a
+//! person is there to see it.
 
 use crate::{Error, Result};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -66,7 +66,7 @@ impl Output {
     }
 }
 
-/// Why there is no output, or not all of it. Who has hung up has enough of it, which is for `main` to see.
+/// Why there is no output, or not all of it. A reader that has hung up has enough of it, which is for `main` to see.
 pub(crate) fn cannot_write(error: io::Error) -> Error {
     match error.kind() {
         ErrorKind::BrokenPipe => error.into(),

@@ -37,7 +37,7 @@ impl Scratch {
 impl Drop for Scratch {
     fn drop(&mut self) {
         if self.is_ours {
-            // What cannot be removed stays; there is nobody left to tell.
+            // A file that cannot be removed stays; there is nobody left to tell.
             let _ = std::fs::remove_dir_all(&self.path);
         }
     }

@@ -1,4 +1,4 @@
-//! What ends a process before it is done: one that runs until it is told to stop, and one that works in batches.
+//! The ways to end a process before it is done: one that runs until it is told to stop, and one that works in batches.
 
 use crate::Result;
 use net::Host;
@@ -24,7 +24,7 @@ pub(crate) fn close_on_signal(host: &Arc<Host>) -> Result {
     Ok(())
 }
 
-/// Whoever started us and holds the other end of our standard input has gone.
+/// The process that started us and holds the other end of our standard input has gone.
 pub(crate) fn close_with_stdin(host: &Arc<Host>) {
     let host = Arc::downgrade(host);
     std::thread::spawn(move || {

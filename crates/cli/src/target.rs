@@ -81,7 +81,7 @@ pub(crate) fn server(given: Option<&str>) -> String {
 pub(crate) fn make_directory(dir: &Path) -> Result {
     match std::fs::create_dir(dir) {
         Ok(()) => Ok(()),
-        // Whose directory it is is seen when it is opened.
+        // The directory's owner is seen when it is opened.
         Err(_) if dir.is_dir() => Ok(()),
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {
             Err(format!("{} is a file, and a store needs a directory: name another", dir.display()).into())

@@ -43,12 +43,12 @@ impl<H: Copy + Eq + Hash> Acks<H> {
         }
     }
 
-    /// What one holder has acknowledged.
+    /// The version that one holder has acknowledged.
     pub fn of(&self, holder: H) -> Option<Version> {
         self.by_holder.get(&holder).copied()
     }
 
-    /// What all of them have acknowledged; `None` if there is nobody.
+    /// The version that all of them have acknowledged; `None` if there is nobody.
     pub fn least(&self) -> Option<Version> {
         self.counts.first_key_value().map(|(version, _)| *version)
     }

@@ -1,9 +1,8 @@
-//! Who holds which page, and is told of its changes.
+//! The holders of each page, who are told of its changes.
 //!
 //! One component with two users: a master lists the sessions that hold its pages, a redirector lists its members. The
-//! one promise: whoever is listed and not released is found under the page and under the holder alike. What holders are
-//! told goes by [`Streams`], what they have applied is counted in [`Acks`], what changed
-//! lately is in [`Recent`].
+//! one promise: a holder that is listed and not released is found under the page and under the holder alike. Notices to
+//! holders go by [`Streams`], their acknowledgements are counted in [`Acks`], the latest changes are in [`Recent`].
 #![no_std]
 
 extern crate alloc;
@@ -69,7 +68,7 @@ impl<H: Copy + Eq + Hash> Directory<H> {
         }
     }
 
-    /// Who holds `page`, in no particular order.
+    /// The holders of `page`, in no particular order.
     pub fn holders(&self, page: PageId) -> &[H] {
         self.holders.get(&page).map_or(&[], |holders| holders)
     }
@@ -134,7 +133,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is done to it, a directory is the set of pairs that were listed and not taken off.
+        /// After any operations, a directory is the set of pairs that were listed and not taken off.
         #[test]
         fn behaves_like_a_set_of_pairs(ops in proptest::collection::vec(op(), 0..200)) {
             let (mut directory, mut model) = (Directory::default(), BTreeSet::new());

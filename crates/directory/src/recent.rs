@@ -113,7 +113,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// What it says of a slot is exact above `pruned` and nothing below, and it stays within its limit.
+        /// An answer about a slot is exact above `pruned` and nothing below, and the list stays within its limit.
         #[test]
         fn is_exact_above_pruned(
             steps in proptest::collection::vec((0..4u32, proptest::collection::btree_set(0..6u16, 1..4), 0..20u64), 1..80),

@@ -39,7 +39,7 @@ pub struct Streams<H> {
 pub enum Urgency {
     /// Those with notices, and those that move the horizon far.
     Worthwhile,
-    /// Whatever moves the horizon at all.
+    /// Everything that moves the horizon at all.
     All,
 }
 

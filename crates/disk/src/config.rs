@@ -1,9 +1,9 @@
-//! What a user may tune of a store's disk.
+//! The settings of a store's disk.
 
 use crate::error::DiskError;
 use log::Limits;
 
-/// What a user may tune.
+/// The settings that a user may tune.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// Whether an empty or missing directory becomes a new store.

@@ -26,7 +26,7 @@ const LOCK: &str = "lock";
 /// A store's directory, locked.
 #[derive(Debug)]
 pub(crate) struct Claim {
-    /// What the marker says, the life that begins now included.
+    /// The marker's fields, the life that begins now included.
     pub(crate) marker: Marker,
     /// That life, as no copy of the directory will have it.
     pub(crate) life: Life,
@@ -95,7 +95,7 @@ fn random() -> Result<u64, DiskError> {
     Ok(u64::from_le_bytes(bytes))
 }
 
-/// Makes the files of a new store. What an earlier attempt left is made again.
+/// Makes the files of a new store. Files that an earlier attempt left are made again.
 fn create(files: &dyn Files, config: &Config, cluster: ClusterId) -> Result<(), DiskError> {
     for name in files.list().doing("read", || files.path(""))? {
         if is_segment(&name) || name == home::NAME {

@@ -18,9 +18,9 @@ pub struct Finding {
     pub file: PathBuf,
     /// Where in it, in bytes, where that is known.
     pub offset: Option<u64>,
-    /// What is wrong there.
+    /// The fault found there.
     pub what: String,
-    /// What can be done.
+    /// The remedy.
     pub advice: &'static str,
 }
 
@@ -34,7 +34,7 @@ impl fmt::Display for Finding {
     }
 }
 
-/// What was looked over, and what was found.
+/// The extent of a check, and its findings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// Pages of the home.
@@ -43,7 +43,7 @@ pub struct Report {
     pub records: u64,
     /// Bytes of the log that were read.
     pub log_bytes: u64,
-    /// What is wrong, if anything.
+    /// The faults that were found.
     pub findings: Vec<Finding>,
 }
 
@@ -55,8 +55,7 @@ const LOG: &str = "what was committed before it is whole, what was committed sin
 /// Looks over the store in `dir`, which no process may have open.
 ///
 /// # Errors
-/// If there is no store, if it is in use, or if the system refuses to read it. What is damaged is no error but a
-/// finding.
+/// If there is no store, if it is in use, or if the system refuses to read it. Damage is no error but a finding.
 pub fn check(dir: &Path) -> Result<Report, DiskError> {
     check_files(Arc::new(Directory::new(dir)))
 }

@@ -1,4 +1,4 @@
-//! What can go wrong with a store's directory, said so that the one who reads it knows what to do.
+//! The errors of a store's directory, whose texts say what to do.
 
 use std::fmt;
 use std::path::PathBuf;

@@ -20,7 +20,7 @@ pub(crate) const NAME: &str = "thorp-store";
 const FORMAT: u32 = 3;
 const BYTES_MAX: u64 = 4096;
 
-/// What the marker says.
+/// The fields of the marker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Marker {
     /// The data set.

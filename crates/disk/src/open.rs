@@ -61,7 +61,7 @@ pub(crate) fn make_directory(dir: &Path, sync: &dyn Fn(&Path) -> io::Result<()>)
     };
     match made {
         Ok(()) => sync(above),
-        // Who made it may have been interrupted before it was durable; or it is where we may not look.
+        // The process that made it may have been interrupted before it was durable; or it is where we may not look.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists && dir.is_dir() => match sync(above) {
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
             synced => synced,
@@ -99,8 +99,8 @@ impl Opening {
         Ok(Self { opened, config: config.clone(), files, claim, patience, home, scan })
     }
 
-    /// What the directory holds, but for the records. The room in the log is what is known before the scan; the first
-    /// flush says exactly how much it is.
+    /// The content of the directory, but for the records. The room in the log is what is known before the scan; the
+    /// first flush says exactly how much it is.
     pub fn opened(&self) -> &Opened {
         &self.opened
     }

@@ -15,7 +15,7 @@ use vfs::{Doing, FileError, Files, Lock, Patience, Pause, contain};
 
 /// The disk of one store: [`node::Disk`] over a directory.
 ///
-/// Three kinds of threads meet here. Whoever calls [`node::Disk::flush`] leads one flush of the queued appends. The
+/// Three kinds of threads meet here. A caller of [`node::Disk::flush`] leads one flush of the queued appends. The
 /// readers answer reads. The keeper installs pages, frees the log's segments and makes new ones; it flushes, too, when
 /// a segment becomes free and nobody else has anything to write.
 ///
@@ -28,7 +28,7 @@ pub struct RealDisk {
     _lock: Lock,
 }
 
-/// What the keeper does.
+/// The keeper's tasks.
 enum Keeping {
     Install(Vec<HomeImage>, Checkpoint),
     Free(Position),
@@ -38,13 +38,13 @@ enum Keeping {
     Retry,
 }
 
-/// Who hears of the work that the disk's own threads have done.
+/// A listener to the work that the disk's own threads have done.
 type OnDone = Box<dyn Fn(DiskDone) + Send + Sync>;
 
-/// Who hears that the disk has failed.
+/// A listener to the failure of the disk.
 type OnFailed = Box<dyn Fn(&str) + Send + Sync>;
 
-/// What all threads share.
+/// The state that all threads share.
 struct Shared {
     files: Arc<dyn Files>,
     log: Log<StoreRecords>,
@@ -55,7 +55,7 @@ struct Shared {
     end: Once,
 }
 
-/// What a disk is made of when its directory has been opened.
+/// The parts that a disk is made of when its directory has been opened.
 #[derive(Debug)]
 pub(crate) struct Parts {
     /// The directory.
@@ -121,7 +121,7 @@ impl RealDisk {
             return Ok(());
         }
         match home.close(log.durable()) {
-            // What is not home is in the log.
+            // A page that is not home is in the log.
             Err(error) if error.is_full() => {}
             closed => closed?,
         }

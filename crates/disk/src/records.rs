@@ -18,7 +18,7 @@ use store::{CommitRecord, LeasesGiven, Placement, Record};
 use types::{ClientId, Delta, Incarnation, Life, PageId, SlotChange, TxnId, Version};
 use vfs::{Fields, Malformed};
 
-/// What kind of record a body is.
+/// The kind of a record's body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Kind {
@@ -52,7 +52,7 @@ pub(crate) struct StoreRecords;
 impl Records for StoreRecords {
     type Record = Record;
 
-    /// What a length can say: a store bounds each of its records itself.
+    /// The longest that a length field can say: a store bounds each of its records itself.
     const BODY_BYTES_MAX: u32 = u32::MAX;
 
     fn kind(record: &Record) -> u8 {

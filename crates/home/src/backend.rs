@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use vfs::{Call, File, Patience, Verdict, judge};
 
-/// What the file has met: redb reports every error after the first one as "an earlier error".
+/// The errors that the file has met: redb reports every error after the first one as "an earlier error".
 #[derive(Debug, Default)]
 pub(crate) struct Failure {
     full: AtomicBool,

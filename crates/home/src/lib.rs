@@ -21,10 +21,10 @@ use store::{Checkpoint, HomeImage};
 use types::{PageId, Version};
 use vfs::FileError;
 
-/// What a read of one page gave: its version and its image; `None` if it was never installed.
+/// The result of reading one page: its version and its image; `None` if it was never installed.
 pub type Read = Option<(Version, Bytes)>;
 
-/// What became of a batch.
+/// The outcome of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Installed {
     /// It is home.
@@ -35,13 +35,14 @@ pub enum Installed {
 
 /// Where pages live. Many threads may read while one installs.
 pub trait Home: fmt::Debug + Send + Sync {
-    /// What the last install left.
+    /// The checkpoint that the last install left.
     fn checkpoint(&self) -> Checkpoint;
 
     /// The last position of the log that was durable at the last install.
     fn durable(&self) -> u64;
 
-    /// How many installs there were. Whoever writes the log must not wait here for an install that is under way.
+    /// How many installs there were. The thread that writes the log must not wait here for an install that is under
+    /// way.
     fn installs(&self) -> u64;
 
     /// Refuses a home that is older than what the log has seen of it: a copy put back without the log that belongs to it,

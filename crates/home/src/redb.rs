@@ -85,7 +85,7 @@ impl Entry {
     }
 }
 
-/// What went wrong inside redb: an error, or a panic that was caught.
+/// A failure inside redb: an error, or a panic that was caught.
 #[derive(Debug)]
 enum Trouble {
     Redb(redb::Error),
@@ -249,7 +249,7 @@ impl RedbHome {
         Ok(damage)
     }
 
-    /// What is wrong with a page's image although its checksum is right.
+    /// The fault of a page's image whose checksum is right, if it has one.
     fn parse(&self, page: PageId, read: &(Version, Bytes)) -> Option<FileError> {
         let error = types::ObjectPage::parse(read.1.clone()).err()?;
         Some(corrupt(&*self.files, format!("the image of page {page}: {error}")))
@@ -286,7 +286,7 @@ impl Home for RedbHome {
             if let Some(found) = self.try_read(pages)? {
                 return Ok(found);
             }
-            // Whoever installs holds the state until the database is open again.
+            // The installing thread holds the state until the database is open again.
             drop(self.state.lock().unwrap_or_else(PoisonError::into_inner));
         }
     }

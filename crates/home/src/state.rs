@@ -1,4 +1,4 @@
-//! What the home remembers beside the pages: one value, replaced as a whole with every install.
+//! The home's memory beside the pages: one value, replaced as a whole with every install.
 //!
 //! ```text
 //!   format u32 | digest u32 | installs u64 | pages u64 | durable position of the log u64 |

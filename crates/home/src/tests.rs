@@ -1,4 +1,4 @@
-//! What a home promises, over files that fail when they are told to; and the bytes of its state.
+//! The promises of a home, over files that fail when they are told to; and the bytes of its state.
 
 use crate::state::State;
 use crate::{Home, Installed, RedbHome};

@@ -9,7 +9,7 @@
 //! 1. A record that does not fit into what is left of the memory, or of the segment, goes on in another frame. So a
 //!    flush takes little memory however large it is: memory for all of a commit of many MiB would be touched for the
 //!    first time while everyone else's commit waits.
-//! 2. What is written before the end is followed by more of the same flush, so it is whole blocks and ends with a frame.
+//! 2. A write before the end is followed by more of the same flush, so it is whole blocks and ends with a frame.
 //! 3. A flush that could not be written to its end is written again from its beginning, into the same segments: the
 //!    same bytes.
 //! 4. Nothing of it counts before the syncs that follow, in whatever order it was written.
@@ -20,10 +20,10 @@ use crate::segment::{LogId, Segment, SegmentHeader};
 use std::mem;
 use vfs::{Aligned, BLOCK, Call, On, Refused};
 
-/// What is the same in all frames of a flush, and in the headers of the segments that it begins.
+/// The fields that all frames of a flush share with the headers of the segments that it begins.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stamp {
-    /// Whose log it is.
+    /// The log that it belongs to.
     pub(crate) log: LogId,
     /// The process's life.
     pub(crate) life: u32,
@@ -66,11 +66,11 @@ pub(crate) struct Written {
 /// Why a flush could not be written to its end.
 #[derive(Debug)]
 pub(crate) struct Stopped {
-    /// What was being done.
+    /// The operation, as an error message names it.
     pub(crate) doing: &'static str,
     /// To which file.
     pub(crate) file: String,
-    /// What the system refused.
+    /// The system's refusal.
     pub(crate) refused: Refused,
 }
 
@@ -190,7 +190,7 @@ impl<'a> Writer<'a> {
         self.memory.bytes_mut()[at..at + HEADER_BYTES].copy_from_slice(&frame.encode());
     }
 
-    /// What is left of the segment, in bytes.
+    /// The bytes that are left of the segment.
     fn room(&self) -> usize {
         self.segment.bytes - self.at - self.memory.len()
     }
@@ -329,7 +329,7 @@ mod tests {
         assert_eq!(written.segments.iter().map(|segment| segment.name.as_str()).collect::<Vec<_>>(), ["a", "b"]);
         assert_eq!(written.begun.len(), 1);
         assert!(written.memory.capacity() <= 2 * MEMORY_BYTES, "{} bytes", written.memory.capacity());
-        // Whatever was written before the end ends where a block does: there the next frame begins.
+        // A write before the end ends where a block does: there the next frame begins.
         let mut block = [0; BLOCK];
         let file = files.open("a", How::Read).unwrap();
         let frames = (BLOCK..SEGMENT_BYTES).step_by(MEMORY_BYTES).filter(|at| {

@@ -1,5 +1,5 @@
-//! A log: an append-only sequence of records in a ring of preallocated segments, written in blocks, flush by flush.
-//! What the records are is said by whoever writes them, with [`Records`].
+//! A log: an append-only sequence of records in a ring of preallocated segments, written in blocks, flush by flush. The
+//! writer says what the records are, with [`Records`].
 //!
 //! A new log is made by [`Log::create`]. After a start [`Scan`] gives its records and [`Log::resume`] goes on behind them;
 //! then [`Log::append`] queues records, and [`Log::flush`] makes durable all that has queued up. A directory holds one log.
@@ -45,8 +45,8 @@
 //! - If it is known from elsewhere that a record was durable (a store's page home remembers that at every install and at
 //!   every clean close) that has not been found by then: likewise.
 //! - Else nothing proves that `n + 1` was ever acknowledged: it is the torn tail of a crash. It is cut as a whole, and
-//!   the next flush, `n + 1` of a later life, is written over its beginning. What remains of it behind that flush is
-//!   never taken for anything: its flush number is not the next one any more (2).
+//!   the next flush, `n + 1` of a later life, is written over its beginning. The bytes of it that remain behind that
+//!   flush are never taken for anything: its flush number is not the next one any more (2).
 //!
 //! The one thing that this cannot tell from a torn tail is damage to the very last flush before a crash. A clean close
 //! writes a mark, a flush without records, whose only use is to be behind the last record.

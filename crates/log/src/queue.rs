@@ -17,7 +17,7 @@ use crate::segment::{LogId, Segment};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use vfs::{Doing, FileError, Files, Verdict, contain};
 
-/// What a flush has made durable.
+/// The records that a flush has made durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Durable {
     /// The last record that is.
@@ -46,7 +46,7 @@ enum Flush {
     Stuck,
 }
 
-/// What waits to be flushed.
+/// The records that wait to be flushed.
 #[derive(Debug)]
 struct Queue<T> {
     records: Vec<(u64, T)>,

@@ -1,4 +1,4 @@
-//! What a log must know of its records.
+//! The facts that a log must know of its records.
 
 use bytes::Bytes;
 use std::fmt;
@@ -9,10 +9,11 @@ pub trait Records: fmt::Debug + Send + Sync + 'static {
     /// A record.
     type Record: fmt::Debug + Send;
 
-    /// The longest body, in bytes. Whoever appends has refused what is longer; a scan takes nothing longer for a record.
+    /// The longest body, in bytes. A longer one is refused before it is appended; a scan takes nothing longer for a
+    /// record.
     const BODY_BYTES_MAX: u32;
 
-    /// What kind of record it is, for the one who decodes it: any number but 0.
+    /// The record's kind, by which it is decoded: any number but 0.
     fn kind(record: &Self::Record) -> u8;
 
     /// The length of the record's body, in bytes.

@@ -23,7 +23,7 @@ pub struct Limits {
     pub memory_bytes: usize,
 }
 
-/// What one flush makes durable.
+/// The records that one flush makes durable.
 #[derive(Debug)]
 pub(crate) struct Batch<T> {
     /// Records at consecutive positions.
@@ -267,7 +267,7 @@ impl<R: Records> Ring<R> {
         self.due.needed
     }
 
-    /// Room for records, in bytes. What padding, a mark and the headers of parts may take is kept back.
+    /// Room for records, in bytes. The room that padding, a mark and the headers of parts may take is kept back.
     pub(crate) fn bytes_free(&self) -> u64 {
         let active = self.live.back().map_or(0, |segment| segment.bytes - self.at);
         let free: usize = self.free.iter().map(|segment| segment.bytes - BLOCK).sum();

@@ -22,7 +22,7 @@ pub struct Progress {
     pub records: u64,
 }
 
-/// What must come next, and what is known from before.
+/// The frame that must come next, and what is known from before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Due {
     /// The number of the next flush.
@@ -165,7 +165,7 @@ impl<R: Records> Scan<R> {
                 frame.record_ends.then(|| Bytes::from(begun.take().expect("just added to").1))
             };
             if let Some(body) = whole.filter(|_| frame.kind != MARK) {
-                // What is not needed is not even decoded: an old record may take long and helps nobody.
+                // A record that is not needed is not even decoded: an old one may take long and helps nobody.
                 if frame.position >= self.needed {
                     records.push_back((frame.position, frame.kind, body));
                 }
@@ -251,7 +251,7 @@ impl<R: Records> Scan<R> {
         Ok(bytes.into())
     }
 
-    /// What the window holds from a place on. If that is elsewhere it is in the next window nearly always.
+    /// The bytes of the window from a place on. If that is elsewhere it is in the next window nearly always.
     fn window_at(&mut self, place: Place) -> Result<Bytes, FileError> {
         if !self.window.holds(place) {
             self.next_window()?;
@@ -343,7 +343,7 @@ fn newest_needed(files: &Arc<dyn Files>, segment: &Segment) -> Result<u64, FileE
     Ok(needed)
 }
 
-/// What is wrong with a frame whose header is valid in itself.
+/// The mismatch of a frame whose header is valid in itself.
 fn mismatch(
     frame: &Frame,
     lap: u32,

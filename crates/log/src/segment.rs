@@ -16,18 +16,18 @@ use crate::frame::FORMAT;
 use std::sync::Arc;
 use vfs::{Aligned, BLOCK, Call, Doing, File, FileError, Files, How, On, Refused, fill};
 
-/// Whose log it is: segments of another's are refused.
+/// The log that a segment belongs to: segments of another's are refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogId(pub u64);
 
 const MAGIC: [u8; 8] = *b"THORPSEG";
 
-/// What the header block of a segment says.
+/// The fields of a segment's header block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SegmentHeader {
     /// The length of the file.
     pub(crate) segment_bytes: u32,
-    /// Whose log it is.
+    /// The log that it belongs to.
     pub(crate) log: LogId,
     /// The segment's number among all that were ever begun, from 1.
     pub(crate) lap: u32,
@@ -88,7 +88,7 @@ pub(crate) struct Segment {
     pub(crate) name: String,
     /// Its length, in bytes: whole blocks.
     pub(crate) bytes: usize,
-    /// What its header says, if it has a valid one.
+    /// Its header, if it has a valid one.
     pub(crate) header: Option<SegmentHeader>,
     /// The file.
     pub(crate) file: Arc<dyn File>,
@@ -121,7 +121,7 @@ impl Segment {
             files.open(name, How::Direct).on(Call::Open)
         });
         if made.is_err() {
-            // What a full disk needs first is the room back; a crash leaves the file to the next start.
+            // A full disk needs the room back at once; after a crash the next start removes the file.
             for name in [&temporary, name] {
                 let _ = files.remove(name);
             }

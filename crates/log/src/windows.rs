@@ -50,7 +50,7 @@ impl Window {
         place.segment == self.place.segment && range.contains(&place.offset)
     }
 
-    /// What it holds from a place on, which is in it.
+    /// The window's bytes from a place on, which is in it.
     pub(crate) fn from(&self, place: Place) -> Bytes {
         self.bytes.slice(place.offset - self.place.offset..)
     }
@@ -81,7 +81,7 @@ impl Windows {
         }
         let (out, windows) = sync_channel(AHEAD);
         let read = move || {
-            // Who does not take a window wants none any more.
+            // A receiver that does not take a window wants none any more.
             let _ = reader.try_for_each(|window| out.send(window));
         };
         let thread = std::thread::Builder::new().name("log-ahead".to_owned()).spawn(read);

@@ -6,9 +6,9 @@
 //!
 //! 1. `lower` and `upper` bound what has not been given yet. They move with each entry that is given, and with nothing
 //!    else.
-//! 2. What was read of a leaf ahead of that, and the fence behind it, hold for as long as the transaction has changed
-//!    nothing. After a change they are read again: entries may have come and gone there, and the objects of large values
-//!    with them.
+//! 2. The entries that were read of a leaf ahead of that, and the fence behind it, hold for as long as the transaction
+//!    has changed nothing. After a change they are read again: entries may have come and gone there, and the objects of
+//!    large values with them.
 
 use crate::key::{self, Key};
 use crate::node::{DEPTH_MAX, Root, look};
@@ -71,7 +71,8 @@ impl Found {
     }
 }
 
-/// What a node on the way to a leaf says: where to go, and what parts that child from the next one.
+/// The answer of a node on the way to a leaf: the child to go to, and the fence that parts that child from the next
+/// one.
 enum Step {
     Down(ObjectId, Option<Vec<u8>>),
     Leaf(Vec<Found>),
@@ -252,7 +253,7 @@ impl<K: Key, V: DeserializeOwned> Cursor<K, V> {
         if self.backwards { (start..end).rev().map(found).collect() } else { (start..end).map(found).collect() }
     }
 
-    /// What of the range was not read yet.
+    /// The part of the range that was not read yet.
     fn unread(&self) -> (Bound<&[u8]>, Bound<&[u8]>) {
         let (lower, upper) = (self.lower.as_ref().map(Vec::as_slice), self.upper.as_ref().map(Vec::as_slice));
         match &self.fence {

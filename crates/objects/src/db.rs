@@ -45,8 +45,8 @@ impl Db {
     /// Runs a transaction: `body` on a workspace of its own, then the commit. If others were faster the whole is done
     /// again, after a pause that grows; `body` may therefore run several times and should have no effects besides.
     ///
-    /// `body` must not begin another transaction on the same database: the outer one, which may have read what the inner
-    /// one changes, could be run again and again. What is to happen together is done with one `tx`.
+    /// `body` must not begin another transaction on the same database: the outer one, which may have read what the
+    /// inner one changes, could be run again and again. Changes that are to happen together are made with one `tx`.
     ///
     /// An error that `body` returns aborts the transaction and is handed back, unless the transaction was doomed: then
     /// the error may come from what `body` should not have seen, and it is run again.
@@ -133,7 +133,7 @@ impl Db {
         }
     }
 
-    /// What the client can say of itself: hits, misses, commits, bytes in the cache.
+    /// The client's figures: hits, misses, commits, bytes in the cache.
     ///
     /// ```
     /// # use objects as thorp;
@@ -157,7 +157,7 @@ pub fn wait_for<F: Future>(future: F) -> F::Output {
     block_on(future)
 }
 
-/// Commits what ran well. What did not is aborted by the drop; whether it was doomed is asked before, because the body's
+/// Commits what ran well. A body that failed is aborted by the drop; whether it was doomed is asked before, because its
 /// error may only come of that.
 async fn end<R>(running: Transaction, ran: Result<R>, tries: &Tries) -> Result<R> {
     match ran {

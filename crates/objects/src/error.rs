@@ -1,4 +1,4 @@
-//! What can go wrong, sorted by what the caller is to do about it.
+//! The errors, sorted by what the caller is to do about them.
 
 use core::fmt;
 use database::Cure;
@@ -8,10 +8,10 @@ use types::{GoodbyeReason, ObjectId, Refusal, TxnId};
 
 pub use types::Caller;
 
-/// What an operation of this library gives.
+/// The result of an operation of this library.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What lies behind an error, for people.
+/// The cause of an error, for people.
 type Cause = Box<dyn std::error::Error + Send + Sync>;
 
 /// Why something was not done. [`Error::caller`] says what to do about it.
@@ -31,7 +31,7 @@ pub enum Error {
         tries: u32,
         /// For how long.
         waited: Duration,
-        /// What the last try ended with.
+        /// The error of the last try.
         last: Box<Error>,
     },
     /// A transaction was begun inside of another one on the same database.
@@ -56,8 +56,8 @@ pub enum Error {
     Unreachable,
     /// The store has ended the session for good.
     SessionEnded(GoodbyeReason, String),
-    /// The database has stopped in this process, because of this: its disk has failed, or a part of it has panicked. What
-    /// was committed is safe.
+    /// The database has stopped in this process, because of this: its disk has failed, or a part of it has panicked.
+    /// All that was committed is safe.
     Stopped(String),
     /// The commit was sent, and the store can no longer say whether it took effect.
     OutcomeUnknown(TxnId),
@@ -75,13 +75,13 @@ pub enum Error {
     /// Something else is stored than was asked for.
     #[non_exhaustive]
     WrongKind {
-        /// What was looked at: an object, or a name.
+        /// The object or name that was looked at.
         what: String,
-        /// What it is.
+        /// The kind of value that is stored.
         stored: String,
-        /// What was asked for.
+        /// The kind that was asked for.
         asked: String,
-        /// What it lacks, if it could have been that.
+        /// The reason why it is not the kind asked for, if it could have been.
         why: Option<String>,
     },
     /// The value cannot be stored: its `Serialize` says so, or its `Deserialize` could not read it back.
@@ -89,7 +89,7 @@ pub enum Error {
     Encode {
         /// The type.
         type_name: &'static str,
-        /// What is wrong.
+        /// The reason.
         why: String,
     },
     /// The object holds what this library would never have written there.
@@ -97,7 +97,7 @@ pub enum Error {
     Damaged {
         /// The object.
         object: ObjectId,
-        /// What is wrong with it.
+        /// The damage.
         what: &'static str,
     },
     /// A store could not be opened, or a server not be reached.
@@ -118,7 +118,7 @@ impl Error {
         Self::Application(error.into())
     }
 
-    /// What the caller is to do; `None` for the application's own errors.
+    /// The class of the error, by what the caller is to do; `None` for the application's own errors.
     pub fn caller(&self) -> Option<Caller> {
         Some(match self {
             Self::Contended { .. } => Caller::Retry,
@@ -201,7 +201,7 @@ impl std::error::Error for Error {
     }
 }
 
-/// What is wrong below is wrong here, by the same names.
+/// An error of the layer below is the error of the same name here.
 impl From<database::Error> for Error {
     fn from(error: database::Error) -> Self {
         use database::Error as Below;

@@ -8,7 +8,7 @@ const CHAINED: u8 = 4;
 /// How a part of a chain begins.
 pub(crate) const PART: u8 = FORMAT << 4 | 8;
 
-/// What an object is.
+/// The kind of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// Bytes, as they were given.

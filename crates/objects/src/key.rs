@@ -20,7 +20,7 @@ use types::{ObjectId, PageId};
 /// The longest key, in bytes of its encoding: a page's worth of keys must still branch.
 pub const KEY_BYTES_MAX: usize = 1024;
 
-/// What can be looked up in a map: the borrowed forms of keys, too.
+/// A key to look up in a map: the borrowed forms of keys, too.
 pub trait EncodeKey {
     /// Appends the key's bytes.
     fn encode_key(&self, bytes: &mut Vec<u8>);
@@ -40,8 +40,8 @@ pub trait EncodeKey {
 /// assert!(bytes(("wheel", 7)) < bytes(("wheels", -1)));
 /// ```
 pub trait Key: EncodeKey + Sized {
-    /// What a map keeps of the type, to refuse keys of another one. It stays what it is for as long as there are maps with
-    /// such keys.
+    /// The name that a map keeps of the type, to refuse keys of another one. It stays what it is for as long as there
+    /// are maps with such keys.
     const TYPE: KeyType;
 
     /// Takes the key from the front of `bytes`; `None` if they are no key of this type.

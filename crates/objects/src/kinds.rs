@@ -1,4 +1,4 @@
-//! What a map is a map of: the type of its keys, and the name of its values' type. They stand in its root, in front of the
+//! The types of a map: that of its keys, and the name of its values' type. They stand in its root, in front of the
 //! node, and are compared whenever the root is looked at.
 //!
 //! ```text
@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 use std::any::type_name;
 use std::fmt;
 
-/// What a map is taken for.
+/// The types that a caller takes a map to have.
 #[derive(Clone, Copy)]
 pub(crate) struct Kinds {
     key: KeyType,
@@ -25,7 +25,7 @@ impl Kinds {
         Self { key, value: Asked::by::<V>, name: type_name::<M> }
     }
 
-    /// What stands in front of a root's node.
+    /// The bytes that stand in front of a root's node.
     pub(crate) fn to_bytes(self) -> Vec<u8> {
         let mut bytes = vec![0; 2];
         self.key.push_bytes(&mut bytes);
@@ -46,7 +46,7 @@ impl Kinds {
     }
 }
 
-/// What a root says that it is the root of, and its node.
+/// The bytes in which a root says what it is the root of, and its node.
 pub(crate) fn split(root: &[u8]) -> Option<(&[u8], &[u8])> {
     let (len, rest) = root.split_first_chunk::<2>()?;
     rest.split_at_checked(usize::from(u16::from_le_bytes(*len)))

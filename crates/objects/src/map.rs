@@ -70,7 +70,7 @@ impl<K, V> Map<K, V> {
 impl<K: Key, V: DeserializeOwned> Map<K, V> {
     pub(crate) const KINDS: Kinds = Kinds::of::<Self, V>(K::TYPE);
 
-    /// What operations begin at.
+    /// The root that operations begin at.
     pub(crate) fn begin_at(self) -> Root {
         Root::new(self.root, Self::KINDS)
     }
@@ -350,7 +350,7 @@ impl<K: Key, V: Serialize + DeserializeOwned> Map<K, V> {
     }
 }
 
-/// What one node has to say to a search.
+/// The answer of one node to a search.
 enum Step<T> {
     Down(ObjectId),
     Leaf(T),

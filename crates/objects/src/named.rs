@@ -7,22 +7,22 @@
 use serde::de::{DeserializeOwned, Deserializer, Visitor};
 use std::fmt;
 
-/// What a type's `Deserialize` asks a decoder for.
+/// The form that a type's `Deserialize` asks a decoder for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Asked {
     /// A value of this name.
     For(&'static str),
     /// A value of a form that has no name, such as a number.
     Unnamed,
-    /// Whatever is there.
+    /// Any form.
     Anything,
 }
 
 impl Asked {
-    /// What this type asks for.
+    /// The form that this type asks for.
     #[inline]
     pub(crate) fn by<T: DeserializeOwned>() -> Self {
-        // What asks for nothing at all takes anything.
+        // A type that asks for no form takes any.
         T::deserialize(Probe).map_or_else(|asked| asked, |_| Self::Anything)
     }
 

@@ -115,8 +115,8 @@ impl<M: Mode> Tx<M> {
         self.delete_slot(target.object).await
     }
 
-    /// The stamp of an object and the chain behind it, if it has one; `None` if there is no such object. What is in the
-    /// place of a map's node, or comes to be there, must be one too.
+    /// The stamp of an object and the chain behind it, if it has one; `None` if there is no such object. The value in
+    /// the place of a map's node, or one that comes to be there, must be a node too.
     async fn owner_of(&self, target: Target, becomes: Option<Kind>) -> Result<Option<(Stamp, Option<Chain>)>> {
         let owner = self
             .read_slot(target.object, |bytes| -> Result<_> {

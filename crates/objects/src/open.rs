@@ -9,7 +9,7 @@ use std::path::Path;
 use std::time::Duration;
 use types::ObjectId;
 
-/// What may be tuned before a database is opened; everything has a default.
+/// The options of a database before it is opened; everything has a default.
 ///
 /// ```
 /// # use objects as thorp;
@@ -119,7 +119,7 @@ impl Db {
     /// ```
     ///
     /// # Errors
-    /// What the disk says, and [`crate::Error::Closed`] if it was closed before.
+    /// An error of the disk, and [`crate::Error::Closed`] if it was closed before.
     pub fn close(self) -> Result<()> {
         Ok(self.database.close()?)
     }
@@ -175,7 +175,7 @@ impl Builder {
         self
     }
 
-    /// What the log of commits may grow to on disk, in bytes; an eighth of it is taken at once. By default 1 GiB, or
+    /// The largest size of the log of commits on disk, in bytes; an eighth of it is taken at once. By default 1 GiB, or
     /// four times the MOB if that is more. For [`Builder::open`].
     pub fn log_bytes(mut self, bytes: usize) -> Self {
         self.config.log_bytes = Some(bytes);

@@ -53,7 +53,7 @@ impl<T: ?Sized> Ref<T> {
         self.id
     }
 
-    /// What tells the object from others that had its place before, or will have it.
+    /// The stamp that tells the object from others that had its place before, or will have it.
     pub const fn stamp(self) -> u32 {
         self.stamp
     }

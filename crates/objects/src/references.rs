@@ -13,7 +13,7 @@ use types::ObjectId;
 
 /// Tells where an object of this library refers to, by the bytes of its slot.
 pub fn references(object: &[u8], found: &mut dyn FnMut(ObjectId)) {
-    // Whose bytes they are matters for the text of an error only.
+    // The object's identity matters for the text of an error only.
     let Ok(Some(slot)) = Slot::parse(ObjectId::root(0).into(), object) else { return };
     let content = match slot.value {
         Value::Chain(chain) => return found(chain.head),

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use std::future::Future;
 use types::ObjectId;
 
-/// What a name stands for.
+/// The object that a name stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum Named {
     Object(Ref<()>),
@@ -98,7 +98,7 @@ impl<M: Mode> Tx<M> {
         })
     }
 
-    /// Takes a name away. What it stood for stays; deleting it is up to the caller.
+    /// Takes a name away. The object that it stood for stays; deleting it is up to the caller.
     pub fn remove_root(&mut self, name: &str) -> M::Out<impl Future<Output = Result<()>>> {
         let key = key::encode(name);
         M::run(async move {

@@ -9,7 +9,7 @@
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use types::ClientId;
 
-/// What an object is known by in its slot.
+/// The number that an object is known by in its slot.
 pub(crate) type Stamp = u32;
 
 /// The stamp of objects that no reference leads to: the nodes of maps and their large values, which only their map

@@ -98,7 +98,7 @@ impl<'a> View<'a> {
     }
 }
 
-/// What stands under a key.
+/// The value under a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Payload<B> {
     /// The value's bytes.

@@ -36,7 +36,7 @@ pub struct Tx<M: Mode = Blocking> {
     pub(crate) database: Arc<Database>,
     pub(crate) stamps: Arc<Stamps>,
     pub(crate) handle: TxnHandle,
-    /// What need not be asked for again.
+    /// Slots that need not be asked for again.
     seen: Seen,
     /// Whether the running operation has written something.
     has_written: bool,
@@ -249,7 +249,7 @@ impl<M: Mode> Drop for Operation<'_, M> {
     }
 }
 
-/// What a write to a slot without an object means.
+/// The meaning of a write to a slot without an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Missing {
     /// The caller holds a reference that dangles.
@@ -258,7 +258,7 @@ pub(crate) enum Missing {
     IsCreated,
 }
 
-/// What all operations are made of: slots, and the client's calls.
+/// The parts that all operations are made of: slots, and the client's calls.
 impl<M: Mode> Tx<M> {
     /// Shows an object's value to `look`, if it stands in a slot that is in the cache; else gives `look` back.
     #[inline]

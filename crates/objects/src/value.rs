@@ -39,7 +39,7 @@ pub(crate) const CHUNK_BYTES: usize = 60 * 1024;
 /// The bytes of an object id.
 pub(crate) const ID_BYTES: usize = 10;
 
-/// What is asked for: the kind, and how it is called in an error.
+/// The kind that is asked for, and its name in an error.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wanted {
     pub(crate) kind: Kind,
@@ -55,10 +55,10 @@ impl Wanted {
     }
 }
 
-/// What stands before a value: the first byte and the stamp.
+/// The bytes before a value: the first byte and the stamp.
 pub(crate) const HEADER_BYTES: usize = 1 + size_of::<Stamp>();
 
-/// What stands before a part of a chain: the first byte.
+/// The bytes before a part of a chain: the first byte.
 const PART_HEADER_BYTES: usize = 1;
 
 const CHAIN_BYTES: usize = HEADER_BYTES + 4 + ID_BYTES;
@@ -104,7 +104,7 @@ pub(crate) struct Chain {
 /// A slot's bytes, understood.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Slot<'a> {
-    /// What it is.
+    /// The value's kind.
     pub(crate) kind: Kind,
     /// The stamp of the object that has the slot.
     pub(crate) stamp: Stamp,
@@ -174,7 +174,7 @@ impl<'a> Slot<'a> {
     }
 }
 
-/// What a value says of itself.
+/// The description of a value by its own bytes.
 fn stored(bytes: &[u8]) -> String {
     let mut reader = Reader::new(bytes);
     match reader.text() {
@@ -314,7 +314,7 @@ pub(crate) fn part(bytes: &[u8]) -> Bytes {
     part.into()
 }
 
-/// What a part of a chain holds; `None` if the slot holds something else.
+/// The content of a part of a chain; `None` if the slot holds something else.
 pub(crate) fn part_in(slot: &[u8]) -> Option<&[u8]> {
     slot.strip_prefix(&[PART])
 }
@@ -382,7 +382,7 @@ mod tests {
         assert_eq!(inline_of(target(STAMP + 1), Kind::Bytes, &inline), None);
         assert_eq!(inline_of(target(STAMP), Kind::Bytes, &chain), None);
         assert_eq!(inline_of(target(STAMP), Kind::Value, &inline), None);
-        // What looks like a stamp in a part of a chain is none.
+        // Bytes that look like a stamp in a part of a chain are none.
         assert!(parse(Some(STAMP), &[0x28, 0xd, 0xc, 0xb, 0xa, 7]).unwrap().is_none());
     }
 

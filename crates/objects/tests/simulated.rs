@@ -1,5 +1,5 @@
-//! The front door over simulated nodes: several clients in virtual time, over a network and a store that fail. What a
-//! transaction sees is as of one moment, and what is acknowledged is there.
+//! The front door over simulated nodes: several clients in virtual time, over a network and a store that fail. Each
+//! transaction sees the store as of one moment, and an acknowledged change stays.
 
 use objects::{Db, Map, Result};
 use sim::Simulation;
@@ -15,7 +15,7 @@ const TRANSFERS: u32 = 12;
 /// Longer than any simulated run.
 const PATIENCE: Duration = Duration::from_secs(1 << 20);
 
-/// What the tasks know of each other beside the store.
+/// The knowledge that the tasks share beside the store.
 #[derive(Default)]
 struct Known {
     /// Transfers that were acknowledged, with their receipts.

@@ -26,7 +26,7 @@ const ONE_WAY: Duration = Duration::from_millis(5);
 /// The large object, in bytes.
 const LARGE: usize = 6 << 20;
 
-/// What the line needs for it.
+/// The time that the line needs for it.
 fn line_time() -> Duration {
     Duration::from_secs_f64(LARGE as f64 / RATE as f64)
 }

@@ -51,8 +51,8 @@ struct Values;
 mod tests {
     use super::{Caller, ClientId, Error, GoodbyeReason, Incarnation, ObjectId, PageId, Refusal, SlotSet, TxnId};
 
-    /// What is in the errors, by names that an application can write.
-    fn what_it_is_about(error: &Error) -> Option<(Option<ObjectId>, Option<TxnId>)> {
+    /// The object and the transaction in an error, by names that an application can write.
+    fn subject_of(error: &Error) -> Option<(Option<ObjectId>, Option<TxnId>)> {
         match error {
             Error::NoSuchObject(object) | Error::Format { object, .. } | Error::Damaged { object, .. } => {
                 Some((Some(*object), None))
@@ -66,7 +66,7 @@ mod tests {
     fn an_unknown_outcome_asks_for_a_look() {
         let txn = TxnId { client: ClientId(1), number: 2 };
         let error = Error::OutcomeUnknown(txn);
-        assert_eq!(what_it_is_about(&error), Some((None, Some(txn))));
+        assert_eq!(subject_of(&error), Some((None, Some(txn))));
         assert_eq!(error.caller(), Some(Caller::Look));
         let page = PageId::new(0, 1);
         let refusals = [

@@ -13,12 +13,12 @@ pub struct SlotChange {
     pub value: Option<Bytes>,
 }
 
-/// What one transaction changes in one page. Changes are in slot order, each slot at most once.
+/// The changes that one transaction makes to one page. Changes are in slot order, each slot at most once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Delta {
     /// The page.
     pub page: PageId,
-    /// What changes in it.
+    /// The changes of its slots.
     pub changes: Vec<SlotChange>,
 }
 

@@ -1,4 +1,4 @@
-//! What a member lets its neighbours in by.
+//! The key by which a member recognises its neighbours.
 
 use core::{fmt, hint};
 

@@ -1,8 +1,8 @@
 //! All limits of the protocol and of what a peer can make grow, in one place, with checks of how they add up.
 //!
-//! The constants are agreed between both ends of a wire, or laid down in a format: whoever receives more ends the
-//! session. A role stays within them by its [`Limits`], which are part of its configuration. What a user may tune
-//! besides (cache sizes, MOB, time-outs) stands in the configuration of each role.
+//! The constants are agreed between both ends of a wire, or laid down in a format: a receiver of more ends the session.
+//! A role stays within them by its [`Limits`], which are part of its configuration. The settings that a user may tune
+//! besides (cache sizes, MOB, time-outs) stand in the configuration of each role.
 
 /// The size that allocation fills an object page to, in bytes. Matches the unit of transfer of the BuddyCache paper.
 pub const PAGE_BYTES_TARGET: usize = 8 * 1024;
@@ -26,7 +26,7 @@ pub const OBJECT_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// The largest message, in bytes, header included.
 pub const MESSAGE_BYTES_MAX: usize = TXN_BYTES_MAX + 1024 * 1024;
 
-/// What one piece of a large message carries of it, in bytes: how long another message may have to wait for it.
+/// The bytes of a large message that one piece carries: another message may have to wait as long as a piece takes.
 pub const PIECE_BYTES_MAX: usize = 64 * 1024;
 
 /// The largest frame, in bytes: a largest page is one, and so is a piece. A larger message travels in pieces.
@@ -118,7 +118,7 @@ pub const GROUPS_MAX: usize = SESSIONS_MAX;
 /// The highest epoch that a group can be claimed with: each takeover adds one, so none comes near in earnest.
 pub const GROUP_EPOCH_MAX: u64 = 1 << 62;
 
-/// How many lives of its process a store remembers, and tells. Who has heard of it in an earlier one begins anew.
+/// How many lives of its process a store remembers, and tells. A client that heard of it in an earlier one begins anew.
 pub const LIVES_KEPT: usize = 32;
 
 /// Spaces of one store that groups may have leases on.
@@ -151,7 +151,7 @@ pub struct Limits {
     pub pages_per_message: usize,
     /// Notices in one batch.
     pub notices_per_message: usize,
-    /// What one batch of notices carries, in bytes; it may be more by one notice.
+    /// The bytes of notices in one batch; it may be more by one notice.
     pub notice_bytes_per_message: usize,
     /// Pages of one fetch that a store sends at once, in bytes: a prefetch beyond that is left out.
     pub answer_bytes: usize,
@@ -161,8 +161,8 @@ pub struct Limits {
     /// Page images that a store writes back in one batch, in bytes: large enough to pay for its sync, small enough to be
     /// done soon.
     pub write_back_bytes: usize,
-    /// Home images that are read for one commit to see whether it fits. Whoever fills so many pages to their limit at
-    /// once is told that the next one is full.
+    /// Home images that are read for one commit to see whether it fits. A commit that fills so many pages to their
+    /// limit at once is told that the next one is full.
     pub reads_per_commit: u8,
     /// Sessions that a store takes at a time.
     pub sessions: usize,

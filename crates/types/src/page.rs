@@ -275,7 +275,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever changes are made, a page is the map of its slots, and its image parses back to itself.
+        /// After any changes, a page is the map of its slots, and its image parses back to itself.
         #[test]
         fn behaves_like_a_map(steps in proptest::collection::vec(
             proptest::collection::btree_map(0..40u16, proptest::option::of(proptest::collection::vec(any::<u8>(), 0..50)), 1..8), 1..20)) {

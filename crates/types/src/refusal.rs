@@ -4,7 +4,7 @@ use crate::{Incarnation, PageId, SlotSet};
 use alloc::vec::Vec;
 use core::fmt;
 
-/// What the receiver of an error is to do about it.
+/// The remedy for an error: a caller acts on this, and not on each error's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Caller {
@@ -18,7 +18,7 @@ pub enum Caller {
     Reconnect,
     /// It may have happened: look at what is stored before it is done again.
     Look,
-    /// What is stored is damaged: check the store, and restore what it has lost.
+    /// The stored data is damaged: check the store, and restore what it has lost.
     Repair,
 }
 
@@ -62,7 +62,7 @@ impl Refusal {
         }
     }
 
-    /// What the caller is to do.
+    /// The class of the error, by what the caller is to do.
     pub const fn caller(&self) -> Caller {
         match self {
             Self::Stale(_) | Self::Busy | Self::TooMany | Self::PageFull(_) | Self::Lapsed(_) => Caller::Retry,
@@ -115,9 +115,10 @@ pub enum GoodbyeReason {
     Full,
     /// The redirector cannot reach its store.
     CutOff,
-    /// Whoever connected as a neighbour does not have the key that the redirector gives to neighbours.
+    /// A process that connected as a neighbour does not have the key that the redirector gives to neighbours.
     Stranger,
-    /// What the peer has sent cannot be kept until it can be passed on: it is to come back here and send it again.
+    /// There is no room to keep the peer's request until it can be passed on: it is to come back here and send it
+    /// again.
     NoRoom,
 }
 

@@ -10,7 +10,7 @@ pub enum Rule {
     PruneCheck,
     /// The holder is listed before the page is sent.
     ListHolderFirst,
-    /// Who reads of a page that does not exist is listed for it: its creation is a change like any other.
+    /// A reader of a page that does not exist is listed for it: its creation is a change like any other.
     ListAbsent,
     /// A page is released only when no fetch of it is outstanding.
     ReleaseAfterFetch,
@@ -20,7 +20,8 @@ pub enum Rule {
     FollowUnheld,
     /// A page that fills holes is at least as recent as what made them, and as all that its reader has heard of.
     FetchAtLeast,
-    /// Who releases a page that was just granted to it means an earlier life of the page, and goes on holding it.
+    /// A client that releases a page that was just granted to it means an earlier life of the page, and goes on holding
+    /// it.
     KeepGranted,
     /// A granted page that was written to is nobody's to claim.
     ClaimUnused,
@@ -46,7 +47,7 @@ pub enum Rule {
     PrepareLocks,
     /// A commit that waits for a prepared one is not overtaken by later ones that write what it has read.
     KeepTurns,
-    /// Who has lost several times in a row keeps its place in line, for a short time, until it comes again.
+    /// A client that has lost several times in a row keeps its place in line, for a short time, until it comes again.
     KeepPlace,
     /// A change with a lower version than the slot's is discarded.
     NeverBack,
@@ -62,7 +63,8 @@ pub enum Rule {
     HelpInSequence,
     /// A master's horizon moves with that master's own stream; what another's tells moves pages alone.
     OwnHorizon,
-    /// What a master leaves to another stream to tell holds its own `through` back until it has been heard of.
+    /// A change that a master leaves to another stream to tell holds back the master's own `through` until it was heard
+    /// of.
     HoldThrough,
     /// A message passes only what yields to it, on its way to the other end of a link.
     KeepOrder,
@@ -72,7 +74,7 @@ pub enum Rule {
     NoticesBeforeReply,
     /// A commit is acknowledged only when it is durable.
     LogBeforeReply,
-    /// What is home is in the log before it.
+    /// A change is in the log before it is home.
     LogBeforeHome,
     /// A commit request without an outcome is sent again when its session is resumed.
     SendAgain,
@@ -82,7 +84,7 @@ pub enum Rule {
     StayRefused,
     /// Whether a request has committed whose outcome may have been forgotten, nobody knows.
     AnswerUnknown,
-    /// What a transaction has written of which nobody knows whether it committed is a hole.
+    /// A slot is a hole if a transaction has written it of which nobody knows whether it committed.
     PunctureUnknown,
     /// A commit request that was sent to an earlier incarnation of the store, and has no outcome, has lapsed.
     LapseWithStore,
@@ -92,7 +94,7 @@ pub enum Rule {
     RejoinBeforeHorizon,
     /// A resumed session's changed pages are made known to it.
     RevalidateOnRejoin,
-    /// Who brings anything that is to be compared asks for pages when it has joined.
+    /// A member that brings anything to be compared asks for pages only when it has joined.
     JoinBeforeFetch,
     /// An aborted transaction's writes leave no trace.
     DropWorkspace,
@@ -126,23 +128,23 @@ pub enum Rule {
     CountLateHelp,
     /// A redirector tells every member that holds a page of its changes.
     TellMembers,
-    /// What changed while the trunk was broken is told to the members that know of everything before it.
+    /// A change made while the trunk was broken is told to the members that know of everything before it.
     TellMissed,
-    /// What nobody knows slot by slot any more is dropped by the members that hold it.
+    /// A page whose changes nobody knows slot by slot any more is dropped by the members that hold it.
     TellDropped,
     /// A member that comes with a cache has it compared with the store before its horizon moves.
     RevalidateMember,
-    /// What changes while a member is compared is kept for it.
+    /// A change made while a member is compared is kept for it.
     KeepForComing,
     /// A member that has heard of anything is compared before it joins, also one that brings no pages.
     CompareAhead,
     /// All answers about what a member brings are of one session with the store: when that breaks, all is compared again.
     CompareAgain,
-    /// What a member brings counts as whole when the member has joined.
+    /// The cache that a member brings counts as whole when the member has joined.
     WholeWhenJoined,
     /// A commit's own changes are passed on to the members that hold the page as what has been committed, and only then.
     UpdateOnCommit,
-    /// Who has only read commits without asking only if the store has answered a fetch sent since the transaction began.
+    /// A transaction that only reads commits without asking only if the store has answered a fetch sent since it began.
     FreshCommit,
     /// Only the store's page is fresh: not a neighbour's, nor the stand-by cache's.
     FreshFromStore,
@@ -150,7 +152,7 @@ pub enum Rule {
     FreshSinceAsked,
     /// A commit's reply stands for its notice in the session that has sent the request, and in no other.
     ReplyToSession,
-    /// Who asks for the outcome of a request that is on its way is answered by its reply.
+    /// A client that asks for the outcome of a request that is on its way is answered by the request's reply.
     AnswerByReply,
     /// A redirector that has only asked for an outcome is told of what was written by notice.
     TellAskers,
@@ -158,7 +160,8 @@ pub enum Rule {
     HearBeforeAnswer,
     /// A reply that was only asked for moves no horizon.
     AskedMovesNothing,
-    /// Who sends another request under the identity of one under way is told nothing of what becomes of that.
+    /// A client that sends another request under the identity of one under way is told nothing of the outcome of that
+    /// one.
     SameWrites,
     /// A reply stands for the notices only where its count is ahead of all that was heard.
     ReplyAhead,
@@ -173,13 +176,13 @@ pub enum Rule {
     /// A commit waits until every group that holds what it changes under a lease has promised to ask, or its lease has
     /// run out.
     AwaitPromises,
-    /// What a waiting commit has read stands in the way of writers.
+    /// The reads of a waiting commit stand in the way of writers.
     WaitLocks,
     /// A group that comes to hold a page under a lease hears first of what is about to change there.
     WarnHolders,
     /// A group that gets its lease, or more of it, hears first of what is about to change in what it holds.
     WarnLeased,
-    /// What was promised before a group was given more of its lease is promised anew to whoever comes after that.
+    /// A promise made before a group was given more of its lease is made anew to any commit that comes after that.
     PromiseAnew,
     /// A redirector keeps to what it has promised until it is given more of its lease.
     KeepPromise,
@@ -191,9 +194,9 @@ pub enum Rule {
     AllowDrift,
     /// A redirector validates itself only what nobody is about to change.
     AskIfContested,
-    /// What a redirector sends again for its members is about to change, in the new session as in the one before.
+    /// A page that a redirector's resent commits write is about to change, in the new session as in the one before.
     ContestAgain,
-    /// What a redirector passes on for a commit of its own member is contested from then on.
+    /// A page that a redirector's own member is to change is contested from when the redirector passes on the commit.
     ContestOwn,
     /// A redirector validates itself only while its lease lasts.
     LeaseEnds,
@@ -207,7 +210,7 @@ pub enum Rule {
     RunOnAsleep,
     /// A store that was started anew waits for the leases that it gave before, however it is configured now.
     AwaitEarlierLives,
-    /// What was heard of a store counts with a copy of it only as far as the two are one.
+    /// The news heard of a store counts with a copy of it only as far as the two are one.
     KnowLineage,
 }
 

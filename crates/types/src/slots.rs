@@ -137,7 +137,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Whatever is done to it, a slot set is the ordered set of the same numbers.
+        /// After any operations, a slot set is the ordered set of the same numbers.
         #[test]
         fn behaves_like_a_set(ops in proptest::collection::vec((any::<bool>(), 0..SLOTS_MAX as SlotNo), 0..200)) {
             let (mut set, mut model) = (SlotSet::new(), BTreeSet::new());

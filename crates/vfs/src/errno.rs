@@ -1,4 +1,4 @@
-//! What an error of the operating system means, call by call: the one place that decides it.
+//! The meaning of an error of the operating system, call by call: the one place that decides it.
 //!
 //! | verdict | what is done |
 //! |---|---|
@@ -31,7 +31,7 @@ pub enum Call {
     Sync,
 }
 
-/// What an error of a call means.
+/// The meaning of an error of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// It may succeed later.
@@ -66,14 +66,14 @@ pub fn judge(call: Call, error: &io::Error) -> Verdict {
 /// A call that the system refused.
 #[derive(Debug)]
 pub struct Refused {
-    /// What the call was.
+    /// The call that failed.
     pub call: Call,
-    /// What the system said.
+    /// The system's error.
     pub source: io::Error,
 }
 
 impl Refused {
-    /// What that means.
+    /// The meaning of that error for that call.
     pub fn verdict(&self) -> Verdict {
         judge(self.call, &self.source)
     }

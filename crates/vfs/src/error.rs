@@ -1,4 +1,4 @@
-//! What can go wrong with a file, said so that the one who reads it knows what to do.
+//! The errors of files, whose texts say what to do.
 
 use crate::errno::{Call, Refused, Verdict, judge};
 use std::fmt;
@@ -12,11 +12,11 @@ use types::said;
 pub enum FileError {
     /// The operating system refused an operation.
     Io {
-        /// What was being done.
+        /// The operation, as the message names it.
         doing: &'static str,
         /// To which file.
         file: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// A file is in a format that this program does not know.
@@ -28,16 +28,16 @@ pub enum FileError {
         /// The file's.
         got: u32,
     },
-    /// What a file holds is not what was written to it.
+    /// A file's content is not what was written to it.
     Corrupt {
         /// The file.
         file: PathBuf,
         /// Where in the file, in bytes, as far as it is known.
         offset: u64,
-        /// What was expected there and what was found.
+        /// The content that was expected there, and the one found.
         what: String,
     },
-    /// Who uses the files has panicked, and said this.
+    /// The user of the files has panicked, with this message.
     Panic(String),
 }
 

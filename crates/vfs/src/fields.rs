@@ -6,7 +6,7 @@ use bytes::Bytes;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Malformed;
 
-/// What is left to read. Values are slices of the same memory.
+/// The bytes that are left to read. Values are slices of the same memory.
 #[derive(Debug)]
 pub struct Fields(Bytes);
 

@@ -1,4 +1,5 @@
-//! What a log and a page home share: the files of one directory, what an error of theirs means, and little-endian fields.
+//! The base of a log and a page home: the files of one directory, the meaning of their errors, and little-endian
+//! fields.
 //!
 //! | to change | see |
 //! |---|---|

@@ -12,14 +12,14 @@ use std::sync::{Arc, Mutex, MutexGuard};
 /// The unit that a torn write is torn in, in bytes.
 const SECTOR: usize = 512;
 
-/// What happens at an operation, counted from the first one.
+/// A fault at an operation, counted from the first one.
 #[derive(Clone, Copy, Debug)]
 pub enum Fault {
     /// That one fails, and so many after it.
     Error(u64, Errno, u64),
     /// Nothing happens from then on.
     Crash(u64),
-    /// Whoever asks for that one panics.
+    /// The caller of that one panics.
     Panic(u64),
 }
 
@@ -173,7 +173,7 @@ impl Memory {
     }
 }
 
-/// What a power failure leaves of a file: nothing, all, or any sectors of what was not synced.
+/// The file that a power failure leaves: nothing, all, or any sectors of what was not synced.
 fn torn(inode: &Inode, mood: u64, dice: &mut Dice) -> Inode {
     let mut durable = inode.durable.clone();
     for change in &inode.pending {
@@ -310,7 +310,7 @@ impl Files for Memory {
         let mut state = self.operation()?;
         let inode = state.names.remove(from).ok_or(io::ErrorKind::NotFound)?;
         state.names.insert(to.to_owned(), inode);
-        // One change: a rename is atomic. What is left of the old name does no harm.
+        // One change: a rename is atomic. A remainder of the old name does no harm.
         state.pending_names.push(NameChange::Put(to.to_owned(), inode));
         state.pending_names.push(NameChange::Gone(from.to_owned()));
         Ok(())

@@ -8,7 +8,8 @@ use crate::files::{Files, fill};
 /// The file's name.
 const NAME: &str = "reserve";
 
-/// What opening a store takes for a while, in bytes, with much to spare: the marker, and what the page home repairs.
+/// The room that opening a store takes for a while, in bytes, with much to spare: the marker, and the page home's
+/// repairs.
 const BYTES: usize = 1 << 20;
 
 /// Keeps room aside, unless it is kept already or there is none.

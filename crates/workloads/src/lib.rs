@@ -1,4 +1,4 @@
-//! What users do with Thorp, as actors for tests, the benchmark and the demo.
+//! The work of Thorp's users, as actors for tests, the benchmark and the demo.
 
 pub mod design;
 pub mod oo7;

@@ -17,7 +17,7 @@ const SIZE: Size = Size { composite_parts: 5, atomic_parts: 10, levels: 3, docum
 /// Longer than any simulated run.
 const PATIENCE: Duration = Duration::from_secs(1 << 20);
 
-/// What the clients know of each other beside the store.
+/// The knowledge that the clients share beside the store.
 #[derive(Default)]
 struct Known {
     module: RefCell<Option<Ref<Module>>>,
@@ -51,7 +51,7 @@ async fn round(db: &Db, module: Ref<Module>, seed: u64) -> Result<(u64, i64)> {
             let composite = Module::pick(&mut tx, module, &mut random).await?;
             let traversal = [Traversal::T1, Traversal::T2b, Traversal::T2b, Traversal::T3a][random.below(4)];
             let visited = traverse(&mut tx, module, composite, traversal).await?;
-            // What a transaction sees is as of one moment, even if it can never commit.
+            // A transaction sees the store as of one moment, even if it can never commit.
             assert_eq!(visited.parts, u64::from(SIZE.atomic_parts));
             Ok((u64::from(tx.get(composite).await?.id), visited))
         })

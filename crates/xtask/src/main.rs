@@ -8,7 +8,7 @@ mod tidy;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 
-/// What went wrong, in a line for the one who called.
+/// An error is a line for the caller.
 type Result<T = ()> = std::result::Result<T, String>;
 
 const USAGE: &str = "\
@@ -97,7 +97,7 @@ fn output_of(command: &mut Command) -> Result<String> {
     String::from_utf8(output.stdout).map_err(|error| format!("{command:?}: {error}"))
 }
 
-/// What cargo knows of this workspace's own crates, and nothing of those of others.
+/// The metadata that cargo has of this workspace's own crates, and nothing of those of others.
 fn metadata() -> Result<serde_json::Value> {
     let text = output_of(cargo().args(["metadata", "--no-deps", "--format-version", "1"]))?;
     serde_json::from_str(&text).map_err(|error| format!("cargo metadata: {error}"))

@@ -23,7 +23,7 @@ mod linked {
     use std::io::{IsTerminal, Write};
     use types::{Broken, Rule};
 
-    /// What every mutant must be caught within.
+    /// The seeds within which every mutant must be caught.
     const MUTANT_SEEDS_MAX: u64 = 10_000;
 
     pub(crate) fn run(words: &[String]) -> Result {
@@ -94,7 +94,7 @@ mod linked {
         if missed == 0 { Ok(()) } else { Err(format!("{missed} rules can go without anybody noticing")) }
     }
 
-    /// What the command line says.
+    /// The options of the command line.
     #[derive(Default)]
     struct Options {
         seeds: Option<u64>,

@@ -65,7 +65,7 @@ fn packages() -> Result {
     for name in tidy::library::packages()? {
         package.args(["--package", &name]);
     }
-    // What cargo says of a package without a home page is not what it says of one that cannot be made.
+    // The output is shown only on failure: cargo warns of each package that has no home page.
     output_of(&mut package).map(drop)
 }
 

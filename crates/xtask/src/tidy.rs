@@ -5,6 +5,7 @@ mod layers;
 pub(crate) mod library;
 mod modules;
 mod paths;
+mod sentences;
 mod terms;
 mod words;
 
@@ -20,6 +21,7 @@ pub(crate) fn run() -> Result {
     findings.extend(library::check()?);
     findings.extend(modules::check(&files));
     findings.extend(paths::check(&files));
+    findings.extend(sentences::check(&files));
     findings.extend(terms::check(&files)?);
     findings.extend(words::check(&files));
     for finding in &findings {

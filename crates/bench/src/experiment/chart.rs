@@ -15,7 +15,7 @@ const FONT: (&str, u32) = ("sans-serif", 14);
 /// Somewhat larger than it looks: plotters makes a key's box for narrower letters than ours.
 const KEY_FONT: (&str, u32) = ("sans-serif", 18);
 
-/// What the bars are stacked of, from the bottom, as in the paper.
+/// The kinds of time that the bars are stacked of, from the bottom, as in the paper.
 const KINDS: [(&str, RGBColor); 4] = [
     ("CPU", RGBColor(90, 90, 90)),
     ("commit", RGBColor(214, 137, 16)),

@@ -1,9 +1,9 @@
 //! Figures 7 to 9: what a group saves of transactions that begin with nothing cached.
 //!
-//! What can be saved is bounded by what the paper's protocol leaves on the way to the store: the first fetch of each page
-//! that anybody in the group reads, and every commit. So with r pages a transaction no group saves more than
-//! (1 - f_k / f_1) r / (1 + r), where f_1 is the share of the module that one client reads, and f_k a k-th of what the
-//! group reads.
+//! The possible saving is bounded by the requests that the paper's protocol still sends to the store: the first fetch
+//! of each page that anybody in the group reads, and every commit. So with r pages a transaction no group saves more
+//! than (1 - f_k / f_1) r / (1 + r), where f_1 is the share of the module that one client reads, and f_k a k-th of what
+//! the group reads.
 
 use super::cold;
 use super::figures::{Bench, ROUND_TRIPS, both_with, ms, shipped_prefetch};
@@ -14,10 +14,10 @@ use super::virtual_time::Setting;
 use super::worker::Spent;
 use crate::Result;
 
-/// What groups of [`cold::CLIENTS`] are to save of Base's time with cold caches.
+/// The share of Base's time with cold caches that groups of [`cold::CLIENTS`] are to save.
 const SAVED: [Target; 3] = [Target::AtLeast(45.0), Target::AtLeast(58.0), Target::AtLeast(68.0)];
 
-/// What the paper's saved, 40 ms from the store.
+/// The share that the paper's groups saved, 40 ms from the store.
 const SAVED_BY_PAPER: [f64; 3] = [39.0, 46.0, 56.0];
 
 /// How much of what can be saved is to be.
@@ -48,7 +48,7 @@ impl Pair {
         self.row(figure, name, "ms", bar.total()).breakdown(bar).reads(spent.reads())
     }
 
-    /// What is attainable, and how much of that is attained.
+    /// The attainable saving, and how much of it is attained.
     fn bounded(&self, figure: u32, [base, group]: [Fetched; 2], are_commits_free: bool) -> [Row; 2] {
         let attainable = saved(base.round_trips(are_commits_free), group.round_trips(are_commits_free));
         [
@@ -112,7 +112,7 @@ impl Bench<'_> {
         Ok(rows.into_iter().map(|row| row.noted("small parts").aside()).collect())
     }
 
-    /// What a client fetches, alone and in a group.
+    /// The fetches of a client, alone and in a group.
     fn fetched(&self, built: &Built, clients: usize) -> [Fetched; 2] {
         [1, clients].map(|members| built.shape.cold(members, self.measured))
     }

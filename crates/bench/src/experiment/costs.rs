@@ -1,5 +1,5 @@
-//! What things take without any distance, measured here and now: the parameters of the model and of virtual time. None
-//! is fitted to anything.
+//! The costs of steps without any distance, measured here and now: the parameters of the model and of virtual time.
+//! None is fitted to anything.
 
 use super::group::Group;
 use crate::floor::{PingPong, Shuffle, SyncFloor};
@@ -87,8 +87,8 @@ impl Costs {
         })
     }
 
-    /// What a message takes of each process. A fetch is two hops and a message at the store and at the client, which are
-    /// taken to work equally long; a redirector adds two hops and two messages of its own.
+    /// The time that a message takes of each process. A fetch is two hops and a message at the store and at the client,
+    /// which are taken to work equally long; a redirector adds two hops and two messages of its own.
     pub(crate) fn processing(&self) -> sim::Costs {
         let end = self.fetch.saturating_sub(2 * self.hop) / 2;
         let redirector = self.fetch_through.saturating_sub(self.fetch + 2 * self.hop) / 2;

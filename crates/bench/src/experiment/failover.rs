@@ -1,9 +1,9 @@
 //! How long a group does without its redirector, in virtual time: when each member has a session again, and when the
 //! first transaction that it begins afterwards is committed.
 //!
-//! What is asked for is at most three heartbeats and two round trips to the store; no heartbeats where a redirector's
-//! process dies and members do without it, as its end is seen at once. A transaction takes a round trip of its
-//! own for its commit.
+//! The target is at most three heartbeats and two round trips to the store; no heartbeats where a redirector's process
+//! dies and members do without it, as its end is seen at once. A transaction takes a round trip of its own for its
+//! commit.
 
 use super::row::{Row, Target};
 use super::worker::{Clock, PATIENCE};
@@ -23,7 +23,7 @@ const FAR: Duration = Duration::from_millis(20);
 const NEAR: Duration = Duration::from_micros(20);
 const ROUND_TRIP: f64 = 40.0;
 
-/// What does not cross the distance: connections between neighbours, and messages.
+/// The time for steps that do not cross the distance: connections between neighbours, and messages.
 const NEARBY: f64 = 1.0;
 
 /// Three heartbeats.
@@ -43,7 +43,7 @@ const LATER: Duration = Duration::from_micros(26_300);
 /// How exactly it is seen when a session is open.
 const LOOK: Duration = Duration::from_micros(100);
 
-/// What becomes of a group's redirector, and whether a member may take over.
+/// A fate of a group's redirector, and whether a member may take over.
 #[derive(Clone, Copy, Debug)]
 struct Case {
     name: &'static str,
@@ -87,7 +87,7 @@ struct Member {
     end: Time,
     /// It writes all the time, and is not only there.
     is_busy: bool,
-    /// What it writes all the time, and what it writes once: on pages of their own.
+    /// The object that it writes all the time, and the one that it writes once: on pages of their own.
     objects: Rc<Cell<Option<Pair>>>,
     is_done: Rc<Cell<bool>>,
     slowest: Rc<RefCell<Slowest>>,
@@ -193,7 +193,7 @@ impl Case {
     }
 }
 
-/// What a group does without its redirector, in every case.
+/// The rows of a group without its redirector, in every case.
 pub(crate) fn rows() -> Result<Vec<Row>> {
     let rows: Vec<_> = CASES.into_iter().map(Case::rows).collect::<Result<_>>()?;
     Ok(rows.into_iter().flatten().collect())

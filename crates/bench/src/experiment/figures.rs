@@ -1,4 +1,4 @@
-//! What the figures of the paper are made with: settings that run in virtual time, and rows that several figures have.
+//! The means of the paper's figures: settings that run in virtual time, and rows that several figures have.
 
 use super::costs::Costs;
 use super::model::{Model, saved};
@@ -16,7 +16,7 @@ use std::time::Duration;
 /// Round trips of the curves, in milliseconds.
 pub(crate) const ROUND_TRIPS: [u64; 12] = [1, 5, 10, 20, 30, 40, 50, 60, 70, 80, 90, 100];
 
-/// What a group with leases is to save of Base's time.
+/// The share of Base's time that a group with leases is to save.
 pub(crate) const LEASED: Target = Target::AtLeast(90.0);
 
 /// The most pages that one fault prefetches as the client is shipped.
@@ -28,7 +28,7 @@ pub(crate) const fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
-/// What figures are made with.
+/// The means that figures are made with.
 pub(crate) struct Bench<'a> {
     pub(crate) costs: Costs,
     pub(crate) built: Built,

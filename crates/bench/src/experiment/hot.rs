@@ -13,7 +13,7 @@ pub(crate) const WRITES: f64 = 0.5;
 /// The writer is client 1.
 const CLIENTS: usize = 4;
 
-/// Who is with whom.
+/// The clients of each group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Groups {
     /// Everybody talks to the store.

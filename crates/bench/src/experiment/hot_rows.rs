@@ -15,7 +15,8 @@ use crate::Result;
 /// The pages that a reader of the paper misses by invalidation in Base, 40 ms from the store.
 const PAPERS_MISSES: f64 = 2.0;
 
-/// What the paper's readers saved, 40 ms from the store: those in a group of their own, and those in the writer's.
+/// The share that the paper's readers saved, 40 ms from the store: those in a group of their own, and those in the
+/// writer's.
 const SAVED_BY_PAPER: [f64; 2] = [30.0, 62.0];
 
 /// The three systems.

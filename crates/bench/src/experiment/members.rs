@@ -59,7 +59,7 @@ fn messages_per_commit(members: usize, holders: usize) -> Result<f64> {
     Ok(counted as f64 / COMMITS as f64)
 }
 
-/// What a commit costs in a small and in a large group, and with few and many holders.
+/// The cost of a commit in a small and in a large group, and with few and many holders.
 pub(crate) fn rows() -> Result<Vec<Row>> {
     let few = messages_per_commit(20, 10)?;
     let row = |case: &str, ours| Row::new("members", case, "msg", ours);

@@ -52,7 +52,7 @@ pub enum Experiment {
     Figure(u32),
     /// A table, 1 or 2.
     Table(u32),
-    /// What a group does without its redirector.
+    /// A group without its redirector.
     Failover,
 }
 
@@ -96,7 +96,7 @@ pub fn experiment(
     Ok(())
 }
 
-/// What is measured on this machine, and made of that.
+/// The measurements of this machine, and the results made of them.
 struct Machine<'a> {
     lab: Lab,
     figures: Figures<'a>,
@@ -113,7 +113,7 @@ impl<'a> Machine<'a> {
     }
 }
 
-/// What figures need, made when the first one needs it.
+/// The inputs of figures, made when the first one needs them.
 struct Figures<'a> {
     costs: Costs,
     place: &'a Place,
@@ -179,7 +179,7 @@ impl<'a> Figures<'a> {
     }
 }
 
-/// What a cell holds, made now if it is empty.
+/// The value of a cell, made now if it is empty.
 fn made<T>(cell: &OnceCell<T>, make: impl FnOnce() -> Result<T>) -> Result<&T> {
     if let Some(made) = cell.get() {
         return Ok(made);

@@ -4,7 +4,7 @@ use super::costs::Costs;
 use super::module::Fetched;
 use std::time::Duration;
 
-/// What the model's equations are made of, in milliseconds.
+/// The parameters of the model's equations, in milliseconds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Model {
     fetch: f64,
@@ -16,7 +16,7 @@ pub(crate) struct Model {
     flush: f64,
 }
 
-/// What readers have to do with a writer: nothing of it is taken from a run.
+/// The load that a writer puts on readers: nothing of it is taken from a run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Load {
     /// Pages that the writer changes when it writes, all of one part.
@@ -105,7 +105,7 @@ impl Model {
     }
 }
 
-/// What a reader's transaction takes, and how many changed pages it misses.
+/// The time of a reader's transaction, and the number of changed pages that it misses.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Missing {
     pub(crate) ms: f64,
@@ -151,8 +151,8 @@ mod tests {
         let [three, five, ten] = [3.0, 5.0, 10.0].map(benefit);
         assert!(39.0 < three && three < five && five < ten && ten < 75.0, "{three} {five} {ten}");
 
-        // What the paper reports of hot caches comes out at about the two misses that its figures are of; its readers'
-        // group saved less, 30 %, than the model of one in which parts fill nine pages.
+        // The paper's times for hot caches come out at about the two misses that its figures are of; its readers' group
+        // saved less, 30 %, than the model of one in which parts fill nine pages.
         let pages = 9.0;
         let load = Load { pages, writes: model.writes_for(2.0, pages) };
         let base = model.hot_base(load);

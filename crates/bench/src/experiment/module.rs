@@ -44,7 +44,7 @@ impl Built {
     }
 }
 
-/// What transactions read of a module.
+/// The pages of a module that transactions read.
 #[derive(Clone, Debug)]
 pub(crate) struct Shape {
     /// Of each page that any transaction reads, the chance that one does.
@@ -107,8 +107,8 @@ impl Shape {
         Ok(Self { read_pages: pages.iter().sum(), pages, parts, written_pages: written as f64 / f64::from(ways) })
     }
 
-    /// What a client that has nothing cached fetches for each of its first `transactions`, in the mean, in a group of
-    /// `members` that all do the same.
+    /// The fetches of a client that has nothing cached, for each of its first `transactions`, in the mean, in a group
+    /// of `members` that all do the same.
     pub(crate) fn cold(&self, members: usize, transactions: u32) -> Fetched {
         let (own, all) = (f64::from(transactions), f64::from(transactions) * members as f64);
         Fetched {
@@ -124,7 +124,7 @@ fn seen(chances: &[f64], transactions: f64) -> f64 {
     chances.iter().map(|chance| 1.0 - (1.0 - chance).powf(transactions)).sum()
 }
 
-/// What a transaction with cold caches has to fetch, in the mean.
+/// The pages that a transaction with cold caches has to fetch, in the mean.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fetched {
     /// Pages: the paper's r.

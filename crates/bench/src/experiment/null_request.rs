@@ -19,7 +19,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 use wire::{HEADER_BYTES, Header, Kind, frames_of};
 
-/// What the tap's own pings have as their nonce. Members and redirectors take the time since they began, in nanoseconds.
+/// The bit that marks the nonces of the tap's own pings. Members and redirectors take the time since they began, in
+/// nanoseconds.
 const NONCE: u64 = 1 << 63;
 
 /// Longer than any answer takes.

@@ -4,7 +4,7 @@ use super::worker::{Breakdown, Reads};
 use serde_json::{Value, json};
 use std::fmt;
 
-/// What a figure must be.
+/// The bound that a figure must keep to.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Target {
     /// At least this.
@@ -132,12 +132,12 @@ impl Row {
         !self.is_aside && (self.point.is_some() || self.breakdown.is_some())
     }
 
-    /// What the paper says.
+    /// The paper's figure.
     pub(crate) fn stated(&self) -> Option<f64> {
         self.paper
     }
 
-    /// What the model says.
+    /// The model's figure.
     pub(crate) fn modelled(&self) -> Option<f64> {
         self.model
     }
@@ -147,7 +147,7 @@ impl Row {
         &self.figure
     }
 
-    /// What was measured.
+    /// The case that was measured.
     pub fn case(&self) -> &str {
         &self.case
     }

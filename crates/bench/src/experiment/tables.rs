@@ -88,7 +88,7 @@ fn cross(lab: &Lab, clients: usize, measured: &mut [(Sample, Sample); 3]) -> Res
     Ok(())
 }
 
-/// What no redirector can be without: a request and a page that are handed on once, bare, over those that are not.
+/// The least that any redirector costs: a request and a page that are handed on once, bare, over those that are not.
 fn hops_row() -> Result<Row> {
     let (direct, relayed) = relayed_pings()?;
     let ratio = relayed.micros(0.5) / direct.micros(0.5);
@@ -182,7 +182,7 @@ fn while_computing(helper: &Db, object: Ref<[u8]>, measure: impl FnOnce() -> Res
     })
 }
 
-/// What it takes to copy a page and to look through it, as its receiver does.
+/// The time to copy a page and to look through it, as its receiver does.
 fn unswizzle_ms(lab: &Lab) -> Result<f64> {
     let db = lab.client()?;
     let bytes = db.transact(|tx| tx.get_bytes(lab.objects[0]))?.ok_or("an object is gone")?;

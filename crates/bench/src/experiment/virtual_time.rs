@@ -21,7 +21,7 @@ pub(crate) const CLIENT_CACHE_BYTES: usize = 40 << 20;
 pub(crate) const STORE_CACHE_MIB: usize = 44;
 pub(crate) const MOB_MIB: usize = 6;
 
-/// Who takes part in a run, and how far the store is.
+/// The parties of a run, and their distance from the store.
 #[derive(Clone, Debug)]
 pub(crate) struct Setting {
     /// The clients' plans.
@@ -45,8 +45,8 @@ impl Setting {
         self.prefetch_pages_max == 0
     }
 
-    /// The same with leases. Who is done rests: a reader that has all pages does thousands of transactions while another
-    /// waits for one.
+    /// The same with leases. A client that is done rests: a reader that has all pages does thousands of transactions
+    /// while another waits for one.
     pub(crate) fn with_leases(mut self) -> Self {
         self.leased = true;
         for plan in self.plans.iter_mut().filter(|plan| plan.afterwards == Afterwards::GoOn) {

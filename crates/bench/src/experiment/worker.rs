@@ -36,7 +36,7 @@ impl Clock {
         }
     }
 
-    /// What a traversal computes.
+    /// The computation of a traversal.
     async fn compute(&self) {
         if let Self::Virtual { traversal, .. } = self {
             self.sleep_until(self.now() + *traversal).await;
@@ -67,7 +67,8 @@ impl Clock {
     }
 }
 
-/// What a client does: transactions that walk down the assemblies, drawn anew every time, and traverse the part there.
+/// The work of a client: transactions that walk down the assemblies, drawn anew every time, and traverse the part
+/// there.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     /// Transactions before the measured ones.
@@ -76,13 +77,13 @@ pub(crate) struct Plan {
     pub(crate) measured: u32,
     /// The share of them that write.
     pub(crate) writes: f64,
-    /// What is drawn.
+    /// The seed of all that is drawn.
     pub(crate) seed: u64,
-    /// What the client does once it is done.
+    /// The client's behaviour once it is done.
     pub(crate) afterwards: Afterwards,
 }
 
-/// What a client does once it is done.
+/// The behaviour of a client once it is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Afterwards {
     /// Nothing.
@@ -194,14 +195,14 @@ impl Spent {
         }
     }
 
-    /// What each transaction read, in the mean.
+    /// The pages that each transaction read, in the mean.
     pub(crate) fn reads(&self) -> Reads {
         let each = |count: u64| count as f64 / f64::from(self.transactions.max(1));
         Reads { objects: each(self.objects), pages: each(self.pages), renewed: each(self.pages_renewed) }
     }
 }
 
-/// What a transaction reads, in the mean: without it a saving says little.
+/// The pages that a transaction reads, in the mean: without it a saving says little.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Reads {
     pub(crate) objects: f64,
@@ -220,7 +221,7 @@ pub(crate) struct Worker {
     pub(crate) levels_fixed: u32,
 }
 
-/// What a client had spent when its measured transactions began.
+/// The counts of a client when its measured transactions began.
 struct Begun {
     stats: Stats,
     at: Time,

@@ -72,7 +72,7 @@ fn tell(output: &mut Output, text: impl std::fmt::Display) -> Result {
     output.flush()
 }
 
-/// What the clients work on.
+/// The data that the clients work on.
 struct Subject {
     job: Box<dyn Job>,
     name: JobName,

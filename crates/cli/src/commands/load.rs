@@ -24,7 +24,7 @@ const DESIGN_ENDINGS: [&str; 6] = ["ifc", "ifczip", "stp", "step", "p21", "zip"]
 
 pub(super) fn load(args: &LoadArgs, output: &mut Output) -> Result {
     check_path(&args.into)?;
-    // What is wrong with the input is said before a store is asked for anything, or made.
+    // An error in the input is reported before a store is asked for anything, or made.
     let mut input = Input::open(&args.file)?;
     if !is_design(&args.file) && (input.is_file() || !input.begins_like_a_design()?) {
         only_for("--replace", args.replace, "designs, and documents replace those of their names anyway")?;

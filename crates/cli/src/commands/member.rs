@@ -52,7 +52,7 @@ fn connect(args: &MemberArgs) -> Result<Db> {
     Ok(builder.connect(&args.server)?)
 }
 
-/// What comes on standard input. When that ends, whoever started us has gone, and so have we.
+/// The orders that come on standard input. When that ends, the process that started us has gone, and we end too.
 fn orders() -> Receiver<Order> {
     let (sender, orders) = channel();
     std::thread::spawn(move || {
@@ -126,7 +126,7 @@ impl Member {
     }
 }
 
-/// What an outcome means for the history. Where nobody could be reached the commit was never sent.
+/// The meaning of an outcome for the history. Where nobody could be reached the commit was never sent.
 fn ending<T>(outcome: &thorp::Result<T>) -> Ending {
     use thorp::Error;
     match outcome {

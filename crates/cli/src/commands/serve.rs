@@ -18,7 +18,8 @@ use std::time::{Duration, Instant};
 pub(super) fn run(args: &ServeArgs, output: &mut Output) -> Result {
     let disk_config = disk_config(&args.store);
     let sessions_max = descriptors::sessions_max(disk_config.segments_max)?;
-    // The address first: where it cannot be had, no store is made. Who connects already is let in after the recovery.
+    // The address first: where it cannot be had, no store is made. A client that connects already is let in after the
+    // recovery.
     let listen = ListenConfig { insecure: args.insecure, sessions_max, ..ListenConfig::new(args.listen) };
     let listener = Listener::bind(listen)?;
     let listening = listener.address();
@@ -41,7 +42,7 @@ pub(super) fn run(args: &ServeArgs, output: &mut Output) -> Result {
     counted.say(&args.dir, output)
 }
 
-/// What a store has counted from its start to its close.
+/// The counts of a store from its start to its close.
 struct Counted {
     sessions: u64,
     commits: u64,
@@ -78,7 +79,7 @@ impl Counted {
     }
 }
 
-/// What the directory has, and how many seconds it took to read.
+/// The content of the directory, and how many seconds it took to read.
 fn recover(dir: &Path, disk: &disk::Config, args: &StoreArgs) -> Result<(Recovered, f64)> {
     let start = Instant::now();
     let mut bar = None;

@@ -90,7 +90,7 @@ fn width<'a>(texts: impl Iterator<Item = &'a str>) -> usize {
     texts.map(|text| text.chars().count()).max().unwrap_or(0)
 }
 
-/// A cell as it is read. What has come over the network does not get to control a terminal.
+/// A cell as it is read. Text that came over the network does not get to control a terminal.
 fn text(cell: &Cell) -> String {
     match cell {
         Cell::Nothing => "-".into(),

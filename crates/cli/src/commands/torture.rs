@@ -138,7 +138,7 @@ struct Run {
     account: Account,
     /// How long each client may go without a commit, from a moment on.
     gaps_max: BTreeMap<usize, Vec<(u64, Duration)>>,
-    /// What was done when, for who has to find out why something went wrong.
+    /// The log of the run, with times, for finding out why something went wrong.
     diary: File,
 }
 
@@ -184,7 +184,7 @@ impl Run {
         at.saturating_sub(self.account.began) / 1_000_000
     }
 
-    /// What makes commits of a client that works so take long.
+    /// The conditions that make commits of a client that works so take long.
     fn terms(&self, round: &Round, manner: &Manner, plan: &Plan) -> Terms {
         let loses = |line: Line| line.loss_percent > 0.0;
         let is_lossy = round.weather.iter().any(|weather| weather.loss_percent.is_some());
@@ -209,7 +209,7 @@ struct Keys {
     light: u64,
 }
 
-/// What a member does in a round.
+/// A member's work in a round.
 fn work(keys: &Keys, member: usize, manner: &Manner) -> Work {
     let Keys { round, lists, light } = *keys;
     let (first, heavy) = (round * lists / 2, light + round * HEAVY_LISTS);
@@ -220,7 +220,7 @@ fn work(keys: &Keys, member: usize, manner: &Manner) -> Work {
     }
 }
 
-/// What came of it.
+/// The outcome of a torture.
 struct Outcome {
     /// The seed that it was drawn from, if it was.
     seed: Option<u64>,

@@ -17,9 +17,9 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 pub(crate) struct MemberOptions {
     /// The program, and what runs it at its place.
     pub(crate) program: Program,
-    /// What it works on.
+    /// The job that it works on.
     pub(crate) job: JobName,
-    /// Whom it connects to: one or several addresses.
+    /// The servers that it connects to: one or several addresses.
     pub(crate) server: String,
     /// How it takes over as its group's redirector, if it may.
     pub(crate) eligible: Option<Eligible>,
@@ -69,7 +69,7 @@ impl Member {
         std::thread::spawn(move || {
             listen(stdout, &mut hear);
             let mut words = String::new();
-            // What it had to say last is not needed to know that it has ended.
+            // The end of the process is known without its last words.
             let _ = stderr.read_to_string(&mut words);
             if !may.load(SeqCst) {
                 hear(Err(format!("{first}: {}", words.trim())));
@@ -107,7 +107,7 @@ impl Drop for Member {
     }
 }
 
-/// Hears what a member says until it has ended. What it was saying when it was killed is left out.
+/// Hears what a member says until it has ended. A line that it was writing when it was killed is left out.
 fn listen(stdout: ChildStdout, hear: &mut impl FnMut(std::result::Result<Word, String>)) {
     let mut stdout = BufReader::new(stdout);
     let mut line = String::new();

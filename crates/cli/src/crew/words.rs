@@ -1,4 +1,4 @@
-//! What a member of the crew and the one who leads it say to each other: a line of JSON each.
+//! The language between a member of the crew and its leader: a line of JSON each.
 
 use crate::history::Event;
 use crate::job::Work;
@@ -6,7 +6,7 @@ use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 use std::iter::Sum;
 
-/// What a member is told.
+/// An order to a member.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) enum Order {
     /// Works so from its next transaction on.
@@ -15,12 +15,12 @@ pub(crate) enum Order {
     Rest,
 }
 
-/// What it says.
+/// A report of a member.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) enum Word {
     /// It is connected, and waits for orders.
     Ready,
-    /// What it does.
+    /// An operation of the member, for the history.
     Event(Event),
     /// It came by so many things that somebody's transaction had left half done.
     HalfDone(u64),
@@ -28,7 +28,7 @@ pub(crate) enum Word {
     Rests(Counts),
 }
 
-/// What a member's client has counted since it was started.
+/// The counts of a member's client since it was started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Counts {
     pub(crate) cached_reads: u64,

@@ -1,12 +1,12 @@
-//! What there is, in order: names directly under a folder, and documents. Page by page, each page one transaction that
-//! reads ahead, so that a long listing takes few round trips and no transaction grows with it.
+//! A listing of a folder, in order: names directly under it, and documents. Page by page, each page one transaction
+//! that reads ahead, so that a long listing takes few round trips and no transaction grows with it.
 
 use super::{find_documents, prefix_of};
 use crate::Result;
 use std::ops::Bound;
 use thorp::{Db, Tx};
 
-/// What one transaction of a long listing reads, at most: so many names or documents, and about so many bytes of them.
+/// The most that one transaction of a long listing reads: so many names or documents, and about so many bytes of them.
 const PAGE: usize = 1_000;
 const PAGE_BYTES: usize = 8 << 20;
 
@@ -36,12 +36,12 @@ impl Range {
         Self { prefix, from, to: end }
     }
 
-    /// What is left of it behind a path.
+    /// Moves the range's beginning behind a path.
     pub(crate) fn go_on_behind(&mut self, path: &str) {
         self.from = Bound::Excluded(path.to_owned());
     }
 
-    /// What comes before its paths' names.
+    /// The prefix of its paths, before their names.
     pub(crate) fn prefix(&self) -> &str {
         &self.prefix
     }
@@ -91,7 +91,7 @@ fn names(tx: &mut Tx, mut range: Range) -> thorp::Result<(Vec<String>, Option<Ra
             range.go_on_behind(&path);
             continue;
         };
-        // Whatever else is in that folder is passed over.
+        // The other paths in that folder are passed over.
         range.from = Bound::Included(behind(&path[..=range.prefix.len() + folder.len()]));
         names.push(format!("{folder}/"));
         if !range.is_possible() {

@@ -21,7 +21,7 @@ const NAME: &str = "demo/elements";
 /// Journals are made so many at a time.
 const BATCH: usize = 25;
 
-/// What a walk comes by: how many entities, and the sum of their numbers.
+/// The result of a walk: how many entities, and the sum of their numbers.
 type Walked = (u64, u64);
 
 /// A design, and a journal for each element that walks begin at: what the first walk came by.
@@ -62,7 +62,7 @@ impl Design {
         journal::found(db, NAME)
     }
 
-    /// What it is, for a person.
+    /// The description of it, for a person.
     pub(crate) fn describe(&self) -> String {
         format!("A design of {} entities, {} of them windows and doors.", self.entities, self.elements.len())
     }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use thorp::{AsyncTx, Db, Ref, Tx};
 use workloads::Random;
 
-/// What a thing was like when its journal was empty, and who has changed it since.
+/// The content of a thing when its journal was empty, and the clients that have changed it since.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Journal<T> {
     pub(super) origin: T,
@@ -68,7 +68,7 @@ pub(super) fn name<T: Serialize + DeserializeOwned>(db: &Db, name: &str, made: &
     })?)
 }
 
-/// What a job has made.
+/// The object that a job has made.
 pub(super) fn found<T: Serialize + DeserializeOwned>(db: &Db, name: &str) -> Result<T> {
     let find = |tx: &mut Tx| match tx.root::<T>(name)? {
         Some(object) => tx.get(object).map(Some),

@@ -17,7 +17,7 @@ const NAME: &str = "torture/lists";
 /// its count, above is the sign of the checker's numbers.
 const BLOCKS_SHIFT: u32 = 48;
 
-/// What a line of a value consists of: the number that was appended with it, and the line's own.
+/// The length of one line of a value: the number that was appended with it, and the line's own.
 const LINE_BYTES: usize = 32;
 
 /// A list, and the value beside it if it is a heavy one.

@@ -61,7 +61,7 @@ impl Parts {
         journal::found(db, NAME)
     }
 
-    /// What it is, for a person.
+    /// The description of it, for a person.
     pub(crate) fn describe(&self) -> String {
         let Size { atomic_parts, connections, .. } = Size::MEDIUM;
         let parts = self.composites.len();

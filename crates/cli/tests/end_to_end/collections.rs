@@ -135,7 +135,7 @@ fn a_line_that_is_wrong_leaves_whole_batches() {
     assert_eq!(thorp(["dump", "parts", "--dir", &dir]).ok().lines().count(), 90);
 }
 
-/// What is on a path is one thing.
+/// A path leads to one thing.
 #[test]
 fn a_design_and_documents_do_not_share_a_path() {
     let folder = Folder::new();

@@ -53,8 +53,8 @@ fn tormented_groups_are_strictly_serializable() {
     assert!(told["in_group_ms_max"].as_f64().unwrap() < told["in_group_ms_allowed"].as_f64().unwrap(), "{told}");
     assert!((0.0..1.0).contains(&told["gap_over_allowed_max"].as_f64().unwrap()), "{told}");
     assert!(told["call_ms_max"].as_f64().unwrap() > 0.0, "{told}");
-    // A member that hangs is taken for dead after one and a half seconds, and so is a redirector. What comes on top are
-    // two round trips; and here the time that a busy machine takes.
+    // A member that hangs is taken for dead after one and a half seconds, and so is a redirector. On top come two round
+    // trips, and the time that a busy machine takes.
     assert!(told["failover_hung_ms_max"].as_f64().unwrap() < 3000.0, "{told}");
     assert!(told["failover_killed_ms_max"].as_f64().unwrap() < 1500.0, "{told}");
 }

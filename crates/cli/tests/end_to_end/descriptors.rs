@@ -50,7 +50,7 @@ fn commits_go_on_when_more_connect_than_there_are_descriptors() {
     assert!(db.transact(|tx| tx.get_bytes(id)).unwrap().unwrap() == vec![(COMMITS - 1) as u8; COMMIT_BYTES]);
 }
 
-/// What a connection is told that says nothing itself.
+/// The answer to a connection that sends nothing.
 fn answer(connection: &mut TcpStream) -> String {
     connection.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
     let mut bytes = Vec::new();
@@ -58,8 +58,9 @@ fn answer(connection: &mut TcpStream) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// Whatever limit it started with, the system can run out of descriptors under it: here its own limit falls below what it
-/// has open. Commits go on with the files that are open, nobody new is let in, and everybody is when there are some again.
+/// The system can run out of descriptors under a store, whatever limit it started with: here its own limit falls below
+/// what it has open. Commits go on with the files that are open, no new client is let in, and all are when there are
+/// descriptors again.
 #[test]
 fn a_store_that_has_lost_its_descriptors_goes_on_with_those_that_are_open() {
     let folder = Folder::new();

@@ -1,4 +1,4 @@
-//! What a distance costs: commands that read much take few round trips, however long each is.
+//! The cost of distance: commands that read much take few round trips, however long each is.
 
 use crate::program::{Folder, serve, thorp};
 use net::Emulator;

@@ -1,4 +1,4 @@
-//! What a user can do wrong: one clear line that says what and what to do, exit code 1; 2 for wrong usage.
+//! The errors of users: one clear line that says what and what to do, exit code 1; 2 for wrong usage.
 
 use crate::program::{Folder, command, ran, serve, thorp, thorp_reading};
 use std::net::TcpListener;
@@ -195,7 +195,7 @@ fn options_without_an_effect() {
     }
 }
 
-/// What cannot be shown is an error, and not one of the store.
+/// A value that cannot be printed is an error, and not one of the store.
 #[test]
 fn an_output_without_room() {
     let folder = Folder::new();

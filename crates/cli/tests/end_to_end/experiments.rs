@@ -1,4 +1,4 @@
-//! A paper's experiment as a user runs it. What its figures must be is for a quiet machine to say.
+//! A paper's experiment as a user runs it. The bounds of its figures are for a quiet machine to judge.
 
 use crate::program::{Folder, thorp};
 use serde_json::Value;

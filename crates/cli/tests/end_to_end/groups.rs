@@ -273,7 +273,7 @@ fn a_member_that_is_stopped_stops_nobody() {
         put(&db, counter, count);
         slowest = slowest.max(begun.elapsed());
     }
-    // What the stopped one has whole it is asked for in vain, and the store sends it.
+    // The stopped member is asked for pages that it has whole, in vain, and the store sends them.
     read_all(&db);
     assert!(slowest < Duration::from_secs(1), "a commit took {slowest:?}");
     await_members(redirector.address(), 1);
@@ -376,8 +376,8 @@ fn a_redirector_that_stands_by_leads_although_nobody_knocks() {
     assert_eq!(get(&other, counter), 1);
 }
 
-/// The time after which a redirector that says nothing is taken over from: three heartbeats of half a second. What comes
-/// on top is two round trips; and here the time that a busy machine takes.
+/// The time after which a redirector that says nothing is taken over from: three heartbeats of half a second. On top
+/// come two round trips, and the time that a busy machine takes.
 const SILENCE: Duration = Duration::from_millis(1500);
 
 #[test]
@@ -473,7 +473,7 @@ impl Drop for Member {
     }
 }
 
-/// What [`Member`] runs, and on its own the same in this process.
+/// The process that [`Member`] runs; on its own it does the same in this process.
 #[test]
 fn a_member_of_its_own() {
     if let Ok(redirector) = std::env::var(MEMBER_OF) {

@@ -105,7 +105,7 @@ impl Drop for Honest {
     }
 }
 
-/// What [`Honest`] runs; on its own there is nothing to do.
+/// The process that [`Honest`] runs; on its own there is nothing to do.
 #[test]
 fn an_honest_member() {
     let Ok(redirector) = std::env::var(MEMBER_OF) else { return };
@@ -132,7 +132,7 @@ fn what_one_process_makes_up_costs_the_others_of_its_group_nothing() {
     let mut honest = Honest::start(redirector.address());
     for round in 0..ROUNDS {
         attack(redirector.address(), round);
-        // What it has said by now may be of before.
+        // Reports up to now may be from before the attack.
         let so_far = count(store.address(), "store", "commits");
         assert_eq!(honest.await_commits(so_far + COMMITS), 1, "it never loses its session");
     }

@@ -16,7 +16,8 @@ use thorp::Db;
 /// How long the first store's leases last.
 const LEASE: Duration = Duration::from_millis(2500);
 
-/// What may come on top for a commit that waits for them: a clock that runs faster, and what a busy machine takes.
+/// The time that may come on top for a commit that waits for them: a clock that runs faster, and the load of a busy
+/// machine.
 const SLACK: Duration = Duration::from_secs(2);
 
 /// How long a reader waits for its redirector's store before it tries again.
@@ -37,7 +38,7 @@ impl Line {
             for near in listener.incoming() {
                 let near = near.unwrap();
                 await_life(&is_dead);
-                // Who is not there is not reached.
+                // A peer that is not there is not reached.
                 let Ok(far) = TcpStream::connect(to) else { continue };
                 for (from, to) in [(&near, &far), (&far, &near)] {
                     let (from, to) = (from.try_clone().unwrap(), to.try_clone().unwrap());
@@ -88,7 +89,7 @@ fn validated(redirector: &Redirector) -> u64 {
     told["counts"][0]["validated"].as_u64().unwrap_or_else(|| panic!("{told}"))
 }
 
-/// What a reader has seen, and when it began to look.
+/// The values that a reader has seen, and when it began to look.
 type Seen = Vec<(Instant, u64)>;
 
 /// The group is cut off from its store, and goes on reading under its lease. The store is killed and started again, and

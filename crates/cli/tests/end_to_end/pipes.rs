@@ -1,4 +1,4 @@
-//! What comes through pipes and goes into them.
+//! Input from pipes, and output to pipes.
 
 use crate::program::{Folder, command, ran, serve, thorp, thorp_reading};
 use rustix::process::{Pid, Signal, kill_process};
@@ -54,7 +54,7 @@ fn what_is_wrong_in_a_pipe_is_told_by_its_line() {
     assert!(wrong.contains("--key FIELD") && wrong.contains("\"name\": NAME"), "{wrong}");
 }
 
-/// What has come is in when the pipe pauses, and what has come of a load that is interrupted stays.
+/// Lines that have come are in the store when the pipe pauses, and those of a load that is interrupted stay.
 #[test]
 fn an_interrupted_pipe_loses_nothing_that_came() {
     let folder = Folder::new();
@@ -96,7 +96,7 @@ fn an_interrupted_file_says_how_to_go_on() {
     assert_eq!(count(&address, "parts"), 20_000);
 }
 
-/// Who has read enough hangs up: no error, and nothing said of it.
+/// A reader that has read enough hangs up: no error, and nothing said of it.
 #[test]
 fn a_reader_that_has_enough() {
     let folder = Folder::new();

@@ -40,7 +40,7 @@ impl Drop for Folder {
     }
 }
 
-/// What the program did.
+/// The result of running the program.
 #[derive(Debug)]
 pub(crate) struct Ran {
     pub(crate) code: Option<i32>,
@@ -49,7 +49,7 @@ pub(crate) struct Ran {
 }
 
 impl Ran {
-    /// What it printed, if all went well.
+    /// The program's output, if all went well.
     #[track_caller]
     pub(crate) fn ok(self) -> String {
         assert_eq!(self.code, Some(0), "stderr: {}", self.stderr);
@@ -98,13 +98,13 @@ pub(crate) fn thorp_reading<S: AsRef<OsStr>>(
     let mut child = command().args(words).stdin(Stdio::piped()).spawn().unwrap();
     let mut stdin = child.stdin.take().unwrap();
     std::thread::scope(|scope| {
-        // What has read enough hangs up, which is its right.
+        // A program that has read enough hangs up, which is its right.
         scope.spawn(move || drop(stdin.write_all(input.as_ref())));
         ran(child.wait_with_output().unwrap())
     })
 }
 
-/// What a program did that has ended.
+/// The result of a program that has ended.
 pub(crate) fn ran(output: Output) -> Ran {
     let text = |bytes| String::from_utf8(bytes).expect("the program prints text");
     Ran { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }

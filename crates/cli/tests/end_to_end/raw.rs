@@ -28,7 +28,7 @@ impl Raw {
         Self { stream, inbox: Inbox::new(end) }
     }
 
-    /// What the other end refuses it may refuse in the middle of it.
+    /// The other end may refuse a message in the middle of it: that is no error here.
     pub(crate) fn send(&mut self, message: &Message) {
         let _ = self.stream.write_all(&frames_of(message).unwrap());
     }

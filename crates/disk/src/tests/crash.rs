@@ -87,7 +87,7 @@ fn a_panic_at_any_operation_ends_the_disk_and_loses_nothing_that_was_promised() 
     for at in 0..files.operations() {
         let (files, mut promises) = (Memory::default(), Promises::default());
         files.plan(Some(Fault::Panic(at)));
-        // Whoever opens a store does so on a thread of its own.
+        // A store is opened on a thread of its own.
         let _ = catch_unwind(AssertUnwindSafe(|| drop(run(&files, &mut promises, 4))));
         assert!(files.operations() > at, "it has come to that");
         let case = format!("panic at {at}");

@@ -1,4 +1,4 @@
-//! What the system lacks for a while, and what is done about it.
+//! Resources that the system lacks for a while, and what is done about it.
 
 use crate::config::Config;
 use crate::open::Opening;

@@ -66,20 +66,20 @@ pub(crate) fn image(page: PageId, version: Version) -> HomeImage {
     HomeImage { page, version, image }
 }
 
-/// What was asked of a disk, and what it has promised.
+/// The requests to a disk, and the promises that it has made.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Promises {
     /// The last position that was submitted.
     pub(crate) submitted: u64,
     /// The last one that is durable.
     pub(crate) durable: u64,
-    /// What was freed.
+    /// The log's room that was freed.
     pub(crate) freed: u64,
     /// For each page the version that is home, and the one that may be.
     pub(crate) home: BTreeMap<PageId, (Version, Version)>,
 }
 
-/// What a disk answers when it has stopped.
+/// The answers of a disk that has stopped.
 #[derive(Debug)]
 pub(crate) struct Stopped(pub(crate) String);
 

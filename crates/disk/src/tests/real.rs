@@ -1,4 +1,4 @@
-//! What only a real directory, real threads or a full ring can show.
+//! Behaviour that only a real directory, real threads or a full ring can show.
 
 use crate::DiskError;
 use crate::config::Config;

@@ -59,7 +59,7 @@ proptest! {
 
     #[test]
     fn a_record_that_lost_or_gained_bytes_is_refused(record in any_record(), cut in 1..40_usize) {
-        // What this one says of leases is left out in one of format 1.
+        // A record of leases is left out: one of format 1 says nothing of what this one does.
         prop_assume!(!matches!(record, Record::Epoch { .. }));
         let mut body = Aligned::default();
         StoreRecords::encode(&record, &mut |part: &[u8]| body.put(part));

@@ -1,4 +1,4 @@
-//! What bytes are, in words: for the errors of who asked for something else.
+//! The description of a value's bytes in words, for the error of a caller that asked for something else.
 
 use super::item::{Item, Reader};
 use super::{BIG_NEGATIVE, BIG_UNSIGNED, SOME, U8_ARRAY};

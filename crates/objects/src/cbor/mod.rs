@@ -73,12 +73,12 @@ const BREAK: u8 = SIMPLE << 5 | INDEFINITE;
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct CborError(Box<Reason>);
 
-/// What is wrong.
+/// The error, without its place.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Reason {
     /// The bytes are none that a writer has written.
     Malformed(&'static str),
-    /// What a type's own code, or serde's for it, says.
+    /// An error of a type's own code, or of serde's for it.
     Said {
         /// The fields and keys on the way to what it is about, outermost first.
         path: String,

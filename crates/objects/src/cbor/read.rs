@@ -56,7 +56,7 @@ impl<'de> Reader<'de> {
         }
     }
 
-    /// What stands here is not what was asked for.
+    /// The error for a value that stands here and is not the one asked for.
     fn not_a<T>(&self, what: impl std::fmt::Display) -> Result<T> {
         Err(CborError::said(format_args!("it is {}, not {what}", describe(self.rest))))
     }
@@ -167,7 +167,7 @@ impl<'de> Deserializer<'de> for &mut Reader<'de> {
     }
 }
 
-/// What is left of an array or a map.
+/// The rest of an array or a map.
 struct Compound<'a, 'de> {
     reader: &'a mut Reader<'de>,
     left: Option<u64>,

@@ -2,8 +2,8 @@
 
 use super::{BYTE, BYTES, INDEFINITE, LONG, TEXT};
 
-/// Tells the byte strings of some values that stand one behind the other, as far as they are well-formed. What an array, a
-/// map or a tag holds stands behind it like anything else, so nesting does not matter.
+/// Tells the byte strings of some values that stand one behind the other, as far as they are well-formed. The content
+/// of an array, a map or a tag stands behind it like any other value, so nesting does not matter.
 pub(crate) fn byte_strings(mut values: &[u8], found: &mut dyn FnMut(&[u8])) {
     while let Some((&head, rest)) = values.split_first() {
         let (major, short) = (head >> 5, head & 0x1f);

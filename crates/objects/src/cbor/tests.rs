@@ -1,4 +1,4 @@
-//! What is written is read again, by us and by others; and whatever bytes come, reading ends.
+//! Values that are written can be read again, by us and by other decoders; and reading ends, whatever the bytes are.
 
 use super::*;
 use proptest::prelude::*;
@@ -58,7 +58,7 @@ struct Everything {
     shapes: Vec<Shape>,
 }
 
-/// What CBOR has a word for.
+/// A value of types that CBOR has a form for.
 type Simple<K> = BTreeMap<K, (String, Vec<i64>, Shape, bool, Option<u64>)>;
 
 fn shapes() -> impl Strategy<Value = Shape> {
@@ -88,13 +88,13 @@ proptest! {
     fn what_is_written_is_read(value in everything()) {
         let bytes = write(&value).unwrap();
         prop_assert_eq!(read::<Everything>(&bytes).unwrap(), value);
-        // Whoever passes it over sees its end.
+        // A reader that skips the value sees its end.
         let mut reader = Reader::new(&bytes);
         serde::de::IgnoredAny::deserialize(&mut reader).unwrap();
         prop_assert!(reader.rest().is_empty());
     }
 
-    /// Whatever stands there, reading comes to an end, and takes no room that the bytes do not pay for.
+    /// For any bytes, reading comes to an end, and takes no room that the bytes do not pay for.
     #[test]
     fn any_bytes_are_a_value_or_none(bytes: Vec<u8>) {
         let _ = read_some::<Everything>(&bytes);
@@ -208,7 +208,7 @@ struct Flat {
     rest: BTreeMap<String, serde_json::Value>,
 }
 
-/// What only a format can follow that says what it holds.
+/// Types that only a self-describing format can decode.
 #[test]
 fn what_decides_as_it_reads_is_read() {
     let reference = crate::Ref::new(types::ObjectId::root(3), 9);

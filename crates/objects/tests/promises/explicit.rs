@@ -92,7 +92,7 @@ fn the_second_to_commit_is_told_of_the_conflict() {
     });
 }
 
-/// What has read what another has changed since sees it at its next operation, and never a mixture.
+/// A transaction whose reads another one has changed since hears so at its next operation, and never sees a mixture.
 #[test]
 fn a_doomed_transaction_says_so() {
     let db = Db::in_memory().unwrap();

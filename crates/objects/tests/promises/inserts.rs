@@ -4,7 +4,7 @@ use crate::scratch::Scratch;
 use objects::{Anywhere, Db};
 use std::time::Duration;
 
-/// What the log may hold, in bytes, and what is inserted: ten times that.
+/// The bytes that the log may hold, and ten times that are inserted.
 const LOG_BYTES: usize = 2 << 20;
 const INSERTED_BYTES: usize = 10 * LOG_BYTES;
 

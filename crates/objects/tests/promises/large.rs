@@ -72,7 +72,7 @@ fn what_the_log_has_no_room_for_yet_is_not_refused() {
     assert!(error.to_string().contains("the store is full"), "{error}");
 }
 
-/// What is saved again and again must not eat the store: the pages stay the same.
+/// Saving one value again and again must not eat the store: the pages stay the same.
 #[test]
 fn a_rewrite_stays_in_its_pages() {
     let db = Db::in_memory().unwrap();

@@ -1,4 +1,4 @@
-//! What the library promises, each against a model or under real concurrency.
+//! The library's promises, each against a model or under real concurrency.
 
 mod explicit;
 mod gone;

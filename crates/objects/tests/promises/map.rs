@@ -186,7 +186,7 @@ fn a_key_that_is_too_long_is_refused() {
     assert!(matches!(error, Error::KeyTooLong(1_102)), "{error}");
 }
 
-/// What a transaction does between the steps of a cursor. Large values are objects of their own, which go with them.
+/// An action of a transaction between the steps of a cursor. Large values are objects of their own, which go with them.
 #[derive(Clone, Debug)]
 enum Between {
     Step,

@@ -47,7 +47,7 @@ enum End {
     Panic,
 }
 
-/// What a transaction panics with when it is to.
+/// The payload of a panic that a transaction is to raise.
 struct Torn;
 
 /// From nothing to chains of several chunks.
@@ -87,7 +87,7 @@ fn transactions() -> impl Strategy<Value = Vec<(Vec<Op>, End, bool)>> {
     proptest::collection::vec((proptest::collection::vec(ops(), 1..25), end, reopens), 1..20)
 }
 
-/// What is in an object: a value or bytes, or nothing once it was deleted.
+/// The content of an object: a value or bytes, or nothing once it was deleted.
 #[derive(Clone, Debug, PartialEq)]
 enum Content {
     Value(String),

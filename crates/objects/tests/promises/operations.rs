@@ -37,7 +37,7 @@ fn an_operation_that_fails_has_no_effect() {
             too_large(map.insert(tx, &1, &large(2)).map(drop));
             too_large(map.insert(tx, &2, &large(2)).map(drop));
             too_large(tx.create_bytes(Anywhere, &large(2)).map(drop));
-            // What it had before is untouched, and what has room still goes.
+            // The value that it had before is untouched, and a value that has room can still be written.
             tx.put_bytes(object, &value(MIB, 4))?;
             assert_eq!(tx.get_bytes(object)?, Some(value(MIB, 4)));
             too_large(tx.put_bytes(object, &large(5)));
@@ -70,7 +70,7 @@ async fn drop_after<F: Future>(polls: u32, future: F) -> Option<F::Output> {
 
 type Numbers = Map<u32, Vec<u8>>;
 
-/// What the operations work on.
+/// The objects that the operations work on.
 #[derive(Clone, Copy)]
 struct Stock {
     numbers: Numbers,
@@ -78,7 +78,7 @@ struct Stock {
     small: Ref<String>,
 }
 
-/// What can be seen of it.
+/// The part of it that can be seen.
 #[derive(Clone, Debug, PartialEq)]
 struct Seen {
     entries: BTreeMap<u32, Vec<u8>>,
@@ -155,7 +155,8 @@ fn an_operation_that_is_dropped_at_any_await_has_no_effect() {
                 let transaction = client.transact_async(async |mut tx| {
                     let operated = drop_after(polls, stock.operate(&mut tx, which)).await.transpose()?;
                     if operated.is_none() && polls % 2 == 0 {
-                        // What it has dropped it does not look at: the commit is what waits next.
+                        // This transaction does not look at what the dropped operation did: it waits next at its
+                        // commit.
                         tx.create(Anywhere, &which).await?;
                         return Ok(None);
                     }

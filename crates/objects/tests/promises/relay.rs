@@ -58,7 +58,7 @@ fn carry(mut from: TcpStream, mut to: TcpStream, silent: &AtomicBool, swallow: &
     let mut buffer = [0; 4096];
     while let Ok(bytes @ 1..) = from.read(&mut buffer) {
         if silent.load(SeqCst) {
-            // Who does not wait for it has ended the test.
+            // A failure to send means that the test has ended.
             let _ = swallow.send(());
         } else if to.write_all(&buffer[..bytes]).is_err() {
             break;

@@ -73,7 +73,7 @@ fn a_lost_connection_is_opened_again() {
     });
 }
 
-/// What one has on a runtime that computes and waits for nothing, its neighbour gets all the same.
+/// A page that is cached by a member whose runtime only computes is sent to its neighbour all the same.
 #[test]
 fn a_member_helps_whatever_its_application_computes() {
     let scratch = Scratch::new();

@@ -1,4 +1,4 @@
-//! What transactions promise, over one store in a directory and over a server.
+//! The promises of transactions, over one store in a directory and over a server.
 
 use crate::relay::Relay;
 use crate::scratch::{Scratch, elsewhere};
@@ -192,7 +192,7 @@ fn read_again_beside_writes(db: &Db) {
     db.transact(|tx| look(tx, 3)).unwrap();
 }
 
-/// What is at hand is not a way around the end of a transaction.
+/// A value in the cache is no way around the end of a transaction.
 #[test]
 fn a_value_at_hand_is_refused_after_the_end() {
     let db = Db::in_memory().unwrap();

@@ -9,8 +9,8 @@ use std::ops::Bound;
 /// Entities that are fetched together, and that one transaction of a dump in parts reads.
 const BATCH: usize = 1_000;
 
-/// Writes a design as a file, its entities in the order of their numbers, as it is in one transaction. What is written
-/// holds if the transaction commits.
+/// Writes a design as a file, its entities in the order of their numbers, as it is in one transaction. The text holds
+/// if the transaction commits.
 pub async fn dump(tx: &mut AsyncTx, design: &Design, out: &mut impl Write) -> Result<()> {
     write_header(out, &design.header).map_err(Error::application)?;
     let mut from = Bound::Unbounded;

@@ -19,7 +19,7 @@ use std::ops::ControlFlow;
 /// Entities of one transaction.
 const BATCH: usize = 1_000;
 
-/// What a load is doing.
+/// The phase of a load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
     /// Reading the file: bytes.
@@ -32,7 +32,7 @@ pub enum Phase {
     Remove,
 }
 
-/// What becomes of another design that has the name.
+/// The fate of another design that has the name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum How {
     /// It stays, and the load is refused.
@@ -58,13 +58,13 @@ impl std::error::Error for NameTaken {}
 pub struct Progress {
     /// With what.
     pub phase: Phase,
-    /// What is done.
+    /// The number of them that are done.
     pub done: u64,
     /// Of how much, if that is known.
     pub total: Option<u64>,
 }
 
-/// What a load has done.
+/// The summary of a load.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Loaded {
     /// The design.
@@ -79,7 +79,7 @@ pub struct Loaded {
 /// transaction that begins it, and can refuse the name.
 ///
 /// # Errors
-/// What is wrong with the file, with line and column; or [`NameTaken`].
+/// An error in the file, with line and column; or [`NameTaken`].
 pub async fn load(
     db: &Db,
     reader: Reader,
@@ -199,7 +199,7 @@ async fn begin_anew(tx: &mut AsyncTx, map: &str, name: &str, file: &File) -> Res
     Ok(design)
 }
 
-/// What links lead to before there are places.
+/// The target of links before there are places.
 const SOMEWHERE: Ref<Object> = Ref::new(ObjectId::new(types::PageId::new(0, 0), 0), 0);
 
 struct Load<'a> {

@@ -8,7 +8,7 @@ use super::schema::{ELEMENTS, RELATIONS};
 use crate::step::{Entity, Value};
 use std::collections::HashMap;
 
-/// What the file cannot be loaded for.
+/// The reasons for which a file cannot be loaded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Flaw {
     /// Two entities have this number.

@@ -17,7 +17,7 @@ const BATCH: usize = 1_000;
 
 type Removed = Map<(String, Ref<State>), Design>;
 
-/// What a removal did.
+/// The summary of a removal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Removal {
     /// Whether there was a design of this name, or what was left of one.

@@ -153,7 +153,7 @@ fn replace(db: &Db, text: &str, progress: impl FnMut(Progress)) -> super::Loaded
 fn a_revision_takes_the_place_of_a_design_as_a_whole() {
     let (db, old, new) = (Db::in_memory().unwrap(), house(300), house(310));
     let first = load_all(&db, &old);
-    // Whatever has been done of the load, whoever looks finds one of the two as a whole.
+    // At every step of the load, a reader finds one of the two as a whole.
     let loaded = replace(&db, &new, |_| {
         let design = found(&db).expect("there is one all the time");
         let text = dumped(&db, &design);

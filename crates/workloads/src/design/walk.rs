@@ -1,5 +1,5 @@
-//! What engineers do with a design: walk to everything that an element is made of, and change a property of it now and
-//! then.
+//! The work of engineers on a design: they walk to everything that an element is made of, and change a property of it
+//! now and then.
 
 use super::schema::{Link, Object, RELATIONS};
 use crate::random::Random;
@@ -7,7 +7,7 @@ use crate::step::Value;
 use objects::{AsyncTx, Ref, Result};
 use std::collections::HashSet;
 
-/// What a walk came by.
+/// The counts of a walk.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Walk {
     /// Entities, each once.
@@ -69,7 +69,7 @@ pub async fn change(tx: &mut AsyncTx, walk: &Walk, random: &mut Random) -> Resul
 /// The parameter of a property that is its value.
 const NOMINAL_VALUE: usize = 2;
 
-/// What stands between a text and the number of its revision.
+/// The words between a text and the number of its revision.
 const REVISION: &str = " rev. ";
 
 fn revise(value: &mut Value<Link>) {

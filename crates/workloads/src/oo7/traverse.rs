@@ -23,7 +23,7 @@ pub enum Traversal {
     T3c,
 }
 
-/// What a traversal came by.
+/// The counts of a traversal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Visited {
     /// Atomic parts, each as often as a composite part with it was visited.

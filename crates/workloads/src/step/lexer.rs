@@ -9,11 +9,11 @@ pub(super) enum Token<'a> {
     Name(u64),
     /// A number's text.
     Number(&'a str),
-    /// What stands between apostrophes, with its encodings.
+    /// The text between apostrophes, with its encodings.
     Text(&'a str),
-    /// What stands between points.
+    /// The word between points.
     Enumeration(&'a str),
-    /// What stands between quotation marks.
+    /// The digits between quotation marks.
     Binary(&'a str),
     /// One of `( ) , = $ *`.
     Sign(u8),
@@ -70,7 +70,7 @@ impl<'a> Lexer<'a> {
         Ok(Some(token))
     }
 
-    /// What the statement is wrong about, here.
+    /// The error of a statement that goes wrong here.
     pub(super) fn misfit(&self, expected: &'static str) -> Misfit {
         Misfit { at: self.at, expected }
     }

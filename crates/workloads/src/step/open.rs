@@ -15,7 +15,7 @@ const UNPACKED_BYTES_MAX: u64 = 4 * 1024 * 1024 * 1024;
 /// The largest archive that is taken from a pipe, in bytes.
 const PIPED_ARCHIVE_BYTES_MAX: u64 = 1024 * 1024 * 1024;
 
-/// What an archive begins with.
+/// The first bytes of an archive.
 const ARCHIVE: &[u8] = b"PK\x03\x04";
 
 /// Why a path could not be opened.

@@ -7,7 +7,7 @@ use super::value::{Entity, Part, Value};
 /// Lists and typed values may stand in one another this deep; real schemas stay below ten.
 const DEPTH_MAX: usize = 64;
 
-/// What one statement is.
+/// The parts of one statement.
 #[derive(Debug, PartialEq)]
 pub(super) enum Parsed {
     /// `WORD`

@@ -9,10 +9,10 @@ use std::io::{self, BufRead};
 /// The longest statement that is read, in bytes. Real ones, long lists of points included, stay far below.
 pub const STATEMENT_BYTES_MAX: usize = 64 * 1024 * 1024;
 
-/// What some editors put at the beginning of a file.
+/// The mark that some editors put at the beginning of a file.
 const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 
-/// What a file says, statement by statement.
+/// The content of a file, statement by statement.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Statement {
     /// An entry of the header, such as `FILE_SCHEMA(('IFC2X3'))`.
@@ -34,9 +34,9 @@ pub enum StepError {
         line: u64,
         /// The column, in bytes, from 1.
         column: u64,
-        /// What was expected there.
+        /// The token that was expected there.
         expected: &'static str,
-        /// What stands there.
+        /// The token that stands there.
         got: String,
     },
     /// A statement begins at this line and does not end within [`STATEMENT_BYTES_MAX`].
@@ -227,7 +227,7 @@ impl Iterator for Reader {
     }
 }
 
-/// What the scan for a statement's end is inside of.
+/// The construct that the scan for a statement's end is inside of.
 #[derive(Clone, Copy)]
 enum Scan {
     Plain,

@@ -95,7 +95,7 @@ fn value() -> impl Strategy<Value = Value> {
 }
 
 proptest! {
-    /// What is written is read as the same, whatever characters it holds.
+    /// A design that is written is read as the same, whatever characters it holds.
     #[test]
     fn written_entities_read_back(number: u64, values in proptest::collection::vec(value(), 0..6)) {
         let entity = Entity { number, parts: vec![Part { kind: "A".to_owned(), values }] };

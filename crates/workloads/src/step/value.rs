@@ -1,4 +1,5 @@
-//! What a statement says: entities, their parts and their values. A design has many: their names are short in the store.
+//! The content of a statement: entities, their parts and their values. A design has many: their names are short in the
+//! store.
 
 use serde::{Deserialize, Serialize};
 

@@ -72,7 +72,7 @@ impl Signals {
             }
             if terminated {
                 (&self.terminations).read_exact(&mut [0])?;
-                // Who has just ended needs no signal.
+                // A process that has just ended needs no signal.
                 let _ = pidfd_send_signal(&process, Signal::TERM);
             }
         }

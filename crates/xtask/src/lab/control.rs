@@ -8,8 +8,8 @@
 //!   > heal 1         < done          its line is as it was made
 //!   > anything else  < error: what was said, and what would have been understood
 //! ```
-//! One thread serves a few connections, each with a line's worth of memory. Who says too much, or does not read what it
-//! is answered, is closed.
+//! One thread serves a few connections, each with a line's worth of memory. A connection that sends too long a line, or
+//! does not read its answers, is closed.
 
 use super::network::{Change, Direction, Place};
 use super::options::{LOSS_PERCENT, MBIT_S};
@@ -70,7 +70,7 @@ fn wait(stop: &PipeReader, listener: &UnixListener, connections: &[Connection]) 
 
 struct Connection {
     stream: UnixStream,
-    /// What has come of the line that is not at its end.
+    /// The bytes of a line that is not at its end.
     line: Vec<u8>,
 }
 
@@ -125,7 +125,7 @@ fn answer(line: &str, network: &Shared) -> String {
     }
 }
 
-/// What is understood, for who has said something else.
+/// The orders that are understood, for the answer to any other.
 const ORDERS: &str = "`cut N`, `cut N up`, `cut N down`, `loss N PERCENT`, `rate N MBIT_S`, `heal N`";
 
 /// The site, counted from 1, and what becomes of its line.

@@ -6,8 +6,8 @@
 //!                                has sent all before
 //! ```
 //! 1. Packets come out in the order they went in, none before its time.
-//! 2. What a line holds is bounded in bytes, and what waits for the rate in time. What is too much is dropped, as a
-//!    router does, and a line that is cut drops everything.
+//! 2. The packets that a line holds are bounded in bytes, and those that wait for the rate in time. Packets beyond that
+//!    are dropped, as by a router, and a line that is cut drops everything.
 //! 3. The same packets at the same times are lost with the same seed.
 
 use std::collections::VecDeque;
@@ -16,17 +16,17 @@ use std::time::{Duration, Instant};
 /// A packet as it came from a device: an IP header and what it heads.
 pub(super) type Packet = Box<[u8]>;
 
-/// What one line may hold. A second of 100 Mbit/s, or 20 ms of more than these devices can carry.
+/// The most that one line may hold. A second of 100 Mbit/s, or 20 ms of more than these devices can carry.
 const HELD_BYTES_MAX: usize = 16 << 20;
 
-/// What a packet costs beside its own bytes, so that a flood of tiny ones is bounded too.
+/// The bytes that a packet counts beside its own, so that a flood of tiny ones is bounded too.
 const PACKET_COST_BYTES: usize = 64;
 
 /// A router lets about a round trip's worth of packets wait: less starves a single connection, more only adds delay.
 /// On a short line this much, as the bursts of a connection do not get shorter with it.
 const WAIT_MIN: Duration = Duration::from_millis(50);
 
-/// What a line is like: all lines of a lab are made so, and one at a time may be changed.
+/// The quality of a line: all lines of a lab are made so, and one at a time may be changed.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Quality {
     /// How long a packet is on its way.

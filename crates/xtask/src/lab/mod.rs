@@ -131,7 +131,7 @@ fn describe(place: &Namespace) -> Value {
     json!({"run": run_words(place), "ip": place.ip.to_string()})
 }
 
-/// What to put before a program's words to run it at a place.
+/// The words that come before a program's to run it at a place.
 fn run_words(place: &Namespace) -> [String; 3] {
     ["nsenter".to_owned(), format!("--net={}", place.path), "--".to_owned()]
 }

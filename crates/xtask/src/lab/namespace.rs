@@ -33,7 +33,7 @@ pub(super) struct Namespace {
     _keeper: Worker,
     /// Its address in the lab.
     pub(super) ip: Ipv4Addr,
-    /// What names it.
+    /// The path that names it.
     pub(super) path: String,
 }
 
@@ -59,7 +59,7 @@ pub(super) fn obstacle() -> Option<String> {
     trial.join().unwrap_or_else(|_| Some("the trial has panicked".to_owned()))
 }
 
-/// What a place's thread does.
+/// The work of a place's thread.
 fn keep(ip: Ipv4Addr, mut stop: PipeReader, made: &mpsc::Sender<Result<(String, File)>>) {
     let outcome = furnish(ip);
     let is_made = outcome.is_ok();

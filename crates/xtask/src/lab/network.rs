@@ -12,7 +12,7 @@ use super::line::{Line, Packet, Quality};
 use std::net::Ipv4Addr;
 use std::time::Instant;
 
-/// Who sends or receives: the store is 0, the sites count from 1.
+/// A sender or receiver: the store is 0, the sites count from 1.
 pub(super) type Place = usize;
 
 /// The place of the store.
@@ -25,7 +25,7 @@ pub(super) fn address(place: Place) -> Ipv4Addr {
 
 /// All lines of a lab.
 pub(super) struct Network {
-    /// What they were made like.
+    /// The quality that they were made with.
     quality: Quality,
     sites: Vec<Site>,
 }
@@ -42,7 +42,7 @@ pub(super) enum Direction {
     Down,
 }
 
-/// What becomes of a site's line.
+/// A change to a site's line.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Change {
     /// Nothing passes, in one direction or, with none, in both.

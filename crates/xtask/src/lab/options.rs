@@ -1,4 +1,4 @@
-//! What the lab's command line says.
+//! The options of the lab's command line.
 
 use super::line::Quality;
 use crate::Result;
@@ -17,12 +17,12 @@ pub(super) const MBIT_S: RangeInclusive<f64> = 0.01..=100_000.0;
 
 pub(super) const LOSS_PERCENT: RangeInclusive<f64> = 0.0..=100.0;
 
-/// What a lab is to be like.
+/// The wanted shape of a lab.
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
     /// How many sites there are beside the store's place.
     pub(crate) sites: usize,
-    /// What every site's line to the store's place is like, in either direction.
+    /// The quality of every site's line to the store's place, in either direction.
     pub(crate) quality: Quality,
 }
 

@@ -18,7 +18,7 @@ use std::num::NonZeroU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-/// What is read from one device at a time, before the others and what is due get their turn.
+/// The packets that are read from one device at a time, before the others and those that are due get their turn.
 const BATCH_PACKETS: usize = 64;
 
 /// More than the devices' 1500 bytes, in case somebody sets one to more.
@@ -91,7 +91,7 @@ impl Relay {
         }
     }
 
-    /// What a place has sent goes onto its way.
+    /// The packets that a place has sent go onto their way.
     fn take_in(&self, from: Place, buffer: &mut [u8]) -> rustix::io::Result<()> {
         let mut network = self.network.lock();
         for _ in 0..BATCH_PACKETS {
@@ -105,7 +105,7 @@ impl Relay {
         Ok(())
     }
 
-    /// What has come to the end of its way goes to its place.
+    /// The packets that have come to the end of their way go to their place.
     fn hand_out(&self) {
         let mut network = self.network.lock();
         while let Some((to, packet)) = network.deliver(Instant::now()) {

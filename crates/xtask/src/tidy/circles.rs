@@ -1,10 +1,10 @@
 //! Circles between the files of a crate: files that use each other, directly or by way of others.
 //!
 //! A file uses another if a path in its code leads there: `crate::`, `super::` and `self::` paths and those of modules
-//! that it declares, in a `use` or in place. A path to an item that a module re-exports (`pub use module::Item`) leads to
-//! where that comes from, and a re-export by itself uses nothing. What a module uses of the modules in it is left out,
-//! since it is made of them; what they use of it counts. So do not count tests, which may look anywhere, and methods of
-//! one type that stand in several files and call each other through `self`.
+//! that it declares, in a `use` or in place. A path to an item that a module re-exports (`pub use module::Item`) leads
+//! to where that comes from, and a re-export by itself uses nothing. The uses that a module makes of the modules in it
+//! are left out, since it is made of them; what they use of it counts. Left out are also tests, which may look
+//! anywhere, and methods of one type that stand in several files and call each other through `self`.
 
 use super::text;
 use std::collections::{BTreeMap, BTreeSet};
@@ -112,7 +112,7 @@ fn target<'a>(
     reexport.or_else(globs).and_then(|path| target(&path, modules, seen)).or(Some(module))
 }
 
-/// What a file has to do with others: paths from the root.
+/// The relations of a file to others: paths from the root.
 #[derive(Debug, Default)]
 struct File {
     paths: Vec<Vec<String>>,

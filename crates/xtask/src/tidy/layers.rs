@@ -1,4 +1,4 @@
-//! Who may know whom: the table of floors in ARCHITECTURE.md, held to the code.
+//! The table of floors in ARCHITECTURE.md, held to the code: it says which crate may know which.
 //!
 //! 1. Every crate stands in the table.
 //! 2. A crate uses only crates of lower floors; peers never use each other. Tests may look anywhere.

@@ -1,4 +1,4 @@
-//! What an application takes in with the library: few crates, and none of ours that a registry would refuse.
+//! The crates that an application takes in with the library: few, and none of ours that a registry would refuse.
 //!
 //! 1. `thorp` pulls in at most [`CRATES_MAX`] crates, itself and those of others among them.
 //! 2. Those of ours among them are packages that could be published: a name that begins with `thorp`, what a registry
@@ -25,7 +25,7 @@ pub(crate) fn packages() -> Result<Vec<String>> {
     Ok(packages.iter().filter_map(|package| package["name"].as_str()).map(str::to_owned).collect())
 }
 
-/// What cargo knows of those of the crates that are ours.
+/// The metadata that cargo has of those of the crates that are ours.
 fn ours(crates: &BTreeSet<(&str, &str)>) -> Result<Vec<Value>> {
     let mut metadata = metadata()?;
     let packages = metadata["packages"].as_array_mut().map(std::mem::take).ok_or("cargo metadata lists no packages")?;

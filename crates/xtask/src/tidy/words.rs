@@ -3,8 +3,8 @@
 use super::text;
 use std::path::{Path, PathBuf};
 
-/// What is searched for and why it should not be there. Each word stands here in two parts, so that this file does not
-/// find itself.
+/// The words that are searched for, and why they should not be there. Each word stands here in two parts, so that this
+/// file does not find itself.
 const FORBIDDEN: [(&str, &str, &str); 7] = [
     ("/ro", "ot/", "the path of one machine"),
     ("/ho", "me/", "the path of one machine"),

@@ -1,4 +1,4 @@
-//! What came of it: the paper's figures beside ours, and whether all is well.
+//! The result: the paper's figures beside ours, and whether all is well.
 
 use super::base::Base;
 use super::buddy::Buddy;
@@ -22,14 +22,14 @@ pub(super) struct Account {
 /// A case of the paper's that was played.
 struct Comparison {
     case: &'static str,
-    /// What the paper saves, in percent (figures 7 and 10).
+    /// The saving in the paper, in percent (figures 7 and 10).
     paper: f64,
     base: Duration,
     buddy: Duration,
 }
 
 impl Comparison {
-    /// What the group saves of a transaction's time, in percent.
+    /// The share of a transaction's time that the group saves, in percent.
     fn saved(&self) -> f64 {
         100.0 * (1.0 - self.buddy.as_secs_f64() / self.base.as_secs_f64())
     }

@@ -15,7 +15,7 @@ pub(super) struct Buddy {
     /// Of readers that had been everywhere: beside the writer, and elsewhere.
     pub(super) beside_the_writer: Duration,
     pub(super) elsewhere: Duration,
-    /// What all of them have counted.
+    /// The sum of their counts.
     pub(super) counts: Counts,
 }
 

@@ -15,7 +15,7 @@ const STOPPED: Duration = Duration::from_secs(3);
 /// Commits by which clients show that they go on.
 const SIGNS_OF_LIFE: u64 = 12;
 
-/// What it has cost.
+/// The cost of the faults.
 pub(super) struct Faults {
     /// Commits of everybody else while a member was stopped.
     pub(super) beside_stopped: Sample,

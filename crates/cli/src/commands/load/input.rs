@@ -1,5 +1,5 @@
-//! What is loaded: a file, which can be read again, or a pipe, which cannot. It is opened once: of a pipe that is opened
-//! a second time somebody else may have read.
+//! The input of a load: a file, which can be read again, or a pipe, which cannot. It is opened once: of a pipe that is
+//! opened a second time somebody else may have read.
 
 use crate::Result;
 use crate::documents::BYTE_ORDER_MARK;
@@ -13,7 +13,7 @@ use workloads::step::{self, Reader};
 /// A pipe from which nothing comes for so long pauses.
 const PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
 
-/// What is loaded, from its beginning.
+/// The input of a load, from its beginning.
 pub(super) struct Input {
     name: String,
     path: PathBuf,
@@ -44,7 +44,7 @@ impl Input {
         Ok(Self { name, path: path.to_owned(), is_file: kind.is_file(), reader })
     }
 
-    /// What errors call it.
+    /// The name that errors give it.
     pub(super) fn name(&self) -> &str {
         &self.name
     }

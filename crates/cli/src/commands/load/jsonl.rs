@@ -83,7 +83,7 @@ struct Named<'a> {
     document: &'a RawValue,
 }
 
-/// What reading on gave.
+/// The result of reading on.
 enum Next {
     Document(String, String),
     /// Nothing comes from the pipe at the moment.
@@ -95,7 +95,7 @@ enum Next {
 struct Lines<'a> {
     args: &'a LoadArgs,
     input: Input,
-    /// What has been read of the current line.
+    /// The part of the current line that was read.
     line: Vec<u8>,
     /// The first document, if it was looked at and not taken yet.
     first: Option<(String, String)>,
@@ -226,8 +226,8 @@ impl<'a> Lines<'a> {
         }
     }
 
-    /// What is wrong with the current line. The lines before it that are not in yet are left out: they come in when
-    /// the file is right and loaded again.
+    /// The error for the current line. The lines before it that are not in yet are left out: they come in when the file
+    /// is right and loaded again.
     fn wrong(&self, what: &dyn Display) -> Error {
         let again = if self.input.is_file() { "load again" } else { "load all of it again" };
         format!("{}, line {}: {what}; correct it and {again}", self.input.name(), self.number).into()

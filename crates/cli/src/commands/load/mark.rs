@@ -9,7 +9,7 @@ use thorp::{Map, Tx};
 /// The name of the map of marks in the store.
 const ROOT: &str = "loads";
 
-/// What a load is known by: the same file, by its contents, into the same collection goes on where it was interrupted.
+/// The identity of a load: the same file, by its contents, into the same collection goes on where it was interrupted.
 #[derive(Clone, Debug)]
 pub(super) struct Load {
     key: (String, String),

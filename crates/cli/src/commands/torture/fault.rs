@@ -1,4 +1,4 @@
-//! What the torture breaks.
+//! The faults of the torture.
 
 use crate::lab::Cut;
 

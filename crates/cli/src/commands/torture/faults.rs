@@ -1,4 +1,4 @@
-//! What is broken, how it is mended, and what the others must be able to do meanwhile.
+//! The faults, how each is mended, and what the others must be able to do meanwhile.
 
 use super::PATIENCE;
 use super::fault::Fault;
@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 /// Commits by which those who are not concerned show that they are not, and others that they are back.
 const SIGNS_OF_LIFE: u64 = 3;
 
-/// What it has cost.
+/// The cost of the faults.
 #[derive(Clone, Debug, Default)]
 pub(super) struct FaultCosts {
     /// The longest start of a store over what was left.

@@ -1,4 +1,4 @@
-//! Who is in a group, as its redirector says to everybody who asks by `thorp status`.
+//! The members of a group, as its redirector lists them to everybody who asks by `thorp status`.
 
 use super::progress::{BACK_WITHIN, Return};
 use crate::Result;
@@ -49,8 +49,8 @@ pub(super) fn all(cluster: &Cluster) -> Value {
     Value::Object([store].into_iter().chain(redirectors).collect())
 }
 
-/// What a store or a redirector says of itself; null if it does not answer. It is asked at its own place, so what befalls
-/// the line does not matter.
+/// The status of a store or a redirector; null if it does not answer. It is asked at its own place, so a fault of the
+/// line does not matter.
 fn status(program: &Program, address: SocketAddr) -> Value {
     let output = program.command().args(["status", "--json", &address.to_string()]).output();
     output.ok().and_then(|output| serde_json::from_slice(&output.stdout).ok()).unwrap_or_default()

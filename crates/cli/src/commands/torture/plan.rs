@@ -1,7 +1,7 @@
-//! What a torture will do. Without a lab that is one thing after the other; with one the seed draws it all: what is
+//! The plan of a torture. Without a lab that is one thing after the other; with one the seed draws it all: what is
 //! broken when and for how long, what the lines are like meanwhile, and how each client works.
 //!
-//! The same seed draws the same plan. What becomes of it is real time's own.
+//! The same seed draws the same plan. The course of a run is real time's own.
 
 use super::fault::Fault;
 use crate::job::{Heavy, Lists};
@@ -22,13 +22,13 @@ const LEASES_MS: Range<f64> = 100.0..3000.0;
 /// cuts, so that some are told that nobody answers.
 const PATIENCE: Duration = Duration::from_secs(8);
 
-/// What is drawn of a line, and the chance of each.
+/// The range that a line's loss is drawn from, and the chance of each.
 const LOSS_PERCENT: Range<f64> = 0.1..3.0;
 const LOSS_CHANCE: f64 = 0.4;
 const MBIT_S: Range<f64> = 1.0..100.0;
 const RATE_CHANCE: f64 = 0.5;
 
-/// What a line carries that has no rate, when it comes to large values: about what a lab's relay does beside all else.
+/// The rate that large values are planned for on a line that has none: about what a lab's relay does beside all else.
 const UNLIMITED_MBIT_S: f64 = 100.0;
 
 /// How long things stay broken, and how long clients work before, in seconds.
@@ -55,7 +55,7 @@ const LISTS_DRAWN: u64 = 32;
 const COMMITS_IN_TURN: u64 = 40;
 const COMMITS_DRAWN: u64 = 10;
 
-/// What is asked for.
+/// The options that a plan is made for.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Asked {
     pub(super) rounds: usize,
@@ -65,7 +65,7 @@ pub(super) struct Asked {
     pub(super) leased: bool,
 }
 
-/// What will be done.
+/// The steps of a torture.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Plan {
     /// How long the store's leases last, if it gives any.
@@ -81,14 +81,14 @@ pub(super) struct Plan {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct Round {
     pub(super) fault: Fault,
-    /// Whom it befalls, if it is a group's.
+    /// The group that it strikes, if it strikes one.
     pub(super) group: usize,
     /// How long it stays broken, where nothing else decides that.
     pub(super) broken_for: Duration,
     /// How long clients work before, and what they must have done by then.
     pub(super) works_for: Duration,
     pub(super) commits: u64,
-    /// What is different about the line of each group.
+    /// The state of each group's line, where it differs from how it was made.
     pub(super) weather: Vec<Weather>,
     /// How each client works, group by group.
     pub(super) manners: Vec<Manner>,
@@ -133,7 +133,7 @@ impl Plan {
         Self { lease_ms: asked.leased.then_some(LEASE_MS), patience: None, lists: LISTS_IN_TURN, rounds }
     }
 
-    /// What a seed draws for a lab whose lines were made like this.
+    /// The plan that a seed draws for a lab whose lines were made like this.
     pub(super) fn drawn(seed: u64, asked: Asked, line: Option<Line>) -> Self {
         let mut random = Random::new(seed);
         let drawn_lease = random.chance(0.5).then(|| log_uniform(&LEASES_MS, &mut random) as u32);
@@ -149,7 +149,7 @@ impl Plan {
         }
         let rates: Vec<f64> = rounds.iter().map(|round| slowest_mbit_s(&round.weather, line)).collect();
         for (number, round) in rounds.iter_mut().enumerate() {
-            // What is under way when the next round begins travels on over that one's lines.
+            // A value that is under way when the next round begins travels on over that one's lines.
             let slowest = rates[number..].iter().take(2).copied().fold(f64::INFINITY, f64::min);
             round.draw_heavy(slowest, asked, &mut random);
         }
@@ -191,7 +191,7 @@ impl Round {
     }
 }
 
-/// What the slowest of the lines carries.
+/// The rate of the slowest line.
 pub(super) fn slowest_mbit_s(weather: &[Weather], line: Option<Line>) -> f64 {
     let usual = line.and_then(|line| line.mbit_s).unwrap_or(UNLIMITED_MBIT_S);
     weather.iter().map(|weather| weather.mbit_s.unwrap_or(usual)).fold(usual, f64::min)

@@ -1,8 +1,8 @@
 //! Whether everybody gets on, judged from what was taken down: a history can be right although nobody does.
 //!
 //! 1. Members are in their group again within [`BACK_WITHIN`] of its redirector's, the store's and the line's being there.
-//! 2. Who is not cut off has a commit acknowledged every so often: how often depends on what the lines are like and on what
-//!    this client does, see [`Terms::gap_max`].
+//! 2. A client that is not cut off has a commit acknowledged every so often: how often depends on what the lines are
+//!    like and on what this client does, see [`Terms::gap_max`].
 //! 3. No call of a client takes longer than its patience, and [`CALL_MARGIN`].
 
 use super::fault::Fault;
@@ -20,8 +20,8 @@ pub(super) const CALL_MARGIN: Duration = Duration::from_secs(1);
 /// How long clients wait for an answer if they are not told.
 pub(super) const PATIENCE_USUAL: Duration = Duration::from_secs(30);
 
-/// What a commit may take in the worst of cases, beside all that is counted: races that are lost, the silence after which
-/// somebody is taken for dead, retransmissions, and processors that others use.
+/// The time that a commit may take in the worst of cases, beside all that is counted: races that are lost, the silence
+/// after which somebody is taken for dead, retransmissions, and processors that others use.
 const STALL: Duration = Duration::from_secs(4);
 
 /// The same for a line that loses packets: the kernel doubles the time after which it sends again, and a connection that
@@ -37,7 +37,7 @@ const PIECES: u32 = 8;
 /// How often a large value crosses the slowest line for one commit: fetched and written, in several tries, beside others.
 const CROSSINGS: u32 = 4;
 
-/// What makes commits of one client in one round take long.
+/// The conditions that make commits of one client in one round take long.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Terms {
     pub(super) round_trip: Duration,
@@ -66,7 +66,7 @@ impl Terms {
     }
 }
 
-/// What was broken, and whom it cut off.
+/// A fault, and the members that it cut off.
 #[derive(Clone, Debug)]
 pub(super) struct Trouble {
     pub(super) fault: Fault,
@@ -117,7 +117,7 @@ impl Client {
     }
 }
 
-/// What was taken down.
+/// The notes taken during a run.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Account {
     /// When all began.
@@ -139,7 +139,7 @@ pub(super) struct Progress {
     pub(super) gap_over_allowed_max: f64,
     /// The longest call.
     pub(super) call_max: Duration,
-    /// What should not have been, each with what was expected.
+    /// The findings, each with what was expected.
     pub(super) findings: Vec<String>,
 }
 
@@ -317,7 +317,7 @@ mod tests {
                       one in 2000 ms was expected";
         let other = trouble(Fault::KillRedirector, &[1], 4, 6, 8);
         check(&account(vec![client(1, &[1, 8])], vec![other]), &[before]);
-        // What it needs was there from second 4 on.
+        // The line was mended in second 4.
         let after = "client 1 was not cut off and had no commit acknowledged for 16000 ms, from 14000 ms on, where at least \
                      one in 2000 ms was expected";
         check(&account(vec![client(1, &[1, 3, 30])], vec![cut(4, 30)]), &[after]);
