@@ -503,25 +503,25 @@ pub(crate) struct TortureArgs {
 }
 
 const TORTURE_HELP: &str = "\
-What is broken, one thing a round:
+Faults, one a round:
   without groups   the store is killed, and started again over what is left
   with groups      that; a member is stopped for longer than it may be silent; a redirector is killed and replaced at
                    once; is killed, and a member takes over; hangs, and a member takes over; a member is killed
-  with a lab       that, in an order and for times that are drawn; what a group's line carries vanishes, in one direction
-                   or both. Also drawn: how much each line loses (up to 3 %) and carries (1 to 100 Mbit/s), leases, which
-                   clients pause, and who reads and writes large values (up to 48 MiB, as the lines allow)
+  with a lab       that, in an order and for times that are drawn; all traffic of a group's line vanishes, in one
+                   direction or both. Also drawn: how much each line loses (up to 3 %) and carries (1 to 100 Mbit/s),
+                   leases, which clients pause, and which read and write large values (up to 48 MiB, as the lines allow)
 
-What must be in the end:
-  history          what was acknowledged is there, once; what was read is what a strictly serializable store can show;
-                   large values are whole
-  progress         members are in their group again 10 s after their redirector, its store and the line are there; who is
-                   not cut off has a commit acknowledged every so often, as the lines and its own values allow; no call
-                   outlasts the client's patience (8 s in a lab) by more than 1 s
+Checks:
+  history          every acknowledged commit is there, once; all reads are such as a strictly serializable store can
+                   show; large values are whole
+  progress         members are in their group again 10 s after their redirector, its store and the line are there; a
+                   client that is not cut off has a commit acknowledged every so often, as the lines and its own values
+                   allow; no call outlasts the client's patience (8 s in a lab) by more than 1 s
 
   cargo xtask lab --sites 2 --one-way-ms 20 -- thorp torture --groups 2 --clients 3 --lab {lab}
 
-docs/lab.md says what a lab's file has in it. What was done when is left beside the store as rounds.jsonl, and what was
-seen as history.jsonl.";
+docs/lab.md describes a lab's file. The course of the rounds is left beside the store as rounds.jsonl, and the history
+as history.jsonl.";
 
 /// `thorp newcomer`.
 #[derive(Debug, Args)]

@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_acknowledged_and_is_gone_is_lost() {
+    fn an_acknowledged_append_that_is_gone_is_lost() {
         let mut history = History::default();
         history.run(0, &[append(1, 10)]);
         history.begin(1, &[append(1, 11)]);
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_read_by_one_that_may_not_have_committed_is_not_judged() {
+    fn reads_of_a_transaction_that_may_not_have_committed_are_not_judged() {
         let mut history = History::default();
         history.run(0, &[append(1, 10)]);
         let stale = [read(1, &[]), append(2, 20)];

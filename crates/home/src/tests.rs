@@ -65,7 +65,7 @@ fn a_batch_is_home_with_its_checkpoint_or_not_at_all() {
 }
 
 #[test]
-fn what_is_closed_is_read_no_more() {
+fn a_closed_home_reads_nothing() {
     let (files, home) = created();
     let (images, checkpoint) = batch(1, 7);
     home.install(&images, checkpoint, 70).unwrap();

@@ -27,7 +27,7 @@ pub(crate) const SPACE: u32 = 0;
 ///
 /// An operation that fails has no effect on the transaction, and neither has one whose future is dropped before it is
 /// done: however many objects it would have written, all of them are as they were before it. The transaction goes on
-/// without it. (What it has read counts as read.)
+/// without it. (Its reads count as read.)
 ///
 /// A transaction that has read what others changed meanwhile is *doomed*: each further operation says so, by
 /// [`crate::Error::Doomed`]. Hand it on with `?`; the closure is then run again from its beginning.

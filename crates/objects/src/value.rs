@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_another_stamp_is_not_what_is_meant() {
+    fn an_object_of_another_stamp_is_not_the_one_meant() {
         let target = |stamp| Target { object: ObjectId::root(7), stamp: Some(stamp) };
         let inline = [0x20, 0xd, 0xc, 0xb, 0xa, 7];
         let chain = [0x24, 0xd, 0xc, 0xb, 0xa, 6, 5, 0, 0, 1, 0, 0, 0, 3, 2, 0, 0, 4, 0];
@@ -387,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_value_is_refused_by_name() {
+    fn a_slot_without_a_value_is_refused_by_name() {
         let too_large = [0x24, 0, 0, 0, 0, 255, 255, 255, 255, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
         for bytes in [&[][..], &[0x2f], &[0x20, 0, 0], &[0x24; 20], &[0x28; 9], &too_large] {
             let error = parse(None, bytes).unwrap_err();

@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_to_pass_is_a_failed_disk() {
+    fn an_error_that_is_not_known_to_pass_is_a_failed_disk() {
         for errno in [Errno::IO, Errno::ROFS, Errno::NXIO, Errno::NODEV, Errno::BADF, Errno::INVAL, Errno::STALE] {
             assert_eq!(of(errno), [Fails; 6], "{errno:?}");
         }

@@ -6,7 +6,7 @@ use std::io::{Read, Write};
 use std::process::Command;
 
 #[test]
-fn what_was_acknowledged_survives_kill_9() {
+fn acknowledged_commits_survive_kill_9() {
     let folder = Folder::new();
     let mut server = serve(&folder);
     for i in 0..20 {

@@ -130,7 +130,7 @@ fn a_group_that_cannot_be() {
 }
 
 #[test]
-fn what_says_nothing_of_itself() {
+fn errors_of_status_name_the_address() {
     check(&["status", "127.0.0.1:1"], &["no server at 127.0.0.1:1", "check the address"]);
     check(&["status", "nonsense"], &["'nonsense'", "HOST:PORT"]);
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();

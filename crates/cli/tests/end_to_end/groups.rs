@@ -151,7 +151,7 @@ pub(crate) fn put(db: &Db, counter: Ref<u64>, count: u64) {
 }
 
 #[test]
-fn what_one_has_read_the_others_get_from_it() {
+fn members_get_from_a_neighbour_the_pages_that_it_has_read() {
     let folder = Folder::new();
     let store = serve(&folder);
     fill(&store);
@@ -174,7 +174,7 @@ fn what_one_has_read_the_others_get_from_it() {
 }
 
 #[test]
-fn what_one_commits_is_in_the_others_caches() {
+fn a_commit_of_one_member_is_in_the_caches_of_the_others() {
     let folder = Folder::new();
     let store = serve(&folder);
     let redirector = start_redirector(&store, &[]);

@@ -125,7 +125,7 @@ fn count(address: SocketAddr, table: &str, column: &str) -> u64 {
 }
 
 #[test]
-fn what_one_process_makes_up_costs_the_others_of_its_group_nothing() {
+fn forged_messages_of_one_process_cost_the_others_of_its_group_nothing() {
     let folder = Folder::new();
     let store = serve(&folder);
     let redirector = start_redirector(&store, &[]);

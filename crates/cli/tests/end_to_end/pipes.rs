@@ -41,7 +41,7 @@ fn a_pipe_is_loaded() {
 }
 
 #[test]
-fn what_is_wrong_in_a_pipe_is_told_by_its_line() {
+fn an_error_in_a_pipe_is_told_by_its_line() {
     let folder = Folder::new();
     let dir = folder.file("store");
     let load = |input: &[u8]| thorp_reading(["load", "-", "--into", "a", "--key", "id", "--dir", &dir], input);

@@ -11,7 +11,7 @@ fn with_env(words: &[&str], variables: &[(&str, &str)]) -> crate::program::Ran {
 }
 
 #[test]
-fn who_reads_makes_no_store() {
+fn a_reading_command_makes_no_store() {
     let folder = Folder::new();
     let dir = folder.file("typo");
     std::fs::create_dir(folder.path().join("empty")).unwrap();
@@ -28,7 +28,7 @@ fn who_reads_makes_no_store() {
 }
 
 #[test]
-fn who_writes_makes_the_directory_and_not_those_above() {
+fn a_writing_command_makes_the_directory_and_not_those_above() {
     let folder = Folder::new();
     let file = folder.write("a.jsonl", "{\"id\": 1}\n");
     let deep = folder.file("no/store");

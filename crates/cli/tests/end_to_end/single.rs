@@ -74,7 +74,7 @@ fn odd_names() {
 }
 
 #[test]
-fn what_is_removed_is_gone() {
+fn a_removed_value_is_gone() {
     both_ways(|store| {
         run(&["put", "note", "true"], store).ok();
         run(&["rm", "note"], store).ok();

@@ -97,7 +97,7 @@ fn a_panic_at_any_operation_ends_the_disk_and_loses_nothing_that_was_promised() 
 }
 
 #[test]
-fn what_a_restart_has_found_survives_a_power_failure_after_it() {
+fn records_that_a_restart_has_found_survive_a_power_failure_after_it() {
     let files = Memory::default();
     run(&files, &mut Promises::default(), 3).unwrap();
     for at in 0..files.operations() {

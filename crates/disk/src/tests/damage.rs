@@ -141,7 +141,7 @@ fn a_log_that_lost_its_end_is_refused() {
 }
 
 #[test]
-fn what_is_whole_is_found_to_be_whole() {
+fn a_whole_store_has_no_findings() {
     let (files, _, node) = store(4);
     node.close().unwrap();
     let report = check_files(Arc::new(files)).unwrap();

@@ -123,7 +123,7 @@ fn directories_that_are_made_are_durable_before_they_are_used() {
 }
 
 #[test]
-fn what_is_no_store_is_left_alone() {
+fn a_directory_without_a_store_is_left_alone() {
     let scratch = Scratch::new("foreign");
     let no_create = Config { create: false, ..config() };
     let open = |config: &Config| crate::open(&scratch.0, config).map(|_| ()).unwrap_err();

@@ -101,7 +101,7 @@ fn write(log: &Log<Notes>, positions: std::ops::RangeInclusive<u64>, witness: u3
 }
 
 #[test]
-fn what_was_written_is_scanned() {
+fn a_scan_finds_the_written_records() {
     let files = created();
     for life in 1..=4_u32 {
         let last = 10 * u64::from(life - 1);
@@ -163,7 +163,7 @@ fn damage_to_what_was_durable_is_refused() {
 }
 
 #[test]
-fn what_is_freed_is_not_scanned_and_its_segments_are_used_again() {
+fn freed_records_are_not_scanned_and_their_segments_are_used_again() {
     let files = created();
     let (log, ..) = open(&files, 0, 1).unwrap();
     let mut last = 0;
@@ -202,7 +202,7 @@ fn the_log_of_another_is_refused() {
 }
 
 #[test]
-fn what_is_no_record_of_this_log_is_refused_although_its_checksums_are_right() {
+fn a_record_that_this_log_cannot_hold_is_refused_although_its_checksums_are_right() {
     let files = created();
     let (log, ..) = open(&files, 0, 1).unwrap();
     log.append(1, Note::Text("nine bytes".to_owned()));

@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_short_ends_there() {
+    fn a_value_that_is_cut_short_ends_there() {
         assert_eq!(strings(&[0x82, 0x41, 1, 0x42, 2]), [[1]]);
         assert_eq!(strings(&[0x5b, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1]), Vec::<Vec<u8>>::new());
         assert_eq!(strings(&[0x19]), Vec::<Vec<u8>>::new());

@@ -85,7 +85,7 @@ fn everything() -> impl Strategy<Value = Everything> {
 
 proptest! {
     #[test]
-    fn what_is_written_is_read(value in everything()) {
+    fn a_written_value_is_read(value in everything()) {
         let bytes = write(&value).unwrap();
         prop_assert_eq!(read::<Everything>(&bytes).unwrap(), value);
         // A reader that skips the value sees its end.
@@ -210,7 +210,7 @@ struct Flat {
 
 /// Types that only a self-describing format can decode.
 #[test]
-fn what_decides_as_it_reads_is_read() {
+fn types_that_decide_as_they_read_are_read() {
     let reference = crate::Ref::new(types::ObjectId::root(3), 9);
     let sparse = |note: Option<&str>, tags: &[u8]| Sparse { note: note.map(Into::into), tags: tags.into(), count: 1 };
     check(&sparse(None, &[]));

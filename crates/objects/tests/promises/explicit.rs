@@ -50,7 +50,7 @@ fn a_commit_takes_effect_as_a_whole_and_says_its_version() {
 }
 
 #[test]
-fn what_is_aborted_or_dropped_has_no_effect() {
+fn an_aborted_or_dropped_transaction_has_no_effect() {
     everywhere(|db| {
         let object = db.transact(|tx| tx.create(Anywhere, &1_u64)).unwrap();
         let mut tx = db.begin().unwrap();

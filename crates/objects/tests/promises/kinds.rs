@@ -40,7 +40,7 @@ fn read_as<T: DeserializeOwned>(db: &Db, object: Ref<Part>) -> Result<T> {
 }
 
 #[test]
-fn what_is_stored_is_taken_for_nothing_else() {
+fn a_stored_value_is_taken_for_no_other_kind() {
     let db = Db::in_memory().unwrap();
     let part = db.transact(|tx| tx.create(Anywhere, &wheel())).unwrap();
     refused(read_as::<i64>(&db, part), "is a value of type Part, and i64 was asked for");
@@ -248,7 +248,7 @@ fn kept<T: Serialize + DeserializeOwned + PartialEq + Debug>(value: &T) {
 }
 
 #[test]
-fn what_serde_decides_while_it_reads_is_read() {
+fn types_that_serde_decides_on_while_it_reads_are_read() {
     let db = Db::in_memory().unwrap();
     let to = db.transact(|tx| tx.create(Anywhere, &wheel())).unwrap();
     let rest = BTreeMap::from([("size".to_owned(), serde_json::json!({"x": [1, 2.5, null]}))]);
@@ -263,7 +263,7 @@ fn what_serde_decides_while_it_reads_is_read() {
 
 /// The transaction is as it was before.
 #[test]
-fn what_cannot_be_read_back_is_refused() {
+fn a_value_that_cannot_be_read_back_is_refused() {
     #[derive(Debug, Serialize, Deserialize)]
     struct Skips {
         #[serde(skip_serializing_if = "String::is_empty")]

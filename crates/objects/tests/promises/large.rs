@@ -60,7 +60,7 @@ fn the_largest_object_and_one_byte_more() {
 /// The log begins small, and grows for what does not fit: everything before was written home, so nothing else would make
 /// room.
 #[test]
-fn what_the_log_has_no_room_for_yet_is_not_refused() {
+fn a_commit_that_the_log_has_no_room_for_yet_is_not_refused() {
     let scratch = Scratch::new();
     let db = scratch.open();
     db.transact(|tx| tx.create_bytes(Anywhere, &value(400_000, 1))).unwrap();

@@ -151,7 +151,7 @@ fn a_doomed_transaction_says_so_at_every_call() {
 /// From its second read on a value is at hand without the lock, in whatever page and beside whatever was written; with
 /// all of it in the cache, and with pages leaving all the time.
 #[test]
-fn what_is_read_again_is_the_newest_that_the_transaction_knows() {
+fn a_second_read_gives_the_newest_value_that_the_transaction_knows() {
     let scratch = Scratch::new();
     for db in [Db::in_memory().unwrap(), scratch.open()] {
         read_again_beside_writes(&db);
@@ -273,7 +273,7 @@ fn names_are_given_by_many_at_once() {
 }
 
 #[test]
-fn what_cannot_be_opened_is_said_in_one_line() {
+fn a_store_that_cannot_be_opened_is_reported_in_one_line() {
     let scratch = Scratch::new();
     let db = scratch.open();
     let error = Scratch::builder().open(scratch.path()).unwrap_err().to_string();
@@ -306,7 +306,7 @@ fn another_kind_of_server_is_named_as_such() {
 }
 
 #[test]
-fn what_cannot_be_connected_with_is_said() {
+fn a_server_that_cannot_be_reached_is_reported() {
     let text = |opened: Result<Db>| opened.unwrap_err().to_string();
     let words = |text: String, words: &[&str]| assert!(words.iter().all(|word| text.contains(word)), "{text}");
     words(text(Db::connect("store:7411,nonsense")), &["'nonsense' is no address", "HOST:PORT"]);
@@ -342,7 +342,7 @@ fn reading_ahead_takes_one_round_trip() {
 
 /// The store's answer to the fetch is the proof that the transaction's reads are current.
 #[test]
-fn who_has_fetched_commits_without_a_round_trip() {
+fn a_transaction_that_fetched_and_only_read_commits_without_a_round_trip() {
     let scratch = Scratch::new();
     let server = Server::start(&scratch);
     let object = Db::connect(server.address).unwrap().transact(|tx| tx.create(Anywhere, &7_u64)).unwrap();

@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn what_belongs_to_a_window_lies_behind_it() {
+    fn the_parts_of_a_window_lie_behind_it() {
         let data = "#1=MATERIAL();#2=PROPERTY();#3=SET((#2));#4=IFCWINDOW(#8);#5=IFCDOOR(#8);#8=SHAPE(#1);
             #6=IFCRELDEFINESBYPROPERTIES('',$,$,$,(#4),#3);#7=IFCRELASSOCIATESMATERIAL('',$,$,$,(#5,#4),#1);";
         assert_eq!(order(data), [4, 6, 3, 2, 7, 5, 8, 1]);

@@ -64,7 +64,7 @@ fn walk_from(db: &Db, element: Ref<Object>) -> super::Walk {
 }
 
 #[test]
-fn what_comes_out_is_what_went_in() {
+fn a_dump_is_the_file_that_was_loaded() {
     let (db, text) = (Db::in_memory().unwrap(), house(700));
     let design = load_all(&db, &text);
     let out = dumped(&db, &design);

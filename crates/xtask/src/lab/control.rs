@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn what_users_read_is_understood() {
+    fn the_orders_of_the_documents_are_understood() {
         let text = std::fs::read_to_string(crate::root().join("docs/lab.md")).unwrap();
         let orders: Vec<&str> =
             text.lines().filter_map(|line| line.strip_prefix("| `")?.split_once("` |")).map(|row| row.0).collect();

@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_too_long_for_the_rate_is_dropped() {
+    fn a_packet_that_waits_too_long_for_the_rate_is_dropped() {
         let (mut line, start) = (line(20 * MS, Some(10e6), 0.0), Instant::now());
         (0..100).for_each(|mark| line.push(start, packet(mark)));
         let arrived = marks(&mut line, start + 500 * MS);
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_line_holds_is_bounded() {
+    fn the_packets_on_a_line_are_bounded() {
         let (mut line, start) = (line(1000 * MS, None, 0.0), Instant::now());
         (0..20_000).for_each(|_| line.push(start, packet(1)));
         assert!(line.held_bytes <= HELD_BYTES_MAX);

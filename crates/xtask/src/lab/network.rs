@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_for_nobody_goes_nowhere() {
+    fn a_packet_for_an_unknown_address_goes_nowhere() {
         let mut network = network();
         assert_eq!(way(&mut network, 0, address(3)), None);
         assert_eq!(way(&mut network, 0, address(0)), None);

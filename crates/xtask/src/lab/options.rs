@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused_with_what_would() {
+    fn wrong_options_are_refused_with_the_right_ones() {
         let why = |line| parse(line).unwrap_err();
         assert_eq!(why(""), "lab: wants `--` and a command to run");
         assert_eq!(why("--sites 1 --"), "lab: wants `--` and a command to run");

@@ -150,7 +150,7 @@ fn a_whole_stream_passes_unchanged() {
 }
 
 #[test]
-fn what_is_said_to_the_control_socket_is_bounded_and_answered() {
+fn orders_to_the_control_socket_are_bounded_and_answered() {
     let Some(lab) = lab(1, Duration::ZERO) else { return };
     let refusal = tell(&lab, "jump");
     assert!(refusal.starts_with("error: `jump`: understood are `cut N`, "), "{refusal}");

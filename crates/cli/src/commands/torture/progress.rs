@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn who_commits_every_so_often_gets_on() {
+    fn a_client_that_commits_every_so_often_gets_on() {
         let progress = account(vec![client(1, &[1, 2, 4])], Vec::new()).judge();
         assert_eq!(progress.findings, [""; 0]);
         assert_eq!((progress.gap_max, progress.gap_over_allowed_max), (Duration::from_secs(2), 1.0));
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_cut_off_need_not_commit_until_it_is_back() {
+    fn a_client_that_is_cut_off_need_not_commit_until_it_is_back() {
         let cut = |mended, over| trouble(Fault::KillRedirector, &[1], 3, mended, over);
         check(&account(vec![client(1, &[1, 3, 30, 31])], vec![cut(29, 30)]), &[]);
         let before = "client 1 was not cut off and had no commit acknowledged for 3000 ms, from 1000 ms on, where at least \
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_allowed_is_the_most_of_the_rounds_that_a_gap_meets() {
+    fn a_gap_is_allowed_the_most_of_the_rounds_that_it_meets() {
         let mut slow = client(1, &[1, 6, 8]);
         slow.gaps_max =
             vec![(0, Duration::from_secs(1)), (2 * S, Duration::from_secs(5)), (7 * S, Duration::from_secs(2))];
