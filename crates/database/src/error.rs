@@ -2,8 +2,8 @@
 
 use client::TxnError;
 use std::fmt;
-use types::limits::TXN_BYTES_MAX;
-use types::{Caller, GoodbyeReason, Refusal, TxnId};
+use types::limits::{SPACE_NAME_BYTES_MAX, SPACES_MAX, TXN_BYTES_MAX};
+use types::{Caller, GoodbyeReason, ObjectId, Refusal, TxnId};
 
 /// What an operation gives.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -37,6 +37,19 @@ pub enum Error {
     OutcomeUnknown(TxnId),
     /// A store could not be opened, or a server not be reached.
     Open(String),
+    /// The store has no space of this name.
+    NoSuchSpace(String),
+    /// This is no name of a space.
+    SpaceName(String),
+    /// The store has as many spaces as a store can have.
+    TooManySpaces,
+    /// The object holds what this library would never have written there.
+    Damaged {
+        /// The object.
+        object: ObjectId,
+        /// What is wrong with it.
+        what: &'static str,
+    },
 }
 
 impl Error {
@@ -50,7 +63,14 @@ impl Error {
                 Caller::Reconnect
             }
             Self::OutcomeUnknown(_) => Caller::Look,
-            Self::Nested | Self::Ended | Self::TransactionTooLarge | Self::Open(_) => Caller::Correct,
+            Self::Damaged { .. } => Caller::Repair,
+            Self::Nested
+            | Self::Ended
+            | Self::TransactionTooLarge
+            | Self::Open(_)
+            | Self::NoSuchSpace(_)
+            | Self::SpaceName(_)
+            | Self::TooManySpaces => Caller::Correct,
         }
     }
 
@@ -93,6 +113,18 @@ impl fmt::Display for Error {
             }
             Self::OutcomeUnknown(txn) => write!(f, "whether transaction {txn:?} took effect is not known: look"),
             Self::Open(text) => write!(f, "{text}"),
+            Self::NoSuchSpace(name) => write!(f, "the store has no space '{name}': check the name, or make it"),
+            Self::SpaceName(name) => write!(
+                f,
+                "'{name}' is no name of a space: it begins with a letter of ASCII, and has at most {SPACE_NAME_BYTES_MAX} \
+                 of these, digits, '-', '_' and '.'"
+            ),
+            Self::TooManySpaces => {
+                write!(f, "the store has {SPACES_MAX} spaces, and no room for another: use one that is there")
+            }
+            Self::Damaged { object, what } => {
+                write!(f, "object {object} is damaged ({what}): check the store with 'thorp doctor'")
+            }
         }
     }
 }

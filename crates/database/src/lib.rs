@@ -9,6 +9,7 @@
 //! | `config` | what is chosen before a database is opened |
 //! | `open`, `local` | a store in this process: its recovery, its start, its end |
 //! | `connect`, `memory` | a store elsewhere: a server or a group; a store in memory |
+//! | `spaces`, `catalog` | the store's spaces, by name; the object that their names stand in |
 //! | `error` | what can go wrong below every door |
 //!
 //! A door has a transaction of its own over [`Transaction`]: it says what the bytes of objects are, and calls the client
@@ -48,6 +49,7 @@
 //! # Ok::<(), database::Error>(())
 //! ```
 
+mod catalog;
 mod config;
 mod connect;
 mod database;
@@ -58,10 +60,12 @@ mod memory;
 mod nested;
 mod open;
 mod precedence;
+mod spaces;
 mod transaction;
 mod tries;
 mod wait;
 
+pub use catalog::{MAIN_SPACE_NAME, Space, check_name};
 pub use config::{Config, Eligible};
 pub use database::{Database, apart, go_on};
 pub use error::{Error, Result};

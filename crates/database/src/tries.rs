@@ -1,7 +1,7 @@
 //! Running a transaction again that others got in the way of.
 
-use crate::Database;
 use crate::precedence::Place;
+use crate::{Database, Error};
 use client::TxnHandle;
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,8 +26,16 @@ pub enum Cure {
 }
 
 impl Cure {
-    /// How another try can help with a refused commit; `None` if it cannot.
-    pub fn of(refusal: &Refusal) -> Option<Self> {
+    /// How another try can help a transaction that has ended like this; `None` if it cannot.
+    pub fn of(error: &Error) -> Option<Self> {
+        match error {
+            Error::Doomed => Some(Self::TryAgain),
+            Error::Refused(refusal) => Self::of_refused(refusal),
+            _ => None,
+        }
+    }
+
+    fn of_refused(refusal: &Refusal) -> Option<Self> {
         match refusal {
             Refusal::Stale(_) => Some(Self::TryAgain),
             // A store that is closing is about to be a store that starts.

@@ -84,7 +84,7 @@ pub(crate) async fn write<M: Mode>(
     for surplus in chunks.drain(needed.min(chunks.len())..) {
         tx.delete_slot(surplus).await?;
     }
-    let window = window(tx);
+    let (space, window) = (object.page.space, window(tx));
     for (i, bytes) in value.chunks(CHUNK_BYTES).enumerate() {
         if i % window == 0 && i < chunks.len() {
             fetch(tx, &chunks[i..chunks.len().min(i + window)]);
@@ -92,7 +92,7 @@ pub(crate) async fn write<M: Mode>(
         let bytes = part(bytes);
         match chunks.get(i).copied() {
             Some(chunk) => chunks[i] = rewrite(tx, chunk, None, bytes).await?,
-            None => chunks.push(tx.create_slot(None, bytes).await?),
+            None => chunks.push(tx.create_slot(space, None, bytes).await?),
         }
     }
     let mut listed = Vec::with_capacity(chunks.len() * ID_BYTES);
@@ -101,7 +101,7 @@ pub(crate) async fn write<M: Mode>(
     }
     let head = match old {
         Some(chain) => rewrite(tx, chain.head, Some(object), part(&listed)).await?,
-        None => tx.create_slot(Some(object), part(&listed)).await?,
+        None => tx.create_slot(space, Some(object), part(&listed)).await?,
     };
     Ok(Chain { total: value.len(), head })
 }
@@ -114,7 +114,7 @@ async fn rewrite<M: Mode>(tx: &mut Tx<M>, part: ObjectId, near: Option<ObjectId>
         return Ok(part);
     }
     tx.delete_slot(part).await?;
-    tx.create_slot(near, bytes).await
+    tx.create_slot(part.page.space, near, bytes).await
 }
 
 /// Deletes a chain: the chunks and the head.

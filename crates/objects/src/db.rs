@@ -9,9 +9,13 @@ use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use types::MAIN_SPACE;
 
 /// A store that transactions run on: a directory of this process, or a server. Cloning gives another handle to the
 /// same client and its cache; threads share one.
+///
+/// A database is opened on one [`Space`](crate::Space) of the store, the main one unless it is told otherwise:
+/// there it looks up names, and creates objects that are to lie near nothing. [`Db::space`] gives a handle on another.
 ///
 /// A child that the process forks has neither the database's threads nor its connection: there each transaction is
 /// refused, as [`Error::Forked`], and dropping the handle does nothing. The child opens a database of its own; a
@@ -21,7 +25,11 @@ use std::time::Duration;
 pub struct Db {
     pub(crate) database: Arc<Database>,
     /// Where the stamps of new objects come from.
-    stamps: Arc<Stamps>,
+    pub(crate) stamps: Arc<Stamps>,
+    /// The space that transactions look up names in.
+    pub(crate) space: u32,
+    /// Whether a space that is asked for is made where there is none.
+    pub(crate) creates: bool,
 }
 
 /// A database over a node and a driver that are there already: how the simulator runs what runs over TCP. The node hosts a
@@ -31,15 +39,15 @@ pub fn over(node: Arc<Mutex<Node>>, driver: Arc<dyn Driver>, patience: Duration)
 }
 
 impl Db {
-    /// Objects in an open database.
+    /// Objects in the main space of an open database.
     pub(crate) fn on(database: Arc<Database>) -> Self {
         let stamps = Arc::new(Stamps::of(database.client_id()));
-        Self { database, stamps }
+        Self { database, stamps, space: MAIN_SPACE, creates: true }
     }
 
     /// The operations of a running transaction.
     pub(crate) fn tx<M: Mode>(&self, running: &Transaction) -> Tx<M> {
-        Tx::new(self.database.clone(), self.stamps.clone(), running.handle())
+        Tx::new(self.database.clone(), self.stamps.clone(), self.space, running.handle())
     }
 
     /// Runs a transaction: `body` on a workspace of its own, then the commit. If others were faster the whole is done

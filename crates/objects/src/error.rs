@@ -102,6 +102,12 @@ pub enum Error {
     },
     /// A store could not be opened, or a server not be reached.
     Open(String),
+    /// The store has no space of this name, and it was not to be made.
+    NoSuchSpace(String),
+    /// This is no name of a space.
+    SpaceName(String),
+    /// The store has as many spaces as a store can have.
+    TooManySpaces,
     /// An error of the application: the transaction was aborted and has no effect.
     Application(Cause),
 }
@@ -122,7 +128,6 @@ impl Error {
     pub fn caller(&self) -> Option<Caller> {
         Some(match self {
             Self::Contended { .. } => Caller::Retry,
-            Self::Damaged { .. } => Caller::Repair,
             Self::Application(_) => return None,
             error => error.of_database().map_or(Caller::Correct, |error| error.caller()),
         })
@@ -130,11 +135,7 @@ impl Error {
 
     /// How running the transaction again can help, if it can.
     pub(crate) fn cure(&self) -> Option<Cure> {
-        match self {
-            Self::Doomed => Some(Cure::TryAgain),
-            Self::Refused(refusal) => Cure::of(refusal),
-            _ => None,
-        }
+        Cure::of(&self.of_database()?)
     }
 
     pub(crate) fn wrong_kind(
@@ -179,9 +180,6 @@ impl fmt::Display for Error {
                 why.as_ref().map_or(Ok(()), |why| write!(f, ": {why}"))
             }
             Self::Encode { type_name, why } => write!(f, "a value of type {type_name} cannot be stored: {why}"),
-            Self::Damaged { object, what } => {
-                write!(f, "object {object} is damaged ({what}): check the store with 'thorp doctor'")
-            }
             Self::Application(error) => write!(f, "{error}"),
             error => match error.of_database() {
                 Some(error) => error.fmt(f),
@@ -218,6 +216,10 @@ impl From<database::Error> for Error {
             Below::Stopped(it) => Self::Stopped(it),
             Below::OutcomeUnknown(it) => Self::OutcomeUnknown(it),
             Below::Open(it) => Self::Open(it),
+            Below::NoSuchSpace(it) => Self::NoSuchSpace(it),
+            Below::SpaceName(it) => Self::SpaceName(it),
+            Below::TooManySpaces => Self::TooManySpaces,
+            Below::Damaged { object, what } => Self::Damaged { object, what },
             Below::SessionEnded(reason, text) => Self::SessionEnded(reason, text),
         }
     }
@@ -240,6 +242,10 @@ impl Error {
             Self::Stopped(why) => Below::Stopped(why.clone()),
             Self::OutcomeUnknown(txn) => Below::OutcomeUnknown(*txn),
             Self::Open(text) => Below::Open(text.clone()),
+            Self::NoSuchSpace(name) => Below::NoSuchSpace(name.clone()),
+            Self::SpaceName(name) => Below::SpaceName(name.clone()),
+            Self::TooManySpaces => Below::TooManySpaces,
+            Self::Damaged { object, what } => Below::Damaged { object: *object, what },
             Self::SessionEnded(reason, text) => Below::SessionEnded(*reason, text.clone()),
             _ => return None,
         })

@@ -13,6 +13,7 @@
 //! | `key`, `key_type`, `kinds` | the keys of maps, and what a map knows of its types |
 //! | `tree`, `node`, `map`, `cursor` | the ordered map |
 //! | `roots` | names that objects and maps are found by |
+//! | `spaces` | the spaces of a store |
 //! | `open` | where the store is: a directory, a server or a group, memory; and what may be chosen before |
 //! | `error` | what can go wrong, sorted by what the caller is to do |
 
@@ -33,6 +34,7 @@ mod open;
 mod reference;
 mod references;
 mod roots;
+mod spaces;
 mod stamp;
 mod transaction;
 mod tree;
@@ -41,7 +43,7 @@ mod value;
 
 pub use client::Stats;
 pub use cursor::Cursor;
-pub use database::{Async, Blocking, Committed, Mode};
+pub use database::{Async, Blocking, Committed, Mode, Space};
 pub use db::{Db, over, wait_for};
 pub use error::{Caller, Error, Result};
 pub use key::{EncodeKey, KEY_BYTES_MAX, Key};

@@ -95,11 +95,12 @@ impl<M: Mode> Tx<M> {
         check_size(&encoded)?;
         let kind = value::kind_of(&encoded);
         value::set_stamp(&mut encoded, stamp);
+        let space = near.map_or(self.space, |near| near.page.space);
         if encoded.len() <= value::INLINE_BYTES_MAX {
-            return self.create_slot(near, Bytes::from(encoded)).await;
+            return self.create_slot(space, near, Bytes::from(encoded)).await;
         }
         // The descriptor comes first, so that the head can lie near it.
-        let object = self.create_slot(near, Bytes::from(value::inline(kind, 0))).await?;
+        let object = self.create_slot(space, near, Bytes::from(value::inline(kind, 0))).await?;
         let chain = chain::write(self, object, None, &encoded[HEADER_BYTES..]).await?;
         self.write(object, &Bytes::from(chain.to_bytes(kind, stamp))).await?;
         Ok(object)

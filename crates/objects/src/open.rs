@@ -1,13 +1,13 @@
 //! Opening a database, and what may be chosen before.
 
 use crate::references::references;
-use crate::tx::SPACE;
 use crate::{Db, Result};
-use database::{Config, Database, Eligible};
+use database::{Config, Database, Eligible, MAIN_SPACE_NAME, block_on, check_name};
 use std::net::SocketAddr;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
-use types::ObjectId;
+use types::{CATALOG_SPACE, MAIN_SPACE, ObjectId};
 
 /// The options of a database before it is opened; everything has a default.
 ///
@@ -22,6 +22,8 @@ use types::ObjectId;
 #[derive(Clone, Debug, Default)]
 pub struct Builder {
     config: Config,
+    /// The name of the space to open, if it is not the main one.
+    space: Option<String>,
 }
 
 impl Db {
@@ -182,7 +184,30 @@ impl Builder {
         self
     }
 
-    /// Whether [`Builder::open`] makes a store where there is none. It does by default.
+    /// The space of the store that the database is opened on, by name; made if there is none, see [`Builder::create`]. The
+    /// main one by default. A name has at most 64 letters of ASCII, digits, `-`, `_` and `.`, and begins with a letter.
+    ///
+    /// ```
+    /// # use objects as thorp;
+    /// # let dir = std::env::temp_dir().join(format!("thorp-doc-space-{}", std::process::id()));
+    /// let plans = thorp::Db::builder().space("plans").open(&dir)?;
+    /// plans.transact(|tx| tx.map::<String, String>("documents"))?;
+    /// plans.close()?;
+    ///
+    /// let main = thorp::Db::open(&dir)?;
+    /// assert!(main.transact(|tx| tx.names())?.is_empty());
+    /// # main.close()?;
+    /// # std::fs::remove_dir_all(&dir).unwrap();
+    /// # Ok::<(), thorp::Error>(())
+    /// ```
+    pub fn space(mut self, name: impl Into<String>) -> Self {
+        self.space = Some(name.into());
+        self
+    }
+
+    /// Whether what is opened is made where there is none: the store of [`Builder::open`], and the space of
+    /// [`Builder::space`] and [`Db::space`]. It is by default; without it a space that is not there is
+    /// [`crate::Error::NoSuchSpace`].
     pub fn create(mut self, create: bool) -> Self {
         self.config.disk.create = create;
         self
@@ -236,26 +261,45 @@ impl Builder {
 
     /// Opens a directory, see [`Db::open`].
     pub fn open(self, dir: impl AsRef<Path>) -> Result<Db> {
-        Ok(Db::on(Database::open(dir.as_ref(), &self.of_objects())?))
+        let config = self.of_objects()?;
+        block_on(self.enter(Database::open(dir.as_ref(), &config)?))
     }
 
     /// Connects to a server, see [`Db::connect`].
     #[expect(clippy::needless_pass_by_value, reason = "addresses are small, and callers have them as they come")]
     pub fn connect(self, addresses: impl ToString) -> Result<Db> {
-        Ok(Db::on(Database::connect(&addresses.to_string(), &self.of_objects())?))
+        let config = self.of_objects()?;
+        block_on(self.enter(Database::connect(&addresses.to_string(), &config)?))
     }
 
     /// Connects to a server, see [`Db::connect_async`].
     pub async fn connect_async(self, addresses: impl ToString) -> Result<Db> {
-        Ok(Db::on(Database::connect_async(&addresses.to_string(), &self.of_objects()).await?))
+        let config = self.of_objects()?;
+        self.enter(Database::connect_async(&addresses.to_string(), &config).await?).await
     }
 
-    /// The settings, with what objects bring along: how to find the references in them, and the names, which are what an
-    /// application looks for first.
-    fn of_objects(self) -> Config {
-        let mut config = self.config;
+    /// The settings, with what objects bring along: how to find the references in them, and what a client reads first,
+    /// which is the space's names; or, to find the space, the catalog.
+    fn of_objects(&self) -> Result<Config> {
+        let mut config = self.config.clone();
         config.store.references = references;
-        config.client.first = config.client.reads_ahead.then(|| ObjectId::root(SPACE));
-        config
+        let first = match &self.space {
+            Some(name) if name != MAIN_SPACE_NAME => {
+                check_name(name)?;
+                CATALOG_SPACE
+            }
+            _ => MAIN_SPACE,
+        };
+        config.client.first = config.client.reads_ahead.then(|| ObjectId::root(first));
+        Ok(config)
+    }
+
+    /// Objects in the space that was chosen.
+    async fn enter(self, database: Arc<Database>) -> Result<Db> {
+        let db = Db { creates: self.config.disk.create, ..Db::on(database) };
+        match &self.space {
+            Some(name) => db.space_async(name).await,
+            None => Ok(db),
+        }
     }
 }

@@ -6,7 +6,7 @@
 use crate::key::{self, Key};
 use crate::map::Map;
 use crate::stamp::INTERNAL;
-use crate::tx::{Operation, SPACE};
+use crate::tx::Operation;
 use crate::{Error, Mode, Ref, Result, Tx, value};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -19,9 +19,6 @@ enum Named {
     Object(Ref<()>),
     Map(Ref<()>),
 }
-
-/// The directory was never created, and so never stamped.
-const DIRECTORY: Map<String, Named> = Map::new(Ref::new(ObjectId::root(SPACE), INTERNAL));
 
 impl Named {
     fn object<T>(self, name: &str) -> Result<Ref<T>> {
@@ -55,6 +52,11 @@ impl Named {
     }
 }
 
+/// The directory of the transaction's space. It was never created, and so never stamped.
+fn directory<M: Mode>(tx: &Tx<M>) -> Map<String, Named> {
+    Map::new(Ref::new(ObjectId::root(tx.space), INTERNAL))
+}
+
 fn wrong_kind(name: &str, asked: &str, stored: &str) -> Error {
     Error::wrong_kind(format!("'{name}'"), stored, asked, None)
 }
@@ -63,7 +65,7 @@ impl<M: Mode> Tx<M> {
     /// The object that goes by this name.
     pub fn root<T>(&mut self, name: &str) -> M::Out<impl Future<Output = Result<Option<Ref<T>>>>> {
         M::run(async move {
-            let named = DIRECTORY.find(self, key::encode(name)).await?;
+            let named = directory(self).find(self, key::encode(name)).await?;
             named.map(|named| named.object(name)).transpose()
         })
     }
@@ -103,7 +105,7 @@ impl<M: Mode> Tx<M> {
         let key = key::encode(name);
         M::run(async move {
             let operation = Operation::begin(self);
-            let taken = DIRECTORY.take(operation.tx, key).await;
+            let taken = directory(operation.tx).take(operation.tx, key).await;
             operation.end(taken.map(drop))
         })
     }
@@ -141,7 +143,7 @@ impl<M: Mode> Tx<M> {
         V: DeserializeOwned,
     {
         M::run(async move {
-            let named = DIRECTORY.find(self, key::encode(name)).await?;
+            let named = directory(self).find(self, key::encode(name)).await?;
             match named {
                 Some(named) => named.map_checked(self, name).await.map(Some),
                 None => Ok(None),
@@ -151,7 +153,7 @@ impl<M: Mode> Tx<M> {
 
     /// All names.
     pub fn names(&mut self) -> M::Out<impl Future<Output = Result<Vec<String>>>> {
-        let mut cursor = DIRECTORY.iter();
+        let mut cursor = directory(self).iter();
         M::run(async move {
             let mut names = Vec::new();
             while let Some((name, _)) = cursor.step(self).await? {
@@ -165,20 +167,20 @@ impl<M: Mode> Tx<M> {
 impl<M: Mode> Tx<M> {
     async fn give_name(&mut self, name: &str, named: Result<Vec<u8>>) -> Result<()> {
         let key = key::encode(name);
-        if let Some(before) = DIRECTORY.find(self, key.clone()).await? {
+        if let Some(before) = directory(self).find(self, key.clone()).await? {
             before.object::<()>(name)?;
         }
-        DIRECTORY.put(self, key, named).await.map(drop)
+        directory(self).put(self, key, named).await.map(drop)
     }
 
     /// The map that goes by this name, which begins now if there is none.
     async fn map_of_name<K: Key, V: DeserializeOwned>(&mut self, name: &str) -> Result<Map<K, V>> {
         let key = key::encode(name);
-        if let Some(named) = DIRECTORY.find(self, key.clone()).await? {
+        if let Some(named) = directory(self).find(self, key.clone()).await? {
             return named.map_checked(self, name).await;
         }
         let map = Map::begin(self, None).await?;
-        DIRECTORY.put(self, key, value::encode_bare(&Named::Map(map.root().cast()))).await?;
+        directory(self).put(self, key, value::encode_bare(&Named::Map(map.root().cast()))).await?;
         Ok(map)
     }
 }

@@ -15,9 +15,6 @@ use std::sync::Arc;
 use std::task::Poll;
 use types::{ObjectId, PageId, Time};
 
-/// The space that objects are created in when they are to lie near nothing.
-pub(crate) const SPACE: u32 = 0;
-
 /// A running transaction: given to the closure of [`crate::Db::transact`], over when the closure returns; or begun by
 /// [`crate::Db::begin`], over with its commit.
 ///
@@ -35,6 +32,8 @@ pub(crate) const SPACE: u32 = 0;
 pub struct Tx<M: Mode = Blocking> {
     pub(crate) database: Arc<Database>,
     pub(crate) stamps: Arc<Stamps>,
+    /// Where names are looked up, and objects are created that are to lie near nothing.
+    pub(crate) space: u32,
     pub(crate) handle: TxnHandle,
     /// Slots that need not be asked for again.
     seen: Seen,
@@ -49,8 +48,9 @@ pub struct Tx<M: Mode = Blocking> {
 pub type AsyncTx = Tx<Async>;
 
 impl<M: Mode> Tx<M> {
-    pub(crate) fn new(database: Arc<Database>, stamps: Arc<Stamps>, handle: TxnHandle) -> Self {
-        Self { database, stamps, handle, seen: Seen::default(), has_written: false, changes: 0, mode: PhantomData }
+    pub(crate) fn new(database: Arc<Database>, stamps: Arc<Stamps>, space: u32, handle: TxnHandle) -> Self {
+        let seen = Seen::default();
+        Self { database, stamps, space, handle, seen, has_written: false, changes: 0, mode: PhantomData }
     }
 
     /// The value of an object.
@@ -308,9 +308,8 @@ impl<M: Mode> Tx<M> {
         self.change(|client, now, txn| Ok(fits(client.delete(now, txn, object)?).map(drop))).await
     }
 
-    /// Takes a free slot and gives it its bytes.
-    pub(crate) async fn create_slot(&mut self, near: Option<ObjectId>, bytes: Bytes) -> Result<ObjectId> {
-        let space = near.map_or(SPACE, |near| near.page.space);
+    /// Takes a free slot of a space and gives it its bytes.
+    pub(crate) async fn create_slot(&mut self, space: u32, near: Option<ObjectId>, bytes: Bytes) -> Result<ObjectId> {
         self.change(|client, now, txn| {
             Ok(match client.create(now, txn, space, near, bytes.clone())? {
                 Created::Object(object) => Poll::Ready(object),

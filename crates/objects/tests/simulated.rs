@@ -1,7 +1,7 @@
 //! The front door over simulated nodes: several clients in virtual time, over a network and a store that fail. Each
 //! transaction sees the store as of one moment, and an acknowledged change stays.
 
-use objects::{Db, Map, Result};
+use objects::{Anywhere, AsyncTx, Db, Map, Result};
 use sim::Simulation;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -87,4 +87,38 @@ fn transfers_keep_the_sum_and_every_receipt_is_filed() {
 #[test]
 fn one_seed_is_one_run() {
     assert_eq!(run(7), run(7));
+}
+
+/// Makes a space that all tasks make, and one that the two tasks of a client make; gives both handles a root.
+async fn make_spaces(db: Db, task: u32, made: Rc<RefCell<BTreeMap<String, Vec<u32>>>>) {
+    for name in ["ours".to_owned(), format!("client-{}", task % CLIENTS)] {
+        let space = db.space_async(&name).await.expect("the space is made");
+        let sign = async |mut tx: AsyncTx| {
+            let sign = tx.create(Anywhere, &name).await?;
+            tx.set_root("sign", sign).await?;
+            Ok(sign.id().page.space)
+        };
+        let number = space.transact_async(sign).await.expect("the sign is put up");
+        made.borrow_mut().entry(name).or_default().push(number);
+    }
+}
+
+#[test]
+fn a_name_is_given_to_one_space_whoever_makes_it() {
+    for seed in 0..60 {
+        let mut simulation = Simulation::new(seed, CLIENTS as usize);
+        let made = Rc::new(RefCell::new(BTreeMap::new()));
+        for task in 0..CLIENTS * TASKS {
+            let client = (task % CLIENTS + 1) as usize;
+            let (node, driver) = simulation.door(client);
+            simulation.spawn(client, make_spaces(objects::over(node, driver, PATIENCE), task, made.clone()));
+        }
+        simulation.run().unwrap_or_else(|violation| panic!("seed {seed}: {violation}"));
+        let mut numbers = BTreeMap::new();
+        for (name, all) in made.borrow().iter() {
+            assert!(all.iter().all(|number| *number == all[0]), "seed {seed}: '{name}' is {all:?}");
+            assert_eq!(numbers.insert(all[0], name.clone()), None, "seed {seed}");
+        }
+        assert_eq!(numbers.into_keys().collect::<Vec<_>>(), (1..=CLIENTS + 1).collect::<Vec<_>>(), "seed {seed}");
+    }
 }

@@ -29,11 +29,8 @@ use alloc::vec::Vec;
 use core::ops::Range;
 use directory::Urgency;
 use protocol::{Goodbye, Grant, Granted, Message};
-use types::limits::GRANTS_PER_SESSION_MAX;
+use types::limits::{GRANTED_SPACES_MAX, GRANTS_PER_SESSION_MAX};
 use types::{ClientId, Limits, Map, PageId, PageRange, Rule, Version};
-
-/// Spaces of one store: a bound on what a peer can make grow, far beyond what anyone uses.
-const SPACES_MAX: usize = 4096;
 
 /// New pages are added to spare ones only if these are less than this part of what is wanted. A client asks for more when
 /// it has as much left.
@@ -248,7 +245,7 @@ impl Grants {
     fn give(&mut self, client: ClientId, space: u32, count: u32, in_use: InUse<'_>) -> Given {
         let mut given = Given::default();
         let mut wanted = (count as usize).min(self.limits.pages_per_message).min(self.allowance(client)) as u32;
-        if wanted == 0 || (!self.next.contains_key(&space) && self.next.len() >= SPACES_MAX) {
+        if wanted == 0 || (!self.next.contains_key(&space) && self.next.len() >= GRANTED_SPACES_MAX) {
             return given;
         }
         let enough = wanted.div_ceil(ENOUGH_PART);

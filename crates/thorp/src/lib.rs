@@ -25,6 +25,7 @@
 //! |---|---|
 //! | keep typed values that refer to each other | [`Tx::create`], [`Ref`] |
 //! | find them again | named roots, [`Map`] |
+//! | keep applications apart in one store | [`Space`], [`Builder::space`], [`Db::space`] |
 //! | lay together what is used together | [`Near`], [`Anywhere`] |
 //! | begin and commit where a closure does not fit | [`Db::begin`], [`Transaction`] |
 //! | wait without a thread | [`Db::transact_async`], [`AsyncTx`] |
@@ -33,7 +34,7 @@
 pub use objects::{
     Anywhere, Async, AsyncTransaction, AsyncTx, Blocking, Builder, Caller, ClientId, Committed, Cursor, Db, EncodeKey,
     Error, GoodbyeReason, Incarnation, KEY_BYTES_MAX, Key, KeyType, Map, Mode, Near, ObjectId, PageId, Ref, Refusal,
-    Result, SlotSet, Stats, Transaction, Tx, TxnId, Version, wait_for,
+    Result, SlotSet, Space, Stats, Transaction, Tx, TxnId, Version, wait_for,
 };
 pub use types::limits;
 

@@ -3,6 +3,12 @@
 use alloc::vec::Vec;
 use core::fmt;
 
+/// The space that every store has, and that a database is opened on if nothing else is said.
+pub const MAIN_SPACE: u32 = 0;
+
+/// The space whose first object is the catalog of the others. The last number, which no other space is ever given.
+pub const CATALOG_SPACE: u32 = u32::MAX;
+
 /// A page: the unit of transfer, caching and mastership. `(space, number)`, ordered so that pages that were granted
 /// together are neighbours.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -20,7 +20,10 @@ mod version;
 
 pub use delta::{Delta, SlotChange};
 pub use hash::{Map, Set};
-pub use id::{ClientId, ClusterId, Incarnation, Life, NodeId, ObjectId, PageId, PageRange, SessionId, SlotNo, TxnId};
+pub use id::{
+    CATALOG_SPACE, ClientId, ClusterId, Incarnation, Life, MAIN_SPACE, NodeId, ObjectId, PageId, PageRange, SessionId,
+    SlotNo, TxnId,
+};
 pub use key::PeerKey;
 pub use limits::Limits;
 pub use page::{ObjectPage, PageFull, PageImageError};

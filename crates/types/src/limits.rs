@@ -87,8 +87,8 @@ pub const SEND_QUEUE_BYTES_MAX: usize = 3 * MESSAGE_BYTES_MAX;
 /// Pages that one client may hold granted and unused.
 pub const GRANTED_PAGES_MAX: usize = 64 * 1024;
 
-/// Grants that one session may wait for: one for each space that a store may have.
-pub const GRANTS_PER_SESSION_MAX: usize = 4096;
+/// Grants that one session may wait for: one for each space that pages are granted in.
+pub const GRANTS_PER_SESSION_MAX: usize = GRANTED_SPACES_MAX;
 
 /// Pages that one session may hold beyond as many as were ever granted to anyone: such as it has made up.
 pub const ABSENT_PAGES_MAX: usize = 64 * 1024;
@@ -120,6 +120,15 @@ pub const GROUP_EPOCH_MAX: u64 = 1 << 62;
 
 /// How many lives of its process a store remembers, and tells. A client that heard of it in an earlier one begins anew.
 pub const LIVES_KEPT: usize = 32;
+
+/// Spaces of one store that have names, the main one among them.
+pub const SPACES_MAX: usize = 256;
+
+/// The name of a space, in bytes.
+pub const SPACE_NAME_BYTES_MAX: usize = 64;
+
+/// Spaces of one store in which pages are granted: a bound on what a peer can make grow, names or not.
+pub const GRANTED_SPACES_MAX: usize = 4096;
 
 /// Spaces of one store that groups may have leases on.
 pub const LEASED_SPACES_MAX: usize = 4096;
@@ -271,6 +280,10 @@ const _: () = {
     // A session leads one group at most: where all places are taken and one more session comes, one of them is free of
     // a leader.
     assert!(GROUPS_MAX >= SESSIONS_MAX);
+    // The catalog has all names in one slot, which grows in place, with 5 bytes for each besides. Its own space is one
+    // more than it names.
+    assert!(1 + SPACES_MAX * (5 + SPACE_NAME_BYTES_MAX) + 8 < PAGE_BYTES_GROWTH);
+    assert!(SPACE_NAME_BYTES_MAX <= u8::MAX as usize && SPACES_MAX < GRANTED_SPACES_MAX);
     // The largest status is a message.
     assert!(STATUS_CELLS_MAX * (STATUS_TEXT_BYTES_MAX + 3) < MESSAGE_BYTES_MAX / 2);
     assert!(STATUS_TEXT_BYTES_MAX >= ADDRESS_BYTES_MAX && STATUS_TEXT_BYTES_MAX >= GROUP_NAME_BYTES_MAX);

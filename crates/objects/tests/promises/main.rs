@@ -12,6 +12,7 @@ mod operations;
 mod relay;
 mod scratch;
 mod server;
+mod spaces;
 mod tasks;
 mod transactions;
 mod windows;
