@@ -30,13 +30,14 @@ Examples:
   thorp put design/wheel '{\"mass\": 3}'          a document, by path
   thorp get design/wheel
   thorp put --dir shed design/wheel '{}'        without a server: the store runs inside the command
+  thorp put --space attic wheel '{}'            in a space of its own; `thorp spaces` lists them
   thorp load parts.jsonl --into parts --key id  one document per line
   thorp load house.ifc --into house             a design: every entity an object
   thorp get 'house/#123' --depth 2              an entity and what it refers to
 
 Where the store is: at --server or in --dir; else where THORP_SERVER or THORP_DIR in the environment says, of which only
 one may be set; else at 127.0.0.1:7411. Reading never makes a store: `put` and `load` make a directory that is not there,
-and so does `serve`, but never the directories above it.
+and so does `serve`, but never the directories above it. The same goes for the --space of a store.
 
 A command that fails says what and what to do, and exits with 1; with 2 if it was called wrongly. With --json it says so
 as {\"error\": TEXT}, on standard error like the text.";
@@ -51,6 +52,8 @@ pub(crate) enum Command {
     Group(GroupArgs),
     /// Says how a store or a redirector stands: who is there, how far each is, what was fetched from where.
     Status(StatusArgs),
+    /// Lists the spaces of a store: names, and the numbers that `serve --leased` takes.
+    Spaces(SpacesArgs),
     /// Stores a JSON document under a path.
     Put(PutArgs),
     /// Prints the document or entity at a path.
@@ -91,7 +94,7 @@ pub(crate) enum Command {
 
 /// Which store a command speaks to.
 #[derive(Debug, Args)]
-pub(crate) struct Target {
+pub(crate) struct StoreTarget {
     /// The address of the store, or of a group's redirector; or several, separated by commas, that are tried in turn.
     /// Without it THORP_SERVER of the environment; without that 127.0.0.1:7411.
     #[arg(long, value_name = "ADDR", conflicts_with = "dir")]
@@ -100,6 +103,22 @@ pub(crate) struct Target {
     /// and `load` where there is none, but not the directories above it; other commands expect a store there.
     #[arg(long, value_name = "DIR")]
     pub(crate) dir: Option<PathBuf>,
+}
+
+/// Which store a command speaks to, and of which of its spaces.
+#[derive(Debug, Args)]
+pub(crate) struct Target {
+    #[command(flatten)]
+    pub(crate) store: StoreTarget,
+    /// The space of the store, by name: each has documents and designs of its own. Without it the one that every store
+    /// has, `main`. Made by `put` and `load` where there is none; other commands expect it.
+    #[arg(long, value_name = "NAME", value_parser = space)]
+    pub(crate) space: Option<String>,
+}
+
+/// The name of a space.
+fn space(name: &str) -> Result<String, database::Error> {
+    database::check_name(name).map(|()| name.to_owned())
 }
 
 /// How a store's memory is bounded.
@@ -111,7 +130,7 @@ pub(crate) struct StoreArgs {
     /// Pages kept in memory for those who fetch them, in MiB.
     #[arg(long, value_name = "MIB", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) cache_mib: u32,
-    /// Spaces whose coherence is leased, such as 0,3: groups validate read-only transactions on them without asking the
+    /// Spaces whose coherence is leased, by their numbers, such as 0,3: groups validate read-only transactions on them without asking the
     /// store, and a commit that changes what other groups hold waits for their word, or for one lease if they are dead.
     /// The others are optimistic.
     #[arg(long, value_name = "SPACES", value_delimiter = ',')]
@@ -210,6 +229,13 @@ pub(crate) struct StatusArgs {
     /// THORP_SERVER of the environment; without that 127.0.0.1:7411.
     #[arg(value_name = "ADDR")]
     pub(crate) address: Option<String>,
+}
+
+/// `thorp spaces`.
+#[derive(Debug, Args)]
+pub(crate) struct SpacesArgs {
+    #[command(flatten)]
+    pub(crate) store: StoreTarget,
 }
 
 /// `thorp put`.

@@ -12,6 +12,7 @@ mod markdown;
 mod member;
 mod removal;
 mod serve;
+mod spaces;
 mod status;
 mod torture;
 
@@ -27,6 +28,7 @@ pub(crate) fn run(command: Command, output: &mut Output) -> Result {
         Command::Serve(args) => serve::run(&args, output),
         Command::Group(args) => group::run(&args, output),
         Command::Status(args) => status::run(&args, output),
+        Command::Spaces(args) => spaces::run(&args, output),
         Command::Put(args) => documents::put(&args, output),
         Command::Get(args) => documents::get(&args, output),
         Command::Rm(args) => removal::rm(&args, output),

@@ -1,12 +1,12 @@
 //! Where the store is that a command speaks to, and what may be made of a directory without one.
 
-use crate::cli::{DEFAULT_SERVER, Target};
+use crate::cli::{DEFAULT_SERVER, StoreTarget, Target};
 use crate::error::usage;
 use crate::{Error, Result};
 use std::borrow::Cow;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use thorp::Db;
+use thorp::{Builder, Db};
 
 /// The environment's words for `--server` and `--dir`.
 const SERVER_VARIABLE: &str = "THORP_SERVER";
@@ -22,28 +22,58 @@ enum Place {
 }
 
 impl Target {
-    /// Opens a store that is there.
+    /// Opens a space that is there, of a store that is there.
     pub(crate) fn open(&self) -> Result<Db> {
-        match self.place()? {
-            Place::Server(server) => Ok(Db::connect(server)?),
-            Place::Dir(dir) if is_bare(&dir) => Err(no_store(&dir)),
-            Place::Dir(dir) => Ok(Db::builder().create(false).open(dir)?),
-        }
+        self.store.open_on(self.builder().create(false)).map_err(|error| match error.downcast_ref() {
+            Some(thorp::Error::NoSuchSpace(name)) => {
+                let hint = self.store.hint(&["spaces"]);
+                format!(
+                    "the store has no space '{name}': {hint} lists those it has; `thorp put` and `thorp load` make one"
+                )
+                .into()
+            }
+            _ => error,
+        })
     }
 
-    /// Opens a store to write to it: a directory without one becomes one.
+    /// Opens a store to write to it: a directory without one becomes one, and a space that is missing is made.
     pub(crate) fn open_or_create(&self) -> Result<Db> {
-        match self.place()? {
-            Place::Server(server) => Ok(Db::connect(server)?),
+        match self.store.place()? {
+            Place::Server(server) => Ok(self.builder().connect(server)?),
             Place::Dir(dir) => {
                 make_directory(&dir)?;
-                Ok(Db::open(dir)?)
+                Ok(self.builder().open(dir)?)
             }
         }
     }
 
-    /// A command that speaks to the same store, as a hint shows it: with the options that were given.
+    /// A command that speaks to the same space, as a hint shows it: with the options that were given.
     pub(crate) fn hint(&self, command: &[&str]) -> String {
+        let space = self.space.iter().flat_map(|space| ["--space", space]);
+        self.store.hint(&command.iter().copied().chain(space).collect::<Vec<_>>())
+    }
+
+    fn builder(&self) -> Builder {
+        self.space.iter().fold(Db::builder(), Builder::space)
+    }
+}
+
+impl StoreTarget {
+    /// Opens a store that is there.
+    pub(crate) fn open(&self) -> Result<Db> {
+        self.open_on(Db::builder().create(false))
+    }
+
+    fn open_on(&self, builder: Builder) -> Result<Db> {
+        match self.place()? {
+            Place::Server(server) => Ok(builder.connect(server)?),
+            Place::Dir(dir) if is_bare(&dir) => Err(no_store(&dir)),
+            Place::Dir(dir) => Ok(builder.open(dir)?),
+        }
+    }
+
+    /// A command that speaks to the same store.
+    fn hint(&self, command: &[&str]) -> String {
         let mut words: Vec<Cow<'_, str>> =
             command.iter().copied().filter(|word| !word.is_empty()).map(quoted).collect();
         if let Some(dir) = &self.dir {
@@ -129,9 +159,11 @@ mod tests {
 
     #[test]
     fn a_hint_can_be_pasted() {
-        let target = Target { server: None, dir: Some("my shed".into()) };
-        assert_eq!(target.hint(&["ls", "it's"]), r"`thorp ls 'it'\''s' --dir 'my shed'`");
-        let target = Target { server: Some("shed:7412,store:7411".into()), dir: None };
+        let store = StoreTarget { server: None, dir: Some("my shed".into()) };
+        let target = Target { store, space: Some("attic".into()) };
+        assert_eq!(target.hint(&["ls", "it's"]), r"`thorp ls 'it'\''s' --space attic --dir 'my shed'`");
+        let store = StoreTarget { server: Some("shed:7412,store:7411".into()), dir: None };
+        let target = Target { store, space: None };
         assert_eq!(target.hint(&["ls", ""]), "`thorp ls --server shed:7412,store:7411`");
     }
 }

@@ -20,3 +20,4 @@ mod raw;
 mod removal;
 mod restored;
 mod single;
+mod spaces;
