@@ -11,7 +11,7 @@ use crate::{Client, TxnError, TxnHandle};
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 use core::mem;
-use protocol::{Advance, CommitReply, CommitRequest, Message, Notice, Outcome};
+use protocol::{Advance, CommitReply, CommitRequest, Notice, Outcome};
 use types::limits::LARGE_COMMITS_BYTES_MAX;
 use types::{Broken, Incarnation, PageId, Refusal, Rule, SlotSet, Time, TxnId};
 
@@ -229,7 +229,7 @@ impl Client {
             let most = self.session.up.limits().commits;
             let Some(request) = self.commits.next(most, self.session.incarnation) else { return };
             self.stats.commit_requests += 1;
-            self.send(now, Message::Commit(request));
+            self.send(now, request);
         }
     }
 

@@ -17,7 +17,7 @@ use alloc::format;
 use alloc::vec::Vec;
 use bytes::Bytes;
 use cache::Installed;
-use protocol::{Grant, Granted, Message};
+use protocol::{Grant, Granted};
 use types::limits::{GRANTED_PAGES_MAX, PAGE_BYTES_TARGET, SLOT_BYTES_MAX};
 use types::{GoodbyeReason, Map, ObjectId, ObjectPage, PageId, PageRange, Rule, SlotNo, Time, Version};
 
@@ -269,7 +269,7 @@ impl Client {
         asks.sort_unstable();
         for (space, count) in asks {
             // The releases that are due go before it.
-            self.send(now, Message::Grant(Grant { space, count }));
+            self.send(now, Grant { space, count });
             self.allocator.asked.push_back((space, count));
         }
     }

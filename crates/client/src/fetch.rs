@@ -21,7 +21,7 @@ use alloc::format;
 use alloc::vec::Vec;
 use cache::{Frame, Installed};
 use core::time::Duration;
-use protocol::{Fetch, Follow, LeftOut, Message, Notice, Page};
+use protocol::{Fetch, Follow, LeftOut, Notice, Page};
 use types::limits::PAGE_BYTES_TARGET;
 use types::{Broken, GoodbyeReason, Map, ObjectId, ObjectPage, PageId, Rule, SlotNo, Time, Version};
 
@@ -267,7 +267,7 @@ impl Client {
             self.add_neighbours(&mut pages, number, slot.is_none() || !self.following.has_found());
             let follow = slot.and_then(|slot| self.follow(slot));
             self.stats.fetches += 1;
-            self.send(now, Message::Fetch(Fetch { pages, at_least, number, follow }));
+            self.send(now, Fetch { pages, at_least, number, follow });
         }
     }
 
@@ -389,7 +389,7 @@ impl Client {
         }
         self.prefetch.issued(asked.len());
         self.stats.fetches += 1;
-        self.send(now, Message::Fetch(Fetch { pages: asked, at_least, number, follow: None }));
+        self.send(now, Fetch { pages: asked, at_least, number, follow: None });
         true
     }
 

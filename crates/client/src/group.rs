@@ -21,7 +21,7 @@ use crate::{Client, Output};
 use alloc::collections::VecDeque;
 use alloc::string::String;
 use core::time::Duration;
-use protocol::{FindLeader, Leader, Member, Members, Message, Pong};
+use protocol::{FindLeader, Leader, Member, Members, Pong};
 use types::limits::GROUP_EPOCH_MAX;
 use types::{GoodbyeReason, Time};
 
@@ -235,7 +235,7 @@ impl Client {
         let group = self.config.group.as_ref().or(self.group.name.as_ref()).cloned();
         if let Some(group) = group.filter(|_| self.session.is_live() && !self.session.in_group) {
             self.group.find_at = Some(now + FIND_EVERY);
-            self.send(now, Message::FindLeader(FindLeader { group }));
+            self.send(now, FindLeader { group });
         }
     }
 

@@ -14,7 +14,7 @@
 use crate::{Client, Output};
 use alloc::vec::Vec;
 use core::time::Duration;
-use protocol::{Arrived, Help, Message, NoHelp, Page, PeerHello, PeerPage, Reachable};
+use protocol::{Arrived, Help, NoHelp, Page, PeerHello, PeerPage, Reachable, ToPeer};
 use types::{ClientId, Map, PageId, PeerKey, Rule, Time};
 
 /// How long a neighbour that could not be connected to is served by way of the redirector before it is tried again.
@@ -71,7 +71,7 @@ impl Client {
             return;
         }
         if let Some(reachable) = self.neighbours.reachable.clone() {
-            self.send(now, Message::Reachable(reachable));
+            self.send(now, reachable);
         }
     }
 
@@ -79,8 +79,8 @@ impl Client {
     pub fn peer_connected(&mut self, peer: ClientId) {
         if let Some(&Peer::Dialing { key }) = self.neighbours.peers.get(&peer) {
             self.neighbours.peers.insert(peer, Peer::Up);
-            let hello = Message::PeerHello(PeerHello { client: self.id, key });
-            self.outputs.push_back(Output::SendPeer { peer, message: hello });
+            let message = PeerHello { client: self.id, key }.into();
+            self.outputs.push_back(Output::SendPeer { peer, message });
         }
     }
 
@@ -100,7 +100,7 @@ impl Client {
         }
         if !not_whole.is_empty() {
             let no_help = NoHelp { requester: help.requester, number: help.number, pages: not_whole };
-            self.send(now, Message::NoHelp(no_help));
+            self.send(now, no_help);
         }
     }
 
@@ -113,11 +113,11 @@ impl Client {
     fn send_to_peer(&mut self, now: Time, help: &Help, page: Page) {
         self.stats.pages_given += 1;
         let (peer, through) = (help.requester, help.through);
-        let message = Message::PeerPage(PeerPage { requester: peer, through, page });
+        let page = PeerPage { requester: peer, through, page };
         if self.is_up(now, help) {
-            self.outputs.push_back(Output::SendPeer { peer, message });
+            self.outputs.push_back(Output::SendPeer { peer, message: page.into() });
         } else {
-            self.send(now, message);
+            self.send(now, page);
         }
     }
 
@@ -144,8 +144,8 @@ impl Client {
     }
 
     /// A message of a neighbour, or one that it sent by way of the redirector.
-    pub fn from_peer(&mut self, now: Time, message: Message) {
-        if let Message::PeerPage(page) = message {
+    pub fn from_peer(&mut self, now: Time, message: ToPeer) {
+        if let ToPeer::PeerPage(page) = message {
             self.peer_page(now, page);
         }
     }
@@ -189,7 +189,7 @@ impl Client {
     /// Tells the redirector which pages have come from neighbours: they can be had from here now.
     pub(crate) fn say_arrived(&mut self) {
         for pages in self.neighbours.take_arrived().chunks(self.config.limits.pages_per_message) {
-            self.outputs.push_back(Output::Send(Message::Arrived(Arrived { pages: pages.to_vec() })));
+            self.outputs.push_back(Output::Send(Arrived { pages: pages.to_vec() }.into()));
         }
     }
 }

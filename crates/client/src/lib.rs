@@ -75,7 +75,7 @@ use follow::Following;
 use group::Group;
 use help::Neighbours;
 use prefetch::Prefetch;
-use protocol::{Leader, Message, Pong};
+use protocol::{Leader, Pong, ToClient, ToPeer, ToServer};
 pub use seen::Seen;
 use session::Session;
 use txns::{State, Txns};
@@ -90,7 +90,7 @@ pub struct TxnHandle(pub u64);
 #[derive(Debug)]
 pub enum Output {
     /// Send a message to the store.
-    Send(Message),
+    Send(ToServer),
     /// Connect to a neighbour, and say what came of it.
     DialPeer {
         /// The neighbour.
@@ -103,7 +103,7 @@ pub enum Output {
         /// The neighbour.
         peer: ClientId,
         /// The message.
-        message: Message,
+        message: ToPeer,
     },
     /// Take over as the redirector of our group.
     Lead {
@@ -187,31 +187,31 @@ impl Client {
     }
 
     /// A message has come in.
-    pub fn handle(&mut self, now: Time, message: Message) {
+    pub fn handle(&mut self, now: Time, message: ToClient) {
         self.heard(now);
         self.session.up.hear_of(message.newest_named());
         match (self.session.up.phase(), message) {
             // What comes after we gave the link up is of no account.
             (Phase::Down | Phase::Over(..), _) => {}
-            (Phase::Rejoining | Phase::Live, Message::Pong(pong)) => self.pong(pong),
-            (_, Message::Goodbye(goodbye)) => self.goodbye(goodbye),
-            (Phase::Greeting, Message::Welcome(welcome)) => self.welcome(&welcome),
-            (Phase::Rejoining | Phase::Live, Message::Welcome(welcome)) if self.session.in_group => {
+            (Phase::Rejoining | Phase::Live, ToClient::Pong(pong)) => self.pong(pong),
+            (_, ToClient::Goodbye(goodbye)) => self.goodbye(goodbye),
+            (Phase::Greeting, ToClient::Welcome(welcome)) => self.welcome(&welcome),
+            (Phase::Rejoining | Phase::Live, ToClient::Welcome(welcome)) if self.session.in_group => {
                 self.store_lives_anew(&welcome);
             }
-            (Phase::Rejoining, Message::Rejoined(rejoined)) => self.rejoined(now, rejoined),
-            (Phase::Live, Message::Rejoined(rejoined)) => self.lose_pages(now, rejoined),
-            (Phase::Rejoining | Phase::Live, Message::Notices(notices)) => self.notices(now, &notices),
-            (Phase::Live, Message::Page(page)) => self.page(now, page),
-            (Phase::Live, Message::LeftOut(left_out)) => self.left_out(now, &left_out),
-            (Phase::Live, Message::CommitReply(reply)) => self.commit_reply(now, reply),
-            (Phase::Live, Message::Granted(granted)) => self.granted(now, &granted),
-            (Phase::Live, Message::Help(help)) => self.help(now, &help),
-            (Phase::Live, Message::Members(members)) => self.members(members),
-            (Phase::Greeting | Phase::Rejoining | Phase::Live, Message::Leader(leader)) => self.leader(now, leader),
-            (Phase::Live, Message::PeerPage(page)) => self.peer_page(now, page),
-            (Phase::Rejoining | Phase::Live, Message::Ping(ping)) => {
-                self.send(now, Message::Pong(Pong { nonce: ping.nonce }));
+            (Phase::Rejoining, ToClient::Rejoined(rejoined)) => self.rejoined(now, rejoined),
+            (Phase::Live, ToClient::Rejoined(rejoined)) => self.lose_pages(now, rejoined),
+            (Phase::Rejoining | Phase::Live, ToClient::Notices(notices)) => self.notices(now, &notices),
+            (Phase::Live, ToClient::Page(page)) => self.page(now, page),
+            (Phase::Live, ToClient::LeftOut(left_out)) => self.left_out(now, &left_out),
+            (Phase::Live, ToClient::CommitReply(reply)) => self.commit_reply(now, reply),
+            (Phase::Live, ToClient::Granted(granted)) => self.granted(now, &granted),
+            (Phase::Live, ToClient::Help(help)) => self.help(now, &help),
+            (Phase::Live, ToClient::Members(members)) => self.members(members),
+            (Phase::Greeting | Phase::Rejoining | Phase::Live, ToClient::Leader(leader)) => self.leader(now, leader),
+            (Phase::Live, ToClient::PeerPage(page)) => self.peer_page(now, page),
+            (Phase::Rejoining | Phase::Live, ToClient::Ping(ping)) => {
+                self.send(now, Pong { nonce: ping.nonce });
             }
             (phase, _) => {
                 let text = format!("a message that a store does not send to a client that is {phase:?}");

@@ -14,7 +14,7 @@ use alloc::collections::BTreeSet;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::mem;
-use protocol::{Ack, AskOutcome, GROUP, Goodbye, Held, Message, Outcome, Ping, Rejoin, Rejoined, Released, Welcome};
+use protocol::{Ack, AskOutcome, GROUP, Goodbye, Held, Outcome, Ping, Rejoin, Rejoined, Released, ToServer, Welcome};
 use session::{Overdue, Phase, Upstream};
 use types::{GoodbyeReason, Incarnation, PageId, Rule, Time, Version};
 
@@ -153,10 +153,10 @@ impl Client {
     }
 
     /// Sends a message, after the acknowledgement and the releases that are due.
-    pub(crate) fn send(&mut self, now: Time, message: Message) {
+    pub(crate) fn send(&mut self, now: Time, message: impl Into<ToServer>) {
         self.piggyback();
         self.session.up.sent(now);
-        self.outputs.push_back(Output::Send(message));
+        self.outputs.push_back(Output::Send(message.into()));
     }
 
     fn piggyback(&mut self) {
@@ -164,10 +164,10 @@ impl Client {
             return;
         }
         if mem::take(&mut self.session.ack_is_due) {
-            self.outputs.push_back(Output::Send(Message::Ack(Ack { through: self.session.horizon() })));
+            self.outputs.push_back(Output::Send(Ack { through: self.session.horizon() }.into()));
         }
         for pages in self.take_released().chunks(self.config.limits.pages_per_message) {
-            self.outputs.push_back(Output::Send(Message::Released(Released { pages: pages.to_vec() })));
+            self.outputs.push_back(Output::Send(Released { pages: pages.to_vec() }.into()));
         }
         self.say_arrived();
     }
@@ -257,7 +257,7 @@ impl Client {
         let may_fetch = brings_nothing || self.config.broken.is(Rule::JoinBeforeFetch);
         self.session.brought = if may_fetch { Brought::Nothing } else { Brought::Something };
         for rejoin in Rejoin::split(self.session.horizon(), &pages, &grants, &self.config.limits) {
-            self.send(now, Message::Rejoin(rejoin));
+            self.send(now, rejoin);
         }
     }
 
@@ -275,8 +275,8 @@ impl Client {
         let most = self.session.up.limits().commits;
         for resend in self.commits.resume(most, self.session.incarnation, self.config.broken) {
             match resend {
-                Resend::Request(request) => self.send(now, Message::Commit(request)),
-                Resend::Ask(txn) => self.send(now, Message::AskOutcome(AskOutcome { txn })),
+                Resend::Request(request) => self.send(now, request),
+                Resend::Ask(txn) => self.send(now, AskOutcome { txn }),
             }
         }
         self.ask_for_grants(now);
@@ -286,7 +286,7 @@ impl Client {
     /// Asks for a sign of life.
     pub(crate) fn ping(&mut self, now: Time) {
         self.session.up.pinged(now);
-        self.send(now, Message::Ping(Ping { nonce: now.0 }));
+        self.send(now, Ping { nonce: now.0 });
     }
 
     /// The redirector was away from its store for so long that nobody knows what has changed in these pages.

@@ -5,7 +5,7 @@ mod common;
 use common::*;
 use net::{Host, ListenConfig, Runtime};
 use node::Node;
-use protocol::{Message, Outcome, Ping};
+use protocol::{Outcome, Ping, ToClient, ToServer};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -44,10 +44,10 @@ fn end_flush(server: &Server, put: JoinHandle<Outcome>) {
 
 #[track_caller]
 fn assert_answers(raw: &mut Raw, nonce: u64) {
-    raw.send(&Message::Ping(Ping { nonce }));
+    raw.send(&ToServer::Ping(Ping { nonce }));
     loop {
         match raw.next() {
-            Some(Message::Pong(pong)) if pong.nonce == nonce => return,
+            Some(ToClient::Pong(pong)) if pong.nonce == nonce => return,
             Some(_) => {}
             None => panic!("the session has ended"),
         }

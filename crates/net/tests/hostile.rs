@@ -4,11 +4,12 @@ mod common;
 
 use common::*;
 use net::{ListenError, refuse_open_network};
-use protocol::{Fetch, Message, Ping, Rejoin};
+use protocol::{Fetch, Ping, Rejoin, ToClient, ToServer};
 use std::time::Duration;
 use types::limits::{FRAME_BYTES_MAX, PIECE_BYTES_MAX, PIECED_MESSAGES_MAX, TXN_BYTES_MAX};
 use types::{ClientId, ObjectId, Version};
-use wire::{HEADER_BYTES, Header, Kind};
+use wire::store::Kind;
+use wire::{HEADER_BYTES, Header, PIECE};
 
 /// Runs `attack` against a store, then sees that an honest client is served as before.
 fn withstands(reason: &str, attack: impl FnOnce(&Server)) {
@@ -21,8 +22,8 @@ fn withstands(reason: &str, attack: impl FnOnce(&Server)) {
     assert_eq!(server.host.tally().refusals.get(reason), Some(&1), "{:?}", server.host.tally().refusals);
 }
 
-fn ping() -> Message {
-    Message::Ping(Ping { nonce: 1 })
+fn ping() -> ToServer {
+    ToServer::Ping(Ping { nonce: 1 })
 }
 
 #[test]
@@ -58,7 +59,7 @@ fn who_says_nothing_is_dropped() {
 fn a_length_that_no_message_has_ends_the_session() {
     withstands("lengths", |server| {
         let mut raw = Raw::greet(server.address, ClientId(7), 1);
-        raw.send_bytes(&Header { kind: Kind::Commit, meta_bytes: 40, body_bytes: u32::MAX }.to_bytes());
+        raw.send_bytes(&Header { kind: Kind::Commit as u8, meta_bytes: 40, body_bytes: u32::MAX }.to_bytes());
         assert_eq!(raw.goodbye().0, "malformed");
     });
 }
@@ -78,7 +79,7 @@ fn a_damaged_header_ends_the_session() {
 fn what_only_a_store_says_ends_the_session() {
     withstands("direction", |server| {
         let mut raw = Raw::greet(server.address, ClientId(7), 1);
-        raw.send_bytes(&Header { kind: Kind::Page, meta_bytes: 28, body_bytes: 8 }.to_bytes());
+        raw.send_bytes(&Header { kind: Kind::Page as u8, meta_bytes: 28, body_bytes: 8 }.to_bytes());
         assert_eq!(raw.goodbye().0, "malformed");
     });
 }
@@ -100,13 +101,13 @@ fn a_message_that_is_cut_off_is_nothing() {
 
 /// One piece of the message with this number.
 fn piece(number: u64, part: &[u8]) -> Vec<u8> {
-    let header = Header { kind: Kind::Piece, meta_bytes: 8, body_bytes: part.len() as u32 };
+    let header = Header { kind: PIECE, meta_bytes: 8, body_bytes: part.len() as u32 };
     [&header.to_bytes()[..], &number.to_le_bytes(), part].concat()
 }
 
 /// The beginning of a commit whose values come to so much.
 fn begun(body_bytes: u32) -> [u8; HEADER_BYTES] {
-    Header { kind: Kind::Commit, meta_bytes: 40, body_bytes }.to_bytes()
+    Header { kind: Kind::Commit as u8, meta_bytes: 40, body_bytes }.to_bytes()
 }
 
 #[test]
@@ -114,7 +115,7 @@ fn pieces_that_make_no_message_end_the_session() {
     let ping = frame(&ping());
     let too_many = (0..=PIECED_MESSAGES_MAX as u64).flat_map(|number| piece(number, &begun(100_000))).collect();
     let too_much = (0..4).flat_map(|number| piece(number, &begun(TXN_BYTES_MAX as u32))).collect();
-    let too_large = Header { kind: Kind::Piece, meta_bytes: 8, body_bytes: PIECE_BYTES_MAX as u32 + 1 }.to_bytes();
+    let too_large = Header { kind: PIECE, meta_bytes: 8, body_bytes: PIECE_BYTES_MAX as u32 + 1 }.to_bytes();
     let attacks: [(&str, Vec<u8>); 8] = [
         ("pieced", too_many),
         ("pieced_bytes", too_much),
@@ -139,14 +140,14 @@ fn pieces_that_make_no_message_end_the_session() {
 fn messages_in_pieces_that_take_turns_are_told_apart() {
     let server = server();
     let mut raw = Raw::greet(server.address, ClientId(7), 1);
-    let pings = [1, 2].map(|nonce| frame(&Message::Ping(Ping { nonce })));
+    let pings = [1, 2].map(|nonce| frame(&ToServer::Ping(Ping { nonce })));
     let middle = pings[0].len() / 2;
     for part in [0..middle, middle..pings[0].len()] {
         for (number, ping) in (1..).zip(&pings) {
             raw.send_bytes(&piece(number, &ping[part.clone()]));
         }
     }
-    let pong = |raw: &mut Raw| raw.next().map(|message| matches!(message, Message::Pong(_)));
+    let pong = |raw: &mut Raw| raw.next().map(|message| matches!(message, ToClient::Pong(_)));
     assert_eq!((pong(&mut raw), pong(&mut raw)), (Some(true), Some(true)));
 }
 
@@ -174,12 +175,12 @@ fn an_old_session_cannot_be_replayed() {
     let mut old = Raw::connect(server.address);
     old.send(&hello(ClientId(7), 4));
     assert_eq!(old.goodbye().0, "superseded");
-    new.send(&Message::Rejoin(Rejoin { horizon: Version(0), pages: vec![], grants: vec![], last: true }));
-    assert!(matches!(new.next(), Some(Message::Rejoined(_))), "the newer session lives");
+    new.send(&ToServer::Rejoin(Rejoin { horizon: Version(0), pages: vec![], grants: vec![], last: true }));
+    assert!(matches!(new.next(), Some(ToClient::Rejoined(_))), "the newer session lives");
     let mut newer = Raw::greet(server.address, ClientId(7), 6);
     assert_eq!(new.goodbye().0, "superseded");
     newer.send(&ping());
-    assert!(matches!(newer.next(), Some(Message::Pong(_))));
+    assert!(matches!(newer.next(), Some(ToClient::Pong(_))));
 }
 
 #[test]
@@ -195,8 +196,8 @@ fn who_asks_and_never_listens_is_given_up() {
     withstands("too_much", |server| {
         put_surely(&connect(server.address), 2, &vec![7; 30_000]);
         let mut raw = Raw::greet(server.address, ClientId(7), 1);
-        raw.send(&Message::Rejoin(Rejoin { horizon: Version(0), pages: vec![], grants: vec![], last: true }));
-        let fetch = frame(&Message::Fetch(Fetch {
+        raw.send(&ToServer::Rejoin(Rejoin { horizon: Version(0), pages: vec![], grants: vec![], last: true }));
+        let fetch = frame(&ToServer::Fetch(Fetch {
             pages: vec![ObjectId::root(0).page],
             at_least: Version(0),
             number: 0,
@@ -229,7 +230,7 @@ fn a_full_store_says_so() {
     loop {
         let mut next = Raw::connect(server.address);
         next.send(&hello(ClientId(8), 1));
-        if matches!(next.next(), Some(Message::Welcome(_))) {
+        if matches!(next.next(), Some(ToClient::Welcome(_))) {
             break;
         }
         assert!(std::time::Instant::now() < deadline, "no room was made");

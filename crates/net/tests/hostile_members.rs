@@ -7,7 +7,7 @@ use common::group::eventually;
 use common::*;
 use net::{Host, ListenConfig, UplinkConfig};
 use node::Node;
-use protocol::{CommitRequest, Fetch, Held, Message, PageReads, Rejoin};
+use protocol::{CommitRequest, Fetch, Held, PageReads, Rejoin, ToServer};
 use redirector::{Config, Redirector};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -37,13 +37,13 @@ fn group() -> (Arc<Host>, Arc<Host>, SocketAddr) {
     (store, redirector, address)
 }
 
-fn rejoin(horizon: Version, pages: Vec<Held>, grants: Vec<PageRange>, last: bool) -> Message {
-    Message::Rejoin(Rejoin { horizon, pages, grants, last })
+fn rejoin(horizon: Version, pages: Vec<Held>, grants: Vec<PageRange>, last: bool) -> ToServer {
+    ToServer::Rejoin(Rejoin { horizon, pages, grants, last })
 }
 
-fn commit(evidence: Version, written: u16) -> Message {
+fn commit(evidence: Version, written: u16) -> ToServer {
     let (page, slots) = (PageId::new(0, 0), [40].into_iter().collect());
-    Message::Commit(CommitRequest {
+    ToServer::Commit(CommitRequest {
         txn: TxnId { client: BAD, number: 1 },
         incarnation: Incarnation(1),
         answered: 0,
@@ -52,12 +52,12 @@ fn commit(evidence: Version, written: u16) -> Message {
     })
 }
 
-fn fetch(page: PageId, at_least: Version) -> Message {
-    Message::Fetch(Fetch { pages: vec![page], at_least, number: 1, follow: None })
+fn fetch(page: PageId, at_least: Version) -> ToServer {
+    ToServer::Fetch(Fetch { pages: vec![page], at_least, number: 1, follow: None })
 }
 
 /// One kind of bad request after the other: why the session ends, whether it has joined before, and what it says.
-fn attacks() -> Vec<(&'static str, bool, Vec<Message>)> {
+fn attacks() -> Vec<(&'static str, bool, Vec<ToServer>)> {
     let made_up = |number| PageId::new(9, number);
     let held = |number| Held { page: made_up(number), version: FUTURE };
     let range = |number| PageRange { first: made_up(number), count: 1024 };

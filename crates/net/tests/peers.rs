@@ -6,7 +6,7 @@ use common::group::*;
 use common::*;
 use net::{UplinkConfig, UplinkState};
 use node::Driver;
-use protocol::{Fetch, Hello, Members, Message, PROTOCOL, PeerHello, Ping, Reachable, Rejoin};
+use protocol::{Fetch, Hello, Members, PROTOCOL, PeerHello, Ping, Reachable, Rejoin, ToClient, ToPeer, ToServer};
 use std::io::Read as _;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -15,7 +15,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 use types::limits::PEERS_MAX;
 use types::{ClientId, PageId, PeerKey, Version};
-use wire::{End, Header, Kind};
+use wire::Header;
+use wire::store::Kind;
 
 fn page(number: u32) -> PageId {
     PageId::new(1, number)
@@ -97,9 +98,9 @@ const KEY: PeerKey = PeerKey::new([0xE1; PeerKey::BYTES]);
 /// A member that is no host: it says what the test says.
 fn raw_member(group: &Group, id: ClientId, address: SocketAddr) -> Raw {
     let mut raw = Raw::connect(group.address);
-    raw.send(&Message::Hello(Hello { protocol: PROTOCOL, features: 0, cluster: None, client: id, epoch: 1 }));
-    raw.send(&Message::Rejoin(Rejoin { horizon: Version(0), pages: vec![], grants: vec![], last: true }));
-    raw.send(&Message::Reachable(Reachable { address: address.to_string(), key: KEY, eligible: String::new() }));
+    raw.send(&ToServer::Hello(Hello { protocol: PROTOCOL, features: 0, cluster: None, client: id, epoch: 1 }));
+    raw.send(&ToServer::Rejoin(Rejoin { horizon: Version(0), pages: vec![], grants: vec![], last: true }));
+    raw.send(&ToServer::Reachable(Reachable { address: address.to_string(), key: KEY, eligible: String::new() }));
     group.wait("reachable", |state| state.members.get(&id).is_some_and(|seat| seat.said > 0));
     raw
 }
@@ -113,9 +114,9 @@ fn a_requester_that_dies_in_the_middle_of_a_page_is_helped_otherwise_when_it_com
     let id = ClientId(7);
     let mut requester = raw_member(&group, id, listener.local_addr().unwrap());
     group.state().ask(helper.id, id, page(LARGE), 1);
-    let mut connection = Raw::over(listener.accept().unwrap().0, End::Peer);
+    let mut connection = Raw::<ToPeer>::over(listener.accept().unwrap().0);
     assert!(
-        matches!(connection.next(), Some(Message::PeerHello(hello)) if (hello.client, hello.key) == (helper.id, KEY))
+        matches!(connection.next(), Some(ToPeer::PeerHello(hello)) if (hello.client, hello.key) == (helper.id, KEY))
     );
     // The first page went by the redirector, while there was no connection yet. Of the next one it takes a piece.
     group.wait("relayed", |state| state.relayed == 1);
@@ -131,7 +132,7 @@ fn a_requester_that_dies_in_the_middle_of_a_page_is_helped_otherwise_when_it_com
         assert!(number < 10_000, "the helper goes on sending to nobody");
     }
     let relayed = std::iter::from_fn(|| requester.next()).find_map(|message| match message {
-        Message::PeerPage(page) if page.page.number > 1 => Some(page.page.image),
+        ToClient::PeerPage(page) if page.page.number > 1 => Some(page.page.image),
         _ => None,
     });
     assert_eq!(relayed, Some(image(page(LARGE))));
@@ -153,7 +154,7 @@ fn withstands(reason: &str, attack: impl FnOnce((SocketAddr, PeerKey))) {
 
 /// Says some bytes instead of a neighbour's hello; gives the answer.
 fn say(address: SocketAddr, bytes: &[u8]) -> (&'static str, String) {
-    let mut raw = Raw::over(TcpStream::connect(address).unwrap(), End::Peer);
+    let mut raw = Raw::<ToPeer>::over(TcpStream::connect(address).unwrap());
     raw.send_bytes(bytes);
     raw.goodbye()
 }
@@ -222,8 +223,8 @@ fn a_neighbour_that_says_nothing_is_dropped() {
 fn a_neighbour_sends_nothing_but_pages() {
     withstands("direction", |door| {
         let mut raw = Raw::peer(door);
-        raw.send(&Message::Ping(Ping { nonce: 1 }));
-        assert_eq!(raw.goodbye(), ("malformed", "expected a message for a Peer, got Ping".into()));
+        raw.send(&ToServer::Ping(Ping { nonce: 1 }));
+        assert_eq!(raw.goodbye(), ("malformed", "expected a message for a neighbour, got Ping".into()));
     });
 }
 
@@ -231,7 +232,7 @@ fn a_neighbour_sends_nothing_but_pages() {
 fn no_page_is_longer_than_a_page() {
     withstands("lengths", |door| {
         let mut raw = Raw::peer(door);
-        raw.send_bytes(&Header { kind: Kind::PeerPage, meta_bytes: 40, body_bytes: u32::MAX }.to_bytes());
+        raw.send_bytes(&Header { kind: Kind::PeerPage as u8, meta_bytes: 40, body_bytes: u32::MAX }.to_bytes());
         assert_eq!(raw.goodbye().0, "malformed");
     });
 }
@@ -244,7 +245,7 @@ fn a_page_that_nobody_asked_for_changes_nothing() {
     for (client, number) in [(ClientId(7), 1), (requester.id, 0), (requester.id, 1)] {
         raw.send(&peer_page(client, page(1), number));
     }
-    raw.send(&Message::Goodbye(protocol::Goodbye { reason: types::GoodbyeReason::Done, text: String::new() }));
+    raw.send(&ToPeer::Goodbye(protocol::Goodbye { reason: types::GoodbyeReason::Done, text: String::new() }));
     assert_eq!(raw.next(), None);
     assert_eq!((requester.pages(), requester.host.tally().messages_in), ((0, 0, 0), 2 + 5));
 }
@@ -257,9 +258,9 @@ fn who_is_sent_pages_has_nothing_to_say() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let _requester = raw_member(&group, ClientId(7), listener.local_addr().unwrap());
     group.state().ask(helper.id, ClientId(7), page(1), 1);
-    let mut connection = Raw::over(listener.accept().unwrap().0, End::Peer);
-    assert!(matches!(connection.next(), Some(Message::PeerHello(_))));
-    connection.send(&Message::PeerHello(PeerHello { client: ClientId(7), key: KEY }));
+    let mut connection = Raw::<ToPeer>::over(listener.accept().unwrap().0);
+    assert!(matches!(connection.next(), Some(ToPeer::PeerHello(_))));
+    connection.send(&ToPeer::PeerHello(PeerHello { client: ClientId(7), key: KEY }));
     assert_eq!(connection.goodbye(), ("malformed", "expected nothing but a Goodbye of who is sent pages".into()));
     assert_eq!(helper.host.tally().refusals["direction"], 1);
 }
@@ -387,7 +388,7 @@ fn a_member_goes_where_its_group_goes() {
     let next = protocol::Member { client: ClientId(7), address: there.address.to_string() };
     let (group, address) = ("site".into(), here.address.to_string());
     let members = Members { group, epoch: 1, address, store: vec![], members: vec![next] };
-    here.state().tell(member.id, &Message::Members(members));
+    here.state().tell(member.id, &ToClient::Members(members));
     assert_eq!(member.read(page(1)), value(page(1)));
     here.close();
     there.wait("reachable", |state| state.members.get(&member.id).is_some_and(|seat| seat.said == 1));

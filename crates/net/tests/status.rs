@@ -6,7 +6,7 @@ use common::group::eventually;
 use common::*;
 use net::{ConnectError, Host, ListenConfig, ask_status};
 use node::Node;
-use protocol::{AskStatus, Cell, Message, Ping, Status};
+use protocol::{AskStatus, Cell, Ping, Status, ToClient, ToServer};
 use redirector::{Config, Redirector};
 use std::io::Write;
 use std::time::Duration;
@@ -44,9 +44,9 @@ fn a_store_says_how_it_stands_and_nothing_changes() {
 fn a_question_is_the_only_one_of_its_connection() {
     let server = server();
     let mut raw = Raw::connect(server.address);
-    raw.send(&Message::AskStatus(AskStatus));
-    raw.send(&Message::Ping(Ping { nonce: 1 }));
-    assert!(matches!(raw.next(), Some(Message::Status(_))));
+    raw.send(&ToServer::AskStatus(AskStatus));
+    raw.send(&ToServer::Ping(Ping { nonce: 1 }));
+    assert!(matches!(raw.next(), Some(ToClient::Status(_))));
     assert_eq!(raw.goodbye().0, "done");
     let client = connect(server.address);
     put_surely(&client, 1, b"the store goes on");
@@ -56,7 +56,7 @@ fn a_question_is_the_only_one_of_its_connection() {
 fn within_a_session_it_is_refused() {
     let server = server();
     let mut raw = Raw::greet(server.address, ClientId(7), 1);
-    raw.send(&Message::AskStatus(AskStatus));
+    raw.send(&ToServer::AskStatus(AskStatus));
     let (reason, text) = raw.goodbye();
     assert_eq!(
         (reason, text.as_str()),

@@ -6,7 +6,7 @@ use common::group::{eventually, welcome};
 use common::*;
 use net::{ConnectError, Host, ListenConfig, Listener, UplinkConfig, UplinkState};
 use node::Node;
-use protocol::{GROUP, Goodbye, Hello, Message};
+use protocol::{GROUP, Goodbye, Hello, ToClient, ToServer};
 use redirector::{Config, Redirector, Stats};
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
@@ -86,10 +86,10 @@ fn a_trunk_that_is_lost_or_superseded_is_opened_again() {
         let Hello { features, client, epoch, .. } = hello_of(&mut raw);
         tell.send((features, client, epoch)).unwrap();
         raw.send(&welcome(GROUP));
-        assert!(matches!(raw.next(), Some(Message::Rejoin(_))));
+        assert!(matches!(raw.next(), Some(ToServer::Rejoin(_))));
         if epoch == 2 {
             let (reason, text) = (GoodbyeReason::Superseded, "another leads the group".into());
-            raw.send(&Message::Goodbye(Goodbye { reason, text }));
+            raw.send(&ToClient::Goodbye(Goodbye { reason, text }));
         }
     });
     let (redirector, _) = redirector();

@@ -5,7 +5,7 @@ mod common;
 use common::*;
 use net::{ConnectError, Host, Runtime, UplinkConfig, UplinkState};
 use node::Node;
-use protocol::{Goodbye, Message};
+use protocol::{Goodbye, ToClient, ToServer};
 use std::io::Write;
 use std::net::TcpListener;
 use std::slice;
@@ -49,7 +49,7 @@ fn a_server_that_never_answers_is_given_up() {
 
 #[test]
 fn a_store_that_refuses_for_good_is_not_tried_again() {
-    let goodbye = |reason, text: &str| Message::Goodbye(Goodbye { reason, text: text.into() });
+    let goodbye = |reason, text: &str| ToClient::Goodbye(Goodbye { reason, text: text.into() });
     let mut connections = 0;
     let address = listen(move |mut raw| {
         connections += 1;
@@ -74,7 +74,7 @@ fn a_lost_session_is_opened_again_with_the_next_epoch() {
         epochs.send(hello_of(&mut raw).epoch).unwrap();
         raw.send(&group::welcome(0));
         // The rejoin comes, and the connection breaks.
-        assert!(matches!(raw.next(), Some(Message::Rejoin(_))));
+        assert!(matches!(raw.next(), Some(ToServer::Rejoin(_))));
     });
     let host = dial(&[address]);
     let epochs: Vec<u64> = seen.iter().take(3).collect();

@@ -2,7 +2,7 @@
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::string::String;
-use protocol::Message;
+use protocol::ToClient;
 use store::{Position, SessionId};
 use types::GoodbyeReason;
 
@@ -10,7 +10,7 @@ use types::GoodbyeReason;
 #[derive(Debug)]
 pub(crate) enum Item {
     /// A message.
-    Send(Message),
+    Send(ToClient),
     /// Its driver is to say when what went before has left.
     AwaitRoom,
     /// The session's end.
@@ -70,13 +70,13 @@ mod tests {
     use protocol::Ping;
 
     fn ping(nonce: u64) -> Item {
-        Item::Send(Message::Ping(Ping { nonce }))
+        Item::Send(ToClient::Ping(Ping { nonce }))
     }
 
     fn drain(held: &mut Held) -> Vec<(u64, u64)> {
         core::iter::from_fn(|| held.pop())
             .map(|(session, item)| match item {
-                Item::Send(Message::Ping(ping)) => (session.0, ping.nonce),
+                Item::Send(ToClient::Ping(ping)) => (session.0, ping.nonce),
                 other => panic!("expected a ping, got {other:?}"),
             })
             .collect()

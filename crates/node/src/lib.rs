@@ -32,9 +32,10 @@ use alloc::borrow::ToOwned;
 use alloc::collections::VecDeque;
 use alloc::string::String;
 use client::{Client, TxnHandle};
+use core::any::type_name;
 pub use driver::{Disk, Driver};
 use held::Held;
-use protocol::Message;
+use protocol::{Message, Parcel, ToClient};
 use redirector::Redirector;
 use store::{DiskDone, DiskWork, Store};
 use types::{ClientId, GoodbyeReason, SessionId, Time};
@@ -61,7 +62,7 @@ pub enum Link {
 #[derive(Debug)]
 pub enum Output {
     /// Send a message.
-    Send(Link, Message),
+    Send(Link, Parcel),
     /// End a connection, after what was sent before has gone out. The uplink is connected again unless the reason is
     /// final.
     End(Link, GoodbyeReason, String),
@@ -195,17 +196,20 @@ impl Node {
         }
     }
 
-    /// A message has come in.
-    pub fn handle(&mut self, now: Time, link: Link, message: Message) {
+    /// A message has come in: one of those that the link's role hears.
+    ///
+    /// # Panics
+    /// If it is another: the driver has made the link with a codec that is not the role's.
+    pub fn handle(&mut self, now: Time, link: Link, message: Parcel) {
         match link {
-            Link::Uplink => self.with_client(|client| client.handle(now, message)),
-            Link::Trunk => self.with_redirector_role(|redirector| redirector.from_store(now, message)),
-            Link::FromPeer(_) => self.with_client(|client| client.from_peer(now, message)),
+            Link::Uplink => self.with_client(|client| client.handle(now, open(message))),
+            Link::Trunk => self.with_redirector_role(|redirector| redirector.from_store(now, open(message))),
+            Link::FromPeer(_) => self.with_client(|client| client.from_peer(now, open(message))),
             // A neighbour that we send pages to has nothing to say but that it is gone.
             Link::ToPeer(_) => {}
             Link::Session(session) => match (&mut self.store, &mut self.redirector) {
-                (Some(store), _) => store.handle(now, session, message),
-                (None, Some(redirector)) => redirector.handle(now, session, message),
+                (Some(store), _) => store.handle(now, session, open(message)),
+                (None, Some(redirector)) => redirector.handle(now, session, open(message)),
                 (None, None) => {}
             },
         }
@@ -322,10 +326,16 @@ impl Node {
             client::Output::Lead { epoch } => self.with_redirector_role(|redirector| redirector.lead(now, epoch)),
             client::Output::LedBy(leader) => self.with_redirector_role(|redirector| redirector.led_by(now, leader)),
             client::Output::SendPeer { peer, message } => {
-                self.outputs.push_back(Output::Send(Link::ToPeer(peer), message));
+                self.outputs.push_back(Output::Send(Link::ToPeer(peer), Parcel::new(message)));
             }
-            client::Output::Send(message) if is_alone => self.outputs.push_back(Output::Send(Link::Uplink, message)),
-            client::Output::Send(message) => self.handle(now, Link::Session(LOCAL), message),
+            client::Output::Send(message) if is_alone => {
+                self.outputs.push_back(Output::Send(Link::Uplink, Parcel::new(message)));
+            }
+            client::Output::Send(message) => {
+                if let Some(store) = &mut self.store {
+                    store.handle(now, LOCAL, message);
+                }
+            }
             client::Output::Hangup { reason, text } if is_alone => {
                 self.outputs.push_back(Output::End(Link::Uplink, reason, text));
             }
@@ -357,13 +367,15 @@ impl Node {
             any = true;
             match output {
                 redirector::Output::Send { to, message } => {
-                    self.outputs.push_back(Output::Send(Link::Session(to), message));
+                    self.outputs.push_back(Output::Send(Link::Session(to), Parcel::new(message)));
                 }
                 redirector::Output::End { session, reason, text } => {
                     self.outputs.push_back(Output::End(Link::Session(session), reason, text));
                 }
                 redirector::Output::LookForLeader => self.with_client(|client| client.look_for_leader(now)),
-                redirector::Output::Trunk(message) => self.outputs.push_back(Output::Send(Link::Trunk, message)),
+                redirector::Output::Trunk(message) => {
+                    self.outputs.push_back(Output::Send(Link::Trunk, Parcel::new(message)));
+                }
                 redirector::Output::Hangup { reason, text } => {
                     self.outputs.push_back(Output::End(Link::Trunk, reason, text));
                 }
@@ -373,10 +385,10 @@ impl Node {
     }
 
     /// Sends a message on a session: to this process's own client, or out.
-    fn send(&mut self, now: Time, session: SessionId, message: Message) {
+    fn send(&mut self, now: Time, session: SessionId, message: ToClient) {
         match &mut self.client {
             Some(client) if session == LOCAL => client.handle(now, message),
-            _ => self.outputs.push_back(Output::Send(Link::Session(session), message)),
+            _ => self.outputs.push_back(Output::Send(Link::Session(session), Parcel::new(message))),
         }
     }
 
@@ -423,4 +435,9 @@ impl Node {
         self.connected(now, Link::Session(LOCAL));
         self.connected(now, Link::Uplink);
     }
+}
+
+/// The message of a parcel, as the role hears it that its link is of.
+fn open<M: Message>(parcel: Parcel) -> M {
+    parcel.open().unwrap_or_else(|other| panic!("expected a message {}, got {other:?}", type_name::<M>()))
 }

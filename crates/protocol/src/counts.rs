@@ -1,10 +1,10 @@
 //! The counts of changes that a store names.
 
-use crate::{Message, Outcome};
+use crate::{Outcome, ToClient};
 use types::Version;
 
-impl Message {
-    /// The highest count that it names when a store says it: whoever hears it has heard of the store as it was there.
+impl ToClient {
+    /// The highest count that it names: whoever hears it has heard of the store as it was there.
     pub fn newest_named(&self) -> Version {
         let newest = |counts: &mut dyn Iterator<Item = Version>| counts.max().unwrap_or_default();
         match self {

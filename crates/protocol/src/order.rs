@@ -3,8 +3,11 @@
 //! A link is a stream of messages in the order in which they were said, with the exceptions that stand here. They are
 //! there for slow lines: a large commit takes seconds, and what needs no order with it does not wait.
 //!
+//! Every message of every family has a [`Pace`]. Those of the store's:
+//!
 //! | pace | messages | passes |
 //! |---|---|---|
+//! | opening | `Hello`, `Welcome`, `Rejoin`, `Rejoined` | nothing, and nothing passes it |
 //! | urgent | `Ping`, `Pong` | everything |
 //! | yielding | `Commit` | commits, and what trails them |
 //! | trailing | `Ack`, `AskOutcome`, `Goodbye` | nothing |
@@ -29,11 +32,11 @@
 //!
 //! From a store to a client nothing yields: every reply stays behind the notices that it depends on.
 
-use crate::Message;
-
 /// How a message keeps its place among those that were said before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pace {
+    /// It stands where a session begins: it passes nothing, and nothing passes it.
+    Opening,
     /// It goes before everything.
     Urgent,
     /// It keeps its place.
@@ -44,43 +47,26 @@ pub enum Pace {
     Trailing,
 }
 
-impl Message {
-    /// The message's pace.
-    pub const fn pace(&self) -> Pace {
-        match self {
-            Self::Ping(_) | Self::Pong(_) => Pace::Urgent,
-            Self::Commit(_) => Pace::Yielding,
-            Self::Ack(_) | Self::AskOutcome(_) | Self::Goodbye(_) => Pace::Trailing,
-            _ => Pace::Ordered,
-        }
-    }
-
-    /// Whether it stands where a session begins.
-    const fn opens(&self) -> bool {
-        matches!(self, Self::Hello(_) | Self::Welcome(_) | Self::Rejoin(_) | Self::Rejoined(_))
-    }
-
-    /// Whether it may arrive before `earlier`, which was said before it.
-    pub fn may_pass(&self, earlier: &Self) -> bool {
-        match (self.pace(), earlier.pace()) {
-            _ if self.opens() || earlier.opens() => false,
-            (Pace::Urgent, earlier) => earlier != Pace::Urgent,
-            (Pace::Ordered | Pace::Yielding, earlier) => matches!(earlier, Pace::Yielding | Pace::Trailing),
-            (Pace::Trailing, _) => false,
+impl Pace {
+    /// Whether what has this pace may arrive before what was said earlier and has that one.
+    pub fn may_pass(self, earlier: Self) -> bool {
+        match (self, earlier) {
+            (_, Self::Opening) | (Self::Opening | Self::Trailing, _) => false,
+            (Self::Urgent, earlier) => earlier != Self::Urgent,
+            (Self::Ordered | Self::Yielding, earlier) => matches!(earlier, Self::Yielding | Self::Trailing),
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::{Ack, AskOutcome, CommitRequest, Fetch, Notices, Ping, Rejoined};
+    use crate::{Ack, AskOutcome, CommitRequest, Fetch, FindLeader, Hello, Message, PROTOCOL, Ping, ToServer};
     use types::{ClientId, Incarnation, PageId, TxnId, Version};
 
     #[test]
     fn only_what_needs_no_order_loses_it() {
         let txn = TxnId { client: ClientId(1), number: 1 };
-        let commit = Message::Commit(CommitRequest {
+        let commit = ToServer::Commit(CommitRequest {
             txn,
             incarnation: Incarnation(1),
             answered: 1,
@@ -88,18 +74,19 @@ mod tests {
             writes: [].into(),
         });
         let fetch =
-            Message::Fetch(Fetch { pages: [PageId::new(1, 1)].into(), at_least: Version(0), number: 1, follow: None });
-        let (ack, ask) = (Message::Ack(Ack { through: Version(1) }), Message::AskOutcome(AskOutcome { txn }));
-        let (ping, notices) =
-            (Message::Ping(Ping { nonce: 1 }), Message::Notices(Notices { through: Version(1), items: [].into() }));
-        let rejoined = Message::Rejoined(Rejoined { through: Version(1), dropped: [].into() });
-        let passed_by =
-            |earlier: &Message| [&ping, &fetch, &commit, &ack, &ask, &notices].map(|later| later.may_pass(earlier));
-        assert_eq!(passed_by(&commit), [true, true, true, false, false, true]);
-        assert_eq!(passed_by(&ask), [true, true, true, false, false, true]);
-        assert_eq!(passed_by(&fetch), [true, false, false, false, false, false]);
-        assert_eq!(passed_by(&notices), [true, false, false, false, false, false]);
-        assert_eq!(passed_by(&ping), [false; 6]);
-        assert_eq!(passed_by(&rejoined), [false; 6]);
+            ToServer::Fetch(Fetch { pages: [PageId::new(1, 1)].into(), at_least: Version(0), number: 1, follow: None });
+        let (ack, ask) = (ToServer::Ack(Ack { through: Version(1) }), ToServer::AskOutcome(AskOutcome { txn }));
+        let (ping, find) =
+            (ToServer::Ping(Ping { nonce: 1 }), ToServer::FindLeader(FindLeader { group: "site".into() }));
+        let hello =
+            ToServer::Hello(Hello { protocol: PROTOCOL, features: 0, cluster: None, client: txn.client, epoch: 1 });
+        let all = [&ping, &fetch, &commit, &ack, &ask, &find, &hello];
+        let passed_by = |earlier: &ToServer| all.map(|later| later.pace().may_pass(earlier.pace()));
+        assert_eq!(passed_by(&commit), [true, true, true, false, false, true, false]);
+        assert_eq!(passed_by(&ask), [true, true, true, false, false, true, false]);
+        assert_eq!(passed_by(&fetch), [true, false, false, false, false, false, false]);
+        assert_eq!(passed_by(&find), [true, false, false, false, false, false, false]);
+        assert_eq!(passed_by(&ping), [false; 7]);
+        assert_eq!(passed_by(&hello), [false; 7]);
     }
 }

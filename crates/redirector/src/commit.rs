@@ -22,7 +22,7 @@ use crate::lease::Lease;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::format;
 use alloc::vec::Vec;
-use protocol::{Advance, AskOutcome, CommitReply, CommitRequest, Goodbye, Message, Notice, Outcome};
+use protocol::{Advance, AskOutcome, CommitReply, CommitRequest, Goodbye, Notice, Outcome};
 use types::limits::LARGE_COMMITS_BYTES_MAX;
 use types::{
     ClientId, Delta, GoodbyeReason, Incarnation, PageId, Refusal, Rule, SessionId, SlotSet, Time, TxnId, Version,
@@ -142,7 +142,7 @@ impl Redirector {
         self.check_evidence(&request)?;
         self.stats.commits += 1;
         if let Some(outcome) = self.validate(now, from, &request) {
-            self.reply(from, Message::CommitReply(CommitReply { txn, outcome }));
+            self.reply(from, CommitReply { txn, outcome });
             return Ok(());
         }
         if let Some(pending) = self.commits.pending.get_mut(&txn) {
@@ -185,7 +185,7 @@ impl Redirector {
         let pending = Pending { from, asked_on: None, incarnation, request: kept, bytes, large_bytes, changes };
         self.commits.pending.insert(txn, pending);
         if can_go {
-            self.send_to_store(now, Message::Commit(request));
+            self.send_to_store(now, request);
         } else {
             self.commits.unsent.push_back(txn);
         }
@@ -210,7 +210,7 @@ impl Redirector {
         }
         self.commits.asked.insert(ask.txn);
         if self.trunk.is_live() {
-            self.send_to_store(now, Message::AskOutcome(ask));
+            self.send_to_store(now, ask);
         }
         Ok(())
     }
@@ -253,7 +253,7 @@ impl Redirector {
         }
         let asked: Vec<_> = self.commits.asked.iter().copied().collect();
         for txn in asked {
-            self.send_to_store(now, Message::AskOutcome(AskOutcome { txn }));
+            self.send_to_store(now, AskOutcome { txn });
         }
         self.send_commits(now);
     }
@@ -261,7 +261,7 @@ impl Redirector {
     fn send_commits(&mut self, now: Time) {
         while self.trunk.is_live() && self.commits.outstanding() < self.trunk.up.limits().commits.max(1) as usize {
             let Some(request) = self.commits.next_unsent() else { return };
-            self.send_to_store(now, Message::Commit(request));
+            self.send_to_store(now, request);
         }
     }
 
@@ -293,7 +293,7 @@ impl Redirector {
         }
         if let Some(session) = committer {
             self.has_created(session, &created);
-            self.reply(session, Message::CommitReply(reply));
+            self.reply(session, reply);
         }
         self.send_commits(now);
     }

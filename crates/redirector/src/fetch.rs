@@ -17,7 +17,7 @@ use crate::Redirector;
 use alloc::collections::VecDeque;
 use alloc::format;
 use alloc::vec::Vec;
-use protocol::{Fetch, Goodbye, LeftOut, Message, Page, Released};
+use protocol::{Fetch, Goodbye, LeftOut, Page, Released};
 use smallvec::SmallVec;
 use types::limits::PAGES_PER_MESSAGE_MAX;
 use types::{Map, PageId, Rule, SessionId, Time, Version};
@@ -159,7 +159,7 @@ impl Redirector {
         });
         self.find_sources(now, wants.collect());
         for page in left_out {
-            self.reply(from, Message::LeftOut(LeftOut { page, number }));
+            self.reply(from, LeftOut { page, number });
         }
         Ok(())
     }
@@ -212,7 +212,7 @@ impl Redirector {
         }
         if !pages.is_empty() {
             self.stats.fetches += 1;
-            self.send_to_store(now, Message::Fetch(Fetch { pages, at_least, number: 0, follow: None }));
+            self.send_to_store(now, Fetch { pages, at_least, number: 0, follow: None });
         }
     }
 
@@ -230,10 +230,7 @@ impl Redirector {
             (under_way.sent, under_way.is_prefetch, under_way.at_least) = (true, false, least);
             under_way.wants.iter_mut().for_each(|want| want.is_asked_for = true);
             self.stats.fetches += 1;
-            self.send_to_store(
-                now,
-                Message::Fetch(Fetch { pages: alloc::vec![page], at_least: least, number: 0, follow: None }),
-            );
+            self.send_to_store(now, Fetch { pages: alloc::vec![page], at_least: least, number: 0, follow: None });
         }
     }
 
@@ -268,7 +265,7 @@ impl Redirector {
         self.held.list(page.page, session);
         self.whole.list(page.page, session);
         self.has_answered(session);
-        self.reply(session, Message::Page(page));
+        self.reply(session, page);
     }
 
     /// One of the member's fetches has its answer.
@@ -295,7 +292,7 @@ impl Redirector {
                 self.held.release(page, want.session);
             }
             self.has_answered(want.session);
-            self.reply(want.session, Message::LeftOut(LeftOut { page, number: want.number }));
+            self.reply(want.session, LeftOut { page, number: want.number });
         }
         self.lease.answered(page, self.trunk.horizon());
         // No release: should the page just have been granted to one of us, we would take that back.

@@ -26,7 +26,7 @@ use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::vec::Vec;
 use core::mem;
-use protocol::{Goodbye, Grant, Granted, Message};
+use protocol::{Goodbye, Grant, Granted};
 use types::limits::GRANTS_PER_SESSION_MAX;
 use types::{ClientId, Map, PageId, PageRange, Rule, SessionId, Time};
 
@@ -219,7 +219,7 @@ impl Redirector {
             let alike = self.grants.line.in_turn().filter(|waiter| waiter.grant.space == space);
             let count = alike.map(|waiter| self.wanted(&waiter)).sum::<usize>();
             let count = count.min(self.config.limits.pages_per_message) as u32;
-            self.send_to_store(now, Message::Grant(Grant { space, count }));
+            self.send_to_store(now, Grant { space, count });
             self.grants.asked = Some(Asked { space, first: first.client });
         }
     }
@@ -257,7 +257,7 @@ impl Redirector {
         if !self.config.broken.is(Rule::HearBeforeGrant) {
             self.flush_all(to.session);
         }
-        self.reply(to.session, Message::Granted(Granted { ranges: PageRange::join(pages) }));
+        self.reply(to.session, Granted { ranges: PageRange::join(pages) });
     }
 
     /// The store has granted pages, or none if it has no more room.

@@ -14,7 +14,7 @@ use crate::fetch::Want;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 use core::time::Duration;
-use protocol::{Arrived, Help, Message, NoHelp, PeerPage};
+use protocol::{Arrived, Help, NoHelp, PeerPage};
 use types::{Map, PageId, Rule, SessionId, Set, Time};
 
 /// A page that a member was asked to send to another.
@@ -136,7 +136,7 @@ impl Redirector {
         for (helper, pages) in parts {
             let (address, key) = self.members.direct(now, requester, helper);
             self.stats.helps += pages.len() as u64;
-            self.reply(helper, Message::Help(Help { requester: client, number, through, address, key, pages }));
+            self.reply(helper, Help { requester: client, number, through, address, key, pages });
         }
     }
 
@@ -188,7 +188,7 @@ impl Redirector {
         let asked = self.helps.asked.get(&(page.page.page, session));
         if asked.is_some_and(|asked| asked.want.number == page.page.number) {
             self.stats.relayed += 1;
-            self.reply(session, Message::PeerPage(page));
+            self.reply(session, page);
         }
     }
 

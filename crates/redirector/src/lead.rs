@@ -30,7 +30,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
-use protocol::{FindLeader, Lead, Leader, Member, Members, Message};
+use protocol::{FindLeader, Lead, Leader, Member, Members};
 use types::limits::GROUP_EPOCH_MAX;
 use types::{ClientId, Map, SessionId, Time};
 
@@ -144,7 +144,7 @@ impl Redirector {
             Claim::Asking { .. } => self.ask_who_leads(now),
             Claim::Claiming { epoch } | Claim::Leading { epoch } => {
                 let (group, address) = (self.config.group.clone(), self.config.address.clone());
-                self.send_to_store(now, Message::Lead(Lead { group, epoch, address }));
+                self.send_to_store(now, Lead { group, epoch, address });
                 self.welcome_waiting(now);
             }
         }
@@ -159,7 +159,7 @@ impl Redirector {
 
     fn ask_who_leads(&mut self, now: Time) {
         let group = self.config.group.clone();
-        self.send_to_store(now, Message::FindLeader(FindLeader { group }));
+        self.send_to_store(now, FindLeader { group });
     }
 
     /// Somebody wants to be a member although we do not lead.
@@ -223,7 +223,7 @@ impl Redirector {
         self.leadership.other = Some(leader.clone());
         for (session, client) in self.members.all_clients() {
             self.leadership.told.insert(client, now);
-            self.out.send(session, Message::Leader(leader.clone()));
+            self.out.send(session, leader.clone());
         }
         let text = format!("{} leads group {:?} in epoch {}", leader.address, leader.group, leader.epoch);
         self.send_all_away(now, &text);
@@ -250,7 +250,7 @@ impl Redirector {
         let Some(members) = self.describe_group() else { return };
         let sessions: Vec<_> = self.members.in_order().iter().map(|(session, ..)| *session).collect();
         for session in sessions {
-            self.reply(session, Message::Members(members.clone()));
+            self.reply(session, members.clone());
         }
     }
 
@@ -258,7 +258,7 @@ impl Redirector {
     /// the next moment.
     pub(crate) fn tell_new_member(&mut self, session: SessionId) {
         if let Some(members) = self.describe_group() {
-            self.reply(session, Message::Members(members));
+            self.reply(session, members);
         }
     }
 

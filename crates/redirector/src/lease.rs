@@ -18,7 +18,7 @@ use crate::Redirector;
 use alloc::vec::Vec;
 use core::time::Duration;
 use directory::{Recent, stale_slots};
-use protocol::{CommitRequest, Intent, Leased, Message, Notice, Outcome, PageReads, Promise};
+use protocol::{CommitRequest, Intent, Leased, Notice, Outcome, PageReads, Promise};
 use smallvec::SmallVec;
 use types::limits::LEASE_DRIFT_PERMILLE as DRIFT_PERMILLE;
 use types::{Broken, Map, PageId, Refusal, Rule, SessionId, SlotSet, Time, TxnId, Version};
@@ -177,7 +177,7 @@ impl Redirector {
     /// at which the promise leaves: the group may have let go of the page, and what tells the store so, and makes both ends
     /// forget, leaves before it.
     pub(crate) fn intent(&mut self, now: Time, intent: &Intent) {
-        self.send_to_store(now, Message::Promise(Promise { txn: intent.txn }));
+        self.send_to_store(now, Promise { txn: intent.txn });
         for (page, slots) in &intent.pages {
             self.lease.contest(*page, intent.txn, slots);
             if !self.config.broken.is(Rule::KeepPromise) {

@@ -76,7 +76,7 @@ use lease::Lease;
 use members::Members;
 pub use outputs::Output;
 use outputs::Outputs;
-use protocol::{Goodbye, Message, Ping, Pong};
+use protocol::{Goodbye, Ping, Pong, ToClient, ToServer};
 use rejoin::Revalidations;
 use standby::Standby;
 pub use status::{MemberStatus, Stats, Status};
@@ -153,7 +153,7 @@ impl Redirector {
     }
 
     /// The store has said something.
-    pub fn from_store(&mut self, now: Time, message: Message) {
+    pub fn from_store(&mut self, now: Time, message: ToClient) {
         self.hear_store(now, message);
         self.settle(now);
     }
@@ -181,7 +181,7 @@ impl Redirector {
     }
 
     /// A member has said something.
-    pub fn handle(&mut self, now: Time, from: SessionId, message: Message) {
+    pub fn handle(&mut self, now: Time, from: SessionId, message: ToServer) {
         // What still comes from a session that was ended is of no interest.
         if !self.members.hear(now, from) {
             return;
@@ -216,61 +216,66 @@ impl Redirector {
     }
 
     /// One message of a member. What must end its session comes back as its goodbye.
-    pub(crate) fn dispatch(&mut self, now: Time, from: SessionId, message: Message) -> Result<(), Goodbye> {
+    pub(crate) fn dispatch(&mut self, now: Time, from: SessionId, message: ToServer) -> Result<(), Goodbye> {
         match message {
-            Message::Hello(hello) => self.hello(now, from, hello),
-            Message::Rejoin(rejoin) if self.members.is_waiting(from) => self.keep_rejoin(from, rejoin),
-            Message::Fetch(fetch) if self.members.is_waiting(from) => self.keep_fetch(from, fetch),
+            ToServer::Hello(hello) => self.hello(now, from, hello),
+            ToServer::Rejoin(rejoin) if self.members.is_waiting(from) => self.keep_rejoin(from, rejoin),
+            ToServer::Fetch(fetch) if self.members.is_waiting(from) => self.keep_fetch(from, fetch),
             _ if self.members.client(from).is_none() => {
                 Err(Goodbye::malformed("expected a hello before anything else".into()))
             }
-            Message::Rejoin(rejoin) => self.rejoin(now, from, rejoin),
-            Message::Ping(ping) => {
+            ToServer::Rejoin(rejoin) => self.rejoin(now, from, rejoin),
+            ToServer::Ping(ping) => {
                 self.ping(from, ping);
                 Ok(())
             }
-            Message::Pong(_) => Ok(()),
-            Message::Goodbye(_) => Err(Goodbye { reason: GoodbyeReason::Done, text: "the member is done".into() }),
+            ToServer::Pong(_) => Ok(()),
+            ToServer::Goodbye(_) => Err(Goodbye { reason: GoodbyeReason::Done, text: "the member is done".into() }),
             _ if !self.members.is_joined(from) => {
                 Err(Goodbye::malformed("expected a rejoin before anything is asked for".into()))
             }
-            Message::Fetch(fetch) => self.fetch(now, from, fetch),
-            Message::Released(released) => self.released(now, from, &released),
-            Message::Commit(request) => self.commit(now, from, request),
-            Message::AskOutcome(ask) => self.ask_outcome(now, from, ask),
-            Message::Ack(ack) => {
+            ToServer::Fetch(fetch) => self.fetch(now, from, fetch),
+            ToServer::Released(released) => self.released(now, from, &released),
+            ToServer::Commit(request) => self.commit(now, from, request),
+            ToServer::AskOutcome(ask) => self.ask_outcome(now, from, ask),
+            ToServer::Ack(ack) => {
                 // Who has come from elsewhere may be ahead of us; what we pass on is never more than we have heard.
                 self.acks.ack(from, ack.through);
                 Ok(())
             }
-            Message::Grant(grant) => self.grant(now, from, grant),
-            Message::Reachable(reachable) => {
+            ToServer::Grant(grant) => self.grant(now, from, grant),
+            ToServer::Reachable(reachable) => {
                 self.members.reach(from, reachable);
                 self.tell_members_soon(now);
                 Ok(())
             }
-            Message::NoHelp(no_help) => {
+            ToServer::NoHelp(no_help) => {
                 self.no_help(now, from, no_help);
                 Ok(())
             }
-            Message::PeerPage(page) => {
+            ToServer::PeerPage(page) => {
                 self.relay(page);
                 Ok(())
             }
-            Message::Arrived(arrived) => {
+            ToServer::Arrived(arrived) => {
                 self.arrived(from, &arrived);
                 Ok(())
             }
-            _ => Err(Goodbye::malformed(
-                "expected a request of a member, got what a store or its redirector says".into(),
-            )),
+            ToServer::Revalidate(_)
+            | ToServer::Departed(_)
+            | ToServer::Lead(_)
+            | ToServer::FindLeader(_)
+            | ToServer::Promise(_)
+            | ToServer::AskStatus(_) => {
+                Err(Goodbye::malformed("expected a request of a member, got one of a redirector or an operator".into()))
+            }
         }
     }
 
     /// A sign of life. The answer moves the horizon of a member that asks for nothing else.
     fn ping(&mut self, from: SessionId, ping: Ping) {
         self.flush_all(from);
-        self.out.send(from, Message::Pong(Pong { nonce: ping.nonce }));
+        self.out.send(from, Pong { nonce: ping.nonce });
     }
 
     /// What every event may have made possible or necessary.

@@ -17,7 +17,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
-use protocol::{Departed, GROUP, Goodbye, Hello, Leader, Message, PROTOCOL, Reachable, SessionLimits, Welcome};
+use protocol::{Departed, GROUP, Goodbye, Hello, Leader, PROTOCOL, Reachable, SessionLimits, Welcome};
 use types::{ClientId, GoodbyeReason, Limits, Map, PageId, PeerKey, SessionId, Time, Version};
 
 /// How long a member that is gone is known.
@@ -347,7 +347,7 @@ impl Redirector {
         member.stage = Stage::AwaitRejoin(Resuming::default());
         self.streams.open(from);
         let welcome = self.welcome(protocol);
-        self.out.send(from, Message::Welcome(welcome));
+        self.out.send(from, welcome);
         Ok(())
     }
 
@@ -356,7 +356,7 @@ impl Redirector {
         for session in self.members.all() {
             if self.members.is_welcome(session) {
                 let welcome = self.welcome(PROTOCOL.1);
-                self.out.send(session, Message::Welcome(welcome));
+                self.out.send(session, welcome);
             }
         }
     }
@@ -390,7 +390,7 @@ impl Redirector {
         for session in self.members.all() {
             if self.members.is_waiting(session) {
                 let (group, epoch, address) = (self.config.group.clone(), 0, String::new());
-                self.out.send(session, Message::Leader(Leader { group, epoch, address }));
+                self.out.send(session, Leader { group, epoch, address });
             }
         }
     }
@@ -438,7 +438,7 @@ impl Redirector {
         while let Some(client) = self.members.pop_departed(now) {
             self.grants.depart(client);
             if self.trunk.is_live() {
-                self.send_to_store(now, Message::Departed(Departed { client }));
+                self.send_to_store(now, Departed { client });
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use alloc::collections::VecDeque;
 use alloc::string::String;
-use protocol::{Goodbye, Message};
+use protocol::{Goodbye, ToClient, ToServer};
 use types::{GoodbyeReason, SessionId};
 
 /// What the machine wants done.
@@ -13,7 +13,7 @@ pub enum Output {
         /// The member's session.
         to: SessionId,
         /// The message.
-        message: Message,
+        message: ToClient,
     },
     /// End a member's session, after what was sent before has gone out.
     End {
@@ -27,7 +27,7 @@ pub enum Output {
     /// Ask the member beside us whether its redirector lives.
     LookForLeader,
     /// Send a message to the store.
-    Trunk(Message),
+    Trunk(ToServer),
     /// The connection to the store is no good: drop it and, unless the reason is final, connect again.
     Hangup {
         /// Why, by name.
@@ -42,17 +42,17 @@ pub enum Output {
 pub(crate) struct Outputs(VecDeque<Output>);
 
 impl Outputs {
-    pub(crate) fn send(&mut self, to: SessionId, message: Message) {
-        self.0.push_back(Output::Send { to, message });
+    pub(crate) fn send(&mut self, to: SessionId, message: impl Into<ToClient>) {
+        self.0.push_back(Output::Send { to, message: message.into() });
     }
 
-    pub(crate) fn trunk(&mut self, message: Message) {
-        self.0.push_back(Output::Trunk(message));
+    pub(crate) fn trunk(&mut self, message: impl Into<ToServer>) {
+        self.0.push_back(Output::Trunk(message.into()));
     }
 
     /// Tells the member why, then ends its session.
     pub(crate) fn end(&mut self, session: SessionId, why: Goodbye) {
-        self.send(session, Message::Goodbye(why.clone()));
+        self.send(session, why.clone());
         let Goodbye { reason, text } = why;
         self.0.push_back(Output::End { session, reason, text });
     }

@@ -19,7 +19,7 @@ use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::vec::Vec;
 use core::mem;
-use protocol::{Fetch, Goodbye, Held, Message, Notice, Notices, Rejoin, Rejoined, Revalidate, Revalidated};
+use protocol::{Fetch, Goodbye, Held, Notice, Notices, Rejoin, Rejoined, Revalidate, Revalidated, ToServer};
 use types::limits::{GRANTED_PAGES_MAX, TXN_PAGES_MAX};
 use types::{Broken, Limits, PageId, PageRange, Rule, SessionId, Set, Time, Version};
 
@@ -57,8 +57,8 @@ impl Brought {
     }
 
     /// All of it, as one message, which is larger than one on the wire may be; and what is asked for behind it.
-    pub(crate) fn messages(self) -> impl Iterator<Item = Message> {
-        self.all.map(Message::Rejoin).into_iter().chain(self.fetch.map(Message::Fetch))
+    pub(crate) fn messages(self) -> impl Iterator<Item = ToServer> {
+        self.all.map(ToServer::Rejoin).into_iter().chain(self.fetch.map(ToServer::Fetch))
     }
 }
 
@@ -257,7 +257,7 @@ impl Redirector {
 
     fn send_questions(&mut self, now: Time, of: Option<SessionId>) {
         for question in self.revalidations.questions(of) {
-            self.send_to_store(now, Message::Revalidate(question));
+            self.send_to_store(now, question);
         }
     }
 
@@ -322,11 +322,11 @@ impl Redirector {
         }
         let missed = Notices::split(missed, horizon, horizon, &self.config.limits);
         for batch in missed.into_iter().chain(kept).filter(|batch| !batch.items.is_empty()) {
-            self.out.send(session, Message::Notices(batch));
+            self.out.send(session, batch);
         }
         self.acks.join(session, horizon);
         self.streams.resume(session, through);
-        self.out.send(session, Message::Rejoined(Rejoined { through, dropped: resumed.dropped }));
+        self.out.send(session, Rejoined { through, dropped: resumed.dropped });
         self.tell_new_member(session);
     }
 

@@ -13,7 +13,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::mem;
-use protocol::{Ack, GROUP, Goodbye, Held, Message, Ping, Pong, Rejoin, Rejoined, Released, Welcome};
+use protocol::{Ack, GROUP, Goodbye, Held, Ping, Pong, Rejoin, Rejoined, Released, ToClient, ToServer, Welcome};
 use session::{Overdue, Phase, Upstream};
 use types::{GoodbyeReason, PageId, Rule, SessionId, Time, Version};
 
@@ -91,7 +91,7 @@ impl Redirector {
     }
 
     /// Sends a message to the store, after the acknowledgement and the releases that are due.
-    pub(crate) fn send_to_store(&mut self, now: Time, message: Message) {
+    pub(crate) fn send_to_store(&mut self, now: Time, message: impl Into<ToServer>) {
         self.piggyback();
         self.trunk.up.sent(now);
         self.out.trunk(message);
@@ -105,7 +105,7 @@ impl Redirector {
         if least > self.trunk.acked {
             self.trunk.acked = least;
             self.lease.prune(least);
-            self.out.trunk(Message::Ack(Ack { through: least }));
+            self.out.trunk(Ack { through: least });
         }
         if self.grants.is_asked() && !self.config.broken.is(Rule::KeepGranted) {
             return;
@@ -116,7 +116,7 @@ impl Redirector {
             self.lease.forget(page, |txn| self.commits.is_on_its_way(txn));
         }
         for pages in released.chunks(self.config.limits.pages_per_message) {
-            self.out.trunk(Message::Released(Released { pages: pages.to_vec() }));
+            self.out.trunk(Released { pages: pages.to_vec() });
         }
     }
 
@@ -151,26 +151,26 @@ impl Redirector {
         self.out.hang_up(reason, text);
     }
 
-    pub(crate) fn hear_store(&mut self, now: Time, message: Message) {
+    pub(crate) fn hear_store(&mut self, now: Time, message: ToClient) {
         self.trunk.up.heard(now);
         self.trunk.up.hear_of(message.newest_named());
         match (self.trunk.up.phase(), message) {
-            (Phase::Down | Phase::Over(_), _) | (Phase::Rejoining | Phase::Live, Message::Pong(_)) => {}
-            (_, Message::Goodbye(goodbye)) => self.goodbye(now, goodbye),
-            (Phase::Greeting, Message::Welcome(welcome)) => self.welcomed(now, welcome),
-            (Phase::Rejoining, Message::Rejoined(rejoined)) => self.trunk_rejoined(now, &rejoined),
-            (Phase::Rejoining, Message::Notices(notices)) => self.catch_up(now, &notices),
-            (Phase::Live, Message::Notices(notices)) => self.notices(now, &notices),
-            (Phase::Live, Message::Page(page)) => self.page(now, &page),
-            (Phase::Live, Message::LeftOut(left_out)) => self.left_out(now, &left_out),
-            (Phase::Live, Message::CommitReply(reply)) => self.commit_reply(now, reply),
-            (Phase::Live, Message::Granted(granted)) => self.granted(now, granted),
-            (Phase::Live, Message::Leased(leased)) => self.leased(now, leased),
-            (Phase::Live, Message::Intent(intent)) => self.intent(now, &intent),
-            (Phase::Live, Message::Leader(leader)) => self.leader(now, &leader),
-            (Phase::Live, Message::Revalidated(revalidated)) => self.revalidated(now, revalidated),
-            (Phase::Rejoining | Phase::Live, Message::Ping(ping)) => {
-                self.send_to_store(now, Message::Pong(Pong { nonce: ping.nonce }));
+            (Phase::Down | Phase::Over(_), _) | (Phase::Rejoining | Phase::Live, ToClient::Pong(_)) => {}
+            (_, ToClient::Goodbye(goodbye)) => self.goodbye(now, goodbye),
+            (Phase::Greeting, ToClient::Welcome(welcome)) => self.welcomed(now, welcome),
+            (Phase::Rejoining, ToClient::Rejoined(rejoined)) => self.trunk_rejoined(now, &rejoined),
+            (Phase::Rejoining, ToClient::Notices(notices)) => self.catch_up(now, &notices),
+            (Phase::Live, ToClient::Notices(notices)) => self.notices(now, &notices),
+            (Phase::Live, ToClient::Page(page)) => self.page(now, &page),
+            (Phase::Live, ToClient::LeftOut(left_out)) => self.left_out(now, &left_out),
+            (Phase::Live, ToClient::CommitReply(reply)) => self.commit_reply(now, reply),
+            (Phase::Live, ToClient::Granted(granted)) => self.granted(now, granted),
+            (Phase::Live, ToClient::Leased(leased)) => self.leased(now, leased),
+            (Phase::Live, ToClient::Intent(intent)) => self.intent(now, &intent),
+            (Phase::Live, ToClient::Leader(leader)) => self.leader(now, &leader),
+            (Phase::Live, ToClient::Revalidated(revalidated)) => self.revalidated(now, revalidated),
+            (Phase::Rejoining | Phase::Live, ToClient::Ping(ping)) => {
+                self.send_to_store(now, Pong { nonce: ping.nonce });
             }
             (phase, _) => {
                 let text = format!("a message that a store does not send to a redirector that is {phase:?}");
@@ -227,7 +227,7 @@ impl Redirector {
         let pages: Vec<_> = pages.into_iter().map(|page| Held { page, version: Version::ZERO }).collect();
         let grants = self.grants.all();
         for rejoin in Rejoin::split(horizon, &pages, &grants, &self.config.limits) {
-            self.send_to_store(now, Message::Rejoin(rejoin));
+            self.send_to_store(now, rejoin);
         }
     }
 
@@ -248,7 +248,7 @@ impl Redirector {
     fn ping_store(&mut self, now: Time) {
         self.trunk.up.pinged(now);
         self.lease.has_pinged();
-        self.send_to_store(now, Message::Ping(Ping { nonce: now.0 }));
+        self.send_to_store(now, Ping { nonce: now.0 });
         self.watch_leader(now);
     }
 
@@ -273,7 +273,7 @@ impl Redirector {
                 // Should it wait for the page, it asks again: what is on its way may be as old.
                 self.forget_want(session, page);
             }
-            self.reply(session, Message::Rejoined(Rejoined { through: rejoined.through, dropped }));
+            self.reply(session, Rejoined { through: rejoined.through, dropped });
             self.streams.resume(session, rejoined.through);
         }
     }

@@ -8,7 +8,7 @@
 use crate::Redirector;
 use alloc::vec::Vec;
 use directory::Urgency;
-use protocol::{Message, Notice, Notices};
+use protocol::{Notice, Notices, ToClient};
 use types::{Rule, SessionId, Time, Version};
 
 impl Redirector {
@@ -79,7 +79,7 @@ impl Redirector {
     }
 
     /// Sends an answer, and before it the notices that it depends on.
-    pub(crate) fn reply(&mut self, session: SessionId, message: Message) {
+    pub(crate) fn reply(&mut self, session: SessionId, message: impl Into<ToClient>) {
         self.flush(session, Urgency::Worthwhile);
         self.out.send(session, message);
     }
@@ -95,7 +95,7 @@ impl Redirector {
             return;
         }
         for batch in self.streams.take(session, self.trunk.horizon(), urgency) {
-            self.out.send(session, Message::Notices(batch));
+            self.out.send(session, batch);
         }
     }
 

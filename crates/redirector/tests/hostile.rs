@@ -12,9 +12,9 @@ use types::*;
 enum Event {
     Connect(u64),
     Gone(u64),
-    Says(u64, Message),
+    Says(u64, ToServer),
     Trunk(bool),
-    Store(Message),
+    Store(ToClient),
     Wait(u64),
 }
 
@@ -74,9 +74,9 @@ fn ranges() -> impl Strategy<Value = Vec<PageRange>> {
     vec((page(), 0..3u32).prop_map(|(first, count)| PageRange { first, count }), 0..3)
 }
 
-fn of_member() -> impl Strategy<Value = Message> {
+fn of_member() -> impl Strategy<Value = ToServer> {
     let hello = (client(), 0..3u64).prop_map(|(client, epoch)| {
-        Message::Hello(Hello { protocol: PROTOCOL, features: 0, cluster: None, client, epoch })
+        ToServer::Hello(Hello { protocol: PROTOCOL, features: 0, cluster: None, client, epoch })
     });
     let reads = (page(), slots(), version()).prop_map(|(page, slots, evidence)| PageReads {
         page,
@@ -88,29 +88,29 @@ fn of_member() -> impl Strategy<Value = Message> {
     prop_oneof![
         3 => hello,
         3 => (version(), held(), ranges(), any::<bool>())
-            .prop_map(|(horizon, pages, grants, last)| Message::Rejoin(Rejoin { horizon, pages, grants, last })),
+            .prop_map(|(horizon, pages, grants, last)| ToServer::Rejoin(Rejoin { horizon, pages, grants, last })),
         4 => (pages(), version(), 0..3u64)
-            .prop_map(|(pages, at_least, number)| Message::Fetch(Fetch { pages, at_least, number, follow: None })),
-        2 => pages().prop_map(|pages| Message::Released(Released { pages })),
+            .prop_map(|(pages, at_least, number)| ToServer::Fetch(Fetch { pages, at_least, number, follow: None })),
+        2 => pages().prop_map(|pages| ToServer::Released(Released { pages })),
         3 => (txn(), vec(reads, 0..2), vec(delta, 0..2)).prop_map(|(txn, reads, writes)| {
-            Message::Commit(CommitRequest { txn, incarnation: Incarnation(1), answered: 0, reads, writes })
+            ToServer::Commit(CommitRequest { txn, incarnation: Incarnation(1), answered: 0, reads, writes })
         }),
-        1 => txn().prop_map(|txn| Message::AskOutcome(AskOutcome { txn })),
-        1 => version().prop_map(|through| Message::Ack(Ack { through })),
-        1 => (0..2u32, 0..9u32).prop_map(|(space, count)| Message::Grant(Grant { space, count })),
-        1 => "[a-z]{0,3}".prop_map(|address| Message::Reachable(Reachable { eligible: address.clone(), address, ..Reachable::default() })),
+        1 => txn().prop_map(|txn| ToServer::AskOutcome(AskOutcome { txn })),
+        1 => version().prop_map(|through| ToServer::Ack(Ack { through })),
+        1 => (0..2u32, 0..9u32).prop_map(|(space, count)| ToServer::Grant(Grant { space, count })),
+        1 => "[a-z]{0,3}".prop_map(|address| ToServer::Reachable(Reachable { eligible: address.clone(), address, ..Reachable::default() })),
         2 => (client(), 0..3u64, pages())
-            .prop_map(|(requester, number, pages)| Message::NoHelp(NoHelp { requester, number, pages })),
+            .prop_map(|(requester, number, pages)| ToServer::NoHelp(NoHelp { requester, number, pages })),
         1 => (client(), version(), fetched())
-            .prop_map(|(requester, through, page)| Message::PeerPage(PeerPage { requester, through, page })),
-        2 => vec((page(), 0..3u64), 0..3).prop_map(|pages| Message::Arrived(Arrived { pages })),
-        1 => Just(Message::Ping(Ping { nonce: 1 })),
+            .prop_map(|(requester, through, page)| ToServer::PeerPage(PeerPage { requester, through, page })),
+        2 => vec((page(), 0..3u64), 0..3).prop_map(|pages| ToServer::Arrived(Arrived { pages })),
+        1 => Just(ToServer::Ping(Ping { nonce: 1 })),
     ]
 }
 
-fn of_store() -> impl Strategy<Value = Message> {
+fn of_store() -> impl Strategy<Value = ToClient> {
     let welcome = version().prop_map(|through| {
-        Message::Welcome(Welcome {
+        ToClient::Welcome(Welcome {
             protocol: PROTOCOL.1,
             features: GROUP,
             cluster: ClusterId(1),
@@ -124,24 +124,24 @@ fn of_store() -> impl Strategy<Value = Message> {
     let advance = (page(), version(), version()).prop_map(|(page, prev, version)| Advance { page, prev, version });
     prop_oneof![
         4 => welcome,
-        4 => (version(), pages()).prop_map(|(through, dropped)| Message::Rejoined(Rejoined { through, dropped })),
+        4 => (version(), pages()).prop_map(|(through, dropped)| ToClient::Rejoined(Rejoined { through, dropped })),
         4 => (prop_oneof![0..3u64, Just(u64::MAX)], "(site)?", "(here)?").prop_map(|(epoch, group, address)| {
-            Message::Leader(Leader { group, epoch, address })
+            ToClient::Leader(Leader { group, epoch, address })
         }),
-        2 => (version(), vec(notice(), 0..3)).prop_map(|(through, items)| Message::Notices(Notices { through, items })),
-        3 => fetched().prop_map(Message::Page),
-        1 => page().prop_map(|page| Message::LeftOut(LeftOut { page, number: 0 })),
+        2 => (version(), vec(notice(), 0..3)).prop_map(|(through, items)| ToClient::Notices(Notices { through, items })),
+        3 => fetched().prop_map(ToClient::Page),
+        1 => page().prop_map(|page| ToClient::LeftOut(LeftOut { page, number: 0 })),
         2 => (txn(), vec(advance, 0..2)).prop_map(|(txn, pages)| {
-            Message::CommitReply(CommitReply { txn, outcome: Outcome::Committed { pages } })
+            ToClient::CommitReply(CommitReply { txn, outcome: Outcome::Committed { pages } })
         }),
-        1 => ranges().prop_map(|ranges| Message::Granted(Granted { ranges })),
+        1 => ranges().prop_map(|ranges| ToClient::Granted(Granted { ranges })),
         2 => (0..4u64, vec(notice(), 0..2), pages())
-            .prop_map(|(number, items, dropped)| Message::Revalidated(Revalidated { number, items, dropped })),
+            .prop_map(|(number, items, dropped)| ToClient::Revalidated(Revalidated { number, items, dropped })),
         1 => (any::<u64>(), any::<u32>())
-            .prop_map(|(nonce, lease_ms)| Message::Leased(Leased { nonce, lease_ms, spaces: vec![0] })),
+            .prop_map(|(nonce, lease_ms)| ToClient::Leased(Leased { nonce, lease_ms, spaces: vec![0] })),
         1 => (txn(), page(), slots())
-            .prop_map(|(txn, page, slots)| Message::Intent(Intent { txn, pages: vec![(page, slots)] })),
-        1 => Just(Message::Goodbye(Goodbye { reason: GoodbyeReason::Superseded, text: "other".into() })),
+            .prop_map(|(txn, page, slots)| ToClient::Intent(Intent { txn, pages: vec![(page, slots)] })),
+        1 => Just(ToClient::Goodbye(Goodbye { reason: GoodbyeReason::Superseded, text: "other".into() })),
     ]
 }
 
@@ -157,14 +157,14 @@ fn event() -> impl Strategy<Value = Event> {
 }
 
 /// The highest count that a message of the store names.
-fn named_in(message: &Message) -> Version {
+fn named_in(message: &ToClient) -> Version {
     let of_notices = |items: &[Notice]| items.iter().map(|notice| notice.version).max();
     let newest = match message {
-        Message::Notices(batch) => of_notices(&batch.items).max(Some(batch.through)),
-        Message::Revalidated(revalidated) => of_notices(&revalidated.items),
-        Message::Rejoined(rejoined) => Some(rejoined.through),
-        Message::Page(page) => Some(page.version),
-        Message::CommitReply(CommitReply { outcome: Outcome::Committed { pages }, .. }) => {
+        ToClient::Notices(batch) => of_notices(&batch.items).max(Some(batch.through)),
+        ToClient::Revalidated(revalidated) => of_notices(&revalidated.items),
+        ToClient::Rejoined(rejoined) => Some(rejoined.through),
+        ToClient::Page(page) => Some(page.version),
+        ToClient::CommitReply(CommitReply { outcome: Outcome::Committed { pages }, .. }) => {
             pages.iter().map(|advance| advance.version).max()
         }
         _ => None,
@@ -173,16 +173,16 @@ fn named_in(message: &Message) -> Version {
 }
 
 /// What a store that has named counts through here would end the session for, or never answer.
-fn is_punished(message: &Message, named: Version) -> bool {
+fn is_punished(message: &ToServer, named: Version) -> bool {
     match message {
-        Message::Fetch(fetch) => fetch.at_least > named || fetch.pages.is_empty(),
-        Message::Commit(request) => {
+        ToServer::Fetch(fetch) => fetch.at_least > named || fetch.pages.is_empty(),
+        ToServer::Commit(request) => {
             let exceptions = request.reads.iter().flat_map(|reads| &reads.exceptions).map(|(_, version)| *version);
             let newest = request.reads.iter().map(|reads| reads.evidence).chain(exceptions).max();
             request.check_form().is_err() || newest.is_some_and(|newest| newest > named)
         }
-        Message::Rejoin(rejoin) => rejoin.horizon > named,
-        Message::Ack(ack) => ack.through > named,
+        ToServer::Rejoin(rejoin) => rejoin.horizon > named,
+        ToServer::Ack(ack) => ack.through > named,
         _ => false,
     }
 }
@@ -201,12 +201,12 @@ fn ready() -> Vec<Event> {
         limits,
     };
     let leader = |epoch, address: &str| {
-        Event::Store(Message::Leader(Leader { group: "site".into(), epoch, address: address.into() }))
+        Event::Store(ToClient::Leader(Leader { group: "site".into(), epoch, address: address.into() }))
     };
     let mut events = vec![
         Event::Trunk(true),
-        Event::Store(Message::Welcome(welcome)),
-        Event::Store(Message::Rejoined(Rejoined { through: Version(2), dropped: Vec::new() })),
+        Event::Store(ToClient::Welcome(welcome)),
+        Event::Store(ToClient::Rejoined(Rejoined { through: Version(2), dropped: Vec::new() })),
         leader(0, ""),
         leader(1, "here"),
     ];
@@ -215,8 +215,8 @@ fn ready() -> Vec<Event> {
         let rejoin = Rejoin { horizon: Version::ZERO, pages: Vec::new(), grants: Vec::new(), last: true };
         events.extend([
             Event::Connect(member),
-            Event::Says(member, Message::Hello(hello)),
-            Event::Says(member, Message::Rejoin(rejoin)),
+            Event::Says(member, ToServer::Hello(hello)),
+            Event::Says(member, ToServer::Rejoin(rejoin)),
         ]);
     }
     events

@@ -27,9 +27,9 @@ fn leading() -> Redirector {
         limits: SessionLimits { fetches: 1024, commits: 1024, silence_ms: 1500 },
     };
     let leader =
-        |epoch, address: &str| Message::Leader(Leader { group: "site".into(), epoch, address: address.into() });
-    let rejoined = Message::Rejoined(Rejoined { through: Version(10), dropped: vec![] });
-    for message in [Message::Welcome(welcome), rejoined, leader(0, ""), leader(1, "here")] {
+        |epoch, address: &str| ToClient::Leader(Leader { group: "site".into(), epoch, address: address.into() });
+    let rejoined = ToClient::Rejoined(Rejoined { through: Version(10), dropped: vec![] });
+    for message in [ToClient::Welcome(welcome), rejoined, leader(0, ""), leader(1, "here")] {
         redirector.from_store(NOW, message);
     }
     drain(&mut redirector);
@@ -41,7 +41,7 @@ fn greet(redirector: &mut Redirector, session: u64, client: u64) -> SessionId {
     let (session, client) = (SessionId(session), ClientId(client));
     redirector.connected(NOW, session);
     let hello = Hello { protocol: PROTOCOL, features: 0, cluster: None, client, epoch: 1 };
-    redirector.handle(NOW, session, Message::Hello(hello));
+    redirector.handle(NOW, session, ToServer::Hello(hello));
     session
 }
 
@@ -49,13 +49,13 @@ fn greet(redirector: &mut Redirector, session: u64, client: u64) -> SessionId {
 fn bring(redirector: &mut Redirector, session: SessionId, horizon: Version, count: u32) {
     let pages: Vec<_> = (0..count).map(|number| Held { page: PageId::new(0, number), version: Version(5) }).collect();
     for rejoin in Rejoin::split(horizon, &pages, &[], &Limits::SHIPPED) {
-        redirector.handle(NOW, session, Message::Rejoin(rejoin));
+        redirector.handle(NOW, session, ToServer::Rejoin(rejoin));
     }
 }
 
 fn questions(outputs: Vec<Output>) -> Vec<Revalidate> {
     let question =
-        |output| if let Output::Trunk(Message::Revalidate(question)) = output { Some(question) } else { None };
+        |output| if let Output::Trunk(ToServer::Revalidate(question)) = output { Some(question) } else { None };
     outputs.into_iter().filter_map(question).collect()
 }
 
@@ -76,17 +76,17 @@ fn a_member_with_more_changed_pages_than_a_message_has_notices_rejoins() {
     for question in questions(drain(&mut redirector)) {
         let items = question.pages.iter().map(changed).collect();
         let answer = Revalidated { number: question.number, items, dropped: vec![] };
-        redirector.from_store(NOW, Message::Revalidated(answer));
+        redirector.from_store(NOW, ToClient::Revalidated(answer));
     }
     let (mut told, mut rejoined) = (0, false);
     for output in drain(&mut redirector) {
         match output {
-            Output::Send { message: Message::Notices(batch), .. } => {
+            Output::Send { message: ToClient::Notices(batch), .. } => {
                 assert!(batch.items.len() <= NOTICES_PER_MESSAGE_MAX, "{} notices in a message", batch.items.len());
                 assert_eq!(batch.through, Version(5), "the horizon moves when all is told");
                 told += batch.items.len();
             }
-            Output::Send { message: Message::Rejoined(last), .. } => {
+            Output::Send { message: ToClient::Rejoined(last), .. } => {
                 assert_eq!((told, last.through), (count, Version(10)));
                 rejoined = true;
             }
@@ -104,7 +104,7 @@ fn ended(redirector: &mut Redirector) -> Vec<GoodbyeReason> {
 
 #[test]
 fn a_rejoin_is_bounded_over_all_its_messages() {
-    let unfinished = |grants| Message::Rejoin(Rejoin { horizon: Version(5), pages: vec![], grants, last: false });
+    let unfinished = |grants| ToServer::Rejoin(Rejoin { horizon: Version(5), pages: vec![], grants, last: false });
     let empty = |space| move |number| PageRange { first: PageId::new(space, number), count: 0 };
     let claiming = |space| unfinished((0..PAGES_PER_MESSAGE_MAX as u32).map(empty(space)).collect());
     // While the store is not reached what a member brings is kept.
@@ -132,7 +132,7 @@ fn grants_that_a_member_waits_for_are_bounded() {
     for member in [one, other] {
         bring(&mut redirector, member, Version::ZERO, 0);
     }
-    let grant = Message::Grant(Grant { space: 1, count: 1 });
+    let grant = ToServer::Grant(Grant { space: 1, count: 1 });
     for _ in 0..GRANTS_PER_SESSION_MAX {
         redirector.handle(NOW, one, grant.clone());
     }
@@ -141,9 +141,9 @@ fn grants_that_a_member_waits_for_are_bounded() {
     redirector.handle(NOW, one, grant);
     assert_eq!(ended(&mut redirector), [GoodbyeReason::TooMuch]);
     let granted = Granted { ranges: vec![PageRange { first: PageId::new(1, 1), count: 1 }] };
-    redirector.from_store(NOW, Message::Granted(granted));
+    redirector.from_store(NOW, ToClient::Granted(granted));
     let served = drain(&mut redirector);
     let is_served =
-        |output: &Output| matches!(output, Output::Send { to, message: Message::Granted(_) } if *to == other);
+        |output: &Output| matches!(output, Output::Send { to, message: ToClient::Granted(_) } if *to == other);
     assert!(served.iter().any(is_served), "the other waits for nobody: {served:?}");
 }

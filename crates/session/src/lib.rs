@@ -5,7 +5,7 @@
 //! | [`upstream`] | how far a session is that this end has opened, and what is due on it | a client's session, a redirector's trunk |
 //! | [`pulse`] | whether the other end lives | `upstream` |
 //! | [`dialer`] | where the next session is tried, and when | whoever connects |
-//! | [`admission`] | what a connection is, by its first message | whoever listens |
+//! | [`admission`] | whether a neighbour is let in | whoever listens to neighbours |
 //!
 //! All of it is pure: the time is given, and what is to be done is said. What a session has caught up with, acknowledges
 //! and releases is its role's affair.
@@ -18,7 +18,7 @@ pub mod dialer;
 pub mod pulse;
 pub mod upstream;
 
-pub use admission::{Admitted, Expected, admit};
+pub use admission::admit;
 pub use dialer::{Attempt, Dialer, Next, Target, Times};
 pub use pulse::Pulse;
 pub use upstream::{Overdue, Phase, Upstream};

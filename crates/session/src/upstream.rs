@@ -15,7 +15,7 @@
 use crate::Pulse;
 use alloc::format;
 use core::time::Duration;
-use protocol::{Goodbye, Hello, Lineage, Message, PROTOCOL, SessionLimits, Welcome};
+use protocol::{Goodbye, Hello, Lineage, PROTOCOL, SessionLimits, Welcome};
 use types::{ClientId, ClusterId, GoodbyeReason, Life, Time, Version};
 
 /// How long acknowledgements and releases wait for a message to go with.
@@ -122,13 +122,13 @@ impl<E> Upstream<E> {
     }
 
     /// There is a link: gives what is said first.
-    pub fn open(&mut self, now: Time, client: ClientId, features: u64) -> Message {
+    pub fn open(&mut self, now: Time, client: ClientId, features: u64) -> Hello {
         self.epoch += 1;
         self.phase = Phase::Greeting;
         self.limits = SessionLimits::UNTOLD;
         self.pulse.heard(now);
         let (cluster, epoch) = (self.cluster, self.epoch);
-        Message::Hello(Hello { protocol: PROTOCOL, features, cluster, client, epoch })
+        Hello { protocol: PROTOCOL, features, cluster, client, epoch }
     }
 
     /// The link is gone, and with it every answer that was on its way.

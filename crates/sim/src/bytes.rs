@@ -2,19 +2,14 @@
 
 use crate::network::{End, Purpose};
 use crate::violation::{Violation, ensure};
-use protocol::Message;
-use wire::{Inbox, frames_of};
+use protocol::Parcel;
+use wire::{Codec, Inbox, frames_of, store};
 
-/// Sends a message through bytes: what comes out is what went in.
-pub(crate) fn pass(message: &Message, purpose: Purpose, to: End) -> Result<Message, Violation> {
-    let bytes = written(message)?;
-    let reader = match (purpose, to) {
-        (Purpose::Peer(_), _) => wire::End::Peer,
-        (_, End::Dialer) => wire::End::Client,
-        (_, End::Listener) => wire::End::Store,
-    };
+/// Sends a message to one end of a connection through bytes: what comes out is what went in.
+pub(crate) fn pass(message: &Parcel, purpose: Purpose, to: End) -> Result<Parcel, Violation> {
+    let bytes = written(message, purpose, to)?;
     let mut arrived = &bytes[..];
-    let read = Inbox::within_session(reader).next(&mut arrived);
+    let read = Inbox::within_session(codec(purpose, to)).next(&mut arrived);
     let read = read.map_err(|error| broken(format!("{message:?} cannot be read: {error}")))?;
     ensure(read.as_ref() == Some(message) && arrived.is_empty(), "wire", || {
         format!("{message:?} came through as {read:?}, with {} bytes behind it", arrived.len())
@@ -22,9 +17,19 @@ pub(crate) fn pass(message: &Message, purpose: Purpose, to: End) -> Result<Messa
     read.ok_or_else(|| broken(format!("{message:?} did not come through")))
 }
 
-/// What a message is on the wire.
-pub(crate) fn written(message: &Message) -> Result<Vec<u8>, Violation> {
-    frames_of(message).map_err(|error| broken(format!("{message:?} cannot be sent: {error}")))
+/// What a message to one end of a connection is on the wire.
+pub(crate) fn written(message: &Parcel, purpose: Purpose, to: End) -> Result<Vec<u8>, Violation> {
+    let codec = codec(purpose, to.other());
+    frames_of(codec, message).map_err(|error| broken(format!("{message:?} cannot be sent: {error}")))
+}
+
+/// How one end of a connection hears and says.
+fn codec(purpose: Purpose, end: End) -> &'static dyn Codec {
+    match (purpose, end) {
+        (Purpose::Peer(_), _) => store::PEER,
+        (Purpose::Uplink | Purpose::Trunk, End::Dialer) => store::CLIENT,
+        (Purpose::Uplink | Purpose::Trunk, End::Listener) => store::SERVER,
+    }
 }
 
 fn broken(text: String) -> Violation {

@@ -9,8 +9,8 @@ use crate::world::{Event, World};
 use core::mem;
 use core::time::Duration;
 use node::{Link, Node};
-use protocol::{Goodbye, Message};
-use session::{Expected, Next, Target, admit};
+use protocol::{Goodbye, Parcel, ToClient};
+use session::{Next, Target, admit};
 use types::{ClientId, GoodbyeReason, SessionId, Time};
 
 /// How often both ends hear of a long message that some more of it has arrived, and how often at most.
@@ -18,7 +18,7 @@ const SIGN_OF_LIFE_EVERY: Duration = Duration::from_millis(20);
 const SIGNS_OF_LIFE_MAX: u32 = 50;
 
 impl World {
-    pub(crate) fn send(&mut self, connection: SessionId, to: End, mut message: Message) -> Check {
+    pub(crate) fn send(&mut self, connection: SessionId, to: End, mut message: Parcel) -> Check {
         let Some(found) = self.network.connection(connection) else { return Ok(()) };
         let purpose = found.purpose;
         self.trace.event(self.now, &trace::digest(&message), || {
@@ -28,7 +28,7 @@ impl World {
             message = bytes::pass(&message, purpose, to)?;
         }
         let carried = match self.network.bytes_per_second(connection) {
-            Some(rate) => Duration::from_secs(1) * bytes::written(&message)?.len() as u32 / rate as u32,
+            Some(rate) => Duration::from_secs(1) * bytes::written(&message, purpose, to)?.len() as u32 / rate as u32,
             None => Duration::ZERO,
         };
         self.send_carried(connection, to, Item::Message(message), carried);
@@ -215,8 +215,6 @@ impl World {
         let is_up = self.processes[number].node.is_some() && !self.processes[number].closed;
         let Some(connection) = self.network.connection(id) else { return Ok(()) };
         let is_first = matches!(item, Item::Message(_)) && !mem::replace(&mut connection.heard, true);
-        let is_neighbour = matches!(link, Link::FromPeer(_));
-        let expected = if is_neighbour { Expected::Neighbour(key) } else { Expected::Session };
         let (accepted, node) = (connection.accepted, &mut self.processes[number].node);
         match (item, node) {
             (Item::Opened, Some(node)) if is_up => {
@@ -226,7 +224,10 @@ impl World {
                 self.send_item(id, End::Dialer, Item::Opened);
             }
             (Item::Message(message), Some(node)) if accepted => {
-                if is_first && let Err(Goodbye { reason, text }) = admit(expected, &message) {
+                if is_first
+                    && let Some(first) = message.get()
+                    && let Err(Goodbye { reason, text }) = admit(key, first)
+                {
                     return self.hang_up(number, link, reason, &text);
                 }
                 self.trace.event(now, &[6, id.0], || {
@@ -270,7 +271,7 @@ impl World {
                 self.trace.event(now, &[9, number as u64], || {
                     format!("process {number} hears {}", trace::describe(&message))
                 });
-                process.was_up |= matches!(message, Message::Welcome(_));
+                process.was_up |= matches!(message.get(), Some(ToClient::Welcome(_)));
                 node.handle(clock, link, message);
                 self.work(number);
                 return self.settle(number);

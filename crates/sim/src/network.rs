@@ -10,7 +10,7 @@ use crate::process::STORE;
 use crate::rng::{Delay, Rng};
 use core::time::Duration;
 use node::Link;
-use protocol::Message;
+use protocol::{Parcel, ToClient};
 use std::collections::{BTreeMap, VecDeque};
 use types::{Broken, ClientId, Rule, SessionId, Time};
 
@@ -48,7 +48,7 @@ pub(crate) enum Purpose {
 pub(crate) enum Item {
     /// The other end has opened the connection, or accepted it.
     Opened,
-    Message(Message),
+    Message(Parcel),
     /// Nothing more will come.
     Closed,
 }
@@ -82,9 +82,10 @@ impl Direction {
 /// Whether an item may arrive before an earlier one.
 fn may_pass(later: &Item, earlier: &Item, broken: Broken) -> bool {
     let (Item::Message(later), Item::Message(earlier)) = (later, earlier) else { return false };
-    let is_told =
-        |message: &Message| matches!(message, Message::Notices(_) | Message::Page(_) | Message::CommitReply(_));
-    later.may_pass(earlier) || (broken.is(Rule::KeepOrder) && is_told(later) && is_told(earlier))
+    let is_told = |message: &Parcel| {
+        matches!(message.get(), Some(ToClient::Notices(_) | ToClient::Page(_) | ToClient::CommitReply(_)))
+    };
+    later.pace().may_pass(earlier.pace()) || (broken.is(Rule::KeepOrder) && is_told(later) && is_told(earlier))
 }
 
 #[derive(Debug)]

@@ -1,7 +1,7 @@
 //! What happened, as a hash always and as text when someone wants to read it.
 
-use core::fmt::Display;
-use protocol::{Message, Outcome};
+use core::fmt::{Debug, Display};
+use protocol::{CommitRequest, Outcome, Page, Parcel, PeerPage, ToClient, ToPeer, ToServer};
 use types::Time;
 
 /// The trace of one run.
@@ -40,44 +40,70 @@ pub(crate) fn mix(hash: u64, number: u64) -> u64 {
 }
 
 /// The numbers by which two runs can tell a message from another one.
-pub(crate) fn digest(message: &Message) -> [u64; 3] {
+pub(crate) fn digest(message: &Parcel) -> [u64; 3] {
+    let server = message.get().map(digest_to_server);
+    let client = || message.get().map(digest_to_client);
+    let peer = || message.get().map(digest_to_peer);
+    // A message of a family that is not listed here is told by its text.
+    let other = || [0, format!("{message:?}").bytes().fold(0, |hash, byte| mix(hash, byte.into())), 0];
+    server.or_else(client).or_else(peer).unwrap_or_else(other)
+}
+
+fn digest_to_server(message: &ToServer) -> [u64; 3] {
     match message {
-        Message::Hello(m) => [1, m.client.0, m.epoch],
-        Message::Welcome(m) => [2, m.incarnation.0, m.through.0],
-        Message::Goodbye(m) => [3, m.reason as u64, 0],
-        Message::Rejoin(m) => [4, m.horizon.0, m.pages.len() as u64],
-        Message::Rejoined(m) => [5, m.through.0, m.dropped.len() as u64],
-        Message::Ping(m) => [6, m.nonce, 0],
-        Message::Pong(m) => [7, m.nonce, 0],
-        Message::Fetch(m) => [8, m.pages.first().map_or(0, |page| page.to_bits()), m.pages.len() as u64],
-        Message::Page(m) => [9, m.page.to_bits(), m.version.0],
-        Message::LeftOut(m) => [10, m.page.to_bits(), 0],
-        Message::Released(m) => [11, m.pages.first().map_or(0, |page| page.to_bits()), m.pages.len() as u64],
-        Message::Commit(m) => [12, m.txn.number, (m.reads.len() << 32 | m.writes.len()) as u64],
-        Message::AskOutcome(m) => [13, m.txn.number, 0],
-        Message::CommitReply(m) => [14, m.txn.number, outcome_digest(&m.outcome)],
-        Message::Notices(m) => [15, m.through.0, m.items.len() as u64],
-        Message::Ack(m) => [16, m.through.0, 0],
-        Message::Grant(m) => [17, u64::from(m.count), 0],
-        Message::Granted(m) => [18, m.ranges.first().map_or(0, |range| range.first.to_bits()), m.ranges.len() as u64],
-        Message::Reachable(m) => [19, m.address.len() as u64, m.eligible.len() as u64],
-        Message::Help(m) => [20, m.requester.0 ^ m.number << 32, m.pages.len() as u64],
-        Message::NoHelp(m) => [21, m.requester.0 ^ m.number << 32, m.pages.len() as u64],
-        Message::PeerPage(m) => [22, m.page.page.to_bits(), m.page.version.0],
-        Message::Arrived(m) => [23, m.pages.first().map_or(0, |(page, _)| page.to_bits()), m.pages.len() as u64],
-        Message::PeerHello(m) => [24, m.client.0, 0],
-        Message::Revalidate(m) => [25, m.number, m.pages.len() as u64],
-        Message::Revalidated(m) => [26, m.number, (m.items.len() << 32 | m.dropped.len()) as u64],
-        Message::Departed(m) => [27, m.client.0, 0],
-        Message::Lead(m) => [28, m.epoch, 0],
-        Message::FindLeader(_) => [29, 0, 0],
-        Message::Leader(m) => [30, m.epoch, 0],
-        Message::Members(m) => [31, m.epoch, m.members.len() as u64],
-        Message::Leased(m) => [32, m.nonce, u64::from(m.lease_ms)],
-        Message::Intent(m) => [33, m.txn.client.0 ^ m.txn.number << 32, m.pages.len() as u64],
-        Message::Promise(m) => [34, m.txn.client.0 ^ m.txn.number << 32, 0],
-        Message::AskStatus(_) => [35, 0, 0],
-        Message::Status(m) => [36, m.tables.len() as u64, 0],
+        ToServer::Hello(m) => [1, m.client.0, m.epoch],
+        ToServer::Goodbye(m) => [3, m.reason as u64, 0],
+        ToServer::Rejoin(m) => [4, m.horizon.0, m.pages.len() as u64],
+        ToServer::Ping(m) => [6, m.nonce, 0],
+        ToServer::Pong(m) => [7, m.nonce, 0],
+        ToServer::Fetch(m) => [8, m.pages.first().map_or(0, |page| page.to_bits()), m.pages.len() as u64],
+        ToServer::Released(m) => [11, m.pages.first().map_or(0, |page| page.to_bits()), m.pages.len() as u64],
+        ToServer::Commit(m) => [12, m.txn.number, (m.reads.len() << 32 | m.writes.len()) as u64],
+        ToServer::AskOutcome(m) => [13, m.txn.number, 0],
+        ToServer::Ack(m) => [16, m.through.0, 0],
+        ToServer::Grant(m) => [17, u64::from(m.count), 0],
+        ToServer::Reachable(m) => [19, m.address.len() as u64, m.eligible.len() as u64],
+        ToServer::NoHelp(m) => [21, m.requester.0 ^ m.number << 32, m.pages.len() as u64],
+        ToServer::PeerPage(m) => [22, m.page.page.to_bits(), m.page.version.0],
+        ToServer::Arrived(m) => [23, m.pages.first().map_or(0, |(page, _)| page.to_bits()), m.pages.len() as u64],
+        ToServer::Revalidate(m) => [25, m.number, m.pages.len() as u64],
+        ToServer::Departed(m) => [27, m.client.0, 0],
+        ToServer::Lead(m) => [28, m.epoch, 0],
+        ToServer::FindLeader(_) => [29, 0, 0],
+        ToServer::Promise(m) => [34, m.txn.client.0 ^ m.txn.number << 32, 0],
+        ToServer::AskStatus(_) => [35, 0, 0],
+    }
+}
+
+/// The same of what a client hears.
+pub(crate) fn digest_to_client(message: &ToClient) -> [u64; 3] {
+    match message {
+        ToClient::Welcome(m) => [2, m.incarnation.0, m.through.0],
+        ToClient::Goodbye(m) => [3, m.reason as u64, 0],
+        ToClient::Rejoined(m) => [5, m.through.0, m.dropped.len() as u64],
+        ToClient::Ping(m) => [6, m.nonce, 0],
+        ToClient::Pong(m) => [7, m.nonce, 0],
+        ToClient::Page(m) => [9, m.page.to_bits(), m.version.0],
+        ToClient::LeftOut(m) => [10, m.page.to_bits(), 0],
+        ToClient::CommitReply(m) => [14, m.txn.number, outcome_digest(&m.outcome)],
+        ToClient::Notices(m) => [15, m.through.0, m.items.len() as u64],
+        ToClient::Granted(m) => [18, m.ranges.first().map_or(0, |range| range.first.to_bits()), m.ranges.len() as u64],
+        ToClient::Help(m) => [20, m.requester.0 ^ m.number << 32, m.pages.len() as u64],
+        ToClient::PeerPage(m) => [22, m.page.page.to_bits(), m.page.version.0],
+        ToClient::Revalidated(m) => [26, m.number, (m.items.len() << 32 | m.dropped.len()) as u64],
+        ToClient::Leader(m) => [30, m.epoch, 0],
+        ToClient::Members(m) => [31, m.epoch, m.members.len() as u64],
+        ToClient::Leased(m) => [32, m.nonce, u64::from(m.lease_ms)],
+        ToClient::Intent(m) => [33, m.txn.client.0 ^ m.txn.number << 32, m.pages.len() as u64],
+        ToClient::Status(m) => [36, m.tables.len() as u64, 0],
+    }
+}
+
+fn digest_to_peer(message: &ToPeer) -> [u64; 3] {
+    match message {
+        ToPeer::Goodbye(m) => [3, m.reason as u64, 0],
+        ToPeer::PeerPage(m) => [22, m.page.page.to_bits(), m.page.version.0],
+        ToPeer::PeerHello(m) => [24, m.client.0, 0],
     }
 }
 
@@ -90,24 +116,48 @@ fn outcome_digest(outcome: &Outcome) -> u64 {
 }
 
 /// A message as one short line: what a page holds is told by its version.
-pub(crate) fn describe(message: &Message) -> String {
+pub(crate) fn describe(message: &Parcel) -> String {
+    let server = message.get().map(|message| match message {
+        ToServer::Commit(request) => describe_commit(request),
+        ToServer::PeerPage(page) => describe_peer_page(page),
+        other => cut(other),
+    });
+    let client = || message.get().map(describe_to_client);
+    server.or_else(client).unwrap_or_else(|| match message.get() {
+        Some(ToPeer::PeerPage(page)) => describe_peer_page(page),
+        _ => cut(message),
+    })
+}
+
+/// The same of what a client hears.
+pub(crate) fn describe_to_client(message: &ToClient) -> String {
     match message {
-        Message::Page(m) => {
-            format!("Page({:?} {:?}, {} bytes, behind it {:?})", m.page, m.version, m.image.len(), m.behind)
-        }
-        Message::PeerPage(m) => format!(
-            "PeerPage({:?} {:?} for {:?} fetch {}, through {:?})",
-            m.page.page, m.page.version, m.requester, m.page.number, m.through
-        ),
-        Message::Commit(m) => {
-            let reads: Vec<_> = m.reads.iter().map(|r| (r.page, &r.slots, r.evidence)).collect();
-            let writes: Vec<_> = m.writes.iter().map(|w| (w.page, w.slots())).collect();
-            format!("Commit({:?}, reads {reads:?}, writes {writes:?})", m.txn)
-        }
-        other => {
-            let mut text = format!("{other:?}");
-            text.truncate(text.char_indices().nth(400).map_or(text.len(), |(at, _)| at));
-            text
-        }
+        ToClient::Page(page) => describe_page(page),
+        ToClient::PeerPage(page) => describe_peer_page(page),
+        other => cut(other),
     }
+}
+
+fn describe_page(m: &Page) -> String {
+    format!("Page({:?} {:?}, {} bytes, behind it {:?})", m.page, m.version, m.image.len(), m.behind)
+}
+
+fn describe_peer_page(m: &PeerPage) -> String {
+    format!(
+        "PeerPage({:?} {:?} for {:?} fetch {}, through {:?})",
+        m.page.page, m.page.version, m.requester, m.page.number, m.through
+    )
+}
+
+fn describe_commit(m: &CommitRequest) -> String {
+    let reads: Vec<_> = m.reads.iter().map(|r| (r.page, &r.slots, r.evidence)).collect();
+    let writes: Vec<_> = m.writes.iter().map(|w| (w.page, w.slots())).collect();
+    format!("Commit({:?}, reads {reads:?}, writes {writes:?})", m.txn)
+}
+
+/// The beginning of a long message.
+fn cut(message: &impl Debug) -> String {
+    let mut text = format!("{message:?}");
+    text.truncate(text.char_indices().nth(400).map_or(text.len(), |(at, _)| at));
+    text
 }

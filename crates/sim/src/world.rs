@@ -386,8 +386,11 @@ impl World {
     fn carry_out(&mut self, number: usize, output: Output) -> Check {
         match output {
             Output::Send(link, message) => {
-                if self.judged && number == STORE {
-                    check::answers::message(self.history.ledger(), &message)?;
+                if self.judged
+                    && number == STORE
+                    && let Some(message) = message.get()
+                {
+                    check::answers::message(self.history.ledger(), message)?;
                 }
                 let Some((connection, end)) = self.connection_of(number, link) else { return Ok(()) };
                 self.traffic[number].say();

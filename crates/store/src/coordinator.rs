@@ -20,7 +20,7 @@ use crate::{CommitRecord, Position, Record, SessionId, Store};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use directory::Urgency;
-use protocol::{Advance, CommitReply, CommitRequest, Message, Notice, Outcome};
+use protocol::{Advance, CommitReply, CommitRequest, Notice, Outcome};
 use smallvec::SmallVec;
 use types::{Delta, Map, Refusal, Rule, Time, TxnId, Version};
 
@@ -271,7 +271,7 @@ impl Store {
     }
 
     pub(crate) fn reply_outcome(&mut self, session: SessionId, txn: TxnId, outcome: Outcome) {
-        self.reply(session, Message::CommitReply(CommitReply { txn, outcome }), None);
+        self.reply(session, CommitReply { txn, outcome }, None);
     }
 
     pub(crate) fn count(&mut self, outcome: &Outcome) {

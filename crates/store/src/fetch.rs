@@ -6,7 +6,7 @@ use crate::{SessionId, Store};
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::vec::Vec;
-use protocol::{Fetch, Follow, Goodbye, LeftOut, Message, Page, Released};
+use protocol::{Fetch, Follow, Goodbye, LeftOut, Page, Released, ToClient};
 use types::limits::PAGES_PER_MESSAGE_MAX;
 use types::{ObjectPage, PageId, Rule, Version};
 
@@ -52,7 +52,7 @@ impl Store {
             self.serve(from, &fetch);
         }
         for page in left_out {
-            self.reply(from, Message::LeftOut(LeftOut { page, number }), None);
+            self.reply(from, LeftOut { page, number }, None);
         }
         Ok(())
     }
@@ -122,7 +122,7 @@ impl Store {
         let mut ahead = Vec::with_capacity(others.len() + behind.len());
         for &page in others {
             if !self.grants.counts(page) || bytes > self.config.limits.answer_bytes {
-                self.answer(session, Message::LeftOut(LeftOut { page, number }));
+                self.answer(session, LeftOut { page, number });
                 continue;
             }
             let page_bytes = self.master.image_bytes_bound(page);
@@ -190,7 +190,7 @@ impl Store {
         let version = self.master.version(page);
         self.stats.pages_sent += 1;
         let image = image.image().clone();
-        self.reply(session, Message::Page(Page { page, version, number, fresh: true, behind, image }), None);
+        self.reply(session, Page { page, version, number, fresh: true, behind, image }, None);
     }
 
     /// Lists who should have been listed before: only ever has something to do when a test took the rule out.
@@ -207,7 +207,7 @@ impl Store {
         }
     }
 
-    fn answer(&mut self, session: SessionId, message: Message) {
+    fn answer(&mut self, session: SessionId, message: impl Into<ToClient>) {
         if let Some(outstanding) = self.sessions.fetches(session) {
             *outstanding = outstanding.saturating_sub(1);
             self.reply(session, message, None);

@@ -28,7 +28,7 @@ use alloc::format;
 use alloc::vec::Vec;
 use core::ops::Range;
 use directory::Urgency;
-use protocol::{Goodbye, Grant, Granted, Message};
+use protocol::{Goodbye, Grant, Granted};
 use types::limits::{GRANTED_SPACES_MAX, GRANTS_PER_SESSION_MAX};
 use types::{ClientId, Limits, Map, PageId, PageRange, Rule, Version};
 
@@ -381,7 +381,7 @@ impl Store {
         if had_others && !self.config.broken.is(Rule::HearBeforeGrant) {
             self.flush(to, Urgency::All);
         }
-        self.reply(to, Message::Granted(Granted { ranges: given.ranges }), after);
+        self.reply(to, Granted { ranges: given.ranges }, after);
     }
 
     /// Something was written to the page: whoever was granted it hears of that, and if it has become empty it is spare.

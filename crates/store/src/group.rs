@@ -9,7 +9,7 @@ use crate::{SessionId, Store};
 use alloc::format;
 use alloc::vec::Vec;
 use directory::Urgency;
-use protocol::{Departed, Goodbye, Message, Revalidate, Revalidated};
+use protocol::{Departed, Goodbye, Revalidate, Revalidated};
 use types::Time;
 use types::limits::PAGES_PER_MESSAGE_MAX;
 
@@ -43,7 +43,7 @@ impl Store {
             }
         }
         self.flush(from, Urgency::All);
-        self.reply(from, Message::Revalidated(Revalidated { number, items, dropped }), None);
+        self.reply(from, Revalidated { number, items, dropped }, None);
         Ok(())
     }
 

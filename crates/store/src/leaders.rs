@@ -16,7 +16,7 @@ use crate::{SessionId, Store};
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
-use protocol::{FindLeader, Goodbye, Lead, Leader, Message};
+use protocol::{FindLeader, Goodbye, Lead, Leader};
 use types::limits::{ADDRESS_BYTES_MAX, GROUP_EPOCH_MAX, GROUP_NAME_BYTES_MAX};
 use types::{ClientId, GoodbyeReason, Limits, Map, Time};
 
@@ -129,10 +129,10 @@ impl Store {
         let leader = self.leaders.find(now, group);
         if let Claim::Won(Some(previous)) = claim {
             // It tells its members where to go.
-            self.reply(previous, Message::Leader(leader.clone()), None);
+            self.reply(previous, leader.clone(), None);
             self.end(now, previous, superseded(&leader));
         }
-        self.reply(from, Message::Leader(leader.clone()), None);
+        self.reply(from, leader.clone(), None);
         if matches!(claim, Claim::Lost) { Err(superseded(&leader)) } else { Ok(()) }
     }
 
@@ -140,7 +140,7 @@ impl Store {
     pub(crate) fn find_leader(&mut self, now: Time, from: SessionId, find: FindLeader) -> Result<(), Goodbye> {
         check_name(&find.group)?;
         let leader = self.leaders.find(now, find.group);
-        self.reply(from, Message::Leader(leader), None);
+        self.reply(from, leader, None);
         Ok(())
     }
 

@@ -29,7 +29,7 @@ use crate::{SessionId, Store};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::time::Duration;
-use protocol::{CommitRequest, Intent, Leased, Message, Promise};
+use protocol::{CommitRequest, Intent, Leased, Promise};
 use types::limits::LEASE_DRIFT_PERMILLE as DRIFT_PERMILLE;
 use types::{Broken, Map, PageId, Rule, SlotSet, Time, TxnId};
 
@@ -180,7 +180,7 @@ impl Store {
         }
         let lease_ms = u32::try_from(lease.as_millis()).unwrap_or(u32::MAX);
         let spaces = self.config.leased_spaces.clone();
-        self.reply(session, Message::Leased(Leased { nonce, lease_ms, spaces }), Some(self.lives.first_record()));
+        self.reply(session, Leased { nonce, lease_ms, spaces }, Some(self.lives.first_record()));
     }
 
     /// Whether a transaction would change what one that waits has read.
@@ -215,7 +215,7 @@ impl Store {
         for (holder, pages) in intents {
             let Held { until, number, .. } = self.leases.held[&holder];
             left.insert(holder, Asked { pages: pages.clone(), until, lease: number });
-            self.reply(holder, Message::Intent(Intent { txn, pages }), None);
+            self.reply(holder, Intent { txn, pages }, None);
         }
         self.leases.mob_bytes += ticket.mob_bytes;
         self.leases.log_bytes += ticket.log_bytes;
@@ -254,7 +254,7 @@ impl Store {
         }
         let intents: Vec<_> = self.master.prepared(page).collect();
         for (txn, slots) in intents {
-            self.reply(session, Message::Intent(Intent { txn, pages: alloc::vec![(page, slots)] }), None);
+            self.reply(session, Intent { txn, pages: alloc::vec![(page, slots)] }, None);
         }
     }
 
@@ -268,7 +268,7 @@ impl Store {
         let own = waiting.filter(|ticket| ticket.from == session);
         let intents: Vec<_> = own.filter_map(|ticket| self.intent_of(&ticket.request)).collect();
         for intent in intents {
-            self.reply(session, Message::Intent(intent), None);
+            self.reply(session, intent, None);
         }
     }
 

@@ -89,7 +89,7 @@ use losses::Losses;
 use master::Master;
 use outcomes::Outcomes;
 use outputs::Outputs;
-use protocol::{Ack, Goodbye, Message, Ping, Pong};
+use protocol::{Ack, Goodbye, Ping, Pong, ToClient, ToServer};
 use recovery::Recovery;
 use room::Parked;
 use sequencer::Sequencer;
@@ -161,7 +161,7 @@ pub enum Output {
         /// The session.
         to: SessionId,
         /// The message.
-        message: Message,
+        message: ToClient,
         /// What must be durable first, if anything.
         after: Option<Position>,
     },
@@ -320,7 +320,7 @@ impl Store {
     }
 
     /// A message has come in on a session.
-    pub fn handle(&mut self, now: Time, from: SessionId, message: Message) {
+    pub fn handle(&mut self, now: Time, from: SessionId, message: ToServer) {
         // What still comes from a session that was ended is of no interest.
         if !self.sessions.hear(now, from) {
             return;
@@ -414,56 +414,40 @@ impl Store {
     }
 
     /// One message of a live session. What must end the session comes back as its goodbye.
-    fn dispatch(&mut self, now: Time, from: SessionId, message: Message) -> Result<(), Goodbye> {
+    fn dispatch(&mut self, now: Time, from: SessionId, message: ToServer) -> Result<(), Goodbye> {
         match message {
-            Message::Hello(hello) => self.hello(now, from, &hello),
+            ToServer::Hello(hello) => self.hello(now, from, &hello),
             _ if self.sessions.client(from).is_none() => {
                 Err(Goodbye::malformed("expected a hello before anything else".into()))
             }
-            Message::Rejoin(rejoin) => self.rejoin(now, from, &rejoin),
-            Message::Ping(ping) => {
+            ToServer::Rejoin(rejoin) => self.rejoin(now, from, &rejoin),
+            ToServer::Ping(ping) => {
                 self.ping(now, from, ping);
                 Ok(())
             }
-            Message::Pong(_) => Ok(()),
-            Message::Fetch(fetch) => self.fetch(from, fetch),
-            Message::Released(released) => self.released(from, &released),
-            Message::Commit(request) => self.commit(now, from, request),
-            Message::AskOutcome(ask) => self.ask_outcome(now, from, ask),
-            Message::Ack(ack) => self.ack(from, ack),
-            Message::Grant(grant) => self.grant(from, grant),
-            Message::Revalidate(revalidate) => self.revalidate(from, &revalidate),
-            Message::Departed(departed) => self.departed(now, from, departed),
-            Message::Lead(lead) => self.lead(now, from, lead),
-            Message::FindLeader(find) => self.find_leader(now, from, find),
-            Message::Promise(promise) => {
+            ToServer::Pong(_) => Ok(()),
+            ToServer::Fetch(fetch) => self.fetch(from, fetch),
+            ToServer::Released(released) => self.released(from, &released),
+            ToServer::Commit(request) => self.commit(now, from, request),
+            ToServer::AskOutcome(ask) => self.ask_outcome(now, from, ask),
+            ToServer::Ack(ack) => self.ack(from, ack),
+            ToServer::Grant(grant) => self.grant(from, grant),
+            ToServer::Revalidate(revalidate) => self.revalidate(from, &revalidate),
+            ToServer::Departed(departed) => self.departed(now, from, departed),
+            ToServer::Lead(lead) => self.lead(now, from, lead),
+            ToServer::FindLeader(find) => self.find_leader(now, from, find),
+            ToServer::Promise(promise) => {
                 self.check_group(from)?;
                 self.promise(from, promise);
                 Ok(())
             }
-            Message::Reachable(_) | Message::NoHelp(_) | Message::Arrived(_) => {
+            ToServer::Reachable(_) | ToServer::NoHelp(_) | ToServer::PeerPage(_) | ToServer::Arrived(_) => {
                 Err(Goodbye::malformed("expected a request to a store, got one to a redirector".into()))
             }
-            Message::AskStatus(_) => {
+            ToServer::AskStatus(_) => {
                 Err(Goodbye::malformed("expected a session's request, got what opens a connection of its own".into()))
             }
-            Message::Goodbye(_) => Err(Goodbye { reason: GoodbyeReason::Done, text: "the client is done".into() }),
-            Message::Welcome(_)
-            | Message::Rejoined(_)
-            | Message::Page(_)
-            | Message::LeftOut(_)
-            | Message::CommitReply(_)
-            | Message::Notices(_)
-            | Message::Granted(_)
-            | Message::Help(_)
-            | Message::PeerPage(_)
-            | Message::PeerHello(_)
-            | Message::Revalidated(_)
-            | Message::Leader(_)
-            | Message::Members(_)
-            | Message::Leased(_)
-            | Message::Intent(_)
-            | Message::Status(_) => Err(Goodbye::malformed("expected a request, got an answer of a store".into())),
+            ToServer::Goodbye(_) => Err(Goodbye { reason: GoodbyeReason::Done, text: "the client is done".into() }),
         }
     }
 
@@ -471,7 +455,7 @@ impl Store {
     fn ping(&mut self, now: Time, from: SessionId, ping: Ping) {
         self.flush(from, Urgency::All);
         self.renew_lease(now, from, ping.nonce);
-        self.reply(from, Message::Pong(Pong { nonce: ping.nonce }), None);
+        self.reply(from, Pong { nonce: ping.nonce }, None);
     }
 
     fn ack(&mut self, from: SessionId, ack: Ack) -> Result<(), Goodbye> {

@@ -2,12 +2,12 @@
 
 use crate::{Position, SessionId, Store};
 use directory::Urgency;
-use protocol::Message;
+use protocol::ToClient;
 use types::Rule;
 
 impl Store {
     /// Sends an answer, and before it the notices that it depends on.
-    pub(crate) fn reply(&mut self, session: SessionId, message: Message, after: Option<Position>) {
+    pub(crate) fn reply(&mut self, session: SessionId, message: impl Into<ToClient>, after: Option<Position>) {
         if self.sessions.client(session).is_none() {
             return;
         }
@@ -21,7 +21,7 @@ impl Store {
     pub(crate) fn flush(&mut self, session: SessionId, urgency: Urgency) {
         let through = self.sessions.horizon(session, self.master.applied());
         for batch in self.notices.take(session, through, urgency) {
-            self.out.send(session, Message::Notices(batch));
+            self.out.send(session, batch);
         }
     }
 }

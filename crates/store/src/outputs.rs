@@ -2,7 +2,7 @@
 
 use crate::{DiskWork, Output, Position, SessionId};
 use alloc::collections::VecDeque;
-use protocol::{Goodbye, Message};
+use protocol::{Goodbye, ToClient};
 
 /// The queue that [`crate::Store::poll_output`] empties.
 #[derive(Debug, Default)]
@@ -10,18 +10,18 @@ pub(crate) struct Outputs(VecDeque<Output>);
 
 impl Outputs {
     /// Sends a message that depends on nothing but what is durable already.
-    pub(crate) fn send(&mut self, to: SessionId, message: Message) {
-        self.0.push_back(Output::Send { to, message, after: None });
+    pub(crate) fn send(&mut self, to: SessionId, message: impl Into<ToClient>) {
+        self.0.push_back(Output::Send { to, message: message.into(), after: None });
     }
 
     /// Sends a message once everything through `after` is durable.
-    pub(crate) fn send_after(&mut self, to: SessionId, message: Message, after: Option<Position>) {
-        self.0.push_back(Output::Send { to, message, after });
+    pub(crate) fn send_after(&mut self, to: SessionId, message: impl Into<ToClient>, after: Option<Position>) {
+        self.0.push_back(Output::Send { to, message: message.into(), after });
     }
 
     /// Tells the peer why, then ends the session.
     pub(crate) fn end(&mut self, session: SessionId, why: Goodbye) {
-        self.send(session, Message::Goodbye(why.clone()));
+        self.send(session, why.clone());
         let Goodbye { reason, text } = why;
         self.0.push_back(Output::End { session, reason, text });
     }

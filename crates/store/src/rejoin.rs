@@ -4,7 +4,7 @@ use crate::sessions::{Greeting, Resuming};
 use crate::{SessionId, Store};
 use alloc::format;
 use directory::Urgency;
-use protocol::{GROUP, Goodbye, Held, Hello, Message, Notice, Rejoin, Rejoined, SessionLimits, Welcome};
+use protocol::{GROUP, Goodbye, Held, Hello, Notice, Rejoin, Rejoined, SessionLimits, Welcome};
 use types::limits::{GRANTED_PAGES_MAX, PAGES_PER_MESSAGE_MAX, TXN_PAGES_MAX};
 use types::{GoodbyeReason, PageId, PageRange, Rule, Time, Version};
 
@@ -39,7 +39,7 @@ impl Store {
             self.end(now, old, Goodbye { reason: GoodbyeReason::Superseded, text });
         }
         self.notices.open(from);
-        let welcome = Message::Welcome(self.welcome(protocol, features));
+        let welcome = self.welcome(protocol, features);
         self.out.send_after(from, welcome, Some(self.lives.first_record()));
         Ok(())
     }
@@ -185,6 +185,6 @@ impl Store {
         }
         let through = self.master.applied();
         self.notices.resume(from, through);
-        self.out.send(from, Message::Rejoined(Rejoined { through, dropped }));
+        self.out.send(from, Rejoined { through, dropped });
     }
 }

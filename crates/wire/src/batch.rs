@@ -1,7 +1,7 @@
 //! Frames that leave together, as chunks of bytes.
 
 use crate::layout::{Layout, Meta};
-use crate::{HEADER_BYTES, Header, Kind, WireError};
+use crate::{HEADER_BYTES, Header, PIECE, WireError};
 use alloc::collections::VecDeque;
 use bytes::{Buf, Bytes, BytesMut};
 use types::limits::MESSAGE_BYTES_MAX;
@@ -71,8 +71,11 @@ impl Batch {
         Mark { chunks: self.chunks.len(), tail: self.tail.len(), bytes: self.bytes }
     }
 
-    /// Appends a message as one frame, however large. On an error nothing was appended.
-    pub(crate) fn frame<M: Layout>(&mut self, message: &M) -> Result<(), WireError> {
+    /// Appends a message as one frame of this kind, however large.
+    ///
+    /// # Errors
+    /// What cannot be received is not sent, and nothing was appended.
+    pub fn frame<M: Layout>(&mut self, kind: u8, message: &M) -> Result<(), WireError> {
         let start = self.tail.len();
         self.tail.extend_from_slice(&[0; HEADER_BYTES]);
         let body_bytes = message.body().map(Bytes::len).sum::<usize>();
@@ -82,7 +85,7 @@ impl Batch {
         });
         let frame_bytes = sized.inspect_err(|_| self.tail.truncate(start))?;
         let meta_bytes = (frame_bytes - body_bytes - HEADER_BYTES) as u32;
-        let header = Header { kind: M::KIND, meta_bytes, body_bytes: body_bytes as u32 };
+        let header = Header { kind, meta_bytes, body_bytes: body_bytes as u32 };
         self.tail[start..start + HEADER_BYTES].copy_from_slice(&header.to_bytes());
         message.body().for_each(|part| self.append(part));
         self.bytes += frame_bytes;
@@ -124,7 +127,7 @@ impl Batch {
     /// Takes up to `bytes_max` bytes out of its front, as a piece of the message with this number.
     pub(crate) fn cut(&mut self, number: u64, bytes_max: usize) -> Self {
         let bytes = self.bytes.min(bytes_max);
-        let header = Header { kind: Kind::Piece, meta_bytes: size_of_val(&number) as u32, body_bytes: bytes as u32 };
+        let header = Header { kind: PIECE, meta_bytes: size_of_val(&number) as u32, body_bytes: bytes as u32 };
         let mut piece = Self { bytes: HEADER_BYTES + size_of_val(&number) + bytes, ..Self::default() };
         piece.tail.extend_from_slice(&header.to_bytes());
         piece.tail.extend_from_slice(&number.to_le_bytes());

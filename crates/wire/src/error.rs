@@ -1,6 +1,6 @@
 //! Why some bytes are not a message, or a message cannot become bytes.
 
-use crate::{End, Kind, Limits};
+use crate::Limits;
 use core::fmt;
 
 /// Why some bytes are not a message. All but [`WireError::TooLarge`] are the peer's doing and end the connection.
@@ -23,29 +23,29 @@ pub enum WireError {
         /// The flags.
         got: u8,
     },
-    /// No message has this number.
+    /// No message of the family has this number.
     Kind {
         /// The number.
         got: u8,
     },
     /// A message that this end of a link never receives.
     Direction {
-        /// The end that reads.
-        reader: End,
+        /// Who reads.
+        reader: &'static str,
         /// The message.
-        got: Kind,
+        got: &'static str,
     },
     /// The first message is not one that opens or refuses a session.
     First {
-        /// The end that reads.
-        reader: End,
+        /// What may come first.
+        expected: &'static str,
         /// The message.
-        got: Kind,
+        got: &'static str,
     },
     /// The header announces lengths that a message of this kind cannot have.
     Lengths {
         /// The message.
-        kind: Kind,
+        kind: &'static str,
         /// The lengths that it may have.
         expected: Limits,
         /// Announced bytes of meta.
@@ -56,7 +56,7 @@ pub enum WireError {
     /// A frame that is larger than any may be: its message should have come in pieces.
     Whole {
         /// The message.
-        kind: Kind,
+        kind: &'static str,
         /// The frame's size in bytes.
         bytes: usize,
     },
@@ -79,12 +79,12 @@ pub enum WireError {
     /// The meta or the body ends before what it announced.
     Short {
         /// The message.
-        kind: Kind,
+        kind: &'static str,
     },
     /// Bytes are left over after the message.
     Long {
         /// The message.
-        kind: Kind,
+        kind: &'static str,
     },
     /// More of something than a message may have.
     Count {
@@ -157,22 +157,15 @@ impl fmt::Display for WireError {
             }
             Self::Check { expected, got } => write!(f, "expected header check {expected:#010x}, got {got:#010x}"),
             Self::Flags { got } => write!(f, "expected no flags, got {got:#04x}"),
-            Self::Kind { got } => write!(f, "expected a kind of message from 1 to {}, got {got}", Kind::ALL.len()),
-            Self::Direction { reader, got } => write!(f, "expected a message for a {reader:?}, got {got:?}"),
-            Self::First { reader: End::Store, got } => write!(f, "expected Hello or AskStatus first, got {got:?}"),
-            Self::First { reader: End::Peer, got } => write!(f, "expected PeerHello first, got {got:?}"),
-            Self::First { reader: End::Client, got } => {
-                write!(f, "expected Welcome, Leader, Goodbye or Status first, got {got:?}")
-            }
+            Self::Kind { got } => write!(f, "expected a kind of message that is known here, got number {got}"),
+            Self::Direction { reader, got } => write!(f, "expected a message for a {reader}, got {got}"),
+            Self::First { expected, got } => write!(f, "expected {expected} first, got {got}"),
             Self::Lengths { kind, expected, meta, body } => {
-                write!(f, "expected {kind:?} with {expected}, got {meta} and {body}")
+                write!(f, "expected {kind} with {expected}, got {meta} and {body}")
             }
             Self::Whole { kind, bytes } => {
                 let max = types::limits::FRAME_BYTES_MAX;
-                write!(
-                    f,
-                    "expected a frame of at most {max} bytes, got {kind:?} of {bytes}, which is to come in pieces"
-                )
+                write!(f, "expected a frame of at most {max} bytes, got {kind} of {bytes}, which is to come in pieces")
             }
             Self::Nested => write!(f, "expected a piece of a message, got a piece of a piece"),
             Self::Empty => write!(f, "expected a piece with some of its message, got an empty one"),
@@ -180,8 +173,8 @@ impl fmt::Display for WireError {
             Self::PiecedBytes { max, got } => {
                 write!(f, "expected messages in pieces of at most {max} bytes together, got {got}")
             }
-            Self::Short { kind } => write!(f, "{kind:?} ends before what it announces"),
-            Self::Long { kind } => write!(f, "{kind:?} has bytes left over at its end"),
+            Self::Short { kind } => write!(f, "{kind} ends before what it announces"),
+            Self::Long { kind } => write!(f, "{kind} has bytes left over at its end"),
             Self::Count { what, max, got } => write!(f, "expected at most {max} {what}, got {got}"),
             Self::Slot { got } => {
                 write!(f, "expected a slot below {}, got {got}", types::limits::SLOTS_MAX)

@@ -1,61 +1,134 @@
-//! Which headers are believed: what the reader may receive at all, and what may come first.
+//! Which headers are believed: what the reader may receive at all, how long it may be, and what may come first.
 
-use crate::{End, HEADER_BYTES, Header, Kind, WireError};
-use types::limits::FRAME_BYTES_MAX;
+use crate::codec::Codec;
+use crate::{HEADER_BYTES, Header, Limits, PIECE, WireError};
+use types::limits::{FRAME_BYTES_MAX, MESSAGE_BYTES_MAX, PIECE_BYTES_MAX};
+use zerocopy::little_endian::U64;
+
+/// How an error names a piece of a message.
+pub(crate) const PIECE_NAME: &str = "Piece";
+
+/// The number of the message that it is a piece of, and some of that.
+const PIECE_LIMITS: Limits = Limits::fields::<U64>().with_body(PIECE_BYTES_MAX);
 
 /// Who reads, and how far it has come.
 #[derive(Debug)]
 pub(crate) struct Gate {
-    reader: End,
+    codec: &'static dyn Codec,
     /// Whether the first message is yet to come.
     first: bool,
 }
 
+/// A header that is believed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Believed {
+    pub(crate) header: Header,
+    /// How an error names the message.
+    pub(crate) name: &'static str,
+}
+
 impl Gate {
     /// At the beginning of a stream.
-    pub(crate) fn new(reader: End) -> Self {
-        Self { reader, first: true }
+    pub(crate) fn new(codec: &'static dyn Codec) -> Self {
+        Self { codec, first: true }
     }
 
     /// In the middle of a stream, when the session has been opened.
-    pub(crate) fn within_session(reader: End) -> Self {
-        Self { reader, first: false }
+    pub(crate) fn within_session(codec: &'static dyn Codec) -> Self {
+        Self { codec, first: false }
+    }
+
+    /// The end that reads.
+    pub(crate) fn codec(&self) -> &'static dyn Codec {
+        self.codec
     }
 
     /// Believes the header of a frame.
-    pub(crate) fn frame(&mut self, header: &[u8; HEADER_BYTES]) -> Result<Header, WireError> {
+    pub(crate) fn frame(&mut self, header: &[u8; HEADER_BYTES]) -> Result<Believed, WireError> {
         let header = Header::parse(header)?;
-        match header.kind {
-            Kind::Piece if header.body_bytes == 0 => Err(WireError::Empty),
-            // Whose piece it is stands inside of the first one.
-            Kind::Piece => Ok(header),
-            kind => {
-                self.admit(header)?;
-                let bytes = header.frame_bytes();
-                if bytes <= FRAME_BYTES_MAX { Ok(header) } else { Err(WireError::Whole { kind, bytes }) }
-            }
+        if header.kind != PIECE {
+            let believed = self.admit(header)?;
+            let (kind, bytes) = (believed.name, header.frame_bytes());
+            return if bytes <= FRAME_BYTES_MAX { Ok(believed) } else { Err(WireError::Whole { kind, bytes }) };
         }
+        // Whose piece it is stands inside of the first one.
+        check_lengths(header, PIECE_NAME, PIECE_LIMITS)?;
+        let believed = Believed { header, name: PIECE_NAME };
+        if header.body_bytes == 0 { Err(WireError::Empty) } else { Ok(believed) }
     }
 
     /// Believes the header of a message in pieces.
-    pub(crate) fn pieced(&mut self, header: &[u8; HEADER_BYTES]) -> Result<Header, WireError> {
+    pub(crate) fn pieced(&mut self, header: &[u8; HEADER_BYTES]) -> Result<Believed, WireError> {
         let header = Header::parse(header)?;
-        if header.kind == Kind::Piece {
-            return Err(WireError::Nested);
-        }
-        self.admit(header)?;
-        Ok(header)
+        if header.kind == PIECE { Err(WireError::Nested) } else { self.admit(header) }
     }
 
-    fn admit(&mut self, header: Header) -> Result<(), WireError> {
-        let reader = self.reader;
-        if self.first && !header.kind.may_open(reader) {
-            return Err(WireError::First { reader, got: header.kind });
+    /// A piece is as good as the message that it is of.
+    fn admit(&mut self, header: Header) -> Result<Believed, WireError> {
+        let codec = self.codec;
+        let known = codec.known(header.kind).ok_or(WireError::Kind { got: header.kind })?;
+        let name = known.name;
+        if self.first && !known.may_open {
+            return Err(WireError::First { expected: codec.opening(), got: name });
         }
-        if !header.kind.is_for(reader) {
-            return Err(WireError::Direction { reader, got: header.kind });
-        }
+        let limits = known.limits.ok_or(WireError::Direction { reader: codec.reader(), got: name })?;
+        check_lengths(header, name, limits)?;
         self.first = false;
+        Ok(Believed { header, name })
+    }
+}
+
+fn check_lengths(header: Header, kind: &'static str, expected: Limits) -> Result<(), WireError> {
+    let Header { meta_bytes, body_bytes, .. } = header;
+    let fits = expected.allow(meta_bytes as usize, body_bytes as usize);
+    if fits && header.frame_bytes() <= MESSAGE_BYTES_MAX {
         Ok(())
+    } else {
+        Err(WireError::Lengths { kind, expected, meta: meta_bytes, body: body_bytes })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::{CLIENT, Kind, PEER, SERVER};
+    use types::limits::{PAGE_BYTES_MAX, TXN_BYTES_MAX};
+
+    fn refused(codec: &'static dyn Codec, kind: impl Into<u8>, meta_bytes: u32, body_bytes: u32) -> &'static str {
+        let header = Header { kind: kind.into(), meta_bytes, body_bytes };
+        Gate::within_session(codec).frame(&header.to_bytes()).map_or_else(WireError::name, |_| "believed")
+    }
+
+    #[test]
+    fn a_number_from_the_future_is_refused() {
+        assert_eq!((refused(SERVER, 0, 8, 0), refused(SERVER, PIECE + 1, 8, 0)), ("kind", "kind"));
+    }
+
+    #[test]
+    fn lengths_that_the_kind_cannot_have_are_refused() {
+        assert_eq!(refused(SERVER, Kind::Ping, 8, 0), "believed");
+        for (codec, kind, meta, body) in [
+            (SERVER, Kind::Ping as u8, 7, 0),
+            (SERVER, Kind::Ping as u8, 9, 0),
+            (SERVER, Kind::Ping as u8, 8, 1),
+            (CLIENT, Kind::Page as u8, 28, PAGE_BYTES_MAX as u32 + 1),
+            (PEER, Kind::PeerPage as u8, 40, PAGE_BYTES_MAX as u32 + 1),
+            (CLIENT, Kind::Members as u8, 1 << 20, 0),
+            (SERVER, Kind::Fetch as u8, u32::MAX, 0),
+            (SERVER, Kind::Commit as u8, 40, u32::MAX),
+            (SERVER, Kind::Commit as u8, MESSAGE_BYTES_MAX as u32, 0),
+            (SERVER, Kind::Commit as u8, 2 * 1024 * 1024, TXN_BYTES_MAX as u32),
+            (SERVER, PIECE, 7, 1),
+            (SERVER, PIECE, 8, PIECE_BYTES_MAX as u32 + 1),
+        ] {
+            assert_eq!(refused(codec, kind, meta, body), "lengths", "{kind} {meta} {body}");
+        }
+    }
+
+    #[test]
+    fn what_is_for_another_end_is_refused_whatever_its_lengths() {
+        assert_eq!(refused(CLIENT, Kind::Commit, 40, 0), "direction");
+        assert_eq!(refused(SERVER, Kind::Notices, u32::MAX, 0), "direction");
+        assert_eq!(refused(PEER, Kind::Ping, 8, 0), "direction");
     }
 }

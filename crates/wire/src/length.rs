@@ -17,37 +17,37 @@ pub struct Limits {
 
 impl Limits {
     /// A meta of exactly these fields, and no body.
-    pub(crate) const fn fields<T>() -> Self {
+    pub const fn fields<T>() -> Self {
         Self { meta_min: size_of::<T>(), meta_max: size_of::<T>(), body_max: 0 }
     }
 
     /// And a text of at most `bytes_max` bytes, behind its length.
-    pub(crate) const fn and_text(self, bytes_max: usize) -> Self {
+    pub const fn and_text(self, bytes_max: usize) -> Self {
         Self { meta_min: self.meta_min + TEXT_BYTES_MIN, ..self }.and_up_to(TEXT_BYTES_MIN + bytes_max)
     }
 
     /// And at most `count_max` of these fields.
-    pub(crate) const fn and_many<T>(self, count_max: usize) -> Self {
+    pub const fn and_many<T>(self, count_max: usize) -> Self {
         self.and_up_to(count_max * size_of::<T>())
     }
 
     /// And at most this many bytes more in the meta.
-    pub(crate) const fn and_up_to(self, bytes_max: usize) -> Self {
+    pub const fn and_up_to(self, bytes_max: usize) -> Self {
         Self { meta_max: self.meta_max + bytes_max, ..self }
     }
 
     /// And in the meta as much more as a message may have: only its size is known to be bounded.
-    pub(crate) const fn and_more(self) -> Self {
+    pub const fn and_more(self) -> Self {
         Self { meta_max: MESSAGE_BYTES_MAX, ..self }
     }
 
     /// And a body of at most this many bytes.
-    pub(crate) const fn with_body(self, bytes_max: usize) -> Self {
+    pub const fn with_body(self, bytes_max: usize) -> Self {
         Self { body_max: bytes_max, ..self }
     }
 
     /// Whether a meta and a body may be this long.
-    pub(crate) const fn allow(self, meta: usize, body: usize) -> bool {
+    pub const fn allow(self, meta: usize, body: usize) -> bool {
         self.meta_min <= meta && meta <= self.meta_max && body <= self.body_max
     }
 }

@@ -11,18 +11,24 @@
 //! What comes in is hostile: every length and count is checked before anything is kept for it, memory grows with the
 //! bytes that have arrived and not with those that were announced, and every refusal has a name ([`WireError`]).
 //!
-//! ```
-//! use protocol::{Message, Ping};
-//! use wire::{Batch, End, Inbox, Outbox};
+//! # Families
+//! All of that is the same for every family of messages, and knows none. What a family says of its own is its [`Codec`]
+//! at each end of a link: the kinds that are heard there, by number, with their limits, what may come first, and the way
+//! between a message and its frame. A family is a module like [`store`], here or in another crate.
 //!
-//! let (mut out, mut batch) = (Outbox::new(), Batch::default());
-//! out.push(&Message::Ping(Ping { nonce: 7 })).unwrap();
+//! ```
+//! use protocol::{Parcel, Ping, ToServer};
+//! use wire::{Batch, Inbox, Outbox, store};
+//!
+//! let ping = || Parcel::new(ToServer::Ping(Ping { nonce: 7 }));
+//! let (mut out, mut batch) = (Outbox::new(store::CLIENT), Batch::default());
+//! out.push(&ping()).unwrap();
 //! out.next(&mut batch);
 //! let bytes: Vec<u8> = batch.chunks().flatten().copied().collect();
 //!
-//! let mut inbox = Inbox::within_session(End::Store);
+//! let mut inbox = Inbox::within_session(store::SERVER);
 //! let mut arrived = &bytes[..];
-//! assert_eq!(inbox.next(&mut arrived), Ok(Some(Message::Ping(Ping { nonce: 7 }))));
+//! assert_eq!(inbox.next(&mut arrived), Ok(Some(ping())));
 //! assert_eq!(inbox.next(&mut arrived), Ok(None));
 //! ```
 #![no_std]
@@ -32,32 +38,26 @@ extern crate alloc;
 mod arrival;
 mod batch;
 mod body;
-mod commit;
+mod codec;
 mod error;
-mod fetch;
-mod field;
+pub mod field;
 mod gate;
-mod group;
+mod goodbye;
 mod header;
-mod help;
 mod inbox;
-mod kind;
 mod layout;
-mod lease;
 mod length;
 mod magic;
-mod notice;
 mod outbox;
 mod pieces;
-mod place;
-mod session;
-mod status;
+pub mod store;
 
 pub use batch::Batch;
+pub use codec::{Codec, Direction, End, Known};
 pub use error::WireError;
-pub use header::{HEADER_BYTES, Header};
+pub use header::{HEADER_BYTES, Header, PIECE};
 pub use inbox::Inbox;
-pub use kind::{End, Kind};
+pub use layout::{Layout, Meta, Reader};
 pub use length::Limits;
 pub use magic::MAGIC;
 pub use outbox::{Outbox, frames_of};

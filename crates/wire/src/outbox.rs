@@ -11,11 +11,12 @@
 //! 3. Small messages without end do not hold a large one up for good: after some quanta of them one of its pieces leaves.
 
 use crate::batch::Batch;
+use crate::codec::Codec;
 use crate::{HEADER_BYTES, WireError};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::mem;
-use protocol::Message;
+use protocol::Parcel;
 use protocol::order::Pace;
 use types::limits::{FRAME_BYTES_MAX, MESSAGE_BYTES_MAX, PIECE_BYTES_MAX, PIECED_BYTES_MAX, PIECED_MESSAGES_MAX};
 
@@ -27,8 +28,9 @@ const TURNS_BYTES_MAX: usize = PIECED_BYTES_MAX - MESSAGE_BYTES_MAX;
 const YIELD_BYTES_MAX: usize = 4 * PIECE_BYTES_MAX;
 
 /// Messages on their way out.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Outbox {
+    codec: &'static dyn Codec,
     urgent: Batch,
     /// The first batch, and those behind it.
     prompt: Batch,
@@ -64,8 +66,8 @@ struct Trailing {
 ///
 /// # Errors
 /// What cannot be received is not sent.
-pub fn frames_of(message: &Message) -> Result<Vec<u8>, WireError> {
-    let (mut out, mut bytes) = (Outbox::new(), Vec::new());
+pub fn frames_of(codec: &'static dyn Codec, message: &Parcel) -> Result<Vec<u8>, WireError> {
+    let (mut out, mut bytes) = (Outbox::new(codec), Vec::new());
     out.push(message)?;
     while !out.is_empty() {
         let mut batch = Batch::default();
@@ -76,28 +78,53 @@ pub fn frames_of(message: &Message) -> Result<Vec<u8>, WireError> {
 }
 
 impl Outbox {
-    /// Nothing on its way.
-    pub fn new() -> Self {
-        Self::default()
+    /// Nothing on its way from this end.
+    pub fn new(codec: &'static dyn Codec) -> Self {
+        Self {
+            codec,
+            urgent: Batch::default(),
+            prompt: Batch::default(),
+            prompt_behind: VecDeque::new(),
+            turns: VecDeque::new(),
+            yielding: VecDeque::new(),
+            trailing: VecDeque::new(),
+            bytes: 0,
+            yielded: 0,
+            last: 0,
+        }
     }
 
-    /// Takes a message. On an error nothing was taken: what cannot be received is not sent.
-    pub fn push(&mut self, message: &Message) -> Result<(), WireError> {
+    /// The end that all of it comes from.
+    pub fn codec(&self) -> &'static dyn Codec {
+        self.codec
+    }
+
+    /// Takes a message.
+    ///
+    /// # Errors
+    /// What cannot be received is not sent, and nothing was taken.
+    ///
+    /// # Panics
+    /// If it is a message that nobody says at this end.
+    pub fn push(&mut self, message: &Parcel) -> Result<(), WireError> {
         match message.pace() {
-            Pace::Urgent => self.bytes += append(&mut self.urgent, message)?,
+            Pace::Urgent => self.bytes += append(self.codec, &mut self.urgent, message)?,
             Pace::Trailing if self.some_yield() => self.push_trailing(message)?,
-            pace @ (Pace::Ordered | Pace::Yielding | Pace::Trailing) => self.push_prompt(message, pace)?,
+            pace @ (Pace::Opening | Pace::Ordered | Pace::Yielding | Pace::Trailing) => {
+                self.push_prompt(message, pace)?
+            }
         }
         Ok(())
     }
 
-    fn push_prompt(&mut self, message: &Message, pace: Pace) -> Result<(), WireError> {
+    fn push_prompt(&mut self, message: &Parcel, pace: Pace) -> Result<(), WireError> {
         if self.last_prompt().bytes() >= PIECE_BYTES_MAX {
             self.prompt_behind.push_back(Batch::default());
         }
+        let codec = self.codec;
         let batch = self.last_prompt();
         let mark = batch.mark();
-        let bytes = append(batch, message)?;
+        let bytes = append(codec, batch, message)?;
         if bytes <= FRAME_BYTES_MAX {
             self.bytes += bytes;
             return Ok(());
@@ -116,13 +143,13 @@ impl Outbox {
         Ok(())
     }
 
-    fn push_trailing(&mut self, message: &Message) -> Result<(), WireError> {
+    fn push_trailing(&mut self, message: &Parcel) -> Result<(), WireError> {
         let after = self.last;
         if self.trailing.back().is_none_or(|last| last.after != after) {
             self.trailing.push_back(Trailing { after, frames: Batch::default() });
         }
         let frames = &mut self.trailing.back_mut().expect("just seen to").frames;
-        self.bytes += append(frames, message)?;
+        self.bytes += append(self.codec, frames, message)?;
         Ok(())
     }
 
@@ -209,45 +236,8 @@ fn pieced_bytes(bytes: usize) -> usize {
 }
 
 /// Appends a message to a batch; gives the bytes of its frame.
-fn append(batch: &mut Batch, message: &Message) -> Result<usize, WireError> {
+fn append(codec: &dyn Codec, batch: &mut Batch, message: &Parcel) -> Result<usize, WireError> {
     let before = batch.bytes();
-    match message {
-        Message::Hello(m) => batch.frame(m),
-        Message::Welcome(m) => batch.frame(m),
-        Message::Goodbye(m) => batch.frame(m),
-        Message::Rejoin(m) => batch.frame(m),
-        Message::Rejoined(m) => batch.frame(m),
-        Message::Ping(m) => batch.frame(m),
-        Message::Pong(m) => batch.frame(m),
-        Message::Fetch(m) => batch.frame(m),
-        Message::Page(m) => batch.frame(m),
-        Message::LeftOut(m) => batch.frame(m),
-        Message::Released(m) => batch.frame(m),
-        Message::Commit(m) => batch.frame(m),
-        Message::AskOutcome(m) => batch.frame(m),
-        Message::CommitReply(m) => batch.frame(m),
-        Message::Notices(m) => batch.frame(m),
-        Message::Ack(m) => batch.frame(m),
-        Message::Grant(m) => batch.frame(m),
-        Message::Granted(m) => batch.frame(m),
-        Message::Reachable(m) => batch.frame(m),
-        Message::Help(m) => batch.frame(m),
-        Message::NoHelp(m) => batch.frame(m),
-        Message::PeerPage(m) => batch.frame(m),
-        Message::Arrived(m) => batch.frame(m),
-        Message::PeerHello(m) => batch.frame(m),
-        Message::Revalidate(m) => batch.frame(m),
-        Message::Revalidated(m) => batch.frame(m),
-        Message::Departed(m) => batch.frame(m),
-        Message::Lead(m) => batch.frame(m),
-        Message::FindLeader(m) => batch.frame(m),
-        Message::Leader(m) => batch.frame(m),
-        Message::Members(m) => batch.frame(m),
-        Message::Leased(m) => batch.frame(m),
-        Message::Intent(m) => batch.frame(m),
-        Message::Promise(m) => batch.frame(m),
-        Message::AskStatus(m) => batch.frame(m),
-        Message::Status(m) => batch.frame(m),
-    }?;
+    codec.encode(message, batch)?;
     Ok(batch.bytes() - before)
 }

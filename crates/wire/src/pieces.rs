@@ -5,11 +5,11 @@
 
 use crate::arrival::fill;
 use crate::body::Arriving;
-use crate::gate::Gate;
-use crate::layout::decode;
-use crate::{HEADER_BYTES, Header, WireError};
+use crate::gate::{Believed, Gate};
+use crate::layout::Reader;
+use crate::{HEADER_BYTES, WireError};
 use alloc::vec::Vec;
-use protocol::Message;
+use protocol::Parcel;
 use types::limits::{PIECED_BYTES_MAX, PIECED_MESSAGES_MAX};
 
 /// The messages in pieces under way. Room for each grows with what has arrived of it.
@@ -23,7 +23,7 @@ pub(crate) struct Pieces {
 struct Pieced {
     number: u64,
     start: Vec<u8>,
-    header: Option<Header>,
+    believed: Option<Believed>,
     meta: Vec<u8>,
     body: Arriving,
 }
@@ -36,30 +36,30 @@ impl Pieces {
         number: u64,
         mut arrived: &[u8],
         gate: &mut Gate,
-    ) -> Result<Option<Message>, WireError> {
+    ) -> Result<Option<Parcel>, WireError> {
         let place = self.place(number)?;
         let pieced = &mut self.under_way[place];
-        if pieced.header.is_none() {
+        if pieced.believed.is_none() {
             fill(&mut pieced.start, HEADER_BYTES, &mut arrived);
             let Ok(start) = pieced.start.as_slice().try_into() else { return Ok(None) };
-            pieced.header = Some(gate.pieced(start)?);
+            pieced.believed = Some(gate.pieced(start)?);
             self.check_bytes()?;
         }
         let pieced = &mut self.under_way[place];
-        let header = pieced.header.expect("just seen to");
+        let Believed { header, name } = pieced.believed.expect("just seen to");
         fill(&mut pieced.meta, header.meta_bytes as usize, &mut arrived);
         if pieced.meta.len() == header.meta_bytes as usize {
             pieced.body.fill(header.body_bytes as usize, &mut arrived);
         }
         if !arrived.is_empty() {
-            return Err(WireError::Long { kind: header.kind });
+            return Err(WireError::Long { kind: name });
         }
         let is_complete = pieced.meta.len() + pieced.body.bytes() + HEADER_BYTES == header.frame_bytes();
         if !is_complete {
             return Ok(None);
         }
         let Pieced { meta, body, .. } = self.under_way.swap_remove(place);
-        decode(header.kind, &meta, body.into()).map(Some)
+        gate.codec().decode(header.kind, Reader::new(name, &meta, body.into())).map(Some)
     }
 
     /// Where the message with this number is put together.
@@ -71,13 +71,13 @@ impl Pieces {
             return Err(WireError::Pieced { max: PIECED_MESSAGES_MAX });
         }
         let start = Vec::with_capacity(HEADER_BYTES);
-        self.under_way.push(Pieced { number, start, header: None, meta: Vec::new(), body: Arriving::default() });
+        self.under_way.push(Pieced { number, start, believed: None, meta: Vec::new(), body: Arriving::default() });
         Ok(self.under_way.len() - 1)
     }
 
     fn check_bytes(&self) -> Result<(), WireError> {
-        let announced = self.under_way.iter().filter_map(|pieced| pieced.header);
-        let got = announced.map(Header::frame_bytes).sum();
+        let announced = self.under_way.iter().filter_map(|pieced| pieced.believed);
+        let got = announced.map(|believed| believed.header.frame_bytes()).sum();
         if got <= PIECED_BYTES_MAX { Ok(()) } else { Err(WireError::PiecedBytes { max: PIECED_BYTES_MAX, got }) }
     }
 }

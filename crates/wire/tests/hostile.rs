@@ -2,12 +2,16 @@
 
 mod common;
 
-use common::{commit, encode, help, in_pieces, members, notices, piece, reader_of, revalidated, samples, status};
+use common::{
+    commit, encode, end_that_hears, help, in_pieces, members, notices, piece, reader_of, revalidated, samples, status,
+    to_client, to_server,
+};
 use types::limits::{
     FRAME_BYTES_MAX, MEMBERS_MAX, PAGES_PER_MESSAGE_MAX, PIECED_BYTES_MAX, PIECED_MESSAGES_MAX, STATUS_CELLS_MAX,
     STATUS_COLUMNS_MAX, STATUS_TABLES_MAX, STATUS_TEXT_BYTES_MAX, STORE_ADDRESSES_MAX, TXN_BYTES_MAX, TXN_CHANGES_MAX,
 };
-use wire::{End, HEADER_BYTES, Header, Inbox, Kind, WireError};
+use wire::store::{CLIENT, Kind, SERVER};
+use wire::{Codec, HEADER_BYTES, Header, Inbox, WireError};
 
 /// A small generator of its own, so that a run can be repeated by its seed alone.
 struct Random(u64);
@@ -38,7 +42,7 @@ fn damage(frame: &mut Vec<u8>, random: &mut Random) {
         }
     }
     if frame.len() > HEADER_BYTES && random.below(2) == 0 {
-        let kind = Kind::from_number(frame[2]).unwrap_or(Kind::Commit);
+        let kind = frame[2];
         let payload = (frame.len() - HEADER_BYTES) as u32;
         let body_bytes = u32::from_le_bytes(frame[8..12].try_into().unwrap()).min(payload);
         let header = Header { kind, meta_bytes: payload - body_bytes, body_bytes };
@@ -47,7 +51,7 @@ fn damage(frame: &mut Vec<u8>, random: &mut Random) {
 }
 
 /// What came of some bytes: how many messages, and the refusal that ended the stream.
-fn feed(reader: End, bytes: &[u8], random: &mut Random) -> (usize, Option<WireError>) {
+fn feed(reader: &'static dyn Codec, bytes: &[u8], random: &mut Random) -> (usize, Option<WireError>) {
     let (mut inbox, mut rest, mut count) = (Inbox::within_session(reader), bytes, 0);
     while !rest.is_empty() {
         let (mut piece, after) = rest.split_at(1 + random.below(rest.len()));
@@ -97,69 +101,68 @@ fn pure_noise_is_refused() {
     let mut random = Random(7);
     for _ in 0..1000 {
         let noise: Vec<u8> = (0..64).map(|_| random.below(256) as u8).collect();
-        assert!(feed(End::Store, &noise, &mut random).1.is_some());
+        assert!(feed(SERVER, &noise, &mut random).1.is_some());
     }
 }
 
 /// The refusal of a frame with this meta and body.
 fn refusal(kind: Kind, meta: &[u8], body: &[u8]) -> Option<&'static str> {
-    let header = Header { kind, meta_bytes: meta.len() as u32, body_bytes: body.len() as u32 };
+    let header = Header { kind: kind as u8, meta_bytes: meta.len() as u32, body_bytes: body.len() as u32 };
     let mut frame = [&header.to_bytes(), meta, body].concat();
     if frame.len() > FRAME_BYTES_MAX {
         frame = in_pieces(7, &frame);
     }
-    let reader = [End::Store, End::Client, End::Peer].into_iter().find(|&end| kind.is_for(end)).unwrap();
-    feed(reader, &frame, &mut Random(1)).1.map(WireError::name)
+    feed(end_that_hears(kind as u8), &frame, &mut Random(1)).1.map(WireError::name)
 }
 
 /// The refusal of frames that come one after the other.
-fn refusal_of(reader: End, frames: &[Vec<u8>]) -> Option<WireError> {
+fn refusal_of(reader: &'static dyn Codec, frames: &[Vec<u8>]) -> Option<WireError> {
     feed(reader, &frames.concat(), &mut Random(3)).1
 }
 
 #[test]
 fn pieces_are_put_together_with_care() {
-    let start = |kind, body_bytes| Header { kind, meta_bytes: 40, body_bytes }.to_bytes().to_vec();
+    let start = |kind: Kind, body_bytes| Header { kind: kind as u8, meta_bytes: 40, body_bytes }.to_bytes().to_vec();
     let of = |number, bytes: &[u8]| piece(number, bytes);
-    let refused = |frames: &[Vec<u8>]| refusal_of(End::Store, frames).map(WireError::name);
+    let refused = |frames: &[Vec<u8>]| refusal_of(SERVER, frames).map(WireError::name);
     // A frame that should have come in pieces, a piece of nothing, a piece of a piece.
     assert_eq!(refused(&[start(Kind::Commit, FRAME_BYTES_MAX as u32)]), Some("whole"));
     assert_eq!(refused(&[of(1, b"")]), Some("empty"));
     assert_eq!(refused(&[of(1, &of(1, b"x"))]), Some("nested"));
     // What the message inside may not be: for the other end, of impossible lengths, no header.
     assert_eq!(
-        refused(&[of(1, &Header { kind: Kind::Notices, meta_bytes: 8, body_bytes: 0 }.to_bytes())]),
+        refused(&[of(1, &Header { kind: Kind::Notices as u8, meta_bytes: 8, body_bytes: 0 }.to_bytes())]),
         Some("direction")
     );
     assert_eq!(refused(&[of(1, &start(Kind::Commit, u32::MAX))]), Some("lengths"));
     assert_eq!(refused(&[of(1, &[0; HEADER_BYTES])]), Some("magic"));
     // More than it announces, in one piece and over two.
-    let ping = encode(&protocol::Message::Ping(protocol::Ping { nonce: 1 }));
+    let ping = encode(&to_server(protocol::Ping { nonce: 1 }));
     assert_eq!(refused(&[of(1, &[&ping[..], b"x"].concat())]), Some("long"));
     assert_eq!(refused(&[of(1, &ping[..20]), of(1, &[&ping[20..], b"x"].concat())]), Some("long"));
     // The first message, in pieces or not, opens a session.
-    let mut fresh = Inbox::new(End::Store);
+    let mut fresh = Inbox::new(SERVER);
     assert_eq!(fresh.next(&mut &of(1, &ping)[..]).map_err(WireError::name), Err("first"));
 }
 
 #[test]
 fn messages_in_pieces_are_few_and_bounded_together() {
-    let start = |body_bytes| Header { kind: Kind::Commit, meta_bytes: 40, body_bytes }.to_bytes();
+    let start = |body_bytes| Header { kind: Kind::Commit as u8, meta_bytes: 40, body_bytes }.to_bytes();
     let begun = |count: u64, bytes: u32| (0..count).map(|number| piece(number, &start(bytes))).collect::<Vec<_>>();
-    let refused = |frames: &[Vec<u8>]| refusal_of(End::Store, frames).map(WireError::name);
+    let refused = |frames: &[Vec<u8>]| refusal_of(SERVER, frames).map(WireError::name);
     let max = PIECED_MESSAGES_MAX as u64;
     assert_eq!((refused(&begun(max, 100_000)), refused(&begun(max + 1, 100_000))), (None, Some("pieced")));
     let many = (PIECED_BYTES_MAX / TXN_BYTES_MAX) as u64;
     assert_eq!(refused(&begun(many, TXN_BYTES_MAX as u32)), None);
     assert_eq!(refused(&begun(many + 1, TXN_BYTES_MAX as u32)), Some("pieced_bytes"));
     // One that is complete makes room for another.
-    let ping = encode(&protocol::Message::Ping(protocol::Ping { nonce: 1 }));
+    let ping = encode(&to_server(protocol::Ping { nonce: 1 }));
     let done: Vec<_> = (0..2 * max).map(|number| piece(number, &ping)).collect();
     assert_eq!(refused(&done), None);
 }
 
 /// The meta and body of a message, to be changed by hand.
-fn parts(message: &protocol::Message) -> (Vec<u8>, Vec<u8>) {
+fn parts(message: &protocol::Parcel) -> (Vec<u8>, Vec<u8>) {
     let frame = encode(message);
     let meta = u32::from_le_bytes(frame[4..8].try_into().unwrap()) as usize;
     (frame[HEADER_BYTES..][..meta].to_vec(), frame[HEADER_BYTES + meta..].to_vec())
@@ -213,7 +216,7 @@ fn a_batch_of_notices_is_taken_apart_with_care() {
 }
 
 /// The refusals of a message's meta with some bytes of it replaced.
-fn with(message: &protocol::Message, kind: Kind, at: usize, bytes: &[u8]) -> Option<&'static str> {
+fn with(message: &protocol::Parcel, kind: Kind, at: usize, bytes: &[u8]) -> Option<&'static str> {
     let (mut meta, body) = parts(message);
     assert_eq!(refusal(kind, &meta, &body), None);
     meta[at..at + bytes.len()].copy_from_slice(bytes);
@@ -285,7 +288,7 @@ fn a_status_is_taken_apart_with_care() {
 
 #[test]
 fn the_largest_status_comes_through_and_no_larger_one_is_sent() {
-    use protocol::{Cell, Message, Status, Table};
+    use protocol::{Cell, Status, Table, ToClient};
     let text = "ß".repeat(STATUS_TEXT_BYTES_MAX);
     let table = |rows| {
         let columns = vec![text.clone(); STATUS_COLUMNS_MAX];
@@ -294,12 +297,13 @@ fn the_largest_status_comes_through_and_no_larger_one_is_sent() {
     };
     let mut status = Status { tables: vec![table(0); STATUS_TABLES_MAX] };
     status.tables[0] = table(STATUS_CELLS_MAX / STATUS_COLUMNS_MAX);
-    let frame = encode(&Message::Status(status.clone()));
-    let got = common::decode(End::Client, &frame, 100_000).unwrap();
-    let [Message::Status(got)] = &got[..] else { panic!("one status") };
+    let frame = encode(&to_client(status.clone()));
+    let got = common::decode(CLIENT, &frame, 100_000).unwrap();
+    let [got] = &got[..] else { panic!("one message") };
+    let Some(ToClient::Status(got)) = got.get() else { panic!("a status") };
     assert_eq!(got.tables[0].name, "ß".repeat(STATUS_TEXT_BYTES_MAX / 2), "what is too long is cut");
     status.tables[1] = table(1);
-    let refused = |status: &Status| wire::Outbox::new().push(&Message::Status(status.clone())).map_err(WireError::name);
+    let refused = |status: &Status| wire::Outbox::new(SERVER).push(&to_client(status.clone())).map_err(WireError::name);
     assert_eq!(refused(&status), Err("count"));
     let mut uneven = Status { tables: vec![table(1)] };
     uneven.tables[0].rows[0].pop();

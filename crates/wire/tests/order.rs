@@ -3,26 +3,35 @@
 mod common;
 
 use bytes::Bytes;
-use common::{drain, encode, in_pieces};
+use common::{drain, encode, in_pieces, to_client, to_server};
 use protocol::*;
 use std::collections::VecDeque;
 use types::limits::{FRAME_BYTES_MAX, PIECE_BYTES_MAX};
 use types::*;
-use wire::{Batch, End, Inbox, Outbox};
+use wire::store::{CLIENT, Kind, SERVER};
+use wire::{Batch, Codec, Inbox, Outbox};
 
 /// Both ends of a connection, with nothing between them.
 struct Wire {
     out: Outbox,
     inbox: Inbox,
-    arrived: Vec<Message>,
+    arrived: Vec<Parcel>,
 }
 
 impl Wire {
-    fn new(reader: End) -> Self {
-        Self { out: Outbox::new(), inbox: Inbox::within_session(reader), arrived: Vec::new() }
+    fn to_server() -> Self {
+        Self::between(CLIENT, SERVER)
     }
 
-    fn push(&mut self, message: &Message) {
+    fn to_client() -> Self {
+        Self::between(SERVER, CLIENT)
+    }
+
+    fn between(speaker: &'static dyn Codec, reader: &'static dyn Codec) -> Self {
+        Self { out: Outbox::new(speaker), inbox: Inbox::within_session(reader), arrived: Vec::new() }
+    }
+
+    fn push(&mut self, message: &Parcel) {
         self.out.push(message).unwrap();
     }
 
@@ -44,13 +53,13 @@ impl Wire {
     }
 }
 
-fn commit(number: u64, bytes: usize) -> Message {
+fn commit(number: u64, bytes: usize) -> Parcel {
     let value = |at: usize| Bytes::from(vec![number as u8; at.min(60_000)]);
     let delta = |at: usize| Delta {
         page: PageId::new(1, at as u32),
         changes: vec![SlotChange { slot: 0, value: Some(value(bytes - at * 60_000)) }],
     };
-    Message::Commit(CommitRequest {
+    to_server(CommitRequest {
         txn: TxnId { client: ClientId(1), number },
         incarnation: Incarnation(1),
         answered: 1,
@@ -59,37 +68,37 @@ fn commit(number: u64, bytes: usize) -> Message {
     })
 }
 
-fn fetch(number: u64) -> Message {
-    Message::Fetch(Fetch { pages: vec![PageId::new(1, 1)], at_least: Version(0), number, follow: None })
+fn fetch(number: u64) -> Parcel {
+    to_server(Fetch { pages: vec![PageId::new(1, 1)], at_least: Version(0), number, follow: None })
 }
 
-fn ack(through: u64) -> Message {
-    Message::Ack(Ack { through: Version(through) })
+fn ack(through: u64) -> Parcel {
+    to_server(Ack { through: Version(through) })
 }
 
-fn ask(number: u64) -> Message {
-    Message::AskOutcome(AskOutcome { txn: TxnId { client: ClientId(1), number } })
+fn ask(number: u64) -> Parcel {
+    to_server(AskOutcome { txn: TxnId { client: ClientId(1), number } })
 }
 
-fn ping(nonce: u64) -> Message {
-    Message::Ping(Ping { nonce })
+fn ping(nonce: u64) -> Parcel {
+    to_server(Ping { nonce })
 }
 
-fn left_out(number: u64) -> Message {
-    Message::LeftOut(LeftOut { page: PageId::new(1, 1), number })
+fn left_out(number: u64) -> Parcel {
+    to_client(LeftOut { page: PageId::new(1, 1), number })
 }
 
 /// Large, and nothing but a sign of life passes it.
-fn members() -> Message {
+fn members() -> Parcel {
     let text = "x".repeat(200);
     let member = |client| Member { client: ClientId(client), address: text.clone() };
     let members = (0..1000).map(member).collect();
-    Message::Members(Members { group: "site".into(), epoch: 1, address: text.clone(), store: vec![], members })
+    to_client(Members { group: "site".into(), epoch: 1, address: text.clone(), store: vec![], members })
 }
 
 #[test]
 fn what_fits_a_frame_leaves_as_one() {
-    let mut out = Outbox::new();
+    let mut out = Outbox::new(CLIENT);
     let messages = [fetch(1), commit(2, 60_000), ack(3), fetch(4)];
     for message in &messages {
         out.push(message).unwrap();
@@ -99,7 +108,7 @@ fn what_fits_a_frame_leaves_as_one() {
 
 #[test]
 fn the_pieces_of_a_message_are_its_frame() {
-    let (message, mut out) = (commit(1, 200_000), Outbox::new());
+    let (message, mut out) = (commit(1, 200_000), Outbox::new(CLIENT));
     out.push(&message).unwrap();
     let pieces = drain(&mut out);
     // Undone by hand: each piece is a header of sixteen bytes, a number, and its part of the frame.
@@ -107,13 +116,13 @@ fn the_pieces_of_a_message_are_its_frame() {
     let frame = parts.concat();
     assert!(pieces.len() > FRAME_BYTES_MAX && pieces == in_pieces(1, &frame));
     let header = wire::Header::parse(frame[..16].try_into().unwrap()).unwrap();
-    assert_eq!((header.kind, header.frame_bytes()), (wire::Kind::Commit, frame.len()));
-    assert_eq!(common::decode(End::Store, &pieces, 1000), Ok(vec![message]));
+    assert_eq!((header.kind, header.frame_bytes()), (Kind::Commit as u8, frame.len()));
+    assert_eq!(common::decode(SERVER, &pieces, 1000), Ok(vec![message]));
 }
 
 #[test]
 fn a_large_commit_lets_others_pass_after_each_piece() {
-    let mut wire = Wire::new(End::Store);
+    let mut wire = Wire::to_server();
     wire.push(&commit(1, 1_000_000));
     wire.pass();
     for message in [ack(2), fetch(3), ask(4), ping(5), commit(6, 10)] {
@@ -129,7 +138,7 @@ fn a_large_commit_lets_others_pass_after_each_piece() {
 
 #[test]
 fn large_commits_take_turns() {
-    let mut wire = Wire::new(End::Store);
+    let mut wire = Wire::to_server();
     wire.push(&commit(1, 2_000_000));
     wire.pass();
     wire.push(&commit(2, 100_000));
@@ -141,7 +150,7 @@ fn large_commits_take_turns() {
 
 #[test]
 fn more_large_commits_than_the_other_end_takes_wait_for_a_place() {
-    let mut wire = Wire::new(End::Store);
+    let mut wire = Wire::to_server();
     let (small, huge) = (40, 5);
     for number in 0..small + huge {
         wire.push(&commit(number, if number < small { 100_000 } else { 70 << 20 }));
@@ -152,7 +161,7 @@ fn more_large_commits_than_the_other_end_takes_wait_for_a_place() {
 
 #[test]
 fn small_messages_without_end_do_not_hold_a_large_one_up() {
-    let mut wire = Wire::new(End::Store);
+    let mut wire = Wire::to_server();
     wire.push(&commit(1, 1_000_000));
     let mut passes = 0;
     while !wire.arrived.contains(&commit(1, 1_000_000)) {
@@ -167,7 +176,7 @@ fn small_messages_without_end_do_not_hold_a_large_one_up() {
 
 #[test]
 fn what_keeps_its_order_is_passed_by_signs_of_life_alone() {
-    let (mut wire, pong) = (Wire::new(End::Client), Message::Pong(Pong { nonce: 3 }));
+    let (mut wire, pong) = (Wire::to_client(), to_client(Pong { nonce: 3 }));
     wire.push(&left_out(1));
     wire.push(&members());
     wire.push(&left_out(2));
@@ -191,7 +200,7 @@ fn nothing_passes_what_it_may_not() {
     };
     let mut passed = 0;
     for _ in 0..60 {
-        let (mut wire, mut said) = (Wire::new(End::Store), VecDeque::new());
+        let (mut wire, mut said) = (Wire::to_server(), VecDeque::new());
         for number in 1..80 {
             let message = match below(8) {
                 0 => commit(number, 70_000 + below(300_000) as usize),
@@ -212,7 +221,7 @@ fn nothing_passes_what_it_may_not() {
         for arrived in &wire.arrived {
             let place = said.iter().position(|said| said == arrived).expect("it was said, and arrives once");
             for earlier in said.iter().take(place) {
-                assert!(arrived.may_pass(earlier), "{arrived:?} has passed {earlier:?}");
+                assert!(arrived.pace().may_pass(earlier.pace()), "{arrived:?} has passed {earlier:?}");
                 passed += 1;
             }
             said.remove(place);

@@ -10,14 +10,15 @@
 
 use crate::Result;
 use objects::Db;
-use protocol::{Message, Ping};
+use protocol::{Parcel, Ping, ToServer};
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
-use wire::{HEADER_BYTES, Header, Kind, frames_of};
+use wire::store::{CLIENT, Kind};
+use wire::{HEADER_BYTES, Header, frames_of};
 
 /// The bit that marks the nonces of the tap's own pings. Members and redirectors take the time since they began, in
 /// nanoseconds.
@@ -56,7 +57,8 @@ pub(crate) struct End {
 impl End {
     /// Does a null request; gives how long it took.
     pub(crate) fn null_request(&self) -> Result<Duration> {
-        let bytes = frames_of(&Message::Ping(Ping { nonce: NONCE })).map_err(|error| error.to_string())?;
+        let bytes = frames_of(CLIENT, &Parcel::new(ToServer::Ping(Ping { nonce: NONCE })))
+            .map_err(|error| error.to_string())?;
         let begun = Instant::now();
         self.out.lock().unwrap_or_else(PoisonError::into_inner).write_all(&bytes)?;
         Ok(self.answers.recv_timeout(WITHIN)?.saturating_duration_since(begun))
@@ -96,14 +98,14 @@ fn hand_on(mut from: TcpStream, to: Arc<Mutex<TcpStream>>, answers: Sender<Insta
 }
 
 struct Frame {
-    kind: Kind,
+    kind: u8,
     bytes: Vec<u8>,
 }
 
 impl Frame {
     /// Whether it answers a ping of ours.
     fn is_answer(&self) -> bool {
-        self.kind == Kind::Pong && self.bytes[HEADER_BYTES..] == NONCE.to_le_bytes()
+        self.kind == Kind::Pong as u8 && self.bytes[HEADER_BYTES..] == NONCE.to_le_bytes()
     }
 }
 

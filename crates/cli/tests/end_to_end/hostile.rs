@@ -4,7 +4,7 @@
 use crate::groups::{counter, put, start_redirector};
 use crate::program::{Folder, serve, thorp};
 use crate::raw::Raw;
-use protocol::{CommitRequest, Fetch, Message, PageReads, Rejoin};
+use protocol::{CommitRequest, Fetch, PageReads, Rejoin, ToClient, ToServer};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Lines};
 use std::net::SocketAddr;
@@ -24,13 +24,13 @@ const FUTURE: Version = Version(1 << 40);
 const ROUNDS: u64 = 5;
 const COMMITS: u64 = 20;
 
-fn rejoin(horizon: Version, grants: Vec<PageRange>, last: bool) -> Message {
-    Message::Rejoin(Rejoin { horizon, pages: vec![], grants, last })
+fn rejoin(horizon: Version, grants: Vec<PageRange>, last: bool) -> ToServer {
+    ToServer::Rejoin(Rejoin { horizon, pages: vec![], grants, last })
 }
 
-fn commit(evidence: Version, written: u16) -> Message {
+fn commit(evidence: Version, written: u16) -> ToServer {
     let (page, slots) = (PageId::new(0, 0), [40].into_iter().collect());
-    Message::Commit(CommitRequest {
+    ToServer::Commit(CommitRequest {
         txn: TxnId { client: HOSTILE, number: 1 },
         incarnation: Incarnation(1),
         answered: 0,
@@ -40,14 +40,14 @@ fn commit(evidence: Version, written: u16) -> Message {
 }
 
 /// One session's requests after the other's: why it ends, and what it says. It has joined before, or joins in vain.
-fn attacks() -> Vec<(&'static str, Vec<Message>)> {
+fn attacks() -> Vec<(&'static str, Vec<ToServer>)> {
     let joined = || rejoin(Version::ZERO, vec![], true);
     let fetch = Fetch { pages: vec![PageId::new(0, 0)], at_least: FUTURE, number: 1, follow: None };
     let claim = |number| rejoin(Version::ZERO, vec![PageRange { first: PageId::new(9, number), count: 1024 }], false);
     vec![
         ("malformed", vec![joined(), commit(Version::ZERO, 41)]),
         ("malformed", vec![joined(), commit(FUTURE, 40)]),
-        ("malformed", vec![joined(), Message::Fetch(fetch)]),
+        ("malformed", vec![joined(), ToServer::Fetch(fetch)]),
         // Nobody has made that up for sure: the store may have been restored from a copy.
         ("done", vec![rejoin(FUTURE, vec![], true)]),
         ("too_much", (0..65).map(claim).collect()),
@@ -58,7 +58,7 @@ fn attacks() -> Vec<(&'static str, Vec<Message>)> {
 fn attack(redirector: SocketAddr, round: u64) {
     for (epoch, (expected, requests)) in (10 * round..).zip(attacks()) {
         let mut raw = Raw::greet(redirector, HOSTILE, epoch);
-        assert!(matches!(raw.next(), Some(Message::Welcome(_))), "it is let in again");
+        assert!(matches!(raw.next(), Some(ToClient::Welcome(_))), "it is let in again");
         for request in &requests {
             raw.send(request);
         }

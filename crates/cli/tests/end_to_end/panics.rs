@@ -3,7 +3,7 @@
 use crate::program::{Folder, command, ran, serve, thorp};
 use crate::raw::Raw;
 use net::PANICS_AT;
-use protocol::{Lineage, Member, Members, Message, Rejoined, SessionLimits, Welcome};
+use protocol::{Lineage, Member, Members, Rejoined, SessionLimits, ToClient, ToServer, Welcome};
 use std::io::{BufRead, BufReader};
 use std::net::{SocketAddr, TcpListener};
 use std::process::Child;
@@ -12,7 +12,6 @@ use std::thread;
 use std::time::{Duration, Instant};
 use thorp::{Db, Error};
 use types::{ClusterId, Incarnation, NodeId, Version};
-use wire::End;
 
 /// Long enough for anything that is going to happen on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -79,14 +78,14 @@ fn store_that_makes_panic(let_it: Receiver<()>) -> (SocketAddr, Receiver<()>) {
     let address = listener.local_addr().unwrap();
     let (tell, told) = channel();
     thread::spawn(move || {
-        let mut raw = Raw::over(listener.accept().unwrap().0, End::Store);
+        let mut raw = Raw::<ToServer>::over(listener.accept().unwrap().0);
         loop {
             match raw.next() {
-                Some(Message::Hello(_)) => raw.send(&welcome()),
-                Some(Message::Rejoin(_)) => {
-                    raw.send(&Message::Rejoined(Rejoined { through: Version(0), dropped: vec![] }));
+                Some(ToServer::Hello(_)) => raw.send(&welcome()),
+                Some(ToServer::Rejoin(_)) => {
+                    raw.send(&ToClient::Rejoined(Rejoined { through: Version(0), dropped: vec![] }));
                 }
-                Some(Message::Fetch(_)) => break,
+                Some(ToServer::Fetch(_)) => break,
                 Some(_) => {}
                 None => panic!("it has asked for nothing"),
             }
@@ -95,15 +94,15 @@ fn store_that_makes_panic(let_it: Receiver<()>) -> (SocketAddr, Receiver<()>) {
         let_it.recv().unwrap();
         let member = Member { client: PANICS_AT, address: String::new() };
         let (group, address) = ("site".into(), String::new());
-        raw.send(&Message::Members(Members { group, epoch: 1, address, store: vec![], members: vec![member] }));
+        raw.send(&ToClient::Members(Members { group, epoch: 1, address, store: vec![], members: vec![member] }));
         // The panic ends the client, and with it the connection.
         while raw.next().is_some() {}
     });
     (address, told)
 }
 
-fn welcome() -> Message {
-    Message::Welcome(Welcome {
+fn welcome() -> ToClient {
+    ToClient::Welcome(Welcome {
         protocol: protocol::PROTOCOL.1,
         features: 0,
         cluster: ClusterId(1),

@@ -1,44 +1,49 @@
 //! An end of a connection that says what a test likes, in the protocol's own bytes.
 
-use protocol::{Hello, Message};
+use protocol::{Hello, Parcel, ToClient, ToServer};
 use std::io::{Read, Write};
+use std::marker::PhantomData;
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 use types::ClientId;
-use wire::{End, Inbox, frames_of};
+use wire::{Direction, End, Inbox, frames_of};
 
 /// Long enough for anything that is going to happen on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-pub(crate) struct Raw {
+pub(crate) struct Raw<Hears = ToClient> {
     stream: TcpStream,
     inbox: Inbox,
+    hears: PhantomData<Hears>,
 }
 
 impl Raw {
     /// Connects to a store or a redirector and says hello, as this client in this epoch of its sessions.
     pub(crate) fn greet(address: SocketAddr, client: ClientId, epoch: u64) -> Self {
-        let mut raw = Self::over(TcpStream::connect(address).unwrap(), End::Client);
-        raw.send(&Message::Hello(Hello { protocol: protocol::PROTOCOL, features: 0, cluster: None, client, epoch }));
+        let mut raw = Self::over(TcpStream::connect(address).unwrap());
+        raw.send(&ToServer::Hello(Hello { protocol: protocol::PROTOCOL, features: 0, cluster: None, client, epoch }));
         raw
     }
+}
 
-    pub(crate) fn over(stream: TcpStream, end: End) -> Self {
+impl<Hears: Direction> Raw<Hears> {
+    pub(crate) fn over(stream: TcpStream) -> Self {
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        Self { stream, inbox: Inbox::new(end) }
+        Self { stream, inbox: Inbox::new(End::<Hears, Hears>::CODEC), hears: PhantomData }
     }
 
     /// The other end may refuse a message in the middle of it: that is no error here.
-    pub(crate) fn send(&mut self, message: &Message) {
-        let _ = self.stream.write_all(&frames_of(message).unwrap());
+    pub(crate) fn send<M: Direction + Clone>(&mut self, message: &M) {
+        let frames = frames_of(End::<M, M>::CODEC, &Parcel::new(message.clone()));
+        let _ = self.stream.write_all(&frames.unwrap());
     }
 
     /// The next message; `None` when the other end has closed.
-    pub(crate) fn next(&mut self) -> Option<Message> {
+    pub(crate) fn next(&mut self) -> Option<Hears> {
         let mut byte = [0];
         while self.stream.read(&mut byte).unwrap() > 0 {
             if let Some(message) = self.inbox.next(&mut &byte[..]).unwrap() {
-                return Some(message);
+                return Some(message.open().unwrap());
             }
         }
         None
@@ -47,8 +52,9 @@ impl Raw {
     /// Why the other end ends the session, by name and for a person, whatever it says before.
     pub(crate) fn goodbye(&mut self) -> (&'static str, String) {
         loop {
-            if let Message::Goodbye(goodbye) = self.next().expect("a goodbye before the end") {
-                return (goodbye.reason.name(), goodbye.text);
+            let message = self.next().expect("a goodbye before the end");
+            if let Some(goodbye) = message.goodbye() {
+                return (goodbye.reason.name(), goodbye.text.clone());
             }
         }
     }

@@ -16,7 +16,7 @@ mod script;
 use crate::play::Player;
 use crate::words::page;
 use client::{Client, Config, TxnHandle};
-use protocol::{LeftOut, Message, Page, Reachable};
+use protocol::{LeftOut, Page, Reachable, ToClient, ToServer};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -46,7 +46,7 @@ impl Player for Conversation {
             ["set", setting] => self.set(setting)?,
             ["store", kind, ref rest @ ..] => {
                 let message = self.number(script::message(kind, rest)?);
-                if let Message::Page(page) = &message {
+                if let ToClient::Page(page) = &message {
                     self.fetches.extend(page.behind.iter().map(|behind| (*behind, page.number)));
                 }
                 self.client.handle(self.now, message);
@@ -79,16 +79,16 @@ impl Player for Conversation {
             let name = |txn: TxnHandle| self.txns.iter().find(|(_, t)| **t == txn).map(|(name, _)| name.as_str());
             let said = match output {
                 client::Output::Send(message) => {
-                    if let Message::Fetch(fetch) = &message {
+                    if let ToServer::Fetch(fetch) = &message {
                         self.fetches.extend(fetch.pages.iter().map(|page| (*page, fetch.number)));
                     }
-                    format!("client {}", say::message(&message))
+                    format!("client {}", say::to_server(&message))
                 }
                 client::Output::Lead { epoch } => format!("lead epoch={epoch}"),
                 client::Output::LedBy(Some(leader)) => format!("led by {} in epoch {}", leader.address, leader.epoch),
                 client::Output::LedBy(None) => "led by nobody".into(),
                 client::Output::DialPeer { peer, address } => format!("dial {peer:?} at {address}"),
-                client::Output::SendPeer { peer, message } => format!("to {peer:?} {}", say::message(&message)),
+                client::Output::SendPeer { peer, message } => format!("to {peer:?} {}", say::to_peer(&message)),
                 client::Output::Wake(txn) => format!("wake {}", name(txn).unwrap_or("nobody")),
                 client::Output::Hangup { reason, text } => format!("hangup {}: {text}", reason.name()),
             };
@@ -128,9 +128,9 @@ impl Conversation {
     }
 
     /// An answer to a fetch answers the last one of its page.
-    fn number(&self, mut message: Message) -> Message {
+    fn number(&self, mut message: ToClient) -> ToClient {
         match &mut message {
-            Message::Page(Page { page, number, .. }) | Message::LeftOut(LeftOut { page, number }) => {
+            ToClient::Page(Page { page, number, .. }) | ToClient::LeftOut(LeftOut { page, number }) => {
                 *number = self.fetches.get(page).copied().unwrap_or(0);
             }
             _ => {}

@@ -1,7 +1,7 @@
 //! Writes down what a client says.
 
 use client::{Read, Stats, TxnError};
-use protocol::{CommitRequest, Message, Outcome, Page, PageReads};
+use protocol::{CommitRequest, Outcome, Page, PageReads, PeerPage, ToPeer, ToServer};
 use std::fmt::{Debug, Display};
 use types::{Delta, Incarnation, PeerKey, Refusal, SlotSet};
 
@@ -72,42 +72,52 @@ fn key(key: PeerKey) -> u128 {
     u128::from_le_bytes(key.bytes())
 }
 
-/// A message of the client.
-pub(crate) fn message(message: &Message) -> String {
+/// A message of the client for its store or redirector.
+pub(crate) fn to_server(message: &ToServer) -> String {
     match message {
-        Message::Hello(hello) => {
+        ToServer::Hello(hello) => {
             format!("Hello epoch={} cluster={:?}", hello.epoch, hello.cluster.map(|cluster| cluster.0))
         }
-        Message::Rejoin(rejoin) => {
+        ToServer::Rejoin(rejoin) => {
             let pages = join(rejoin.pages.iter().map(|held| format!(" {}@{}", held.page, held.version)), "");
             let grants = join(rejoin.grants.iter().map(|range| format!(" {}+{}", range.first, range.count)), "");
             format!("Rejoin horizon={} pages{pages} grants{grants} last={}", rejoin.horizon, rejoin.last)
         }
-        Message::Fetch(fetch) => {
+        ToServer::Fetch(fetch) => {
             let follow = fetch.follow.map(|follow| format!(" follow=.{}+{}", follow.slot, follow.bytes));
             let (pages, at_least) = (join(&fetch.pages, " "), fetch.at_least);
             format!("Fetch {pages} at_least={at_least}{}", follow.unwrap_or_default())
         }
-        Message::Released(released) => format!("Released {}", join(&released.pages, " ")),
-        Message::Commit(request) => commit(request),
-        Message::AskOutcome(ask) => format!("AskOutcome {}", ask.txn.number),
-        Message::Ack(ack) => format!("Ack through={}", ack.through),
-        Message::Grant(grant) => format!("Grant space={} count={}", grant.space, grant.count),
-        Message::Reachable(m) => {
+        ToServer::Released(released) => format!("Released {}", join(&released.pages, " ")),
+        ToServer::Commit(request) => commit(request),
+        ToServer::AskOutcome(ask) => format!("AskOutcome {}", ask.txn.number),
+        ToServer::Ack(ack) => format!("Ack through={}", ack.through),
+        ToServer::Grant(grant) => format!("Grant space={} count={}", grant.space, grant.count),
+        ToServer::Reachable(m) => {
             format!("Reachable at={:?} key={} eligible={:?}", m.address, key(m.key), m.eligible)
         }
-        Message::PeerHello(m) => format!("PeerHello m{} key={}", m.client.0, key(m.key)),
-        Message::NoHelp(m) => format!("NoHelp m{} number={} {}", m.requester.0, m.number, join(&m.pages, " ")),
-        Message::PeerPage(m) => {
-            let Page { page, version, number, .. } = &m.page;
-            format!("PeerPage m{} {page} {version} number={number} through={}", m.requester.0, m.through)
-        }
-        Message::Arrived(m) => {
+        ToServer::NoHelp(m) => format!("NoHelp m{} number={} {}", m.requester.0, m.number, join(&m.pages, " ")),
+        ToServer::PeerPage(m) => peer_page(m),
+        ToServer::Arrived(m) => {
             format!("Arrived {}", join(m.pages.iter().map(|(page, number)| format!("{page} number={number}")), " "))
         }
-        Message::FindLeader(_) => "FindLeader".into(),
+        ToServer::FindLeader(_) => "FindLeader".into(),
         other => format!("{other:?}"),
     }
+}
+
+/// A message of the client for a neighbour.
+pub(crate) fn to_peer(message: &ToPeer) -> String {
+    match message {
+        ToPeer::PeerHello(m) => format!("PeerHello m{} key={}", m.client.0, key(m.key)),
+        ToPeer::PeerPage(m) => peer_page(m),
+        ToPeer::Goodbye(_) => format!("{message:?}"),
+    }
+}
+
+fn peer_page(m: &PeerPage) -> String {
+    let Page { page, version, number, .. } = &m.page;
+    format!("PeerPage m{} {page} {version} number={number} through={}", m.requester.0, m.through)
 }
 
 pub(crate) fn stats(stats: &Stats) -> String {

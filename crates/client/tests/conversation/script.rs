@@ -3,8 +3,8 @@
 use crate::words::{advance, named, page, version};
 use bytes::Bytes;
 use protocol::{
-    Advance, CommitReply, GROUP, Goodbye, Granted, Help, Leader, LeftOut, Lineage, Member, Members, Message, Notice,
-    Notices, Outcome, Page, PeerPage, Ping, Pong, Rejoined, SessionLimits, Welcome,
+    Advance, CommitReply, GROUP, Goodbye, Granted, Help, Leader, LeftOut, Lineage, Member, Members, Notice, Notices,
+    Outcome, Page, PeerPage, Ping, Pong, Rejoined, SessionLimits, ToClient, ToPeer, Welcome,
 };
 use types::{
     ClientId, ClusterId, GoodbyeReason, Incarnation, Life, NodeId, ObjectId, ObjectPage, PageId, PageRange, PeerKey,
@@ -35,7 +35,7 @@ pub(crate) fn key(word: &str) -> Option<PeerKey> {
 }
 
 /// A neighbour's page: `1/3 v5 number=1 through=6 wheel`.
-pub(crate) fn peer_page(words: &[&str]) -> Option<Message> {
+pub(crate) fn peer_page(words: &[&str]) -> Option<ToPeer> {
     let [of, at, answers, through, values @ ..] = words else { return None };
     let number = named(&[answers], "number")?.parse().ok()?;
     let through = version(named(&[through], "through")?)?;
@@ -47,7 +47,7 @@ pub(crate) fn peer_page(words: &[&str]) -> Option<Message> {
         behind: Vec::new(),
         image: image(values)?,
     };
-    Some(Message::PeerPage(PeerPage { requester: ClientId(0xc), through, page }))
+    Some(ToPeer::PeerPage(PeerPage { requester: ClientId(0xc), through, page }))
 }
 
 fn number(words: &[&str], name: &str, default: u32) -> Option<u32> {
@@ -124,9 +124,9 @@ fn pages(words: &str) -> Option<Vec<PageId>> {
 }
 
 /// A message of the store.
-pub(crate) fn message(kind: &str, rest: &[&str]) -> Option<Message> {
+pub(crate) fn message(kind: &str, rest: &[&str]) -> Option<ToClient> {
     Some(match (kind, rest) {
-        ("welcome", rest) => Message::Welcome(Welcome {
+        ("welcome", rest) => ToClient::Welcome(Welcome {
             protocol: protocol::PROTOCOL.1,
             features: if rest.contains(&"group") { GROUP } else { 0 },
             cluster: ClusterId(u64::from(number(rest, "cluster", 1)?)),
@@ -140,11 +140,11 @@ pub(crate) fn message(kind: &str, rest: &[&str]) -> Option<Message> {
                 silence_ms: number(rest, "silence", 1500)?,
             },
         }),
-        ("rejoined", rest) => Message::Rejoined(Rejoined {
+        ("rejoined", rest) => ToClient::Rejoined(Rejoined {
             through: version(named(rest, "through")?)?,
             dropped: named(rest, "dropped").map_or(Some(vec![]), |pages| pages.split(',').map(page).collect())?,
         }),
-        ("help", [requester, number, through, address, of_it, pages @ ..]) => Message::Help(Help {
+        ("help", [requester, number, through, address, of_it, pages @ ..]) => ToClient::Help(Help {
             requester: client(requester)?,
             number: named(&[number], "number")?.parse().ok()?,
             through: version(named(&[through], "through")?)?,
@@ -152,19 +152,19 @@ pub(crate) fn message(kind: &str, rest: &[&str]) -> Option<Message> {
             key: key(of_it)?,
             pages: pages.iter().map(|word| page(word)).collect::<Option<_>>()?,
         }),
-        ("members", [epoch, address, store, members @ ..]) => Message::Members(Members {
+        ("members", [epoch, address, store, members @ ..]) => ToClient::Members(Members {
             group: "site".into(),
             epoch: named(&[epoch], "epoch")?.parse().ok()?,
             address: named(&[address], "address")?.into(),
             store: vec![named(&[store], "store")?.into()],
             members: members.iter().map(|word| member(word)).collect::<Option<_>>()?,
         }),
-        ("leader", [epoch, address]) => Message::Leader(Leader {
+        ("leader", [epoch, address]) => ToClient::Leader(Leader {
             group: "site".into(),
             epoch: named(&[epoch], "epoch")?.parse().ok()?,
             address: named(&[address], "address")?.into(),
         }),
-        ("notices", [through, items @ ..]) => Message::Notices(Notices {
+        ("notices", [through, items @ ..]) => ToClient::Notices(Notices {
             through: version(named(&[through], "through")?)?,
             items: items.iter().map(|word| notice(word)).collect::<Option<_>>()?,
         }),
@@ -174,9 +174,9 @@ pub(crate) fn message(kind: &str, rest: &[&str]) -> Option<Message> {
             let is_behind = |word: &&&str| word.starts_with("behind=");
             let behind = rest.first().filter(is_behind).map(|word| pages(&word["behind=".len()..]));
             let image = image(&rest[usize::from(behind.is_some())..])?;
-            Message::Page(Page { page, version, number: 0, fresh, behind: behind.unwrap_or(Some(vec![]))?, image })
+            ToClient::Page(Page { page, version, number: 0, fresh, behind: behind.unwrap_or(Some(vec![]))?, image })
         }
-        ("rubbish", [of]) => Message::Page(Page {
+        ("rubbish", [of]) => ToClient::Page(Page {
             page: page(of)?,
             version: Version(1),
             number: 0,
@@ -184,20 +184,20 @@ pub(crate) fn message(kind: &str, rest: &[&str]) -> Option<Message> {
             behind: Vec::new(),
             image: Bytes::from_static(b"no page"),
         }),
-        ("leaves_out", [of]) => Message::LeftOut(LeftOut { page: page(of)?, number: 0 }),
-        ("reply", [txn, rest @ ..]) => Message::CommitReply(CommitReply {
+        ("leaves_out", [of]) => ToClient::LeftOut(LeftOut { page: page(of)?, number: 0 }),
+        ("reply", [txn, rest @ ..]) => ToClient::CommitReply(CommitReply {
             txn: TxnId { client: ClientId(0xc), number: txn.parse().ok()? },
             outcome: outcome(rest)?,
         }),
         ("granted", ranges) => {
-            Message::Granted(Granted { ranges: ranges.iter().map(|word| range(word)).collect::<Option<_>>()? })
+            ToClient::Granted(Granted { ranges: ranges.iter().map(|word| range(word)).collect::<Option<_>>()? })
         }
         ("goodbye", [reason]) => {
             let reason = GoodbyeReason::ALL.into_iter().find(|known| known.name() == *reason)?;
-            Message::Goodbye(Goodbye { reason, text: "as the script says".into() })
+            ToClient::Goodbye(Goodbye { reason, text: "as the script says".into() })
         }
-        ("ping", [nonce]) => Message::Ping(Ping { nonce: nonce.parse().ok()? }),
-        ("pong", [nonce]) => Message::Pong(Pong { nonce: nonce.parse().ok()? }),
+        ("ping", [nonce]) => ToClient::Ping(Ping { nonce: nonce.parse().ok()? }),
+        ("pong", [nonce]) => ToClient::Pong(Pong { nonce: nonce.parse().ok()? }),
         _ => return None,
     })
 }

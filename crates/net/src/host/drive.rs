@@ -7,7 +7,7 @@ use crate::host::failure;
 use crate::host::flush::Flush;
 use crate::transport::connection::Connection;
 use node::{Disk, Node, Output};
-use protocol::{Goodbye, Message, Reachable};
+use protocol::{Goodbye, Parcel, Reachable};
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
@@ -156,7 +156,7 @@ impl Core {
     }
 
     /// A message to a link that is gone is dropped: the roles begin anew with the next one.
-    fn send(&self, link: node::Link, message: &Message, todo: &mut Todo) {
+    fn send(&self, link: node::Link, message: &Parcel, todo: &mut Todo) {
         let Some(connection) = self.find_link(link) else { return };
         match connection.sender().push(message) {
             Ok(true) => todo.flushes.push((link, connection)),

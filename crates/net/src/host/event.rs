@@ -1,6 +1,6 @@
 //! All that can wake a host.
 
-use protocol::Message;
+use protocol::Parcel;
 use store::DiskDone;
 use types::PeerKey;
 
@@ -17,7 +17,7 @@ pub(crate) enum Event {
     /// All that was sent has left, as the node has awaited.
     Room(node::Link),
     /// A message has arrived.
-    Message(node::Link, Message),
+    Message(node::Link, Parcel),
     /// Neighbours are taken from now on, at this address and with this key.
     Reachable(String, PeerKey),
     /// Disk work is done.

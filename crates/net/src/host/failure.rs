@@ -113,10 +113,11 @@ pub const PANICS_AT: types::ClientId = types::ClientId(0xDEFE_C7ED);
 
 /// Panics if a test wants it.
 #[cfg(feature = "panics")]
-pub(crate) fn panic_if_wanted(message: &protocol::Message) {
-    let is_wanted = match message {
-        protocol::Message::Hello(hello) => hello.client == PANICS_AT,
-        protocol::Message::Members(told) => told.members.iter().any(|member| member.client == PANICS_AT),
+pub(crate) fn panic_if_wanted(message: &protocol::Parcel) {
+    use protocol::{ToClient, ToServer};
+    let is_wanted = match (message.get(), message.get()) {
+        (Some(ToServer::Hello(hello)), _) => hello.client == PANICS_AT,
+        (_, Some(ToClient::Members(told))) => told.members.iter().any(|member| member.client == PANICS_AT),
         _ => false,
     };
     assert!(!is_wanted, "as it was asked to");

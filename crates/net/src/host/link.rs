@@ -11,12 +11,12 @@ use crate::transport::connection::Connection;
 use crate::transport::poller::Readiness;
 use crate::transport::receiver::{Ended, Receiving, Why};
 use crate::transport::socket::Socket;
-use protocol::Message;
+use protocol::Parcel;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 use types::GoodbyeReason;
-use wire::End;
+use wire::Codec;
 
 /// Looks at each message of a link before the node does.
 pub(crate) trait Filter: fmt::Debug + Send + Sync {
@@ -27,7 +27,7 @@ pub(crate) trait Filter: fmt::Debug + Send + Sync {
 
     /// Lets a message pass, the first of the link or a later one, or says why it ends the link. Events that the node is
     /// to hear of before the message are added.
-    fn check(&self, link: &Link, message: &Message, is_first: bool, events: &mut Vec<Event>) -> Result<(), Ended>;
+    fn check(&self, link: &Link, message: &Parcel, is_first: bool, events: &mut Vec<Event>) -> Result<(), Ended>;
 }
 
 /// A connection, and what the node calls it.
@@ -35,6 +35,7 @@ pub(crate) trait Filter: fmt::Debug + Send + Sync {
 pub(crate) struct Link {
     id: node::Link,
     core: Weak<Core>,
+    codec: &'static dyn Codec,
     connection: Arc<Connection>,
     filter: Arc<dyn Filter>,
     /// The first message has arrived.
@@ -44,11 +45,18 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    /// Makes a connected socket a link, and gives where it tells why it has ended.
-    pub(crate) fn new(core: &Core, id: node::Link, socket: Socket, filter: Arc<dyn Filter>) -> (Arc<Self>, Why) {
-        let (connection, why) = Connection::new(socket, end(id), Arc::clone(core.counters()));
+    /// Makes a connected socket a link on which this end of a family is spoken, and gives where it tells why it has
+    /// ended.
+    pub(crate) fn new(
+        core: &Core,
+        id: node::Link,
+        codec: &'static dyn Codec,
+        socket: Socket,
+        filter: Arc<dyn Filter>,
+    ) -> (Arc<Self>, Why) {
+        let (connection, why) = Connection::new(socket, codec, Arc::clone(core.counters()));
         let known = AtomicBool::new(filter.is_known_at_once());
-        let link = Self { id, core: core.weak(), connection, filter, heard: AtomicBool::new(false), known };
+        let link = Self { id, core: core.weak(), codec, connection, filter, heard: AtomicBool::new(false), known };
         (Arc::new(link), why)
     }
 
@@ -58,6 +66,11 @@ impl Link {
 
     pub(crate) fn core(&self) -> &Weak<Core> {
         &self.core
+    }
+
+    /// How this end hears and says.
+    pub(crate) fn codec(&self) -> &'static dyn Codec {
+        self.codec
     }
 
     pub(crate) fn connection(&self) -> &Arc<Connection> {
@@ -108,7 +121,7 @@ impl Link {
     }
 
     /// Passes a message on to the node. Says why no more are wanted, if that is so.
-    fn hear(&self, core: &Core, message: Message, events: &mut Vec<Event>) -> Option<Ended> {
+    fn hear(&self, core: &Core, message: Parcel, events: &mut Vec<Event>) -> Option<Ended> {
         let is_first = !self.heard.swap(true, Relaxed);
         if let Err(ended) = self.filter.check(self, &message, is_first, events) {
             return Some(ended);
@@ -116,11 +129,11 @@ impl Link {
         if is_first && !self.is_known() {
             self.introduce(core, events);
         }
-        let over = match (self.id, &message) {
+        let over = match self.id {
             // The node says when a session ends that a client has opened.
-            (node::Link::Session(_), _) => None,
-            (_, Message::Goodbye(_)) => Some(Ended::Here),
-            (node::Link::ToPeer(_), _) => {
+            node::Link::Session(_) => None,
+            _ if message.goodbye().is_some() => Some(Ended::Here),
+            node::Link::ToPeer(_) => {
                 let text = "expected nothing but a Goodbye of who is sent pages".to_owned();
                 Some(Ended::Refused("direction", GoodbyeReason::Malformed, text))
             }
@@ -128,14 +141,5 @@ impl Link {
         };
         events.push(Event::Message(self.id, message));
         over
-    }
-}
-
-/// Which messages are for this end of a link.
-fn end(link: node::Link) -> End {
-    match link {
-        node::Link::Session(_) => End::Store,
-        node::Link::Uplink | node::Link::Trunk => End::Client,
-        node::Link::ToPeer(_) | node::Link::FromPeer(_) => End::Peer,
     }
 }

@@ -17,7 +17,7 @@ use crate::threads::assist::Assist;
 use crate::threads::serving::Serving;
 use crate::transport::receiver::Ended;
 use client::Client;
-use protocol::{GROUP, Goodbye, Message, Welcome};
+use protocol::{GROUP, Goodbye, Parcel, ToClient, Welcome};
 use session::dialer::CONNECT_WITHIN;
 use session::{Attempt, Dialer, Next, Target, Times};
 use std::future::pending;
@@ -79,16 +79,16 @@ struct ServerFilter {
 }
 
 impl Filter for ServerFilter {
-    fn check(&self, link: &Link, message: &Message, _: bool, events: &mut Vec<Event>) -> Result<(), Ended> {
-        match message {
-            Message::Welcome(welcome) => {
+    fn check(&self, link: &Link, message: &Parcel, _: bool, events: &mut Vec<Event>) -> Result<(), Ended> {
+        match message.get() {
+            Some(ToClient::Welcome(welcome)) => {
                 if let (node::Link::Uplink, Some(host)) = (link.id(), self.host.upgrade()) {
                     events.extend(host.open_uplink(link, welcome));
                 }
                 // Those that wait for the session find the rest as it should be.
                 self.state.set(UplinkState::Up(self.address.clone()));
             }
-            Message::Goodbye(Goodbye { reason, text }) => {
+            Some(ToClient::Goodbye(Goodbye { reason, text })) => {
                 if let Some(core) = link.core().upgrade() {
                     core.last_words().say(link.id(), *reason, text);
                 }
@@ -318,7 +318,14 @@ impl Opener {
     /// Makes a stream the host's link.
     fn begin(&self, host: &Host, stream: TcpStream, address: &str) -> io::Result<Serving> {
         let filter = ServerFilter { host: host.weak(), address: address.to_owned(), state: Arc::clone(&self.state) };
-        let serving = host.runtime.open(&host.core, self.link, stream.into_std()?, Arc::new(filter), None)?;
+        let serving = host.runtime.open(
+            &host.core,
+            self.link,
+            wire::store::CLIENT,
+            stream.into_std()?,
+            Arc::new(filter),
+            None,
+        )?;
         let link = serving.link();
         if self.is_uplink() {
             // A task that receives is a thread's of the application already.

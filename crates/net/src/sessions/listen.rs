@@ -12,19 +12,18 @@ use crate::host::event::Event;
 use crate::host::link::{Filter, Link};
 use crate::sessions::host::Host;
 use crate::transport::receiver::Ended;
-use protocol::Message;
-use session::{Admitted, Expected, admit};
+use protocol::Parcel;
 use std::fmt;
 use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
-use store::SessionId;
 use tokio::net::TcpListener;
 use tokio::task::AbortHandle;
-use types::GoodbyeReason;
 use types::limits::SESSIONS_MAX;
+use types::{GoodbyeReason, SessionId};
+use wire::Codec;
 
 /// How long to wait before accepting again when the system has no room for another connection.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -108,6 +107,8 @@ impl Listener {
 pub(super) struct Acceptor {
     /// The link of a connection, by its number.
     pub(super) link: fn(SessionId) -> node::Link,
+    /// How they are heard and spoken to.
+    pub(super) codec: &'static dyn Codec,
     /// Looks at the messages of the connections.
     pub(super) filter: Arc<dyn Filter>,
     /// How long a new connection may take to say its first message.
@@ -130,10 +131,10 @@ impl Filter for ClientFilter {
         false
     }
 
-    fn check(&self, link: &Link, message: &Message, is_first: bool, _: &mut Vec<Event>) -> Result<(), Ended> {
-        if is_first && admit(Expected::Session, message) == Ok(Admitted::Question) {
+    fn check(&self, link: &Link, message: &Parcel, is_first: bool, _: &mut Vec<Event>) -> Result<(), Ended> {
+        if is_first && message.asks_status() {
             if let Some(host) = self.0.upgrade() {
-                host.tell_status(link.connection().sender());
+                host.tell_status(link);
             }
             return Err(Ended::Here);
         }
@@ -153,6 +154,7 @@ impl Host {
         let Listener { config, socket } = listener;
         let acceptor = Acceptor {
             link: node::Link::Session,
+            codec: wire::store::SERVER,
             filter: Arc::new(ClientFilter(self.weak())),
             hello_within: config.hello_within,
             connections_max: config.sessions_max,
@@ -207,7 +209,7 @@ impl Acceptor {
     fn take(&self, host: &Host, stream: TcpStream) {
         let number = SessionId(host.last_number.fetch_add(1, SeqCst) + 1);
         let filter = Arc::clone(&self.filter);
-        let opened = host.runtime.open(&host.core, (self.link)(number), stream, filter, self.silence);
+        let opened = host.runtime.open(&host.core, (self.link)(number), self.codec, stream, filter, self.silence);
         // A connection that is gone again already takes no options.
         let Ok(mut serving) = opened else { return };
         let (connections, hello_within, full) = (Arc::clone(&self.connections), self.hello_within, self.full);

@@ -21,9 +21,9 @@ use crate::sessions::listen::Acceptor;
 use crate::threads::serving::Serving;
 use crate::transport::connection::Connection;
 use crate::transport::receiver::Ended;
-use protocol::{Goodbye, Message};
+use protocol::{Goodbye, Parcel};
 use rustix::rand::{GetRandomFlags, getrandom};
-use session::{Expected, admit};
+use session::admit;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::{Arc, Weak};
@@ -53,9 +53,12 @@ impl Filter for KeyFilter {
         false
     }
 
-    fn check(&self, _: &Link, message: &Message, is_first: bool, _: &mut Vec<Event>) -> Result<(), Ended> {
-        let admitted = if is_first { admit(Expected::Neighbour(self.0), message).map(drop) } else { Ok(()) };
-        admitted.map_err(|Goodbye { reason, text }| Ended::Refused(reason.name(), reason, text))
+    fn check(&self, _: &Link, message: &Parcel, is_first: bool, _: &mut Vec<Event>) -> Result<(), Ended> {
+        if !is_first {
+            return Ok(());
+        }
+        let first = message.get().expect("the link is one of neighbours, by its codec");
+        admit(self.0, first).map_err(|Goodbye { reason, text }| Ended::Refused(reason.name(), reason, text))
     }
 }
 
@@ -64,7 +67,7 @@ impl Filter for KeyFilter {
 struct RequesterFilter;
 
 impl Filter for RequesterFilter {
-    fn check(&self, _: &Link, _: &Message, _: bool, _: &mut Vec<Event>) -> Result<(), Ended> {
+    fn check(&self, _: &Link, _: &Parcel, _: bool, _: &mut Vec<Event>) -> Result<(), Ended> {
         Ok(())
     }
 }
@@ -100,6 +103,7 @@ impl Host {
     fn neighbour_acceptor(&self, key: PeerKey) -> Acceptor {
         Acceptor {
             link: node::Link::FromPeer,
+            codec: wire::store::PEER,
             filter: Arc::new(KeyFilter(key)),
             hello_within: HELLO_WITHIN,
             connections_max: PEERS_MAX,
@@ -144,7 +148,7 @@ async fn reach(host: Weak<Host>, peer: ClientId, address: String) {
 /// Makes a stream the link to a neighbour.
 fn begin(host: &Host, peer: ClientId, stream: TcpStream) -> io::Result<Serving> {
     let (link, filter) = (node::Link::ToPeer(peer), Arc::new(RequesterFilter));
-    let serving = host.runtime.open(&host.core, link, stream.into_std()?, filter, Some(SILENCE))?;
+    let serving = host.runtime.open(&host.core, link, wire::store::PEER, stream.into_std()?, filter, Some(SILENCE))?;
     host.core.attach(link, serving.link().connection());
     Ok(serving)
 }

@@ -8,17 +8,18 @@
 //! Anybody who reaches the host may ask, as often as he likes. So the answer is bounded, asking changes nothing, and the
 //! node is asked only once in a while, whatever comes: its lock is what everybody waits for.
 
+use crate::host::link::Link;
 use crate::sessions::host::Host;
 use crate::sessions::state::{ConnectError, describe};
 use crate::transport::counters::Tally;
-use crate::transport::sender::Sender;
 use node::metrics::LINKS;
-use protocol::{AskStatus, Goodbye, Message, Status, Table};
+use protocol::{AskStatus, Goodbye, Parcel, Status, Table, ToClient, ToServer};
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::time::{Duration, Instant};
 use types::GoodbyeReason;
-use wire::{End, Inbox, frames_of};
+use wire::store::CLIENT;
+use wire::{Inbox, frames_of};
 
 /// How old an answer may be that is given again.
 const FRESH: Duration = Duration::from_millis(50);
@@ -32,7 +33,7 @@ impl Host {
     }
 
     /// Answers an operator, and ends the connection.
-    pub(super) fn tell_status(&self, sender: &Sender) {
+    pub(super) fn tell_status(&self, link: &Link) {
         let status = {
             let mut last = self.last_status.lock();
             match &*last {
@@ -40,7 +41,10 @@ impl Host {
                 _ => last.insert((Instant::now(), self.status())).1.clone(),
             }
         };
-        if let Err(reason) = sender.push(&Message::Status(status)) {
+        let sender = link.connection().sender();
+        if let Some(answer) = link.codec().status(status)
+            && let Err(reason) = sender.push(&answer)
+        {
             self.core.counters().refused(reason);
         }
         sender.end(Goodbye { reason: GoodbyeReason::Done, text: "that is how it stands".into() });
@@ -77,12 +81,13 @@ pub fn ask_status(address: &str, within: Duration) -> Result<Status, ConnectErro
         }
         NoAnswer::Failed(error) => ConnectError::Lost { address: address.into(), why: describe(&error) },
     });
-    match answer? {
-        Message::Status(status) => Ok(status),
-        Message::Goodbye(Goodbye { reason, text }) => {
+    match answer?.open() {
+        Ok(ToClient::Status(status)) => Ok(status),
+        Ok(ToClient::Goodbye(Goodbye { reason, text })) => {
             Err(ConnectError::Refused { address: address.into(), reason, text })
         }
-        other => Err(not_thorp(format!("expected a status, got {other:?}"))),
+        Ok(other) => Err(not_thorp(format!("expected a status, got {other:?}"))),
+        Err(other) => Err(not_thorp(format!("expected a status, got {other:?}"))),
     }
 }
 
@@ -109,10 +114,10 @@ fn reach(address: &str, deadline: Instant) -> io::Result<TcpStream> {
     Err(why)
 }
 
-fn ask(stream: &mut TcpStream, deadline: Instant) -> Result<Message, NoAnswer> {
-    let question = frames_of(&Message::AskStatus(AskStatus)).map_err(NoAnswer::Malformed)?;
+fn ask(stream: &mut TcpStream, deadline: Instant) -> Result<Parcel, NoAnswer> {
+    let question = frames_of(CLIENT, &Parcel::new(ToServer::AskStatus(AskStatus))).map_err(NoAnswer::Malformed)?;
     stream.write_all(&question).map_err(NoAnswer::Failed)?;
-    let (mut inbox, mut buffer) = (Inbox::new(End::Client), vec![0; 64 * 1024]);
+    let (mut inbox, mut buffer) = (Inbox::new(CLIENT), vec![0; 64 * 1024]);
     loop {
         stream.set_read_timeout(Some(left(deadline))).map_err(NoAnswer::Failed)?;
         let bytes = match stream.read(&mut buffer) {

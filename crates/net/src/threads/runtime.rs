@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 use tokio::runtime::Handle;
+use wire::Codec;
 
 /// The threads that the work of one or several hosts is done on: our own, those that wait for sockets and one that
 /// accepts, connects and keeps the time, which end with the last clone; or those of the application's runtime.
@@ -71,12 +72,13 @@ impl Runtime {
         &self.tasks
     }
 
-    /// Makes a connected stream a host's link. Its connection ends by itself when the machine at the other end is silent
+    /// Makes a connected stream a host's link, at this end of a family. Its connection ends by itself when the machine at the other end is silent
     /// for so long, where that is given.
     pub(crate) fn open(
         &self,
         core: &Core,
         id: node::Link,
+        codec: &'static dyn Codec,
         stream: TcpStream,
         filter: Arc<dyn Filter>,
         silence: Option<Duration>,
@@ -84,7 +86,7 @@ impl Runtime {
         let reactor = self.reactor();
         let socket = Socket::new(stream, reactor.map(|reactor| reactor.poller()))?;
         silence.map_or(Ok(()), |silence| socket.give_up_after(silence))?;
-        Ok(Serving::new(Link::new(core, id, socket, filter), reactor.cloned()))
+        Ok(Serving::new(Link::new(core, id, codec, socket, filter), reactor.cloned()))
     }
 
     /// Waits for `future` on this thread.

@@ -5,7 +5,7 @@ use crate::transport::poller::{Readiness, SocketId};
 use crate::transport::receiver::{Ended, Receiver, Receiving, Why};
 use crate::transport::sender::Sender;
 use crate::transport::socket::Socket;
-use protocol::{Goodbye, Message};
+use protocol::{Goodbye, Parcel};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use std::time::Duration;
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 use types::GoodbyeReason;
-use wire::End;
+use wire::Codec;
 
 /// How long an ended connection is kept for its last words to arrive, and how much is read meanwhile.
 const LINGER: Duration = Duration::from_secs(1);
@@ -31,10 +31,10 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    /// A connection that receives what is meant for this end, and where it tells why it has ended.
-    pub(crate) fn new(socket: Socket, end: End, counters: Arc<Counters>) -> (Arc<Self>, Why) {
-        let (receiver, why) = Receiver::new(end);
-        let sender = Sender::new(socket, Arc::clone(&counters));
+    /// A connection at this end of a link, and where it tells why it has ended.
+    pub(crate) fn new(socket: Socket, codec: &'static dyn Codec, counters: Arc<Counters>) -> (Arc<Self>, Why) {
+        let (receiver, why) = Receiver::new(codec);
+        let sender = Sender::new(socket, codec, Arc::clone(&counters));
         (Arc::new(Self { sender, receiver, counters, has_room: AtomicBool::new(false) }), why)
     }
 
@@ -88,7 +88,7 @@ impl Connection {
     pub(crate) fn receive(
         &self,
         buffer: &mut [u8],
-        said: impl FnMut(Message) -> Option<Ended>,
+        said: impl FnMut(Parcel) -> Option<Ended>,
     ) -> Option<Receiving<'_>> {
         self.receiver.receive(self.socket(), &self.counters, buffer, said)
     }

@@ -9,12 +9,12 @@ use crate::lock::{Guard, Lock, Rank};
 use crate::transport::counters::Counters;
 use crate::transport::poller::Readiness;
 use crate::transport::socket::Socket;
-use protocol::Message;
+use protocol::Parcel;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed, Ordering::SeqCst};
 use tokio::sync::oneshot;
 use types::GoodbyeReason;
-use wire::{End, Inbox, WireError};
+use wire::{Codec, Inbox, WireError};
 
 /// The bytes that one connection may receive before it is another's turn.
 const TURN_BYTES_MAX: usize = 1024 * 1024;
@@ -64,10 +64,10 @@ struct Reading {
 pub(crate) struct Receiving<'a>(Guard<'a, Reading>);
 
 impl Receiver {
-    /// Receives messages that are meant for this end, and tells why it has ended.
-    pub(crate) fn new(end: End) -> (Self, Why) {
+    /// Receives messages that are heard at this end of a link, and tells why it has ended.
+    pub(crate) fn new(codec: &'static dyn Codec) -> (Self, Why) {
         let (ended, why) = oneshot::channel();
-        let reading = Reading { inbox: Inbox::new(end), ended: Some(ended), end: None };
+        let reading = Reading { inbox: Inbox::new(codec), ended: Some(ended), end: None };
         let receiver = Self {
             arrived: AtomicU8::new(NOTHING),
             lives: AtomicBool::new(false),
@@ -122,7 +122,7 @@ impl Receiver {
         socket: &Socket,
         counters: &Counters,
         buffer: &mut [u8],
-        said: impl FnMut(Message) -> Option<Ended>,
+        said: impl FnMut(Parcel) -> Option<Ended>,
     ) -> Option<Receiving<'_>> {
         if !self.is_waiting() {
             return None;
@@ -152,7 +152,7 @@ impl Reading {
         is_last: bool,
         buffer: &mut [u8],
         bytes_read: impl Fn(usize),
-        mut said: impl FnMut(Message) -> Option<Ended>,
+        mut said: impl FnMut(Parcel) -> Option<Ended>,
     ) -> Result<bool, Ended> {
         let mut total = 0;
         while total < TURN_BYTES_MAX {

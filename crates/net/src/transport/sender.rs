@@ -14,14 +14,14 @@
 use crate::lock::{Guard, Lock, Rank};
 use crate::transport::counters::Counters;
 use crate::transport::socket::Socket;
-use protocol::{Goodbye, Message};
+use protocol::{Goodbye, Parcel};
 use std::io::{self, IoSlice};
 use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use tokio::sync::Notify;
 use types::limits::SEND_QUEUE_BYTES_MAX;
-use wire::{Batch, Outbox};
+use wire::{Batch, Codec, Outbox};
 
 /// Chunks that one vectored write takes at most.
 const SLICES_MAX: usize = 64;
@@ -80,9 +80,9 @@ enum Written {
 }
 
 impl Sender {
-    pub(crate) fn new(socket: Socket, counters: Arc<Counters>) -> Self {
+    pub(crate) fn new(socket: Socket, codec: &'static dyn Codec, counters: Arc<Counters>) -> Self {
         let writer = Slot::Idle(Writer::default());
-        let out = Out { pending: Outbox::new(), writer, listed: false, awaits_room: false, stage: Stage::Open };
+        let out = Out { pending: Outbox::new(codec), writer, listed: false, awaits_room: false, stage: Stage::Open };
         Self { socket, counters, out: Lock::new(Rank::Sender, out), ended: Notify::new() }
     }
 
@@ -92,7 +92,7 @@ impl Sender {
 
     /// Queues a message. Says whether the caller is to flush; if not, somebody else will. An error is a reason to end the
     /// connection.
-    pub(crate) fn push(&self, message: &Message) -> Result<bool, &'static str> {
+    pub(crate) fn push(&self, message: &Parcel) -> Result<bool, &'static str> {
         let mut out = self.out.lock();
         if out.stage == Stage::Ending {
             return Ok(false);
@@ -103,7 +103,7 @@ impl Sender {
             return Err("too_much");
         }
         self.counters.messages_out.fetch_add(1, Relaxed);
-        if matches!(message, Message::Goodbye(_)) {
+        if message.goodbye().is_some() {
             out.stage = Stage::SaidGoodbye;
         }
         Ok(!mem::replace(&mut out.listed, true))
@@ -138,7 +138,8 @@ impl Sender {
         let mut out = self.out.lock();
         if out.stage == Stage::Open {
             // A goodbye that does not fit any more is not missed: the connection ends all the same.
-            let _ = out.pending.push(&Message::Goodbye(goodbye));
+            let goodbye = out.pending.codec().goodbye(goodbye);
+            let _ = out.pending.push(&goodbye);
         }
         out.stage = Stage::Ending;
         drop(out);
@@ -150,7 +151,7 @@ impl Sender {
     pub(crate) fn abandon(&self) {
         let mut out = self.out.lock();
         out.stage = Stage::Ending;
-        out.pending = Outbox::new();
+        out.pending = Outbox::new(out.pending.codec());
         self.let_go(&mut out);
         drop(out);
         self.ended.notify_one();

@@ -126,12 +126,12 @@ impl Group {
 
     fn serve(&self, stream: &TcpStream) {
         stream.set_nodelay(true).unwrap();
-        let (mut raw, mut client) = (Raw::over(stream.try_clone().unwrap(), End::Store), ClientId(0));
+        let (mut raw, mut client) = (Raw::<ToServer>::over(stream.try_clone().unwrap()), ClientId(0));
         raw.stream.set_read_timeout(None).unwrap();
         while let Some(message) = raw.try_next() {
             let mut state = self.state();
             match message {
-                Message::Hello(hello) => {
+                ToServer::Hello(hello) => {
                     client = hello.client;
                     let (out, address) = (stream.try_clone().unwrap(), String::new());
                     let said = state.members.get(&client).map_or(0, |seat| seat.said);
@@ -145,8 +145,8 @@ impl Group {
     }
 }
 
-pub fn welcome(features: u64) -> Message {
-    Message::Welcome(Welcome {
+pub fn welcome(features: u64) -> ToClient {
+    ToClient::Welcome(Welcome {
         protocol: protocol::PROTOCOL.1,
         features,
         cluster: CLUSTER,
@@ -159,33 +159,33 @@ pub fn welcome(features: u64) -> Message {
 }
 
 impl State {
-    pub fn tell(&self, client: ClientId, message: &Message) {
+    pub fn tell(&self, client: ClientId, message: &ToClient) {
         // A member that is gone hears nothing.
         let _ = (&self.members[&client].out).write_all(&frame(message));
     }
 
-    fn hear(&mut self, client: ClientId, message: Message) {
+    fn hear(&mut self, client: ClientId, message: ToServer) {
         match message {
-            Message::Rejoin(rejoin) if rejoin.last => {
-                self.tell(client, &Message::Rejoined(Rejoined { through: Version(1), dropped: vec![] }));
+            ToServer::Rejoin(rejoin) if rejoin.last => {
+                self.tell(client, &ToClient::Rejoined(Rejoined { through: Version(1), dropped: vec![] }));
             }
-            Message::Reachable(reachable) => {
+            ToServer::Reachable(reachable) => {
                 let seat = self.members.get_mut(&client).unwrap();
                 (seat.address, seat.key, seat.said) = (reachable.address, reachable.key, seat.said + 1);
             }
-            Message::Fetch(fetch) if self.way == Way::Held => self.held.push((client, fetch)),
-            Message::Fetch(fetch) => self.answer(client, &fetch),
-            Message::PeerPage(page) => {
+            ToServer::Fetch(fetch) if self.way == Way::Held => self.held.push((client, fetch)),
+            ToServer::Fetch(fetch) => self.answer(client, &fetch),
+            ToServer::PeerPage(page) => {
                 self.relayed += 1;
-                self.tell(page.requester, &Message::PeerPage(page));
+                self.tell(page.requester, &ToClient::PeerPage(page));
             }
-            Message::NoHelp(NoHelp { requester, number, pages }) => {
+            ToServer::NoHelp(NoHelp { requester, number, pages }) => {
                 for page in pages {
                     self.send(requester, page, number);
                 }
             }
-            Message::Arrived(arrived) => self.arrived += arrived.pages.len(),
-            Message::Ping(ping) => self.tell(client, &Message::Pong(Pong { nonce: ping.nonce })),
+            ToServer::Arrived(arrived) => self.arrived += arrived.pages.len(),
+            ToServer::Ping(ping) => self.tell(client, &ToClient::Pong(Pong { nonce: ping.nonce })),
             _ => {}
         }
     }
@@ -208,7 +208,7 @@ impl State {
             _ => seat.address.clone(),
         };
         let help = Help { requester, number, through: Version(0), address, key: seat.key, pages: vec![page] };
-        self.tell(helper, &Message::Help(help));
+        self.tell(helper, &ToClient::Help(help));
     }
 
     /// Sends a page of the store's.
@@ -217,7 +217,7 @@ impl State {
         let image = image(page);
         self.tell(
             client,
-            &Message::Page(Page { page, version: Version(1), number, fresh: true, behind: Vec::new(), image }),
+            &ToClient::Page(Page { page, version: Version(1), number, fresh: true, behind: Vec::new(), image }),
         );
     }
 }
@@ -236,9 +236,9 @@ pub fn image(page: PageId) -> Bytes {
 }
 
 /// A page from a neighbour.
-pub fn peer_page(requester: ClientId, page: PageId, number: u64) -> Message {
+pub fn peer_page(requester: ClientId, page: PageId, number: u64) -> ToPeer {
     let page = Page { page, version: Version(1), number, fresh: false, behind: Vec::new(), image: image(page) };
-    Message::PeerPage(PeerPage { requester, through: Version(0), page })
+    ToPeer::PeerPage(PeerPage { requester, through: Version(0), page })
 }
 
 /// A host whose client is a member of a group.

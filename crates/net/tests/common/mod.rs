@@ -7,9 +7,10 @@ use bytes::Bytes;
 use client::{Client, Read, TxnError, TxnHandle, Write};
 use net::{Host, ListenConfig, Runtime, UplinkConfig};
 use node::{Disk, Driver, Node};
-use protocol::{Hello, Message, Outcome, PeerHello};
+use protocol::{Hello, Outcome, Parcel, PeerHello, ToClient, ToPeer, ToServer};
 use std::collections::HashMap;
 use std::io::{Read as _, Write as _};
+use std::marker::PhantomData;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
@@ -19,7 +20,7 @@ use std::thread::{self, Thread};
 use std::time::Duration;
 use store::{Checkpoint, DiskDone, DiskWork, Opened, Position, Record, Store};
 use types::{ClientId, ClusterId, Incarnation, Life, ObjectId, PageId, PeerKey, Version};
-use wire::{End, Inbox, frames_of};
+use wire::{Direction, End, Inbox, frames_of};
 
 /// Long enough for anything that is going to happen on a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(20);
@@ -297,38 +298,43 @@ pub fn get(host: &Host, slot: u16) -> Option<Vec<u8>> {
     }
 }
 
-/// A peer that says what it likes.
-pub struct Raw {
+/// A peer that says what it likes, also what nobody says to the other end, and hears what one in its place does.
+pub struct Raw<Hears = ToClient> {
     pub stream: TcpStream,
     inbox: Inbox,
+    hears: PhantomData<Hears>,
 }
 
 impl Raw {
     pub fn connect(address: SocketAddr) -> Self {
-        Self::over(TcpStream::connect(address).unwrap(), End::Client)
-    }
-
-    /// Connects to a member as a neighbour does, and shows a key.
-    pub fn peer((address, key): (SocketAddr, PeerKey)) -> Self {
-        let mut raw = Self::over(TcpStream::connect(address).unwrap(), End::Peer);
-        raw.send(&Message::PeerHello(PeerHello { client: ClientId(0xE11), key }));
-        raw
-    }
-
-    pub fn over(stream: TcpStream, end: End) -> Self {
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        Self { stream, inbox: Inbox::new(end) }
+        Self::over(TcpStream::connect(address).unwrap())
     }
 
     /// Connects and says hello, and is welcomed.
     pub fn greet(address: SocketAddr, client: ClientId, epoch: u64) -> Self {
         let mut raw = Self::connect(address);
         raw.send(&hello(client, epoch));
-        assert!(matches!(raw.next(), Some(Message::Welcome(_))));
+        assert!(matches!(raw.next(), Some(ToClient::Welcome(_))));
         raw
     }
+}
 
-    pub fn send(&mut self, message: &Message) {
+impl Raw<ToPeer> {
+    /// Connects to a member as a neighbour does, and shows a key.
+    pub fn peer((address, key): (SocketAddr, PeerKey)) -> Self {
+        let mut raw = Self::over(TcpStream::connect(address).unwrap());
+        raw.send(&ToPeer::PeerHello(PeerHello { client: ClientId(0xE11), key }));
+        raw
+    }
+}
+
+impl<Hears: Direction> Raw<Hears> {
+    pub fn over(stream: TcpStream) -> Self {
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        Self { stream, inbox: Inbox::new(End::<Hears, Hears>::CODEC), hears: PhantomData }
+    }
+
+    pub fn send<M: Direction + Clone>(&mut self, message: &M) {
         self.send_bytes(&frame(message));
     }
 
@@ -338,20 +344,20 @@ impl Raw {
     }
 
     /// The next message; `None` when the peer has closed.
-    pub fn next(&mut self) -> Option<Message> {
+    pub fn next(&mut self) -> Option<Hears> {
         self.receive().unwrap_or_else(|e| panic!("waiting for a message: {e}"))
     }
 
     /// The next message; `None` when there is none to come, for whatever reason.
-    pub fn try_next(&mut self) -> Option<Message> {
+    pub fn try_next(&mut self) -> Option<Hears> {
         self.receive().ok().flatten()
     }
 
-    fn receive(&mut self) -> std::io::Result<Option<Message>> {
+    fn receive(&mut self) -> std::io::Result<Option<Hears>> {
         let mut byte = [0];
         while self.stream.read(&mut byte)? > 0 {
             if let Some(message) = self.inbox.next(&mut &byte[..]).unwrap() {
-                return Ok(Some(message));
+                return Ok(Some(message.open().unwrap()));
             }
         }
         Ok(None)
@@ -360,42 +366,39 @@ impl Raw {
     /// The reason of the goodbye that ends the connection, whatever comes before it.
     pub fn goodbye(&mut self) -> (&'static str, String) {
         loop {
-            match self.next() {
-                Some(Message::Goodbye(goodbye)) => {
-                    assert_eq!(self.next(), None, "nothing follows a goodbye");
-                    return (goodbye.reason.name(), goodbye.text);
-                }
-                Some(_) => {}
-                None => panic!("closed without a goodbye"),
+            let message = self.next().expect("a goodbye before the end");
+            if let Some(goodbye) = message.goodbye() {
+                assert_eq!(self.next(), None, "nothing follows a goodbye");
+                return (goodbye.reason.name(), goodbye.text.clone());
             }
         }
     }
 }
 
-pub fn hello(client: ClientId, epoch: u64) -> Message {
-    Message::Hello(Hello { protocol: protocol::PROTOCOL, features: 0, cluster: None, client, epoch })
+pub fn hello(client: ClientId, epoch: u64) -> ToServer {
+    ToServer::Hello(Hello { protocol: protocol::PROTOCOL, features: 0, cluster: None, client, epoch })
 }
 
-pub fn frame(message: &Message) -> Vec<u8> {
-    frames_of(message).unwrap()
+pub fn frame<M: Direction + Clone>(message: &M) -> Vec<u8> {
+    frames_of(End::<M, M>::CODEC, &Parcel::new(message.clone())).unwrap()
 }
 
 /// Listens, and answers each connection with what `answer` gives.
-pub fn listen(mut answer: impl FnMut(Raw) + Send + 'static) -> String {
+pub fn listen(mut answer: impl FnMut(Raw<ToServer>) + Send + 'static) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
     thread::spawn(move || {
         for stream in listener.incoming() {
-            answer(Raw::over(stream.unwrap(), End::Store));
+            answer(Raw::over(stream.unwrap()));
         }
     });
     address
 }
 
 /// The hello of who has connected.
-pub fn hello_of(raw: &mut Raw) -> Hello {
+pub fn hello_of(raw: &mut Raw<ToServer>) -> Hello {
     match raw.next() {
-        Some(Message::Hello(hello)) => hello,
+        Some(ToServer::Hello(hello)) => hello,
         other => panic!("expected a hello, got {other:?}"),
     }
 }

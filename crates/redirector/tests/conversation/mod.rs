@@ -14,7 +14,7 @@ mod say;
 mod script;
 
 use crate::play::Player;
-use protocol::{Hello, Leader, Message, PROTOCOL, Rejoin};
+use protocol::{Hello, Leader, PROTOCOL, Rejoin, ToServer};
 use redirector::{Config, Duty, Output, Redirector};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -68,10 +68,10 @@ impl Player for Conversation {
                 found.map_or("nobody", |(name, _)| name.as_str())
             };
             let said = match output {
-                Output::Send { to, message } => format!("{} {}", name(to), say::message(&message)),
+                Output::Send { to, message } => format!("{} {}", name(to), say::to_member(&message)),
                 Output::End { session, reason, .. } => format!("{} is ended: {}", name(session), reason.name()),
                 Output::LookForLeader => "look for the leader".into(),
-                Output::Trunk(message) => format!("trunk {}", say::message(&message)),
+                Output::Trunk(message) => format!("trunk {}", say::to_store(&message)),
                 Output::Hangup { reason, text } => format!("trunk is given up: {}: {text}", reason.name()),
             };
             writeln!(self.said, "{said}").unwrap();
@@ -151,7 +151,7 @@ impl Conversation {
         let client = client(member).expect("members are m1, m2 and so on");
         let hello = Hello { protocol: PROTOCOL, features: 0, cluster: None, client, epoch: *epoch };
         self.redirector.connected(self.now, session);
-        self.redirector.handle(self.now, session, Message::Hello(hello));
+        self.redirector.handle(self.now, session, hello.into());
     }
 }
 
@@ -161,6 +161,6 @@ pub(crate) fn client(name: &str) -> Option<ClientId> {
 }
 
 /// A member with nothing, or with what it says.
-pub(crate) fn rejoin(horizon: Version, pages: Vec<protocol::Held>) -> Message {
-    Message::Rejoin(Rejoin { horizon, pages, grants: Vec::new(), last: true })
+pub(crate) fn rejoin(horizon: Version, pages: Vec<protocol::Held>) -> ToServer {
+    ToServer::Rejoin(Rejoin { horizon, pages, grants: Vec::new(), last: true })
 }

@@ -1,6 +1,6 @@
 //! Writes down what a redirector says.
 
-use protocol::{Message, Notice, Outcome};
+use protocol::{Notice, Outcome, ToClient, ToServer};
 use std::fmt::Display;
 use types::{Incarnation, Refusal, SlotSet};
 
@@ -39,38 +39,26 @@ fn incarnation(Incarnation(number): Incarnation) -> String {
     if number == 1 { String::new() } else { format!(" incarnation={number}") }
 }
 
-/// A message of the redirector.
-pub(crate) fn message(message: &Message) -> String {
+/// A message of the redirector for a member.
+pub(crate) fn to_member(message: &ToClient) -> String {
     match message {
-        Message::Hello(m) => format!("Hello features={} epoch={}", m.features, m.epoch),
-        Message::Welcome(m) => {
+        ToClient::Welcome(m) => {
             format!("Welcome features={} through={}{}", m.features, m.through, incarnation(m.incarnation))
         }
-        Message::Goodbye(m) => format!("Goodbye {}: {}", m.reason.name(), m.text),
-        Message::Rejoin(m) => {
-            let pages = join(m.pages.iter().map(|h| format!("{}@{}", h.page, h.version)));
-            let grants = join(m.grants.iter().map(|range| format!("{}+{}", range.first, range.count)));
-            format!("Rejoin horizon={}{pages}{grants}", m.horizon)
-        }
-        Message::Rejoined(m) => format!("Rejoined through={} dropped{}", m.through, join(&m.dropped)),
-        Message::Ping(_) => "Ping".into(),
-        Message::Pong(_) => "Pong".into(),
-        Message::Fetch(m) => format!("Fetch{} at_least={}", join(&m.pages), m.at_least),
-        Message::Page(m) => {
+        ToClient::Goodbye(m) => format!("Goodbye {}: {}", m.reason.name(), m.text),
+        ToClient::Rejoined(m) => format!("Rejoined through={} dropped{}", m.through, join(&m.dropped)),
+        ToClient::Ping(_) => "Ping".into(),
+        ToClient::Pong(_) => "Pong".into(),
+        ToClient::Page(m) => {
             format!("Page {} {} number={}{}", m.page, m.version, m.number, if m.fresh { " fresh" } else { "" })
         }
-        Message::LeftOut(m) => format!("LeftOut {} number={}", m.page, m.number),
-        Message::Released(m) => format!("Released{}", join(&m.pages)),
-        Message::Commit(m) => format!("Commit {:?}{}", m.txn, incarnation(m.incarnation)),
-        Message::AskOutcome(m) => format!("AskOutcome {:?}", m.txn),
-        Message::CommitReply(m) => format!("CommitReply {:?} {}", m.txn, outcome(&m.outcome)),
-        Message::Notices(m) => format!("Notices through={}{}", m.through, join(m.items.iter().map(notice))),
-        Message::Ack(m) => format!("Ack through={}", m.through),
-        Message::Grant(m) => format!("Grant space={} count={}", m.space, m.count),
-        Message::Granted(m) => {
+        ToClient::LeftOut(m) => format!("LeftOut {} number={}", m.page, m.number),
+        ToClient::CommitReply(m) => format!("CommitReply {:?} {}", m.txn, outcome(&m.outcome)),
+        ToClient::Notices(m) => format!("Notices through={}{}", m.through, join(m.items.iter().map(notice))),
+        ToClient::Granted(m) => {
             format!("Granted{}", join(m.ranges.iter().map(|range| format!("{}+{}", range.first, range.count))))
         }
-        Message::Help(m) => format!(
+        ToClient::Help(m) => format!(
             "Help m{} number={} through={} at={:?} key={}{}",
             m.requester.0,
             m.number,
@@ -79,18 +67,39 @@ pub(crate) fn message(message: &Message) -> String {
             u128::from_le_bytes(m.key.bytes()),
             join(&m.pages)
         ),
-        Message::PeerPage(m) => format!("PeerPage {} {} number={}", m.page.page, m.page.version, m.page.number),
-        Message::Revalidate(m) => format!(
+        ToClient::PeerPage(m) => format!("PeerPage {} {} number={}", m.page.page, m.page.version, m.page.number),
+        ToClient::Leader(m) => format!("Leader epoch={} address={}", m.epoch, m.address),
+        ToClient::Members(m) => format!("Members epoch={}{}", m.epoch, join(m.members.iter().map(|m| m.client.0))),
+        other => format!("{other:?}"),
+    }
+}
+
+/// A message of the redirector for its store.
+pub(crate) fn to_store(message: &ToServer) -> String {
+    match message {
+        ToServer::Hello(m) => format!("Hello features={} epoch={}", m.features, m.epoch),
+        ToServer::Rejoin(m) => {
+            let pages = join(m.pages.iter().map(|h| format!("{}@{}", h.page, h.version)));
+            let grants = join(m.grants.iter().map(|range| format!("{}+{}", range.first, range.count)));
+            format!("Rejoin horizon={}{pages}{grants}", m.horizon)
+        }
+        ToServer::Ping(_) => "Ping".into(),
+        ToServer::Pong(_) => "Pong".into(),
+        ToServer::Fetch(m) => format!("Fetch{} at_least={}", join(&m.pages), m.at_least),
+        ToServer::Released(m) => format!("Released{}", join(&m.pages)),
+        ToServer::Commit(m) => format!("Commit {:?}{}", m.txn, incarnation(m.incarnation)),
+        ToServer::AskOutcome(m) => format!("AskOutcome {:?}", m.txn),
+        ToServer::Ack(m) => format!("Ack through={}", m.through),
+        ToServer::Grant(m) => format!("Grant space={} count={}", m.space, m.count),
+        ToServer::Revalidate(m) => format!(
             "Revalidate {} horizon={}{}",
             m.number,
             m.horizon,
             join(m.pages.iter().map(|h| format!("{}@{}", h.page, h.version)))
         ),
-        Message::Lead(m) => format!("Lead epoch={} address={}", m.epoch, m.address),
-        Message::FindLeader(_) => "FindLeader".into(),
-        Message::Leader(m) => format!("Leader epoch={} address={}", m.epoch, m.address),
-        Message::Members(m) => format!("Members epoch={}{}", m.epoch, join(m.members.iter().map(|m| m.client.0))),
-        Message::Promise(m) => format!("Promise {:?}", m.txn),
+        ToServer::Lead(m) => format!("Lead epoch={} address={}", m.epoch, m.address),
+        ToServer::FindLeader(_) => "FindLeader".into(),
+        ToServer::Promise(m) => format!("Promise {:?}", m.txn),
         other => format!("{other:?}"),
     }
 }

@@ -5,8 +5,8 @@ use crate::words::{advance, named, page, version};
 use bytes::Bytes;
 use protocol::{
     Ack, Advance, Arrived, AskOutcome, CommitReply, CommitRequest, Fetch, GROUP, Goodbye, Grant, Granted, Held, Intent,
-    Leader, Leased, LeftOut, Lineage, Message, NoHelp, Notice, Notices, Outcome, PROTOCOL, Page, PageReads, PeerPage,
-    Reachable, Rejoined, Released, Revalidated, SessionLimits, Welcome,
+    Leader, Leased, LeftOut, Lineage, NoHelp, Notice, Notices, Outcome, PROTOCOL, Page, PageReads, PeerPage, Reachable,
+    Rejoined, Released, Revalidated, SessionLimits, ToClient, ToServer, Welcome,
 };
 use types::{
     ClientId, ClusterId, Delta, GoodbyeReason, Incarnation, Life, NodeId, ObjectPage, PageId, PageRange, PeerKey,
@@ -87,9 +87,9 @@ fn lineage(words: &str) -> Option<Lineage> {
 }
 
 /// A message of the store.
-pub(crate) fn of_store(kind: &str, rest: &[&str]) -> Option<Message> {
+pub(crate) fn of_store(kind: &str, rest: &[&str]) -> Option<ToClient> {
     Some(match (kind, rest) {
-        ("welcome", rest) => Message::Welcome(Welcome {
+        ("welcome", rest) => ToClient::Welcome(Welcome {
             protocol: PROTOCOL.1,
             features: GROUP,
             cluster: ClusterId(1),
@@ -104,21 +104,21 @@ pub(crate) fn of_store(kind: &str, rest: &[&str]) -> Option<Message> {
             },
         }),
         ("rejoined", [through, dropped @ ..]) => {
-            Message::Rejoined(Rejoined { through: version(named(&[through], "through")?)?, dropped: pages(dropped)? })
+            ToClient::Rejoined(Rejoined { through: version(named(&[through], "through")?)?, dropped: pages(dropped)? })
         }
         ("goodbye", ["superseded"]) => {
-            Message::Goodbye(Goodbye { reason: GoodbyeReason::Superseded, text: "another leads".into() })
+            ToClient::Goodbye(Goodbye { reason: GoodbyeReason::Superseded, text: "another leads".into() })
         }
-        ("leader", rest) => Message::Leader(Leader {
+        ("leader", rest) => ToClient::Leader(Leader {
             group: "site".into(),
             epoch: number(rest, "epoch")?,
             address: named(rest, "address")?.into(),
         }),
-        ("notices", [through, items @ ..]) => Message::Notices(Notices {
+        ("notices", [through, items @ ..]) => ToClient::Notices(Notices {
             through: version(named(&[through], "through")?)?,
             items: items.iter().map(|word| notice(word)).collect::<Option<_>>()?,
         }),
-        ("page", [of, at, values @ ..]) => Message::Page(Page {
+        ("page", [of, at, values @ ..]) => ToClient::Page(Page {
             page: page(of)?,
             version: version(at)?,
             number: 0,
@@ -128,64 +128,66 @@ pub(crate) fn of_store(kind: &str, rest: &[&str]) -> Option<Message> {
         }),
         ("granted", [first, count]) => {
             let range = PageRange { first: page(first)?, count: count.parse().ok()? };
-            Message::Granted(Granted { ranges: vec![range] })
+            ToClient::Granted(Granted { ranges: vec![range] })
         }
-        ("leaves_out", [of]) => Message::LeftOut(LeftOut { page: page(of)?, number: 0 }),
+        ("leaves_out", [of]) => ToClient::LeftOut(LeftOut { page: page(of)?, number: 0 }),
         ("reply", [of, "committed", pages @ ..]) => {
             let pages = pages.iter().map(|word| advance(word)).collect::<Option<_>>()?;
-            Message::CommitReply(CommitReply { txn: txn(of)?, outcome: Outcome::Committed { pages } })
+            ToClient::CommitReply(CommitReply { txn: txn(of)?, outcome: Outcome::Committed { pages } })
         }
-        ("reply", [of, "unknown"]) => Message::CommitReply(CommitReply { txn: txn(of)?, outcome: Outcome::Unknown }),
-        ("reply", [of, "lapsed", rest @ ..]) => Message::CommitReply(CommitReply {
+        ("reply", [of, "unknown"]) => ToClient::CommitReply(CommitReply { txn: txn(of)?, outcome: Outcome::Unknown }),
+        ("reply", [of, "lapsed", rest @ ..]) => ToClient::CommitReply(CommitReply {
             txn: txn(of)?,
             outcome: Outcome::Refused(Refusal::Lapsed(incarnation(rest)?)),
         }),
-        ("revalidated", [question, rest @ ..]) => Message::Revalidated(Revalidated {
+        ("revalidated", [question, rest @ ..]) => ToClient::Revalidated(Revalidated {
             number: question.parse().ok()?,
             items: rest.iter().filter(|word| word.contains(':')).map(|word| notice(word)).collect::<Option<_>>()?,
             dropped: rest.iter().filter(|word| !word.contains(':')).map(|word| page(word)).collect::<Option<_>>()?,
         }),
         ("leased", [sent]) => {
             let nonce = number(&[sent], "sent_ms")? * 1_000_000;
-            Message::Leased(Leased { nonce, lease_ms: 1000, spaces: vec![1] })
+            ToClient::Leased(Leased { nonce, lease_ms: 1000, spaces: vec![1] })
         }
         ("intent", [of, pages @ ..]) => {
             let pages = pages.iter().map(|word| some_slots(word)).collect::<Option<_>>()?;
-            Message::Intent(Intent { txn: txn(of)?, pages })
+            ToClient::Intent(Intent { txn: txn(of)?, pages })
         }
         _ => return None,
     })
 }
 
 /// A message of a member.
-pub(crate) fn of_member(from: ClientId, kind: &str, rest: &[&str]) -> Option<Message> {
+pub(crate) fn of_member(from: ClientId, kind: &str, rest: &[&str]) -> Option<ToServer> {
     Some(match (kind, rest) {
         ("rejoin", []) => rejoin(Version::ZERO, Vec::new()),
         ("rejoin", [horizon, pages @ ..]) => {
             let pages = pages.iter().map(|word| held(word)).collect::<Option<_>>()?;
             rejoin(version(named(&[horizon], "horizon")?)?, pages)
         }
-        ("reachable", [address, key]) => Message::Reachable(Reachable {
+        ("reachable", [address, key]) => ToServer::Reachable(Reachable {
             address: (*address).into(),
             key: PeerKey::new(u128::from(number(&[key], "key")?).to_le_bytes()),
             eligible: String::new(),
         }),
-        ("fetch", rest) => Message::Fetch(Fetch {
+        ("fetch", rest) => ToServer::Fetch(Fetch {
             pages: pages(rest)?,
             at_least: version(named(rest, "at_least").unwrap_or("0"))?,
             number: number(rest, "number")?,
             follow: None,
         }),
-        ("grant", [space, count]) => Message::Grant(Grant { space: space.parse().ok()?, count: count.parse().ok()? }),
-        ("released", rest) => Message::Released(Released { pages: pages(rest)? }),
-        ("ack", [through]) => Message::Ack(Ack { through: version(through)? }),
-        ("arrived", [of, rest @ ..]) => Message::Arrived(Arrived { pages: vec![(page(of)?, number(rest, "number")?)] }),
-        ("nohelp", [requester, rest @ ..]) => Message::NoHelp(NoHelp {
+        ("grant", [space, count]) => ToServer::Grant(Grant { space: space.parse().ok()?, count: count.parse().ok()? }),
+        ("released", rest) => ToServer::Released(Released { pages: pages(rest)? }),
+        ("ack", [through]) => ToServer::Ack(Ack { through: version(through)? }),
+        ("arrived", [of, rest @ ..]) => {
+            ToServer::Arrived(Arrived { pages: vec![(page(of)?, number(rest, "number")?)] })
+        }
+        ("nohelp", [requester, rest @ ..]) => ToServer::NoHelp(NoHelp {
             requester: client(requester)?,
             number: number(rest, "number")?,
             pages: pages(rest)?,
         }),
-        ("sends", [requester, of, at, rest @ ..]) => Message::PeerPage(PeerPage {
+        ("sends", [requester, of, at, rest @ ..]) => ToServer::PeerPage(PeerPage {
             requester: client(requester)?,
             through: Version::ZERO,
             page: Page {
@@ -197,14 +199,14 @@ pub(crate) fn of_member(from: ClientId, kind: &str, rest: &[&str]) -> Option<Mes
                 image: image(&[])?,
             },
         }),
-        ("reads", [own, reads @ ..]) => Message::Commit(CommitRequest {
+        ("reads", [own, reads @ ..]) => ToServer::Commit(CommitRequest {
             txn: TxnId { client: from, number: own.parse().ok()? },
             incarnation: Incarnation(1),
             answered: 1,
             reads: reads.iter().map(|word| some_reads(word)).collect::<Option<_>>()?,
             writes: Vec::new(),
         }),
-        ("ask", [own]) => Message::AskOutcome(AskOutcome { txn: TxnId { client: from, number: own.parse().ok()? } }),
+        ("ask", [own]) => ToServer::AskOutcome(AskOutcome { txn: TxnId { client: from, number: own.parse().ok()? } }),
         ("commit", [own, rest @ ..]) => {
             let deltas = rest.iter().filter(|word| word.contains('{')).map(|word| delta(word));
             let writes = deltas.collect::<Option<Vec<_>>>()?;
@@ -216,7 +218,7 @@ pub(crate) fn of_member(from: ClientId, kind: &str, rest: &[&str]) -> Option<Mes
             });
             let txn = TxnId { client: from, number: own.parse().ok()? };
             let (incarnation, reads) = (incarnation(rest)?, reads.collect());
-            Message::Commit(CommitRequest { txn, incarnation, answered: 1, reads, writes })
+            ToServer::Commit(CommitRequest { txn, incarnation, answered: 1, reads, writes })
         }
         _ => return None,
     })

@@ -5,20 +5,20 @@
 use crate::check::no_visible_abort;
 use crate::ledger::{self, Ledger, PageHistory};
 use crate::violation::{Check, Violation, ensure};
-use protocol::{Advance, Message, Notice, Outcome, Page};
+use protocol::{Advance, Notice, Outcome, Page, ToClient};
 use types::{ObjectId, ObjectPage, PageId, TxnId, Version};
 
 /// Checks a message that leaves a store.
-pub(crate) fn message(ledger: &Ledger, message: &Message) -> Check {
+pub(crate) fn message(ledger: &Ledger, message: &ToClient) -> Check {
     match message {
-        Message::Page(m) => page(ledger, m),
-        Message::Notices(m) => {
+        ToClient::Page(m) => page(ledger, m),
+        ToClient::Notices(m) => {
             m.items.iter().try_for_each(|item| notice(ledger, item))?;
             through(ledger, m.through)
         }
-        Message::Welcome(m) => through(ledger, m.through),
-        Message::Rejoined(m) => through(ledger, m.through),
-        Message::CommitReply(m) => match (&m.outcome, ledger.version_of(m.txn)) {
+        ToClient::Welcome(m) => through(ledger, m.through),
+        ToClient::Rejoined(m) => through(ledger, m.through),
+        ToClient::CommitReply(m) => match (&m.outcome, ledger.version_of(m.txn)) {
             (Outcome::Committed { pages }, Some(version)) => advances(ledger, m.txn, version, pages),
             (Outcome::Committed { pages }, None) => ensure(pages.is_empty(), "answers", || {
                 format!("{:?} is told to have moved {pages:?}, and no durable record holds it", m.txn)

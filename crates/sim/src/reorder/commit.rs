@@ -5,7 +5,7 @@ use super::master::{member_of, parts};
 use super::run::World;
 use super::{MASTERS, MemberNo, check, master_of};
 use crate::violation::Check;
-use protocol::{CommitReply, CommitRequest, Message, Notice, Notices, Outcome};
+use protocol::{CommitReply, CommitRequest, Notice, Notices, Outcome, ToClient, ToServer};
 use types::Refusal;
 
 impl World {
@@ -38,7 +38,7 @@ impl World {
     }
 
     fn reply(&mut self, coordinator: usize, to: MemberNo, request: &CommitRequest, outcome: Outcome) {
-        let message = Message::CommitReply(CommitReply { txn: request.txn, outcome });
+        let message = ToClient::CommitReply(CommitReply { txn: request.txn, outcome });
         self.links.stream(coordinator, to).push(message);
     }
 
@@ -64,7 +64,7 @@ impl World {
         }
         if by_coordinator && !is_committer {
             let through = self.masters[coordinator].through(member);
-            let update = Message::Notices(Notices { through, items: held });
+            let update = ToClient::Notices(Notices { through, items: held });
             self.links.stream(coordinator, member).push(update);
         }
     }
@@ -72,7 +72,7 @@ impl World {
     /// Sends what a master has for a member.
     pub(crate) fn flush(&mut self, master: usize, member: MemberNo) {
         for notices in self.masters[master].flush(member) {
-            self.links.stream(master, member).push(Message::Notices(notices));
+            self.links.stream(master, member).push(ToClient::Notices(notices));
         }
     }
 
@@ -81,20 +81,20 @@ impl World {
         let master = &mut self.masters[number];
         match request {
             Request::Heard(version) => master.heard(from, version),
-            Request::Message(Message::Ack(ack)) => master.ack(from, ack.through),
-            Request::Message(Message::Released(released)) => master.release(released.pages[0], from),
-            Request::Message(Message::Commit(request)) => return self.decide(number, from, &request),
-            Request::Message(Message::NoHelp(m)) => {
+            Request::Message(ToServer::Ack(ack)) => master.ack(from, ack.through),
+            Request::Message(ToServer::Released(released)) => master.release(released.pages[0], from),
+            Request::Message(ToServer::Commit(request)) => return self.decide(number, from, &request),
+            Request::Message(ToServer::NoHelp(m)) => {
                 let requester = member_of(m.requester);
                 let page = master.no_help(requester, m.pages[0], m.number);
                 self.send_page(requester, page);
             }
-            Request::Message(Message::Rejoin(rejoin)) => {
+            Request::Message(ToServer::Rejoin(rejoin)) => {
                 for message in master.rejoin(self.now, from, &rejoin) {
                     self.links.stream(number, from).push(message);
                 }
             }
-            Request::Message(Message::Fetch(fetch)) => {
+            Request::Message(ToServer::Fetch(fetch)) => {
                 let page = fetch.pages[0];
                 let others = master.list(page, from);
                 if others.is_empty() || !self.rng.chance(self.scenario.help_permille) {

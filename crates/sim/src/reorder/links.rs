@@ -2,7 +2,7 @@
 //! connections of their own and overtake everything.
 
 use super::{MASTERS, MemberNo};
-use protocol::Message;
+use protocol::{ToClient, ToServer};
 use std::collections::VecDeque;
 use types::{TxnId, Version};
 
@@ -12,7 +12,7 @@ const REPEATED_MAX: usize = 8;
 /// A message of a member.
 #[derive(Clone, Debug)]
 pub(crate) enum Request {
-    Message(Message),
+    Message(ToServer),
     /// The member has been told of this change by another master than the page's.
     Heard(Version),
 }
@@ -20,17 +20,17 @@ pub(crate) enum Request {
 /// One master's messages to one member, first in first out.
 #[derive(Debug, Default)]
 pub(crate) struct Stream {
-    under_way: VecDeque<Message>,
+    under_way: VecDeque<ToClient>,
     /// The last that were delivered: after a broken connection they may come again.
-    delivered: VecDeque<Message>,
+    delivered: VecDeque<ToClient>,
 }
 
 impl Stream {
-    pub(crate) fn push(&mut self, message: Message) {
+    pub(crate) fn push(&mut self, message: ToClient) {
         self.under_way.push_back(message);
     }
 
-    pub(crate) fn next(&mut self) -> Option<Message> {
+    pub(crate) fn next(&mut self) -> Option<ToClient> {
         let message = self.under_way.pop_front()?;
         if self.delivered.len() == REPEATED_MAX {
             self.delivered.pop_front();
@@ -59,9 +59,9 @@ impl Stream {
 
 /// A page under way.
 #[derive(Debug)]
-pub(crate) struct Parcel {
+pub(crate) struct PageUnderWay {
     pub(crate) to: MemberNo,
-    pub(crate) message: Message,
+    pub(crate) message: ToClient,
 }
 
 /// Everything that is under way.
@@ -70,7 +70,7 @@ pub(crate) struct Links {
     members: usize,
     streams: Vec<Stream>,
     requests: Vec<VecDeque<Request>>,
-    pub(crate) parcels: Vec<Parcel>,
+    pub(crate) pages: Vec<PageUnderWay>,
 }
 
 impl Links {
@@ -80,7 +80,7 @@ impl Links {
             members,
             streams: (0..links).map(|_| Stream::default()).collect(),
             requests: (0..links).map(|_| VecDeque::new()).collect(),
-            parcels: Vec::new(),
+            pages: Vec::new(),
         }
     }
 
@@ -118,7 +118,7 @@ impl Links {
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.parcels.is_empty() && self.busy_streams().next().is_none() && self.busy_requests().next().is_none()
+        self.pages.is_empty() && self.busy_streams().next().is_none() && self.busy_requests().next().is_none()
     }
 
     /// The member's sessions are lost, with all that is under way on them; gives the transactions whose requests are.
@@ -128,7 +128,7 @@ impl Links {
             let link = self.at(master, member);
             self.streams[link] = Stream::default();
             for request in self.requests[link].drain(..) {
-                if let Request::Message(Message::Commit(request)) = request {
+                if let Request::Message(ToServer::Commit(request)) = request {
                     lost.push(request.txn);
                 }
             }

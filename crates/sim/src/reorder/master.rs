@@ -10,7 +10,7 @@ use crate::ledger::Ledger;
 use crate::violation::Violation;
 use core::time::Duration;
 use directory::{Acks, Directory, Recent, Streams, Urgency, stale_slots};
-use protocol::{Advance, Fetch, Help, Message, Notice, Notices, Page, PageReads, Rejoin, Rejoined};
+use protocol::{Advance, Fetch, Help, Notice, Notices, Page, PageReads, Rejoin, Rejoined, ToClient};
 use std::collections::{BTreeMap, BTreeSet};
 use store::CommitRecord;
 use types::{Broken, ClientId, Delta, Limits, ObjectPage, PageId, PeerKey, Rule, SlotSet, Time, TxnId, Version};
@@ -145,9 +145,9 @@ impl Master {
     }
 
     /// The page as it is now.
-    pub(crate) fn page(&self, page: PageId, number: u64) -> Message {
+    pub(crate) fn page(&self, page: PageId, number: u64) -> ToClient {
         let (version, image) = &self.pages[&page];
-        Message::Page(Page {
+        ToClient::Page(Page {
             page,
             version: *version,
             number,
@@ -172,10 +172,10 @@ impl Master {
 
     /// Asks `helper` for the page. The request goes behind everything that the helper is to be told, and names what the
     /// page must reflect: all that was applied before the requester was listed.
-    pub(crate) fn ask(&mut self, helper: MemberNo, requester: MemberNo, fetch: &Fetch) -> Message {
+    pub(crate) fn ask(&mut self, helper: MemberNo, requester: MemberNo, fetch: &Fetch) -> ToClient {
         let (page, number) = (fetch.pages[0], fetch.number);
         self.asked.push(Asked { helper, requester, page, number });
-        Message::Help(Help {
+        ToClient::Help(Help {
             requester: client_of(requester),
             number,
             through: self.applied,
@@ -186,13 +186,13 @@ impl Master {
     }
 
     /// A helper does not have the page as it is wanted: the page itself goes out.
-    pub(crate) fn no_help(&mut self, requester: MemberNo, page: PageId, number: u64) -> Message {
+    pub(crate) fn no_help(&mut self, requester: MemberNo, page: PageId, number: u64) -> ToClient {
         self.asked.retain(|asked| (asked.requester, asked.page, asked.number) != (requester, page, number));
         self.page(page, number)
     }
 
     /// The member's session is lost. Gives the pages that are to go out because it will not help.
-    pub(crate) fn lose(&mut self, member: MemberNo) -> Vec<(MemberNo, Message)> {
+    pub(crate) fn lose(&mut self, member: MemberNo) -> Vec<(MemberNo, ToClient)> {
         self.streams.close(member);
         self.acks.leave(member);
         self.directory.forget_holder(member);
@@ -203,7 +203,7 @@ impl Master {
 
     /// The member is back with what it held: all of it is listed, then compared as a store does. Nothing that was left
     /// to others to tell is of account any more.
-    pub(crate) fn rejoin(&mut self, now: Time, member: MemberNo, rejoin: &Rejoin) -> Vec<Message> {
+    pub(crate) fn rejoin(&mut self, now: Time, member: MemberNo, rejoin: &Rejoin) -> Vec<ToClient> {
         self.streams.open(member);
         self.left[member].clear();
         let mut dropped = Vec::new();
@@ -222,9 +222,9 @@ impl Master {
             let notice = Notice { page: held.page, prev: held.version, version, slots, txn: SEVERAL, data: None };
             self.streams.push(now, member, notice);
         }
-        let mut messages: Vec<_> = self.flush(member).into_iter().map(Message::Notices).collect();
+        let mut messages: Vec<_> = self.flush(member).into_iter().map(ToClient::Notices).collect();
         self.acks.join(member, rejoin.horizon);
-        messages.push(Message::Rejoined(Rejoined { through: self.applied, dropped }));
+        messages.push(ToClient::Rejoined(Rejoined { through: self.applied, dropped }));
         messages
     }
 }

@@ -12,8 +12,8 @@ use crate::check::never_back::NeverBack;
 use cache::{Cache, Frame};
 use core::mem;
 use protocol::{
-    Ack, CommitReply, CommitRequest, Fetch, Held, Help, Message, NoHelp, Notice, Outcome, Page, PageReads, PeerPage,
-    Rejoin, Rejoined, Released,
+    Ack, CommitReply, CommitRequest, Fetch, Held, Help, NoHelp, Notice, Outcome, Page, PageReads, PeerPage, Rejoin,
+    Rejoined, Released, ToClient, ToServer,
 };
 use std::collections::BTreeMap;
 use types::{Broken, Delta, Incarnation, ObjectPage, PageId, Refusal, Rule, SlotSet, TxnId, Version};
@@ -22,7 +22,7 @@ use types::{Broken, Delta, Incarnation, ObjectPage, PageId, Refusal, Rule, SlotS
 #[derive(Debug)]
 pub(crate) enum Said {
     ToMaster(usize, Request),
-    ToNeighbour(MemberNo, Message),
+    ToNeighbour(MemberNo, ToClient),
 }
 
 #[derive(Debug)]
@@ -77,20 +77,20 @@ impl Member {
         self.under_way.is_empty() && self.pending.is_empty() && self.rejoining == [false; MASTERS]
     }
 
-    fn say(&mut self, master: usize, message: Message) {
-        self.said.push(Said::ToMaster(master, Request::Message(message)));
+    fn say(&mut self, master: usize, message: impl Into<ToServer>) {
+        self.said.push(Said::ToMaster(master, Request::Message(message.into())));
     }
 
     /// A message on the stream of `master`.
-    pub(crate) fn handle(&mut self, master: usize, message: Message) {
+    pub(crate) fn handle(&mut self, master: usize, message: ToClient) {
         match message {
-            Message::Notices(notices) => {
+            ToClient::Notices(notices) => {
                 notices.items.iter().for_each(|notice| self.changed(master, notice));
                 self.heard_through(master, notices.through);
             }
-            Message::CommitReply(reply) => self.commit_reply(master, reply),
-            Message::Help(help) => self.help(master, &help),
-            Message::Rejoined(rejoined) => self.rejoined(master, rejoined),
+            ToClient::CommitReply(reply) => self.commit_reply(master, reply),
+            ToClient::Help(help) => self.help(master, &help),
+            ToClient::Rejoined(rejoined) => self.rejoined(master, rejoined),
             other => unreachable!("no master says {other:?} on its stream"),
         }
     }
@@ -114,7 +114,7 @@ impl Member {
     fn heard_through(&mut self, master: usize, through: Version) {
         if through > self.horizons[master] && !self.rejoining[master] {
             self.horizons[master] = through;
-            self.say(master, Message::Ack(Ack { through }));
+            self.say(master, Ack { through });
         }
     }
 
@@ -129,12 +129,12 @@ impl Member {
         self.cache.pin(page, true);
         let horizon = self.horizons[master_of(page)];
         let at_least = self.cache.get(page).map_or(horizon, Frame::newest).max(horizon);
-        self.say(master_of(page), Message::Fetch(Fetch { pages: vec![page], at_least, number, follow: None }));
+        self.say(master_of(page), Fetch { pages: vec![page], at_least, number, follow: None });
     }
 
     /// A page arrives, from its master or from a neighbour.
-    pub(crate) fn arrives(&mut self, message: Message) {
-        let (Message::Page(page) | Message::PeerPage(PeerPage { page, .. })) = message else {
+    pub(crate) fn arrives(&mut self, message: ToClient) {
+        let (ToClient::Page(page) | ToClient::PeerPage(PeerPage { page, .. })) = message else {
             unreachable!("a parcel is a page");
         };
         let Page { page, version, number, image, .. } = page;
@@ -162,7 +162,7 @@ impl Member {
     }
 
     fn release(&mut self, page: PageId) {
-        self.say(master_of(page), Message::Released(Released { pages: vec![page] }));
+        self.say(master_of(page), Released { pages: vec![page] });
     }
 
     fn help(&mut self, master: usize, help: &Help) {
@@ -172,11 +172,11 @@ impl Member {
         let whole = self.cache.get(page).filter(|_| is_recent).and_then(|frame| frame.whole(self.broken));
         let Some((version, image)) = whole else {
             let no_help = NoHelp { requester: help.requester, number: help.number, pages: vec![page] };
-            return self.say(master, Message::NoHelp(no_help));
+            return self.say(master, no_help);
         };
         let page =
             Page { page, version, number: help.number, fresh: false, behind: Vec::new(), image: image.image().clone() };
-        let message = Message::PeerPage(PeerPage { requester: help.requester, through: help.through, page });
+        let message = ToClient::PeerPage(PeerPage { requester: help.requester, through: help.through, page });
         self.said.push(Said::ToNeighbour(member_of(help.requester), message));
     }
 
@@ -193,7 +193,7 @@ impl Member {
         let txn = TxnId { client: client_of(self.number), number };
         let request = CommitRequest { txn, incarnation: Incarnation(1), answered: 1, reads, writes };
         self.pending.insert(number, request.clone());
-        self.say(coordinator, Message::Commit(request));
+        self.say(coordinator, request);
     }
 
     fn commit_reply(&mut self, master: usize, reply: CommitReply) {
@@ -233,7 +233,7 @@ impl Member {
             let mut pages: Vec<_> = held.map(|(page, frame)| Held { page, version: frame.version() }).collect();
             pages.sort_unstable_by_key(|held| held.page);
             let horizon = self.horizons[master];
-            self.say(master, Message::Rejoin(Rejoin { horizon, pages, grants: Vec::new(), last: true }));
+            self.say(master, Rejoin { horizon, pages, grants: Vec::new(), last: true });
         }
     }
 

@@ -1,18 +1,18 @@
 //! What can happen next.
 
-use super::links::Parcel;
+use super::links::PageUnderWay;
 use super::master::client_of;
 use super::member::Said;
 use super::run::World;
 use super::{MASTERS, MemberNo, check};
 use crate::ledger;
-use crate::trace::{describe, digest};
+use crate::trace::{describe_to_client, digest_to_client};
 use crate::value::{self, Stamp};
 use crate::violation::Check;
 use cache::Slot;
 use core::fmt::Display;
 use core::time::Duration;
-use protocol::Message;
+use protocol::ToClient;
 use std::collections::BTreeMap;
 use types::{Delta, ObjectId, PageId, SlotChange, SlotSet, TxnId};
 
@@ -112,8 +112,10 @@ impl World {
         }
         let (master, member) = self.links.ends(link);
         let message = self.links.stream(master, member).next().expect("it is busy");
-        let [a, b, c] = digest(&message);
-        self.note(&[1, link as u64, a, b, c], || format!("m{master} -> c{}  {}", member + 1, describe(&message)));
+        let [a, b, c] = digest_to_client(&message);
+        self.note(&[1, link as u64, a, b, c], || {
+            format!("m{master} -> c{}  {}", member + 1, describe_to_client(&message))
+        });
         self.members[member].handle(master, message);
         self.after(member)
     }
@@ -133,13 +135,13 @@ impl World {
 
     /// A page arrives.
     pub(crate) fn page(&mut self) -> Check {
-        if self.links.parcels.is_empty() {
+        if self.links.pages.is_empty() {
             return Ok(());
         }
-        let drawn = self.rng.index(self.links.parcels.len());
-        let Parcel { to, message } = self.links.parcels.swap_remove(drawn);
-        let [a, b, c] = digest(&message);
-        self.note(&[3, to as u64, a, b, c], || format!("   -> c{}  {}", to + 1, describe(&message)));
+        let drawn = self.rng.index(self.links.pages.len());
+        let PageUnderWay { to, message } = self.links.pages.swap_remove(drawn);
+        let [a, b, c] = digest_to_client(&message);
+        self.note(&[3, to as u64, a, b, c], || format!("   -> c{}  {}", to + 1, describe_to_client(&message)));
         self.members[to].arrives(message);
         self.after(to)
     }
@@ -243,9 +245,9 @@ impl World {
         check::member(&mut self.members[member], &self.masters)
     }
 
-    pub(crate) fn send_page(&mut self, to: MemberNo, message: Message) {
-        debug_assert!(matches!(&message, Message::Page(_) | Message::PeerPage(_)));
-        self.links.parcels.push(Parcel { to, message });
+    pub(crate) fn send_page(&mut self, to: MemberNo, message: ToClient) {
+        debug_assert!(matches!(&message, ToClient::Page(_) | ToClient::PeerPage(_)));
+        self.links.pages.push(PageUnderWay { to, message });
     }
 
     pub(crate) fn note<T: Display>(&mut self, numbers: &[u64], text: impl FnOnce() -> T) {

@@ -1,7 +1,7 @@
 //! Pages that nobody waits for yet, and a line that is full.
 
 use crate::driver::{Driver, notices, txn};
-use protocol::{Fetch, Message};
+use protocol::{Fetch, ToClient};
 use store::Config;
 use types::{Limits, PageId, SessionId, Version};
 
@@ -21,11 +21,11 @@ fn full() -> (Driver, SessionId, SessionId) {
 
 fn fetch(driver: &mut Driver, session: SessionId, pages: impl IntoIterator<Item = u32>) {
     let pages = pages.into_iter().map(|page| PageId::new(0, page)).collect();
-    driver.say(session, Message::Fetch(Fetch { pages, at_least: Version::ZERO, number: 7, follow: None }));
+    driver.say(session, Fetch { pages, at_least: Version::ZERO, number: 7, follow: None });
 }
 
-fn pages(messages: &[Message]) -> Vec<u32> {
-    let page = |message: &Message| if let Message::Page(page) = message { Some(page.page.number) } else { None };
+fn pages(messages: &[ToClient]) -> Vec<u32> {
+    let page = |message: &ToClient| if let ToClient::Page(page) = message { Some(page.page.number) } else { None };
     messages.iter().filter_map(page).collect()
 }
 
@@ -50,7 +50,7 @@ fn what_waits_for_the_line_leaves_as_it_is_by_then() {
     driver.empty_lines();
     let messages = driver.take(reader);
     assert!(notices(&messages).is_empty(), "{messages:?}");
-    let [Message::Page(page)] = &messages[..] else { panic!("expected a page, got {messages:?}") };
+    let [ToClient::Page(page)] = &messages[..] else { panic!("expected a page, got {messages:?}") };
     assert_eq!((page.page, page.version), (PageId::new(0, 3), Version(6)));
     assert!(driver.store.lists(reader, page.page));
 }

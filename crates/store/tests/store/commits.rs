@@ -1,7 +1,7 @@
 //! Commits against notices, acknowledgements, copies of themselves and each other.
 
 use crate::driver::{Driver, ROOT, count, notices, txn};
-use protocol::{Ack, AskOutcome, Message, Outcome};
+use protocol::{Ack, AskOutcome, Outcome, ToClient};
 use std::time::Duration;
 use store::{Config, DiskWork};
 use types::{ClientId, Incarnation, PageId, Refusal, TxnId, Version};
@@ -80,7 +80,9 @@ fn a_reply_never_overtakes_its_notices() {
     driver.run();
     let messages = driver.take(b);
     assert_eq!(notices(&messages).iter().map(|notice| notice.version).collect::<Vec<_>>(), [Version(2)]);
-    assert!(matches!(&messages[..], [Message::Notices(batch), Message::CommitReply(_)] if batch.through == Version(2)));
+    assert!(
+        matches!(&messages[..], [ToClient::Notices(batch), ToClient::CommitReply(_)] if batch.through == Version(2))
+    );
 }
 
 #[test]
@@ -104,8 +106,8 @@ fn an_acknowledgement_that_overtakes_a_commit_request_does_not_validate_it() {
     driver.fetch(b, ROOT);
     driver.commit(a, &txn(1, 1).write(ROOT, 0, 0, b"x"));
     let old = txn(2, 1).write(ROOT, 0, 0, b"y");
-    driver.say(a, Message::Ack(Ack { through: Version(1) }));
-    driver.say(b, Message::Ack(Ack { through: Version(1) }));
+    driver.say(a, Ack { through: Version(1) });
+    driver.say(b, Ack { through: Version(1) });
     assert!(is_stale(&driver.commit(b, &old)));
     // A slot that did not change is refused below `pruned` too, for nobody knows: the page's version says it may have.
     assert!(is_stale(&driver.commit(b, &txn(2, 2).write(ROOT, 5, 0, b"y"))));
@@ -161,7 +163,7 @@ fn a_commit_retried_while_its_first_copy_is_under_way_commits_once() {
     let next = txn(1, 2).write(ROOT, 0, 1, b"y");
     driver.say(again, next.message());
     driver.say(again, next.message());
-    driver.say(again, Message::AskOutcome(AskOutcome { txn: next.0.txn }));
+    driver.say(again, AskOutcome { txn: next.0.txn });
     assert_eq!(driver.work().filter(|work| matches!(work, DiskWork::Append(..))).count(), 2, "a place and a commit");
     driver.run();
     assert_eq!(count(&driver.outcome(again).unwrap()), 2);
@@ -176,7 +178,7 @@ fn an_answered_outcome_is_forgotten_and_an_unknown_one_is_unknown() {
     driver.commit(a, &first);
     driver.commit(a, &txn(1, 2).write(ROOT, 0, 1, b"y").answered(2));
     assert_eq!(driver.commit(a, &first), Outcome::Unknown);
-    driver.say(a, Message::AskOutcome(AskOutcome { txn: TxnId { client: ClientId(1), number: 9 } }));
+    driver.say(a, AskOutcome { txn: TxnId { client: ClientId(1), number: 9 } });
     assert_eq!(driver.outcome(a), Some(Outcome::Unknown));
 }
 

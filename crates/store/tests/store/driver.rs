@@ -3,8 +3,8 @@
 
 use bytes::Bytes;
 use protocol::{
-    CommitReply, CommitRequest, Fetch, Grant, Held, Hello, Message, Notice, Outcome, PROTOCOL, Page, PageReads, Ping,
-    Rejoin, Rejoined,
+    CommitReply, CommitRequest, Fetch, Grant, Held, Hello, Notice, Outcome, PROTOCOL, Page, PageReads, Ping, Rejoin,
+    Rejoined, ToClient, ToServer,
 };
 use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
@@ -47,8 +47,8 @@ pub(crate) struct Driver {
     awaits_room: Vec<SessionId>,
     work: VecDeque<DiskWork>,
     durable: Position,
-    held: Vec<(SessionId, Message, Position)>,
-    inbox: BTreeMap<SessionId, Vec<Message>>,
+    held: Vec<(SessionId, ToClient, Position)>,
+    inbox: BTreeMap<SessionId, Vec<ToClient>>,
     ended: BTreeMap<SessionId, GoodbyeReason>,
     closed: bool,
 }
@@ -126,8 +126,8 @@ impl Driver {
     }
 
     /// A client says something; the disk does nothing yet.
-    pub(crate) fn say(&mut self, session: SessionId, message: Message) {
-        self.store.handle(self.now, session, message);
+    pub(crate) fn say(&mut self, session: SessionId, message: impl Into<ToServer>) {
+        self.store.handle(self.now, session, message.into());
         self.collect();
     }
 
@@ -262,7 +262,7 @@ impl Driver {
     // What clients say. ------------------------------------------------------------------------------------------------
 
     /// What the session has received since it was asked last.
-    pub(crate) fn take(&mut self, session: SessionId) -> Vec<Message> {
+    pub(crate) fn take(&mut self, session: SessionId) -> Vec<ToClient> {
         self.inbox.remove(&session).unwrap_or_default()
     }
 
@@ -305,21 +305,21 @@ impl Driver {
     ) -> (Vec<Notice>, Rejoined) {
         self.take(session);
         let pages = pages.iter().map(|&(page, version)| Held { page, version: Version(version) }).collect();
-        self.say(session, Message::Rejoin(Rejoin { horizon, pages, grants: grants.to_vec(), last: true }));
+        self.say(session, Rejoin { horizon, pages, grants: grants.to_vec(), last: true });
         self.run();
         let mut messages = self.take(session);
         match messages.pop() {
-            Some(Message::Rejoined(rejoined)) => (notices(&messages), rejoined),
+            Some(ToClient::Rejoined(rejoined)) => (notices(&messages), rejoined),
             other => panic!("expected to be rejoined, got {other:?}"),
         }
     }
 
     /// Wants pages and gets them.
     pub(crate) fn grant(&mut self, session: SessionId, count: u32) -> Vec<PageId> {
-        self.say(session, Message::Grant(Grant { space: 0, count }));
+        self.say(session, Grant { space: 0, count });
         self.run();
         let granted = self.take(session).into_iter().find_map(|message| match message {
-            Message::Granted(granted) => Some(granted.ranges),
+            ToClient::Granted(granted) => Some(granted.ranges),
             _ => None,
         });
         granted.expect("an answer").into_iter().flat_map(PageRange::pages).collect()
@@ -328,14 +328,11 @@ impl Driver {
     /// Fetches a page; gives the notices that come before it, and it.
     pub(crate) fn fetch(&mut self, session: SessionId, page: PageId) -> (Vec<Notice>, Page) {
         self.take(session);
-        self.say(
-            session,
-            Message::Fetch(Fetch { pages: vec![page], at_least: Version::ZERO, number: 0, follow: None }),
-        );
+        self.say(session, Fetch { pages: vec![page], at_least: Version::ZERO, number: 0, follow: None });
         self.run();
         let mut messages = self.take(session);
         match messages.pop() {
-            Some(Message::Page(page)) => (notices(&messages), page),
+            Some(ToClient::Page(page)) => (notices(&messages), page),
             other => panic!("expected page {page}, got {other:?}"),
         }
     }
@@ -356,15 +353,15 @@ impl Driver {
     /// The first outcome that the session has received; what came with it is gone.
     pub(crate) fn outcome(&mut self, session: SessionId) -> Option<Outcome> {
         self.take(session).into_iter().find_map(|message| match message {
-            Message::CommitReply(CommitReply { outcome, .. }) => Some(outcome),
+            ToClient::CommitReply(CommitReply { outcome, .. }) => Some(outcome),
             _ => None,
         })
     }
 
     /// Pings; gives the notices that come before the answer.
-    pub(crate) fn ping(&mut self, session: SessionId) -> Vec<Message> {
+    pub(crate) fn ping(&mut self, session: SessionId) -> Vec<ToClient> {
         self.take(session);
-        self.say(session, Message::Ping(Ping { nonce: 1 }));
+        self.say(session, Ping { nonce: 1 });
         self.run();
         self.take(session)
     }
@@ -387,14 +384,14 @@ fn open(config: &Config, disk: &Disk, log_bytes_free: u64) -> Store {
     Store::new(config.clone(), opened)
 }
 
-pub(crate) fn hello(client: u64, epoch: u64) -> Message {
-    Message::Hello(Hello { protocol: PROTOCOL, features: 0, cluster: None, client: ClientId(client), epoch })
+pub(crate) fn hello(client: u64, epoch: u64) -> ToServer {
+    ToServer::Hello(Hello { protocol: PROTOCOL, features: 0, cluster: None, client: ClientId(client), epoch })
 }
 
 /// The notices in what was received.
-pub(crate) fn notices(messages: &[Message]) -> Vec<Notice> {
+pub(crate) fn notices(messages: &[ToClient]) -> Vec<Notice> {
     let items = messages.iter().filter_map(|message| match message {
-        Message::Notices(batch) => Some(batch.items.clone()),
+        ToClient::Notices(batch) => Some(batch.items.clone()),
         _ => None,
     });
     items.flatten().collect()
@@ -462,8 +459,8 @@ impl Txn {
         self
     }
 
-    pub(crate) fn message(&self) -> Message {
-        Message::Commit(self.0.clone())
+    pub(crate) fn message(&self) -> ToServer {
+        ToServer::Commit(self.0.clone())
     }
 }
 

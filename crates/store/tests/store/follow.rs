@@ -1,7 +1,7 @@
 //! Pages that follow the one that was fetched.
 
 use crate::driver::{Driver, hello, txn};
-use protocol::{Fetch, Follow, GROUP, Hello, Message, Rejoin, Released};
+use protocol::{Fetch, Follow, GROUP, Hello, Rejoin, Released, ToClient, ToServer};
 use store::{Config, DiskWork};
 use types::{ObjectId, PageId, SessionId, Version};
 
@@ -34,13 +34,13 @@ fn chain() -> (Driver, SessionId) {
 fn fetch(driver: &mut Driver, session: SessionId, page: u32, bytes: u32) {
     let (pages, follow) = (vec![PageId::new(0, page)], Some(Follow { slot: 0, bytes }));
     driver.take(session);
-    driver.say(session, Message::Fetch(Fetch { pages, at_least: Version::ZERO, number: 7, follow }));
+    driver.say(session, Fetch { pages, at_least: Version::ZERO, number: 7, follow });
 }
 
 /// What came: the numbers of the pages, and of those that were announced behind them.
-fn pages(messages: &[Message]) -> Vec<(u32, Vec<u32>)> {
-    let page = |message: &Message| match message {
-        Message::Page(page) => Some((page.page.number, page.behind.iter().map(|page| page.number).collect())),
+fn pages(messages: &[ToClient]) -> Vec<(u32, Vec<u32>)> {
+    let page = |message: &ToClient| match message {
+        ToClient::Page(page) => Some((page.page.number, page.behind.iter().map(|page| page.number).collect())),
         _ => None,
     };
     messages.iter().filter_map(page).collect()
@@ -75,7 +75,7 @@ pub(crate) fn what_a_session_holds_does_not_follow() {
     driver.fetch(reader, PageId::new(0, 2));
     fetch(&mut driver, reader, 1, 200);
     assert_eq!(pages(&driver.take(reader)), [(1, vec![])]);
-    driver.say(reader, Message::Released(Released { pages: vec![PageId::new(0, 1), PageId::new(0, 2)] }));
+    driver.say(reader, Released { pages: vec![PageId::new(0, 1), PageId::new(0, 2)] });
     fetch(&mut driver, reader, 1, 200);
     assert_eq!(pages(&driver.take(reader)), [(1, vec![2, 3]), (2, vec![]), (3, vec![])]);
 }
@@ -103,9 +103,9 @@ fn nothing_follows_before_all_is_listed_nor_to_a_group() {
     assert_eq!(pages(&driver.take(coming)), [(1, vec![])]);
     let group = SessionId(3);
     driver.store.connected(driver.now, group);
-    let Message::Hello(member) = hello(3, 1) else { unreachable!("it is one") };
-    driver.say(group, Message::Hello(Hello { features: GROUP, ..member }));
-    driver.say(group, Message::Rejoin(Rejoin { horizon: Version::ZERO, pages: vec![], grants: vec![], last: true }));
+    let ToServer::Hello(member) = hello(3, 1) else { unreachable!("it is one") };
+    driver.say(group, Hello { features: GROUP, ..member });
+    driver.say(group, Rejoin { horizon: Version::ZERO, pages: vec![], grants: vec![], last: true });
     fetch(&mut driver, group, 1, 10_000);
     assert_eq!(pages(&driver.take(group)), [(1, vec![])]);
 }

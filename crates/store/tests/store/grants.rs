@@ -1,7 +1,7 @@
 //! Pages to create objects in.
 
 use crate::driver::{Driver, ROOT, notices, txn};
-use protocol::{Fetch, Grant, LeftOut, Message, Outcome};
+use protocol::{Fetch, Grant, LeftOut, Outcome, ToClient};
 use std::time::Duration;
 use store::{Config, Record};
 use types::limits::GRANTED_PAGES_MAX;
@@ -19,10 +19,10 @@ fn grace() -> Duration {
 fn a_grant_is_told_when_it_is_durable() {
     let mut driver = Driver::new();
     let a = driver.join(1, 1);
-    driver.say(a, Message::Grant(Grant { space: 0, count: 2 }));
+    driver.say(a, Grant { space: 0, count: 2 });
     assert_eq!(driver.take(a), []);
     driver.sync();
-    assert!(matches!(&driver.take(a)[..], [Message::Granted(granted)] if granted.ranges.len() == 1));
+    assert!(matches!(&driver.take(a)[..], [ToClient::Granted(granted)] if granted.ranges.len() == 1));
     driver.crash();
     let a = driver.join(2, 1);
     assert_eq!(driver.grant(a, 1), [PageId::new(0, 3)], "never granted twice");
@@ -47,11 +47,8 @@ fn a_page_that_does_not_exist_is_empty_and_its_creation_is_told() {
     let mut driver = Driver::new();
     let (a, b) = (driver.join(1, 1), driver.join(2, 2));
     let (wanted, guessed) = (PageId::new(0, 1), PageId::new(0, 2));
-    driver.say(
-        a,
-        Message::Fetch(Fetch { pages: vec![wanted, guessed], at_least: Version::ZERO, number: 7, follow: None }),
-    );
-    let [Message::Page(empty), Message::LeftOut(guess)] = &driver.take(a)[..] else { panic!("expected two answers") };
+    driver.say(a, Fetch { pages: vec![wanted, guessed], at_least: Version::ZERO, number: 7, follow: None });
+    let [ToClient::Page(empty), ToClient::LeftOut(guess)] = &driver.take(a)[..] else { panic!("expected two answers") };
     assert_eq!((empty.page, empty.version, &empty.image), (wanted, Version::ZERO, ObjectPage::empty().image()));
     assert_eq!(guess, &LeftOut { page: guessed, number: 7 });
     assert_eq!([wanted, guessed].map(|page| driver.store.lists(a, page)), [true, false]);
@@ -191,9 +188,9 @@ pub(crate) fn an_emptied_page_is_granted_again_with_its_version() {
     driver.commit(a, &txn(1, 1).write(pages[0], 0, 0, b"x").write(pages[1], 0, 0, b"y"));
     driver.commit(a, &txn(1, 2).delete(pages[0], 0, 1));
     let emptied = driver.store.status().applied;
-    driver.say(b, Message::Grant(Grant { space: 0, count: 1 }));
+    driver.say(b, Grant { space: 0, count: 1 });
     driver.sync();
-    let [Message::Notices(told), Message::Granted(granted)] = &driver.take(b)[..] else {
+    let [ToClient::Notices(told), ToClient::Granted(granted)] = &driver.take(b)[..] else {
         panic!("expected two messages")
     };
     assert_eq!((told.through, &granted.ranges[..]), (emptied, &[range(&pages[..1])][..]));

@@ -2,8 +2,8 @@
 
 use crate::driver::{Driver, ROOT, count, notices, txn};
 use protocol::{
-    AskOutcome, CommitReply, Departed, FindLeader, GROUP, Held, Hello, Lead, Leader, Message, Outcome, PROTOCOL,
-    Rejoin, Revalidate, Revalidated,
+    AskOutcome, CommitReply, Departed, FindLeader, GROUP, Held, Hello, Lead, Leader, Outcome, PROTOCOL, Rejoin,
+    Revalidate, Revalidated, ToClient, ToServer,
 };
 use std::time::Duration;
 use store::{Config, SessionId};
@@ -13,8 +13,8 @@ use types::limits::{
 use types::{ClientId, GoodbyeReason, Incarnation, Limits, PageId, Refusal, TxnId, Version};
 
 /// What a redirector says first.
-pub(crate) fn group_hello(client: u64, epoch: u64) -> Message {
-    Message::Hello(Hello { protocol: PROTOCOL, features: GROUP, cluster: None, client: ClientId(client), epoch })
+pub(crate) fn group_hello(client: u64, epoch: u64) -> ToServer {
+    ToServer::Hello(Hello { protocol: PROTOCOL, features: GROUP, cluster: None, client: ClientId(client), epoch })
 }
 
 /// A redirector's session that has said hello. The disk does nothing meanwhile.
@@ -30,47 +30,47 @@ fn greet_group(driver: &mut Driver, session: u64, redirector: u64) -> SessionId 
 pub(crate) fn join_group(driver: &mut Driver, session: u64, redirector: u64, pages: &[PageId]) -> SessionId {
     let id = greet_group(driver, session, redirector);
     let pages = pages.iter().map(|&page| Held { page, version: Version::ZERO }).collect();
-    driver.say(id, Message::Rejoin(Rejoin { horizon: Version::ZERO, pages, grants: vec![], last: true }));
+    driver.say(id, Rejoin { horizon: Version::ZERO, pages, grants: vec![], last: true });
     driver.take(id);
     id
 }
 
-fn ask(client: u64, number: u64) -> Message {
-    Message::AskOutcome(AskOutcome { txn: TxnId { client: ClientId(client), number } })
+fn ask(client: u64, number: u64) -> ToServer {
+    ToServer::AskOutcome(AskOutcome { txn: TxnId { client: ClientId(client), number } })
 }
 
-fn departed(client: u64) -> Message {
-    Message::Departed(Departed { client: ClientId(client) })
+fn departed(client: u64) -> ToServer {
+    ToServer::Departed(Departed { client: ClientId(client) })
 }
 
-fn revalidate(horizon: u64, pages: &[(PageId, u64)]) -> Message {
+fn revalidate(horizon: u64, pages: &[(PageId, u64)]) -> ToServer {
     let pages = pages.iter().map(|&(page, version)| Held { page, version: Version(version) }).collect();
-    Message::Revalidate(Revalidate { number: 7, horizon: Version(horizon), pages })
+    ToServer::Revalidate(Revalidate { number: 7, horizon: Version(horizon), pages })
 }
 
-fn lead(group: &str, epoch: u64, address: &str) -> Message {
-    Message::Lead(Lead { group: group.into(), epoch, address: address.into() })
+fn lead(group: &str, epoch: u64, address: &str) -> ToServer {
+    ToServer::Lead(Lead { group: group.into(), epoch, address: address.into() })
 }
 
-fn find(group: &str) -> Message {
-    Message::FindLeader(FindLeader { group: group.into() })
+fn find(group: &str) -> ToServer {
+    ToServer::FindLeader(FindLeader { group: group.into() })
 }
 
-fn leader(group: &str, epoch: u64, address: &str) -> Message {
-    Message::Leader(Leader { group: group.into(), epoch, address: address.into() })
+fn leader(group: &str, epoch: u64, address: &str) -> ToClient {
+    ToClient::Leader(Leader { group: group.into(), epoch, address: address.into() })
 }
 
 /// What the store answers, all disk work done.
-fn answers(driver: &mut Driver, session: SessionId, message: Message) -> Vec<Message> {
+fn answers(driver: &mut Driver, session: SessionId, message: ToServer) -> Vec<ToClient> {
     driver.take(session);
     driver.say(session, message);
     driver.run();
     driver.take(session)
 }
 
-fn outcomes(messages: &[Message]) -> Vec<Outcome> {
-    let outcome = |message: &Message| match message {
-        Message::CommitReply(CommitReply { outcome, .. }) => Some(outcome.clone()),
+fn outcomes(messages: &[ToClient]) -> Vec<Outcome> {
+    let outcome = |message: &ToClient| match message {
+        ToClient::CommitReply(CommitReply { outcome, .. }) => Some(outcome.clone()),
         _ => None,
     };
     messages.iter().filter_map(outcome).collect()
@@ -97,9 +97,9 @@ fn what_both_know_of_a_hellos_features_is_agreed() {
         let id = SessionId(session);
         let hello = Hello { protocol: PROTOCOL, features, cluster: None, client: ClientId(session), epoch: 1 };
         driver.store.connected(driver.now, id);
-        driver.say(id, Message::Hello(hello));
+        driver.say(id, hello);
         assert!(
-            matches!(&driver.take(id)[..], [Message::Welcome(welcome)] if welcome.features == agreed),
+            matches!(&driver.take(id)[..], [ToClient::Welcome(welcome)] if welcome.features == agreed),
             "{features}"
         );
     }
@@ -395,7 +395,7 @@ pub(crate) fn a_reply_stands_for_the_notice_to_whom_has_the_request() {
         driver.run();
         // Whoever is told by notice is told before the answer.
         let received = driver.take(again);
-        let answer = received.iter().position(|message| matches!(message, Message::CommitReply(_))).unwrap();
+        let answer = received.iter().position(|message| matches!(message, ToClient::CommitReply(_))).unwrap();
         assert_eq!(count(&outcomes(&received)[0]), 1);
         assert_eq!(notices(&received[..answer]).len(), told);
         assert!(notices(&received).iter().all(|notice| notice.slots.contains(3)));
@@ -445,9 +445,9 @@ fn a_few_sessions_are_answered_for_one_commit() {
 
 // Members that bring pages. ------------------------------------------------------------------------------------------
 
-fn revalidated(messages: &[Message]) -> &Revalidated {
+fn revalidated(messages: &[ToClient]) -> &Revalidated {
     match messages.last() {
-        Some(Message::Revalidated(revalidated)) => revalidated,
+        Some(ToClient::Revalidated(revalidated)) => revalidated,
         other => panic!("expected to be revalidated, got {other:?}"),
     }
 }
@@ -462,7 +462,7 @@ fn a_members_pages_are_compared_and_held() {
     driver.commit(a, &txn(1, 3).write(new, 1, 0, b"z"));
     let beyond = PageId::new(0, 77);
     let messages = answers(&mut driver, g, revalidate(0, &[(ROOT, 1), (old, 0), (new, 3), (beyond, 0)]));
-    assert!(matches!(&messages[0], Message::Notices(batch) if batch.through == Version(3)), "{messages:?}");
+    assert!(matches!(&messages[0], ToClient::Notices(batch) if batch.through == Version(3)), "{messages:?}");
     let answer = revalidated(&messages);
     assert_eq!((answer.number, &answer.dropped[..]), (7, &[beyond][..]));
     assert_eq!(answer.items.len(), 1);
@@ -513,7 +513,7 @@ fn an_answer_to_a_member_comes_after_all_notices() {
     driver.commit(a, &txn(1, 1).write(ROOT, 0, 0, b"x"));
     let messages = answers(&mut driver, g, revalidate(0, &[(ROOT, 0)]));
     assert!(
-        matches!(&messages[..], [Message::Notices(batch), Message::Revalidated(answer)]
+        matches!(&messages[..], [ToClient::Notices(batch), ToClient::Revalidated(answer)]
             if batch.through == Version(1) && batch.items.len() == 1 && answer.items.len() == 1),
         "{messages:?}"
     );
@@ -566,13 +566,13 @@ fn of_two_who_lead_the_higher_epoch_lives() {
     assert_eq!(answers(&mut driver, new, lead("x", 2, "new")), [leader("x", 2, "new")]);
     assert_eq!(driver.ended(old), Some(GoodbyeReason::Superseded));
     let last_words = driver.take(old);
-    let [told, Message::Goodbye(goodbye)] = &last_words[..] else { panic!("{last_words:?}") };
+    let [told, ToClient::Goodbye(goodbye)] = &last_words[..] else { panic!("{last_words:?}") };
     assert_eq!(*told, leader("x", 2, "new"), "its members are to find the way");
     assert_eq!(goodbye.text, "epoch 2 of group \"x\" has taken over, at new");
     // One epoch has one leader, and a lower one none: both are told who it is.
     for (loser, epoch) in [(late, 2), (lower, 1)] {
         let answer = answers(&mut driver, loser, lead("x", epoch, "loser"));
-        assert!(matches!(&answer[..], [first, Message::Goodbye(_)] if *first == leader("x", 2, "new")), "{answer:?}");
+        assert!(matches!(&answer[..], [first, ToClient::Goodbye(_)] if *first == leader("x", 2, "new")), "{answer:?}");
         assert_eq!(driver.ended(loser), Some(GoodbyeReason::Superseded));
     }
     assert_eq!(driver.ended(new), None);
@@ -642,7 +642,7 @@ fn groups_without_a_leader_make_room() {
         driver.now = driver.now + Duration::from_millis(1);
     }
     let epoch_of = |driver: &mut Driver, name: &str| match &answers(driver, leads, find(name))[..] {
-        [Message::Leader(leader)] => leader.epoch,
+        [ToClient::Leader(leader)] => leader.epoch,
         other => panic!("expected a leader, got {other:?}"),
     };
     assert_eq!(epoch_of(&mut driver, "led"), 1);
@@ -664,9 +664,9 @@ fn the_status_says_how_each_session_stands() {
     answers(&mut driver, g, lead("x", 5, "here"));
     driver.commit(a, &txn(1, 1).write(ROOT, 0, 0, b"x"));
     driver.commit(a, &txn(1, 2).write(ROOT, 0, 0, b"late"));
-    driver.say(a, Message::Ack(protocol::Ack { through: Version(1) }));
+    driver.say(a, protocol::Ack { through: Version(1) });
     driver.say(g, txn(7, 1).write(ROOT, 5, 0, b"y").message());
-    driver.say(a, Message::Fetch(protocol::Fetch { pages: vec![ROOT], at_least: Version(9), number: 0, follow: None }));
+    driver.say(a, protocol::Fetch { pages: vec![ROOT], at_least: Version(9), number: 0, follow: None });
     let status = driver.store.status();
     assert_eq!((status.applied, status.pruned), (Version(1), Version::ZERO));
     assert_eq!(status.refusals.into_iter().collect::<Vec<_>>(), [("stale", 1)]);

@@ -5,8 +5,8 @@ use crate::groups::{group_hello, join_group};
 use bytes::Bytes;
 use proptest::prelude::*;
 use protocol::{
-    Ack, Arrived, AskOutcome, CommitRequest, Departed, Fetch, FindLeader, Grant, Held, Lead, LeftOut, Message, NoHelp,
-    Outcome, PageReads, Ping, Reachable, Rejoin, Released, Revalidate,
+    Ack, Arrived, AskOutcome, CommitRequest, Departed, Fetch, FindLeader, Grant, Held, Lead, LeftOut, NoHelp, Outcome,
+    PageReads, Ping, Reachable, Rejoin, Released, Revalidate, ToClient, ToServer,
 };
 use std::time::Duration;
 use store::{Config, SessionId};
@@ -19,7 +19,7 @@ use types::{
 };
 
 /// What a joined session is ended for when it says this.
-fn fault(message: Message) -> Option<GoodbyeReason> {
+fn fault(message: ToServer) -> Option<GoodbyeReason> {
     let mut driver = Driver::new();
     let (a, b) = (driver.join(1, 1), driver.join(2, 2));
     driver.say(a, message);
@@ -33,34 +33,33 @@ fn nothing_goes_before_hello() {
     let mut driver = Driver::new();
     let a = SessionId(1);
     driver.store.connected(driver.now, a);
-    driver.say(a, Message::Ping(Ping { nonce: 1 }));
+    driver.say(a, Ping { nonce: 1 });
     assert_eq!(driver.ended(a), Some(GoodbyeReason::Malformed));
-    assert!(driver.take(a).iter().all(|message| matches!(message, Message::Goodbye(_))));
+    assert!(driver.take(a).iter().all(|message| matches!(message, ToClient::Goodbye(_))));
 }
 
 #[test]
 fn malformed_messages_end_their_session() {
     let mut cases = vec![
         ("a second hello", hello(1, 9)),
-        ("an answer", Message::Ack(Ack { through: Version(1) })),
-        ("a pong of a store", Message::Rejoined(protocol::Rejoined { through: Version(0), dropped: vec![] })),
+        ("an answer", ToServer::Ack(Ack { through: Version(1) })),
         (
             "a rejoin after the last",
-            Message::Rejoin(Rejoin { horizon: Version(0), pages: vec![], grants: vec![], last: true }),
+            ToServer::Rejoin(Rejoin { horizon: Version(0), pages: vec![], grants: vec![], last: true }),
         ),
-        ("an empty fetch", Message::Fetch(Fetch { pages: vec![], at_least: Version(0), number: 0, follow: None })),
+        ("an empty fetch", ToServer::Fetch(Fetch { pages: vec![], at_least: Version(0), number: 0, follow: None })),
         (
             "a huge fetch",
-            Message::Fetch(Fetch {
+            ToServer::Fetch(Fetch {
                 pages: vec![ROOT; PAGES_PER_MESSAGE_MAX + 1],
                 at_least: Version(0),
                 number: 0,
                 follow: None,
             }),
         ),
-        ("a huge release", Message::Released(Released { pages: vec![ROOT; PAGES_PER_MESSAGE_MAX + 1] })),
+        ("a huge release", ToServer::Released(Released { pages: vec![ROOT; PAGES_PER_MESSAGE_MAX + 1] })),
         ("another's transaction", txn(2, 1).write(ROOT, 0, 0, b"x").message()),
-        ("another's outcome", Message::AskOutcome(AskOutcome { txn: txn(2, 1).0.txn })),
+        ("another's outcome", ToServer::AskOutcome(AskOutcome { txn: txn(2, 1).0.txn })),
         ("transaction zero", txn(1, 0).answered(0).write(ROOT, 0, 0, b"x").message()),
         ("answered beyond itself", txn(1, 1).answered(2).write(ROOT, 0, 0, b"x").message()),
         ("evidence of the future", txn(1, 1).write(ROOT, 0, 1, b"x").message()),
@@ -68,7 +67,7 @@ fn malformed_messages_end_their_session() {
     let broken = |change: fn(&mut CommitRequest)| {
         let mut request = txn(1, 1).write(ROOT, 0, 0, b"x").write(ROOT, 1, 0, b"y").0;
         change(&mut request);
-        Message::Commit(request)
+        ToServer::Commit(request)
     };
     cases.extend([
         ("a page read twice", broken(|request| request.reads.push(request.reads[0].clone()))),
@@ -102,7 +101,7 @@ fn a_rejoin_cannot_claim_the_future_or_too_much() {
     for (claim, reason) in claims {
         let mut driver = Driver::new();
         let a = driver.greet(1, 1, 1);
-        driver.say(a, Message::Rejoin(claim));
+        driver.say(a, claim);
         assert_eq!(driver.ended(a), Some(reason));
     }
 }
@@ -112,7 +111,7 @@ fn what_a_session_may_have_outstanding_is_bounded() {
     let mut driver = Driver::new();
     let a = driver.join(1, 1);
     let fetch =
-        |count| Message::Fetch(Fetch { pages: vec![ROOT; count], at_least: Version(9), number: 0, follow: None });
+        |count| ToServer::Fetch(Fetch { pages: vec![ROOT; count], at_least: Version(9), number: 0, follow: None });
     driver.say(a, fetch(FETCHES_PER_SESSION_MAX + 5));
     assert_eq!(driver.take(a).len(), 5, "what a prefetch has no room for is left out");
     driver.say(a, fetch(1));
@@ -149,7 +148,7 @@ fn pages_that_never_were_and_transactions_that_are_too_large_are_refused() {
 fn pages_that_are_made_up_are_held_within_a_bound() {
     let mut driver = Driver::new();
     let a = driver.join(1, 1);
-    let fetch = |page| Message::Fetch(Fetch { pages: vec![page], at_least: Version::ZERO, number: 0, follow: None });
+    let fetch = |page| ToServer::Fetch(Fetch { pages: vec![page], at_least: Version::ZERO, number: 0, follow: None });
     // Of the one space pages that were never granted, of the others those that exist from birth.
     let made_up = (0..ABSENT_PAGES_MAX as u32).map(|n| PageId::new(n % 2 * n, 5 * ((n + 1) % 2) * n));
     for page in made_up {
@@ -172,17 +171,17 @@ fn a_group_that_makes_up_pages_is_told() {
     let mut driver = Driver::new();
     let g = join_group(&mut driver, 1, 100, &[]);
     let fetch =
-        |page, number| Message::Fetch(Fetch { pages: vec![page], at_least: Version::ZERO, number, follow: None });
+        |page, number| ToServer::Fetch(Fetch { pages: vec![page], at_least: Version::ZERO, number, follow: None });
     for number in 1..=ABSENT_PAGES_MAX as u32 {
         driver.say(g, fetch(PageId::new(0, number), 0));
     }
     assert_eq!(driver.take(g).len(), ABSENT_PAGES_MAX);
     let (one_more, first) = (PageId::new(1, 1), PageId::new(0, 1));
     driver.say(g, fetch(one_more, 7));
-    assert_eq!(driver.take(g), [Message::LeftOut(LeftOut { page: one_more, number: 7 })]);
-    driver.say(g, Message::Released(Released { pages: vec![first] }));
+    assert_eq!(driver.take(g), [ToClient::LeftOut(LeftOut { page: one_more, number: 7 })]);
+    driver.say(g, Released { pages: vec![first] });
     driver.say(g, fetch(one_more, 8));
-    assert!(matches!(&driver.take(g)[..], [Message::Page(page)] if page.page == one_more));
+    assert!(matches!(&driver.take(g)[..], [ToClient::Page(page)] if page.page == one_more));
     assert_eq!(driver.ended(g), None);
 }
 
@@ -249,46 +248,46 @@ fn held() -> impl Strategy<Value = Vec<Held>> {
 }
 
 /// What only redirectors say, and what members say to them.
-fn group_message() -> impl Strategy<Value = Message> {
+fn group_message() -> impl Strategy<Value = ToServer> {
     let epoch = prop_oneof![8 => 0..4u64, 1 => any::<u64>()];
     let client = || prop_oneof![8 => 1..9u64, 1 => any::<u64>()].prop_map(ClientId);
     let address = prop_oneof![8 => "[ab]", 1 => ".{0,300}"];
     let pages = || proptest::collection::vec(page(), 0..4);
     prop_oneof![
         4 => (any::<u64>(), version(), held())
-            .prop_map(|(number, horizon, pages)| Message::Revalidate(Revalidate { number, horizon, pages })),
-        2 => client().prop_map(|client| Message::Departed(Departed { client })),
+            .prop_map(|(number, horizon, pages)| ToServer::Revalidate(Revalidate { number, horizon, pages })),
+        2 => client().prop_map(|client| ToServer::Departed(Departed { client })),
         2 => (client(), 0..20u64)
-            .prop_map(|(client, number)| Message::AskOutcome(AskOutcome { txn: TxnId { client, number } })),
+            .prop_map(|(client, number)| ToServer::AskOutcome(AskOutcome { txn: TxnId { client, number } })),
         3 => (group(), epoch, address)
-            .prop_map(|(group, epoch, address)| Message::Lead(Lead { group, epoch, address })),
-        2 => group().prop_map(|group| Message::FindLeader(FindLeader { group })),
+            .prop_map(|(group, epoch, address)| ToServer::Lead(Lead { group, epoch, address })),
+        2 => group().prop_map(|group| ToServer::FindLeader(FindLeader { group })),
         1 => prop_oneof![
-            pages().prop_map(|pages| Message::NoHelp(NoHelp { requester: ClientId(1), number: 0, pages })),
-            pages().prop_map(|pages| Message::Arrived(Arrived { pages: pages.iter().map(|&page| (page, 0)).collect() })),
-            Just(Message::Reachable(Reachable::default())),
+            pages().prop_map(|pages| ToServer::NoHelp(NoHelp { requester: ClientId(1), number: 0, pages })),
+            pages().prop_map(|pages| ToServer::Arrived(Arrived { pages: pages.iter().map(|&page| (page, 0)).collect() })),
+            Just(ToServer::Reachable(Reachable::default())),
             (1..3u64, 0..9u64).prop_map(|(client, epoch)| group_hello(client, epoch)),
         ],
     ]
 }
 
-fn message() -> impl Strategy<Value = Message> {
+fn message() -> impl Strategy<Value = ToServer> {
     let pages = || proptest::collection::vec(page(), 0..6);
     let range = (page(), prop_oneof![8 => 0..5u32, 1 => any::<u32>()]);
     let ranges = proptest::collection::vec(range.prop_map(|(first, count)| PageRange { first, count }), 0..3);
     prop_oneof![
         8 => group_message(),
-        12 => request().prop_map(Message::Commit),
-        2 => (pages(), version()).prop_map(|(pages, at_least)| Message::Fetch(Fetch { pages, at_least, number: 0 , follow: None})),
+        12 => request().prop_map(ToServer::Commit),
+        2 => (pages(), version()).prop_map(|(pages, at_least)| ToServer::Fetch(Fetch { pages, at_least, number: 0 , follow: None})),
         2 => (version(), held(), ranges, any::<bool>())
-            .prop_map(|(horizon, pages, grants, last)| Message::Rejoin(Rejoin { horizon, pages, grants, last })),
-        1 => pages().prop_map(|pages| Message::Released(Released { pages })),
-        1 => (0..3u32, prop_oneof![0..9u32, any::<u32>()]).prop_map(|(space, count)| Message::Grant(Grant { space, count })),
-        1 => version().prop_map(|through| Message::Ack(Ack { through })),
+            .prop_map(|(horizon, pages, grants, last)| ToServer::Rejoin(Rejoin { horizon, pages, grants, last })),
+        1 => pages().prop_map(|pages| ToServer::Released(Released { pages })),
+        1 => (0..3u32, prop_oneof![0..9u32, any::<u32>()]).prop_map(|(space, count)| ToServer::Grant(Grant { space, count })),
+        1 => version().prop_map(|through| ToServer::Ack(Ack { through })),
         1 => (1..3u64, 0..9u64).prop_map(|(client, epoch)| hello(client, epoch)),
         1 => (1..3u64, 0..20u64)
-            .prop_map(|(client, number)| Message::AskOutcome(AskOutcome { txn: TxnId { client: ClientId(client), number } })),
-        1 => any::<u64>().prop_map(|nonce| Message::Ping(Ping { nonce })),
+            .prop_map(|(client, number)| ToServer::AskOutcome(AskOutcome { txn: TxnId { client: ClientId(client), number } })),
+        1 => any::<u64>().prop_map(|nonce| ToServer::Ping(Ping { nonce })),
     ]
 }
 
@@ -330,10 +329,10 @@ proptest! {
         let honest = driver.join(next, 9);
         for number in 0..6 {
             let page = PageId::new(0, number);
-            driver.say(honest, Message::Fetch(Fetch { pages: vec![page], at_least: Version::ZERO, number: 0 , follow: None}));
+            driver.say(honest, Fetch { pages: vec![page], at_least: Version::ZERO, number: 0 , follow: None});
             driver.run();
             for message in driver.take(honest) {
-                if let Message::Page(page) = message {
+                if let ToClient::Page(page) = message {
                     prop_assert!(ObjectPage::parse(page.image).is_ok());
                 }
             }

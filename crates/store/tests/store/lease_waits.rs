@@ -2,7 +2,7 @@
 
 use crate::driver::{Driver, count, txn};
 use crate::groups::join_group;
-use protocol::{Message, Promise};
+use protocol::{Promise, ToClient};
 use std::time::Duration;
 use store::{Config, SessionId};
 use types::{ClientId, PageId, TxnId};
@@ -21,8 +21,8 @@ fn beside_a_leased_group(driver: &mut Driver) -> [SessionId; 2] {
     sessions
 }
 
-fn is_leased(messages: &[Message]) -> bool {
-    messages.iter().any(|message| matches!(message, Message::Leased(_)))
+fn is_leased(messages: &[ToClient]) -> bool {
+    messages.iter().any(|message| matches!(message, ToClient::Leased(_)))
 }
 
 /// Asks for a commit that a lease stands in the way of, and says whether it waits.
@@ -45,8 +45,8 @@ fn a_commit_waits_for_a_promise() {
     let mut driver = leased();
     let [own, g] = beside_a_leased_group(&mut driver);
     assert!(waits(&mut driver, own, 1));
-    assert!(driver.take(g).iter().any(|message| matches!(message, Message::Intent(_))));
-    driver.say(g, Message::Promise(Promise { txn: TxnId { client: ClientId(1), number: 1 } }));
+    assert!(driver.take(g).iter().any(|message| matches!(message, ToClient::Intent(_))));
+    driver.say(g, Promise { txn: TxnId { client: ClientId(1), number: 1 } });
     assert!(!still_waits(&mut driver, own));
 }
 
@@ -107,7 +107,7 @@ pub(crate) fn what_a_waiting_commit_has_read_is_not_written() {
     driver.run();
     // Its own promise would let it go on, if it were its turn.
     for client in [3, 1] {
-        driver.say(g, Message::Promise(Promise { txn: TxnId { client: ClientId(client), number: 1 } }));
+        driver.say(g, Promise { txn: TxnId { client: ClientId(client), number: 1 } });
         driver.run();
         assert_eq!(driver.outcome(other), None);
     }
@@ -122,9 +122,9 @@ pub(crate) fn who_gets_a_lease_hears_of_what_is_about_to_change() {
     driver.run();
     driver.say(own, txn(1, 1).write(ROOT, 0, 0, b"x").message());
     driver.take(g);
-    driver.say(g, Message::Ping(protocol::Ping { nonce: 1 }));
+    driver.say(g, protocol::Ping { nonce: 1 });
     let told = driver.take(g);
-    let intent = told.iter().position(|message| matches!(message, Message::Intent(_)));
-    let lease = told.iter().position(|message| matches!(message, Message::Leased(_)));
+    let intent = told.iter().position(|message| matches!(message, ToClient::Intent(_)));
+    let lease = told.iter().position(|message| matches!(message, ToClient::Leased(_)));
     assert!(intent.is_some() && intent < lease, "{told:?}");
 }

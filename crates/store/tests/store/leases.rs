@@ -2,7 +2,7 @@
 
 use crate::driver::{Driver, ROOT, txn};
 use crate::groups::join_group;
-use protocol::{Message, Ping};
+use protocol::{Ping, ToClient};
 use std::time::Duration;
 use store::{Config, SessionId};
 
@@ -10,12 +10,12 @@ fn leased() -> Config {
     Config { leased_spaces: vec![0], mob_bytes_limit: 2000, ..Config::default() }
 }
 
-fn is_intent(message: &Message) -> bool {
-    matches!(message, Message::Intent(_))
+fn is_intent(message: &ToClient) -> bool {
+    matches!(message, ToClient::Intent(_))
 }
 
-fn is_reply(message: &Message) -> bool {
-    matches!(message, Message::CommitReply(_))
+fn is_reply(message: &ToClient) -> bool {
+    matches!(message, ToClient::CommitReply(_))
 }
 
 /// The MOB is filled: what comes next waits until it is written back.
@@ -26,10 +26,10 @@ fn fill(driver: &mut Driver) {
 }
 
 /// A group's session gets a lease; gives what it is told up to there.
-fn lease(driver: &mut Driver, group: SessionId) -> Vec<Message> {
-    driver.say(group, Message::Ping(Ping { nonce: 5 }));
+fn lease(driver: &mut Driver, group: SessionId) -> Vec<ToClient> {
+    driver.say(group, Ping { nonce: 5 });
     let told = driver.take(group);
-    assert!(told.iter().any(|message| matches!(message, Message::Leased(_))), "a lease: {told:?}");
+    assert!(told.iter().any(|message| matches!(message, ToClient::Leased(_))), "a lease: {told:?}");
     told
 }
 
@@ -42,7 +42,7 @@ fn a_group_that_gets_its_lease_hears_of_its_own_commits_that_wait_for_room() {
     let told = lease(&mut driver, group);
     assert!(!told.iter().any(is_reply), "it waits for room");
     let warned = told.iter().position(is_intent).expect("an intent");
-    assert!(warned < told.iter().position(|message| matches!(message, Message::Leased(_))).unwrap());
+    assert!(warned < told.iter().position(|message| matches!(message, ToClient::Leased(_))).unwrap());
     // It does not wait for a promise: whoever passed it on knows of it.
     driver.run();
     driver.pass(Duration::from_millis(1));
@@ -77,7 +77,7 @@ fn wait_after_restart(driver: &mut Driver, config: Config) -> Duration {
             return driver.now - start;
         }
         driver.pass(Duration::from_secs(1));
-        driver.say(direct, Message::Ping(Ping { nonce: 1 }));
+        driver.say(direct, Ping { nonce: 1 });
     }
 }
 
@@ -122,8 +122,8 @@ fn no_lease_is_given_before_the_log_says_so() {
     let mut driver = Driver::with(leased());
     driver.crash_in_recovery();
     let group = join_group(&mut driver, 2, 9, &[ROOT]);
-    driver.say(group, Message::Ping(Ping { nonce: 5 }));
-    let is_lease = |message: &Message| matches!(message, Message::Leased(_));
+    driver.say(group, Ping { nonce: 5 });
+    let is_lease = |message: &ToClient| matches!(message, ToClient::Leased(_));
     assert!(!driver.take(group).iter().any(is_lease), "the record is not durable");
     driver.run();
     assert!(driver.take(group).iter().any(is_lease));

@@ -1,7 +1,7 @@
 //! Who has lost several times in a row keeps its place in line until it comes again.
 
 use crate::driver::{Driver, ROOT, Txn, count, notices, txn};
-use protocol::{Message, Outcome};
+use protocol::{Outcome, ToClient};
 use std::time::Duration;
 use store::{Config, SessionId};
 use types::{Limits, Refusal};
@@ -97,7 +97,7 @@ fn places_are_taken_in_order() {
     assert_eq!(count(&driver.commit(first, &increment(2, 4, 3))), 4);
     let heard = driver.take(second);
     assert!(notices(&heard).iter().all(|notice| notice.data.is_some()), "{heard:?}");
-    assert!(heard.iter().any(|message| matches!(message, Message::CommitReply(_))), "{heard:?}");
+    assert!(heard.iter().any(|message| matches!(message, ToClient::CommitReply(_))), "{heard:?}");
     assert_eq!(count(&driver.commit(second, &increment(3, 5, 4))), 5);
 }
 

@@ -2,7 +2,7 @@
 
 use crate::driver::{Driver, ROOT, count, txn};
 use crate::groups::join_group;
-use protocol::{Intent, Message, Ping, Promise, Released};
+use protocol::{Intent, Ping, Promise, Released, ToClient};
 use store::{Config, SessionId};
 use types::{ClientId, TxnId};
 
@@ -27,22 +27,22 @@ fn beside_a_promise() -> (Driver, SessionId, SessionId) {
 /// The group is given more of its lease; gives what it is told before that.
 fn renew(driver: &mut Driver, group: SessionId) -> Vec<Intent> {
     driver.take(group);
-    driver.say(group, Message::Ping(Ping { nonce: 5 }));
+    driver.say(group, Ping { nonce: 5 });
     let told = driver.take(group);
-    let leased = told.iter().position(|message| matches!(message, Message::Leased(_))).expect("a lease");
+    let leased = told.iter().position(|message| matches!(message, ToClient::Leased(_))).expect("a lease");
     intents(&told[..leased])
 }
 
-fn intents(messages: &[Message]) -> Vec<Intent> {
+fn intents(messages: &[ToClient]) -> Vec<Intent> {
     let intents = messages.iter().filter_map(|message| match message {
-        Message::Intent(intent) => Some(intent.clone()),
+        ToClient::Intent(intent) => Some(intent.clone()),
         _ => None,
     });
     intents.collect()
 }
 
 fn promise(driver: &mut Driver, group: SessionId, number: u64) {
-    driver.say(group, Message::Promise(Promise { txn: TxnId { client: ClientId(1), number } }));
+    driver.say(group, Promise { txn: TxnId { client: ClientId(1), number } });
     driver.run();
 }
 
@@ -90,7 +90,7 @@ fn who_counts_on_a_promise_is_told_before_it_ends() {
 #[test]
 pub(crate) fn a_page_that_the_group_lets_go_of_is_promised_anew() {
     let (mut driver, own, group) = beside_a_promise();
-    driver.say(group, Message::Released(Released { pages: vec![ROOT] }));
+    driver.say(group, Released { pages: vec![ROOT] });
     driver.fetch(group, ROOT);
     driver.say(own, txn(1, 3).write(ROOT, 0, 2, b"c").message());
     driver.run();

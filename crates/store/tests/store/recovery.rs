@@ -1,7 +1,7 @@
 //! What a crash leaves.
 
 use crate::driver::{Driver, ROOT, count, txn};
-use protocol::{AskOutcome, Grant, Message, Outcome};
+use protocol::{AskOutcome, Grant, Outcome, ToClient, ToServer};
 use std::time::Duration;
 use store::{Config, DiskDone, DiskWork};
 use types::{PageId, Refusal, Version};
@@ -17,7 +17,7 @@ fn what_was_acknowledged_survives_and_what_was_not_durable_does_not() {
     let a = driver.join(2, 1);
     assert_eq!(driver.value(a, ROOT, 0).unwrap(), b"kept");
     assert_eq!(driver.value(a, ROOT, 1), None);
-    driver.say(a, Message::AskOutcome(AskOutcome { txn: lost.0.txn }));
+    driver.say(a, AskOutcome { txn: lost.0.txn });
     assert_eq!(driver.outcome(a), Some(Outcome::Unknown));
 }
 
@@ -137,7 +137,7 @@ fn an_old_image_that_arrives_after_an_install_is_read_again() {
     driver.store.handle_timeout(driver.now);
     driver.sync();
     let fetch = |page: PageId| {
-        Message::Fetch(protocol::Fetch { pages: vec![page], at_least: Version::ZERO, number: 0, follow: None })
+        ToServer::Fetch(protocol::Fetch { pages: vec![page], at_least: Version::ZERO, number: 0, follow: None })
     };
     driver.say(a, fetch(other));
     assert!(driver.do_first(|work| matches!(work, DiskWork::Read(_))));
@@ -147,7 +147,7 @@ fn an_old_image_that_arrives_after_an_install_is_read_again() {
     driver.store.disk(driver.now, DiskDone::Pages(vec![(ROOT, old)]));
     driver.run();
     let pages = driver.take(a).into_iter().filter_map(|message| match message {
-        Message::Page(page) => Some((page.version, page.image)),
+        ToClient::Page(page) => Some((page.version, page.image)),
         _ => None,
     });
     assert_eq!(pages.collect::<Vec<_>>(), [driver.home(ROOT).unwrap()]);
@@ -162,7 +162,7 @@ fn closing_waits_until_the_log_is_durable() {
     driver.home_pages = 0;
     driver.now = driver.now + Duration::from_secs(2);
     driver.store.handle_timeout(driver.now);
-    driver.say(a, Message::Grant(Grant { space: 0, count: 1 }));
+    driver.say(a, Grant { space: 0, count: 1 });
     driver.store.close(driver.now);
     assert!(driver.do_first(|work| matches!(work, DiskWork::Append(..))));
     assert!(driver.do_first(|work| matches!(work, DiskWork::Install(..))));

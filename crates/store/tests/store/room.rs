@@ -2,7 +2,7 @@
 
 use crate::driver::{Driver, ROOT, Txn, count, txn};
 use bytes::Bytes;
-use protocol::{Grant, Message, Outcome};
+use protocol::{Grant, Outcome, ToClient, ToServer};
 use std::time::Duration;
 use store::{Config, DiskWork};
 use types::limits::{GRANTS_PER_SESSION_MAX, PAGE_BYTES_MAX, TXN_BYTES_MAX};
@@ -173,8 +173,8 @@ fn full_for_a_moment() -> (Driver, [store::SessionId; 2]) {
     (driver, [a, b])
 }
 
-fn grant(space: u32) -> Message {
-    Message::Grant(Grant { space, count: 3 })
+fn grant(space: u32) -> ToServer {
+    ToServer::Grant(Grant { space, count: 3 })
 }
 
 /// A client that is told of no pages takes the store for full: as long as write-back makes room it waits.
@@ -185,8 +185,8 @@ fn a_grant_waits_while_the_log_is_full_for_a_moment() {
     assert_eq!(driver.take(a), []);
     driver.run();
     assert_eq!(driver.store.stats().commits, 60);
-    let granted: Vec<_> = driver.take(a).into_iter().filter(|m| matches!(m, Message::Granted(_))).collect();
-    assert!(matches!(&granted[..], [Message::Granted(granted)] if granted.ranges[0].count == 3), "{granted:?}");
+    let granted: Vec<_> = driver.take(a).into_iter().filter(|m| matches!(m, ToClient::Granted(_))).collect();
+    assert!(matches!(&granted[..], [ToClient::Granted(granted)] if granted.ranges[0].count == 3), "{granted:?}");
 }
 
 #[test]
@@ -197,7 +197,7 @@ fn a_grant_that_waits_ends_with_its_session_and_with_the_store() {
     driver.say(b, grant(0));
     driver.store.close(driver.now);
     driver.run();
-    let is_granted = |message: &Message| matches!(message, Message::Granted(_));
+    let is_granted = |message: &ToClient| matches!(message, ToClient::Granted(_));
     assert!(!driver.take(a).iter().any(is_granted) && !driver.take(b).iter().any(is_granted));
 }
 

@@ -1,7 +1,7 @@
 //! Sessions that begin, resume, fall silent and are fenced off.
 
 use crate::driver::{CLUSTER, Driver, ROOT, count, hello, notices, txn};
-use protocol::{Ack, Held, Hello, Message, PROTOCOL, Rejoin, Released};
+use protocol::{Ack, Held, Hello, PROTOCOL, Rejoin, Released, ToClient, ToServer};
 use std::time::Duration;
 use store::{Config, SessionId};
 use types::limits::SESSIONS_MAX;
@@ -10,7 +10,7 @@ use types::{ClientId, ClusterId, GoodbyeReason, PageId, Version};
 fn greeted(driver: &mut Driver, session: u64, hello: Hello) -> Option<GoodbyeReason> {
     let id = SessionId(session);
     driver.store.connected(driver.now, id);
-    driver.say(id, Message::Hello(hello));
+    driver.say(id, hello);
     driver.ended(id)
 }
 
@@ -23,8 +23,10 @@ fn a_hello_is_checked() {
     let stranger = Hello { cluster: Some(ClusterId(8)), ..good.clone() };
     assert_eq!(greeted(&mut driver, 2, stranger), Some(GoodbyeReason::WrongCluster));
     assert_eq!(greeted(&mut driver, 3, good), None);
-    assert!(matches!(&driver.take(SessionId(3))[..], [Message::Welcome(w)] if w.cluster == CLUSTER && w.features == 0));
-    assert!(matches!(&driver.take(SessionId(1))[..], [Message::Goodbye(g)] if g.reason == GoodbyeReason::Protocol));
+    assert!(
+        matches!(&driver.take(SessionId(3))[..], [ToClient::Welcome(w)] if w.cluster == CLUSTER && w.features == 0)
+    );
+    assert!(matches!(&driver.take(SessionId(1))[..], [ToClient::Goodbye(g)] if g.reason == GoodbyeReason::Protocol));
 }
 
 #[test]
@@ -72,7 +74,7 @@ fn a_released_page_is_told_about_no_more() {
     let mut driver = Driver::new();
     let (a, b) = (driver.join(1, 1), driver.join(2, 2));
     driver.fetch(b, ROOT);
-    driver.say(b, Message::Released(Released { pages: vec![ROOT] }));
+    driver.say(b, Released { pages: vec![ROOT] });
     driver.commit(a, &txn(1, 1).write(ROOT, 0, 0, b"x"));
     assert_eq!(notices(&driver.ping(b)), []);
 }
@@ -140,17 +142,17 @@ fn a_horizon_waits_for_the_last_of_the_rejoin() {
     let b = driver.greet(2, 2, 1);
     let held = |page, last| {
         let pages = vec![Held { page, version: Version::ZERO }];
-        Message::Rejoin(Rejoin { horizon: Version::ZERO, pages, grants: vec![], last })
+        ToServer::Rejoin(Rejoin { horizon: Version::ZERO, pages, grants: vec![], last })
     };
     driver.say(b, held(ROOT, false));
     driver.commit(a, &txn(1, 1).write(ROOT, 0, 0, b"x").write(page, 0, 0, b"y"));
     let meanwhile = driver.ping(b);
     assert_eq!(notices(&meanwhile).len(), 1, "listed pages are told about");
-    assert!(matches!(&meanwhile[0], Message::Notices(batch) if batch.through == Version::ZERO));
+    assert!(matches!(&meanwhile[0], ToClient::Notices(batch) if batch.through == Version::ZERO));
     driver.say(b, held(page, true));
     let messages = driver.take(b);
     assert_eq!(notices(&messages).iter().map(|notice| notice.page).collect::<Vec<_>>(), [page]);
-    assert!(matches!(messages.last(), Some(Message::Rejoined(rejoined)) if rejoined.through == Version(1)));
+    assert!(matches!(messages.last(), Some(ToClient::Rejoined(rejoined)) if rejoined.through == Version(1)));
 }
 
 /// A member that re-joins with an old session's acknowledgement: it says nothing about what the new one has heard.
@@ -162,7 +164,7 @@ fn an_acknowledgement_before_the_rejoin_does_not_prune() {
     driver.hang_up(a);
     driver.hang_up(b);
     let again = driver.greet(3, 2, 3);
-    driver.say(again, Message::Ack(Ack { through: Version(1) }));
+    driver.say(again, Ack { through: Version(1) });
     let (missed, rejoined) = driver.rejoin(again, Version::ZERO, &[(ROOT, 0)], &[]);
     assert_eq!((missed.len(), rejoined.dropped), (1, vec![]));
 }
@@ -195,7 +197,7 @@ fn a_commit_that_outlives_its_session_is_told_to_the_next_one() {
     driver.store.connected(driver.now, again);
     driver.say(again, hello(1, 2));
     let pages = vec![Held { page: ROOT, version: Version::ZERO }];
-    driver.say(again, Message::Rejoin(Rejoin { horizon: Version::ZERO, pages, grants: vec![], last: true }));
+    driver.say(again, Rejoin { horizon: Version::ZERO, pages, grants: vec![], last: true });
     assert_eq!(notices(&driver.take(again)), []);
     driver.run();
     assert_eq!(notices(&driver.ping(again)).len(), 1);
@@ -205,11 +207,11 @@ fn a_commit_that_outlives_its_session_is_told_to_the_next_one() {
 fn a_fetch_waits_for_the_count_that_it_asks_for() {
     let mut driver = Driver::new();
     let (a, b) = (driver.join(1, 1), driver.join(2, 2));
-    driver.say(b, Message::Fetch(protocol::Fetch { pages: vec![ROOT], at_least: Version(2), number: 0, follow: None }));
+    driver.say(b, protocol::Fetch { pages: vec![ROOT], at_least: Version(2), number: 0, follow: None });
     driver.commit(a, &txn(1, 1).write(ROOT, 0, 0, b"x"));
     assert_eq!(driver.take(b), []);
     driver.commit(a, &txn(1, 2).write(ROOT, 0, 1, b"y"));
-    assert!(matches!(&driver.take(b)[..], [Message::Page(page)] if page.version == Version(2)));
+    assert!(matches!(&driver.take(b)[..], [ToClient::Page(page)] if page.version == Version(2)));
 }
 
 /// Somebody who only listens still learns how far it has heard everything, and *recent* can be pruned.
@@ -219,5 +221,5 @@ fn a_ping_moves_the_horizon_of_a_quiet_session() {
     let (a, b) = (driver.join(1, 1), driver.join(2, 2));
     driver.commit(a, &txn(1, 1).write(ROOT, 0, 0, b"x"));
     let answers = driver.ping(b);
-    assert!(matches!(&answers[..], [Message::Notices(batch), Message::Pong(_)] if batch.through == Version(1)));
+    assert!(matches!(&answers[..], [ToClient::Notices(batch), ToClient::Pong(_)] if batch.through == Version(1)));
 }

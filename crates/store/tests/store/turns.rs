@@ -3,7 +3,7 @@
 use crate::driver::{Driver, ROOT, Txn, count, notices, txn};
 use crate::groups::join_group;
 use crate::losses::increment;
-use protocol::{Message, Outcome, Ping, Promise};
+use protocol::{Outcome, Ping, Promise, ToClient};
 use std::time::Duration;
 use store::{Config, SessionId};
 use types::{ClientId, Limits, Refusal, TxnId};
@@ -23,7 +23,7 @@ fn leasing() -> Config {
 
 fn group_and_clients(driver: &mut Driver) -> (SessionId, [SessionId; 4]) {
     let group = join_group(driver, 9, 100, &[ROOT]);
-    driver.say(group, Message::Ping(Ping { nonce: 1 }));
+    driver.say(group, Ping { nonce: 1 });
     let clients = [1, 2, 3, 4].map(|number| driver.join(number, number));
     driver.run();
     (group, clients)
@@ -35,7 +35,7 @@ fn writer(client: u64) -> Txn {
 }
 
 fn promise(driver: &mut Driver, group: SessionId, client: u64) {
-    driver.say(group, Message::Promise(Promise { txn: TxnId { client: ClientId(client), number: 1 } }));
+    driver.say(group, Promise { txn: TxnId { client: ClientId(client), number: 1 } });
     driver.run();
 }
 
@@ -111,14 +111,14 @@ fn nobody_comes_before_it_for_a_later_place() {
         lose(&mut driver, loser, number);
     }
     let group = join_group(&mut driver, 9, 100, &[ROOT]);
-    driver.say(group, Message::Ping(Ping { nonce: 1 }));
+    driver.say(group, Ping { nonce: 1 });
     driver.run();
     driver.say(third, txn(3, 1).read(ROOT, 0, 1).write(ROOT, 1, 0, b"x").message());
     driver.say(fourth, txn(4, 1).write(ROOT, 0, 1, &[7; 2500]).message());
     lose(&mut driver, loser, 3);
     // Its place is kept. When the turn of the fourth has come, another one has taken the room.
     driver.say(fifth, txn(5, 1).write(ROOT, 2, 1, &[7; 1500]).message());
-    driver.say(group, Message::Promise(Promise { txn: TxnId { client: ClientId(3), number: 1 } }));
+    driver.say(group, Promise { txn: TxnId { client: ClientId(3), number: 1 } });
     driver.sync();
     driver.say(loser, increment(2, 4, 1).message());
     for client in [5, 4] {
@@ -201,10 +201,10 @@ fn a_group_that_gets_its_lease_hears_of_its_own_commits_in_turn() {
     let own = TxnId { client: ClientId(7), number: 1 };
     driver.say(other, txn(7, 1).write(ROOT, 0, 0, b"y").message());
     driver.take(other);
-    driver.say(other, Message::Ping(Ping { nonce: 1 }));
+    driver.say(other, Ping { nonce: 1 });
     let told = driver.take(other);
     let intents = told.iter().filter_map(|message| match message {
-        Message::Intent(intent) => Some(intent.txn),
+        ToClient::Intent(intent) => Some(intent.txn),
         _ => None,
     });
     assert!(intents.collect::<Vec<_>>().contains(&own), "{told:?}");

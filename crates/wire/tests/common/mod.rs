@@ -5,18 +5,19 @@ use bytes::Bytes;
 use protocol::*;
 use types::limits::PIECE_BYTES_MAX;
 use types::*;
-use wire::{Batch, End, Header, Inbox, Kind, Outbox};
+use wire::store::{CLIENT, PEER, SERVER};
+use wire::{Batch, Codec, Header, Inbox, Outbox, PIECE};
 
 /// The message's frame.
-pub fn encode(message: &Message) -> Vec<u8> {
-    let mut out = Outbox::new();
+pub fn encode(message: &Parcel) -> Vec<u8> {
+    let mut out = Outbox::new(speaker_of(message));
     out.push(message).unwrap();
     drain(&mut out)
 }
 
 /// One piece of the message with this number.
 pub fn piece(number: u64, part: &[u8]) -> Vec<u8> {
-    let header = Header { kind: Kind::Piece, meta_bytes: 8, body_bytes: part.len() as u32 };
+    let header = Header { kind: PIECE, meta_bytes: 8, body_bytes: part.len() as u32 };
     [&header.to_bytes()[..], &number.to_le_bytes(), part].concat()
 }
 
@@ -38,28 +39,40 @@ pub fn drain(out: &mut Outbox) -> Vec<u8> {
     bytes
 }
 
-/// Which end receives it; either if both do.
-pub fn reader_of(message: &Message) -> End {
-    match message {
-        Message::Welcome(_)
-        | Message::Goodbye(_)
-        | Message::Rejoined(_)
-        | Message::Pong(_)
-        | Message::Page(_)
-        | Message::LeftOut(_)
-        | Message::CommitReply(_)
-        | Message::Notices(_)
-        | Message::Granted(_)
-        | Message::Help(_)
-        | Message::Revalidated(_)
-        | Message::Leader(_)
-        | Message::Members(_)
-        | Message::Leased(_)
-        | Message::Intent(_)
-        | Message::Status(_) => End::Client,
-        Message::PeerHello(_) | Message::PeerPage(_) => End::Peer,
-        _ => End::Store,
+pub fn to_server(message: impl Into<ToServer>) -> Parcel {
+    Parcel::new(message.into())
+}
+
+pub fn to_client(message: impl Into<ToClient>) -> Parcel {
+    Parcel::new(message.into())
+}
+
+pub fn to_peer(message: impl Into<ToPeer>) -> Parcel {
+    Parcel::new(message.into())
+}
+
+/// The end that hears it.
+pub fn reader_of(message: &Parcel) -> &'static dyn Codec {
+    match (message.get::<ToServer>(), message.get::<ToClient>()) {
+        (Some(_), _) => SERVER,
+        (_, Some(_)) => CLIENT,
+        (None, None) => PEER,
     }
+}
+
+/// The end that says it.
+pub fn speaker_of(message: &Parcel) -> &'static dyn Codec {
+    match (message.get::<ToServer>(), message.get::<ToClient>()) {
+        (Some(_), _) => CLIENT,
+        (_, Some(_)) => SERVER,
+        (None, None) => PEER,
+    }
+}
+
+/// The end that hears messages of this kind; any of them if several do.
+pub fn end_that_hears(kind: u8) -> &'static dyn Codec {
+    let hears = |end: &&dyn Codec| end.known(kind).is_some_and(|known| known.limits.is_some());
+    [SERVER, CLIENT, PEER].into_iter().find(hears).expect("somebody hears it")
 }
 
 pub fn page(number: u32) -> PageId {
@@ -78,12 +91,12 @@ pub fn deleted(slot: SlotNo) -> SlotChange {
     SlotChange { slot, value: None }
 }
 
-pub fn reply(outcome: Outcome) -> Message {
-    Message::CommitReply(CommitReply { txn: txn(), outcome })
+pub fn reply(outcome: Outcome) -> Parcel {
+    to_client(CommitReply { txn: txn(), outcome })
 }
 
-pub fn commit() -> Message {
-    Message::Commit(CommitRequest {
+pub fn commit() -> Parcel {
+    to_server(CommitRequest {
         txn: txn(),
         incarnation: Incarnation(5),
         answered: 8,
@@ -108,28 +121,28 @@ pub fn notice(number: u32, data: Option<Vec<SlotChange>>) -> Notice {
     Notice { page: page(number), prev: Version(3), version: Version(5), slots, txn: txn(), data }
 }
 
-pub fn notices() -> Message {
+pub fn notices() -> Parcel {
     let items = vec![notice(1, None), notice(2, Some(vec![change(1, b"xy")]))];
-    Message::Notices(Notices { through: Version(6), items })
+    to_client(Notices { through: Version(6), items })
 }
 
 pub fn key() -> PeerKey {
     PeerKey::new(std::array::from_fn(|at| 0xA0 + at as u8))
 }
 
-pub fn help() -> Message {
+pub fn help() -> Parcel {
     let (number, through, address) = (6, Version(77), "10.0.0.7:4096".into());
-    Message::Help(Help { requester: ClientId(5), number, through, address, key: key(), pages: vec![page(1), page(2)] })
+    to_client(Help { requester: ClientId(5), number, through, address, key: key(), pages: vec![page(1), page(2)] })
 }
 
-pub fn revalidated() -> Message {
+pub fn revalidated() -> Parcel {
     let items = vec![notice(1, Some(vec![change(1, b"xy")]))];
-    Message::Revalidated(Revalidated { number: 4, items, dropped: vec![page(2)] })
+    to_client(Revalidated { number: 4, items, dropped: vec![page(2)] })
 }
 
-pub fn members() -> Message {
+pub fn members() -> Parcel {
     let member = |client, address: &str| Member { client: ClientId(client), address: address.into() };
-    Message::Members(Members {
+    to_client(Members {
         group: "site".into(),
         epoch: 3,
         address: "c:9".into(),
@@ -138,54 +151,54 @@ pub fn members() -> Message {
     })
 }
 
-pub fn status() -> Message {
+pub fn status() -> Parcel {
     let store = Table {
         name: "store".into(),
         columns: vec!["applied".into(), "store".into()],
         rows: vec![vec![Cell::Count(77), Cell::Text("a:1".into())], vec![Cell::Nothing, Cell::Count(u64::MAX)]],
     };
     let empty = Table { name: "sessions".into(), columns: vec!["session".into()], rows: vec![] };
-    Message::Status(Status { tables: vec![store, empty] })
+    to_client(Status { tables: vec![store, empty] })
 }
 
 /// One message of every kind that groups have.
-fn of_groups() -> Vec<Message> {
+fn of_groups() -> Vec<Parcel> {
     let image = Bytes::from_static(b"O\x01\0\0");
     let peer_page = Page { page: page(1), version: Version(3), number: 6, fresh: false, behind: Vec::new(), image };
     let (group, address) = ("site".to_owned(), "c:9".to_owned());
     vec![
-        Message::Reachable(Reachable { address: "10.0.0.7:4096".into(), key: key(), eligible: String::new() }),
+        to_server(Reachable { address: "10.0.0.7:4096".into(), key: key(), eligible: String::new() }),
         help(),
-        Message::NoHelp(NoHelp { requester: ClientId(5), number: 6, pages: vec![page(1)] }),
-        Message::PeerPage(PeerPage { requester: ClientId(5), through: Version(77), page: peer_page }),
-        Message::Arrived(Arrived { pages: vec![(page(1), 6), (page(2), 7)] }),
-        Message::PeerHello(PeerHello { client: ClientId(5), key: key() }),
-        Message::Revalidate(Revalidate {
+        to_server(NoHelp { requester: ClientId(5), number: 6, pages: vec![page(1)] }),
+        to_peer(PeerPage { requester: ClientId(5), through: Version(77), page: peer_page }),
+        to_server(Arrived { pages: vec![(page(1), 6), (page(2), 7)] }),
+        to_peer(PeerHello { client: ClientId(5), key: key() }),
+        to_server(Revalidate {
             number: 4,
             horizon: Version(77),
             pages: vec![Held { page: page(1), version: Version(5) }],
         }),
         revalidated(),
-        Message::Departed(Departed { client: ClientId(5) }),
-        Message::Lead(Lead { group: group.clone(), epoch: 3, address: address.clone() }),
-        Message::FindLeader(FindLeader { group: group.clone() }),
-        Message::Leader(Leader { group, epoch: 3, address }),
+        to_server(Departed { client: ClientId(5) }),
+        to_server(Lead { group: group.clone(), epoch: 3, address: address.clone() }),
+        to_server(FindLeader { group: group.clone() }),
+        to_client(Leader { group, epoch: 3, address }),
         members(),
-        Message::Leased(Leased { nonce: 1, lease_ms: 2000, spaces: vec![2] }),
-        Message::Intent(Intent { txn: txn(), pages: vec![(page(1), [0, 64].into_iter().collect())] }),
-        Message::Promise(Promise { txn: txn() }),
+        to_client(Leased { nonce: 1, lease_ms: 2000, spaces: vec![2] }),
+        to_client(Intent { txn: txn(), pages: vec![(page(1), [0, 64].into_iter().collect())] }),
+        to_server(Promise { txn: txn() }),
     ]
 }
 
 /// One message of every kind, and of every outcome.
-pub fn samples() -> Vec<Message> {
+pub fn samples() -> Vec<Parcel> {
     let range = PageRange { first: page(16), count: 8 };
     let hello = Hello { protocol: (2, 3), features: GROUP, cluster: None, client: ClientId(5), epoch: 6 };
     let limits = SessionLimits { fetches: 10, commits: 11, silence_ms: 1500 };
     let mut samples = vec![
-        Message::Hello(hello.clone()),
-        Message::Hello(Hello { cluster: Some(ClusterId(0xC1)), ..hello }),
-        Message::Welcome(Welcome {
+        to_server(hello.clone()),
+        to_server(Hello { cluster: Some(ClusterId(0xC1)), ..hello }),
+        to_client(Welcome {
             protocol: 2,
             features: GROUP,
             cluster: ClusterId(0xC1),
@@ -195,23 +208,23 @@ pub fn samples() -> Vec<Message> {
             through: Version(77),
             limits,
         }),
-        Message::Goodbye(Goodbye { reason: GoodbyeReason::Malformed, text: "größe".into() }),
-        Message::Rejoin(Rejoin {
+        to_client(Goodbye { reason: GoodbyeReason::Malformed, text: "größe".into() }),
+        to_server(Rejoin {
             horizon: Version(77),
             pages: vec![Held { page: page(1), version: Version(5) }],
             grants: vec![range],
             last: true,
         }),
-        Message::Rejoined(Rejoined { through: Version(78), dropped: vec![page(1), page(2)] }),
-        Message::Ping(Ping { nonce: 1 }),
-        Message::Pong(Pong { nonce: 1 }),
-        Message::Fetch(Fetch {
+        to_client(Rejoined { through: Version(78), dropped: vec![page(1), page(2)] }),
+        to_server(Ping { nonce: 1 }),
+        to_client(Pong { nonce: 1 }),
+        to_server(Fetch {
             pages: vec![page(1), page(2)],
             at_least: Version(3),
             number: 7,
             follow: Some(Follow { slot: 5, bytes: 0x3890 }),
         }),
-        Message::Page(Page {
+        to_client(Page {
             page: page(1),
             version: Version(3),
             number: 7,
@@ -219,10 +232,10 @@ pub fn samples() -> Vec<Message> {
             behind: vec![page(2)],
             image: Bytes::from_static(b"O\x01\0\0"),
         }),
-        Message::LeftOut(LeftOut { page: page(1), number: 7 }),
-        Message::Released(Released { pages: vec![page(1)] }),
+        to_client(LeftOut { page: page(1), number: 7 }),
+        to_server(Released { pages: vec![page(1)] }),
         commit(),
-        Message::AskOutcome(AskOutcome { txn: txn() }),
+        to_server(AskOutcome { txn: txn() }),
         reply(Outcome::Committed { pages: vec![Advance { page: page(1), prev: Version(3), version: Version(5) }] }),
         reply(Outcome::Unknown),
         reply(Outcome::Refused(Refusal::Stale(vec![(page(1), [0, 64].into_iter().collect())]))),
@@ -235,17 +248,17 @@ pub fn samples() -> Vec<Message> {
         reply(Outcome::Refused(Refusal::Closing)),
         reply(Outcome::Refused(Refusal::Lapsed(Incarnation(5)))),
         notices(),
-        Message::Ack(Ack { through: Version(77) }),
-        Message::Grant(Grant { space: 2, count: 8 }),
-        Message::Granted(Granted { ranges: vec![range] }),
+        to_server(Ack { through: Version(77) }),
+        to_server(Grant { space: 2, count: 8 }),
+        to_client(Granted { ranges: vec![range] }),
     ];
     samples.extend(of_groups());
-    samples.extend([Message::AskStatus(AskStatus), status()]);
+    samples.extend([to_server(AskStatus), status()]);
     samples
 }
 
 /// Feeds `bytes` in pieces of `piece` bytes and gives the messages that come of it.
-pub fn decode(reader: End, bytes: &[u8], piece: usize) -> Result<Vec<Message>, wire::WireError> {
+pub fn decode(reader: &'static dyn Codec, bytes: &[u8], piece: usize) -> Result<Vec<Parcel>, wire::WireError> {
     let mut inbox = Inbox::within_session(reader);
     let mut messages = Vec::new();
     for mut piece in bytes.chunks(piece) {

@@ -3,7 +3,7 @@
 use crate::field::{check_count, cut, get_text, put_text};
 use crate::layout::{Layout, Meta, Reader};
 use crate::length::TEXT_BYTES_MIN;
-use crate::{Kind, Limits, WireError};
+use crate::{Limits, WireError};
 use alloc::string::String;
 use protocol::{AskStatus, Cell, Status, Table};
 use types::limits::{STATUS_CELLS_MAX, STATUS_COLUMNS_MAX, STATUS_TABLES_MAX, STATUS_TEXT_BYTES_MAX};
@@ -30,7 +30,6 @@ const CELL_BYTES_MIN: usize = size_of::<u8>();
 const CELL_BYTES_MAX: usize = size_of::<u8>() + TEXT_BYTES;
 
 impl Layout for AskStatus {
-    const KIND: Kind = Kind::AskStatus;
     const LIMITS: Limits = Limits::fields::<()>();
 
     fn put(&self, _: &mut Meta<'_>) -> Result<(), WireError> {
@@ -44,7 +43,6 @@ impl Layout for AskStatus {
 
 /// Of each table its name, its columns' names, how many rows there are, and their cells.
 impl Layout for Status {
-    const KIND: Kind = Kind::Status;
     const LIMITS: Limits =
         Limits::fields::<U16>().and_up_to(STATUS_TABLES_MAX * TABLE_BYTES_MAX + STATUS_CELLS_MAX * CELL_BYTES_MAX);
 

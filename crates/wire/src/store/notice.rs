@@ -1,8 +1,9 @@
 //! The bytes of the notice messages.
 
-use crate::field::{self, Txn, check_count};
+use crate::field::check_count;
 use crate::layout::{Layout, Meta, Reader};
-use crate::{Kind, Limits, WireError};
+use crate::store::field::{self, Txn};
+use crate::{Limits, WireError};
 use alloc::vec::Vec;
 use bytes::Bytes;
 use protocol::{Ack, Notice, Notices};
@@ -29,7 +30,6 @@ const NO_DATA: u16 = u16::MAX;
 const _: () = assert!(SLOTS_MAX < NO_DATA as usize);
 
 impl Layout for Notices {
-    const KIND: Kind = Kind::Notices;
     const LIMITS: Limits = Limits::fields::<U64>().and_more().with_body(MESSAGE_BYTES_MAX);
 
     fn put(&self, meta: &mut Meta<'_>) -> Result<(), WireError> {
@@ -87,7 +87,6 @@ fn get_notice(reader: &mut Reader<'_>, changes_left: &mut usize) -> Result<Notic
 }
 
 impl Layout for Ack {
-    const KIND: Kind = Kind::Ack;
     const LIMITS: Limits = Limits::fields::<U64>();
 
     fn put(&self, meta: &mut Meta<'_>) -> Result<(), WireError> {

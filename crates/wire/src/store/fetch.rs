@@ -1,8 +1,9 @@
 //! The bytes of the fetch messages.
 
-use crate::field::{self, check_count, flag};
+use crate::field::{check_count, flag};
 use crate::layout::{Layout, Meta, Reader};
-use crate::{Kind, Limits, WireError};
+use crate::store::field;
+use crate::{Limits, WireError};
 use bytes::Bytes;
 use protocol::{Fetch, Follow, LeftOut, Page, Released};
 use types::limits::{PAGE_BYTES_MAX, PAGES_BEHIND_MAX, PAGES_PER_MESSAGE_MAX};
@@ -21,7 +22,6 @@ struct FetchMeta {
 }
 
 impl Layout for Fetch {
-    const KIND: Kind = Kind::Fetch;
     const LIMITS: Limits = Limits::fields::<FetchMeta>().and_many::<U64>(PAGES_PER_MESSAGE_MAX);
 
     fn put(&self, meta: &mut Meta<'_>) -> Result<(), WireError> {
@@ -59,7 +59,6 @@ struct PageMeta {
 
 /// The image is the body.
 impl Layout for Page {
-    const KIND: Kind = Kind::Page;
     const LIMITS: Limits = Limits::fields::<PageMeta>().and_many::<U64>(PAGES_BEHIND_MAX).with_body(PAGE_BYTES_MAX);
 
     fn put(&self, meta: &mut Meta<'_>) -> Result<(), WireError> {
@@ -94,7 +93,6 @@ struct LeftOutMeta {
 }
 
 impl Layout for LeftOut {
-    const KIND: Kind = Kind::LeftOut;
     const LIMITS: Limits = Limits::fields::<LeftOutMeta>();
 
     fn put(&self, meta: &mut Meta<'_>) -> Result<(), WireError> {
@@ -109,7 +107,6 @@ impl Layout for LeftOut {
 }
 
 impl Layout for Released {
-    const KIND: Kind = Kind::Released;
     const LIMITS: Limits = Limits::fields::<()>().and_many::<U64>(PAGES_PER_MESSAGE_MAX);
 
     fn put(&self, meta: &mut Meta<'_>) -> Result<(), WireError> {

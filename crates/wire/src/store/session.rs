@@ -2,13 +2,13 @@
 //!
 //! `Hello` and `Goodbye` keep their layout in every protocol: they are how two ends find out that they share none.
 
-use crate::field::{self, HeldPage, Range, check_count, cut, flag};
+use crate::field::{check_count, flag};
 use crate::layout::{Layout, Meta, Reader};
-use crate::{Kind, Limits, WireError};
-use alloc::borrow::ToOwned;
-use protocol::{Goodbye, Hello, Lineage, Ping, Pong, Rejoin, Rejoined, SessionLimits, Welcome};
-use types::limits::{GOODBYE_TEXT_BYTES_MAX, LIVES_KEPT, PAGES_PER_MESSAGE_MAX, TXN_PAGES_MAX};
-use types::{ClientId, ClusterId, GoodbyeReason, Incarnation, Life, NodeId, Version};
+use crate::store::field::{self, HeldPage, Range};
+use crate::{Limits, WireError};
+use protocol::{Hello, Lineage, Ping, Pong, Rejoin, Rejoined, SessionLimits, Welcome};
+use types::limits::{LIVES_KEPT, PAGES_PER_MESSAGE_MAX, TXN_PAGES_MAX};
+use types::{ClientId, ClusterId, Incarnation, Life, NodeId, Version};
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
@@ -26,7 +26,6 @@ struct HelloMeta {
 }
 
 impl Layout for Hello {
-    const KIND: Kind = Kind::Hello;
     const LIMITS: Limits = Limits::fields::<HelloMeta>();
 
     fn put(&self, meta: &mut Meta<'_>) -> Result<(), WireError> {
@@ -79,7 +78,6 @@ struct LifeMeta {
 
 /// The lives follow, oldest first.
 impl Layout for Welcome {
-    const KIND: Kind = Kind::Welcome;
     const LIMITS: Limits = Limits::fields::<WelcomeMeta>().and_many::<LifeMeta>(LIVES_KEPT);
 
     fn put(&self, meta: &mut Meta<'_>) -> Result<(), WireError> {
@@ -123,29 +121,6 @@ impl Layout for Welcome {
     }
 }
 
-/// A reason's number, then the text to the end of the meta.
-impl Layout for Goodbye {
-    const KIND: Kind = Kind::Goodbye;
-    const LIMITS: Limits = Limits::fields::<U32>().and_up_to(GOODBYE_TEXT_BYTES_MAX);
-
-    fn put(&self, meta: &mut Meta<'_>) -> Result<(), WireError> {
-        let reason =
-            GoodbyeReason::ALL.iter().position(|&reason| reason == self.reason).expect("all reasons have a number");
-        meta.put(&U32::new(reason as u32));
-        // A text that is too long is told as far as it goes: it is for a person, and nobody is left to refuse it to.
-        meta.put(cut(&self.text, GOODBYE_TEXT_BYTES_MAX).as_bytes());
-        Ok(())
-    }
-
-    fn get(reader: &mut Reader<'_>) -> Result<Self, WireError> {
-        let got = reader.get::<U32>()?.get();
-        let reason = GoodbyeReason::ALL.get(got as usize).copied();
-        let reason = reason.ok_or(WireError::Code { what: "goodbye reason", got: got.into() })?;
-        let text = core::str::from_utf8(reader.rest::<u8>()?).map_err(|_| WireError::Text)?;
-        Ok(Self { reason, text: text.to_owned() })
-    }
-}
-
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 struct RejoinMeta {
@@ -157,7 +132,6 @@ struct RejoinMeta {
 }
 
 impl Layout for Rejoin {
-    const KIND: Kind = Kind::Rejoin;
     const LIMITS: Limits = Limits::fields::<RejoinMeta>()
         .and_many::<HeldPage>(PAGES_PER_MESSAGE_MAX)
         .and_many::<Range>(PAGES_PER_MESSAGE_MAX);
@@ -190,7 +164,6 @@ impl Layout for Rejoin {
 }
 
 impl Layout for Rejoined {
-    const KIND: Kind = Kind::Rejoined;
     const LIMITS: Limits = Limits::fields::<U64>().and_many::<U64>(TXN_PAGES_MAX);
 
     fn put(&self, meta: &mut Meta<'_>) -> Result<(), WireError> {
@@ -207,7 +180,6 @@ impl Layout for Rejoined {
 }
 
 impl Layout for Ping {
-    const KIND: Kind = Kind::Ping;
     const LIMITS: Limits = Limits::fields::<U64>();
 
     fn put(&self, meta: &mut Meta<'_>) -> Result<(), WireError> {
@@ -221,7 +193,6 @@ impl Layout for Ping {
 }
 
 impl Layout for Pong {
-    const KIND: Kind = Kind::Pong;
     const LIMITS: Limits = Limits::fields::<U64>();
 
     fn put(&self, meta: &mut Meta<'_>) -> Result<(), WireError> {

@@ -1,8 +1,9 @@
 //! The bytes of the place messages.
 
-use crate::field::{Range, check_count};
+use crate::field::check_count;
 use crate::layout::{Layout, Meta, Reader};
-use crate::{Kind, Limits, WireError};
+use crate::store::field::Range;
+use crate::{Limits, WireError};
 use protocol::{Grant, Granted};
 use types::limits::PAGES_PER_MESSAGE_MAX;
 use zerocopy::little_endian::U32;
@@ -16,7 +17,6 @@ struct GrantMeta {
 }
 
 impl Layout for Grant {
-    const KIND: Kind = Kind::Grant;
     const LIMITS: Limits = Limits::fields::<GrantMeta>();
 
     fn put(&self, meta: &mut Meta<'_>) -> Result<(), WireError> {
@@ -31,7 +31,6 @@ impl Layout for Grant {
 }
 
 impl Layout for Granted {
-    const KIND: Kind = Kind::Granted;
     const LIMITS: Limits = Limits::fields::<()>().and_many::<Range>(PAGES_PER_MESSAGE_MAX);
 
     fn put(&self, meta: &mut Meta<'_>) -> Result<(), WireError> {

@@ -1,8 +1,9 @@
 //! The bytes of the lease messages.
 
-use crate::field::{self, Txn, check_count};
+use crate::field::check_count;
 use crate::layout::{Layout, Meta, Reader};
-use crate::{Kind, Limits, WireError};
+use crate::store::field::{self, Txn};
+use crate::{Limits, WireError};
 use protocol::{Intent, Leased, Promise};
 use types::limits::{LEASED_SPACES_MAX, TXN_PAGES_MAX};
 use zerocopy::little_endian::{U16, U32, U64};
@@ -16,7 +17,6 @@ struct LeasedMeta {
 }
 
 impl Layout for Leased {
-    const KIND: Kind = Kind::Leased;
     const LIMITS: Limits = Limits::fields::<LeasedMeta>().and_many::<U32>(LEASED_SPACES_MAX);
 
     fn put(&self, meta: &mut Meta<'_>) -> Result<(), WireError> {
@@ -42,7 +42,6 @@ struct IntentPage {
 
 /// The transaction, then page by page the words of the slots, to the end of the meta.
 impl Layout for Intent {
-    const KIND: Kind = Kind::Intent;
     const LIMITS: Limits = Limits::fields::<Txn>().and_more();
 
     fn put(&self, meta: &mut Meta<'_>) -> Result<(), WireError> {
@@ -69,7 +68,6 @@ impl Layout for Intent {
 }
 
 impl Layout for Promise {
-    const KIND: Kind = Kind::Promise;
     const LIMITS: Limits = Limits::fields::<Txn>();
 
     fn put(&self, meta: &mut Meta<'_>) -> Result<(), WireError> {

@@ -1,8 +1,9 @@
 //! The bytes of the help messages.
 
-use crate::field::{self, check_count, get_text, put_text};
+use crate::field::{check_count, get_text, put_text};
 use crate::layout::{Layout, Meta, Reader};
-use crate::{Kind, Limits, WireError};
+use crate::store::field;
+use crate::{Limits, WireError};
 use bytes::Bytes;
 use protocol::{Arrived, Help, NoHelp, Page, PeerHello, PeerPage, Reachable};
 use types::limits::{ADDRESS_BYTES_MAX, PAGE_BYTES_MAX, PAGES_PER_MESSAGE_MAX};
@@ -13,7 +14,6 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 const ADDRESS: &str = "bytes of an address";
 
 impl Layout for Reachable {
-    const KIND: Kind = Kind::Reachable;
     const LIMITS: Limits =
         Limits::fields::<[u8; PeerKey::BYTES]>().and_text(ADDRESS_BYTES_MAX).and_text(ADDRESS_BYTES_MAX);
 
@@ -40,7 +40,6 @@ struct HelpMeta {
 }
 
 impl Layout for Help {
-    const KIND: Kind = Kind::Help;
     const LIMITS: Limits =
         Limits::fields::<HelpMeta>().and_text(ADDRESS_BYTES_MAX).and_many::<U64>(PAGES_PER_MESSAGE_MAX);
 
@@ -81,7 +80,6 @@ struct NoHelpMeta {
 }
 
 impl Layout for NoHelp {
-    const KIND: Kind = Kind::NoHelp;
     const LIMITS: Limits = Limits::fields::<NoHelpMeta>().and_many::<U64>(PAGES_PER_MESSAGE_MAX);
 
     fn put(&self, meta: &mut Meta<'_>) -> Result<(), WireError> {
@@ -110,7 +108,6 @@ struct PeerPageMeta {
 
 /// The image is the body. Nothing is said of whether the page is fresh, which a neighbour's never is.
 impl Layout for PeerPage {
-    const KIND: Kind = Kind::PeerPage;
     const LIMITS: Limits = Limits::fields::<PeerPageMeta>().with_body(PAGE_BYTES_MAX);
 
     fn put(&self, meta: &mut Meta<'_>) -> Result<(), WireError> {
@@ -148,7 +145,6 @@ impl Layout for PeerPage {
 }
 
 impl Layout for Arrived {
-    const KIND: Kind = Kind::Arrived;
     const LIMITS: Limits = Limits::fields::<()>().and_many::<[U64; 2]>(PAGES_PER_MESSAGE_MAX);
 
     fn put(&self, meta: &mut Meta<'_>) -> Result<(), WireError> {
@@ -171,7 +167,6 @@ struct PeerHelloMeta {
 }
 
 impl Layout for PeerHello {
-    const KIND: Kind = Kind::PeerHello;
     const LIMITS: Limits = Limits::fields::<PeerHelloMeta>();
 
     fn put(&self, meta: &mut Meta<'_>) -> Result<(), WireError> {

@@ -1,8 +1,9 @@
 //! The bytes of the commit messages.
 
-use crate::field::{self, Txn, check_count, check_order};
+use crate::field::{check_count, check_order};
 use crate::layout::{Layout, Meta, Reader};
-use crate::{Kind, Limits, WireError};
+use crate::store::field::{self, Txn};
+use crate::{Limits, WireError};
 use bytes::Bytes;
 use protocol::{Advance, AskOutcome, CommitReply, CommitRequest, Outcome, PageReads};
 use types::limits::{TXN_BYTES_MAX, TXN_CHANGES_MAX, TXN_PAGES_MAX};
@@ -47,7 +48,6 @@ struct DeltaMeta {
 }
 
 impl Layout for CommitRequest {
-    const KIND: Kind = Kind::Commit;
     const LIMITS: Limits = Limits::fields::<RequestMeta>().and_more().with_body(TXN_BYTES_MAX);
 
     fn put(&self, meta: &mut Meta<'_>) -> Result<(), WireError> {
@@ -127,7 +127,6 @@ fn get_delta(reader: &mut Reader<'_>, changes_left: &mut usize) -> Result<Delta,
 }
 
 impl Layout for AskOutcome {
-    const KIND: Kind = Kind::AskOutcome;
     const LIMITS: Limits = Limits::fields::<Txn>();
 
     fn put(&self, meta: &mut Meta<'_>) -> Result<(), WireError> {
@@ -150,17 +149,17 @@ struct ReplyMeta {
 
 /// The outcomes, by their numbers on the wire.
 mod outcome {
-    pub(super) const COMMITTED: u32 = 0;
-    pub(super) const UNKNOWN: u32 = 1;
-    pub(super) const STALE: u32 = 2;
-    pub(super) const BUSY: u32 = 3;
-    pub(super) const STORE_FULL: u32 = 4;
-    pub(super) const PAGE_FULL: u32 = 5;
-    pub(super) const TOO_LARGE: u32 = 6;
-    pub(super) const NO_SUCH_PAGE: u32 = 7;
-    pub(super) const TOO_MANY: u32 = 8;
-    pub(super) const CLOSING: u32 = 9;
-    pub(super) const LAPSED: u32 = 10;
+    pub(crate) const COMMITTED: u32 = 0;
+    pub(crate) const UNKNOWN: u32 = 1;
+    pub(crate) const STALE: u32 = 2;
+    pub(crate) const BUSY: u32 = 3;
+    pub(crate) const STORE_FULL: u32 = 4;
+    pub(crate) const PAGE_FULL: u32 = 5;
+    pub(crate) const TOO_LARGE: u32 = 6;
+    pub(crate) const NO_SUCH_PAGE: u32 = 7;
+    pub(crate) const TOO_MANY: u32 = 8;
+    pub(crate) const CLOSING: u32 = 9;
+    pub(crate) const LAPSED: u32 = 10;
 }
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
@@ -180,7 +179,6 @@ struct StaleMeta {
 }
 
 impl Layout for CommitReply {
-    const KIND: Kind = Kind::CommitReply;
     const LIMITS: Limits = Limits::fields::<ReplyMeta>().and_more();
 
     fn put(&self, meta: &mut Meta<'_>) -> Result<(), WireError> {

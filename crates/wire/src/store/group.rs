@@ -1,10 +1,11 @@
 //! The bytes of the group messages.
 
-use crate::field::{self, HeldPage, check_count, get_text, put_text};
+use crate::field::{check_count, get_text, put_text};
 use crate::layout::{Layout, Meta, Reader};
 use crate::length::TEXT_BYTES_MIN;
-use crate::notice::{get_notices, put_notice};
-use crate::{Kind, Limits, WireError};
+use crate::store::field::{self, HeldPage};
+use crate::store::notice::{get_notices, put_notice};
+use crate::{Limits, WireError};
 use alloc::string::String;
 use bytes::Bytes;
 use protocol::{Departed, FindLeader, Lead, Leader, Member, Members, Revalidate, Revalidated};
@@ -30,7 +31,6 @@ struct RevalidateMeta {
 }
 
 impl Layout for Revalidate {
-    const KIND: Kind = Kind::Revalidate;
     const LIMITS: Limits = Limits::fields::<RevalidateMeta>().and_many::<HeldPage>(PAGES_PER_MESSAGE_MAX);
 
     fn put(&self, meta: &mut Meta<'_>) -> Result<(), WireError> {
@@ -56,7 +56,6 @@ struct RevalidatedMeta {
 
 /// The pages to drop stand before the notices, which go on to the end of the meta.
 impl Layout for Revalidated {
-    const KIND: Kind = Kind::Revalidated;
     const LIMITS: Limits = Limits::fields::<RevalidatedMeta>().and_more().with_body(MESSAGE_BYTES_MAX);
 
     fn put(&self, meta: &mut Meta<'_>) -> Result<(), WireError> {
@@ -84,7 +83,6 @@ impl Layout for Revalidated {
 }
 
 impl Layout for Departed {
-    const KIND: Kind = Kind::Departed;
     const LIMITS: Limits = Limits::fields::<U64>();
 
     fn put(&self, meta: &mut Meta<'_>) -> Result<(), WireError> {
@@ -115,7 +113,6 @@ fn get_leader(reader: &mut Reader<'_>) -> Result<(u64, String, String), WireErro
 }
 
 impl Layout for Lead {
-    const KIND: Kind = Kind::Lead;
     const LIMITS: Limits = LEADER;
 
     fn put(&self, meta: &mut Meta<'_>) -> Result<(), WireError> {
@@ -129,7 +126,6 @@ impl Layout for Lead {
 }
 
 impl Layout for FindLeader {
-    const KIND: Kind = Kind::FindLeader;
     const LIMITS: Limits = Limits::fields::<()>().and_text(GROUP_NAME_BYTES_MAX);
 
     fn put(&self, meta: &mut Meta<'_>) -> Result<(), WireError> {
@@ -142,7 +138,6 @@ impl Layout for FindLeader {
 }
 
 impl Layout for Leader {
-    const KIND: Kind = Kind::Leader;
     const LIMITS: Limits = LEADER;
 
     fn put(&self, meta: &mut Meta<'_>) -> Result<(), WireError> {
@@ -165,7 +160,6 @@ struct MembersMeta {
 
 /// The name, the redirector's address, the store's, then of each member its id and address.
 impl Layout for Members {
-    const KIND: Kind = Kind::Members;
     const LIMITS: Limits = Limits::fields::<MembersMeta>()
         .and_text(GROUP_NAME_BYTES_MAX)
         .and_text(ADDRESS_BYTES_MAX)

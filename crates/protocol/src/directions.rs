@@ -1,0 +1,179 @@
+//! The store's family, by direction.
+
+use crate::order::Pace;
+use crate::{
+    Ack, Arrived, AskOutcome, AskStatus, CommitReply, CommitRequest, Departed, Fetch, FindLeader, Goodbye, Grant,
+    Granted, Hello, Help, Intent, Lead, Leader, Leased, LeftOut, Members, Message, NoHelp, Notices, Page, PeerHello,
+    PeerPage, Ping, Pong, Promise, Reachable, Rejoin, Rejoined, Released, Revalidate, Revalidated, Status, Welcome,
+};
+
+/// An enum of messages, each of which becomes one of it by `into`.
+macro_rules! messages {
+    (
+        $(#[$of_all:meta])*
+        pub enum $direction:ident { $($(#[$of_one:meta])* $name:ident($message:ty),)+ }
+    ) => {
+        $(#[$of_all])*
+        #[derive(Clone, Debug, PartialEq, Eq)]
+        pub enum $direction {
+            $($(#[$of_one])* $name($message),)+
+        }
+
+        $(impl From<$message> for $direction {
+            fn from(message: $message) -> Self {
+                Self::$name(message)
+            }
+        })+
+    };
+}
+
+messages! {
+    /// What a store or a redirector hears of whoever has opened a session with it, or a connection for one question.
+    pub enum ToServer {
+        /// Opens a session.
+        Hello(Hello),
+        /// Ends it, with the reason.
+        Goodbye(Goodbye),
+        /// What a client still holds from an earlier session.
+        Rejoin(Rejoin),
+        /// Are you there?
+        Ping(Ping),
+        /// Yes.
+        Pong(Pong),
+        /// Wants pages.
+        Fetch(Fetch),
+        /// Pages that the sender no longer holds.
+        Released(Released),
+        /// Wants a transaction committed.
+        Commit(CommitRequest),
+        /// Wants to know what became of a commit request.
+        AskOutcome(AskOutcome),
+        /// Changes through here have been applied.
+        Ack(Ack),
+        /// Wants pages to create objects in.
+        Grant(Grant),
+        /// Where neighbours reach the sender.
+        Reachable(Reachable),
+        /// The sender cannot help.
+        NoHelp(NoHelp),
+        /// A page for a neighbour that is not reached directly.
+        PeerPage(PeerPage),
+        /// Pages from neighbours have arrived.
+        Arrived(Arrived),
+        /// What of a member's pages has changed?
+        Revalidate(Revalidate),
+        /// A member has left the group.
+        Departed(Departed),
+        /// A redirector takes a group over.
+        Lead(Lead),
+        /// Who leads a group?
+        FindLeader(FindLeader),
+        /// The group knows what is about to change.
+        Promise(Promise),
+        /// How does the node stand?
+        AskStatus(AskStatus),
+    }
+}
+
+messages! {
+    /// What whoever has opened a session hears: of a store, or of a redirector.
+    pub enum ToClient {
+        /// Accepts a session.
+        Welcome(Welcome),
+        /// Ends it, with the reason.
+        Goodbye(Goodbye),
+        /// All that the client holds has been listed again.
+        Rejoined(Rejoined),
+        /// Are you there?
+        Ping(Ping),
+        /// Yes.
+        Pong(Pong),
+        /// A page.
+        Page(Page),
+        /// A page that was to be prefetched was left out.
+        LeftOut(LeftOut),
+        /// What became of a commit request.
+        CommitReply(CommitReply),
+        /// What has changed.
+        Notices(Notices),
+        /// Pages to create objects in.
+        Granted(Granted),
+        /// Asks for pages to be sent to a neighbour.
+        Help(Help),
+        /// A page from the cache of a neighbour that does not reach the client directly.
+        PeerPage(PeerPage),
+        /// What of a member's pages has changed.
+        Revalidated(Revalidated),
+        /// Who leads a group.
+        Leader(Leader),
+        /// The members of the group.
+        Members(Members),
+        /// A lease for a group.
+        Leased(Leased),
+        /// A transaction is about to change what a group holds.
+        Intent(Intent),
+        /// How the node stands.
+        Status(Status),
+    }
+}
+
+messages! {
+    /// What neighbours hear of each other.
+    pub enum ToPeer {
+        /// Opens the connection.
+        PeerHello(PeerHello),
+        /// A page from a neighbour's cache.
+        PeerPage(PeerPage),
+        /// Ends the connection, with the reason.
+        Goodbye(Goodbye),
+    }
+}
+
+impl Message for ToServer {
+    fn pace(&self) -> Pace {
+        match self {
+            Self::Hello(_) | Self::Rejoin(_) => Pace::Opening,
+            Self::Ping(_) | Self::Pong(_) => Pace::Urgent,
+            Self::Commit(_) => Pace::Yielding,
+            Self::Ack(_) | Self::AskOutcome(_) | Self::Goodbye(_) => Pace::Trailing,
+            _ => Pace::Ordered,
+        }
+    }
+
+    fn goodbye(&self) -> Option<&Goodbye> {
+        if let Self::Goodbye(goodbye) = self { Some(goodbye) } else { None }
+    }
+
+    fn asks_status(&self) -> bool {
+        matches!(self, Self::AskStatus(_))
+    }
+}
+
+impl Message for ToClient {
+    fn pace(&self) -> Pace {
+        match self {
+            Self::Welcome(_) | Self::Rejoined(_) => Pace::Opening,
+            Self::Ping(_) | Self::Pong(_) => Pace::Urgent,
+            Self::Goodbye(_) => Pace::Trailing,
+            _ => Pace::Ordered,
+        }
+    }
+
+    fn goodbye(&self) -> Option<&Goodbye> {
+        if let Self::Goodbye(goodbye) = self { Some(goodbye) } else { None }
+    }
+
+    fn status(status: Status) -> Option<Self> {
+        Some(Self::Status(status))
+    }
+}
+
+impl Message for ToPeer {
+    fn pace(&self) -> Pace {
+        if let Self::Goodbye(_) = self { Pace::Trailing } else { Pace::Ordered }
+    }
+
+    fn goodbye(&self) -> Option<&Goodbye> {
+        if let Self::Goodbye(goodbye) = self { Some(goodbye) } else { None }
+    }
+}

@@ -1,0 +1,139 @@
+//! Messages as whoever carries them has them.
+
+use crate::order::Pace;
+use crate::{Goodbye, Status};
+use alloc::boxed::Box;
+use core::any::Any;
+use core::fmt;
+
+/// The messages of a family in one direction: all that whoever carries them may ask of one.
+pub trait Message: fmt::Debug + PartialEq + From<Goodbye> + Send + 'static {
+    /// How it keeps its place among those that were said before it.
+    fn pace(&self) -> Pace;
+
+    /// The leave that it takes, if it is one. Every family has it, in every direction.
+    fn goodbye(&self) -> Option<&Goodbye>;
+
+    /// Whether it asks how the node stands, instead of opening a session.
+    fn asks_status(&self) -> bool {
+        false
+    }
+
+    /// The answer to who asks how the node stands, if this direction has one.
+    fn status(_: Status) -> Option<Self> {
+        None
+    }
+}
+
+/// A message of any family, in any direction.
+pub struct Parcel(Box<dyn Carried>);
+
+impl Parcel {
+    /// Wraps a message.
+    pub fn new(message: impl Message) -> Self {
+        Self(Box::new(message))
+    }
+
+    /// The message, if it is of this type.
+    pub fn get<M: Message>(&self) -> Option<&M> {
+        let message: &dyn Any = &*self.0;
+        message.downcast_ref()
+    }
+
+    /// Unwraps the message.
+    ///
+    /// # Errors
+    /// The parcel, if the message is of another type.
+    pub fn open<M: Message>(self) -> Result<M, Self> {
+        if self.get::<M>().is_none() {
+            return Err(self);
+        }
+        let message: Box<dyn Any> = self.0;
+        Ok(*message.downcast().expect("just seen"))
+    }
+
+    /// The message's pace.
+    pub fn pace(&self) -> Pace {
+        self.0.pace()
+    }
+
+    /// The leave that it takes, if it is one.
+    pub fn goodbye(&self) -> Option<&Goodbye> {
+        self.0.goodbye()
+    }
+
+    /// Whether it asks how the node stands.
+    pub fn asks_status(&self) -> bool {
+        self.0.asks_status()
+    }
+}
+
+impl fmt::Debug for Parcel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.0, f)
+    }
+}
+
+/// Of the same type, and equal.
+impl PartialEq for Parcel {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.is_equal(&*other.0)
+    }
+}
+
+/// [`Message`], whatever its type.
+trait Carried: Any + fmt::Debug + Send {
+    fn pace(&self) -> Pace;
+    fn goodbye(&self) -> Option<&Goodbye>;
+    fn asks_status(&self) -> bool;
+    fn is_equal(&self, other: &dyn Any) -> bool;
+}
+
+impl<M: Message> Carried for M {
+    fn pace(&self) -> Pace {
+        Message::pace(self)
+    }
+
+    fn goodbye(&self) -> Option<&Goodbye> {
+        Message::goodbye(self)
+    }
+
+    fn asks_status(&self) -> bool {
+        Message::asks_status(self)
+    }
+
+    fn is_equal(&self, other: &dyn Any) -> bool {
+        other.downcast_ref() == Some(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{AskStatus, Ping, ToClient, ToServer};
+    use alloc::format;
+    use types::GoodbyeReason;
+
+    #[test]
+    fn a_parcel_is_what_was_wrapped_and_nothing_else() {
+        let ping = || ToServer::Ping(Ping { nonce: 7 });
+        let parcel = Parcel::new(ping());
+        assert_eq!((parcel.get(), parcel.get::<ToClient>()), (Some(&ping()), None));
+        assert_eq!(format!("{parcel:?}"), format!("{:?}", ping()));
+        assert_eq!(parcel, Parcel::new(ping()));
+        assert_ne!(parcel, Parcel::new(ToServer::Ping(Ping { nonce: 8 })));
+        assert_ne!(parcel, Parcel::new(ToClient::Ping(Ping { nonce: 7 })));
+        let parcel = parcel.open::<ToClient>().expect_err("it is for a server");
+        assert_eq!(parcel.open(), Ok(ping()));
+    }
+
+    #[test]
+    fn who_carries_a_message_knows_its_pace_a_goodbye_and_a_question() {
+        let goodbye = Goodbye { reason: GoodbyeReason::Done, text: "enough".into() };
+        let parcel = Parcel::new(ToClient::from(goodbye.clone()));
+        assert_eq!((parcel.goodbye(), parcel.pace()), (Some(&goodbye), Pace::Trailing));
+        let question = Parcel::new(ToServer::from(AskStatus));
+        assert_eq!((question.goodbye(), question.asks_status()), (None, true));
+        assert!(!parcel.asks_status());
+    }
+}
