@@ -196,10 +196,10 @@ impl Node {
         }
     }
 
-    /// A message has come in: one of those that the link's role hears.
+    /// A message has come in, which is one of those that the link's role hears.
     ///
     /// # Panics
-    /// If it is another: the driver has made the link with a codec that is not the role's.
+    /// If it is not: the driver has made the link with a codec that is not the role's.
     pub fn handle(&mut self, now: Time, link: Link, message: Parcel) {
         match link {
             Link::Uplink => self.with_client(|client| client.handle(now, open(message))),
@@ -437,7 +437,7 @@ impl Node {
     }
 }
 
-/// The message of a parcel, as the role hears it that its link is of.
+/// The message of a parcel, of the type that the role of its link hears.
 fn open<M: Message>(parcel: Parcel) -> M {
     parcel.open().unwrap_or_else(|other| panic!("expected a message {}, got {other:?}", type_name::<M>()))
 }

@@ -7,7 +7,7 @@ use crate::{
     PeerPage, Ping, Pong, Promise, Reachable, Rejoin, Rejoined, Released, Revalidate, Revalidated, Status, Welcome,
 };
 
-/// An enum of messages, each of which becomes one of it by `into`.
+/// Defines an enum of messages, and `From` for each of them.
 macro_rules! messages {
     (
         $(#[$of_all:meta])*
@@ -28,7 +28,7 @@ macro_rules! messages {
 }
 
 messages! {
-    /// What a store or a redirector hears of whoever has opened a session with it, or a connection for one question.
+    /// The messages to a store or a redirector, from the end that has opened the link.
     pub enum ToServer {
         /// Opens a session.
         Hello(Hello),
@@ -76,7 +76,7 @@ messages! {
 }
 
 messages! {
-    /// What whoever has opened a session hears: of a store, or of a redirector.
+    /// The messages of a store or a redirector, to the end that has opened the link.
     pub enum ToClient {
         /// Accepts a session.
         Welcome(Welcome),
@@ -118,7 +118,7 @@ messages! {
 }
 
 messages! {
-    /// What neighbours hear of each other.
+    /// The messages between neighbours.
     pub enum ToPeer {
         /// Opens the connection.
         PeerHello(PeerHello),

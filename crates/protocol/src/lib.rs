@@ -1,8 +1,8 @@
 //! The messages of Thorp: plain structs, one file per conversation, with both ends of the wire in it.
 //!
 //! Messages come in *families*: one for each kind of machine that is talked to. A family has an enum for each direction,
-//! so a role cannot be given what is not for it; the store's are [`ToServer`], [`ToClient`] and [`ToPeer`] (`directions`).
-//! Whoever carries messages and does not read them has a [`Parcel`], whatever family it is of.
+//! so a role is given nothing that is not for it; the store's are [`ToServer`], [`ToClient`] and [`ToPeer`]. A [`Parcel`]
+//! carries a message of any family.
 //!
 //! | conversation | asks | answers |
 //! |---|---|---|

@@ -48,7 +48,7 @@ pub enum Pace {
 }
 
 impl Pace {
-    /// Whether what has this pace may arrive before what was said earlier and has that one.
+    /// Whether a message of this pace may arrive before one of that pace which was said earlier.
     pub fn may_pass(self, earlier: Self) -> bool {
         match (self, earlier) {
             (_, Self::Opening) | (Self::Opening | Self::Trailing, _) => false,

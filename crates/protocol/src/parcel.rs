@@ -1,4 +1,4 @@
-//! Messages as whoever carries them has them.
+//! Messages as they are carried: nodes, drivers and the simulator pass them on and do not read them.
 
 use crate::order::Pace;
 use crate::{Goodbye, Status};
@@ -6,20 +6,20 @@ use alloc::boxed::Box;
 use core::any::Any;
 use core::fmt;
 
-/// The messages of a family in one direction: all that whoever carries them may ask of one.
+/// The messages of a family in one direction, with all that their carrier may ask of one.
 pub trait Message: fmt::Debug + PartialEq + From<Goodbye> + Send + 'static {
-    /// How it keeps its place among those that were said before it.
+    /// The rule by which it passes, or lets pass, those that were said before it.
     fn pace(&self) -> Pace;
 
-    /// The leave that it takes, if it is one. Every family has it, in every direction.
+    /// The goodbye that it is, if it is one. Every family has that, in every direction.
     fn goodbye(&self) -> Option<&Goodbye>;
 
-    /// Whether it asks how the node stands, instead of opening a session.
+    /// Whether it asks for the node's status, instead of opening a session.
     fn asks_status(&self) -> bool {
         false
     }
 
-    /// The answer to who asks how the node stands, if this direction has one.
+    /// The answer to such a question, if this direction has one.
     fn status(_: Status) -> Option<Self> {
         None
     }
@@ -57,12 +57,12 @@ impl Parcel {
         self.0.pace()
     }
 
-    /// The leave that it takes, if it is one.
+    /// The goodbye that it is, if it is one.
     pub fn goodbye(&self) -> Option<&Goodbye> {
         self.0.goodbye()
     }
 
-    /// Whether it asks how the node stands.
+    /// Whether it asks for the node's status.
     pub fn asks_status(&self) -> bool {
         self.0.asks_status()
     }
@@ -74,7 +74,7 @@ impl fmt::Debug for Parcel {
     }
 }
 
-/// Of the same type, and equal.
+/// Parcels are equal if their messages are of the same type, and equal.
 impl PartialEq for Parcel {
     fn eq(&self, other: &Self) -> bool {
         self.0.is_equal(&*other.0)
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn who_carries_a_message_knows_its_pace_a_goodbye_and_a_question() {
+    fn a_parcel_tells_its_pace_a_goodbye_and_a_question() {
         let goodbye = Goodbye { reason: GoodbyeReason::Done, text: "enough".into() };
         let parcel = Parcel::new(ToClient::from(goodbye.clone()));
         assert_eq!((parcel.goodbye(), parcel.pace()), (Some(&goodbye), Pace::Trailing));

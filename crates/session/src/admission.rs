@@ -1,14 +1,14 @@
-//! Whether a connection of a neighbour's is one, by its first message. What opens a session its role judges, as it judges
-//! all that follows.
+//! The check of a neighbour's connection, by its first message. The first message of a session is its role's to judge, as
+//! all that follow.
 
 use alloc::borrow::ToOwned;
 use protocol::{Goodbye, ToPeer};
 use types::{GoodbyeReason, PeerKey};
 
-/// Lets in who begins with the key that the redirector gives to members of the group.
+/// Lets a neighbour in that begins with the key which the redirector gives to members of the group.
 ///
 /// # Errors
-/// `Stranger`, and what the other end is told.
+/// `Stranger`, with the text for the other end.
 pub fn admit(key: PeerKey, first: &ToPeer) -> Result<(), Goodbye> {
     match first {
         ToPeer::PeerHello(hello) if hello.key == key => Ok(()),

@@ -23,7 +23,7 @@ pub(crate) fn written(message: &Parcel, purpose: Purpose, to: End) -> Result<Vec
     frames_of(codec, message).map_err(|error| broken(format!("{message:?} cannot be sent: {error}")))
 }
 
-/// How one end of a connection hears and says.
+/// The family that a connection carries, at one end.
 fn codec(purpose: Purpose, end: End) -> &'static dyn Codec {
     match (purpose, end) {
         (Purpose::Peer(_), _) => store::PEER,

@@ -44,7 +44,7 @@ pub(crate) fn digest(message: &Parcel) -> [u64; 3] {
     let server = message.get().map(digest_to_server);
     let client = || message.get().map(digest_to_client);
     let peer = || message.get().map(digest_to_peer);
-    // A message of a family that is not listed here is told by its text.
+    // A message of any other family is told by its text.
     let other = || [0, format!("{message:?}").bytes().fold(0, |hash, byte| mix(hash, byte.into())), 0];
     server.or_else(client).or_else(peer).unwrap_or_else(other)
 }

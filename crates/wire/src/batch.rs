@@ -74,7 +74,7 @@ impl Batch {
     /// Appends a message as one frame of this kind, however large.
     ///
     /// # Errors
-    /// What cannot be received is not sent, and nothing was appended.
+    /// The message is larger than a receiver takes, and was not appended.
     pub fn frame<M: Layout>(&mut self, kind: u8, message: &M) -> Result<(), WireError> {
         let start = self.tail.len();
         self.tail.extend_from_slice(&[0; HEADER_BYTES]);

@@ -1,4 +1,4 @@
-//! What a family says of its bytes: all that framing asks of it.
+//! The interface between framing, which knows no family, and the families.
 //!
 //! ```text
 //!   Inbox, Outbox  --- &dyn Codec --->  End<Hears, Says>  --- Direction --->  an enum of messages  --- Layout ---> each
@@ -14,23 +14,23 @@ use core::fmt;
 use core::marker::PhantomData;
 use protocol::{Goodbye, Message, Parcel, Status};
 
-/// What an end of a link knows of a kind of message before any of it has arrived.
+/// A kind of message, as an end of a link knows it before any message has arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Known {
     /// The message's name.
     pub name: &'static str,
-    /// How long its parts may be; `None` if this end never hears it.
+    /// The lengths that its parts may have; `None` if this end never hears it.
     pub limits: Option<Limits>,
-    /// Whether it may be the first that this end hears.
+    /// Whether it may be the first message that this end hears.
     pub may_open: bool,
 }
 
 /// The messages of a family in one direction, as frames.
 pub trait Direction: Message {
-    /// Who hears it, as an error names him behind an article.
+    /// The name of the end that hears it, as it stands behind an article in an error.
     const READER: &'static str;
 
-    /// What may come first, as an error names it.
+    /// The messages that may come first, as an error names them.
     const OPENING: &'static str;
 
     /// The family's kind with this number. No family has [`PIECE`](crate::PIECE).
@@ -39,22 +39,22 @@ pub trait Direction: Message {
     /// Appends the message, as one frame.
     ///
     /// # Errors
-    /// What cannot be received is not sent.
+    /// The message is larger than a receiver takes.
     fn encode(&self, batch: &mut Batch) -> Result<(), WireError>;
 
-    /// Takes a message of this kind apart, which is known and heard.
+    /// Takes a message apart whose kind is known and heard.
     ///
     /// # Errors
-    /// It is no such message.
+    /// The bytes are no such message.
     fn decode(number: u8, reader: Reader<'_>) -> Result<Self, WireError>;
 }
 
 /// One end of a family's links: what it hears, and what it says.
 pub trait Codec: fmt::Debug + Send + Sync {
-    /// Who hears here, as an error names him behind an article.
+    /// The name of this end, as it stands behind an article in an error about a message that it hears.
     fn reader(&self) -> &'static str;
 
-    /// What may be heard first, as an error names it.
+    /// The messages that may be heard first, as an error names them.
     fn opening(&self) -> &'static str;
 
     /// The family's kind with this number.
@@ -63,26 +63,26 @@ pub trait Codec: fmt::Debug + Send + Sync {
     /// Takes a message apart that is heard here.
     ///
     /// # Errors
-    /// It is no message of this kind.
+    /// The bytes are no message of this kind.
     fn decode(&self, number: u8, reader: Reader<'_>) -> Result<Parcel, WireError>;
 
     /// Appends a message that is said here, as one frame.
     ///
     /// # Errors
-    /// What cannot be received is not sent.
+    /// The message is larger than a receiver takes.
     ///
     /// # Panics
-    /// If it is a message that nobody says here.
+    /// If it is a message that is not said here: its sender has the wrong link.
     fn encode(&self, message: &Parcel, batch: &mut Batch) -> Result<(), WireError>;
 
-    /// The leave that this end takes.
+    /// A goodbye of this end.
     fn goodbye(&self, goodbye: Goodbye) -> Parcel;
 
-    /// The answer to who asks how this end's node stands, if one can ask here.
+    /// The answer to a question for the node's status; `None` if this end hears no such question.
     fn status(&self, status: Status) -> Option<Parcel>;
 }
 
-/// The end of a link that hears the one and says the other.
+/// The end of a link that hears the one direction and says the other.
 pub struct End<Hears, Says>(PhantomData<fn() -> (Hears, Says)>);
 
 impl<Hears, Says> End<Hears, Says> {

@@ -30,14 +30,14 @@ pub enum WireError {
     },
     /// A message that this end of a link never receives.
     Direction {
-        /// Who reads.
+        /// The end that reads.
         reader: &'static str,
         /// The message.
         got: &'static str,
     },
     /// The first message is not one that opens or refuses a session.
     First {
-        /// What may come first.
+        /// The messages that may come first.
         expected: &'static str,
         /// The message.
         got: &'static str,

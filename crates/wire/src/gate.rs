@@ -1,4 +1,4 @@
-//! Which headers are believed: what the reader may receive at all, how long it may be, and what may come first.
+//! The check of headers: by kind, by what may come first, by direction and by lengths.
 
 use crate::codec::Codec;
 use crate::{HEADER_BYTES, Header, Limits, PIECE, WireError};
@@ -8,10 +8,10 @@ use zerocopy::little_endian::U64;
 /// How an error names a piece of a message.
 pub(crate) const PIECE_NAME: &str = "Piece";
 
-/// The number of the message that it is a piece of, and some of that.
+/// A piece is the number of its message, and some bytes of it.
 const PIECE_LIMITS: Limits = Limits::fields::<U64>().with_body(PIECE_BYTES_MAX);
 
-/// Who reads, and how far it has come.
+/// The end that reads, and how far it has come.
 #[derive(Debug)]
 pub(crate) struct Gate {
     codec: &'static dyn Codec,

@@ -1,4 +1,4 @@
-//! The bytes of the leave that an end of a link takes, in whatever family.
+//! The bytes of a goodbye, which every family has.
 
 use crate::field::cut;
 use crate::layout::{Layout, Meta, Reader};

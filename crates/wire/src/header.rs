@@ -12,7 +12,7 @@ use crate::magic::MAGIC;
 use zerocopy::little_endian::U32;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-/// The kind of a frame that is a piece of a large message, in every family. All other numbers are the families' own.
+/// The kind of a frame that is a piece of a large message, in every family. All other numbers are each family's own.
 pub const PIECE: u8 = 37;
 
 /// The size of the header, in bytes.

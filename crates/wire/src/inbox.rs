@@ -60,7 +60,7 @@ impl Inbox {
     /// needed.
     ///
     /// # Errors
-    /// What comes is none. The stream cannot be read any further.
+    /// The bytes are no message. The stream cannot be read any further.
     pub fn next(&mut self, arrived: &mut &[u8]) -> Result<Option<Parcel>, WireError> {
         loop {
             if self.parts.is_none() {

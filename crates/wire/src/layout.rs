@@ -14,7 +14,7 @@ pub trait Layout: Sized {
     /// Checks what the sender owes to the receiver's limits, and appends the fixed-layout part.
     ///
     /// # Errors
-    /// It is more than a message may say.
+    /// The message is larger than a receiver takes.
     fn put(&self, meta: &mut Meta<'_>) -> Result<(), WireError>;
 
     /// The pieces of its raw part.
@@ -25,7 +25,7 @@ pub trait Layout: Sized {
     /// Takes the message apart.
     ///
     /// # Errors
-    /// It is no such message.
+    /// The bytes are no such message.
     fn get(reader: &mut Reader<'_>) -> Result<Self, WireError>;
 }
 
@@ -125,7 +125,7 @@ impl<'a> Reader<'a> {
     /// The message that all of it is.
     ///
     /// # Errors
-    /// It is no such message, or more than one.
+    /// The bytes are no such message, or more than one.
     pub fn message<T: Layout>(mut self) -> Result<T, WireError> {
         let message = T::get(&mut self)?;
         let nothing_left = self.meta.is_empty() && self.body.bytes() == 0;

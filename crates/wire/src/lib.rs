@@ -12,9 +12,9 @@
 //! bytes that have arrived and not with those that were announced, and every refusal has a name ([`WireError`]).
 //!
 //! # Families
-//! All of that is the same for every family of messages, and knows none. What a family says of its own is its [`Codec`]
-//! at each end of a link: the kinds that are heard there, by number, with their limits, what may come first, and the way
-//! between a message and its frame. A family is a module like [`store`], here or in another crate.
+//! All of that knows no family of messages. A family has a [`Codec`] for each end of its links: the kinds that are heard
+//! there, by number, with their limits, the messages that may come first, and the way between a message and its frame. A
+//! family is a module like [`store`], here or in another crate.
 //!
 //! ```
 //! use protocol::{Parcel, Ping, ToServer};

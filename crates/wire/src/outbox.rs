@@ -102,10 +102,10 @@ impl Outbox {
     /// Takes a message.
     ///
     /// # Errors
-    /// What cannot be received is not sent, and nothing was taken.
+    /// The message is larger than a receiver takes, and was not taken.
     ///
     /// # Panics
-    /// If it is a message that nobody says at this end.
+    /// If it is a message that is not said at this end.
     pub fn push(&mut self, message: &Parcel) -> Result<(), WireError> {
         match message.pace() {
             Pace::Urgent => self.bytes += append(self.codec, &mut self.urgent, message)?,

@@ -1,6 +1,6 @@
-//! The store's family: what clients, redirectors and stores say to each other, and neighbours.
+//! The store's family: the messages of clients, redirectors and stores, and those between neighbours.
 //!
-//! | end | of whom | hears | says |
+//! | end | whose | hears | says |
 //! |---|---|---|---|
 //! | [`SERVER`] | a store, or a redirector for its members | `ToServer` | `ToClient` |
 //! | [`CLIENT`] | a client, or a redirector for its store | `ToClient` | `ToServer` |
@@ -35,7 +35,7 @@ pub const CLIENT: &dyn Codec = End::<ToClient, ToServer>::CODEC;
 /// Either end of a connection between neighbours.
 pub const PEER: &dyn Codec = End::<ToPeer, ToPeer>::CODEC;
 
-/// Says of an enum which kinds its messages have on the wire, each of the message's name.
+/// Gives an enum its frames: the kinds of its messages on the wire have the names of its variants.
 macro_rules! direction {
     ($name:ident, for $reader:literal, first $opening:literal $($opens:ident)|+, all $($kind:ident)|+) => {
         impl Direction for $name {

@@ -45,8 +45,7 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    /// Makes a connected socket a link on which this end of a family is spoken, and gives where it tells why it has
-    /// ended.
+    /// Makes a connected socket this end of a family's link, and gives where it tells why it has ended.
     pub(crate) fn new(
         core: &Core,
         id: node::Link,
@@ -68,7 +67,7 @@ impl Link {
         &self.core
     }
 
-    /// How this end hears and says.
+    /// The family that the link carries, and which end of it this is.
     pub(crate) fn codec(&self) -> &'static dyn Codec {
         self.codec
     }

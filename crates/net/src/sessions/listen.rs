@@ -107,7 +107,7 @@ impl Listener {
 pub(super) struct Acceptor {
     /// The link of a connection, by its number.
     pub(super) link: fn(SessionId) -> node::Link,
-    /// How they are heard and spoken to.
+    /// This end of the family that they carry.
     pub(super) codec: &'static dyn Codec,
     /// Looks at the messages of the connections.
     pub(super) filter: Arc<dyn Filter>,
