@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::path::Path;
 
-const HEAD: &str = "# What a node tells
+const HEAD: &str = "# The figures of a node
 
 `thorp status` asks a store or a redirector how it stands, and shows these tables; with `--json` each is a list of objects
 under its name. The roles that a process has not leave theirs out. `total` counts since the process started, `now` what

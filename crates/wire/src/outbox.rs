@@ -111,7 +111,7 @@ impl Outbox {
             Pace::Urgent => self.bytes += append(self.codec, &mut self.urgent, message)?,
             Pace::Trailing if self.some_yield() => self.push_trailing(message)?,
             pace @ (Pace::Opening | Pace::Ordered | Pace::Yielding | Pace::Trailing) => {
-                self.push_prompt(message, pace)?
+                self.push_prompt(message, pace)?;
             }
         }
         Ok(())
