@@ -10,7 +10,7 @@
 //! | room kept aside for a start on a full disk | `reserve.rs` |
 //! | looking without changing anything | `overlay.rs` |
 //! | numbers in what was written | `fields.rs` |
-//! | crashes and failures in tests | `memory.rs` |
+//! | crashes and failures in tests | `memory.rs`, `memory/blocks.rs` |
 
 mod aligned;
 mod directory;

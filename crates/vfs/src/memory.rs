@@ -1,6 +1,9 @@
 //! A directory in memory that behaves like the worst that a file system may do: what was not synced may be there, in
 //! whole or in part, in any order, or not; a sync that fails forgets what it was to keep and says so only once.
 
+mod blocks;
+
+use self::blocks::Blocks;
 use crate::aligned::BLOCK;
 use crate::files::{File, Files, How, Lock};
 use rustix::io::Errno;
@@ -46,8 +49,8 @@ enum Change {
 
 #[derive(Clone, Debug, Default)]
 struct Inode {
-    durable: Vec<u8>,
-    current: Vec<u8>,
+    durable: Blocks,
+    current: Blocks,
     pending: Vec<Change>,
 }
 
@@ -73,15 +76,10 @@ struct State {
 #[derive(Clone, Debug, Default)]
 pub struct Memory(Arc<Mutex<State>>);
 
-fn apply(bytes: &mut Vec<u8>, change: &Change) {
+fn apply(bytes: &mut Blocks, change: &Change) {
     match change {
-        Change::Len(len) => bytes.resize(*len, 0),
-        Change::Bytes(at, new) => {
-            if bytes.len() < at + new.len() {
-                bytes.resize(at + new.len(), 0);
-            }
-            bytes[*at..at + new.len()].copy_from_slice(new);
-        }
+        Change::Len(len) => bytes.resize(*len),
+        Change::Bytes(at, new) => bytes.write(*at, new),
     }
 }
 
@@ -155,7 +153,7 @@ impl Memory {
     /// The bytes of a file.
     pub fn bytes(&self, name: &str) -> Vec<u8> {
         let state = self.state();
-        state.inodes[state.names[name]].current.clone()
+        state.inodes[state.names[name]].current.to_vec()
     }
 
     /// The names of the files; no operation.
@@ -168,7 +166,9 @@ impl Memory {
         let mut state = self.state();
         let inode = state.names[name];
         let inode = &mut state.inodes[inode];
-        damage(&mut inode.current);
+        let mut bytes = inode.current.to_vec();
+        damage(&mut bytes);
+        inode.current = Blocks::from(&bytes[..]);
         inode.durable = inode.current.clone();
     }
 }
@@ -186,7 +186,7 @@ fn torn(inode: &Inode, mood: u64, dice: &mut Dice) -> Inode {
                 let mut from = *at;
                 for sector in bytes.chunks(SECTOR) {
                     if dice.roll(2) == 0 {
-                        apply(&mut durable, &Change::Bytes(from, sector.to_vec()));
+                        durable.write(from, sector);
                     }
                     from += sector.len();
                 }
@@ -229,10 +229,7 @@ impl File for MemoryFile {
     fn read_at(&self, at: u64, into: &mut [u8]) -> io::Result<()> {
         self.check_aligned(at, into)?;
         let state = self.memory.operation()?;
-        let from = &state.inodes[self.inode].current;
-        let bytes = from.get(at as usize..at as usize + into.len());
-        into.copy_from_slice(bytes.ok_or(io::ErrorKind::UnexpectedEof)?);
-        Ok(())
+        state.inodes[self.inode].current.read(at as usize, into).ok_or(io::ErrorKind::UnexpectedEof.into())
     }
 
     fn write_at(&self, at: u64, bytes: &[u8]) -> io::Result<()> {

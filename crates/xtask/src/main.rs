@@ -14,7 +14,7 @@ type Result<T = ()> = std::result::Result<T, String>;
 const USAGE: &str = "\
 Usage: cargo xtask <command>
 
-  test    everything that a change must pass: format, tidy, lints, tests, simulation, crash loop
+  test    everything that a change must pass: format, tidy, lints, packages, tests, crash loop, groups apart
   ci      the same
   tidy    the layer table, what the library pulls in, the documents' paths, words that do not belong here
   sim     simulated runs with faults

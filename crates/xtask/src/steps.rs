@@ -1,13 +1,13 @@
 //! `cargo xtask test`: the steps that every change must pass, in order of how soon they fail.
 //!
 //! The workspace is built twice and no more: once for the lints, which need no code, and once for the tests, whose
-//! binary the crash loop then uses. The simulator is a third, small build: of the pure crates alone, with the feature
-//! that lets a rule be taken out.
+//! binary the crash loop and the groups apart then use. Simulated runs and mutants are tests of `sim`.
 
 use crate::lab::{self, Outcome};
-use crate::{Result, cargo, metadata, output_of, run, sim, tidy};
+use crate::{Result, cargo, metadata, output_of, run, tidy};
 use std::path::PathBuf;
 use std::process::Command;
+use std::thread;
 use std::time::{Duration, Instant};
 
 /// One thing that must hold.
@@ -21,9 +21,7 @@ const STEPS: &[Step] = &[
     Step { name: "tidy", check: tidy::run },
     Step { name: "lints", check: lints },
     Step { name: "packages", check: packages },
-    Step { name: "tests", check: || run(cargo().args(["test", "--workspace", "--no-fail-fast"])) },
-    Step { name: "simulation", check: || sim::run(&words("--seeds 300")) },
-    Step { name: "mutants", check: || sim::run(&words("--mutants --seeds 2000")) },
+    Step { name: "tests", check: tests },
     Step { name: "crash loop", check: crash_loop },
     Step { name: "groups apart", check: groups_apart },
 ];
@@ -67,6 +65,14 @@ fn packages() -> Result {
     }
     // The output is shown only on failure: cargo warns of each package that has no home page.
     output_of(&mut package).map(drop)
+}
+
+/// All tests, two at a time for each processor: most of what the long ones take is waiting for processes, disks and
+/// time-outs.
+fn tests() -> Result {
+    let threads = 2 * thread::available_parallelism().map_or(1, usize::from);
+    let mut test = cargo();
+    run(test.args(["test", "--workspace", "--no-fail-fast"]).env("RUST_TEST_THREADS", threads.to_string()))
 }
 
 /// Kills the real process a few times while clients commit. The tests before have built the binary.
