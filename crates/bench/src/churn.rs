@@ -1,5 +1,5 @@
-//! Objects that are created and deleted without end: what it costs in pages is what there is at a time, and not what there
-//! ever was.
+//! Objects that are created and deleted without end: they cost the pages of those that exist at a time, and not of all
+//! that ever did.
 
 use crate::{Line, Place, Result, Server, ServerOptions};
 use objects::{Anywhere, Db, Ref};

@@ -1,4 +1,4 @@
-//! Everybody increments one counter: whoever loses to others must have its turn before long.
+//! All clients increment one counter: one that loses to others must have its turn before long.
 
 use crate::{Line, Place, Result, Sample, Server, ServerOptions};
 use objects::{Anywhere, Db, Ref};

@@ -1,4 +1,4 @@
-//! A new client's first transaction: what somebody waits for who has just come, over a line with a real delay.
+//! A new client's first transaction: the time that it waits, over a line with a real delay.
 //!
 //! A connection that has just been made carries little at a time. So what is asked for beside a page that is waited for
 //! costs more than on a connection that has been busy. The same clients run over an emulated line of the same length, to

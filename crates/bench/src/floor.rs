@@ -1,4 +1,4 @@
-//! The machine itself: what no store can do without.
+//! The machine itself: the times that no store can do without.
 
 use crate::sample::median;
 use crate::{Line, Place, Result, Sample};

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::time::Instant;
 use workloads::Random;
 
-/// A document, and what one transaction inserts.
+/// A document, and the documents that one transaction inserts.
 const DOCUMENT_BYTES: usize = 1024;
 const DOCUMENTS_PER_COMMIT: usize = 1024;
 
@@ -65,7 +65,7 @@ fn insert(address: SocketAddr, commits: u64) -> Result<u64> {
     })
 }
 
-/// Writes a file from its beginning to its end, with a sync after what one transaction inserts.
+/// Writes a file from its beginning to its end, with a sync after each transaction's documents.
 fn write(dir: &Path, commits: u64) -> Result<()> {
     let path = dir.join("sequential");
     let mut file = File::create(&path)?;

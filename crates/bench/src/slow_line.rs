@@ -1,5 +1,5 @@
-//! A large object over a slow line, and who waits for it: it should take what the line takes, and small transactions of
-//! the same client and of a neighbour should hardly notice.
+//! A large object over a slow line, and the transactions that wait for it: it should take the line's time, and small
+//! transactions of the same client and of a neighbour should hardly notice.
 
 use crate::{Line, Place, Redirector, RedirectorOptions, Result, Sample, Server, ServerOptions};
 use net::Emulator;
@@ -98,8 +98,8 @@ impl Objects {
     }
 }
 
-/// Commits or reads much with one client; gives how long that took, and what small transactions of it and of another took
-/// meanwhile.
+/// Commits or reads much with one client; gives how long that took, and how long small transactions of it and of
+/// another took meanwhile.
 fn beside(client: &Db, neighbour: &Db, objects: &Objects) -> Result<(Duration, [Sample; 2])> {
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {

@@ -1,4 +1,5 @@
-//! A page arrives: what was heard while it was under way is applied to it, and what the older frame knew better stays.
+//! A page arrives: notices heard while it was under way are applied to it, and slots that the older frame knew better
+//! stay.
 
 use crate::Frame;
 use alloc::vec::Vec;

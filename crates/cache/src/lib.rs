@@ -103,7 +103,7 @@ impl Cache {
         self.index.get(&page).map(|&frame| FrameNo(frame))
     }
 
-    /// Whether the frame of `page` stands at `frame`: cheaper than [`Cache::find`] for who remembers.
+    /// Whether the frame of `page` stands at `frame`: cheaper than [`Cache::find`] for a caller that remembers.
     #[inline]
     pub fn is_at(&self, frame: FrameNo, page: PageId) -> bool {
         matches!(self.table.0.get(frame.0 as usize), Some(Some(entry)) if entry.page == page)

@@ -1,4 +1,4 @@
-//! A frame against the history of its page: whatever is told, in whatever order and however often, what the frame shows
+//! A frame against the history of its page: after any notices, in any order and however often, each slot of the frame
 //! is a hole or as recent as it claims.
 //!
 //! A value is the version that wrote it, so a frame can be checked by looking.

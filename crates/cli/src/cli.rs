@@ -50,7 +50,7 @@ pub(crate) enum Command {
     /// Runs the redirector of a group: clients near each other that share what they have fetched. Until SIGTERM or
     /// Ctrl-C.
     Group(GroupArgs),
-    /// Says how a store or a redirector stands: who is there, how far each is, what was fetched from where.
+    /// Prints the status of a store or a redirector: its sessions, how far each is, how much was fetched from where.
     Status(StatusArgs),
     /// Lists the spaces of a store: names, and the numbers that `serve --leased` takes.
     Spaces(SpacesArgs),
@@ -313,7 +313,7 @@ pub(crate) struct ScanArgs {
 #[command(after_help = LOAD_HELP)]
 pub(crate) struct LoadArgs {
     /// The file, or `-` for standard input. A name that ends in `.ifc`, `.ifczip`, `.stp` or `.step` is a design's, and
-    /// what comes through a pipe is one if it begins like one; all else is JSON lines.
+    /// input from a pipe is one if it begins like one; all else is JSON lines.
     pub(crate) file: PathBuf,
     /// The collection or design to load into.
     #[arg(long, value_name = "NAME")]
@@ -325,8 +325,8 @@ pub(crate) struct LoadArgs {
     /// Documents in one transaction. Only for JSON lines; 500 without it, fewer where they are large or a pipe pauses.
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(crate) batch: Option<u32>,
-    /// Replace the design of that name. Only for designs. It is loaded beside the one before; whoever looks sees all of
-    /// the one or all of the other, and references into the one before are of no use any more.
+    /// Replace the design of that name. Only for designs. It is loaded beside the one before; a reader sees all of the
+    /// one or all of the other, and references into the one before are of no use any more.
     #[arg(long)]
     pub(crate) replace: bool,
     #[command(flatten)]

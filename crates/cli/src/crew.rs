@@ -1,5 +1,5 @@
-//! Clients that work on a store while somebody kills and stops what they need, each in a process of its own, and what
-//! they did.
+//! Clients that work on a store while the torture kills and stops what they need, each in a process of its own, and
+//! their history.
 //!
 //! ```text
 //!   crew                                 member 1, 2, ...: `thorp member`

@@ -21,7 +21,7 @@ impl fmt::Display for Usage {
 
 impl std::error::Error for Usage {}
 
-/// An error of whoever called the command.
+/// An error of the command's user.
 pub(crate) fn usage(text: impl Into<String>) -> Error {
     Box::new(Usage(text.into()))
 }

@@ -93,7 +93,7 @@ impl Event {
     }
 }
 
-/// Judges what happened, in whatever order it is told, given what is in all lists at the end. The checker's input is
+/// Judges the history, in any order of its events, given the content of all lists at the end. The checker's input is
 /// left in `file`, for others to judge.
 pub(crate) fn judge(events: Vec<Event>, lists: &HashMap<u64, Vec<u64>>, file: Option<&Path>) -> Result<Verdict> {
     let events = in_order(events);

@@ -1,4 +1,4 @@
-//! The jobs of clients in the demo and the torture: transactions that read lists and append to them, with whatever else
+//! The jobs of clients in the demo and the torture: transactions that read lists and append to them, with all else that
 //! belongs to such a visit.
 
 mod design;
@@ -125,7 +125,7 @@ pub(crate) trait Job {
     /// The next transaction's steps, reads not filled in yet.
     fn plan(&self, work: &Work, numbers: &mut Numbers, random: &mut Random) -> Vec<Step>;
 
-    /// Runs them as one transaction, with whatever else belongs to it, and fills the reads in. Gives how many things
+    /// Runs them as one transaction, with all else that belongs to it, and fills the reads in. Gives how many things
     /// are not as the lists say: somebody's transaction shows half done.
     fn carry_out(&self, db: &Db, steps: &mut [Step], calls: &mut Calls) -> thorp::Result<u64>;
 }

@@ -11,7 +11,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// How long whoever has made the places may take to answer.
+/// How long the lab may take to answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 
 /// Of the ports in a place: those from which connections take their own ends are beyond.
@@ -136,7 +136,7 @@ impl Lab {
         self.order(&orders)
     }
 
-    /// Says to whoever has made the lines what is to become of them.
+    /// Tells the lab how to change its lines.
     fn order(&self, orders: &[String]) -> Result {
         let control = self.control.as_ref().ok_or("on one machine there are no lines to change")?;
         let mut control = BufReader::new(UnixStream::connect(control)?);

@@ -1,4 +1,4 @@
-//! The program `thorp`: a store, and what there is to do with one, on the command line.
+//! The program `thorp`: a store and its tools, on the command line.
 
 mod cli;
 mod cluster;

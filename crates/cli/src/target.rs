@@ -1,4 +1,4 @@
-//! Where the store is that a command speaks to, and what may be made of a directory without one.
+//! The place of the store that a command speaks to, and the rule for a directory without one.
 
 use crate::cli::{DEFAULT_SERVER, StoreTarget, Target};
 use crate::error::usage;
@@ -100,7 +100,7 @@ impl StoreTarget {
     }
 }
 
-/// The address of a server: what was given, else the environment's, else the usual one.
+/// The address of a server: the given one, else the environment's, else the usual one.
 pub(crate) fn server(given: Option<&str>) -> String {
     let variable = || std::env::var(SERVER_VARIABLE).ok().filter(|value| !value.is_empty());
     given.map(str::to_owned).or_else(variable).unwrap_or_else(|| DEFAULT_SERVER.into())

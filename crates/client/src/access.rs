@@ -35,7 +35,7 @@ impl Client {
     /// It sends nothing and so does not ask what time it is, which takes as long as the rest of a hit.
     ///
     /// An object that the transaction reads again is put into `seen`, with all else that it has read of the page: to be
-    /// looked up there first, where no lock is needed. What is read once costs nothing for that.
+    /// looked up there first, where no lock is needed. An object that is read once costs nothing for that.
     #[inline]
     pub fn hit(&mut self, txn: TxnHandle, object: ObjectId, seen: &mut Seen) -> Result<Read<'_>, TxnError> {
         let found = self.locate(txn, object)?;
@@ -81,8 +81,8 @@ impl Client {
         Ok(())
     }
 
-    /// The operation that began last has failed, or was dropped: what it has written is undone. A transaction that can
-    /// commit no more keeps it, which nobody will see.
+    /// The operation that began last has failed, or was dropped: its writes are undone. A transaction that can commit
+    /// no more keeps it, which nobody will see.
     pub fn take_back(&mut self, txn: TxnHandle) {
         let Ok(running) = self.txns.running(txn) else { return };
         running.workspace.take_back();

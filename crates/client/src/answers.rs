@@ -1,4 +1,4 @@
-//! What the application hears.
+//! The answers that the application gets.
 
 use alloc::string::String;
 use core::iter::Sum;
@@ -6,7 +6,7 @@ use core::ops::Add;
 use core::time::Duration;
 use types::{GoodbyeReason, ObjectId};
 
-/// What a read gives.
+/// The result of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Read<'a> {
     /// The object's value.
@@ -17,7 +17,7 @@ pub enum Read<'a> {
     Wait,
 }
 
-/// What a write gives.
+/// The result of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Write {
     /// It is in the transaction's workspace.
@@ -28,7 +28,7 @@ pub enum Write {
     Full,
 }
 
-/// What a creation gives.
+/// The result of a creation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Created {
     /// The new object, in the transaction's workspace.
@@ -56,11 +56,11 @@ pub enum TxnError {
     StoreFull,
 }
 
-/// What a client can say of itself.
+/// The client's figures.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
-    /// Reads answered from the cache. What a transaction has [`crate::Seen`] is not asked for.
+    /// Reads answered from the cache. Reads that a transaction finds in [`crate::Seen`] are not counted.
     pub hits: u64,
     /// Reads that had to wait for a page.
     pub misses: u64,

@@ -1,9 +1,9 @@
 //! Pages that have come for transactions which have not looked at them yet.
 //!
-//! What a transaction waits for must still be there when its thread runs. In a small cache, what arrives behind it would
-//! drive it out, the transaction would ask for it again, and two such reads would drive each other out for ever. So a
-//! page that has come is claimed by those who wait for it: it does not leave before each of them has read of it, or has
-//! ended.
+//! The page that a transaction waits for must still be there when its thread runs. In a small cache, what arrives
+//! behind it would drive it out, the transaction would ask for it again, and two such reads would drive each other out
+//! for ever. So a page that has come is claimed by those who wait for it: it does not leave before each of them has
+//! read of it, or has ended.
 //!
 //! 1. A claimed page that is in the cache stays there. A claim ends with the first read of the page, with the
 //!    transaction, or when the transaction has claimed [`CLAIMS_MAX`] later ones: it may have dropped the read.
@@ -77,7 +77,7 @@ impl Client {
         }
     }
 
-    /// The page may leave when room is needed next. Not before: who has read it may be about to write it.
+    /// The page may leave when room is needed next. Not before: its reader may be about to write it.
     fn end_claim(&mut self, page: PageId, txn: TxnHandle) {
         if self.claims.end(page, txn) {
             self.cache.claim(page, false);

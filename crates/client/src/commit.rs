@@ -4,7 +4,7 @@
 //! 2. A request stays in `pending` until its outcome is known, over as many sessions as that takes.
 //! 3. Every copy of a request names the latest incarnation of the store that we know of. One that finds a later one, and
 //!    has no outcome there, has lapsed: no copy can commit any more, and it is sent again if anybody waits for it.
-//! 4. Evidence is taken when the request is built. What is heard later is for the store to judge.
+//! 4. Evidence is taken when the request is built. Later news is for the store to judge.
 
 use crate::txns::State;
 use crate::{Client, TxnError, TxnHandle};
@@ -15,24 +15,24 @@ use protocol::{Advance, CommitReply, CommitRequest, Notice, Outcome};
 use types::limits::LARGE_COMMITS_BYTES_MAX;
 use types::{Broken, Incarnation, PageId, Refusal, Rule, SlotSet, Time, TxnId};
 
-/// What becomes of a request that has had no effect and will have none, for a reason that is not the application's.
+/// The outcome of a request that has had no effect and will have none, for a reason that is not the application's.
 pub(crate) const NO_EFFECT: Outcome = Outcome::Refused(Refusal::Stale(Vec::new()));
 
 #[derive(Debug)]
 struct Pending {
     request: CommitRequest,
-    /// Who wants to know; nobody if it was abandoned.
+    /// The transaction that wants to know; `None` if it was abandoned.
     txn: Option<TxnHandle>,
     /// The granted pages that it creates objects in.
     taken: Vec<PageId>,
     sent: bool,
     /// It was made for a store that may be another by now: it is not sent again, but what became of it is asked for.
     is_void: bool,
-    /// What it takes of a line that others would wait for, in bytes.
+    /// The bytes that it takes of a line that others would wait for.
     large_bytes: usize,
 }
 
-/// What goes out again when a session resumes.
+/// A message that goes out again when a session resumes.
 pub(crate) enum Resend {
     Request(CommitRequest),
     /// Nobody waits for this one any more, so it is not tried again, but what became of it concerns the cache; or it is
@@ -97,7 +97,7 @@ impl Commits {
         self.unsent = self.pending.keys().copied().collect();
     }
 
-    /// What goes out on a new session, in the order of the numbers.
+    /// The messages that go out on a new session, in the order of the numbers.
     pub(crate) fn resume(&mut self, most: u32, incarnation: Incarnation, broken: Broken) -> Vec<Resend> {
         let mut resends = Vec::new();
         let asked = |pending: &Pending| {
@@ -307,9 +307,9 @@ impl Client {
             .for_each(|(_, txn)| txn.stale.raise());
     }
 
-    /// The request may have had its effect. What it wrote is read from the store again; and a page that it has taken to
-    /// create in is no grant any more, nor known to be empty: it goes as a whole. Holes in it would leave the rest of it
-    /// pinned, and its free slots would count as read without anybody having asked for them.
+    /// The request may have had its effect. The pages that it wrote are read from the store again; and a page that it
+    /// has taken to create in is no grant any more, nor known to be empty: it goes as a whole. Holes in it would leave
+    /// the rest of it pinned, and its free slots would count as read without anybody having asked for them.
     fn unknown(&mut self, pending: &Pending) {
         if self.config.broken.is(Rule::PunctureUnknown) {
             return;

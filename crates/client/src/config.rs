@@ -1,24 +1,24 @@
-//! What a user may tune.
+//! The settings of a client.
 
 use alloc::string::String;
 use core::time::Duration;
 use types::{Broken, Limits, ObjectId};
 
-/// What a user may tune.
+/// The settings that a user may tune.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// Page images kept, in bytes.
     pub cache_bytes_limit: usize,
     /// The most pages that one fault prefetches; zero turns prefetching off.
     pub prefetch_pages_max: u32,
-    /// What a connection surely carries in its first round trip, in bytes: a new session prefetches no more at once.
+    /// The bytes that a connection surely carries in its first round trip: a new session prefetches no more at once.
     pub first_window_bytes: usize,
     /// Whether the store is asked to have pages follow that one which is fetched refers to; not without prefetching.
     pub follows: bool,
     /// Whether pages are fetched ahead that the application says it will read.
     pub reads_ahead: bool,
-    /// What every application reads first: a client that knows nothing yet asks for it together with its session, and
-    /// not a round trip later.
+    /// The object that every application reads first: a client that knows nothing yet asks for it together with its
+    /// session, and not a round trip later.
     pub first: Option<ObjectId>,
     /// Pages asked for in one grant; a client that uses them up quickly asks for more each time.
     pub grant_pages: u32,

@@ -229,8 +229,8 @@ impl Client {
         }
     }
 
-    /// The page, should it be granted and unused, is somebody else's by now. Who has taken it is doomed already. Says
-    /// whether it was.
+    /// The page, should it be granted and unused, is somebody else's by now. A transaction that has taken it is doomed
+    /// already. Says whether it was.
     pub(crate) fn lose_grant(&mut self, page: PageId) -> bool {
         let pool = self.allocator.spaces.get_mut(&page.space).map(|space| &mut space.pool);
         let mut was_granted =

@@ -6,13 +6,13 @@
 //! 2. Notices of a page under way are kept, and applied when it arrives.
 //! 3. An answer names the fetch that it answers. In a group an earlier one can come late (see `help`).
 //! 4. A page that is fetched because of a hole is at least as recent as the change that made the hole.
-//! 5. What is asked for ahead is counted in bytes, by how large pages have been of late: a cache is never asked to take in
-//!    more at once than it has room for beside what is read.
-//! 6. What is prefetched comes within the round trip of the page that is waited for: a connection carries little at
-//!    first, and what it cannot carry at once stands before the next page that is waited for. So the first window of a
-//!    session is small, and grows as the connection's does: by what has come together, if that was half of it or more.
-//! 7. What the store has follow a page is under way from when that page comes, which names it, as if we had asked for it.
-//!    It does not count to what we may have outstanding.
+//! 5. Pages that are asked for ahead are counted in bytes, by how large pages have been of late: a cache is never asked
+//!    to take in more at once than it has room for beside what is read.
+//! 6. Prefetched pages come within the round trip of the page that is waited for: a connection carries little at first,
+//!    and what it cannot carry at once stands before the next page that is waited for. So the first window of a session
+//!    is small, and grows as the connection's does: by what has come together, if that was half of it or more.
+//! 7. A page that the store has follow another is under way from when that one comes, which names it, as if we had
+//!    asked for it. It does not count to what we may have outstanding.
 //! 8. A page with holes that is under way does not leave the cache: its release could overtake the answer.
 
 use crate::{Client, TxnError, TxnHandle};
@@ -25,10 +25,10 @@ use protocol::{Fetch, Follow, LeftOut, Notice, Page};
 use types::limits::PAGE_BYTES_TARGET;
 use types::{Broken, GoodbyeReason, Map, ObjectId, ObjectPage, PageId, Rule, SlotNo, Time, Version};
 
-/// What is prefetched takes no more than one part in so many of the cache.
+/// Prefetched pages take no more than one part in so many of the cache.
 const PREFETCH_SHARE: usize = 4;
 
-/// What is asked for because it will be read takes no more than one part in so many.
+/// Pages that are asked for because they will be read take no more than one part in so many.
 const AHEAD_SHARE: usize = 2;
 
 #[derive(Debug, Default)]
@@ -39,7 +39,7 @@ struct UnderWay {
     prefetched: bool,
     /// It follows another page: the store has it come without having been asked for it by name.
     follows: bool,
-    /// What the first transaction to wait for it is to read there.
+    /// The slot that the first transaction to wait for it is to read there.
     slot: Option<SlotNo>,
     /// The fetch that it was last asked for by.
     number: u64,
@@ -62,9 +62,9 @@ pub(crate) struct Fetches {
     kept: usize,
     /// How large the pages that came last were, in bytes: an average in which each counts a quarter.
     page_bytes: usize,
-    /// What this session's connection carries in one round trip, as far as is known, in bytes.
+    /// The bytes that this session's connection carries in one round trip, as far as is known.
     window_bytes: usize,
-    /// What has come of the fetch that was answered last.
+    /// The pages that have come of the fetch that was answered last.
     answer: Answer,
     /// How many of the pages under way follow others.
     following: usize,
@@ -112,8 +112,9 @@ impl Fetches {
         under_way.is_some_and(|under_way| under_way.number == number || broken.is(Rule::OneFetch))
     }
 
-    /// What is on its way of this page is of no use: it is asked for again, before all others. The redirector may not have
-    /// heard of the earlier fetch yet, and this one takes its place: so there are never more outstanding than there may be.
+    /// The copy of this page on its way is of no use: the page is asked for again, before all others. The redirector
+    /// may not have heard of the earlier fetch yet, and this one takes its place: so there are never more outstanding
+    /// than there may be.
     pub(crate) fn begin_again(&mut self, page: PageId) {
         let Some(under_way) = self.arrive(page) else { return };
         let UnderWay { waiters, wanted, slot, .. } = under_way;
@@ -155,12 +156,13 @@ impl Fetches {
         let under_way = self.under_way.remove(&page)?;
         self.kept -= under_way.kept.len();
         self.following -= usize::from(under_way.follows);
-        // One that came early may never have its time: what it reflects is a neighbour's word.
+        // One that came early may never have its time: the count that it reflects is a neighbour's word.
         self.early.retain(|(_, early)| early.page != page);
         Some(under_way)
     }
 
-    /// What was asked for has to be asked for again, if anybody waits for it. Gives the pages that nobody waits for.
+    /// The pages that were asked for have to be asked for again, if anybody waits for them. Gives the pages that nobody
+    /// waits for.
     fn link_is_gone(&mut self, first_window_bytes: usize) -> Vec<PageId> {
         (self.kept, self.fresh, self.following) = (0, 0, 0);
         (self.window_bytes, self.answer) = (first_window_bytes, Answer::default());
@@ -263,7 +265,7 @@ impl Client {
             let at_least = self.recent_enough(page);
             let mut pages = alloc::vec![page];
             let slot = slot.filter(|_| self.follows());
-            // What is referred to is likelier than what lies beside, where there was any.
+            // Pages that are referred to are likelier than those that lie beside, where there were any.
             self.add_neighbours(&mut pages, number, slot.is_none() || !self.following.has_found());
             let follow = slot.and_then(|slot| self.follow(slot));
             self.stats.fetches += 1;
@@ -290,12 +292,12 @@ impl Client {
         self.config.follows && self.prefetch.pages_max() > 0 && self.following.pays()
     }
 
-    /// What the store is to have follow a page of which this object is read: as much as the connection carries at once
+    /// The request that pages follow the one of which this object is read: as many as the connection carries at once
     /// beside what is under way, and a quarter of the cache takes.
     fn follow(&self, slot: SlotNo) -> Option<Follow> {
         let Fetches { page_bytes, window_bytes, following, .. } = self.fetches;
-        // What follows a page that has come is on the line already. When this fetch is answered it has been carried, and the
-        // window has grown by it.
+        // Pages that follow one that has come are on the line already. When this fetch is answered it has been carried,
+        // and the window has grown by it.
         let carried = window_bytes.saturating_add(following * page_bytes);
         let asked_for = (self.fetches.outstanding() - 1) * page_bytes;
         let taken = (self.fetches.coming() - 1) * page_bytes;
@@ -343,13 +345,13 @@ impl Client {
     }
 
     /// Asks, in one message, for those of some pages that are not here whole: somebody is about to read them and knows
-    /// it. A page with holes is asked for too: what is read may be one of them, and would cost a round trip of its own.
-    /// Nobody waits for them yet. Says whether there were any.
+    /// it. A page with holes is asked for too: the slot that is read may be one of them, and would cost a round trip of
+    /// its own. Nobody waits for them yet. Says whether there were any.
     pub fn fetch_ahead(&mut self, now: Time, pages: &[PageId]) -> bool {
         self.config.reads_ahead && self.fetch_together(now, pages)
     }
 
-    /// How many bytes may be asked for together, of what one operation needs all of.
+    /// The bytes that may be asked for together, of pages that one operation needs all of.
     pub fn window_bytes(&self) -> usize {
         self.config.cache_bytes_limit / AHEAD_SHARE
     }

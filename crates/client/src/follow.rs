@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_read_is_not_asked_for_until_it_is_read_again() {
+    fn pages_that_are_not_read_are_not_asked_for_until_they_are_read_again() {
         let mut following = Following::new();
         assert_eq!(fetch(&mut following, 320, true), 320);
         let in_vain = fetch(&mut following, 3200, false);

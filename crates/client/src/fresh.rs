@@ -1,7 +1,7 @@
 //! A transaction that has only read, and began before the store was last asked, commits without asking
 //! (`docs/protocol.md`, *Fresh commits*).
 //!
-//! 1. What the store sends comes behind the notices of all that it had committed by then. So at the end of each batch
+//! 1. The store's messages come behind the notices of all that it had committed by then. So at the end of each batch
 //!    what the cache shows is the state of the store at one count, as far as it shows anything.
 //! 2. Once the store has answered a fetch that was sent after a transaction began, that count is no lower than that of any
 //!    commit acknowledged before the transaction began.

@@ -12,9 +12,10 @@
 //!   in the group --its redirector names another that leads--> there, and if that cannot be reached, on as above
 //! ```
 //! 1. Every member knows the others in one order, so all go to the same one.
-//! 2. The cache stays on all these ways, and what is committed is committed once: who answers compares what we bring.
-//! 3. Who knows of no group goes back to an earlier of its addresses as soon as somebody listens there: by itself nobody
-//!    would ever tell it of the redirector that was not up yet, or was gone before it had said whose it is.
+//! 2. The cache stays on all these ways, and a commit is made once: the end that answers compares our pages.
+//! 3. A client that knows of no group goes back to an earlier of its addresses as soon as somebody listens there: by
+//!    itself nobody would ever tell it of the redirector that was not up yet, or was gone before it had said whose it
+//!    is.
 //! 4. Nobody waits for a group: as long as the store can be reached, there is a way.
 
 use crate::{Client, Output};
@@ -39,7 +40,7 @@ enum Way {
     To(String),
     /// Us, at this address.
     TakeOver(String),
-    /// Whatever was configured.
+    /// The configured addresses.
     Configured,
 }
 
@@ -58,7 +59,7 @@ impl Tried {
     }
 }
 
-/// What is known of our group.
+/// The client's knowledge of its group.
 #[derive(Debug, Default)]
 pub(crate) struct Group {
     /// Its name, as a redirector has told it.
@@ -71,9 +72,9 @@ pub(crate) struct Group {
     ways: VecDeque<Way>,
     /// The session was ended by its other end, or fell silent: it is of no use to go there at once.
     was_left: bool,
-    /// The redirector that fell silent, and until when it counts for dead whoever says that it leads.
+    /// The redirector that fell silent, and until when it counts for dead, even if others say that it leads.
     silent: Option<Tried>,
-    /// Who leads, as the redirector has told that does not.
+    /// The leader, as a redirector that does not lead has told.
     told: Option<String>,
     /// The leader for which a group of one has left its store last, and until when it does not do so again.
     tried: Option<Tried>,
@@ -91,7 +92,7 @@ impl Group {
         self.was_left = true;
     }
 
-    /// There is a session again: what was not tried need not be.
+    /// There is a session again: the ways that were not tried need not be.
     pub(crate) fn arrive(&mut self) {
         self.ways.clear();
     }
@@ -116,21 +117,21 @@ impl Client {
     /// attempt of its own, after the one before has failed or its session has ended.
     pub fn way(&mut self, now: Time) -> Option<String> {
         let Some(way) = self.group.ways.pop_front() else {
-            // What was configured may be gone for good, and we know better.
+            // The configured redirector may be gone for good, and we know better.
             self.group.ways = self.group.to_store().collect();
             return None;
         };
         match way {
             Way::To(address) => Some(address),
             Way::TakeOver(address) if now < self.group.rest_until => {
-                // Who has knocked there would wait for us, and we for the same.
+                // A member that has knocked there would wait for us, and we for the same.
                 if self.group.looks_since.take().is_some() {
                     self.outputs.push_back(Output::LedBy(None));
                 }
                 Some(address)
             }
             Way::TakeOver(address) => {
-                // One that nobody can exceed was told in bad faith, and is left to whoever has it.
+                // One that nobody can exceed was told in bad faith, and is left to its owner.
                 self.group.epoch = self.group.epoch.saturating_add(1).min(GROUP_EPOCH_MAX);
                 self.group.rest_until = now + REST;
                 self.group.looks_since = None;
@@ -240,7 +241,7 @@ impl Client {
     }
 
     /// Whether nobody would tell us of a group at the addresses before the one that we use: we know of none that the
-    /// store could name the leader of, so whoever dials looks there again from time to time.
+    /// store could name the leader of, so the dialer looks there again from time to time.
     pub fn looks_back(&self) -> bool {
         let knows_group = self.config.group.is_some() || self.group.name.is_some();
         self.session.is_live() && !self.session.in_group && !knows_group

@@ -8,8 +8,8 @@
 //!    dropped: changes since may have been told while the page was not held.
 //! 4. A neighbour's page is installed when we have heard of all that it reflects. It came on another connection than the
 //!    notices, and may be ahead of them: a running transaction would see two moments at once.
-//! 5. Who connects to a neighbour shows the key that came with the request for help. Ours is the driver's affair: it draws
-//!    it, and let nobody in without it.
+//! 5. A member that connects to a neighbour shows the key that came with the request for help. Our own key is the
+//!    driver's affair: it draws the key, and lets nobody in without it.
 
 use crate::{Client, Output};
 use alloc::vec::Vec;
@@ -28,7 +28,7 @@ enum Peer {
     Unreachable { until: Time },
 }
 
-/// What is known of the neighbours.
+/// The client's knowledge of its neighbours.
 #[derive(Debug, Default)]
 pub(crate) struct Neighbours {
     /// Where they reach us.
@@ -44,12 +44,12 @@ impl Neighbours {
         self.reachable.as_ref().map(|reachable| reachable.eligible.as_str()).filter(|eligible| !eligible.is_empty())
     }
 
-    /// What the redirector is to be told with the next message.
+    /// The arrivals that the redirector is to be told with the next message.
     pub(crate) fn take_arrived(&mut self) -> Vec<(PageId, u64)> {
         core::mem::take(&mut self.arrived)
     }
 
-    /// What was not told is of no account any more.
+    /// Arrivals that were not told are of no account any more.
     pub(crate) fn link_is_gone(&mut self) {
         self.arrived.clear();
     }

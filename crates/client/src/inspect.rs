@@ -1,4 +1,4 @@
-//! What checkers look at. Nobody else needs to know.
+//! The view that checkers have of a client. No other code uses it.
 
 use crate::Client;
 use cache::Cache;

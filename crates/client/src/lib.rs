@@ -10,7 +10,7 @@
 //! A call that cannot be answered from the cache says `Wait`; [`Output::Wake`] says when to call again. A read that
 //! hits is a function call: it sends nothing and allocates nothing.
 //!
-//! # What holds (the numbers are those of `docs/protocol.md`)
+//! # Invariants (the numbers are those of `docs/protocol.md`)
 //! - 2, 3: each slot of a cached page is a hole, or reflects every change through the page's version and through the
 //!   horizon (`cache`, `session`).
 //! - 4: what a running transaction has read is still in the cache as it was, or frozen with its evidence; if not, the
@@ -19,7 +19,7 @@
 //! - 7: a commit request is sent until its outcome is known, always under the same number (`commit`).
 //! - 9: nobody sees a workspace but its own transaction (`workspace`).
 //!
-//! # Who does what
+//! # Modules
 //! | module | duty |
 //! |---|---|
 //! | `access`, `workspace` | a transaction reads and writes |
@@ -33,7 +33,7 @@
 //! | `commit` | requests and outcomes |
 //! | `fresh` | what commits without a request |
 //! | `session` | the link to the store: hello, rejoin, signs of life |
-//! | `txns`, `waiting` | the table of transactions; who is woken when |
+//! | `txns`, `waiting` | the table of transactions; which are woken when |
 //! | `answers`, `config`, `inspect` | what the application hears; what a user may tune; what checkers look at |
 #![no_std]
 
@@ -86,7 +86,7 @@ use types::{ClientId, GoodbyeReason, Rule, Time};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TxnHandle(pub u64);
 
-/// What the machine wants done.
+/// An action that the machine wants done.
 #[derive(Debug)]
 pub enum Output {
     /// Send a message to the store.
@@ -113,7 +113,7 @@ pub enum Output {
     /// The redirector beside us has asked who leads our group: whose redirector has just given a sign of life, or `None`
     /// if we are with none.
     LedBy(Option<Leader>),
-    /// What this transaction waits for has happened: call again.
+    /// The event that this transaction waits for has happened: call again.
     Wake(TxnHandle),
     /// The link is no good: drop it and, unless the reason is final, connect again.
     Hangup {
@@ -191,7 +191,7 @@ impl Client {
         self.heard(now);
         self.session.up.hear_of(message.newest_named());
         match (self.session.up.phase(), message) {
-            // What comes after we gave the link up is of no account.
+            // A message after we gave the link up is of no account.
             (Phase::Down | Phase::Over(..), _) => {}
             (Phase::Rejoining | Phase::Live, ToClient::Pong(pong)) => self.pong(pong),
             (_, ToClient::Goodbye(goodbye)) => self.goodbye(goodbye),
@@ -220,7 +220,7 @@ impl Client {
         }
     }
 
-    /// What the machine wants done next.
+    /// The next action that the machine wants done.
     pub fn poll_output(&mut self) -> Option<Output> {
         self.outputs.pop_front()
     }
@@ -240,7 +240,7 @@ impl Client {
         self.end_long_waits(now);
     }
 
-    /// Who the client is to the store.
+    /// The client's id at the store.
     pub fn id(&self) -> ClientId {
         self.id
     }
@@ -281,7 +281,7 @@ impl Client {
         self.let_go(now, &ended.workspace);
     }
 
-    /// What the client can say of itself.
+    /// The client's figures.
     pub fn stats(&self) -> Stats {
         Stats { cache_bytes: self.cache.bytes() as u64, cache_pages: self.cache.len() as u64, ..self.stats }
     }

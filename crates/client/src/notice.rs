@@ -1,4 +1,4 @@
-//! What others have changed: it goes to the cache, to pages under way, and to the transactions that have read it.
+//! Changes by others: they go to the cache, to pages under way, and to the transactions that have read them.
 //!
 //! Every reply is preceded by its notices, so whatever a transaction sees is as of one moment: had anything that it
 //! has read been changed before what it reads now, it would have been doomed before it could read that.

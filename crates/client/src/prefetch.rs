@@ -2,8 +2,9 @@
 //!
 //! Objects that are used together lie in neighbouring pages, because creation puts them there. So faults come in
 //! *runs*: page 40, then 43, then 41 are one run from 40 to 43. The first fault of a run asks for as many pages as
-//! recent runs had, if most runs went on at all; the second knows that this one does, and asks for all the rest. What is
-//! asked for in vain is counted: while less than a third is read, nothing is prefetched but a probe now and then.
+//! recent runs had, if most runs went on at all; the second knows that this one does, and asks for all the rest. Pages
+//! that are asked for in vain are counted: while less than a third is read, nothing is prefetched but a probe now and
+//! then.
 //!
 //! A fault far from every run begins a new one, so interleaved traversals do not disturb each other.
 
@@ -189,7 +190,7 @@ impl Prefetch {
             self.off_for = 0;
             return true;
         }
-        // What was asked for in vain among scattered pages says nothing of clusters that come after them.
+        // A waste among scattered pages says nothing of clusters that come after them.
         if faults == 2 && self.runs.iter().rev().skip(1).any(Run::is_dense) {
             return true;
         }

@@ -1,6 +1,6 @@
 //! Pages leave the cache when it is full, but what running transactions have read of them still counts.
 //!
-//! 1. What was read of a page that leaves is frozen with its evidence at that moment (`workspace.rs`).
+//! 1. The reads of a page that leaves are frozen with their evidence at that moment (`workspace.rs`).
 //! 2. The store is told that a page is let go when the last running transaction that has read of it has ended. Until
 //!    then it tells us of changes, so that a transaction which has read more than the cache holds sees one moment too.
 //!    It is told once: a transaction that is doomed holds nothing any more, and when it ends the page may have been released

@@ -1,11 +1,12 @@
-//! What a transaction has read already, at hand for the thread that runs it: to read it again takes no lock.
+//! The objects that a transaction has read already, at hand for the thread that runs it: to read one again takes no
+//! lock.
 //!
 //! The lock costs more than a look at the value, and whatever waits behind it cannot begin before: two reads of values
 //! that are far away in memory then take as long as both one after the other.
 //!
 //! 1. A slot here is one that the transaction has read and not written, with the value that it read. To read it again
 //!    tells the transaction nothing that it does not know, so there is nothing to prove and nothing to note.
-//! 2. Whatever takes the transaction out of its running state raises its stale flag. A raised flag hides all that is
+//! 2. Every change of the transaction out of its running state raises its stale flag. A raised flag hides all that is
 //!    here: the next read asks the client, which says what has happened.
 //! 3. So does a hole made in a page that it has touched: what must not be read is not read again either.
 //! 4. Pages are kept alive by being here, so a page of the transaction that leaves the cache raises the flag too, and
@@ -17,11 +18,11 @@ use cache::Frame;
 use core::sync::atomic::{AtomicBool, Ordering};
 use types::{Map, ObjectId, ObjectPage, PageId, SlotNo, SlotSet};
 
-/// The bytes of page images that one transaction keeps at hand. When there would be more, it begins anew: what is read
-/// again soon is back soon.
+/// The bytes of page images that one transaction keeps at hand. When there would be more, it begins anew: an object
+/// that is read again soon is back soon.
 const SEEN_BYTES_MAX: usize = 16 << 20;
 
-/// What a transaction has read already; see [`crate::Client::hit`]. It belongs to one transaction.
+/// The objects that a transaction has read already; see [`crate::Client::hit`]. They belong to one transaction.
 #[derive(Debug, Default)]
 pub struct Seen {
     /// The transaction's, once there is something here.
@@ -39,8 +40,8 @@ struct SeenPage {
 /// Tells the thread that runs a transaction that something has happened to it. Raised and lowered under the client's
 /// lock, read without it.
 ///
-/// Nothing is handed over with it, so the order of memory is no concern: who has learned of a change by other ways has
-/// learned of the flag by these.
+/// Nothing is handed over with it, so the order of memory is no concern: a thread that has learned of a change by other
+/// ways has learned of the flag by these.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct StaleFlag(Arc<AtomicBool>);
 
@@ -144,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_or_is_stale_is_not_here() {
+    fn a_written_or_stale_object_is_not_here() {
         let (mut seen, mut workspace, stale) = (Seen::default(), Workspace::default(), StaleFlag::default());
         let place = read(&mut workspace, 1);
         seen.keep(&stale, workspace.at(place), &page());

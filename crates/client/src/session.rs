@@ -2,10 +2,11 @@
 //! with it. How far it is and what is due on it is decided in [`session::upstream`].
 //!
 //! 1. The horizon moves only in `Live`. Between `Down` and `Rejoined` there are changes that nobody has told us.
-//! 2. Whatever is asked for while the session is not live waits for it, and is asked when it is. Only who knows nothing
-//!    yet, so that there is nothing to compare, asks for a first page right behind who it is.
+//! 2. A request made while the session is not live waits for it, and goes out when it is. Only a client that knows
+//!    nothing yet, so that there is nothing to compare, asks for a first page right behind its hello.
 //! 3. Before any other message goes out, what the store may forget has gone: the acknowledgement and the releases.
-//! 4. What we hold is told right behind who we are, and not only when we are welcome: that would be a round trip more.
+//! 4. The pages that we hold are told right behind the hello, and not only when we are welcome: that would be a round
+//!    trip more.
 
 use crate::commit::{NO_EFFECT, Resend};
 use crate::txns::State;
@@ -18,7 +19,7 @@ use protocol::{Ack, AskOutcome, GROUP, Goodbye, Held, Outcome, Ping, Rejoin, Rej
 use session::{Overdue, Phase, Upstream};
 use types::{GoodbyeReason, Incarnation, PageId, Rule, Time, Version};
 
-/// What a session has begun with.
+/// The state that a session has begun with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Brought {
     /// No page, no grant, and nothing heard of: there is nothing to be compared.
@@ -67,8 +68,8 @@ impl Session {
         self.up.is_live()
     }
 
-    /// Whether pages may be asked for. Who brings nothing to be compared has joined with its last rejoin, wherever that is
-    /// on its way; until the session says how much may be asked for, that is one page.
+    /// Whether pages may be asked for. A client that brings nothing to be compared has joined with its last rejoin,
+    /// wherever that is on its way; until the session says how much may be asked for, that is one page.
     pub(crate) fn may_fetch(&self) -> bool {
         self.is_live() || (self.brought == Brought::Nothing && self.up.is_up())
     }
@@ -115,7 +116,7 @@ impl Session {
         }
     }
 
-    /// When the other end is told that we live. What we bring may be compared for longer than we may be silent: a
+    /// When the other end is told that we live. The comparison of our pages may take longer than we may be silent: a
     /// redirector asks its store, which may be far away and its line busy.
     fn ping_at(&self) -> Option<Time> {
         let pings = matches!(self.up.phase(), Phase::Rejoining | Phase::Live);
@@ -311,7 +312,7 @@ impl Client {
             self.group.leave();
         }
         if !goodbye.reason.is_final() {
-            // The store drops the link after this, and whoever drives us connects again.
+            // The store drops the link after this, and our driver connects again.
             return self.session_is_down();
         }
         let error = TxnError::Refused(goodbye.reason, goodbye.text.clone());
@@ -321,7 +322,7 @@ impl Client {
     }
 
     /// The store of this process has stopped for good: no call is answered from now on. A commit that it was asked for
-    /// may have become durable before; whoever waits for one hears that its outcome is unknown.
+    /// may have become durable before; the transaction that waits for one hears that its outcome is unknown.
     pub(crate) fn store_stopped(&mut self, why: String) {
         self.session_is_down();
         let error = TxnError::Stopped(why);

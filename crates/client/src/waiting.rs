@@ -22,8 +22,8 @@ impl Client {
         self.impatient_at.get_or_insert(now + self.config.patience);
     }
 
-    /// Whoever has waited for as long as the application is patient waits no more, however the session stands: one that
-    /// lives may still be slow.
+    /// A transaction that has waited for as long as the application is patient waits no more, however the session
+    /// stands: one that lives may still be slow.
     pub(crate) fn end_long_waits(&mut self, now: Time) {
         if self.impatient_at.is_none_or(|at| now < at) {
             return;

@@ -1,11 +1,11 @@
-//! What one transaction has read and written, page by page.
+//! The reads and writes of one transaction, page by page.
 //!
 //! 1. A slot that was written was read: it is in `reads` or in `frozen`, so validation covers it.
 //! 2. While a page has slots in `reads` it is in the cache, and they have there the values that were read. When it
 //!    leaves, they move to `frozen` together with their evidence at that moment.
-//! 3. The cache never sees a workspace: what is dropped leaves no trace.
-//! 4. What an operation has written can be taken back until the next one begins. What it has read stays read: the
-//!    application may have learned of it.
+//! 3. The cache never sees a workspace: one that is dropped leaves no trace.
+//! 4. The writes of an operation can be taken back until the next one begins. Its reads stay: the application may have
+//!    learned of them.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -19,8 +19,8 @@ use types::{Delta, Map, ObjectId, ObjectPage, PageId, SlotChange, SlotNo, SlotSe
 /// Up to here a look along the pages is faster than a hash table, and most transactions end here.
 const PAGES_WITHOUT_INDEX: usize = 8;
 
-/// What a change takes in a commit request beside its value, and what the reads of a page with all its slots take, in
-/// bytes at most: so that a request of very many small things stays within a message too.
+/// The bytes of a change in a commit request beside its value, and of the reads of a page with all its slots, at most:
+/// so that a request of very many small changes stays within a message too.
 const CHANGE_BYTES: usize = 16;
 const READS_BYTES: usize = 160;
 
@@ -45,7 +45,7 @@ pub(crate) struct Touched {
     frozen: Option<Box<Frozen>>,
     /// In slot order.
     writes: Vec<SlotChange>,
-    /// What the writes add to the size of the page at most, in bytes; negative if they take away.
+    /// The bytes that the writes add to the size of the page at most; negative if they take away.
     growth: isize,
     /// No slot below this one is free for a creation.
     free_from: SlotNo,
@@ -57,12 +57,12 @@ pub(crate) struct Workspace {
     index: Map<PageId, u32>,
     last: usize,
     write_bytes: usize,
-    /// What the changes of the running operation took the place of, the latest last; `None` while no operation asked
+    /// The values that the changes of the running operation replaced, the latest last; `None` while no operation asked
     /// for that.
     replaced: Option<Vec<Replaced>>,
 }
 
-/// What one change took the place of.
+/// The value that one change replaced.
 #[derive(Debug)]
 struct Replaced {
     place: usize,
@@ -162,8 +162,8 @@ impl Touched {
     }
 }
 
-/// What was read before the page left and what was read since it is back, in one: the older evidence stands for all
-/// that it is about, what is newer becomes an exception.
+/// The reads before the page left and those since it is back, in one: the older evidence stands for all that it is
+/// about, newer versions become exceptions.
 fn join(frozen: &PageReads, live: &PageReads) -> PageReads {
     let mut joined = frozen.clone();
     for slot in live.slots.iter().filter(|&slot| !frozen.slots.contains(slot)) {
@@ -324,7 +324,8 @@ impl Workspace {
         !self.pages.iter().any(Touched::has_writes)
     }
 
-    /// What a commit request says: the proof of every read, and the deltas, both in page order. Takes the writes out.
+    /// The content of a commit request: the proof of every read, and the deltas, both in page order. Takes the writes
+    /// out.
     pub(crate) fn request<'a>(
         &mut self,
         frame: impl Fn(PageId) -> Option<&'a Frame>,

@@ -1,4 +1,4 @@
-//! The marker: the small file that makes a directory a store. Text, for whoever looks into it.
+//! The marker: the small file that makes a directory a store. Text, for people who look into it.
 //!
 //! ```text
 //!   thorp store

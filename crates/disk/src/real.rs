@@ -1,4 +1,5 @@
-//! A store's disk while it runs: the log that whoever appends also flushes, and the threads that read and install pages.
+//! A store's disk while it runs: the log, which the appending threads also flush, and the threads that read and install
+//! pages.
 
 use crate::error::DiskError;
 use crate::records::StoreRecords;

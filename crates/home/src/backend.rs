@@ -42,7 +42,7 @@ impl Backend {
         Self { file, failure, patience }
     }
 
-    /// redb is of no use any more after an error: what passes is waited out before it hears of it.
+    /// redb is of no use any more after an error: one that passes is waited out before redb hears of it.
     fn call<T>(&self, call: Call, run: impl FnMut() -> io::Result<T>) -> io::Result<T> {
         self.failure.note(call, self.patience.wait_out(call, run))
     }

@@ -41,7 +41,7 @@ pub struct RedbHome {
     /// `None` only between a failure and the end.
     database: RwLock<Option<Opened>>,
     state: Mutex<State>,
-    /// The number of installs once more: who writes the log must not wait for an install that is under way.
+    /// The number of installs once more: the thread that writes the log must not wait for an install that is under way.
     installs: AtomicU64,
 }
 

@@ -7,8 +7,8 @@
 //! ```
 //! 1. One thread leads at a time, and it reports what has become durable before the next one can lead: reports come in the
 //!    order of the log.
-//! 2. After a failure, or a panic of whoever led, nothing is written any more. The ring, which the panic may have left half
-//!    changed, is locked for good by then.
+//! 2. After a failure, or a panic of the leader, nothing is written any more. The ring, which the panic may have left
+//!    half changed, is locked for good by then.
 
 use crate::records::Records;
 use crate::ring::{Batch, Limits, Ring};
@@ -112,8 +112,9 @@ impl<R: Records> Log<R> {
         self.queue().mark = true;
     }
 
-    /// The next flush makes known that no record before `position` is needed. Says whether that frees a segment: then it
-    /// is worth a flush, which writes a mark if nothing is queued, for whoever waits for room may have nothing to append.
+    /// The next flush makes known that no record before `position` is needed. Says whether that frees a segment: then
+    /// it is worth a flush, which writes a mark if nothing is queued, for the thread that waits for room may have
+    /// nothing to append.
     pub fn free_before(&self, position: u64) -> bool {
         let frees = self.ring().is_unneeded(position);
         let mut queue = self.queue();
@@ -240,7 +241,8 @@ impl<R: Records> Log<R> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// After a panic of whoever had the ring, nobody has it again: that is a panic, too, and contained like the first.
+    /// After a panic of the thread that had the ring, no thread has it again: that is a panic, too, and contained like
+    /// the first.
     fn ring(&self) -> MutexGuard<'_, Ring<R>> {
         self.ring.lock().expect("no thread has panicked with the log")
     }

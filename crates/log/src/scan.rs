@@ -212,7 +212,7 @@ impl<R: Records> Scan<R> {
             return Err(bad(what));
         }
         if frame.record_bytes > R::BODY_BYTES_MAX {
-            // No write that was torn says so: whoever wrote it meant other records.
+            // No write that was torn says so: its writer meant other records.
             let what = format!("a record has {} bytes where {} are the most", frame.record_bytes, R::BODY_BYTES_MAX);
             return Err(Stop::Failed(self.corrupt(place, what)));
         }
@@ -290,7 +290,7 @@ impl<R: Records> Scan<R> {
         Ok(())
     }
 
-    /// The highest number that whoever wrote the log had put beside a flush (see [`crate::Log::flush`]).
+    /// The highest number that the log's writer had put beside a flush (see [`crate::Log::flush`]).
     pub fn witness(&self) -> u32 {
         self.due.witness
     }

@@ -102,7 +102,7 @@ impl Iterator for Windows {
 }
 
 impl Drop for Windows {
-    /// Nothing is read any more afterwards: who writes next may do so past the system's page cache.
+    /// Nothing is read any more afterwards: the next write may go past the system's page cache.
     fn drop(&mut self) {
         if let Source::Thread(windows, thread) = &mut self.0 {
             drop(windows.take());

@@ -1,8 +1,8 @@
 //! Scans of a map, leaf by leaf.
 //!
-//! A cursor does not hold on to the transaction: between two steps the transaction may do whatever it likes, and the
-//! cursor goes on behind the entry that it gave last. It finds the next leaf from the root, by the fence that parts the
-//! two, so no leaf needs to know its neighbours.
+//! A cursor does not hold on to the transaction: between two steps the transaction may do anything, and the cursor goes
+//! on behind the entry that it gave last. It finds the next leaf from the root, by the fence that parts the two, so no
+//! leaf needs to know its neighbours.
 //!
 //! 1. `lower` and `upper` bound what has not been given yet. They move with each entry that is given, and with nothing
 //!    else.

@@ -316,8 +316,8 @@ impl<K: Key, V: Serialize + DeserializeOwned> Map<K, V> {
     }
 }
 
-/// The operations as futures, for whatever is built on them. Keys and values come encoded, so that the futures borrow
-/// neither.
+/// The operations as futures, for the layers that are built on them. Keys and values come encoded, so that the futures
+/// borrow neither.
 impl<K: Key, V: Serialize + DeserializeOwned> Map<K, V> {
     pub(crate) async fn find<M: Mode>(self, tx: &mut Tx<M>, key: Vec<u8>) -> Result<Option<V>> {
         get(tx, self.begin_at(), &key).await

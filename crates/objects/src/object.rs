@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use types::ObjectId;
 use types::limits::OBJECT_BYTES_MAX;
 
-/// The operations as futures, for whatever is built on them.
+/// The operations as futures, for the layers that are built on them.
 impl<M: Mode> Tx<M> {
     /// Shows an object's value to `look`, wherever it is stored; `None` if there is no such object.
     #[inline]

@@ -108,7 +108,7 @@ impl Db {
 
     /// Closes the database, for all its handles. If it is a directory of this process, everything that was committed is
     /// written home, and the directory is free. Dropping the last handle does the same, and says nothing if it fails.
-    /// Other handles to the same database are of no use afterwards: what they are asked for is refused at once, as
+    /// Other handles to the same database are of no use afterwards: their operations are refused at once, as
     /// [`crate::Error::Closed`].
     ///
     /// ```
@@ -156,9 +156,9 @@ impl Builder {
     }
 
     /// How long a transaction waits for an answer of the store, be it that the store cannot be reached or that the line
-    /// to it is slow; and how long one that others get ahead of is tried again. 30 seconds by default. A commit that has
-    /// been sent by then ends as [`crate::Error::OutcomeUnknown`]: who commits much over a slow line needs more patience
-    /// than the line needs time.
+    /// to it is slow; and how long one that others get ahead of is tried again. 30 seconds by default. A commit that
+    /// has been sent by then ends as [`crate::Error::OutcomeUnknown`]: an application that commits much over a slow
+    /// line needs more patience than the line needs time.
     pub fn patience(mut self, patience: Duration) -> Self {
         self.config.client.patience = patience;
         self

@@ -186,8 +186,8 @@ impl<T: ?Sized> Ref<T> {
     }
 }
 
-/// The reference that is written `space/page.slot:stamp`. None goes without its stamp: it would be to whatever comes to
-/// be in that place.
+/// The reference that is written `space/page.slot:stamp`. None goes without its stamp: it would lead to any object that
+/// comes to be in that place.
 fn parse<T: ?Sized>(text: &str) -> Option<Ref<T>> {
     let (space, rest) = text.split_once('/')?;
     let (number, rest) = rest.split_once('.')?;
@@ -196,7 +196,7 @@ fn parse<T: ?Sized>(text: &str) -> Option<Ref<T>> {
     Some(Ref::new(id, u32::from_str_radix(stamp, 16).ok()?))
 }
 
-/// Where a new object is to lie: close to another one, so that whoever fetches that one has this one too, or
+/// Where a new object is to lie: close to another one, so that a client that fetches that one has this one too, or
 /// [`Anywhere`].
 pub trait Near {
     /// The object to lie close to.

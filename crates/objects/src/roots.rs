@@ -70,7 +70,7 @@ impl<M: Mode> Tx<M> {
         })
     }
 
-    /// Gives an object a name, by which it is found from now on instead of the one that had it.
+    /// Gives an object a name, by which it is found from now on instead of the object that had it.
     ///
     /// ```
     /// # use objects as thorp;

@@ -91,7 +91,7 @@ impl<M: Mode> Transaction<M> {
     ///
     /// # Errors
     /// [`crate::Error::Doomed`] and [`crate::Error::Refused`]: it has no effect. [`crate::Error::OutcomeUnknown`], and
-    /// whatever else says that the store has not answered: it may have taken effect.
+    /// any other error that says that the store has not answered: it may have taken effect.
     pub fn commit(self) -> M::Out<impl Future<Output = Result<Committed>>> {
         M::run(async move { Ok(self.running.commit(None).await?) })
     }

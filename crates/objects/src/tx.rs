@@ -104,8 +104,8 @@ impl<M: Mode> Tx<M> {
         })
     }
 
-    /// Creates an object: in the page of `near` if it has room, so that whoever fetches the one has the other too,
-    /// else close to what was created last.
+    /// Creates an object: in the page of `near` if it has room, so that a client that fetches the one has the other
+    /// too, else close to what was created last.
     pub fn create<T>(&mut self, near: impl Near, value: &T) -> M::Out<impl Future<Output = Result<Ref<T>>>>
     where
         T: Serialize + DeserializeOwned,
@@ -218,8 +218,8 @@ impl<M: Mode> Tx<M> {
     }
 }
 
-/// An operation that writes takes effect as a whole or not at all: what it has written when it fails, or when its future
-/// is dropped, is taken back.
+/// An operation that writes takes effect as a whole or not at all: its writes are taken back when it fails, or when its
+/// future is dropped.
 pub(crate) struct Operation<'a, M: Mode> {
     pub(crate) tx: &'a mut Tx<M>,
 }

@@ -160,7 +160,7 @@ impl<'a> Slot<'a> {
         if self.kind == wanted.kind { Ok(self.value) } else { Err(self.wrong_kind(object, (wanted.name)())) }
     }
 
-    /// The error of who takes it for something else.
+    /// The error for a caller that takes it for something else.
     #[cold]
     pub(crate) fn wrong_kind(self, object: ObjectId, asked: &str) -> Error {
         let stored = match (self.kind, self.value) {
@@ -252,7 +252,7 @@ pub(crate) fn inline_bare(bare: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Appends a value, and reads it back: what its type cannot read is never stored.
+/// Appends a value, and reads it back: a value that its type cannot read is never stored.
 fn write<T: Serialize + DeserializeOwned>(mut writer: Writer, value: &T) -> Result<Vec<u8>> {
     let start = writer.len();
     let refused = |why: String| Error::Encode { type_name: type_name::<T>(), why };

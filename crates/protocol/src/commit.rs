@@ -16,9 +16,9 @@ pub struct CommitRequest {
     /// The client has the outcome of each of its transactions with a number below this one and will never ask for it
     /// again: the store may forget them.
     pub answered: u64,
-    /// What it read, page by page, in page order. What it writes it has read too.
+    /// The reads, page by page, in page order. The slots that it writes are among them.
     pub reads: Vec<PageReads>,
-    /// What it writes, in page order. None for a read-only transaction, which is validated once and leaves no trace.
+    /// The writes, in page order. None for a read-only transaction, which is validated once and leaves no trace.
     pub writes: Vec<Delta>,
 }
 
@@ -67,7 +67,7 @@ pub struct AskOutcome {
     pub txn: TxnId,
 }
 
-/// What became of a commit request.
+/// The outcome of a commit request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommitReply {
     /// The transaction.
@@ -76,7 +76,7 @@ pub struct CommitReply {
     pub outcome: Outcome,
 }
 
-/// What became of a commit request.
+/// The outcome of a commit request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// It is durable and has its place.

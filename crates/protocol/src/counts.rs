@@ -4,7 +4,7 @@ use crate::{Outcome, ToClient};
 use types::Version;
 
 impl ToClient {
-    /// The highest count that it names: whoever hears it has heard of the store as it was there.
+    /// The highest count that it names: its receiver has heard of the store as it was there.
     pub fn newest_named(&self) -> Version {
         let newest = |counts: &mut dyn Iterator<Item = Version>| counts.max().unwrap_or_default();
         match self {

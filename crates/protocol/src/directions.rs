@@ -34,7 +34,7 @@ messages! {
         Hello(Hello),
         /// Ends it, with the reason.
         Goodbye(Goodbye),
-        /// What a client still holds from an earlier session.
+        /// The pages that a client still holds from an earlier session.
         Rejoin(Rejoin),
         /// Are you there?
         Ping(Ping),
@@ -92,9 +92,9 @@ messages! {
         Page(Page),
         /// A page that was to be prefetched was left out.
         LeftOut(LeftOut),
-        /// What became of a commit request.
+        /// The outcome of a commit request.
         CommitReply(CommitReply),
-        /// What has changed.
+        /// The changes.
         Notices(Notices),
         /// Pages to create objects in.
         Granted(Granted),
@@ -102,9 +102,9 @@ messages! {
         Help(Help),
         /// A page from the cache of a neighbour that does not reach the client directly.
         PeerPage(PeerPage),
-        /// What of a member's pages has changed.
+        /// The changes of a member's pages.
         Revalidated(Revalidated),
-        /// Who leads a group.
+        /// The leader of a group.
         Leader(Leader),
         /// The members of the group.
         Members(Members),

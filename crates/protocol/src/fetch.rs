@@ -14,7 +14,7 @@ pub struct Fetch {
     pub at_least: Version,
     /// Counts the client's fetches. The answers name it: one to an earlier fetch can come late where neighbours help.
     pub number: u64,
-    /// What is to follow the first page, if anything. A redirector has nothing follow.
+    /// The pages that are to follow the first one, if any. A redirector has nothing follow.
     pub follow: Option<Follow>,
 }
 
@@ -46,8 +46,9 @@ pub struct Page {
     pub image: Bytes,
 }
 
-/// A page that was to be prefetched was left out: the asker does not become its holder. Who held it before goes on
-/// holding it. To a group, also one that somebody waits for: it is none that exists, and the group holds too many of those.
+/// A page that was to be prefetched was left out: the asker does not become its holder. A session that held it before
+/// goes on holding it. To a group, also one that somebody waits for: it is none that exists, and the group holds too
+/// many of those.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeftOut {
     /// The page.

@@ -1,7 +1,7 @@
-//! What a commit request must look like before anyone looks at what it says.
+//! The form of a commit request, before anyone looks at its content.
 //!
-//! Both ends of a trunk check it by this: a store ends the session of whoever sends it anything else, and a redirector
-//! that passed it on would lose the session of its whole group for one member.
+//! Both ends of a trunk check it by this: a store ends the session of a peer that sends it anything else, and a
+//! redirector that passed it on would lose the session of its whole group for one member.
 
 use crate::{CommitRequest, Goodbye, PageReads};
 use alloc::format;
@@ -10,8 +10,8 @@ use types::Delta;
 use types::limits::SLOTS_MAX;
 
 impl CommitRequest {
-    /// Refuses to go on with a session whose requests no client of ours would send. What the counts are worth only the
-    /// store can say.
+    /// Refuses to go on with a session whose requests no client of ours would send. The worth of the counts only the
+    /// store can judge.
     ///
     /// # Errors
     /// `Malformed`, with what was expected.
@@ -48,7 +48,7 @@ fn check_exceptions(reads: &PageReads) -> Result<(), Goodbye> {
     Ok(())
 }
 
-/// What is written has been read. `reads` walks along with the deltas, both being in page order.
+/// A slot that is written has been read. `reads` walks along with the deltas, both being in page order.
 fn check_delta<'a>(delta: &Delta, reads: &mut Peekable<impl Iterator<Item = &'a PageReads>>) -> Result<(), Goodbye> {
     let page = delta.page;
     if !delta.is_well_formed() {

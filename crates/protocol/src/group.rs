@@ -30,7 +30,7 @@ pub struct Revalidate {
     pub pages: Vec<Held>,
 }
 
-/// What of a member's pages has changed. Notices of everything before have gone before it.
+/// The changes of a member's pages. Notices of everything before have gone before it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Revalidated {
     /// The question's.
@@ -66,7 +66,7 @@ pub struct FindLeader {
     pub group: String,
 }
 
-/// Who leads a group, or was the last to, not longer ago than the store's grace.
+/// The leader of a group, or the last one, not longer ago than the store's grace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Leader {
     /// The group's name.

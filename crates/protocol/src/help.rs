@@ -13,10 +13,10 @@
 //! it asked for help: everything through `through`. The requester is listed as a holder by then, and hears of the
 //! later changes itself.
 //!
-//! Whoever reaches a member's port may connect to it. So a member draws a key, and tells it to its redirector with
-//! `Reachable`; who gets `Help` gets the key too, and shows it with `PeerHello`. It says that a neighbour comes by way of
-//! the redirector, and so that it belongs to the group and to the store. On a wire that is not encrypted whoever reads
-//! along has it as well.
+//! Any process that reaches a member's port may connect to it. So a member draws a key, and tells it to its redirector
+//! with `Reachable`; a member that gets `Help` gets the key too, and shows it with `PeerHello`. It says that a
+//! neighbour comes by way of the redirector, and so that it belongs to the group and to the store. On a wire that is
+//! not encrypted an eavesdropper has it as well.
 
 use crate::Page;
 use alloc::string::String;
@@ -28,7 +28,7 @@ use types::{ClientId, PageId, PeerKey, Version};
 pub struct Reachable {
     /// For pages, as `host:port`; empty if they do not.
     pub address: String,
-    /// What they are let in by there.
+    /// The key that lets them in there.
     pub key: PeerKey,
     /// Where they would reach it as their redirector; empty if it is not eligible.
     pub eligible: String,
@@ -37,7 +37,7 @@ pub struct Reachable {
 /// Asks a member to send pages to a neighbour.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Help {
-    /// Who needs them.
+    /// The member that needs them.
     pub requester: ClientId,
     /// The requester's fetch, which the pages answer.
     pub number: u64,
@@ -45,7 +45,7 @@ pub struct Help {
     pub through: Version,
     /// Where the requester is reached; by way of the redirector, if empty.
     pub address: String,
-    /// What one is let in by there.
+    /// The key that lets a neighbour in there.
     pub key: PeerKey,
     /// The pages.
     pub pages: Vec<PageId>,
@@ -54,7 +54,7 @@ pub struct Help {
 /// The helper does not have these pages, or not whole.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NoHelp {
-    /// Who needs them.
+    /// The member that needs them.
     pub requester: ClientId,
     /// The requester's fetch.
     pub number: u64,
@@ -65,9 +65,9 @@ pub struct NoHelp {
 /// A page from a neighbour's cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PeerPage {
-    /// Who needs it.
+    /// The member that needs it.
     pub requester: ClientId,
-    /// What the page reflects has been told through here: its receiver hears that first.
+    /// The count through which all that the page reflects has been told: its receiver hears that first.
     pub through: Version,
     /// The page, with the number of the requester's fetch.
     pub page: Page,

@@ -32,7 +32,7 @@ pub struct Leased {
 pub struct Intent {
     /// The transaction.
     pub txn: TxnId,
-    /// What it will change.
+    /// The slots that it will change.
     pub pages: Vec<(PageId, SlotSet)>,
 }
 

@@ -1,14 +1,14 @@
-//! Which lives of its process have made a store what it is, so that whoever remembers one of them finds out whether this
-//! store goes on from there.
+//! Which lives of its process have made a store what it is, so that a client that remembers one of them finds out
+//! whether this store goes on from there.
 //!
 //! ```text
 //!   the store        A ---- 90 ---- B ---- 140 ---- C        lineage: A from 0, B from 90, C from 140
 //!   a copy of it     A ---- 80 ---- D                        lineage: A from 0, D from 80
 //! ```
-//! A copy that is put in a store's place has its cluster's identity, and counts its changes from where it was made: count
-//! 85 is one change here and another there. Who has heard of 85 in life A is right with the store, and not with the copy;
-//! who has heard of 75 is right with both; and who has heard anything in life B knows nothing of the copy
-//! (**KnowLineage**).
+//! A copy that is put in a store's place has its cluster's identity, and counts its changes from where it was made:
+//! count 85 is one change here and another there. A client that has heard of 85 in life A is right with the store, and
+//! not with the copy; one that has heard of 75 is right with both; and one that has heard anything in life B knows
+//! nothing of the copy (**KnowLineage**).
 
 use alloc::vec::Vec;
 use types::limits::LIVES_KEPT;

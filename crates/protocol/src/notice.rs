@@ -33,9 +33,9 @@ impl Notices {
         batches
     }
 
-    /// The changes as a receiver with this horizon takes them. What is ahead of the horizon and of this batch's `through`
-    /// is part of more that is still to come: its new values beside older ones of the rest would be two moments at once,
-    /// so it only invalidates.
+    /// The changes as a receiver with this horizon takes them. A change that is ahead of the horizon and of this
+    /// batch's `through` is part of more that is still to come: its new values beside older ones of the rest would be
+    /// two moments at once, so it only invalidates.
     pub fn as_taken(&self, horizon: Version) -> impl Iterator<Item = Cow<'_, Notice>> {
         let shown = self.through.max(horizon);
         self.items.iter().map(move |item| {
@@ -70,13 +70,13 @@ impl Notice {
     /// begin at 1.
     pub const SEVERAL: TxnId = TxnId { client: ClientId(0), number: 0 };
 
-    /// What others hear of a commit's change to one page, with the new values.
+    /// The news of a commit's change to one page for others, with the new values.
     pub fn of(txn: TxnId, delta: &Delta, advance: Advance) -> Self {
         let Advance { page, prev, version } = advance;
         Self { page, prev, version, slots: delta.slots(), txn, data: Some(delta.changes.clone()) }
     }
 
-    /// What it takes in a message, in bytes: that of its changes, and what it costs itself.
+    /// The bytes that it takes in a message: those of its changes, and its own.
     fn bytes(&self) -> usize {
         let change = |change: &SlotChange| 4 + change.value.as_ref().map_or(0, Bytes::len);
         let changes = self.data.iter().flatten().map(change).sum::<usize>();

@@ -1,4 +1,4 @@
-//! What may overtake what on a link.
+//! The messages that may overtake others on a link.
 //!
 //! A link is a stream of messages in the order in which they were said, with the exceptions that stand here. They are
 //! there for slow lines: a large commit takes seconds, and what needs no order with it does not wait.
@@ -14,8 +14,8 @@
 //! | ordered | all others | commits, and what trails them |
 //!
 //! # Why that is sound
-//! - *Commits* bring their evidence with them, so it does not matter for what they are worth when they arrive. What a
-//!   client has not had the outcome of it does not build on, and every request names the lowest number whose outcome it
+//! - *Commits* bring their evidence with them, so it does not matter for what they are worth when they arrive. A client
+//!   does not build on a commit without having its outcome, and every request names the lowest number whose outcome it
 //!   lacks, that of a commit which was passed among them: nothing of that is forgotten early.
 //! - *`Fetch`, `Grant`, `Promise`, `NoHelp`, `Arrived`, `PeerPage`, `Reachable`, `Revalidate`, `Lead`, `FindLeader`* say
 //!   nothing of a commit under way. A page that is fetched while a commit which changes it is on the line comes as it was

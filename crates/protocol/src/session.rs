@@ -22,7 +22,7 @@ use types::{ClientId, ClusterId, GoodbyeReason, Incarnation, Life, Limits, NodeI
 pub struct Hello {
     /// The oldest and newest protocol that the client speaks.
     pub protocol: (u16, u16),
-    /// What the client is or can do beside what every client can, one bit each: [`crate::GROUP`].
+    /// The features of the client beside what every client can, one bit each: [`crate::GROUP`].
     pub features: u64,
     /// The store that the client's cache belongs to; `None` for an empty cache.
     pub cluster: Option<ClusterId>,
@@ -71,7 +71,7 @@ pub struct Welcome {
     pub lineage: Lineage,
     /// The count through which its master has applied updates.
     pub through: Version,
-    /// What the client may ask of it.
+    /// The limits on the client's requests.
     pub limits: SessionLimits,
 }
 
@@ -109,7 +109,7 @@ impl Welcome {
     }
 }
 
-/// What one session may ask of a store at a time.
+/// The limits on the requests of one session to a store at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SessionLimits {
     /// Pages being fetched.
@@ -121,7 +121,7 @@ pub struct SessionLimits {
 }
 
 impl SessionLimits {
-    /// What holds until the store has said what it takes.
+    /// The limits until the store has told its own.
     pub const UNTOLD: Self = Self { fetches: 1, commits: 1, silence_ms: 10_000 };
 
     /// The silence after which the other side is taken for dead.

@@ -1,11 +1,11 @@
-//! What an operator asks: how does a store or a redirector stand?
+//! An operator's question: how does a store or a redirector stand?
 //!
 //! ```text
 //!   operator                  store or redirector
 //!     | AskStatus  ------------> |   opens the connection, instead of a session
 //!     | <------ Status{tables}   |   and ends it
 //! ```
-//! The answer is tables that name their columns: whoever shows them need not know them, and what is told can grow
+//! The answer is tables that name their columns: a program that shows them need not know them, and the answer can grow
 //! without a new layout.
 
 use alloc::string::String;
@@ -25,9 +25,9 @@ pub struct Status {
 /// Things of one kind, one in a row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Table {
-    /// What stands in the table.
+    /// The table's name.
     pub name: String,
-    /// What stands in each column.
+    /// The columns' names.
     pub columns: Vec<String>,
     /// The rows. Each has a cell for every column.
     pub rows: Vec<Vec<Cell>>,

@@ -1,7 +1,9 @@
-//! Pages that do not exist, and are held all the same: who has looked for something there is told when it is created.
+//! Pages that do not exist, and are held all the same: a member that has looked for something there is told when it is
+//! created.
 //!
 //! A store lists one session for so many of them, and all members are behind one. So when it takes no more, the member
-//! that holds the most is sent away. It comes back without: the store tells whoever brings such pages to drop them.
+//! that holds the most is sent away. It comes back without: the store tells a session that brings such pages to drop
+//! them.
 
 use crate::Redirector;
 use alloc::format;

@@ -5,11 +5,12 @@
 //!      ^                               |
 //!      +------ the link is gone -------+
 //! ```
-//! 1. What a commit writes is kept until its reply, and passed on only then. The reply stands for the group's notices: in
-//!    the store's stream it has the place that they would have. To the committer it stands for the notice on the session
-//!    that the request came on, and on no other.
-//! 2. A member that dies takes nothing with it: its commit that succeeded reaches the others all the same. But it is not
-//!    sent again for it, when the link to the store was lost: who has left may have had its answer elsewhere.
+//! 1. The writes of a commit are kept until its reply, and passed on only then. The reply stands for the group's
+//!    notices: in the store's stream it has the place that they would have. To the committer it stands for the notice
+//!    on the session that the request came on, and on no other.
+//! 2. A member that dies takes nothing with it: its commit that succeeded reaches the others all the same. But it is
+//!    not sent again for it, when the link to the store was lost: a member that has left may have had its answer
+//!    elsewhere.
 //! 3. A request that comes again, for a later incarnation of the store, takes the place of the copy on its way: that one
 //!    lapses, which is no answer to this.
 //! 4. A request that no client of ours would send ends its member's session. It is not kept, and not passed on: the store
@@ -41,9 +42,9 @@ struct Pending {
     /// The request, if it was kept with its values.
     request: Option<CommitRequest>,
     bytes: usize,
-    /// What it takes of a line that others would wait for, in bytes.
+    /// The bytes that it takes of a line that others would wait for.
     large_bytes: usize,
-    /// What it changes.
+    /// The slots that it changes.
     changes: Vec<(PageId, SlotSet)>,
 }
 
@@ -155,7 +156,7 @@ impl Redirector {
                 pending.from = from;
                 return Ok(());
             }
-            // What is on its way has lapsed, or will have when it comes there.
+            // The request on its way has lapsed, or will have when it comes there.
             self.finish(txn);
         }
         let bytes = request.writes.iter().map(delta_bytes).sum();
@@ -163,8 +164,8 @@ impl Redirector {
         let is_kept = has_place && self.commits.bytes + bytes <= self.commits.bytes_limit;
         let large_bytes = request.large_bytes();
         let has_turn = self.commits.outstanding() < self.trunk.up.limits().commits as usize;
-        // What cannot be kept goes out of turn: it may be a copy of one that has committed, which the store can refuse and we
-        // cannot. So many of those are listed.
+        // A request that cannot be kept goes out of turn: it may be a copy of one that has committed, which the store
+        // can refuse and we cannot. So many of those are listed.
         let may_pass = self.commits.pending.len() < 2 * self.config.limits.commits_per_group;
         let may_go = if is_kept { has_turn && self.commits.has_room_for(large_bytes) } else { may_pass };
         let can_go = self.trunk.is_live() && may_go;
@@ -277,8 +278,8 @@ impl Redirector {
             if let Some(first) = pages.first().filter(|_| self.config.broken.is(Rule::AskedMovesNothing)) {
                 self.heard_through(first.version);
             }
-            // Who has only asked is told by notice what was changed, and that comes in its time. What has come is the store's
-            // word: the request that the reply is to may have been another copy's than this one, or no copy at all.
+            // A member that has only asked is told of the changes by notice, which comes in its time. The reply is the
+            // store's word: the request that it answers may have been another copy's than this one, or no copy at all.
             let is_ahead = pages.first().is_none_or(|first| first.version > self.trunk.horizon());
             let counts = is_ahead || self.config.broken.is(Rule::ReplyAhead);
             if let Some(mut pending) = pending.filter(|_| counts) {
@@ -361,7 +362,7 @@ impl Redirector {
     }
 }
 
-/// What a commit would change is the store's to judge until its reply.
+/// A read of the slots that a commit would change is the store's to judge until its reply.
 fn contest(lease: &mut Lease, txn: TxnId, changes: &[(PageId, SlotSet)]) {
     for (page, slots) in changes {
         lease.contest(*page, txn, slots);

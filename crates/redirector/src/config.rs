@@ -1,4 +1,4 @@
-//! What a user may tune.
+//! The settings that a user may tune.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -16,7 +16,7 @@ pub enum Duty {
     Assist,
 }
 
-/// What a user may tune.
+/// The settings that a user may tune.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// The group's name.
@@ -25,7 +25,7 @@ pub struct Config {
     pub address: String,
     /// Where the store is reached; members are told.
     pub store: Vec<String>,
-    /// What the redirector is there for.
+    /// The redirector's duty.
     pub duty: Duty,
     /// A member that is silent for this long is dead; and a redirector that has not reached its store for this long
     /// sends its members away.

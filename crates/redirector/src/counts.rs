@@ -1,10 +1,11 @@
-//! What counts a member can have heard of.
+//! The counts that a member can have heard of.
 //!
 //! 1. The store names a count only when it has applied all through there. So the highest that it has named to us is one
 //!    that it will never take for made up.
-//! 2. A member that has joined has heard of no higher one: what it knew when it came was compared with the store, which
-//!    told us of everything that it had applied before it answered; and what it has heard since has come by us.
-//! 3. A higher one is made up. The store would end the session of whoever names it, or wait for it for ever.
+//! 2. A member that has joined has heard of no higher one: its knowledge when it came was compared with the store,
+//!    which told us of everything that it had applied before it answered; and all that it has heard since has come by
+//!    us.
+//! 3. A higher one is made up. The store would end the session that names it, or wait for it for ever.
 
 use crate::Redirector;
 use alloc::format;

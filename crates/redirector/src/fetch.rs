@@ -7,9 +7,9 @@
 //!      |-----a fetch of it is under way--> wait with it        |
 //!      +-----else-------------------------> the store <--------+  ---> answered
 //! ```
-//! 1. Whoever wants a page is listed as its holder before anything else: it hears of the changes from then on.
-//! 2. A neighbour's page, or one that is here, reflects what the redirector has heard. Who knows of more is served by the
-//!    store.
+//! 1. A member that wants a page is listed as its holder before anything else: it hears of the changes from then on.
+//! 2. A neighbour's page, or one that is here, reflects what the redirector has heard. A member that knows of more is
+//!    served by the store.
 //! 3. Concurrent misses of one page in the group are one fetch from the store.
 //! 4. A page is released only when nobody holds it and no fetch of it is outstanding.
 
@@ -36,7 +36,7 @@ pub(crate) struct Want {
     is_held: bool,
     /// The store was asked for it after the member's fetch had come.
     is_asked_for: bool,
-    /// Who was asked for it and did not help.
+    /// The members that were asked for it and did not help.
     pub(crate) tried: SmallVec<[SessionId; 2]>,
 }
 
@@ -45,8 +45,8 @@ pub(crate) struct Want {
 struct UnderWay {
     wants: SmallVec<[Want; 1]>,
     sent: bool,
-    /// The store was asked for all changes through here. What it says before it answers moves no horizon unless there is
-    /// something to tell, but the answer means that all of them have been told.
+    /// The store was asked for all changes through here. The store's notices before its answer move no horizon unless
+    /// there is something to tell, but the answer means that all of them have been told.
     at_least: Version,
     /// It was asked for as one that may be left out.
     is_prefetch: bool,
@@ -113,7 +113,7 @@ impl Fetches {
         under_way.wants.len() < before
     }
 
-    /// What was asked for has to be asked for again, if anybody waits for it.
+    /// The pages that were asked for have to be asked for again, if anybody waits for them.
     pub(crate) fn link_is_gone(&mut self) {
         self.under_way.retain(|_, under_way| !under_way.wants.is_empty());
         for under_way in self.under_way.values_mut() {
@@ -134,7 +134,8 @@ impl Redirector {
             return Err(Goodbye::malformed(text));
         }
         self.check_named(at_least, "a fetch")?;
-        // What it was told to drop while it waited for it, it asks for again: one fetch of a page is outstanding.
+        // A page that it was told to drop while it waited for it, it asks for again: one fetch of a page is
+        // outstanding.
         for &page in &pages {
             self.forget_want(from, page);
         }
@@ -251,7 +252,7 @@ impl Redirector {
                 again.push(want);
                 continue;
             }
-            // Who has joined a fetch that was on its way hears of a store as it was when the first asked, or later.
+            // A member that has joined a fetch on its way hears of a store as it was when the first asked, or later.
             let fresh = page.fresh && (want.is_asked_for || self.config.broken.is(Rule::FreshSinceAsked));
             self.answer(want.session, Page { number: want.number, fresh, behind: Vec::new(), ..page.clone() });
         }
@@ -275,8 +276,8 @@ impl Redirector {
         }
     }
 
-    /// The store has left a page out that was to be prefetched. Who wants it at once, waits on, and so does who may have
-    /// it: taken off the page it would not hear of its changes.
+    /// The store has left a page out that was to be prefetched. A member that wants it at once waits on, and so does
+    /// one that may have it: taken off the page it would not hear of its changes.
     pub(crate) fn left_out(&mut self, now: Time, left_out: &LeftOut) {
         let page = left_out.page;
         if self.fetches.under_way.get(&page).is_some_and(|under_way| under_way.sent && !under_way.is_prefetch) {
@@ -317,7 +318,8 @@ impl Redirector {
         }
         let client = self.members.client(from);
         for &page in &released.pages {
-            // Who lets go of what has just been granted to it does not know that yet: it means an earlier life of it.
+            // A member that releases a page that has just been granted to it does not know of the grant yet: it means
+            // an earlier life of the page.
             let is_granted = client.is_some_and(|client| self.grants.is_of(client, page));
             if is_granted && !self.config.broken.is(Rule::KeepGranted) {
                 continue;

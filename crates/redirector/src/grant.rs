@@ -13,12 +13,13 @@
 //!    others were lost on their way to it. Those, and the pages of a member that has departed, go to the next that wants
 //!    some in their space. The store does not hear of that: to it the group has them all the while. When the group's
 //!    session ends, the store has back what is left behind.
-//! 4. The store lets the group have so many unfilled pages in all. Of these no member has more than it leaves to others:
-//!    one that wants more is told what the store would tell the group, that there is no room. So one that only takes gets
-//!    half of them, and who comes then half of the rest. What a member has left behind counts as its own until others
-//!    have it. Names are free to choose, so whoever comes under many of them gets more.
-//! 5. Where there is no room otherwise, whoever has been away for longest counts as departed: the pages of many clients
-//!    that come for a moment each would take up all that there are. Should it come back, it is told to drop them.
+//! 4. The store lets the group have so many unfilled pages in all. Of these no member has more than it leaves to
+//!    others: one that wants more is told what the store would tell the group, that there is no room. So one that only
+//!    takes gets half of them, and the next one half of the rest. Pages that a member has left behind count as its own
+//!    until others have them. Names are free to choose, so a client that comes under many of them gets more.
+//! 5. Where there is no room otherwise, the client that has been away for longest counts as departed: the pages of many
+//!    clients that come for a moment each would take up all that there are. Should it come back, it is told to drop
+//!    them.
 
 use crate::Redirector;
 use crate::line::{Line, Waiter};
@@ -44,7 +45,7 @@ struct Count {
     left_behind: usize,
 }
 
-/// Who has been granted what, and who waits.
+/// The members' grants, and the members that wait for one.
 #[derive(Debug)]
 pub(crate) struct Grants {
     /// Pages that nothing was created in, and whose they are.
@@ -185,7 +186,7 @@ impl Grants {
 }
 
 impl Redirector {
-    /// From now on the group is told of the page's changes. What a member has read of an earlier life of it, while nobody
+    /// From now on the group is told of the page's changes. A read of an earlier life of it by a member, while nobody
     /// here held it, is for the store to judge.
     fn judge_since_granted(&mut self, page: PageId) {
         if self.is_unheld(page) {
@@ -224,8 +225,8 @@ impl Redirector {
         }
     }
 
-    /// What others have left behind of what somebody wants; if there is no room for more, what the one has who has been
-    /// away for longest.
+    /// The pages that others have left behind of the space that somebody wants; if there is no room for more, those of
+    /// the member that has been away for longest.
     fn take_left_behind(&mut self, waiter: &Waiter) -> Vec<PageId> {
         let space = waiter.grant.space;
         let found = self.grants.take_left_behind(space, self.wanted(waiter));
@@ -272,7 +273,7 @@ impl Redirector {
                 self.give(&waiter, share);
             }
         }
-        // Whoever wanted the rest is gone.
+        // The member that wanted the rest is gone.
         for page in pages {
             self.judge_since_granted(page);
             self.grants.leave_behind(first, page);

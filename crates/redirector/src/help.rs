@@ -76,7 +76,7 @@ impl Helps {
         self.asked.len()
     }
 
-    /// What the member was asked for and has not sent.
+    /// The number of pages that the member was asked for and has not sent.
     pub(crate) fn load(&self, session: SessionId) -> usize {
         self.load.get(&session).copied().unwrap_or(0)
     }
@@ -112,7 +112,8 @@ impl Helps {
 }
 
 impl Redirector {
-    /// Who is to be asked for a page: of those who have it whole and were not asked before, the one with the least to do.
+    /// The member to ask for a page: of those that have it whole and were not asked before, the one with the least to
+    /// do.
     pub(crate) fn helper_for(&self, want: &Want) -> Option<SessionId> {
         let can_help = |helper: &&SessionId| {
             **helper != want.session && !want.tried.contains(helper) && !self.helps.stalled.contains(*helper)
@@ -192,7 +193,7 @@ impl Redirector {
         }
     }
 
-    /// What was asked for and has not come in time is asked of others.
+    /// A page that was asked for and has not come in time is asked of others.
     pub(crate) fn ask_others(&mut self, now: Time) {
         while let Some(asked) = self.helps.pop_late(now) {
             self.stats.late_help += 1;
@@ -202,7 +203,8 @@ impl Redirector {
         }
     }
 
-    /// A member is gone: what it was asked for is asked of others, what it has asked for is of no interest.
+    /// A member is gone: pages that it was asked for are asked of others, pages that it has asked for are of no
+    /// interest.
     pub(crate) fn helper_is_gone(&mut self, now: Time, gone: SessionId) {
         self.helps.stalled.remove(&gone);
         let concerned =
@@ -223,7 +225,7 @@ impl Redirector {
     }
 }
 
-/// What is still wanted after a helper has not helped.
+/// The want that remains after a helper has not helped.
 fn without_help(asked: Asked) -> Want {
     let Asked { mut want, helper, .. } = asked;
     want.tried.push(helper);

@@ -21,9 +21,9 @@
 //! 4. Nobody may ever knock: those who have lost the leader are with the store, and wait there for another. So a
 //!    redirector of its own asks the store who leads with every sign of life, and takes over when nobody does twice in a
 //!    row. Once is a leader that is about to come back, or a store that has just started.
-//! 5. Who knocks at one that runs beside a member may have lost the leader a little sooner than that member does. So
-//!    the member asks the leader for a sign of life. With an answer the leader lives, and who knocks goes elsewhere at
-//!    once; without, the member takes over before long, and who knocks is here already.
+//! 5. A member that knocks at one that runs beside a member may have lost the leader a little sooner than that member
+//!    does. So the member asks the leader for a sign of life. With an answer the leader lives, and the one that knocks
+//!    goes elsewhere at once; without, the member takes over before long, and the one that knocks is here already.
 
 use crate::{Duty, Redirector};
 use alloc::format;
@@ -67,7 +67,7 @@ const STAND_BY: Claim = Claim::StandBy { is_vacant: false };
 #[derive(Debug)]
 pub(crate) struct Leadership {
     claim: Claim,
-    /// Who leads instead of us, as the store has said last.
+    /// The leader in our place, as the store has said last.
     other: Option<Leader>,
     /// When the members are told who they are.
     tell_at: Option<Time>,
@@ -86,7 +86,7 @@ impl Leadership {
         if let Claim::Leading { epoch } = self.claim { Some(epoch) } else { None }
     }
 
-    /// Who leads instead of us, as far as we know.
+    /// The leader in our place, as far as we know.
     pub(crate) fn other(&self) -> Option<&Leader> {
         self.other.as_ref()
     }
@@ -122,7 +122,7 @@ impl Redirector {
         self.settle(now);
     }
 
-    /// Who has knocked waits no longer.
+    /// The members that have knocked wait no longer.
     pub(crate) fn look_no_longer(&mut self) {
         if self.leadership.claim == Claim::Looking {
             self.leadership.claim = STAND_BY;
@@ -211,7 +211,7 @@ impl Redirector {
 
     /// Nobody leads, or nobody shall but us.
     fn take_over(&mut self, now: Time, before: &Leader) {
-        // An epoch that nobody can exceed was not reached in earnest; whoever claimed it keeps the group.
+        // An epoch that nobody can exceed was not reached in earnest; the redirector that claimed it keeps the group.
         let epoch = before.epoch.saturating_add(1).min(GROUP_EPOCH_MAX);
         self.leadership.claim = Claim::Claiming { epoch };
         self.claim(now);

@@ -3,14 +3,14 @@
 //! ```text
 //!   no lease --Leased, an answer to our ping--> leased --so long after the ping--> no lease
 //! ```
-//! 1. What is told changes is in *recent*, back to a count. Whoever has read something that changed since is told so;
-//!    whoever proves less than that count is sent on to the store.
-//! 2. Of a page that the group has not held all the time *recent* knows only what has changed since the store has sent or
-//!    compared it. What a member had read before, wherever it was then, is for the store to judge.
-//! 3. What somebody is about to change is *contested*, from the intent on, until the change is told, and until more of the
-//!    lease is given: up to then others may change it too, for whom the promise counts. Whoever has read of
-//!    it is sent on to the store. What a member of ours is about to change is contested from the moment on at which the
-//!    request goes out, in each session in which it does, until its reply: the store sends us no intent for it.
+//! 1. Every change that is told is in *recent*, back to a count. A reader of something that changed since is told so;
+//!    one that proves less than that count is sent on to the store.
+//! 2. Of a page that the group has not held all the time *recent* knows only what has changed since the store has sent
+//!    or compared it. A member's read before that, wherever it was then, is for the store to judge.
+//! 3. A slot that somebody is about to change is *contested*, from the intent on, until the change is told, and until
+//!    more of the lease is given: up to then others may change it too, for whom the promise counts. A reader of it is
+//!    sent on to the store. A slot that a member of ours is about to change is contested from the moment on at which
+//!    the request goes out, in each session in which it does, until its reply: the store sends us no intent for it.
 //! 4. The lease counts from the moment at which the ping was sent, and shorter by how much slower our clock may be.
 //! 5. With the session the lease ends, and all that was known for it.
 
@@ -33,7 +33,8 @@ pub(crate) struct Lease {
     recent: Recent,
     recent_limit: usize,
     contested: Map<PageId, SmallVec<[(TxnId, SlotSet); 1]>>,
-    /// What was promised to be asked for since the lease was last given: others may change it without an intent.
+    /// The slots that were promised to be asked for since the lease was last given: others may change them without an
+    /// intent.
     promised: Map<PageId, SlotSet>,
     /// The pages of which the store was asked under the lease, and the horizon at its answer: the group may not have held
     /// them before.
@@ -143,7 +144,7 @@ impl Lease {
         contests.iter().map(|(_, slots)| slots).chain(promised).any(|slots| slots.intersects(&reads.slots))
     }
 
-    /// What all members have heard of need not be remembered.
+    /// Changes that all members have heard of need not be remembered.
     pub(crate) fn prune(&mut self, through: Version) {
         self.recent.prune(through);
     }
@@ -159,10 +160,10 @@ impl Redirector {
         let shorter = lease * (1000 - DRIFT_PERMILLE) / 1000;
         self.lease.until = if ends { Time(u64::MAX) } else { since + shorter };
         self.lease.renew_at = Some(since + lease / 3);
-        // What is about to change by now we have been told of anew.
+        // We have been told anew of all that is about to change by now.
         self.lease.promised.clear();
         if self.lease.spaces != leased.spaces {
-            // What changed through here is not known slot by slot.
+            // Changes through here are not known slot by slot.
             if !self.config.broken.is(Rule::LeaseFromNow) {
                 self.lease.recent.prune(self.trunk.horizon());
             }
@@ -173,9 +174,9 @@ impl Redirector {
         }
     }
 
-    /// A transaction is about to change what we hold: it waits for this promise. What was promised is kept from the moment on
-    /// at which the promise leaves: the group may have let go of the page, and what tells the store so, and makes both ends
-    /// forget, leaves before it.
+    /// A transaction is about to change what we hold: it waits for this promise. A promise counts from the moment on at
+    /// which it leaves: the group may have let go of the page, and what tells the store so, and makes both ends forget,
+    /// leaves before it.
     pub(crate) fn intent(&mut self, now: Time, intent: &Intent) {
         self.send_to_store(now, Promise { txn: intent.txn });
         for (page, slots) in &intent.pages {

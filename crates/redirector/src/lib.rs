@@ -16,18 +16,18 @@
 //! each of them [`Redirector::poll_output`] until it gives nothing, then [`Redirector::poll_timeout`] for when to call
 //! [`Redirector::handle_timeout`]. `now` never goes back. [`Redirector::close`] is the last.
 //!
-//! # What holds
-//! 1. Who holds a page, or may soon install it, is listed before anything is done about it; and as long as anybody is
-//!    listed, or a fetch of the page is outstanding, the store lists the group.
-//! 2. What the store has told is passed on in its order: everything that concerns a member is in its stream before the
-//!    answers and the requests for help that come after it.
+//! # Invariants
+//! 1. A member that holds a page, or may soon install it, is listed before anything is done about it; and as long as
+//!    anybody is listed, or a fetch of the page is outstanding, the store lists the group.
+//! 2. The store's news is passed on in its order: everything that concerns a member is in its stream before the answers
+//!    and the requests for help that come after it.
 //! 3. A commit's reply stands for its notices: the members that hold what it changed are given the new values, the
 //!    committer the reply.
-//! 4. No member is waited for: what one needs of another is asked elsewhere when it does not come.
-//! 5. What the store would end a session for ends the session of the member that asks for it, and is neither kept nor
-//!    passed on: the session with the store is the whole group's.
+//! 4. No member is waited for: a page that one needs of another is asked elsewhere when it does not come.
+//! 5. A message that the store would end a session for ends the session of the member that sends it, and is neither
+//!    kept nor passed on: the session with the store is the whole group's.
 //!
-//! # Who does what
+//! # Files
 //! | file | duty |
 //! |---|---|
 //! | `trunk` | the session with the store |
@@ -37,10 +37,10 @@
 //! | `fetch`, `absent` | where a page is to come from, and how many that do not exist are held |
 //! | `help` | pages that go from member to member |
 //! | `standby` | pages that the redirector keeps itself |
-//! | `commit`, `update` | commits on their way; who is told what of their changes |
+//! | `commit`, `update` | commits on their way; the news of their changes, and its receivers |
 //! | `lease` | read-only transactions that are validated here |
 //! | `grant`, `line` | pages to create objects in, and whose turn it is to get some |
-//! | `config`, `status`, `outputs` | what a user may tune; what an operator asks; what is to be done, in order |
+//! | `config`, `status`, `outputs` | settings; the answer to an operator; actions for the driver, in order |
 #![no_std]
 
 extern crate alloc;
@@ -93,14 +93,14 @@ pub struct Redirector {
     leadership: Leadership,
     lease: Lease,
     members: Members,
-    /// Who holds which page, or may soon install it.
+    /// The members that hold each page, or may soon install it.
     held: Directory<SessionId>,
-    /// Who of them has it without holes.
+    /// The members that have it without holes.
     whole: Directory<SessionId>,
     streams: Streams<SessionId>,
     acks: Acks<SessionId>,
     fetches: Fetches,
-    /// What of it does not exist.
+    /// The held pages that do not exist.
     absent: Absent,
     helps: Helps,
     commits: Commits,
@@ -142,7 +142,7 @@ impl Redirector {
         self.say_hello(now);
     }
 
-    /// The connection to the store is gone. What was asked for is asked for again when there is another.
+    /// The connection to the store is gone. Pages that were asked for are asked for again when there is another.
     pub fn trunk_disconnected(&mut self, now: Time) {
         self.trunk_is_down(now);
     }
@@ -182,7 +182,7 @@ impl Redirector {
 
     /// A member has said something.
     pub fn handle(&mut self, now: Time, from: SessionId, message: ToServer) {
-        // What still comes from a session that was ended is of no interest.
+        // A message from a session that was ended is of no interest.
         if !self.members.hear(now, from) {
             return;
         }
@@ -193,7 +193,7 @@ impl Redirector {
         self.settle(now);
     }
 
-    /// What the machine wants done next.
+    /// The next action that the machine wants done.
     pub fn poll_output(&mut self) -> Option<Output> {
         self.out.pop()
     }
@@ -215,7 +215,7 @@ impl Redirector {
         self.settle(now);
     }
 
-    /// One message of a member. What must end its session comes back as its goodbye.
+    /// One message of a member. An error that must end its session comes back as its goodbye.
     pub(crate) fn dispatch(&mut self, now: Time, from: SessionId, message: ToServer) -> Result<(), Goodbye> {
         match message {
             ToServer::Hello(hello) => self.hello(now, from, hello),
@@ -239,7 +239,8 @@ impl Redirector {
             ToServer::Commit(request) => self.commit(now, from, request),
             ToServer::AskOutcome(ask) => self.ask_outcome(now, from, ask),
             ToServer::Ack(ack) => {
-                // Who has come from elsewhere may be ahead of us; what we pass on is never more than we have heard.
+                // A member that has come from elsewhere may be ahead of us; what we pass on is never more than we have
+                // heard.
                 self.acks.ack(from, ack.through);
                 Ok(())
             }
@@ -278,7 +279,7 @@ impl Redirector {
         self.out.send(from, Pong { nonce: ping.nonce });
     }
 
-    /// What every event may have made possible or necessary.
+    /// The work that every event may have made possible or necessary.
     fn settle(&mut self, now: Time) {
         self.flush_told();
         self.acknowledge(now);

@@ -18,7 +18,7 @@ pub(crate) struct Waiter {
 pub(crate) struct Line {
     /// Each once, the one whose turn it is first.
     turns: VecDeque<SessionId>,
-    /// What each waits for, in its order.
+    /// The requests of each that waits, in its order.
     waiting: Map<SessionId, VecDeque<Waiter>>,
 }
 
@@ -36,12 +36,12 @@ impl Line {
         waits.push_back(waiter);
     }
 
-    /// What is wanted next by each that waits, in their turn.
+    /// The next request of each that waits, in their turn.
     pub(crate) fn in_turn(&self) -> impl Iterator<Item = Waiter> + '_ {
         self.turns.iter().filter_map(|session| self.waiting.get(session)?.front().copied())
     }
 
-    /// What the session wanted next it has.
+    /// The session has got its next request.
     pub(crate) fn has_waited(&mut self, session: SessionId) {
         let Some(waits) = self.waiting.get_mut(&session) else { return };
         waits.pop_front();

@@ -1,4 +1,4 @@
-//! The sessions of the members: who they are, how they stand, and when they are dead.
+//! The sessions of the members: their identities, their states, and when they are dead.
 //!
 //! ```text
 //!   connected --> AwaitHello --hello--> AwaitTrunk --the store is reached--> AwaitRejoin --last rejoin--> Revalidating
@@ -26,7 +26,7 @@ const ABSENCE: Duration = Duration::from_secs(30);
 /// How long pages take the way by the redirector after the direct one between two members has failed.
 const DETOUR: Duration = Duration::from_secs(5);
 
-/// What a member that comes has told so far.
+/// The hello of a member that comes, as far as it has been told.
 #[derive(Debug, Default)]
 pub(crate) struct Resuming {
     /// Its horizon, which does not move until all that it holds is compared.
@@ -64,7 +64,7 @@ struct Member {
     detours: Vec<(SessionId, Time)>,
 }
 
-/// What is known of a client, in a session or gone.
+/// The state of a client, in a session or gone.
 #[derive(Debug)]
 struct Known {
     epoch: u64,
@@ -200,7 +200,7 @@ impl Members {
         self.live.get(&id).is_some_and(|member| matches!(member.stage, Stage::AwaitTrunk(..)))
     }
 
-    /// What a session that waits for the store has told of what it brings.
+    /// The cache that a session which waits for the store has told of so far.
     pub(crate) fn brought(&mut self, id: SessionId) -> Option<&mut Brought> {
         match &mut self.live.get_mut(&id)?.stage {
             Stage::AwaitTrunk(_, brought) => Some(brought),
@@ -241,7 +241,7 @@ impl Members {
         member.map(|member| (member.reachable.address.clone(), member.reachable.key)).unwrap_or_default()
     }
 
-    /// What `helper` sent to `requester` did not arrive.
+    /// The page that `helper` sent to `requester` did not arrive.
     pub(crate) fn take_detour(&mut self, now: Time, requester: SessionId, helper: SessionId) {
         if let Some(member) = self.live.get_mut(&requester) {
             member.detours.retain(|(of, until)| *of != helper && *until > now);
@@ -268,7 +268,7 @@ impl Members {
         }
     }
 
-    /// The clients that are gone and may come back, who has been away for longest first.
+    /// The clients that are gone and may come back, the one that has been away for longest first.
     pub(crate) fn absent(&self) -> impl Iterator<Item = ClientId> + '_ {
         let clients = self.absent.iter().map(|(_, client, _)| *client);
         clients.filter(|client| self.clients.get(client).is_some_and(|known| known.session.is_none()))
@@ -402,7 +402,8 @@ impl Redirector {
         }
     }
 
-    /// Nothing of the session stays. What it had asked of others goes elsewhere, and what others wait for from it too.
+    /// Nothing of the session stays. The pages that it had asked of others go elsewhere, and those that others wait for
+    /// from it too.
     pub(crate) fn forget_member(&mut self, now: Time, session: SessionId) {
         self.members.disconnect(now, session);
         self.tell_members_soon(now);

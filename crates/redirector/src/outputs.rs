@@ -1,11 +1,11 @@
-//! What the machine wants done, in order.
+//! The actions that the machine wants done, in order.
 
 use alloc::collections::VecDeque;
 use alloc::string::String;
 use protocol::{Goodbye, ToClient, ToServer};
 use types::{GoodbyeReason, SessionId};
 
-/// What the machine wants done.
+/// An action that the machine wants done.
 #[derive(Debug)]
 pub enum Output {
     /// Send a message to a member.

@@ -6,8 +6,8 @@
 //!        |  <-- Notices, Revalidated ... ----
 //!   what was missed, what was kept, Rejoined{horizon}
 //! ```
-//! 1. The answers to all questions of a member are of one session with the store. What changes between two sessions is
-//!    told to joined members only, so an answer of an earlier session says nothing about what came after it: when the
+//! 1. The answers to all questions of a member are of one session with the store. A change between two sessions is told
+//!    to joined members only, so an answer of an earlier session says nothing about what came after it: when the
 //!    session breaks, every question is asked again, answered or not.
 //! 2. No page of a member counts as whole before the member has joined: until then it cannot be asked for help.
 //! 3. A member may have heard of more than the redirector has, and what it asks for then says so. So one that brings no
@@ -23,12 +23,12 @@ use protocol::{Fetch, Goodbye, Held, Notice, Notices, Rejoin, Rejoined, Revalida
 use types::limits::{GRANTED_PAGES_MAX, TXN_PAGES_MAX};
 use types::{Broken, Limits, PageId, PageRange, Rule, SessionId, Set, Time, Version};
 
-/// What a member that is not welcome yet has told so far, in however many messages.
+/// The cache that a member which is not welcome yet has told of so far, in however many messages.
 #[derive(Debug, Default)]
 pub(crate) struct Brought {
     all: Option<Rejoin>,
     granted: u64,
-    /// What one that brings nothing asks for behind that: one fetch, before it is told how many it may have.
+    /// The fetch of one that brings nothing, behind that: one, before it is told how many it may have.
     fetch: Option<Fetch>,
 }
 
@@ -105,7 +105,7 @@ impl Comparison {
     }
 }
 
-/// What the store is comparing.
+/// The questions that the store is comparing.
 #[derive(Debug, Default)]
 pub(crate) struct Revalidations {
     members: BTreeMap<SessionId, Comparison>,
@@ -168,7 +168,7 @@ impl Revalidations {
         Some((session, &question.pages))
     }
 
-    /// What was compared for a member, if that is all that it brings.
+    /// The finished comparison of a member, if that is all that it brings.
     fn finish(&mut self, session: SessionId) -> Option<Comparison> {
         let is_compared = self.members.get(&session)?.unanswered == 0;
         if is_compared { self.members.remove(&session) } else { None }
@@ -330,8 +330,8 @@ impl Redirector {
         self.tell_new_member(session);
     }
 
-    /// What a member has brought is whole, as far as it has not changed without its new values being told. Whether the
-    /// member has holes in it is not known: it will say so when it is asked for help.
+    /// A page that a member has brought is whole, as far as it has not changed without its new values being told.
+    /// Whether the member has holes in it is not known: it will say so when it is asked for help.
     fn list_whole<'a>(&mut self, session: SessionId, brought: Vec<PageId>, changes: impl Iterator<Item = &'a Notice>) {
         let spoiled: Set<_> = changes.filter(|change| change.data.is_none()).map(|change| change.page).collect();
         for page in brought.into_iter().filter(|page| !spoiled.contains(page)) {

@@ -22,7 +22,7 @@ impl Standby {
     /// A page has come from the store, after all that was told before it.
     pub(crate) fn install(&mut self, page: &Page) {
         let Some(cache) = &mut self.cache else { return };
-        // What is no page is for its reader to refuse.
+        // An image that is no page is for its reader to refuse.
         if let Ok(image) = ObjectPage::parse(page.image.clone()) {
             cache.install(page.page, page.version, image, &[]);
         }

@@ -1,4 +1,4 @@
-//! What a redirector can say of itself.
+//! The status of a redirector.
 
 use crate::Redirector;
 use alloc::string::String;
@@ -7,7 +7,7 @@ use protocol::Leader;
 use session::Phase;
 use types::{ClientId, PageId, SessionId, Version};
 
-/// What a redirector has done since its start.
+/// The counts of a redirector since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
     /// Sessions with the store that were opened.
@@ -69,7 +69,7 @@ pub struct Status {
     pub commits: (usize, usize),
     /// Pages in the stand-by cache, and their bytes.
     pub standby: (usize, usize),
-    /// What was done since the start.
+    /// The counts since the start.
     pub stats: Stats,
 }
 

@@ -3,9 +3,9 @@
 //!
 //! 1. The horizon moves only in `Live`, and with everything that the store says: its answers come after the notices
 //!    that they depend on, so a page or a commit of version `v` shows that all before `v` has been told.
-//! 2. Whatever is asked for while the session is not live waits for it, and is asked when it is.
+//! 2. A request made while the session is not live waits for it, and goes out when it is.
 //! 3. Before any other message goes out, what the store may forget has gone: the acknowledgement and the releases.
-//! 4. Who cannot reach the store for too long sends its members away: they may reach it in another way.
+//! 4. A redirector that cannot reach the store for too long sends its members away: they may reach it in another way.
 
 use crate::Redirector;
 use alloc::collections::BTreeMap;
@@ -21,9 +21,9 @@ use types::{GoodbyeReason, PageId, Rule, SessionId, Time, Version};
 pub(crate) struct Trunk {
     /// How far it is, and what is known of the store. If there is none any more: why.
     pub(crate) up: Upstream<String>,
-    /// Who the store has said that it is.
+    /// The store's identity, as it has said.
     store: Option<Welcome>,
-    /// What the store has been told that the group has applied.
+    /// The count that the store has been told the group has applied.
     acked: Version,
     released: Vec<PageId>,
     down_since: Time,
@@ -39,7 +39,7 @@ impl Trunk {
         self.up.horizon()
     }
 
-    /// What members are told of the store.
+    /// The facts about the store that members are told.
     ///
     /// # Panics
     /// Before the store has said who it is.
@@ -120,7 +120,7 @@ impl Redirector {
         }
     }
 
-    /// What all members have applied; with nobody there it is what the redirector has heard.
+    /// The least count that all members have applied; with nobody there it is what the redirector has heard.
     fn least_acked(&self) -> Version {
         self.acks.least().unwrap_or(self.trunk.horizon()).min(self.trunk.horizon())
     }
@@ -214,9 +214,9 @@ impl Redirector {
         self.trunk.up = up;
     }
 
-    /// Says what the group holds. All that was told through our horizon has been passed on, so that is how much is known of
-    /// each page. What members that have not joined say that they bring is no part of it: it is compared in this session,
-    /// and may be made up.
+    /// Says what the group holds. All that was told through our horizon has been passed on, so that is how much is
+    /// known of each page. Pages that members which have not joined say that they bring are no part of it: they are
+    /// compared in this session, and may be made up.
     fn rejoin_store(&mut self, now: Time) {
         let horizon = self.trunk.horizon();
         let joined = self.members.all().into_iter().filter(|session| self.members.is_joined(*session));
@@ -231,7 +231,7 @@ impl Redirector {
         }
     }
 
-    /// The store knows again what the group holds: what has waited for that goes out.
+    /// The store knows again what the group holds: messages that have waited for that go out.
     fn trunk_rejoined(&mut self, now: Time, rejoined: &Rejoined) {
         self.trunk.up.joined(now);
         self.drop_pages(now, rejoined);
@@ -241,7 +241,7 @@ impl Redirector {
         self.serve_grants(now);
         self.send_unsent(now);
         self.claim(now);
-        // Who takes groups may have a lease for us.
+        // A store that takes groups may have a lease for us.
         self.ping_store(now);
     }
 
@@ -252,8 +252,8 @@ impl Redirector {
         self.watch_leader(now);
     }
 
-    /// Pages have changed in ways that nobody knows slot by slot: whoever holds them drops them, and says so by a
-    /// release. Only then may it hear that the horizon has moved.
+    /// Pages have changed in ways that nobody knows slot by slot: their holders drop them, and say so by a release.
+    /// Only then may it hear that the horizon has moved.
     fn drop_pages(&mut self, now: Time, rejoined: &Rejoined) {
         let mut by_member: BTreeMap<SessionId, Vec<PageId>> = BTreeMap::new();
         for &page in &rejoined.dropped {
@@ -270,7 +270,7 @@ impl Redirector {
         }
         for (session, dropped) in by_member {
             for &page in &dropped {
-                // Should it wait for the page, it asks again: what is on its way may be as old.
+                // Should it wait for the page, it asks again: the copy on its way may be as old.
                 self.forget_want(session, page);
             }
             self.reply(session, Rejoined { through: rejoined.through, dropped });
@@ -287,7 +287,7 @@ impl Redirector {
         if goodbye.reason.is_final() {
             return self.over(now, goodbye.reason, goodbye.text);
         }
-        // The store drops the link after this, and whoever drives us connects again.
+        // The store drops the link after this, and our driver connects again.
         self.trunk_is_down(now);
     }
 

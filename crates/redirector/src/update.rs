@@ -1,9 +1,9 @@
-//! Who is told what of a change: updates inside the group that committed, invalidations from outside (BuddyCache paper,
-//! sections 3.2 and 4.4).
+//! The news of a change, and its receivers: updates inside the group that committed, invalidations from outside
+//! (BuddyCache paper, sections 3.2 and 4.4).
 //!
 //! 1. A change goes to every member that holds the page or is fetching it, and to nobody else.
 //! 2. An invalidation makes every copy in the group incomplete; an update leaves it whole.
-//! 3. What is told in one event leaves in one batch for each member, before anything else that the event says to it.
+//! 3. All news of one event leaves in one batch for each member, before anything else that the event says to it.
 
 use crate::Redirector;
 use alloc::vec::Vec;
@@ -34,7 +34,7 @@ impl Redirector {
         }
     }
 
-    /// A page has changed: everyone who holds it is told, but for who has it from the commit's reply.
+    /// A page has changed: every holder is told, but for the one that has it from the commit's reply.
     pub(crate) fn tell(&mut self, now: Time, notice: &Notice, committer: Option<SessionId>) {
         let page = notice.page;
         let was_granted = self.grants.has(page);
@@ -51,7 +51,7 @@ impl Redirector {
         }
     }
 
-    /// What a change means for what the redirector itself knows of the page.
+    /// A change applied to the redirector's own knowledge of the page.
     fn change(&mut self, notice: &Notice) {
         let page = notice.page;
         if notice.data.is_none() {
@@ -99,7 +99,7 @@ impl Redirector {
         }
     }
 
-    /// What was kept for a member while it was compared.
+    /// The notices that were kept for a member while it was compared.
     pub(crate) fn take_kept(&mut self, session: SessionId, horizon: Version) -> Vec<Notices> {
         self.streams.take(session, horizon, Urgency::Worthwhile)
     }

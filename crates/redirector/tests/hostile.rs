@@ -1,4 +1,4 @@
-//! Whatever members and a store say, in whatever order: a redirector does not panic, and does not go in circles.
+//! Any messages of members and a store, in any order: a redirector does not panic, and does not go in circles.
 
 use bytes::Bytes;
 use proptest::collection::vec;
@@ -172,7 +172,7 @@ fn named_in(message: &ToClient) -> Version {
     newest.unwrap_or_default()
 }
 
-/// What a store that has named counts through here would end the session for, or never answer.
+/// Whether a store that has named counts through here would end the session for the message, or never answer it.
 fn is_punished(message: &ToServer, named: Version) -> bool {
     match message {
         ToServer::Fetch(fetch) => fetch.at_least > named || fetch.pages.is_empty(),
@@ -277,7 +277,7 @@ proptest! {
                 let is_punished = matches!(output, Output::Trunk(message) if is_punished(message, named));
                 prop_assert!(!is_punished, "the store would end the session of the group for {output:?}");
             }
-            // What is due is done by one call, and does not stay due.
+            // Work that is due is done by one call, and does not stay due.
             for _ in 0..20 {
                 if redirector.poll_timeout().is_some_and(|due| due <= now) {
                     redirector.handle_timeout(now);

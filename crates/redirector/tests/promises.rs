@@ -1,4 +1,4 @@
-//! What a redirector promises its members and its store, where a conversation would be too long to read.
+//! The redirector's promises to its members and its store, where a conversation would be too long to read.
 
 use protocol::*;
 use redirector::{Config, Output, Redirector};

@@ -10,8 +10,8 @@
 //!    ones: one of the others may be where the role is wanted.
 //! 3. Named ways are tried without a pause, but only [`HURRIED_MAX`] in a row: some may lead from one to the other and
 //!    back.
-//! 4. A pause is twice as long as the one before, until a session has come up. Whoever drives this draws it between half
-//!    and all, so that the clients of a store that restarts do not come back all at once.
+//! 4. A pause is twice as long as the one before, until a session has come up. The driver draws it between half and
+//!    all, so that the clients of a store that restarts do not come back all at once.
 //! 5. An attempt takes less time where there are other addresses to try.
 //! 6. While a later address is used, the earlier ones are looked at from time to time.
 
@@ -41,7 +41,7 @@ pub struct Times {
     pub pause_max: Duration,
 }
 
-/// What is tried.
+/// The address of an attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target<A> {
     /// Where the role wants to go.
@@ -104,7 +104,7 @@ impl Dialer {
         Self { addresses, times, failed: 0, is_configured: true, pause, hurried: 0, look_back }
     }
 
-    /// What is tried now, where `way` asks the role where it wants to go.
+    /// The next attempt, where `way` asks the role where it wants to go.
     pub fn attempt<A>(&mut self, way: impl FnOnce() -> Option<A>) -> Attempt<A> {
         let way = if self.failed == 0 { way() } else { None };
         self.is_configured = way.is_none();

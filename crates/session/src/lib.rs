@@ -4,11 +4,11 @@
 //! |---|---|---|
 //! | [`upstream`] | how far a session is that this end has opened, and what is due on it | a client's session, a redirector's trunk |
 //! | [`pulse`] | whether the other end lives | `upstream` |
-//! | [`dialer`] | where the next session is tried, and when | whoever connects |
-//! | [`admission`] | whether a neighbour is let in | whoever listens to neighbours |
+//! | [`dialer`] | where the next session is tried, and when | an end that connects |
+//! | [`admission`] | whether a neighbour is let in | an end that listens to neighbours |
 //!
-//! All of it is pure: the time is given, and what is to be done is said. What a session has caught up with, acknowledges
-//! and releases is its role's affair.
+//! All of it is pure: the time is given, and what is to be done is said. The rest of a session is its role's affair:
+//! catching up, acknowledging and releasing.
 #![no_std]
 
 extern crate alloc;

@@ -60,14 +60,14 @@ mod tests {
         assert_eq!((pulse.ping_at(limits), pulse.silent_at(limits)), (ms(500), ms(1600)));
         pulse.sent(ms(300));
         assert_eq!(pulse.ping_at(limits), ms(600));
-        // Who does not answer is not asked again at once.
+        // An end that does not answer is not asked again at once.
         pulse.pinged(ms(600));
         pulse.sent(ms(600));
         assert_eq!((pulse.ping_at(limits), pulse.silent_at(limits)), (ms(1100), ms(1600)));
     }
 
     #[test]
-    fn who_did_not_ping_in_time_has_not_asked() {
+    fn an_end_that_did_not_ping_in_time_has_not_asked() {
         let (limits, mut pulse) = (SessionLimits { silence_ms: 1500, ..SessionLimits::UNTOLD }, Pulse::default());
         pulse.heard(ms(0));
         pulse.pinged(ms(500));

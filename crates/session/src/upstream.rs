@@ -8,9 +8,9 @@
 //! ```
 //! 1. The horizon is the count through which every change has been heard of that concerns what this end holds. It is
 //!    kept over sessions; what moves it is the role's to say.
-//! 2. What is known of the store (its cluster, its lives, the highest count that it has named) is kept over sessions, and
-//!    decides whether the next one goes on from there.
-//! 3. What need not go out at once waits for the next message, for [`PIGGYBACK`] at most.
+//! 2. The knowledge of the store (its cluster, its lives, the highest count that it has named) is kept over sessions,
+//!    and decides whether the next one goes on from there.
+//! 3. A message that need not go out at once waits for the next one, for [`PIGGYBACK`] at most.
 
 use crate::Pulse;
 use alloc::format;
@@ -36,7 +36,7 @@ pub enum Phase<E> {
     Over(E),
 }
 
-/// What is due on a session.
+/// An action that is due on a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Overdue {
     /// The other end has been silent for too long: what it is told when this end hangs up.
@@ -96,7 +96,7 @@ impl<E> Upstream<E> {
         matches!(self.phase, Phase::Over(_))
     }
 
-    /// What it may ask for at a time.
+    /// The limits on its requests.
     pub fn limits(&self) -> SessionLimits {
         self.limits
     }
@@ -144,7 +144,7 @@ impl<E> Upstream<E> {
         self.phase = Phase::Over(why);
     }
 
-    /// What is known is of another store: the next session begins with nothing.
+    /// The knowledge is of another store: the next session begins with nothing.
     pub fn forget_store(&mut self) {
         (self.cluster, self.lineage) = (None, Lineage::default());
         (self.horizon, self.named) = (Version::ZERO, Version::ZERO);
@@ -178,7 +178,7 @@ impl<E> Upstream<E> {
         self.lineage = welcome.lineage.clone();
     }
 
-    /// What this end holds has been compared.
+    /// The comparison of what this end holds is over.
     pub fn joined(&mut self, now: Time) {
         self.phase = Phase::Live;
         self.pulse.pinged(now);
@@ -223,7 +223,7 @@ impl<E> Upstream<E> {
         self.pulse.has_pinged(now, self.limits)
     }
 
-    /// What waits for the next message goes out soon by itself.
+    /// Messages that wait for the next one go out soon by themselves.
     pub fn piggyback_by(&mut self, now: Time) {
         self.piggyback_at.get_or_insert(now + PIGGYBACK);
     }
@@ -250,7 +250,7 @@ impl<E> Upstream<E> {
         piggyback_at.into_iter().chain(ping_at).chain([self.pulse.silent_at(self.limits)]).min()
     }
 
-    /// What is due besides what waits for the next message, where pings are sent at `ping_at`, if at all.
+    /// The action that is due besides what waits for the next message, where pings are sent at `ping_at`, if at all.
     pub fn overdue(&self, now: Time, ping_at: Option<Time>) -> Option<Overdue> {
         if self.is_up() && self.pulse.silent_at(self.limits) <= now {
             let text = format!("nothing heard for {} ms", self.limits.silence_ms);

@@ -37,7 +37,7 @@ const KEPT: [(u64, Rule, &str); 1] =
     [(220, Rule::HelpInSequence, "a neighbour's page had slots ahead of its version, which was not told")];
 
 #[test]
-fn what_was_found_once_stays_mended() {
+fn faults_that_were_found_once_stay_mended() {
     for (seed, rule, found) in KEPT {
         let mended = Kind::Reorder.run_seed(seed, Broken::NONE, false);
         assert!(mended.violation.is_none(), "seed {seed}, which found that {found}: {:?}", mended.violation);

@@ -36,7 +36,7 @@ const KEPT: [(Kind, u64, Rule, &str); 10] = [
 ];
 
 #[test]
-fn what_was_found_once_is_noticed() {
+fn faults_that_were_found_once_are_noticed() {
     let mut due = Vec::new();
     for (kind, seed, rule, found) in KEPT {
         let mended = kind.run_seed(seed, Broken::NONE, false);

@@ -1,4 +1,4 @@
-//! What stands before a commit's first phase: is it sound, is it new, is there room for it?
+//! The questions before a commit's first phase: is it sound, is it new, is there room for it?
 //!
 //! 1. A transaction that is known, or under way, is answered and not begun again. If it is neither, a copy that was sent
 //!    to an earlier incarnation has lapsed: another copy may have been refused since, which that incarnation knew.
@@ -6,7 +6,8 @@
 //!    that nobody knows: to the redirector that has passed it on, the outcome would say that this is what was written, and
 //!    it would tell its members so (**SameWrites**).
 //! 2. Room is found before anything is begun (see `room`).
-//! 3. What is taken in and not logged yet is bounded in bytes, whatever it waits for: room, a page to be read, its turn.
+//! 3. Requests that were taken in and are not logged yet are bounded in bytes, whatever they wait for: room, a page to
+//!    be read, their turn.
 
 use crate::coordinator::{ASKERS_MAX, Asker};
 use crate::images::Waiter;
@@ -175,7 +176,7 @@ impl Store {
         }
     }
 
-    /// What a commit has waited for is there: a page, or its turn. Gives it back if it is to go on.
+    /// The page or the turn that a commit has waited for is there. Gives it back if it is to go on.
     pub(crate) fn end_wait(&mut self, now: Time, ticket: Ticket) -> Option<Ticket> {
         self.parked.end_waiting(&ticket);
         if self.is_dropped(&ticket) {

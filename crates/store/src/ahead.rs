@@ -5,9 +5,9 @@
 //!                                            +--> queue -+                 +--> sent
 //!   follows a page that was fetched ---------+           +--read from home-+
 //! ```
-//! 1. What is prefetched takes a slow line seconds, and whatever is said after it keeps its place behind it. So no more than
-//!    about a quantum of it is read or stands in the line's queue at a time (`Limits::ahead_bytes`). The rest waits until
-//!    the driver says that what was said has left: what is said until then goes before it.
+//! 1. A prefetch takes a slow line seconds, and every message after it keeps its place behind it. So no more than about
+//!    a quantum of it is read or stands in the line's queue at a time (`Limits::ahead_bytes`). The rest waits until the
+//!    driver says that the messages before it have left: messages until then go before it.
 //! 2. A page leaves as it is by then, behind the notices of what has changed. The session is listed for it from then on;
 //!    for one that follows another, from when it was announced.
 
@@ -27,7 +27,7 @@ impl Store {
         }
     }
 
-    /// What was said on a session has left.
+    /// The messages on a session have left.
     pub fn has_room(&mut self, session: SessionId) {
         if let Some(queue) = self.sessions.ahead(session) {
             queue.has_left();

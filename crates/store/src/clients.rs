@@ -14,7 +14,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use core::time::Duration;
 use types::{ClientId, Map, Time};
 
-/// What is known of a client.
+/// The state of a client.
 #[derive(Debug, Default)]
 struct Client {
     epoch: u64,

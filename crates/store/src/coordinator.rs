@@ -6,13 +6,14 @@
 //!            refused its turn position   commit point
 //! ```
 //! 1. Validated and prepared in one step: from then on its writes stand in others' way, so nothing comes between the
-//!    judgement and the log, also when it waits for promises first (`leases`). Who meets it waits its turn (`turns`).
+//!    judgement and the log, also when it waits for promises first (`leases`). A commit that meets it waits its turn
+//!    (`turns`).
 //! 2. A count is only given to what is durable, in the order of the log.
 //! 3. The reply is preceded by the notices of all earlier counts and stands for the notice of its own. To a redirector
 //!    that has only asked for the outcome it stands for nothing, and comes behind that notice too.
-//! 4. One identity is under way at most once. Whoever sends it again meanwhile gets the first copy's outcome. Everyone
-//!    who asked is answered: of a client that has moved between a group and the store the copy on the old path may come
-//!    last, and nobody listens there any more.
+//! 4. One identity is under way at most once. A request that is sent again meanwhile gets the first copy's outcome.
+//!    Everyone who asked is answered: of a client that has moved between a group and the store the copy on the old path
+//!    may come last, and nobody listens there any more.
 
 use crate::ticket::Ticket;
 use crate::validate::Verdict;
@@ -32,7 +33,7 @@ struct InFlight {
     mob_bytes: usize,
 }
 
-/// Who wants to know what becomes of a commit under way.
+/// An asker for the outcome of a commit under way.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Asker {
     pub(crate) session: SessionId,
@@ -44,14 +45,14 @@ pub(crate) struct Asker {
 /// In the order in which they asked.
 pub(crate) type Askers = SmallVec<[Asker; 1]>;
 
-/// Sessions that are answered for one commit: a client's old path, its new one, and some more. Who asked longest ago
-/// makes room.
+/// Sessions that are answered for one commit: a client's old path, its new one, and some more. The one that asked
+/// longest ago makes room.
 pub(crate) const ASKERS_MAX: usize = 4;
 
 /// The commits under way.
 #[derive(Debug, Default)]
 pub(crate) struct Coordinator {
-    /// Whom to answer, for every commit under way.
+    /// The sessions to answer, for every commit under way.
     under_way: Map<TxnId, Askers>,
     /// In the order of the log.
     in_flight: VecDeque<InFlight>,
@@ -70,7 +71,7 @@ impl Coordinator {
         self.under_way.remove(&txn).unwrap_or_default()
     }
 
-    /// Whom to answer for a transaction, if it is under way.
+    /// The sessions to answer for a transaction, if it is under way.
     pub(crate) fn askers(&self, txn: TxnId) -> Option<&Askers> {
         self.under_way.get(&txn)
     }
@@ -202,7 +203,8 @@ impl Store {
         }
     }
 
-    /// Distribute: the master applies it, and everyone who holds what changed is told, but for who has the reply.
+    /// Distribute: the master applies it, and every holder of the changed pages is told, but for the one that has the
+    /// reply.
     fn distribute(&mut self, now: Time, commit: InFlight, advances: Vec<Advance>, replied: &[SessionId]) {
         let CommitRecord { txn, answered, deltas } = commit.record;
         let version = advances.first().map_or(Version::ZERO, |advance| advance.version);
@@ -211,8 +213,8 @@ impl Store {
             let slots = delta.slots();
             for &holder in self.master.holders(page) {
                 if !replied.contains(&holder) {
-                    // Who has a lease is to have the new values at hand as well, and so is who waits with a commit that
-                    // they make stale, and will come again; others may never want them.
+                    // A holder with a lease is to have the new values at hand as well, and so is one that waits with a
+                    // commit that they make stale, and will come again; others may never want them.
                     let wants_data = self.has_lease_on(holder, page) || self.turns.waits_for(holder, page, &slots);
                     let data = wants_data.then(|| delta.changes.clone());
                     let notice = Notice { page, prev, version, slots: slots.clone(), txn, data };
@@ -254,7 +256,7 @@ impl Store {
     /// answer stands for every copy, but that this one has lapsed says nothing of the next, which is judged when it comes.
     fn judge_refused(&mut self, now: Time, request: &CommitRequest, refusal: Refusal) -> Outcome {
         let broken = self.config.broken;
-        // What is stale stays so, and what has lapsed may be sent again.
+        // A stale request stays so, and a lapsed one may be sent again.
         let might_commit = !matches!(refusal, Refusal::Stale(_) | Refusal::Lapsed(_));
         let may_have_committed = self.outcomes.may_have_forgotten(request) && !broken.is(Rule::AnswerUnknown);
         let says_lapsed = matches!(refusal, Refusal::Lapsed(_)) && !broken.is(Rule::LapseAlone);
@@ -276,7 +278,7 @@ impl Store {
 
     pub(crate) fn count(&mut self, outcome: &Outcome) {
         match outcome {
-            // What writes is counted when it is durable.
+            // A commit that writes is counted when it is durable.
             Outcome::Committed { .. } => self.stats.read_only += 1,
             Outcome::Refused(refusal) => self.count_refusal(refusal.name()),
             Outcome::Unknown => self.count_refusal("unknown"),

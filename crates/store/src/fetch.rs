@@ -14,7 +14,7 @@ use types::{ObjectPage, PageId, Rule, Version};
 #[derive(Debug, Default)]
 pub(crate) struct Fetches {
     at_least: BTreeMap<Version, Vec<(SessionId, Fetch)>>,
-    /// With [`Rule::ListHolderFirst`] taken out: who is to be listed when it is heard of next.
+    /// With [`Rule::ListHolderFirst`] taken out: the session to list when it is heard of next.
     late: Vec<(PageId, SessionId)>,
 }
 
@@ -70,8 +70,8 @@ impl Store {
         Ok(may_hold)
     }
 
-    /// Whether the session may be listed for the page. Who reads of a page that does not exist holds it from then on like
-    /// any other, so there must be a bound to those that are made up.
+    /// Whether the session may be listed for the page. A reader of a page that does not exist holds it from then on
+    /// like any other, so there must be a bound to those that are made up.
     pub(crate) fn may_hold(&self, session: SessionId, page: PageId) -> bool {
         self.grants.counts(page)
             || self.master.pages_held(session) < self.grants.count() + self.config.limits.absent_pages
@@ -87,7 +87,8 @@ impl Store {
         let client = self.sessions.client(from);
         for &page in &released.pages {
             self.leases.released(from, page);
-            // Who lets go of what has just been granted to it does not know that yet: it means an earlier life of it.
+            // A session that releases a page that has just been granted to it does not know of the grant yet: it means
+            // an earlier life of the page.
             let is_granted = client.is_some_and(|client| self.grants.is_of(client, page));
             if !is_granted || self.master.is_in_use(page) || self.config.broken.is(Rule::KeepGranted) {
                 self.master.directory().release(page, from);

@@ -1,12 +1,12 @@
-//! What follows a page that was fetched: the pages that the object which is read there refers to, those that the objects
-//! in these refer to, and so on. Their reader is likely to want them next, and would ask for them one round trip after the
-//! other.
+//! The pages that follow one that was fetched: those that the object which is read there refers to, those that the
+//! objects in these refer to, and so on. Their reader is likely to want them next, and would ask for them one round
+//! trip after the other.
 //!
-//! 1. What stands in an object is the front door's to know. It says where one refers to ([`References`]).
+//! 1. The content of an object is the front door's to know. It says where one refers to ([`References`]).
 //! 2. Pages follow in the order of how many others lie between; of those that one page leads to, the nearest in the space
 //!    come first, because what is used together is created together.
-//! 3. What follows is announced with the page that it follows, and listed as held by then. From there on its receiver
-//!    waits for it as for what it has named itself.
+//! 3. A following page is announced with the one that it follows, and listed as held by then. From there on its
+//!    receiver waits for it as for what it has named itself.
 //! 4. Only a page that the session does not hold follows: of another its receiver may just be letting go, and would come
 //!    to have a page that it is not listed for.
 //! 5. It is bounded by what the receiver takes, and by how much is looked at.
@@ -18,11 +18,11 @@ use protocol::Follow;
 use types::limits::{PAGE_BYTES_TARGET, PAGES_BEHIND_MAX, SLOTS_MAX};
 use types::{ObjectId, ObjectPage, PageId, Rule, SlotNo, SlotSet};
 
-/// Tells where an object refers to, by the bytes of its slot. It only is a hint: what is missing costs a round trip, what
-/// is wrong a page sent in vain.
+/// Tells where an object refers to, by the bytes of its slot. It only is a hint: a missing reference costs a round
+/// trip, a wrong one a page sent in vain.
 pub type References = fn(object: &[u8], found: &mut dyn FnMut(ObjectId));
 
-/// What is looked at of the objects that one fetch leads to, in bytes. An object counts for some in any case.
+/// The bytes that are looked at of the objects that one fetch leads to. An object counts for some in any case.
 const LOOKED_AT_MAX: usize = 64 * 1024;
 const OBJECT_COST: usize = 32;
 
@@ -45,8 +45,8 @@ impl Store {
         follow: Follow,
     ) -> Vec<PageId> {
         let mut behind = Vec::new();
-        // What a session holds is known when it has said so. A redirector has nothing follow: what its members hold, it
-        // knows better.
+        // The pages that a session holds are known when it has said so. A redirector has nothing follow: what its
+        // members hold, it knows better.
         if !self.sessions.has_joined(session) || self.sessions.is_group(session) {
             return behind;
         }

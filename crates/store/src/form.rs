@@ -1,4 +1,4 @@
-//! What a commit request must look like before anyone looks at what it says: its form, its counts, its size.
+//! The form of a commit request, before anyone looks at its content: its fields, its counts, its size.
 
 use alloc::format;
 use protocol::{CommitRequest, Goodbye, PageReads};

@@ -1,4 +1,4 @@
-//! Which pages exist, and who may create objects in those that are empty.
+//! Which pages exist, and which clients may create objects in those that are empty.
 //!
 //! ```text
 //!   space:    0 ............................ next ........
@@ -11,14 +11,14 @@
 //! 2. A page is owned by at most one client, until it is written to by anybody.
 //! 3. Spare pages are below `next` and nobody owns them; they are given only while nothing is in them, and nothing is
 //!    about to be: neither at home nor in the MOB, nor prepared.
-//! 4. A page keeps its version over all of its lives. So whoever is granted one again hears first of all changes that it
-//!    has had: as of the receiver's horizon it is empty.
+//! 4. A page keeps its version over all of its lives. So a client that is granted one again hears first of all changes
+//!    that it has had: as of the receiver's horizon it is empty.
 //!
 //! A page whose objects were deleted before they were home is spare at once, another one when it has been written back.
 //!
-//! Owners are not logged. After a restart unused pages belong to whoever claims them at rejoin; when the grace is over
-//! the rest is spare, and is come upon as grants look for pages. A client that comes back later than that is told to drop
-//! them, and should it write to one all the same, validation decides as for any page.
+//! Owners are not logged. After a restart unused pages belong to the client that claims them at rejoin; when the grace
+//! is over the rest is spare, and is come upon as grants look for pages. A client that comes back later than that is
+//! told to drop them, and should it write to one all the same, validation decides as for any page.
 
 use crate::need::Need;
 use crate::room::{Room, Waiting};
@@ -66,7 +66,7 @@ pub(crate) struct Grants {
     limits: Limits,
 }
 
-/// What a client is given.
+/// The grants of a client.
 #[derive(Debug, Default)]
 struct Given {
     ranges: Vec<PageRange>,
@@ -167,7 +167,7 @@ impl Grants {
         }
     }
 
-    /// The client will not come back: what it has not used is spare.
+    /// The client will not come back: its unused pages are spare.
     pub(crate) fn give_back(&mut self, client: ClientId, in_use: InUse<'_>) {
         for range in self.disown(client) {
             for page in range.pages() {
@@ -208,7 +208,7 @@ impl Grants {
         }
     }
 
-    /// Nobody who owned a page before the restart will come back: what is unused and unclaimed is spare, when it is come
+    /// No owner of before the restart will come back: a page that is unused and unclaimed is spare, when it is come
     /// upon.
     pub(crate) fn give_back_unclaimed(&mut self) {
         self.unclaimed = self.next.iter().map(|(&space, &next)| (space, 1..next)).collect();
@@ -253,7 +253,7 @@ impl Grants {
         while wanted > 0
             && let Some(range) = self.take_spare(space, wanted)
         {
-            // Who had lost a page may have written to it all the same since it was spare.
+            // A client that had lost a page may have written to it all the same since it was spare.
             for page in range.pages().filter(|&page| !in_use(page)) {
                 wanted -= 1;
                 PageRange::append(&mut given.ranges, page);
@@ -384,7 +384,8 @@ impl Store {
         self.reply(to, Granted { ranges: given.ranges }, after);
     }
 
-    /// Something was written to the page: whoever was granted it hears of that, and if it has become empty it is spare.
+    /// Something was written to the page: the client that was granted it hears of that, and if it has become empty it
+    /// is spare.
     pub(crate) fn page_has_changed(&mut self, page: PageId) {
         self.grants.end_grant(page);
         if self.master.is_empty(page) {

@@ -1,4 +1,4 @@
-//! A group's session: one for all members of a redirector, who asks on it for whomever it vouches for.
+//! A group's session: one for all members of a redirector, which asks on it for each client that it vouches for.
 //!
 //! 1. Only a session that said so in its hello is a group's. On any other one a group's messages are a fault.
 //! 2. Pages that a member has brought are listed first, then compared, and the answer comes after all notices: so the
@@ -35,7 +35,7 @@ impl Store {
                 Comparison::Changed(notice) => items.push(notice),
                 Comparison::Unknown => {
                     dropped.push(held.page);
-                    // What the session holds for others it goes on holding.
+                    // A page that the session holds for others it goes on holding.
                     if !held_before {
                         self.master.directory().release(held.page, from);
                     }

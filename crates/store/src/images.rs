@@ -1,8 +1,8 @@
-//! Home images: those kept in memory, and who waits for those that are being read.
+//! Home images: those kept in memory, and the waiters for those that are being read.
 //!
 //! 1. An image here is the page's newest in the home.
 //! 2. A page is read once however many wait for it.
-//! 3. The newest image stays, whatever its size, so that whoever waited for it finds it.
+//! 3. The newest image stays, whatever its size, so that those that waited for it find it.
 
 use crate::outputs::Outputs;
 use crate::queue::Ahead;
@@ -13,7 +13,7 @@ use alloc::vec::Vec;
 use protocol::Follow;
 use types::{Map, ObjectPage, PageId};
 
-/// What is to happen when an image has been read.
+/// The use of an image that has been read.
 #[derive(Debug)]
 pub(crate) enum Waiter {
     /// The page goes to this session, for the fetch with this number, and what is to follow it.
@@ -88,7 +88,7 @@ impl Images {
         }
     }
 
-    /// Who waits for `page`; they do no longer.
+    /// The waiters for `page`; they wait no longer.
     pub(crate) fn take_waiters(&mut self, page: PageId) -> Vec<Waiter> {
         self.waiting.remove(&page).unwrap_or_default()
     }

@@ -1,11 +1,11 @@
-//! What checkers look at. Nobody else needs to know.
+//! The view that checkers have of a client. No other code uses it.
 
 use crate::turns::InLine;
 use crate::{SessionId, Store};
 use protocol::CommitRequest;
 use types::{ClientId, PageId, SlotSet, Time, TxnId, Version};
 
-/// Who waits its turn, or is to come for it.
+/// A commit that waits its turn, or a client that is to come for it.
 #[derive(Clone, Copy, Debug)]
 pub enum InTurn<'a> {
     /// A commit, and whether anybody waits for it: if not, it is dropped when its turn comes.
@@ -35,7 +35,7 @@ impl Store {
         self.outcomes.forgotten() > Version::ZERO
     }
 
-    /// Who waits its turn, in order, for checkers.
+    /// The commits that wait their turn, in order, for checkers.
     pub fn in_turn(&self) -> impl Iterator<Item = InTurn<'_>> {
         self.turns.line().map(|waiter| match waiter {
             InLine::Commit(ticket) => InTurn::Commit(&ticket.request, self.is_awaited(ticket)),
@@ -43,7 +43,7 @@ impl Store {
         })
     }
 
-    /// What prepared transactions write, for checkers.
+    /// The writes of prepared transactions, for checkers.
     pub fn prepared(&self) -> impl Iterator<Item = (PageId, TxnId, SlotSet)> + '_ {
         let on = |page| self.master.prepared(page).map(move |(txn, slots)| (page, txn, slots));
         self.master.prepared_pages().into_iter().flat_map(on)

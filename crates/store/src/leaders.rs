@@ -47,7 +47,7 @@ pub(crate) struct Leaders {
     groups_max: usize,
 }
 
-/// What became of a claim.
+/// The outcome of a claim.
 enum Claim {
     /// It counts. If another session led the group, it is over with that one.
     Won(Option<SessionId>),
@@ -59,7 +59,7 @@ impl Leaders {
         Self { groups: BTreeMap::new(), led_by: Map::default(), groups_max: limits.groups }
     }
 
-    /// Who leads the group. Of one that was led within the grace the epoch is known, and nobody's address.
+    /// The leader of the group. Of a group that was led within the grace the epoch is known, and no address.
     fn find(&self, now: Time, group: String) -> Leader {
         match self.groups.get(&group).filter(|known| known.is_known(now)) {
             Some(known) => {
@@ -175,7 +175,7 @@ fn check_name(group: &str) -> Result<(), Goodbye> {
     Ok(())
 }
 
-/// What a redirector is told whose group another one leads.
+/// The goodbye to a redirector whose group another one leads.
 fn superseded(leader: &Leader) -> Goodbye {
     let Leader { group, epoch, address } = leader;
     let text = format!("epoch {epoch} of group {group:?} has taken over, at {address}");

@@ -5,21 +5,21 @@
 //!        | Intent to every group that holds a page of them under a lease
 //!        +--~~ each has promised, or its lease has run out ~~-----> log
 //! ```
-//! 1. What a commit changes can be seen by nobody, its own committer included, before every group that holds it under a
+//! 1. A commit's changes can be seen by nobody, its own committer included, before every group that holds them under a
 //!    lease has promised to ask, or its lease has run out. So a read-only transaction that a redirector found valid is
 //!    serial before every change that it has not heard of, and nobody has seen such a change before.
 //! 2. A group that comes to hold a page which is about to change hears of that before it has the page.
 //! 3. A lease outlives its session: the redirector may not know yet that it is cut off. Which pages its group holds is not
 //!    known any more: every change waits for its lease. So it does for those of before a restart (see `lives`).
-//! 4. While a commit waits, what it has read stands in the way of who would change it, as its writes do: it was found
-//!    valid, and is not logged yet.
+//! 4. While a commit waits, its reads stand in the way of writers, as its writes do: it was found valid, and is not
+//!    logged yet.
 //! 5. The group that a request came by has not to be asked: its redirector knows what it has passed on in its session.
-//!    What it has passed on and what is not prepared yet, for want of room, a page or its turn, it is told when it gets a lease:
-//!    so that no lease begins with less known to its holder than to us.
-//! 6. What a group has promised it keeps to until it is given more of its lease: a commit that follows within that time
-//!    and changes no more needs no promise of it. Before a group is given more, it hears of all that is prepared in what it
-//!    holds; a promise that it was asked for before that counts for the commit that waits for it, and for no other. Nor is
-//!    anything promised for a page that the group lets go of.
+//!    Requests that it has passed on and that are not prepared yet, for want of room, a page or their turn, it is told
+//!    when it gets a lease: so that no lease begins with less known to its holder than to us.
+//! 6. A group keeps to its promises until it is given more of its lease: a commit that follows within that time and
+//!    changes no more needs no promise of it. Before a group is given more, it hears of all that is prepared in what it
+//!    holds; a promise that it was asked for before that counts for the commit that waits for it, and for no other. Nor
+//!    is anything promised for a page that the group lets go of.
 //!
 //! Clocks may run differently fast by [`DRIFT_PERMILLE`]: the store lets a lease last longer by that, its holder shorter.
 
@@ -33,7 +33,7 @@ use protocol::{CommitRequest, Intent, Leased, Promise};
 use types::limits::LEASE_DRIFT_PERMILLE as DRIFT_PERMILLE;
 use types::{Broken, Map, PageId, Rule, SlotSet, Time, TxnId};
 
-/// What a group was asked to promise for a commit that waits.
+/// The promises that a group was asked for, for a commit that waits.
 #[derive(Debug)]
 struct Asked {
     pages: Vec<(PageId, SlotSet)>,
@@ -47,20 +47,20 @@ struct Asked {
 #[derive(Debug)]
 struct Waiting {
     ticket: Ticket,
-    /// Who has not promised.
+    /// The groups that have not promised.
     left: Map<SessionId, Asked>,
     /// Those of whom nothing is known but their leases.
     until: Time,
 }
 
-/// What a group's session has.
+/// The lease of a group's session.
 #[derive(Debug, Default)]
 struct Held {
     /// Until when its lease lasts.
     until: Time,
     /// How often it was given one, or more of it.
     number: u64,
-    /// What it has promised to ask for since it was given the last.
+    /// The slots that it has promised to ask for since it was given the last.
     promised: Map<PageId, SlotSet>,
 }
 
@@ -73,7 +73,7 @@ impl Held {
 /// All leases.
 #[derive(Debug, Default)]
 pub(crate) struct Leases {
-    /// What each session has.
+    /// The lease of each session.
     held: Map<SessionId, Held>,
     /// Until when the last of those lasts whose sessions are gone.
     orphaned: Time,
@@ -183,12 +183,13 @@ impl Store {
         self.reply(session, Leased { nonce, lease_ms, spaces }, Some(self.lives.first_record()));
     }
 
-    /// Whether a transaction would change what one that waits has read.
+    /// Whether a transaction would change a slot that one that waits has read.
     pub(crate) fn stands_in_the_way(&self, request: &CommitRequest) -> bool {
         !self.config.broken.is(Rule::WaitLocks) && self.leases.stands_in_the_way(request)
     }
 
-    /// Whether a valid commit may go on. If not, whoever holds a lease on what it changes is told, and it waits.
+    /// Whether a valid commit may go on. If not, each group that holds a lease on what it changes is told, and it
+    /// waits.
     pub(crate) fn await_promises(&mut self, now: Time, ticket: Ticket) -> Option<Ticket> {
         let writes = &ticket.request.writes;
         let leased = || writes.iter().filter(|delta| self.is_leased(delta.page));
@@ -241,7 +242,7 @@ impl Store {
             return;
         }
         for ticket in self.leases.take_ready(now) {
-            // What it has read stands in nobody's way any more.
+            // Its reads stand in nobody's way any more.
             self.turns.make_way();
             self.log(now, ticket);
         }
@@ -272,7 +273,7 @@ impl Store {
         }
     }
 
-    /// What a transaction would change on leased spaces.
+    /// The changes that a transaction would make in leased spaces.
     fn intent_of(&self, request: &CommitRequest) -> Option<Intent> {
         let leased = request.writes.iter().filter(|delta| self.is_leased(delta.page));
         let pages: Vec<_> = leased.map(|delta| (delta.page, delta.slots())).collect();

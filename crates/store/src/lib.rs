@@ -6,7 +6,7 @@
 //! [`Store::handle_timeout`]; and after each of them [`Store::poll_output`] until it gives nothing, then
 //! [`Store::poll_timeout`] for when to call again. `now` never goes back.
 //!
-//! # What is where
+//! # Files
 //! | file | what it knows or does |
 //! |---|---|
 //! | `sessions`, `rejoin`, `ending` | who is there; how a session begins, resumes and ends |
@@ -15,15 +15,15 @@
 //! | `fetch`, `follow`, `images` | pages on their way to a client; what follows them; home images in memory |
 //! | `ahead`, `queue` | pages that nobody waits for yet, and which of them leaves next |
 //! | `admission`, `form`, `ticket` | a commit before its first phase: sound and new |
-//! | `room`, `need` | room in the MOB and the log, and who waits for it |
+//! | `room`, `need` | room in the MOB and the log, and the requests that wait for it |
 //! | `coordinator` | a commit's phases: prepare, log, sequence, reply, distribute |
-//! | `turns`, `losses`, `overlap` | who meets a prepared commit, and waits for it; who has lost often, and is waited for |
+//! | `turns`, `losses`, `overlap` | commits that wait for a prepared one, or for a client that has lost often |
 //! | `validate` | is every slot that was read still the newest |
 //! | `sequencer`, `log` | which count; which position, what of it is durable, what is still needed |
 //! | `master`, `mob` | what each page is now |
 //! | `notices` | what is said to a session, and what goes before it |
 //! | `outcomes` | what became of each transaction |
-//! | `leases`, `lives` | who may validate on its own, and who waits for it; leases of before a restart |
+//! | `leases`, `lives` | groups that may validate on their own; leases of before a restart |
 //! | `grant` | which pages exist, and whose the empty ones are |
 //! | `writeback`, `recovery` | from memory to the home, and back after a crash |
 //! | `status`, `inspect` | what an operator asks; what checkers look at |
@@ -104,7 +104,7 @@ pub use work::{
 };
 use writeback::WriteBack;
 
-/// What a user may tune.
+/// The settings that a user may tune.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// This node's place in the store.
@@ -152,7 +152,7 @@ impl Default for Config {
     }
 }
 
-/// What the machine wants done.
+/// An action that the machine wants done.
 #[derive(Debug)]
 pub enum Output {
     /// Send a message on a session, once everything through `after` is durable; messages of one session keep their
@@ -162,7 +162,7 @@ pub enum Output {
         to: SessionId,
         /// The message.
         message: ToClient,
-        /// What must be durable first, if anything.
+        /// The position that must be durable first, if any.
         after: Option<Position>,
     },
     /// End a session, after what was sent before has gone out.
@@ -218,7 +218,7 @@ pub struct Store {
     refusals: BTreeMap<&'static str, u64>,
 }
 
-/// What a store can say of itself.
+/// The figures of a store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
     /// Sessions.
@@ -321,7 +321,7 @@ impl Store {
 
     /// A message has come in on a session.
     pub fn handle(&mut self, now: Time, from: SessionId, message: ToServer) {
-        // What still comes from a session that was ended is of no interest.
+        // A message from a session that was ended is of no interest.
         if !self.sessions.hear(now, from) {
             return;
         }
@@ -364,7 +364,7 @@ impl Store {
         self.settle(now);
     }
 
-    /// What the machine wants done next.
+    /// The next action that the machine wants done.
     pub fn poll_output(&mut self) -> Option<Output> {
         self.out.pop()
     }
@@ -400,7 +400,7 @@ impl Store {
         &self.refusals
     }
 
-    /// What the store can say of itself.
+    /// The store's figures.
     pub fn stats(&self) -> Stats {
         Stats {
             sessions: self.sessions.len() as u64,
@@ -413,7 +413,7 @@ impl Store {
         }
     }
 
-    /// One message of a live session. What must end the session comes back as its goodbye.
+    /// One message of a live session. An error that must end the session comes back as its goodbye.
     fn dispatch(&mut self, now: Time, from: SessionId, message: ToServer) -> Result<(), Goodbye> {
         match message {
             ToServer::Hello(hello) => self.hello(now, from, &hello),
@@ -481,7 +481,7 @@ impl Store {
         }
     }
 
-    /// What every event may have made possible or necessary.
+    /// The work that every event may have made possible or necessary.
     fn settle(&mut self, now: Time) {
         self.go_on_promised(now);
         self.take_turns(now);

@@ -9,9 +9,9 @@
 //! 2. After a restart a change on a space that the last record names waits for so long, whatever the configuration says
 //!    now.
 //! 3. A record that says nothing of leases is of a program that wrote none: its store was configured like this one.
-//! 4. Each life is told to whoever comes, with those before it: who has heard of the store in another one finds out whether
-//!    this is the store, or a copy that was made before (**KnowLineage**). A life is told once its record is durable, and
-//!    nothing else is said before it: what ended earlier nobody has heard of.
+//! 4. Each life is told to every client that comes, with those before it: one that has heard of the store in another
+//!    life finds out whether this is the store, or a copy that was made before (**KnowLineage**). A life is told once
+//!    its record is durable, and nothing else is said before it: what ended earlier nobody has heard of.
 
 use crate::leases::longer;
 use crate::{Config, LeasesGiven, Position, Record, Store};
@@ -20,10 +20,10 @@ use core::time::Duration;
 use protocol::Lineage;
 use types::{Incarnation, PageId, Rule, Time};
 
-/// What is known of the leases of earlier lives, and what the log says for later ones.
+/// The leases of earlier lives as far as they are known, and what the log says for later ones.
 #[derive(Debug, Default)]
 pub(crate) struct Lives {
-    /// What may last of earlier lives, and until when.
+    /// The leases that may last of earlier lives, and until when.
     earlier: LeasesGiven,
     until: Time,
     /// The first record of this life.
@@ -54,7 +54,7 @@ impl Lives {
         if self.earlier.spaces.contains(&page.space) { self.until } else { Time::ZERO }
     }
 
-    /// What a record must say now: all that may last, and all that this life gives.
+    /// The leases that a record must name now: all that may last, and all that this life gives.
     fn lasting(&self, now: Time, config: &Config) -> LeasesGiven {
         let mut given = given_by(config);
         if now < self.until {

@@ -9,7 +9,7 @@
 //! ```
 //! 1. Appends have consecutive positions; they become durable in that order.
 //! 2. The last record is never freed: a restart learns from it where to go on counting.
-//! 3. Room is promised before it is used: what was appended and is not durable yet counts as taken.
+//! 3. Room is promised before it is used: a record that was appended and is not durable yet counts as taken.
 //! 4. That there is no room is said only after the disk was asked to make some: a log of which nothing is needed may
 //!    still be smaller than it may become.
 
@@ -26,7 +26,7 @@ pub(crate) struct Log {
     last: Position,
     durable: Position,
     freed: Position,
-    /// What is appended and not durable: positions, and a bound of their bytes.
+    /// The records that are appended and not durable: positions, and a bound of their bytes.
     flying: VecDeque<(Position, u64)>,
     flying_bytes: u64,
     free_bytes: u64,
@@ -107,7 +107,7 @@ impl Log {
     }
 
     /// Has the disk make room for a commit of so many bytes, unless it has answered to that already: says whether it is
-    /// at work. Who is refused then does not speak for who comes next, so that one has it asked again.
+    /// at work. A commit that is refused then does not speak for the next, so that one has it asked again.
     pub(crate) fn make_room(&mut self, bytes: u64, out: &mut Outputs) -> bool {
         if self.asked_bytes >= bytes {
             self.asked_bytes = 0;
@@ -119,7 +119,7 @@ impl Log {
         true
     }
 
-    /// What the log can hold, as far as is known, in bytes.
+    /// The bytes that the log can hold, as far as is known.
     pub(crate) fn capacity_bytes(&self) -> u64 {
         self.capacity_bytes
     }

@@ -1,15 +1,15 @@
-//! Losses: who is refused again and again because others were faster.
+//! Losses: clients that are refused again and again because others were faster.
 //!
 //! ```text
 //!   refused as stale --comes again, refused--> two in a row --again--> three: its place in line is kept (`turns`)
 //!         |                                         |
 //!         +------------- commits, or does not come again: forgotten -----> nothing
 //! ```
-//! 1. A loss counts with those before it if its client has come again for what it had lost by then. Who sends another
-//!    transaction in between is the client's business.
+//! 1. A loss counts with those before it if its client has come again for what it had lost by then. A client that sends
+//!    another transaction in between does as it likes.
 //! 2. Its place is kept for as long as coming again has taken it so far, twice over. So who is far away has the time
 //!    that it needs, and nobody is waited for longer than it has waited itself.
-//! 3. Who does not come in that time has lost nothing, and begins to count anew.
+//! 3. A client that does not come in that time has lost nothing, and begins to count anew.
 
 use crate::overlap::{each, reads};
 use alloc::vec::Vec;
@@ -20,19 +20,19 @@ use types::{ClientId, Map, PageId, SlotSet, Time};
 /// The losses in a row after which a place is kept.
 const LOSSES: u32 = 3;
 
-/// The least and the most time for which a place is kept: a process may have to wait for a processor, and who is farther
-/// away than that has to win by itself.
+/// The least and the most time for which a place is kept: a process may have to wait for a processor, and a client that
+/// is farther away than that has to win by itself.
 const KEPT_LEAST: Duration = Duration::from_millis(5);
 const KEPT_MOST: Duration = Duration::from_secs(1);
 
-/// Pages that a client may have lost by. Who reads so many contended ones is not helped by a place.
+/// Pages that a client may have lost by. A transaction that reads so many contended ones is not helped by a place.
 const PAGES_MAX: usize = 16;
 
 /// A client's losses in a row.
 #[derive(Debug, Default)]
 struct Row {
     losses: u32,
-    /// What it has lost by.
+    /// The slots that it has lost by.
     slots: Vec<(PageId, SlotSet)>,
     last: Time,
     /// It has come again since.
@@ -48,7 +48,7 @@ pub(crate) struct Claim {
     pub(crate) until: Time,
 }
 
-/// Who has lost, and how often in a row.
+/// The clients that have lost, and how often in a row.
 #[derive(Debug, Default)]
 pub(crate) struct Losses {
     rows: Map<ClientId, Row>,

@@ -40,7 +40,7 @@ impl Default for PageState {
 pub(crate) struct Master {
     table: Map<PageId, PageState>,
     applied: Version,
-    /// What was applied when the process started.
+    /// The count that was applied when the process started.
     resumed: Version,
     mob: Mob,
     images: Images,
@@ -68,7 +68,7 @@ impl Master {
         }
     }
 
-    /// Everything through this count was applied before the restart. What changed when is not known slot by slot, so
+    /// Everything through this count was applied before the restart. Earlier changes are not known slot by slot, so
     /// evidence is judged by page version.
     pub(crate) fn resume(&mut self, applied: Version) {
         (self.applied, self.resumed) = (applied, applied);
@@ -103,12 +103,12 @@ impl Master {
         is_at_home && (self.mob.holds_nothing_of(page) || self.broken.is(Rule::GrantEmpty))
     }
 
-    /// Who holds what.
+    /// The holders of each page.
     pub(crate) fn directory(&mut self) -> &mut Directory<SessionId> {
         &mut self.directory
     }
 
-    /// Who holds the page.
+    /// The holders of the page.
     pub(crate) fn holders(&self, page: PageId) -> &[SessionId] {
         self.directory.holders(page)
     }
@@ -191,7 +191,7 @@ impl Master {
         }
     }
 
-    /// Applies a commit that the log held. What is home already is passed over.
+    /// Applies a commit that the log held. A delta that is home already is passed over.
     pub(crate) fn replay(&mut self, position: Position, version: Version, deltas: &[Delta]) {
         for delta in deltas {
             let state = self.table.entry(delta.page).or_default();
@@ -237,7 +237,7 @@ impl Master {
         self.images.wait(waiters, out);
     }
 
-    /// The home has answered. Gives whoever waited for the page, who finds it in memory now. An answer from before the
+    /// The home has answered. Gives the waiters for the page, which find it in memory now. An answer from before the
     /// last install is not the page any more: it is read again.
     pub(crate) fn has_read(&mut self, page: PageId, found: Option<(Version, Bytes)>, out: &mut Outputs) -> Vec<Waiter> {
         let home = self.table.get(&page).map_or(Version::ZERO, |state| state.home);
@@ -266,7 +266,7 @@ impl Master {
         }
     }
 
-    /// What waits for write-back.
+    /// The deltas that wait for write-back.
     pub(crate) fn mob(&self) -> &Mob {
         &self.mob
     }

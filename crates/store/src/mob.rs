@@ -10,10 +10,10 @@ use alloc::vec::Vec;
 use bytes::Bytes;
 use types::{Delta, Map, PageId, SlotChange, SlotNo, Version};
 
-/// What an entry takes beside its value, in bytes.
+/// The bytes of an entry beside its value.
 const SLOT_OVERHEAD_BYTES: usize = 80;
 
-/// What a page takes beside its entries, in bytes.
+/// The bytes of a page beside its entries.
 const PAGE_OVERHEAD_BYTES: usize = 160;
 
 /// One slot's newest value, and which delta brought it.
@@ -53,7 +53,7 @@ pub(crate) struct Mob {
     bytes: usize,
 }
 
-/// What a delta may add to the MOB, in bytes.
+/// The bytes that a delta may add to the MOB.
 pub(crate) fn bytes_bound(delta: &Delta) -> usize {
     PAGE_OVERHEAD_BYTES + delta.changes.len() * SLOT_OVERHEAD_BYTES + delta.value_bytes()
 }
@@ -94,7 +94,7 @@ impl Mob {
         self.pages.get(&page).is_none_or(|page| page.entries.iter().all(|entry| entry.value.is_none()))
     }
 
-    /// The page's home image is at `version` now: what it covers goes.
+    /// The page's home image is at `version` now: deltas that it covers go.
     pub(crate) fn installed(&mut self, id: PageId, version: Version) {
         let Some(mut page) = self.pages.remove(&id) else { return };
         self.by_age.remove(&(page.oldest, id));

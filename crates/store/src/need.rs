@@ -1,6 +1,6 @@
 //! The room that a commit or a grant needs.
 
-/// What room is needed, at most.
+/// The room that is needed, at most.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Need {
     /// In the MOB, in bytes.

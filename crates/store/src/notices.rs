@@ -1,4 +1,4 @@
-//! What is said to a session, and what goes before it.
+//! The messages to a session, and what goes before each.
 
 use crate::{Position, SessionId, Store};
 use directory::Urgency;

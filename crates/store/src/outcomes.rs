@@ -2,15 +2,15 @@
 //!
 //! 1. A committed transaction is answered with the same outcome however often it is sent.
 //! 2. A refused one stays refused: its client may have moved and had the answer on its new path when a copy arrives on
-//!    the old one. What made a read stale does so for ever, and a copy is found stale again; every other refusal is
-//!    remembered, though not over a restart: after that the copies that were sent before have lapsed.
-//!    What a copy would write is not compared with what was written, which is not kept. No client of ours sends another
-//!    request under the same identity, and whoever does is told of what the first one did. That deceives its sender alone:
-//!    the notices of the first leave before such an answer, so a redirector that has passed the request on has heard of
-//!    its count, and does not take it for what was written (**ReplyAhead**).
-//! 3. What is forgotten before its client had it raises `forgotten`. A transaction that could have committed at or
-//!    below that count, by its evidence, is answered *unknown* and never *refused*; and stays so answered like a refused
-//!    one. A copy that has lapsed is not told that: it says so of all copies, and the next one may commit.
+//!    the old one. A change that made a read stale does so for ever, and a copy is found stale again; every other
+//!    refusal is remembered, though not over a restart: after that the copies that were sent before have lapsed. The
+//!    writes of a copy are not compared with those that were committed, which are not kept. No client of ours sends
+//!    another request under the same identity, and one that does is told the outcome of the first. That deceives its
+//!    sender alone: the notices of the first leave before such an answer, so a redirector that has passed the request
+//!    on has heard of its count, and does not take it for what was written (**ReplyAhead**).
+//! 3. An outcome that is forgotten before its client had it raises `forgotten`. A transaction that could have committed
+//!    at or below that count, by its evidence, is answered *unknown* and never *refused*; and stays so answered like a
+//!    refused one. A copy that has lapsed is not told that: it says so of all copies, and the next one may commit.
 
 use crate::ClientOutcomes;
 use alloc::collections::BTreeMap;
@@ -23,7 +23,7 @@ struct Remembered {
     answered: u64,
     committed: BTreeMap<u64, Vec<Advance>>,
     pages: usize,
-    /// What those were told that were not committed, and of which a copy might commit.
+    /// The answers to requests that were not committed, and of which a copy might commit.
     refused: BTreeMap<u64, Outcome>,
 }
 
@@ -93,7 +93,7 @@ impl Outcomes {
         of.committed.insert(txn.number, advances);
     }
 
-    /// The request was answered so, and a copy of it might commit. Whoever has more of these than a client may have
+    /// The request was answered so, and a copy of it might commit. A client with more of these than it may have
     /// outstanding is not one of ours, and its oldest are forgotten.
     pub(crate) fn remember_refused(&mut self, request: &CommitRequest, outcome: &Outcome) {
         let of = self.clients.entry(request.txn.client).or_default();

@@ -1,4 +1,4 @@
-//! What the machine wants done, in order.
+//! The actions that the machine wants done, in order.
 
 use crate::{DiskWork, Output, Position, SessionId};
 use alloc::collections::VecDeque;

@@ -32,17 +32,17 @@ pub(crate) struct Queue {
     came: u64,
     /// How many pages are still to be sent that follow others.
     following: usize,
-    /// What is being read of them, in bytes.
+    /// The bytes of them that are being read.
     reading: usize,
-    /// What was sent of them since the line had room last, in bytes.
+    /// The bytes of them that were sent since the line had room last.
     sent: usize,
-    /// What was sent since one of them left last of pages that somebody waits for, in bytes.
+    /// The bytes of pages that somebody waits for, sent since one of them left last.
     passed_by: usize,
     awaits_room: bool,
 }
 
 impl Queue {
-    /// Takes what one fetch leads to.
+    /// Takes the pages that one fetch leads to.
     pub(crate) fn push(&mut self, pages: VecDeque<Ahead>) {
         if !pages.is_empty() {
             self.came += 1;
@@ -94,7 +94,7 @@ impl Queue {
         wants && !core::mem::replace(&mut self.awaits_room, true)
     }
 
-    /// What was sent has left the line.
+    /// The messages that were sent have left the line.
     pub(crate) fn has_left(&mut self) {
         (self.sent, self.awaits_room) = (0, false);
     }

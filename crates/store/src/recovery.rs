@@ -10,7 +10,7 @@ use crate::{CommitRecord, Placement, Position, Record, Store};
 use alloc::collections::VecDeque;
 use types::{Rule, Time, Version};
 
-/// What recovery knows until [`Store::start`].
+/// The state of a recovery until [`Store::start`].
 #[derive(Debug)]
 pub(crate) struct Recovery {
     /// Everything through here is in the checkpoint's outcomes, as far as anyone may ask.

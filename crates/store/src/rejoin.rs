@@ -11,7 +11,7 @@ use types::{GoodbyeReason, PageId, PageRange, Rule, Time, Version};
 /// Pages that one rejoin may find useless: no cache holds more.
 const DROPPED_MAX: usize = TXN_PAGES_MAX;
 
-/// What has become of a page since a cache got it.
+/// The changes of a page since a cache got it.
 pub(crate) enum Comparison {
     /// It is as the cache has it.
     Current,
@@ -104,8 +104,8 @@ impl Store {
         self.check_versions(rejoin.horizon, &rejoin.pages)
     }
 
-    /// Nobody holds what this store has not given; but for whoever knows it from before it was restored from a copy, and is
-    /// about to learn of that from `Welcome`.
+    /// Nobody holds what this store has not given; but for a client that knows it from before it was restored from a
+    /// copy, and is about to learn of that from `Welcome`.
     fn check_versions(&self, horizon: Version, pages: &[Held]) -> Result<(), Goodbye> {
         let applied = self.master.applied();
         let newest = pages.iter().map(|held| held.version).fold(horizon, Version::max);
@@ -136,7 +136,7 @@ impl Store {
         self.master.directory().list(page, from);
         self.warn(from, page);
         if !self.grants.exists(page) {
-            // Whoever holds too many of these comes back without.
+            // A client that holds too many of these comes back without.
             return Comparison::Unknown;
         }
         let version = self.master.version(page);
@@ -152,8 +152,8 @@ impl Store {
         }
     }
 
-    /// A page that the client was granted and has not filled: it keeps it, unless the page is another's by now. One that
-    /// was written to since is no grant any more, whoever wrote it, and be it empty again.
+    /// A page that the client was granted and has not filled: it keeps it, unless the page is another's by now. One
+    /// that was written to since, by any client, is no grant any more, and be it empty again.
     fn resume_grant(&mut self, from: SessionId, page: PageId, horizon: Version) {
         let Some(client) = self.sessions.client(from) else { return };
         let is_unused = self.master.version(page) <= horizon && !self.master.is_in_use(page);

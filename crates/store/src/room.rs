@@ -1,4 +1,4 @@
-//! Room in the MOB and in the log, and who waits for it.
+//! Room in the MOB and in the log, and the requests that wait for it.
 //!
 //! ```text
 //!   commit, grant --room now--> goes on        Later: write-back is at work, or the log grows
@@ -7,9 +7,10 @@
 //! ```
 //! 1. Commits and grants wait in the order in which they came, behind those whose turn it is and that wait for room where
 //!    they are (see `turns`). So a full MOB or log slows them down and fails none.
-//! 2. What a store without any room is asked for is refused at once. A home without room makes none for new pages.
-//! 3. What makes the store larger leaves some room, so that a store whose disk is full still takes what changes or deletes.
-//! 4. What waits is bounded: commits by the bytes of all, grants by their number for a session.
+//! 2. A store without any room refuses at once what it is asked for. A home without room makes none for new pages.
+//! 3. A change that makes the store larger leaves some room, so that a store whose disk is full still takes those that
+//!    do not.
+//! 4. The waiting requests are bounded: commits by the bytes of all, grants by their number for a session.
 
 use crate::need::Need;
 use crate::ticket::Ticket;
@@ -21,7 +22,7 @@ use types::{Map, Refusal, Time};
 /// Room in MOB and log that new pages may not take, in bytes at most; an eighth of each if that is less.
 const KEPT_BYTES_MAX: usize = 1 << 20;
 
-/// What waits for room.
+/// A request that waits for room.
 #[derive(Debug)]
 pub(crate) enum Waiting {
     /// A commit that is not logged yet.
@@ -30,11 +31,11 @@ pub(crate) enum Waiting {
     Grant(SessionId, Grant),
 }
 
-/// Who waits for room, oldest first, and what commits that wait take of memory.
+/// The requests that wait for room, oldest first, and the memory of the commits that wait.
 #[derive(Debug, Default)]
 pub(crate) struct Parked {
     waiting: VecDeque<Waiting>,
-    /// What commits take that wait here, for a page to be read or for their turn, in bytes.
+    /// The bytes of commits that wait here, for a page to be read or for their turn.
     bytes: usize,
     /// How many grants each session waits for.
     grants: Map<SessionId, usize>,
@@ -49,7 +50,7 @@ impl Parked {
         })
     }
 
-    /// What all commits take that wait for room, for a page or for their turn, in bytes.
+    /// The bytes of all commits that wait for room, for a page or for their turn.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
@@ -135,7 +136,7 @@ impl Store {
         (waiting == 0 || waiting + need.mob_bytes + mob_kept <= limit) && self.log.has_room(log_bytes + log_kept)
     }
 
-    /// What the log must hold with it, and what is kept of the log, in bytes.
+    /// The bytes that the log must hold with it, and those that are kept of the log.
     fn log_need(&self, need: Need) -> (u64, u64) {
         let (_, leased_log_bytes) = self.leases.waiting_bytes();
         let kept = if need.is_new { (self.log.capacity_bytes() / 8).min(KEPT_BYTES_MAX as u64) } else { 0 };

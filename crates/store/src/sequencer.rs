@@ -4,7 +4,7 @@
 //! of one. Counts are given to durable commits only, in the order of the log, and without gaps.
 //!
 //! 1. A count is given once, and every count is given.
-//! 2. What was given is remembered until it is handed to the log ([`Sequencer::take_unlogged`]). After a crash before
+//! 2. A given count is remembered until it is handed to the log ([`Sequencer::take_unlogged`]). After a crash before
 //!    that, the order of the log gives the same counts again.
 
 use crate::Placement;

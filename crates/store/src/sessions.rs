@@ -1,4 +1,4 @@
-//! The sessions: who they are, how they stand, and when they are dead.
+//! The sessions: their identities, their states, and when they are dead.
 //!
 //! ```text
 //!   connected --> AwaitHello --hello--> AwaitRejoin --last rejoin--> Joined
@@ -17,7 +17,7 @@ use core::time::Duration;
 use directory::Acks;
 use types::{ClientId, Limits, Map, PageId, PageRange, Time, Version};
 
-/// What a session that resumes has told so far.
+/// The pages that a session which resumes has told of so far.
 #[derive(Debug, Default)]
 pub(crate) struct Resuming {
     /// Its horizon, which does not move until all that it holds is listed.
@@ -49,7 +49,7 @@ struct Session {
     commits: usize,
 }
 
-/// Who says hello, and as what.
+/// A peer that says hello, and as what.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Greeting {
     pub(crate) client: ClientId,
@@ -58,7 +58,7 @@ pub(crate) struct Greeting {
     pub(crate) is_group: bool,
 }
 
-/// What one session has outstanding, and how far it is.
+/// The requests that one session has outstanding, and how far it is.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SessionState {
     pub(crate) client: ClientId,
@@ -158,7 +158,7 @@ impl Sessions {
     }
 
     /// Everything that the session holds is listed: it has heard all through `through` as soon as it has what was sent.
-    /// What it acknowledges counts from here on. Gives what it is to drop, and what it has claimed.
+    /// Its acknowledgements count from here on. Gives what it is to drop, and what it has claimed.
     pub(crate) fn join(&mut self, id: SessionId) -> Resuming {
         let Some(session) = self.live.get_mut(&id) else { return Resuming::default() };
         let Stage::AwaitRejoin(resuming) = &mut session.stage else { return Resuming::default() };

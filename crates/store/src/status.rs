@@ -1,4 +1,4 @@
-//! What an operator asks: how far the store is, and how each of its sessions stands.
+//! The answer to an operator: how far the store is, and how each of its sessions stands.
 
 use crate::{SessionId, Store};
 use alloc::collections::BTreeMap;
@@ -11,7 +11,7 @@ use types::{ClientId, Version};
 pub struct Status {
     /// The count through which updates are applied: what the horizon of a cache can be at most.
     pub applied: Version,
-    /// What changed after this count is known slot by slot; who has heard less pays with aborts.
+    /// Changes after this count are known slot by slot; a client that has heard less pays with aborts.
     pub pruned: Version,
     /// Every session past hello, in the order in which they came.
     pub sessions: Vec<SessionStatus>,
@@ -24,7 +24,7 @@ pub struct Status {
 pub struct SessionStatus {
     /// The session.
     pub session: SessionId,
-    /// Whose it is: a client, or a redirector.
+    /// The session's owner: a client, or a redirector.
     pub client: ClientId,
     /// The group that it leads.
     pub leads: Option<Leader>,

@@ -6,7 +6,7 @@ use crate::{SessionId, mob};
 use protocol::{CommitRequest, PageReads};
 use types::{SlotNo, Version};
 
-/// What a commit leaves in the log beside its record, in bytes: its part of a later `Placed`.
+/// The bytes that a commit leaves in the log beside its record: its part of a later `Placed`.
 const PLACED_BYTES: u64 = 128;
 
 /// A commit request that is not logged yet.
@@ -40,12 +40,12 @@ impl Ticket {
         }
     }
 
-    /// What room it needs.
+    /// The room that it needs.
     pub(crate) fn need(&self) -> Need {
         Need { mob_bytes: self.mob_bytes, log_bytes: self.log_bytes, is_new: self.is_new }
     }
 
-    /// What it takes of memory while it waits, in bytes: what it writes, and the list of what it has read.
+    /// The bytes of memory that it takes while it waits: its writes, and the list of its reads.
     pub(crate) fn memory_bytes(&self) -> usize {
         let exception = size_of::<(SlotNo, Version)>();
         let reads = |reads: &PageReads| size_of::<PageReads>() + reads.exceptions.len() * exception;

@@ -5,22 +5,23 @@
 //!      |                                                  ^    ~~ one of the prepared has its place ~~
 //!      +--neither--> log                                  +--still meets one--
 //! ```
-//! 1. A commit meets a prepared one if it has read what that one writes, or writes what that one has read while it waits
-//!    for promises. What is to become of it can be said when the other has its place.
+//! 1. A commit meets a prepared one if it has read what that one writes, or writes what that one has read while it
+//!    waits for promises. The judgement of it has to wait until the other has its place.
 //! 2. Nothing that has come later and writes what a waiting commit has read goes before it: it would be found stale for
-//!    that alone, again and again. Who only reads what it writes goes on, and is serial before it.
+//!    that alone, again and again. A commit that only reads what it writes goes on, and is serial before it.
 //! 3. It has no locks and no place in the log: when its turn comes, it is judged like one that has just come. If there is
 //!    no room for it then, it waits for that where it is, with all behind it and before those who came later and wait for
 //!    room too.
 //! 4. Commits wait for those that came before them, for places that are kept no longer than a moment, and for prepared
 //!    ones, which wait for nobody but redirectors, and for them no longer than a lease. So no circle of them waits for
 //!    each other, and each has its turn.
-//! 5. Who waits in vain is told of what has changed with the new values, and need not fetch them to come again: else
-//!    whoever has won, and has them, would win again.
-//! 6. Who has lost several times in a row keeps its place in line until it comes again, for a short time (see `losses`):
-//!    else it would come behind whoever has won meanwhile, and lose to those who are nearer. Others wait behind it if they
-//!    write what it has lost by. If it comes while there is no room, it waits for that in its place.
-//! 7. Their number is bounded. Beyond, a commit is refused as busy. What they take of memory counts with what waits for room.
+//! 5. A commit that waits in vain is told of what has changed with the new values, and its client need not fetch them
+//!    to come again: else the winner, which has them, would win again.
+//! 6. A client that has lost several times in a row keeps its place in line until it comes again, for a short time (see
+//!    `losses`): else it would come behind all that have won meanwhile, and lose to those that are nearer. Others wait
+//!    behind it if they write what it has lost by. If it comes while there is no room, it waits for that in its place.
+//! 7. Their number is bounded. Beyond, a commit is refused as busy. Their memory counts with that of the commits that
+//!    wait for room.
 
 use crate::losses::Claim;
 use crate::need::Need;
@@ -40,12 +41,12 @@ pub(crate) struct Kept {
     pub(crate) client: ClientId,
     /// Where it has heard of its loss.
     from: SessionId,
-    /// What it has lost by.
+    /// The slots that it has lost by.
     pub(crate) slots: Vec<(PageId, SlotSet)>,
     pub(crate) until: Time,
 }
 
-/// Who is in line.
+/// The commits in line.
 #[derive(Debug)]
 pub(crate) enum InLine {
     Commit(Ticket),
@@ -59,12 +60,12 @@ pub(crate) struct Turns {
     line: VecDeque<InLine>,
     /// Something that they may wait for is over.
     may_go: bool,
-    /// What room one of them needs whose turn it is, if there was none for it.
+    /// The room that one of them needs whose turn it is, if there was none for it.
     lacks: Option<Need>,
 }
 
 impl Turns {
-    /// Who is in line, in order.
+    /// The commits in line, in order.
     pub(crate) fn line(&self) -> impl Iterator<Item = &InLine> {
         self.line.iter()
     }

@@ -2,19 +2,20 @@
 //!
 //! A slot read with evidence `e` is current
 //! 1. iff `e >=` its version in *recent*, if it is there;
-//! 2. else iff `e >= pruned` or `e >=` the page's version: it did not change after `pruned`, so whoever has heard
+//! 2. else iff `e >= pruned` or `e >=` the page's version: it did not change after `pruned`, so a client that has heard
 //!    everything through there, or through the page's last change, has heard of its last change.
 //!
-//! A prepared transaction's writes stand in the way of who has read those slots, and waits (see `turns`). Its reads stand in nobody's way: on
-//! one node the log's order is the order of the counts, so whoever comes after it in the log is serial after it. For
-//! the same reason a read-only transaction is not hindered at all: it is serial before everything that has no count yet.
+//! A prepared transaction's writes stand in the way of a commit that has read those slots, which waits (see `turns`).
+//! Its reads stand in nobody's way: on one node the log's order is the order of the counts, so a commit that comes
+//! after it in the log is serial after it. For the same reason a read-only transaction is not hindered at all: it is
+//! serial before everything that has no count yet.
 
 use alloc::vec::Vec;
 use protocol::CommitRequest;
 use smallvec::SmallVec;
 use types::{Delta, Map, ObjectPage, PageId, Refusal, SlotSet, TxnId};
 
-/// What one prepared transaction does to one page.
+/// The effect of one prepared transaction on one page.
 #[derive(Debug)]
 struct Lock {
     txn: TxnId,
@@ -86,7 +87,7 @@ pub(crate) fn image_bytes_bound(delta: &Delta) -> usize {
     delta.value_bytes() + ObjectPage::cost(0) * slots.map_or(0, |change| usize::from(change.slot) + 1)
 }
 
-/// What validation says.
+/// The verdict of validation.
 #[derive(Debug)]
 pub(crate) enum Verdict {
     /// Everything that was read is current, and what is written fits.

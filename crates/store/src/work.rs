@@ -1,4 +1,4 @@
-//! What a store asks of the disk and what it hears back: the contract between the role and the driver.
+//! The requests of a store to the disk and the answers: the contract between the role and the driver.
 //!
 //! The log is an append-only sequence of [`Record`]s at consecutive [`Position`]s, durable in prefix order. The home
 //! is a map of pages, installed in atomic batches together with a [`Checkpoint`]. `docs/formats.md` draws both to the
@@ -72,14 +72,14 @@ pub struct LeasesGiven {
     pub spaces: Vec<u32>,
 }
 
-/// What a commit leaves in the log.
+/// The record that a commit leaves in the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommitRecord {
     /// The transaction.
     pub txn: TxnId,
     /// The client needs no outcome of a transaction with a lower number.
     pub answered: u64,
-    /// What it wrote, in page order.
+    /// Its writes, in page order.
     pub deltas: Vec<Delta>,
 }
 
@@ -92,7 +92,7 @@ pub struct Placement {
     pub version: Version,
 }
 
-/// What the home must remember beside the pages, replaced as a whole with every install.
+/// The state that the home must remember beside the pages, replaced as a whole with every install.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Checkpoint {
     /// The highest count that was applied when the batch was made; everything in the batch is at or below it.
@@ -127,7 +127,7 @@ pub struct HomeImage {
     pub image: Bytes,
 }
 
-/// What the home says of one page when it is opened.
+/// The entry of one page in the home when it is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HomePage {
     /// The page.
@@ -138,7 +138,7 @@ pub struct HomePage {
     pub bytes: u32,
 }
 
-/// What the driver found when it opened a store's directory; the log's records follow, one by one, by
+/// The state in which the driver found a store's directory; the log's records follow, one by one, by
 /// [`crate::Store::recover`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Opened {
@@ -148,7 +148,7 @@ pub struct Opened {
     pub incarnation: Incarnation,
     /// The same, drawn at random.
     pub life: Life,
-    /// What the last install left.
+    /// The checkpoint that the last install left.
     pub checkpoint: Checkpoint,
     /// Every page in the home.
     pub pages: Vec<HomePage>,
@@ -173,7 +173,7 @@ pub enum DiskWork {
     Install(Vec<HomeImage>, Checkpoint),
 }
 
-/// What became of disk work. A failed write or sync is not here: it ends the node, and recovery decides.
+/// The outcome of disk work. A failed write or sync is not here: it ends the node, and recovery decides.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DiskDone {
     /// Every record through this position is durable.

@@ -6,8 +6,8 @@
 //!    +-------------------------- Waiting <---------- home full --------------+
 //! ```
 //! 1. One batch at a time, atomic, with a checkpoint of the same moment.
-//! 2. What a batch holds has its counts in the log before it goes: a restart counts on from where the log or the
-//!    checkpoint ends, so the checkpoint must never be ahead of what the log says.
+//! 2. A batch's commits have their counts in the log before it goes: a restart counts on from where the log or the
+//!    checkpoint ends, so the checkpoint must never be ahead of the log.
 //! 3. The log is freed only up to the oldest position that is still needed: by a delta that is not home, or by
 //!    anything that the last checkpoint does not cover.
 
@@ -60,7 +60,7 @@ enum Stage {
 #[derive(Debug)]
 pub(crate) struct WriteBack {
     stage: Stage,
-    /// What the last checkpoint covers.
+    /// The position that the last checkpoint covers.
     covered: Position,
     home_full: bool,
 }
@@ -89,8 +89,8 @@ impl WriteBack {
     }
 }
 
-/// What a checkpoint taken now covers: everything before the first commit without a place. The last record stays out,
-/// as it is never freed.
+/// The position that a checkpoint taken now covers: everything before the first commit without a place. The last record
+/// stays out, as it is never freed.
 fn coverable(coordinator: &Coordinator, log: &Log) -> Position {
     coordinator.first_in_flight().unwrap_or(log.last()).min(log.last())
 }

@@ -18,8 +18,8 @@
 //! # Ok(())
 //! # }
 //! ```
-//! The closure of [`Db::transact`] is run again when others got in between; what it reads is one consistent state each
-//! time, and what it does takes effect as a whole or not at all.
+//! The closure of [`Db::transact`] is run again when others got in between; its reads see one consistent state each
+//! time, and its writes take effect as a whole or not at all.
 //!
 //! | to | see |
 //! |---|---|

@@ -2,8 +2,9 @@
 
 use core::{fmt, hint};
 
-/// The key to where a member takes its neighbours: drawn at random by its driver, and told by its redirector to whoever is
-/// to send it pages. Two are compared in the same time however much of them is the same, and neither is ever printed.
+/// The key to where a member takes its neighbours: drawn at random by its driver, and told by its redirector to the
+/// neighbours that are to send it pages. Two are compared in the same time however much of them is the same, and
+/// neither is ever printed.
 #[derive(Clone, Copy, Default)]
 pub struct PeerKey([u8; Self::BYTES]);
 

@@ -10,7 +10,7 @@ pub const PAGE_BYTES_TARGET: usize = 8 * 1024;
 /// The size that an object page can never pass, in bytes: offsets in a page are 16 bits wide.
 pub const PAGE_BYTES_MAX: usize = 64 * 1024 - 1;
 
-/// The size past which a page grows no more in place: what would grow it further moves out, and leaves a short
+/// The size past which a page grows no more in place: a value that would grow it further moves out, and leaves a short
 /// reference behind. Half of the hard limit, so that concurrent writers who cannot see each other's growth fit too.
 pub const PAGE_BYTES_GROWTH: usize = 32 * 1024;
 
@@ -47,7 +47,7 @@ pub const TXN_PAGES_MAX: usize = 1 << 20;
 /// The objects that one transaction may put or delete: beside its value each counts for 16 bytes of the transaction.
 pub const TXN_CHANGES_MAX: usize = TXN_BYTES_MAX / 16;
 
-/// The text of a goodbye, in bytes; what is longer is cut.
+/// The text of a goodbye, in bytes; a longer one is cut.
 pub const GOODBYE_TEXT_BYTES_MAX: usize = 1024;
 
 /// Pages that follow one that was fetched.
@@ -148,7 +148,7 @@ pub const STATUS_COLUMNS_MAX: usize = 32;
 /// Cells of all its tables together.
 pub const STATUS_CELLS_MAX: usize = 64 * 1024;
 
-/// A text in a status, in bytes; what is longer is cut.
+/// A text in a status, in bytes; a longer one is cut.
 pub const STATUS_TEXT_BYTES_MAX: usize = 256;
 
 /// The limits that a role keeps to in what it sends, takes and remembers. As shipped they are as large as the constants

@@ -1,4 +1,4 @@
-//! Why something was not done: every reason has a name, a text for the one who must act, and a caller's next step.
+//! Why something was not done: every reason has a name, a text for the one that must act, and a caller's next step.
 
 use crate::{Incarnation, PageId, SlotSet};
 use alloc::vec::Vec;

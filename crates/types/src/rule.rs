@@ -37,9 +37,10 @@ pub enum Rule {
     EmptyAtHorizon,
     /// A notice for what a running transaction has read dooms it.
     DoomOnNotice,
-    /// A page that is dropped unseen dooms whoever has read of it.
+    /// A page that is dropped unseen dooms the transactions that have read of it.
     DoomOnDrop,
-    /// A page that takes the place of an older frame dooms whoever has read what is different in it.
+    /// A page that takes the place of an older frame dooms the transactions that have read a slot in which the two
+    /// differ.
     DoomOnInstall,
     /// Evidence of an evicted page is frozen at its eviction.
     FreezeEvidence,

@@ -9,7 +9,7 @@
 //! A sync that fails has lost what it was to keep, and says so once: it is never tried again, whatever the error. Only of
 //! a file that nothing depends on yet another can be made in its place.
 //!
-//! While a store is being opened nobody waits: whatever is refused then ends the start, with its reason.
+//! While a store is being opened nothing is waited for: a call that is refused then ends the start, with its reason.
 
 use rustix::io::Errno;
 use std::io;

@@ -38,7 +38,7 @@ pub enum How {
     Write,
     /// To be read and written in whole blocks, past the page cache where the file system allows that.
     Direct,
-    /// Made anew, empty, in the place of whatever was there.
+    /// Made anew, empty, in the place of a file that was there.
     Create,
 }
 
@@ -53,7 +53,7 @@ pub trait Files: fmt::Debug + Send + Sync {
     fn list(&self) -> io::Result<Vec<String>>;
     /// Opens a file.
     fn open(&self, name: &str, how: How) -> io::Result<Arc<dyn File>>;
-    /// Gives a file another name, in the place of whatever had it.
+    /// Gives a file another name, in the place of a file that had it.
     fn rename(&self, from: &str, to: &str) -> io::Result<()>;
     /// Removes a file.
     fn remove(&self, name: &str) -> io::Result<()>;

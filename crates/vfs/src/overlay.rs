@@ -1,4 +1,4 @@
-//! Files whose changes stay in memory, for whoever only looks.
+//! Files whose changes stay in memory, for a program that only looks.
 
 use crate::files::{File, Files, How, Lock};
 use std::collections::BTreeMap;
@@ -6,7 +6,8 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Files whose changes stay in memory: redb repairs a file when it opens it, and who only looks must not change it.
+/// Files whose changes stay in memory: redb repairs a file when it opens it, and a program that only looks must not
+/// change it.
 #[derive(Debug)]
 pub struct Overlay(pub Arc<dyn Files>);
 

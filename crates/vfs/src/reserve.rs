@@ -33,7 +33,7 @@ fn without(files: &dyn Files, temporary: &str, refused: Refused) -> Result<(), F
     }
 }
 
-/// Gives the room to whoever needs it; says whether any was kept.
+/// Gives the room back to the disk; says whether any was kept.
 pub fn give_up(files: &dyn Files) -> bool {
     files.remove(NAME).is_ok()
 }

@@ -30,7 +30,7 @@ pub(crate) struct Mark {
 }
 
 impl Batch {
-    /// What it holds, in bytes.
+    /// Its size in bytes.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
@@ -40,7 +40,7 @@ impl Batch {
         self.bytes == 0
     }
 
-    /// What it holds, in order. None of the chunks is empty.
+    /// Its content, in order. None of the chunks is empty.
     pub fn chunks(&self) -> impl Iterator<Item = &[u8]> {
         let tail = (!self.tail.is_empty()).then_some(&self.tail[..]);
         self.chunks.iter().map(|chunk| &chunk[..]).chain(tail)

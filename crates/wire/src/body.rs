@@ -4,8 +4,8 @@ use crate::arrival::UNSEEN_BYTES_MAX;
 use alloc::vec::{self, Vec};
 use bytes::Bytes;
 
-/// What is received behind one another in memory, in bytes. In one run a large body would have to be moved, in the
-/// middle of its arrival, each time that the room for it grows.
+/// The longest run of a body that is received into one piece of memory, in bytes. In one run a large body would have to
+/// be moved, in the middle of its arrival, each time that the room for it grows.
 const CHUNK_BYTES_MAX: usize = 1 << 20;
 
 /// A body on its way in, in chunks. Room for each is made when something of it has arrived.
@@ -16,7 +16,7 @@ pub(crate) struct Arriving {
 }
 
 impl Arriving {
-    /// What has arrived, in bytes.
+    /// The number of bytes that have arrived.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
@@ -48,7 +48,7 @@ pub(crate) struct Body {
 }
 
 impl Body {
-    /// What is left, in bytes.
+    /// The number of bytes that are left.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }

@@ -8,14 +8,14 @@ use core::fmt;
 pub enum WireError {
     /// The stream does not begin as Thorp's do: the peer speaks something else.
     Magic {
-        /// What stands in place of [`crate::MAGIC`].
+        /// The bytes in place of [`crate::MAGIC`].
         got: [u8; 2],
     },
     /// The header's check word does not fit its other fields: they are not to be believed.
     Check {
-        /// What the other fields call for.
+        /// The word that the other fields call for.
         expected: u32,
-        /// What stands there.
+        /// The word that stands there.
         got: u32,
     },
     /// A flag that this version does not know.
@@ -102,7 +102,7 @@ pub enum WireError {
     },
     /// Something that must be in ascending order is not, or is there twice.
     Order {
-        /// What.
+        /// The limit's name.
         what: &'static str,
     },
     /// A number that stands for none of the choices.

@@ -1,4 +1,4 @@
-//! What messages of any family have in common: flags, texts, order, counts.
+//! The fields that messages of any family have in common: flags, texts, order, counts.
 
 use crate::WireError;
 use crate::layout::{Meta, Reader};

@@ -51,7 +51,7 @@ impl Gate {
             let (kind, bytes) = (believed.name, header.frame_bytes());
             return if bytes <= FRAME_BYTES_MAX { Ok(believed) } else { Err(WireError::Whole { kind, bytes }) };
         }
-        // Whose piece it is stands inside of the first one.
+        // The number of its message stands inside of the first piece.
         check_lengths(header, PIECE_NAME, PIECE_LIMITS)?;
         let believed = Believed { header, name: PIECE_NAME };
         if header.body_bytes == 0 { Err(WireError::Empty) } else { Ok(believed) }
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_for_another_end_is_refused_whatever_its_lengths() {
+    fn a_message_for_another_end_is_refused_whatever_its_lengths() {
         assert_eq!(refused(CLIENT, Kind::Commit, 40, 0), "direction");
         assert_eq!(refused(SERVER, Kind::Notices, u32::MAX, 0), "direction");
         assert_eq!(refused(PEER, Kind::Ping, 8, 0), "direction");

@@ -21,7 +21,7 @@ const DIRECT_BYTES_MIN: usize = 16 * 1024;
 ///    Piece
 /// ```
 /// No message shares memory with what it was fed from: a page's image and a commit's values have a buffer of exactly
-/// their size, or, of a large commit, several of it, so that who keeps them keeps nothing else alive.
+/// their size, or, of a large commit, several of it, so that their keeper keeps nothing else alive.
 #[derive(Debug)]
 pub struct Inbox {
     gate: Gate,

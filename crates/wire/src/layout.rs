@@ -1,4 +1,4 @@
-//! What each message says of its own bytes, and the reader that takes them apart.
+//! The layout that each message declares of its own bytes, and the reader that takes them apart.
 
 use crate::body::Body;
 use crate::{Limits, WireError};
@@ -44,7 +44,7 @@ impl Meta<'_> {
     }
 }
 
-/// Takes a frame apart from front to back. Whatever is there is known to be there before it is asked for room.
+/// Takes a frame apart from front to back. All bytes are known to be there before room is made for them.
 pub struct Reader<'a> {
     /// How an error names the message.
     name: &'static str,

@@ -4,7 +4,7 @@ use core::fmt;
 use types::limits::MESSAGE_BYTES_MAX;
 use zerocopy::little_endian::U16;
 
-/// What an empty text takes: its length.
+/// The length of an empty text: its length field.
 pub(crate) const TEXT_BYTES_MIN: usize = size_of::<U16>();
 
 /// How long the parts of a frame of one kind may be, in bytes.

@@ -8,8 +8,8 @@
 //! not copied; [`Outbox::next`] gives what leaves next. Receiving: [`Inbox::next`] is fed bytes as they come and gives
 //! messages; a body goes into a buffer of exactly its size, which the message then shares.
 //!
-//! What comes in is hostile: every length and count is checked before anything is kept for it, memory grows with the
-//! bytes that have arrived and not with those that were announced, and every refusal has a name ([`WireError`]).
+//! Input is hostile: every length and count is checked before anything is kept for it, memory grows with the bytes that
+//! have arrived and not with those that were announced, and every refusal has a name ([`WireError`]).
 //!
 //! # Families
 //! All of that knows no family of messages. A family has a [`Codec`] for each end of its links: the kinds that are heard

@@ -6,7 +6,7 @@
 //!   yielding  large commits, each in pieces, in turns
 //!   trailing  what waits for the large commits before it
 //! ```
-//! 1. What may leave before what was pushed earlier stands in [`protocol::order`], and nowhere else.
+//! 1. The rules of which message may pass which stand in [`protocol::order`], and nowhere else.
 //! 2. A large message yields after every quantum, so nothing that may pass it waits for more than one.
 //! 3. Small messages without end do not hold a large one up for good: after some quanta of them one of its pieces leaves.
 
@@ -24,7 +24,7 @@ use types::limits::{FRAME_BYTES_MAX, MESSAGE_BYTES_MAX, PIECE_BYTES_MAX, PIECED_
 const TURNS_MAX: usize = PIECED_MESSAGES_MAX - 1;
 const TURNS_BYTES_MAX: usize = PIECED_BYTES_MAX - MESSAGE_BYTES_MAX;
 
-/// What may leave of other messages before a piece of one that yields to them, in bytes.
+/// The bytes of other messages that may leave before a piece of one that yields to them.
 const YIELD_BYTES_MAX: usize = 4 * PIECE_BYTES_MAX;
 
 /// Messages on their way out.
@@ -40,7 +40,7 @@ pub struct Outbox {
     yielding: VecDeque<Large>,
     trailing: VecDeque<Trailing>,
     bytes: usize,
-    /// What has left since a large message was waiting and none of it left, in bytes.
+    /// The bytes that have left since a large message was waiting and none of it left.
     yielded: usize,
     /// The number of the last message that was cut to pieces.
     last: u64,
@@ -55,7 +55,7 @@ struct Large {
     bytes: usize,
 }
 
-/// What waits until the large messages through this number have left.
+/// The frames that wait until the large messages through this number have left.
 #[derive(Debug)]
 struct Trailing {
     after: u64,
@@ -65,7 +65,7 @@ struct Trailing {
 /// All that a message is on a connection that carries no other.
 ///
 /// # Errors
-/// What cannot be received is not sent.
+/// A message that cannot be received is not sent.
 pub fn frames_of(codec: &'static dyn Codec, message: &Parcel) -> Result<Vec<u8>, WireError> {
     let (mut out, mut bytes) = (Outbox::new(codec), Vec::new());
     out.push(message)?;
@@ -157,7 +157,7 @@ impl Outbox {
         self.prompt_behind.back_mut().unwrap_or(&mut self.prompt)
     }
 
-    /// What waits to leave, in bytes.
+    /// The number of bytes that wait to leave.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
@@ -230,7 +230,7 @@ impl Outbox {
     }
 }
 
-/// What a frame of so many bytes comes to in pieces.
+/// The length in pieces of a frame of so many bytes.
 fn pieced_bytes(bytes: usize) -> usize {
     bytes + bytes.div_ceil(PIECE_BYTES_MAX) * (HEADER_BYTES + size_of::<u64>())
 }

@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn what_opens_a_link_is_heard_there() {
+    fn a_message_that_opens_a_link_is_heard_there() {
         assert_eq!(opening::<ToServer>(), [Kind::Hello, Kind::AskStatus]);
         assert_eq!(opening::<ToClient>(), [Kind::Welcome, Kind::Goodbye, Kind::Leader, Kind::Status]);
         assert!(opening::<ToServer>().iter().all(|kind| heard::<ToServer>().contains(kind)));

@@ -145,7 +145,7 @@ fn goodbye() -> Goodbye {
     Goodbye { reason: GoodbyeReason::Done, text: "enough".into() }
 }
 
-/// What of some bytes arrives, which come a few at a time.
+/// The messages that arrive as some bytes, which come a few at a time.
 fn heard(codec: &'static dyn Codec, bytes: &[u8]) -> Result<Vec<Parcel>, WireError> {
     let (mut inbox, mut messages) = (Inbox::new(codec), Vec::new());
     for mut part in bytes.chunks(1000) {
@@ -189,7 +189,7 @@ fn another_family_refuses_by_its_own_numbers_limits_and_directions() {
         heard(DESK, &[&header(SHEET, 4, 0)[..], &[1, 0, 0, 0]].concat()),
         Ok(vec![Parcel::new(ToDesk::Sheet(bare))])
     );
-    // What is a `Hello` or a `Page` elsewhere is nothing here.
+    // A number that is a `Hello` or a `Page` elsewhere is none here.
     for kind in [0, 1, 9, GOODBYE - 1, SHEET + 1] {
         assert_eq!(heard(DESK, &header(kind, 40, 0)), Err(WireError::Kind { got: kind }));
     }
@@ -209,7 +209,7 @@ fn another_family_refuses_by_its_own_numbers_limits_and_directions() {
 }
 
 #[test]
-fn what_is_too_large_for_another_family_is_not_sent() {
+fn a_message_too_large_for_its_family_is_not_sent() {
     let mut out = Outbox::new(CLERK);
     let refused = out.push(&sheet(1, TEXT_BYTES_MAX + 1));
     assert_eq!((refused.map_err(WireError::name), out.is_empty()), (Err("count"), true));

@@ -1,4 +1,4 @@
-//! Whatever comes in is a message or refused by name: never a panic, and never more memory than bytes that came.
+//! Any input is a message or refused by name: never a panic, and never more memory than bytes that came.
 
 mod common;
 
@@ -50,7 +50,7 @@ fn damage(frame: &mut Vec<u8>, random: &mut Random) {
     }
 }
 
-/// What came of some bytes: how many messages, and the refusal that ended the stream.
+/// The result of feeding some bytes: how many messages, and the refusal that ended the stream.
 fn feed(reader: &'static dyn Codec, bytes: &[u8], random: &mut Random) -> (usize, Option<WireError>) {
     let (mut inbox, mut rest, mut count) = (Inbox::within_session(reader), bytes, 0);
     while !rest.is_empty() {
@@ -59,7 +59,7 @@ fn feed(reader: &'static dyn Codec, bytes: &[u8], random: &mut Random) -> (usize
         loop {
             match inbox.next(&mut piece) {
                 Ok(None) => break,
-                // What is taken for a message is one: it can be said again, and says the same.
+                // An accepted message is valid: it can be encoded again, to the same.
                 Ok(Some(message)) => {
                     let again = common::decode(reader, &encode(&message), usize::MAX);
                     assert_eq!(again, Ok(vec![message]));
@@ -129,7 +129,7 @@ fn pieces_are_put_together_with_care() {
     assert_eq!(refused(&[start(Kind::Commit, FRAME_BYTES_MAX as u32)]), Some("whole"));
     assert_eq!(refused(&[of(1, b"")]), Some("empty"));
     assert_eq!(refused(&[of(1, &of(1, b"x"))]), Some("nested"));
-    // What the message inside may not be: for the other end, of impossible lengths, no header.
+    // The message inside may not be for the other end, have impossible lengths, or lack a header.
     assert_eq!(
         refused(&[of(1, &Header { kind: Kind::Notices as u8, meta_bytes: 8, body_bytes: 0 }.to_bytes())]),
         Some("direction")
@@ -238,7 +238,7 @@ fn a_request_for_help_is_taken_apart_with_care() {
 }
 
 #[test]
-fn what_has_changed_is_taken_apart_with_care() {
+fn lists_of_changes_are_taken_apart_with_care() {
     let with = |at, bytes: &[u8]| with(&revalidated(), Kind::Revalidated, at, bytes);
     // How many pages to drop.
     assert_eq!(with(8, &u64::MAX.to_le_bytes()), Some("count"));

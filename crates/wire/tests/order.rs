@@ -1,4 +1,4 @@
-//! What leaves before what: large messages in pieces, and what passes them.
+//! The order of departure: large messages in pieces, and the messages that pass them.
 
 mod common;
 
@@ -35,7 +35,7 @@ impl Wire {
         self.out.push(message).unwrap();
     }
 
-    /// What leaves next arrives.
+    /// The next batch leaves, and arrives.
     fn pass(&mut self) {
         let mut batch = Batch::default();
         self.out.next(&mut batch);
@@ -97,7 +97,7 @@ fn members() -> Parcel {
 }
 
 #[test]
-fn what_fits_a_frame_leaves_as_one() {
+fn a_message_that_fits_a_frame_leaves_as_one() {
     let mut out = Outbox::new(CLIENT);
     let messages = [fetch(1), commit(2, 60_000), ack(3), fetch(4)];
     for message in &messages {
@@ -175,7 +175,7 @@ fn small_messages_without_end_do_not_hold_a_large_one_up() {
 }
 
 #[test]
-fn what_keeps_its_order_is_passed_by_signs_of_life_alone() {
+fn an_ordered_message_is_passed_by_signs_of_life_alone() {
     let (mut wire, pong) = (Wire::to_client(), to_client(Pong { nonce: 3 }));
     wire.push(&left_out(1));
     wire.push(&members());
@@ -188,7 +188,8 @@ fn what_keeps_its_order_is_passed_by_signs_of_life_alone() {
     assert_eq!(wire.arrived, [left_out(1), pong, members(), left_out(2), left_out(4)]);
 }
 
-/// Whatever is pushed, and whenever it leaves: what arrives is what was said, and has passed only what it may.
+/// For any messages, pushed and sent at any time: those that arrive are those that were sent, and each has passed only
+/// what it may.
 #[test]
 fn nothing_passes_what_it_may_not() {
     let mut random = 0x7407_u64;

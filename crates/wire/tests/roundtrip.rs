@@ -1,4 +1,4 @@
-//! Whatever a message says, it says after its way through the bytes, however the bytes come.
+//! Any message is the same after its way through the bytes, however the bytes come.
 
 mod common;
 
@@ -346,7 +346,7 @@ fn messages_at_their_limits_come_through() {
 }
 
 #[test]
-fn what_nobody_would_take_is_not_sent() {
+fn a_message_that_no_end_would_take_is_not_sent() {
     let pages = vec![PageId::new(1, 1); PAGES_PER_MESSAGE_MAX + 1];
     let image = Bytes::from(vec![0; PAGE_BYTES_MAX + 1]);
     let write = |number| Delta {

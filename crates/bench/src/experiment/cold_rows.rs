@@ -164,7 +164,7 @@ impl Bench<'_> {
     }
 }
 
-/// How large a module is, and what a transaction reads of it: that decides how much a group can save.
+/// The size of a module, and the share of it that a transaction reads: they decide how much a group can save.
 fn module_rows(figure: u32, case: &str, built: &Built, transactions: u32) -> Vec<Row> {
     let row = |what: &str, unit, ours| Row::new(&figure.to_string(), format!("{case}, {what}"), unit, ours);
     vec![

@@ -132,7 +132,8 @@ pub(crate) fn pings(count: usize) -> Result<Sample> {
     Ok(sample)
 }
 
-/// The round trip that an emulated distance really adds: what the emulator's threads take comes on top of what they wait.
+/// The round trip that an emulated distance really adds: the time that the emulator's threads work comes on top of the
+/// time that they wait.
 pub(crate) fn emulated(round_trip: Duration) -> Result<Duration> {
     if round_trip.is_zero() {
         return Ok(Duration::ZERO);

@@ -32,8 +32,8 @@ const SILENCE: f64 = 1500.0;
 /// Large enough for a page of its own.
 const OBJECT: [u8; 6000] = [7; 6000];
 
-/// When the members write their objects, one after the other, and when the redirector's end comes: in each of the runs a
-/// little later, so that it meets signs of life, and what is on its way, in different places. In every second run the
+/// When the members write their objects, one after the other, and when the redirector's end comes: in each of the runs
+/// a little later, so that it meets signs of life, and other messages, in different places. In every second run the
 /// members are idle: of those some miss a sign of life much sooner than others.
 const WRITTEN: Time = Time(1_000_000_000);
 const END: Time = Time(4_000_000_000);

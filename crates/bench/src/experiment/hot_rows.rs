@@ -43,7 +43,7 @@ impl System {
         self.readers.breakdown().total()
     }
 
-    /// How long the readers take and what they miss, and what the writer takes meanwhile.
+    /// The time that the readers take and the pages that they miss, and the writer's time meanwhile.
     fn rows(&self, figure: u32, name: &str) -> [Row; 2] {
         let (figure, bar) = (figure.to_string(), self.readers.breakdown());
         let readers = Row::new(&figure, name, "ms", bar.total()).breakdown(bar).reads(self.readers.reads());

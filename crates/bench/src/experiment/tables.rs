@@ -1,4 +1,5 @@
-//! The paper's tables, on sockets and without a distance: what crossing a redirector costs, what a neighbour's page.
+//! The paper's tables, on sockets and without a distance: the cost of crossing a redirector, and that of a neighbour's
+//! page.
 
 use super::costs::{Lab, ROUNDS, commits, durable_commits, fetches, pings, relayed_pings};
 use super::members;
@@ -95,8 +96,8 @@ fn hops_row() -> Result<Row> {
     Ok(Row::new("table 1", "a bare relay of the same bytes / none", "x", ratio))
 }
 
-/// Table 2: a page from a neighbour, and what it is made of; also while the neighbour's application computes. Crossing the
-/// redirector and alerting the helper are null requests, as in the paper.
+/// Table 2: a page from a neighbour, and the parts of its time; also while the neighbour's application computes.
+/// Crossing the redirector and alerting the helper are null requests, as in the paper.
 pub(crate) fn peer_fetch(lab: &Lab, progress: &dyn Fn(&str)) -> Result<Vec<Row>> {
     progress("table 2: a page from a neighbour");
     let [mut peer, mut ping, mut computing, mut ping_computing] = <[Sample; 4]>::default();
@@ -168,7 +169,7 @@ fn while_computing(helper: &Db, object: Ref<[u8]>, measure: impl FnOnce() -> Res
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
         scope.spawn(|| {
-            // It reads what is cached and does not commit; what becomes of the transaction is of no interest.
+            // It reads cached pages and does not commit; the outcome of the transaction is of no interest.
             let _ = helper.transact(|tx| {
                 while !stop.load(Relaxed) {
                     black_box(tx.read(object, |bytes| bytes.iter().map(|&byte| u64::from(byte)).sum::<u64>())?);

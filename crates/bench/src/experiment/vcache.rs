@@ -48,7 +48,7 @@ fn page() -> Result<ObjectPage> {
     Ok(ObjectPage::empty().with(&changes).map_err(|_| "a page is full")?)
 }
 
-/// An invalidation: what the values cost to copy is not the version cache's.
+/// An invalidation: the cost of copying values is not the version cache's.
 fn notice(prev: u64, version: u64, slots: SlotSet) -> Notice {
     let txn = TxnId { client: ClientId(1), number: version };
     Notice { page: PageId::new(0, 1), prev: Version(prev), version: Version(version), slots, txn, data: None }

@@ -206,7 +206,7 @@ impl Spent {
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Reads {
     pub(crate) objects: f64,
-    /// Pages that it fetches, for whatever reason.
+    /// Pages that it fetches, for any reason.
     pub(crate) pages: f64,
     /// Of them pages of which objects had changed: misses by invalidation.
     pub(crate) renewed: f64,

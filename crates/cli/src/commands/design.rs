@@ -41,7 +41,7 @@ pub(super) fn load(db: &Db, reader: Reader, name: &str, how: How, output: &mut O
     output.line(&json, format_args!("{count} entities in design {}{resumed}{instead}", output::visible(name)))
 }
 
-/// Loads a file, for whoever wants the design itself.
+/// Loads a file, for callers that want the design itself.
 pub(crate) fn load_file(db: &Db, file: &Path, name: &str) -> Result<Design> {
     let loaded = load_with_bar(db, step::open(file)?, name, How::New);
     Ok(loaded.map_err(|error| format!("{}: {error}", file.display()))?.design)

@@ -17,7 +17,7 @@ use types::ClientId;
 use types::GoodbyeReason::Superseded;
 use types::limits::GROUP_NAME_BYTES_MAX;
 
-/// How often it is looked how the group stands: what has changed is said.
+/// How often the group's status is looked at: changes are printed.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 pub(super) fn run(args: &GroupArgs, output: &mut Output) -> Result {

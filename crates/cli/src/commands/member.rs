@@ -12,7 +12,7 @@ use std::time::Duration;
 use thorp::Db;
 use workloads::Random;
 
-/// How long it goes on trying to connect: what it needs may be down just now.
+/// How long it goes on trying to connect: the other end may be down just now.
 const CONNECT_WITHIN: Duration = Duration::from_secs(30);
 
 pub(super) fn run(args: &MemberArgs) -> Result {

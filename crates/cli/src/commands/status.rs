@@ -66,7 +66,7 @@ fn json_cell(cell: &Cell) -> Value {
     }
 }
 
-/// A table for a person: a single row stands upright, and what there is nothing to say of is left out.
+/// A table for a person: a single row stands upright, and empty columns are left out.
 fn lines(table: &Table) -> Vec<String> {
     if let [row] = &table.rows[..] {
         let width = width(table.columns.iter().map(String::as_str));

@@ -1,7 +1,7 @@
 //! `thorp torture`: real processes, a real directory, real connections, and SIGKILL.
 //!
-//! Each round lets clients work, breaks something in the middle of whatever they do, and mends it. Without groups that is
-//! the store, which is killed and started again over what is left. With groups it is one thing after the other: what a
+//! Each round lets clients work, breaks something in the middle of their work, and mends it. Without groups that is the
+//! store, which is killed and started again over what is left. With groups it is one thing after the other: what a
 //! group cannot do without, a member of it. In a lab a seed draws what, when and for how long, and what the lines are
 //! like. The clients go on by themselves.
 //!
@@ -168,7 +168,7 @@ impl Run {
         Ok(())
     }
 
-    /// It has not come to its end: leaves what there is for who has to find out why.
+    /// It has not come to its end: leaves all files for finding out why.
     fn leave_traces(&mut self, history: &Path) -> Result {
         let at = now();
         let since = |client: &usize| Some((*client, self.millis_at(self.cluster.crew.begun(*client)?)));

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 /// How a member is started.
 #[derive(Clone, Debug)]
 pub(crate) struct MemberOptions {
-    /// The program, and what runs it at its place.
+    /// The program, and the words that run it at its place.
     pub(crate) program: Program,
     /// The job that it works on.
     pub(crate) job: JobName,

@@ -5,7 +5,7 @@ use crate::Result;
 use crate::stopper::Interrupt;
 use thorp::{Db, Tx};
 
-/// Documents that one transaction removes: what it writes stays far below what one may write.
+/// Documents that one transaction removes: its writes stay far below what one may write.
 const BATCH: usize = 500;
 
 /// Bytes of documents after which it removes no more.

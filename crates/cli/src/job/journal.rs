@@ -1,4 +1,4 @@
-//! A journal beside a thing that is visited: who changes the thing appends to it in the same transaction.
+//! A journal beside a thing that is visited: a transaction that changes the thing appends to it.
 
 use super::{Numbers, Work};
 use crate::Result;

@@ -48,7 +48,7 @@ fn tormented_groups_are_strictly_serializable() {
     assert!(told["commits_acknowledged"].as_u64().unwrap() >= 240, "{told}");
     assert_eq!((&told["lost"], &told["doubled"]), (&Value::from(0), &Value::from(0)), "{told}");
     assert_eq!(told["strictly_serializable"], true, "{told}");
-    // Everybody was in the group again, and whoever was not cut off went on.
+    // All members were in the group again, and those that were not cut off went on.
     assert_eq!(told["stalls"], Value::Array(Vec::new()), "{told}");
     assert!(told["in_group_ms_max"].as_f64().unwrap() < told["in_group_ms_allowed"].as_f64().unwrap(), "{told}");
     assert!((0.0..1.0).contains(&told["gap_over_allowed_max"].as_f64().unwrap()), "{told}");

@@ -1,5 +1,5 @@
-//! Groups as a user meets them: a store, a redirector, members that share what they have, and what becomes of them when
-//! one of these is killed or stopped.
+//! Groups as a user meets them: a store, a redirector, members that share their pages, and the fate of each when one of
+//! them is killed or stopped.
 
 use crate::program::{Folder, serve, thorp};
 use bench::{Redirector, RedirectorOptions, Server, Signal, lasting_address};
@@ -217,8 +217,8 @@ fn members_do_without_a_redirector_and_come_back_to_it() {
     assert_eq!(count(&told, "counts", "commits"), count(&told, "counts", "updates"), "{told}");
 }
 
-/// However busy they are, and with whoever has answered them meanwhile: also who was sent to the store before it had heard
-/// the name of its group.
+/// However busy they are, and wherever they were meanwhile: also a member that was sent to the store before it had
+/// heard the name of its group.
 #[test]
 fn busy_members_come_back_to_a_redirector_that_was_killed() {
     let folder = Folder::new();

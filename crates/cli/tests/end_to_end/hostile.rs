@@ -39,7 +39,7 @@ fn commit(evidence: Version, written: u16) -> ToServer {
     })
 }
 
-/// One session's requests after the other's: why it ends, and what it says. It has joined before, or joins in vain.
+/// One session's requests after the other's: why it ends, and its last message. It has joined before, or joins in vain.
 fn attacks() -> Vec<(&'static str, Vec<ToServer>)> {
     let joined = || rejoin(Version::ZERO, vec![], true);
     let fetch = Fetch { pages: vec![PageId::new(0, 0)], at_least: FUTURE, number: 1, follow: None };

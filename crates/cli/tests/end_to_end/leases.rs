@@ -23,7 +23,7 @@ const SLACK: Duration = Duration::from_secs(2);
 /// How long a reader waits for its redirector's store before it tries again.
 const PATIENCE: Duration = Duration::from_millis(300);
 
-/// A line to an address that can go dead: what is sent arrives no more, and neither end is told.
+/// A line to an address that can go dead: messages arrive no more, and neither end is told.
 struct Line {
     address: SocketAddr,
     is_dead: Arc<(Mutex<bool>, Condvar)>,

@@ -26,7 +26,7 @@ fn start(words: &[&str]) -> (Child, String) {
     (child, address)
 }
 
-/// Has the server panic while it handles a message; gives what it says to who has sent that.
+/// Has the server panic while it handles a message; gives its answer to the sender.
 fn panic_at(address: &str) -> String {
     Raw::greet(address.parse().unwrap(), PANICS_AT, 1).goodbye().1
 }

@@ -1,4 +1,4 @@
-//! Where the store is: what the options and the environment say, and what is made where there is none.
+//! The place of the store: by the options and the environment, and what is made where there is none.
 
 use crate::program::{Folder, command, ran, serve, thorp};
 
@@ -94,7 +94,7 @@ fn the_environment_says_where_the_store_is_unless_an_option_does() {
     assert!(both.contains("both THORP_SERVER and THORP_DIR are set"), "{both}");
     with_env(&["status"], &[("THORP_SERVER", &address)]).ok();
     with_env(&["status", &address], &[("THORP_SERVER", nobody)]).ok();
-    // A hint is for the same shell: what the environment says need not be said again.
+    // A hint is for the same shell: it does not repeat what the environment says.
     let hint = with_env(&["get", "nothing"], &[("THORP_DIR", &dir)]).error();
     assert!(hint.contains("`thorp ls`"), "{hint}");
 }

@@ -49,7 +49,7 @@ impl<Hears: Direction> Raw<Hears> {
         None
     }
 
-    /// Why the other end ends the session, by name and for a person, whatever it says before.
+    /// Why the other end ends the session, by name and for a person, after any other messages.
     pub(crate) fn goodbye(&mut self) -> (&'static str, String) {
         loop {
             let message = self.next().expect("a goodbye before the end");

@@ -78,7 +78,7 @@ fn an_error_at_any_operation_loses_nothing_that_was_promised() {
     }
 }
 
-/// On whichever thread: of the disk's own, or of whoever leads a flush. The one who waits hears of it, and nothing is
+/// On whichever thread: of the disk's own, or of the flush leader. The waiting thread hears of it, and nothing is
 /// promised afterwards.
 #[test]
 fn a_panic_at_any_operation_ends_the_disk_and_loses_nothing_that_was_promised() {

@@ -175,7 +175,7 @@ fn a_sync_that_fails_ends_the_disk_whatever_the_error() {
     }
 }
 
-/// Nobody waits at the start, and who is refused is told what to do.
+/// Nothing is waited for at the start, and the user is told what to do.
 #[test]
 fn a_start_without_descriptors_says_what_to_do() {
     let files = Memory::default();

@@ -1,4 +1,4 @@
-//! References to objects that were deleted: whatever came to be in their place, nobody reads or writes it by them.
+//! References to objects that were deleted: no object that came to be in their place is read or written by them.
 
 use objects::{Anywhere, Db, Error, Map, Near, ObjectId, Ref, Result, Tx};
 use serde::{Deserialize, Serialize};

@@ -194,7 +194,7 @@ impl Clone for changed::Converted {
     }
 }
 
-/// Alone, in a map, and forwards: whoever reads has the other fields.
+/// Alone, in a map, and forwards: the reader has the other fields.
 #[test]
 fn types_change() {
     let db = Db::in_memory().unwrap();

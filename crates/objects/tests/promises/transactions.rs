@@ -377,7 +377,7 @@ fn a_commit_on_its_way_when_the_connection_ends_is_not_waited_for_forever() {
     });
 }
 
-/// One of them reads the socket for all: whoever it is, nobody's answer is left lying.
+/// One of them reads the socket for all: whichever it is, no answer is left lying.
 #[test]
 fn threads_that_share_a_client_all_hear_their_answers() {
     let scratch = Scratch::new();

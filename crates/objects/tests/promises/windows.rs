@@ -1,5 +1,5 @@
-//! Large objects through caches of every size: what a read needs next stays until it was read, and nothing is fetched
-//! again and again.
+//! Large objects through caches of every size: the page that a read needs next stays until it was read, and none is
+//! fetched again and again.
 
 use crate::scratch::Scratch;
 use crate::server::Server;

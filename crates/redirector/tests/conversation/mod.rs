@@ -126,7 +126,7 @@ impl Conversation {
         Some(())
     }
 
-    /// What every conversation begins with, without its words.
+    /// The beginning of every conversation, without its words.
     fn ready(&mut self, members: &[&str]) -> Option<()> {
         for event in ["trunk connected", "store welcome", "store rejoined through=0"] {
             self.event(event)?;

@@ -41,7 +41,7 @@ fn a_page_that_somebody_waits_for_does_not_wait_for_others() {
 }
 
 #[test]
-fn what_waits_for_the_line_leaves_as_it_is_by_then() {
+fn a_page_that_waits_for_the_line_leaves_as_it_is_by_then() {
     let (mut driver, reader, writer) = full();
     fetch(&mut driver, reader, 1..=3);
     driver.take(reader);
@@ -68,7 +68,7 @@ fn pages_without_end_do_not_hold_up_what_nobody_waits_for() {
 }
 
 #[test]
-fn what_is_not_in_memory_is_read_as_the_line_takes_it() {
+fn pages_that_are_not_in_memory_are_read_as_the_line_takes_them() {
     let (mut driver, ..) = full();
     driver.store.close(driver.now);
     driver.run();

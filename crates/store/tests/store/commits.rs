@@ -131,7 +131,7 @@ fn a_laggard_beyond_pruned_proves_itself_by_page_version() {
 }
 
 #[test]
-fn what_a_prepared_transaction_writes_is_in_the_way_and_what_it_reads_is_not() {
+fn a_prepared_transactions_writes_are_in_the_way_and_its_reads_are_not() {
     let mut driver = Driver::new();
     let [a, b, c] = [1, 2, 3].map(|number| driver.join(number, number));
     driver.say(a, txn(1, 1).read(ROOT, 1, 0).write(ROOT, 0, 0, b"x").message());
@@ -198,10 +198,10 @@ fn a_forgotten_commit_is_unknown_and_never_refused() {
     assert!(is_stale(&driver.commit(again, &txn(1, 3).write(ROOT, 0, 1, b"z"))));
 }
 
-/// What nobody knows is said once and for all: the reply stands for every copy, and its client listens for no other. That one
-/// copy has lapsed says nothing of the next.
+/// An unknown outcome is said once and for all: the reply stands for every copy, and its client listens for no other.
+/// That one copy has lapsed says nothing of the next.
 #[test]
-pub(crate) fn what_is_unknown_has_no_effect_after_that() {
+pub(crate) fn a_request_of_unknown_outcome_has_no_effect_after_that() {
     let mut driver = Driver::new();
     let a = driver.join(1, 1);
     let done = txn(1, 1).write(ROOT, 0, 0, b"x");

@@ -22,7 +22,7 @@ thread_local! {
 
 pub(crate) const CLUSTER: ClusterId = ClusterId(7);
 
-/// What survives a crash.
+/// The parts that survive a crash.
 #[derive(Default)]
 struct Disk {
     log: BTreeMap<Position, Record>,
@@ -42,7 +42,7 @@ pub(crate) struct Driver {
     pub(crate) home_pages: usize,
     /// How large the log may grow, in bytes.
     pub(crate) log_bytes_max: u64,
-    /// What is sent does not leave: sessions that want to hear when it has wait.
+    /// Messages do not leave: sessions that want to hear when they have wait.
     pub(crate) lines_are_full: bool,
     awaits_room: Vec<SessionId>,
     work: VecDeque<DiskWork>,
@@ -86,7 +86,7 @@ impl Driver {
         driver
     }
 
-    /// Kills the process: what was not durable is lost, sessions are gone, and the store recovers.
+    /// Kills the process: records that were not durable are lost, sessions are gone, and the store recovers.
     pub(crate) fn crash(&mut self) {
         self.work.clear();
         self.held.clear();
@@ -101,7 +101,7 @@ impl Driver {
         self.collect();
     }
 
-    /// What the store is started with from the next time on.
+    /// The configuration that the store is started with from the next time on.
     pub(crate) fn set_config(&mut self, config: Config) {
         self.config = config;
     }
@@ -164,7 +164,7 @@ impl Driver {
         self.disk.log.insert(Position(last + 1), record);
     }
 
-    /// What the home has of a page.
+    /// The home's copy of a page.
     pub(crate) fn home(&self, page: PageId) -> Option<(Version, Bytes)> {
         self.disk.home.get(&page).cloned()
     }
@@ -253,15 +253,16 @@ impl Driver {
         }
     }
 
-    /// What was sent leaves, and so does what was waiting for that.
+    /// The messages leave, and so do those that were waiting for that.
     pub(crate) fn empty_lines(&mut self) {
         self.lines_are_full = false;
         self.collect();
     }
 
-    // What clients say. ------------------------------------------------------------------------------------------------
+    // The messages of clients.
+    // ------------------------------------------------------------------------------------------------
 
-    /// What the session has received since it was asked last.
+    /// The messages that the session has received since it was asked last.
     pub(crate) fn take(&mut self, session: SessionId) -> Vec<ToClient> {
         self.inbox.remove(&session).unwrap_or_default()
     }

@@ -37,7 +37,7 @@ fn fetch(driver: &mut Driver, session: SessionId, page: u32, bytes: u32) {
     driver.say(session, Fetch { pages, at_least: Version::ZERO, number: 7, follow });
 }
 
-/// What came: the numbers of the pages, and of those that were announced behind them.
+/// The numbers of the pages that came, and of those that were announced behind them.
 fn pages(messages: &[ToClient]) -> Vec<(u32, Vec<u32>)> {
     let page = |message: &ToClient| match message {
         ToClient::Page(page) => Some((page.page.number, page.behind.iter().map(|page| page.number).collect())),
@@ -47,7 +47,7 @@ fn pages(messages: &[ToClient]) -> Vec<(u32, Vec<u32>)> {
 }
 
 #[test]
-fn what_an_object_refers_to_follows_the_nearest_first() {
+fn pages_that_an_object_refers_to_follow_the_nearest_first() {
     let (mut driver, _) = chain();
     let reader = driver.join(2, 2);
     fetch(&mut driver, reader, 1, 10_000);
@@ -69,7 +69,7 @@ fn no_more_follows_than_there_is_room_for() {
 
 /// Its receiver may have let go of it, and not have been heard yet.
 #[test]
-pub(crate) fn what_a_session_holds_does_not_follow() {
+pub(crate) fn a_page_that_a_session_holds_does_not_follow() {
     let (mut driver, _) = chain();
     let reader = driver.join(2, 2);
     driver.fetch(reader, PageId::new(0, 2));
@@ -81,7 +81,7 @@ pub(crate) fn what_a_session_holds_does_not_follow() {
 }
 
 #[test]
-fn what_follows_is_read_if_it_is_not_in_memory() {
+fn a_following_page_is_read_if_it_is_not_in_memory() {
     let (mut driver, _) = chain();
     driver.store.close(driver.now);
     driver.run();

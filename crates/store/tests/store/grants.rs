@@ -40,8 +40,8 @@ fn granted_pages_are_neighbours_that_exist_and_are_held() {
     assert_eq!(driver.fetch(b, PageId::new(9, 0)).1.version, Version::ZERO, "page 0 exists from birth");
 }
 
-/// Whoever looks for something in a page that does not exist yet hears of its creation like anyone who holds it; who has
-/// only been guessing that there is one does not.
+/// A client that looks for something in a page that does not exist yet hears of its creation like any holder; one that
+/// has only been guessing that there is such a page does not.
 #[test]
 fn a_page_that_does_not_exist_is_empty_and_its_creation_is_told() {
     let mut driver = Driver::new();
@@ -135,7 +135,7 @@ fn nobody_hoards_pages() {
     assert_eq!(owned, GRANTED_PAGES_MAX);
 }
 
-/// A client that came back too late writes to a page that was its own: whoever is granted pages next does not get it.
+/// A client that came back too late writes to a page that was its own: the next grant does not include it.
 #[test]
 fn a_spare_page_that_was_written_to_is_not_granted() {
     let mut driver = Driver::new();
@@ -213,14 +213,15 @@ fn a_page_with_an_object_anywhere_is_not_granted() {
     assert_eq!(driver.grant(a, 1), [PageId::new(0, 4)], "the object is at home still, and one of the other's");
     driver.pass(Duration::from_secs(2));
     assert_eq!(driver.grant(a, 2), [pages[0]], "half of what is wanted is enough");
-    // What is prepared counts as well.
+    // A prepared write counts as well.
     driver.commit(a, &txn(1, 3).write(pages[0], 0, 2, b"x"));
     driver.commit(a, &txn(1, 4).delete(pages[0], 0, 3));
     driver.say(a, txn(1, 5).write(pages[0], 5, 3, b"w").message());
     assert_eq!(driver.grant(a, 1), [PageId::new(0, 5)]);
 }
 
-/// Emptied pages are found again after a restart, and whoever was granted one before keeps it if nobody wrote to it.
+/// Emptied pages are found again after a restart, and a client that was granted one before keeps it if nobody wrote to
+/// it.
 #[test]
 fn emptied_pages_are_found_after_a_restart() {
     let mut driver = Driver::new();

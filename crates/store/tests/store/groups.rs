@@ -1,4 +1,4 @@
-//! Redirectors: who is vouched for, what a member's pages are worth, who leads.
+//! Redirectors: vouching, the worth of a member's pages, and leadership.
 
 use crate::driver::{Driver, ROOT, count, notices, txn};
 use protocol::{
@@ -12,7 +12,7 @@ use types::limits::{
 };
 use types::{ClientId, GoodbyeReason, Incarnation, Limits, PageId, Refusal, TxnId, Version};
 
-/// What a redirector says first.
+/// A redirector's hello.
 pub(crate) fn group_hello(client: u64, epoch: u64) -> ToServer {
     ToServer::Hello(Hello { protocol: PROTOCOL, features: GROUP, cluster: None, client: ClientId(client), epoch })
 }
@@ -60,7 +60,7 @@ fn leader(group: &str, epoch: u64, address: &str) -> ToClient {
     ToClient::Leader(Leader { group: group.into(), epoch, address: address.into() })
 }
 
-/// What the store answers, all disk work done.
+/// The store's answers, all disk work done.
 fn answers(driver: &mut Driver, session: SessionId, message: ToServer) -> Vec<ToClient> {
     driver.take(session);
     driver.say(session, message);
@@ -91,7 +91,7 @@ fn grace() -> Duration {
 }
 
 #[test]
-fn what_both_know_of_a_hellos_features_is_agreed() {
+fn the_features_of_a_hello_that_both_know_are_agreed() {
     let mut driver = Driver::new();
     for (session, features, agreed) in [(1, GROUP, GROUP), (2, !0, GROUP), (3, !GROUP, 0)] {
         let id = SessionId(session);
@@ -118,7 +118,7 @@ fn a_group_asks_for_its_members() {
 }
 
 #[test]
-fn what_only_a_redirector_says_ends_a_plain_session() {
+fn a_message_of_redirectors_ends_a_plain_session() {
     let only_groups =
         [departed(1), revalidate(0, &[]), lead("x", 1, "a"), ask(2, 1), txn(2, 1).read(ROOT, 0, 0).message()];
     for message in only_groups {
@@ -130,7 +130,7 @@ fn what_only_a_redirector_says_ends_a_plain_session() {
 }
 
 #[test]
-fn what_no_redirector_says_ends_its_session() {
+fn a_message_that_no_redirector_sends_ends_its_session() {
     let many = vec![(ROOT, 0); PAGES_PER_MESSAGE_MAX + 1];
     let malformed = [
         ("too many pages", revalidate(0, &many)),
@@ -160,7 +160,7 @@ fn a_session_leads_one_group() {
     assert_eq!(driver.ended(g), Some(GoodbyeReason::Malformed));
 }
 
-// Who is vouched for. ------------------------------------------------------------------------------------------------
+// Vouching. ------------------------------------------------------------------------------------------------
 
 /// Whether the store still knows what became of the transaction that `client` committed first.
 fn is_remembered(driver: &mut Driver, session: SessionId, client: u64) -> bool {
@@ -268,7 +268,8 @@ fn a_group_vouches_for_so_many_and_then_for_the_latest() {
     assert!(!is_remembered(&mut driver, g, 2));
 }
 
-/// A client is forgotten while its commit is under way. What is kept for the commit is kept for one more grace.
+/// A client is forgotten while its commit is under way. The state that is kept for the commit is kept for one more
+/// grace.
 #[test]
 fn a_commit_that_outlives_its_clients_grace_is_remembered_for_another() {
     for (duration, remembered) in [(grace() / 2, true), (grace(), false)] {
@@ -340,8 +341,8 @@ pub(crate) fn a_copy_of_a_refused_request_is_refused() {
     assert_eq!(driver.value(own, beyond, 0), None);
 }
 
-/// The refusal is forgotten with the store's process, and with it every copy that was sent to that one; what was committed
-/// is not forgotten, and its copies are answered.
+/// The refusal is forgotten with the store's process, and with it every copy that was sent to that one; a commit is not
+/// forgotten, and its copies are answered.
 #[test]
 pub(crate) fn a_copy_that_was_sent_before_a_restart_has_lapsed() {
     let mut driver = Driver::new();
@@ -393,7 +394,7 @@ pub(crate) fn a_reply_stands_for_the_notice_to_whom_has_the_request() {
         let again = join_group(&mut driver, 2, 101, &[ROOT]);
         driver.say(again, message);
         driver.run();
-        // Whoever is told by notice is told before the answer.
+        // A session that is told by notice is told before the answer.
         let received = driver.take(again);
         let answer = received.iter().position(|message| matches!(message, ToClient::CommitReply(_))).unwrap();
         assert_eq!(count(&outcomes(&received)[0]), 1);
@@ -401,7 +402,7 @@ pub(crate) fn a_reply_stands_for_the_notice_to_whom_has_the_request() {
         assert!(notices(&received).iter().all(|notice| notice.slots.contains(3)));
         assert_eq!(notices(&[&received[answer..], &driver.ping(again)].concat()), []);
     }
-    // Whoever has the request and asks for the outcome too has it all the same.
+    // A session that has the request and asks for the outcome too has it all the same.
     let mut driver = Driver::new();
     let g = join_group(&mut driver, 1, 100, &[ROOT]);
     driver.say(g, request.message());
@@ -428,7 +429,7 @@ pub(crate) fn another_request_under_the_same_identity_is_no_copy() {
     assert!(notices(&received).iter().any(|notice| notice.slots.contains(3)));
 }
 
-/// Sessions that ask for one commit are bounded, and who asked last is answered.
+/// Sessions that ask for one commit are bounded, and the last to ask is answered.
 #[test]
 fn a_few_sessions_are_answered_for_one_commit() {
     let mut driver = Driver::new();
@@ -476,9 +477,9 @@ fn a_members_pages_are_compared_and_held() {
     assert!(!driver.store.lists(g, beyond));
 }
 
-/// The session is the whole group's: what one of its members makes up does not end it.
+/// The session is the whole group's: a forged message of one member does not end it.
 #[test]
-fn what_a_member_has_made_up_is_dropped() {
+fn pages_that_a_member_has_made_up_are_dropped() {
     let mut driver = Driver::new();
     let (a, g) = (driver.join(1, 1), join_group(&mut driver, 2, 100, &[]));
     driver.commit(a, &txn(1, 1).write(ROOT, 0, 0, b"x"));
@@ -492,7 +493,7 @@ fn what_a_member_has_made_up_is_dropped() {
     assert_eq!(driver.ended(g), None);
 }
 
-/// What the member has heard counts like what its page shows.
+/// The count that the member has heard counts like what its page shows.
 #[test]
 fn a_members_horizon_proves_as_much_as_its_pages() {
     let mut driver = Driver::new();
@@ -519,7 +520,7 @@ fn an_answer_to_a_member_comes_after_all_notices() {
     );
 }
 
-/// What the store can no longer compare is dropped: the group holds it only if it did before, for other members.
+/// A page that the store can no longer compare is dropped: the group holds it only if it did before, for other members.
 #[test]
 fn a_page_that_a_member_drops_is_held_on_for_the_others() {
     let mut driver = Driver::new();
@@ -545,7 +546,7 @@ fn a_member_waits_until_its_group_has_joined() {
     assert_eq!(driver.ended(g), Some(GoodbyeReason::Malformed));
 }
 
-// Who leads. ---------------------------------------------------------------------------------------------------------
+// Leadership. ---------------------------------------------------------------------------------------------------------
 
 #[test]
 fn anyone_may_ask_who_leads() {
@@ -628,7 +629,7 @@ fn after_a_restart_the_first_claim_counts_until_a_higher_one_comes() {
     assert_eq!(driver.ended(old), Some(GoodbyeReason::Superseded));
 }
 
-/// Peers that claim one name after another: what the store remembers is bounded, and who leads keeps its place.
+/// Peers that claim one name after another: the store's memory is bounded, and the leader keeps its place.
 #[test]
 fn groups_without_a_leader_make_room() {
     let mut driver = Driver::new();
@@ -651,7 +652,7 @@ fn groups_without_a_leader_make_room() {
     assert_eq!(epoch_of(&mut driver, names.last().expect("names")), 1);
 }
 
-// What an operator sees. ---------------------------------------------------------------------------------------------
+// The operator's view. ---------------------------------------------------------------------------------------------
 
 #[test]
 fn the_status_says_how_each_session_stands() {
@@ -679,7 +680,7 @@ fn the_status_says_how_each_session_stands() {
     assert_eq!((of_g.pages, of_g.fetches, of_g.commits, of_g.notices), (1, 0, 1, 1));
     assert_eq!((of_g.acked, of_g.vouched), (Some(Version::ZERO), 1));
     assert_eq!((of_greeted.session, of_greeted.acked), (greeted, None));
-    // Whoever leads no longer is not said to.
+    // A redirector that leads no longer is not named.
     let other = join_group(&mut driver, 5, 105, &[]);
     answers(&mut driver, other, lead("x", 6, "there"));
     let leaders: Vec<_> = driver.store.status().sessions.into_iter().filter_map(|session| session.leads).collect();

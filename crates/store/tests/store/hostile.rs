@@ -18,7 +18,7 @@ use types::{
     Version,
 };
 
-/// What a joined session is ended for when it says this.
+/// The goodbye with which a joined session is ended for this message.
 fn fault(message: ToServer) -> Option<GoodbyeReason> {
     let mut driver = Driver::new();
     let (a, b) = (driver.join(1, 1), driver.join(2, 2));
@@ -107,7 +107,7 @@ fn a_rejoin_cannot_claim_the_future_or_too_much() {
 }
 
 #[test]
-fn what_a_session_may_have_outstanding_is_bounded() {
+fn the_requests_outstanding_of_a_session_are_bounded() {
     let mut driver = Driver::new();
     let a = driver.join(1, 1);
     let fetch =
@@ -143,7 +143,8 @@ fn pages_that_never_were_and_transactions_that_are_too_large_are_refused() {
     assert_eq!(driver.ended(a), None);
 }
 
-/// Who asks for pages that do not exist is listed for them. Whoever makes them up without end begins anew with none.
+/// A client that asks for pages that do not exist is listed for them. A client that makes them up without end begins
+/// anew with none.
 #[test]
 fn pages_that_are_made_up_are_held_within_a_bound() {
     let mut driver = Driver::new();
@@ -247,7 +248,7 @@ fn held() -> impl Strategy<Value = Vec<Held>> {
     proptest::collection::vec((page(), version()).prop_map(|(page, version)| Held { page, version }), 0..4)
 }
 
-/// What only redirectors say, and what members say to them.
+/// The messages of redirectors, and those of members to them.
 fn group_message() -> impl Strategy<Value = ToServer> {
     let epoch = prop_oneof![8 => 0..4u64, 1 => any::<u64>()];
     let client = || prop_oneof![8 => 1..9u64, 1 => any::<u64>()].prop_map(ClientId);
@@ -294,8 +295,8 @@ fn message() -> impl Strategy<Value = ToServer> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
-    /// Whatever four peers say, two of them redirectors, through crashes and write-back, the store stands, every page
-    /// that it serves is one, and nothing is left outstanding.
+    /// For any messages of four peers, two of them redirectors, through crashes and write-back, the store stands, every
+    /// page that it serves is one, and nothing is left outstanding.
     #[test]
     fn no_peer_can_break_the_store(says in proptest::collection::vec((1..5u64, message(), 0..8u8), 1..60)) {
         let mut driver = Driver::with(Config { mob_bytes_limit: 64 * 1024, recent_limit: 8, ..Config::default() });

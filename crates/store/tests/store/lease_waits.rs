@@ -1,4 +1,4 @@
-//! Leases: who waits for whom, and for how long.
+//! Leases: which commits wait for which groups, and for how long.
 
 use crate::driver::{Driver, count, txn};
 use crate::groups::join_group;
@@ -98,7 +98,7 @@ pub(crate) fn a_lease_outlives_the_store() {
 
 /// Judged already, it could not be judged again: nobody may change what it has read before it commits.
 #[test]
-pub(crate) fn what_a_waiting_commit_has_read_is_not_written() {
+pub(crate) fn the_reads_of_a_waiting_commit_are_not_written() {
     let mut driver = leased();
     let [own, g] = beside_a_leased_group(&mut driver);
     driver.say(own, txn(1, 1).read(ROOT, 1, 0).write(ROOT, 0, 0, b"x").message());
@@ -116,7 +116,7 @@ pub(crate) fn what_a_waiting_commit_has_read_is_not_written() {
 
 /// As long as it had none it was not asked for promises.
 #[test]
-pub(crate) fn who_gets_a_lease_hears_of_what_is_about_to_change() {
+pub(crate) fn a_group_that_gets_a_lease_hears_of_what_is_about_to_change() {
     let mut driver = leased();
     let (own, g) = (driver.join(1, 1), join_group(&mut driver, 2, 100, &[ROOT]));
     driver.run();

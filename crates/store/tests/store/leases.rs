@@ -1,4 +1,4 @@
-//! What a group with a lease is told before others can see it.
+//! The intents that a group with a lease hears before others can see the changes.
 
 use crate::driver::{Driver, ROOT, txn};
 use crate::groups::join_group;
@@ -43,7 +43,7 @@ fn a_group_that_gets_its_lease_hears_of_its_own_commits_that_wait_for_room() {
     assert!(!told.iter().any(is_reply), "it waits for room");
     let warned = told.iter().position(is_intent).expect("an intent");
     assert!(warned < told.iter().position(|message| matches!(message, ToClient::Leased(_))).unwrap());
-    // It does not wait for a promise: whoever passed it on knows of it.
+    // It does not wait for a promise: the redirector that passed it on knows of it.
     driver.run();
     driver.pass(Duration::from_millis(1));
     assert!(driver.take(group).iter().any(is_reply));

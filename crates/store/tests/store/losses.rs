@@ -1,4 +1,4 @@
-//! Who has lost several times in a row keeps its place in line until it comes again.
+//! A client that has lost several times in a row keeps its place in line until it comes again.
 
 use crate::driver::{Driver, ROOT, Txn, count, notices, txn};
 use protocol::{Outcome, ToClient};
@@ -34,7 +34,7 @@ fn winner_and_loser(limits: Limits, losses: u64) -> (Driver, [SessionId; 2]) {
 }
 
 #[test]
-pub(crate) fn who_has_lost_often_goes_before_who_has_won() {
+pub(crate) fn a_client_that_has_lost_often_goes_before_the_winner() {
     let (mut driver, [winner, loser]) = winner_and_loser(Limits::SHIPPED, 3);
     driver.say(winner, increment(1, 4, 3).message());
     driver.run();
@@ -45,7 +45,7 @@ pub(crate) fn who_has_lost_often_goes_before_who_has_won() {
     assert_eq!(count(&driver.commit(winner, &increment(1, 5, 4))), 5);
 }
 
-/// What does not write what it has lost by waits for nobody.
+/// A commit that does not write what a client has lost by waits for nobody.
 #[test]
 fn others_are_not_kept_waiting() {
     let (mut driver, [winner, _]) = winner_and_loser(Limits::SHIPPED, 3);
@@ -72,7 +72,7 @@ fn a_place_is_kept_for_a_short_time() {
     assert_eq!(count(&driver.commit(winner, &increment(1, 5, 4))), 5);
 }
 
-/// Who loses while its place is kept goes on having it: it loses only to those before it.
+/// A client that loses while its place is kept goes on having it: it loses only to those before it.
 #[test]
 fn a_place_is_kept_over_another_loss() {
     let (mut driver, [winner, loser]) = winner_and_loser(Limits::SHIPPED, 3);
@@ -131,7 +131,7 @@ fn short_of_room() -> (Driver, [SessionId; 3]) {
 /// It has come in time, and is not passed by those who came before it while its place was kept: not even when the time
 /// is over, and there is room at last.
 #[test]
-fn who_comes_for_its_place_waits_for_room_there() {
+fn a_client_that_comes_for_its_place_waits_for_room_there() {
     let (mut driver, [winner, loser, large]) = short_of_room();
     driver.say(winner, increment(1, 4, 3).message());
     driver.say(loser, increment(2, 4, 3).message());

@@ -29,7 +29,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What the store ought to be.
+/// The store as it ought to be.
 #[derive(Default)]
 struct Model {
     count: u64,
@@ -57,10 +57,10 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
     /// A transaction is accepted if and only if every slot that it read is current, as far as that can still be known;
-    /// what is accepted is there from then on, through write-back and crashes.
+    /// an accepted one is there from then on, through write-back and crashes.
     #[test]
     fn accepts_what_is_current_and_nothing_else(steps in proptest::collection::vec(step(), 1..60)) {
-        // No place is kept for who loses: each outcome comes at once.
+        // No place is kept for a client that loses: each outcome comes at once.
         let limits = Limits { losers: 0, ..Limits::SHIPPED };
         let mut driver = Driver::with(Config { cache_bytes_limit: 100, limits, ..Config::default() });
         let mut sessions: Vec<_> = (1..4).map(|client| driver.join(client, client)).collect();

@@ -1,4 +1,4 @@
-//! What a group has promised counts for the commits that follow soon.
+//! A group's promise counts for the commits that follow soon.
 
 use crate::driver::{Driver, ROOT, count, txn};
 use crate::groups::join_group;
@@ -47,7 +47,7 @@ fn promise(driver: &mut Driver, group: SessionId, number: u64) {
 }
 
 #[test]
-fn who_follows_and_changes_no_more_need_not_wait() {
+fn a_commit_that_follows_and_changes_no_more_need_not_wait() {
     let (mut driver, own, group) = beside_a_promise();
     assert_eq!(count(&driver.commit(own, &txn(1, 3).write(ROOT, 0, 2, b"c"))), 3);
     assert!(intents(&driver.take(group)).is_empty());
@@ -65,7 +65,7 @@ pub(crate) fn more_of_the_lease_ends_what_was_promised() {
     driver.say(own, txn(1, 3).write(ROOT, 0, 2, b"c").message());
     driver.run();
     assert_eq!(driver.outcome(own), None);
-    // What the group is asked for before it is given more counts for the one that waits, and for no other.
+    // A promise that the group is asked for before it is given more counts for the commit that waits, and for no other.
     assert_eq!(renew(&mut driver, group).len(), 1);
     promise(&mut driver, group, 3);
     assert_eq!(count(&driver.outcome(own).expect("an outcome")), 3);
@@ -76,7 +76,7 @@ pub(crate) fn more_of_the_lease_ends_what_was_promised() {
 
 /// One that counts on a promise is told like any other when the promise ends.
 #[test]
-fn who_counts_on_a_promise_is_told_before_it_ends() {
+fn a_commit_that_counts_on_a_promise_is_told_before_it_ends() {
     let (mut driver, own, group) = beside_a_promise();
     driver.say(own, txn(1, 3).write(ROOT, 0, 2, b"c").message());
     let told = renew(&mut driver, group);

@@ -1,4 +1,4 @@
-//! What a crash leaves.
+//! The state that a crash leaves.
 
 use crate::driver::{Driver, ROOT, count, txn};
 use protocol::{AskOutcome, Grant, Outcome, ToClient, ToServer};
@@ -7,7 +7,7 @@ use store::{Config, DiskDone, DiskWork};
 use types::{PageId, Refusal, Version};
 
 #[test]
-fn what_was_acknowledged_survives_and_what_was_not_durable_does_not() {
+fn acknowledged_commits_survive_and_those_not_durable_do_not() {
     let mut driver = Driver::new();
     let a = driver.join(1, 1);
     driver.commit(a, &txn(1, 1).write(ROOT, 0, 0, b"kept"));
@@ -153,7 +153,7 @@ fn an_old_image_that_arrives_after_an_install_is_read_again() {
     assert_eq!(pages.collect::<Vec<_>>(), [driver.home(ROOT).unwrap()]);
 }
 
-/// What is on its way to the log gets there before the process ends, also where nothing can be brought home.
+/// A record on its way to the log gets there before the process ends, also where nothing can be brought home.
 #[test]
 fn closing_waits_until_the_log_is_durable() {
     let mut driver = Driver::new();

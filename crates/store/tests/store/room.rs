@@ -1,4 +1,4 @@
-//! What happens when something is full.
+//! The behaviour of a store when something is full.
 
 use crate::driver::{Driver, ROOT, Txn, count, txn};
 use bytes::Bytes;
@@ -91,7 +91,7 @@ fn a_transaction_that_the_log_can_grow_for_waits_for_that() {
     let too_large = txn(1, 1).write(ROOT, 0, 0, &vec![7; 60_000]);
     assert_eq!(driver.commit(a, &too_large), Outcome::Refused(Refusal::StoreFull));
     assert_eq!(count(&driver.commit(a, &txn(1, 2).write(ROOT, 0, 0, &vec![7; 30_000]))), 1);
-    // Who was refused has not spoken for those after it: the disk is asked again.
+    // A commit that was refused has not spoken for those after it: the disk is asked again.
     assert_eq!(driver.commit(a, &txn(1, 3).write(ROOT, 0, 1, &vec![7; 60_000])), Outcome::Refused(Refusal::StoreFull));
     driver.log_bytes_max = 128 * 1024;
     assert_eq!(count(&driver.commit(a, &txn(1, 4).write(ROOT, 0, 1, &vec![7; 60_000]))), 2);
@@ -137,7 +137,7 @@ fn a_page_that_would_pass_its_limit_is_refused() {
 }
 
 #[test]
-fn what_is_prepared_counts_for_the_limit_of_a_page() {
+fn prepared_writes_count_for_the_limit_of_a_page() {
     let mut driver = Driver::new();
     let a = driver.join(1, 1);
     driver.say(a, txn(1, 1).write(ROOT, 0, 0, &vec![7; 40_000]).message());
@@ -241,11 +241,11 @@ fn commits_that_wait_for_a_page_are_bounded_in_bytes() {
     assert_eq!(driver.outcome(a), Some(Outcome::Refused(Refusal::TooMany)));
     driver.run();
     assert_eq!(driver.outcome(a), Some(Outcome::Refused(Refusal::PageFull(ROOT))));
-    // What waited is counted off again.
+    // A commit that has waited is counted off again.
     assert_eq!(count(&driver.commit(a, &txn(1, 99).write(pages[0], 0, 0, b"x"))), 2);
 }
 
-/// New pages leave some room, so that who has filled the store up can delete.
+/// New pages leave some room, so that a client that has filled the store up can delete.
 #[test]
 fn a_full_store_takes_what_deletes() {
     let mut driver = Driver::with_log(Config::default(), 64 * 1024);

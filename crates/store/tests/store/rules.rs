@@ -7,21 +7,21 @@ use types::{Broken, Rule};
 const NOTICED_BY: [(Rule, fn()); 17] = [
     (Rule::GrantEmpty, grants::an_emptied_page_is_granted_again_with_its_version),
     (Rule::HearBeforeGrant, grants::an_emptied_page_is_granted_again_with_its_version),
-    (Rule::FollowUnheld, follow::what_a_session_holds_does_not_follow),
+    (Rule::FollowUnheld, follow::a_page_that_a_session_holds_does_not_follow),
     (Rule::StayRefused, groups::a_copy_of_a_refused_request_is_refused),
     (Rule::LapseWithStore, groups::a_copy_that_was_sent_before_a_restart_has_lapsed),
     (Rule::TellAskers, groups::a_reply_stands_for_the_notice_to_whom_has_the_request),
     (Rule::HearBeforeAnswer, groups::a_reply_stands_for_the_notice_to_whom_has_the_request),
-    (Rule::LapseAlone, commits::what_is_unknown_has_no_effect_after_that),
+    (Rule::LapseAlone, commits::a_request_of_unknown_outcome_has_no_effect_after_that),
     (Rule::SameWrites, groups::another_request_under_the_same_identity_is_no_copy),
     (Rule::AllowDrift, lease_waits::a_lease_is_counted_longer),
     (Rule::LeasesOutliveSession, lease_waits::a_lease_outlives_its_session),
     (Rule::LeasesOutliveStore, lease_waits::a_lease_outlives_the_store),
-    (Rule::WaitLocks, lease_waits::what_a_waiting_commit_has_read_is_not_written),
+    (Rule::WaitLocks, lease_waits::the_reads_of_a_waiting_commit_are_not_written),
     (Rule::KeepTurns, turns::nobody_overtakes_it),
-    (Rule::KeepPlace, losses::who_has_lost_often_goes_before_who_has_won),
+    (Rule::KeepPlace, losses::a_client_that_has_lost_often_goes_before_the_winner),
     (Rule::PromiseAnew, promised::more_of_the_lease_ends_what_was_promised),
-    (Rule::WarnLeased, lease_waits::who_gets_a_lease_hears_of_what_is_about_to_change),
+    (Rule::WarnLeased, lease_waits::a_group_that_gets_a_lease_hears_of_what_is_about_to_change),
 ];
 
 #[test]

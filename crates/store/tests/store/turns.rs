@@ -59,7 +59,7 @@ fn it_is_judged_when_the_one_before_has_its_place() {
     assert_eq!(count(&driver.outcome(third).expect("an outcome")), 2);
 }
 
-/// What it has read nobody writes who came later, though nothing else stands in that one's way.
+/// A later commit does not write what a waiting one has read, though nothing else stands in its way.
 #[test]
 pub(crate) fn nobody_overtakes_it() {
     let (mut driver, group, [first, second, third, fourth]) = beside_a_leased_group(Limits::SHIPPED);
@@ -210,9 +210,9 @@ fn a_group_that_gets_its_lease_hears_of_its_own_commits_in_turn() {
     assert!(intents.collect::<Vec<_>>().contains(&own), "{told:?}");
 }
 
-/// It comes again, and need not fetch first what whoever has won has at hand.
+/// It comes again, and need not fetch first the values that the winner has at hand.
 #[test]
-fn who_has_waited_in_vain_is_told_the_new_values() {
+fn a_commit_that_has_waited_in_vain_is_told_the_new_values() {
     let mut driver = Driver::new();
     let [first, second, third] = [1, 2, 3].map(|number| driver.join(number, number));
     for session in [second, third] {
@@ -223,6 +223,6 @@ fn who_has_waited_in_vain_is_told_the_new_values() {
     driver.run();
     let told = notices(&driver.take(second));
     assert!(matches!(&told[..], [notice] if notice.data.is_some()), "{told:?}");
-    // Who does not wait may never want them.
+    // A holder that does not wait may never want them.
     assert!(notices(&driver.ping(third)).iter().all(|notice| notice.data.is_none()));
 }

@@ -22,7 +22,7 @@ struct RequestMeta {
     writes: U32,
 }
 
-/// What was read of one page. Behind it stand the words of its slots, then its exceptions.
+/// The read of one page. Behind it stand the words of its slots, then its exceptions.
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 struct ReadsMeta {
@@ -39,7 +39,7 @@ struct ExceptionMeta {
     slot: U16,
 }
 
-/// What is written to one page. Behind it stand its changes.
+/// The write to one page. Behind it stand its changes.
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 struct DeltaMeta {

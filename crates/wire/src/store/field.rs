@@ -1,4 +1,4 @@
-//! What several messages have in common: pages, ranges, slots, changes.
+//! The fields that several messages have in common: pages, ranges, slots, changes.
 
 use crate::WireError;
 use crate::field::check_order;
@@ -102,7 +102,7 @@ pub(crate) fn get_slots(reader: &mut Reader<'_>, words: usize) -> Result<SlotSet
     SlotSet::from_words(&bitmap[..words]).ok_or(impossible)
 }
 
-/// What happens to one slot. The new values themselves stand in the body, one after the other.
+/// A change of one slot. The new values themselves stand in the body, one after the other.
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 struct Change {

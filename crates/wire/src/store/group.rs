@@ -20,7 +20,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 const GROUP: &str = "bytes of a group's name";
 const ADDRESS: &str = "bytes of an address";
 
-/// What an address takes at most, with its length.
+/// The most that an address takes, with its length.
 const ADDRESS_BYTES: usize = TEXT_BYTES_MIN + ADDRESS_BYTES_MAX;
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
@@ -98,7 +98,7 @@ impl Layout for Departed {
 /// The lengths of [`Lead`] and [`Leader`]: the epoch, the group's name, the address.
 const LEADER: Limits = Limits::fields::<U64>().and_text(GROUP_NAME_BYTES_MAX).and_text(ADDRESS_BYTES_MAX);
 
-/// Who leads a group, or wants to: what [`Lead`] and [`Leader`] have in common.
+/// The fields that [`Lead`] and [`Leader`] have in common: who leads a group, or wants to.
 fn put_leader(meta: &mut Meta<'_>, epoch: u64, group: &str, address: &str) -> Result<(), WireError> {
     meta.put(&U64::new(epoch));
     put_text(meta, GROUP, group, GROUP_NAME_BYTES_MAX)?;

@@ -19,10 +19,10 @@ const NOTHING: u8 = 0;
 const COUNT: u8 = 1;
 const A_TEXT: u8 = 2;
 
-/// What a text takes at most, with its length.
+/// The most that a text takes, with its length.
 const TEXT_BYTES: usize = TEXT_BYTES_MIN + STATUS_TEXT_BYTES_MAX;
 
-/// What a table takes beside its name, its columns' names and its cells: how many columns it has, and rows.
+/// The bytes of a table beside its name, its columns' names and its cells: how many columns it has, and rows.
 const COUNTS_BYTES: usize = size_of::<U16>() + size_of::<U32>();
 const TABLE_BYTES_MIN: usize = TEXT_BYTES_MIN + COUNTS_BYTES;
 const TABLE_BYTES_MAX: usize = TEXT_BYTES + COUNTS_BYTES + STATUS_COLUMNS_MAX * TEXT_BYTES;

@@ -1,4 +1,4 @@
-//! What the tests of this folder share: messages of every kind, and both ways through the bytes.
+//! The helpers of the tests in this folder: messages of every kind, and both ways through the bytes.
 #![allow(dead_code, unreachable_pub, reason = "each test uses some of it")]
 
 use bytes::Bytes;

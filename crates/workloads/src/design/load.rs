@@ -4,8 +4,8 @@
 //! two phases, each in batches of one transaction. How far each phase has come is written with the batch itself; a load
 //! that was interrupted goes on from there when it is called again with the same file.
 //!
-//! A load that replaces a design goes on beside it, where nobody finds it. When it is whole one transaction gives it the
-//! name, and what had it before is removed: whoever begins a transaction sees all of the one or all of the other.
+//! A load that replaces a design goes on beside it, where nobody finds it. When it is whole one transaction gives it
+//! the name, and the design that had it before is removed: a transaction sees all of the one or all of the other.
 
 use super::plan::Plan;
 use super::removal::{give_up, sweep};

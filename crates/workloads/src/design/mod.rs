@@ -9,7 +9,8 @@
 //! nothing of it. So that one can walk from a window to everything it is made of, each object also links back to the
 //! relations that say what it has.
 //!
-//! Objects lie in the order in which a walk comes by them ([`plan`]): what belongs together is fetched together.
+//! Objects lie in the order in which a walk comes by them ([`plan`]): objects that belong together are fetched
+//! together.
 //!
 //! | file | what is in it |
 //! |---|---|

@@ -2,7 +2,7 @@
 //!
 //! The order is depth first: an entity, then the relations that say what it has, then what it refers to, each with
 //! everything behind it that has no place yet. Elements come first of all, so that a window and what it alone is made
-//! of lie in a row; what many share, such as a material, lies with the first that has it.
+//! of lie in a row; an element that many share, such as a material, lies with the first that has it.
 
 use super::schema::{ELEMENTS, RELATIONS};
 use crate::step::{Entity, Value};

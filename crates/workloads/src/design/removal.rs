@@ -28,8 +28,8 @@ pub struct Removal {
     pub is_complete: bool,
 }
 
-/// Removes the design of this name, and what is left of others that had it. Calls `progress` with the number of
-/// entities that are deleted; it may break the removal off.
+/// Removes the design of this name, and the remains of others that had it. Calls `progress` with the number of entities
+/// that are deleted; it may break the removal off.
 pub async fn remove(db: &Db, name: &str, progress: impl FnMut(u64) -> ControlFlow<()>) -> Result<Removal> {
     let taken = db.transact_async(async |mut tx| take(&mut tx, name).await).await?;
     let swept = sweep(db, name, progress).await?;

@@ -1,4 +1,4 @@
-//! The control socket: whoever runs in the lab changes its lines and heals them. `docs/lab.md` is what users read.
+//! The control socket: programs in the lab change its lines and heal them. `docs/lab.md` is what users read.
 //!
 //! ```text
 //!   > cut 1          < done          from and to site 1 nothing passes, also not what is under way
@@ -22,7 +22,7 @@ use std::ops::RangeInclusive;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 
-/// Connections at a time; what is more waits for one of them to end.
+/// Connections at a time; further ones wait for one of them to end.
 const CONNECTIONS_MAX: usize = 16;
 
 /// The longest line, with its end.

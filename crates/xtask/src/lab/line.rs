@@ -1,4 +1,4 @@
-//! One direction of a site's line: it holds each packet until its time has come. Pure: who calls says what time it is.
+//! One direction of a site's line: it holds each packet until its time has come. Pure: the caller says what time it is.
 //!
 //! ```text
 //!   push(at) ──► cut? lost? ──► [ waits for the rate ]──[ is on its way for one_way ] ──► pop(now)

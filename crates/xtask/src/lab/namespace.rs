@@ -22,10 +22,10 @@ use std::sync::mpsc;
 const DEVICE: &str = "lab0";
 
 /// How many packets the kernel keeps for the relay while it is kept from running. The usual 500 are a few milliseconds
-/// of a fast connection, and what does not fit would be lost without the line having been asked.
+/// of a fast connection, and packets that do not fit would be lost without the line having been asked.
 const DEVICE_QUEUE_PACKETS: &str = "5000";
 
-/// The programs that the lab, or whoever uses it, calls; each with where it comes from.
+/// The programs that the lab, or its user, calls; each with where it comes from.
 const PROGRAMS: [(&str, &str); 2] = [("ip", "iproute2"), ("nsenter", "util-linux")];
 
 /// A network namespace, which is gone with this.

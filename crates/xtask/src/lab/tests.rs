@@ -51,7 +51,7 @@ fn connect(from: &Namespace, to: &Namespace) -> (TcpStream, TcpStream) {
     (near, far)
 }
 
-/// The least time of a few questions and answers: the others were kept waiting by whatever else the machine does.
+/// The least time of a few questions and answers: the others were kept waiting by other work of the machine.
 fn round_trip(near: &mut TcpStream, far: &mut TcpStream) -> Duration {
     let ask = |_| {
         let start = Instant::now();

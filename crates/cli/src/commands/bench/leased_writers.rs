@@ -12,7 +12,7 @@ use std::path::Path;
 use std::time::Duration;
 use thorp::Db;
 
-/// The sites, and what is at each: a redirector and so many writers.
+/// The sites, each with a redirector and so many writers.
 const SITES: u32 = 2;
 const WRITERS: u32 = 4;
 

@@ -46,8 +46,8 @@ const HEAVY_SHARE: f64 = 0.3;
 const VALUE_S: Range<f64> = 0.1..4.0;
 const VALUE_BLOCKS_MAX: f64 = (48 << 20) as f64 / Lists::BLOCK_BYTES as f64;
 
-/// Lists that are in use at a time: few, so that transactions meet. Over a slow line it takes long to fetch what others have
-/// changed, and whoever meets somebody each time gets nowhere: there are more of them.
+/// Lists that are in use at a time: few, so that transactions meet. Over a slow line it takes long to fetch what others
+/// have changed, and a client that meets another each time gets nowhere: there are more of them.
 const LISTS_IN_TURN: u64 = 8;
 const LISTS_DRAWN: u64 = 32;
 
@@ -85,7 +85,7 @@ pub(super) struct Round {
     pub(super) group: usize,
     /// How long it stays broken, where nothing else decides that.
     pub(super) broken_for: Duration,
-    /// How long clients work before, and what they must have done by then.
+    /// How long clients work before, and how much they must have done by then.
     pub(super) works_for: Duration,
     pub(super) commits: u64,
     /// The state of each group's line, where it differs from how it was made.
