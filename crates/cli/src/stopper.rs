@@ -2,13 +2,14 @@
 
 use crate::Result;
 use net::Host;
+use node::RoleId;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::io::Read;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Weak};
 
-/// The first SIGTERM or Ctrl-C closes the host; a second ends the process, which loses nothing either.
+/// The first SIGTERM or Ctrl-C closes the host's only machine; a second ends the process, which loses nothing either.
 pub(crate) fn close_on_signal(host: &Arc<Host>) -> Result {
     let mut signals = Signals::new([SIGTERM, SIGINT])?;
     let host = Arc::downgrade(host);
@@ -36,7 +37,7 @@ pub(crate) fn close_with_stdin(host: &Arc<Host>) {
 
 fn close_host(host: &Weak<Host>) {
     if let Some(host) = host.upgrade() {
-        host.close();
+        host.close(RoleId::ONLY);
     }
 }
 

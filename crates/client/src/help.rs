@@ -65,6 +65,11 @@ impl Client {
         }
     }
 
+    /// Where members would reach the redirector that stands by beside us; empty if there is none.
+    pub fn eligible(&self) -> &str {
+        &self.config.eligible
+    }
+
     /// Tells the redirector, if there is one, where neighbours reach us.
     pub(crate) fn say_reachable(&mut self, now: Time) {
         if !self.session.in_group {

@@ -9,8 +9,8 @@
 use crate::open::{new_client, runtime};
 use crate::{Config, Database, Eligible, Error, Result};
 use client::Client;
-use net::{Host, ListenConfig, Listener, Runtime, UplinkConfig};
-use node::Node;
+use net::{Host, ListenConfig, Listener, Machines, Runtime, Shared, UplinkConfig};
+use node::RoleId;
 use redirector::Redirector;
 use std::sync::Arc;
 use types::limits::GROUP_NAME_BYTES_MAX;
@@ -21,11 +21,12 @@ impl Database {
     /// # Errors
     /// [`Error::Open`] with a line that says what is wrong and what to do.
     pub fn connect(addresses: &str, config: &Config) -> Result<Arc<Self>> {
-        let host = config.begin_to_connect(uplink(addresses)?, runtime()?)?;
+        let remote = config.begin_to_connect(uplink(addresses)?, runtime()?)?;
+        let wait = || remote.host.wait_connected(remote.role, config.connect_within);
         // A thread of its own may wait, also when this one runs asynchronous tasks.
-        let waiting = std::thread::scope(|scope| scope.spawn(|| host.wait_connected(config.connect_within)).join());
+        let waiting = std::thread::scope(|scope| scope.spawn(wait).join());
         waiting.expect("waiting does not panic").map_err(|error| open_error(&error))?;
-        Ok(Self::on_host(host, config, None))
+        Ok(remote.open(config))
     }
 
     /// [`Database::connect`] as a future. Called from a task of tokio, the connection is that runtime's, unless the
@@ -33,13 +34,25 @@ impl Database {
     pub async fn connect_async(addresses: &str, config: &Config) -> Result<Arc<Self>> {
         let uplink = uplink(addresses)?;
         if let Some(current) = Runtime::current().filter(|_| !config.may_be_member(&uplink)) {
-            let host = config.come_up(uplink.clone(), &current).await?;
-            if !host.is_member() {
-                return Ok(Self::on_host(host, config, None));
+            let remote = config.come_up(uplink.clone(), &current).await?;
+            if !remote.host.is_member(remote.role) {
+                return Ok(remote.open(config));
             }
         }
-        let host = config.come_up(uplink, runtime()?).await?;
-        Ok(Self::on_host(host, config, None))
+        Ok(config.come_up(uplink, runtime()?).await?.open(config))
+    }
+}
+
+/// A client of a server elsewhere, and where it is hosted.
+struct Remote {
+    host: Arc<Host>,
+    role: RoleId,
+    client: Shared<Client>,
+}
+
+impl Remote {
+    fn open(self, config: &Config) -> Arc<Database> {
+        Database::over(self.client, self.host.driver(self.role), config.client.patience)
     }
 }
 
@@ -54,33 +67,40 @@ impl Config {
         uplink.addresses.len() > 1 || self.client.group.is_some() || self.eligible.is_some()
     }
 
-    async fn come_up(&self, uplink: UplinkConfig, runtime: &Runtime) -> Result<Arc<Host>> {
-        let host = self.begin_to_connect(uplink, runtime)?;
-        host.connected(self.connect_within).await.map_err(|error| open_error(&error))?;
-        Ok(host)
+    async fn come_up(&self, uplink: UplinkConfig, runtime: &Runtime) -> Result<Remote> {
+        let remote = self.begin_to_connect(uplink, runtime)?;
+        remote.host.connected(remote.role, self.connect_within).await.map_err(|error| open_error(&error))?;
+        Ok(remote)
     }
 
-    fn begin_to_connect(&self, uplink: UplinkConfig, runtime: &Runtime) -> Result<Arc<Host>> {
+    fn begin_to_connect(&self, uplink: UplinkConfig, runtime: &Runtime) -> Result<Remote> {
         let group = self.client.group.as_deref();
         if let Some(name) = group.filter(|name| !(1..=GROUP_NAME_BYTES_MAX).contains(&name.len())) {
             return Err(Error::Open(format!(
                 "'{name}' is no name of a group: it has 1 to {GROUP_NAME_BYTES_MAX} bytes"
             )));
         }
-        let host = match (&self.eligible, group) {
-            (None, _) => Host::start(Node::client_only(self.client()), None, runtime),
+        let remote = match (&self.eligible, group) {
+            (None, _) => self.alone(runtime),
             (Some(eligible), Some(group)) => self.stand_by(eligible, group, runtime)?,
             (Some(_), None) => {
                 let text = "a process that can be its group's redirector needs the group's name: call 'group' too";
                 return Err(Error::Open(text.into()));
             }
         };
-        host.connect(uplink);
-        Ok(host)
+        remote.host.connect(remote.role, uplink);
+        Ok(remote)
+    }
+
+    /// A client with nothing beside it.
+    fn alone(&self, runtime: &Runtime) -> Remote {
+        let mut machines = Machines::new();
+        let (role, client) = machines.add(self.client());
+        Remote { host: Host::start(machines, runtime), role, client }
     }
 
     /// A client with a redirector beside it, which waits until it is needed.
-    fn stand_by(&self, eligible: &Eligible, group: &str, runtime: &Runtime) -> Result<Arc<Host>> {
+    fn stand_by(&self, eligible: &Eligible, group: &str, runtime: &Runtime) -> Result<Remote> {
         let refused = |error: net::ListenError| Error::Open(error.to_string());
         if eligible.listen.ip().is_unspecified() {
             let text = format!(
@@ -99,11 +119,15 @@ impl Config {
             duty: redirector::Duty::Assist,
             ..redirector::Config::default()
         };
-        let node = Node::with_redirector(Redirector::new(config, new_client()), Some(self.client()));
-        let host = Host::start(node, None, runtime);
-        host.listen_at(listener).map_err(refused)?;
-        host.connect_trunk(trunk);
-        Ok(host)
+        let eligible = client::Config { eligible: config.address.clone(), ..self.client.clone() };
+        let mut machines = Machines::new();
+        let (redirector, _) = machines.add(Redirector::new(config, new_client()));
+        let (role, client) = machines.add(Client::new(eligible, new_client()));
+        machines.stand_beside(role, redirector);
+        let host = Host::start(machines, runtime);
+        host.listen_at(redirector, listener).map_err(refused)?;
+        host.connect(redirector, trunk);
+        Ok(Remote { host, role, client })
     }
 }
 

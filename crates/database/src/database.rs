@@ -5,7 +5,8 @@ use crate::local::LocalStore;
 use crate::wait::may_assist;
 use crate::{Error, Result};
 use client::{Client, TxnError, TxnHandle};
-use node::{Driver, Node};
+use net::Shared;
+use node::{Driver, Hosted};
 use std::fmt;
 use std::future::poll_fn;
 use std::mem;
@@ -17,10 +18,9 @@ use std::thread;
 use std::time::Duration;
 use types::{ClientId, PageId, Time};
 
-/// An open database: the node that its client is in, the node's driver, and what keeps them alive. The handles of a door
-/// share one.
+/// An open database: its client, the client's driver, and what keeps them alive. The handles of a door share one.
 pub struct Database {
-    node: Arc<Mutex<Node>>,
+    client: Shared<Client>,
     driver: Arc<dyn Driver>,
     patience: Duration,
     /// Who has lost to others again and again, and goes before them.
@@ -34,20 +34,20 @@ pub struct Database {
 }
 
 impl Database {
-    /// A database over a node and a driver that are there already: how the simulator runs what runs over TCP. The node hosts a
-    /// client; `patience` is for a transaction that others are faster than.
-    pub fn over(node: Arc<Mutex<Node>>, driver: Arc<dyn Driver>, patience: Duration) -> Arc<Self> {
-        Arc::new(Self::new(node, driver, patience, None))
+    /// A database over a client and a driver that are there already: how the simulator runs what runs over TCP.
+    /// `patience` is for a transaction that others are faster than.
+    pub fn over(client: Shared<Client>, driver: Arc<dyn Driver>, patience: Duration) -> Arc<Self> {
+        Arc::new(Self::new(client, driver, patience, None))
     }
 
     pub(crate) fn new(
-        node: Arc<Mutex<Node>>,
+        client: Shared<Client>,
         driver: Arc<dyn Driver>,
         patience: Duration,
         local: Option<LocalStore>,
     ) -> Self {
         let (closed, process) = (AtomicBool::new(false), std::process::id());
-        Self { node, driver, patience, line: Line::default(), closed, process, local: Mutex::new(local) }
+        Self { client, driver, patience, line: Line::default(), closed, process, local: Mutex::new(local) }
     }
 
     /// Who the client is to the store.
@@ -70,7 +70,7 @@ impl Database {
         self.closed.store(true, SeqCst);
         let local = self.local.lock().unwrap_or_else(PoisonError::into_inner).take();
         let ended = local.map_or(Ok(()), LocalStore::close);
-        self.lock().stop("it was closed".to_owned());
+        self.lock().stop("it was closed");
         self.settle();
         ended
     }
@@ -112,7 +112,7 @@ impl Database {
     #[inline]
     pub fn look<R>(&self, look: impl FnOnce(&mut Client) -> R) -> R {
         let unwinding = Unwinding(&*self.driver);
-        let answer = look(self.lock().client().expect("a database's node hosts a client"));
+        let answer = look(self.lock().machine());
         mem::forget(unwinding);
         answer
     }
@@ -142,15 +142,15 @@ impl Database {
     /// A call that panicked has left the client half changed: the driver ends it, and all its transactions, before anybody
     /// else calls it. The application's own panics do not come here, see [`apart`].
     #[inline]
-    fn lock(&self) -> MutexGuard<'_, Node> {
-        self.node.lock().unwrap_or_else(|poisoned| self.lock_anew(poisoned))
+    fn lock(&self) -> MutexGuard<'_, Hosted<Client>> {
+        self.client.lock().unwrap_or_else(|poisoned| self.lock_anew(poisoned))
     }
 
     #[cold]
-    fn lock_anew(&self, poisoned: PoisonError<MutexGuard<'_, Node>>) -> MutexGuard<'_, Node> {
+    fn lock_anew(&self, poisoned: PoisonError<MutexGuard<'_, Hosted<Client>>>) -> MutexGuard<'_, Hosted<Client>> {
         drop(poisoned);
         self.settle();
-        self.node.lock().unwrap_or_else(PoisonError::into_inner)
+        self.client.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Calls the client again and again, whenever the transaction is woken, until it need not wait. A call that is
@@ -179,7 +179,7 @@ impl Database {
                 waiting.has_waker = false;
                 return answer;
             }
-            self.driver.wake_on(txn, context.waker());
+            self.driver.wake_on(txn.into(), context.waker());
             may_assist(&self.driver, context.waker());
             // A wake that came meanwhile went to the waker of the poll before, which is another task's if the future
             // has moved. So it is asked once more, now that this task's is known.
@@ -195,7 +195,7 @@ impl Database {
 
     /// The transaction has ended without an outcome: nobody will wait for it.
     pub(crate) fn forget(&self, txn: TxnHandle) {
-        self.driver.forget(txn);
+        self.driver.forget(txn.into());
     }
 
     /// Waits until `time`.
@@ -249,7 +249,7 @@ struct Waiting<'a> {
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         if self.has_waker {
-            self.driver.forget(self.txn);
+            self.driver.forget(self.txn.into());
         }
     }
 }

@@ -9,8 +9,8 @@ use crate::wait::block_on;
 use crate::{Error, Result};
 use client::Client;
 use disk::{DiskError, Progress, RealDisk};
-use net::{Host, HostEnd, Runtime};
-use node::{Disk, Node};
+use net::{Host, HostEnd, Machines, Runtime, Shared};
+use node::{Disk, Driver, RoleId};
 use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use store::{DiskDone, DiskWork, Store};
@@ -45,8 +45,15 @@ impl Recovered {
     /// Starts the store on these threads, with a client beside it or without one.
     pub fn start(self, client: Option<Client>, runtime: &Runtime) -> LocalStore {
         let disk = Arc::new(Lent { disk: Mutex::new(Some(Arc::new(self.disk))), returned: Condvar::new() });
-        let host = Host::start(Node::with_store(self.store, client), Some(disk.clone()), runtime);
-        LocalStore { host, disk }
+        let mut machines = Machines::new();
+        let (role, store) = machines.add_with_disk(self.store, disk.clone());
+        let client = client.map(|client| {
+            let (client, shared) = machines.add(client);
+            machines.link(client, role);
+            (client, shared)
+        });
+        let host = Host::start(machines, runtime);
+        LocalStore { host, role, store, client, disk }
     }
 }
 
@@ -54,6 +61,10 @@ impl Recovered {
 #[derive(Debug)]
 pub struct LocalStore {
     host: Arc<Host>,
+    role: RoleId,
+    store: Shared<Store>,
+    /// The client beside it.
+    client: Option<(RoleId, Shared<Client>)>,
     disk: Arc<Lent>,
 }
 
@@ -63,9 +74,24 @@ impl LocalStore {
         &self.host
     }
 
+    /// Its number there.
+    pub fn role(&self) -> RoleId {
+        self.role
+    }
+
+    /// Looks at the store.
+    pub fn look<R>(&self, look: impl FnOnce(&Store) -> R) -> R {
+        look(self.store.lock().unwrap_or_else(PoisonError::into_inner).look())
+    }
+
+    /// The client beside it, and what drives that.
+    pub(crate) fn client(&self) -> Option<(Shared<Client>, Arc<dyn Driver>)> {
+        self.client.as_ref().map(|(role, client)| (client.clone(), self.host.driver(*role)))
+    }
+
     /// Refuses new commits, writes everything home, and sets the directory free, also while others still hold the host.
     pub fn close(self) -> Result<()> {
-        self.host.close();
+        self.host.close(self.role);
         let ended = match block_on(self.host.ended()) {
             HostEnd::Closed => Ok(()),
             HostEnd::Failed(why) => Err(Error::Open(format!("{why}; what was committed is safe: open it again"))),
@@ -128,6 +154,9 @@ impl Drop for InUse<'_> {
 }
 
 impl Disk for Lent {
+    type Work = DiskWork;
+    type Done = DiskDone;
+
     fn submit(&self, work: DiskWork) {
         self.with(|disk| disk.submit(work));
     }

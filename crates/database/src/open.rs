@@ -2,13 +2,11 @@
 
 use crate::{Config, Database, Error, Recovered, Result};
 use client::Client;
-use net::{Host, Runtime};
+use net::Runtime;
 use std::hash::{BuildHasher, RandomState};
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use types::ClientId;
-
-use crate::local::LocalStore;
 
 impl Database {
     /// Opens the store in a directory, in this process; a missing or empty directory becomes a new store.
@@ -22,12 +20,8 @@ impl Database {
         let client =
             client::Config { first_window_bytes: usize::MAX, follows: false, first: None, ..config.client.clone() };
         let local = recovered.start(Some(Client::new(client, new_client())), runtime()?);
-        Ok(Self::on_host(local.host().clone(), config, Some(local)))
-    }
-
-    pub(crate) fn on_host(host: Arc<Host>, config: &Config, local: Option<LocalStore>) -> Arc<Self> {
-        let node = host.node().clone();
-        Arc::new(Self::new(node, host, config.client.patience, local))
+        let (client, driver) = local.client().expect("it was started with one");
+        Ok(Arc::new(Self::new(client, driver, config.client.patience, Some(local))))
     }
 }
 

@@ -168,6 +168,9 @@ impl fmt::Debug for RealDisk {
 }
 
 impl node::Disk for RealDisk {
+    type Work = DiskWork;
+    type Done = DiskDone;
+
     fn submit(&self, work: DiskWork) {
         match work {
             DiskWork::Append(position, record) => self.shared.log.append(position.0, record),

@@ -1,9 +1,9 @@
-//! The driver of a node on a network: TCP links, the drive loop of a process, a link emulator.
+//! The driver of machines on a network: TCP links, the drive loop of a process, a link emulator.
 //!
 //! ```text
 //!   sessions   listen, dial, neighbours, status: how connections come about            Host, the front of it all
 //!   threads    reactor, a caller's own reading, tasks: who receives, and when it sleeps
-//!   host       drive, flush, timers, tasks: events to the node, what it wants done to where it belongs
+//!   host       drive, flush, timers, tasks: events to the machines, what they want done to where it belongs
 //!   transport  poller, socket, sender, receiver: bytes with readiness, and the messages that they make up
 //! ```
 //! Each of these folders uses those below it and none above; `cargo xtask tidy` finds no circle between their files.
@@ -12,21 +12,22 @@
 //!    application threads           the reactor's threads              disk
 //!         |  lock, call, unlock          |  receive                     |  threads of its own
 //!         v                              v                              v
-//!      settle() --------------> Core::drive: events, under the node's lock  <------- done
+//!      settle() --------------> Core::drive: events, under a machine's lock  <----- done
 //!                                        |
 //!            messages to their links ----+---- disk work ---- wakers ---- timer
 //! ```
-//! [`Host`] runs one [`node::Node`]. A thread that has an event gives it to the node under the lock, sorts what the
-//! node wants done to where it belongs, still under the lock so that nothing overtakes, and carries it out when the
-//! lock is free: an application's thread writes its own request to the socket and reads the answer, and the thread that
+//! [`Host`] runs the machines of a process ([`Machines`]), each under a lock of its own. A thread that has an event gives it
+//! to its machine under the lock, sorts what that wants done to where it belongs, still under the lock so that nothing
+//! overtakes, and carries it out when the lock is free; what is for another machine of the process, it takes there next.
+//! So an application's thread writes its own request to the socket and reads the answer, and the thread that
 //! has read a commit leads the flush that makes it durable and writes the reply. On the way of a lone commit no thread
 //! hands anything to another of its process.
 //!
 //! Sockets are read by the reactor's threads, and by threads of the application that wait; what is rare, to accept, to
 //! connect, to wait for a time, are tasks of tokio.
 //!
-//! [`Host::listen`] takes sessions, of a store or a redirector; [`Host::connect`] opens a client's, and
-//! [`Host::connect_trunk`] a redirector's with its store. Members of a group connect to each other by themselves.
+//! [`Host::listen`] takes a machine's sessions, of a store or a redirector; [`Host::connect`] opens its session with its
+//! server, a client's or a redirector's. Members of a group connect to each other by themselves.
 //! [`Emulator`] puts a distance between two ends.
 
 mod emulator;
@@ -40,6 +41,7 @@ pub use emulator::{Emulator, LinkTally};
 pub use host::core::HostEnd;
 #[cfg(feature = "panics")]
 pub use host::failure::PANICS_AT;
+pub use host::role::{Machines, Shared};
 pub use sessions::address::AddressError;
 pub use sessions::dial::UplinkConfig;
 pub use sessions::host::Host;

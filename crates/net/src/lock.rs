@@ -19,16 +19,18 @@ pub(crate) enum Rank {
     OwnReading,
     /// The adaptive spin of the reactor's readers.
     Spin,
-    /// The receiving side of one connection; held until the node has what was received. A read batch holds several,
+    /// The receiving side of one connection; held until its machine has what was received. A read batch holds several,
     /// which it has tried.
     Receiver,
     /// The last status that was given.
     Status,
     /// Where neighbours are taken.
     Neighbours,
-    /// The node. It is a plain mutex, as front doors take it, too; they hold none of the others.
-    Node,
-    /// The connections of the node's links.
+    /// A machine. It is a plain mutex, as its front door takes it, too, which holds none of the others.
+    Machine,
+    /// What other machines of the process have to say to one.
+    Inbox,
+    /// The connections of the machines' links.
     Links,
     /// The sending side of one connection.
     Sender,

@@ -1,4 +1,4 @@
-//! Connections: bytes with readiness, and the messages that they make up. Nothing here knows a node or a host.
+//! Connections: bytes with readiness, and the messages that they make up. Nothing here knows a machine or a host.
 //!
 //! ```text
 //!   poller --wakeups--> connection [ receiver <--read-- socket <--write-- sender ]

@@ -2,11 +2,10 @@
 
 mod common;
 
+use client::Client;
 use common::*;
-use net::{Host, ListenConfig, Runtime};
-use node::Node;
+use net::{ListenConfig, Runtime};
 use protocol::{Outcome, Ping, ToClient, ToServer};
-use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 use types::ClientId;
@@ -22,14 +21,14 @@ fn readers() -> usize {
 /// A store on these threads.
 fn server_on(threads: &Runtime) -> Server {
     let disk = MemoryDisk::new();
-    let host = Host::start(Node::with_store(store(), None), Some(disk.clone()), threads);
+    let host = At::with_disk(store(), disk.clone(), threads);
     let address = host.listen(ListenConfig::new("127.0.0.1:0".parse().unwrap())).unwrap();
     Server { host, disk, address }
 }
 
 /// Has a commit wait for the store's disk; the thread that has read it waits with it.
-fn begin_flush(server: &Server, client: &Arc<Host>) -> JoinHandle<Outcome> {
-    let (client, before) = (Arc::clone(client), server.disk.flushes());
+fn begin_flush(server: &Server, client: &At<Client>) -> JoinHandle<Outcome> {
+    let (client, before) = (client.clone(), server.disk.flushes());
     server.disk.open_gate(false);
     let put = thread::spawn(move || put(&client, 1, b"slow").unwrap());
     server.disk.wait_flushes(before + 1);

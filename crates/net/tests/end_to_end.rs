@@ -2,11 +2,11 @@
 
 mod common;
 
+use client::Client;
 use common::*;
-use net::{Emulator, Host, HostEnd, UplinkConfig};
-use node::{Driver, Node};
+use net::{Emulator, HostEnd, UplinkConfig};
+use node::RoleId;
 use protocol::Outcome;
-use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -56,7 +56,7 @@ fn many_clients_increment_one_counter() {
     assert_eq!(total, Some(clients * increments));
 }
 
-fn increment(host: &Host) {
+fn increment(host: &At<Client>) {
     loop {
         let txn = begin(host);
         let done = read(host, txn, 1).and_then(|value| {
@@ -69,7 +69,7 @@ fn increment(host: &Host) {
         });
         match done.and_then(|()| commit(host, txn)) {
             Ok(Outcome::Committed { .. }) => return,
-            _ => host.node().lock().unwrap().client().unwrap().abort(host.now(), txn),
+            _ => host.lock().machine().abort(host.now(), txn),
         }
         host.settle();
     }
@@ -78,11 +78,11 @@ fn increment(host: &Host) {
 #[test]
 fn an_embedded_client_needs_no_network() {
     let disk = MemoryDisk::new();
-    let host = Host::start(Node::with_store(store(), Some(new_client())), Some(disk), &runtime());
+    let host = embedded(disk, &runtime());
     put_surely(&host, 1, b"here");
     assert_eq!(get(&host, 1).as_deref(), Some(&b"here"[..]));
     assert_eq!(host.tally().bytes_out, 0);
-    host.close();
+    host.host.close(RoleId(0));
     assert_eq!(host.wait_end(), HostEnd::Closed);
 }
 
@@ -97,7 +97,7 @@ fn commits_that_come_during_a_flush_go_with_the_next() {
     let (before, commits) = (server.disk.flushes(), server.disk.commits());
     server.disk.open_gate(false);
     let mut puts = clients.iter().enumerate().map(|(slot, host)| {
-        let host = Arc::clone(host);
+        let host = host.clone();
         thread::spawn(move || put(&host, slot as u16, b"x").unwrap())
     });
     let mut threads = vec![puts.next().unwrap()];
@@ -133,7 +133,7 @@ fn a_disk_that_fails_ends_the_node() {
     put_surely(&host, 1, b"x");
     server.disk.open_gate(false);
     let waiting = {
-        let (host, before) = (Arc::clone(&host), server.disk.flushes());
+        let (host, before) = (host.clone(), server.disk.flushes());
         let waiting = thread::spawn(move || put(&host, 1, b"y"));
         server.disk.wait_flushes(before + 1);
         waiting
@@ -150,7 +150,7 @@ fn a_disk_that_fails_ends_the_node() {
 #[test]
 fn a_failed_disk_frees_an_embedded_client_too() {
     let disk = MemoryDisk::new();
-    let host = Host::start(Node::with_store(store(), Some(new_client())), Some(disk.clone()), &runtime());
+    let host = embedded(disk.clone(), &runtime());
     put_surely(&host, 1, b"x");
     disk.fail("gone");
     assert!(matches!(put(&host, 1, b"y"), Err(client::TxnError::Stopped(_))));
@@ -176,7 +176,7 @@ fn a_long_line_delays_and_counts() {
 fn a_client_that_comes_before_its_store_finds_it() {
     // A port that nobody listens on, for as long as it takes.
     let address = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let host = Host::start(Node::client_only(new_client()), None, &runtime());
+    let host = At::alone(new_client(), &runtime());
     host.connect(UplinkConfig::new(address.to_string()));
     let refused = host.wait_connected(Duration::ZERO).unwrap_err();
     assert_eq!(refused.to_string(), format!("no server at {address}: connection refused"));

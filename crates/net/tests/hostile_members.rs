@@ -5,13 +5,12 @@ mod common;
 
 use common::group::eventually;
 use common::*;
-use net::{Host, ListenConfig, UplinkConfig};
-use node::Node;
+use net::{ListenConfig, UplinkConfig};
 use protocol::{CommitRequest, Fetch, Held, PageReads, Rejoin, ToServer};
 use redirector::{Config, Redirector};
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use store::Store;
 use types::{ClientId, Delta, Incarnation, Limits, PageId, PageRange, SlotChange, TxnId, Version};
 
 /// Pages that do not exist of which the store lists one session.
@@ -23,17 +22,16 @@ const BAD: ClientId = ClientId(0xBAD);
 const FUTURE: Version = Version(1 << 40);
 
 /// A store, and the redirector of a group beside it.
-fn group() -> (Arc<Host>, Arc<Host>, SocketAddr) {
+fn group() -> (At<Store>, At<Redirector>, SocketAddr) {
     let limits = Limits { absent_pages: ABSENT_PAGES, ..Limits::SHIPPED };
     let store = store_with(store::Config { limits, ..store::Config::default() });
-    let store = Host::start(Node::with_store(store, None), Some(MemoryDisk::new()), &runtime());
+    let store = At::with_disk(store, MemoryDisk::new(), &runtime());
     let at = store.listen(ListenConfig::new("127.0.0.1:0".parse().unwrap())).unwrap();
     let config = Config { group: "site".into(), address: "here".into(), ..Config::default() };
-    let node = Node::with_redirector(Redirector::new(config, ClientId(0x2ED)), None);
-    let redirector = Host::start(node, None, &runtime());
+    let redirector = At::alone(Redirector::new(config, ClientId(0x2ED)), &runtime());
     let address = redirector.listen(ListenConfig::new("127.0.0.1:0".parse().unwrap())).unwrap();
-    redirector.connect_trunk(UplinkConfig::new(at.to_string()));
-    redirector.wait_trunk(PATIENCE).unwrap();
+    redirector.connect(UplinkConfig::new(at.to_string()));
+    redirector.wait_connected(PATIENCE).unwrap();
     (store, redirector, address)
 }
 
@@ -124,9 +122,9 @@ fn what_one_member_makes_up_is_its_own_affair() {
             });
         }
     });
-    let trunk_sessions = redirector.node().lock().unwrap().redirector().unwrap().status().stats.trunk_sessions;
+    let trunk_sessions = redirector.lock().machine().status().stats.trunk_sessions;
     assert_eq!(trunk_sessions, 1, "the session of the group was never lost");
     for member in &members {
-        assert_eq!(member.node().lock().unwrap().client().unwrap().stats().sessions, 1, "nor one of the others'");
+        assert_eq!(member.lock().machine().stats().sessions, 1, "nor one of the others'");
     }
 }

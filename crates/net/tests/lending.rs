@@ -2,11 +2,9 @@
 
 mod common;
 
-use client::{Read, TxnHandle};
+use client::{Client, Read, TxnHandle};
 use common::group::{Group, Member, Way, eventually, value};
 use common::*;
-use net::Host;
-use node::Driver;
 use protocol::Fetch;
 use std::mem;
 use std::sync::Arc;
@@ -71,11 +69,8 @@ fn who_has_given_up_leaves_the_socket_to_others() {
 }
 
 /// Wants a page that is not here.
-fn ask(host: &Host, txn: TxnHandle, page: PageId) {
-    let mut node = host.node().lock().unwrap();
-    let read = node.client().unwrap().read(host.now(), txn, ObjectId::new(page, 0));
-    assert_eq!(read, Ok(Read::Wait));
-    drop(node);
+fn ask(host: &At<Client>, txn: TxnHandle, page: PageId) {
+    assert_eq!(host.lock().machine().read(host.now(), txn, ObjectId::new(page, 0)), Ok(Read::Wait));
     host.settle();
 }
 
@@ -86,7 +81,7 @@ fn give_up(member: &Member, page: PageId) {
     ask(host, txn, page);
     host.wake_at(host.now() + Duration::from_millis(2), &Waker::from(Arc::clone(&waiting)));
     waiting.wait(host);
-    host.node().lock().unwrap().client().unwrap().abort(host.now(), txn);
+    host.lock().machine().abort(host.now(), txn);
     host.settle();
 }
 
@@ -127,7 +122,7 @@ fn a_waker_that_panics_ends_no_thread_that_reads() {
             answer(&group, held);
         }
         assert_eq!(read(), value(pages[1]));
-        host.node().lock().unwrap().client().unwrap().abort(host.now(), txn);
+        host.lock().machine().abort(host.now(), txn);
     }
     assert_eq!(host.end(), None);
 }

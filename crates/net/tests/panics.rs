@@ -2,17 +2,17 @@
 
 mod common;
 
-use client::{TxnError, Write};
-use common::{MemoryDisk, PATIENCE, Raw, begin, connect, new_client, object, put, put_surely, runtime, store, wait};
+use client::{Client, TxnError, Write};
+use common::{At, MemoryDisk, PATIENCE, Raw, begin, connect, embedded, object, put, put_surely, runtime, store, wait};
 use net::{Host, HostEnd, ListenConfig};
-use node::{Disk, Driver, Node};
+use node::Disk;
 use protocol::Outcome;
 use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering::SeqCst};
 use std::task::{Wake, Waker};
 use std::thread;
-use store::{DiskDone, DiskWork, Record};
+use store::{DiskDone, DiskWork, Record, Store};
 use types::ClientId;
 
 /// A disk that panics where it is told to.
@@ -47,6 +47,9 @@ impl Panicking {
 }
 
 impl Disk for Panicking {
+    type Work = DiskWork;
+    type Done = DiskDone;
+
     fn submit(&self, work: DiskWork) {
         let is_commit = matches!(work, DiskWork::Append(_, Record::Commit(_)));
         let is_append = matches!(work, DiskWork::Append(..));
@@ -84,8 +87,8 @@ fn assert_ended(host: &Host, said: &str) {
 }
 
 /// A server with this disk, a client of it that has committed, and another session.
-fn serve(disk: &Arc<Panicking>) -> (Arc<Host>, Arc<Host>, Raw) {
-    let server = Host::start(Node::with_store(store(), None), Some(disk.clone()), &runtime());
+fn serve(disk: &Arc<Panicking>) -> (At<Store>, At<Client>, Raw) {
+    let server = At::with_disk(store(), disk.clone(), &runtime());
     let address = server.listen(ListenConfig::new("127.0.0.1:0".parse().unwrap())).unwrap();
     let host = connect(address);
     put_surely(&host, 1, b"x");
@@ -120,7 +123,7 @@ fn a_panic_of_a_reader_ends_a_server() {
 fn a_panic_on_the_way_of_a_call_ends_an_embedded_store_and_not_the_thread() {
     for (at, said) in [(SUBMIT, "in the middle of an event"), (FLUSH, "in the middle of a flush")] {
         let disk = Panicking::new();
-        let host = Host::start(Node::with_store(store(), Some(new_client())), Some(disk.clone()), &runtime());
+        let host = embedded(disk.clone(), &runtime());
         put_surely(&host, 1, b"x");
         disk.panic_at(at);
         // The flush may be that of something else, which comes before.
@@ -147,18 +150,18 @@ fn a_panic_of_the_timer_or_of_a_disk_thread_ends_a_server() {
 #[test]
 fn a_panic_with_the_node_ends_it_before_anybody_goes_on() {
     let disk = MemoryDisk::new();
-    let host = Host::start(Node::with_store(store(), Some(new_client())), Some(disk.clone()), &runtime());
+    let host = embedded(disk.clone(), &runtime());
     put_surely(&host, 1, b"x");
     disk.open_gate(false);
     let waiting = {
-        let (host, before) = (Arc::clone(&host), disk.flushes());
+        let (host, before) = (host.clone(), disk.flushes());
         let waiting = thread::spawn(move || put(&host, 1, b"y"));
         disk.wait_flushes(before + 1);
         waiting
     };
-    let panicking = Arc::clone(&host);
+    let panicking = host.clone();
     let panicked = thread::spawn(move || {
-        let _node = panicking.node().lock().unwrap();
+        let _client = panicking.lock();
         panic!("half way through a call");
     });
     panicked.join().unwrap_err();
@@ -181,7 +184,7 @@ impl Wake for Bomb {
 #[test]
 fn a_panic_of_the_applications_waker_ends_nothing() {
     let disk = MemoryDisk::new();
-    let host = Host::start(Node::with_store(store(), Some(new_client())), Some(disk), &runtime());
+    let host = embedded(disk, &runtime());
     put_surely(&host, 1, b"x");
     let (txn, bomb) = (begin(&host), Waker::from(Arc::new(Bomb)));
     wait(&host, txn, |client| {
@@ -189,11 +192,11 @@ fn a_panic_of_the_applications_waker_ends_nothing() {
         Ok((written != Write::Wait).then_some(()))
     })
     .unwrap();
-    host.node().lock().unwrap().client().unwrap().commit(host.now(), txn).unwrap();
+    host.lock().machine().commit(host.now(), txn).unwrap();
     host.wake_on(txn, &bomb);
     host.wake_at(host.now(), &bomb);
     host.settle();
-    let outcome = || host.node().lock().unwrap().client().unwrap().outcome(txn).unwrap();
+    let outcome = || host.lock().machine().outcome(txn).unwrap();
     let outcome = std::iter::from_fn(|| Some(outcome())).flatten().next();
     assert!(matches!(outcome, Some(Outcome::Committed { .. })), "{outcome:?}");
     put_surely(&host, 1, b"z");

@@ -5,7 +5,6 @@ mod common;
 use common::group::*;
 use common::*;
 use net::{UplinkConfig, UplinkState};
-use node::Driver;
 use protocol::{Fetch, Hello, Members, PROTOCOL, PeerHello, Ping, Reachable, Rejoin, ToClient, ToPeer, ToServer};
 use std::io::Read as _;
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -278,7 +277,7 @@ fn there_is_room_for_so_many_neighbours_and_no_more() {
     let all: Vec<PageId> = (0..PEERS_MAX as u32).map(page).collect();
     for chunk in all.chunks(32) {
         let host = &requester.host;
-        assert!(host.node().lock().unwrap().client().unwrap().fetch_ahead(host.now(), chunk));
+        assert!(host.lock().machine().fetch_ahead(host.now(), chunk));
         host.settle();
         let (client, fetch) = held(&group);
         for (&page, raw) in chunk.iter().zip(neighbours.drain(..32).collect::<Vec<_>>().iter_mut()) {
@@ -392,5 +391,5 @@ fn a_member_goes_where_its_group_goes() {
     assert_eq!(member.read(page(1)), value(page(1)));
     here.close();
     there.wait("reachable", |state| state.members.get(&member.id).is_some_and(|seat| seat.said == 1));
-    assert_eq!(member.host.uplink_state(), UplinkState::Up(there.address.to_string()));
+    assert_eq!(member.host.state(), UplinkState::Up(there.address.to_string()));
 }

@@ -4,8 +4,7 @@ mod common;
 
 use common::group::eventually;
 use common::*;
-use net::{ConnectError, Host, ListenConfig, ask_status};
-use node::Node;
+use net::{ConnectError, ListenConfig, ask_status};
 use protocol::{AskStatus, Cell, Ping, Status, ToClient, ToServer};
 use redirector::{Config, Redirector};
 use std::io::Write;
@@ -82,8 +81,7 @@ fn who_is_no_thorp_server_is_told() {
 #[test]
 fn a_redirector_that_seeks_its_store_says_so() {
     let config = Config { group: "site".into(), address: "a:1".into(), ..Config::default() };
-    let node = Node::with_redirector(Redirector::new(config, ClientId(1)), None);
-    let host = Host::start(node, None, &runtime());
+    let host = At::alone(Redirector::new(config, ClientId(1)), &runtime());
     let address = host.listen(ListenConfig::new("127.0.0.1:0".parse().unwrap())).unwrap();
     let status = ask_status(&address.to_string(), PATIENCE).unwrap();
     assert_eq!(fact(&status, "redirector", "state"), Cell::Text("without_store".into()));

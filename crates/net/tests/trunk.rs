@@ -4,49 +4,46 @@ mod common;
 
 use common::group::{eventually, welcome};
 use common::*;
-use net::{ConnectError, Host, ListenConfig, Listener, UplinkConfig, UplinkState};
-use node::Node;
+use net::{ConnectError, ListenConfig, Listener, UplinkConfig, UplinkState};
 use protocol::{GROUP, Goodbye, Hello, ToClient, ToServer};
 use redirector::{Config, Redirector, Stats};
 use std::net::{SocketAddr, TcpListener};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 use types::{ClientId, GoodbyeReason};
 
 /// A redirector that knows no store yet, and where its members reach it.
-fn redirector() -> (Arc<Host>, SocketAddr) {
+fn redirector() -> (At<Redirector>, SocketAddr) {
     redirector_at("127.0.0.1:0".parse().unwrap())
 }
 
 /// One whose address no other test is given when it is gone.
-fn redirector_for_itself() -> (Arc<Host>, SocketAddr) {
+fn redirector_for_itself() -> (At<Redirector>, SocketAddr) {
     static LAST: AtomicU8 = AtomicU8::new(1);
     redirector_at(SocketAddr::from(([127, 0, 1, LAST.fetch_add(1, Relaxed)], 0)))
 }
 
-fn redirector_at(address: SocketAddr) -> (Arc<Host>, SocketAddr) {
+fn redirector_at(address: SocketAddr) -> (At<Redirector>, SocketAddr) {
     let listener = Listener::bind(ListenConfig::new(address)).unwrap();
     let address = listener.address();
     let config = Config { group: "site".into(), address: address.to_string(), ..Config::default() };
-    let node = Node::with_redirector(Redirector::new(config, ClientId(0x2ED)), None);
-    let host = Host::start(node, None, &runtime());
+    let host = At::alone(Redirector::new(config, ClientId(0x2ED)), &runtime());
     host.listen_at(listener).unwrap();
     (host, address)
 }
 
-fn stats(host: &Host) -> Stats {
-    host.node().lock().unwrap().redirector().unwrap().status().stats
+fn stats(host: &At<Redirector>) -> Stats {
+    host.lock().machine().status().stats
 }
 
 #[test]
 fn a_group_shares_what_one_of_it_has() {
     let server = server();
     let (redirector, address) = redirector();
-    redirector.connect_trunk(UplinkConfig::new(server.address.to_string()));
-    redirector.wait_trunk(PATIENCE).unwrap();
-    assert_eq!(redirector.trunk_state(), UplinkState::Up(server.address.to_string()));
+    redirector.connect(UplinkConfig::new(server.address.to_string()));
+    redirector.wait_connected(PATIENCE).unwrap();
+    assert_eq!(redirector.state(), UplinkState::Up(server.address.to_string()));
     let members: Vec<_> = (0..4).map(|_| connect(address)).collect();
     put_surely(&members[0], 1, b"first");
     for member in &members {
@@ -58,25 +55,23 @@ fn a_group_shares_what_one_of_it_has() {
     }
     let stats = stats(&redirector);
     assert_eq!((stats.from_store, stats.from_peers, stats.trunk_sessions), (1, 3, 1), "{stats:?}");
-    assert_eq!(redirector.uplink_state(), UplinkState::Connecting, "the trunk is no uplink");
 }
 
 #[test]
 fn the_trunk_says_how_it_stands() {
     let (redirector, _) = redirector();
-    assert_eq!(redirector.trunk_state(), UplinkState::Connecting);
+    assert_eq!(redirector.state(), UplinkState::Connecting);
     let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    redirector
-        .connect_trunk(UplinkConfig { pause_max: Duration::from_millis(20), ..UplinkConfig::new(nobody.to_string()) });
-    let why = redirector.wait_trunk(Duration::ZERO).unwrap_err();
+    redirector.connect(UplinkConfig { pause_max: Duration::from_millis(20), ..UplinkConfig::new(nobody.to_string()) });
+    let why = redirector.wait_connected(Duration::ZERO).unwrap_err();
     assert_eq!(why.to_string(), format!("no server at {nobody}: connection refused"));
-    assert_eq!(redirector.trunk_state(), UplinkState::Down(why));
+    assert_eq!(redirector.state(), UplinkState::Down(why));
     let server = server_with(|config| config.address = nobody);
-    redirector.wait_trunk(PATIENCE).unwrap();
+    redirector.wait_connected(PATIENCE).unwrap();
     server.host.close();
     server.host.wait_end();
     drop(server);
-    eventually("down again", || matches!(redirector.trunk_state(), UplinkState::Down(_)));
+    eventually("down again", || matches!(redirector.state(), UplinkState::Down(_)));
 }
 
 #[test]
@@ -93,7 +88,7 @@ fn a_trunk_that_is_lost_or_superseded_is_opened_again() {
         }
     });
     let (redirector, _) = redirector();
-    redirector.connect_trunk(UplinkConfig::new(address));
+    redirector.connect(UplinkConfig::new(address));
     let hellos: Vec<_> = told.iter().take(3).collect();
     assert_eq!(hellos, [1, 2, 3].map(|epoch| (GROUP, ClientId(0x2ED), epoch)));
 }
@@ -109,9 +104,9 @@ fn a_store_that_takes_no_groups_is_not_tried_again() {
         while raw.try_next().is_some() {}
     });
     let (redirector, _) = redirector();
-    redirector.connect_trunk(UplinkConfig::new(address));
-    eventually("over", || matches!(redirector.trunk_state(), UplinkState::Over(_)));
-    let UplinkState::Over(ConnectError::Refused { reason, .. }) = redirector.trunk_state() else { unreachable!() };
+    redirector.connect(UplinkConfig::new(address));
+    eventually("over", || matches!(redirector.state(), UplinkState::Over(_)));
+    let UplinkState::Over(ConnectError::Refused { reason, .. }) = redirector.state() else { unreachable!() };
     assert_eq!(reason, GoodbyeReason::Protocol);
 }
 
@@ -119,16 +114,16 @@ fn a_store_that_takes_no_groups_is_not_tried_again() {
 fn a_redirector_that_closes_sends_its_members_away() {
     let server = server();
     let (redirector, address) = redirector();
-    redirector.connect_trunk(UplinkConfig::new(server.address.to_string()));
+    redirector.connect(UplinkConfig::new(server.address.to_string()));
     let addresses = vec![address.to_string(), server.address.to_string()];
-    let member = Host::start(Node::client_only(new_client()), None, &runtime());
+    let member = At::alone(new_client(), &runtime());
     member.connect(UplinkConfig::of(addresses));
     member.wait_connected(PATIENCE).unwrap();
-    eventually("up", || member.uplink_state() == UplinkState::Up(address.to_string()));
+    eventually("up", || member.state() == UplinkState::Up(address.to_string()));
     assert!(member.is_member());
     redirector.close();
     assert_eq!(redirector.wait_end_within(PATIENCE), Some(net::HostEnd::Closed));
-    eventually("directly", || member.uplink_state() == UplinkState::Up(server.address.to_string()));
+    eventually("directly", || member.state() == UplinkState::Up(server.address.to_string()));
     assert!(!member.is_member());
     put_surely(&member, 1, b"alone");
 }
@@ -147,15 +142,15 @@ impl Drop for Over<'_> {
 fn busy_members_are_back_soon_after_their_redirector_is() {
     let server = server();
     let (redirector, address) = redirector_for_itself();
-    redirector.connect_trunk(UplinkConfig::new(server.address.to_string()));
-    redirector.wait_trunk(PATIENCE).unwrap();
+    redirector.connect(UplinkConfig::new(server.address.to_string()));
+    redirector.wait_connected(PATIENCE).unwrap();
     let members = [(); 3].map(|()| {
-        let member = Host::start(Node::client_only(new_client()), None, &runtime());
+        let member = At::alone(new_client(), &runtime());
         member.connect(UplinkConfig::of(vec![address.to_string(), server.address.to_string()]));
         member.wait_connected(PATIENCE).unwrap();
         member
     });
-    eventually("members", || members.iter().all(|member| member.is_member()));
+    eventually("members", || members.iter().all(At::is_member));
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let _over = Over(&is_over);
@@ -171,11 +166,11 @@ fn busy_members_are_back_soon_after_their_redirector_is() {
         assert_eq!(redirector.wait_end_within(PATIENCE), Some(net::HostEnd::Closed));
         drop(redirector);
         let directly = UplinkState::Up(server.address.to_string());
-        eventually("directly", || members.iter().all(|member| member.uplink_state() == directly));
+        eventually("directly", || members.iter().all(|member| member.state() == directly));
         let (redirector, _) = redirector_at(address);
         let start = Instant::now();
-        redirector.connect_trunk(UplinkConfig::new(server.address.to_string()));
-        eventually("members again", || members.iter().all(|member| member.is_member()));
+        redirector.connect(UplinkConfig::new(server.address.to_string()));
+        eventually("members again", || members.iter().all(At::is_member));
         let took = start.elapsed();
         println!("busy members are back {took:?} after their redirector");
         assert!(took < Duration::from_secs(2), "busy members are back after {took:?}");
@@ -189,14 +184,14 @@ fn who_knows_no_group_goes_back_to_an_address_that_answers_again() {
     first.close();
     first.wait_end();
     drop(first);
-    let member = Host::start(Node::client_only(new_client()), None, &runtime());
+    let member = At::alone(new_client(), &runtime());
     member.connect(UplinkConfig::of(vec![address.to_string(), server.address.to_string()]));
     member.wait_connected(PATIENCE).unwrap();
-    assert_eq!(member.uplink_state(), UplinkState::Up(server.address.to_string()));
+    assert_eq!(member.state(), UplinkState::Up(server.address.to_string()));
     put_surely(&member, 1, b"alone");
     let (redirector, _) = redirector_at(address);
-    redirector.connect_trunk(UplinkConfig::new(server.address.to_string()));
+    redirector.connect(UplinkConfig::new(server.address.to_string()));
     eventually("a member", || member.is_member());
-    eventually("up", || member.uplink_state() == UplinkState::Up(address.to_string()));
+    eventually("up", || member.state() == UplinkState::Up(address.to_string()));
     assert_eq!(get(&member, 1).as_deref(), Some(&b"alone"[..]));
 }

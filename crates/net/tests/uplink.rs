@@ -2,19 +2,18 @@
 
 mod common;
 
+use client::Client;
 use common::*;
-use net::{ConnectError, Host, Runtime, UplinkConfig, UplinkState};
-use node::Node;
+use net::{ConnectError, Runtime, UplinkConfig, UplinkState};
 use protocol::{Goodbye, ToClient, ToServer};
 use std::io::Write;
 use std::net::TcpListener;
 use std::slice;
-use std::sync::Arc;
 use std::time::Duration;
 use types::GoodbyeReason;
 
-fn dial(addresses: &[String]) -> Arc<Host> {
-    let host = Host::start(Node::client_only(new_client()), None, &runtime());
+fn dial(addresses: &[String]) -> At<Client> {
+    let host = At::alone(new_client(), &runtime());
     host.connect(UplinkConfig { addresses: addresses.to_vec(), ..UplinkConfig::new("") });
     host
 }
@@ -40,7 +39,7 @@ fn a_server_that_hangs_up_without_a_word_is_no_store() {
 fn a_server_that_never_answers_is_given_up() {
     let mut kept = Vec::new();
     let address = listen(move |raw| kept.push(raw));
-    let host = Host::start(Node::client_only(new_client()), None, &runtime());
+    let host = At::alone(new_client(), &runtime());
     host.connect(UplinkConfig { attempt_within: Duration::from_millis(50), ..UplinkConfig::new(address) });
     // A store that was stopped, or that is only starting, may answer later: who is patient goes on trying.
     let refused = host.wait_connected(Duration::ZERO).unwrap_err();
@@ -63,7 +62,7 @@ fn a_store_that_refuses_for_good_is_not_tried_again() {
         "the store or redirector at {address} refuses the session (protocol): expected protocol 7 to 9, got 2 to 2"
     );
     assert_eq!(refused.to_string(), text);
-    assert_eq!(host.uplink_state(), UplinkState::Over(refused));
+    assert_eq!(host.state(), UplinkState::Over(refused));
     assert!(matches!(put(&host, 1, b"x"), Err(client::TxnError::Refused(GoodbyeReason::Protocol, _))));
 }
 
@@ -88,7 +87,7 @@ fn addresses_are_tried_in_turn() {
     let server = server();
     let host = dial(&[nobody.clone(), server.address.to_string()]);
     host.wait_connected(PATIENCE).unwrap();
-    assert_eq!(host.uplink_state(), UplinkState::Up(server.address.to_string()));
+    assert_eq!(host.state(), UplinkState::Up(server.address.to_string()));
     let refused = dial(&[nobody.clone(), nobody.clone()]).wait_connected(Duration::ZERO).unwrap_err();
     assert_eq!(refused.to_string(), format!("no server at {nobody}, {nobody}: connection refused"));
 }
@@ -97,7 +96,7 @@ fn addresses_are_tried_in_turn() {
 fn a_host_that_ends_leaves_no_connection_behind() {
     let (server, threads) = (server(), Runtime::start().unwrap());
     for _ in 0..100 {
-        let host = Host::start(Node::client_only(new_client()), None, &threads);
+        let host = At::alone(new_client(), &threads);
         host.connect(UplinkConfig::new(server.address.to_string()));
         host.wait_connected(PATIENCE).unwrap();
     }
@@ -111,7 +110,7 @@ fn who_does_not_answer_does_not_keep_from_the_next_address() {
     let server = server();
     let host = dial(&[silent, server.address.to_string()]);
     host.wait_connected(Duration::ZERO).unwrap();
-    assert_eq!(host.uplink_state(), UplinkState::Up(server.address.to_string()));
+    assert_eq!(host.state(), UplinkState::Up(server.address.to_string()));
 }
 
 #[test]

@@ -1,29 +1,30 @@
 //! What the application's side asks of the driver, whichever it is: the network's drive loop or the simulator; and
-//! what the drive loop asks of the disk, so that neither of the two crates needs to know the other.
+//! what the drive loop asks of a disk, so that neither of the two crates needs to know the other.
 
+use crate::machine::Waiter;
+use crate::work::Done;
 use alloc::boxed::Box;
-use client::TxnHandle;
+use core::fmt::Debug;
 use core::task::Waker;
-use store::{DiskDone, DiskWork};
 use types::Time;
 
-/// The driver of a node, as a front door sees them. The node itself stands beside them under one mutex; a front door
-/// locks it, calls its client, unlocks it, and lets the driver settle what came of it. A panic of such a call poisons the
-/// lock, and whoever finds it poisoned calls [`Driver::settle`] first, which ends the node.
+/// The driver of a machine, as its front door sees it. The machine itself stands beside it under a mutex; the front door
+/// locks it, calls it, unlocks it, and lets the driver settle what came of that. A panic of such a call poisons the lock,
+/// and the next caller, who finds it poisoned, calls [`Driver::settle`] first, which ends the machine.
 pub trait Driver: Send + Sync {
     /// The time.
     fn now(&self) -> Time;
 
-    /// Carries out what the node wants done. The caller does not hold the node's lock.
+    /// Carries out what the machine wants done. The caller does not hold its lock.
     fn settle(&self);
 
-    /// Wakes `waker` at the next [`crate::Output::Wake`] of this transaction. One that came since the transaction's
-    /// last call counts: it is not lost between the call and this one. A later waker takes the place of an earlier.
-    fn wake_on(&self, txn: TxnHandle, waker: &Waker);
+    /// Wakes `waker` at the next [`crate::Said::Wake`] under this number. One that came since the caller's last call of
+    /// the machine counts: it is not lost between that and this one. A later waker takes the place of an earlier.
+    fn wake_on(&self, waiter: Waiter, waker: &Waker);
 
-    /// Nobody waits for this transaction now: what waited was dropped, or the transaction has ended. A wake that came
-    /// for it is not kept. The next [`Driver::wake_on`] is of whoever has asked since.
-    fn forget(&self, txn: TxnHandle);
+    /// Nobody waits under this number now: the task that waited was dropped, or what it waited for has ended. A wake that
+    /// came for it is not kept. The next [`Driver::wake_on`] is of a task that has asked since.
+    fn forget(&self, waiter: Waiter);
 
     /// Wakes `waker` at `time`.
     fn wake_at(&self, time: Time, waker: &Waker);
@@ -36,25 +37,37 @@ pub trait Driver: Send + Sync {
     }
 }
 
-/// A store's disk, as the drive loop sees it.
+/// A machine's disk, as the drive loop sees it.
 ///
 /// Appends queue up until a thread flushes them; the thread that leads a flush writes everything that has queued up
 /// with one sync (group commit). So a lone committer's own thread does its sync, without a hand-over, and what comes
 /// in meanwhile goes together with the next one. All other work is done by threads of the disk's own.
-pub trait Disk: Send + Sync {
+pub trait Disk: Send + Sync + 'static {
+    /// What its machine has it do.
+    type Work: Debug + Send + 'static;
+
+    /// What it says has become of that.
+    type Done: Done;
+
     /// Queues work. Returns at once.
-    fn submit(&self, work: DiskWork);
+    fn submit(&self, work: Self::Work);
 
     /// If appends are queued and no thread is flushing, this one becomes the leader: it writes all that is queued,
-    /// waits until it is durable, calls `done` with [`DiskDone::Durable`], and leads no longer.
+    /// waits until it is durable, calls `done` with that they are, and leads no longer. A disk without threads of
+    /// its own does all other work that is queued here, too.
     ///
     /// Returns whether, at the moment the leadership ended, more was queued: then the caller sees to it that
     /// somebody calls again. A call that finds another leader, or nothing to do, returns `false` at once; what was
     /// queued by then is seen by that leader. `done` may call [`Disk::submit`], but not [`Disk::flush`].
-    fn flush(&self, done: &mut dyn FnMut(DiskDone)) -> bool;
+    fn flush(&self, done: &mut dyn FnMut(Self::Done)) -> bool;
+
+    /// Whether a flush waits for anything. If not, a thread may lead it that must not wait.
+    fn waits(&self) -> bool {
+        true
+    }
 
     /// Registers who hears of the work that the disk's own threads have done. Called once, before any work.
-    fn on_done(&self, done: Box<dyn Fn(DiskDone) + Send + Sync>);
+    fn on_done(&self, done: Box<dyn Fn(Self::Done) + Send + Sync>);
 
     /// Registers who hears that a write or sync has failed, with a line for a person. Nothing is done after that:
     /// the node ends, and recovery decides from what is on the disk. Called once, before any work.

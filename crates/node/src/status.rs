@@ -1,11 +1,9 @@
 //! What an operator is told of a node: its roles' own words, as tables that name their columns.
 
-use crate::Node;
 use crate::metrics::{CLIENT, COUNTS, MEMBERS, REDIRECTOR, REFUSALS, SESSIONS, STORE};
 use alloc::format;
-use alloc::vec::Vec;
 use client::Client;
-use protocol::{Cell, Leader, Status, Table};
+use protocol::{Cell, Leader, Table};
 use redirector::{MemberStatus, Redirector};
 use store::{SessionStatus, Store};
 use types::limits::{MEMBERS_MAX, SESSIONS_MAX, STATUS_CELLS_MAX};
@@ -15,22 +13,8 @@ use types::{ClientId, Version};
 const _: () = assert!(SESSIONS.columns.len() * SESSIONS_MAX + 1024 < STATUS_CELLS_MAX);
 const _: () = assert!(MEMBERS.columns.len() * MEMBERS_MAX + 1024 < STATUS_CELLS_MAX);
 
-impl Node {
-    /// How the roles of this node stand.
-    pub fn status(&self) -> Status {
-        let mut tables = Vec::new();
-        if let Some(store) = &self.store {
-            tables.extend(store_tables(store));
-        }
-        if let Some(redirector) = &self.redirector {
-            tables.extend(redirector_tables(redirector));
-        }
-        tables.extend(self.client.as_ref().map(client_table));
-        Status { tables }
-    }
-}
-
-fn store_tables(store: &Store) -> [Table; 3] {
+/// How a store stands.
+pub(crate) fn store_tables(store: &Store) -> [Table; 3] {
     let (status, stats) = (store.status(), store.stats());
     let facts = [
         ("applied", status.applied.0.into()),
@@ -74,7 +58,8 @@ fn session_row(applied: Version, session: SessionStatus) -> [Cell; SESSIONS.colu
     ]
 }
 
-fn redirector_tables(redirector: &Redirector) -> [Table; 3] {
+/// How a redirector stands.
+pub(crate) fn redirector_tables(redirector: &Redirector) -> [Table; 3] {
     let status = redirector.status();
     let state = match (&status.over, status.is_live, status.epoch) {
         (Some(_), ..) => "over",
@@ -156,7 +141,8 @@ fn counts(stats: &redirector::Stats) -> Table {
     COUNTS.one(counts.map(|(name, count)| (name, count.into())))
 }
 
-fn client_table(client: &Client) -> Table {
+/// How a client stands.
+pub(crate) fn client_table(client: &Client) -> Table {
     let stats = client.stats();
     let counts = [
         ("hits", stats.hits),

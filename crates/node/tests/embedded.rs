@@ -1,11 +1,14 @@
 //! A client and a store in one process.
 
 use client::{Client, Created, TxnError};
-use node::{Node, Output};
+use node::{Event, Node, RoleId, Said};
 use protocol::Outcome;
 use std::time::Duration;
-use store::{Checkpoint, DiskDone, DiskWork, Opened, Store};
+use store::{Checkpoint, DiskDone, DiskWork, Opened, Position, Store};
 use types::{ClientId, ClusterId, Incarnation, Life, Time};
+
+const STORE: RoleId = RoleId(0);
+const CLIENT: RoleId = RoleId(1);
 
 fn embedded() -> Node {
     let opened = Opened {
@@ -17,14 +20,26 @@ fn embedded() -> Node {
         log_bytes_free: 1 << 30,
     };
     let store = Store::new(store::Config::default(), opened);
-    let client = Client::new(client::Config::default(), ClientId(1));
-    Node::with_store(store, Some(client))
+    let mut node = Node::new();
+    assert_eq!(node.add(store), STORE);
+    assert_eq!(node.add(Client::new(client::Config::default(), ClientId(1))), CLIENT);
+    node.link(CLIENT, STORE);
+    node
+}
+
+fn client(node: &mut Node) -> &mut Client {
+    node.find_mut().expect("it has one")
+}
+
+/// What the machines want done now.
+fn wanted(node: &mut Node, now: Time) -> Vec<Said> {
+    std::iter::from_fn(|| node.poll(now)).map(|(_, said)| said).collect()
 }
 
 #[test]
 fn a_process_that_was_stopped_for_long_goes_on() {
     let mut node = embedded();
-    let sessions = |node: &mut Node| node.client().expect("it has one").stats().sessions;
+    let sessions = |node: &mut Node| client(node).stats().sessions;
 
     node.start(Time::ZERO);
     serve(&mut node, Time::ZERO);
@@ -32,8 +47,8 @@ fn a_process_that_was_stopped_for_long_goes_on() {
 
     // The store looks around first, and takes the client for dead.
     let later = Time::ZERO + Duration::from_secs(60);
-    node.store().expect("it has one").handle_timeout(later);
-    node.settle(later);
+    node.tell(later, STORE, Event::Timeout);
+    wanted(&mut node, later);
     assert_eq!(sessions(&mut node), 2, "the session has begun anew");
 }
 
@@ -42,10 +57,10 @@ fn a_process_that_was_stopped_for_long_goes_on() {
 fn nobody_is_welcomed_before_the_life_is_in_the_log() {
     let mut node = embedded();
     node.start(Time::ZERO);
-    node.settle(Time::ZERO);
-    assert!(!node.client().expect("it has one").is_live(), "its record is not durable");
-    serve(&mut node, Time::ZERO);
-    assert!(node.client().expect("it has one").is_live());
+    let started = wanted(&mut node, Time::ZERO);
+    assert!(!client(&mut node).is_live(), "its record is not durable");
+    serve_all(&mut node, started, Time::ZERO);
+    assert!(client(&mut node).is_live());
 }
 
 /// Both have something to say to each other, which waits for the log, when they begin anew: it belonged to the session
@@ -55,28 +70,45 @@ fn nothing_of_an_earlier_session_is_heard_in_the_next() {
     let mut node = embedded();
     node.start(Time::ZERO);
     serve(&mut node, Time::ZERO);
-    let client = node.client().expect("it has one");
-    let txn = client.begin();
-    assert_eq!(client.create(Time::ZERO, txn, 1, None, b"a"[..].into()), Ok(Created::Wait));
-    node.settle(Time::ZERO);
-    let outputs: Vec<_> = std::iter::from_fn(|| node.poll_output()).collect();
-    let Some(&Output::Disk(DiskWork::Append(through, _))) = outputs.last() else { panic!("a grant is logged") };
+    let txn = client(&mut node).begin();
+    assert_eq!(client(&mut node).create(Time::ZERO, txn, 1, None, b"a"[..].into()), Ok(Created::Wait));
+    let outputs = wanted(&mut node, Time::ZERO);
+    let through = outputs.last().and_then(appended).expect("a grant is logged");
 
     let later = Time::ZERO + Duration::from_secs(60);
-    node.client().expect("it has one").handle_timeout(later);
-    node.settle(later);
-    node.disk(later, DiskDone::Durable { through, log_bytes_free: 1 << 30 });
+    node.tell(later, CLIENT, Event::Timeout);
+    let outputs = wanted(&mut node, later);
+    node.tell(later, STORE, durable(through));
+    serve_all(&mut node, outputs, later);
     serve(&mut node, later);
-    assert_eq!(node.client().expect("it has one").stats().sessions, 2);
+    assert_eq!(client(&mut node).stats().sessions, 2);
+}
+
+/// The position of the record that is to be appended, if that is what is wanted.
+fn appended(said: &Said) -> Option<Position> {
+    let Said::Disk(work) = said else { return None };
+    match work.get() {
+        Some(&DiskWork::Append(position, _)) => Some(position),
+        _ => None,
+    }
+}
+
+fn durable(through: Position) -> Event {
+    Event::Disk(node::DiskDone::new(DiskDone::Durable { through, log_bytes_free: 1 << 30 }))
 }
 
 /// Carries out appends at once, as a disk that never fails.
 fn serve(node: &mut Node, now: Time) {
-    node.settle(now);
-    while let Some(output) = node.poll_output() {
-        if let Output::Disk(DiskWork::Append(through, _)) = output {
-            node.disk(now, DiskDone::Durable { through, log_bytes_free: 1 << 30 });
-            node.settle(now);
+    let outputs = wanted(node, now);
+    serve_all(node, outputs, now);
+}
+
+fn serve_all(node: &mut Node, outputs: Vec<Said>, now: Time) {
+    let mut outputs = std::collections::VecDeque::from(outputs);
+    while let Some(said) = outputs.pop_front() {
+        if let Some(through) = appended(&said) {
+            node.tell(now, STORE, durable(through));
+            outputs.extend(wanted(node, now));
         }
     }
 }
@@ -88,29 +120,26 @@ fn a_disk_that_fails_ends_every_transaction_at_once() {
     let stopped = || TxnError::Stopped(WHY.to_owned());
     node.start(now);
     serve(&mut node, now);
-    let client = node.client().expect("it has one");
-    let [commits, waits] = [client.begin(), client.begin()];
-    assert_eq!(client.create(now, commits, 1, None, b"a"[..].into()), Ok(Created::Wait));
+    let [commits, waits] = [(); 2].map(|()| client(&mut node).begin());
+    assert_eq!(client(&mut node).create(now, commits, 1, None, b"a"[..].into()), Ok(Created::Wait));
     serve(&mut node, now);
-    let client = node.client().expect("it has one");
-    assert!(matches!(client.create(now, commits, 1, None, b"a"[..].into()), Ok(Created::Object(_))));
-    client.commit(now, commits).expect("it runs");
-    node.settle(now);
-    assert_eq!(node.client().expect("it has one").outcome(commits), Ok(None), "its record is not durable");
+    assert!(matches!(client(&mut node).create(now, commits, 1, None, b"a"[..].into()), Ok(Created::Object(_))));
+    client(&mut node).commit(now, commits).expect("it runs");
+    wanted(&mut node, now);
+    assert_eq!(client(&mut node).outcome(commits), Ok(None), "its record is not durable");
 
-    node.stop(WHY.to_owned());
-    node.settle(now);
-    let outputs: Vec<_> = std::iter::from_fn(|| node.poll_output()).collect();
-    assert!(outputs.iter().any(|output| matches!(output, Output::Wake(txn) if *txn == commits)), "{outputs:?}");
-    let client = node.client().expect("it has one");
+    node.stop(WHY);
+    let outputs = wanted(&mut node, now);
+    assert!(outputs.iter().any(|said| matches!(said, Said::Wake(waiter) if *waiter == commits.into())), "{outputs:?}");
+    let client = client(&mut node);
     assert_eq!(client.outcome(commits), Ok(Some(Outcome::Unknown)), "it may be durable");
     assert_eq!(client.check(waits), Err(stopped()));
     let later = client.begin();
     assert_eq!(client.create(now, later, 1, None, b"a"[..].into()), Err(stopped()));
     // The disk's last words, and the time that passes, change nothing.
-    node.disk(now, DiskDone::Freed { log_bytes_free: 0 });
+    node.tell(now, STORE, Event::Disk(node::DiskDone::new(DiskDone::Freed { log_bytes_free: 0 })));
     let later = now + Duration::from_secs(60);
     node.handle_timeout(later);
     serve(&mut node, later);
-    assert_eq!(node.client().expect("it has one").check(waits), Err(stopped()));
+    assert_eq!(self::client(&mut node).check(waits), Err(stopped()));
 }

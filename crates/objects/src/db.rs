@@ -2,9 +2,9 @@
 
 use crate::stamp::Stamps;
 use crate::{AsyncTx, Error, Result, Tx};
-use client::{Stats, TxnHandle};
+use client::{Client, Stats, TxnHandle};
 use database::{Async, Blocking, Database, GaveUp, Inside, Mode, Transaction, Tries, block_on};
-use node::{Driver, Node};
+use node::{Driver, Hosted};
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::{Arc, Mutex};
@@ -32,10 +32,10 @@ pub struct Db {
     pub(crate) creates: bool,
 }
 
-/// A database over a node and a driver that are there already: how the simulator runs what runs over TCP. The node hosts a
-/// client; `patience` is for a transaction that others are faster than. No part of what applications are given.
-pub fn over(node: Arc<Mutex<Node>>, driver: Arc<dyn Driver>, patience: Duration) -> Db {
-    Db::on(Database::over(node, driver, patience))
+/// A database over a client and a driver that are there already: how the simulator runs what runs over TCP. `patience` is
+/// for a transaction that others are faster than. No part of what applications are given.
+pub fn over(client: Arc<Mutex<Hosted<Client>>>, driver: Arc<dyn Driver>, patience: Duration) -> Db {
+    Db::on(Database::over(client, driver, patience))
 }
 
 impl Db {

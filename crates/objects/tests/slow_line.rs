@@ -4,8 +4,8 @@
 //! Silence is half a second here, a fraction of what a large commit takes.
 
 use database::Recovered;
-use net::{Emulator, Host, ListenConfig, Listener, Runtime, UplinkConfig};
-use node::Node;
+use net::{Emulator, Host, ListenConfig, Listener, Machines, Runtime, UplinkConfig};
+use node::RoleId;
 use objects::{Anywhere, Db, Error};
 use redirector::Redirector;
 use std::io::{Read, Write};
@@ -45,7 +45,7 @@ impl Server {
         let config = store::Config { silence: SILENCE, ..store::Config::default() };
         let recovered = Recovered::read(&dir, &disk::Config::default(), config, |_| {}).unwrap();
         let host = recovered.start(None, &Runtime::start().unwrap()).host().clone();
-        let address = host.listen(ListenConfig::new(([127, 0, 0, 1], 0).into())).unwrap();
+        let address = host.listen(RoleId::ONLY, ListenConfig::new(([127, 0, 0, 1], 0).into())).unwrap();
         Self { dir, host, address }
     }
 }
@@ -66,10 +66,11 @@ fn redirector(store: SocketAddr) -> (Arc<Host>, SocketAddr) {
         silence: SILENCE,
         ..redirector::Config::default()
     };
-    let node = Node::with_redirector(Redirector::new(config, ClientId(0x2ED)), None);
-    let host = Host::start(node, None, &Runtime::start().unwrap());
-    host.connect_trunk(UplinkConfig::new(store.to_string()));
-    host.listen_at(listener).unwrap();
+    let mut machines = Machines::new();
+    let (redirector, _) = machines.add(Redirector::new(config, ClientId(0x2ED)));
+    let host = Host::start(machines, &Runtime::start().unwrap());
+    host.connect(redirector, UplinkConfig::new(store.to_string()));
+    host.listen_at(redirector, listener).unwrap();
     (host, address)
 }
 

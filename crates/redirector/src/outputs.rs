@@ -35,6 +35,8 @@ pub enum Output {
         /// Why, for a person.
         text: String,
     },
+    /// It has closed: the process may stop.
+    Closed,
 }
 
 /// The queue that [`crate::Redirector::poll_output`] empties.
@@ -55,6 +57,10 @@ impl Outputs {
         self.send(session, why.clone());
         let Goodbye { reason, text } = why;
         self.0.push_back(Output::End { session, reason, text });
+    }
+
+    pub(crate) fn closed(&mut self) {
+        self.0.push_back(Output::Closed);
     }
 
     pub(crate) fn look_for_leader(&mut self) {

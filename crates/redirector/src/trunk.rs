@@ -308,6 +308,7 @@ impl Redirector {
         self.trunk_is_down(now);
         self.trunk.up.end(text.into());
         self.out.hang_up(GoodbyeReason::Done, text.into());
+        self.out.closed();
     }
 
     /// When the members are to be sent away, if the store is not reached until then.

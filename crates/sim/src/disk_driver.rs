@@ -6,7 +6,7 @@ use crate::process::STORE;
 use crate::violation::Check;
 use crate::world::{Event, World};
 use core::time::Duration;
-use store::{DiskDone, DiskWork, Record};
+use store::{DiskDone, DiskWork, Record, Store};
 
 impl World {
     pub(crate) fn submit(&mut self, work: DiskWork) -> Check {
@@ -79,7 +79,8 @@ impl World {
         self.trace.event(self.now, &[15], || format!("store hears its disk: {}", describe_done(&done)));
         let now = self.clock(STORE);
         let node = self.processes[STORE].node.as_mut().expect("its disk is of no use to anyone else");
-        node.disk(now, done);
+        let store = node.role_of::<Store>().expect("it hosts the store");
+        node.tell(now, store, node::Event::Disk(node::DiskDone::new(done)));
         self.pump(STORE)
     }
 }

@@ -1,7 +1,7 @@
 //! Front doors in virtual time: futures that run over the simulator's nodes.
 //!
-//! A front door shares a node with its driver, under a lock. In a simulated run the world owns the nodes; while a task
-//! is polled, the node of its process is lent to the front door, and is back before anything else happens.
+//! A front door shares a client with its driver, under a lock. In a simulated run the world owns the machines; while a
+//! task is polled, the client of its process is lent to the front door, and is back before anything else happens.
 
 use crate::layout::{Layout, Mishap, Stored, Traffic};
 use crate::process::STORE;
@@ -11,13 +11,13 @@ use crate::scenario::Scenario;
 use crate::trace::Trace;
 use crate::violation::{Check, Violation};
 use crate::world::{Event, World};
-use client::{Client, TxnHandle};
+use client::Client;
 use core::fmt;
 use core::mem;
 use core::pin::Pin;
 use core::task::{Context, Waker};
 use core::time::Duration;
-use node::{Driver, Node};
+use node::{Driver, Hosted, Node, Waiter};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -81,11 +81,11 @@ impl Simulation {
         self.world.queue.push(at, Event::Mishap(redirector, mishap));
     }
 
-    /// What a front door needs of a client, counted from 1: its node and its driver. To be used by tasks of this client
+    /// What a front door needs of a client, counted from 1: the client and its driver. To be used by tasks of this client
     /// alone.
-    pub fn door(&self, client: usize) -> (Arc<Mutex<Node>>, Arc<dyn Driver>) {
+    pub fn door(&self, client: usize) -> (Arc<Mutex<Hosted<Client>>>, Arc<dyn Driver>) {
         let door = &self.world.tasks.doors[&client];
-        (door.node.clone(), door.driver.clone())
+        (door.client.clone(), door.driver.clone())
     }
 
     /// Adds a task that uses the front door of this client.
@@ -145,15 +145,15 @@ impl fmt::Debug for Task {
 /// What one process's front door holds.
 #[derive(Debug)]
 struct Door {
-    /// The process's node while a task is polled, and a node without a link at any other time.
-    node: Arc<Mutex<Node>>,
+    /// The process's client while a task is polled, and a client without a link at any other time.
+    client: Arc<Mutex<Hosted<Client>>>,
     driver: Arc<SimHands>,
 }
 
 impl Door {
     fn new() -> Self {
         let nobody = Client::new(client::Config::default(), ClientId(0));
-        Self { node: Arc::new(Mutex::new(Node::client_only(nobody))), driver: Arc::default() }
+        Self { client: Arc::new(Mutex::new(Hosted::new(nobody))), driver: Arc::default() }
     }
 }
 
@@ -173,25 +173,25 @@ impl Tasks {
     }
 
     /// A transaction of this process is woken.
-    pub(crate) fn wake(&self, process: usize, txn: TxnHandle) {
+    pub(crate) fn wake(&self, process: usize, waiter: Waiter) {
         if let Some(door) = self.doors.get(&process) {
-            door.driver.wake(txn);
+            door.driver.wake(waiter);
         }
     }
 
-    /// Polls a task with its process's node behind its door; gives the alarms that it has set.
+    /// Polls a task with its process's client behind its door; gives the alarms that it has set.
     fn poll(&mut self, id: usize, now: Time, node: &mut Node) -> Vec<(Time, Waker)> {
         let task = &mut self.all[id];
         let door = &self.doors[&task.process];
         let Some(future) = &mut task.future else { return Vec::new() };
         lock(&door.driver.0).now = now;
-        mem::swap(node, &mut lock(&door.node));
+        node.exchange(&mut lock(&door.client));
         let waker = Waker::from(Arc::new(TaskWaker { id, woken: self.woken.clone() }));
         let ended = future.as_mut().poll(&mut Context::from_waker(&waker)).is_ready();
         if ended {
             task.future = None;
         }
-        mem::swap(node, &mut lock(&door.node));
+        node.exchange(&mut lock(&door.client));
         mem::take(&mut lock(&door.driver.0).alarms)
     }
 }
@@ -224,19 +224,19 @@ struct SimHands(Mutex<Waits>);
 #[derive(Debug, Default)]
 struct Waits {
     now: Time,
-    wakers: Map<TxnHandle, Waker>,
+    wakers: Map<Waiter, Waker>,
     /// Woken, and nobody has waited for it since.
-    woken: Set<TxnHandle>,
+    woken: Set<Waiter>,
     alarms: Vec<(Time, Waker)>,
 }
 
 impl SimHands {
-    fn wake(&self, txn: TxnHandle) {
+    fn wake(&self, waiter: Waiter) {
         let mut waits = lock(&self.0);
-        match waits.wakers.remove(&txn) {
+        match waits.wakers.remove(&waiter) {
             Some(waker) => waker.wake(),
             None => {
-                waits.woken.insert(txn);
+                waits.woken.insert(waiter);
             }
         }
     }
@@ -250,19 +250,19 @@ impl Driver for SimHands {
     /// The world carries everything out when the task waits or ends.
     fn settle(&self) {}
 
-    fn wake_on(&self, txn: TxnHandle, waker: &Waker) {
+    fn wake_on(&self, waiter: Waiter, waker: &Waker) {
         let mut waits = lock(&self.0);
-        if waits.woken.remove(&txn) {
+        if waits.woken.remove(&waiter) {
             waker.wake_by_ref();
         } else {
-            waits.wakers.insert(txn, waker.clone());
+            waits.wakers.insert(waiter, waker.clone());
         }
     }
 
-    fn forget(&self, txn: TxnHandle) {
+    fn forget(&self, waiter: Waiter) {
         let mut waits = lock(&self.0);
-        waits.wakers.remove(&txn);
-        waits.woken.remove(&txn);
+        waits.wakers.remove(&waiter);
+        waits.woken.remove(&waiter);
     }
 
     fn wake_at(&self, time: Time, waker: &Waker) {

@@ -2,15 +2,18 @@
 
 use crate::bytes;
 use crate::network::{Arrival, End, Item, Purpose};
-use crate::process::{Process, STORE};
+use crate::process::{Link, Process, STORE};
 use crate::trace;
 use crate::violation::{Check, ensure};
 use crate::world::{Event, World};
+use client::Client;
 use core::mem;
 use core::time::Duration;
-use node::{Link, Node};
+use node::Event as Told;
 use protocol::{Goodbye, Parcel, ToClient};
+use redirector::Redirector;
 use session::{Next, Target, admit};
+use store::Store;
 use types::{ClientId, GoodbyeReason, SessionId, Time};
 
 /// How often both ends hear of a long message that some more of it has arrived, and how often at most.
@@ -63,8 +66,7 @@ impl World {
             let (number, link) = (connection.process(end), connection.link(id, end));
             let is_open = if end == End::Listener { connection.accepted } else { connection.answered };
             let (clock, is_known) = (self.clock(number), self.connection_of(number, link) == Some((id, end)));
-            if let Some(node) = self.processes[number].node.as_mut().filter(|_| is_open && is_known) {
-                node.heard(clock, link);
+            if is_open && is_known && self.processes[number].tell(clock, link, Told::Heard) {
                 self.pump(number)?;
             }
         }
@@ -88,13 +90,8 @@ impl World {
         if self.connection_of(number, link) != Some((id, to.other())) || self.processes[number].life != life {
             return Ok(());
         }
-        match &mut self.processes[number].node {
-            Some(node) => {
-                node.has_room(link);
-                self.settle(number)
-            }
-            None => Ok(()),
-        }
+        let clock = self.clock(number);
+        if self.processes[number].tell(clock, link, Told::Room) { self.settle(number) } else { Ok(()) }
     }
 
     pub(crate) fn expect(&mut self, arrivals: impl IntoIterator<Item = Arrival>) {
@@ -118,9 +115,8 @@ impl World {
     /// one.
     pub(crate) fn dial_later(&mut self, number: usize) {
         let process = &mut self.processes[number];
-        let client = process.node.as_mut().and_then(Node::client);
-        let next =
-            process.dialer.lost(mem::take(&mut process.was_up), || client.is_some_and(|client| client.has_way()));
+        let has_way = process.look::<Client>().is_some_and(Client::has_way);
+        let next = process.dialer.lost(mem::take(&mut process.was_up), || has_way);
         let life = process.life;
         let after = match next {
             Next::InTurn | Next::Hurry => Duration::ZERO,
@@ -131,9 +127,12 @@ impl World {
 
     /// A process opens what sessions it lacks.
     pub(crate) fn dial(&mut self, number: usize) -> Check {
-        let roles = self.processes[number].node.as_ref().map(Node::roles);
-        let Some((client, store, redirector)) = roles else { return Ok(()) };
-        let (has_client, has_redirector) = (client.is_some() && store.is_none(), redirector.is_some());
+        let process = &self.processes[number];
+        let has_client = process.look::<Client>().is_some() && process.look::<Store>().is_none();
+        let has_redirector = process.look::<Redirector>().is_some();
+        if !has_client && !has_redirector {
+            return Ok(());
+        }
         if has_redirector && self.processes[number].trunk.is_none() {
             self.processes[number].dialer.attempt(|| None::<String>);
             let (id, arrival) = self.network.open(self.now, Purpose::Trunk, number, STORE, &mut self.rng);
@@ -143,7 +142,7 @@ impl World {
         if has_client && self.processes[number].uplink.is_none() {
             let now = self.clock(number);
             let Process { node, dialer, .. } = &mut self.processes[number];
-            let client = node.as_mut().and_then(Node::client);
+            let client = node.as_mut().and_then(|node| node.find_mut::<Client>());
             let attempt = dialer.attempt(|| client.and_then(|client| client.way(now)));
             let listener = self.listener_of(number, &attempt.target);
             let (id, arrival) = self.network.open(self.now, Purpose::Uplink, number, listener, &mut self.rng);
@@ -215,15 +214,15 @@ impl World {
         let is_up = self.processes[number].node.is_some() && !self.processes[number].closed;
         let Some(connection) = self.network.connection(id) else { return Ok(()) };
         let is_first = matches!(item, Item::Message(_)) && !mem::replace(&mut connection.heard, true);
-        let (accepted, node) = (connection.accepted, &mut self.processes[number].node);
-        match (item, node) {
-            (Item::Opened, Some(node)) if is_up => {
+        let (accepted, process) = (connection.accepted, &mut self.processes[number]);
+        match (item, process.node.is_some()) {
+            (Item::Opened, true) if is_up => {
                 connection.accepted = true;
                 self.trace.event(now, &[5, id.0], || format!("process {number}: s{} is opened", id.0));
-                node.connected(clock, link);
+                process.tell(clock, link, Told::Up);
                 self.send_item(id, End::Dialer, Item::Opened);
             }
-            (Item::Message(message), Some(node)) if accepted => {
+            (Item::Message(message), true) if accepted => {
                 if is_first
                     && let Some(first) = message.get()
                     && let Err(Goodbye { reason, text }) = admit(key, first)
@@ -233,14 +232,14 @@ impl World {
                 self.trace.event(now, &[6, id.0], || {
                     format!("process {number} hears s{}: {}", id.0, trace::describe(&message))
                 });
-                node.handle(clock, link, message);
+                process.tell(clock, link, |port| Told::Message(port, message));
                 self.work(number);
                 return self.settle(number);
             }
-            (Item::Closed, Some(node)) if accepted => {
+            (Item::Closed, true) if accepted => {
                 connection.accepted = false;
                 self.trace.event(now, &[7, id.0], || format!("process {number}: s{} is gone", id.0));
-                node.disconnected(clock, link);
+                process.tell(clock, link, Told::Down);
                 self.send_item(id, End::Dialer, Item::Closed);
             }
             (Item::Opened | Item::Closed, _) => {
@@ -256,13 +255,15 @@ impl World {
     fn reach_dialer(&mut self, number: usize, id: SessionId, link: Link, item: Item) -> Check {
         let (now, clock) = (self.now, self.clock(number));
         let process = &mut self.processes[number];
-        let Some(node) = &mut process.node else { return Ok(()) };
+        if process.node.is_none() {
+            return Ok(());
+        }
         match item {
             Item::Opened => {
                 self.trace.event(now, &[8, number as u64], || {
                     format!("process {number} is connected as s{} ({link:?})", id.0)
                 });
-                node.connected(clock, link);
+                process.tell(clock, link, Told::Up);
                 if let Some(connection) = self.network.connection(id) {
                     connection.answered = true;
                 }
@@ -272,13 +273,13 @@ impl World {
                     format!("process {number} hears {}", trace::describe(&message))
                 });
                 process.was_up |= matches!(message.get(), Some(ToClient::Welcome(_)));
-                node.handle(clock, link, message);
+                process.tell(clock, link, |port| Told::Message(port, message));
                 self.work(number);
                 return self.settle(number);
             }
             Item::Closed => {
                 self.trace.event(now, &[10, number as u64], || format!("process {number} loses s{}", id.0));
-                node.disconnected(clock, link);
+                process.tell(clock, link, Told::Down);
                 self.let_go_of(number, link);
                 self.send_item(id, End::Listener, Item::Closed);
             }
@@ -311,9 +312,7 @@ impl World {
         self.network.deaf(id, end);
         match end {
             End::Dialer => {
-                if let Some(node) = &mut self.processes[number].node {
-                    node.disconnected(clock, link);
-                }
+                self.processes[number].tell(clock, link, Told::Down);
                 self.let_go_of(number, link);
             }
             End::Listener => self.end_accepted(number, id, link),
@@ -327,10 +326,8 @@ impl World {
             connection.accepted = false;
         }
         let clock = self.clock(number);
-        if self.rng.chance(500)
-            && let Some(node) = &mut self.processes[number].node
-        {
-            node.disconnected(clock, link);
+        if self.rng.chance(500) {
+            self.processes[number].tell(clock, link, Told::Down);
         }
     }
 }

@@ -6,10 +6,9 @@
 //! takes some of what is under way with it: a prefix still arrives, the rest never does, and each end hears of the
 //! loss at its own time, which can be long after the other end has connected anew.
 
-use crate::process::STORE;
+use crate::process::{Link, STORE};
 use crate::rng::{Delay, Rng};
 use core::time::Duration;
-use node::Link;
 use protocol::{Parcel, ToClient};
 use std::collections::{BTreeMap, VecDeque};
 use types::{Broken, ClientId, Rule, SessionId, Time};

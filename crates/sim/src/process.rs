@@ -2,10 +2,13 @@
 
 use crate::actor::Thread;
 use crate::check::never_back::NeverBack;
+use client::Client;
 use core::time::Duration;
-use node::Node;
+use node::{Event, Link as NodeLink, Node, Port, RoleId};
+use redirector::Redirector;
 use session::{Dialer, Times};
 use std::collections::BTreeMap;
+use store::Store;
 use types::{ClientId, SessionId, Time};
 
 /// Number of the process that hosts the store.
@@ -20,6 +23,21 @@ const TIMES: Times = Times {
     pause_min: Duration::from_millis(1),
     pause_max: Duration::from_millis(100),
 };
+
+/// A connection as one of its processes knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Link {
+    /// From its client to a store or a redirector.
+    Uplink,
+    /// From its redirector to a store.
+    Trunk,
+    /// From another process's client or redirector to its store or redirector.
+    Session(SessionId),
+    /// From its client to a neighbour.
+    ToPeer(ClientId),
+    /// From a neighbour to its client.
+    FromPeer(SessionId),
+}
 
 #[derive(Debug)]
 pub(crate) struct Process {
@@ -76,6 +94,51 @@ impl Default for Process {
 }
 
 impl Process {
+    /// What its node knows a connection by; nothing if it hosts no machine that could have one.
+    fn known_as(&self, link: Link) -> Option<NodeLink> {
+        let node = self.node.as_ref()?;
+        let client = || node.role_of::<Client>();
+        let server = || node.role_of::<Store>().or_else(|| node.role_of::<Redirector>());
+        let (role, port) = match link {
+            Link::Uplink => (client(), Port::Server),
+            Link::ToPeer(peer) => (client(), Port::ToPeer(peer)),
+            Link::FromPeer(id) => (client(), Port::FromPeer(id)),
+            Link::Trunk => (server(), Port::Server),
+            Link::Session(id) => (server(), Port::Session(id)),
+        };
+        Some(NodeLink { role: role?, port })
+    }
+
+    /// The connection that a machine of its node knows by this port.
+    pub(crate) fn link_of(&self, role: RoleId, port: Port) -> Link {
+        let is_client = || self.node.as_ref().and_then(Node::role_of::<Client>) == Some(role);
+        match port {
+            Port::Server if is_client() => Link::Uplink,
+            Port::Server => Link::Trunk,
+            Port::Session(id) => Link::Session(id),
+            Port::ToPeer(peer) => Link::ToPeer(peer),
+            Port::FromPeer(id) => Link::FromPeer(id),
+        }
+    }
+
+    /// Tells its node what has happened on a connection. Says whether there is a node.
+    pub(crate) fn tell(&mut self, now: Time, link: Link, event: impl FnOnce(Port) -> Event) -> bool {
+        if let (Some(NodeLink { role, port }), Some(node)) = (self.known_as(link), &mut self.node) {
+            node.tell(now, role, event(port));
+        }
+        self.node.is_some()
+    }
+
+    /// Its client, while it runs.
+    pub(crate) fn client(&mut self) -> Option<&mut Client> {
+        self.node.as_mut()?.find_mut()
+    }
+
+    /// Looks at a machine of its node.
+    pub(crate) fn look<M: node::Machine>(&self) -> Option<&M> {
+        self.node.as_ref()?.find()
+    }
+
     /// Its application runs nothing, and begins nothing new.
     pub(crate) fn rests(&self) -> bool {
         self.node.is_some() && self.threads.iter().all(Thread::is_done)

@@ -21,12 +21,12 @@ use crate::violation::{Check, Violation, ensure};
 use client::{Client, TxnHandle};
 use core::task::Waker;
 use core::time::Duration;
-use node::{LOCAL, Node, Output};
-use protocol::Reachable;
+use node::{LOCAL, Machine, Node, RoleId, Said};
 use redirector::Redirector;
 use std::collections::VecDeque;
 use std::rc::Rc;
 use store::{DiskDone, Store};
+use types::limits::LIVES_KEPT;
 use types::{Broken, ClientId, ObjectId, PeerKey, SessionId, Time};
 
 /// Everything that can happen.
@@ -266,15 +266,23 @@ impl World {
         let is_member = !self.scenario.is_redirector(number);
         let has_client = if number == STORE { self.scenario.embedded } else { is_member };
         let client = has_client.then(|| self.new_client(number));
-        let node = match client {
-            client if has_redirector => Node::with_redirector(self.new_redirector(number), client),
-            Some(client) if number != STORE => Node::client_only(client),
-            client => Node::with_store(self.open_store(), client),
+        let mut node = Node::new();
+        let beside = match number {
+            STORE => Some(node.add(self.open_store())),
+            _ if has_redirector => Some(node.add(self.new_redirector(number))),
+            _ => None,
         };
-        let clock = self.clock(number);
-        let process = &mut self.processes[number];
-        process.node = Some(node);
-        process.node.as_mut().expect("just set").start(clock);
+        if let Some(client) = client {
+            let client = node.add(client);
+            match beside {
+                Some(store) if number == STORE => node.link(client, store),
+                Some(redirector) => node.stand_beside(client, redirector),
+                None => {}
+            }
+        }
+        node.start(self.clock(number));
+        self.processes[number].node = Some(node);
+        self.take_peers(number);
         if has_client {
             self.start_threads(number);
         }
@@ -289,16 +297,21 @@ impl World {
     fn new_client(&mut self, number: usize) -> Client {
         let group = self.scenario.group_of(number);
         let name = group.filter(|_| self.scenario.named).map(|group| format!("g{group}"));
-        let config = client::Config { group: name, ..self.scenario.client.clone() };
-        let mut client = Client::new(config, self.new_id(number));
-        if group.is_some() {
-            let address = format!("p{number}");
-            let eligible = if self.scenario.eligible.contains(&number) { address.clone() } else { String::new() };
-            let reached_at = if self.scenario.peers { address } else { String::new() };
-            let (address, key) = (reached_at, self.key_of(number));
-            client.reachable(self.clock(number), Reachable { address, key, eligible });
+        let is_eligible = group.is_some() && self.scenario.eligible.contains(&number);
+        let eligible = if is_eligible { format!("p{number}") } else { String::new() };
+        let config = client::Config { group: name, eligible, ..self.scenario.client.clone() };
+        Client::new(config, self.new_id(number))
+    }
+
+    /// A member of a group takes connections of its neighbours.
+    fn take_peers(&mut self, number: usize) {
+        if self.scenario.group_of(number).is_none() || !self.scenario.peers {
+            return;
         }
-        client
+        let (now, key) = (self.clock(number), self.key_of(number));
+        if let Some(client) = self.processes[number].client() {
+            Machine::reachable(client, now, format!("p{number}"), key);
+        }
     }
 
     fn new_redirector(&self, number: usize) -> Redirector {
@@ -374,18 +387,18 @@ impl World {
     /// Lets a process's node settle, does what it wants done, and looks at what came of it.
     pub(crate) fn pump(&mut self, number: usize) -> Check {
         let clock = self.clock(number);
-        while let Some(node) = &mut self.processes[number].node {
-            node.settle(clock);
-            let Some(output) = node.poll_output() else { break };
-            self.carry_out(number, output)?;
+        while let Some((role, said)) = self.processes[number].node.as_mut().and_then(|node| node.poll(clock)) {
+            self.carry_out(number, role, said)?;
         }
         self.set_timer(number);
         self.look(number)
     }
 
-    fn carry_out(&mut self, number: usize, output: Output) -> Check {
-        match output {
-            Output::Send(link, message) => {
+    fn carry_out(&mut self, number: usize, role: RoleId, said: Said) -> Check {
+        let link = |port| self.processes[number].link_of(role, port);
+        match said {
+            Said::Send(port, message) => {
+                let link = link(port);
                 if self.judged
                     && number == STORE
                     && let Some(message) = message.get()
@@ -396,18 +409,20 @@ impl World {
                 self.traffic[number].say();
                 self.send(connection, end.other(), message)
             }
-            Output::AwaitRoom(link) => {
-                self.await_room(number, link);
+            Said::AwaitRoom(port) => {
+                self.await_room(number, link(port));
                 Ok(())
             }
-            Output::End(link, reason, text) => self.hang_up(number, link, reason, &text),
-            Output::Dial(peer, address) => self.dial_peer(number, peer, &address),
-            Output::Disk(work) => self.submit(work),
-            Output::Wake(txn) => {
-                self.wake(number, txn);
+            Said::End(port, reason, text) => self.hang_up(number, link(port), reason, &text),
+            Said::Dial(peer, address) => self.dial_peer(number, peer, &address),
+            Said::Disk(work) => self.submit(work.open().expect("only the store has a disk")),
+            Said::Wake(txn) => {
+                self.wake(number, txn.into());
                 Ok(())
             }
-            Output::Closed => {
+            // The node has told it already.
+            Said::Tell(..) => Ok(()),
+            Said::Closed => {
                 self.trace.event(self.now, &[3], || "the store has closed");
                 self.processes[number].closed = true;
                 if self.finale { Ok(()) } else { self.close_process() }
@@ -469,7 +484,8 @@ impl World {
     fn step(&mut self, number: usize, thread: usize) -> Check {
         let clock = self.clock(number);
         let process = &mut self.processes[number];
-        let client = process.node.as_mut().and_then(Node::client).ok_or_else(|| impossible("no client".into()))?;
+        let client = process.node.as_mut().and_then(|node| node.find_mut::<Client>());
+        let client = client.ok_or_else(|| impossible("no client".into()))?;
         let before = process.threads[thread].running();
         let mut stage = Stage {
             now: clock,
@@ -493,7 +509,7 @@ impl World {
     }
 
     fn wake(&mut self, number: usize, txn: TxnHandle) {
-        self.tasks.wake(number, txn);
+        self.tasks.wake(number, txn.into());
         let process = &mut self.processes[number];
         let waiting = |thread: &Thread| thread.waiting && thread.handle() == Some(txn);
         let Some(thread) = process.threads.iter().position(waiting) else { return };
@@ -509,9 +525,13 @@ impl World {
             return Ok(());
         }
         let process = &mut self.processes[number];
-        if let Some(client) = process.node.as_mut().and_then(Node::client).filter(|_| self.judged) {
+        if let Some(client) = process.node.as_mut().and_then(|node| node.find_mut::<Client>()).filter(|_| self.judged) {
             let branch = self.history.branch_of(client.life()).unwrap_or(self.history.branches.newest());
             process.never_back.be_on(branch);
+            // After so many starts a client takes its store for a copy that was put back, and begins anew with nothing.
+            if client.life().is_none() && self.history.branches.lives() > LIVES_KEPT {
+                process.never_back.begin_anew();
+            }
             check::frames::all(client, self.history.branches.ledger(branch), &mut process.never_back)?;
             for (handle, attempt) in process.threads.iter().filter_map(Thread::running) {
                 if client.check(handle).is_ok() {
@@ -519,7 +539,7 @@ impl World {
                 }
             }
         }
-        if let Some((_, Some(store), _)) = process.node.as_ref().map(Node::roles) {
+        if let Some(store) = process.look::<Store>() {
             self.turns.look(store)?;
             if store.has_forgotten() {
                 // The session of an embedded client ends without any connection's ending.
@@ -543,12 +563,11 @@ impl World {
         };
         let trunk = self.processes[server].trunk;
         let trunk = trunk.filter(|&trunk| self.network.connection(trunk).is_some_and(|found| found.accepted));
-        let roles = |number: usize| self.processes[number].node.as_ref().map(Node::roles);
-        let Some((Some(client), ..)) = roles(number) else { return Ok(()) };
-        let store = roles(STORE).and_then(|(_, store, _)| store);
-        match (roles(server), store, trunk) {
-            (Some((_, Some(store), _)), ..) => check::holders::client(client, store, session),
-            (Some((.., Some(redirector))), store, trunk) => {
+        let Some(client) = self.processes[number].look::<Client>() else { return Ok(()) };
+        let (store, server) = (self.processes[STORE].look::<Store>(), &self.processes[server]);
+        match (server.look::<Store>(), server.look::<Redirector>()) {
+            (Some(store), _) => check::holders::client(client, store, session),
+            (None, Some(redirector)) => {
                 check::holders::member(client, redirector, session)?;
                 let (Some(store), Some(trunk)) = (store, trunk) else { return Ok(()) };
                 let is_restored = self.history.branches.newest() > 0;

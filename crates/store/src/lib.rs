@@ -96,11 +96,11 @@ use sequencer::Sequencer;
 use sessions::Sessions;
 pub use status::{SessionStatus, Status};
 use turns::Turns;
-pub use types::SessionId;
 use types::{Broken, ClusterId, GoodbyeReason, Incarnation, Life, Limits, NodeId, PageId, Time};
+pub use types::{Position, SessionId};
 pub use work::{
     Checkpoint, ClientOutcomes, CommitRecord, DiskDone, DiskWork, HomeImage, HomePage, LeasesGiven, Opened, Placement,
-    Position, Record,
+    Record,
 };
 use writeback::WriteBack;
 

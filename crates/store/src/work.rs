@@ -7,11 +7,7 @@
 use alloc::vec::Vec;
 use bytes::Bytes;
 use protocol::{Advance, Lineage};
-use types::{ClientId, ClusterId, Delta, Incarnation, Life, PageId, TxnId, Version};
-
-/// The place of a record in the log, counted from 1.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Position(pub u64);
+use types::{ClientId, ClusterId, Delta, Incarnation, Life, PageId, Position, TxnId, Version};
 
 /// One record of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]

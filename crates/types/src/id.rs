@@ -158,6 +158,10 @@ impl fmt::Debug for ClusterId {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Incarnation(pub u64);
 
+/// The place of a record in a log, counted from 1.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Position(pub u64);
+
 /// The same life as nobody else can have it: drawn at random when it starts. A copy of a store counts its lives on as the
 /// store does, and has other ones.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -21,8 +21,8 @@ mod version;
 pub use delta::{Delta, SlotChange};
 pub use hash::{Map, Set};
 pub use id::{
-    CATALOG_SPACE, ClientId, ClusterId, Incarnation, Life, MAIN_SPACE, NodeId, ObjectId, PageId, PageRange, SessionId,
-    SlotNo, TxnId,
+    CATALOG_SPACE, ClientId, ClusterId, Incarnation, Life, MAIN_SPACE, NodeId, ObjectId, PageId, PageRange, Position,
+    SessionId, SlotNo, TxnId,
 };
 pub use key::PeerKey;
 pub use limits::Limits;

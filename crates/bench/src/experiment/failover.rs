@@ -8,7 +8,8 @@
 use super::row::{Row, Target};
 use super::worker::{Clock, PATIENCE};
 use crate::Result;
-use node::{Driver, Node};
+use client::Client;
+use node::{Driver, Hosted};
 use objects::{Anywhere, Db, Ref};
 use sim::{Distances, Layout, Mishap, Simulation};
 use std::cell::{Cell, RefCell};
@@ -80,7 +81,7 @@ type Pair = [Ref<[u8]>; 2];
 /// One member, as its tasks use it.
 #[derive(Clone)]
 struct Member {
-    node: Arc<Mutex<Node>>,
+    client: Arc<Mutex<Hosted<Client>>>,
     driver: Arc<dyn Driver>,
     clock: Clock,
     written: Time,
@@ -95,7 +96,7 @@ struct Member {
 
 impl Member {
     fn db(&self) -> Db {
-        objects::over(self.node.clone(), self.driver.clone(), PATIENCE)
+        objects::over(self.client.clone(), self.driver.clone(), PATIENCE)
     }
 
     fn found(&self, found: Slowest) {
@@ -135,9 +136,8 @@ impl Member {
         self.found(Slowest { session: self.driver.now() - self.end, ..Slowest::default() });
     }
 
-    fn with_client<R>(&self, look: impl FnOnce(&mut client::Client) -> R) -> R {
-        let mut node = self.node.lock().unwrap_or_else(PoisonError::into_inner);
-        look(node.client().expect("a member has a client"))
+    fn with_client<R>(&self, look: impl FnOnce(&mut Client) -> R) -> R {
+        look(self.client.lock().unwrap_or_else(PoisonError::into_inner).machine())
     }
 
     /// Begins a transaction as soon as the redirector has ended.
@@ -165,11 +165,11 @@ impl Case {
         simulation.inject(end, 0, self.mishap);
         let slowest = Rc::new(RefCell::new(Slowest::default()));
         for client in 1..=MEMBERS {
-            let (node, driver) = simulation.door(client);
+            let (member, driver) = simulation.door(client);
             let clock = Clock::Virtual { driver: driver.clone(), traversal: Duration::ZERO };
             let (objects, is_done, slowest) = (Rc::default(), Rc::default(), slowest.clone());
             let written = WRITTEN + LATER * (4 * client as u32);
-            let member = Member { node, driver, clock, written, end, is_busy, objects, is_done, slowest };
+            let member = Member { client: member, driver, clock, written, end, is_busy, objects, is_done, slowest };
             simulation.spawn(client, member.clone().keep_writing());
             simulation.spawn(client, member.clone().await_session());
             simulation.spawn(client, member.write_once());

@@ -2,8 +2,7 @@
 
 use super::null_request::Tapped;
 use crate::{Result, lasting_address};
-use net::{Host, ListenConfig, Runtime, UplinkConfig};
-use node::Node;
+use net::{Host, ListenConfig, Machines, Runtime, UplinkConfig};
 use objects::Db;
 use redirector::Redirector;
 use std::hash::{BuildHasher, RandomState};
@@ -34,10 +33,12 @@ impl Group {
         let address = lasting_address()?;
         let group = format!("experiment-{address}-{}", id.0);
         let config = redirector::Config { group, address: address.to_string(), ..redirector::Config::default() };
-        let host = Host::start(Node::with_redirector(Redirector::new(config, id), None), None, &runtime);
-        host.listen(ListenConfig::new(address))?;
-        host.connect_trunk(UplinkConfig::new(store.to_string()));
-        host.wait_trunk(TRUNK_WITHIN)?;
+        let mut machines = Machines::new();
+        let (redirector, _) = machines.add(Redirector::new(config, id));
+        let host = Host::start(machines, &runtime);
+        host.listen(redirector, ListenConfig::new(address))?;
+        host.connect(redirector, UplinkConfig::new(store.to_string()));
+        host.wait_connected(redirector, TRUNK_WITHIN)?;
         Ok(Self { _host: host, address, _runtime: runtime })
     }
 

@@ -5,13 +5,13 @@ use crate::output::Output;
 use crate::stopper::{close_on_signal, close_with_stdin};
 use crate::{Error, Result, descriptors};
 use net::ConnectError::Refused;
-use net::{Host, HostEnd, ListenConfig, Listener, Runtime, UplinkConfig, UplinkState};
-use node::Node;
+use net::{Host, HostEnd, ListenConfig, Listener, Machines, Runtime, Shared, UplinkConfig, UplinkState};
+use node::RoleId;
 use redirector::{Config, Duty, Redirector, Stats, Status};
 use serde_json::json;
 use std::hash::{BuildHasher, RandomState};
 use std::net::SocketAddr;
-use std::sync::{Arc, PoisonError};
+use std::sync::PoisonError;
 use std::time::Duration;
 use types::ClientId;
 use types::GoodbyeReason::Superseded;
@@ -42,15 +42,17 @@ pub(super) fn run(args: &GroupArgs, output: &mut Output) -> Result {
     let (runtime, address) = (Runtime::start_relay()?, config.address.clone());
     // The standard library's hasher is the nearest randomness: each is keyed anew.
     let redirector = Redirector::new(config, ClientId(RandomState::new().hash_one(())));
-    let host = Host::start(Node::with_redirector(redirector, None), None, &runtime);
-    host.connect_trunk(store);
-    host.listen_at(listener)?;
+    let mut machines = Machines::new();
+    let (role, redirector) = machines.add(redirector);
+    let host = Host::start(machines, &runtime);
+    host.connect(role, store);
+    host.listen_at(role, listener)?;
     close_on_signal(&host)?;
     if args.until_stdin_closes {
         close_with_stdin(&host);
     }
     say_ready(args, listening, &address, output)?;
-    let stats = watch(&host, output)?;
+    let stats = watch(&host, role, &redirector, output)?;
     say_closed(&args.name, host.tally().sessions.saturating_sub(stats.trunk_sessions), &stats, output)
 }
 
@@ -80,33 +82,26 @@ enum Standing {
 }
 
 /// Says what changes until the redirector is closed; gives what it has counted.
-fn watch(host: &Arc<Host>, output: &mut Output) -> Result<Stats> {
+fn watch(host: &Host, role: RoleId, redirector: &Shared<Redirector>, output: &mut Output) -> Result<Stats> {
     let mut said = Standing::Begins;
     loop {
         let ended = host.wait_end_within(LOOK_EVERY);
         if let Some(HostEnd::Failed(why)) = ended {
             return Err(format!("{why}; what was committed is safe at the store: start it again").into());
         }
-        let Some(status) = status(host) else { continue };
+        let status = redirector.lock().unwrap_or_else(PoisonError::into_inner).look().status();
         if ended.is_some() {
             return Ok(status.stats);
         }
         if let Some(why) = status.over {
             return Err(format!("the store wants no more of this redirector: {why}").into());
         }
-        let standing = standing(&said, &status, host.trunk_state());
+        let standing = standing(&said, &status, host.server_state(role));
         if standing != said {
             standing.say(&status.group, output)?;
             said = standing;
         }
     }
-}
-
-/// Nothing if the host has failed meanwhile.
-fn status(host: &Host) -> Option<Status> {
-    let node = host.node().lock().unwrap_or_else(PoisonError::into_inner);
-    let (_, _, redirector) = node.roles();
-    Some(redirector?.status())
 }
 
 fn standing(said: &Standing, status: &Status, trunk: UplinkState) -> Standing {

@@ -5,14 +5,13 @@ use crate::output::{self, Output};
 use crate::stopper::{close_on_signal, close_with_stdin};
 use crate::target::make_directory;
 use crate::{Error, Result, descriptors};
-use database::Recovered;
+use database::{LocalStore, Recovered};
 use disk::Progress;
 use net::{Host, HostEnd, ListenConfig, Listener, Runtime};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::Path;
-use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
 pub(super) fn run(args: &ServeArgs, output: &mut Output) -> Result {
@@ -28,7 +27,7 @@ pub(super) fn run(args: &ServeArgs, output: &mut Output) -> Result {
     let (runtime, progress) = (Runtime::start()?, recovered.progress);
     let store = recovered.start(None, &runtime);
     let host = store.host().clone();
-    host.listen_at(listener)?;
+    host.listen_at(store.role(), listener)?;
     close_on_signal(&host)?;
     if args.until_stdin_closes {
         close_with_stdin(&host);
@@ -37,7 +36,7 @@ pub(super) fn run(args: &ServeArgs, output: &mut Output) -> Result {
     if let HostEnd::Failed(why) = host.wait_end() {
         return Err(format!("{why}; what was acknowledged is safe: start it again").into());
     }
-    let counted = Counted::of(&host);
+    let counted = Counted::of(&host, &store);
     store.close()?;
     counted.say(&args.dir, output)
 }
@@ -51,16 +50,14 @@ struct Counted {
 }
 
 impl Counted {
-    fn of(host: &Host) -> Self {
+    fn of(host: &Host, store: &LocalStore) -> Self {
         let tally = host.tally();
-        let mut node = host.node().lock().unwrap_or_else(PoisonError::into_inner);
-        let store = node.store().expect("this node hosts a store");
-        Self {
+        store.look(|store| Self {
             sessions: tally.sessions,
             commits: store.stats().commits,
             refused_commits: store.refusals().clone(),
             refused_sessions: tally.refusals,
-        }
+        })
     }
 
     fn say(&self, dir: &Path, output: &mut Output) -> Result {

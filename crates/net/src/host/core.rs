@@ -1,7 +1,8 @@
 //! The state of a host, and the rules that its parts keep.
 //!
-//! 1. The thread that gives the node an event sorts all its outputs while still holding its lock: a message is in its
-//!    connection's queue, disk work in the disk's, before the next event can add to them. So nothing overtakes.
+//! 1. The thread that gives a machine an event sorts all its outputs while still holding its lock: a message is in its
+//!    connection's queue, or in the inbox of another machine of the process, disk work in the disk's, before the next event
+//!    can add to them. So nothing overtakes. No thread holds the locks of two machines.
 //! 2. Nothing is carried out under that lock. All that takes time, a write to a socket, a flush, a waker, comes after it.
 //! 3. Locks are taken in the order of [`Rank`].
 //! 4. Tasks and links hold the host weakly: it ends with the last of the application's handles, and they with it.
@@ -9,15 +10,14 @@
 
 use crate::host::clock::Clock;
 use crate::host::last_words::LastWords;
-use crate::host::timers::Timer;
-use crate::host::wakers::Wakers;
+use crate::host::role::Role;
 use crate::lock::{Guard, Lock, Rank};
 use crate::transport::connection::Connection;
 use crate::transport::counters::Counters;
-use node::{Disk, Node};
+use node::{Port, RoleId};
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, OnceLock, Weak};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 use types::{ClientId, Map, Time};
@@ -32,35 +32,19 @@ pub enum HostEnd {
     Failed(String),
 }
 
-/// Connects to a neighbour, whom the node has something for, at this address; the node hears what comes of it.
-pub(crate) type Dial = Box<dyn Fn(ClientId, String) + Send + Sync>;
+/// Connects a machine to a peer, for which it has something, at this address; the machine hears what comes of it.
+pub(crate) type Dial = Box<dyn Fn(RoleId, ClientId, String) + Send + Sync>;
 
-/// A caller that reads from the uplink by itself while it waits.
-pub(crate) trait Caller: fmt::Debug + Send + Sync {
-    /// Reads until `woken` says that the calling thread is waited for elsewhere. At once if another thread reads.
-    fn read(&self, core: &Core, woken: &dyn Fn() -> bool);
-
-    /// Something was woken, or has ended, that the reading thread may be waiting for.
-    fn wake(&self);
-}
-
-/// A node, its connections, its disk.
+/// The machines of a process, their connections, their disks.
 pub(crate) struct Core {
-    pub(super) node: Arc<Mutex<Node>>,
-    pub(super) disk: Option<Arc<dyn Disk>>,
+    /// By their numbers.
+    pub(super) roles: Vec<Role>,
     pub(super) dial: Dial,
-    pub(super) wakers: Wakers,
     pub(super) last_words: LastWords,
-    pub(super) timer: Arc<Timer>,
     pub(super) clock: Clock,
     /// Where the host's tasks run.
     pub(super) tasks: Handle,
-    /// A flush was handed over, and has not begun.
-    pub(super) handed_over: AtomicBool,
-    /// The position that the node knows to be durable.
-    pub(super) durable: AtomicU64,
     links: Lock<Map<node::Link, Arc<Connection>>>,
-    caller: Lock<Option<Arc<dyn Caller>>>,
     counters: Arc<Counters>,
     end: watch::Sender<Option<HostEnd>>,
     /// Why the host is about to end, before it has: nothing more is given to the disk.
@@ -70,20 +54,14 @@ pub(crate) struct Core {
 }
 
 impl Core {
-    pub(super) fn new(node: Node, disk: Option<Arc<dyn Disk>>, clock: Clock, tasks: Handle, dial: Dial) -> Arc<Self> {
+    pub(super) fn new(roles: Vec<Role>, clock: Clock, tasks: Handle, dial: Dial) -> Arc<Self> {
         Arc::new_cyclic(|this: &Weak<Self>| Self {
-            node: Arc::new(Mutex::new(node)),
-            disk,
+            roles,
             dial,
-            wakers: Wakers::new(),
             last_words: LastWords::new(),
-            timer: Arc::new(Timer::new()),
             clock,
             tasks,
-            handed_over: AtomicBool::new(false),
-            durable: AtomicU64::new(0),
             links: Lock::new(Rank::Links, Map::default()),
-            caller: Lock::new(Rank::Caller, None),
             counters: Arc::default(),
             end: watch::Sender::new(None),
             failure: OnceLock::new(),
@@ -91,16 +69,17 @@ impl Core {
         })
     }
 
-    pub(crate) fn node(&self) -> &Arc<Mutex<Node>> {
-        &self.node
+    /// A machine by its number, which it was given here.
+    pub(crate) fn role(&self, id: RoleId) -> &Role {
+        &self.roles[usize::from(id.0)]
+    }
+
+    pub(crate) fn roles(&self) -> &[Role] {
+        &self.roles
     }
 
     pub(crate) fn counters(&self) -> &Arc<Counters> {
         &self.counters
-    }
-
-    pub(crate) fn wakers(&self) -> &Wakers {
-        &self.wakers
     }
 
     pub(crate) fn last_words(&self) -> &LastWords {
@@ -116,15 +95,15 @@ impl Core {
         self.this.clone()
     }
 
-    /// From now on the node's messages for this link go there.
+    /// From now on the machine's messages for this link go there.
     pub(crate) fn add_link(&self, id: node::Link, connection: &Arc<Connection>) {
-        let is_peer = matches!(id, node::Link::ToPeer(_) | node::Link::FromPeer(_));
+        let is_peer = matches!(id.port, Port::ToPeer(_) | Port::FromPeer(_));
         let count = if is_peer { &self.counters.peers } else { &self.counters.sessions };
         count.fetch_add(1, Relaxed);
         self.links().insert(id, Arc::clone(connection));
     }
 
-    /// The node has nothing more to say on this link.
+    /// The machine has nothing more to say on this link.
     pub(crate) fn remove_link(&self, id: node::Link) -> Option<Arc<Connection>> {
         self.links().remove(&id)
     }
@@ -133,36 +112,13 @@ impl Core {
         self.links().get(&id).cloned()
     }
 
-    /// The connections, which the node has no more.
+    /// The connections, which no machine has any more.
     pub(super) fn take_links(&self) -> Vec<Arc<Connection>> {
         self.links().drain().map(|(_, connection)| connection).collect()
     }
 
     fn links(&self) -> Guard<'_, Map<node::Link, Arc<Connection>>> {
         self.links.lock()
-    }
-
-    /// From now on callers read like this from the uplink, or leave it to others.
-    pub(crate) fn set_caller(&self, caller: Option<Arc<dyn Caller>>) {
-        let old = std::mem::replace(&mut *self.caller.lock(), caller);
-        if let Some(old) = old {
-            old.wake();
-        }
-    }
-
-    /// Reads on the caller's thread until `woken`, if there is a connection that no other caller reads.
-    pub(crate) fn read_as_caller(&self, woken: &dyn Fn() -> bool) {
-        let caller = self.caller.lock().clone();
-        if let Some(caller) = caller {
-            caller.read(self, woken);
-        }
-    }
-
-    /// A caller that waits for the uplink's socket may have to look up.
-    pub(crate) fn wake_caller(&self) {
-        if let Some(caller) = &*self.caller.lock() {
-            caller.wake();
-        }
     }
 
     /// How the host has ended, if it has.
@@ -194,8 +150,8 @@ impl Core {
 impl Drop for Core {
     fn drop(&mut self) {
         self.take_links().iter().for_each(|connection| connection.sender().abandon());
-        // The timer's task finds that there is no host any more.
-        self.timer.arm(Some(Time::ZERO));
+        // The timers' tasks find that there is no host any more.
+        self.roles.iter().for_each(|role| role.timer.arm(Some(Time::ZERO)));
     }
 }
 

@@ -1,162 +1,181 @@
-//! Gives the node its events, and carries out what comes of them.
+//! Gives the machines their events, and carries out what comes of them.
 
 use crate::host::clock::Clock;
 use crate::host::core::{Core, Dial, HostEnd};
-use crate::host::event::Event;
 use crate::host::failure;
 use crate::host::flush::Flush;
+use crate::host::role::{Machines, Role};
 use crate::transport::connection::Connection;
-use node::{Disk, Node, Output};
-use protocol::{Goodbye, Parcel, Reachable};
+use node::{DiskDone, Event, Hosted, Link, RoleId, Said};
+use protocol::{Goodbye, Parcel};
+use std::collections::VecDeque;
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::sync::PoisonError;
+use std::sync::atomic::{Ordering::Relaxed, Ordering::SeqCst};
 use std::task::Waker;
 use std::time::Duration;
-use store::{DiskDone, Position};
 use tokio::runtime::Handle;
-use types::{ClientId, GoodbyeReason, PeerKey, Time};
+use types::{ClientId, GoodbyeReason, Position, Time};
 
-/// The work that is left for when the node's lock is free.
+/// The work that is left for when the machine's lock is free.
 struct Todo {
-    flushes: Vec<(node::Link, Arc<Connection>)>,
+    flushes: Vec<(Link, Arc<Connection>)>,
     wakers: Vec<Waker>,
     dials: Vec<(ClientId, String)>,
+    /// Machines of this process that were told something.
+    told: Vec<RoleId>,
     flush: Flush,
 }
 
+/// A machine that is to be called next.
+enum Next {
+    /// Others have told it something.
+    Inbox(RoleId),
+    /// This link has sent all: messages that have waited for that follow.
+    Room(Link),
+}
+
 impl Core {
-    /// Opens a node for business. A node that hosts a store comes with its disk.
-    pub(crate) fn open(mut node: Node, disk: Option<Arc<dyn Disk>>, tasks: Handle, dial: Dial) -> Arc<Self> {
-        let clock = Clock::start();
-        node.start(clock.now());
-        // Where neighbours reach its client is known when it has some.
-        reachable(&mut node, clock.now(), String::new(), PeerKey::default());
-        Self::new(node, disk, clock, tasks, dial)
+    /// Opens machines for business.
+    pub(crate) fn open(machines: Machines, tasks: Handle, dial: Dial) -> Arc<Self> {
+        let (clock, roles) = (Clock::start(), machines.into_roles());
+        for role in &roles {
+            role.hosted.lock().unwrap_or_else(PoisonError::into_inner).start(clock.now());
+        }
+        Self::new(roles, clock, tasks, dial)
     }
 
-    /// Runs the node's timer, hears of its disk, and does what it has wanted since it was opened.
+    /// Runs the machines' timers, hears of their disks, and does what they have wanted since they were opened.
     pub(crate) fn begin(&self) {
-        self.listen_to_disk();
-        self.run_timer();
-        self.settle();
+        for role in &self.roles {
+            self.listen_to_disk(role);
+            self.run_timer(role.id);
+        }
+        self.roles.iter().for_each(|role| self.settle(role.id));
     }
 
-    /// Gives the node events and carries out what comes of them, but for the flush, which is the caller's to lead.
-    pub(crate) fn drive(&self, events: impl IntoIterator<Item = Event>) -> Flush {
-        self.call(|node, now| events.into_iter().for_each(|event| self.tell(node, now, event)))
+    /// Gives a machine events and carries out what comes of them, but for the flush, which is the caller's to lead.
+    pub(crate) fn drive(&self, role: RoleId, events: impl IntoIterator<Item = Event>) -> Flush {
+        let of = self.role(role);
+        self.call(role, |hosted, now| events.into_iter().for_each(|event| self.tell(of, hosted, now, event)))
     }
 
-    /// The same for a call of the node.
-    pub(crate) fn call(&self, call: impl FnOnce(&mut Node, Time)) -> Flush {
+    /// The same for a call of the machine.
+    pub(crate) fn call(&self, role: RoleId, call: impl FnOnce(&mut Hosted, Time)) -> Flush {
         let drive = || {
-            let mut room = Vec::new();
-            let mut flush = self.carry_out(self.step(call), &mut room);
-            // These links have sent all already: messages that have waited for that follow.
-            while !room.is_empty() {
-                let todo = self.step(|node, _| room.drain(..).for_each(|link| node.has_room(link)));
-                flush = flush.and(self.carry_out(todo, &mut room));
+            let mut next = VecDeque::new();
+            let mut flush = self.carry_out(role, self.step(role, call), &mut next);
+            while let Some(called) = next.pop_front() {
+                let (role, todo) = match called {
+                    Next::Inbox(role) => (role, self.step(role, |hosted, now| self.take_inbox(role, hosted, now))),
+                    Next::Room(Link { role, port }) => {
+                        (role, self.step(role, |hosted, now| hosted.tell(now, Event::Room(port))))
+                    }
+                };
+                flush = flush.and(self.carry_out(role, todo, &mut next));
             }
             flush
         };
-        self.contain(drive).unwrap_or(Flush::Nothing)
+        self.contain(drive).unwrap_or_default()
     }
 
     /// Carries out what came of calls that an application has made.
-    pub(crate) fn settle(&self) {
-        self.lead_as_application(self.drive([]));
+    pub(crate) fn settle(&self, role: RoleId) {
+        self.lead_as_application(self.drive(role, []));
     }
 
     /// A connection is up.
-    pub(crate) fn attach(&self, link: node::Link, connection: &Arc<Connection>) {
+    pub(crate) fn attach(&self, link: Link, connection: &Arc<Connection>) {
         self.add_link(link, connection);
-        self.lead_in_task(self.drive([Event::Up(link)]));
+        self.lead_in_task(self.drive(link.role, [Event::Up(link.port)]));
     }
 
     /// A connection is gone.
-    pub(crate) fn detach(&self, link: node::Link) {
+    pub(crate) fn detach(&self, link: Link) {
         self.remove_link(link);
-        self.lead_in_task(self.drive([Event::Down(link)]));
+        self.lead_in_task(self.drive(link.role, [Event::Down(link.port)]));
     }
 
-    /// Tells the node of an event. Its lock is held.
-    fn tell(&self, node: &mut Node, now: Time, event: Event) {
-        match event {
-            Event::Up(link) => node.connected(now, link),
-            Event::Down(link) => node.disconnected(now, link),
-            Event::Heard(link) => node.heard(now, link),
-            Event::Room(link) => node.has_room(link),
-            Event::Message(link, message) => {
+    /// Tells a machine of an event. Its lock is held.
+    fn tell(&self, role: &Role, hosted: &mut Hosted, now: Time, event: Event) {
+        match &event {
+            Event::Message(_, message) => {
                 self.counters().messages_in.fetch_add(1, Relaxed);
                 #[cfg(feature = "panics")]
-                failure::panic_if_wanted(&message);
-                node.handle(now, link, message);
+                failure::panic_if_wanted(message);
+                let _ = message;
             }
-            Event::Reachable(address, key) => reachable(node, now, address, key),
-            Event::Disk(done) if self.is_overtaken(&done) => {}
-            Event::Disk(done) => node.disk(now, done),
-            Event::Timeout => node.handle_timeout(now),
-            Event::Close => node.close(now),
+            Event::Disk(done) if role.is_overtaken(done) => return,
+            _ => {}
         }
+        hosted.tell(now, event);
     }
 
-    /// Whether the node has heard of more already: two flushes' reports may come in either order.
-    fn is_overtaken(&self, done: &DiskDone) -> bool {
-        let DiskDone::Durable { through: Position(through), .. } = *done else { return false };
-        self.durable.fetch_max(through, SeqCst) >= through
+    /// Tells a machine what others of this process have to say. Its lock is held.
+    fn take_inbox(&self, role: RoleId, hosted: &mut Hosted, now: Time) {
+        self.role(role).take().into_iter().for_each(|event| hosted.tell(now, event));
     }
 
-    /// Calls the node and sorts what comes of it.
-    fn step(&self, call: impl FnOnce(&mut Node, Time)) -> Todo {
-        let mut todo = Todo { flushes: Vec::new(), wakers: Vec::new(), dials: Vec::new(), flush: Flush::Nothing };
-        self.with_node(|node| {
+    /// Calls a machine and sorts what comes of it.
+    fn step(&self, role: RoleId, call: impl FnOnce(&mut Hosted, Time)) -> Todo {
+        let (flushes, wakers, dials, told, flush) = Default::default();
+        let mut todo = Todo { flushes, wakers, dials, told, flush };
+        let role = self.role(role);
+        self.with_role(role, |hosted| {
             let now = self.clock.now();
-            call(node, now);
-            node.settle(now);
-            while let Some(output) = node.poll_output() {
-                self.sort(output, &mut todo);
+            call(hosted, now);
+            while let Some(said) = hosted.poll(now) {
+                self.sort(role, said, &mut todo);
             }
-            self.timer.arm(node.poll_timeout());
+            role.timer.arm(hosted.poll_timeout());
         });
         todo
     }
 
-    /// Does what was left for when the node's lock is free, and adds the links that have the room which was awaited.
-    fn carry_out(&self, todo: Todo, room: &mut Vec<node::Link>) -> Flush {
-        room.extend(todo.flushes.iter().filter(|(_, connection)| connection.sender().flush()).map(|(link, _)| *link));
-        todo.dials.into_iter().for_each(|(peer, address)| (self.dial)(peer, address));
+    /// Does what was left for when the machine's lock is free, and adds whom to call next.
+    fn carry_out(&self, role: RoleId, todo: Todo, next: &mut VecDeque<Next>) -> Flush {
+        let has_room = |(link, connection): (Link, Arc<Connection>)| connection.sender().flush().then_some(link);
+        next.extend(todo.flushes.into_iter().filter_map(has_room).map(Next::Room));
+        next.extend(todo.told.into_iter().map(Next::Inbox));
+        todo.dials.into_iter().for_each(|(peer, address)| (self.dial)(role, peer, address));
         if !todo.wakers.is_empty() {
             todo.wakers.into_iter().for_each(failure::wake);
-            self.wake_caller();
+            self.role(role).wake_caller();
         }
         todo.flush
     }
 
-    /// Puts an output where it belongs. The node's lock is held.
-    fn sort(&self, output: Output, todo: &mut Todo) {
-        match output {
-            Output::Send(link, message) => self.send(link, &message, todo),
-            Output::AwaitRoom(link) => {
-                let waits = self.find_link(link).filter(|connection| connection.sender().await_room());
-                todo.flushes.extend(waits.map(|connection| (link, connection)));
+    /// Puts what a machine has said where it belongs. Its lock is held.
+    fn sort(&self, role: &Role, said: Said, todo: &mut Todo) {
+        let link = |port| Link { role: role.id, port };
+        match said {
+            Said::Send(port, message) => self.send(link(port), &message, todo),
+            Said::AwaitRoom(port) => {
+                let waits = self.find_link(link(port)).filter(|connection| connection.sender().await_room());
+                todo.flushes.extend(waits.map(|connection| (link(port), connection)));
             }
-            Output::End(link, reason, text) => self.end_link(link, reason, text),
-            Output::Wake(txn) => todo.wakers.extend(self.wakers.wake(txn)),
-            Output::Disk(work) => {
-                if matches!(work, store::DiskWork::Append(..)) {
-                    todo.flush = Flush::Wanted;
-                }
+            Said::End(port, reason, text) => self.end_link(link(port), reason, text),
+            Said::Wake(waiter) => todo.wakers.extend(role.wakers.wake(waiter)),
+            Said::Disk(work) => {
+                todo.flush = Flush::of(role.id);
                 if self.failure().is_none() {
-                    self.disk.as_ref().expect("a node with a store has a disk").submit(work);
+                    role.disk.as_ref().expect("a machine with disk work has a disk").submit(work);
                 }
             }
-            Output::Dial(peer, address) => todo.dials.push((peer, address)),
-            Output::Closed => self.finish(HostEnd::Closed),
+            Said::Dial(peer, address) => todo.dials.push((peer, address)),
+            Said::Tell(other, event) => {
+                self.role(other).put(event);
+                if !todo.told.contains(&other) {
+                    todo.told.push(other);
+                }
+            }
+            Said::Closed => self.finish(HostEnd::Closed),
         }
     }
 
-    /// A message to a link that is gone is dropped: the roles begin anew with the next one.
-    fn send(&self, link: node::Link, message: &Parcel, todo: &mut Todo) {
+    /// A message to a link that is gone is dropped: the machines begin anew with the next one.
+    fn send(&self, link: Link, message: &Parcel, todo: &mut Todo) {
         let Some(connection) = self.find_link(link) else { return };
         match connection.sender().push(message) {
             Ok(true) => todo.flushes.push((link, connection)),
@@ -169,7 +188,7 @@ impl Core {
         }
     }
 
-    fn end_link(&self, link: node::Link, reason: GoodbyeReason, text: String) {
+    fn end_link(&self, link: Link, reason: GoodbyeReason, text: String) {
         self.last_words.say(link, reason, &text);
         if reason != GoodbyeReason::Done {
             self.counters().refused(reason.name());
@@ -179,34 +198,34 @@ impl Core {
         }
     }
 
-    fn run_timer(&self) {
-        let (core, clock, timer) = (self.weak(), self.clock, Arc::clone(&self.timer));
+    fn run_timer(&self, role: RoleId) {
+        let (core, clock, timer) = (self.weak(), self.clock, Arc::clone(&self.role(role).timer));
         self.spawn(async move {
             let mut sleep = pin!(tokio::time::sleep(Duration::ZERO));
             while let Some(core) = core.upgrade() {
-                core.time_has_passed();
+                core.time_has_passed(role);
                 drop(core);
                 timer.wait(clock, sleep.as_mut()).await;
             }
         });
     }
 
-    /// Tells the node of the time, if its timeout is due: it may have moved away since the timer was armed.
-    fn time_has_passed(&self) {
-        let timeout = self.with_node(|node| node.poll_timeout()).flatten();
+    /// Tells a machine of the time, if its timeout is due: it may have moved away since the timer was armed.
+    fn time_has_passed(&self, role: RoleId) {
+        let of = self.role(role);
+        let timeout = self.with_role(of, |hosted| hosted.poll_timeout()).flatten();
         if timeout.is_some_and(|at| at <= self.clock.now()) {
-            self.lead_in_task(self.drive([Event::Timeout]));
+            self.lead_in_task(self.drive(role, [Event::Timeout]));
         } else {
-            self.timer.arm(timeout);
+            of.timer.arm(timeout);
         }
     }
 }
 
-/// Tells the client where neighbours reach it and by which key, and, if there is a redirector beside it, where members
-/// would reach that.
-fn reachable(node: &mut Node, now: Time, address: String, key: PeerKey) {
-    let eligible = node.redirector().map(|redirector| redirector.address().to_owned()).unwrap_or_default();
-    if let Some(client) = node.client() {
-        client.reachable(now, Reachable { address, key, eligible });
+impl Role {
+    /// Whether the machine has heard of more already: two flushes' reports may come in either order.
+    fn is_overtaken(&self, done: &DiskDone) -> bool {
+        let Some(Position(through)) = done.durable() else { return false };
+        self.durable.fetch_max(through, SeqCst) >= through
     }
 }

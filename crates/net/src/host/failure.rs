@@ -6,21 +6,23 @@
 //! 1. No thread and no task of a host's vanishes unheard. All that works for a host does so inside of [`Core::contain`],
 //!    or, if it is a task, of `tasks.rs`; whatever thread it is on, an application's too. A panic of what works for
 //!    all hosts, the reactor, ends all of them.
-//! 2. A panic under the node's lock ends the node before the lock is free ([`Core::with_node`]): nobody else ever sees
-//!    the machine that it has left. A front door has the lock, too, and calls the client under it. Its panic is the
-//!    application's thread's to unwind; the lock is poisoned by it, which happens before it is free, and whoever comes
-//!    next ends the node first.
-//! 3. So a node that has had a panic says nothing more but that it ends. All that it has said before was said by a
-//!    machine that was whole.
+//! 2. A panic under a machine's lock ends the machine before the lock is free ([`Core::with_role`]), and then all others of
+//!    the host: nobody ever sees the machine that it has left. A front door has the lock, too, and calls its machine under
+//!    it. Its panic is the application's thread's to unwind; the lock is poisoned by it, which happens before it is free,
+//!    and the next thread that comes ends the machine first.
+//! 3. So a machine that has had a panic says nothing more but that it ends. All that its host has said, until it has ended
+//!    too, was said by machines that were whole.
 //! 4. Code of the application's does not count: what it runs under the lock a front door catches there, and its wakers
 //!    are caught here.
 
 use crate::host::core::{Core, HostEnd};
+use crate::host::role::Role;
 use crate::lock::{Held, Rank};
-use node::Node;
+use node::Hosted;
 use protocol::Goodbye;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::PoisonError;
 use std::task::Waker;
 use types::{GoodbyeReason, said};
 
@@ -36,42 +38,46 @@ impl Core {
         catch_unwind(AssertUnwindSafe(work)).map_err(|panic| self.fail(PANICKED, &reason(&*panic))).ok()
     }
 
-    /// Calls the node under its lock. A panic, this one or one before, ends the host before the lock is free; there is no
-    /// answer then.
-    pub(crate) fn with_node<R>(&self, call: impl FnOnce(&mut Node) -> R) -> Option<R> {
+    /// Calls a machine under its lock. A panic, this one or one before, ends it before the lock is free, and then the
+    /// others of the host; there is no answer then.
+    pub(crate) fn with_role<R>(&self, role: &Role, call: impl FnOnce(&mut Hosted) -> R) -> Option<R> {
         let mut why = None;
         let mut answer = None;
         {
-            let _held = Held::in_order(Rank::Node);
-            let mut node = self.node().lock().unwrap_or_else(|poisoned| {
-                let mut node = poisoned.into_inner();
-                self.end_node(&mut node, PANICKED, why.insert(panicked(ELSEWHERE)));
-                self.node().clear_poison();
-                node
+            let _held = Held::in_order(Rank::Machine);
+            let mut hosted = role.hosted.lock().unwrap_or_else(|poisoned| {
+                let mut hosted = poisoned.into_inner();
+                self.end_machine(&mut hosted, why.insert(panicked(ELSEWHERE)));
+                role.hosted.clear_poison();
+                hosted
             });
-            match catch_unwind(AssertUnwindSafe(|| call(&mut node))) {
+            match catch_unwind(AssertUnwindSafe(|| call(&mut hosted))) {
                 Ok(answered) => answer = Some(answered),
-                Err(panic) => self.end_node(&mut node, PANICKED, why.insert(reason(&*panic))),
+                Err(panic) => self.end_machine(&mut hosted, why.insert(reason(&*panic))),
             }
         }
         if let Some(why) = why {
-            self.say_end(&why);
+            self.fail(PANICKED, &why);
         }
         answer
     }
 
-    /// Ends the host, as if its process had died: no one hears from this node again but that it ends, and why.
+    /// Ends the host, as if its process had died: no one hears from its machines again but that they end, and why.
     pub(crate) fn fail(&self, name: &'static str, why: &str) {
-        // At once: nothing more is given to the disk.
+        // At once: nothing more is given to a disk.
         self.note_failure(name, why);
-        self.with_node(|node| self.end_node(node, name, why));
+        for role in self.roles() {
+            let _held = Held::in_order(Rank::Machine);
+            self.end_machine(&mut role.hosted.lock().unwrap_or_else(PoisonError::into_inner), why);
+        }
         self.say_end(why);
     }
 
-    /// Ends the node. Its lock is held.
-    fn end_node(&self, node: &mut Node, name: &'static str, why: &str) {
-        self.note_failure(name, why);
-        node.broken(why);
+    /// Ends a machine. Its lock is held.
+    fn end_machine(&self, hosted: &mut Hosted, why: &str) {
+        self.note_failure(PANICKED, why);
+        // What a panic has left may panic again: nothing is expected of it any more.
+        let _ = catch_unwind(AssertUnwindSafe(|| hosted.stop(why)));
     }
 
     /// Counts the first reason of a failure: the others come of it.
@@ -81,7 +87,7 @@ impl Core {
         }
     }
 
-    /// Tells everybody who waits for the node: other processes, the transactions of this one, and last whoever waits for
+    /// Tells everybody who waits for the host: other processes, the transactions of this one, and last whoever waits for
     /// the host's end, since the process may be gone with that.
     fn say_end(&self, why: &str) {
         for connection in self.take_links() {
@@ -96,8 +102,10 @@ impl Core {
 
     /// Wakes all that wait for a transaction, and lets nobody wait any more.
     fn wake_all(&self) {
-        self.wakers.end().into_iter().for_each(wake);
-        self.wake_caller();
+        for role in self.roles() {
+            role.wakers().end().into_iter().for_each(wake);
+            role.wake_caller();
+        }
     }
 }
 
@@ -106,7 +114,7 @@ pub(crate) fn wake(waker: Waker) {
     let _ = catch_unwind(AssertUnwindSafe(|| waker.wake()));
 }
 
-/// The client at whose hello, or at whose name among the members of its group, a host panics under its node's lock, as it
+/// The client at whose hello, or at whose name among the members of its group, a host panics under its machine's lock, as it
 /// would at an error of a role's.
 #[cfg(feature = "panics")]
 pub const PANICS_AT: types::ClientId = types::ClientId(0xDEFE_C7ED);

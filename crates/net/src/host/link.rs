@@ -1,16 +1,16 @@
-//! A connection of a host's: what comes in on it, for the node.
+//! A connection of a host's: what comes in on it, for its machine.
 //!
 //! ```text
-//!   new --a first message that the filter lets in--> known to the node --> ended: by the peer, by this end, by what is
+//!   new --a first message that the filter lets in--> known to the machine --> ended: by the peer, by this end, by what is
 //!                                                                        no message
 //! ```
 
 use crate::host::core::Core;
-use crate::host::event::Event;
 use crate::transport::connection::Connection;
 use crate::transport::poller::Readiness;
 use crate::transport::receiver::{Ended, Receiving, Why};
 use crate::transport::socket::Socket;
+use node::{Event, Port};
 use protocol::Parcel;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -18,19 +18,19 @@ use std::sync::{Arc, Weak};
 use types::GoodbyeReason;
 use wire::Codec;
 
-/// Looks at each message of a link before the node does.
+/// Looks at each message of a link before the machine does.
 pub(crate) trait Filter: fmt::Debug + Send + Sync {
-    /// Whether the node knows of the link from its beginning, not only from its first message on.
+    /// Whether the machine knows of the link from its beginning, not only from its first message on.
     fn is_known_at_once(&self) -> bool {
         true
     }
 
-    /// Lets a message pass, the first of the link or a later one, or says why it ends the link. Events that the node is
+    /// Lets a message pass, the first of the link or a later one, or says why it ends the link. Events that the machine is
     /// to hear of before the message are added.
     fn check(&self, link: &Link, message: &Parcel, is_first: bool, events: &mut Vec<Event>) -> Result<(), Ended>;
 }
 
-/// A connection, and what the node calls it.
+/// A connection, and what the machine calls it.
 #[derive(Debug)]
 pub(crate) struct Link {
     id: node::Link,
@@ -40,7 +40,7 @@ pub(crate) struct Link {
     filter: Arc<dyn Filter>,
     /// The first message has arrived.
     heard: AtomicBool,
-    /// The node knows of it.
+    /// The machine knows of it.
     known: AtomicBool,
 }
 
@@ -81,16 +81,16 @@ impl Link {
         self.heard.load(Relaxed)
     }
 
-    /// Whether the node knows of the link.
+    /// Whether the machine knows of the link.
     pub(crate) fn is_known(&self) -> bool {
         self.known.load(Relaxed)
     }
 
-    /// The node is to know of the link.
+    /// The machine is to know of the link.
     fn introduce(&self, core: &Core, events: &mut Vec<Event>) {
         self.known.store(true, Relaxed);
         core.add_link(self.id, &self.connection);
-        events.push(Event::Up(self.id));
+        events.push(Event::Up(self.id.port));
     }
 
     /// Something has happened to the socket. Says whether there is something to receive.
@@ -111,15 +111,15 @@ impl Link {
         let receiving = self.connection.receive(buffer, |message| self.hear(core, message, events))?;
         // A message is a sign of life itself.
         if self.connection.take_sign_of_life() && events.len() == before && self.is_known() {
-            events.push(Event::Heard(self.id));
+            events.push(Event::Heard(self.id.port));
         }
         if self.connection.take_room() {
-            events.push(Event::Room(self.id));
+            events.push(Event::Room(self.id.port));
         }
         Some(receiving)
     }
 
-    /// Passes a message on to the node. Says why no more are wanted, if that is so.
+    /// Passes a message on to the machine. Says why no more are wanted, if that is so.
     fn hear(&self, core: &Core, message: Parcel, events: &mut Vec<Event>) -> Option<Ended> {
         let is_first = !self.heard.swap(true, Relaxed);
         if let Err(ended) = self.filter.check(self, &message, is_first, events) {
@@ -128,17 +128,17 @@ impl Link {
         if is_first && !self.is_known() {
             self.introduce(core, events);
         }
-        let over = match self.id {
-            // The node says when a session ends that a client has opened.
-            node::Link::Session(_) => None,
+        let over = match self.id.port {
+            // The machine says when a session ends that a client has opened.
+            Port::Session(_) => None,
             _ if message.goodbye().is_some() => Some(Ended::Here),
-            node::Link::ToPeer(_) => {
+            Port::ToPeer(_) => {
                 let text = "expected nothing but a Goodbye of who is sent pages".to_owned();
                 Some(Ended::Refused("direction", GoodbyeReason::Malformed, text))
             }
             _ => None,
         };
-        events.push(Event::Message(self.id, message));
+        events.push(Event::Message(self.id.port, message));
         over
     }
 }

@@ -1,4 +1,4 @@
-//! The one timer of a host: sleeps until the node's next timeout, and is woken only when that gets nearer.
+//! The timer of a machine: sleeps until its next timeout, and is woken only when that gets nearer.
 
 use crate::host::clock::Clock;
 use std::pin::Pin;
@@ -21,8 +21,8 @@ impl Timer {
         Self { at: AtomicU64::new(NEVER), nearer: Notify::new() }
     }
 
-    /// The node's next timeout is at `time`. A timer that goes off too early asks again, so only a nearer time needs to
-    /// be told. Called under the node's lock.
+    /// The machine's next timeout is at `time`. A timer that goes off too early asks again, so only a nearer time needs to
+    /// be told. Called under its lock.
     pub(crate) fn arm(&self, time: Option<Time>) {
         let Some(Time(at)) = time else { return };
         if self.at.fetch_min(at, SeqCst) > at {

@@ -1,4 +1,5 @@
-//! Opens a session, and opens it again whenever it is lost: a client's uplink, a redirector's trunk.
+//! Opens a machine's session with its server, and opens it again whenever it is lost: a client's uplink, a redirector's
+//! trunk.
 //!
 //! ```text
 //!   Connecting --connected, welcomed--> Up --lost--> Down --after a pause--> (again) --> Up
@@ -6,8 +7,7 @@
 //!        +-- no server, or no Thorp server -----------+ +-- refused for good --> Over
 //! ```
 
-use crate::host::core::Caller;
-use crate::host::event::Event;
+use crate::host::caller::Caller;
 use crate::host::link::{Filter, Link};
 use crate::host::tasks::contained;
 use crate::sessions::address::{self, AddressError};
@@ -16,7 +16,7 @@ use crate::sessions::state::{ConnectError, SessionState, UplinkState, describe, 
 use crate::threads::assist::Assist;
 use crate::threads::serving::Serving;
 use crate::transport::receiver::Ended;
-use client::Client;
+use node::{Event, Link as Id, Machine, Port, RoleId};
 use protocol::{GROUP, Goodbye, Parcel, ToClient, Welcome};
 use session::dialer::CONNECT_WITHIN;
 use session::{Attempt, Dialer, Next, Target, Times};
@@ -82,8 +82,8 @@ impl Filter for ServerFilter {
     fn check(&self, link: &Link, message: &Parcel, _: bool, events: &mut Vec<Event>) -> Result<(), Ended> {
         match message.get() {
             Some(ToClient::Welcome(welcome)) => {
-                if let (node::Link::Uplink, Some(host)) = (link.id(), self.host.upgrade()) {
-                    events.extend(host.open_uplink(link, welcome));
+                if let Some(host) = self.host.upgrade() {
+                    events.extend(host.is_welcome(link, welcome));
                 }
                 // Those that wait for the session find the rest as it should be.
                 self.state.set(UplinkState::Up(self.address.clone()));
@@ -100,57 +100,30 @@ impl Filter for ServerFilter {
 }
 
 impl Host {
-    /// Opens a session of this node's client with a store or a redirector, and again whenever it is lost, until the
-    /// host is no more or the session is refused for good. [`Host::connected`] tells what comes of it.
-    pub fn connect(&self, config: UplinkConfig) {
-        self.keep_open(node::Link::Uplink, Arc::clone(&self.uplink), config);
+    /// Opens a session of a machine with its server, and again whenever it is lost, until the host is no more or the
+    /// session is refused for good. [`Host::connected`] tells what comes of it.
+    pub fn connect(&self, role: RoleId, config: UplinkConfig) {
+        let state = Arc::clone(&self.sessions(role).server);
+        self.core.spawn(Opener { host: self.weak(), role, state, config }.run());
     }
 
-    /// The same for the session of this node's redirector with its store. [`Host::trunk_state`] tells what comes of it.
-    pub fn connect_trunk(&self, config: UplinkConfig) {
-        self.keep_open(node::Link::Trunk, Arc::clone(&self.trunk), config);
-    }
-
-    fn keep_open(&self, link: node::Link, state: Arc<SessionState>, config: UplinkConfig) {
-        self.core.spawn(Opener { host: self.weak(), link, state, config }.run());
-    }
-
-    /// How it stands with the uplink.
-    pub fn uplink_state(&self) -> UplinkState {
-        self.uplink.get()
+    /// How it stands with the session of a machine with its server.
+    pub fn server_state(&self, role: RoleId) -> UplinkState {
+        self.sessions(role).server.get()
     }
 
     /// Whether it was a redirector that has answered last: the client is a member of its group.
-    pub fn is_member(&self) -> bool {
-        self.is_member.load(Relaxed)
+    pub fn is_member(&self, role: RoleId) -> bool {
+        self.sessions(role).is_member.load(Relaxed)
     }
 
-    /// How it stands with the trunk.
-    pub fn trunk_state(&self) -> UplinkState {
-        self.trunk.get()
-    }
-
-    /// Waits until the store or redirector has welcomed us, for at most `within` after the first attempt at every
-    /// address: zero means that they are tried once. A server that is not of Thorp, or refuses for good, is told at once.
+    /// Waits until the server has welcomed the machine, for at most `within` after the first attempt at every address:
+    /// zero means that they are tried once. A server that is not of Thorp, or refuses for good, is told at once.
     ///
     /// On any executor: the time is kept by a task of the host's runtime.
-    pub async fn connected(&self, within: Duration) -> Result<(), ConnectError> {
-        self.come_up(&self.uplink, within).await
-    }
-
-    /// The same on a thread that may wait.
-    pub fn wait_connected(&self, within: Duration) -> Result<(), ConnectError> {
-        self.runtime.block_on(self.connected(within))
-    }
-
-    /// [`Host::wait_connected`] for the trunk.
-    pub fn wait_trunk(&self, within: Duration) -> Result<(), ConnectError> {
-        self.runtime.block_on(self.come_up(&self.trunk, within))
-    }
-
-    async fn come_up(&self, state: &SessionState, within: Duration) -> Result<(), ConnectError> {
+    pub async fn connected(&self, role: RoleId, within: Duration) -> Result<(), ConnectError> {
         let (tell, told) = oneshot::channel();
-        let up = state.come_up(within);
+        let up = self.sessions(role).server.come_up(within);
         self.core.spawn(async move {
             // A caller that does not wait any more does not want to know.
             let _ = tell.send(up.await);
@@ -158,18 +131,24 @@ impl Host {
         told.await.unwrap_or_else(|_| Err(given_up()))
     }
 
-    /// Our client is welcome. If it is a redirector that says so, the client has neighbours.
-    fn open_uplink(&self, link: &Link, welcome: &Welcome) -> Option<Event> {
+    /// The same on a thread that may wait.
+    pub fn wait_connected(&self, role: RoleId, within: Duration) -> Result<(), ConnectError> {
+        self.runtime.block_on(self.connected(role, within))
+    }
+
+    /// A machine of ours is welcome. If it is a redirector that says so, the machine has neighbours.
+    fn is_welcome(&self, link: &Link, welcome: &Welcome) -> Option<Event> {
         let is_member = welcome.features & GROUP != 0;
-        self.is_member.store(is_member, Relaxed);
-        if is_member { self.take_neighbours(link.connection()) } else { None }
+        let role = link.id().role;
+        self.sessions(role).is_member.store(is_member, Relaxed);
+        if is_member { self.take_neighbours(role, link.connection()) } else { None }
     }
 }
 
 /// Keeps a session open.
 struct Opener {
     host: Weak<Host>,
-    link: node::Link,
+    role: RoleId,
     state: Arc<SessionState>,
     config: UplinkConfig,
 }
@@ -230,32 +209,37 @@ impl Opener {
         }
     }
 
-    /// Where the client wants to go next, if it knows better than its configuration.
+    /// What the host knows the session by.
+    fn link(&self) -> Id {
+        Id { role: self.role, port: Port::Server }
+    }
+
+    /// Where the machine wants to go next, if it knows better than its configuration.
     fn way(&self) -> Option<String> {
-        self.ask_client(Client::way)
+        self.ask(Machine::way)
     }
 
-    /// Whether the client knows of a way that was not tried yet.
+    /// Whether the machine knows of a way that was not tried yet.
     fn has_way(&self) -> bool {
-        self.ask_client(|client, _| client.has_way())
+        self.ask(|machine, _| machine.has_way())
     }
 
-    /// Asks the client whose uplink this is, if it is one's.
-    fn ask_client<T: Default>(&self, ask: impl FnOnce(&mut Client, Time) -> T) -> T {
+    /// Asks the machine, if there is still a host.
+    fn ask<T: Default>(&self, ask: impl FnOnce(&mut dyn Machine, Time) -> T) -> T {
         let mut answer = T::default();
-        if let Some(host) = self.host.upgrade().filter(|_| self.is_uplink()) {
-            let flush =
-                host.core.call(|node, now| answer = node.client().map_or_else(T::default, |client| ask(client, now)));
+        if let Some(host) = self.host.upgrade() {
+            let flush = host.core.call(self.role, |hosted, now| answer = ask(hosted.machine(), now));
             host.core.lead_in_task(flush);
         }
         answer
     }
 
-    /// Whether it is no use to try again. A redirector whose group another one leads stands by: it may be needed again.
+    /// Whether it is no use to try again.
     fn is_final(&self, why: &ConnectError) -> bool {
-        let stands_by = self.link == node::Link::Trunk
-            && matches!(why, ConnectError::Refused { reason: GoodbyeReason::Superseded, .. });
-        why.is_final() && !stands_by
+        match why {
+            ConnectError::Refused { reason, .. } => !self.ask(|machine, _| machine.tries_again(*reason)),
+            _ => false,
+        }
     }
 
     /// Runs a session to its end; gives why it ended and whether it ever was one.
@@ -283,11 +267,9 @@ impl Opener {
         };
         let core = serving.link().core().clone();
         let said = core.upgrade().and_then(|core| {
-            if self.is_uplink() {
-                core.set_caller(None);
-            }
-            core.detach(self.link);
-            core.last_words().take(self.link)
+            core.role(self.role).set_caller(None);
+            core.detach(self.link());
+            core.last_words().take(self.link())
         });
         let was_up = self.state.is_up();
         let why = explain(address, &ended, said, was_up);
@@ -296,19 +278,19 @@ impl Opener {
         (why, was_up)
     }
 
-    /// Looks at the addresses before the one that is used, until somebody listens there and the client goes back.
+    /// Looks at the addresses before the one that is used, until somebody listens there and the machine goes back.
     async fn look_back(&self, earlier: usize, dialer: &mut Dialer) {
-        if earlier == 0 || !self.is_uplink() {
+        if earlier == 0 {
             return pending().await;
         }
         loop {
             sleep(draw(dialer.look_back())).await;
-            if !self.ask_client(|client, _| client.looks_back()) {
+            if !self.ask(|machine, _| machine.looks_back()) {
                 continue;
             }
             for address in &self.config.addresses[..earlier] {
                 if dial(address, CONNECT_WITHIN).await.is_ok() {
-                    self.ask_client(|client, _| client.go_back());
+                    self.ask(|machine, _| machine.go_back());
                     return;
                 }
             }
@@ -318,29 +300,16 @@ impl Opener {
     /// Makes a stream the host's link.
     fn begin(&self, host: &Host, stream: TcpStream, address: &str) -> io::Result<Serving> {
         let filter = ServerFilter { host: host.weak(), address: address.to_owned(), state: Arc::clone(&self.state) };
-        let serving = host.runtime.open(
-            &host.core,
-            self.link,
-            wire::store::CLIENT,
-            stream.into_std()?,
-            Arc::new(filter),
-            None,
-        )?;
+        let (link, filter) = (self.link(), Arc::new(filter));
+        let serving = host.runtime.open(&host.core, link, wire::store::CLIENT, stream.into_std()?, filter, None)?;
         let link = serving.link();
-        if self.is_uplink() {
-            // A task that receives is a thread's of the application already.
-            let socket = link.connection().id();
-            let assist = socket.map(|socket| Assist::new(Arc::clone(link), socket)).transpose()?;
-            host.core.set_caller(assist.map(|assist| Arc::new(assist) as Arc<dyn Caller>));
-        }
-        host.core.last_words().take(self.link);
-        host.core.attach(self.link, link.connection());
+        // A task that receives is a thread's of the application already.
+        let socket = link.connection().id().filter(|_| self.ask(|machine, _| machine.has_callers()));
+        let assist = socket.map(|socket| Assist::new(Arc::clone(link), socket)).transpose()?;
+        host.core.role(self.role).set_caller(assist.map(|assist| Arc::new(assist) as Arc<dyn Caller>));
+        host.core.last_words().take(self.link());
+        host.core.attach(self.link(), link.connection());
         Ok(serving)
-    }
-
-    /// Whether threads of the application wait for what is received.
-    fn is_uplink(&self) -> bool {
-        self.link == node::Link::Uplink
     }
 }
 

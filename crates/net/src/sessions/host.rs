@@ -1,43 +1,48 @@
-//! A host: one node with its connections, as its process uses it.
+//! A host: the machines of a process with their connections, as the process uses it.
 
 use crate::host::core::{Core, HostEnd};
-use crate::host::event::Event;
 use crate::host::failure;
+use crate::host::role::Machines;
 use crate::lock::{Lock, Rank};
 use crate::sessions::state::SessionState;
 use crate::threads::runtime::Runtime;
 use crate::transport::counters::Tally;
-use client::TxnHandle;
-use node::{Disk, Driver, Node};
+use node::{Driver, Event, RoleId, Waiter};
 use protocol::Status;
 use std::fmt;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Weak};
 use std::task::Waker;
 use std::time::{Duration, Instant};
 use tokio::task::AbortHandle;
 use types::Time;
 
-/// One process: a node, its links, its disk.
+/// One process: its machines, their links, their disks.
 pub struct Host {
     pub(super) core: Arc<Core>,
     pub(super) runtime: Runtime,
-    pub(super) uplink: Arc<SessionState>,
-    /// The uplink has last reached a redirector.
-    pub(super) is_member: AtomicBool,
-    pub(super) trunk: Arc<SessionState>,
-    pub(super) neighbours: Lock<Option<Neighbours>>,
-    /// Connections that neighbours have opened.
-    pub(super) neighbour_count: Arc<AtomicUsize>,
-    /// Connections that clients have opened.
-    pub(super) session_count: Arc<AtomicUsize>,
+    /// Of each machine, by its number.
+    sessions: Vec<Sessions>,
     /// The last connection's number, whoever has opened it.
     pub(super) last_number: AtomicU64,
     /// The last status that was given, and when it was taken.
     pub(super) last_status: Lock<Option<(Instant, Status)>>,
     /// The host itself, for those of its methods that start tasks.
     this: Weak<Self>,
+}
+
+/// How connections of one machine come about.
+pub(super) struct Sessions {
+    /// How it stands with its server.
+    pub(super) server: Arc<SessionState>,
+    /// A redirector has answered last: it is a member of its group.
+    pub(super) is_member: AtomicBool,
+    pub(super) neighbours: Lock<Option<Neighbours>>,
+    /// Connections that neighbours have opened.
+    pub(super) neighbour_count: Arc<AtomicUsize>,
+    /// Connections that clients have opened.
+    pub(super) session_count: Arc<AtomicUsize>,
 }
 
 /// Where neighbours are taken.
@@ -47,25 +52,33 @@ pub(super) struct Neighbours {
     pub(super) task: AbortHandle,
 }
 
+impl Sessions {
+    fn new() -> Self {
+        Self {
+            server: Arc::new(SessionState::new()),
+            is_member: AtomicBool::new(false),
+            neighbours: Lock::new(Rank::Neighbours, None),
+            neighbour_count: Arc::default(),
+            session_count: Arc::default(),
+        }
+    }
+}
+
 impl Host {
-    /// Starts a node: opens it for business and runs its timer. A node that hosts a store comes with its disk.
-    pub fn start(node: Node, disk: Option<Arc<dyn Disk>>, runtime: &Runtime) -> Arc<Self> {
+    /// Starts the machines of a process: opens them for business and runs their timers.
+    pub fn start(machines: Machines, runtime: &Runtime) -> Arc<Self> {
+        let sessions = (0..machines.len()).map(|_| Sessions::new()).collect();
         let host = Arc::new_cyclic(|this: &Weak<Self>| {
             let dialer = this.clone();
-            let dial = Box::new(move |peer, address| {
+            let dial = Box::new(move |role, peer, address| {
                 if let Some(host) = dialer.upgrade() {
-                    host.dial_peer(peer, address);
+                    host.dial_peer(role, peer, address);
                 }
             });
             Self {
-                core: Core::open(node, disk, runtime.tasks().clone(), dial),
+                core: Core::open(machines, runtime.tasks().clone(), dial),
                 runtime: runtime.clone(),
-                uplink: Arc::new(SessionState::new()),
-                is_member: AtomicBool::new(false),
-                trunk: Arc::new(SessionState::new()),
-                neighbours: Lock::new(Rank::Neighbours, None),
-                neighbour_count: Arc::default(),
-                session_count: Arc::default(),
+                sessions,
                 last_number: AtomicU64::new(0),
                 last_status: Lock::new(Rank::Status, None),
                 this: this.clone(),
@@ -78,9 +91,14 @@ impl Host {
         host
     }
 
-    /// The node, for a front door; its [`Driver`] is the host.
-    pub fn node(&self) -> &Arc<Mutex<Node>> {
-        self.core.node()
+    /// What a machine's front door needs beside it.
+    pub fn driver(&self, role: RoleId) -> Arc<dyn Driver> {
+        Arc::new(RoleDriver { host: self.arc(), role })
+    }
+
+    /// How many callers wait for a machine, and how many wakes are kept for callers that have yet to wait.
+    pub fn waiting(&self, role: RoleId) -> (usize, usize) {
+        self.core.role(role).wakers().count()
     }
 
     /// Counts of all that has passed the links since the start.
@@ -88,10 +106,10 @@ impl Host {
         self.core.counters().tally()
     }
 
-    /// Closes the store, or the redirector: commits are refused, everything is written home, sessions end.
-    /// [`Host::wait_end`] says when that is done.
-    pub fn close(&self) {
-        self.core.lead(self.core.drive([Event::Close]));
+    /// Closes a machine in good order: a store, which refuses commits from now on, writes everything home and ends its
+    /// sessions; or a redirector. [`Host::wait_end`] says when that is done.
+    pub fn close(&self, role: RoleId) {
+        self.core.lead(self.core.drive(role, [Event::Close]));
     }
 
     /// How the host has ended, if it has.
@@ -116,40 +134,68 @@ impl Host {
         self.runtime.block_on(async { tokio::time::timeout(within, self.ended()).await.ok() })
     }
 
+    /// How the connections of a machine come about.
+    pub(super) fn sessions(&self, role: RoleId) -> &Sessions {
+        &self.sessions[usize::from(role.0)]
+    }
+
     /// For a task, which must not keep the host alive.
     pub(super) fn weak(&self) -> Weak<Self> {
         self.this.clone()
     }
+
+    fn arc(&self) -> Arc<Self> {
+        self.this.upgrade().expect("the caller has it")
+    }
 }
 
-impl Driver for Host {
+/// What drives one machine, as its front door sees it. It keeps the host alive.
+#[derive(Debug)]
+struct RoleDriver {
+    host: Arc<Host>,
+    role: RoleId,
+}
+
+impl RoleDriver {
+    fn core(&self) -> &Core {
+        &self.host.core
+    }
+}
+
+impl Driver for RoleDriver {
     fn now(&self) -> Time {
-        self.core.clock().now()
+        self.core().clock().now()
     }
 
     fn settle(&self) {
-        self.core.settle();
+        self.core().settle(self.role);
     }
 
     fn assist(&self, woken: &dyn Fn() -> bool) {
-        self.core.contain(|| self.core.read_as_caller(woken));
+        let core = self.core();
+        core.contain(|| {
+            if let Some(caller) = core.role(self.role).caller() {
+                caller.read(woken);
+            }
+        });
     }
 
-    fn wake_on(&self, txn: TxnHandle, waker: &Waker) {
-        self.core.wakers().wait(txn, waker);
+    fn wake_on(&self, waiter: Waiter, waker: &Waker) {
+        self.core().role(self.role).wakers().wait(waiter, waker);
     }
 
-    fn forget(&self, txn: TxnHandle) {
-        self.core.wakers().forget(txn);
+    fn forget(&self, waiter: Waiter) {
+        self.core().role(self.role).wakers().forget(waiter);
     }
 
     fn wake_at(&self, time: Time, waker: &Waker) {
-        let (at, waker, core) = (self.core.clock().instant(time), waker.clone(), self.core.weak());
-        self.core.spawn(async move {
+        let (core, role) = (self.core(), self.role);
+        let (at, waker, weak) = (core.clock().instant(time), waker.clone(), core.weak());
+        core.spawn(async move {
             tokio::time::sleep_until(at).await;
             failure::wake(waker);
-            if let Some(core) = core.upgrade() {
-                core.wake_caller();
+            if let Some(core) = weak.upgrade() {
+                core.role(role).wake_caller();
             }
         });
     }
@@ -167,8 +213,13 @@ mod tests {
     use client::{Client, Config};
     use types::ClientId;
 
+    /// The number of a process's only machine.
+    const CLIENT: RoleId = RoleId(0);
+
     fn host(runtime: &Runtime) -> Arc<Host> {
-        Host::start(Node::client_only(Client::new(Config::default(), ClientId(1))), None, runtime)
+        let mut machines = Machines::new();
+        machines.add(Client::new(Config::default(), ClientId(1)));
+        Host::start(machines, runtime)
     }
 
     #[track_caller]
@@ -203,8 +254,9 @@ mod tests {
     #[test]
     fn a_panic_under_the_lock_leaves_no_node_behind() {
         let host = host(&Runtime::start().unwrap());
-        assert_eq!(host.core.with_node::<()>(|_| panic!("under the lock")), None);
+        let role = host.core.role(CLIENT);
+        assert_eq!(host.core.with_role::<()>(role, |_| panic!("under the lock")), None);
         assert_ended(&host, "under the lock");
-        assert!(!host.node().is_poisoned());
+        assert_eq!(host.core.with_role(role, |_| ()), Some(()), "it is not poisoned");
     }
 }

@@ -1,17 +1,17 @@
 //! Takes connections: sessions of clients, and neighbours.
 //!
 //! ```text
-//!   accepted --Hello in time--> a session, numbered --> ended: by the peer, by the node, by a frame that is none
+//!   accepted --Hello in time--> a session, numbered --> ended: by the peer, by the machine, by a frame that is none
 //!       |
 //!       +-- anything else, or nothing --> Goodbye
 //! ```
-//! The node hears of a connection only with its `Hello` or `PeerHello`: a connection that never says it costs a socket
+//! The machine hears of a connection only with its `Hello` or `PeerHello`: a connection that never says it costs a socket
 //! and a small buffer for a bounded time.
 
-use crate::host::event::Event;
 use crate::host::link::{Filter, Link};
 use crate::sessions::host::Host;
 use crate::transport::receiver::Ended;
+use node::{Event, Link as Id, Port, RoleId};
 use protocol::Parcel;
 use std::fmt;
 use std::io;
@@ -105,8 +105,10 @@ impl Listener {
 
 /// Takes connections at a listener.
 pub(super) struct Acceptor {
-    /// The link of a connection, by its number.
-    pub(super) link: fn(SessionId) -> node::Link,
+    /// The machine that they are for.
+    pub(super) role: RoleId,
+    /// The port of a connection, by its number.
+    pub(super) port: fn(SessionId) -> Port,
     /// This end of the family that they carry.
     pub(super) codec: &'static dyn Codec,
     /// Looks at the messages of the connections.
@@ -122,7 +124,7 @@ pub(super) struct Acceptor {
     pub(super) silence: Option<Duration>,
 }
 
-/// Looks at what a client of our store or redirector says. The node hears of it with its first message.
+/// Looks at what a client of our store or redirector says. The machine hears of it with its first message.
 #[derive(Debug)]
 struct ClientFilter(Weak<Host>);
 
@@ -143,22 +145,23 @@ impl Filter for ClientFilter {
 }
 
 impl Host {
-    /// Takes sessions at an address until the host ends, for its store or its redirector; gives the address with its
-    /// port.
-    pub fn listen(&self, config: ListenConfig) -> Result<SocketAddr, ListenError> {
-        self.listen_at(Listener::bind(config)?)
+    /// Takes sessions of a machine, a store or a redirector, at an address until the host ends; gives the address with
+    /// its port.
+    pub fn listen(&self, role: RoleId, config: ListenConfig) -> Result<SocketAddr, ListenError> {
+        self.listen_at(role, Listener::bind(config)?)
     }
 
     /// The same at an address that is taken already.
-    pub fn listen_at(&self, listener: Listener) -> Result<SocketAddr, ListenError> {
+    pub fn listen_at(&self, role: RoleId, listener: Listener) -> Result<SocketAddr, ListenError> {
         let Listener { config, socket } = listener;
         let acceptor = Acceptor {
-            link: node::Link::Session,
+            role,
+            port: Port::Session,
             codec: wire::store::SERVER,
             filter: Arc::new(ClientFilter(self.weak())),
             hello_within: config.hello_within,
             connections_max: config.sessions_max,
-            connections: Arc::clone(&self.session_count),
+            connections: Arc::clone(&self.sessions(role).session_count),
             full: "no more sessions are taken here",
             silence: None,
         };
@@ -208,8 +211,8 @@ impl Acceptor {
     /// Begins a connection, or refuses it for want of room.
     fn take(&self, host: &Host, stream: TcpStream) {
         let number = SessionId(host.last_number.fetch_add(1, SeqCst) + 1);
-        let filter = Arc::clone(&self.filter);
-        let opened = host.runtime.open(&host.core, (self.link)(number), self.codec, stream, filter, self.silence);
+        let (id, filter) = (Id { role: self.role, port: (self.port)(number) }, Arc::clone(&self.filter));
+        let opened = host.runtime.open(&host.core, id, self.codec, stream, filter, self.silence);
         // A connection that is gone again already takes no options.
         let Ok(mut serving) = opened else { return };
         let (connections, hello_within, full) = (Arc::clone(&self.connections), self.hello_within, self.full);

@@ -14,13 +14,13 @@
 //! 2. The member that sends pages opens the connection, and nothing but `Goodbye` comes back on it.
 //! 3. The machine at the other end may vanish without a word. The system finds that out, since no message would.
 
-use crate::host::event::Event;
 use crate::host::link::{Filter, Link};
 use crate::sessions::host::{Host, Neighbours};
 use crate::sessions::listen::Acceptor;
 use crate::threads::serving::Serving;
 use crate::transport::connection::Connection;
 use crate::transport::receiver::Ended;
+use node::{Event, Link as Id, Port, RoleId};
 use protocol::{Goodbye, Parcel};
 use rustix::rand::{GetRandomFlags, getrandom};
 use session::admit;
@@ -43,7 +43,7 @@ const HELLO_WITHIN: Duration = Duration::from_secs(2);
 /// How long a neighbour's machine may be unheard of.
 const SILENCE: Duration = Duration::from_secs(6);
 
-/// Lets those in who would send our client pages and show this key with their first message. The node hears of them with
+/// Lets those in who would send our client pages and show this key with their first message. Its machine hears of them with
 /// it.
 #[derive(Debug)]
 struct KeyFilter(PeerKey);
@@ -75,10 +75,10 @@ impl Filter for RequesterFilter {
 impl Host {
     /// Takes neighbours on the address of the uplink's socket, with a new key. Tells where, if that is news: the empty
     /// address if they cannot be taken.
-    pub(super) fn take_neighbours(&self, uplink: &Connection) -> Option<Event> {
+    pub(super) fn take_neighbours(&self, role: RoleId, uplink: &Connection) -> Option<Event> {
         // A connection without an address has ended.
         let mut address = uplink.local_address().ok()?;
-        let mut taking = self.neighbours.lock();
+        let mut taking = self.sessions(role).neighbours.lock();
         if taking.as_ref().is_some_and(|taking| taking.ip == address.ip()) {
             return None;
         }
@@ -86,7 +86,7 @@ impl Host {
             old.task.abort();
         }
         address.set_port(0);
-        let Ok((key, address, task)) = self.take_neighbours_at(address) else {
+        let Ok((key, address, task)) = self.take_neighbours_at(role, address) else {
             self.core.counters().refused("peer_listen_failed");
             return Some(Event::Reachable(String::new(), PeerKey::default()));
         };
@@ -94,28 +94,30 @@ impl Host {
         Some(Event::Reachable(address.to_string(), key))
     }
 
-    fn take_neighbours_at(&self, address: SocketAddr) -> io::Result<(PeerKey, SocketAddr, AbortHandle)> {
+    fn take_neighbours_at(&self, role: RoleId, address: SocketAddr) -> io::Result<(PeerKey, SocketAddr, AbortHandle)> {
         let key = draw_key()?;
-        let (address, task) = self.take_at(TcpListener::bind(address)?, self.neighbour_acceptor(key))?;
+        let (address, task) = self.take_at(TcpListener::bind(address)?, self.neighbour_acceptor(role, key))?;
         Ok((key, address, task))
     }
 
-    fn neighbour_acceptor(&self, key: PeerKey) -> Acceptor {
+    fn neighbour_acceptor(&self, role: RoleId, key: PeerKey) -> Acceptor {
         Acceptor {
-            link: node::Link::FromPeer,
+            role,
+            port: Port::FromPeer,
             codec: wire::store::PEER,
             filter: Arc::new(KeyFilter(key)),
             hello_within: HELLO_WITHIN,
             connections_max: PEERS_MAX,
-            connections: Arc::clone(&self.neighbour_count),
+            connections: Arc::clone(&self.sessions(role).neighbour_count),
             full: "no more neighbours are taken here",
             silence: Some(SILENCE),
         }
     }
 
-    /// Opens a connection to a neighbour, and tells the node what comes of it.
-    pub(super) fn dial_peer(&self, peer: ClientId, address: String) {
-        self.core.spawn(reach(self.weak(), peer, address));
+    /// Opens a connection of a machine to a neighbour, and tells it what comes of that.
+    pub(super) fn dial_peer(&self, role: RoleId, peer: ClientId, address: String) {
+        let link = Id { role, port: Port::ToPeer(peer) };
+        self.core.spawn(reach(self.weak(), link, address));
     }
 }
 
@@ -128,13 +130,13 @@ fn draw_key() -> io::Result<PeerKey> {
 }
 
 /// Connects to a neighbour, and serves the connection to its end.
-async fn reach(host: Weak<Host>, peer: ClientId, address: String) {
+async fn reach(host: Weak<Host>, link: Id, address: String) {
     let dialed = timeout(DIAL_WITHIN, TcpStream::connect(&address)).await;
     let mut serving = {
         let Some(host) = host.upgrade() else { return };
         let dialed = dialed.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
-        let Ok(serving) = dialed.and_then(|stream| begin(&host, peer, stream)) else {
-            return host.core.lead_in_task(host.core.drive([Event::Down(node::Link::ToPeer(peer))]));
+        let Ok(serving) = dialed.and_then(|stream| begin(&host, link, stream)) else {
+            return host.core.lead_in_task(host.core.drive(link.role, [Event::Down(link.port)]));
         };
         serving
     };
@@ -146,9 +148,9 @@ async fn reach(host: Weak<Host>, peer: ClientId, address: String) {
 }
 
 /// Makes a stream the link to a neighbour.
-fn begin(host: &Host, peer: ClientId, stream: TcpStream) -> io::Result<Serving> {
-    let (link, filter) = (node::Link::ToPeer(peer), Arc::new(RequesterFilter));
-    let serving = host.runtime.open(&host.core, link, wire::store::PEER, stream.into_std()?, filter, Some(SILENCE))?;
+fn begin(host: &Host, link: Id, stream: TcpStream) -> io::Result<Serving> {
+    let (codec, filter) = (wire::store::PEER, Arc::new(RequesterFilter));
+    let serving = host.runtime.open(&host.core, link, codec, stream.into_std()?, filter, Some(SILENCE))?;
     host.core.attach(link, serving.link().connection());
     Ok(serving)
 }

@@ -8,7 +8,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 use types::GoodbyeReason;
 
-/// How it stands with a session that a host opens: its client's uplink, its redirector's trunk.
+/// How it stands with a session that a host opens: a client's uplink, a redirector's trunk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum UplinkState {
     /// Nothing has come of it yet.
@@ -61,13 +61,6 @@ pub enum ConnectError {
         /// The system's words.
         why: String,
     },
-}
-
-impl ConnectError {
-    /// Whether it will be the same next time.
-    pub(crate) fn is_final(&self) -> bool {
-        matches!(self, Self::Refused { reason, .. } if reason.is_final())
-    }
 }
 
 impl fmt::Display for ConnectError {

@@ -2,11 +2,11 @@
 //!
 //! ```text
 //!   operator                     host
-//!     | AskStatus  ---------------> |   the node does not hear of the connection
+//!     | AskStatus  ---------------> |   no machine hears of the connection
 //!     | <---- Status, Goodbye(done) |
 //! ```
 //! Anybody who reaches the host may ask, as often as he likes. So the answer is bounded, asking changes nothing, and the
-//! node is asked only once in a while, whatever comes: its lock is what everybody waits for.
+//! machines are asked only once in a while, whatever comes: their locks are what everybody waits for.
 
 use crate::host::link::Link;
 use crate::sessions::host::Host;
@@ -25,11 +25,12 @@ use wire::{Inbox, frames_of};
 const FRESH: Duration = Duration::from_millis(50);
 
 impl Host {
-    /// How the node and its links stand.
+    /// How the machines and their links stand.
     pub fn status(&self) -> Status {
-        let mut status = self.core.with_node(|node| node.status()).unwrap_or_default();
-        status.tables.push(links(&self.tally()));
-        status
+        let of = |role| self.core.with_role(role, |hosted| hosted.look().status()).unwrap_or_default();
+        let mut tables: Vec<_> = self.core.roles().iter().flat_map(of).collect();
+        tables.push(links(&self.tally()));
+        Status { tables }
     }
 
     /// Answers an operator, and ends the connection.

@@ -9,7 +9,7 @@
 //! Other messages that arrive meanwhile it handles like the reactor's threads; a timeout or another thread of the
 //! application's wakes it from its wait. `docs/decisions/0009-who-reads-a-socket.md` has the figures.
 
-use crate::host::core::{Caller, Core};
+use crate::host::caller::Caller;
 use crate::host::link::Link;
 use crate::lock::{Lock, Rank};
 use crate::threads::adaptive_spin::AdaptiveSpin;
@@ -69,12 +69,13 @@ impl Assist {
 }
 
 impl Caller for Assist {
-    fn read(&self, core: &Core, woken: &dyn Fn() -> bool) {
+    fn read(&self, woken: &dyn Fn() -> bool) {
+        let Some(core) = self.link.core().upgrade() else { return };
         let Some(mut reader) = self.reader.try_lock() else { return };
         let socket = self.link.connection().socket();
         socket.lend(true);
         while self.wait(woken, &mut reader.spin) {
-            core.lead(reader.batch.give(core, slice::from_ref(&self.link)));
+            core.lead(reader.batch.give(&core, slice::from_ref(&self.link)));
         }
         socket.lend(false);
     }

@@ -1,7 +1,7 @@
 //! The threads that wait for sockets and act on what they say.
 //!
 //! ```text
-//!   sockets --ready--> [ reader ] receives, gives it to the node, writes what comes of it, leads the flush it asks for
+//!   sockets --ready--> [ reader ] receives, gives it to the machine, writes what comes of it, leads the flush it asks for
 //!      |  (edges)          | away: waits for the disk
 //!      +------ready--> [ backup reader ] does the same, when that takes long
 //! ```

@@ -1,10 +1,10 @@
 //! Receives from all links that something has arrived from, and does what comes of it.
 
 use crate::host::core::Core;
-use crate::host::event::Event;
 use crate::host::flush::Flush;
 use crate::host::link::Link;
 use crate::transport::receiver::Receiving;
+use node::Event;
 use std::sync::Arc;
 
 /// A thread's read buffer, in bytes: many requests, or several pages of a prefetch. A larger message is received
@@ -29,10 +29,10 @@ impl ReadBatch {
     /// Receives what has arrived, and does all that comes of it. `away` gives what is to be held while the thread waits
     /// for a disk.
     pub(crate) fn take<T>(&mut self, links: &[Arc<Link>], away: impl Fn() -> T) {
-        for of_one_host in links.chunk_by(|a, b| a.core().ptr_eq(b.core())) {
+        for of_one in links.chunk_by(|a, b| a.core().ptr_eq(b.core()) && a.id().role == b.id().role) {
             // Links end with their host, and have heard of it.
-            let Some(core) = of_one_host[0].core().upgrade() else { continue };
-            let done = core.contain(|| core.lead_as_reader(self.give(&core, of_one_host), &away));
+            let Some(core) = of_one[0].core().upgrade() else { continue };
+            let done = core.contain(|| core.lead_as_reader(self.give(&core, of_one), &away));
             if done.is_none() {
                 // They were for a host that has ended.
                 self.events.clear();
@@ -40,10 +40,10 @@ impl ReadBatch {
         }
     }
 
-    /// Gives the node what has arrived from several links at once: one lock, one flush of the log, one write to each
+    /// Gives a machine what has arrived from several of its links at once: one lock, one flush of the log, one write to each
     /// socket for all of it. The flush is the caller's to lead.
     pub(crate) fn give(&mut self, core: &Core, links: &[Arc<Link>]) -> Flush {
-        let mut flush = Flush::Nothing;
+        let mut flush = Flush::default();
         for _ in 0..ROUNDS_MAX {
             let mut received = Vec::new();
             for link in links {
@@ -52,7 +52,7 @@ impl ReadBatch {
             if received.is_empty() {
                 return flush;
             }
-            flush = flush.and(core.drive(self.events.drain(..)));
+            flush = flush.and(core.drive(links[0].id().role, self.events.drain(..)));
             received.into_iter().for_each(Receiving::done);
         }
         // The others have their turn.

@@ -1,6 +1,6 @@
 //! The receiving side of one connection.
 //!
-//! 1. One thread receives at a time, and gives the node what it has received before another may: messages are handled
+//! 1. One thread receives at a time, and gives the machine what it has received before another may: messages are handled
 //!    in their order.
 //! 2. No thread waits for that. One that finds another receiving leaves word that something has arrived; the other
 //!    looks for such word after it has let go.
@@ -60,7 +60,7 @@ struct Reading {
     end: Option<Ended>,
 }
 
-/// The right to receive from a connection, held until what was received is with the node.
+/// The right to receive from a connection, held until what was received is with the machine.
 pub(crate) struct Receiving<'a>(Guard<'a, Reading>);
 
 impl Receiver {
@@ -199,7 +199,7 @@ struct Read {
 }
 
 impl Receiving<'_> {
-    /// The node has what was received.
+    /// The machine has what was received.
     pub(crate) fn done(mut self) {
         if let Some(ended) = self.0.end.take()
             && let Some(told) = self.0.ended.take()

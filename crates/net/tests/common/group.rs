@@ -244,7 +244,7 @@ pub fn peer_page(requester: ClientId, page: PageId, number: u64) -> ToPeer {
 /// A host whose client is a member of a group.
 #[derive(Clone)]
 pub struct Member {
-    pub host: Arc<Host>,
+    pub host: At<Client>,
     pub id: ClientId,
 }
 
@@ -259,7 +259,7 @@ impl Member {
         let id = ClientId(1 + LAST.fetch_add(1, Ordering::SeqCst));
         let config =
             client::Config { prefetch_pages_max: pages, first_window_bytes: usize::MAX, ..client::Config::default() };
-        Self { host: Host::start(Node::client_only(Client::new(config, id)), None, runtime), id }
+        Self { host: At::alone(Client::new(config, id), runtime), id }
     }
 
     /// Reads what stands in a page, within reason.
@@ -290,14 +290,14 @@ impl Member {
                 Read::Wait => None,
             })
         });
-        host.node().lock().unwrap().client().unwrap().abort(host.now(), txn);
+        host.lock().machine().abort(host.now(), txn);
         host.settle();
         value.unwrap()
     }
 
     /// The pages from the store or neighbours, those of them from neighbours, and those given to neighbours.
     pub fn pages(&self) -> (u64, u64, u64) {
-        let stats = self.host.node().lock().unwrap().client().unwrap().stats();
+        let stats = self.host.lock().machine().stats();
         (stats.pages_fetched, stats.pages_from_peers, stats.pages_given)
     }
 }

@@ -5,21 +5,24 @@ pub mod group;
 
 use bytes::Bytes;
 use client::{Client, Read, TxnError, TxnHandle, Write};
-use net::{Host, ListenConfig, Runtime, UplinkConfig};
-use node::{Disk, Driver, Node};
+use net::{
+    ConnectError, Host, ListenConfig, ListenError, Listener, Machines, Runtime, Shared, UplinkConfig, UplinkState,
+};
+use node::{Disk, Driver, Hosted, Machine, RoleId};
 use protocol::{Hello, Outcome, Parcel, PeerHello, ToClient, ToPeer, ToServer};
 use std::collections::HashMap;
 use std::io::{Read as _, Write as _};
 use std::marker::PhantomData;
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, Condvar, Mutex, OnceLock};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
 use std::task::{Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::Duration;
 use store::{Checkpoint, DiskDone, DiskWork, Opened, Position, Record, Store};
-use types::{ClientId, ClusterId, Incarnation, Life, ObjectId, PageId, PeerKey, Version};
+use types::{ClientId, ClusterId, Incarnation, Life, ObjectId, PageId, PeerKey, Time, Version};
 use wire::{Direction, End, Inbox, frames_of};
 
 /// Long enough for anything that is going to happen on a busy machine.
@@ -108,6 +111,9 @@ fn serve(pages: &mut Pages, work: DiskWork) -> DiskDone {
 }
 
 impl Disk for MemoryDisk {
+    type Work = DiskWork;
+    type Done = DiskDone;
+
     fn submit(&self, work: DiskWork) {
         match work {
             DiskWork::Append(position, record) => {
@@ -175,9 +181,113 @@ pub fn new_client() -> Client {
     Client::new(config, ClientId(1 + LAST.fetch_add(1, Ordering::SeqCst)))
 }
 
+/// A machine of a host, as its front door has it, and its driver.
+pub struct At<M> {
+    pub host: Arc<Host>,
+    pub role: RoleId,
+    machine: Shared<M>,
+    driver: Arc<dyn Driver>,
+}
+
+impl<M> Clone for At<M> {
+    fn clone(&self) -> Self {
+        let (host, machine, driver) = (self.host.clone(), self.machine.clone(), self.driver.clone());
+        Self { host, role: self.role, machine, driver }
+    }
+}
+
+impl<M> Deref for At<M> {
+    type Target = Host;
+
+    fn deref(&self) -> &Host {
+        &self.host
+    }
+}
+
+impl<M: Machine> At<M> {
+    /// A machine alone in its process.
+    pub fn alone(machine: M, runtime: &Runtime) -> Self {
+        let mut machines = Machines::new();
+        let added = machines.add(machine);
+        Self::of(Host::start(machines, runtime), added)
+    }
+
+    /// The same with a disk.
+    pub fn with_disk(machine: M, disk: Arc<impl Disk>, runtime: &Runtime) -> Self {
+        let mut machines = Machines::new();
+        let added = machines.add_with_disk(machine, disk);
+        Self::of(Host::start(machines, runtime), added)
+    }
+
+    fn of(host: Arc<Host>, (role, machine): (RoleId, Shared<M>)) -> Self {
+        Self { driver: host.driver(role), host, role, machine }
+    }
+
+    pub fn lock(&self) -> MutexGuard<'_, Hosted<M>> {
+        self.machine.lock().unwrap()
+    }
+
+    pub fn connect(&self, config: UplinkConfig) {
+        self.host.connect(self.role, config);
+    }
+
+    pub fn wait_connected(&self, within: Duration) -> Result<(), ConnectError> {
+        self.host.wait_connected(self.role, within)
+    }
+
+    pub fn state(&self) -> UplinkState {
+        self.host.server_state(self.role)
+    }
+
+    pub fn is_member(&self) -> bool {
+        self.host.is_member(self.role)
+    }
+
+    pub fn listen(&self, config: ListenConfig) -> Result<SocketAddr, ListenError> {
+        self.host.listen(self.role, config)
+    }
+
+    pub fn listen_at(&self, listener: Listener) -> Result<SocketAddr, ListenError> {
+        self.host.listen_at(self.role, listener)
+    }
+
+    pub fn close(&self) {
+        self.host.close(self.role);
+    }
+
+    pub fn now(&self) -> Time {
+        self.driver.now()
+    }
+
+    pub fn settle(&self) {
+        self.driver.settle();
+    }
+
+    pub fn wake_on(&self, txn: TxnHandle, waker: &Waker) {
+        self.driver.wake_on(txn.into(), waker);
+    }
+
+    pub fn wake_at(&self, time: Time, waker: &Waker) {
+        self.driver.wake_at(time, waker);
+    }
+
+    pub fn assist(&self, woken: &dyn Fn() -> bool) {
+        self.driver.assist(woken);
+    }
+}
+
+/// A client with a store in its process, which is the first machine there.
+pub fn embedded(disk: Arc<impl Disk>, runtime: &Runtime) -> At<Client> {
+    let mut machines = Machines::new();
+    let (store, _) = machines.add_with_disk(store(), disk);
+    let client = machines.add(new_client());
+    machines.link(client.0, store);
+    At::of(Host::start(machines, runtime), client)
+}
+
 /// A store that takes sessions.
 pub struct Server {
-    pub host: Arc<Host>,
+    pub host: At<Store>,
     pub disk: Arc<MemoryDisk>,
     pub address: SocketAddr,
 }
@@ -188,7 +298,7 @@ pub fn server() -> Server {
 
 pub fn server_with(change: impl FnOnce(&mut ListenConfig)) -> Server {
     let disk = MemoryDisk::new();
-    let host = Host::start(Node::with_store(store(), None), Some(disk.clone()), &runtime());
+    let host = At::with_disk(store(), disk.clone(), &runtime());
     let mut config = ListenConfig::new("127.0.0.1:0".parse().unwrap());
     change(&mut config);
     let address = host.listen(config).unwrap();
@@ -196,8 +306,8 @@ pub fn server_with(change: impl FnOnce(&mut ListenConfig)) -> Server {
 }
 
 /// A client that has connected.
-pub fn connect(address: SocketAddr) -> Arc<Host> {
-    let host = Host::start(Node::client_only(new_client()), None, &runtime());
+pub fn connect(address: SocketAddr) -> At<Client> {
+    let host = At::alone(new_client(), &runtime());
     host.connect(UplinkConfig::new(address.to_string()));
     host.wait_connected(PATIENCE).unwrap();
     host
@@ -215,7 +325,7 @@ impl Waiting {
     }
 
     /// Waits until it is woken.
-    pub fn wait(&self, host: &Host) {
+    pub fn wait(&self, host: &At<Client>) {
         host.assist(&|| self.woken.load(Ordering::SeqCst));
         while !self.woken.swap(false, Ordering::SeqCst) {
             thread::park();
@@ -232,14 +342,14 @@ impl Wake for Waiting {
 
 /// Calls the client again and again until it need not wait.
 pub fn wait<R>(
-    host: &Host,
+    host: &At<Client>,
     txn: TxnHandle,
     mut call: impl FnMut(&mut Client) -> Result<Option<R>, TxnError>,
 ) -> Result<R, TxnError> {
     let waiting = Waiting::here();
     let waker = Waker::from(Arc::clone(&waiting));
     loop {
-        let answer = call(host.node().lock().unwrap().client().unwrap())?;
+        let answer = call(host.lock().machine())?;
         host.settle();
         if let Some(answer) = answer {
             return Ok(answer);
@@ -249,15 +359,15 @@ pub fn wait<R>(
     }
 }
 
-pub fn begin(host: &Host) -> TxnHandle {
-    host.node().lock().unwrap().client().unwrap().begin()
+pub fn begin(host: &At<Client>) -> TxnHandle {
+    host.lock().machine().begin()
 }
 
 pub fn object(slot: u16) -> ObjectId {
     ObjectId { slot, ..ObjectId::root(0) }
 }
 
-pub fn read(host: &Host, txn: TxnHandle, slot: u16) -> Result<Option<Vec<u8>>, TxnError> {
+pub fn read(host: &At<Client>, txn: TxnHandle, slot: u16) -> Result<Option<Vec<u8>>, TxnError> {
     wait(host, txn, |client| {
         Ok(match client.read(host.now(), txn, object(slot))? {
             Read::Value(value) => Some(Some(value.to_vec())),
@@ -267,13 +377,13 @@ pub fn read(host: &Host, txn: TxnHandle, slot: u16) -> Result<Option<Vec<u8>>, T
     })
 }
 
-pub fn commit(host: &Host, txn: TxnHandle) -> Result<Outcome, TxnError> {
-    host.node().lock().unwrap().client().unwrap().commit(host.now(), txn)?;
+pub fn commit(host: &At<Client>, txn: TxnHandle) -> Result<Outcome, TxnError> {
+    host.lock().machine().commit(host.now(), txn)?;
     wait(host, txn, |client| client.outcome(txn))
 }
 
 /// Writes one object in a transaction of its own.
-pub fn put(host: &Host, slot: u16, value: &[u8]) -> Result<Outcome, TxnError> {
+pub fn put(host: &At<Client>, slot: u16, value: &[u8]) -> Result<Outcome, TxnError> {
     let txn = begin(host);
     wait(host, txn, |client| {
         let written = client.write(host.now(), txn, object(slot), Bytes::copy_from_slice(value))?;
@@ -283,12 +393,12 @@ pub fn put(host: &Host, slot: u16, value: &[u8]) -> Result<Outcome, TxnError> {
 }
 
 /// Writes it again and again until nobody else gets in between.
-pub fn put_surely(host: &Host, slot: u16, value: &[u8]) {
+pub fn put_surely(host: &At<Client>, slot: u16, value: &[u8]) {
     while !matches!(put(host, slot, value), Ok(Outcome::Committed { .. })) {}
 }
 
 /// Reads one object in a transaction of its own, which commits.
-pub fn get(host: &Host, slot: u16) -> Option<Vec<u8>> {
+pub fn get(host: &At<Client>, slot: u16) -> Option<Vec<u8>> {
     loop {
         let txn = begin(host);
         let value = read(host, txn, slot);

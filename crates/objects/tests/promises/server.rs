@@ -2,8 +2,8 @@
 
 use crate::scratch::Scratch;
 use database::Recovered;
-use net::{Host, ListenConfig, Listener, Runtime, UplinkConfig};
-use node::Node;
+use net::{Host, ListenConfig, Listener, Machines, Runtime, UplinkConfig};
+use node::RoleId;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,7 +24,7 @@ impl Server {
         let config = disk::Config { segment_bytes, ..disk::Config::default() };
         let recovered = Recovered::read(scratch.path(), &config, store::Config::default(), |_| {}).unwrap();
         let host = recovered.start(None, &Runtime::start().unwrap()).host().clone();
-        let address = host.listen(ListenConfig::new(([127, 0, 0, 1], 0).into())).unwrap();
+        let address = host.listen(RoleId::ONLY, ListenConfig::new(([127, 0, 0, 1], 0).into())).unwrap();
         Self { host, address }
     }
 }
@@ -48,10 +48,11 @@ impl Redirector {
             help_within: Duration::from_secs(60),
             ..redirector::Config::default()
         };
-        let node = Node::with_redirector(redirector::Redirector::new(config, ClientId(0x2ED)), None);
-        let host = Host::start(node, None, &Runtime::start().unwrap());
-        host.connect_trunk(UplinkConfig::new(server.address.to_string()));
-        host.listen_at(listener).unwrap();
+        let mut machines = Machines::new();
+        let (redirector, _) = machines.add(redirector::Redirector::new(config, ClientId(0x2ED)));
+        let host = Host::start(machines, &Runtime::start().unwrap());
+        host.connect(redirector, UplinkConfig::new(server.address.to_string()));
+        host.listen_at(redirector, listener).unwrap();
         Self { _host: host, address }
     }
 }

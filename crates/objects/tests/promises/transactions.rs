@@ -3,6 +3,7 @@
 use crate::relay::Relay;
 use crate::scratch::{Scratch, elsewhere};
 use crate::server::Server;
+use node::RoleId;
 use objects::{Anywhere, Db, Error, Map, Ref, Result, Tx, wait_for};
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed, Ordering::SeqCst};
@@ -68,7 +69,7 @@ fn transfers_by_clients_of_a_server_keep_the_sum() {
     let dbs: Vec<Db> = (0..THREADS).map(|_| Db::connect(server.address).unwrap()).collect();
     let accounts = open_accounts(&dbs[0]);
     transfer_all(&dbs, &accounts);
-    server.host.close();
+    server.host.close(RoleId::ONLY);
 }
 
 /// Every increment counts: none is made on a value that is no longer the newest.

@@ -71,6 +71,7 @@ impl Player for Conversation {
                 Output::Send { to, message } => format!("{} {}", name(to), say::to_member(&message)),
                 Output::End { session, reason, .. } => format!("{} is ended: {}", name(session), reason.name()),
                 Output::LookForLeader => "look for the leader".into(),
+                Output::Closed => "closed".into(),
                 Output::Trunk(message) => format!("trunk {}", say::to_store(&message)),
                 Output::Hangup { reason, text } => format!("trunk is given up: {}: {text}", reason.name()),
             };

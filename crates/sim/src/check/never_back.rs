@@ -21,6 +21,11 @@ impl NeverBack {
         }
     }
 
+    /// The client has forgotten its store, and what it has shown of it.
+    pub(crate) fn begin_anew(&mut self) {
+        self.latest.clear();
+    }
+
     /// Checks a slot, which shows `seen`.
     pub(crate) fn slot(&mut self, object: ObjectId, seen: Option<Stamp>, changes: &[Change]) -> Check {
         let latest = self.latest.entry(object).or_default();

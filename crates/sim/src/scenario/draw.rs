@@ -124,6 +124,7 @@ pub(super) fn client_config(rng: &mut Rng, broken: Broken) -> client::Config {
         grant_pages: rng.pick(&[1, 4]),
         patience: rng.pick(&[ms(1000), ms(5000), ms(60_000)]),
         group: None,
+        eligible: String::new(),
         limits: Limits::SHIPPED,
         broken,
     }

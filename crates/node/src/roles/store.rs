@@ -1,0 +1,79 @@
+//! A store as a machine: the server of clients and of redirectors.
+
+use crate::machine::{Machine, Output, Port};
+use crate::roles::open;
+use crate::status;
+use crate::work::{DiskDone, Opaque};
+use alloc::vec::Vec;
+use protocol::{Parcel, Table};
+use store::Store;
+use types::Time;
+
+impl Machine for Store {
+    fn start(&mut self, now: Time) {
+        self.start(now);
+    }
+
+    fn connected(&mut self, now: Time, port: Port) {
+        if let Port::Session(session) = port {
+            self.connected(now, session);
+        }
+    }
+
+    fn disconnected(&mut self, now: Time, port: Port) {
+        if let Port::Session(session) = port {
+            self.disconnected(now, session);
+        }
+    }
+
+    fn heard(&mut self, now: Time, port: Port) {
+        if let Port::Session(session) = port {
+            self.heard(now, session);
+        }
+    }
+
+    fn has_room(&mut self, port: Port) {
+        if let Port::Session(session) = port {
+            self.has_room(session);
+        }
+    }
+
+    fn handle(&mut self, now: Time, port: Port, message: Parcel) {
+        if let Port::Session(session) = port {
+            self.handle(now, session, open(message));
+        }
+    }
+
+    fn disk(&mut self, now: Time, done: DiskDone) {
+        // A store's disk says nothing else.
+        if let Ok(done) = done.open() {
+            self.disk(now, done);
+        }
+    }
+
+    fn close(&mut self, now: Time) {
+        self.close(now);
+    }
+
+    fn poll_output(&mut self) -> Option<Output> {
+        Some(match self.poll_output()? {
+            store::Output::Send { to, message, after } => Output::Send(Port::Session(to), Parcel::new(message), after),
+            store::Output::End { session, reason, text } => Output::End(Port::Session(session), reason, text),
+            store::Output::AwaitRoom(session) => Output::AwaitRoom(Port::Session(session)),
+            store::Output::Disk(work) => Output::Disk(Opaque::new(work)),
+            store::Output::Closed => Output::Closed,
+        })
+    }
+
+    fn poll_timeout(&self) -> Option<Time> {
+        self.poll_timeout()
+    }
+
+    fn handle_timeout(&mut self, now: Time) {
+        self.handle_timeout(now);
+    }
+
+    fn status(&self) -> Vec<Table> {
+        status::store_tables(self).into()
+    }
+}
