@@ -8,9 +8,7 @@ use crate::lab::Lab;
 use bench::{Redirector, RedirectorOptions, Server, ServerOptions};
 use std::path::Path;
 use std::time::Duration;
-
-/// Where the store keeps its objects.
-const SPACE: u32 = 0;
+use types::MAIN_SPACE;
 
 /// The kind of the clients.
 #[derive(Clone, Copy, Debug)]
@@ -55,7 +53,12 @@ impl Cluster {
         options.listen = lab.store.address()?;
         options.arguments = insecure(lab.store.is_open());
         if let Some(lease_ms) = roles.lease_ms {
-            options.arguments.extend(["--leased".into(), SPACE.to_string(), "--lease-ms".into(), lease_ms.to_string()]);
+            options.arguments.extend([
+                "--leased".into(),
+                MAIN_SPACE.to_string(),
+                "--lease-ms".into(),
+                lease_ms.to_string(),
+            ]);
         }
         let server = Server::start(&options)?;
         let (mut crew, mut groups) = (Crew::default(), Vec::new());

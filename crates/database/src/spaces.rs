@@ -11,6 +11,14 @@ use std::sync::Arc;
 use std::task::Poll;
 use types::MAIN_SPACE;
 
+/// What was found in a copy of the catalog.
+enum Answer<R> {
+    /// A space that was found has its number for good, so a copy that is behind is as right about it as the store.
+    Lasting(R),
+    /// This is so if the copy is current, which the commit proves: a name that is missing may have come since.
+    Current(R),
+}
+
 impl Database {
     /// The number of the space of this name; if there is none it is made, where `creates` says so. The main space is known
     /// without asking the store.
@@ -23,11 +31,13 @@ impl Database {
         if name == MAIN_SPACE_NAME {
             return Ok(MAIN_SPACE);
         }
-        let found = self.with_catalog(|catalog| match catalog.find(name) {
-            None if creates => catalog.add(name).map(Some),
-            found => Ok(found),
+        let found = self.with_catalog(|catalog| {
+            Ok(match catalog.find(name) {
+                Some(number) => Answer::Lasting(Some(number)),
+                None if creates => Answer::Current(Some(catalog.add(name)?)),
+                None => Answer::Current(None),
+            })
         });
-        // It is missing only if the transaction that did not find it was valid.
         found.await?.ok_or_else(|| Error::NoSuchSpace(name.to_owned()))
     }
 
@@ -37,13 +47,13 @@ impl Database {
     /// [`Error::Damaged`] if the catalog is; otherwise what the store says.
     pub async fn spaces(self: &Arc<Self>) -> Result<Vec<Space>> {
         let mut spaces = vec![Space::main()];
-        spaces.extend(self.with_catalog(|catalog| Ok(catalog.clone().into_spaces())).await?);
+        spaces.extend(self.with_catalog(|catalog| Ok(Answer::Current(catalog.clone().into_spaces()))).await?);
         Ok(spaces)
     }
 
     /// Gives `step` the catalog, in a transaction that keeps what it adds; tried again while others are faster and the
     /// client is patient.
-    async fn with_catalog<R>(self: &Arc<Self>, mut step: impl FnMut(&mut Catalog) -> Result<R>) -> Result<R> {
+    async fn with_catalog<R>(self: &Arc<Self>, mut step: impl FnMut(&mut Catalog) -> Result<Answer<R>>) -> Result<R> {
         let mut tries = Tries::begin(self);
         loop {
             let transaction = Transaction::begin(self)?;
@@ -62,7 +72,7 @@ impl Database {
     async fn try_with_catalog<R>(
         &self,
         transaction: Transaction,
-        step: &mut impl FnMut(&mut Catalog) -> Result<R>,
+        step: &mut impl FnMut(&mut Catalog) -> Result<Answer<R>>,
         tries: &Tries,
     ) -> Result<R> {
         let txn = transaction.handle();
@@ -75,7 +85,10 @@ impl Database {
         });
         let before = read.await??;
         let mut catalog = before.clone();
-        let answer = step(&mut catalog)?;
+        let answer = match step(&mut catalog)? {
+            Answer::Lasting(answer) => return Ok(answer),
+            Answer::Current(answer) => answer,
+        };
         if catalog != before {
             let bytes = Bytes::from(catalog.to_bytes());
             let write = self.wait(txn, |client, now| {

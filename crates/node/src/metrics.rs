@@ -56,9 +56,10 @@ impl<const N: usize> Metrics<N> {
 pub type Described<'a> = (&'a str, &'a str, &'a [Column]);
 
 /// All tables, in the order in which they are told.
-pub fn all() -> [Described<'static>; 8] {
+pub fn all() -> [Described<'static>; 9] {
     [
         STORE.described(),
+        SPACES.described(),
         SESSIONS.described(),
         REFUSALS.described(),
         REDIRECTOR.described(),
@@ -87,6 +88,17 @@ pub const STORE: Metrics<13> = Metrics {
         column("mob_bytes", "bytes", "committed changes that are not home"),
         column("cache_bytes", "bytes", "images of pages kept in memory"),
         column("recovered_commits", "total", "commits found in the log when the store was opened"),
+    ],
+};
+
+/// Its spaces.
+pub const SPACES: Metrics<3> = Metrics {
+    name: "spaces",
+    what: "a space in which pages were granted",
+    columns: [
+        column("space", "number", "the space's number; `thorp spaces` says its name"),
+        column("pages", "now", "pages that exist in it: those that were ever granted"),
+        column("leased", "name", "`yes` if groups have leases on it"),
     ],
 };
 

@@ -1,20 +1,22 @@
 //! What an operator is told of a node: its roles' own words, as tables that name their columns.
 
-use crate::metrics::{CLIENT, COUNTS, MEMBERS, REDIRECTOR, REFUSALS, SESSIONS, STORE};
+use crate::metrics::{CLIENT, COUNTS, MEMBERS, REDIRECTOR, REFUSALS, SESSIONS, SPACES, STORE};
 use alloc::format;
 use client::Client;
 use protocol::{Cell, Leader, Table};
 use redirector::{MemberStatus, Redirector};
-use store::{SessionStatus, Store};
-use types::limits::{MEMBERS_MAX, SESSIONS_MAX, STATUS_CELLS_MAX};
+use store::{SessionStatus, SpaceStatus, Store};
+use types::limits::{GRANTED_SPACES_MAX, MEMBERS_MAX, SESSIONS_MAX, STATUS_CELLS_MAX};
 use types::{ClientId, Version};
 
-// Beside the sessions or the members there is room for all that has one row.
-const _: () = assert!(SESSIONS.columns.len() * SESSIONS_MAX + 1024 < STATUS_CELLS_MAX);
+// Beside the sessions and the spaces, or the members, there is room for all that has one row.
+const _: () = assert!(
+    SESSIONS.columns.len() * SESSIONS_MAX + SPACES.columns.len() * GRANTED_SPACES_MAX + 1024 < STATUS_CELLS_MAX
+);
 const _: () = assert!(MEMBERS.columns.len() * MEMBERS_MAX + 1024 < STATUS_CELLS_MAX);
 
 /// How a store stands.
-pub(crate) fn store_tables(store: &Store) -> [Table; 3] {
+pub(crate) fn store_tables(store: &Store) -> [Table; 4] {
     let (status, stats) = (store.status(), store.stats());
     let facts = [
         ("applied", status.applied.0.into()),
@@ -33,7 +35,12 @@ pub(crate) fn store_tables(store: &Store) -> [Table; 3] {
     ];
     let sessions = status.sessions.into_iter().map(|session| session_row(status.applied, session));
     let refusals = status.refusals.iter().map(|(&reason, &count)| [reason.into(), count.into()]);
-    [STORE.one(facts), SESSIONS.table(sessions), REFUSALS.table(refusals)]
+    let spaces = status.spaces.into_iter().map(space_row);
+    [STORE.one(facts), SPACES.table(spaces), SESSIONS.table(sessions), REFUSALS.table(refusals)]
+}
+
+fn space_row(SpaceStatus { space, pages, is_leased }: SpaceStatus) -> [Cell; SPACES.columns.len()] {
+    [u64::from(space).into(), u64::from(pages).into(), if is_leased { "yes".into() } else { Cell::Nothing }]
 }
 
 fn session_row(applied: Version, session: SessionStatus) -> [Cell; SESSIONS.columns.len()] {

@@ -22,7 +22,7 @@
 
 use crate::need::Need;
 use crate::room::{Room, Waiting};
-use crate::{Checkpoint, Record, SessionId, Store};
+use crate::{Record, SessionId, Store};
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::vec::Vec;
@@ -234,10 +234,11 @@ impl Grants {
         }
     }
 
-    /// Every space's `next`, as the home keeps it.
-    pub(crate) fn to_checkpoint(&self, checkpoint: &mut Checkpoint) {
-        checkpoint.next_pages = self.next.iter().map(|(&space, &next)| (space, next)).collect();
-        checkpoint.next_pages.sort_unstable();
+    /// Every space's `next`, in order, as the home keeps it.
+    pub(crate) fn next_pages(&self) -> Vec<(u32, u32)> {
+        let mut next_pages: Vec<_> = self.next.iter().map(|(&space, &next)| (space, next)).collect();
+        next_pages.sort_unstable();
+        next_pages
     }
 
     /// Gives pages to a client: spare ones first, then new ones that are neighbours. A good part of what is wanted, if it

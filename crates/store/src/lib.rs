@@ -94,7 +94,7 @@ use recovery::Recovery;
 use room::Parked;
 use sequencer::Sequencer;
 use sessions::Sessions;
-pub use status::{SessionStatus, Status};
+pub use status::{SessionStatus, SpaceStatus, Status};
 use turns::Turns;
 use types::{Broken, ClusterId, GoodbyeReason, Incarnation, Life, Limits, NodeId, PageId, Time};
 pub use types::{Position, SessionId};

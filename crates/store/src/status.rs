@@ -17,6 +17,19 @@ pub struct Status {
     pub sessions: Vec<SessionStatus>,
     /// Refused commits since the start, by the reason's name.
     pub refusals: BTreeMap<&'static str, u64>,
+    /// Every space in which pages were granted, in the order of their numbers.
+    pub spaces: Vec<SpaceStatus>,
+}
+
+/// How one space stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SpaceStatus {
+    /// Its number.
+    pub space: u32,
+    /// Pages that exist in it: those that were ever granted.
+    pub pages: u32,
+    /// Whether groups have leases on it.
+    pub is_leased: bool,
 }
 
 /// How one session stands.
@@ -50,7 +63,17 @@ impl Store {
             pruned: self.master.pruned(),
             sessions: self.sessions.all().into_iter().filter_map(|session| self.session_status(session)).collect(),
             refusals: self.refusals.clone(),
+            spaces: self
+                .grants
+                .next_pages()
+                .into_iter()
+                .map(|(space, pages)| self.space_status(space, pages))
+                .collect(),
         }
+    }
+
+    fn space_status(&self, space: u32, pages: u32) -> SpaceStatus {
+        SpaceStatus { space, pages, is_leased: self.config.leased_spaces.contains(&space) }
     }
 
     fn session_status(&self, session: SessionId) -> Option<SessionStatus> {

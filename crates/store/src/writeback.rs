@@ -238,13 +238,11 @@ impl Store {
     }
 
     fn checkpoint(&self) -> Checkpoint {
-        let mut checkpoint = Checkpoint {
+        Checkpoint {
             applied: self.master.applied(),
-            next_pages: Vec::new(),
+            next_pages: self.grants.next_pages(),
             outcomes: self.outcomes.to_checkpoint(),
             forgotten: self.outcomes.forgotten(),
-        };
-        self.grants.to_checkpoint(&mut checkpoint);
-        checkpoint
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! Experiments on sockets: the store a process of its own, redirectors and clients over TCP, the distance emulated.
 
 use super::group::Group;
-use super::virtual_time::{CLIENT_CACHE_BYTES, MOB_MIB, SPACE, STORE_CACHE_MIB, Setting};
+use super::virtual_time::{CLIENT_CACHE_BYTES, MOB_MIB, STORE_CACHE_MIB, Setting};
 use super::worker::{Clock, Crowd, Spent, Worker};
 use crate::{Place, Result, Server, ServerOptions};
 use net::Emulator;
@@ -9,6 +9,7 @@ use objects::{Db, Ref, wait_for};
 use std::net::SocketAddr;
 use std::thread;
 use std::time::Instant;
+use types::MAIN_SPACE;
 use workloads::oo7::{Module, Size, build};
 
 /// A store process that holds an OO7 module.
@@ -25,7 +26,7 @@ impl Store {
 
     /// The same with leases on all of it.
     pub(crate) fn start_leased(place: &Place, size: Size) -> Result<Self> {
-        Self::start_with(place, "oo7-leased", &["--leased", &SPACE.to_string()], size)
+        Self::start_with(place, "oo7-leased", &["--leased", &MAIN_SPACE.to_string()], size)
     }
 
     fn start_with(place: &Place, name: &str, arguments: &[&str], size: Size) -> Result<Self> {

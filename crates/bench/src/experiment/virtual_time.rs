@@ -8,13 +8,10 @@ use sim::{Distances, Layout, Simulation, Stored};
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
-use types::Time;
+use types::{MAIN_SPACE, Time};
 
 /// When clients begin: their sessions are open then.
 const BEGIN: Time = Time(2_000_000_000);
-
-/// Where a store of one node keeps its objects.
-pub(crate) const SPACE: u32 = 0;
 
 /// The paper's memory: a client's cache, and the 50 MB of its server, of which 6 are for changes that wait.
 pub(crate) const CLIENT_CACHE_BYTES: usize = 40 << 20;
@@ -73,7 +70,7 @@ impl Setting {
             store: store::Config {
                 cache_bytes_limit: STORE_CACHE_MIB << 20,
                 mob_bytes_limit: MOB_MIB << 20,
-                leased_spaces: if self.leased { vec![SPACE] } else { Vec::new() },
+                leased_spaces: if self.leased { vec![MAIN_SPACE] } else { Vec::new() },
                 ..store::Config::default()
             },
             stored: stored.clone(),

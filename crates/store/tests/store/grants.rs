@@ -3,7 +3,7 @@
 use crate::driver::{Driver, ROOT, notices, txn};
 use protocol::{Fetch, Grant, LeftOut, Outcome, ToClient};
 use std::time::Duration;
-use store::{Config, Record};
+use store::{Config, Record, SpaceStatus};
 use types::limits::GRANTED_PAGES_MAX;
 use types::{ObjectPage, PageId, PageRange, Refusal, Version};
 
@@ -26,6 +26,19 @@ fn a_grant_is_told_when_it_is_durable() {
     driver.crash();
     let a = driver.join(2, 1);
     assert_eq!(driver.grant(a, 1), [PageId::new(0, 3)], "never granted twice");
+}
+
+#[test]
+fn the_status_counts_the_pages_of_each_space() {
+    let mut driver = Driver::with(Config { leased_spaces: vec![7], ..Config::default() });
+    let a = driver.join(1, 1);
+    driver.say(a, Grant { space: 7, count: 2 });
+    driver.grant(a, 5);
+    let spaces =
+        [SpaceStatus { space: 0, pages: 6, is_leased: false }, SpaceStatus { space: 7, pages: 3, is_leased: true }];
+    assert_eq!(driver.store.status().spaces, spaces);
+    driver.crash();
+    assert_eq!(driver.store.status().spaces, spaces, "and again after a restart");
 }
 
 #[test]
