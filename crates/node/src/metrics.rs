@@ -96,7 +96,7 @@ pub const SPACES: Metrics<3> = Metrics {
     name: "spaces",
     what: "a space in which pages were granted",
     columns: [
-        column("space", "number", "the space's number; `thorp spaces` says its name"),
+        column("space", "number", "the space's number; `thorp spaces` says its name, and 4294967295 is the catalog's"),
         column("pages", "now", "pages that exist in it: those that were ever granted"),
         column("leased", "name", "`yes` if groups have leases on it"),
     ],
