@@ -11,8 +11,8 @@
 //! threads, each under a lock of its own; `sim` drives a [`Node`] of them in virtual time.
 //!
 //! # How a machine is added
-//! Implement [`Machine`] for it. Nothing here, in `net` or in `sim` knows what a machine is for. `roles/` has those of the
-//! object door.
+//! Implement [`Machine`] for it, and `wire::Direction` for what it hears and says. Nothing here, in `net` or in `sim` knows
+//! what a machine is for. The crate `echo` is the smallest one; `roles/` has those of the object door.
 #![no_std]
 
 extern crate alloc;
@@ -31,4 +31,4 @@ pub use driver::{Disk, Driver};
 pub use hosted::{Event, Hosted, Local, Said};
 pub use machine::{LOCAL, Link, Machine, Note, Output, Port, RoleId, Waiter};
 pub use node::Node;
-pub use work::{DiskDone, Done, Opaque};
+pub use work::{DiskDone, Done, LogDone, LogWork, Opaque};

@@ -81,3 +81,26 @@ impl Done for store::DiskDone {
         if let Self::Durable { through, .. } = *self { Some(through) } else { None }
     }
 }
+
+/// The work of a disk that is a log and nothing else.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LogWork<R> {
+    /// Append the record at the next position; [`LogDone::Durable`] says when it is durable.
+    Append(Position, R),
+    /// No record before this position is needed any more.
+    Free(Position),
+}
+
+/// What became of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogDone {
+    /// Every record through this position is durable.
+    Durable(Position),
+}
+
+impl Done for LogDone {
+    fn durable(&self) -> Option<Position> {
+        let Self::Durable(through) = *self;
+        Some(through)
+    }
+}

@@ -7,6 +7,8 @@
 //!     History, Ledger     what applications saw and were told; what the disk made durable, on each branch of the store
 //!     check/*             the invariants of docs/protocol.md, one file each
 //! ```
+//! For machines of other doors there are [`Processes`]: any of them, by name, on disks and lines of their own.
+//!
 //! Beside it stands a second kind of run, `reorder`: two masters' streams, out of order, around the real cache.
 //!
 //! The nodes are the real ones: the same `node::Node`, `client::Client` and `store::Store` that run over TCP and
@@ -29,6 +31,7 @@ mod links;
 mod mutants;
 mod network;
 mod process;
+mod processes;
 mod queue;
 mod reorder;
 mod rng;
@@ -45,6 +48,7 @@ pub use executor::Simulation;
 pub use layout::{Costs, Distances, Layout, Mishap, Stored, Traffic};
 #[cfg(feature = "mutants")]
 pub use mutants::{Mutant, OF_NAMED_TESTS, mutants};
+pub use processes::{Disks, Family, Line, Processes, Record};
 pub use run::Report;
 pub use runner::{Kind, Options, Summary, run_seeds};
 pub use scenario::Race;

@@ -31,7 +31,7 @@ use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
 use types::{GoodbyeReason, Time};
-use wire::WireError;
+use wire::{Codec, WireError};
 
 /// How a store or a redirector is reached.
 #[derive(Clone, Debug)]
@@ -46,6 +46,9 @@ pub struct UplinkConfig {
     /// The longest pause. Each is drawn between half and all of its length, so that the clients of a store that
     /// restarts do not come back all at once.
     pub pause_max: Duration,
+    /// What the machine that opens the session hears and says: that of a client of a store or a redirector, unless
+    /// another one is said.
+    pub codec: &'static dyn Codec,
 }
 
 impl UplinkConfig {
@@ -66,6 +69,7 @@ impl UplinkConfig {
             attempt_within: Duration::from_secs(5),
             pause_min: Duration::from_millis(10),
             pause_max: Duration::from_secs(2),
+            codec: wire::store::CLIENT,
         }
     }
 }
@@ -79,21 +83,25 @@ struct ServerFilter {
 }
 
 impl Filter for ServerFilter {
-    fn check(&self, link: &Link, message: &Parcel, _: bool, events: &mut Vec<Event>) -> Result<(), Ended> {
-        match message.get() {
+    fn check(&self, link: &Link, message: &Parcel, is_first: bool, events: &mut Vec<Event>) -> Result<(), Ended> {
+        if let (Some(Goodbye { reason, text }), Some(core)) = (message.goodbye(), link.core().upgrade()) {
+            core.last_words().say(link.id(), *reason, text);
+            return Ok(());
+        }
+        let is_welcome = match message.get() {
             Some(ToClient::Welcome(welcome)) => {
                 if let Some(host) = self.host.upgrade() {
                     events.extend(host.is_welcome(link, welcome));
                 }
-                // Those that wait for the session find the rest as it should be.
-                self.state.set(UplinkState::Up(self.address.clone()));
+                true
             }
-            Some(ToClient::Goodbye(Goodbye { reason, text })) => {
-                if let Some(core) = link.core().upgrade() {
-                    core.last_words().say(link.id(), *reason, text);
-                }
-            }
-            _ => {}
+            Some(_) => false,
+            // The servers of other families welcome by whatever they say first.
+            None => is_first,
+        };
+        if is_welcome {
+            // Those that wait for the session find the rest as it should be.
+            self.state.set(UplinkState::Up(self.address.clone()));
         }
         Ok(())
     }
@@ -301,7 +309,7 @@ impl Opener {
     fn begin(&self, host: &Host, stream: TcpStream, address: &str) -> io::Result<Serving> {
         let filter = ServerFilter { host: host.weak(), address: address.to_owned(), state: Arc::clone(&self.state) };
         let (link, filter) = (self.link(), Arc::new(filter));
-        let serving = host.runtime.open(&host.core, link, wire::store::CLIENT, stream.into_std()?, filter, None)?;
+        let serving = host.runtime.open(&host.core, link, self.config.codec, stream.into_std()?, filter, None)?;
         let link = serving.link();
         // A task that receives is a thread's of the application already.
         let socket = link.connection().id().filter(|_| self.ask(|machine, _| machine.has_callers()));

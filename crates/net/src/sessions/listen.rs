@@ -39,12 +39,21 @@ pub struct ListenConfig {
     pub hello_within: Duration,
     /// Connections at a time.
     pub sessions_max: usize,
+    /// What the machine that serves them hears and says.
+    pub codec: &'static dyn Codec,
 }
 
 impl ListenConfig {
-    /// Listens on `address`, for this machine only, within the limits of the protocol.
+    /// Listens on `address`, for this machine only, within the limits of the protocol: for clients of a store or a
+    /// redirector, unless another codec is said.
     pub fn new(address: SocketAddr) -> Self {
-        Self { address, insecure: false, hello_within: Duration::from_secs(5), sessions_max: SESSIONS_MAX }
+        Self {
+            address,
+            insecure: false,
+            hello_within: Duration::from_secs(5),
+            sessions_max: SESSIONS_MAX,
+            codec: wire::store::SERVER,
+        }
     }
 }
 
@@ -157,7 +166,7 @@ impl Host {
         let acceptor = Acceptor {
             role,
             port: Port::Session,
-            codec: wire::store::SERVER,
+            codec: config.codec,
             filter: Arc::new(ClientFilter(self.weak())),
             hello_within: config.hello_within,
             connections_max: config.sessions_max,
