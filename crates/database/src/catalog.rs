@@ -26,9 +26,9 @@ const FORMAT: u8 = 1;
 /// space in which it was created, so what uses one space neither sees nor meets what uses another.
 ///
 /// A space is a name space and no more. All spaces of a store share its log, its room, its count of updates and the
-/// memory of its clients, and whoever reaches the store reaches all of them. A transaction may use several at once: a
-/// reference leads to its object in whatever space that is. Each space is leased by itself (`thorp serve --leased`), and
-/// a group has one lease for all spaces that are.
+/// memory of its clients, and a client that reaches the store reaches all of them. A transaction may use several at
+/// once: a reference leads to its object in whatever space that is. Each space is leased by itself
+/// (`thorp serve --leased`), and a group has one lease for all spaces that are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Space {
@@ -148,7 +148,7 @@ fn parse(bytes: &[u8]) -> Option<(Space, &[u8])> {
     Some((Space { number: u32::from_le_bytes(*number), name }, rest))
 }
 
-/// What is wrong with the catalog.
+/// The error of a damaged catalog.
 pub(crate) fn damaged(what: &'static str) -> Error {
     Error::Damaged { object: CATALOG, what }
 }
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_catalog_is_refused_by_name() {
+    fn a_page_that_is_no_catalog_is_refused_by_name() {
         let mut too_many = Catalog::default();
         too_many.spaces.extend((1..=SPACES_MAX as u32).map(|number| Space { number, name: format!("n{number}") }));
         let cases = [

@@ -1,4 +1,4 @@
-//! What is chosen before a database is opened; everything has a default.
+//! The options of a database before it is opened; everything has a default.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -12,7 +12,7 @@ pub struct Config {
     pub store: store::Config,
     /// Of the disk of a store in this process. How large its log is follows from `log_bytes`.
     pub disk: disk::Config,
-    /// What the log of a store in this process may grow to, in bytes; without it, as much as the disk's own settings
+    /// The bytes that the log of a store in this process may grow to; without it, as much as the disk's own settings
     /// say, or more if the MOB needs that.
     pub log_bytes: Option<usize>,
     /// How long connecting goes on when nobody answers.

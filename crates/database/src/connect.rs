@@ -1,10 +1,10 @@
 //! Connecting to a database: to its server, or to the redirector of a group.
 //!
-//! # Whose threads
-//! A client of a store may live on its application's runtime: answers are received by the thread that waits for them.
-//! A member of a group may not, because it is asked for pages whatever its application computes. So a client that may
+//! # The threads
+//! A client of a store may live on its application's runtime: answers are received by the thread that waits for them. A
+//! member of a group may not, because it is asked for pages whatever its application computes. So a client that may
 //! become one has threads of our own from the start: if it has several addresses, the name of a group, or is eligible.
-//! And if who answers at the only address turns out to be a redirector, the client begins again on threads of our own.
+//! And if the only address turns out to be a redirector's, the client begins again on threads of our own.
 
 use crate::open::{new_client, runtime};
 use crate::{Config, Database, Eligible, Error, Result};
@@ -139,7 +139,7 @@ fn open_error(error: &net::ConnectError) -> Error {
     Error::Open(describe(error))
 }
 
-/// What to do about an uplink that did not come up, behind what is wrong with it.
+/// The remedy for an uplink that did not come up, behind what is wrong with it.
 fn describe(error: &net::ConnectError) -> String {
     match error {
         net::ConnectError::NoServer { address, .. } if !address.contains(',') => {

@@ -23,7 +23,7 @@ pub struct Database {
     client: Shared<Client>,
     driver: Arc<dyn Driver>,
     patience: Duration,
-    /// Who has lost to others again and again, and goes before them.
+    /// The transactions that have lost to others again and again, and go before them.
     pub(crate) line: Line,
     /// Whether a handle has closed the database for all.
     closed: AtomicBool,
@@ -50,7 +50,7 @@ impl Database {
         Self { client, driver, patience, line: Line::default(), closed, process, local: Mutex::new(local) }
     }
 
-    /// Who the client is to the store.
+    /// The client's id at the store.
     pub fn client_id(&self) -> ClientId {
         self.look(|client| client.id())
     }
@@ -64,7 +64,7 @@ impl Database {
     /// the store's directory, if there is one, is free. Transactions that still run fail.
     ///
     /// # Errors
-    /// What the disk says, and [`Error::Closed`] if it was closed before.
+    /// An error of the disk, and [`Error::Closed`] if it was closed before.
     pub fn close(&self) -> Result<()> {
         self.check()?;
         self.closed.store(true, SeqCst);
@@ -83,7 +83,7 @@ impl Database {
         if self.closed.load(SeqCst) { Err(Error::Closed) } else { Ok(()) }
     }
 
-    /// What the client says of a transaction, for the application.
+    /// The client's error of a transaction, for the application.
     pub fn error(&self, error: TxnError) -> Error {
         match error {
             TxnError::Stopped(_) if self.closed.load(SeqCst) => Error::Closed,
@@ -223,7 +223,7 @@ pub fn apart<R>(run: impl FnOnce() -> R) -> thread::Result<R> {
     catch_unwind(AssertUnwindSafe(run))
 }
 
-/// What the application's code has given, or its panic.
+/// The result of the application's code, or its panic.
 #[inline]
 pub fn go_on<R>(ran: thread::Result<R>) -> R {
     ran.unwrap_or_else(|panic| resume_unwind(panic))
@@ -258,7 +258,7 @@ impl Drop for Database {
     fn drop(&mut self) {
         let local = self.local.get_mut().unwrap_or_else(PoisonError::into_inner).take();
         if self.process == std::process::id() {
-            // Nobody is left to hear of a failure; what was committed is safe all the same.
+            // Nobody is left to hear of a failure; all that was committed is safe all the same.
             let _ = local.map(LocalStore::close);
         } else {
             // The store and the connection are the parent's, and so are the threads that would be waited for.

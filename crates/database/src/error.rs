@@ -1,11 +1,11 @@
-//! What can go wrong below every door, sorted by what the caller is to do about it.
+//! The errors below every door, sorted by what the caller is to do about them.
 
 use client::TxnError;
 use std::fmt;
 use types::limits::{SPACE_NAME_BYTES_MAX, SPACES_MAX, TXN_BYTES_MAX};
 use types::{Caller, GoodbyeReason, ObjectId, Refusal, TxnId};
 
-/// What an operation gives.
+/// The result of an operation.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Why something was not done. [`Error::caller`] says what to do about it.
@@ -47,13 +47,13 @@ pub enum Error {
     Damaged {
         /// The object.
         object: ObjectId,
-        /// What is wrong with it.
+        /// The damage.
         what: &'static str,
     },
 }
 
 impl Error {
-    /// What the caller is to do.
+    /// The class of the error, by what the caller is to do.
     pub fn caller(&self) -> Caller {
         match self {
             Self::Doomed => Caller::Retry,
@@ -74,7 +74,7 @@ impl Error {
         }
     }
 
-    /// What the client says of a transaction.
+    /// The client's error of a transaction.
     pub(crate) fn of_client(error: TxnError) -> Self {
         match error {
             TxnError::Doomed => Self::Doomed,

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `database` | the client that the transactions of one database share |
 //! | `transaction` | begin, commit, abort |
-//! | `tries`, `precedence`, `line`, `nested` | running a transaction again; who goes first then; none inside of another |
+//! | `tries`, `precedence`, `line`, `nested` | running a transaction again; which goes first then; none inside of another |
 //! | `wait` | operations written once, blocking and as futures |
 //! | `config` | what is chosen before a database is opened |
 //! | `open`, `local` | a store in this process: its recovery, its start, its end |

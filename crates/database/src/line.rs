@@ -1,4 +1,4 @@
-//! A line of transactions: who is first, and who waits for it to move.
+//! A line of transactions: the first one, and those that wait for it to move.
 
 use std::collections::VecDeque;
 use std::mem;
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
-/// Who is in line.
+/// The transactions in line.
 #[derive(Debug, Default)]
 pub(crate) struct Line {
     /// How many are: looked at without the lock.
@@ -19,7 +19,7 @@ struct State {
     /// In the order in which they came.
     places: VecDeque<u64>,
     last: u64,
-    /// Who waits for the line to move.
+    /// The tasks that wait for the line to move.
     wakers: Vec<Waker>,
 }
 

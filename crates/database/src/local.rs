@@ -19,7 +19,7 @@ use store::{DiskDone, DiskWork, Store};
 pub struct Recovered {
     store: Store,
     disk: RealDisk,
-    /// What there was to read.
+    /// The extent of what was read.
     pub progress: Progress,
 }
 
@@ -69,7 +69,7 @@ pub struct LocalStore {
 }
 
 impl LocalStore {
-    /// What runs it.
+    /// The host that runs it.
     pub fn host(&self) -> &Arc<Host> {
         &self.host
     }
@@ -101,8 +101,8 @@ impl LocalStore {
     }
 }
 
-/// The disk, lent to the host for as long as the store is open. Whoever still has the host then must not keep the
-/// directory, and neither must a thread that is in a call: the next thing may be to open the directory again.
+/// The disk, lent to the host for as long as the store is open. A holder of the host then must not keep the directory,
+/// and neither must a thread that is in a call: the next thing may be to open the directory again.
 #[derive(Debug)]
 struct Lent {
     disk: Mutex<Option<Arc<RealDisk>>>,
@@ -145,7 +145,8 @@ struct InUse<'a> {
 impl Drop for InUse<'_> {
     fn drop(&mut self) {
         self.disk = None;
-        // Under the lock: whoever takes the disk back has seen that it was in use, and waits already, or sees it now.
+        // Under the lock: the thread that takes the disk back has seen that it was in use, and waits already, or sees
+        // it now.
         let lent = self.of.lock();
         if lent.is_none() {
             self.of.returned.notify_all();

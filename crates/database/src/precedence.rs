@@ -5,15 +5,17 @@
 //!                                              ^                            |
 //!                                              +-------- lost again --------+
 //! ```
-//! Validation is optimistic: who commits first wins, and that tends to be the thread that has just won, for it need not
-//! be woken. So:
+//! Validation is optimistic: the first to commit wins, and that tends to be the thread that has just won, for it need
+//! not be woken. So:
 //! 1. A transaction that has been run in vain a few times gets in line, and stays there until it ends. Its place is by
 //!    when it got there.
-//! 2. While somebody is in line, whoever else has written something waits with its commit until the first in line is out
-//!    of it; and who is in line begins its next try when it is the first. So the first loses only to what was sent before.
+//! 2. While a transaction is in line, every other that has written something waits with its commit until the first in
+//!    line is out of it; and one in line begins its next try when it is the first. So the first loses only to what was
+//!    sent before.
 //! 3. Nobody waits for one and the same transaction longer than a moment: the first may be waiting for something that only
 //!    another transaction brings about. Then there is no precedence, and validation decides, as always.
-//! 4. Who only reads waits for nobody, and as long as nobody is in line all that this costs is a look at a number.
+//! 4. A transaction that only reads waits for nobody, and as long as nobody is in line all that this costs is a look at
+//!    a number.
 
 use crate::Database;
 use client::TxnHandle;
@@ -53,7 +55,7 @@ impl Drop for Place {
 }
 
 impl Database {
-    /// Before a transaction commits: if it has written something, whoever is first in line goes before it.
+    /// Before a transaction commits: if it has written something, the first in line goes before it.
     pub(crate) async fn yield_to_first(&self, txn: TxnHandle, own: Option<&Place>) {
         // One that cannot go on hears of that from its commit.
         if self.line.is_empty() || self.look(|client| client.is_read_only(txn)).unwrap_or(true) {
@@ -100,7 +102,7 @@ mod tests {
         let start = Instant::now();
         create(&database, b"behind the first in line");
         assert!(start.elapsed() >= MOMENT);
-        // Who only reads does not wait at all.
+        // A transaction that only reads does not wait at all.
         let start = Instant::now();
         assert_eq!(read(&database, object), b"before");
         assert!(start.elapsed() < MOMENT / 2);

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use types::MAIN_SPACE;
 
-/// What was found in a copy of the catalog.
+/// The answer of a copy of the catalog.
 enum Answer<R> {
     /// A space that was found has its number for good, so a copy that is behind is as right about it as the store.
     Lasting(R),

@@ -24,7 +24,7 @@ pub struct Transaction {
     ended: bool,
 }
 
-/// What has become of a transaction that took effect.
+/// The receipt of a transaction that took effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Committed {
@@ -47,7 +47,7 @@ impl Transaction {
         Ok(Self { database: database.clone(), handle, ended: false })
     }
 
-    /// What the client knows it by.
+    /// The client's handle for it.
     pub fn handle(&self) -> TxnHandle {
         self.handle
     }
@@ -80,7 +80,7 @@ impl Transaction {
         });
         let outcome = outcome.await?;
         if !has_waited {
-            // What commits at once may still have let go of something.
+            // A transaction that commits at once may still have let go of something.
             self.database.settle();
         }
         // The handle has ended with its outcome.

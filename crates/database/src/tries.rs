@@ -75,7 +75,7 @@ impl Tries {
     }
 
     /// Waits before the next try, if there is time for one. A transaction that has only lost a race goes on at once, or
-    /// gets in line: a pause would give the next race to whoever has won this one.
+    /// gets in line: a pause would give the next race to the winner of this one.
     pub async fn pause(&mut self, cure: Cure, last: TxnHandle) -> Result<(), GaveUp> {
         self.count += 1;
         let now = self.database.now();

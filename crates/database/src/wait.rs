@@ -12,7 +12,7 @@ use std::thread::Thread;
 
 /// How the operations of a transaction wait. [`Blocking`] and [`Async`] are the two that there are.
 pub trait Mode: sealed::Sealed {
-    /// What an operation gives: the future's result, or the future.
+    /// The result of an operation: the future's, or the future.
     type Out<F: Future>;
 
     #[doc(hidden)]
@@ -83,7 +83,7 @@ impl Mode for Async {
     }
 }
 
-/// Runs a future on this thread. What hits the cache is done at the first poll.
+/// Runs a future on this thread. An operation that hits the cache is done at the first poll.
 #[inline]
 pub fn block_on<F: Future>(future: F) -> F::Output {
     let mut future = pin!(future);
@@ -112,7 +112,7 @@ struct Here {
     waker: Waker,
     /// How many futures wait on this thread, each inside of the one before.
     waiting: Cell<u32>,
-    /// Whose work this thread may do while the operation waits that was polled last.
+    /// The driver whose work this thread may do while the operation waits that was polled last.
     driver: Cell<Option<Arc<dyn Driver>>>,
 }
 
@@ -180,7 +180,8 @@ impl Wake for Parked {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        // Whoever wakes a thread asks afterwards whether it assists, and that thread says so before it looks here.
+        // A thread that wakes another asks afterwards whether that one assists, and the woken thread says so before it
+        // looks here.
         self.woken.store(true, Ordering::SeqCst);
         self.thread.unpark();
     }

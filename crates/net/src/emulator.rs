@@ -3,7 +3,9 @@
 //! ```text
 //!   client --TCP on loopback--> [ read, stamp ] --queue--> [ wait, write ] --TCP on loopback--> store
 //! ```
-//! # What it is, and is not Every byte arrives a fixed time after it has left, and, with a rate, not before the line
+//! # The line that it emulates
+//!
+//! Every byte arrives a fixed time after it has left, and, with a rate, not before the line
 //! has carried what went before it. Before a line with a rate stands a queue, as in a router: what does not fit waits
 //! at the sender, which TCP tells to stop. Connections share the line and the queue. So a sender sees how slow the line
 //! is, and what is behind a long queue waits for it. Both halves are TCP on loopback, which knows of no distance; so

@@ -16,15 +16,15 @@
 //!                                        |
 //!            messages to their links ----+---- disk work ---- wakers ---- timer
 //! ```
-//! [`Host`] runs the machines of a process ([`Machines`]), each under a lock of its own. A thread that has an event gives it
-//! to its machine under the lock, sorts what that wants done to where it belongs, still under the lock so that nothing
-//! overtakes, and carries it out when the lock is free; what is for another machine of the process, it takes there next.
-//! So an application's thread writes its own request to the socket and reads the answer, and the thread that
-//! has read a commit leads the flush that makes it durable and writes the reply. On the way of a lone commit no thread
-//! hands anything to another of its process.
+//! [`Host`] runs the machines of a process ([`Machines`]), each under a lock of its own. A thread that has an event
+//! gives it to its machine under the lock, sorts what that wants done to where it belongs, still under the lock so that
+//! nothing overtakes, and carries it out when the lock is free; messages for another machine of the process it takes
+//! there next. So an application's thread writes its own request to the socket and reads the answer, and the thread
+//! that has read a commit leads the flush that makes it durable and writes the reply. On the way of a lone commit no
+//! thread hands anything to another of its process.
 //!
-//! Sockets are read by the reactor's threads, and by threads of the application that wait; what is rare, to accept, to
-//! connect, to wait for a time, are tasks of tokio.
+//! Sockets are read by the reactor's threads, and by threads of the application that wait; rare work, to accept, to
+//! connect, to wait for a time, is done by tasks of tokio.
 //!
 //! [`Host::listen`] takes a machine's sessions, of a store or a redirector; [`Host::connect`] opens its session with its
 //! server, a client's or a redirector's. Members of a group connect to each other by themselves.

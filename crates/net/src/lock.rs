@@ -4,7 +4,7 @@
 //! lock only while each lock that it holds stands before it in [`Rank`]. A debug build counts what each thread holds
 //! and panics where the order is broken; a release build has nothing of it.
 //!
-//! A lock that is tried and not waited for may be taken in any order; what is taken under it may not.
+//! A lock that is tried and not waited for may be taken in any order; locks that are taken under it may not.
 //!
 //! A poisoned lock is taken all the same: a panic ends the host (`host/failure.rs`), and its end needs the locks.
 
@@ -28,7 +28,7 @@ pub(crate) enum Rank {
     Neighbours,
     /// A machine. It is a plain mutex, as its front door takes it, too, which holds none of the others.
     Machine,
-    /// What other machines of the process have to say to one.
+    /// The messages of other machines of the process to one.
     Inbox,
     /// The connections of the machines' links.
     Links,

@@ -54,8 +54,8 @@ fn a_line_of_20_ms_has_20_ms() {
     let trips = (0..20).map(|_| (round_trip(&mut stream, 100), lateness()));
     let (trips, late): (Vec<_>, Vec<_>) = trips.unzip();
     let (least, late) = (*trips.iter().min().unwrap(), *late.iter().min().unwrap());
-    // Other work on the machine can only make it longer, so the least of some is what the line itself does; but for what a
-    // busy machine does to whoever sleeps, which happens twice.
+    // Other work on the machine can only make it longer, so the least of some is what the line itself does; but for the
+    // delay of a sleeper on a busy machine, which happens twice.
     assert!(least >= Duration::from_millis(40), "{least:?}");
     assert!(least < Duration::from_micros(40_800) + 2 * late, "{trips:?}, and {late:?} late");
 }

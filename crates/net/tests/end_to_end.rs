@@ -11,7 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 #[test]
-fn what_one_client_commits_another_reads() {
+fn a_commit_of_one_client_is_read_by_another() {
     let server = server();
     let (one, two) = (connect(server.address), connect(server.address));
     assert!(matches!(put(&one, 1, b"first"), Ok(Outcome::Committed { .. })));

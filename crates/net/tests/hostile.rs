@@ -47,7 +47,7 @@ fn a_session_begins_with_a_hello() {
 }
 
 #[test]
-fn who_says_nothing_is_dropped() {
+fn a_silent_peer_is_dropped() {
     withstands("silent", |server| {
         let mut raw = Raw::connect(server.address);
         raw.send_bytes(&frame(&hello(ClientId(7), 1))[..20]);
@@ -76,7 +76,7 @@ fn a_damaged_header_ends_the_session() {
 }
 
 #[test]
-fn what_only_a_store_says_ends_the_session() {
+fn a_message_that_only_a_store_sends_ends_the_session() {
     withstands("direction", |server| {
         let mut raw = Raw::greet(server.address, ClientId(7), 1);
         raw.send_bytes(&Header { kind: Kind::Page as u8, meta_bytes: 28, body_bytes: 8 }.to_bytes());
@@ -192,7 +192,7 @@ fn a_second_hello_ends_the_session() {
 }
 
 #[test]
-fn who_asks_and_never_listens_is_given_up() {
+fn a_peer_that_asks_and_never_listens_is_given_up() {
     withstands("too_much", |server| {
         put_surely(&connect(server.address), 2, &vec![7; 30_000]);
         let mut raw = Raw::greet(server.address, ClientId(7), 1);
@@ -224,7 +224,7 @@ fn a_full_store_says_so() {
     let mut third = Raw::connect(server.address);
     assert_eq!(third.goodbye(), ("full", "no more sessions are taken here".into()));
     put_surely(&honest, 1, b"x");
-    // Whoever leaves makes room.
+    // A session that leaves makes room.
     drop(second);
     let deadline = std::time::Instant::now() + PATIENCE;
     loop {

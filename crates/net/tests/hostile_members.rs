@@ -97,7 +97,7 @@ impl Drop for Over<'_> {
 }
 
 #[test]
-fn what_one_member_makes_up_is_its_own_affair() {
+fn forged_messages_of_one_member_are_its_own_affair() {
     let (_store, redirector, address) = group();
     let members = [(); 2].map(|()| connect(address));
     let (is_over, done) = (AtomicBool::new(false), [(); 2].map(|()| AtomicU64::new(0)));

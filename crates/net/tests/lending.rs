@@ -39,9 +39,9 @@ fn answer(group: &Group, (client, fetch): &(ClientId, Fetch)) {
     group.state().answer(*client, fetch);
 }
 
-/// One of two threads reads for both. What it leaves behind when it has its answer is the reactor's to read.
+/// One of two threads reads for both. The bytes that it leaves behind when it has its answer are the reactor's to read.
 #[test]
-fn who_has_its_answer_leaves_the_socket_to_others() {
+fn a_thread_that_has_its_answer_leaves_the_socket_to_others() {
     let (group, member) = group();
     for round in 0..ROUNDS {
         let pages = [2 * round, 2 * round + 1].map(page);
@@ -58,7 +58,7 @@ fn who_has_its_answer_leaves_the_socket_to_others() {
 
 /// A wait that ends by the clock gives the socket back, too: the answer that comes later is heard, with nobody waiting.
 #[test]
-fn who_has_given_up_leaves_the_socket_to_others() {
+fn a_thread_that_has_given_up_leaves_the_socket_to_others() {
     let (group, member) = group();
     for round in 0..ROUNDS {
         give_up(&member, page(round));
@@ -87,7 +87,7 @@ fn give_up(member: &Member, page: PageId) {
 
 /// The connection breaks under the thread that reads it: its answer comes by the next one, which the reactor reads.
 #[test]
-fn who_reads_when_the_connection_breaks_has_its_answer_by_the_next() {
+fn a_thread_that_reads_when_the_connection_breaks_has_its_answer_by_the_next() {
     let (group, member) = group();
     for round in 0..ROUNDS {
         let read = member.begin_read(page(round));
@@ -107,7 +107,8 @@ impl Wake for Bomb {
     }
 }
 
-/// Whoever reads wakes others, too, whose wakers are not its own. What becomes of them does not keep it from its answer.
+/// A thread that reads wakes others, too, whose wakers are not its own. The fate of those does not keep it from its
+/// answer.
 #[test]
 fn a_waker_that_panics_ends_no_thread_that_reads() {
     let (group, member) = group();

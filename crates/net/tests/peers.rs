@@ -60,7 +60,7 @@ fn a_neighbour_that_cannot_be_reached_is_helped_by_way_of_the_redirector() {
         assert_eq!(requester.read(page(number)), value(page(number)));
     }
     assert_eq!((group.state().relayed, helper.host.tally().peers), (3, 0));
-    // What is no address at all does no more harm.
+    // An address that is none does no more harm.
     group.state().way = Way::By("no address".into());
     let another = group.join();
     assert_eq!(another.read(page(0)), value(page(0)));
@@ -91,7 +91,7 @@ fn half_a_page_is_none() {
     assert_eq!(requester.host.tally().peers, 2);
 }
 
-/// What a member that is no host lets neighbours in by.
+/// The key with which a member that is no host lets neighbours in.
 const KEY: PeerKey = PeerKey::new([0xE1; PeerKey::BYTES]);
 
 /// A member that is no host: it says what the test says.
@@ -178,7 +178,7 @@ fn a_page_before_a_word_is_refused() {
     });
 }
 
-/// The stranger knows all but the key: who is asked for a page, and by which fetch.
+/// The stranger knows all but the key: the member that is asked for a page, and the fetch.
 #[test]
 fn a_stranger_is_refused_before_anything_else_is_believed() {
     let group = Group::start();
@@ -250,7 +250,7 @@ fn a_page_that_nobody_asked_for_changes_nothing() {
 }
 
 #[test]
-fn who_is_sent_pages_has_nothing_to_say() {
+fn a_receiver_of_pages_has_nothing_to_say() {
     let group = Group::start();
     let helper = group.join();
     assert_eq!(helper.read(page(1)), value(page(1)));
@@ -285,7 +285,7 @@ fn there_is_room_for_so_many_neighbours_and_no_more() {
         }
         eventually("all pages", || requester.pages().1 == u64::from(chunk.last().unwrap().number) + 1);
     }
-    // Who leaves makes room.
+    // A neighbour that leaves makes room.
     eventually("room", || {
         let mut next = Raw::peer(door);
         next.stream.set_read_timeout(Some(Duration::from_millis(10))).unwrap();

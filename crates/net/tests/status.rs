@@ -64,7 +64,7 @@ fn within_a_session_it_is_refused() {
 }
 
 #[test]
-fn who_is_no_thorp_server_is_told() {
+fn a_server_that_is_not_thorps_is_reported() {
     let ask = |address: &str, within| ask_status(address, within).unwrap_err();
     let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
     assert_eq!(ask(&nobody, PATIENCE).to_string(), format!("no server at {nobody}: connection refused"));

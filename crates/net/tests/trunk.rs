@@ -137,7 +137,7 @@ impl Drop for Over<'_> {
     }
 }
 
-/// Who is never silent needs no sign of life of its store, and asks for its redirector all the same.
+/// A member that is never silent needs no sign of life of its store, and asks for its redirector all the same.
 #[test]
 fn busy_members_are_back_soon_after_their_redirector_is() {
     let server = server();
@@ -178,7 +178,7 @@ fn busy_members_are_back_soon_after_their_redirector_is() {
 }
 
 #[test]
-fn who_knows_no_group_goes_back_to_an_address_that_answers_again() {
+fn a_member_that_knows_no_group_goes_back_to_an_address_that_answers_again() {
     let server = server();
     let (first, address) = redirector_for_itself();
     first.close();

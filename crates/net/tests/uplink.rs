@@ -41,7 +41,7 @@ fn a_server_that_never_answers_is_given_up() {
     let address = listen(move |raw| kept.push(raw));
     let host = At::alone(new_client(), &runtime());
     host.connect(UplinkConfig { attempt_within: Duration::from_millis(50), ..UplinkConfig::new(address) });
-    // A store that was stopped, or that is only starting, may answer later: who is patient goes on trying.
+    // A store that was stopped, or that is only starting, may answer later: a patient caller goes on trying.
     let refused = host.wait_connected(Duration::ZERO).unwrap_err();
     assert!(matches!(&refused, ConnectError::Silent { .. }), "{refused}");
 }
@@ -104,7 +104,7 @@ fn a_host_that_ends_leaves_no_connection_behind() {
 }
 
 #[test]
-fn who_does_not_answer_does_not_keep_from_the_next_address() {
+fn an_address_that_does_not_answer_does_not_keep_from_the_next() {
     let mut kept = Vec::new();
     let silent = listen(move |raw| kept.push(raw));
     let server = server();
@@ -114,7 +114,7 @@ fn who_does_not_answer_does_not_keep_from_the_next_address() {
 }
 
 #[test]
-fn what_answers_is_told_rather_than_that_the_others_do_not() {
+fn a_refusal_is_told_rather_than_the_silence_of_others() {
     let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
     let other = listen(|mut raw| drop(raw.stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n")));
     let refused = dial(&[other.clone(), nobody]).wait_connected(Duration::ZERO).unwrap_err();

@@ -1,5 +1,5 @@
-//! What the application's side asks of the driver, whichever it is: the network's drive loop or the simulator; and
-//! what the drive loop asks of a disk, so that neither of the two crates needs to know the other.
+//! The requests of the application's side to the driver, whichever it is: the network's drive loop or the simulator;
+//! and those of the drive loop to a disk, so that neither of the two crates needs to know the other.
 
 use crate::machine::Waiter;
 use crate::work::Done;
@@ -8,9 +8,9 @@ use core::fmt::Debug;
 use core::task::Waker;
 use types::Time;
 
-/// The driver of a machine, as its front door sees it. The machine itself stands beside it under a mutex; the front door
-/// locks it, calls it, unlocks it, and lets the driver settle what came of that. A panic of such a call poisons the lock,
-/// and the next caller, who finds it poisoned, calls [`Driver::settle`] first, which ends the machine.
+/// The driver of a machine, as its front door sees it. The machine itself stands beside it under a mutex; the front
+/// door locks it, calls it, unlocks it, and lets the driver settle what came of that. A panic of such a call poisons
+/// the lock, and the next caller, which finds it poisoned, calls [`Driver::settle`] first, which ends the machine.
 pub trait Driver: Send + Sync {
     /// The time.
     fn now(&self) -> Time;
@@ -30,8 +30,8 @@ pub trait Driver: Send + Sync {
     fn wake_at(&self, time: Time, waker: &Waker);
 
     /// The caller's thread has nothing to do until `woken` says that a waker of its own was woken: until then it may do
-    /// the driver's work, which spares whoever does it else the waking of a thread. Returns at once if there is nothing
-    /// that the thread could do; whether it was woken is for the caller to see.
+    /// the driver's work, which saves the waking of a thread. Returns at once if there is nothing that the thread could
+    /// do; whether it was woken is for the caller to see.
     fn assist(&self, woken: &dyn Fn() -> bool) {
         let _ = woken;
     }
@@ -43,10 +43,10 @@ pub trait Driver: Send + Sync {
 /// with one sync (group commit). So a lone committer's own thread does its sync, without a hand-over, and what comes
 /// in meanwhile goes together with the next one. All other work is done by threads of the disk's own.
 pub trait Disk: Send + Sync + 'static {
-    /// What its machine has it do.
+    /// The work that its machine gives it.
     type Work: Debug + Send + 'static;
 
-    /// What it says has become of that.
+    /// The outcome that it reports.
     type Done: Done;
 
     /// Queues work. Returns at once.
@@ -56,9 +56,9 @@ pub trait Disk: Send + Sync + 'static {
     /// waits until it is durable, calls `done` with that they are, and leads no longer. A disk without threads of
     /// its own does all other work that is queued here, too.
     ///
-    /// Returns whether, at the moment the leadership ended, more was queued: then the caller sees to it that
-    /// somebody calls again. A call that finds another leader, or nothing to do, returns `false` at once; what was
-    /// queued by then is seen by that leader. `done` may call [`Disk::submit`], but not [`Disk::flush`].
+    /// Returns whether, at the moment the leadership ended, more was queued: then the caller sees to it that somebody
+    /// calls again. A call that finds another leader, or nothing to do, returns `false` at once; records queued by then
+    /// are seen by that leader. `done` may call [`Disk::submit`], but not [`Disk::flush`].
     fn flush(&self, done: &mut dyn FnMut(Self::Done)) -> bool;
 
     /// Whether a flush waits for anything. If not, a thread may lead it that must not wait.

@@ -1,4 +1,4 @@
-//! What must not leave yet: messages that wait for a log position, and those behind them on the same port.
+//! The messages that must not leave yet: those that wait for a log position, and those behind them on the same port.
 
 use crate::machine::Port;
 use alloc::collections::{BTreeMap, VecDeque};
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_holds_back_its_own_session_only() {
+    fn a_waiting_message_holds_back_its_own_session_only() {
         let [one, two] = [1, 2].map(|number| Port::Session(SessionId(number)));
         let mut held = Held::default();
         held.push(one, ping(1), None);

@@ -51,7 +51,7 @@ pub enum Event {
     Beside(Note),
 }
 
-/// What passes on a link inside of a process, with the number of its session.
+/// A message on a link inside of a process, with the number of its session.
 #[derive(Debug)]
 pub enum Local {
     /// The client has begun a session.
@@ -62,7 +62,7 @@ pub enum Local {
     Ended(u64, GoodbyeReason),
 }
 
-/// What a machine wants done, sorted out.
+/// The actions that a machine wants done, sorted.
 #[derive(Debug)]
 pub enum Said {
     /// Send a message.
@@ -112,7 +112,7 @@ impl<M: Machine> Hosted<M> {
 }
 
 impl<M: Machine + ?Sized> Hosted<M> {
-    /// The machine, for its application. What comes of a call is to be polled for.
+    /// The machine, for its application. The results of a call are to be polled for.
     pub fn machine(&mut self) -> &mut M {
         &mut self.machine
     }
@@ -140,8 +140,8 @@ impl<M: Machine + ?Sized> Hosted<M> {
         }
     }
 
-    /// The process is done with the machine, and why: what it has yet to say is not said, and nothing is told to it any
-    /// more, but that callers that wait for it are woken.
+    /// The process is done with the machine, and why: its remaining messages are not sent, and nothing is told to it
+    /// any more, but callers that wait for it are woken.
     pub fn stop(&mut self, why: &str) {
         (self.held, self.is_over) = (Held::default(), true);
         self.said.clear();
@@ -181,7 +181,7 @@ impl<M: Machine + ?Sized> Hosted<M> {
         if self.is_over { None } else { self.machine.poll_timeout() }
     }
 
-    /// What the driver is to do next.
+    /// The next action for the driver.
     pub fn poll(&mut self, now: Time) -> Option<Said> {
         self.said.pop_front().or_else(|| {
             self.settle(now);

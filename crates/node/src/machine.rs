@@ -46,10 +46,10 @@ pub struct Link {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Waiter(pub u64);
 
-/// What one machine says to the one beside it, in the same process and without a link.
+/// The message of one machine to the one beside it, in the same process and without a link.
 pub type Note = Opaque;
 
-/// What a machine wants done by its driver.
+/// An action that a machine wants done by its driver.
 #[derive(Debug)]
 pub enum Output {
     /// Send a message, when everything through this log position is durable, and what was said before on the port has
@@ -92,7 +92,7 @@ pub trait Machine: Any + Debug + Send {
         let _ = (now, port);
     }
 
-    /// What it has sent on a port has left.
+    /// The messages on a port have left.
     fn has_room(&mut self, port: Port) {
         let _ = port;
     }

@@ -1,4 +1,4 @@
-//! What an operator is told of a node, table by table: names, units, meanings. The one list of them: the tables of
+//! The figures of a node for an operator, table by table: names, units, meanings. The one list of them: the tables of
 //! `thorp status` take their columns from it, and docs/metrics.md is made from it.
 
 use alloc::string::String;
@@ -10,10 +10,10 @@ use protocol::{Cell, Table};
 pub struct Column {
     /// Its name.
     pub name: &'static str,
-    /// What it is counted in: `total` since the process started, `now` at the moment, `count` a number of the store's
-    /// updates.
+    /// The unit that it is counted in: `total` since the process started, `now` at the moment, `count` a number of the
+    /// store's updates.
     pub unit: &'static str,
-    /// What it says.
+    /// The meaning.
     pub what: &'static str,
 }
 
@@ -22,9 +22,9 @@ pub struct Column {
 pub struct Metrics<const N: usize> {
     /// Its name.
     pub name: &'static str,
-    /// What a row of it is.
+    /// The meaning of a row.
     pub what: &'static str,
-    /// What each column says.
+    /// The columns and their meanings.
     pub columns: [Column; N],
 }
 
@@ -167,7 +167,7 @@ pub const MEMBERS: Metrics<8> = Metrics {
     ],
 };
 
-/// What the redirector has done.
+/// The redirector's counts.
 pub const COUNTS: Metrics<15> = Metrics {
     name: "counts",
     what: "what the redirector has done",

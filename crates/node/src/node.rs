@@ -74,7 +74,7 @@ impl Node {
         self.roles.iter().filter_map(|role| role.poll_timeout()).min()
     }
 
-    /// What the driver is to do next, and for which machine.
+    /// The next action for the driver, and its machine.
     pub fn poll(&mut self, now: Time) -> Option<(RoleId, Said)> {
         if self.outputs.is_empty() {
             self.settle(now);

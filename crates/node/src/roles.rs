@@ -24,7 +24,7 @@ fn open<M: Message>(parcel: Parcel) -> M {
 pub(crate) enum Leading {
     /// Take the group over, in this epoch.
     Lead { epoch: u64 },
-    /// Who leads the group, as the redirector has asked.
+    /// The leader of the group, as the redirector has asked.
     LedBy(Option<Leader>),
 }
 

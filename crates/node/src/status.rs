@@ -1,4 +1,4 @@
-//! What an operator is told of a node: its roles' own words, as tables that name their columns.
+//! The status of a node for an operator: its roles' own words, as tables that name their columns.
 
 use crate::metrics::{CLIENT, COUNTS, MEMBERS, REDIRECTOR, REFUSALS, SESSIONS, SPACES, STORE};
 use alloc::format;

@@ -43,13 +43,13 @@ impl fmt::Debug for Opaque {
     }
 }
 
-/// What became of disk work, as a disk says it.
+/// The outcome of disk work, as a disk reports it.
 pub trait Done: fmt::Debug + Send + 'static {
     /// The log position through which every record is durable, if that is what it says.
     fn durable(&self) -> Option<Position>;
 }
 
-/// What became of a machine's disk work. A failed write or sync is not here: it ends the machine, and recovery decides.
+/// The outcome of a machine's disk work. A failed write or sync is not here: it ends the machine, and recovery decides.
 #[derive(Debug)]
 pub struct DiskDone {
     durable: Option<Position>,
@@ -67,7 +67,7 @@ impl DiskDone {
         self.durable
     }
 
-    /// What the disk has said, if it is of this type.
+    /// The disk's report, if it is of this type.
     ///
     /// # Errors
     /// That, if it is of another.
@@ -91,7 +91,7 @@ pub enum LogWork<R> {
     Free(Position),
 }
 
-/// What became of it.
+/// The outcome of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogDone {
     /// Every record through this position is durable.

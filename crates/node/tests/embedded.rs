@@ -31,7 +31,7 @@ fn client(node: &mut Node) -> &mut Client {
     node.find_mut().expect("it has one")
 }
 
-/// What the machines want done now.
+/// The actions that the machines want done now.
 fn wanted(node: &mut Node, now: Time) -> Vec<Said> {
     std::iter::from_fn(|| node.poll(now)).map(|(_, said)| said).collect()
 }
@@ -64,7 +64,7 @@ fn nobody_is_welcomed_before_the_life_is_in_the_log() {
 }
 
 /// Both have something to say to each other, which waits for the log, when they begin anew: it belonged to the session
-/// that is gone, and whoever heard it in the next would take the other for broken, and begin anew without end.
+/// that is gone, and an end that heard it in the next would take the other for broken, and begin anew without end.
 #[test]
 fn nothing_of_an_earlier_session_is_heard_in_the_next() {
     let mut node = embedded();

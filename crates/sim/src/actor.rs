@@ -13,7 +13,7 @@ use protocol::Outcome;
 use std::collections::VecDeque;
 use types::{ObjectId, PageId, Time};
 
-/// What one seed's applications do.
+/// The behaviour of one seed's applications.
 #[derive(Clone, Debug)]
 pub(crate) struct Habits {
     /// Hot pages, from page 0, and hot slots of each.
@@ -42,7 +42,7 @@ pub(crate) struct Habits {
     pub(crate) rest: Duration,
 }
 
-/// What a thread of the application does next.
+/// The next step of a thread of the application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
     /// Takes its next step after this time.
@@ -84,7 +84,7 @@ pub(crate) struct Thread {
     pub(crate) waiting: bool,
 }
 
-/// What a step needs beside the thread.
+/// The surroundings that a step needs beside the thread.
 pub(crate) struct Stage<'a> {
     pub(crate) now: Time,
     pub(crate) client: &'a mut Client,
@@ -199,7 +199,7 @@ impl Thread {
     fn ask(&mut self, stage: &mut Stage<'_>, handle: TxnHandle, attempt: AttemptId) -> Result<Next, Violation> {
         stage.go_on(attempt);
         match stage.client.outcome(handle) {
-            // Whoever gives up now never hears what became of it.
+            // A client that gives up now never hears the outcome.
             Ok(None) if stage.rng.chance(stage.habits.abandon_permille) => {
                 stage.tell(attempt, || "is abandoned".into());
                 stage.client.abort(stage.now, handle);
@@ -237,7 +237,7 @@ impl Thread {
     }
 }
 
-/// What came of a step.
+/// The outcome of a step.
 #[derive(Debug)]
 enum Taken {
     Done,

@@ -1,13 +1,13 @@
-//! What became of a store when an operator put a copy of its directory, made earlier, in its place.
+//! The fate of a store when an operator put a copy of its directory, made earlier, in its place.
 //!
 //! ```text
 //!   branch 0   1 ---- 80 ---- 90          what came after the copy is lost, by the operator's deed
 //!                      \
 //!   branch 1            81 ---- 95        goes on from the copy
 //! ```
-//! Each branch has a ledger of its own, and is judged by itself: the history is strictly serializable on every branch, and
-//! no transaction is of two. Each life of the store's process belongs to one branch, and whoever knows of a life as the
-//! latest is on its branch until it hears of another one.
+//! Each branch has a ledger of its own, and is judged by itself: the history is strictly serializable on every branch,
+//! and no transaction is of two. Each life of the store's process belongs to one branch, and a client that knows of a
+//! life as the latest is on its branch until it hears of another one.
 
 use crate::ledger::Ledger;
 use types::{Life, TxnId, Version};
@@ -71,7 +71,7 @@ impl Branches {
         self.of_lives.len()
     }
 
-    /// The branch of whoever knows of this life as the latest.
+    /// The branch of a client that knows of this life as the latest.
     pub(crate) fn of_life(&self, life: Life) -> Option<BranchId> {
         self.of_lives.iter().rev().find(|(known, _)| *known == life).map(|&(_, branch)| branch)
     }

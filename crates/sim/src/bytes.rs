@@ -17,7 +17,7 @@ pub(crate) fn pass(message: &Parcel, purpose: Purpose, to: End) -> Result<Parcel
     read.ok_or_else(|| broken(format!("{message:?} did not come through")))
 }
 
-/// What a message to one end of a connection is on the wire.
+/// The bytes of a message to one end of a connection on the wire.
 pub(crate) fn written(message: &Parcel, purpose: Purpose, to: End) -> Result<Vec<u8>, Violation> {
     let codec = codec(purpose, to.other());
     frames_of(codec, message).map_err(|error| broken(format!("{message:?} cannot be sent: {error}")))

@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, VecDeque};
 use store::{Checkpoint, CommitRecord, DiskDone, DiskWork, HomeImage, HomePage, Opened, Position, Record};
 use types::{ClusterId, Delta, Incarnation, Life, ObjectPage, PageId, Time, Version};
 
-/// What one seed's disk is like.
+/// The properties of one seed's disk.
 #[derive(Clone, Debug)]
 pub(crate) struct Profile {
     pub(crate) flush: Delay,
@@ -39,7 +39,7 @@ pub(crate) struct Started {
 /// A page as the home has it.
 type Found = (PageId, Option<(Version, Bytes)>);
 
-/// What comes to an end on the disk.
+/// An operation that comes to an end on the disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Operation {
     Flush,
@@ -128,7 +128,8 @@ impl Disk {
         }
     }
 
-    /// What is home, for another disk to begin with. Those who wrote it are not there any more, and ask for no outcome.
+    /// The pages that are home, for another disk to begin with. Those who wrote it are not there any more, and ask for
+    /// no outcome.
     pub(crate) fn stored(&self) -> Stored {
         let Checkpoint { applied, next_pages, .. } = self.checkpoint.clone();
         let checkpoint = Checkpoint { applied, next_pages, forgotten: applied, ..Checkpoint::default() };
@@ -320,7 +321,7 @@ impl Disk {
         (opened, positions.zip(self.log.iter().cloned()).collect())
     }
 
-    /// What is home.
+    /// The pages that are home.
     pub(crate) fn home(&self) -> &BTreeMap<PageId, (Version, Bytes)> {
         &self.home
     }

@@ -24,7 +24,7 @@ pub struct CrashPoint {
     pub install: bool,
 }
 
-/// What was under way when a crash came.
+/// The work that was under way when a crash came.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct UnderWay {
     pub(crate) appends: usize,
@@ -39,14 +39,14 @@ impl UnderWay {
     }
 }
 
-/// What came of it.
+/// The result of the enumeration.
 #[derive(Debug, Default)]
 pub struct Enumeration {
     /// Disk operations of the workload.
     pub operations: u64,
     /// Runs, each with one crash or two.
     pub runs: u64,
-    /// What was found, and after which crashes.
+    /// The violations that were found, and the crashes before each.
     pub failures: Vec<(Vec<CrashPoint>, Violation)>,
 }
 

@@ -28,7 +28,7 @@ use types::{ClientId, Map, Set, Time};
 const STORM: Duration = Duration::from_secs(2);
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// A store and its clients in virtual time, for tasks that use them through a front door. What a seed draws is as in
+/// A store and its clients in virtual time, for tasks that use them through a front door. A seed draws the same as in
 /// any other run, but clients do not crash and disks have room.
 #[derive(Debug)]
 pub struct Simulation {
@@ -81,8 +81,8 @@ impl Simulation {
         self.world.queue.push(at, Event::Mishap(redirector, mishap));
     }
 
-    /// What a front door needs of a client, counted from 1: the client and its driver. To be used by tasks of this client
-    /// alone.
+    /// The parts of a client, counted from 1, that a front door needs: the client and its driver. To be used by tasks
+    /// of this client alone.
     pub fn door(&self, client: usize) -> (Arc<Mutex<Hosted<Client>>>, Arc<dyn Driver>) {
         let door = &self.world.tasks.doors[&client];
         (door.client.clone(), door.driver.clone())
@@ -142,7 +142,7 @@ impl fmt::Debug for Task {
     }
 }
 
-/// What one process's front door holds.
+/// The state of one process's front door.
 #[derive(Debug)]
 struct Door {
     /// The process's client while a task is polled, and a client without a link at any other time.

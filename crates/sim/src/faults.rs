@@ -1,4 +1,4 @@
-//! What goes wrong, in words: each fault strikes at its own rate while the storm lasts.
+//! The faults, in words: each strikes at its own rate while the storm lasts.
 
 use crate::branches::BranchId;
 use crate::disk::{Disk, Operation};
@@ -335,7 +335,8 @@ impl World {
         self.later(after, Event::Fault(Fault::DiskWell));
     }
 
-    /// As when there are no file descriptors left, or no memory: whoever does the work tries it again until it can be done.
+    /// As when there are no file descriptors left, or no memory: the one that does the work tries it again until it can
+    /// be done.
     fn refuse_disk_work(&mut self) {
         let (kind, until) = (self.rng.index(Operation::KINDS), self.now + self.rng.around(Duration::from_millis(30)));
         self.trace

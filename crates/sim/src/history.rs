@@ -1,4 +1,4 @@
-//! What the applications did and what they were told, beside what is durably so.
+//! The deeds of the applications and the answers to them, beside what is durably so.
 
 use crate::branches::{BranchId, Branches};
 use crate::check;
@@ -16,7 +16,7 @@ use types::{ClientId, Delta, Life, Map, ObjectId, PageId, SlotChange, Time, TxnI
 /// One attempt at a transaction, by its place in [`History`].
 pub(crate) type AttemptId = u32;
 
-/// What is known of an attempt's end.
+/// The end of an attempt, as far as it is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
     /// It runs, or its client died before it asked to commit.
@@ -86,8 +86,8 @@ impl History {
         self.branches.ledger(self.branches.newest())
     }
 
-    /// The branch that a client is on which knows of this life of the store's as the latest. Who knows of none has heard of
-    /// nothing.
+    /// The branch that a client is on which knows of this life of the store's as the latest. A client that knows of
+    /// none has heard of nothing.
     pub(crate) fn branch_of(&self, life: Option<Life>) -> Option<BranchId> {
         self.branches.of_life(life?)
     }

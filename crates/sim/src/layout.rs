@@ -1,8 +1,8 @@
-//! An experiment's layout: who is where, how far from each other, and what everything takes. Nothing fails but what it
-//! is told to.
+//! An experiment's layout: the places of the processes, their distances, and the cost of each step. Nothing fails but
+//! what it is told to.
 //!
-//! Figures that come out of it are worth what goes in: distances are the experiment's, costs are measured on real drivers
-//! by whoever lays it out.
+//! Figures that come out of it are worth what goes in: distances are the experiment's, costs are measured on real
+//! drivers by the experiment.
 
 use bytes::Bytes;
 use core::time::Duration;
@@ -11,8 +11,8 @@ use std::collections::BTreeMap;
 use store::Checkpoint;
 use types::{PageId, Version};
 
-/// What a message takes of the process that hears it, before what comes of it leaves: a process works on one message at
-/// a time.
+/// The time that a message takes of the process that hears it, before the answers to it leave: a process works on one
+/// message at a time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Costs {
     /// Of a client.
@@ -26,13 +26,13 @@ pub struct Costs {
 /// How long a message is on its way, one way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Distances {
-    /// Between a store and whoever talks to it: a client without a group, a redirector.
+    /// Between a store and its peers: a client without a group, a redirector.
     pub far: Duration,
     /// Between the members of a group, and to their redirector.
     pub near: Duration,
 }
 
-/// Who is where in an experiment.
+/// The places of the processes in an experiment.
 #[derive(Clone, Debug, Default)]
 pub struct Layout {
     /// How many clients there are, counted from 1.
@@ -43,7 +43,7 @@ pub struct Layout {
     pub eligible: Vec<usize>,
     /// How far they are from each other.
     pub distances: Distances,
-    /// What they take for a message.
+    /// The costs of a message to them.
     pub costs: Costs,
     /// How long the store's disk takes to make durable what was appended.
     pub flush: Duration,
@@ -55,11 +55,11 @@ pub struct Layout {
     pub redirector: redirector::Config,
     /// The store's.
     pub store: store::Config,
-    /// What the store begins with.
+    /// The content that the store begins with.
     pub stored: Stored,
 }
 
-/// What a store that was closed has on its disk, for others to begin with. Cloning shares the pages.
+/// The content of a closed store's disk, for others to begin with. Cloning shares the pages.
 #[derive(Clone, Debug)]
 pub struct Stored {
     pub(crate) home: BTreeMap<PageId, (Version, Bytes)>,

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use store::CommitRecord;
 use types::{Map, ObjectId, PageId, SlotNo, SlotSet, TxnId, Version};
 
-/// What a slot became at some count: the write it holds, or nothing.
+/// The state of a slot at some count: the write it holds, or nothing.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Change {
     pub(crate) version: Version,
@@ -50,7 +50,7 @@ impl Ledger {
         Ok(self.count)
     }
 
-    /// What it was when its count was `through`.
+    /// The ledger as it was when its count was `through`.
     pub(crate) fn through(&self, through: Version) -> Self {
         let is_in = |version: &Version| *version <= through;
         let commits = self.commits.iter().filter(|(_, version)| is_in(version)).map(|(&txn, &version)| (txn, version));
@@ -88,12 +88,12 @@ impl Ledger {
         self.pages.iter().map(|(&page, history)| (page, history))
     }
 
-    /// What the object became, and when.
+    /// The states of the object, and when each began.
     pub(crate) fn changes(&self, object: ObjectId) -> &[Change] {
         self.pages.get(&object.page).map_or(&[], |page| page.changes(object.slot))
     }
 
-    /// What the object is after the last commit.
+    /// The object's state after the last commit.
     pub(crate) fn newest(&self, object: ObjectId) -> Option<Stamp> {
         self.changes(object).last().and_then(|change| change.stamp)
     }
@@ -137,7 +137,7 @@ impl PageHistory {
     }
 }
 
-/// What a slot was when the master's count was `through`.
+/// The state of a slot when the master's count was `through`.
 pub(crate) fn at(changes: &[Change], through: Version) -> Option<Stamp> {
     let later = changes.partition_point(|change| change.version <= through);
     later.checked_sub(1).and_then(|last| changes[last].stamp)
@@ -150,7 +150,7 @@ pub(crate) fn reflects(changes: &[Change], seen: Option<Stamp>, through: Version
     unwritten || changes[later.saturating_sub(1)..].iter().any(|change| change.stamp == seen)
 }
 
-/// Who wrote a value, which somebody must have.
+/// The write of a value, which there must be.
 pub(crate) fn stamp_of(object: ObjectId, value: &[u8]) -> Result<Stamp, Violation> {
     let stamp = value::decode(object, value);
     stamp.ok_or_else(|| Violation {

@@ -83,7 +83,7 @@ impl World {
         self.queue.push(at, Event::Room(id, end.other(), self.processes[number].life));
     }
 
-    /// What was sent to one end has left.
+    /// The messages to one end have left.
     pub(crate) fn room(&mut self, id: SessionId, to: End, life: u32) -> Check {
         let Some(connection) = self.network.connection(id) else { return Ok(()) };
         let (number, link) = (connection.process(to.other()), connection.link(id, to.other()));
@@ -154,7 +154,7 @@ impl World {
         self.pump(number)
     }
 
-    /// Who does not answer for so long is not waited for: there may be another way.
+    /// An end that does not answer for so long is not waited for: there may be another way.
     pub(crate) fn give_up(&mut self, number: usize, id: SessionId) {
         let is_answered = self.network.connection(id).is_none_or(|connection| connection.answered);
         if is_answered || self.processes[number].uplink != Some(id) {

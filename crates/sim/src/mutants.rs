@@ -87,7 +87,7 @@ impl Kind {
     }
 }
 
-/// What came of taking one rule out.
+/// The result of taking one rule out.
 #[derive(Debug)]
 pub struct Mutant {
     /// The rule.

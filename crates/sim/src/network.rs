@@ -31,7 +31,7 @@ impl End {
     }
 }
 
-/// What a connection is for: what its dialer's node knows it as.
+/// The purpose of a connection: what its dialer's node knows it as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
     /// A client's session with a store or a redirector.
@@ -42,7 +42,7 @@ pub(crate) enum Purpose {
     Peer(ClientId),
 }
 
-/// What arrives at one end of a connection.
+/// An arrival at one end of a connection.
 #[derive(Debug)]
 pub(crate) enum Item {
     /// The other end has opened the connection, or accepted it.
@@ -120,7 +120,7 @@ impl Connection {
         }
     }
 
-    /// What the node at one end knows it as.
+    /// The link that the node at one end knows it as.
     pub(crate) fn link(&self, id: SessionId, end: End) -> Link {
         match (end, self.purpose) {
             (End::Dialer, Purpose::Uplink) => Link::Uplink,
@@ -132,7 +132,7 @@ impl Connection {
     }
 }
 
-/// How a process reaches the others: what it dials has the delays of its path.
+/// How a process reaches the others: connections that it dials have the delays of its path.
 #[derive(Clone, Debug)]
 pub(crate) struct Path {
     pub(crate) delay: Delay,

@@ -43,7 +43,7 @@ pub(crate) enum Link {
 pub(crate) struct Process {
     /// `None` while the process is down.
     pub(crate) node: Option<Node>,
-    /// Counts the process's lives: what was meant for an earlier one is for nobody.
+    /// Counts the process's lives: an event that was meant for an earlier one is for nobody.
     pub(crate) life: u32,
     pub(crate) threads: Vec<Thread>,
     /// Its client's session.
@@ -56,7 +56,7 @@ pub(crate) struct Process {
     pub(crate) paused_until: Time,
     /// From when until when its machine slept, if its clock stood still then: that is against a rule.
     pub(crate) stops: Vec<(Time, Time)>,
-    /// It works on what it has heard until then: what it says leaves then, and what it hears waits.
+    /// It works on a message until then: its answers leave then, and further messages wait.
     pub(crate) busy_until: Time,
     /// The timer that is set.
     pub(crate) timer: Option<Time>,
@@ -94,7 +94,7 @@ impl Default for Process {
 }
 
 impl Process {
-    /// What its node knows a connection by; nothing if it hosts no machine that could have one.
+    /// The link that its node knows a connection by; nothing if it hosts no machine that could have one.
     fn known_as(&self, link: Link) -> Option<NodeLink> {
         let node = self.node.as_ref()?;
         let client = || node.role_of::<Client>();

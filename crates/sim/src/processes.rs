@@ -44,9 +44,9 @@ pub struct Line {
 /// How a session's two ends become bytes: its client's, and its server's.
 #[derive(Clone, Copy, Debug)]
 pub struct Family {
-    /// What the client hears and says.
+    /// The codec of the client.
     pub client: &'static dyn Codec,
-    /// What the server hears and says.
+    /// The codec of the server.
     pub server: &'static dyn Codec,
 }
 
@@ -195,7 +195,7 @@ impl Processes {
         self.lines.insert(pair(one, other), line);
     }
 
-    /// The connections between two processes break. What is on its way is lost.
+    /// The connections between two processes break. All messages on their way are lost.
     pub fn cut(&mut self, one: &str, other: &str) {
         let between = |connection: &Connection| pair(&connection.dialer.0, &connection.listener.0) == pair(one, other);
         self.break_off(between);
@@ -310,7 +310,7 @@ impl Processes {
     }
 
     fn arrive(&mut self, id: SessionId, to: End, item: Item) {
-        // What was on a connection when it broke is lost.
+        // All messages on a connection that breaks are lost.
         let Some(connection) = self.connections.get_mut(&id) else { return };
         let (name, link) = connection.end(id, to);
         let (codec, direction) = (connection.codec(to), &mut connection.directions[to as usize]);
@@ -469,7 +469,7 @@ impl Processes {
 }
 
 impl Connection {
-    /// What the process at an end knows the connection by.
+    /// The process at an end, and its link for the connection.
     fn end(&self, id: SessionId, end: End) -> (String, Link) {
         let ((name, role), port) = match end {
             End::Dialer => (&self.dialer, Port::Server),

@@ -24,7 +24,7 @@ use types::{Broken, ObjectId, ObjectPage, PageId};
 const STORM: Duration = Duration::from_secs(10);
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// What came of one seed.
+/// The result of one seed.
 #[derive(Debug)]
 pub struct Report {
     /// The seed.
@@ -35,7 +35,7 @@ pub struct Report {
     pub unknown: u64,
     /// The trace's hash.
     pub hash: u64,
-    /// What was found, if anything.
+    /// The violation that was found, if any.
     pub violation: Option<Violation>,
     /// The trace in words, if it was asked for.
     pub trace: Vec<String>,
@@ -88,8 +88,8 @@ impl World {
         self.run_until(2 * STORM, "the storm goes on", over)
     }
 
-    /// Every thread gets a commit through, and then rests: who has none yet is hindered by fewer and fewer others, and
-    /// a transaction that nobody ever wakes is found.
+    /// Every thread gets a commit through, and then rests: one that has none yet is hindered by fewer and fewer others,
+    /// and a transaction that nobody ever wakes is found.
     pub(crate) fn settle_down(&mut self) -> Check {
         self.calm();
         for thread in self.processes.iter_mut().flat_map(|process| &mut process.threads) {

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc;
 use types::Broken;
 
-/// What a seed draws.
+/// The kind of run that a seed draws.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Kind {
     /// Whole nodes, with faults.
@@ -31,7 +31,7 @@ impl Kind {
         }
     }
 
-    /// What the command line says for it, before a seed.
+    /// The words of the command line for it, before a seed.
     fn option(self) -> String {
         match self {
             Self::Nodes => String::new(),
@@ -54,7 +54,7 @@ impl fmt::Display for Kind {
 /// How seeds are run.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// What they draw.
+    /// The kind of run.
     pub kind: Kind,
     /// Threads to spread the seeds over. The summary does not depend on it.
     pub threads: usize,
@@ -71,10 +71,10 @@ impl Default for Options {
     }
 }
 
-/// What came of many seeds.
+/// The result of many seeds.
 #[derive(Debug, Default)]
 pub struct Summary {
-    /// What the seeds drew.
+    /// The kind of run.
     pub kind: Kind,
     /// Seeds that were run.
     pub seeds: u64,

@@ -1,5 +1,5 @@
-//! What one seed's run is like: everything is drawn, rates and mixes included, so that a thousand seeds are a thousand
-//! different kinds of bad day (swarm testing).
+//! The properties of one seed's run: everything is drawn, rates and mixes included, so that a thousand seeds are a
+//! thousand different kinds of bad day (swarm testing).
 //!
 //! The draws lean towards races: few hot pages, one client on a slow path, caches that hold two pages, a master that
 //! remembers hardly any change.
@@ -64,7 +64,7 @@ pub(crate) struct Scenario {
     pub(crate) pass_permille: u32,
     /// How often a node waits a moment for what comes right behind a message.
     pub(crate) together_permille: u32,
-    /// What hearing a message takes of a process.
+    /// The time that hearing a message takes of a process.
     pub(crate) costs: Costs,
     /// The store's process runs an application too.
     pub(crate) embedded: bool,
@@ -144,7 +144,7 @@ impl Scenario {
         if rng.chance(600) || race.is_some_and(Race::is_of_groups) {
             scenario.gather(rng, broken);
         }
-        // Who is eligible may have two sessions with the store, and steering may make a few processes more.
+        // An eligible member may have two sessions with the store, and steering may make a few processes more.
         scenario.keep_to(limits(rng, scenario.processes() + scenario.eligible.len() + 4));
         let drawn = race.or_else(|| Race::draw(rng, !scenario.groups.is_empty()));
         let apart = recycles.then_some(Race::Recycle).or(lets_go.then_some(Race::LetGo));
@@ -184,8 +184,9 @@ impl Scenario {
         }
     }
 
-    /// Whose patience ends before an answer can be there gets nothing through, and that is nobody's fault: a commit may
-    /// take two round trips, one for its groups' promises, and what waits in front of it on its link takes some time too.
+    /// A client whose patience ends before an answer can be there gets nothing through, and that is nobody's fault: a
+    /// commit may take two round trips, one for its groups' promises, and what waits in front of it on its link takes
+    /// some time too.
     fn be_patient(&mut self) {
         let farthest = self.paths.iter().map(|path| path.delay.least + path.delay.spread).max().unwrap_or_default();
         self.client.patience = self.client.patience.max(8 * farthest);
@@ -223,7 +224,7 @@ impl Scenario {
         self.peers = rng.chance(850);
         self.stray_permille = rng.pick(&[0, 0, 0, 100, 500]);
         self.paths = site_paths(rng, self);
-        // Who is silent for less than its round trip is not dead.
+        // A process that is silent for less than its round trip is not dead.
         if self.paths.iter().any(|path| path.delay.least > ms(20)) {
             self.redirector.silence = ms(1500);
         }
@@ -248,7 +249,7 @@ impl Scenario {
         other.unwrap_or(&self.store).clone()
     }
 
-    /// What a process's clock shows at a time.
+    /// The time that a process's clock shows.
     pub(crate) fn clock(&self, process: usize, time: Time) -> Time {
         let fast = i128::from(self.drift.get(process).copied().unwrap_or(0));
         Time((i128::from(time.0) * (1000 + fast) / 1000) as u64)

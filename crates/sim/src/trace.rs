@@ -1,4 +1,4 @@
-//! What happened, as a hash always and as text when someone wants to read it.
+//! The record of a run, as a hash always and as text when someone wants to read it.
 
 use core::fmt::{Debug, Display};
 use protocol::{CommitRequest, Outcome, Page, Parcel, PeerPage, ToClient, ToPeer, ToServer};

@@ -46,7 +46,7 @@ pub(crate) fn references(value: &[u8], found: &mut dyn FnMut(ObjectId)) {
     }
 }
 
-/// Who wrote the value that stands in `object`; `None` if nobody can have.
+/// The write of the value that stands in `object`; `None` if nobody can have written it.
 pub(crate) fn decode(object: ObjectId, value: &[u8]) -> Option<Stamp> {
     let (head, padding) = value.split_at_checked(BYTES)?;
     let u32_at = |at: usize| u32::from_le_bytes(head[at..at + 4].try_into().expect("four bytes"));

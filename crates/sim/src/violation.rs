@@ -1,4 +1,4 @@
-//! What a checker says when something that must never be, is.
+//! The report of a checker on a state that must never be.
 
 use core::fmt;
 
@@ -7,7 +7,7 @@ use core::fmt;
 pub struct Violation {
     /// The checker that noticed.
     pub checker: &'static str,
-    /// What it saw.
+    /// The report's text.
     pub text: String,
 }
 

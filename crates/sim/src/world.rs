@@ -36,7 +36,7 @@ pub(crate) enum Event {
     Arrive(SessionId, End),
     /// Some of what is on its way to one end arrives.
     Bytes(SessionId, End),
-    /// What a process's node has sent to one end has left, and the node has awaited that.
+    /// The messages of a process's node to one end have left, and the node has awaited that.
     Room(SessionId, End, u32),
     /// A process's node settles: what came in since it did so last is worked on together.
     Settle(usize, u32),
@@ -80,7 +80,7 @@ pub(crate) struct World {
     pub(crate) history: History,
     pub(crate) network: Network,
     pub(crate) disk: Disk,
-    /// What an operator has copied of the store's directory.
+    /// The copy that an operator has made of the store's directory.
     pub(crate) copy: Option<Copied>,
     turns: check::turns::Turns,
     pub(crate) processes: Vec<Process>,
@@ -90,12 +90,12 @@ pub(crate) struct World {
     pub(crate) judged: bool,
     /// The invariants are looked at after every event. Experiments of a million events are about time, and do without.
     pub(crate) watched: bool,
-    /// What each process has heard and said.
+    /// The messages that each process has heard and sent.
     pub(crate) traffic: Vec<Rc<Traffic>>,
     /// Faults strike, as long as the storm lasts.
     pub(crate) storm: bool,
     pub(crate) attempts: u32,
-    /// What whoever starts from now on reads, once.
+    /// The objects that every process which starts from now on reads, once.
     pub(crate) audit: Option<Vec<ObjectId>>,
     /// A store that closes now is not started again.
     pub(crate) finale: bool,
@@ -106,7 +106,7 @@ pub(crate) struct World {
     pub(crate) crash_when_busy: bool,
     /// Where crashes are put, if they are not drawn.
     pub(crate) crashes: VecDeque<CrashPoint>,
-    /// What was under way when the first of them came.
+    /// The work that was under way when the first of them came.
     pub(crate) under_way: UnderWay,
 }
 
@@ -152,7 +152,7 @@ impl World {
         }
     }
 
-    /// The world of an experiment: its tasks are judged by whoever laid it out.
+    /// The world of an experiment: its tasks are judged by the experiment itself.
     pub(crate) fn laid_out(layout: &Layout, mut rng: Rng) -> Self {
         let scenario = Scenario::laid_out(&mut rng, layout);
         let disk = Disk::holding(scenario.disk.clone(), &layout.stored);
@@ -290,7 +290,7 @@ impl World {
             self.dial_later(number);
         }
         self.pump(number)?;
-        // It crashed while it was closing: whoever closed it does so again.
+        // It crashed while it was closing: it is closed again.
         if number == STORE && self.finale { self.close_store() } else { Ok(()) }
     }
 
@@ -325,7 +325,7 @@ impl World {
         ClientId((number as u64 + 1) * 1000 + u64::from(self.processes[number].life))
     }
 
-    /// What a process lets neighbours in by, in this life of its.
+    /// The key with which a process lets neighbours in, in this life of its.
     pub(crate) fn key_of(&self, number: usize) -> PeerKey {
         PeerKey::new(u128::from(self.new_id(number).0).to_le_bytes())
     }
@@ -475,7 +475,7 @@ impl World {
         self.pump(number)
     }
 
-    /// What a process's clock shows: it may be a little fast, or slow.
+    /// The time that a process's clock shows: it may be a little fast, or slow.
     pub(crate) fn clock(&self, number: usize) -> Time {
         let stood = self.processes[number].stood(self.now);
         self.scenario.clock(number, Time::ZERO + self.now.since(Time::ZERO).saturating_sub(stood))

@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn who_says_little_goes_on_with_little() {
+    fn a_sender_of_little_goes_on_with_little() {
         let mut now = Instant::now();
         let mut connection = SlowStart::new(now, ROUND_TRIP);
         for _ in 0..20 {

@@ -27,8 +27,8 @@ use types::{ClientId, Map, Time};
 pub enum HostEnd {
     /// The store was closed: all that was committed is home. Or the redirector was.
     Closed,
-    /// The store's disk has failed, or a part of the host has panicked, with a line that says how. What was acknowledged
-    /// is in the log.
+    /// The store's disk has failed, or a part of the host has panicked, with a line that says how. All that was
+    /// acknowledged is in the log.
     Failed(String),
 }
 

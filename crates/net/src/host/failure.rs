@@ -1,7 +1,7 @@
 //! Panics: they end the host, as a failed disk does.
 //!
-//! A panic is a bug, and nobody knows what it has left half done. So nobody goes on with that: what was acknowledged is
-//! in the log, and a new start recovers it.
+//! A panic is a bug, and nobody knows what it has left half done. So nobody goes on with that: every acknowledged
+//! commit is in the log, and a new start recovers it.
 //!
 //! 1. No thread and no task of a host's vanishes unheard. All that works for a host does so inside of [`Core::contain`],
 //!    or, if it is a task, of `tasks.rs`; whatever thread it is on, an application's too. A panic of what works for
@@ -76,7 +76,7 @@ impl Core {
     /// Ends a machine. Its lock is held.
     fn end_machine(&self, hosted: &mut Hosted, why: &str) {
         self.note_failure(PANICKED, why);
-        // What a panic has left may panic again: nothing is expected of it any more.
+        // A machine that has panicked may panic again: nothing is expected of it any more.
         let _ = catch_unwind(AssertUnwindSafe(|| hosted.stop(why)));
     }
 
@@ -87,8 +87,8 @@ impl Core {
         }
     }
 
-    /// Tells everybody who waits for the host: other processes, the transactions of this one, and last whoever waits for
-    /// the host's end, since the process may be gone with that.
+    /// Tells everybody who waits for the host: other processes, the transactions of this one, and last the threads that
+    /// wait for the host's end, since the process may be gone with that.
     fn say_end(&self, why: &str) {
         for connection in self.take_links() {
             let goodbye = Goodbye { reason: GoodbyeReason::Done, text: format!("it has stopped: {why}") };

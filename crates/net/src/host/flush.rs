@@ -1,8 +1,8 @@
 //! Flushes of the machines' logs: which thread leads them, and when.
 //!
-//! A disk has one leader at a time ([`node::Disk::flush`]): whoever asks it to flush while another thread does is sent
-//! away at once, and that thread hears that there is more. So everybody whose event has queued a record asks, and
-//! nobody here keeps count of leaders.
+//! A disk has one leader at a time ([`node::Disk::flush`]): a thread that asks it to flush while another one does is
+//! sent away at once, and that other one hears that there is more. So everybody whose event has queued a record asks,
+//! and nobody here keeps count of leaders.
 
 use crate::host::core::Core;
 use crate::host::role::Role;

@@ -83,7 +83,7 @@ impl Machines {
 pub(crate) struct Role {
     pub(super) id: RoleId,
     pub(super) hosted: Shared<dyn Machine>,
-    /// What other machines of the process have to say to it, in their order.
+    /// The messages of other machines of the process to it, in their order.
     inbox: Lock<VecDeque<Event>>,
     pub(super) disk: Option<Box<dyn AnyDisk>>,
     /// A flush was handed over, and has not begun.
@@ -116,7 +116,7 @@ impl Role {
         self.inbox.lock().push_back(event);
     }
 
-    /// What others have said. Called under this machine's lock.
+    /// The messages of others. Called under this machine's lock.
     pub(super) fn take(&self) -> VecDeque<Event> {
         mem::take(&mut *self.inbox.lock())
     }

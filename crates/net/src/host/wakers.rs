@@ -49,7 +49,8 @@ impl Wakers {
         waker
     }
 
-    /// There is nothing to wait for any more: gives all who wait, to be woken, and whoever comes later is woken at once.
+    /// There is nothing to wait for any more: gives all that wait, to be woken, and one that comes later is woken at
+    /// once.
     pub(crate) fn end(&self) -> Vec<Waker> {
         let mut table = self.lock();
         table.ended = true;
@@ -105,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_forgotten_is_not_woken_and_takes_no_room() {
+    fn a_forgotten_waker_is_not_woken_and_takes_no_room() {
         let (wakers, count) = (Wakers::new(), Arc::new(Count::default()));
         let waker = Waker::from(count.clone());
         wakers.wait(Waiter(1), &waker);

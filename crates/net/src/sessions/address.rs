@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_none_is_named() {
+    fn a_text_that_is_no_address_is_named() {
         for (text, part) in [
             ("", ""),
             ("nonsense", "nonsense"),

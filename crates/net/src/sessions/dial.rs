@@ -46,8 +46,8 @@ pub struct UplinkConfig {
     /// The longest pause. Each is drawn between half and all of its length, so that the clients of a store that
     /// restarts do not come back all at once.
     pub pause_max: Duration,
-    /// What the machine that opens the session hears and says: that of a client of a store or a redirector, unless
-    /// another one is said.
+    /// The codec of the machine that opens the session: that of a client of a store or a redirector, unless another one
+    /// is set.
     pub codec: &'static dyn Codec,
 }
 
@@ -217,7 +217,7 @@ impl Opener {
         }
     }
 
-    /// What the host knows the session by.
+    /// The host's id of the session.
     fn link(&self) -> Id {
         Id { role: self.role, port: Port::Server }
     }

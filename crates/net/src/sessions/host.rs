@@ -24,7 +24,7 @@ pub struct Host {
     pub(super) runtime: Runtime,
     /// Of each machine, by its number.
     sessions: Vec<Sessions>,
-    /// The last connection's number, whoever has opened it.
+    /// The last connection's number, whichever end has opened it.
     pub(super) last_number: AtomicU64,
     /// The last status that was given, and when it was taken.
     pub(super) last_status: Lock<Option<(Instant, Status)>>,
@@ -91,7 +91,7 @@ impl Host {
         host
     }
 
-    /// What a machine's front door needs beside it.
+    /// The driver that a machine's front door needs beside it.
     pub fn driver(&self, role: RoleId) -> Arc<dyn Driver> {
         Arc::new(RoleDriver { host: self.arc(), role })
     }
@@ -149,7 +149,7 @@ impl Host {
     }
 }
 
-/// What drives one machine, as its front door sees it. It keeps the host alive.
+/// The driver of one machine, as its front door sees it. It keeps the host alive.
 #[derive(Debug)]
 struct RoleDriver {
     host: Arc<Host>,

@@ -39,7 +39,7 @@ pub struct ListenConfig {
     pub hello_within: Duration,
     /// Connections at a time.
     pub sessions_max: usize,
-    /// What the machine that serves them hears and says.
+    /// The codec of the machine that serves them.
     pub codec: &'static dyn Codec,
 }
 
@@ -88,7 +88,7 @@ pub fn refuse_open_network(address: SocketAddr, insecure: bool) -> Result<(), Li
     if insecure || address.ip().is_loopback() { Ok(()) } else { Err(ListenError::Open(address)) }
 }
 
-/// An address that is taken, where nobody is let in yet: for who must know it before there is a host.
+/// An address that is taken, where nobody is let in yet: for callers that must know it before there is a host.
 #[derive(Debug)]
 pub struct Listener {
     config: ListenConfig,

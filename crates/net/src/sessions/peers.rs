@@ -9,8 +9,8 @@
 //! 1. Neighbours are taken where the redirector is reached from: on the address of the uplink's own socket. That is no
 //!    wider a door than the redirector's, which listens beyond its machine only if it is told that the network is
 //!    trusted. Nobody is let in without the key, which the redirector gives to whom it asks for help; and what comes in
-//!    is taken only for what was asked for, by the number of its fetch. Connections are not encrypted, so whoever reads
-//!    along has the key too.
+//!    is taken only for what was asked for, by the number of its fetch. Connections are not encrypted, so an
+//!    eavesdropper has the key too.
 //! 2. The member that sends pages opens the connection, and nothing but `Goodbye` comes back on it.
 //! 3. The machine at the other end may vanish without a word. The system finds that out, since no message would.
 

@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_comes_soon_is_found() {
+    fn an_arrival_that_comes_soon_is_found() {
         let mut looks = 0;
         let comes = || {
             looks += 1;

@@ -48,7 +48,7 @@ pub(crate) struct Reactor {
     watched: AtomicBool,
     backup: OnceLock<Thread>,
     links: Lock<Map<SocketId, Arc<Link>>>,
-    /// Whose sockets these are.
+    /// The hosts whose sockets these are.
     hosts: Lock<Hosts>,
 }
 

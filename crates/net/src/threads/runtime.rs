@@ -52,8 +52,8 @@ impl Runtime {
         Ok(Self { tasks: handle, threads: Some(Arc::new(Threads { reactor, tasks: Some(tasks) })) })
     }
 
-    /// The runtime of tokio that the caller is a task of, if it is one, with its drivers of time and sockets. What an
-    /// application waits for is then received by the thread that waits for it, which nobody has to wake.
+    /// The runtime of tokio that the caller is a task of, if it is one, with its drivers of time and sockets. An answer
+    /// that an application waits for is then received by the thread that waits for it, which nobody has to wake.
     ///
     /// It is for hosts of clients: the flushes of a store are not for an application's threads. And not for members of
     /// a group: neighbours are helped by the thread that receives, which here is one that the application computes on.

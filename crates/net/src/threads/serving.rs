@@ -17,7 +17,7 @@ use tokio::io::Interest;
 use tokio::net::TcpStream;
 use types::GoodbyeReason;
 
-/// A link, and who receives from it.
+/// A link, and its receiver.
 #[derive(Debug)]
 pub(crate) struct Serving {
     link: Arc<Link>,

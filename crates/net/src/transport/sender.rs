@@ -205,7 +205,7 @@ impl Sender {
                 Written::Blocked if !matches!(out.writer, Slot::Gone) => {
                     out.writer = Slot::Blocked(writer);
                     drop(out);
-                    // Only now, so that whoever is told finds the writer where it belongs.
+                    // Only now, so that the one that is told finds the writer where it belongs.
                     self.socket.await_room();
                     return false;
                 }

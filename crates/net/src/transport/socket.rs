@@ -138,7 +138,7 @@ impl Socket {
         }
     }
 
-    /// The socket is full: whoever watches it is to tell when it is not.
+    /// The socket is full: the poller is to tell when it is not.
     pub(crate) fn await_room(&self) {
         self.want(|wanted| wanted.full = true);
     }

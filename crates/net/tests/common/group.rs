@@ -19,11 +19,11 @@ pub enum Way {
     Held,
 }
 
-/// What the redirector knows, and what has come by it.
+/// The redirector's knowledge, and the messages that have come by it.
 pub struct State {
     pub way: Way,
     pub members: BTreeMap<ClientId, Seat>,
-    /// Who was sent the page first.
+    /// The client that was sent the page first.
     pub holders: BTreeMap<PageId, ClientId>,
     /// Fetches that are held.
     pub held: Vec<(ClientId, Fetch)>,
@@ -222,7 +222,7 @@ impl State {
     }
 }
 
-/// What stands in a page.
+/// The content of a page.
 pub fn value(page: PageId) -> Vec<u8> {
     page.number.to_le_bytes().repeat(if page.number >= LARGE { 15_000 } else { 20 })
 }

@@ -1,4 +1,4 @@
-//! What the tests of this folder share: a store without a disk, clients, and raw peers that misbehave.
+//! The helpers of the tests in this folder: a store without a disk, clients, and raw peers that misbehave.
 #![allow(dead_code, unreachable_pub, reason = "each test uses some of it")]
 
 pub mod group;
@@ -448,7 +448,7 @@ impl<Hears: Direction> Raw<Hears> {
         self.send_bytes(&frame(message));
     }
 
-    /// What the peer refuses it may refuse in the middle of it.
+    /// The peer may refuse the bytes in the middle of them: that is no error here.
     pub fn send_bytes(&mut self, bytes: &[u8]) {
         let _ = self.stream.write_all(bytes);
     }
@@ -505,7 +505,7 @@ pub fn listen(mut answer: impl FnMut(Raw<ToServer>) + Send + 'static) -> String 
     address
 }
 
-/// The hello of who has connected.
+/// The hello of the peer that has connected.
 pub fn hello_of(raw: &mut Raw<ToServer>) -> Hello {
     match raw.next() {
         Some(ToServer::Hello(hello)) => hello,

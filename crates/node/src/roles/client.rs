@@ -72,7 +72,7 @@ impl Machine for Client {
         self.reachable(now, Reachable { address, key, eligible });
     }
 
-    /// A panic may have left it half changed. Should it not even end without another one, whoever comes next finds a
+    /// A panic may have left it half changed. Should it not even end without another one, the next caller finds a
     /// client that has nothing but its end.
     fn stop(&mut self, why: &str) {
         let mut nobody = Self::new(Config::default(), ClientId(0));

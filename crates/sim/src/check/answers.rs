@@ -1,4 +1,5 @@
-//! Whatever a store says is so: the pages that it sends, how it says that pages moved, and how far it says it is.
+//! Every statement of a store is true: the pages that it sends, how it says that pages moved, and how far it says it
+//! is.
 //!
 //! No invariant of its own, but where most of the others would break first.
 

@@ -15,7 +15,7 @@ pub(crate) fn all(client: &Client, ledger: &Ledger, never_back: &mut NeverBack) 
     })?;
     for (page, frame) in client.cache().frames() {
         one(page, frame, horizon, ledger, never_back)?;
-        // Who resumes its session is told of changes in pages that it is about to be told to drop.
+        // A client that resumes its session is told of changes in pages that it is about to be told to drop.
         if client.is_live() {
             in_sequence(page, frame, horizon)?;
         }

@@ -31,7 +31,7 @@ pub(crate) fn read_only(ledger: &Ledger, txn: TxnId, attempt: &Attempt, floor: V
     })
 }
 
-/// What an attempt has read, and what became of it.
+/// The reads of an attempt, and its outcome.
 pub(crate) fn explain(ledger: &Ledger, attempt: &Attempt) -> String {
     let shown = |(object, seen): (&ObjectId, &Option<Stamp>)| {
         let lives: Vec<_> = ledger.changes(*object).iter().map(|change| (change.version, change.stamp)).collect();

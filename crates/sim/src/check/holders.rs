@@ -1,5 +1,5 @@
-//! Invariant 6: whoever holds a page, with a session that both ends believe in, is listed for it: a client by its store
-//! or redirector, and a group by its store.
+//! Invariant 6: every holder of a page, with a session that both ends believe in, is listed for it: a client by its
+//! store or redirector, and a group by its store.
 
 use crate::violation::{Check, ensure};
 use client::Client;

@@ -1,5 +1,5 @@
-//! What a running transaction has read is as of one moment, also when it can never commit: code that runs on inside it
-//! never sees what never was.
+//! A running transaction reads as of one moment, also when it can never commit: code that runs on inside it never sees
+//! a state that never was.
 
 use crate::check::history;
 use crate::history::Attempt;

@@ -1,12 +1,12 @@
-//! Who waits its turn at the store is not overtaken, nor is who is to come for it: nothing that came later and writes
-//! what it has read is prepared meanwhile.
+//! A commit that waits its turn at the store is not overtaken, nor is a client that is to come for it: no commit that
+//! came later and writes what it has read is prepared meanwhile.
 
 use crate::violation::{Check, ensure};
 use std::collections::BTreeSet;
 use store::{InTurn, Store};
 use types::{ClientId, PageId, SlotSet, Time, TxnId};
 
-/// Who waits its turn, and what it has read.
+/// A commit that waits its turn, and its reads.
 #[derive(Debug)]
 struct Waiter {
     client: ClientId,
@@ -32,7 +32,7 @@ impl Waiter {
         }
     }
 
-    /// What tells its place from others, also from one that its client has given up and been given anew since.
+    /// The identity of its place, also beside one that its client has given up and been given anew since.
     fn place(&self) -> (ClientId, Option<TxnId>, Option<Time>) {
         (self.client, self.txn, self.until)
     }
@@ -47,7 +47,7 @@ impl Waiter {
     }
 }
 
-/// Who waited and what was prepared when the store was looked at last.
+/// The commits that waited and those that were prepared when the store was looked at last.
 #[derive(Debug, Default)]
 pub(crate) struct Turns {
     /// In the order in which they came.

@@ -1,9 +1,10 @@
-//! Whose commit has an outcome that nobody knows: there are four reasons for it, and no other.
+//! The commits whose outcome nobody knows: there are four reasons for it, and no other.
 //!
 //! 1. The application has waited for the answer for as long as it is patient.
 //! 2. The store was restored from a copy, and the client knew it from before, or came to a redirector that did: what became
 //!    of the commit was lost with the rest.
-//! 3. The store has begun more lives than it tells of: who knows it from an earlier one cannot tell it from a copy.
+//! 3. The store has begun more lives than it tells of: a client that knows it from an earlier one cannot tell it from a
+//!    copy.
 //! 4. The store has forgotten an outcome that a client might still have asked for. It may do that when the client was gone,
 //!    so never before the first connection has ended.
 //!
@@ -14,7 +15,7 @@ use crate::violation::{Check, ensure};
 use core::time::Duration;
 use types::TxnId;
 
-/// What there is to be said for an outcome that is unknown.
+/// The reasons for an outcome that is unknown.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Reasons {
     /// How long the application has waited, and how long it is patient.

@@ -1,4 +1,4 @@
-//! What must be true of every cache at every step, and of every commit.
+//! The invariants of every cache at every step, and of every commit.
 
 use super::master::Master;
 use super::member::Member;
@@ -31,7 +31,8 @@ pub(crate) fn member(member: &mut Member, masters: &[Master; MASTERS]) -> Check 
     Ok(())
 }
 
-/// A slot is what it was at its evidence, exactly: more would be a surprise to whoever is told of what lies between.
+/// A slot is what it was at its evidence, exactly: more would be a surprise to a member that is told of the changes
+/// between.
 fn claim(frame: &Frame, object: ObjectId, seen: Option<Stamp>, changes: &[Change]) -> Check {
     let evidence = frame.evidence(object.slot);
     let truth = ledger::at(changes, evidence);

@@ -20,7 +20,7 @@ impl World {
         }
         check::committed(&self.masters, request.txn, &reads)?;
         self.commits += 1;
-        // What was told before goes before.
+        // Earlier notices go before.
         (0..self.members.len()).for_each(|member| self.flush(coordinator, member));
         let mut advances = Vec::new();
         for (master, part) in self.masters.iter_mut().zip(parts(&request.writes)) {

@@ -1,5 +1,5 @@
-//! What is under way: streams from masters to members, requests from members to masters, and pages, which travel on
-//! connections of their own and overtake everything.
+//! The messages under way: streams from masters to members, requests from members to masters, and pages, which travel
+//! on connections of their own and overtake everything.
 
 use super::{MASTERS, MemberNo};
 use protocol::{ToClient, ToServer};

@@ -38,7 +38,7 @@ pub(crate) struct Master {
     /// For each member the changes that it has yet to hear of by another master's stream.
     left: Vec<BTreeSet<Version>>,
     asked: Vec<Asked>,
-    /// What its pages were at every count.
+    /// The state of its pages at every count.
     pub(crate) ledger: Ledger,
     broken: Broken,
 }
@@ -127,7 +127,7 @@ impl Master {
         }
     }
 
-    /// What the member is to be told before a reply.
+    /// The notices that the member is to be told before a reply.
     pub(crate) fn flush(&mut self, member: MemberNo) -> Vec<Notices> {
         self.streams.take(member, self.through(member), Urgency::All)
     }

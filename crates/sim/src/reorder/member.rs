@@ -18,7 +18,7 @@ use protocol::{
 use std::collections::BTreeMap;
 use types::{Broken, Delta, Incarnation, ObjectPage, PageId, Refusal, Rule, SlotSet, TxnId, Version};
 
-/// What a member has to say.
+/// A message of a member.
 #[derive(Debug)]
 pub(crate) enum Said {
     ToMaster(usize, Request),
@@ -67,7 +67,7 @@ impl Member {
         }
     }
 
-    /// What it has said since it was asked last.
+    /// The messages since it was asked last.
     pub(crate) fn take_said(&mut self) -> Vec<Said> {
         mem::take(&mut self.said)
     }
@@ -167,7 +167,7 @@ impl Member {
 
     fn help(&mut self, master: usize, help: &Help) {
         let page = help.pages[0];
-        // What was left to another stream to tell may not have come yet.
+        // A change that was left to another stream to tell may not have come yet.
         let is_recent = self.horizons[master] >= help.through;
         let whole = self.cache.get(page).filter(|_| is_recent).and_then(|frame| frame.whole(self.broken));
         let Some((version, image)) = whole else {

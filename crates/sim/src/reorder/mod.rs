@@ -19,7 +19,7 @@
 //! | file | |
 //! |---|---|
 //! | `scenario` | what kind of day it is |
-//! | `master` | one store node's worth: pages, counts, *recent*, who holds what, what is left to another to tell |
+//! | `master` | one store node's worth: pages, counts, *recent*, the holders, changes left to another to tell |
 //! | `member` | one client's worth: cache, horizons, fetches, requests |
 //! | `links` | streams, requests and pages under way |
 //! | `commit` | a transaction over both masters: judged, numbered, told |

@@ -22,7 +22,7 @@ use types::{Broken, ClientId, Delta, ObjectId, PageId, SlotChange, Time, TxnId};
 /// Steps that the calm may take: it has no more to do than deliver what is under way.
 const CALM_STEPS_MAX: u64 = 100_000;
 
-/// Who gives the pages their first values.
+/// The client that gives the pages their first values.
 const FOUNDER: ClientId = ClientId(0xf);
 
 /// Two masters, their members, and what is under way.
@@ -35,7 +35,7 @@ pub(crate) struct World {
     pub(crate) masters: [Master; MASTERS],
     pub(crate) members: Vec<Member>,
     pub(crate) links: Links,
-    /// What the transactions whose commit is asked for have read.
+    /// The reads of the transactions whose commit is asked for.
     pub(crate) reads: BTreeMap<TxnId, Vec<(ObjectId, Option<Stamp>)>>,
     pub(crate) attempts: u32,
     pub(crate) commits: u64,

@@ -1,4 +1,4 @@
-//! What one seed's run is like.
+//! The properties of one seed's run.
 
 use crate::rng::Rng;
 use core::time::Duration;

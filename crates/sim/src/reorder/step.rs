@@ -1,4 +1,4 @@
-//! What can happen next.
+//! The steps that can come next.
 
 use super::links::PageUnderWay;
 use super::master::client_of;
@@ -66,7 +66,7 @@ impl World {
         }
     }
 
-    /// What is due leaves.
+    /// The messages that are due leave.
     pub(crate) fn pass_time(&mut self) {
         self.now = self.now + STEP;
         for master in 0..MASTERS {
@@ -234,7 +234,7 @@ impl World {
         PageId::new(master as u32, self.rng.below(u64::from(self.scenario.pages)) as u32)
     }
 
-    /// Something has happened to a member: what it says goes out, and what it holds is looked at.
+    /// Something has happened to a member: its messages go out, and its cache is looked at.
     fn after(&mut self, member: MemberNo) -> Check {
         for said in self.members[member].take_said() {
             match said {

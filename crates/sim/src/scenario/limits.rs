@@ -4,7 +4,7 @@
 use crate::rng::Rng;
 use types::Limits;
 
-/// Draws the limits of a scenario with so many processes. What is less than an honest peer may need is not drawn: then
+/// Draws the limits of a scenario with so many processes. A limit below what an honest peer may need is not drawn: then
 /// roles would part, which the checkers take for a fault.
 pub(super) fn limits(rng: &mut Rng, processes: usize) -> Limits {
     let shipped = Limits::SHIPPED;

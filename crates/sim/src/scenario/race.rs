@@ -8,7 +8,7 @@ use core::time::Duration;
 use redirector::Duty;
 use types::Limits;
 
-/// What a scenario is steered towards.
+/// The coincidence that a scenario is steered towards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Race {
     /// Pages of neighbours that come before the notices of what is in them.
@@ -182,11 +182,11 @@ impl Scenario {
         self.disk.flush.least = ms(2);
         (self.drift, self.rates) = (Vec::new(), Rates::default());
         if rng.chance(500) {
-            // What one commit has changed is told in several messages.
+            // The changes of one commit are told in several messages.
             self.keep_to(Limits { notices_per_message: 1, ..Limits::SHIPPED });
         }
         if rng.chance(500) {
-            // Whoever is cut off goes on for as long as it only reads what it has.
+            // A member that is cut off goes on for as long as it only reads what it has.
             (self.store.lease, self.attempts) = (ms(50), 400);
             (self.standstill, self.rates.stall) = (ms(600), Some(ms(20)));
             (self.habits.read_only_permille, self.habits.rest) = (950, ms(2));
