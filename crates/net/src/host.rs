@@ -21,4 +21,3 @@ pub(crate) mod link;
 pub(crate) mod role;
 pub(crate) mod tasks;
 pub(crate) mod timers;
-pub(crate) mod wakers;

@@ -40,7 +40,7 @@ pub(crate) enum Rank {
     Interest,
     /// The hosts that the reactor works for.
     Hosts,
-    /// The wakers of transactions.
+    /// The wakers of a machine's callers.
     Wakers,
     /// The caller that reads by itself.
     Caller,

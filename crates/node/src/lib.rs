@@ -25,10 +25,12 @@ pub mod metrics;
 mod node;
 mod roles;
 mod status;
+mod wakers;
 mod work;
 
 pub use driver::{Disk, Driver};
 pub use hosted::{Event, Hosted, Local, Said};
 pub use machine::{LOCAL, Link, Machine, Note, Output, Port, RoleId, Waiter};
 pub use node::Node;
+pub use wakers::Wakers;
 pub use work::{DiskDone, Done, LogDone, LogWork, Opaque};

@@ -17,12 +17,12 @@ use core::mem;
 use core::pin::Pin;
 use core::task::{Context, Waker};
 use core::time::Duration;
-use node::{Driver, Hosted, Node, Waiter};
+use node::{Driver, Hosted, Node, Waiter, Wakers};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Wake;
-use types::{ClientId, Map, Set, Time};
+use types::{ClientId, Time};
 
 /// How long faults strike, and how long the tasks may take in all: virtual time.
 const STORM: Duration = Duration::from_secs(2);
@@ -147,7 +147,7 @@ impl fmt::Debug for Task {
 struct Door {
     /// The process's client while a task is polled, and a client without a link at any other time.
     client: Arc<Mutex<Hosted<Client>>>,
-    driver: Arc<SimHands>,
+    driver: Arc<TaskDriver>,
 }
 
 impl Door {
@@ -219,30 +219,25 @@ impl World {
 
 /// The driver of a simulated process, as its front door sees them.
 #[derive(Debug, Default)]
-struct SimHands(Mutex<Waits>);
+struct TaskDriver(Mutex<Waits>);
 
 #[derive(Debug, Default)]
 struct Waits {
     now: Time,
-    wakers: Map<Waiter, Waker>,
-    /// Woken, and nobody has waited for it since.
-    woken: Set<Waiter>,
+    wakers: Wakers,
     alarms: Vec<(Time, Waker)>,
 }
 
-impl SimHands {
+impl TaskDriver {
     fn wake(&self, waiter: Waiter) {
-        let mut waits = lock(&self.0);
-        match waits.wakers.remove(&waiter) {
-            Some(waker) => waker.wake(),
-            None => {
-                waits.woken.insert(waiter);
-            }
+        let waker = lock(&self.0).wakers.wake(waiter);
+        if let Some(waker) = waker {
+            waker.wake();
         }
     }
 }
 
-impl Driver for SimHands {
+impl Driver for TaskDriver {
     fn now(&self) -> Time {
         lock(&self.0).now
     }
@@ -251,18 +246,14 @@ impl Driver for SimHands {
     fn settle(&self) {}
 
     fn wake_on(&self, waiter: Waiter, waker: &Waker) {
-        let mut waits = lock(&self.0);
-        if waits.woken.remove(&waiter) {
+        let has_been = lock(&self.0).wakers.wait(waiter, waker);
+        if has_been {
             waker.wake_by_ref();
-        } else {
-            waits.wakers.insert(waiter, waker.clone());
         }
     }
 
     fn forget(&self, waiter: Waiter) {
-        let mut waits = lock(&self.0);
-        waits.wakers.remove(&waiter);
-        waits.woken.remove(&waiter);
+        lock(&self.0).wakers.forget(waiter);
     }
 
     fn wake_at(&self, time: Time, waker: &Waker) {

@@ -156,7 +156,7 @@ impl Core {
                 todo.flushes.extend(waits.map(|connection| (link(port), connection)));
             }
             Said::End(port, reason, text) => self.end_link(link(port), reason, text),
-            Said::Wake(waiter) => todo.wakers.extend(role.wakers.wake(waiter)),
+            Said::Wake(waiter) => todo.wakers.extend(role.wakers().wake(waiter)),
             Said::Disk(work) => {
                 todo.flush = Flush::of(role.id);
                 if self.failure().is_none() {

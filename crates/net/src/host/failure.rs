@@ -103,7 +103,8 @@ impl Core {
     /// Wakes all that wait for a transaction, and lets nobody wait any more.
     fn wake_all(&self) {
         for role in self.roles() {
-            role.wakers().end().into_iter().for_each(wake);
+            let waiting = role.wakers().end();
+            waiting.into_iter().for_each(wake);
             role.wake_caller();
         }
     }

@@ -3,9 +3,8 @@
 use crate::host::caller::Caller;
 use crate::host::disk::{AnyDisk, Typed};
 use crate::host::timers::Timer;
-use crate::host::wakers::Wakers;
-use crate::lock::{Lock, Rank};
-use node::{Disk, Event, Hosted, LOCAL, Machine, Port, RoleId};
+use crate::lock::{Guard, Lock, Rank};
+use node::{Disk, Event, Hosted, LOCAL, Machine, Port, RoleId, Wakers};
 use std::collections::VecDeque;
 use std::fmt;
 use std::mem;
@@ -90,7 +89,7 @@ pub(crate) struct Role {
     pub(super) handed_over: AtomicBool,
     /// The position that the machine knows to be durable.
     pub(super) durable: AtomicU64,
-    pub(super) wakers: Wakers,
+    wakers: Lock<Wakers>,
     pub(super) timer: Arc<Timer>,
     /// The caller that reads from its server by itself.
     caller: Lock<Option<Arc<dyn Caller>>>,
@@ -105,7 +104,7 @@ impl Role {
             disk,
             handed_over: AtomicBool::new(false),
             durable: AtomicU64::new(0),
-            wakers: Wakers::new(),
+            wakers: Lock::new(Rank::Wakers, Wakers::default()),
             timer: Arc::new(Timer::new()),
             caller: Lock::new(Rank::Caller, None),
         }
@@ -141,8 +140,9 @@ impl Role {
         }
     }
 
-    pub(crate) fn wakers(&self) -> &Wakers {
-        &self.wakers
+    /// The wakers of its callers. None is woken under this lock.
+    pub(crate) fn wakers(&self) -> Guard<'_, Wakers> {
+        self.wakers.lock()
     }
 }
 

@@ -1,5 +1,6 @@
 //! A host: the machines of a process with their connections, as the process uses it.
 
+use crate::host::clock::Clock;
 use crate::host::core::{Core, HostEnd};
 use crate::host::failure;
 use crate::host::role::Machines;
@@ -93,7 +94,7 @@ impl Host {
 
     /// The driver that a machine's front door needs beside it.
     pub fn driver(&self, role: RoleId) -> Arc<dyn Driver> {
-        Arc::new(RoleDriver { host: self.arc(), role })
+        Arc::new(RoleDriver { clock: self.core.clock(), host: self.arc(), role })
     }
 
     /// How many callers wait for a machine, and how many wakes are kept for callers that have yet to wait.
@@ -152,6 +153,8 @@ impl Host {
 /// The driver of one machine, as its front door sees it. It keeps the host alive.
 #[derive(Debug)]
 struct RoleDriver {
+    /// The host's: each read of an object asks it.
+    clock: Clock,
     host: Arc<Host>,
     role: RoleId,
 }
@@ -164,7 +167,7 @@ impl RoleDriver {
 
 impl Driver for RoleDriver {
     fn now(&self) -> Time {
-        self.core().clock().now()
+        self.clock.now()
     }
 
     fn settle(&self) {
@@ -181,7 +184,10 @@ impl Driver for RoleDriver {
     }
 
     fn wake_on(&self, waiter: Waiter, waker: &Waker) {
-        self.core().role(self.role).wakers().wait(waiter, waker);
+        let has_been = self.core().role(self.role).wakers().wait(waiter, waker);
+        if has_been {
+            waker.wake_by_ref();
+        }
     }
 
     fn forget(&self, waiter: Waiter) {
