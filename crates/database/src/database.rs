@@ -70,6 +70,8 @@ impl Database {
         self.closed.store(true, SeqCst);
         let local = self.local.lock().unwrap_or_else(PoisonError::into_inner).take();
         let ended = local.map_or(Ok(()), LocalStore::close);
+        // The store has answered every commit before it was closed: the client hears of that.
+        self.settle();
         self.lock().stop("it was closed");
         self.settle();
         ended

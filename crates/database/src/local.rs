@@ -96,6 +96,8 @@ impl LocalStore {
             HostEnd::Closed => Ok(()),
             HostEnd::Failed(why) => Err(Error::Open(format!("{why}; what was committed is safe: open it again"))),
         };
+        // Those who still have the host need not keep what the store has in memory.
+        self.store.lock().unwrap_or_else(PoisonError::into_inner).stop("it was closed");
         let Some(disk) = self.disk.take() else { return ended };
         ended.and(disk.close().map_err(|error| Error::Open(error.to_string())))
     }
@@ -158,8 +160,8 @@ impl Disk for Lent {
     type Work = DiskWork;
     type Done = DiskDone;
 
-    fn submit(&self, work: DiskWork) {
-        self.with(|disk| disk.submit(work));
+    fn submit(&self, work: DiskWork) -> bool {
+        self.with(|disk| disk.submit(work)).unwrap_or(false)
     }
 
     fn flush(&self, done: &mut dyn FnMut(DiskDone)) -> bool {

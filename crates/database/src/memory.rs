@@ -87,8 +87,9 @@ impl Disk for MemoryDisk {
     type Work = DiskWork;
     type Done = DiskDone;
 
-    fn submit(&self, work: DiskWork) {
+    fn submit(&self, work: DiskWork) -> bool {
         self.lock().queued.push_back(work);
+        true
     }
 
     fn flush(&self, done: &mut dyn FnMut(DiskDone)) -> bool {

@@ -171,7 +171,8 @@ impl node::Disk for RealDisk {
     type Work = DiskWork;
     type Done = DiskDone;
 
-    fn submit(&self, work: DiskWork) {
+    fn submit(&self, work: DiskWork) -> bool {
+        let is_append = matches!(work, DiskWork::Append(..));
         match work {
             DiskWork::Append(position, record) => self.shared.log.append(position.0, record),
             DiskWork::Read(pages) => {
@@ -181,6 +182,7 @@ impl node::Disk for RealDisk {
             DiskWork::Free(position) => self.keep(Keeping::Free(position)),
             DiskWork::MakeRoom(bytes) => self.keep(Keeping::MakeRoom(bytes)),
         }
+        is_append
     }
 
     fn flush(&self, done: &mut dyn FnMut(DiskDone)) -> bool {

@@ -79,6 +79,12 @@ impl Machine for Caller {
         }
     }
 
+    /// Its application finds that nothing is heard any more.
+    fn stop(&mut self, _: &str) {
+        *self = Self::default();
+        self.outputs.push_back(Output::Wake(HEARD));
+    }
+
     fn poll_output(&mut self) -> Option<Output> {
         self.outputs.pop_front()
     }

@@ -4,7 +4,7 @@
 //! ```text
 //!   Caller --- Shout{text} ---> Echo --- Append(text) ---> its log
 //!          <-- Heard{count, text} when the record is durable
-//!          <-- Count{count} every second
+//!          <-- Count{count} every second, once it has been heard of
 //! ```
 //! | to add a machine | see |
 //! |---|---|

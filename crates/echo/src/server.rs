@@ -69,6 +69,10 @@ impl Machine for Echo {
         self.durable = done.durable().map_or(self.durable, |Position(through)| self.durable.max(through));
     }
 
+    fn stop(&mut self, _: &str) {
+        *self = Self::default();
+    }
+
     fn poll_output(&mut self) -> Option<Output> {
         self.outputs.pop_front()
     }

@@ -57,10 +57,13 @@ impl Disk for LogDisk {
     type Work = LogWork<String>;
     type Done = LogDone;
 
-    fn submit(&self, work: LogWork<String>) {
+    fn submit(&self, work: LogWork<String>) -> bool {
         match work {
-            LogWork::Append(Position(position), text) => self.log.append(position, text),
-            LogWork::Free(Position(before)) => drop(self.log.free_before(before)),
+            LogWork::Append(Position(position), text) => {
+                self.log.append(position, text);
+                true
+            }
+            LogWork::Free(Position(before)) => self.log.free_before(before),
         }
     }
 

@@ -7,6 +7,8 @@ use std::time::Duration;
 
 const FAMILY: Family = Family { client: CALLER, server: ECHO };
 
+const NAMES: [&str; 3] = ["near", "far", "apart"];
+
 const NEAR: Line = Line { delay: Duration::from_micros(200), rate: None };
 const FAR: Line = Line { delay: Duration::from_millis(40), rate: Some(100_000) };
 
@@ -37,7 +39,7 @@ fn day(seed: u64) -> Vec<Vec<(u64, String)>> {
     add_caller(&mut world, "apart", "other echo");
     world.set_line("far", "echo", FAR);
     for round in 0..30 {
-        for name in ["near", "far", "apart"] {
+        for name in NAMES {
             world.call(name, |caller: &mut Caller, _| caller.shout(format!("{name} {round}")));
         }
         let pause = Duration::from_micros(world.draw(30_000));
@@ -53,6 +55,11 @@ fn day(seed: u64) -> Vec<Vec<(u64, String)>> {
         }
     }
     world.run_for(Duration::from_secs(20));
+    // An echo knows of a connection from the first shout on it.
+    for name in NAMES {
+        world.call(name, |caller: &mut Caller, _| caller.shout("enough"));
+    }
+    world.run_for(Duration::from_secs(3));
     assert_kept(&world);
     ["near", "far", "apart"]
         .map(|name| {

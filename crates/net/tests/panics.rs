@@ -50,14 +50,14 @@ impl Disk for Panicking {
     type Work = DiskWork;
     type Done = DiskDone;
 
-    fn submit(&self, work: DiskWork) {
+    fn submit(&self, work: DiskWork) -> bool {
         let is_commit = matches!(work, DiskWork::Append(_, Record::Commit(_)));
         let is_append = matches!(work, DiskWork::Append(..));
         let at = self.at.load(SeqCst);
         assert!(!is_commit || at != SUBMIT, "in the middle of an event");
         assert!(!is_append || is_commit || at != TIMER, "in the middle of a timeout");
         assert!(!IS_DISKS.get() || at != REPORT, "in the middle of a report");
-        self.disk.submit(work);
+        self.disk.submit(work)
     }
 
     fn flush(&self, done: &mut dyn FnMut(DiskDone)) -> bool {

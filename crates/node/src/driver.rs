@@ -49,8 +49,8 @@ pub trait Disk: Send + Sync + 'static {
     /// The outcome that it reports.
     type Done: Done;
 
-    /// Queues work. Returns at once.
-    fn submit(&self, work: Self::Work);
+    /// Queues work, and returns at once. Says whether [`Disk::flush`] is to be called for it.
+    fn submit(&self, work: Self::Work) -> bool;
 
     /// If appends are queued and no thread is flushing, this one becomes the leader: it writes all that is queued,
     /// waits until it is durable, calls `done` with that they are, and leads no longer. A disk without threads of
@@ -70,6 +70,6 @@ pub trait Disk: Send + Sync + 'static {
     fn on_done(&self, done: Box<dyn Fn(Self::Done) + Send + Sync>);
 
     /// Registers who hears that a write or sync has failed, with a line for a person. Nothing is done after that:
-    /// the node ends, and recovery decides from what is on the disk. Called once, before any work.
+    /// the machine ends, with all of its process, and recovery decides from what is on the disk. Called once, before any work.
     fn on_failed(&self, failed: Box<dyn Fn(&str) + Send + Sync>);
 }

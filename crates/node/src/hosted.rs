@@ -21,6 +21,7 @@ use crate::machine::{Machine, Note, Output, Port, RoleId, Waiter};
 use crate::work::{DiskDone, Opaque};
 use alloc::collections::VecDeque;
 use alloc::string::String;
+use core::mem;
 use protocol::Parcel;
 use types::{ClientId, GoodbyeReason, PeerKey, Time};
 
@@ -90,6 +91,8 @@ struct LocalEnd {
     other: RoleId,
     /// Its session; zero before the first one.
     session: u64,
+    /// The session lives, as far as this end knows.
+    is_open: bool,
 }
 
 /// A machine in its process.
@@ -100,6 +103,8 @@ pub struct Hosted<M: ?Sized = dyn Machine> {
     held: Held,
     said: VecDeque<Said>,
     is_over: bool,
+    /// It has closed, which is yet to be said.
+    closes: bool,
     machine: M,
 }
 
@@ -107,7 +112,7 @@ impl<M: Machine> Hosted<M> {
     /// A machine alone in its process.
     pub fn new(machine: M) -> Self {
         let (held, said) = Default::default();
-        Self { local: None, beside: None, held, said, is_over: false, machine }
+        Self { local: None, beside: None, held, said, is_over: false, closes: false, machine }
     }
 }
 
@@ -124,7 +129,7 @@ impl<M: Machine + ?Sized> Hosted<M> {
 
     /// From the start on this port leads to another machine of the process.
     pub fn link(&mut self, port: Port, other: RoleId) {
-        self.local = Some(LocalEnd { port, other, session: 0 });
+        self.local = Some(LocalEnd { port, other, session: 0, is_open: false });
     }
 
     /// From the start on this machine stands beside it.
@@ -138,6 +143,11 @@ impl<M: Machine + ?Sized> Hosted<M> {
         if self.local.is_some_and(|local| local.port == Port::Server) {
             self.begin(now);
         }
+    }
+
+    /// Whether the process is done with the machine.
+    pub fn is_over(&self) -> bool {
+        self.is_over
     }
 
     /// The process is done with the machine, and why: its remaining messages are not sent, and nothing is told to it
@@ -193,8 +203,12 @@ impl<M: Machine + ?Sized> Hosted<M> {
     fn settle(&mut self, now: Time) {
         loop {
             self.sort_all();
-            let Some((port, item)) = self.held.pop() else { return };
+            let Some((port, item)) = self.held.pop() else { break };
             self.release(now, port, item);
+        }
+        // Its last words leave before its process may stop.
+        if mem::take(&mut self.closes) {
+            self.said.push_back(Said::Closed);
         }
     }
 
@@ -218,7 +232,7 @@ impl<M: Machine + ?Sized> Hosted<M> {
                 let other = self.beside.map(|other| Said::Tell(other, Event::Beside(note)));
                 self.said.extend(other);
             }
-            Output::Closed => self.said.push_back(Said::Closed),
+            Output::Closed => self.closes = true,
         }
     }
 
@@ -232,7 +246,10 @@ impl<M: Machine + ?Sized> Hosted<M> {
             (Item::AwaitRoom, Some(_)) => self.machine.has_room(port),
             (Item::End(reason, text), None) => self.said.push_back(Said::End(port, reason, text)),
             (Item::End(..), Some(LocalEnd { port: Port::Server, .. })) => self.begin_anew(now),
-            (Item::End(reason, _), Some(local)) => self.say(Local::Ended(local.session, reason)),
+            (Item::End(reason, _), Some(local)) => {
+                self.say(Local::Ended(local.session, reason));
+                self.end_session(now, port);
+            }
         }
     }
 
@@ -243,19 +260,20 @@ impl<M: Machine + ?Sized> Hosted<M> {
     }
 
     fn tell_local(&mut self, now: Time, local: Local) {
-        let Some(LocalEnd { port, session, .. }) = self.local else { return };
+        let Some(LocalEnd { port, session, is_open, .. }) = self.local else { return };
+        let is_this = |of| is_open && of == session;
         match local {
             Local::Up(begun) => {
-                if session > 0 {
+                if is_open {
                     self.end_session(now, port);
                 }
-                self.set_session(begun);
+                self.open_session(begun);
                 self.machine.connected(now, port);
             }
-            Local::Message(of, message) if of == session => self.machine.handle(now, port, message),
+            Local::Message(of, message) if is_this(of) => self.machine.handle(now, port, message),
             // A process that was stopped for a while finds its own client taken for dead.
-            Local::Ended(of, GoodbyeReason::Silent) if of == session => self.begin_anew(now),
-            Local::Ended(of, _) if of == session => self.machine.disconnected(now, port),
+            Local::Ended(of, GoodbyeReason::Silent) if is_this(of) => self.begin_anew(now),
+            Local::Ended(of, _) if is_this(of) => self.end_session(now, port),
             // It was said in a session that is gone.
             Local::Message(..) | Local::Ended(..) => {}
         }
@@ -271,18 +289,19 @@ impl<M: Machine + ?Sized> Hosted<M> {
     fn end_session(&mut self, now: Time, port: Port) {
         self.sort_all();
         self.held.forget(port);
+        self.local = self.local.map(|local| LocalEnd { is_open: false, ..local });
         self.machine.disconnected(now, port);
     }
 
     fn begin(&mut self, now: Time) {
         let Some(LocalEnd { port, session, .. }) = self.local else { return };
-        self.set_session(session + 1);
+        self.open_session(session + 1);
         self.say(Local::Up(session + 1));
         self.machine.connected(now, port);
     }
 
-    fn set_session(&mut self, session: u64) {
-        self.local = self.local.map(|local| LocalEnd { session, ..local });
+    fn open_session(&mut self, session: u64) {
+        self.local = self.local.map(|local| LocalEnd { session, is_open: true, ..local });
     }
 }
 

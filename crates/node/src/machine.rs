@@ -115,16 +115,15 @@ pub trait Machine: Any + Debug + Send {
         let _ = (now, address, key);
     }
 
-    /// Ends in good order, and says [`Output::Closed`] when that is done.
+    /// Ends in good order, and says [`Output::Closed`] when that is done, which ends its process. A machine that does
+    /// nothing here is none to close a process by.
     fn close(&mut self, now: Time) {
         let _ = now;
     }
 
-    /// Its process is done with it, or has failed: it is not told of anything any more. Callers that wait for it are told
-    /// why.
-    fn stop(&mut self, why: &str) {
-        let _ = why;
-    }
+    /// Its process is done with it, or has failed: it is not told of anything any more. It lets go of all that it has, as a
+    /// panic may have left that half changed; of its outputs only the wakes of callers that wait for it count.
+    fn stop(&mut self, why: &str);
 
     /// Its next output.
     fn poll_output(&mut self) -> Option<Output>;
@@ -166,6 +165,11 @@ pub trait Machine: Any + Debug + Send {
     /// Whether it is any use to look for a server again after a session was refused with this reason.
     fn tries_again(&self, reason: GoodbyeReason) -> bool {
         !reason.is_final()
+    }
+
+    /// Whether it has peers that connect to it, when its server is a redirector.
+    fn takes_peers(&self) -> bool {
+        false
     }
 
     /// Whether callers of this process wait for what its server sends. Their threads read it by themselves then.

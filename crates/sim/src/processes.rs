@@ -10,12 +10,15 @@
 //! A process is built anew at each start, from what its disks hold. Messages pass as bytes of their family. One seed is one
 //! run.
 
+use crate::process::TIMEOUTS_AT_ONCE_MAX;
 use crate::queue::Queue;
 use crate::rng::Rng;
 use core::any::Any;
 use core::fmt;
+use core::mem;
 use core::time::Duration;
 use node::{DiskDone, Event as Told, Link, LogDone, LogWork, Machine, Node, Opaque, Port, RoleId, Said};
+use protocol::Goodbye;
 use session::{Dialer, Next, Times};
 use std::collections::BTreeMap;
 use types::{Position, SessionId, Time};
@@ -92,6 +95,8 @@ struct Process {
     servers: Vec<Server>,
     /// The timer that is set.
     timer: Option<Time>,
+    /// Timeouts handled at the last moment at which there was one.
+    timeouts: (Time, u32),
 }
 
 /// A session that a machine keeps open with its server.
@@ -130,6 +135,8 @@ enum End {
 enum Item {
     Opened,
     Bytes(Vec<u8>),
+    /// Its sender has ended the connection, after all that it had said.
+    Closed,
 }
 
 enum Event {
@@ -170,7 +177,15 @@ impl Processes {
     /// Adds a process, and starts it.
     pub fn add(&mut self, name: &str, build: impl Fn(&Disks<'_>) -> Node + 'static) {
         let (disks, servers) = Default::default();
-        let process = Process { build: Box::new(build), node: None, life: 0, disks, servers, timer: None };
+        let process = Process {
+            build: Box::new(build),
+            node: None,
+            life: 0,
+            disks,
+            servers,
+            timer: None,
+            timeouts: (Time::ZERO, 0),
+        };
         self.all.insert(name.to_owned(), process);
         self.start(name);
     }
@@ -314,31 +329,27 @@ impl Processes {
         let Some(connection) = self.connections.get_mut(&id) else { return };
         let (name, link) = connection.end(id, to);
         let (codec, direction) = (connection.codec(to), &mut connection.directions[to as usize]);
-        let event = match item {
-            Item::Opened => Told::Up(link.port),
-            Item::Bytes(bytes) => {
-                let is_first = !core::mem::replace(&mut direction.is_heard, true);
-                let mut inbox = if is_first { Inbox::new(codec) } else { Inbox::within_session(codec) };
-                let read = inbox.next(&mut &bytes[..]);
-                let message = read.unwrap_or_else(|error| panic!("{name}: a message cannot be read: {error}"));
-                Told::Message(link.port, message.unwrap_or_else(|| panic!("{name}: a message is cut off")))
-            }
-        };
+        let is_first = matches!(item, Item::Bytes(_)) && !mem::replace(&mut direction.is_heard, true);
         if self.all[&name].node.is_none() {
             return self.break_off_one(id);
         }
-        let is_opened = matches!(event, Told::Up(_));
-        self.tell(&name, link.role, event);
-        match (is_opened, to) {
-            (true, End::Listener) => self.send(id, End::Dialer, Item::Opened),
-            (false, End::Dialer) => {
-                let servers = &mut self.process(&name).servers;
-                servers
-                    .iter_mut()
-                    .filter(|server| server.connection == Some(id))
-                    .for_each(|server| server.was_up = true);
+        match (item, to) {
+            // A server hears of a connection with the first message on it.
+            (Item::Opened, End::Listener) => self.send(id, End::Dialer, Item::Opened),
+            (Item::Opened, End::Dialer) => self.tell(&name, link.role, Told::Up(link.port)),
+            (Item::Bytes(bytes), to) => {
+                let mut inbox = if is_first { Inbox::new(codec) } else { Inbox::within_session(codec) };
+                let read = inbox.next(&mut &bytes[..]);
+                let message = read.unwrap_or_else(|error| panic!("{name}: a message cannot be read: {error}"));
+                let message = message.unwrap_or_else(|| panic!("{name}: a message is cut off"));
+                match to {
+                    End::Listener if is_first => self.tell(&name, link.role, Told::Up(link.port)),
+                    End::Listener => {}
+                    End::Dialer => self.process(&name).welcomed(id),
+                }
+                self.tell(&name, link.role, Told::Message(link.port, message));
             }
-            _ => {}
+            (Item::Closed, _) => self.break_off_one(id),
         }
     }
 
@@ -372,10 +383,11 @@ impl Processes {
                 let bytes = frames_of(codec, &message).unwrap_or_else(|error| panic!("{name}: {message:?}: {error}"));
                 self.send(id, end.other(), Item::Bytes(bytes));
             }
-            Said::End(port, ..) => {
-                if let Some((id, _)) = self.connection_of(name, Link { role, port }) {
-                    self.break_off_one(id);
-                }
+            Said::End(port, reason, text) => {
+                let Some((id, end)) = self.connection_of(name, Link { role, port }) else { return };
+                let goodbye = self.connections[&id].codec(end).goodbye(Goodbye { reason, text });
+                self.carry_out(name, role, Said::Send(port, goodbye));
+                self.send(id, end.other(), Item::Closed);
             }
             // The line takes whatever there is.
             Said::AwaitRoom(port) => self.tell(name, role, Told::Room(port)),
@@ -416,6 +428,9 @@ impl Processes {
         }
         process.timer = None;
         if let Some(node) = process.node.as_mut().filter(|node| node.poll_timeout().is_some_and(|due| due <= now)) {
+            let at_once = if process.timeouts.0 == now { process.timeouts.1 + 1 } else { 0 };
+            process.timeouts = (now, at_once);
+            assert!(at_once < TIMEOUTS_AT_ONCE_MAX, "{name} handles timeout after timeout, and time does not pass");
             node.handle_timeout(now);
         }
         self.pump(name);
@@ -460,11 +475,19 @@ impl Processes {
             process.servers.iter_mut().enumerate().find(|(_, it)| link.port == Port::Server && it.client == link.role);
         if let Some((server, found)) = lost {
             found.connection = None;
-            let next = found.dialer.lost(core::mem::take(&mut found.was_up), || false);
+            let next = found.dialer.lost(mem::take(&mut found.was_up), || false);
             let after = if let Next::After(pause) = next { self.rng.around(pause) } else { Duration::ZERO };
             self.queue.push(now + after, Event::Dial { process: name.to_owned(), life: process.life, server });
         }
         self.tell(name, link.role, Told::Down(link.port));
+    }
+}
+
+impl Process {
+    /// The server at the other end of a connection has answered.
+    fn welcomed(&mut self, id: SessionId) {
+        let of_it = self.servers.iter_mut().filter(|server| server.connection == Some(id));
+        of_it.for_each(|server| server.was_up = true);
     }
 }
 

@@ -89,7 +89,7 @@ fn watch(host: &Host, role: RoleId, redirector: &Shared<Redirector>, output: &mu
         if let Some(HostEnd::Failed(why)) = ended {
             return Err(format!("{why}; what was committed is safe at the store: start it again").into());
         }
-        let status = redirector.lock().unwrap_or_else(PoisonError::into_inner).look().status();
+        let Some(status) = status(redirector) else { continue };
         if ended.is_some() {
             return Ok(status.stats);
         }
@@ -102,6 +102,12 @@ fn watch(host: &Host, role: RoleId, redirector: &Shared<Redirector>, output: &mu
             said = standing;
         }
     }
+}
+
+/// Nothing if the host has failed meanwhile.
+fn status(redirector: &Shared<Redirector>) -> Option<Status> {
+    let hosted = redirector.lock().unwrap_or_else(PoisonError::into_inner);
+    (!hosted.is_over()).then(|| hosted.look().status())
 }
 
 fn standing(said: &Standing, status: &Status, trunk: UplinkState) -> Standing {

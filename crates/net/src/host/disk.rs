@@ -9,7 +9,7 @@ pub(super) trait AnyDisk: Send + Sync {
     ///
     /// # Panics
     /// If the work is no work for this disk: its machine has another one.
-    fn submit(&self, work: Opaque);
+    fn submit(&self, work: Opaque) -> bool;
 
     /// [`Disk::flush`].
     fn flush(&self, done: &mut dyn FnMut(DiskDone)) -> bool;
@@ -28,9 +28,9 @@ pub(super) trait AnyDisk: Send + Sync {
 pub(super) struct Typed<D: ?Sized>(pub(super) Arc<D>);
 
 impl<D: Disk + ?Sized> AnyDisk for Typed<D> {
-    fn submit(&self, work: Opaque) {
+    fn submit(&self, work: Opaque) -> bool {
         let work = work.open().unwrap_or_else(|work| panic!("this disk does no work such as {work:?}"));
-        self.0.submit(work);
+        self.0.submit(work)
     }
 
     fn flush(&self, done: &mut dyn FnMut(DiskDone)) -> bool {

@@ -80,9 +80,10 @@ impl Core {
         self.contain(drive).unwrap_or_default()
     }
 
-    /// Carries out what came of calls that an application has made.
+    /// Carries out what came of calls that an application has made. What other machines have said to this one by now, it
+    /// has heard then.
     pub(crate) fn settle(&self, role: RoleId) {
-        self.lead_as_application(self.drive(role, []));
+        self.lead_as_application(self.call(role, |hosted, now| self.take_inbox(role, hosted, now)));
     }
 
     /// A connection is up.
@@ -158,9 +159,9 @@ impl Core {
             Said::End(port, reason, text) => self.end_link(link(port), reason, text),
             Said::Wake(waiter) => todo.wakers.extend(role.wakers().wake(waiter)),
             Said::Disk(work) => {
-                todo.flush = Flush::of(role.id);
-                if self.failure().is_none() {
-                    role.disk.as_ref().expect("a machine with disk work has a disk").submit(work);
+                let disk = role.disk.as_ref().expect("a machine with disk work has a disk");
+                if self.failure().is_none() && disk.submit(work) {
+                    todo.flush = Flush::of(role.id);
                 }
             }
             Said::Dial(peer, address) => todo.dials.push((peer, address)),

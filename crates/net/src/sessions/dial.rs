@@ -80,6 +80,8 @@ struct ServerFilter {
     host: Weak<Host>,
     address: String,
     state: Arc<SessionState>,
+    /// The machine takes peers, if it is a redirector that answers.
+    takes_peers: bool,
 }
 
 impl Filter for ServerFilter {
@@ -90,7 +92,7 @@ impl Filter for ServerFilter {
         }
         let is_welcome = match message.get() {
             Some(ToClient::Welcome(welcome)) => {
-                if let Some(host) = self.host.upgrade() {
+                if let Some(host) = self.host.upgrade().filter(|_| self.takes_peers) {
                     events.extend(host.is_welcome(link, welcome));
                 }
                 true
@@ -144,7 +146,7 @@ impl Host {
         self.runtime.block_on(self.connected(role, within))
     }
 
-    /// A machine of ours is welcome. If it is a redirector that says so, the machine has neighbours.
+    /// A client of ours is welcome. If it is a redirector that says so, the client has neighbours.
     fn is_welcome(&self, link: &Link, welcome: &Welcome) -> Option<Event> {
         let is_member = welcome.features & GROUP != 0;
         let role = link.id().role;
@@ -307,7 +309,8 @@ impl Opener {
 
     /// Makes a stream the host's link.
     fn begin(&self, host: &Host, stream: TcpStream, address: &str) -> io::Result<Serving> {
-        let filter = ServerFilter { host: host.weak(), address: address.to_owned(), state: Arc::clone(&self.state) };
+        let (state, takes_peers) = (Arc::clone(&self.state), self.ask(|machine, _| machine.takes_peers()));
+        let filter = ServerFilter { host: host.weak(), address: address.to_owned(), state, takes_peers };
         let (link, filter) = (self.link(), Arc::new(filter));
         let serving = host.runtime.open(&host.core, link, self.config.codec, stream.into_std()?, filter, None)?;
         let link = serving.link();

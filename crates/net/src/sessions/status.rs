@@ -12,6 +12,7 @@ use crate::host::link::Link;
 use crate::sessions::host::Host;
 use crate::sessions::state::{ConnectError, describe};
 use crate::transport::counters::Tally;
+use node::Hosted;
 use node::metrics::LINKS;
 use protocol::{AskStatus, Goodbye, Parcel, Status, Table, ToClient, ToServer};
 use std::io::{self, ErrorKind, Read, Write};
@@ -27,7 +28,8 @@ const FRESH: Duration = Duration::from_millis(50);
 impl Host {
     /// How the machines and their links stand.
     pub fn status(&self) -> Status {
-        let of = |role| self.core.with_role(role, |hosted| hosted.look().status()).unwrap_or_default();
+        let status = |hosted: &mut Hosted| if hosted.is_over() { Vec::new() } else { hosted.look().status() };
+        let of = |role| self.core.with_role(role, status).unwrap_or_default();
         let mut tables: Vec<_> = self.core.roles().iter().flat_map(of).collect();
         tables.push(links(&self.tally()));
         Status { tables }

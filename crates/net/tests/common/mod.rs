@@ -114,13 +114,17 @@ impl Disk for MemoryDisk {
     type Work = DiskWork;
     type Done = DiskDone;
 
-    fn submit(&self, work: DiskWork) {
+    fn submit(&self, work: DiskWork) -> bool {
         match work {
             DiskWork::Append(position, record) => {
                 self.queue.lock().unwrap().push(position);
                 self.commits.fetch_add(usize::from(matches!(record, Record::Commit(_))), Ordering::SeqCst);
+                true
             }
-            work => self.work.lock().unwrap().send(work).unwrap(),
+            work => {
+                self.work.lock().unwrap().send(work).unwrap();
+                false
+            }
         }
     }
 
@@ -175,7 +179,8 @@ pub fn store_with(config: store::Config) -> Store {
 }
 
 pub fn new_client() -> Client {
-    static LAST: AtomicU64 = AtomicU64::new(0);
+    // Raw peers of the tests have small numbers.
+    static LAST: AtomicU64 = AtomicU64::new(0x2_0000);
     let patience = Duration::from_millis(200);
     let config = client::Config { patience, ..client::Config::default() };
     Client::new(config, ClientId(1 + LAST.fetch_add(1, Ordering::SeqCst)))
@@ -424,7 +429,8 @@ impl Raw {
     pub fn greet(address: SocketAddr, client: ClientId, epoch: u64) -> Self {
         let mut raw = Self::connect(address);
         raw.send(&hello(client, epoch));
-        assert!(matches!(raw.next(), Some(ToClient::Welcome(_))));
+        let answer = raw.next();
+        assert!(matches!(answer, Some(ToClient::Welcome(_))), "{answer:?}");
         raw
     }
 }

@@ -6,8 +6,8 @@ use crate::status;
 use crate::work::Opaque;
 use alloc::vec::Vec;
 use protocol::{Parcel, Table};
-use redirector::Redirector;
-use types::{GoodbyeReason, Time};
+use redirector::{Config, Redirector};
+use types::{ClientId, GoodbyeReason, Time};
 
 impl Machine for Redirector {
     fn connected(&mut self, now: Time, port: Port) {
@@ -52,6 +52,10 @@ impl Machine for Redirector {
 
     fn close(&mut self, now: Time) {
         self.close(now);
+    }
+
+    fn stop(&mut self, _: &str) {
+        *self = Self::new(Config::default(), ClientId(0));
     }
 
     fn poll_output(&mut self) -> Option<Output> {

@@ -6,8 +6,8 @@ use crate::status;
 use crate::work::{DiskDone, Opaque};
 use alloc::vec::Vec;
 use protocol::{Parcel, Table};
-use store::Store;
-use types::Time;
+use store::{Checkpoint, Config, Opened, Store};
+use types::{ClusterId, Incarnation, Life, Time};
 
 impl Machine for Store {
     fn start(&mut self, now: Time) {
@@ -53,6 +53,18 @@ impl Machine for Store {
 
     fn close(&mut self, now: Time) {
         self.close(now);
+    }
+
+    fn stop(&mut self, _: &str) {
+        let nothing = Opened {
+            cluster: ClusterId(0),
+            incarnation: Incarnation(0),
+            life: Life(0),
+            checkpoint: Checkpoint::default(),
+            pages: Vec::new(),
+            log_bytes_free: 0,
+        };
+        *self = Self::new(Config::default(), nothing);
     }
 
     fn poll_output(&mut self) -> Option<Output> {
