@@ -13,6 +13,10 @@ use types::Time;
 #[derive(Debug, Default)]
 pub struct Node {
     roles: Vec<Box<Hosted>>,
+    /// The events that the machines have for each other, and that were not told yet.
+    inboxes: Vec<VecDeque<Event>>,
+    /// They wait there.
+    defers: bool,
     outputs: VecDeque<(RoleId, Said)>,
 }
 
@@ -26,6 +30,7 @@ impl Node {
     pub fn add(&mut self, machine: impl Machine) -> RoleId {
         let id = RoleId(self.roles.len() as u8);
         self.roles.push(Box::new(Hosted::new(machine)));
+        self.inboxes.push(VecDeque::new());
         id
     }
 
@@ -82,16 +87,32 @@ impl Node {
         self.outputs.pop_front()
     }
 
+    /// From now on the machines' events for each other wait, or wait no longer: a driver of many threads takes them
+    /// to the other machine a little later, and something else may happen to that one before.
+    pub fn defer(&mut self, defers: bool) {
+        self.defers = defers;
+    }
+
+    /// Whether events wait.
+    pub fn has_deferred(&self) -> bool {
+        self.inboxes.iter().any(|inbox| !inbox.is_empty())
+    }
+
     /// Lets the machines talk until none has anything left to say. Those that were added last come first: clients.
     fn settle(&mut self, now: Time) {
         let mut any = true;
         while any {
             any = false;
             for id in (0..self.roles.len()).rev() {
+                let told = if self.defers { VecDeque::new() } else { mem::take(&mut self.inboxes[id]) };
+                for event in told {
+                    any = true;
+                    self.roles[id].tell(now, event);
+                }
                 while let Some(said) = self.roles[id].poll(now) {
                     any = true;
                     match said {
-                        Said::Tell(other, event) => self.role(other).tell(now, event),
+                        Said::Tell(other, event) => self.inboxes[usize::from(other.0)].push_back(event),
                         said => self.outputs.push_back((RoleId(id as u8), said)),
                     }
                 }

@@ -11,8 +11,8 @@
 //!
 //! Beside it stands a second kind of run, `reorder`: two masters' streams, out of order, around the real cache.
 //!
-//! The nodes are the real ones: the same `node::Node`, `client::Client` and `store::Store` that run over TCP and
-//! files. The simulator has a driver of its own and sees neither `net` nor `disk`.
+//! The machines are the real ones, hosted by the same `node::Hosted` as over TCP and files. Those of one process hear each
+//! other at once or a little later, as threads would take that from one to the other. The simulator has a driver of its own and sees neither `net` nor `disk`.
 
 mod actor;
 mod branches;

@@ -387,11 +387,27 @@ impl World {
     /// Lets a process's node settle, does what it wants done, and looks at what came of it.
     pub(crate) fn pump(&mut self, number: usize) -> Check {
         let clock = self.clock(number);
+        self.defer(number);
         while let Some((role, said)) = self.processes[number].node.as_mut().and_then(|node| node.poll(clock)) {
             self.carry_out(number, role, said)?;
         }
         self.set_timer(number);
         self.look(number)
+    }
+
+    /// A client and a store of one process hear each other a little later, now and then: as threads take that there.
+    fn defer(&mut self, number: usize) {
+        if !(number == STORE && self.scenario.embedded) {
+            return;
+        }
+        let defers = self.rng.chance(300);
+        let (after, life) = (self.rng.around(Duration::from_micros(20)), self.processes[number].life);
+        if let Some(node) = &mut self.processes[number].node {
+            node.defer(defers);
+        }
+        if defers {
+            self.later(after, Event::Settle(number, life));
+        }
     }
 
     fn carry_out(&mut self, number: usize, role: RoleId, said: Said) -> Check {

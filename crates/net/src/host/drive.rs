@@ -80,8 +80,8 @@ impl Core {
         self.contain(drive).unwrap_or_default()
     }
 
-    /// Carries out what came of calls that an application has made. What other machines have said to this one by now, it
-    /// has heard then.
+    /// Carries out what came of calls that an application has made. By then the machine has heard all that others have said
+    /// to it.
     pub(crate) fn settle(&self, role: RoleId) {
         self.lead_as_application(self.call(role, |hosted, now| self.take_inbox(role, hosted, now)));
     }
