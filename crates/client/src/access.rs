@@ -1,14 +1,13 @@
 //! A transaction reads and writes: a hit is one look into its read set, and one into the cache where it has not been.
 
-use crate::workspace::{Touched, Workspace};
+use crate::workspace::Touched;
 use crate::{Client, Read, Seen, TxnError, TxnHandle, Write};
 use alloc::vec::Vec;
 use bytes::Bytes;
 use cache::{FrameNo, Slot};
 use core::mem;
-use protocol::Notice;
 use types::limits::SLOTS_MAX;
-use types::{ObjectId, ObjectPage, PageId, Time, TxnId};
+use types::{ObjectId, ObjectPage, PageId, Time};
 
 /// Where the value of an object is.
 enum Found {
@@ -127,19 +126,6 @@ impl Client {
             self.has_looked(object.page, txn);
         }
         Ok(Found::Cached { frame, place, again })
-    }
-
-    /// Lets an aborted transaction's writes into the cache, which the rule forbids.
-    pub(crate) fn leave_traces(&mut self, workspace: &Workspace) {
-        for touched in workspace.pages().iter().filter(|touched| touched.has_writes()) {
-            let Some(frame) = self.cache.get(touched.page) else { continue };
-            let (prev, version) = (frame.version(), frame.version());
-            let slots = touched.writes().iter().map(|change| change.slot).collect();
-            self.cache.puncture(touched.page, &slots);
-            let txn = TxnId { client: self.id, number: 0 };
-            let data = Some(touched.writes().to_vec());
-            self.cache.apply(&Notice { page: touched.page, prev, version, slots, txn, data });
-        }
     }
 
     fn change(&mut self, now: Time, txn: TxnHandle, object: ObjectId, value: Option<Bytes>) -> Result<Write, TxnError> {

@@ -35,6 +35,7 @@
 //! | `session` | the link to the store: hello, rejoin, signs of life |
 //! | `txns`, `waiting` | the table of transactions; which are woken when |
 //! | `answers`, `config`, `inspect` | what the application hears; what a user may tune; what checkers look at |
+//! | `mutants` | rules that take code to break, for tests of the checkers |
 #![no_std]
 
 extern crate alloc;
@@ -51,6 +52,8 @@ mod fresh;
 mod group;
 mod help;
 mod inspect;
+#[cfg(feature = "mutants")]
+mod mutants;
 mod notice;
 mod prefetch;
 mod room;
@@ -80,7 +83,7 @@ pub use seen::Seen;
 use session::Session;
 use txns::{State, Txns};
 use types::limits::PAGE_BYTES_TARGET;
-use types::{ClientId, GoodbyeReason, Rule, Time};
+use types::{ClientId, GoodbyeReason, Time};
 
 /// A running transaction of this client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -273,9 +276,8 @@ impl Client {
             let taken = self.commits.abandon(number);
             return self.give_back(&taken.unwrap_or_default());
         }
-        if self.config.broken.is(Rule::DropWorkspace) {
-            self.leave_traces(&ended.workspace);
-        }
+        #[cfg(feature = "mutants")]
+        self.leave_traces(&ended.workspace);
         self.allocator.check_in(ended.chains);
         self.give_back(&ended.taken);
         self.let_go(now, &ended.workspace);

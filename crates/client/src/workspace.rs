@@ -97,6 +97,7 @@ impl Touched {
     }
 
     /// The transaction's changes of the page, in slot order.
+    #[cfg(feature = "mutants")]
     pub(crate) fn writes(&self) -> &[SlotChange] {
         &self.writes
     }

@@ -173,9 +173,8 @@ impl Redirector {
             let text = "no room to keep what is to be committed until the store can take it: send it again".into();
             return Err(Goodbye { reason: GoodbyeReason::NoRoom, text });
         }
-        if self.config.broken.is(Rule::UpdateOnCommit) {
-            self.tell_early(now, from, &request);
-        }
+        #[cfg(feature = "mutants")]
+        self.tell_early(now, from, &request);
         let changes: Vec<_> = request.writes.iter().map(|delta| (delta.page, delta.slots())).collect();
         if !self.config.broken.is(Rule::ContestOwn) {
             contest(&mut self.lease, txn, &changes);
@@ -348,16 +347,6 @@ impl Redirector {
             let data = deltas.map(|deltas| deltas[at].changes.clone());
             let notice = Notice { page: *page, prev, version, slots: slots.clone(), txn, data };
             self.tell(now, &notice, Some(pending.from));
-        }
-    }
-
-    /// Passes on what a transaction would change, before it is known whether it commits, which the rule forbids.
-    fn tell_early(&mut self, now: Time, from: SessionId, request: &CommitRequest) {
-        let version = self.trunk.horizon().next();
-        for delta in &request.writes {
-            let data = Some(delta.changes.clone());
-            let (page, slots, txn) = (delta.page, delta.slots(), request.txn);
-            self.tell(now, &Notice { page, prev: Version::ZERO, version, slots, txn, data }, Some(from));
         }
     }
 }

@@ -41,6 +41,7 @@
 //! | `lease` | read-only transactions that are validated here |
 //! | `grant`, `line` | pages to create objects in, and whose turn it is to get some |
 //! | `config`, `status`, `outputs` | settings; the answer to an operator; actions for the driver, in order |
+//! | `mutants` | rules that take code to break, for tests of the checkers |
 #![no_std]
 
 extern crate alloc;
@@ -56,6 +57,8 @@ mod lead;
 mod lease;
 mod line;
 mod members;
+#[cfg(feature = "mutants")]
+mod mutants;
 mod outputs;
 mod rejoin;
 mod standby;

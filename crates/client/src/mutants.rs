@@ -1,0 +1,24 @@
+//! Rules that take code to break, and not only code that is left out: for tests of the checkers.
+
+use crate::Client;
+use crate::workspace::Workspace;
+use protocol::Notice;
+use types::{Rule, TxnId};
+
+impl Client {
+    /// Lets an aborted transaction's writes into the cache, without [`Rule::DropWorkspace`].
+    pub(crate) fn leave_traces(&mut self, workspace: &Workspace) {
+        if !self.config.broken.is(Rule::DropWorkspace) {
+            return;
+        }
+        for touched in workspace.pages().iter().filter(|touched| touched.has_writes()) {
+            let Some(frame) = self.cache.get(touched.page) else { continue };
+            let (prev, version) = (frame.version(), frame.version());
+            let slots = touched.writes().iter().map(|change| change.slot).collect();
+            self.cache.puncture(touched.page, &slots);
+            let txn = TxnId { client: self.id, number: 0 };
+            let data = Some(touched.writes().to_vec());
+            self.cache.apply(&Notice { page: touched.page, prev, version, slots, txn, data });
+        }
+    }
+}
