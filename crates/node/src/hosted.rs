@@ -127,7 +127,7 @@ impl<M: Machine + ?Sized> Hosted<M> {
         &self.machine
     }
 
-    /// From the start on this port leads to another machine of the process.
+    /// From the start on this port leads to another machine of the process. A machine has one such link.
     pub fn link(&mut self, port: Port, other: RoleId) {
         self.local = Some(LocalEnd { port, other, session: 0, is_open: false });
     }
@@ -153,7 +153,7 @@ impl<M: Machine + ?Sized> Hosted<M> {
     /// The process is done with the machine, and why: its remaining messages are not sent, and nothing is told to it
     /// any more, but callers that wait for it are woken.
     pub fn stop(&mut self, why: &str) {
-        (self.held, self.is_over) = (Held::default(), true);
+        (self.held, self.is_over, self.closes) = (Held::default(), true, false);
         self.said.clear();
         self.machine.stop(why);
     }
