@@ -4,7 +4,7 @@ use crate::messages::{ToCaller, ToEcho};
 use alloc::collections::{BTreeSet, VecDeque};
 use alloc::string::String;
 use core::time::Duration;
-use node::{DiskDone, LogWork, Machine, Opaque, Output, Port};
+use node::{Append, DiskDone, Machine, Opaque, Output, Port};
 use protocol::Parcel;
 use types::{Position, Time};
 
@@ -40,7 +40,7 @@ impl Echo {
     fn write(&mut self, port: Port, text: String) {
         self.written += 1;
         let position = Position(self.written);
-        self.outputs.push_back(Output::Disk(Opaque::new(LogWork::Append(position, text.clone()))));
+        self.outputs.push_back(Output::Disk(Opaque::new(Append(position, text.clone()))));
         // It leaves when the record is durable: that is all there is to say.
         self.say(port, ToCaller::Heard(self.written, text), Some(position));
     }

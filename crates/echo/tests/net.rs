@@ -2,9 +2,9 @@
 
 use bytes::Bytes;
 use echo::{CALLER, Caller, ECHO, Echo};
-use log::{Durable, Limits, Log, LogId, Records, Scan};
+use log::{Limits, Log, LogId, Records, Scan};
 use net::{Host, HostEnd, ListenConfig, Machines, Runtime, Shared, UplinkConfig, UplinkState};
-use node::{Disk, Driver, LogDone, LogWork, RoleId, Waiter};
+use node::{Append, Disk, Driver, Durable, RoleId, Waiter};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
@@ -54,28 +54,24 @@ struct LogDisk {
 }
 
 impl Disk for LogDisk {
-    type Work = LogWork<String>;
-    type Done = LogDone;
+    type Work = Append<String>;
+    type Done = Durable;
 
-    fn submit(&self, work: LogWork<String>) -> bool {
-        match work {
-            LogWork::Append(Position(position), text) => {
-                self.log.append(position, text);
-                true
-            }
-            LogWork::Free(Position(before)) => self.log.free_before(before),
-        }
+    fn submit(&self, work: Append<String>) -> bool {
+        let Append(Position(position), text) = work;
+        self.log.append(position, text);
+        true
     }
 
-    fn flush(&self, done: &mut dyn FnMut(LogDone)) -> bool {
+    fn flush(&self, done: &mut dyn FnMut(Durable)) -> bool {
         let more = self.log.flush(0, &mut |result| match result {
-            Ok(Durable { through, .. }) => done(LogDone::Durable(Position(through))),
+            Ok(log::Durable { through, .. }) => done(Durable(Position(through))),
             Err(error) => drop(self.failed.get().map(|failed| failed(&error.to_string()))),
         });
         more && !self.log.is_stuck()
     }
 
-    fn on_done(&self, _: Box<dyn Fn(LogDone) + Send + Sync>) {}
+    fn on_done(&self, _: Box<dyn Fn(Durable) + Send + Sync>) {}
 
     fn on_failed(&self, failed: Box<dyn Fn(&str) + Send + Sync>) {
         assert!(self.failed.set(failed).is_ok(), "registered once");

@@ -1,7 +1,7 @@
 //! In one process, by hand: a caller whose echo is beside it.
 
 use echo::{Caller, Echo};
-use node::{Event, LogDone, LogWork, Node, Said};
+use node::{Append, Durable, Event, Node, Said};
 use std::time::Duration;
 use types::{Position, Time};
 
@@ -16,10 +16,10 @@ fn a_text_is_heard_when_its_record_is_durable_and_not_before() {
     node.find_mut::<Caller>().unwrap().shout("hello");
     let said: Vec<_> = std::iter::from_fn(|| node.poll(Time::ZERO)).collect();
     let [(role, Said::Disk(work))] = &said[..] else { panic!("expected a record to be appended, got {said:?}") };
-    assert_eq!((*role, work.get()), (echo, Some(&LogWork::Append(Position(1), "hello".to_owned()))));
+    assert_eq!((*role, work.get()), (echo, Some(&Append(Position(1), "hello".to_owned()))));
     assert!(!node.find::<Caller>().unwrap().is_heard());
 
-    node.tell(Time::ZERO, echo, Event::Disk(node::DiskDone::new(LogDone::Durable(Position(1)))));
+    node.tell(Time::ZERO, echo, Event::Disk(node::DiskDone::new(Durable(Position(1)))));
     assert!(matches!(node.poll(Time::ZERO), Some((role, Said::Wake(_))) if role == caller));
     assert_eq!(node.find::<Caller>().unwrap().heard(), [(1, "hello".to_owned())]);
 }

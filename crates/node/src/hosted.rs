@@ -17,7 +17,7 @@
 //! stopped for a while: then the client begins another one at once, with the next number.
 
 use crate::held::{Held, Item};
-use crate::machine::{Machine, Note, Output, Port, RoleId, Waiter};
+use crate::machine::{LOCAL, Machine, Note, Output, Port, RoleId, Waiter};
 use crate::work::{DiskDone, Opaque};
 use alloc::collections::VecDeque;
 use alloc::string::String;
@@ -127,8 +127,17 @@ impl<M: Machine + ?Sized> Hosted<M> {
         &self.machine
     }
 
-    /// From the start on this port leads to another machine of the process. A machine has one such link.
-    pub fn link(&mut self, port: Port, other: RoleId) {
+    /// From the start on its server is another machine of the process. A machine has one link inside of the process.
+    pub fn link_server(&mut self, server: RoleId) {
+        self.link(Port::Server, server);
+    }
+
+    /// From the start on it is the server of another machine of the process.
+    pub fn link_client(&mut self, client: RoleId) {
+        self.link(Port::Session(LOCAL), client);
+    }
+
+    fn link(&mut self, port: Port, other: RoleId) {
         self.local = Some(LocalEnd { port, other, session: 0, is_open: false });
     }
 

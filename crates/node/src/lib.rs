@@ -33,4 +33,4 @@ pub use hosted::{Event, Hosted, Local, Said};
 pub use machine::{LOCAL, Link, Machine, Note, Output, Port, RoleId, Waiter};
 pub use node::Node;
 pub use wakers::Wakers;
-pub use work::{DiskDone, Done, LogDone, LogWork, Opaque};
+pub use work::{Append, DiskDone, Done, Durable, Opaque};

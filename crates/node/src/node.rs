@@ -2,7 +2,7 @@
 //! each under a lock of its own (`net`).
 
 use crate::hosted::{Event, Hosted, Said};
-use crate::machine::{LOCAL, Machine, Port, RoleId};
+use crate::machine::{Machine, RoleId};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -36,8 +36,8 @@ impl Node {
 
     /// A machine has its server in the same process; the server was added before it.
     pub fn link(&mut self, client: RoleId, server: RoleId) {
-        self.role(client).link(Port::Server, server);
-        self.role(server).link(Port::Session(LOCAL), client);
+        self.role(client).link_server(server);
+        self.role(server).link_client(client);
     }
 
     /// Two machines tell each other notes.
@@ -91,11 +91,6 @@ impl Node {
     /// to the other machine a little later, and something else may happen to that one before.
     pub fn defer(&mut self, defers: bool) {
         self.defers = defers;
-    }
-
-    /// Whether events wait.
-    pub fn has_deferred(&self) -> bool {
-        self.inboxes.iter().any(|inbox| !inbox.is_empty())
     }
 
     /// Lets the machines talk until none has anything left to say. Those that were added last come first: clients.

@@ -82,25 +82,17 @@ impl Done for store::DiskDone {
     }
 }
 
-/// The work of a disk that is a log and nothing else.
+/// The work of a disk that is a log and nothing else: append the record at the next position. [`Durable`] says when it
+/// is durable.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum LogWork<R> {
-    /// Append the record at the next position; [`LogDone::Durable`] says when it is durable.
-    Append(Position, R),
-    /// No record before this position is needed any more.
-    Free(Position),
-}
+pub struct Append<R>(pub Position, pub R);
 
-/// The outcome of it.
+/// The report of such a disk: every record through this position is durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LogDone {
-    /// Every record through this position is durable.
-    Durable(Position),
-}
+pub struct Durable(pub Position);
 
-impl Done for LogDone {
+impl Done for Durable {
     fn durable(&self) -> Option<Position> {
-        let Self::Durable(through) = *self;
-        Some(through)
+        Some(self.0)
     }
 }

@@ -17,7 +17,7 @@ use core::any::Any;
 use core::fmt;
 use core::mem;
 use core::time::Duration;
-use node::{DiskDone, Event as Told, Link, LogDone, LogWork, Machine, Node, Opaque, Port, RoleId, Said};
+use node::{Append, DiskDone, Durable, Event as Told, Link, Machine, Node, Opaque, Port, RoleId, Said};
 use protocol::Goodbye;
 use session::{Dialer, Next, Times};
 use std::collections::BTreeMap;
@@ -558,17 +558,11 @@ impl<R> Default for LogDisk<R> {
 
 impl<R: Record> Disk for LogDisk<R> {
     fn submit(&mut self, work: Opaque) -> bool {
-        match work.open::<LogWork<R>>() {
-            Ok(LogWork::Append(position, record)) => self.records.push((position, record)),
-            Ok(LogWork::Free(before)) => {
-                let freed = self.records[..self.durable].iter().take_while(|(position, _)| *position < before).count();
-                self.records.drain(..freed);
-                self.durable -= freed;
-                self.flushing = self.flushing.map(|flushing| flushing - freed);
-            }
-            Err(other) => panic!("a log does no work such as {other:?}"),
-        }
-        let begins = self.flushing.is_none() && self.durable < self.records.len();
+        let Append(position, record) = work.open::<Append<R>>().unwrap_or_else(|other| {
+            panic!("a log does no work such as {other:?}");
+        });
+        self.records.push((position, record));
+        let begins = self.flushing.is_none();
         if begins {
             self.flushing = Some(self.records.len());
         }
@@ -580,7 +574,7 @@ impl<R: Record> Disk for LogDisk<R> {
         let through = self.records[..self.durable].last().map_or(Position::default(), |(position, _)| *position);
         let goes_on = self.durable < self.records.len();
         self.flushing = goes_on.then_some(self.records.len());
-        (DiskDone::new(LogDone::Durable(through)), goes_on)
+        (DiskDone::new(Durable(through)), goes_on)
     }
 
     fn lose(&mut self, rng: &mut Rng) {

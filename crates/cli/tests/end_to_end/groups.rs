@@ -290,6 +290,8 @@ fn a_member_may_take_as_long_to_help_as_it_is_given() {
     let redirector = start_redirector(&store, &["--help-within", &WITHIN.as_millis().to_string()]);
     fill(&store);
     let counter = counter(&Db::connect(redirector.address()).unwrap());
+    // A page from that member would be known to have arrived only a little later, which the stopped one could not say.
+    await_members(redirector.address(), 0);
     let mut helper = Member::start(redirector.address());
     assert_eq!(helper.read(), 0);
     await_members(redirector.address(), 1);

@@ -4,7 +4,7 @@ use crate::host::caller::Caller;
 use crate::host::disk::{AnyDisk, Typed};
 use crate::host::timers::Timer;
 use crate::lock::{Guard, Lock, Rank};
-use node::{Disk, Event, Hosted, LOCAL, Machine, Port, RoleId, Wakers};
+use node::{Disk, Event, Hosted, Machine, RoleId, Wakers};
 use std::collections::VecDeque;
 use std::fmt;
 use std::mem;
@@ -54,8 +54,8 @@ impl Machines {
 
     /// A machine has its server in the same process.
     pub fn link(&mut self, client: RoleId, server: RoleId) {
-        self.with(client, |hosted| hosted.link(Port::Server, server));
-        self.with(server, |hosted| hosted.link(Port::Session(LOCAL), client));
+        self.with(client, |hosted| hosted.link_server(server));
+        self.with(server, |hosted| hosted.link_client(client));
     }
 
     /// Two machines tell each other notes.
