@@ -123,11 +123,20 @@ impl Cache {
         self.find(page).map(|frame| self.at(frame))
     }
 
-    /// The page was asked for ahead: nobody has needed it yet. Does nothing if it is not here.
-    pub fn mark_unread(&mut self, page: PageId) {
-        if let Some(&number) = self.index.get(&page) {
-            self.table.at_mut(number).unread = true;
-        }
+    /// The page whose frame stands at `frame`.
+    ///
+    /// # Panics
+    /// If it has left.
+    pub fn page_at(&self, frame: FrameNo) -> PageId {
+        self.table.at(frame.0).page
+    }
+
+    /// The page was asked for ahead: nobody has needed it yet.
+    ///
+    /// # Panics
+    /// If it has left.
+    pub fn mark_unread(&mut self, frame: FrameNo) {
+        self.table.at_mut(frame.0).unread = true;
     }
 
     /// A transaction touches the frame for the first time; says whether the page was marked as unread until now.
@@ -160,18 +169,26 @@ impl Cache {
         self.queues.bytes()
     }
 
-    /// A page arrives; `kept` is what was heard of it while it was under way. Call [`Cache::evict`] afterwards.
-    pub fn install(&mut self, page: PageId, version: Version, image: ObjectPage, kept: &[Notice]) -> Installed {
-        let number = self.index.get(&page).copied();
-        let older = number.map(|number| &self.table.at(number).frame);
-        let Some(frame) = Frame::install(version, image, older, kept, self.broken) else { return Installed::Refused };
-        let Some(number) = number else {
-            self.enter(page, frame);
-            return Installed::New;
+    /// A page arrives; `kept` is what was heard of it while it was under way. Gives where its frame stands, and what the
+    /// arrival has done there. Call [`Cache::evict`] afterwards.
+    pub fn install(
+        &mut self,
+        page: PageId,
+        version: Version,
+        image: ObjectPage,
+        kept: &[Notice],
+    ) -> (FrameNo, Installed) {
+        let Some(&number) = self.index.get(&page) else {
+            let frame = Frame::install(version, image, None, kept, self.broken).expect("nothing here is newer");
+            return (FrameNo(self.enter(page, frame)), Installed::New);
         };
-        let older = core::mem::replace(&mut self.table.at_mut(number).frame, frame);
+        let entry = self.table.at_mut(number);
+        let Some(frame) = Frame::install(version, image, Some(&entry.frame), kept, self.broken) else {
+            return (FrameNo(number), Installed::Refused);
+        };
+        let older = core::mem::replace(&mut entry.frame, frame);
         self.weigh(number);
-        Installed::Over(older)
+        (FrameNo(number), Installed::Over(older))
     }
 
     /// A change of a page is told. Does nothing if the page is not here.
@@ -191,17 +208,33 @@ impl Cache {
 
     /// A pinned page does not leave. Does nothing if the page is not here.
     pub fn pin(&mut self, page: PageId, pinned: bool) {
-        if let Some(&number) = self.index.get(&page) {
-            self.queues.pin(&mut self.table, number, pinned);
+        if let Some(frame) = self.find(page) {
+            self.pin_at(frame, pinned);
         }
+    }
+
+    /// [`Cache::pin`] for a caller that knows where the frame stands.
+    ///
+    /// # Panics
+    /// If it has left.
+    pub fn pin_at(&mut self, frame: FrameNo, pinned: bool) {
+        self.queues.pin(&mut self.table, frame.0, pinned);
     }
 
     /// A claimed page does not leave either: somebody waits for it and has not read it yet. Does nothing if the page is
     /// not here.
     pub fn claim(&mut self, page: PageId, claimed: bool) {
-        if let Some(&number) = self.index.get(&page) {
-            self.queues.claim(&mut self.table, number, claimed);
+        if let Some(frame) = self.find(page) {
+            self.claim_at(frame, claimed);
         }
+    }
+
+    /// [`Cache::claim`] for a caller that knows where the frame stands.
+    ///
+    /// # Panics
+    /// If it has left.
+    pub fn claim_at(&mut self, frame: FrameNo, claimed: bool) {
+        self.queues.claim(&mut self.table, frame.0, claimed);
     }
 
     /// Takes a page out.
@@ -224,7 +257,7 @@ impl Cache {
         Some(Evicted { page, frame })
     }
 
-    fn enter(&mut self, page: PageId, frame: Frame) {
+    fn enter(&mut self, page: PageId, frame: Frame) -> u32 {
         let bytes = frame.page.len() + FRAME_OVERHEAD_BYTES;
         let number = self.free.pop().unwrap_or_else(|| {
             self.table.0.push(None);
@@ -233,6 +266,7 @@ impl Cache {
         self.table.0[number as usize] = Some(Entry { page, frame, place: Place::default(), unread: false });
         self.index.insert(page, number);
         self.queues.enter(&mut self.table, number, page, bytes);
+        number
     }
 
     fn weigh(&mut self, number: u32) {

@@ -72,7 +72,7 @@ impl Conversation {
         let values = values.iter().map(|word| change(word)).collect::<Option<Vec<_>>>()?;
         let image = ObjectPage::empty().with(&values).ok()?;
         let kept = self.kept.remove(&page).unwrap_or_default();
-        if let Installed::Refused = self.cache.install(page, version, image, &kept) {
+        if let (_, Installed::Refused) = self.cache.install(page, version, image, &kept) {
             writeln!(self.said, "= refused").ok()?;
         }
         self.show(page)

@@ -17,15 +17,15 @@ enum Found {
     Cached { frame: FrameNo, place: usize, again: bool },
     /// No page has such a slot.
     Nowhere,
-    /// Not here.
-    Fault,
+    /// Not here, or a hole in the page that stands at this frame.
+    Fault(Option<FrameNo>),
 }
 
 impl Client {
     /// Reads an object.
     pub fn read(&mut self, now: Time, txn: TxnHandle, object: ObjectId) -> Result<Read<'_>, TxnError> {
         match self.locate(txn, object)? {
-            Found::Fault => self.fault(now, txn, object).map(|()| Read::Wait),
+            Found::Fault(frame) => self.fault(now, txn, object, frame).map(|()| Read::Wait),
             found => self.value(txn, object, &found),
         }
     }
@@ -60,7 +60,7 @@ impl Client {
                 workspace.own(place, object).map_or(Read::Absent, |value| Read::Value(value))
             }
             Found::Nowhere => Read::Absent,
-            Found::Fault => Read::Wait,
+            Found::Fault(_) => Read::Wait,
         })
     }
 
@@ -91,13 +91,14 @@ impl Client {
         for &page in &unused {
             running.workspace.disown(page);
         }
-        self.give_back(&unused);
+        self.allocator.give_back(&unused, &mut self.cache);
     }
 
     /// Finds an object, and marks it as read if it is in the cache.
     #[inline]
     fn locate(&mut self, txn: TxnHandle, object: ObjectId) -> Result<Found, TxnError> {
-        let workspace = &mut self.txns.running(txn)?.workspace;
+        let running = self.txns.running(txn)?;
+        let workspace = &mut running.workspace;
         let place = workspace.find(object.page);
         if place.is_some_and(|place| workspace.at(place).written(object.slot).is_some()) {
             return Ok(place.map_or(Found::Nowhere, Found::Own));
@@ -106,7 +107,7 @@ impl Client {
         let known = known.filter(|&frame| self.cache.is_at(frame, object.page));
         let frame = match known.or_else(|| self.cache.find(object.page)) {
             Some(frame) if !self.cache.at(frame).is_hole(object.slot) => frame,
-            _ => return Ok(Found::Fault),
+            with_hole => return Ok(Found::Fault(with_hole)),
         };
         if usize::from(object.slot) >= SLOTS_MAX {
             return Ok(Found::Nowhere);
@@ -120,10 +121,11 @@ impl Client {
         }
         let again = !workspace.mark_read(place, object.slot);
         if known.is_none() && self.cache.count_use(frame) {
-            self.prefetch_was_used(object.page);
+            self.stats.prefetch_hits += 1;
+            self.fetches.used(object.page);
         }
         if !self.claims.is_empty() {
-            self.has_looked(object.page, txn);
+            self.claims.has_looked(object.page, txn, running, &mut self.cache);
         }
         Ok(Found::Cached { frame, place, again })
     }
@@ -133,7 +135,7 @@ impl Client {
             return Ok(Write::Full);
         }
         match self.locate(txn, object)? {
-            Found::Fault => return self.fault(now, txn, object).map(|()| Write::Wait),
+            Found::Fault(frame) => return self.fault(now, txn, object, frame).map(|()| Write::Wait),
             Found::Own(_) | Found::Cached { .. } | Found::Nowhere => {}
         }
         Ok(if self.put_over(txn, object, value)? { Write::Done } else { Write::Full })

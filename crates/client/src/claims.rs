@@ -9,13 +9,16 @@
 //!    transaction, or when the transaction has claimed [`CLAIMS_MAX`] later ones: it may have dropped the read.
 //! 2. A claim says nothing of what the page reflects: it is told of changes, and dropped where it must be, like any other.
 
-use crate::{Client, TxnHandle};
+use crate::TxnHandle;
+use crate::txns::{Txn, Txns};
 use alloc::vec::Vec;
+use cache::{Cache, FrameNo};
 use types::{Map, PageId};
 
 /// Pages that one transaction may claim at a time: more than any operation waits for at once.
 pub(crate) const CLAIMS_MAX: usize = 64;
 
+/// The pages that are claimed, and by which transactions.
 #[derive(Debug, Default)]
 pub(crate) struct Claims {
     by: Map<PageId, Vec<TxnHandle>>,
@@ -27,60 +30,50 @@ impl Claims {
         self.by.is_empty()
     }
 
-    /// The transaction claims the page no more; says whether nobody does.
-    fn end(&mut self, page: PageId, txn: TxnHandle) -> bool {
-        let Some(claimants) = self.by.get_mut(&page) else { return false };
-        claimants.retain(|claimant| *claimant != txn);
-        let is_free = claimants.is_empty();
-        if is_free {
-            self.by.remove(&page);
-        }
-        is_free
-    }
-}
-
-impl Client {
-    /// The page has come, and these wait for it.
-    pub(crate) fn claim(&mut self, page: PageId, waiters: &[TxnHandle]) {
+    /// A page has come and stands at `frame`, and these wait for it.
+    pub(crate) fn claim(&mut self, frame: FrameNo, waiters: &[TxnHandle], txns: &mut Txns, cache: &mut Cache) {
+        let page = cache.page_at(frame);
         for &txn in waiters {
-            let Some(claimant) = self.txns.get(txn).filter(|found| found.is_running()) else { continue };
+            let Some(claimant) = txns.get(txn).filter(|found| found.is_running()) else { continue };
             // One who has claimed the page before may claim one that was dropped since, and this is another.
-            self.cache.claim(page, true);
+            cache.claim_at(frame, true);
             if claimant.claimed.contains(&page) {
                 continue;
             }
             claimant.claimed.push_back(page);
             let oldest = if claimant.claimed.len() > CLAIMS_MAX { claimant.claimed.pop_front() } else { None };
-            self.claims.by.entry(page).or_default().push(txn);
+            self.by.entry(page).or_default().push(txn);
             if let Some(oldest) = oldest {
-                self.end_claim(oldest, txn);
+                self.end(oldest, txn, cache);
             }
         }
     }
 
-    /// The transaction has looked at the page.
+    /// The transaction, whose handle this is, has looked at the page.
     #[cold]
-    pub(crate) fn has_looked(&mut self, page: PageId, txn: TxnHandle) {
-        if let Some(found) = self.txns.get(txn)
-            && let Some(claimed) = found.claimed.iter().position(|claimed| *claimed == page)
-        {
+    pub(crate) fn has_looked(&mut self, page: PageId, txn: TxnHandle, found: &mut Txn, cache: &mut Cache) {
+        if let Some(claimed) = found.claimed.iter().position(|claimed| *claimed == page) {
             found.claimed.remove(claimed);
-            self.end_claim(page, txn);
+            self.end(page, txn, cache);
         }
     }
 
     /// The transaction reads no more.
-    pub(crate) fn end_claims(&mut self, txn: TxnHandle) {
-        let claimed = self.txns.get(txn).map(|found| core::mem::take(&mut found.claimed)).unwrap_or_default();
+    pub(crate) fn end_all(&mut self, txn: TxnHandle, txns: &mut Txns, cache: &mut Cache) {
+        let claimed = txns.get(txn).map(|found| core::mem::take(&mut found.claimed)).unwrap_or_default();
         for page in claimed {
-            self.end_claim(page, txn);
+            self.end(page, txn, cache);
         }
     }
 
-    /// The page may leave when room is needed next. Not before: its reader may be about to write it.
-    fn end_claim(&mut self, page: PageId, txn: TxnHandle) {
-        if self.claims.end(page, txn) {
-            self.cache.claim(page, false);
+    /// The transaction claims the page no more. When nobody does, it may leave when room is needed next. Not before: its
+    /// reader may be about to write it.
+    fn end(&mut self, page: PageId, txn: TxnHandle, cache: &mut Cache) {
+        let Some(claimants) = self.by.get_mut(&page) else { return };
+        claimants.retain(|claimant| *claimant != txn);
+        if claimants.is_empty() {
+            self.by.remove(&page);
+            cache.claim(page, false);
         }
     }
 }

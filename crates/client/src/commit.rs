@@ -10,6 +10,7 @@ use crate::txns::State;
 use crate::{Client, TxnError, TxnHandle};
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
+use cache::Cache;
 use core::mem;
 use protocol::{Advance, CommitReply, CommitRequest, Notice, Outcome};
 use types::limits::LARGE_COMMITS_BYTES_MAX;
@@ -53,6 +54,27 @@ pub(crate) struct Commits {
 impl Commits {
     pub(crate) fn new(outcomes_max: usize) -> Self {
         Self { last: 0, pending: BTreeMap::new(), unsent: VecDeque::new(), outcomes_max }
+    }
+
+    /// The next number.
+    fn number(&mut self) -> u64 {
+        self.last += 1;
+        self.last
+    }
+
+    /// Takes up a request, which goes out in its turn, and the granted pages that it creates objects in.
+    fn begin(&mut self, txn: TxnHandle, request: CommitRequest, taken: Vec<PageId>) {
+        let (number, large_bytes) = (request.txn.number, request.large_bytes());
+        let pending = Pending { request, txn: Some(txn), taken, sent: false, is_void: false, large_bytes };
+        self.pending.insert(number, pending);
+        self.unsent.push_back(number);
+    }
+
+    /// The request has its outcome.
+    fn end(&mut self, number: u64) -> Option<Pending> {
+        let pending = self.pending.remove(&number)?;
+        self.unsent.retain(|&unsent| unsent != number);
+        Some(pending)
     }
 
     /// The lowest number whose outcome we do not have.
@@ -188,40 +210,36 @@ impl Client {
     pub fn commit(&mut self, now: Time, txn: TxnHandle) -> Result<TxnId, TxnError> {
         self.txns.running(txn)?;
         self.session.check()?;
-        self.end_claims(txn);
+        self.claims.end_all(txn, &mut self.txns, &mut self.cache);
         let running = self.txns.running(txn)?;
-        self.commits.last += 1;
-        let id = TxnId { client: self.id, number: self.commits.last };
+        let id = TxnId { client: self.id, number: self.commits.number() };
         if running.workspace.is_empty() {
             running.stop(State::Decided(Ok(Outcome::Committed { pages: Vec::new() })));
             self.stats.commits += 1;
-            return Ok(id);
-        }
-        if self.is_known_to_be_current(txn) {
+        } else if self.is_known_to_be_current(txn) {
             self.commit_at_once(now, txn);
-            return Ok(id);
+        } else {
+            self.request(now, txn, id);
         }
-        let running = self.txns.running(txn)?;
+        Ok(id)
+    }
+
+    /// Builds the request of a running transaction, which waits for its outcome from here on.
+    fn request(&mut self, now: Time, txn: TxnHandle, id: TxnId) {
+        let Some(running) = self.txns.get(txn) else { return };
         let (cache, horizon) = (&self.cache, self.session.horizon());
         let (reads, writes) = running.workspace.request(|page| cache.get(page), horizon);
         running.stop(State::Committing(id.number));
-        running.waiting = Some(now);
-        let taken = mem::take(&mut running.taken);
+        running.waiting = None;
+        let (taken, chains) = (mem::take(&mut running.taken), mem::take(&mut running.chains));
         let workspace = mem::take(&mut running.workspace);
-        let chains = mem::take(&mut running.chains);
+        self.txns.wait(now, txn);
         self.allocator.check_in(chains);
         // Both are what they are when it is sent.
         let (incarnation, answered) = (self.session.incarnation, 0);
-        let request = CommitRequest { txn: id, incarnation, answered, reads, writes };
-        let large_bytes = request.large_bytes();
-        self.commits
-            .pending
-            .insert(id.number, Pending { request, txn: Some(txn), taken, sent: false, is_void: false, large_bytes });
-        self.commits.unsent.push_back(id.number);
-        self.count_patience(now);
+        self.commits.begin(txn, CommitRequest { txn: id, incarnation, answered, reads, writes }, taken);
         self.let_go(now, &workspace);
         self.send_commits(now);
-        Ok(id)
     }
 
     pub(crate) fn send_commits(&mut self, now: Time) {
@@ -244,8 +262,7 @@ impl Client {
                 return self.send_commits(now);
             }
         }
-        let Some(pending) = self.commits.pending.remove(&reply.txn.number) else { return };
-        self.commits.unsent.retain(|&number| number != reply.txn.number);
+        let Some(pending) = self.commits.end(reply.txn.number) else { return };
         let outcome = match reply.outcome {
             // Not sent again, it cannot be said to have had no effect: the store may have forgotten that it had one.
             Outcome::Refused(Refusal::Lapsed(_)) => Outcome::Unknown,
@@ -257,7 +274,7 @@ impl Client {
             Outcome::Unknown => self.unknown(&pending),
         }
         if let Some(txn) = pending.txn {
-            self.decide(txn, Ok(outcome));
+            self.txns.decide(txn, Ok(outcome), &mut self.out);
         }
         self.send_commits(now);
     }
@@ -283,28 +300,12 @@ impl Client {
         self.stats.refused += 1;
         if let Refusal::Stale(pages) = refusal {
             for (page, slots) in pages {
-                self.puncture_stale(&pending.request, *page, slots);
+                if let Some(stale) = stale_here(&self.cache, &pending.request, *page, slots) {
+                    self.puncture(*page, &stale);
+                }
             }
         }
-        self.give_back(&pending.taken);
-    }
-
-    fn puncture_stale(&mut self, request: &CommitRequest, page: PageId, slots: &SlotSet) {
-        let Some(frame) = self.cache.get(page) else { return };
-        let Ok(reads) = request.reads.binary_search_by_key(&page, |reads| reads.page) else { return };
-        let reads = &request.reads[reads];
-        let stale = |slot: &u16| reads.slots.contains(*slot) && frame.evidence(*slot) <= reads.evidence_of(*slot);
-        let stale: SlotSet = slots.iter().filter(stale).collect();
-        self.puncture(page, &stale);
-    }
-
-    /// Makes holes of `slots`. Transactions that have read them are not doomed yet, but read them no more.
-    fn puncture(&mut self, page: PageId, slots: &SlotSet) {
-        self.cache.puncture(page, slots);
-        self.txns
-            .all_running()
-            .filter(|(_, txn)| txn.workspace.get(page).is_some())
-            .for_each(|(_, txn)| txn.stale.raise());
+        self.allocator.give_back(&pending.taken, &mut self.cache);
     }
 
     /// The request may have had its effect. The pages that it wrote are read from the store again; and a page that it
@@ -322,24 +323,30 @@ impl Client {
         }
     }
 
-    /// Nobody can wait for this outcome any longer. It is unknown, except that a request which never went out has none.
-    pub(crate) fn abandon(&mut self, txn: TxnHandle, number: u64, error: &TxnError) {
-        let outcome = match self.commits.abandon(number) {
-            Some(taken) => {
-                self.give_back(&taken);
-                Err(error.clone())
-            }
-            None => Ok(Outcome::Unknown),
-        };
-        self.decide(txn, outcome);
+    /// Makes holes of `slots`.
+    fn puncture(&mut self, page: PageId, slots: &SlotSet) {
+        self.cache.puncture(page, slots);
+        self.txns.puncture(page);
     }
 
-    /// The transaction's outcome is known, or that it will not be.
-    pub(crate) fn decide(&mut self, txn: TxnHandle, outcome: Result<Outcome, TxnError>) {
-        if let Some(found) = self.txns.get(txn) {
-            found.stop(State::Decided(outcome));
+    /// The transaction cannot go on. The outcome of one that is committing is unknown, except that a request which never
+    /// went out has none.
+    pub(crate) fn give_up(&mut self, txn: TxnHandle, error: &TxnError) {
+        let Some(found) = self.txns.get(txn) else { return };
+        if let State::Committing(number) = *found.state() {
+            let outcome = match self.commits.abandon(number) {
+                Some(taken) => {
+                    self.allocator.give_back(&taken, &mut self.cache);
+                    Err(error.clone())
+                }
+                None => Ok(Outcome::Unknown),
+            };
+            return self.txns.decide(txn, outcome, &mut self.out);
         }
-        self.wake(txn);
+        if found.is_running() {
+            found.stop(State::Failed(error.clone()));
+        }
+        found.wake(txn, &mut self.out);
     }
 
     /// The outcome of a commit, once; the handle ends with it. `Ok(None)`: not yet.
@@ -356,4 +363,14 @@ impl Client {
             State::Failed(error) => Err(error.clone()),
         }
     }
+}
+
+/// Those of the slots that the request has read, and that are no newer in the cache than they were then; `None` if the
+/// page is not here.
+fn stale_here(cache: &Cache, request: &CommitRequest, page: PageId, slots: &SlotSet) -> Option<SlotSet> {
+    let frame = cache.get(page)?;
+    let reads = request.reads.binary_search_by_key(&page, |reads| reads.page).ok()?;
+    let reads = &request.reads[reads];
+    let is_stale = |slot: &u16| reads.slots.contains(*slot) && frame.evidence(*slot) <= reads.evidence_of(*slot);
+    Some(slots.iter().filter(is_stale).collect())
 }

@@ -9,17 +9,20 @@
 //! 4. A granted page is empty as of the horizon, whatever lives it has had before: it comes behind their changes, and
 //!    with the first change that is told of it since it is no grant any more.
 
-use crate::txns::Txn;
-use crate::workspace::{Touched, Workspace};
+use crate::commit::Commits;
+use crate::outputs::Outputs;
+use crate::txns::{Txn, Txns};
+use crate::workspace::Touched;
 use crate::{Client, Created, TxnError, TxnHandle};
 use alloc::collections::VecDeque;
 use alloc::format;
 use alloc::vec::Vec;
 use bytes::Bytes;
-use cache::Installed;
-use protocol::{Grant, Granted};
+use cache::{Cache, Installed};
+use core::mem;
+use protocol::{Goodbye, Grant, Granted};
 use types::limits::{GRANTED_PAGES_MAX, PAGE_BYTES_TARGET, SLOT_BYTES_MAX};
-use types::{GoodbyeReason, Map, ObjectId, ObjectPage, PageId, PageRange, Rule, SlotNo, Time, Version};
+use types::{Map, ObjectId, ObjectPage, PageId, PageRange, Rule, SlotNo, Time, Version};
 
 /// Partly filled pages remembered for one space.
 const CHAINS_MAX: usize = 16;
@@ -38,6 +41,7 @@ struct Space {
     is_dry: bool,
 }
 
+/// The pages that were granted, and where creations go on.
 #[derive(Debug)]
 pub(crate) struct Allocator {
     spaces: Map<u32, Space>,
@@ -104,6 +108,150 @@ impl Allocator {
             }
         }
     }
+
+    /// The transaction waits for pages of this space.
+    fn wait(&mut self, space: u32, txn: TxnHandle) {
+        let waiters = &mut self.space(space).waiters;
+        if !waiters.contains(&txn) {
+            waiters.push(txn);
+        }
+    }
+
+    /// Nothing was created in these pages after all.
+    pub(crate) fn give_back(&mut self, pages: &[PageId], cache: &mut Cache) {
+        for &page in pages {
+            cache.remove(page);
+            let pool = &mut self.space(page.space).pool;
+            let place = pool.partition_point(|other| *other < page);
+            pool.insert(place, page);
+        }
+    }
+
+    /// The page is somebody else's by now; says whether it was granted and unused.
+    fn lose(&mut self, page: PageId) -> bool {
+        let pool = self.spaces.get_mut(&page.space).map(|space| &mut space.pool);
+        pool.is_some_and(|pool| pool.binary_search(&page).is_ok_and(|unused| pool.remove(unused).is_some()))
+    }
+
+    /// The grants to be asked for: of the spaces where pages run out.
+    fn asks(&mut self) -> Vec<Grant> {
+        let mut asks = Vec::new();
+        for (&space, state) in &mut self.spaces {
+            let runs_out = state.pool.len() < state.demand as usize / 4 && !state.is_dry;
+            if (runs_out || !state.waiters.is_empty()) && !state.is_asked {
+                state.is_asked = true;
+                asks.push(Grant { space, count: state.demand });
+            }
+        }
+        asks.sort_unstable_by_key(|grant| grant.space);
+        asks
+    }
+
+    /// The grant has been asked for.
+    fn asked(&mut self, grant: Grant) {
+        self.asked.push_back((grant.space, grant.count));
+    }
+
+    /// The store has answered for the grant that was asked for first, of the same space if it has granted any pages.
+    /// Gives who waited for them.
+    fn granted(&mut self, granted: &Granted) -> Result<Vec<TxnHandle>, Goodbye> {
+        let of = granted.ranges.first().map(|range| range.first.space);
+        let asked = self.asked.iter().position(|(space, _)| of.is_none_or(|of| of == *space));
+        let Some((space, count)) = asked.and_then(|asked| self.asked.remove(asked)) else {
+            return Err(Goodbye::malformed("pages were granted that nobody asked for".into()));
+        };
+        let pages: u64 = granted.ranges.iter().map(|range| u64::from(range.count)).sum();
+        let elsewhere = granted.ranges.iter().any(|range| range.first.space != space);
+        let most = self.grant_pages_max;
+        let state = self.space(space);
+        if pages > u64::from(count) || elsewhere || state.pool.len() + pages as usize > GRANTED_PAGES_MAX {
+            let text = format!("expected a grant of {count} pages of space {space}, got {:?}", granted.ranges);
+            return Err(Goodbye::malformed(text));
+        }
+        (state.is_asked, state.is_dry) = (false, pages == 0);
+        state.demand = (state.demand * 2).min(most);
+        state.pool.extend(granted.ranges.iter().flat_map(|range| range.pages()));
+        state.pool.make_contiguous().sort_unstable();
+        Ok(mem::take(&mut state.waiters))
+    }
+}
+
+/// The search for room for a new object, with what it looks at and what it changes.
+struct Search<'a> {
+    txn: TxnHandle,
+    space: u32,
+    bytes: usize,
+    allocator: &'a mut Allocator,
+    txns: &'a mut Txns,
+    cache: &'a mut Cache,
+    commits: &'a Commits,
+    /// The version of a granted page that is empty.
+    empty: Version,
+    out: &'a mut Outputs,
+}
+
+impl Search<'_> {
+    /// A free slot, in a page in the cache.
+    fn room(&mut self, near: Option<PageId>) -> Option<(PageId, SlotNo)> {
+        if 4 + ObjectPage::cost(self.bytes) > PAGE_BYTES_TARGET {
+            return self.take_page().map(|page| (page, 0));
+        }
+        if let Some(room) = near.and_then(|near| self.room_in(near)) {
+            return Some(room);
+        }
+        let chain = self.chain_of(near);
+        let room = match chain.and_then(|page| self.room_in(page)) {
+            Some(room) => room,
+            None => (self.take_page()?, 0),
+        };
+        self.txns.get(self.txn)?.chains.push((near, room.0));
+        Some(room)
+    }
+
+    /// The page that creations near `near` have last filled, taken out of where it was remembered.
+    fn chain_of(&mut self, near: Option<PageId>) -> Option<PageId> {
+        let chains = &mut self.txns.get(self.txn)?.chains;
+        let own = chains.iter().rposition(|(key, page)| *key == near && page.space == self.space);
+        match own {
+            Some(own) => Some(chains.swap_remove(own).1),
+            None => self.allocator.check_out(self.space, near),
+        }
+    }
+
+    /// The page's lowest free slot, if it is here, has room, and no other transaction of this client writes to it or has
+    /// asked to: that one may yet be refused, and give the page back. An empty page may not exist, or be for others to fill,
+    /// unless this transaction has taken it; the first of a space is anybody's.
+    fn room_in(&mut self, page: PageId) -> Option<(PageId, SlotNo)> {
+        let frame = self.cache.get(page)?;
+        if self.txns.others_write_to(page, Some(self.txn)) || self.commits.writes_to(page) {
+            return None;
+        }
+        let Txn { workspace, taken, .. } = self.txns.get(self.txn)?;
+        if frame.page().is_empty() && page.number > 0 && !taken.contains(&page) {
+            return None;
+        }
+        let (size, slot) = match workspace.get_mut(page) {
+            Some(touched) => (touched.page_bytes(frame.page()), touched.free_slot(frame)),
+            None => (frame.page().len(), Touched::new(page, None).free_slot(frame)),
+        };
+        slot.filter(|_| size + ObjectPage::cost(self.bytes) <= PAGE_BYTES_TARGET).map(|slot| (page, slot))
+    }
+
+    /// Takes the next granted page: an empty one that is nobody else's, and that this transaction has not written to
+    /// in another way either. Its frame takes the place of one of an earlier life, and stays.
+    fn take_page(&mut self) -> Option<PageId> {
+        let is_empty = |page| !self.commits.writes_to(page) && !self.txns.others_write_to(page, None);
+        let pool = &mut self.allocator.space(self.space).pool;
+        let next = pool.iter().position(|&page| is_empty(page))?;
+        let page = pool.remove(next)?;
+        self.txns.get(self.txn)?.taken.push(page);
+        let (frame, installed) = self.cache.install(page, self.empty, ObjectPage::empty(), &[]);
+        if let Installed::Over(older) = installed {
+            self.txns.doom_by_install(page, self.cache.at(frame), &older, self.out);
+        }
+        self.cache.pin_at(frame, true);
+        Some(page)
+    }
 }
 
 impl Client {
@@ -123,11 +271,8 @@ impl Client {
         let near = near.map(|near| near.page).filter(|near| near.space == space);
         let Some((page, slot)) = self.room_for(txn, space, near, value.len()) else {
             self.session.check()?;
-            self.wait(now, txn);
-            let waiters = &mut self.allocator.space(space).waiters;
-            if !waiters.contains(&txn) {
-                waiters.push(txn);
-            }
+            self.txns.wait(now, txn);
+            self.allocator.wait(space, txn);
             self.ask_for_grants(now);
             return Ok(Created::Wait);
         };
@@ -138,110 +283,18 @@ impl Client {
         Ok(Created::Object(object))
     }
 
-    /// A free slot for a new object of this size, in a page in the cache.
+    /// A free slot for a new object of so many bytes.
     fn room_for(&mut self, txn: TxnHandle, space: u32, near: Option<PageId>, bytes: usize) -> Option<(PageId, SlotNo)> {
-        if 4 + ObjectPage::cost(bytes) > PAGE_BYTES_TARGET {
-            return self.take_page(txn, space).map(|page| (page, 0));
-        }
-        if let Some(room) = near.and_then(|near| self.room_in(txn, near, bytes)) {
-            return Some(room);
-        }
-        let chain = self.chain_of(txn, space, near);
-        let room = match chain.and_then(|page| self.room_in(txn, page, bytes)) {
-            Some(room) => room,
-            None => (self.take_page(txn, space)?, 0),
-        };
-        self.txns.get(txn)?.chains.push((near, room.0));
-        Some(room)
-    }
-
-    /// The page that creations near `near` have last filled, taken out of where it was remembered.
-    fn chain_of(&mut self, txn: TxnHandle, space: u32, near: Option<PageId>) -> Option<PageId> {
-        let chains = &mut self.txns.get(txn)?.chains;
-        let own = chains.iter().rposition(|(key, page)| *key == near && page.space == space);
-        match own {
-            Some(own) => Some(chains.swap_remove(own).1),
-            None => self.allocator.check_out(space, near),
-        }
-    }
-
-    /// The page's lowest free slot, if it is here, has room, and no other transaction of this client writes to it or has
-    /// asked to: that one may yet be refused, and give the page back. An empty page may not exist, or be for others to fill,
-    /// unless this transaction has taken it; the first of a space is anybody's.
-    fn room_in(&mut self, txn: TxnHandle, page: PageId, bytes: usize) -> Option<(PageId, SlotNo)> {
-        let frame = self.cache.get(page)?;
-        let writes = |other: &Workspace| other.get(page).is_some_and(Touched::has_writes);
-        // A doomed one counts as well: it has what it took until it is aborted.
-        let others = self.txns.all().any(|(other, found)| other != txn && writes(&found.workspace));
-        if others || self.commits.writes_to(page) {
-            return None;
-        }
-        let Txn { workspace, taken, .. } = self.txns.get(txn)?;
-        if frame.page().is_empty() && page.number > 0 && !taken.contains(&page) {
-            return None;
-        }
-        let (size, slot) = match workspace.get_mut(page) {
-            Some(touched) => (touched.page_bytes(frame.page()), touched.free_slot(frame)),
-            None => (frame.page().len(), Touched::new(page, None).free_slot(frame)),
-        };
-        slot.filter(|_| size + ObjectPage::cost(bytes) <= PAGE_BYTES_TARGET).map(|slot| (page, slot))
-    }
-
-    /// Takes the next granted page: an empty one that is nobody else's, and that this transaction has not written to
-    /// in another way either.
-    fn take_page(&mut self, txn: TxnHandle, space: u32) -> Option<PageId> {
-        let writes = |page, txn: &Txn| txn.workspace.get(page).is_some_and(Touched::has_writes);
-        let (commits, txns) = (&self.commits, &mut self.txns);
-        let mut is_empty = |page| !commits.writes_to(page) && !txns.all().any(|(_, found)| writes(page, found));
-        let pool = &mut self.allocator.space(space).pool;
-        let next = pool.iter().position(|&page| is_empty(page))?;
-        let page = pool.remove(next)?;
-        self.txns.get(txn)?.taken.push(page);
-        self.install_empty(page);
-        self.cache.pin(page, true);
-        Some(page)
-    }
-
-    /// Makes a frame of a granted page, in place of one of an earlier life.
-    fn install_empty(&mut self, page: PageId) {
         let at_horizon = !self.config.broken.is(Rule::EmptyAtHorizon);
-        let version = if at_horizon { self.session.horizon() } else { Version::ZERO };
-        if let Installed::Over(older) = self.cache.install(page, version, ObjectPage::empty(), &[]) {
-            self.doom_by_install(page, &older);
-        }
-    }
-
-    /// The page is fetched no more and may leave the cache, unless it was taken to be filled, or somebody waits for it again:
-    /// a granted page that is released would be given to others.
-    pub(crate) fn unpin(&mut self, page: PageId) {
-        let is_taken = self.commits.taken().chain(self.txns.taken()).any(|taken| taken == page);
-        let stays = is_taken && !self.config.broken.is(Rule::KeepTaken);
-        self.cache.pin(page, stays || self.fetches.is_under_way(page));
-    }
-
-    /// Nothing was created in these pages after all.
-    pub(crate) fn give_back(&mut self, pages: &[PageId]) {
-        for &page in pages {
-            self.cache.remove(page);
-            let pool = &mut self.allocator.space(page.space).pool;
-            let place = pool.partition_point(|other| *other < page);
-            pool.insert(place, page);
-        }
+        let empty = if at_horizon { self.session.horizon() } else { Version::ZERO };
+        let Self { allocator, txns, cache, commits, out, .. } = self;
+        Search { txn, space, bytes, allocator, txns, cache, commits, empty, out }.room(near)
     }
 
     /// The page, should it be granted and unused, is somebody else's by now. A transaction that has taken it is doomed
     /// already. Says whether it was.
     pub(crate) fn lose_grant(&mut self, page: PageId) -> bool {
-        let pool = self.allocator.spaces.get_mut(&page.space).map(|space| &mut space.pool);
-        let mut was_granted =
-            pool.is_some_and(|pool| pool.binary_search(&page).is_ok_and(|unused| pool.remove(unused).is_some()));
-        was_granted |= self.commits.lose_taken(page);
-        for (_, txn) in self.txns.all() {
-            let taken = txn.taken.len();
-            txn.taken.retain(|&taken| taken != page);
-            was_granted |= txn.taken.len() < taken;
-        }
-        was_granted
+        self.allocator.lose(page) | self.commits.lose_taken(page) | self.txns.lose_taken(page)
     }
 
     /// The page has changed. Should it have been granted, we were away for too long and it is somebody else's by now, or
@@ -258,54 +311,30 @@ impl Client {
         if !self.session.is_live() {
             return;
         }
-        let mut asks = Vec::new();
-        for (&space, state) in &mut self.allocator.spaces {
-            let runs_out = state.pool.len() < state.demand as usize / 4 && !state.is_dry;
-            if (runs_out || !state.waiters.is_empty()) && !state.is_asked {
-                state.is_asked = true;
-                asks.push((space, state.demand));
-            }
-        }
-        asks.sort_unstable();
-        for (space, count) in asks {
+        for grant in self.allocator.asks() {
             // The releases that are due go before it.
-            self.send(now, Grant { space, count });
-            self.allocator.asked.push_back((space, count));
+            self.send(now, grant);
+            self.allocator.asked(grant);
         }
     }
 
     /// Pages were granted, or none if the store has no room.
-    pub(crate) fn granted(&mut self, now: Time, granted: &Granted) {
-        let of = granted.ranges.first().map(|range| range.first.space);
-        let asked = self.allocator.asked.iter().position(|(space, _)| of.is_none_or(|of| of == *space));
-        let Some((space, count)) = asked.and_then(|asked| self.allocator.asked.remove(asked)) else {
-            return self.hang_up(GoodbyeReason::Malformed, "pages were granted that nobody asked for".into());
-        };
-        let pages: u64 = granted.ranges.iter().map(|range| u64::from(range.count)).sum();
-        let elsewhere = granted.ranges.iter().any(|range| range.first.space != space);
-        let most = self.allocator.grant_pages_max;
-        let state = self.allocator.space(space);
-        if pages > u64::from(count) || elsewhere || state.pool.len() + pages as usize > GRANTED_PAGES_MAX {
-            let text = format!("expected a grant of {count} pages of space {space}, got {:?}", granted.ranges);
-            return self.hang_up(GoodbyeReason::Malformed, text);
-        }
-        (state.is_asked, state.is_dry) = (false, pages == 0);
-        state.demand = (state.demand * 2).min(most);
-        state.pool.extend(granted.ranges.iter().flat_map(|range| range.pages()));
-        state.pool.make_contiguous().sort_unstable();
-        let waiters = core::mem::take(&mut state.waiters);
+    pub(crate) fn granted(&mut self, now: Time, granted: &Granted) -> Result<(), Goodbye> {
+        let waiters = self.allocator.granted(granted)?;
         self.session.releases_may_go(now);
+        let is_full = granted.ranges.iter().all(|range| range.count == 0);
         for txn in waiters {
-            if pages == 0 {
+            if is_full {
                 self.give_up(txn, &TxnError::StoreFull);
             } else {
-                self.wake(txn);
+                self.txns.wake(txn, &mut self.out);
             }
         }
+        Ok(())
     }
 
     /// Granted pages that nothing committed is in: the pool, and what transactions have taken.
-    pub(crate) fn unfilled_grants(&mut self) -> Vec<PageRange> {
+    pub(crate) fn unfilled_grants(&self) -> Vec<PageRange> {
         let mut pages: Vec<_> = self.allocator.unused().chain(self.commits.taken()).chain(self.txns.taken()).collect();
         pages.sort_unstable();
         PageRange::join(pages)

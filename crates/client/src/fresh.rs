@@ -38,7 +38,7 @@ impl Client {
         self.stats.commits += 1;
         self.stats.commits_fresh += 1;
         self.allocator.check_in(chains);
-        self.give_back(&taken);
+        self.allocator.give_back(&taken, &mut self.cache);
         self.let_go(now, &workspace);
     }
 }

@@ -18,13 +18,15 @@
 //!    is.
 //! 4. Nobody waits for a group: as long as the store can be reached, there is a way.
 
-use crate::{Client, Output};
+use crate::Client;
+use crate::outputs::Outputs;
 use alloc::collections::VecDeque;
 use alloc::string::String;
+use core::mem;
 use core::time::Duration;
-use protocol::{FindLeader, Leader, Member, Members, Pong};
+use protocol::{FindLeader, Goodbye, Leader, Member, Members, Pong};
 use types::limits::GROUP_EPOCH_MAX;
-use types::{GoodbyeReason, Time};
+use types::{ClientId, GoodbyeReason, Time};
 
 /// How long we rest after we have tried to take over, or to go from a group of one to its leader: should it not work, it
 /// is not tried all the time. Having been with another leader since ends it.
@@ -62,7 +64,11 @@ impl Tried {
 /// The client's knowledge of its group.
 #[derive(Debug, Default)]
 pub(crate) struct Group {
-    /// Its name, as a redirector has told it.
+    /// A redirector answers: we are a member of its group.
+    is_joined: bool,
+    /// The name of the group to be in, as configured.
+    configured: Option<String>,
+    /// The group's name, as a redirector has told it.
     name: Option<String>,
     /// The last that its redirector told of it.
     members: Option<Members>,
@@ -87,6 +93,20 @@ pub(crate) struct Group {
 }
 
 impl Group {
+    pub(crate) fn new(configured: Option<String>) -> Self {
+        Self { configured, ..Self::default() }
+    }
+
+    /// Whether we are a member.
+    pub(crate) fn is_joined(&self) -> bool {
+        self.is_joined
+    }
+
+    /// A session is welcome, by a redirector or by the store itself.
+    pub(crate) fn join(&mut self, is_redirector: bool) {
+        self.is_joined = is_redirector;
+    }
+
     /// The other end wants no more of the session, or does not live.
     pub(crate) fn leave(&mut self) {
         self.was_left = true;
@@ -97,69 +117,22 @@ impl Group {
         self.ways.clear();
     }
 
-    /// The ways to the store, as our redirector has told them.
-    fn to_store(&self) -> impl Iterator<Item = Way> {
-        self.members.iter().flat_map(|members| members.store.iter().cloned().map(Way::To))
-    }
-
-    fn is_silent(&self, now: Time, leader: &Leader) -> bool {
-        self.silent.as_ref().is_some_and(|silent| silent.is(now, leader))
-    }
-
-    /// When the leader is asked for next.
-    pub(crate) fn find_at(&self) -> Option<Time> {
-        self.find_at
-    }
-}
-
-impl Client {
-    /// Where the next attempt at a session is to go: an address, or `None` for as configured. Each call is for an
-    /// attempt of its own, after the one before has failed or its session has ended.
-    pub fn way(&mut self, now: Time) -> Option<String> {
-        let Some(way) = self.group.ways.pop_front() else {
-            // The configured redirector may be gone for good, and we know better.
-            self.group.ways = self.group.to_store().collect();
-            return None;
-        };
-        match way {
-            Way::To(address) => Some(address),
-            Way::TakeOver(address) if now < self.group.rest_until => {
-                // A member that has knocked there would wait for us, and we for the same.
-                if self.group.looks_since.take().is_some() {
-                    self.outputs.push_back(Output::LedBy(None));
-                }
-                Some(address)
-            }
-            Way::TakeOver(address) => {
-                // One that nobody can exceed was told in bad faith, and is left to its owner.
-                self.group.epoch = self.group.epoch.saturating_add(1).min(GROUP_EPOCH_MAX);
-                self.group.rest_until = now + REST;
-                self.group.looks_since = None;
-                self.outputs.push_back(Output::Lead { epoch: self.group.epoch });
-                Some(address)
-            }
-            Way::Configured => None,
-        }
-    }
-
-    /// Whether we know of a way that was not tried yet: no need to rest before it.
-    pub fn has_way(&self) -> bool {
-        !self.group.ways.is_empty()
-    }
-
     /// The other end does not live. If it is our redirector, its store may take longer to find that out.
     pub(crate) fn leave_silent(&mut self, now: Time) {
-        self.group.leave();
-        if let Some(members) = self.group.members.as_ref().filter(|_| self.session.in_group) {
+        self.leave();
+        if let Some(members) = self.members.as_ref().filter(|_| self.is_joined) {
             let (address, epoch) = (members.address.clone(), members.epoch);
-            self.group.silent = Some(Tried { address, epoch, until: now + REST });
+            self.silent = Some(Tried { address, epoch, until: now + REST });
         }
     }
 
-    /// The session is gone: lays out the ways to another, if it was in a group or its redirector has named another.
-    pub(crate) fn lose_group(&mut self) {
-        let (was_left, told) = (core::mem::take(&mut self.group.was_left), self.group.told.take());
-        if let Some(members) = self.group.members.as_ref().filter(|_| self.session.in_group) {
+    /// The session of this client is gone: lays out the ways to another, if it was in a group or its redirector has named
+    /// another. `own` is where members reach us if we take over.
+    pub(crate) fn lose(&mut self, client: ClientId, own: Option<&str>) {
+        let (was_left, told) = (mem::take(&mut self.was_left), self.told.take());
+        if mem::take(&mut self.is_joined)
+            && let Some(members) = &self.members
+        {
             let mut ways = VecDeque::new();
             if !was_left {
                 ways.push_back(Way::To(members.address.clone()));
@@ -167,22 +140,157 @@ impl Client {
             let others = |member: &&Member| !member.address.is_empty() && member.address != members.address;
             ways.extend(members.members.iter().filter_map(|member| {
                 // The others may not have been told yet that we are eligible.
-                let own = || self.neighbours.eligible().map(|own| Way::TakeOver(own.into()));
+                let own = || own.map(|own| Way::TakeOver(own.into()));
                 let other = || Some(member).filter(others).map(|member| Way::To(member.address.clone()));
-                if member.client == self.id { own() } else { other() }
+                if member.client == client { own() } else { other() }
             }));
-            let store = self.group.to_store();
+            let store = self.to_store();
             // As configured we may come to the redirector that is of no use.
             if was_left {
                 ways.extend(store.chain([Way::Configured]));
             } else {
                 ways.extend([Way::Configured].into_iter().chain(store));
             }
-            self.group.ways = ways;
+            self.ways = ways;
         }
         if let Some(told) = told {
-            self.group.ways.push_front(Way::To(told));
+            self.ways.push_front(Way::To(told));
         }
+    }
+
+    /// Where the next attempt at a session is to go, and it is gone there.
+    fn next_way(&mut self, now: Time, out: &mut Outputs) -> Option<String> {
+        let Some(way) = self.ways.pop_front() else {
+            // The configured redirector may be gone for good, and we know better.
+            self.ways = self.to_store().collect();
+            return None;
+        };
+        match way {
+            Way::To(address) => Some(address),
+            Way::TakeOver(address) if now < self.rest_until => {
+                // A member that has knocked there would wait for us, and we for the same.
+                if self.looks_since.take().is_some() {
+                    out.led_by(None);
+                }
+                Some(address)
+            }
+            Way::TakeOver(address) => {
+                // One that nobody can exceed was told in bad faith, and is left to its owner.
+                self.epoch = self.epoch.saturating_add(1).min(GROUP_EPOCH_MAX);
+                self.rest_until = now + REST;
+                self.looks_since = None;
+                out.lead(self.epoch);
+                Some(address)
+            }
+            Way::Configured => None,
+        }
+    }
+
+    /// The ways to the store, as our redirector has told them.
+    fn to_store(&self) -> impl Iterator<Item = Way> {
+        self.members.iter().flat_map(|members| members.store.iter().cloned().map(Way::To))
+    }
+
+    /// The redirector beside us wants to know whether the leader lives. Says whether a session that lives is to show it:
+    /// where we are with no redirector, that is the answer.
+    pub(crate) fn looks(&mut self, is_live: bool, out: &mut Outputs) -> bool {
+        if self.looks_since.is_none() {
+            return false;
+        }
+        let is_with_one = is_live && self.is_joined;
+        if !is_with_one {
+            self.looks_since = None;
+            out.led_by(None);
+        }
+        is_with_one
+    }
+
+    /// A sign of life.
+    pub(crate) fn pong(&mut self, pong: Pong, out: &mut Outputs) {
+        if self.looks_since.take_if(|since| since.0 <= pong.nonce).is_some() {
+            out.led_by(self.members.as_ref().filter(|_| self.is_joined).map(|members| Leader {
+                group: members.group.clone(),
+                epoch: members.epoch,
+                address: members.address.clone(),
+            }));
+        }
+    }
+
+    /// The redirector tells who the members are; `own` is where they reach us if we take over.
+    pub(crate) fn members(&mut self, members: Members, own: Option<&str>) {
+        self.epoch = self.epoch.max(members.epoch);
+        self.name = Some(members.group.clone());
+        self.ways.clear();
+        // That another leads, and we are with it, is news: should it be gone next, we may take over at once.
+        if own != Some(&members.address) {
+            self.rest_until = Time::ZERO;
+        }
+        self.members = Some(members);
+    }
+
+    /// The group that we know of.
+    fn known(&self) -> Option<&String> {
+        self.configured.as_ref().or(self.name.as_ref())
+    }
+
+    /// When the leader is asked for next.
+    pub(crate) fn find_at(&self) -> Option<Time> {
+        self.find_at
+    }
+
+    /// The question of a group of one that knows of a group: who leads it? It will be asked again.
+    fn find(&mut self, now: Time, is_live: bool) -> Option<FindLeader> {
+        self.find_at = None;
+        let group = self.known().filter(|_| is_live && !self.is_joined)?.clone();
+        self.find_at = Some(now + FIND_EVERY);
+        Some(FindLeader { group })
+    }
+
+    /// We hear who leads. Where somebody does, or nobody does and it may be us, our session with the store ends, and the
+    /// next one is on that way; `own` is where members reach us if we take over.
+    pub(crate) fn leader(
+        &mut self,
+        now: Time,
+        leader: Leader,
+        is_live: bool,
+        own: Option<&str>,
+    ) -> Result<(), Goodbye> {
+        self.epoch = self.epoch.max(leader.epoch);
+        let is_silent = self.silent.as_ref().is_some_and(|silent| silent.is(now, &leader));
+        let is_nobody = leader.address.is_empty() || is_silent;
+        if !is_live || self.is_joined {
+            self.name = Some(leader.group);
+            // Our redirector says so, or the one that we have tried; it ends the session next.
+            self.told = Some(leader.address).filter(|_| !is_nobody);
+            return Ok(());
+        }
+        if self.tried.as_ref().is_some_and(|tried| tried.is(now, &leader)) {
+            return Ok(());
+        }
+        let tried = Tried { address: leader.address.clone(), epoch: leader.epoch, until: now + REST };
+        let way = match own {
+            Some(_) if is_nobody && now < self.rest_until => return Ok(()),
+            Some(own) if is_nobody || leader.address == own => Way::TakeOver(own.into()),
+            None if is_nobody => return Ok(()),
+            _ => Way::To(leader.address),
+        };
+        self.tried = Some(tried);
+        // Should it not work, we are back where we come from.
+        self.ways = [way].into_iter().chain(self.to_store()).collect();
+        Err(Goodbye { reason: GoodbyeReason::Done, text: "the group is led again".into() })
+    }
+}
+
+impl Client {
+    /// Where the next attempt at a session is to go: an address, or `None` for as configured. Each call is for an
+    /// attempt of its own, after the one before has failed or its session has ended.
+    pub fn way(&mut self, now: Time) -> Option<String> {
+        self.group.next_way(now, &mut self.out)
+    }
+
+    /// Whether we know of a way that was not tried yet: no need to rest before it.
+    pub fn has_way(&self) -> bool {
+        !self.group.ways.is_empty()
     }
 
     /// Somebody knocks at the redirector beside us, which does not lead: does our own one live? If we have one, its
@@ -194,91 +302,29 @@ impl Client {
 
     /// We are with a redirector, which has to give a sign of life, or with none.
     pub(crate) fn look_again(&mut self, now: Time) {
-        if self.group.looks_since.is_none() {
-            return;
-        }
-        if self.session.is_live() && self.session.in_group {
+        if self.group.looks(self.session.is_live(), &mut self.out) {
             self.ping(now);
-        } else {
-            self.group.looks_since = None;
-            self.outputs.push_back(Output::LedBy(None));
         }
     }
 
-    /// A sign of life.
-    pub(crate) fn pong(&mut self, pong: Pong) {
-        let is_asked = self.group.looks_since.take_if(|since| since.0 <= pong.nonce).is_some();
-        if is_asked {
-            let leader = self.group.members.as_ref().filter(|_| self.session.in_group).map(|members| Leader {
-                group: members.group.clone(),
-                epoch: members.epoch,
-                address: members.address.clone(),
-            });
-            self.outputs.push_back(Output::LedBy(leader));
-        }
-    }
-
-    /// The redirector tells who the members are.
-    pub(crate) fn members(&mut self, members: Members) {
-        self.group.epoch = self.group.epoch.max(members.epoch);
-        self.group.name = Some(members.group.clone());
-        self.group.ways.clear();
-        // That another leads, and we are with it, is news: should it be gone next, we may take over at once.
-        if self.neighbours.eligible() != Some(&members.address) {
-            self.group.rest_until = Time::ZERO;
-        }
-        self.group.members = Some(members);
-    }
-
-    /// A group of one that knows of a group asks who leads it, and will ask again.
+    /// A group of one that knows of a group asks who leads it.
     pub(crate) fn find_leader(&mut self, now: Time) {
-        self.group.find_at = None;
-        let group = self.config.group.as_ref().or(self.group.name.as_ref()).cloned();
-        if let Some(group) = group.filter(|_| self.session.is_live() && !self.session.in_group) {
-            self.group.find_at = Some(now + FIND_EVERY);
-            self.send(now, FindLeader { group });
+        if let Some(find) = self.group.find(now, self.session.is_live()) {
+            self.send(now, find);
         }
     }
 
     /// Whether nobody would tell us of a group at the addresses before the one that we use: we know of none that the
     /// store could name the leader of, so the dialer looks there again from time to time.
     pub fn looks_back(&self) -> bool {
-        let knows_group = self.config.group.is_some() || self.group.name.is_some();
-        self.session.is_live() && !self.session.in_group && !knows_group
+        self.session.is_live() && !self.group.is_joined && self.group.known().is_none()
     }
 
     /// Somebody listens at an earlier address again: the session ends, and the next one begins with the first of them.
     pub fn go_back(&mut self) {
         if self.looks_back() {
-            self.hang_up(GoodbyeReason::Done, "an address that comes before this one answers again".into());
+            let text = "an address that comes before this one answers again".into();
+            self.hang_up(Goodbye { reason: GoodbyeReason::Done, text });
         }
-    }
-
-    /// We hear who leads: there we go. Where nobody does, we may be the one.
-    pub(crate) fn leader(&mut self, now: Time, leader: Leader) {
-        self.group.epoch = self.group.epoch.max(leader.epoch);
-        let is_direct = self.session.is_live() && !self.session.in_group;
-        let is_nobody = leader.address.is_empty() || self.group.is_silent(now, &leader);
-        if !is_direct {
-            self.group.name = Some(leader.group);
-            // Our redirector says so, or the one that we have tried; it ends the session next.
-            self.group.told = Some(leader.address).filter(|_| !is_nobody);
-            return;
-        }
-        if self.group.tried.as_ref().is_some_and(|tried| tried.is(now, &leader)) {
-            return;
-        }
-        let tried = Tried { address: leader.address.clone(), epoch: leader.epoch, until: now + REST };
-        let own = self.neighbours.eligible().map(String::from);
-        let way = match own {
-            Some(_) if is_nobody && now < self.group.rest_until => return,
-            Some(own) if is_nobody || leader.address == own => Way::TakeOver(own),
-            None if is_nobody => return,
-            _ => Way::To(leader.address),
-        };
-        self.group.tried = Some(tried);
-        // Should it not work, we are back where we come from.
-        self.group.ways = [way].into_iter().chain(self.group.to_store()).collect();
-        self.hang_up(GoodbyeReason::Done, "the group is led again".into());
     }
 }

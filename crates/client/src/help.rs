@@ -11,11 +11,13 @@
 //! 5. A member that connects to a neighbour shows the key that came with the request for help. Our own key is the
 //!    driver's affair: it draws the key, and lets nobody in without it.
 
-use crate::{Client, Output};
+use crate::Client;
+use crate::outputs::Outputs;
 use alloc::vec::Vec;
+use cache::Cache;
 use core::time::Duration;
-use protocol::{Arrived, Help, NoHelp, Page, PeerHello, PeerPage, Reachable, ToPeer};
-use types::{ClientId, Map, PageId, PeerKey, Rule, Time};
+use protocol::{Arrived, Goodbye, Help, NoHelp, Page, PeerHello, PeerPage, Reachable, ToPeer};
+use types::{Broken, ClientId, Map, PageId, PeerKey, Rule, Time};
 
 /// How long a neighbour that could not be connected to is served by way of the redirector before it is tried again.
 const DETOUR: Duration = Duration::from_secs(5);
@@ -29,30 +31,83 @@ enum Peer {
 }
 
 /// The client's knowledge of its neighbours.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Neighbours {
     /// Where they reach us.
     reachable: Option<Reachable>,
     peers: Map<ClientId, Peer>,
+    peers_max: usize,
     /// Pages that came from them, and that the redirector has not been told of.
     arrived: Vec<(PageId, u64)>,
 }
 
 impl Neighbours {
+    pub(crate) fn new(peers_max: usize) -> Self {
+        Self { reachable: None, peers: Map::default(), peers_max, arrived: Vec::new() }
+    }
+
     /// Where members would reach us as their redirector, if we are eligible.
     pub(crate) fn eligible(&self) -> Option<&str> {
         self.reachable.as_ref().map(|reachable| reachable.eligible.as_str()).filter(|eligible| !eligible.is_empty())
     }
 
-    /// The arrivals that the redirector is to be told with the next message.
-    pub(crate) fn take_arrived(&mut self) -> Vec<(PageId, u64)> {
-        core::mem::take(&mut self.arrived)
+    /// A page has come from a neighbour.
+    fn has_sent(&mut self, page: &Page) {
+        self.arrived.push((page.page, page.number));
+    }
+
+    /// Tells the redirector which pages have come from neighbours, so many in a message: they can be had from here now.
+    pub(crate) fn say_arrived(&mut self, pages_per_message: usize, out: &mut Outputs) {
+        for pages in core::mem::take(&mut self.arrived).chunks(pages_per_message) {
+            out.send(Arrived { pages: pages.to_vec() });
+        }
     }
 
     /// Arrivals that were not told are of no account any more.
     pub(crate) fn link_is_gone(&mut self) {
         self.arrived.clear();
     }
+
+    /// Whether the neighbour that help is asked for is connected to. If not, a connection is on its way where that can be
+    /// tried.
+    fn is_up(&mut self, now: Time, help: &Help, out: &mut Outputs) -> bool {
+        if help.address.is_empty() {
+            return false;
+        }
+        let (peer, peers) = (help.requester, &mut self.peers);
+        match peers.get(&peer) {
+            Some(Peer::Up) => return true,
+            Some(Peer::Dialing { .. }) => return false,
+            Some(Peer::Unreachable { until }) if now < *until => return false,
+            Some(Peer::Unreachable { .. }) | None => {}
+        }
+        if peers.len() >= self.peers_max {
+            peers.retain(|_, peer| !matches!(peer, Peer::Unreachable { until } if *until <= now));
+        }
+        if peers.len() < self.peers_max {
+            peers.insert(peer, Peer::Dialing { key: help.key });
+            out.dial_peer(peer, help.address.clone());
+        }
+        false
+    }
+
+    /// A connection to the neighbour is up; gives the key that lets us in, if the connection was asked for.
+    fn connected(&mut self, peer: ClientId) -> Option<PeerKey> {
+        let &Peer::Dialing { key } = self.peers.get(&peer)? else { return None };
+        self.peers.insert(peer, Peer::Up);
+        Some(key)
+    }
+
+    /// A connection to the neighbour is gone, or could not be made.
+    fn disconnected(&mut self, now: Time, peer: ClientId) {
+        self.peers.insert(peer, Peer::Unreachable { until: now + DETOUR });
+    }
+}
+
+/// The page as the cache has it, in answer to the fetch of this number, if it is whole and in sequence.
+fn whole(cache: &Cache, page: PageId, number: u64, broken: Broken) -> Option<Page> {
+    let (version, image) = cache.get(page)?.whole(broken)?;
+    Some(Page { page, version, number, fresh: false, behind: Vec::new(), image: image.image().clone() })
 }
 
 impl Client {
@@ -72,35 +127,37 @@ impl Client {
 
     /// Tells the redirector, if there is one, where neighbours reach us.
     pub(crate) fn say_reachable(&mut self, now: Time) {
-        if !self.session.in_group {
-            return;
-        }
-        if let Some(reachable) = self.neighbours.reachable.clone() {
+        if let Some(reachable) = self.neighbours.reachable.clone().filter(|_| self.group.is_joined()) {
             self.send(now, reachable);
         }
     }
 
     /// A connection to a neighbour is up, which was asked for: says who will send pages on it.
     pub fn peer_connected(&mut self, peer: ClientId) {
-        if let Some(&Peer::Dialing { key }) = self.neighbours.peers.get(&peer) {
-            self.neighbours.peers.insert(peer, Peer::Up);
-            let message = PeerHello { client: self.id, key }.into();
-            self.outputs.push_back(Output::SendPeer { peer, message });
+        if let Some(key) = self.neighbours.connected(peer) {
+            self.out.send_peer(peer, PeerHello { client: self.id, key });
         }
     }
 
     /// A connection to a neighbour is gone, or could not be made.
     pub fn peer_disconnected(&mut self, now: Time, peer: ClientId) {
-        self.neighbours.peers.insert(peer, Peer::Unreachable { until: now + DETOUR });
+        self.neighbours.disconnected(now, peer);
     }
 
     /// The redirector asks for pages for a neighbour.
     pub(crate) fn help(&mut self, now: Time, help: &Help) {
         let mut not_whole = Vec::new();
         for &page in &help.pages {
-            match self.whole(page, help.number) {
-                Some(page) => self.send_to_peer(now, help, page),
-                None => not_whole.push(page),
+            let Some(page) = whole(&self.cache, page, help.number, self.config.broken) else {
+                not_whole.push(page);
+                continue;
+            };
+            self.stats.pages_given += 1;
+            let page = PeerPage { requester: help.requester, through: help.through, page };
+            if self.neighbours.is_up(now, help, &mut self.out) {
+                self.out.send_peer(help.requester, page);
+            } else {
+                self.send(now, page);
             }
         }
         if !not_whole.is_empty() {
@@ -109,92 +166,51 @@ impl Client {
         }
     }
 
-    /// The page as we have it, if it is whole and in sequence.
-    fn whole(&self, page: PageId, number: u64) -> Option<Page> {
-        let (version, image) = self.cache.get(page)?.whole(self.config.broken)?;
-        Some(Page { page, version, number, fresh: false, behind: Vec::new(), image: image.image().clone() })
-    }
-
-    fn send_to_peer(&mut self, now: Time, help: &Help, page: Page) {
-        self.stats.pages_given += 1;
-        let (peer, through) = (help.requester, help.through);
-        let page = PeerPage { requester: peer, through, page };
-        if self.is_up(now, help) {
-            self.outputs.push_back(Output::SendPeer { peer, message: page.into() });
-        } else {
-            self.send(now, page);
-        }
-    }
-
-    /// Whether the neighbour is connected to. If not, a connection is on its way where that can be tried.
-    fn is_up(&mut self, now: Time, help: &Help) -> bool {
-        if help.address.is_empty() {
-            return false;
-        }
-        let (peer, peers) = (help.requester, &mut self.neighbours.peers);
-        match peers.get(&peer) {
-            Some(Peer::Up) => return true,
-            Some(Peer::Dialing { .. }) => return false,
-            Some(Peer::Unreachable { until }) if now < *until => return false,
-            Some(Peer::Unreachable { .. }) | None => {}
-        }
-        if peers.len() >= self.config.limits.peers {
-            peers.retain(|_, peer| !matches!(peer, Peer::Unreachable { until } if *until <= now));
-        }
-        if peers.len() < self.config.limits.peers {
-            peers.insert(peer, Peer::Dialing { key: help.key });
-            self.outputs.push_back(Output::DialPeer { peer, address: help.address.clone() });
-        }
-        false
-    }
-
-    /// A message of a neighbour, or one that it sent by way of the redirector.
+    /// A message of a neighbour.
     pub fn from_peer(&mut self, now: Time, message: ToPeer) {
-        if let ToPeer::PeerPage(page) = message {
-            self.peer_page(now, page);
+        if let ToPeer::PeerPage(page) = message
+            && let Err(why) = self.peer_page(now, page)
+        {
+            self.hang_up(why);
         }
     }
 
-    /// A neighbour's page has arrived.
-    pub(crate) fn peer_page(&mut self, now: Time, page: PeerPage) {
+    /// A neighbour's page has arrived, on a connection of its own or by way of the redirector.
+    pub(crate) fn peer_page(&mut self, now: Time, page: PeerPage) -> Result<(), Goodbye> {
         let PeerPage { requester, through, page } = page;
         let is_mine = requester == self.id && self.session.is_live();
-        if !is_mine || !self.fetches.expects(page.page, page.number, self.config.broken) {
-            return;
+        if !is_mine || !self.fetches.expects(page.page, page.number) {
+            return Ok(());
         }
         // A neighbour that has asked what became of a commit of its own may know of that before its redirector does.
         let reflects = through.max(page.version);
         if reflects > self.session.horizon() && !self.config.broken.is(Rule::HearFirst) {
-            return self.fetches.keep_early(reflects, page);
+            self.fetches.keep_early(reflects, page);
+            return Ok(());
         }
-        self.install_peer_page(now, page);
+        self.install_peer_page(now, page)
     }
 
-    fn install_peer_page(&mut self, now: Time, page: Page) {
+    fn install_peer_page(&mut self, now: Time, page: Page) -> Result<(), Goodbye> {
         // Of what the store has committed since the neighbour heard from it, the page says nothing.
         let page = Page { fresh: self.config.broken.is(Rule::FreshFromStore), ..page };
         self.stats.pages_from_peers += 1;
-        self.neighbours.arrived.push((page.page, page.number));
+        self.neighbours.has_sent(&page);
         self.session.up.piggyback_by(now);
         let before = self.stats.fetch_time;
-        self.page(now, page);
+        self.page(now, page)?;
         self.stats.peer_time += self.stats.fetch_time.saturating_sub(before);
+        Ok(())
     }
 
     /// The horizon has moved: installs the pages of neighbours that waited for that.
-    pub(crate) fn install_early(&mut self, now: Time) {
+    pub(crate) fn install_early(&mut self, now: Time) -> Result<(), Goodbye> {
         while let Some(page) = self.fetches.take_early(self.session.horizon()) {
             // It may have come in another way meanwhile.
-            if self.fetches.expects(page.page, page.number, self.config.broken) {
-                self.install_peer_page(now, page);
+            if self.fetches.expects(page.page, page.number) {
+                self.install_peer_page(now, page)?;
             }
         }
-    }
-
-    /// Tells the redirector which pages have come from neighbours: they can be had from here now.
-    pub(crate) fn say_arrived(&mut self) {
-        for pages in self.neighbours.take_arrived().chunks(self.config.limits.pages_per_message) {
-            self.outputs.push_back(Output::Send(Arrived { pages: pages.to_vec() }.into()));
-        }
+        Ok(())
     }
 }

@@ -25,16 +25,18 @@
 //! | `access`, `workspace` | a transaction reads and writes |
 //! | `seen` | what it reads again |
 //! | `create` | where new objects go |
-//! | `fetch`, `prefetch`, `follow`, `claims` | pages come in, and stay until they were looked at |
+//! | `fetch`, `prefetch`, `follow`, `window` | which pages are under way, and which are asked for next |
+//! | `arrive`, `claims` | pages come in, and stay until they were looked at |
 //! | `help` | from neighbours' caches, and from ours to theirs |
 //! | `group` | by which way the store is reached |
 //! | `room` | pages go out |
-//! | `notice` | what others have changed |
+//! | `notice`, `doom` | what others have changed, and which transactions have read it |
 //! | `commit` | requests and outcomes |
 //! | `fresh` | what commits without a request |
 //! | `session` | the link to the store: hello, rejoin, signs of life |
 //! | `txns`, `waiting` | the table of transactions; which are woken when |
-//! | `answers`, `config`, `inspect` | what the application hears; what a user may tune; what checkers look at |
+//! | `answers`, `outputs` | what the application hears; actions for the driver, in order |
+//! | `config`, `inspect` | what a user may tune; what checkers look at |
 //! | `mutants` | rules that take code to break, for tests of the checkers |
 #![no_std]
 
@@ -42,10 +44,12 @@ extern crate alloc;
 
 mod access;
 mod answers;
+mod arrive;
 mod claims;
 mod commit;
 mod config;
 mod create;
+mod doom;
 mod fetch;
 mod follow;
 mod fresh;
@@ -55,16 +59,17 @@ mod inspect;
 #[cfg(feature = "mutants")]
 mod mutants;
 mod notice;
+mod outputs;
 mod prefetch;
 mod room;
 mod seen;
 mod session;
 mod txns;
 mod waiting;
+mod window;
 mod workspace;
 
 use ::session::Phase;
-use alloc::collections::VecDeque;
 use alloc::format;
 use alloc::string::String;
 pub use answers::{Created, Read, Stats, TxnError, Write};
@@ -74,64 +79,27 @@ use commit::Commits;
 pub use config::Config;
 use create::Allocator;
 use fetch::Fetches;
-use follow::Following;
 use group::Group;
 use help::Neighbours;
-use prefetch::Prefetch;
-use protocol::{Leader, Pong, ToClient, ToPeer, ToServer};
+pub use outputs::Output;
+use outputs::Outputs;
+use protocol::{Goodbye, Pong, ToClient};
 pub use seen::Seen;
 use session::Session;
 use txns::{State, Txns};
-use types::limits::PAGE_BYTES_TARGET;
-use types::{ClientId, GoodbyeReason, Time};
+use types::{ClientId, Time};
 
 /// A running transaction of this client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TxnHandle(pub u64);
 
-/// An action that the machine wants done.
-#[derive(Debug)]
-pub enum Output {
-    /// Send a message to the store.
-    Send(ToServer),
-    /// Connect to a neighbour, and say what came of it.
-    DialPeer {
-        /// The neighbour.
-        peer: ClientId,
-        /// Where it takes connections, as `host:port`.
-        address: String,
-    },
-    /// Send a message to a neighbour that is connected to.
-    SendPeer {
-        /// The neighbour.
-        peer: ClientId,
-        /// The message.
-        message: ToPeer,
-    },
-    /// Take over as the redirector of our group.
-    Lead {
-        /// The epoch to claim.
-        epoch: u64,
-    },
-    /// The redirector beside us has asked who leads our group: whose redirector has just given a sign of life, or `None`
-    /// if we are with none.
-    LedBy(Option<Leader>),
-    /// The event that this transaction waits for has happened: call again.
-    Wake(TxnHandle),
-    /// The link is no good: drop it and, unless the reason is final, connect again.
-    Hangup {
-        /// Why, by name.
-        reason: GoodbyeReason,
-        /// Why, for a person.
-        text: String,
-    },
-}
-
-/// The machine.
+/// The machine. Its parts meet here: each keeps its own state, and what runs through several of them stands in the file
+/// that is named for it (`arrive`, `commit`, `notice`, `room`, `session`).
 #[derive(Debug)]
 pub struct Client {
     config: Config,
     id: ClientId,
+    out: Outputs,
     cache: Cache,
     session: Session,
     txns: Txns,
@@ -139,13 +107,8 @@ pub struct Client {
     claims: Claims,
     neighbours: Neighbours,
     group: Group,
-    prefetch: Prefetch,
-    following: Following,
     commits: Commits,
     allocator: Allocator,
-    /// When it is looked for transactions that have waited for too long.
-    impatient_at: Option<Time>,
-    outputs: VecDeque<Output>,
     stats: Stats,
 }
 
@@ -154,19 +117,16 @@ impl Client {
     pub fn new(config: Config, id: ClientId) -> Self {
         Self {
             id,
+            out: Outputs::default(),
             cache: Cache::new(config.cache_bytes_limit, config.broken),
             session: Session::new(),
-            txns: Txns::default(),
-            fetches: Fetches::new(config.cache_bytes_limit, config.first_window_bytes),
+            txns: Txns::new(config.patience, config.broken),
+            fetches: Fetches::new(&config),
             claims: Claims::default(),
-            neighbours: Neighbours::default(),
-            group: Group::default(),
-            prefetch: Prefetch::new(config.prefetch_pages_max.min(prefetch_pages_limit(&config))),
-            following: Following::new(),
+            neighbours: Neighbours::new(config.limits.peers),
+            group: Group::new(config.group.clone()),
             commits: Commits::new(config.limits.outcomes_per_client),
             allocator: Allocator::new(config.grant_pages, config.limits.grant_pages),
-            impatient_at: None,
-            outputs: VecDeque::new(),
             stats: Stats::default(),
             config,
         }
@@ -193,45 +153,55 @@ impl Client {
     pub fn handle(&mut self, now: Time, message: ToClient) {
         self.heard(now);
         self.session.up.hear_of(message.newest_named());
+        if let Err(why) = self.dispatch(now, message) {
+            self.hang_up(why);
+        }
+    }
+
+    /// One message of a session. A reason to end it comes back as a goodbye.
+    fn dispatch(&mut self, now: Time, message: ToClient) -> Result<(), Goodbye> {
         match (self.session.up.phase(), message) {
             // A message after we gave the link up is of no account.
             (Phase::Down | Phase::Over(..), _) => {}
-            (Phase::Rejoining | Phase::Live, ToClient::Pong(pong)) => self.pong(pong),
-            (_, ToClient::Goodbye(goodbye)) => self.goodbye(goodbye),
-            (Phase::Greeting, ToClient::Welcome(welcome)) => self.welcome(&welcome),
-            (Phase::Rejoining | Phase::Live, ToClient::Welcome(welcome)) if self.session.in_group => {
-                self.store_lives_anew(&welcome);
+            (Phase::Rejoining | Phase::Live, ToClient::Pong(pong)) => self.group.pong(pong, &mut self.out),
+            (_, ToClient::Goodbye(goodbye)) => return self.goodbye(goodbye),
+            (Phase::Greeting, ToClient::Welcome(welcome)) => return self.welcome(&welcome),
+            (Phase::Rejoining | Phase::Live, ToClient::Welcome(welcome)) if self.group.is_joined() => {
+                return self.store_lives_anew(&welcome);
             }
-            (Phase::Rejoining, ToClient::Rejoined(rejoined)) => self.rejoined(now, rejoined),
-            (Phase::Live, ToClient::Rejoined(rejoined)) => self.lose_pages(now, rejoined),
-            (Phase::Rejoining | Phase::Live, ToClient::Notices(notices)) => self.notices(now, &notices),
-            (Phase::Live, ToClient::Page(page)) => self.page(now, page),
-            (Phase::Live, ToClient::LeftOut(left_out)) => self.left_out(now, &left_out),
+            (Phase::Rejoining, ToClient::Rejoined(rejoined)) => return self.rejoined(now, rejoined),
+            (Phase::Live, ToClient::Rejoined(rejoined)) => return self.lose_pages(now, rejoined),
+            (Phase::Rejoining | Phase::Live, ToClient::Notices(notices)) => return self.notices(now, &notices),
+            (Phase::Live, ToClient::Page(page)) => return self.page(now, page),
+            (Phase::Live, ToClient::LeftOut(left_out)) => return self.left_out(now, &left_out),
             (Phase::Live, ToClient::CommitReply(reply)) => self.commit_reply(now, reply),
-            (Phase::Live, ToClient::Granted(granted)) => self.granted(now, &granted),
+            (Phase::Live, ToClient::Granted(granted)) => return self.granted(now, &granted),
             (Phase::Live, ToClient::Help(help)) => self.help(now, &help),
-            (Phase::Live, ToClient::Members(members)) => self.members(members),
-            (Phase::Greeting | Phase::Rejoining | Phase::Live, ToClient::Leader(leader)) => self.leader(now, leader),
-            (Phase::Live, ToClient::PeerPage(page)) => self.peer_page(now, page),
+            (Phase::Live, ToClient::Members(members)) => self.group.members(members, self.neighbours.eligible()),
+            (Phase::Greeting | Phase::Rejoining | Phase::Live, ToClient::Leader(leader)) => {
+                return self.group.leader(now, leader, self.session.is_live(), self.neighbours.eligible());
+            }
+            (Phase::Live, ToClient::PeerPage(page)) => return self.peer_page(now, page),
             (Phase::Rejoining | Phase::Live, ToClient::Ping(ping)) => {
                 self.send(now, Pong { nonce: ping.nonce });
             }
             (phase, _) => {
                 let text = format!("a message that a store does not send to a client that is {phase:?}");
-                self.hang_up(GoodbyeReason::Malformed, text);
+                return Err(Goodbye::malformed(text));
             }
         }
+        Ok(())
     }
 
     /// The next action that the machine wants done.
     pub fn poll_output(&mut self) -> Option<Output> {
-        self.outputs.pop_front()
+        self.out.pop()
     }
 
     /// When [`Client::handle_timeout`] is due.
     pub fn poll_timeout(&self) -> Option<Time> {
         let find = self.group.find_at().filter(|_| self.session.is_live());
-        self.session.poll_timeout().into_iter().chain(self.impatient_at).chain(find).min()
+        self.session.poll_timeout().into_iter().chain(self.txns.impatient_at).chain(find).min()
     }
 
     /// Time has passed.
@@ -240,7 +210,9 @@ impl Client {
         if self.session.is_live() && self.group.find_at().is_some_and(|at| at <= now) {
             self.find_leader(now);
         }
-        self.end_long_waits(now);
+        for txn in self.txns.impatient(now) {
+            self.give_up(txn, &TxnError::Unreachable);
+        }
     }
 
     /// The client's id at the store.
@@ -270,26 +242,22 @@ impl Client {
 
     /// Drops the transaction and all it did. Also how a handle is ended after an error.
     pub fn abort(&mut self, now: Time, txn: TxnHandle) {
-        self.end_claims(txn);
+        self.claims.end_all(txn, &mut self.txns, &mut self.cache);
         let Some(ended) = self.txns.end(txn) else { return };
         if let State::Committing(number) = *ended.state() {
-            let taken = self.commits.abandon(number);
-            return self.give_back(&taken.unwrap_or_default());
+            let taken = self.commits.abandon(number).unwrap_or_default();
+            return self.allocator.give_back(&taken, &mut self.cache);
         }
         #[cfg(feature = "mutants")]
         self.leave_traces(&ended.workspace);
         self.allocator.check_in(ended.chains);
-        self.give_back(&ended.taken);
+        self.allocator.give_back(&ended.taken, &mut self.cache);
         self.let_go(now, &ended.workspace);
     }
 
     /// The client's figures.
     pub fn stats(&self) -> Stats {
-        Stats { cache_bytes: self.cache.bytes() as u64, cache_pages: self.cache.len() as u64, ..self.stats }
+        let (cache_bytes, cache_pages) = (self.cache.bytes() as u64, self.cache.len() as u64);
+        Stats { cache_bytes, cache_pages, doomed: self.txns.doomed, ..self.stats }
     }
-}
-
-/// Prefetched pages never crowd out a small cache.
-fn prefetch_pages_limit(config: &Config) -> u32 {
-    (config.cache_bytes_limit / (4 * PAGE_BYTES_TARGET)) as u32
 }

@@ -22,17 +22,7 @@ impl Client {
     /// of the page: until then its changes still concern us.
     pub(crate) fn make_room(&mut self, now: Time) {
         while let Some(evicted) = self.cache.evict() {
-            let mut was_read = false;
-            if !self.config.broken.is(Rule::FreezeEvidence) {
-                for (_, txn) in self.txns.all_running() {
-                    if let Some(touched) = txn.workspace.get_mut(evicted.page) {
-                        touched.freeze(&evicted.frame, self.session.horizon());
-                        txn.stale.raise();
-                        was_read |= touched.frozen().is_some();
-                    }
-                }
-            }
-            if was_read {
+            if self.txns.freeze(&evicted, self.session.horizon()) {
                 self.session.keep(evicted.page);
             } else {
                 self.session.release(now, evicted.page);
@@ -52,11 +42,17 @@ impl Client {
     }
 
     /// Whether the page's changes concern us.
-    fn holds(&mut self, page: PageId) -> bool {
-        let is_read = |other: &Workspace| other.get(page).is_some_and(|touched| touched.frozen().is_some());
+    fn holds(&self, page: PageId) -> bool {
         let is_fetched = self.fetches.is_under_way(page) && !self.config.broken.is(Rule::ReleaseAfterFetch);
         let is_here = self.cache.find(page).is_some() || self.allocator.is_unused(page);
-        is_here || is_fetched || self.txns.all_running().any(|(_, txn)| is_read(&txn.workspace))
+        is_here || is_fetched || self.txns.is_frozen(page)
+    }
+
+    /// Whether the page may not leave the cache. One that was taken to be filled stays, since a granted page that is
+    /// released would be given to others; and so does one that somebody waits for.
+    pub(crate) fn is_pinned(&self, page: PageId) -> bool {
+        let is_taken = self.commits.taken().chain(self.txns.taken()).any(|taken| taken == page);
+        (is_taken && !self.config.broken.is(Rule::KeepTaken)) || self.fetches.is_under_way(page)
     }
 
     /// The pages to be released now. Those that waited for a grant may be here again.
@@ -71,11 +67,9 @@ impl Client {
     }
 
     /// The pages that only running transactions still hold, by what they have read of them.
-    pub(crate) fn frozen_pages(&mut self) -> Vec<Held> {
-        let cache = &self.cache;
-        let running = self.txns.all_running();
-        let touched = running.flat_map(|(_, txn)| txn.workspace.pages().iter());
-        let frozen = touched.filter_map(|touched| Some((touched.page, touched.frozen()?.version)));
-        frozen.filter(|(page, _)| cache.find(*page).is_none()).map(|(page, version)| Held { page, version }).collect()
+    pub(crate) fn frozen_pages(&self) -> Vec<Held> {
+        let frozen = self.txns.touched().filter_map(|touched| Some((touched.page, touched.frozen()?.version)));
+        let gone = frozen.filter(|(page, _)| self.cache.find(*page).is_none());
+        gone.map(|(page, version)| Held { page, version }).collect()
     }
 }

@@ -9,8 +9,7 @@
 //!    trip more.
 
 use crate::commit::{NO_EFFECT, Resend};
-use crate::txns::State;
-use crate::{Client, Output, TxnError};
+use crate::{Client, TxnError};
 use alloc::collections::BTreeSet;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -33,8 +32,6 @@ pub(crate) struct Session {
     pub(crate) up: Upstream<TxnError>,
     /// The latest change that a batch has told of. Beyond the horizon it is of a batch that was cut, with more to come.
     pub(crate) told: Version,
-    /// A redirector answers: we are a member of its group.
-    pub(crate) in_group: bool,
     brought: Brought,
     /// Of the store: the latest that we have heard of.
     pub(crate) incarnation: Incarnation,
@@ -50,7 +47,6 @@ impl Session {
         Self {
             up: Upstream::default(),
             told: Version::ZERO,
-            in_group: false,
             brought: Brought::Something,
             incarnation: Incarnation(0),
             ack_is_due: false,
@@ -143,11 +139,12 @@ impl Client {
     /// The link is gone, and with it every answer that was on its way.
     pub(crate) fn session_is_down(&mut self) {
         if self.session.up.is_up() {
-            self.lose_group();
-            self.session.in_group = false;
+            self.group.lose(self.id, self.neighbours.eligible());
         }
         self.session.up.close();
-        self.fetches_are_gone();
+        for page in self.fetches.link_is_gone() {
+            self.cache.pin(page, self.is_pinned(page));
+        }
         self.neighbours.link_is_gone();
         self.allocator.link_is_gone();
         self.commits.link_is_gone();
@@ -157,7 +154,7 @@ impl Client {
     pub(crate) fn send(&mut self, now: Time, message: impl Into<ToServer>) {
         self.piggyback();
         self.session.up.sent(now);
-        self.outputs.push_back(Output::Send(message.into()));
+        self.out.send(message);
     }
 
     fn piggyback(&mut self) {
@@ -165,18 +162,19 @@ impl Client {
             return;
         }
         if mem::take(&mut self.session.ack_is_due) {
-            self.outputs.push_back(Output::Send(Ack { through: self.session.horizon() }.into()));
+            self.out.send(Ack { through: self.session.horizon() });
         }
-        for pages in self.take_released().chunks(self.config.limits.pages_per_message) {
-            self.outputs.push_back(Output::Send(Released { pages: pages.to_vec() }.into()));
+        let pages_per_message = self.config.limits.pages_per_message;
+        for pages in self.take_released().chunks(pages_per_message) {
+            self.out.send(Released { pages: pages.to_vec() });
         }
-        self.say_arrived();
+        self.neighbours.say_arrived(pages_per_message, &mut self.out);
     }
 
     /// Gives the link up.
-    pub(crate) fn hang_up(&mut self, reason: GoodbyeReason, text: String) {
+    pub(crate) fn hang_up(&mut self, why: Goodbye) {
         self.session_is_down();
-        self.outputs.push_back(Output::Hangup { reason, text });
+        self.out.hang_up(why);
     }
 
     /// A sign of life of the store: a message, or some bytes of one, or room for what is on its way there.
@@ -185,44 +183,44 @@ impl Client {
     }
 
     /// The horizon moves, unless there may be changes before it that we have not heard of.
-    pub(crate) fn heard_through(&mut self, now: Time, through: Version) {
+    pub(crate) fn heard_through(&mut self, now: Time, through: Version) -> Result<(), Goodbye> {
         let session = &mut self.session;
         let may_move = session.is_live() || self.config.broken.is(Rule::RejoinBeforeHorizon);
         if may_move && session.up.heard_through(through) {
             session.ack_is_due = true;
             session.up.piggyback_by(now);
-            self.install_early(now);
+            self.install_early(now)?;
         }
+        Ok(())
     }
 
-    pub(crate) fn welcome(&mut self, welcome: &Welcome) {
-        if let Err(Goodbye { reason, text }) = self.session.up.agrees(welcome) {
-            if reason == GoodbyeReason::WrongCluster {
+    pub(crate) fn welcome(&mut self, welcome: &Welcome) -> Result<(), Goodbye> {
+        if let Err(why) = self.session.up.agrees(welcome) {
+            if why.reason == GoodbyeReason::WrongCluster {
                 self.forget_the_store();
             }
-            return self.hang_up(reason, text);
+            return Err(why);
         }
-        if !self.knows_store(welcome) {
-            return;
-        }
+        self.know_store(welcome)?;
         self.session.up.welcomed(welcome);
-        self.session.in_group = welcome.features & GROUP != 0;
+        self.group.join(welcome.features & GROUP != 0);
         if self.config.broken.is(Rule::RejoinBeforeHorizon) {
             self.session.up.heard_through(welcome.through);
         }
+        Ok(())
     }
 
     /// Its redirector has reached the store in another life: what comes next is of that one.
-    pub(crate) fn store_lives_anew(&mut self, welcome: &Welcome) {
-        if self.knows_store(welcome) {
-            self.session.up.learn(welcome);
-        }
+    pub(crate) fn store_lives_anew(&mut self, welcome: &Welcome) -> Result<(), Goodbye> {
+        self.know_store(welcome)?;
+        self.session.up.learn(welcome);
+        Ok(())
     }
 
-    /// Whether what we know is of this store, and of no copy that has parted from it since. If it is not, we forget it, and
+    /// Our knowledge must be of this store, and of no copy that has parted from it since. If it is not, we forget it, and
     /// the session ends: the next one begins with nothing. Only a redirector that is in a life of the store which we know to
     /// be over has not heard of the store's restart yet: we forget nothing, and go elsewhere until it has.
-    fn knows_store(&mut self, welcome: &Welcome) -> bool {
+    fn know_store(&mut self, welcome: &Welcome) -> Result<(), Goodbye> {
         if let Err(Goodbye { reason, mut text }) = self.session.up.continues(welcome)
             && !self.config.broken.is(Rule::KnowLineage)
         {
@@ -232,16 +230,17 @@ impl Client {
                 text = "expected a redirector that has heard of the store's last restart, got one that has not".into();
                 self.group.leave();
             } else if welcome.incarnation > self.session.incarnation {
-                self.commits.void().into_iter().for_each(|txn| self.decide(txn, Ok(NO_EFFECT)));
+                for txn in self.commits.void() {
+                    self.txns.decide(txn, Ok(NO_EFFECT), &mut self.out);
+                }
                 self.forget_pages();
             } else {
                 self.forget_the_store();
             }
-            self.hang_up(reason, text);
-            return false;
+            return Err(Goodbye { reason, text });
         }
         self.session.incarnation = self.session.incarnation.max(welcome.incarnation);
-        true
+        Ok(())
     }
 
     /// Says what we still hold.
@@ -262,14 +261,14 @@ impl Client {
         }
     }
 
-    pub(crate) fn rejoined(&mut self, now: Time, rejoined: Rejoined) {
+    pub(crate) fn rejoined(&mut self, now: Time, rejoined: Rejoined) -> Result<(), Goodbye> {
         for page in rejoined.dropped {
             self.drop_page(page);
             self.lose_grant(page);
         }
         self.session.up.joined(now);
         self.group.arrive();
-        self.heard_through(now, rejoined.through);
+        self.heard_through(now, rejoined.through)?;
         self.say_reachable(now);
         self.find_leader(now);
         self.look_again(now);
@@ -282,6 +281,7 @@ impl Client {
         }
         self.ask_for_grants(now);
         self.send_fetches(now);
+        Ok(())
     }
 
     /// Asks for a sign of life.
@@ -291,19 +291,20 @@ impl Client {
     }
 
     /// The redirector was away from its store for so long that nobody knows what has changed in these pages.
-    pub(crate) fn lose_pages(&mut self, now: Time, rejoined: Rejoined) {
+    pub(crate) fn lose_pages(&mut self, now: Time, rejoined: Rejoined) -> Result<(), Goodbye> {
         for page in rejoined.dropped {
             self.drop_page(page);
             self.lose_grant(page);
             self.fetches.begin_again(page);
             self.session.release(now, page);
         }
-        self.heard_through(now, rejoined.through);
+        self.heard_through(now, rejoined.through)?;
         self.send_fetches(now);
+        Ok(())
     }
 
     /// The store has ended the session.
-    pub(crate) fn goodbye(&mut self, goodbye: Goodbye) {
+    pub(crate) fn goodbye(&mut self, goodbye: Goodbye) -> Result<(), Goodbye> {
         if goodbye.reason == GoodbyeReason::WrongCluster {
             self.forget_the_store();
         }
@@ -313,12 +314,15 @@ impl Client {
         }
         if !goodbye.reason.is_final() {
             // The store drops the link after this, and our driver connects again.
-            return self.session_is_down();
+            self.session_is_down();
+            return Ok(());
         }
         let error = TxnError::Refused(goodbye.reason, goodbye.text.clone());
         self.session.up.end(error.clone());
-        self.give_up_waiting(&error, Time(u64::MAX));
-        self.hang_up(goodbye.reason, goodbye.text);
+        for txn in self.txns.waiting() {
+            self.give_up(txn, &error);
+        }
+        Err(goodbye)
     }
 
     /// The store of this process has stopped for good: no call is answered from now on. A commit that it was asked for
@@ -336,7 +340,7 @@ impl Client {
     /// Everything here is of another store: begins anew with nothing.
     fn forget_the_store(&mut self) {
         for txn in self.commits.forget() {
-            self.decide(txn, Ok(Outcome::Unknown));
+            self.txns.decide(txn, Ok(Outcome::Unknown), &mut self.out);
         }
         self.forget_pages();
     }
@@ -347,13 +351,7 @@ impl Client {
         for page in pages {
             self.drop_page(page);
         }
-        for (_, txn) in self.txns.all() {
-            txn.taken.clear();
-            txn.chains.clear();
-            if txn.is_running() {
-                txn.stop(State::Doomed);
-            }
-        }
+        self.txns.forget_store();
         self.session.up.forget_store();
         (self.session.told, self.session.incarnation) = (Version::ZERO, Incarnation(0));
         self.allocator.forget();
@@ -367,11 +365,11 @@ impl Client {
         }
         let ping_at = self.session.ping_at();
         match self.session.up.overdue(now, ping_at) {
-            Some(Overdue::Silence(Goodbye { reason, text })) => {
+            Some(Overdue::Silence(why)) => {
                 if ping_at.is_none() || self.session.up.has_pinged(now) {
-                    self.leave_silent(now);
+                    self.group.leave_silent(now);
                 }
-                self.hang_up(reason, text);
+                self.hang_up(why);
             }
             Some(Overdue::Ping) => self.ping(now),
             None => {}

@@ -7,12 +7,13 @@
 //! ```
 
 use crate::seen::StaleFlag;
-use crate::workspace::Workspace;
+use crate::workspace::{Touched, Workspace};
 use crate::{TxnError, TxnHandle};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
+use core::time::Duration;
 use protocol::Outcome;
-use types::{PageId, Time};
+use types::{Broken, PageId, Time};
 
 #[derive(Debug)]
 pub(crate) enum State {
@@ -44,10 +45,18 @@ pub(crate) struct Txn {
     pub(crate) chains: Vec<(Option<PageId>, PageId)>,
 }
 
-#[derive(Debug, Default)]
+/// All transactions. Further methods stand in `doom` and `waiting`.
+#[derive(Debug)]
 pub(crate) struct Txns {
     table: Vec<(u32, Option<Txn>)>,
     free: Vec<u32>,
+    /// How long a transaction waits before it gives up.
+    pub(crate) patience: Duration,
+    /// When it is looked for transactions that have waited for too long.
+    pub(crate) impatient_at: Option<Time>,
+    /// How many were doomed so far.
+    pub(crate) doomed: u64,
+    pub(crate) broken: Broken,
 }
 
 impl Txn {
@@ -72,6 +81,10 @@ impl Txn {
 }
 
 impl Txns {
+    pub(crate) fn new(patience: Duration, broken: Broken) -> Self {
+        Self { table: Vec::new(), free: Vec::new(), patience, impatient_at: None, doomed: 0, broken }
+    }
+
     pub(crate) fn begin(&mut self, last_fetch_before: u64) -> TxnHandle {
         let place = self.free.pop().unwrap_or_else(|| {
             self.table.push((0, None));
@@ -118,26 +131,67 @@ impl Txns {
         self.table[place as usize].1.take()
     }
 
-    pub(crate) fn all(&mut self) -> impl Iterator<Item = (TxnHandle, &mut Txn)> {
-        self.table
-            .iter_mut()
-            .enumerate()
-            .filter_map(|(place, (life, txn))| Some((handle(place as u32, *life), txn.as_mut()?)))
+    /// All, to look at.
+    pub(crate) fn all(&self) -> impl Iterator<Item = (TxnHandle, &Txn)> {
+        let places = self.table.iter().enumerate();
+        places.filter_map(|(place, (life, txn))| Some((handle(place as u32, *life), txn.as_ref()?)))
+    }
+
+    /// All, to change.
+    pub(crate) fn all_mut(&mut self) -> impl Iterator<Item = (TxnHandle, &mut Txn)> {
+        let places = self.table.iter_mut().enumerate();
+        places.filter_map(|(place, (life, txn))| Some((handle(place as u32, *life), txn.as_mut()?)))
     }
 
     /// Those that still read and write.
-    pub(crate) fn all_running(&mut self) -> impl Iterator<Item = (TxnHandle, &mut Txn)> {
-        self.all().filter(|(_, txn)| txn.is_running())
+    pub(crate) fn running_mut(&mut self) -> impl Iterator<Item = (TxnHandle, &mut Txn)> {
+        self.all_mut().filter(|(_, txn)| txn.is_running())
+    }
+
+    /// The pages that running transactions have read and written, one by one for each.
+    pub(crate) fn touched(&self) -> impl Iterator<Item = &Touched> {
+        let running = self.all().filter(|(_, txn)| txn.is_running());
+        running.flat_map(|(_, txn)| txn.workspace.pages())
+    }
+
+    /// Whether a running transaction has read of the page, which has left since.
+    pub(crate) fn is_frozen(&self, page: PageId) -> bool {
+        let mut running = self.all().filter(|(_, txn)| txn.is_running());
+        running.any(|(_, txn)| txn.workspace.get(page).is_some_and(|touched| touched.frozen().is_some()))
+    }
+
+    /// Whether a transaction other than this one writes to the page. A doomed one counts as well: it has what it took
+    /// until it is aborted.
+    pub(crate) fn others_write_to(&self, page: PageId, txn: Option<TxnHandle>) -> bool {
+        let mut others = self.all().filter(|(other, _)| Some(*other) != txn);
+        others.any(|(_, other)| other.workspace.get(page).is_some_and(Touched::has_writes))
     }
 
     /// The granted pages that transactions create objects in.
     pub(crate) fn taken(&self) -> impl Iterator<Item = PageId> {
-        self.table.iter().filter_map(|(_, txn)| txn.as_ref()).flat_map(|txn| txn.taken.iter().copied())
+        self.all().flat_map(|(_, txn)| txn.taken.iter().copied())
     }
 
-    /// Since when the one that has waited longest has been waiting.
-    pub(crate) fn longest_wait(&self) -> Option<Time> {
-        self.table.iter().filter_map(|(_, txn)| txn.as_ref()?.waiting).min()
+    /// The page is no grant any more; says whether a transaction had taken it.
+    pub(crate) fn lose_taken(&mut self, page: PageId) -> bool {
+        let mut was_taken = false;
+        for (_, txn) in self.all_mut() {
+            let taken = txn.taken.len();
+            txn.taken.retain(|&taken| taken != page);
+            was_taken |= txn.taken.len() < taken;
+        }
+        was_taken
+    }
+
+    /// All that is here is of another store: what they were granted is not theirs, and none may go on.
+    pub(crate) fn forget_store(&mut self) {
+        for (_, txn) in self.all_mut() {
+            txn.taken.clear();
+            txn.chains.clear();
+            if txn.is_running() {
+                txn.stop(State::Doomed);
+            }
+        }
     }
 }
 

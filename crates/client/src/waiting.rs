@@ -2,64 +2,65 @@
 //!
 //! A transaction is told to call again once, whatever it waits for; it then looks for itself.
 
-use crate::txns::State;
-use crate::{Client, Output, TxnError, TxnHandle};
+use crate::outputs::Outputs;
+use crate::txns::{State, Txn, Txns};
+use crate::{TxnError, TxnHandle};
 use alloc::vec::Vec;
+use protocol::Outcome;
 use types::Time;
 
-impl Client {
-    /// The transaction will be told to call again.
+impl Txn {
+    /// Tells the transaction, whose handle this is, to call again if it waits. One that commits waits for its outcome and
+    /// for nothing else: a page that comes for a read which was dropped before is no news, and the wake would be missing
+    /// when there is some.
+    pub(crate) fn wake(&mut self, handle: TxnHandle, out: &mut Outputs) {
+        if !matches!(self.state(), State::Committing(_)) && self.waiting.take().is_some() {
+            out.wake(handle);
+        }
+    }
+}
+
+impl Txns {
+    /// The transaction will be told to call again. It is looked for those that wait when the first of them may be
+    /// impatient, and not at each wait: most are over long before.
     pub(crate) fn wait(&mut self, now: Time, txn: TxnHandle) {
-        if let Some(found) = self.txns.get(txn) {
+        if let Some(found) = self.get(txn) {
             found.waiting.get_or_insert(now);
-            self.count_patience(now);
+            self.impatient_at.get_or_insert(now + self.patience);
         }
     }
 
-    /// A transaction waits from now on. Looked for when the first of them may be impatient, and not at each wait: most
-    /// are over long before.
-    pub(crate) fn count_patience(&mut self, now: Time) {
-        self.impatient_at.get_or_insert(now + self.config.patience);
+    /// Tells the transaction to call again, if it is still there and waits.
+    pub(crate) fn wake(&mut self, txn: TxnHandle, out: &mut Outputs) {
+        if let Some(found) = self.get(txn) {
+            found.wake(txn, out);
+        }
     }
 
-    /// A transaction that has waited for as long as the application is patient waits no more, however the session
-    /// stands: one that lives may still be slow.
-    pub(crate) fn end_long_waits(&mut self, now: Time) {
+    /// The transaction's outcome is known, or that it will not be.
+    pub(crate) fn decide(&mut self, txn: TxnHandle, outcome: Result<Outcome, TxnError>, out: &mut Outputs) {
+        if let Some(found) = self.get(txn) {
+            found.stop(State::Decided(outcome));
+            found.wake(txn, out);
+        }
+    }
+
+    /// Those that wait.
+    pub(crate) fn waiting(&self) -> Vec<TxnHandle> {
+        self.all().filter(|(_, txn)| txn.waiting.is_some()).map(|(handle, _)| handle).collect()
+    }
+
+    /// Those that have waited for as long as the application is patient, and wait no more, however the session stands: one
+    /// that lives may still be slow.
+    pub(crate) fn impatient(&mut self, now: Time) -> Vec<TxnHandle> {
         if self.impatient_at.is_none_or(|at| now < at) {
-            return;
+            return Vec::new();
         }
-        let since = Time(now.0.saturating_sub(self.config.patience.as_nanos() as u64));
-        self.give_up_waiting(&TxnError::Unreachable, since);
-        self.impatient_at = self.txns.longest_wait().map(|since| since + self.config.patience);
-    }
-
-    /// Tells the transaction to call again, if it waits. One that commits waits for its outcome and for nothing else: a
-    /// page that comes for a read which was dropped before is no news, and the wake would be missing when there is some.
-    pub(crate) fn wake(&mut self, txn: TxnHandle) {
-        let Some(found) = self.txns.get(txn) else { return };
-        if !matches!(found.state(), State::Committing(_)) && found.waiting.take().is_some() {
-            self.outputs.push_back(Output::Wake(txn));
-        }
-    }
-
-    /// Those that have been waiting since `since` or longer wait no more.
-    pub(crate) fn give_up_waiting(&mut self, error: &TxnError, since: Time) {
-        let patient = |waiting: Option<Time>| waiting.is_some_and(|waiting| waiting <= since);
-        let lost: Vec<_> = self.txns.all().filter(|(_, txn)| patient(txn.waiting)).map(|(handle, _)| handle).collect();
-        for txn in lost {
-            self.give_up(txn, error);
-        }
-    }
-
-    /// The transaction cannot go on.
-    pub(crate) fn give_up(&mut self, txn: TxnHandle, error: &TxnError) {
-        let Some(found) = self.txns.get(txn) else { return };
-        if let State::Committing(number) = *found.state() {
-            return self.abandon(txn, number, error);
-        }
-        if found.is_running() {
-            found.stop(State::Failed(error.clone()));
-        }
-        self.wake(txn);
+        let since = Time(now.0.saturating_sub(self.patience.as_nanos() as u64));
+        let waiting = || self.all().filter_map(|(handle, txn)| Some((handle, txn.waiting?)));
+        let lost = waiting().filter(|(_, waiting)| *waiting <= since).map(|(handle, _)| handle).collect();
+        let longest = waiting().map(|(_, waiting)| waiting).filter(|waiting| *waiting > since).min();
+        self.impatient_at = longest.map(|waiting| waiting + self.patience);
+        lost
     }
 }

@@ -7,3 +7,6 @@ pub type Map<K, V> = hashbrown::HashMap<K, V, FixedState>;
 
 /// A hash set, likewise.
 pub type Set<K> = hashbrown::HashSet<K, FixedState>;
+
+/// The place of a key in a map, found in one look: taken or free.
+pub use hashbrown::hash_map::Entry as MapEntry;

@@ -19,7 +19,7 @@ mod time;
 mod version;
 
 pub use delta::{Delta, SlotChange};
-pub use hash::{Map, Set};
+pub use hash::{Map, MapEntry, Set};
 pub use id::{
     CATALOG_SPACE, ClientId, ClusterId, Incarnation, Life, MAIN_SPACE, NodeId, ObjectId, PageId, PageRange, Position,
     SessionId, SlotNo, TxnId,
