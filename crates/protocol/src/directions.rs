@@ -27,6 +27,8 @@ macro_rules! messages {
     };
 }
 
+pub(crate) use messages;
+
 messages! {
     /// The messages to a store or a redirector, from the end that has opened the link.
     pub enum ToServer {

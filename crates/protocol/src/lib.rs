@@ -1,8 +1,10 @@
 //! The messages of Thorp: plain structs, one file per conversation, with both ends of the wire in it.
 //!
 //! Messages come in *families*: one for each kind of machine that is talked to. A family has an enum for each direction,
-//! so a role is given nothing that is not for it; the store's are [`ToServer`], [`ToClient`] and [`ToPeer`]. A [`Parcel`]
-//! carries a message of any family.
+//! so a role is given nothing that is not for it; the store's are [`ToServer`], [`ToClient`] and [`ToPeer`], those of the
+//! web door stand in [`homes`]. A [`Parcel`] carries a message of any family.
+//!
+//! The store's conversations:
 //!
 //! | conversation | asks | answers |
 //! |---|---|---|
@@ -30,6 +32,7 @@ pub mod fetch;
 mod form;
 pub mod group;
 pub mod help;
+pub mod homes;
 pub mod lease;
 pub mod lineage;
 pub mod notice;

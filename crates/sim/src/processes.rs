@@ -255,11 +255,8 @@ impl Processes {
     /// Runs for so long.
     pub fn run_for(&mut self, length: Duration) {
         let end = self.now + length;
-        while let Some((at, event)) = self.queue.pop() {
-            if at > end {
-                self.queue.push(at, event);
-                break;
-            }
+        while self.queue.next_at().is_some_and(|at| at <= end) {
+            let (at, event) = self.queue.pop().expect("just looked at");
             self.now = at;
             self.happen(event);
         }

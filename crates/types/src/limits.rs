@@ -136,6 +136,15 @@ pub const LEASED_SPACES_MAX: usize = 4096;
 /// How differently fast the clocks of a store and of a redirector may run for leases to hold, in thousandths.
 pub const LEASE_DRIFT_PERMILLE: u32 = 20;
 
+/// The name of a dependency of a web response, in bytes.
+pub const DEPENDENCY_BYTES_MAX: usize = 256;
+
+/// The dependencies of one response; one that has more is not stored.
+pub const DEPENDENCIES_PER_RESPONSE_MAX: usize = 1024;
+
+/// The dependencies that one update names; one of more is an update of everything.
+pub const DEPENDENCIES_PER_UPDATE_MAX: usize = 1024;
+
 /// Addresses of a store that a group's members are told.
 pub const STORE_ADDRESSES_MAX: usize = 16;
 

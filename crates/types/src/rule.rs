@@ -3,6 +3,9 @@
 //! A role asks `self.broken.is(Rule::X)` where it follows rule X. Without the feature `mutants` that is the constant
 //! `false`, and the compiler removes the question.
 
+#[cfg(not(feature = "mutants"))]
+use core::marker::PhantomData;
+
 /// A rule of `docs/protocol.md`, by its name there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Rule {
@@ -322,35 +325,47 @@ impl Rule {
     ];
 }
 
-/// Which rule is taken out, if any.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Broken {
+/// Which rule is taken out, if any: one of [`Rule`], or of the rules `R` of another door.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Broken<R = Rule> {
     #[cfg(feature = "mutants")]
-    rule: Option<Rule>,
+    rule: Option<R>,
+    #[cfg(not(feature = "mutants"))]
+    rule: PhantomData<R>,
 }
 
-impl Broken {
+impl<R> Broken<R> {
     /// All rules stand.
     pub const NONE: Self = Self {
         #[cfg(feature = "mutants")]
         rule: None,
+        #[cfg(not(feature = "mutants"))]
+        rule: PhantomData,
     };
+}
 
+impl<R: Copy + PartialEq> Broken<R> {
     /// Takes `rule` out.
     #[cfg(feature = "mutants")]
-    pub const fn rule(rule: Rule) -> Self {
+    pub const fn rule(rule: R) -> Self {
         Self { rule: Some(rule) }
     }
 
     /// Whether `rule` is taken out.
     #[inline]
-    pub fn is(self, rule: Rule) -> bool {
+    pub fn is(self, rule: R) -> bool {
         #[cfg(feature = "mutants")]
         return self.rule == Some(rule);
         #[cfg(not(feature = "mutants"))]
         {
-            let _ = rule;
+            let _ = (rule, self.rule);
             false
         }
+    }
+}
+
+impl<R> Default for Broken<R> {
+    fn default() -> Self {
+        Self::NONE
     }
 }

@@ -44,6 +44,7 @@ pub mod field;
 mod gate;
 mod goodbye;
 mod header;
+pub mod homes;
 mod inbox;
 mod layout;
 mod length;

@@ -1,0 +1,204 @@
+//! Which slots depend on a dependency, and on which dependencies a slot depends: both ways, in 20 bytes for each pair.
+//!
+//! A pair is an *edge* in two lists: that of its dependency, which is doubly linked, so that a slot leaves it at once
+//! however long it is, and that of its slot.
+
+use alloc::vec::Vec;
+use protocol::homes::Dependency;
+use types::Map;
+
+/// Stands for the end of a list.
+const NONE: u32 = u32::MAX;
+
+#[derive(Clone, Copy, Debug)]
+struct Edge {
+    slot: u32,
+    name: u32,
+    /// In the dependency's list.
+    before: u32,
+    after: u32,
+    /// In the slot's list, and in that of the edges that are free.
+    next: u32,
+}
+
+#[derive(Debug)]
+struct Name {
+    dependency: Dependency,
+    first: u32,
+}
+
+/// The pairs of a slot and a dependency.
+#[derive(Debug)]
+pub(crate) struct Dependents {
+    /// The number of each dependency that any slot has.
+    numbers: Map<Dependency, u32>,
+    names: Vec<Option<Name>>,
+    names_free: Vec<u32>,
+    edges: Vec<Edge>,
+    edges_free: u32,
+    /// The first edge of each slot.
+    slots: Vec<u32>,
+}
+
+impl Dependents {
+    pub(crate) fn new() -> Self {
+        let (numbers, names, names_free, edges, slots) = Default::default();
+        Self { numbers, names, names_free, edges, edges_free: NONE, slots }
+    }
+
+    /// A slot without dependencies gets these.
+    pub(crate) fn add(&mut self, slot: u32, dependencies: &[Dependency]) {
+        if self.slots.len() <= slot as usize {
+            self.slots.resize(slot as usize + 1, NONE);
+        }
+        for dependency in dependencies {
+            let name = self.number(dependency);
+            // A slot that stands first in a list has just been put there: the dependency was named twice.
+            if self.first_of(name) != Some(slot) {
+                self.link(slot, name);
+            }
+        }
+    }
+
+    /// A slot has no dependencies any more.
+    pub(crate) fn clear(&mut self, slot: u32) {
+        let Some(first) = self.slots.get_mut(slot as usize) else { return };
+        let mut at = core::mem::replace(first, NONE);
+        while at != NONE {
+            let edge = self.edges[at as usize];
+            self.unlink(edge);
+            self.edges[at as usize].next = self.edges_free;
+            self.edges_free = at;
+            at = edge.next;
+        }
+    }
+
+    /// Nothing depends on anything.
+    pub(crate) fn clear_all(&mut self) {
+        *self = Self::new();
+    }
+
+    /// The slots that depend on it.
+    pub(crate) fn of(&self, dependency: &Dependency) -> impl Iterator<Item = u32> {
+        let name = self.numbers.get(dependency).and_then(|&number| self.names[number as usize].as_ref());
+        let mut at = name.map_or(NONE, |name| name.first);
+        core::iter::from_fn(move || {
+            let edge = self.edges.get(at as usize)?;
+            at = edge.after;
+            Some(edge.slot)
+        })
+    }
+
+    /// The dependencies of a slot.
+    pub(crate) fn names(&self, slot: u32) -> impl Iterator<Item = &Dependency> {
+        let mut at = self.slots.get(slot as usize).copied().unwrap_or(NONE);
+        core::iter::from_fn(move || {
+            let edge = self.edges.get(at as usize)?;
+            at = edge.next;
+            Some(&self.names[edge.name as usize].as_ref().expect("an edge's name is there").dependency)
+        })
+    }
+
+    fn number(&mut self, dependency: &Dependency) -> u32 {
+        if let Some(&number) = self.numbers.get(dependency) {
+            return number;
+        }
+        let number = self.names_free.pop().unwrap_or_else(|| {
+            self.names.push(None);
+            self.names.len() as u32 - 1
+        });
+        self.names[number as usize] = Some(Name { dependency: dependency.clone(), first: NONE });
+        self.numbers.insert(dependency.clone(), number);
+        number
+    }
+
+    fn first_of(&self, name: u32) -> Option<u32> {
+        let first = self.names[name as usize].as_ref()?.first;
+        self.edges.get(first as usize).map(|edge| edge.slot)
+    }
+
+    fn link(&mut self, slot: u32, name: u32) {
+        let first = &mut self.names[name as usize].as_mut().expect("it has just been given").first;
+        let edge = Edge { slot, name, before: NONE, after: *first, next: self.slots[slot as usize] };
+        let at = if self.edges_free == NONE {
+            self.edges.push(edge);
+            self.edges.len() as u32 - 1
+        } else {
+            let at = self.edges_free;
+            self.edges_free = core::mem::replace(&mut self.edges[at as usize], edge).next;
+            at
+        };
+        *first = at;
+        if edge.after != NONE {
+            self.edges[edge.after as usize].before = at;
+        }
+        self.slots[slot as usize] = at;
+    }
+
+    /// Takes an edge out of its dependency's list; a dependency without slots is forgotten.
+    fn unlink(&mut self, edge: Edge) {
+        if edge.after != NONE {
+            self.edges[edge.after as usize].before = edge.before;
+        }
+        if edge.before != NONE {
+            self.edges[edge.before as usize].after = edge.after;
+            return;
+        }
+        let name = &mut self.names[edge.name as usize];
+        if edge.after == NONE {
+            let name = name.take().expect("an edge's name is there");
+            self.numbers.remove(&name.dependency);
+            self.names_free.push(edge.name);
+        } else {
+            name.as_mut().expect("an edge's name is there").first = edge.after;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::collections::{BTreeMap, BTreeSet};
+    use alloc::format;
+    use proptest::prelude::*;
+
+    fn named(number: u8) -> Dependency {
+        Dependency::new(format!("item:{number}")).unwrap()
+    }
+
+    #[test]
+    fn a_dependency_that_is_named_twice_is_one() {
+        let mut dependents = Dependents::new();
+        dependents.add(3, &[named(1), named(2), named(1), named(1)]);
+        assert_eq!(dependents.of(&named(1)).collect::<Vec<_>>(), [3]);
+        assert_eq!(dependents.names(3).count(), 2);
+    }
+
+    proptest! {
+        /// As a map from slots to sets of dependencies.
+        #[test]
+        fn it_is_a_relation(steps in prop::collection::vec((0..6u32, prop::collection::btree_set(0..5u8, 0..4)), 1..60)) {
+            let (mut dependents, mut model) = (Dependents::new(), BTreeMap::<u32, BTreeSet<u8>>::new());
+            for (slot, names) in steps {
+                dependents.clear(slot);
+                dependents.add(slot, &names.iter().map(|&name| named(name)).collect::<Vec<_>>());
+                model.insert(slot, names);
+                for name in 0..5 {
+                    let expected: BTreeSet<u32> =
+                        model.iter().filter(|(_, names)| names.contains(&name)).map(|(&slot, _)| slot).collect();
+                    let got: Vec<u32> = dependents.of(&named(name)).collect();
+                    prop_assert_eq!(got.len(), expected.len());
+                    prop_assert_eq!(got.into_iter().collect::<BTreeSet<_>>(), expected);
+                }
+                for (&slot, names) in &model {
+                    let expected: BTreeSet<_> = names.iter().map(|&name| named(name)).collect();
+                    prop_assert_eq!(dependents.names(slot).cloned().collect::<BTreeSet<_>>(), expected);
+                }
+                let pairs: usize = model.values().map(BTreeSet::len).sum();
+                prop_assert!(dependents.edges.len() <= 6 * 3 && pairs <= dependents.edges.len());
+                let used: BTreeSet<_> = model.values().flatten().collect();
+                prop_assert_eq!(dependents.numbers.len(), used.len());
+            }
+        }
+    }
+}

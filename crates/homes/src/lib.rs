@@ -1,0 +1,46 @@
+//! The machines that make cached web responses coherent: a hub, which orders the updates of an origin, and homes, which
+//! keep a version for each cached response.
+//!
+//! ```text
+//!   updater ---- update, visible ----> Hub ---- marks, unmarks, leases ----> Home ---- writes ----> Table
+//!                                                                             ^                       ^
+//!                                                     ticket, store, free ----+                       |  reads, at every hit
+//!                                                                             +------- cache ---------+
+//! ```
+//! A request that arrives after a writer was told that its update is done is never answered with a stored response that
+//! lacks it. The writer is told when the hub has *released* the update, and the hub releases it when every home has let
+//! go of the responses that it changes. After that the update is *marked* until it is visible, and what is fetched
+//! meanwhile is not stored: nobody knows whether it is from before.
+//!
+//! The rules are those of [`Rule`], each with its reason. `docs/web.md` says what they promise together; the ActiveCache
+//! paper (section 3) has the version table, and invalidation before an update reaches the database, but neither marks nor
+//! leases.
+//!
+//! | module | duty |
+//! |---|---|
+//! | `hub` | orders updates, and releases them; gives homes their leases |
+//! | `home` | marks, tickets, slots |
+//! | `table` | the versions, and the look-up at every hit |
+//! | `marks` | the dependencies that are marked, or were since a ticket |
+//! | `dependents` | the slots of a dependency, and the dependencies of a slot |
+//! | `refusal` | why a response is not stored |
+//! | `rule` | the rules by name |
+#![no_std]
+
+extern crate alloc;
+
+mod dependents;
+mod home;
+mod hub;
+mod marks;
+mod refusal;
+mod rule;
+mod table;
+
+pub use home::{Home, HomeConfig};
+pub use hub::{Hub, HubConfig};
+pub use marks::Ticket;
+pub use protocol::homes::{Dependency, UpdateId};
+pub use refusal::NotStored;
+pub use rule::Rule;
+pub use table::{Proof, Table};

@@ -1,0 +1,74 @@
+//! The rules of the web door, each of which a test can take out to see that the checkers notice.
+//!
+//! One more is not of the machines: **RenewInOrder**, that a renewal of a lease keeps its place behind the marks, is the
+//! pace of the messages (`protocol::homes`).
+
+/// A rule of coherent responses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Rule {
+    /// An update is released only when each home has marked it, or answers for its table no more.
+    ReleaseAfterAll,
+    /// A home that is silent is waited for until its lease is over by the hub's clock: that it is dead is not enough, as
+    /// its table can still be read.
+    WaitForLease,
+    /// A dependency stays marked until every new reader sees the update.
+    MarkUntilVisible,
+    /// Marks are counted, one for each update.
+    CountMarks,
+    /// A response is stored only if none of its dependencies is marked.
+    StoreIfUnmarked,
+    /// A response is stored only if none of its dependencies was unmarked since it was asked for.
+    StoreIfUntouched,
+    /// A ticket that is older than what is remembered of unmarked dependencies is void.
+    VoidForgotten,
+    /// Requests that have waited with a fill are given its response only if that was stored.
+    JoinersNeedStored,
+    /// A stored response is used only if its word is read after the request came.
+    LookAtHit,
+    /// A slot's word changes when its response is freed, and so before another response gets the slot: from then on no
+    /// update of what the response depends on would change it.
+    BumpOnReuse,
+    /// A table is believed within the lease of its home.
+    LeaseOfHome,
+    /// The lease is read before the word, and the clock after it: the word was read within the lease.
+    ClockAfterWord,
+    /// A table is believed for what was stored in the generation that it is in.
+    GenerationOfHome,
+    /// A home that joins has heard of every outstanding mark before it gives a ticket or stores anything.
+    JoinWithMarks,
+    /// A home that joins drops all that it has stored: of what was released without it, it may never hear.
+    FlushAtJoin,
+    /// A home's lease counts from when the home has asked for it.
+    LeaseFromAsking,
+    /// The hub counts a lease longer than its home does, by how much its clock may be the faster one.
+    AllowDrift,
+    /// A new hub releases nothing until the leases that an earlier one has given are over.
+    HubWaits,
+    /// A new hub keeps everything marked until all that an earlier one may have released is visible.
+    StarUntilVisible,
+}
+
+impl Rule {
+    /// All of them.
+    pub const ALL: [Self; 19] = [
+        Self::ReleaseAfterAll,
+        Self::WaitForLease,
+        Self::MarkUntilVisible,
+        Self::CountMarks,
+        Self::StoreIfUnmarked,
+        Self::StoreIfUntouched,
+        Self::VoidForgotten,
+        Self::JoinersNeedStored,
+        Self::LookAtHit,
+        Self::BumpOnReuse,
+        Self::LeaseOfHome,
+        Self::ClockAfterWord,
+        Self::GenerationOfHome,
+        Self::JoinWithMarks,
+        Self::FlushAtJoin,
+        Self::LeaseFromAsking,
+        Self::AllowDrift,
+        Self::HubWaits,
+        Self::StarUntilVisible,
+    ];
+}

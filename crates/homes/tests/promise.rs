@@ -1,0 +1,465 @@
+//! The promise in virtual time: a hub, homes with tables that outlive them, caches that look and store, a database whose
+//! updates become visible some time after they were released, crashes, cut lines. Each answer has every update of its
+//! dependencies that a writer was told is done, or that anybody had been shown, before the request came.
+
+use homes::{Dependency, Home, HomeConfig, Hub, HubConfig, Proof, Rule, Table, Ticket, UpdateId};
+use node::{Node, RoleId};
+use sim::{Family, Line, Processes};
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+use types::{Broken, Time};
+use wire::homes::{HOME, HUB};
+
+const FAMILY: Family = Family { client: HOME, server: HUB };
+const HOMES: [&str; 2] = ["home 0", "home 1"];
+const DEPENDENCIES: usize = 3;
+const KEYS: usize = 3;
+const STEPS: u32 = 300;
+
+/// The updates that a response reflects, or must, of each dependency.
+type Updates = [BTreeSet<u32>; DEPENDENCIES];
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// The hub knows of it under this number.
+    Marking(UpdateId),
+    Released(Option<UpdateId>),
+    Visible(Option<UpdateId>),
+    /// Its writer was told.
+    Done,
+}
+
+#[derive(Debug)]
+struct Written {
+    changes: Vec<usize>,
+    state: State,
+    /// The hub that has released it is dead: the one after it keeps everything marked until it is visible.
+    is_orphan: bool,
+}
+
+#[derive(Clone, Debug)]
+struct Entry {
+    proof: Proof,
+    body: Updates,
+    /// Whether it was current when it was last looked at.
+    was_current: bool,
+}
+
+#[derive(Debug)]
+struct Fill {
+    ticket: Option<Ticket>,
+    body: Option<Updates>,
+    leader: Request,
+    joiners: Vec<Request>,
+}
+
+#[derive(Clone, Debug)]
+struct Request {
+    must: Updates,
+}
+
+/// The caches beside a home.
+#[derive(Debug)]
+struct Cache {
+    table: Arc<Table>,
+    entries: BTreeMap<usize, Entry>,
+    fills: BTreeMap<usize, Fill>,
+    /// A response that the home was told to free and that is not out of the entries yet.
+    freed: Option<usize>,
+    /// Requests that have come and not been looked at.
+    come: Vec<(usize, Request)>,
+}
+
+struct Day {
+    world: Processes,
+    broken: Broken<Rule>,
+    lease: Duration,
+    reads: [Vec<usize>; KEYS],
+    written: Vec<Written>,
+    visible: Updates,
+    must: Updates,
+    caches: Vec<Cache>,
+    /// How often something goes wrong: it is drawn like all else.
+    harms: usize,
+    /// The homes that no connection reaches for a while.
+    is_apart: [bool; 2],
+    is_up: [bool; 2],
+    hub_is_up: bool,
+    answers: u32,
+    hits: u32,
+}
+
+fn named(dependency: usize) -> Dependency {
+    Dependency::new(format!("item:{dependency}")).unwrap()
+}
+
+fn alone(machine: impl node::Machine) -> Node {
+    let mut node = Node::new();
+    node.add(machine);
+    node
+}
+
+impl Day {
+    fn new(seed: u64, broken: Broken<Rule>) -> Self {
+        let mut world = Processes::new(seed, Line { delay: Duration::from_micros(100), rate: None });
+        let lease = Duration::from_millis([20, 60][world.draw(2) as usize]);
+        let lines = [1, 3, 10].map(Duration::from_millis);
+        let remembered_max = [2, 100][world.draw(2) as usize];
+        let slots = [2, 4][world.draw(2) as usize];
+        let is_first = Rc::new(RefCell::new(true));
+        world.add("hub", move |_| {
+            let may_succeed = !is_first.replace(false);
+            let updater_patience = Duration::from_secs(1000);
+            alone(Hub::new(HubConfig { lease, updater_patience, may_succeed, broken }))
+        });
+        let lives = Rc::new(RefCell::new(0u64));
+        for home in HOMES {
+            let lives = lives.clone();
+            world.add(home, move |_| {
+                *lives.borrow_mut() += 1 << 32;
+                let life = *lives.borrow();
+                alone(Home::new(HomeConfig { life, slots, remembered_max, broken }))
+            });
+            world.connect((home, RoleId::ONLY), ("hub", RoleId::ONLY), FAMILY);
+            let delay = lines[world.draw(3) as usize];
+            world.set_line(home, "hub", Line { delay, rate: None });
+        }
+        let reads = [(); KEYS].map(|()| {
+            let count = 1 + world.draw(2) as usize;
+            (0..count).map(|_| world.draw(DEPENDENCIES as u64) as usize).collect::<BTreeSet<_>>().into_iter().collect()
+        });
+        let caches = HOMES.map(|home| Cache {
+            table: world.look::<Home>(home).unwrap().table(),
+            entries: BTreeMap::new(),
+            fills: BTreeMap::new(),
+            freed: None,
+            come: Vec::new(),
+        });
+        let harms = [0, 1, 4][world.draw(3) as usize];
+        let (written, visible, must) = Default::default();
+        Self {
+            world,
+            broken,
+            lease,
+            reads,
+            written,
+            visible,
+            must,
+            caches: caches.into(),
+            harms,
+            is_apart: [false; 2],
+            is_up: [true; 2],
+            hub_is_up: true,
+            answers: 0,
+            hits: 0,
+        }
+    }
+
+    fn draw(&mut self, bound: u64) -> usize {
+        self.world.draw(bound) as usize
+    }
+
+    fn pass(&mut self, length: Duration) {
+        let length = self.world.draw(length.as_micros() as u64 + 1);
+        self.world.run_for(Duration::from_micros(length));
+    }
+
+    /// Something happens.
+    fn step(&mut self) -> Result<(), String> {
+        let cache = self.draw(2);
+        match self.draw(100) {
+            0..6 => self.write(),
+            6..26 => self.go_on(),
+            26..48 => self.ask(cache),
+            48..70 => self.look(cache)?,
+            70..90 => self.fill(cache)?,
+            90..93 => self.evict(cache),
+            93 | 94 => self.pass(Duration::from_millis(5)),
+            95 => self.pass(self.lease),
+            at if at < 96 + self.harms => self.harm(cache),
+            _ => {}
+        }
+        self.pass(Duration::from_micros(200));
+        for home in (0..2).filter(|&home| self.is_apart[home]) {
+            self.world.cut(HOMES[home], "hub");
+        }
+        Ok(())
+    }
+
+    fn write(&mut self) {
+        if self.written.iter().filter(|written| written.state != State::Done).count() >= 4 || !self.hub_is_up {
+            return;
+        }
+        let count = 1 + self.draw(2);
+        let changes: BTreeSet<_> = (0..count).map(|_| self.draw(DEPENDENCIES as u64)).collect();
+        let changes: Vec<_> = changes.into_iter().collect();
+        let state = State::Marking(self.update(&changes));
+        self.written.push(Written { changes, state, is_orphan: false });
+    }
+
+    fn update(&mut self, changes: &[usize]) -> UpdateId {
+        let dependencies = changes.iter().map(|&change| named(change)).collect();
+        self.world.call("hub", |hub: &mut Hub, now| hub.update(now, dependencies)).unwrap()
+    }
+
+    /// One of the updates gets a step further.
+    fn go_on(&mut self) {
+        let under_way: Vec<_> = (0..self.written.len()).filter(|&at| self.written[at].state != State::Done).collect();
+        if under_way.is_empty() {
+            return;
+        }
+        let at = under_way[self.draw(under_way.len() as u64)];
+        // Those whose hub is dead take their time, so that homes join the next one meanwhile.
+        let waits = self.written[at].is_orphan && matches!(self.written[at].state, State::Released(_));
+        if waits && self.draw(20) != 0 {
+            return;
+        }
+        let changes = self.written[at].changes.clone();
+        let number = at as u32;
+        self.written[at].state = match self.written[at].state {
+            State::Marking(update) => {
+                let is_released = self.world.look::<Hub>("hub").is_some_and(|hub| hub.is_released(update));
+                if !is_released {
+                    return;
+                }
+                State::Released(Some(update))
+            }
+            State::Released(update) => {
+                for change in changes {
+                    self.visible[change].insert(number);
+                }
+                State::Visible(update)
+            }
+            State::Visible(update) => {
+                for change in changes {
+                    self.must[change].insert(number);
+                }
+                if let Some(update) = update {
+                    self.world.call("hub", |hub: &mut Hub, _| hub.visible(update));
+                }
+                State::Done
+            }
+            State::Done => State::Done,
+        };
+        self.tell_caught_up();
+    }
+
+    fn tell_caught_up(&mut self) {
+        let waits = |written: &Written| written.is_orphan && matches!(written.state, State::Released(_));
+        if self.hub_is_up && !self.written.iter().any(waits) {
+            self.world.call("hub", |hub: &mut Hub, _| hub.caught_up());
+        }
+    }
+
+    fn ask(&mut self, cache: usize) {
+        let key = self.draw(KEYS as u64);
+        let request = Request { must: self.must.clone() };
+        self.caches[cache].come.push((key, request));
+    }
+
+    /// A request that has come is answered from the cache, or becomes a fill, or joins one.
+    fn look(&mut self, at: usize) -> Result<(), String> {
+        if self.caches[at].come.is_empty() {
+            return Ok(());
+        }
+        let index = self.draw(self.caches[at].come.len() as u64);
+        let (key, request) = self.caches[at].come.remove(index);
+        if let Some(entry) = self.caches[at].entries.get(&key).cloned() {
+            let table = self.caches[at].table.clone();
+            let sleeps = self.draw(8) == 0;
+            let is_current = table.is_current(&entry.proof, || {
+                if sleeps {
+                    self.is_apart[at] = false;
+                    self.pass(2 * self.lease);
+                }
+                self.world.now()
+            });
+            // It may be gone since, as the reader has slept.
+            if let Some(entry) = self.caches[at].entries.get_mut(&key) {
+                entry.was_current = is_current;
+            }
+            if is_current || entry.was_current && self.broken.is(Rule::LookAtHit) {
+                self.hits += 1;
+                return self.answer(key, &request, &entry.body, "a hit");
+            }
+        }
+        if let Some(fill) = self.caches[at].fills.get_mut(&key) {
+            fill.joiners.push(request);
+            return Ok(());
+        }
+        let ticket = self.world.call(HOMES[at], |home: &mut Home, now| home.ticket(now)).flatten();
+        self.caches[at].fills.insert(key, Fill { ticket, body: None, leader: request, joiners: Vec::new() });
+        Ok(())
+    }
+
+    /// A fill gets a step further.
+    fn fill(&mut self, at: usize) -> Result<(), String> {
+        let keys: Vec<_> = self.caches[at].fills.keys().copied().collect();
+        if keys.is_empty() {
+            return Ok(());
+        }
+        let key = keys[self.draw(keys.len() as u64)];
+        let reads = &self.reads[key];
+        let fill = self.caches[at].fills.get_mut(&key).unwrap();
+        let Some(body) = fill.body.clone() else {
+            let mut body = Updates::default();
+            for &read in reads {
+                body[read].clone_from(&self.visible[read]);
+            }
+            fill.body = Some(body);
+            return Ok(());
+        };
+        let fill = self.caches[at].fills.remove(&key).unwrap();
+        let dependencies: Vec<_> = reads.iter().map(|&read| named(read)).collect();
+        let store = |home: &mut Home, now| home.store(now, fill.ticket?, &dependencies).ok();
+        let proof = self.world.call(HOMES[at], store).flatten();
+        if let Some(proof) = proof {
+            let earlier = self.caches[at].entries.insert(key, Entry { proof, body: body.clone(), was_current: true });
+            if let Some(earlier) = earlier {
+                self.world.call(HOMES[at], |home: &mut Home, _| home.free(earlier.proof));
+            }
+        }
+        self.answer(key, &fill.leader, &body, "a fill")?;
+        for joiner in fill.joiners {
+            if proof.is_some() || self.broken.is(Rule::JoinersNeedStored) {
+                self.answer(key, &joiner, &body, "a fill that was joined")?;
+            } else {
+                self.caches[at].come.push((key, joiner));
+            }
+        }
+        Ok(())
+    }
+
+    /// A response is freed at the home, and some time later is out of the cache.
+    fn evict(&mut self, at: usize) {
+        if let Some(key) = self.caches[at].freed.take() {
+            self.caches[at].entries.remove(&key);
+            return;
+        }
+        let key = self.draw(KEYS as u64);
+        if let Some(proof) = self.caches[at].entries.get(&key).map(|entry| entry.proof) {
+            self.world.call(HOMES[at], |home: &mut Home, _| home.free(proof));
+            self.caches[at].freed = Some(key);
+        }
+    }
+
+    fn harm(&mut self, at: usize) {
+        match self.draw(8) {
+            0 if self.hub_is_up => {
+                self.world.crash("hub");
+                self.hub_is_up = false;
+            }
+            0 | 1 if !self.hub_is_up => self.begin_hub(),
+            1 | 2 if self.is_up[at] => {
+                self.world.crash(HOMES[at]);
+                self.is_up[at] = false;
+            }
+            1..4 if !self.is_up[at] => {
+                self.world.start(HOMES[at]);
+                self.is_up[at] = true;
+                self.caches[at].table = self.world.look::<Home>(HOMES[at]).unwrap().table();
+            }
+            4 => self.world.cut(HOMES[at], "hub"),
+            _ => self.is_apart[at] = !self.is_apart[at],
+        }
+    }
+
+    /// A new hub: what was not released comes to it again.
+    fn begin_hub(&mut self) {
+        self.world.start("hub");
+        self.hub_is_up = true;
+        for at in 0..self.written.len() {
+            match self.written[at].state {
+                State::Marking(_) => {
+                    let changes = self.written[at].changes.clone();
+                    let state = State::Marking(self.update(&changes));
+                    self.written[at].state = state;
+                }
+                State::Released(_) => {
+                    self.written[at].state = State::Released(None);
+                    self.written[at].is_orphan = true;
+                }
+                State::Visible(_) => self.written[at].state = State::Visible(None),
+                State::Done => {}
+            }
+        }
+        self.tell_caught_up();
+        self.pass(Duration::from_millis(150));
+    }
+
+    fn answer(&mut self, key: usize, request: &Request, body: &Updates, how: &str) -> Result<(), String> {
+        self.answers += 1;
+        for &read in &self.reads[key] {
+            let lacks: Vec<_> = request.must[read].difference(&body[read]).collect();
+            if !lacks.is_empty() {
+                return Err(format!("key {key} by {how} lacks updates {lacks:?} of dependency {read}"));
+            }
+            self.must[read].extend(&body[read]);
+        }
+        Ok(())
+    }
+}
+
+/// The answers and the hits of a day, or the answer that was stale.
+fn day(seed: u64, broken: Broken<Rule>) -> Result<(u32, u32), String> {
+    let mut day = Day::new(seed, broken);
+    day.world.run_for(Duration::from_millis(100));
+    for _ in 0..STEPS {
+        day.step()?;
+    }
+    Ok((day.answers, day.hits))
+}
+
+#[test]
+fn no_answer_lacks_what_was_done_before_it_was_asked_for() {
+    let (mut answers, mut hits) = (0, 0);
+    for seed in 0..3000 {
+        let (some, of_them) = day(seed, Broken::NONE).unwrap_or_else(|stale| panic!("seed {seed}: {stale}"));
+        (answers, hits) = (answers + some, hits + of_them);
+    }
+    assert!(answers > 50_000 && hits > answers / 20, "{answers} answers, {hits} hits");
+}
+
+#[test]
+fn one_seed_is_one_run() {
+    assert_eq!(day(7, Broken::NONE), day(7, Broken::NONE));
+}
+
+/// The rule that no run here puts to the test, as all processes have the same clock.
+const OF_CLOCKS: Rule = Rule::AllowDrift;
+
+#[test]
+fn each_rule_is_missed() {
+    for rule in Rule::ALL.into_iter().filter(|&rule| rule != OF_CLOCKS) {
+        let caught = (0..20_000).find_map(|seed| Some((seed, day(seed, Broken::rule(rule)).err()?)));
+        let (seed, stale) = caught.unwrap_or_else(|| panic!("nothing notices that {rule:?} is broken"));
+        println!("{rule:?}: seed {seed}: {stale}");
+    }
+}
+
+/// A silent home is waited for as long as its lease lasts by a clock that is slower than the hub's by what is allowed.
+fn released_after(broken: Broken<Rule>) -> Duration {
+    let mut world = Processes::new(1, Line { delay: Duration::from_micros(100), rate: None });
+    let lease = Duration::from_secs(1);
+    world.add("hub", move |_| alone(Hub::new(HubConfig { lease, may_succeed: false, broken, ..HubConfig::default() })));
+    world.add("home", move |_| alone(Home::new(HomeConfig { slots: 2, broken, ..HomeConfig::new(1) })));
+    world.connect(("home", RoleId::ONLY), ("hub", RoleId::ONLY), FAMILY);
+    world.run_for(Duration::from_millis(10));
+    world.crash("home");
+    let begun = world.now();
+    let update = world.call("hub", |hub: &mut Hub, now| hub.update(now, vec![named(1)])).unwrap();
+    while !world.look::<Hub>("hub").unwrap().is_released(update) {
+        world.run_for(Duration::from_millis(1));
+        assert!(world.now() < begun + 2 * lease, "nothing is released");
+    }
+    world.now().since(Time::ZERO)
+}
+
+#[test]
+fn a_lease_is_longer_at_the_hub_than_at_the_home() {
+    assert!(released_after(Broken::NONE) >= Duration::from_millis(1020));
+    assert!(released_after(Broken::rule(OF_CLOCKS)) < Duration::from_millis(1020));
+}

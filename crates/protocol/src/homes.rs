@@ -1,0 +1,230 @@
+//! The family of the web door: the hub of an origin with its homes and its updaters.
+//!
+//! ```text
+//!   home                         hub                         updater
+//!     | Join{life} -------------> |                             |
+//!     | <-- Reset, Mark{u}*, Joined{lease}                      |
+//!     |                           | <------- Update{id, deps}   |   the hub gives it the next number u
+//!     | <------------- Mark{u}    |                             |
+//!     | Marked{u} --------------> |  all homes have             |
+//!     |                           |  Released{id} ------------> |   the update may become visible
+//!     |                           | <------- Visible{id}        |   it is: every new reader sees it
+//!     | <----------- Unmark{u}    |                             |
+//!     | Renew{asked} -----------> |                             |
+//!     | <-- Lease{asked, length}  |   behind the marks that the hub has told of before
+//! ```
+//! A home hears everything from its hub in one order, renewals of its lease among them: one that is behind with its
+//! marks is never renewed past what it has not heard (**RenewInOrder**).
+
+use crate::order::Pace;
+use crate::{Goodbye, Message};
+use alloc::vec::Vec;
+use bytes::Bytes;
+use core::fmt;
+use types::Time;
+use types::limits::DEPENDENCY_BYTES_MAX;
+
+/// A name that web responses depend on and updates change, such as `item:42` or `table:items`.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Dependency(Bytes);
+
+impl Dependency {
+    /// The name of everything that an origin serves.
+    pub const ALL: Self = Self(Bytes::from_static(b"*"));
+
+    /// A dependency of this name, which is `None` if it is empty or longer than
+    /// [`DEPENDENCY_BYTES_MAX`](types::limits::DEPENDENCY_BYTES_MAX).
+    pub fn new(name: impl Into<Bytes>) -> Option<Self> {
+        let name = name.into();
+        (1..=DEPENDENCY_BYTES_MAX).contains(&name.len()).then_some(Self(name))
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Dependency {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl fmt::Display for Dependency {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0.escape_ascii())
+    }
+}
+
+/// The number of an update of an origin, which its hub has given it; they count up within a life of the hub.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct UpdateId(pub u64);
+
+/// A home's first message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Join {
+    /// The number of this life of the home, drawn at random: two lives have different ones.
+    pub life: u64,
+    /// When the home has asked, by its own clock.
+    pub asked: Time,
+}
+
+/// A home asks for more of its lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Renew {
+    /// When it has asked, by its own clock.
+    pub asked: Time,
+}
+
+/// No response that depends on what this update changes is used any more, at this home.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Marked {
+    /// The update.
+    pub update: UpdateId,
+}
+
+/// An updater's first message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Introduce {
+    /// The number of this life of the updater, drawn at random: its updates under way are known by it when it comes again.
+    pub life: u64,
+}
+
+/// An updater is about to make these changes visible.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Update {
+    /// The updater's number for it.
+    pub id: u64,
+    /// Everything that it changes.
+    pub dependencies: Vec<Dependency>,
+}
+
+/// Every new reader sees the update.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Visible {
+    /// The updater's number for it.
+    pub id: u64,
+}
+
+/// The home's earlier marks mean nothing any more, nor does what it has stored: it begins anew with what follows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Reset;
+
+/// An update is about to become visible.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mark {
+    /// Its number.
+    pub update: UpdateId,
+    /// Everything that it changes.
+    pub dependencies: Vec<Dependency>,
+}
+
+/// An update is visible to all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unmark {
+    /// Its number.
+    pub update: UpdateId,
+}
+
+/// The home answers for its table for so long, from when it has asked; the first one says that it has heard of all
+/// outstanding marks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lease {
+    /// When the home has asked, by its own clock.
+    pub asked: Time,
+    /// For how long, in milliseconds.
+    pub lease_ms: u32,
+}
+
+/// No cache uses any more what the update changes: it may become visible.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Released {
+    /// The updater's number for it.
+    pub id: u64,
+}
+
+crate::directions::messages! {
+    /// The messages to a hub.
+    pub enum ToHub {
+        /// A home begins.
+        Join(Join),
+        /// Wants its lease renewed.
+        Renew(Renew),
+        /// Has marked an update.
+        Marked(Marked),
+        /// An updater begins.
+        Introduce(Introduce),
+        /// Wants to make an update visible.
+        Update(Update),
+        /// It is visible.
+        Visible(Visible),
+        /// Ends the session, with the reason.
+        Goodbye(Goodbye),
+    }
+}
+
+crate::directions::messages! {
+    /// The messages of a hub, to its homes and its updaters.
+    pub enum FromHub {
+        /// Begin anew.
+        Reset(Reset),
+        /// An update is about to become visible.
+        Mark(Mark),
+        /// It is.
+        Unmark(Unmark),
+        /// The home's lease.
+        Lease(Lease),
+        /// An updater may go on.
+        Released(Released),
+        /// Ends the session, with the reason.
+        Goodbye(Goodbye),
+    }
+}
+
+impl Message for ToHub {
+    fn pace(&self) -> Pace {
+        Pace::Ordered
+    }
+
+    fn goodbye(&self) -> Option<&Goodbye> {
+        if let Self::Goodbye(goodbye) = self { Some(goodbye) } else { None }
+    }
+}
+
+impl Message for FromHub {
+    fn pace(&self) -> Pace {
+        Pace::Ordered
+    }
+
+    fn goodbye(&self) -> Option<&Goodbye> {
+        if let Self::Goodbye(goodbye) = self { Some(goodbye) } else { None }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec;
+
+    /// **RenewInOrder**: no message to a home passes another.
+    #[test]
+    fn a_lease_does_not_pass_a_mark() {
+        let all: Vec<FromHub> = vec![
+            Reset.into(),
+            Mark { update: UpdateId(1), dependencies: vec![Dependency::ALL] }.into(),
+            Unmark { update: UpdateId(1) }.into(),
+            Lease { asked: Time(1), lease_ms: 1 }.into(),
+        ];
+        for message in &all {
+            assert!(all.iter().all(|earlier| !message.pace().may_pass(earlier.pace())), "{message:?}");
+        }
+    }
+
+    #[test]
+    fn a_name_has_bytes_and_not_too_many() {
+        assert!(Dependency::new("").is_none());
+        assert!(Dependency::new(vec![b'a'; DEPENDENCY_BYTES_MAX + 1]).is_none());
+        assert_eq!(Dependency::new("*"), Some(Dependency::ALL));
+    }
+}

@@ -1,0 +1,358 @@
+//! The family of the web door: the messages between a hub, its homes and its updaters.
+//!
+//! | end | whose | hears | says |
+//! |---|---|---|---|
+//! | [`HUB`] | a hub | `ToHub` | `FromHub` |
+//! | [`HOME`] | a home, or an updater | `FromHub` | `ToHub` |
+
+use crate::codec::{Codec, Direction, End, Known};
+use crate::field::check_count;
+use crate::layout::{Layout, Meta, Reader};
+use crate::{Batch, Limits, WireError};
+use alloc::vec::Vec;
+use bytes::Bytes;
+use protocol::Goodbye;
+use protocol::homes::{
+    Dependency, FromHub, Introduce, Join, Lease, Mark, Marked, Released, Renew, Reset, ToHub, Unmark, Update, UpdateId,
+    Visible,
+};
+use types::Time;
+use types::limits::{DEPENDENCIES_PER_UPDATE_MAX, DEPENDENCY_BYTES_MAX};
+use zerocopy::little_endian::{U16, U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+/// The hub's end of a link.
+pub const HUB: &dyn Codec = End::<ToHub, FromHub>::CODEC;
+
+/// The end of a home, or of an updater.
+pub const HOME: &dyn Codec = End::<FromHub, ToHub>::CODEC;
+
+/// The messages' names by their numbers on the wire, which count from 1.
+const NAMES: [&str; 12] = [
+    "Join",
+    "Renew",
+    "Marked",
+    "Introduce",
+    "Update",
+    "Visible",
+    "Reset",
+    "Mark",
+    "Unmark",
+    "Lease",
+    "Released",
+    "Goodbye",
+];
+
+const JOIN: u8 = 1;
+const RENEW: u8 = 2;
+const MARKED: u8 = 3;
+const INTRODUCE: u8 = 4;
+const UPDATE: u8 = 5;
+const VISIBLE: u8 = 6;
+const RESET: u8 = 7;
+const MARK: u8 = 8;
+const UNMARK: u8 = 9;
+const LEASE: u8 = 10;
+const RELEASED: u8 = 11;
+const GOODBYE: u8 = 12;
+
+/// The kind of this number; `limits` are those of the kinds that are heard.
+fn known(number: u8, limits: Option<Limits>, opens: &[u8]) -> Option<Known> {
+    let name = NAMES.get(usize::from(number).checked_sub(1)?)?;
+    Some(Known { name, limits, may_open: opens.contains(&number) })
+}
+
+impl Direction for ToHub {
+    const READER: &'static str = "hub";
+    const OPENING: &'static str = "Join, Introduce or Goodbye";
+
+    fn known(number: u8) -> Option<Known> {
+        let limits = match number {
+            JOIN => Some(Join::LIMITS),
+            RENEW => Some(Renew::LIMITS),
+            MARKED => Some(Marked::LIMITS),
+            INTRODUCE => Some(Introduce::LIMITS),
+            UPDATE => Some(Update::LIMITS),
+            VISIBLE => Some(Visible::LIMITS),
+            GOODBYE => Some(Goodbye::LIMITS),
+            _ => None,
+        };
+        known(number, limits, &[JOIN, INTRODUCE, GOODBYE])
+    }
+
+    fn encode(&self, batch: &mut Batch) -> Result<(), WireError> {
+        match self {
+            Self::Join(join) => batch.frame(JOIN, join),
+            Self::Renew(renew) => batch.frame(RENEW, renew),
+            Self::Marked(marked) => batch.frame(MARKED, marked),
+            Self::Introduce(introduce) => batch.frame(INTRODUCE, introduce),
+            Self::Update(update) => batch.frame(UPDATE, update),
+            Self::Visible(visible) => batch.frame(VISIBLE, visible),
+            Self::Goodbye(goodbye) => batch.frame(GOODBYE, goodbye),
+        }
+    }
+
+    fn decode(number: u8, reader: Reader<'_>) -> Result<Self, WireError> {
+        match number {
+            JOIN => reader.message().map(Self::Join),
+            RENEW => reader.message().map(Self::Renew),
+            MARKED => reader.message().map(Self::Marked),
+            INTRODUCE => reader.message().map(Self::Introduce),
+            UPDATE => reader.message().map(Self::Update),
+            VISIBLE => reader.message().map(Self::Visible),
+            GOODBYE => reader.message().map(Self::Goodbye),
+            got => Err(WireError::Kind { got }),
+        }
+    }
+}
+
+impl Direction for FromHub {
+    const READER: &'static str = "home or updater";
+    const OPENING: &'static str = "Reset, Released or Goodbye";
+
+    fn known(number: u8) -> Option<Known> {
+        let limits = match number {
+            RESET => Some(Reset::LIMITS),
+            MARK => Some(Mark::LIMITS),
+            UNMARK => Some(Unmark::LIMITS),
+            LEASE => Some(Lease::LIMITS),
+            RELEASED => Some(Released::LIMITS),
+            GOODBYE => Some(Goodbye::LIMITS),
+            _ => None,
+        };
+        known(number, limits, &[RESET, RELEASED, GOODBYE])
+    }
+
+    fn encode(&self, batch: &mut Batch) -> Result<(), WireError> {
+        match self {
+            Self::Reset(reset) => batch.frame(RESET, reset),
+            Self::Mark(mark) => batch.frame(MARK, mark),
+            Self::Unmark(unmark) => batch.frame(UNMARK, unmark),
+            Self::Lease(lease) => batch.frame(LEASE, lease),
+            Self::Released(released) => batch.frame(RELEASED, released),
+            Self::Goodbye(goodbye) => batch.frame(GOODBYE, goodbye),
+        }
+    }
+
+    fn decode(number: u8, reader: Reader<'_>) -> Result<Self, WireError> {
+        match number {
+            RESET => reader.message().map(Self::Reset),
+            MARK => reader.message().map(Self::Mark),
+            UNMARK => reader.message().map(Self::Unmark),
+            LEASE => reader.message().map(Self::Lease),
+            RELEASED => reader.message().map(Self::Released),
+            GOODBYE => reader.message().map(Self::Goodbye),
+            got => Err(WireError::Kind { got }),
+        }
+    }
+}
+
+impl Layout for Reset {
+    const LIMITS: Limits = Limits::fields::<()>();
+
+    fn put(&self, _: &mut Meta<'_>) -> Result<(), WireError> {
+        Ok(())
+    }
+
+    fn get(_: &mut Reader<'_>) -> Result<Self, WireError> {
+        Ok(Self)
+    }
+}
+
+/// A message that is one number.
+macro_rules! number {
+    ($($message:ident: |$this:ident| $number:expr, |$got:ident| $made:expr;)+) => {
+        $(impl Layout for $message {
+            const LIMITS: Limits = Limits::fields::<U64>();
+
+            fn put(&self, meta: &mut Meta<'_>) -> Result<(), WireError> {
+                let $this = self;
+                meta.put(&U64::new($number));
+                Ok(())
+            }
+
+            fn get(reader: &mut Reader<'_>) -> Result<Self, WireError> {
+                let $got = reader.get::<U64>()?.get();
+                Ok($made)
+            }
+        })+
+    };
+}
+
+number! {
+    Introduce: |this| this.life, |got| Self { life: got };
+    Renew: |this| this.asked.0, |got| Self { asked: Time(got) };
+    Marked: |this| this.update.0, |got| Self { update: UpdateId(got) };
+    Unmark: |this| this.update.0, |got| Self { update: UpdateId(got) };
+    Visible: |this| this.id, |got| Self { id: got };
+    Released: |this| this.id, |got| Self { id: got };
+}
+
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct JoinMeta {
+    life: U64,
+    asked: U64,
+}
+
+impl Layout for Join {
+    const LIMITS: Limits = Limits::fields::<JoinMeta>();
+
+    fn put(&self, meta: &mut Meta<'_>) -> Result<(), WireError> {
+        meta.put(&JoinMeta { life: self.life.into(), asked: self.asked.0.into() });
+        Ok(())
+    }
+
+    fn get(reader: &mut Reader<'_>) -> Result<Self, WireError> {
+        let JoinMeta { life, asked } = reader.get()?;
+        Ok(Self { life: life.get(), asked: Time(asked.get()) })
+    }
+}
+
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct LeaseMeta {
+    asked: U64,
+    lease_ms: U32,
+}
+
+impl Layout for Lease {
+    const LIMITS: Limits = Limits::fields::<LeaseMeta>();
+
+    fn put(&self, meta: &mut Meta<'_>) -> Result<(), WireError> {
+        meta.put(&LeaseMeta { asked: self.asked.0.into(), lease_ms: self.lease_ms.into() });
+        Ok(())
+    }
+
+    fn get(reader: &mut Reader<'_>) -> Result<Self, WireError> {
+        let LeaseMeta { asked, lease_ms } = reader.get()?;
+        Ok(Self { asked: Time(asked.get()), lease_ms: lease_ms.get() })
+    }
+}
+
+/// The names of an update behind its number: each its length and its bytes, to the end of the meta.
+const NAMED: Limits =
+    Limits::fields::<U64>().and_up_to(DEPENDENCIES_PER_UPDATE_MAX * (size_of::<U16>() + DEPENDENCY_BYTES_MAX));
+
+fn put_named(meta: &mut Meta<'_>, number: u64, dependencies: &[Dependency]) -> Result<(), WireError> {
+    check_count("dependencies of an update", dependencies.len(), DEPENDENCIES_PER_UPDATE_MAX)?;
+    meta.put(&U64::new(number));
+    for dependency in dependencies {
+        meta.put(&U16::new(dependency.name().len() as u16));
+        meta.put(dependency.name());
+    }
+    Ok(())
+}
+
+fn get_named(reader: &mut Reader<'_>) -> Result<(u64, Vec<Dependency>), WireError> {
+    let number = reader.get::<U64>()?.get();
+    let mut dependencies = Vec::new();
+    while !reader.is_at_end() {
+        check_count("dependencies of an update", dependencies.len() + 1, DEPENDENCIES_PER_UPDATE_MAX)?;
+        let len = usize::from(reader.get::<U16>()?.get());
+        let name = Bytes::copy_from_slice(reader.many::<u8>(len)?);
+        let code = WireError::Code { what: "length of a dependency", got: len as u64 };
+        dependencies.push(Dependency::new(name).ok_or(code)?);
+    }
+    Ok((number, dependencies))
+}
+
+impl Layout for Update {
+    const LIMITS: Limits = NAMED;
+
+    fn put(&self, meta: &mut Meta<'_>) -> Result<(), WireError> {
+        put_named(meta, self.id, &self.dependencies)
+    }
+
+    fn get(reader: &mut Reader<'_>) -> Result<Self, WireError> {
+        get_named(reader).map(|(id, dependencies)| Self { id, dependencies })
+    }
+}
+
+impl Layout for Mark {
+    const LIMITS: Limits = NAMED;
+
+    fn put(&self, meta: &mut Meta<'_>) -> Result<(), WireError> {
+        put_named(meta, self.update.0, &self.dependencies)
+    }
+
+    fn get(reader: &mut Reader<'_>) -> Result<Self, WireError> {
+        get_named(reader).map(|(number, dependencies)| Self { update: UpdateId(number), dependencies })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{HEADER_BYTES, Inbox, frames_of};
+    use alloc::vec;
+    use protocol::{Message, Parcel};
+    use types::GoodbyeReason;
+
+    fn pass<M: Direction + Clone>(says: &'static dyn Codec, hears: &'static dyn Codec, opening: M, message: M) {
+        for message in [opening, message] {
+            let parcel = || Parcel::new(message.clone());
+            let bytes = frames_of(says, &parcel()).unwrap();
+            let mut inbox = Inbox::within_session(hears);
+            assert_eq!(inbox.next(&mut &bytes[..]), Ok(Some(parcel())));
+        }
+    }
+
+    fn names() -> Vec<Dependency> {
+        [&b"*"[..], b"item:42", &[7; DEPENDENCY_BYTES_MAX]].map(|name| Dependency::new(name.to_vec()).unwrap()).into()
+    }
+
+    #[test]
+    fn messages_arrive_as_they_were_said() {
+        let to: Vec<ToHub> = vec![
+            Renew { asked: Time(9) }.into(),
+            Marked { update: UpdateId(7) }.into(),
+            Introduce { life: 5 }.into(),
+            Update { id: 3, dependencies: names() }.into(),
+            Visible { id: 3 }.into(),
+            Goodbye { reason: GoodbyeReason::Done, text: "ends".into() }.into(),
+        ];
+        for message in to {
+            pass(HOME, HUB, Join { life: u64::MAX, asked: Time(1) }.into(), message);
+        }
+        let from: Vec<FromHub> = vec![
+            Mark { update: UpdateId(1), dependencies: names() }.into(),
+            Mark { update: UpdateId(2), dependencies: vec![] }.into(),
+            Unmark { update: UpdateId(1) }.into(),
+            Lease { asked: Time(5), lease_ms: 700 }.into(),
+            Released { id: 3 }.into(),
+        ];
+        for message in from {
+            pass(HUB, HOME, Reset.into(), message);
+        }
+    }
+
+    #[test]
+    fn an_update_of_too_many_names_is_not_sent() {
+        let dependencies = vec![Dependency::ALL; DEPENDENCIES_PER_UPDATE_MAX + 1];
+        let update = ToHub::from(Update { id: 1, dependencies });
+        assert!(matches!(update.encode(&mut Batch::default()), Err(WireError::Count { .. })));
+    }
+
+    #[test]
+    fn a_name_that_is_none_is_refused() {
+        let mark = Mark { update: UpdateId(1), dependencies: names() };
+        let bytes = frames_of(HUB, &Parcel::new(FromHub::from(mark))).unwrap();
+        let length_at = HEADER_BYTES + size_of::<U64>();
+        for (length, error) in [
+            (0, WireError::Code { what: "length of a dependency", got: 0 }),
+            (DEPENDENCY_BYTES_MAX + 1, WireError::Code { what: "length of a dependency", got: 257 }),
+            (0xFFFF, WireError::Short { kind: "Mark" }),
+        ] {
+            let mut bytes = bytes.clone();
+            bytes[length_at..][..2].copy_from_slice(&(length as u16).to_le_bytes());
+            assert_eq!(Inbox::within_session(HOME).next(&mut &bytes[..]), Err(error));
+        }
+    }
+
+    #[test]
+    fn every_goodbye_is_known_for_one() {
+        let goodbye = Goodbye { reason: GoodbyeReason::Done, text: "ends".into() };
+        assert!(ToHub::from(goodbye.clone()).goodbye().is_some() && FromHub::from(goodbye).goodbye().is_some());
+    }
+}
