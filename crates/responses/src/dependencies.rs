@@ -1,0 +1,173 @@
+//! What a response depends on, by name.
+//!
+//! `Cache-Groups` (RFC 9875) is read natively; the fields of the large caches are read too. A name that several fields
+//! say is one dependency. A list that is too long, or that cannot be read, is an error and never cut: a response that
+//! depends on more than is known would be served stale.
+
+use crate::directives::joined;
+use crate::policy::Policy;
+use http::{HeaderMap, HeaderName};
+use sfv::visitor::{EntryVisitor, Ignored, InnerListVisitor, ItemVisitor, ListVisitor};
+use sfv::{BareItemFromInput, Parser};
+use std::convert::Infallible;
+
+/// A field in which an origin names what a response depends on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DependencyField {
+    /// Its name.
+    pub name: HeaderName,
+    /// How its names are separated.
+    pub syntax: DependencySyntax,
+}
+
+/// How the names of a field are separated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DependencySyntax {
+    /// A list of strings, as structured fields have it (RFC 9651).
+    StructuredList,
+    /// By spaces.
+    Spaces,
+    /// By commas, with or without space.
+    Commas,
+}
+
+impl DependencyField {
+    /// Those that are read if the operator says nothing.
+    pub fn defaults() -> Vec<Self> {
+        let field = |name, syntax| Self { name: HeaderName::from_static(name), syntax };
+        vec![
+            field("cache-groups", DependencySyntax::StructuredList),
+            field("surrogate-key", DependencySyntax::Spaces),
+            field("cache-tag", DependencySyntax::Commas),
+            field("edge-cache-tag", DependencySyntax::Commas),
+            field("xkey", DependencySyntax::Spaces),
+        ]
+    }
+}
+
+/// Names of dependencies, each once, in order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Dependencies(Vec<Box<[u8]>>);
+
+/// Why the dependencies of a response are not taken down. It is not stored then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DependencyRefusal {
+    /// There are more than the policy's limit.
+    Count,
+    /// A name is longer than the policy's limit.
+    Length,
+    /// The field is no list.
+    Syntax,
+}
+
+impl DependencyRefusal {
+    /// The reason's name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Count => "dependencies-count",
+            Self::Length => "dependency-length",
+            Self::Syntax => "dependencies-syntax",
+        }
+    }
+}
+
+impl Dependencies {
+    /// Reads all that the policy's fields name.
+    pub fn read(policy: &Policy, headers: &HeaderMap) -> Result<Self, DependencyRefusal> {
+        let mut names = Self::default();
+        for field in &policy.dependency_fields {
+            let Some(line) = joined(headers, &field.name) else { continue };
+            match field.syntax {
+                DependencySyntax::StructuredList => names.add_structured(policy, &line)?,
+                DependencySyntax::Spaces => {
+                    names.add_split(policy, &line, |byte| byte.is_ascii_whitespace() || byte == b',')?
+                }
+                DependencySyntax::Commas => names.add_split(policy, &line, |byte| byte == b',')?,
+            }
+        }
+        names.0.sort_unstable();
+        names.0.dedup();
+        Ok(names)
+    }
+
+    /// The names.
+    pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
+        self.0.iter().map(AsRef::as_ref)
+    }
+
+    /// The names that `Cache-Group-Invalidation` lists (RFC 9875, section 3). One that cannot be read invalidates nothing.
+    pub(crate) fn invalidated(policy: &Policy, headers: &HeaderMap) -> Self {
+        let name = HeaderName::from_static("cache-group-invalidation");
+        let Some(line) = joined(headers, &name) else { return Self::default() };
+        let mut names = Self::default();
+        names.add_structured(policy, &line).map_or_else(|_| Self::default(), |()| names)
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether the response names none: it depends on all of the origin then.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    fn add_split(&mut self, policy: &Policy, line: &[u8], separates: fn(u8) -> bool) -> Result<(), DependencyRefusal> {
+        let names = line.split(|&byte| separates(byte)).map(<[u8]>::trim_ascii);
+        names.filter(|name| !name.is_empty()).try_for_each(|name| self.add(policy, name))
+    }
+
+    fn add_structured(&mut self, policy: &Policy, line: &[u8]) -> Result<(), DependencyRefusal> {
+        let strings = Parser::new(line).parse_list_with_visitor(Strings::default());
+        let strings = strings.map_err(|_| DependencyRefusal::Syntax)?;
+        strings.0.iter().try_for_each(|name| self.add(policy, name.as_bytes()))
+    }
+
+    fn add(&mut self, policy: &Policy, name: &[u8]) -> Result<(), DependencyRefusal> {
+        if name.len() > policy.dependency_bytes_max {
+            return Err(DependencyRefusal::Length);
+        }
+        if self.0.len() >= policy.dependencies_max {
+            return Err(DependencyRefusal::Count);
+        }
+        self.0.push(name.into());
+        Ok(())
+    }
+}
+
+/// The strings of a list; members of another type are ignored (RFC 9875, section 2).
+#[derive(Default)]
+struct Strings(Vec<String>);
+
+impl<'de> ListVisitor<'de> for Strings {
+    type Out = Self;
+    type Error = Infallible;
+
+    fn entry(&mut self) -> Result<impl EntryVisitor<'de>, Infallible> {
+        Ok(Member(self))
+    }
+
+    fn finish(self) -> Result<Self, Infallible> {
+        Ok(self)
+    }
+}
+
+struct Member<'a>(&'a mut Strings);
+
+impl<'de> EntryVisitor<'de> for Member<'_> {
+    type Error = Infallible;
+
+    fn item(self) -> Result<impl ItemVisitor<'de>, Infallible> {
+        Ok(move |item: BareItemFromInput<'de>| {
+            if let BareItemFromInput::String(text) = item {
+                self.0.0.push(text.as_str().to_owned());
+            }
+            Ok::<_, Infallible>(Ignored)
+        })
+    }
+
+    fn inner_list(self) -> Result<impl InnerListVisitor<'de>, Infallible> {
+        Ok(Ignored)
+    }
+}

@@ -1,0 +1,297 @@
+//! Cache directives: `Cache-Control` of requests and responses (RFC 9111, section 5.2), and the targeted fields that a
+//! response may have for this cache in particular (RFC 9213).
+//!
+//! What does not parse is never read as permission. A lifetime that is no number, or that is said twice and differently,
+//! is zero (section 4.2.1 encourages that); a directive with a wrong name is unknown, and ignored.
+
+use crate::policy::Policy;
+use http::{HeaderMap, HeaderName, header};
+use sfv::visitor::{DictionaryVisitor, EntryVisitor, Ignored, InnerListVisitor, ItemVisitor};
+use sfv::{BareItemFromInput, KeyRef};
+use std::convert::Infallible;
+
+/// The largest number of seconds that is told from a larger one: section 1.2.2 asks for 2^31 or a larger one.
+pub(crate) const SECONDS_MAX: u32 = 1 << 31;
+
+/// What a directive such as `no-cache` is about.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum FieldScope {
+    /// The directive is not there.
+    #[default]
+    Nothing,
+    /// These fields of the response, in lower case.
+    Fields(Vec<String>),
+    /// The response.
+    Whole,
+}
+
+/// The directives of a response.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a directive that is there or not")]
+pub struct ResponseControl {
+    /// For how many seconds it is fresh.
+    pub max_age: Option<u32>,
+    /// The same for shared caches, and before `max-age`. The response may not be served stale.
+    pub s_maxage: Option<u32>,
+    /// For how long after that it may be served while it is validated.
+    pub stale_while_revalidate: Option<u32>,
+    /// For how long after that it may be served when the origin fails.
+    pub stale_if_error: Option<u32>,
+    /// It must be validated before each use, or these fields of it must not be reused.
+    pub no_cache: FieldScope,
+    /// It, or these fields of it, is for one user.
+    pub private: FieldScope,
+    /// It must not be stored.
+    pub no_store: bool,
+    /// Once stale it must not be used.
+    pub must_revalidate: bool,
+    /// The same for shared caches.
+    pub proxy_revalidate: bool,
+    /// It may be stored where it would not be otherwise.
+    pub public: bool,
+    /// It may be stored only by a cache that knows its status.
+    pub must_understand: bool,
+}
+
+/// The directives of a request.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RequestControl {
+    /// The response must have been validated.
+    pub no_cache: bool,
+    /// Nothing of this exchange is to be stored.
+    pub no_store: bool,
+    /// The origin is not to be asked.
+    pub only_if_cached: bool,
+    /// The oldest response that will do.
+    pub max_age: Option<u32>,
+    /// For how many seconds it must stay fresh.
+    pub min_fresh: Option<u32>,
+    /// For how many seconds it may have been stale; `u32::MAX` for any number.
+    pub max_stale: Option<u32>,
+}
+
+impl ResponseControl {
+    /// Reads what speaks to this cache: the first targeted field of the policy that is there and valid, or
+    /// `Cache-Control`. The flag says whether it was a targeted field; `Expires` is no matter then.
+    pub fn read(policy: &Policy, headers: &HeaderMap) -> (Self, bool) {
+        let targeted = policy.targeted_fields.iter().find_map(|name| Self::targeted(headers, name));
+        match targeted {
+            Some(control) => (control, true),
+            None => (Self::cache_control(headers), false),
+        }
+    }
+
+    fn cache_control(headers: &HeaderMap) -> Self {
+        let mut control = Self::default();
+        for value in headers.get_all(header::CACHE_CONTROL) {
+            for directive in list_members(value.as_bytes()) {
+                let (name, argument) = name_and_argument(directive);
+                control.add(name, argument);
+            }
+        }
+        control
+    }
+
+    /// A targeted field is a dictionary of structured fields. One that is empty or does not parse is as if it were not
+    /// there, by section 2.1 of RFC 9213.
+    fn targeted(headers: &HeaderMap, name: &HeaderName) -> Option<Self> {
+        let line = joined(headers, name)?;
+        let directives = sfv::Parser::new(&line).parse_dictionary_with_visitor(Directives::default()).ok()?;
+        if directives.0.is_empty() {
+            return None;
+        }
+        let mut control = Self::default();
+        for (name, argument) in &directives.0 {
+            match argument {
+                Argument::Absent => control.add(name.as_bytes(), None),
+                Argument::Text(text) => control.add(name.as_bytes(), Some(text.as_bytes())),
+                Argument::False => {}
+            }
+        }
+        Some(control)
+    }
+
+    fn add(&mut self, name: &[u8], argument: Option<&[u8]>) {
+        let is = |other: &str| name.eq_ignore_ascii_case(other.as_bytes());
+        if is("max-age") {
+            limit(&mut self.max_age, argument);
+        } else if is("s-maxage") {
+            limit(&mut self.s_maxage, argument);
+        } else if is("stale-while-revalidate") {
+            limit(&mut self.stale_while_revalidate, argument);
+        } else if is("stale-if-error") {
+            limit(&mut self.stale_if_error, argument);
+        } else if is("no-cache") {
+            self.no_cache.add(argument);
+        } else if is("private") {
+            self.private.add(argument);
+        } else if is("no-store") {
+            self.no_store = true;
+        } else if is("must-revalidate") {
+            self.must_revalidate = true;
+        } else if is("proxy-revalidate") {
+            self.proxy_revalidate = true;
+        } else if is("public") {
+            self.public = true;
+        } else if is("must-understand") {
+            self.must_understand = true;
+        }
+    }
+}
+
+impl RequestControl {
+    /// Reads the `Cache-Control` of a request. `Pragma` is obsolete, and ignored.
+    pub fn read(headers: &HeaderMap) -> Self {
+        let mut control = Self::default();
+        for value in headers.get_all(header::CACHE_CONTROL) {
+            for directive in list_members(value.as_bytes()) {
+                let (name, argument) = name_and_argument(directive);
+                control.add(name, argument);
+            }
+        }
+        control
+    }
+
+    fn add(&mut self, name: &[u8], argument: Option<&[u8]>) {
+        let is = |other: &str| name.eq_ignore_ascii_case(other.as_bytes());
+        if is("no-cache") {
+            self.no_cache = true;
+        } else if is("no-store") {
+            self.no_store = true;
+        } else if is("only-if-cached") {
+            self.only_if_cached = true;
+        } else if is("max-age") {
+            limit(&mut self.max_age, argument);
+        } else if is("min-fresh") {
+            // What does not parse asks for the most: a number that cannot be read is no permission to ignore it.
+            self.min_fresh = Some(argument.and_then(seconds).unwrap_or(SECONDS_MAX));
+        } else if is("max-stale") {
+            self.max_stale = Some(argument.map_or(u32::MAX, |text| seconds(text).unwrap_or(0)));
+        }
+    }
+}
+
+impl FieldScope {
+    /// Adds what one directive says. Without fields, or with none that can be read, it is about the whole response.
+    fn add(&mut self, argument: Option<&[u8]>) {
+        let named = argument.and_then(|text| std::str::from_utf8(text).ok()).map(|text| {
+            let names = text.split(',').map(|name| name.trim().to_ascii_lowercase());
+            names.filter(|name| !name.is_empty()).collect::<Vec<_>>()
+        });
+        match (named, &mut *self) {
+            (_, Self::Whole) => {}
+            (Some(names), Self::Fields(fields)) if !names.is_empty() => fields.extend(names),
+            (Some(names), _) if !names.is_empty() => *self = Self::Fields(names),
+            _ => *self = Self::Whole,
+        }
+    }
+
+    /// Whether it is about this field in particular; the name is in lower case.
+    pub fn names(&self, field: &str) -> bool {
+        matches!(self, Self::Fields(names) if names.iter().any(|name| name == field))
+    }
+}
+
+/// Takes down a number of seconds. What cannot be read, and what is said twice and differently, is zero.
+fn limit(slot: &mut Option<u32>, argument: Option<&[u8]>) {
+    let value = argument.and_then(seconds).unwrap_or(0);
+    *slot = match *slot {
+        Some(earlier) if earlier != value => Some(0),
+        _ => Some(value),
+    };
+}
+
+/// Digits and nothing else, as a number that stops at its largest (RFC 9111, section 1.2.2).
+pub(crate) fn seconds(text: &[u8]) -> Option<u32> {
+    if text.is_empty() {
+        return None;
+    }
+    text.iter().try_fold(0u32, |sum, digit| {
+        let more = || sum.saturating_mul(10).saturating_add(u32::from(digit - b'0')).min(SECONDS_MAX);
+        digit.is_ascii_digit().then(more)
+    })
+}
+
+/// The members of a comma-separated list, without the space around them and without empty ones. A comma in a quoted
+/// string separates nothing.
+pub(crate) fn list_members(value: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let (mut quoted, mut escaped) = (false, false);
+    let members = value.split(move |&byte| {
+        let separates = byte == b',' && !quoted;
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if quoted => escaped = true,
+            b'"' => quoted = !quoted,
+            _ => {}
+        }
+        separates
+    });
+    members.map(<[u8]>::trim_ascii).filter(|member| !member.is_empty())
+}
+
+/// A directive's name, and its argument without quotes.
+fn name_and_argument(directive: &[u8]) -> (&[u8], Option<&[u8]>) {
+    let Some(equals) = directive.iter().position(|&byte| byte == b'=') else { return (directive, None) };
+    let argument = &directive[equals + 1..];
+    let unquoted = argument.strip_prefix(b"\"").and_then(|text| text.strip_suffix(b"\""));
+    (&directive[..equals], Some(unquoted.unwrap_or(argument)))
+}
+
+/// All lines of a field as one, as structured fields are parsed; `None` if there is none.
+pub(crate) fn joined(headers: &HeaderMap, name: &HeaderName) -> Option<Vec<u8>> {
+    let mut lines = headers.get_all(name).iter();
+    let mut joined = lines.next()?.as_bytes().to_vec();
+    for line in lines {
+        joined.extend_from_slice(b", ");
+        joined.extend_from_slice(line.as_bytes());
+    }
+    Some(joined)
+}
+
+/// The members of a dictionary of directives; the last of those of one name is the one that counts.
+#[derive(Default)]
+struct Directives(Vec<(String, Argument)>);
+
+enum Argument {
+    Absent,
+    False,
+    Text(String),
+}
+
+impl<'de> DictionaryVisitor<'de> for Directives {
+    type Out = Self;
+    type Error = Infallible;
+
+    fn entry(&mut self, key: &'de KeyRef) -> Result<impl EntryVisitor<'de>, Infallible> {
+        self.0.retain(|(name, _)| name != key.as_str());
+        self.0.push((key.as_str().to_owned(), Argument::Text(String::new())));
+        Ok(&mut self.0.last_mut().expect("just pushed").1)
+    }
+
+    fn finish(self) -> Result<Self, Infallible> {
+        Ok(self)
+    }
+}
+
+/// A value of a type that no directive has stays the empty text, which is no number.
+impl<'de> EntryVisitor<'de> for &mut Argument {
+    type Error = Infallible;
+
+    fn item(self) -> Result<impl ItemVisitor<'de>, Infallible> {
+        Ok(move |item: BareItemFromInput<'de>| {
+            *self = match item {
+                BareItemFromInput::Boolean(true) => Argument::Absent,
+                BareItemFromInput::Boolean(false) => Argument::False,
+                BareItemFromInput::Integer(number) => Argument::Text(i64::from(number).to_string()),
+                BareItemFromInput::String(text) => Argument::Text(text.as_str().to_owned()),
+                BareItemFromInput::Token(token) => Argument::Text(token.as_str().to_owned()),
+                _ => Argument::Text(String::new()),
+            };
+            Ok::<_, Infallible>(Ignored)
+        })
+    }
+
+    fn inner_list(self) -> Result<impl InnerListVisitor<'de>, Infallible> {
+        Ok(Ignored)
+    }
+}

@@ -1,0 +1,96 @@
+//! How long a response is fresh, and how old it is (RFC 9111, section 4.2).
+
+use crate::date::Time;
+use crate::directives::{ResponseControl, SECONDS_MAX, list_members, seconds};
+use crate::policy::Heuristic;
+use http::{HeaderMap, HeaderName, StatusCode, header};
+
+/// The two clocks of a stored response: for how long it is fresh, and how old it was when it came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Freshness {
+    /// When the response came.
+    pub(crate) received: Time,
+    /// How old it was then, in seconds.
+    pub(crate) initial_age_s: u32,
+    /// The age at which it is stale, in seconds.
+    pub(crate) lifetime_s: u32,
+    /// For how many seconds after that it may be served while it is validated.
+    pub(crate) stale_while_revalidate_s: u32,
+    /// For how many seconds after that it may be served when the origin fails.
+    pub(crate) stale_if_error_s: u32,
+}
+
+impl Freshness {
+    /// Its age, in seconds: the value of `Age`.
+    pub fn age_s(&self, now: Time) -> u64 {
+        u64::from(self.initial_age_s) + now.since(self.received)
+    }
+
+    /// For how many seconds it stays fresh; zero or less for a stale one.
+    pub fn ttl_s(&self, now: Time) -> i64 {
+        i64::from(self.lifetime_s) - i64::try_from(self.age_s(now)).unwrap_or(i64::MAX)
+    }
+
+    /// The age at which it is stale, in seconds.
+    pub fn lifetime_s(&self) -> u32 {
+        self.lifetime_s
+    }
+}
+
+/// How old a response was when it came: the larger of what it says itself, with the time that the exchange took, and of
+/// what its date says.
+pub(crate) fn initial_age_s(headers: &HeaderMap, date: Option<Time>, requested: Time, received: Time) -> u32 {
+    let apparent = date.map_or(0, |date| received.since(date));
+    let corrected = u64::from(age_value(headers)) + received.since(requested);
+    u32::try_from(apparent.max(corrected)).unwrap_or(u32::MAX).min(SECONDS_MAX)
+}
+
+/// The value of `Age`. Of several the first counts (section 5.1); what is no number is ignored.
+fn age_value(headers: &HeaderMap) -> u32 {
+    let first = headers.get(header::AGE).and_then(|line| list_members(line.as_bytes()).next());
+    first.and_then(seconds).unwrap_or(0)
+}
+
+/// A lifetime, and whether the cache has guessed it.
+pub(crate) struct Lifetime {
+    pub(crate) seconds: u32,
+    pub(crate) heuristic: bool,
+}
+
+/// The lifetime that the response says itself, for a shared cache; `None` if it says nothing.
+pub(crate) fn explicit(
+    control: &ResponseControl,
+    targeted: bool,
+    headers: &HeaderMap,
+    date: Option<Time>,
+    received: Time,
+) -> Option<u32> {
+    let directive = control.s_maxage.or(control.max_age);
+    if directive.is_some() || targeted {
+        return directive;
+    }
+    let mut lines = headers.get_all(header::EXPIRES).iter();
+    let first = lines.next()?;
+    // A date that cannot be read is in the past, and so are two that differ.
+    let expires = Time::parse(first.as_bytes(), received).filter(|_| lines.all(|line| line == first));
+    let lifetime = expires.map_or(0, |expires| expires.since(date.unwrap_or(received)));
+    Some(u32::try_from(lifetime).unwrap_or(u32::MAX).min(SECONDS_MAX))
+}
+
+/// The cache's guess for a response that says nothing.
+pub(crate) fn heuristic(heuristic: &Heuristic, headers: &HeaderMap, date: Time, has_dependencies: bool) -> u32 {
+    let by_dependencies = if has_dependencies { heuristic.with_dependencies_s } else { 0 };
+    let changed = date_field(headers, &header::LAST_MODIFIED, date);
+    let by_age = changed.map_or(0, |changed| date.since(changed).saturating_mul(heuristic.percent) / 100);
+    u32::try_from(by_dependencies.max(by_age.min(heuristic.lifetime_max_s))).unwrap_or(u32::MAX).min(SECONDS_MAX)
+}
+
+/// The statuses for which a cache may guess (RFC 9110, section 15.1).
+pub(crate) fn is_heuristically_cacheable(status: StatusCode) -> bool {
+    matches!(status.as_u16(), 200 | 203 | 204 | 300 | 301 | 308 | 404 | 405 | 410 | 414 | 501)
+}
+
+/// A field that holds one date.
+pub(crate) fn date_field(headers: &HeaderMap, name: &HeaderName, now: Time) -> Option<Time> {
+    headers.get(name).and_then(|value| Time::parse(value.as_bytes(), now))
+}

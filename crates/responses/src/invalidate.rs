@@ -1,0 +1,92 @@
+//! What an unsafe request makes invalid (RFC 9111, section 4.4): the resource that it was sent to, and those that its
+//! response names, if they are of the same origin. Nobody can invalidate what belongs to others.
+
+use crate::dependencies::Dependencies;
+use crate::key::{Key, KeyRef};
+use crate::policy::Policy;
+use http::{HeaderMap, Method, StatusCode, header};
+
+/// What becomes invalid.
+#[derive(Clone, Debug, Default)]
+pub struct Invalidation {
+    /// The responses under these keys.
+    pub keys: Vec<Key>,
+    /// The responses that depend on these, as `Cache-Group-Invalidation` names them.
+    pub dependencies: Dependencies,
+}
+
+/// What the response to a request makes invalid; `None` if nothing, because the method is safe or the response says that
+/// it failed.
+pub fn invalidation(
+    policy: &Policy,
+    method: &Method,
+    target: KeyRef<'_>,
+    status: StatusCode,
+    headers: &HeaderMap,
+) -> Option<Invalidation> {
+    if method.is_safe() || !(status.is_success() || status.is_redirection()) {
+        return None;
+    }
+    let mut keys = vec![target.to_key()];
+    for name in [header::LOCATION, header::CONTENT_LOCATION] {
+        let reference = headers.get(name).and_then(|value| value.to_str().ok());
+        keys.extend(reference.and_then(|reference| resolve(target, reference)));
+    }
+    keys.sort_unstable();
+    keys.dedup();
+    Some(Invalidation { keys, dependencies: Dependencies::invalidated(policy, headers) })
+}
+
+/// The key of what a response refers to, if that is of the same origin (RFC 3986, section 5.2).
+pub(crate) fn resolve(target: KeyRef<'_>, reference: &str) -> Option<Key> {
+    let reference = reference.split('#').next().unwrap_or_default();
+    let (base_path, _) = split_query(target.path_and_query());
+    let of_origin = match reference.split_once("//") {
+        Some(("", rest)) => Some((target.scheme(), rest)),
+        Some((scheme, rest)) if scheme.ends_with(':') && !scheme.contains('/') => {
+            Some((&scheme[..scheme.len() - 1], rest))
+        }
+        _ => None,
+    };
+    let reference = match of_origin {
+        Some((scheme, rest)) => {
+            let (authority, path) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
+            if !target.is_of_origin(scheme, authority) {
+                return None;
+            }
+            if path.starts_with('/') { path.to_owned() } else { format!("/{path}") }
+        }
+        None if reference.is_empty() => target.path_and_query().to_owned(),
+        None if reference.starts_with('?') => format!("{base_path}{reference}"),
+        None if reference.starts_with('/') => reference.to_owned(),
+        None => format!("{}/{reference}", &base_path[..base_path.rfind('/').unwrap_or(0)]),
+    };
+    let (path, query) = split_query(&reference);
+    Some(target.with_path(&format!("{}{query}", without_dots(path))).ok()?.to_key())
+}
+
+/// A path, and its query with the question mark.
+fn split_query(path_and_query: &str) -> (&str, &str) {
+    path_and_query.split_at(path_and_query.find('?').unwrap_or(path_and_query.len()))
+}
+
+/// The path without its `.` and `..` segments (RFC 3986, section 5.2.4).
+fn without_dots(path: &str) -> String {
+    let mut kept: Vec<&str> = Vec::new();
+    let mut segments = path.split('/').skip(1).peekable();
+    while let Some(segment) = segments.next() {
+        let last = segments.peek().is_none();
+        match segment {
+            "." | ".." => {
+                if segment == ".." {
+                    kept.pop();
+                }
+                if last {
+                    kept.push("");
+                }
+            }
+            _ => kept.push(segment),
+        }
+    }
+    format!("/{}", kept.join("/"))
+}

@@ -1,0 +1,171 @@
+//! The key under which the responses of a resource are stored: scheme, authority, path and query, to the byte.
+//!
+//! Nothing is normalised that an origin could tell apart. Two spellings of one resource are two entries, which costs a
+//! miss; one entry for what an origin answers differently is how caches are poisoned. So ports are kept, also default
+//! ones, percent-encodings stay as they are, and the order of a query is its order. Only the case of scheme and authority
+//! is no matter. The parts are joined by a byte that none of them can hold.
+
+use http::Uri;
+use std::hash::{Hash, Hasher};
+
+/// Between the parts of a key. It can stand in no part of a URI.
+const SEPARATOR: u8 = b' ';
+
+/// A key, on its own.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Key(Box<[u8]>);
+
+/// A key as a request has it: looks up a [`Key`] without being copied together first.
+#[derive(Clone, Copy, Debug)]
+pub struct KeyRef<'a> {
+    scheme: &'a str,
+    authority: &'a str,
+    path_and_query: &'a str,
+}
+
+/// Why a request has no key. It is answered with 400 (Bad Request), and not passed on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeyRefusal {
+    /// There is no authority, neither in the target nor in `Host`.
+    NoAuthority,
+    /// The authority is not a host with an optional port.
+    BadAuthority,
+    /// The path does not begin with a slash, or has a byte that cannot stand in it.
+    BadPath,
+}
+
+impl KeyRefusal {
+    /// The reason's name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::NoAuthority => "no-authority",
+            Self::BadAuthority => "bad-authority",
+            Self::BadPath => "bad-path",
+        }
+    }
+}
+
+impl<'a> KeyRef<'a> {
+    /// The key of a target. The path begins with a slash; an empty one is written as `/` by the caller.
+    pub fn new(scheme: &'a str, authority: &'a str, path_and_query: &'a str) -> Result<Self, KeyRefusal> {
+        if authority.is_empty() {
+            return Err(KeyRefusal::NoAuthority);
+        }
+        let host_byte = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:[]%".contains(&byte);
+        if !authority.bytes().all(host_byte) {
+            return Err(KeyRefusal::BadAuthority);
+        }
+        let visible = |byte: u8| byte > SEPARATOR && byte != 0x7f && byte != b'#';
+        if !path_and_query.starts_with('/') || !path_and_query.bytes().all(visible) {
+            return Err(KeyRefusal::BadPath);
+        }
+        Ok(Self { scheme, authority, path_and_query })
+    }
+
+    /// The key of a URI in absolute form.
+    pub fn of_uri(uri: &'a Uri) -> Result<Self, KeyRefusal> {
+        let (Some(scheme), Some(authority)) = (uri.scheme_str(), uri.authority()) else {
+            return Err(KeyRefusal::NoAuthority);
+        };
+        Self::new(scheme, authority.as_str(), uri.path_and_query().map_or("/", |path| path.as_str()))
+    }
+
+    /// The key of another path of the same origin.
+    pub(crate) fn with_path<'b>(self, path_and_query: &'b str) -> Result<KeyRef<'b>, KeyRefusal>
+    where
+        'a: 'b,
+    {
+        KeyRef::new(self.scheme, self.authority, path_and_query)
+    }
+
+    /// Whether this is the scheme and authority of the key's origin.
+    pub(crate) fn is_of_origin(self, scheme: &str, authority: &str) -> bool {
+        self.scheme.eq_ignore_ascii_case(scheme) && self.authority.eq_ignore_ascii_case(authority)
+    }
+
+    pub(crate) fn scheme(self) -> &'a str {
+        self.scheme
+    }
+
+    pub(crate) fn path_and_query(self) -> &'a str {
+        self.path_and_query
+    }
+
+    /// A key of its own.
+    pub fn to_key(self) -> Key {
+        Key(self.bytes().collect())
+    }
+
+    /// The bytes of the key. Scheme and authority are in lower case.
+    fn bytes(self) -> impl Iterator<Item = u8> + 'a {
+        let lower = |text: &'a str| text.bytes().map(|byte| byte.to_ascii_lowercase()).chain([SEPARATOR]);
+        lower(self.scheme).chain(lower(self.authority)).chain(self.path_and_query.bytes())
+    }
+}
+
+impl PartialEq<Key> for KeyRef<'_> {
+    fn eq(&self, key: &Key) -> bool {
+        let path = self.path_and_query.as_bytes();
+        let whole = self.scheme.len() + self.authority.len() + path.len() + 2;
+        let rest = key.0.strip_suffix(path).unwrap_or_default();
+        let head = self.scheme.len() + 1;
+        key.0.len() == whole
+            && rest.len() == whole - path.len()
+            && rest[..head - 1].eq_ignore_ascii_case(self.scheme.as_bytes())
+            && rest[head - 1] == SEPARATOR
+            && rest[head..rest.len() - 1].eq_ignore_ascii_case(self.authority.as_bytes())
+            && rest[rest.len() - 1] == SEPARATOR
+    }
+}
+
+/// A key and its reference have one hash: over the head in lower case, and over the path.
+fn hash_parts<H: Hasher>(scheme: &[u8], authority: &[u8], path_and_query: &[u8], state: &mut H) {
+    for text in [scheme, authority] {
+        for byte in text {
+            state.write_u8(byte.to_ascii_lowercase());
+        }
+        state.write_u8(SEPARATOR);
+    }
+    state.write(path_and_query);
+}
+
+impl Hash for KeyRef<'_> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        hash_parts(self.scheme.as_bytes(), self.authority.as_bytes(), self.path_and_query.as_bytes(), state);
+    }
+}
+
+impl Hash for Key {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let (scheme, authority, path_and_query) = self.parts();
+        hash_parts(scheme, authority, path_and_query, state);
+    }
+}
+
+impl Key {
+    /// The key's bytes.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    fn parts(&self) -> (&[u8], &[u8], &[u8]) {
+        let mut parts = self.0.splitn(3, |&byte| byte == SEPARATOR);
+        let mut next = || parts.next().unwrap_or_default();
+        (next(), next(), next())
+    }
+}
+
+/// As a URI is written.
+impl std::fmt::Display for Key {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (scheme, authority, path_and_query) = self.parts();
+        let text = String::from_utf8_lossy;
+        write!(f, "{}://{}{}", text(scheme), text(authority), text(path_and_query))
+    }
+}
+
+impl std::fmt::Debug for Key {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Key({self})")
+    }
+}

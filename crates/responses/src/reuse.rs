@@ -1,0 +1,143 @@
+//! May this stored response answer this request, now (RFC 9111, section 4)?
+
+use crate::date::Time;
+use crate::policy::{Coherence, Policy};
+use crate::request::Request;
+use crate::stored::Stored;
+
+/// What the version table says of a stored response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Proof {
+    /// Nothing that it depends on has changed since it was stored.
+    Current,
+    /// Something has, or nobody can say.
+    Lapsed,
+}
+
+/// What becomes of a stored response that was found for a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reuse {
+    /// It answers.
+    Fresh {
+        /// Its age, for `Age`.
+        age_s: u64,
+        /// For how long it stays fresh.
+        ttl_s: i64,
+    },
+    /// It answers though it is stale.
+    Stale {
+        /// Its age, for `Age`.
+        age_s: u64,
+        /// Zero or less: for how long it has been stale.
+        ttl_s: i64,
+        /// Who allows it.
+        allowed: StaleAllowed,
+    },
+    /// It answers only if the origin says that it is still good.
+    Revalidate(RevalidateReason),
+}
+
+/// Who allows a stale response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StaleAllowed {
+    /// The origin, while the response is validated: the proxy has to see to that.
+    WhileRevalidate,
+    /// The origin, while it fails.
+    IfError,
+    /// The client.
+    MaxStale,
+}
+
+impl StaleAllowed {
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::WhileRevalidate => "stale-while-revalidate",
+            Self::IfError => "stale-if-error",
+            Self::MaxStale => "max-stale",
+        }
+    }
+}
+
+/// Why a stored response has to be validated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RevalidateReason {
+    /// Something that it depends on may have changed.
+    Lapsed,
+    /// It says `no-cache`.
+    NoCache,
+    /// Its lifetime is over.
+    Stale,
+    /// The request says `no-cache`.
+    RequestNoCache,
+    /// It is older than the request's `max-age`.
+    RequestMaxAge,
+    /// It would be stale sooner than the request's `min-fresh` allows.
+    RequestMinFresh,
+}
+
+impl RevalidateReason {
+    /// The reason's name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Lapsed => "lapsed",
+            Self::NoCache => "no-cache",
+            Self::Stale => "stale",
+            Self::RequestNoCache => "request-no-cache",
+            Self::RequestMaxAge => "request-max-age",
+            Self::RequestMinFresh => "request-min-fresh",
+        }
+    }
+
+    /// Whether it is the request that asks for it.
+    pub const fn is_requests(self) -> bool {
+        matches!(self, Self::RequestNoCache | Self::RequestMaxAge | Self::RequestMinFresh)
+    }
+}
+
+/// Decides on a stored response that the request selects.
+pub fn reuse(policy: &Policy, request: &Request<'_>, stored: &Stored, proof: Proof, now: Time) -> Reuse {
+    if proof == Proof::Lapsed {
+        return Reuse::Revalidate(RevalidateReason::Lapsed);
+    }
+    let (freshness, flags) = (&stored.0.freshness, stored.0.flags);
+    if flags.no_cache {
+        return Reuse::Revalidate(RevalidateReason::NoCache);
+    }
+    if request.control.no_cache {
+        return Reuse::Revalidate(RevalidateReason::RequestNoCache);
+    }
+    let (age_s, ttl_s) = (freshness.age_s(now), freshness.ttl_s(now));
+    // An age of whole seconds may be up to one second more: `max-age=0` asks for validation.
+    if request.control.max_age.is_some_and(|max| max == 0 || age_s > u64::from(max)) {
+        return Reuse::Revalidate(RevalidateReason::RequestMaxAge);
+    }
+    if request.control.min_fresh.is_some_and(|min| ttl_s < i64::from(min)) {
+        return Reuse::Revalidate(RevalidateReason::RequestMinFresh);
+    }
+    if ttl_s > 0 {
+        return Reuse::Fresh { age_s, ttl_s };
+    }
+    if policy.coherence == Coherence::Weak && !flags.must_revalidate {
+        if request.control.max_stale.is_some_and(|max| -ttl_s <= i64::from(max)) {
+            return Reuse::Stale { age_s, ttl_s, allowed: StaleAllowed::MaxStale };
+        }
+        if -ttl_s < i64::from(freshness.stale_while_revalidate_s) {
+            return Reuse::Stale { age_s, ttl_s, allowed: StaleAllowed::WhileRevalidate };
+        }
+    }
+    Reuse::Revalidate(RevalidateReason::Stale)
+}
+
+/// Whether a stored response answers after all, when its validation has come to an error: no connection, no answer in
+/// time, or status 500, 502, 503 or 504. `None` if it does not; the error is the answer then.
+pub fn after_error(policy: &Policy, stored: &Stored, proof: Proof, now: Time) -> Option<Reuse> {
+    let (freshness, flags) = (&stored.0.freshness, stored.0.flags);
+    let (age_s, ttl_s) = (freshness.age_s(now), freshness.ttl_s(now));
+    let allowed = policy.coherence == Coherence::Weak
+        && proof == Proof::Current
+        && !flags.must_revalidate
+        && !flags.no_cache
+        && -ttl_s < i64::from(freshness.stale_if_error_s);
+    allowed.then_some(Reuse::Stale { age_s, ttl_s, allowed: StaleAllowed::IfError })
+}
