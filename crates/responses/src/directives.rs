@@ -13,6 +13,37 @@ use std::convert::Infallible;
 /// The largest number of seconds that is told from a larger one: section 1.2.2 asks for 2^31 or a larger one.
 pub(crate) const SECONDS_MAX: u32 = 1 << 31;
 
+/// A field that speaks to this cache in particular.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TargetedField {
+    /// Its name.
+    pub name: HeaderName,
+    /// How it is written.
+    pub syntax: TargetedSyntax,
+}
+
+/// How a targeted field is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TargetedSyntax {
+    /// As a dictionary of structured fields (RFC 9213).
+    Structured,
+    /// As `Surrogate-Control`, which came before (W3C's Edge Architecture): a directive may be for one cache by name,
+    /// as in `max-age=60;thorp`.
+    Surrogate,
+}
+
+impl TargetedField {
+    /// Those that are read if the operator says nothing.
+    pub fn defaults() -> Vec<Self> {
+        let field = |name, syntax| Self { name: HeaderName::from_static(name), syntax };
+        vec![
+            field("thorp-cache-control", TargetedSyntax::Structured),
+            field("cdn-cache-control", TargetedSyntax::Structured),
+            field("surrogate-control", TargetedSyntax::Surrogate),
+        ]
+    }
+}
+
 /// What a directive such as `no-cache` is about.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum FieldScope {
@@ -74,7 +105,10 @@ impl ResponseControl {
     /// Reads what speaks to this cache: the first targeted field of the policy that is there and valid, or
     /// `Cache-Control`. The flag says whether it was a targeted field; `Expires` is no matter then.
     pub fn read(policy: &Policy, headers: &HeaderMap) -> (Self, bool) {
-        let targeted = policy.targeted_fields.iter().find_map(|name| Self::targeted(headers, name));
+        let targeted = policy.targeted_fields.iter().find_map(|field| match field.syntax {
+            TargetedSyntax::Structured => Self::structured(headers, &field.name),
+            TargetedSyntax::Surrogate => Self::surrogate(headers, &field.name, &policy.cache_name),
+        });
         match targeted {
             Some(control) => (control, true),
             None => (Self::cache_control(headers), false),
@@ -94,7 +128,7 @@ impl ResponseControl {
 
     /// A targeted field is a dictionary of structured fields. One that is empty or does not parse is as if it were not
     /// there, by section 2.1 of RFC 9213.
-    fn targeted(headers: &HeaderMap, name: &HeaderName) -> Option<Self> {
+    fn structured(headers: &HeaderMap, name: &HeaderName) -> Option<Self> {
         let line = joined(headers, name)?;
         let directives = sfv::Parser::new(&line).parse_dictionary_with_visitor(Directives::default()).ok()?;
         if directives.0.is_empty() {
@@ -109,6 +143,22 @@ impl ResponseControl {
             }
         }
         Some(control)
+    }
+
+    /// Directives that are for all surrogates, or for this one. `max-age=60+30` allows 30 seconds of staleness, which
+    /// are not used.
+    fn surrogate(headers: &HeaderMap, name: &HeaderName, cache_name: &str) -> Option<Self> {
+        let directives = headers.get_all(name).iter().flat_map(|line| list_members(line.as_bytes()));
+        let mut control = None::<Self>;
+        for directive in directives {
+            let mut parts = directive.split(|&byte| byte == b';').map(<[u8]>::trim_ascii);
+            let (name, argument) = name_and_argument(parts.next().unwrap_or_default());
+            if parts.all(|target| target == cache_name.as_bytes()) {
+                let argument = argument.map(|text| text.split(|&byte| byte == b'+').next().unwrap_or_default());
+                control.get_or_insert_default().add(name, argument);
+            }
+        }
+        control
     }
 
     fn add(&mut self, name: &[u8], argument: Option<&[u8]>) {

@@ -1,14 +1,21 @@
 //! What is sent on: the fields of a request to the origin, and of a response to a client.
 
+use crate::directives::TargetedSyntax;
 use crate::hop::HopByHop;
 use crate::policy::Policy;
 use crate::vary::Codings;
 use http::{HeaderMap, HeaderValue, header};
 
 /// The fields of a request as the origin gets them, for a response that may be stored: without those of the connection,
-/// and with `Accept-Encoding` in the form that variants are told apart by.
+/// and with `Accept-Encoding` in the form that variants are told apart by. An origin that knows of surrogates is told
+/// that there is one.
 pub fn forward_request(policy: &Policy, headers: &HeaderMap) -> HeaderMap {
     let mut forwarded = end_to_end(headers);
+    if policy.targeted_fields.iter().any(|field| field.syntax == TargetedSyntax::Surrogate) {
+        let capability = format!("{}=\"Surrogate/1.0\"", policy.cache_name);
+        let capability = HeaderValue::try_from(capability).expect("the name of a cache is a token");
+        forwarded.append("surrogate-capability", capability);
+    }
     if forwarded.contains_key(header::ACCEPT_ENCODING) {
         let mut value = Vec::new();
         Codings::of(policy, headers).write(policy, &mut |bytes| value.extend_from_slice(bytes));

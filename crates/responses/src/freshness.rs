@@ -1,7 +1,7 @@
 //! How long a response is fresh, and how old it is (RFC 9111, section 4.2).
 
 use crate::date::Time;
-use crate::directives::{ResponseControl, SECONDS_MAX, list_members, seconds};
+use crate::directives::{ResponseControl, SECONDS_MAX, seconds};
 use crate::policy::Heuristic;
 use http::{HeaderMap, HeaderName, StatusCode, header};
 
@@ -45,10 +45,15 @@ pub(crate) fn initial_age_s(headers: &HeaderMap, date: Option<Time>, requested: 
     u32::try_from(apparent.max(corrected)).unwrap_or(u32::MAX).min(SECONDS_MAX)
 }
 
-/// The value of `Age`. Of several the first counts (section 5.1); what is no number is ignored.
+/// The value of `Age`. One that is no single number makes the response as old as can be: section 5.1 would have the
+/// first of a list used and anything else ignored, and a response would be taken for younger than somebody says it is.
 fn age_value(headers: &HeaderMap) -> u32 {
-    let first = headers.get(header::AGE).and_then(|line| list_members(line.as_bytes()).next());
-    first.and_then(seconds).unwrap_or(0)
+    let mut lines = headers.get_all(header::AGE).iter();
+    match (lines.next(), lines.next()) {
+        (None, _) => 0,
+        (Some(line), None) => seconds(line.as_bytes().trim_ascii()).unwrap_or(SECONDS_MAX),
+        _ => SECONDS_MAX,
+    }
 }
 
 /// A lifetime, and whether the cache has guessed it.

@@ -43,7 +43,7 @@ mod vary;
 pub use answer::{Answer, answer};
 pub use date::Time;
 pub use dependencies::{Dependencies, DependencyField, DependencyRefusal, DependencySyntax};
-pub use directives::{FieldScope, RequestControl, ResponseControl};
+pub use directives::{FieldScope, RequestControl, ResponseControl, TargetedField, TargetedSyntax};
 pub use fields::Fields;
 pub use forward::{forward_request, forward_response};
 pub use freshness::Freshness;

@@ -1,16 +1,16 @@
 //! What an operator decides for an origin.
 
-use crate::DependencyField;
-use http::HeaderName;
+use crate::dependencies::DependencyField;
+use crate::directives::TargetedField;
 
 /// The operator's decisions for one origin. The default is a shared cache by the letter of RFC 9111.
 #[derive(Clone, Debug)]
 pub struct Policy {
     /// The name of this cache in `Cache-Status`, a token.
     pub cache_name: String,
-    /// Fields that speak to this cache in particular and go before `Cache-Control` (RFC 9213), the first that is there
-    /// before the others.
-    pub targeted_fields: Vec<HeaderName>,
+    /// Fields that speak to this cache in particular and go before `Cache-Control`, the first that is there before the
+    /// others.
+    pub targeted_fields: Vec<TargetedField>,
     /// The fields in which the origin names what a response depends on.
     pub dependency_fields: Vec<DependencyField>,
     /// How long a response is fresh that does not say it.
@@ -32,10 +32,7 @@ impl Default for Policy {
     fn default() -> Self {
         Self {
             cache_name: "thorp".to_owned(),
-            targeted_fields: vec![
-                HeaderName::from_static("thorp-cache-control"),
-                HeaderName::from_static("cdn-cache-control"),
-            ],
+            targeted_fields: TargetedField::defaults(),
             dependency_fields: DependencyField::defaults(),
             heuristic: Heuristic::default(),
             coherence: Coherence::Strong,

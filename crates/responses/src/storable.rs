@@ -6,6 +6,8 @@ use crate::directives::{FieldScope, ResponseControl};
 use crate::fields::Fields;
 use crate::freshness::{self, Freshness, Lifetime, date_field};
 use crate::hop::HopByHop;
+use crate::invalidate::resolve;
+use crate::key::KeyRef;
 use crate::policy::{Coherence, Policy};
 use crate::request::Request;
 use crate::stored::{Flags, Parts, Stored};
@@ -71,17 +73,18 @@ impl NotStored {
     }
 }
 
-/// Takes down a response for later requests, if that is allowed and of use.
+/// Takes down a response for later requests for the target, if that is allowed and of use.
 pub fn store(
     policy: &Policy,
     request: &Request<'_>,
+    target: KeyRef<'_>,
     status: StatusCode,
     headers: &HeaderMap,
     dependencies: &Dependencies,
     exchange: Exchange,
 ) -> Result<Stored, NotStored> {
     let (control, targeted) = ResponseControl::read(policy, headers);
-    may_store(request, status, &control)?;
+    may_store(request, target, status, headers, &control)?;
     let selecting = Selecting::of(policy, headers, request.headers)?;
 
     let date = date_field(headers, &header::DATE, exchange.received);
@@ -89,6 +92,7 @@ pub fn store(
     let explicit = freshness::explicit(&control, targeted, headers, date, exchange.received);
     let lifetime = match explicit {
         Some(seconds) => Lifetime { seconds, heuristic: false },
+        None if request.method == Method::POST => return Err(NotStored::NoFreshness),
         None if !(freshness::is_heuristically_cacheable(status) || control.public) => {
             return Err(NotStored::NoFreshness);
         }
@@ -131,8 +135,14 @@ pub fn store(
     })))
 }
 
-fn may_store(request: &Request<'_>, status: StatusCode, control: &ResponseControl) -> Result<(), NotStored> {
-    if request.method != Method::GET {
+fn may_store(
+    request: &Request<'_>,
+    target: KeyRef<'_>,
+    status: StatusCode,
+    headers: &HeaderMap,
+    control: &ResponseControl,
+) -> Result<(), NotStored> {
+    if request.method != Method::GET && !answers_a_get(request, target, status, headers) {
         return Err(NotStored::Method);
     }
     if status.is_informational() || matches!(status, StatusCode::PARTIAL_CONTENT | StatusCode::NOT_MODIFIED) {
@@ -156,6 +166,13 @@ fn may_store(request: &Request<'_>, status: StatusCode, control: &ResponseContro
         return Err(NotStored::Credentials);
     }
     Ok(())
+}
+
+/// Whether the response to a POST says that it is what a GET would get (RFC 9110, section 9.3.3).
+fn answers_a_get(request: &Request<'_>, target: KeyRef<'_>, status: StatusCode, headers: &HeaderMap) -> bool {
+    let location = headers.get(header::CONTENT_LOCATION).and_then(|location| location.to_str().ok());
+    let same = location.and_then(|location| resolve(target, location)).is_some_and(|key| target == key);
+    request.method == Method::POST && status == StatusCode::OK && same
 }
 
 /// Whether the response may be for one user, as far as one can tell: no lifetime is guessed for it then.

@@ -3,6 +3,7 @@
 use crate::answer::same_weakly;
 use crate::dependencies::Dependencies;
 use crate::hop::HopByHop;
+use crate::key::KeyRef;
 use crate::policy::Policy;
 use crate::request::Request;
 use crate::storable::{Exchange, NotStored, store};
@@ -41,6 +42,7 @@ pub struct Freshened {
 pub fn freshen(
     policy: &Policy,
     request: &Request<'_>,
+    target: KeyRef<'_>,
     stored: &Stored,
     not_modified: &HeaderMap,
     exchange: Exchange,
@@ -51,7 +53,7 @@ pub fn freshen(
     let merged = merge(stored, not_modified);
     let result = Dependencies::read(policy, &merged)
         .map_err(|_| NotStored::Dependencies)
-        .and_then(|dependencies| store(policy, request, stored.status(), &merged, &dependencies, exchange));
+        .and_then(|dependencies| store(policy, request, target, stored.status(), &merged, &dependencies, exchange));
     Some(match result {
         Ok(stored) => Freshened { stored, not_stored: None },
         Err(reason) => Freshened { stored: stored.clone(), not_stored: Some(reason) },
