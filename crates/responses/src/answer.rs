@@ -100,8 +100,11 @@ fn client_has_it(request: &Request<'_>, stored: &Stored, now: Time) -> bool {
 
 /// Weak comparison: the tags are the same but for their weakness (RFC 9110, section 8.8.3.2).
 pub(crate) fn same_weakly(a: &[u8], b: &[u8]) -> bool {
-    let opaque = |tag: &[u8]| tag.strip_prefix(b"W/").map_or(tag.to_owned(), <[u8]>::to_owned);
     opaque(a) == opaque(b)
+}
+
+fn opaque(tag: &[u8]) -> &[u8] {
+    tag.strip_prefix(b"W/").unwrap_or(tag)
 }
 
 fn text(value: String) -> HeaderValue {

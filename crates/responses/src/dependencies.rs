@@ -74,13 +74,30 @@ impl DependencyRefusal {
 impl Dependencies {
     /// Reads all that the policy's fields name.
     pub fn read(policy: &Policy, headers: &HeaderMap) -> Result<Self, DependencyRefusal> {
+        Self::read_fields(policy, &policy.dependency_fields, headers)
+    }
+
+    /// Reads what `Cache-Group-Invalidation` names.
+    pub(crate) fn read_invalidation(policy: &Policy, headers: &HeaderMap) -> Result<Self, DependencyRefusal> {
+        let field = DependencyField {
+            name: HeaderName::from_static("cache-group-invalidation"),
+            syntax: DependencySyntax::StructuredList,
+        };
+        Self::read_fields(policy, &[field], headers)
+    }
+
+    fn read_fields(
+        policy: &Policy,
+        fields: &[DependencyField],
+        headers: &HeaderMap,
+    ) -> Result<Self, DependencyRefusal> {
         let mut names = Self::default();
-        for field in &policy.dependency_fields {
+        for field in fields {
             let Some(line) = joined(headers, &field.name) else { continue };
             match field.syntax {
                 DependencySyntax::StructuredList => names.add_structured(policy, &line)?,
                 DependencySyntax::Spaces => {
-                    names.add_split(policy, &line, |byte| byte.is_ascii_whitespace() || byte == b',')?
+                    names.add_split(policy, &line, |byte| byte.is_ascii_whitespace() || byte == b',')?;
                 }
                 DependencySyntax::Commas => names.add_split(policy, &line, |byte| byte == b',')?,
             }
@@ -93,14 +110,6 @@ impl Dependencies {
     /// The names.
     pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
         self.0.iter().map(AsRef::as_ref)
-    }
-
-    /// The names that `Cache-Group-Invalidation` lists (RFC 9875, section 3). One that cannot be read invalidates nothing.
-    pub(crate) fn invalidated(policy: &Policy, headers: &HeaderMap) -> Self {
-        let name = HeaderName::from_static("cache-group-invalidation");
-        let Some(line) = joined(headers, &name) else { return Self::default() };
-        let mut names = Self::default();
-        names.add_structured(policy, &line).map_or_else(|_| Self::default(), |()| names)
     }
 
     /// How many there are.

@@ -16,14 +16,20 @@ impl Fields {
         let kept = |name: &&HeaderName| keep(name);
         let names: Vec<&HeaderName> = map.keys().filter(kept).collect();
         let lines = || names.iter().flat_map(|name| map.get_all(*name).iter().map(move |value| (name.as_str(), value)));
-        let size = lines().map(|(name, value)| name.len() + value.len() + 4).sum();
+        let size = lines().map(|(name, value)| name.len() + value.len() + LINE_BYTES).sum();
         let mut bytes = Vec::with_capacity(size);
         for (name, value) in lines() {
-            bytes.extend_from_slice(name.as_bytes());
-            bytes.extend_from_slice(b": ");
-            bytes.extend_from_slice(value.as_bytes());
-            bytes.extend_from_slice(b"\r\n");
+            write_line(&mut bytes, name, value);
         }
+        Self(bytes.into())
+    }
+
+    /// The same with another line at the end.
+    #[must_use]
+    pub(crate) fn with(&self, name: &HeaderName, value: &HeaderValue) -> Self {
+        let mut bytes = Vec::with_capacity(self.0.len() + name.as_str().len() + value.len() + LINE_BYTES);
+        bytes.extend_from_slice(&self.0);
+        write_line(&mut bytes, name.as_str(), value);
         Self(bytes.into())
     }
 
@@ -56,6 +62,15 @@ impl Fields {
             map.append(name, value);
         }
         map
+    }
+}
+
+/// What a line has above its name and value.
+const LINE_BYTES: usize = ": \r\n".len();
+
+fn write_line(bytes: &mut Vec<u8>, name: &str, value: &HeaderValue) {
+    for part in [name.as_bytes(), b": ", value.as_bytes(), b"\r\n"] {
+        bytes.extend_from_slice(part);
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::date::Time;
 use crate::directives::{ResponseControl, SECONDS_MAX, seconds};
 use crate::policy::Heuristic;
+use crate::storable::Response;
 use http::{HeaderMap, HeaderName, StatusCode, header};
 
 /// The two clocks of a stored response: for how long it is fresh, and how old it was when it came.
@@ -39,10 +40,10 @@ impl Freshness {
 
 /// How old a response was when it came: the larger of what it says itself, with the time that the exchange took, and of
 /// what its date says.
-pub(crate) fn initial_age_s(headers: &HeaderMap, date: Option<Time>, requested: Time, received: Time) -> u32 {
-    let apparent = date.map_or(0, |date| received.since(date));
-    let corrected = u64::from(age_value(headers)) + received.since(requested);
-    u32::try_from(apparent.max(corrected)).unwrap_or(u32::MAX).min(SECONDS_MAX)
+pub(crate) fn initial_age_s(response: &Response<'_>) -> u32 {
+    let apparent = response.date().map_or(0, |date| response.received.since(date));
+    let corrected = u64::from(age_value(response.headers)) + response.received.since(response.requested);
+    capped(apparent.max(corrected))
 }
 
 /// The value of `Age`. One that is no single number makes the response as old as can be: section 5.1 would have the
@@ -57,42 +58,51 @@ fn age_value(headers: &HeaderMap) -> u32 {
 }
 
 /// A lifetime, and whether the cache has guessed it.
+#[derive(Clone, Copy)]
 pub(crate) struct Lifetime {
     pub(crate) seconds: u32,
     pub(crate) heuristic: bool,
 }
 
 /// The lifetime that the response says itself, for a shared cache; `None` if it says nothing.
-pub(crate) fn explicit(
-    control: &ResponseControl,
-    targeted: bool,
-    headers: &HeaderMap,
-    date: Option<Time>,
-    received: Time,
-) -> Option<u32> {
+pub(crate) fn explicit(control: &ResponseControl, targeted: bool, response: &Response<'_>) -> Option<u32> {
     let directive = control.s_maxage.or(control.max_age);
     if directive.is_some() || targeted {
         return directive;
     }
-    let mut lines = headers.get_all(header::EXPIRES).iter();
+    let mut lines = response.headers.get_all(header::EXPIRES).iter();
     let first = lines.next()?;
     // A date that cannot be read is in the past, and so are two that differ.
-    let expires = Time::parse(first.as_bytes(), received).filter(|_| lines.all(|line| line == first));
-    let lifetime = expires.map_or(0, |expires| expires.since(date.unwrap_or(received)));
-    Some(u32::try_from(lifetime).unwrap_or(u32::MAX).min(SECONDS_MAX))
+    let expires = Time::parse(first.as_bytes(), response.received).filter(|_| lines.all(|line| line == first));
+    let made = response.date().unwrap_or(response.received);
+    Some(expires.map_or(0, |expires| capped(expires.since(made))))
 }
 
 /// The cache's guess for a response that says nothing.
-pub(crate) fn heuristic(heuristic: &Heuristic, headers: &HeaderMap, date: Time, has_dependencies: bool) -> u32 {
+pub(crate) fn heuristic(heuristic: &Heuristic, response: &Response<'_>, has_dependencies: bool) -> u32 {
     let by_dependencies = if has_dependencies { heuristic.with_dependencies_s } else { 0 };
-    let changed = date_field(headers, &header::LAST_MODIFIED, date);
-    let by_age = changed.map_or(0, |changed| date.since(changed).saturating_mul(heuristic.percent) / 100);
-    u32::try_from(by_dependencies.max(by_age.min(heuristic.lifetime_max_s))).unwrap_or(u32::MAX).min(SECONDS_MAX)
+    let made = response.date().unwrap_or(response.received);
+    let changed = date_field(response.headers, &header::LAST_MODIFIED, response.received);
+    let unchanged_s = changed.map_or(0, |changed| made.since(changed));
+    let by_age = (unchanged_s.saturating_mul(heuristic.percent) / 100).min(heuristic.lifetime_max_s);
+    capped(by_dependencies.max(by_age))
+}
+
+/// A number of seconds that stops at the largest.
+fn capped(seconds: u64) -> u32 {
+    u32::try_from(seconds).unwrap_or(SECONDS_MAX).min(SECONDS_MAX)
 }
 
 /// The statuses for which a cache may guess (RFC 9110, section 15.1).
 pub(crate) fn is_heuristically_cacheable(status: StatusCode) -> bool {
     matches!(status.as_u16(), 200 | 203 | 204 | 300 | 301 | 308 | 404 | 405 | 410 | 414 | 501)
+}
+
+impl Response<'_> {
+    /// When the origin made it, if it says so.
+    pub(crate) fn date(&self) -> Option<Time> {
+        date_field(self.headers, &header::DATE, self.received)
+    }
 }
 
 /// A field that holds one date.

@@ -7,12 +7,22 @@ use crate::policy::Policy;
 use http::{HeaderMap, Method, StatusCode, header};
 
 /// What becomes invalid.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Invalidation {
     /// The responses under these keys.
     pub keys: Vec<Key>,
-    /// The responses that depend on these, as `Cache-Group-Invalidation` names them.
-    pub dependencies: Dependencies,
+    /// What `Cache-Group-Invalidation` names.
+    pub groups: InvalidGroups,
+}
+
+/// What `Cache-Group-Invalidation` makes invalid (RFC 9875, section 3).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum InvalidGroups {
+    /// The responses that depend on these.
+    Named(Dependencies),
+    /// All responses of the origin: the field names too much, or cannot be read. The RFC would have a field that cannot
+    /// be read ignored; but somebody has meant to invalidate something.
+    All,
 }
 
 /// What the response to a request makes invalid; `None` if nothing, because the method is safe or the response says that
@@ -34,7 +44,8 @@ pub fn invalidation(
     }
     keys.sort_unstable();
     keys.dedup();
-    Some(Invalidation { keys, dependencies: Dependencies::invalidated(policy, headers) })
+    let groups = Dependencies::read_invalidation(policy, headers);
+    Some(Invalidation { keys, groups: groups.map_or(InvalidGroups::All, InvalidGroups::Named) })
 }
 
 /// The key of what a response refers to, if that is of the same origin (RFC 3986, section 5.2).

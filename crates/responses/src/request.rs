@@ -1,6 +1,7 @@
 //! What a request asks of a cache.
 
 use crate::directives::RequestControl;
+use crate::key::KeyRef;
 use crate::policy::{Policy, RequestDirectives};
 use crate::range::RangeRequest;
 use http::{HeaderMap, Method, header};
@@ -10,6 +11,8 @@ use http::{HeaderMap, Method, header};
 pub struct Request<'a> {
     /// Its method.
     pub method: &'a Method,
+    /// What it is for.
+    pub target: KeyRef<'a>,
     /// Its header fields.
     pub headers: &'a HeaderMap,
     /// The directives of its `Cache-Control`, as far as the operator lets clients have a say.
@@ -49,12 +52,12 @@ impl PassReason {
 
 impl<'a> Request<'a> {
     /// Reads a request.
-    pub fn new(policy: &Policy, method: &'a Method, headers: &'a HeaderMap) -> Self {
+    pub fn new(policy: &Policy, method: &'a Method, target: KeyRef<'a>, headers: &'a HeaderMap) -> Self {
         let mut control = RequestControl::read(headers);
         if policy.request_directives == RequestDirectives::OnlyIfCached {
             control = RequestControl { only_if_cached: control.only_if_cached, ..RequestControl::default() };
         }
-        Self { method, headers, control }
+        Self { method, target, headers, control }
     }
 
     /// Whether a stored response may answer it.
@@ -80,10 +83,5 @@ impl<'a> Request<'a> {
     /// The range that it asks for, if that is a GET for a single range of bytes.
     pub fn range(&self) -> Option<RangeRequest> {
         if self.method == Method::GET { RangeRequest::read(self.headers) } else { None }
-    }
-
-    /// Whether it speaks for a user: then what comes of it is for that user alone, unless the origin says otherwise.
-    pub(crate) fn has_credentials(&self) -> bool {
-        self.headers.contains_key(header::AUTHORIZATION)
     }
 }

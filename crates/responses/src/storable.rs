@@ -3,24 +3,24 @@
 use crate::date::Time;
 use crate::dependencies::Dependencies;
 use crate::directives::{FieldScope, ResponseControl};
-use crate::fields::Fields;
-use crate::freshness::{self, Freshness, Lifetime, date_field};
-use crate::hop::HopByHop;
+use crate::freshness::{self, Lifetime};
 use crate::invalidate::resolve;
-use crate::key::KeyRef;
 use crate::policy::{Coherence, Policy};
 use crate::request::Request;
-use crate::stored::{Flags, Parts, Stored};
+use crate::stored::Stored;
 use crate::vary::Selecting;
 use http::{HeaderMap, Method, StatusCode, header};
-use std::sync::Arc;
 
-/// When a request was sent to the origin, and when the head of its response came.
+/// A response of the origin, as far as its head.
 #[derive(Clone, Copy, Debug)]
-pub struct Exchange {
-    /// When the request was sent.
+pub struct Response<'a> {
+    /// Its status.
+    pub status: StatusCode,
+    /// Its header fields.
+    pub headers: &'a HeaderMap,
+    /// When the request was sent to the origin.
     pub requested: Time,
-    /// When the response's head came.
+    /// When the head came.
     pub received: Time,
 }
 
@@ -41,6 +41,9 @@ pub enum NotStored {
     Private,
     /// Its request has credentials, and it does not say that others may see it.
     Credentials,
+    /// Cookies came with it or with its request, and it does not say for how long it is fresh, or that it is for
+    /// everybody. A guess could show one user what was made for another.
+    Cookies,
     /// It has `Vary: *`.
     VaryStar,
     /// Its `Vary` names what is no field, or too many.
@@ -64,6 +67,7 @@ impl NotStored {
             Self::RequestNoStore => "request-no-store",
             Self::Private => "private",
             Self::Credentials => "credentials",
+            Self::Cookies => "cookies",
             Self::VaryStar => "vary-star",
             Self::VaryInvalid => "vary-invalid",
             Self::Dependencies => "dependencies",
@@ -73,76 +77,28 @@ impl NotStored {
     }
 }
 
-/// Takes down a response for later requests for the target, if that is allowed and of use.
+/// Takes down a response for later requests for the same target, if that is allowed and of use.
 pub fn store(
     policy: &Policy,
     request: &Request<'_>,
-    target: KeyRef<'_>,
-    status: StatusCode,
-    headers: &HeaderMap,
+    response: &Response<'_>,
     dependencies: &Dependencies,
-    exchange: Exchange,
 ) -> Result<Stored, NotStored> {
-    let (control, targeted) = ResponseControl::read(policy, headers);
-    may_store(request, target, status, headers, &control)?;
-    let selecting = Selecting::of(policy, headers, request.headers)?;
-
-    let date = date_field(headers, &header::DATE, exchange.received);
-    let made = date.unwrap_or(exchange.received);
-    let explicit = freshness::explicit(&control, targeted, headers, date, exchange.received);
-    let lifetime = match explicit {
-        Some(seconds) => Lifetime { seconds, heuristic: false },
-        None if request.method == Method::POST => return Err(NotStored::NoFreshness),
-        None if !(freshness::is_heuristically_cacheable(status) || control.public) => {
-            return Err(NotStored::NoFreshness);
-        }
-        None if is_personal(request, headers, &control) => Lifetime { seconds: 0, heuristic: true },
-        None => Lifetime {
-            seconds: freshness::heuristic(&policy.heuristic, headers, made, !dependencies.is_empty()),
-            heuristic: true,
-        },
-    };
-    let freshness = Freshness {
-        received: exchange.received,
-        initial_age_s: freshness::initial_age_s(headers, date, exchange.requested, exchange.received),
-        lifetime_s: lifetime.seconds,
-        stale_while_revalidate_s: control.stale_while_revalidate.unwrap_or(0),
-        stale_if_error_s: control.stale_if_error.unwrap_or(0),
-    };
-    let flags = Flags {
-        no_cache: control.no_cache == FieldScope::Whole,
-        must_revalidate: control.must_revalidate || control.proxy_revalidate || control.s_maxage.is_some(),
-        has_validator: headers.contains_key(header::ETAG) || headers.contains_key(header::LAST_MODIFIED),
-        heuristic: lifetime.heuristic,
-    };
-    let fresh = freshness.ttl_s(exchange.received) > 0 && !flags.no_cache;
-    if !fresh && !flags.has_validator && policy.coherence == Coherence::Strong {
+    let (control, targeted) = ResponseControl::read(policy, response.headers);
+    may_store(request, response, &control)?;
+    let lifetime = lifetime(policy, request, response, dependencies, &control, targeted)?;
+    let selecting = Selecting::of(policy, response.headers, request.headers)?;
+    let stored = Stored::new(response, &control, lifetime, selecting);
+    let fresh = stored.freshness().ttl_s(response.received) > 0 && !stored.0.flags.no_cache;
+    if !fresh && !stored.has_validator() && policy.coherence == Coherence::Strong {
         return Err(NotStored::Stale);
     }
-    let hop_by_hop = HopByHop::of(headers);
-    let kept = Fields::of(headers, |name| {
-        let withheld = control.no_cache.names(name.as_str()) || control.private.names(name.as_str());
-        !hop_by_hop.contains(name) && !withheld && name != header::AGE
-    });
-    Ok(Stored(Arc::new(Parts {
-        fields: kept,
-        selecting,
-        freshness,
-        date: made,
-        last_modified: date_field(headers, &header::LAST_MODIFIED, exchange.received),
-        status,
-        flags,
-    })))
+    Ok(stored)
 }
 
-fn may_store(
-    request: &Request<'_>,
-    target: KeyRef<'_>,
-    status: StatusCode,
-    headers: &HeaderMap,
-    control: &ResponseControl,
-) -> Result<(), NotStored> {
-    if request.method != Method::GET && !answers_a_get(request, target, status, headers) {
+fn may_store(request: &Request<'_>, response: &Response<'_>, control: &ResponseControl) -> Result<(), NotStored> {
+    let status = response.status;
+    if request.method != Method::GET && !answers_a_get(request, response) {
         return Err(NotStored::Method);
     }
     if status.is_informational() || matches!(status, StatusCode::PARTIAL_CONTENT | StatusCode::NOT_MODIFIED) {
@@ -161,22 +117,41 @@ fn may_store(
     if control.private == FieldScope::Whole {
         return Err(NotStored::Private);
     }
-    let shared = control.public || control.must_revalidate || control.s_maxage.is_some();
-    if request.has_credentials() && !shared {
+    let for_others = control.public || control.must_revalidate || control.s_maxage.is_some();
+    if request.headers.contains_key(header::AUTHORIZATION) && !for_others {
         return Err(NotStored::Credentials);
     }
     Ok(())
 }
 
-/// Whether the response to a POST says that it is what a GET would get (RFC 9110, section 9.3.3).
-fn answers_a_get(request: &Request<'_>, target: KeyRef<'_>, status: StatusCode, headers: &HeaderMap) -> bool {
-    let location = headers.get(header::CONTENT_LOCATION).and_then(|location| location.to_str().ok());
-    let same = location.and_then(|location| resolve(target, location)).is_some_and(|key| target == key);
-    request.method == Method::POST && status == StatusCode::OK && same
+/// For how long the response is fresh: what it says, or else a guess where one is allowed.
+fn lifetime(
+    policy: &Policy,
+    request: &Request<'_>,
+    response: &Response<'_>,
+    dependencies: &Dependencies,
+    control: &ResponseControl,
+    targeted: bool,
+) -> Result<Lifetime, NotStored> {
+    if let Some(seconds) = freshness::explicit(control, targeted, response) {
+        return Ok(Lifetime { seconds, heuristic: false });
+    }
+    let guessable = freshness::is_heuristically_cacheable(response.status) || control.public;
+    if request.method != Method::GET || !guessable {
+        return Err(NotStored::NoFreshness);
+    }
+    let cookies = request.headers.contains_key(header::COOKIE) || response.headers.contains_key(header::SET_COOKIE);
+    if cookies && !control.public {
+        return Err(NotStored::Cookies);
+    }
+    let seconds = freshness::heuristic(&policy.heuristic, response, !dependencies.is_empty());
+    Ok(Lifetime { seconds, heuristic: true })
 }
 
-/// Whether the response may be for one user, as far as one can tell: no lifetime is guessed for it then.
-fn is_personal(request: &Request<'_>, headers: &HeaderMap, control: &ResponseControl) -> bool {
-    let cookies = request.headers.contains_key(header::COOKIE) || headers.contains_key(header::SET_COOKIE);
-    cookies && !control.public
+/// Whether the response to a POST says that it is what a GET would get (RFC 9110, section 9.3.3).
+fn answers_a_get(request: &Request<'_>, response: &Response<'_>) -> bool {
+    let location = response.headers.get(header::CONTENT_LOCATION).and_then(|location| location.to_str().ok());
+    let same =
+        || location.and_then(|location| resolve(request.target, location)).is_some_and(|key| request.target == key);
+    request.method == Method::POST && response.status == StatusCode::OK && same()
 }

@@ -1,10 +1,14 @@
 //! What is kept of a stored response for later decisions.
 
 use crate::date::Time;
+use crate::directives::{FieldScope, ResponseControl};
 use crate::fields::Fields;
-use crate::freshness::Freshness;
+use crate::freshness::{self, Freshness, Lifetime, date_field};
+use crate::hop::HopByHop;
+use crate::policy::Policy;
+use crate::storable::Response;
 use crate::vary::Selecting;
-use http::StatusCode;
+use http::{StatusCode, header};
 use std::sync::Arc;
 
 /// A stored response, without its content: its fields, and what decisions ask of them, precomputed. A clone is a count.
@@ -39,6 +43,43 @@ pub(crate) struct Flags {
 }
 
 impl Stored {
+    /// What is kept of a response.
+    pub(crate) fn new(
+        response: &Response<'_>,
+        control: &ResponseControl,
+        lifetime: Lifetime,
+        selecting: Selecting,
+    ) -> Self {
+        let Response { status, headers, received, .. } = *response;
+        let flags = Flags {
+            no_cache: control.no_cache == FieldScope::Whole,
+            must_revalidate: control.must_revalidate || control.proxy_revalidate || control.s_maxage.is_some(),
+            has_validator: headers.contains_key(header::ETAG) || headers.contains_key(header::LAST_MODIFIED),
+            heuristic: lifetime.heuristic,
+        };
+        Self(Arc::new(Parts {
+            fields: kept_fields(response, control),
+            selecting,
+            freshness: Freshness {
+                received,
+                initial_age_s: freshness::initial_age_s(response),
+                lifetime_s: lifetime.seconds,
+                stale_while_revalidate_s: control.stale_while_revalidate.unwrap_or(0),
+                stale_if_error_s: control.stale_if_error.unwrap_or(0),
+            },
+            date: response.date().unwrap_or(received),
+            last_modified: date_field(headers, &header::LAST_MODIFIED, received),
+            status,
+            flags,
+        }))
+    }
+
+    /// This response with the fields and the age of another. It is for one answer, not to be stored.
+    pub(crate) fn with_fields_of(&self, policy: &Policy, response: &Response<'_>) -> Self {
+        let (control, _) = ResponseControl::read(policy, response.headers);
+        Self::new(response, &control, Lifetime { seconds: 0, heuristic: false }, self.0.selecting.clone())
+    }
+
     /// Its status.
     pub fn status(&self) -> StatusCode {
         self.0.status
@@ -73,12 +114,29 @@ impl Stored {
     pub fn etag(&self) -> Option<&[u8]> {
         self.0.fields.get("etag")
     }
-}
+    /// Whether the lifetime is the cache's own guess.
+    pub fn is_heuristic(&self) -> bool {
+        self.0.flags.heuristic
+    }
 
-impl Stored {
     /// Whether `Last-Modified` tells two versions apart: it was at least a minute old when the response was made
     /// (RFC 9110, section 8.8.2.2).
     pub(crate) fn last_modified_is_strong(&self) -> bool {
         self.0.last_modified.is_some_and(|changed| self.0.date.since(changed) >= 60)
     }
+}
+
+/// What may be stored of a response's fields (RFC 9111, section 3.1): not those of the connection, nor those that its
+/// directives withhold. `Age` is computed anew for each answer. A response without `Date` gets one, as it would from any
+/// recipient with a clock (RFC 9110, section 6.6.1).
+fn kept_fields(response: &Response<'_>, control: &ResponseControl) -> Fields {
+    let hop_by_hop = HopByHop::of(response.headers);
+    let withheld = |name: &str| control.no_cache.names(name) || control.private.names(name);
+    let fields = Fields::of(response.headers, |name| {
+        !hop_by_hop.contains(name) && !withheld(name.as_str()) && name != header::AGE
+    });
+    if response.headers.contains_key(header::DATE) {
+        return fields;
+    }
+    fields.with(&header::DATE, &response.received.to_header())
 }

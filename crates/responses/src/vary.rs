@@ -40,8 +40,8 @@ impl Selecting {
             return Err(NotStored::VaryInvalid);
         }
         let mut lines = Vec::new();
-        for name in names {
-            write_line(policy, &name, request, &mut |bytes| lines.extend_from_slice(bytes));
+        for name in &names {
+            write_line(policy, name.as_str(), request, &mut |bytes| lines.extend_from_slice(bytes));
         }
         Ok(Self(lines.into()))
     }
@@ -51,9 +51,9 @@ impl Selecting {
         let mut rest: &[u8] = &self.0;
         while let Some(end) = rest.iter().position(|&byte| byte == b'\n') {
             let name = rest[..end].split(|&byte| byte == b':').next().unwrap_or_default();
-            let Ok(name) = HeaderName::from_bytes(name) else { return false };
+            let Ok(name) = std::str::from_utf8(name) else { return false };
             let mut expected = Some(rest);
-            write_line(policy, &name, request, &mut |bytes| expected = expected.and_then(|e| e.strip_prefix(bytes)));
+            write_line(policy, name, request, &mut |bytes| expected = expected.and_then(|e| e.strip_prefix(bytes)));
             let Some(behind) = expected else { return false };
             rest = behind;
         }
@@ -72,8 +72,8 @@ pub fn select<'a>(
     matching.max_by_key(|(_, stored)| stored.date()).map(|(index, _)| index)
 }
 
-fn write_line(policy: &Policy, name: &HeaderName, request: &HeaderMap, out: &mut impl FnMut(&[u8])) {
-    out(name.as_str().as_bytes());
+fn write_line(policy: &Policy, name: &str, request: &HeaderMap, out: &mut impl FnMut(&[u8])) {
+    out(name.as_bytes());
     if request.contains_key(name) {
         out(b":");
         if name == header::ACCEPT_ENCODING {
@@ -88,7 +88,7 @@ fn write_line(policy: &Policy, name: &HeaderName, request: &HeaderMap, out: &mut
 }
 
 /// The lines as they are: in these fields a comma is a byte like any other.
-fn write_lines(name: &HeaderName, request: &HeaderMap, out: &mut impl FnMut(&[u8])) {
+fn write_lines(name: &str, request: &HeaderMap, out: &mut impl FnMut(&[u8])) {
     for (index, line) in request.get_all(name).iter().enumerate() {
         if index > 0 {
             out(b", ");
@@ -97,7 +97,7 @@ fn write_lines(name: &HeaderName, request: &HeaderMap, out: &mut impl FnMut(&[u8
     }
 }
 
-fn write_members(name: &HeaderName, request: &HeaderMap, out: &mut impl FnMut(&[u8])) {
+fn write_members(name: &str, request: &HeaderMap, out: &mut impl FnMut(&[u8])) {
     let members = request.get_all(name).iter().flat_map(|line| list_members(line.as_bytes()));
     for (index, member) in members.enumerate() {
         if index > 0 {
