@@ -1,20 +1,19 @@
-//! The answer that a stored response gives to a request: the whole, a range, or that the client has it already
+//! The answer that a stored response gives to a request: the whole, a range, or 304 for a client that has it already
 //! (RFC 9111, section 4.3.2).
 //!
-//! `If-Match` and `If-Unmodified-Since` are for the origin: a request that has them never comes here, and a cache
-//! answers no 412.
+//! There is no 412: `If-Match` and `If-Unmodified-Since` are for the origin, and a request that has them is passed on.
 
 use crate::date::Time;
 use crate::directives::list_members;
-use crate::range::{Slice, if_range_holds};
+use crate::range::Slice;
 use crate::request::Request;
 use crate::stored::Stored;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 
-/// What of a stored response is sent.
+/// The part of a stored response that is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// All of it; of course without content for a HEAD.
+    /// All of it; its head alone for a HEAD.
     Whole,
     /// 304: the client has it.
     NotModified,
@@ -24,7 +23,7 @@ pub enum Answer {
     NotSatisfiable,
 }
 
-/// What of this stored response, with a content of that size, answers the request.
+/// Decides which part of a stored response, with a content of that size, answers the request.
 pub fn answer(request: &Request<'_>, stored: &Stored, content_bytes: u64, now: Time) -> Answer {
     // Conditions and ranges are about a representation; an error or a redirect is none (RFC 9110, section 13.2.1).
     if stored.status() != StatusCode::OK {
@@ -76,7 +75,7 @@ impl Answer {
     }
 }
 
-/// What a 304 has to tell (RFC 9110, section 15.4.5): what may have been updated since the client got the response.
+/// The fields of a 304 (RFC 9110, section 15.4.5): those that may have been updated since the client got the response.
 fn not_modified(stored: &Stored) -> HeaderMap {
     let mut fields = stored.fields().to_map();
     for name in [header::CONTENT_LENGTH, header::CONTENT_ENCODING, header::CONTENT_TYPE, header::CONTENT_RANGE] {
@@ -105,6 +104,18 @@ pub(crate) fn same_weakly(a: &[u8], b: &[u8]) -> bool {
 
 fn opaque(tag: &[u8]) -> &[u8] {
     tag.strip_prefix(b"W/").unwrap_or(tag)
+}
+
+/// Whether `If-Range` lets the range count: the stored response is the one of which the client has a part.
+fn if_range_holds(request: &Request<'_>, stored: &Stored) -> bool {
+    let Some(condition) = request.headers.get(header::IF_RANGE) else { return true };
+    let condition = condition.as_bytes();
+    if condition.starts_with(b"\"") {
+        return stored.etag() == Some(condition);
+    }
+    // A date is compared as it is written, and has to be a strong validator; a tag that begins with `W/` never is one.
+    let date = stored.fields().get("last-modified");
+    date == Some(condition) && stored.last_modified_is_strong()
 }
 
 fn text(value: String) -> HeaderValue {

@@ -182,7 +182,7 @@ fn second_of_day(text: &[u8]) -> Option<u64> {
     valid.then_some(hour * 3600 + minute * 60 + second)
 }
 
-/// Digits and nothing else; at most four of them, so no sum of theirs overflows.
+/// A number of at most four digits. `None` unless there are digits only.
 fn number(digits: &[u8]) -> Option<u64> {
     digits.iter().try_fold(0, |sum, digit| digit.is_ascii_digit().then(|| sum * 10 + u64::from(digit - b'0')))
 }

@@ -1,55 +1,21 @@
-//! What a response depends on, by name.
+//! The names of what a response depends on.
 //!
-//! `Cache-Groups` (RFC 9875) is read natively; the fields of the large caches are read too. A name that several fields
-//! say is one dependency. A list that is too long, or that cannot be read, is an error and never cut: a response that
-//! depends on more than is known would be served stale.
+//! They stand in `Cache-Groups` (RFC 9875), or in the fields that large caches had before it. All fields share one space
+//! of names. A list that is too long or malformed is refused, and never cut: a response with a dependency that nobody
+//! knows would be served stale.
 
 use crate::directives::joined;
-use crate::policy::Policy;
+use crate::policy::{DependencyField, DependencySyntax, Policy};
 use http::{HeaderMap, HeaderName};
 use sfv::visitor::{EntryVisitor, Ignored, InnerListVisitor, ItemVisitor, ListVisitor};
 use sfv::{BareItemFromInput, Parser};
 use std::convert::Infallible;
 
-/// A field in which an origin names what a response depends on.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DependencyField {
-    /// Its name.
-    pub name: HeaderName,
-    /// How its names are separated.
-    pub syntax: DependencySyntax,
-}
-
-/// How the names of a field are separated.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DependencySyntax {
-    /// A list of strings, as structured fields have it (RFC 9651).
-    StructuredList,
-    /// By spaces.
-    Spaces,
-    /// By commas, with or without space.
-    Commas,
-}
-
-impl DependencyField {
-    /// Those that are read if the operator says nothing.
-    pub fn defaults() -> Vec<Self> {
-        let field = |name, syntax| Self { name: HeaderName::from_static(name), syntax };
-        vec![
-            field("cache-groups", DependencySyntax::StructuredList),
-            field("surrogate-key", DependencySyntax::Spaces),
-            field("cache-tag", DependencySyntax::Commas),
-            field("edge-cache-tag", DependencySyntax::Commas),
-            field("xkey", DependencySyntax::Spaces),
-        ]
-    }
-}
-
 /// Names of dependencies, each once, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Dependencies(Vec<Box<[u8]>>);
 
-/// Why the dependencies of a response are not taken down. It is not stored then.
+/// Why the dependencies of a response are refused. It is not stored then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DependencyRefusal {
     /// There are more than the policy's limit.
@@ -117,7 +83,7 @@ impl Dependencies {
         self.0.len()
     }
 
-    /// Whether the response names none: it depends on all of the origin then.
+    /// Whether there are none. The response then depends on the whole origin.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

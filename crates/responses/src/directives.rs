@@ -1,10 +1,10 @@
 //! Cache directives: `Cache-Control` of requests and responses (RFC 9111, section 5.2), and the targeted fields that a
 //! response may have for this cache in particular (RFC 9213).
 //!
-//! What does not parse is never read as permission. A lifetime that is no number, or that is said twice and differently,
-//! is zero (section 4.2.1 encourages that); a directive with a wrong name is unknown, and ignored.
+//! Malformed directives never extend a permission. A lifetime that is no number, or that stands there twice with different
+//! values, is zero, as section 4.2.1 encourages; a directive with a malformed name is an unknown one, and ignored.
 
-use crate::policy::Policy;
+use crate::policy::{Policy, TargetedSyntax};
 use http::{HeaderMap, HeaderName, header};
 use sfv::visitor::{DictionaryVisitor, EntryVisitor, Ignored, InnerListVisitor, ItemVisitor};
 use sfv::{BareItemFromInput, KeyRef};
@@ -13,38 +13,7 @@ use std::convert::Infallible;
 /// The largest number of seconds that is told from a larger one: section 1.2.2 asks for 2^31 or a larger one.
 pub(crate) const SECONDS_MAX: u32 = 1 << 31;
 
-/// A field that speaks to this cache in particular.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TargetedField {
-    /// Its name.
-    pub name: HeaderName,
-    /// How it is written.
-    pub syntax: TargetedSyntax,
-}
-
-/// How a targeted field is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TargetedSyntax {
-    /// As a dictionary of structured fields (RFC 9213).
-    Structured,
-    /// As `Surrogate-Control`, which came before (W3C's Edge Architecture): a directive may be for one cache by name,
-    /// as in `max-age=60;thorp`.
-    Surrogate,
-}
-
-impl TargetedField {
-    /// Those that are read if the operator says nothing.
-    pub fn defaults() -> Vec<Self> {
-        let field = |name, syntax| Self { name: HeaderName::from_static(name), syntax };
-        vec![
-            field("thorp-cache-control", TargetedSyntax::Structured),
-            field("cdn-cache-control", TargetedSyntax::Structured),
-            field("surrogate-control", TargetedSyntax::Surrogate),
-        ]
-    }
-}
-
-/// What a directive such as `no-cache` is about.
+/// The part of a response that a directive such as `no-cache` is about.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum FieldScope {
     /// The directive is not there.
@@ -102,8 +71,8 @@ pub struct RequestControl {
 }
 
 impl ResponseControl {
-    /// Reads what speaks to this cache: the first targeted field of the policy that is there and valid, or
-    /// `Cache-Control`. The flag says whether it was a targeted field; `Expires` is no matter then.
+    /// Reads the field that is for this cache: the first targeted field of the policy that is there and valid, or else
+    /// `Cache-Control`. The flag tells whether it was a targeted field; `Expires` is ignored then.
     pub fn read(policy: &Policy, headers: &HeaderMap) -> (Self, bool) {
         let targeted = policy.targeted_fields.iter().find_map(|field| match field.syntax {
             TargetedSyntax::Structured => Self::structured(headers, &field.name),
@@ -190,7 +159,7 @@ impl ResponseControl {
 }
 
 impl RequestControl {
-    /// Reads the `Cache-Control` of a request. `Pragma` is obsolete, and ignored.
+    /// Reads the `Cache-Control` of a request. `Pragma` is ignored: section 5.4 deprecates it.
     pub fn read(headers: &HeaderMap) -> Self {
         let mut control = Self::default();
         for value in headers.get_all(header::CACHE_CONTROL) {
@@ -213,7 +182,7 @@ impl RequestControl {
         } else if is("max-age") {
             limit(&mut self.max_age, argument);
         } else if is("min-fresh") {
-            // What does not parse asks for the most: a number that cannot be read is no permission to ignore it.
+            // A malformed number asks for the most.
             self.min_fresh = Some(argument.and_then(seconds).unwrap_or(SECONDS_MAX));
         } else if is("max-stale") {
             self.max_stale = Some(argument.map_or(u32::MAX, |text| seconds(text).unwrap_or(0)));
@@ -222,7 +191,7 @@ impl RequestControl {
 }
 
 impl FieldScope {
-    /// Adds what one directive says. Without fields, or with none that can be read, it is about the whole response.
+    /// Adds one directive. Without valid names of fields it is about the whole response.
     fn add(&mut self, argument: Option<&[u8]>) {
         let named = argument.and_then(|text| std::str::from_utf8(text).ok()).map(|text| {
             let names = text.split(',').map(|name| name.trim().to_ascii_lowercase());
@@ -242,7 +211,7 @@ impl FieldScope {
     }
 }
 
-/// Takes down a number of seconds. What cannot be read, and what is said twice and differently, is zero.
+/// Sets a number of seconds: zero for one that is malformed, and for two that differ.
 fn limit(slot: &mut Option<u32>, argument: Option<&[u8]>) {
     let value = argument.and_then(seconds).unwrap_or(0);
     *slot = match *slot {
@@ -251,7 +220,7 @@ fn limit(slot: &mut Option<u32>, argument: Option<&[u8]>) {
     };
 }
 
-/// Digits and nothing else, as a number that stops at its largest (RFC 9111, section 1.2.2).
+/// A number of seconds, which stops at the largest (RFC 9111, section 1.2.2). `None` unless there are digits only.
 pub(crate) fn seconds(text: &[u8]) -> Option<u32> {
     if text.is_empty() {
         return None;

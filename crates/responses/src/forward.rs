@@ -1,9 +1,9 @@
-//! What is sent on: the fields of a request to the origin, and of a response to a client.
+//! The fields that are passed on: of a request to the origin, and of a response to a client.
 
-use crate::directives::TargetedSyntax;
+use crate::codings::Codings;
 use crate::hop::HopByHop;
-use crate::policy::Policy;
-use crate::vary::Codings;
+use crate::policy::{Policy, TargetedSyntax};
+
 use http::{HeaderMap, HeaderValue, header};
 
 /// The fields of a request as the origin gets them, for a response that may be stored: without those of the connection,

@@ -3,8 +3,8 @@
 use crate::date::Time;
 use crate::directives::{ResponseControl, SECONDS_MAX, seconds};
 use crate::policy::Heuristic;
-use crate::storable::Response;
-use http::{HeaderMap, HeaderName, StatusCode, header};
+use crate::response::Response;
+use http::{HeaderMap, StatusCode, header};
 
 /// The two clocks of a stored response: for how long it is fresh, and how old it was when it came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,16 +38,17 @@ impl Freshness {
     }
 }
 
-/// How old a response was when it came: the larger of what it says itself, with the time that the exchange took, and of
-/// what its date says.
+/// A response's age when it came (section 4.2.3): the age that it states, with the time that the exchange took, or the age
+/// by its date, whichever is larger.
 pub(crate) fn initial_age_s(response: &Response<'_>) -> u32 {
     let apparent = response.date().map_or(0, |date| response.received.since(date));
     let corrected = u64::from(age_value(response.headers)) + response.received.since(response.requested);
     capped(apparent.max(corrected))
 }
 
-/// The value of `Age`. One that is no single number makes the response as old as can be: section 5.1 would have the
-/// first of a list used and anything else ignored, and a response would be taken for younger than somebody says it is.
+/// The value of `Age`. Anything but a single number counts as the largest age. Section 5.1 recommends to take the first
+/// member of a list and to ignore a malformed value, which would make a response younger than a cache on its way has said
+/// it is.
 fn age_value(headers: &HeaderMap) -> u32 {
     let mut lines = headers.get_all(header::AGE).iter();
     match (lines.next(), lines.next()) {
@@ -57,14 +58,14 @@ fn age_value(headers: &HeaderMap) -> u32 {
     }
 }
 
-/// A lifetime, and whether the cache has guessed it.
+/// A lifetime, and whether it is a guess.
 #[derive(Clone, Copy)]
 pub(crate) struct Lifetime {
     pub(crate) seconds: u32,
     pub(crate) heuristic: bool,
 }
 
-/// The lifetime that the response says itself, for a shared cache; `None` if it says nothing.
+/// The lifetime that the response states for a shared cache (section 4.2.1); `None` if it states none.
 pub(crate) fn explicit(control: &ResponseControl, targeted: bool, response: &Response<'_>) -> Option<u32> {
     let directive = control.s_maxage.or(control.max_age);
     if directive.is_some() || targeted {
@@ -72,17 +73,17 @@ pub(crate) fn explicit(control: &ResponseControl, targeted: bool, response: &Res
     }
     let mut lines = response.headers.get_all(header::EXPIRES).iter();
     let first = lines.next()?;
-    // A date that cannot be read is in the past, and so are two that differ.
+    // A malformed date is one of the past, and so are two that differ.
     let expires = Time::parse(first.as_bytes(), response.received).filter(|_| lines.all(|line| line == first));
     let made = response.date().unwrap_or(response.received);
     Some(expires.map_or(0, |expires| capped(expires.since(made))))
 }
 
-/// The cache's guess for a response that says nothing.
+/// The guessed lifetime of a response that states none.
 pub(crate) fn heuristic(heuristic: &Heuristic, response: &Response<'_>, has_dependencies: bool) -> u32 {
     let by_dependencies = if has_dependencies { heuristic.with_dependencies_s } else { 0 };
     let made = response.date().unwrap_or(response.received);
-    let changed = date_field(response.headers, &header::LAST_MODIFIED, response.received);
+    let changed = response.time_in(&header::LAST_MODIFIED);
     let unchanged_s = changed.map_or(0, |changed| made.since(changed));
     let by_age = (unchanged_s.saturating_mul(heuristic.percent) / 100).min(heuristic.lifetime_max_s);
     capped(by_dependencies.max(by_age))
@@ -96,16 +97,4 @@ fn capped(seconds: u64) -> u32 {
 /// The statuses for which a cache may guess (RFC 9110, section 15.1).
 pub(crate) fn is_heuristically_cacheable(status: StatusCode) -> bool {
     matches!(status.as_u16(), 200 | 203 | 204 | 300 | 301 | 308 | 404 | 405 | 410 | 414 | 501)
-}
-
-impl Response<'_> {
-    /// When the origin made it, if it says so.
-    pub(crate) fn date(&self) -> Option<Time> {
-        date_field(self.headers, &header::DATE, self.received)
-    }
-}
-
-/// A field that holds one date.
-pub(crate) fn date_field(headers: &HeaderMap, name: &HeaderName, now: Time) -> Option<Time> {
-    headers.get(name).and_then(|value| Time::parse(value.as_bytes(), now))
 }

@@ -1,10 +1,10 @@
-//! Fields that are about one connection, not about the message: they are never passed on, stored or updated
-//! (RFC 9110, section 7.6.1; RFC 9111, section 3.1).
+//! Hop-by-hop fields. They are about one connection, and are never passed on, stored or updated (RFC 9110, section 7.6.1;
+//! RFC 9111, section 3.1).
 
 use crate::directives::list_members;
 use http::{HeaderMap, HeaderName, header};
 
-/// Whether a field is about the connection it came on, whatever `Connection` says.
+/// Whether a field is hop-by-hop even if `Connection` does not name it.
 pub fn is_hop_by_hop(name: &HeaderName) -> bool {
     const HOP_BY_HOP: [&str; 10] = [
         "connection",
@@ -21,7 +21,7 @@ pub fn is_hop_by_hop(name: &HeaderName) -> bool {
     HOP_BY_HOP.contains(&name.as_str())
 }
 
-/// The fields of a message that stay behind: those of every connection, and those that `Connection` names.
+/// The hop-by-hop fields of a message: with those that its `Connection` names.
 pub(crate) struct HopByHop<'a>(Vec<&'a [u8]>);
 
 impl<'a> HopByHop<'a> {

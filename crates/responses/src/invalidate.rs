@@ -1,32 +1,31 @@
-//! What an unsafe request makes invalid (RFC 9111, section 4.4): the resource that it was sent to, and those that its
-//! response names, if they are of the same origin. Nobody can invalidate what belongs to others.
+//! Invalidation by unsafe requests (RFC 9111, section 4.4): of the target, and of the resources that the response names, if
+//! they are of the same origin. No origin can invalidate another's responses.
 
 use crate::dependencies::Dependencies;
 use crate::key::{Key, KeyRef};
 use crate::policy::Policy;
 use http::{HeaderMap, Method, StatusCode, header};
 
-/// What becomes invalid.
+/// The responses that become invalid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Invalidation {
     /// The responses under these keys.
     pub keys: Vec<Key>,
-    /// What `Cache-Group-Invalidation` names.
+    /// Those that `Cache-Group-Invalidation` names.
     pub groups: InvalidGroups,
 }
 
-/// What `Cache-Group-Invalidation` makes invalid (RFC 9875, section 3).
+/// The responses that `Cache-Group-Invalidation` names (RFC 9875, section 3).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum InvalidGroups {
     /// The responses that depend on these.
     Named(Dependencies),
-    /// All responses of the origin: the field names too much, or cannot be read. The RFC would have a field that cannot
-    /// be read ignored; but somebody has meant to invalidate something.
+    /// All responses of the origin, since the field is malformed or too long. A malformed field is ignored by the RFC;
+    /// but an application that sends one has changed something.
     All,
 }
 
-/// What the response to a request makes invalid; `None` if nothing, because the method is safe or the response says that
-/// it failed.
+/// Decides what a request and its response make invalid; `None` if the method is safe, or the response is an error.
 pub fn invalidation(
     policy: &Policy,
     method: &Method,
@@ -48,7 +47,7 @@ pub fn invalidation(
     Some(Invalidation { keys, groups: groups.map_or(InvalidGroups::All, InvalidGroups::Named) })
 }
 
-/// The key of what a response refers to, if that is of the same origin (RFC 3986, section 5.2).
+/// The key that a reference in a response resolves to, if it is of the same origin (RFC 3986, section 5.2).
 pub(crate) fn resolve(target: KeyRef<'_>, reference: &str) -> Option<Key> {
     let reference = reference.split('#').next().unwrap_or_default();
     let (base_path, _) = split_query(target.path_and_query());

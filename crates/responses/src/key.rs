@@ -1,9 +1,9 @@
-//! The key under which the responses of a resource are stored: scheme, authority, path and query, to the byte.
+//! The key of a resource's stored responses: scheme, authority, path and query, to the byte.
 //!
-//! Nothing is normalised that an origin could tell apart. Two spellings of one resource are two entries, which costs a
-//! miss; one entry for what an origin answers differently is how caches are poisoned. So ports are kept, also default
-//! ones, percent-encodings stay as they are, and the order of a query is its order. Only the case of scheme and authority
-//! is no matter. The parts are joined by a byte that none of them can hold.
+//! Nothing is normalised that an origin could tell apart. Two spellings of one resource cost a miss; two requests that
+//! share an entry but not a response are how caches are poisoned. So default ports, percent-encodings, dot segments and the
+//! order of a query are kept as they are. Only scheme and authority are compared without regard to case. The parts of a
+//! key are joined by a byte that none of them can hold.
 
 use http::Uri;
 use std::hash::{Hash, Hasher};
@@ -11,11 +11,11 @@ use std::hash::{Hash, Hasher};
 /// Between the parts of a key. It can stand in no part of a URI.
 const SEPARATOR: u8 = b' ';
 
-/// A key, on its own.
+/// A key that owns its bytes.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Key(Box<[u8]>);
 
-/// A key as a request has it: looks up a [`Key`] without being copied together first.
+/// A key in the parts that a request has: it finds a [`Key`] without a copy.
 #[derive(Clone, Copy, Debug)]
 pub struct KeyRef<'a> {
     scheme: &'a str,
@@ -91,7 +91,7 @@ impl<'a> KeyRef<'a> {
         self.path_and_query
     }
 
-    /// A key of its own.
+    /// The key with bytes of its own.
     pub fn to_key(self) -> Key {
         Key(self.bytes().collect())
     }

@@ -1,26 +1,26 @@
-//! What a web cache may store, reuse, validate and invalidate: RFC 9111 as decisions over header fields.
+//! RFC 9111 as decisions over header fields: which responses a web cache may store, reuse, validate and invalidate.
 //!
-//! Nothing here has a clock, a socket or a thread. Times are passed in as whole seconds ([`Time`]), requests and
-//! responses as the types of the `http` crate, and what comes out is a decision whose reason has a name. The order in
-//! which a proxy asks:
+//! There is no clock, socket or thread here. Times are passed in as whole seconds ([`Time`]), fields as the `http` crate
+//! has them, and each decision has a reason with a name. A proxy asks in this order:
 //!
 //! ```text
-//! request --> Request::new --> lookup ---- pass --------------------------> origin, nothing is stored
-//!                                | cache                                      ^
-//!                                v                                            |
-//!                         key, select a variant ------ none: miss ------------+--> forward::fields --> origin
-//!                                |                                            |                          |
-//!                                v                                            |                          v
-//!                              reuse --- Revalidate --> validate::conditional +      304: validate::freshen
-//!                                |                                                   5xx: reuse::after_error
-//!                                v                                                   else: storable::store
-//!                             answer: whole, 304, 412, 206, 416                      invalidate::after
+//! Request::new -> lookup -- pass ------------------------------------------------------------> origin
+//!                   | cache                                                                      ^ |
+//!                   v                                                                            | |
+//!                 select ----- none: forward_request, unconditional -----------------------------+ |
+//!                   |                                                                            | |
+//!                   v                                                                            | |
+//!                 reuse ------ Revalidate: forward_request, conditional -------------------------+ |
+//!                   | Fresh                                                                        |
+//!                   v                      304: freshen; error: after_error; else: store           |
+//!                 answer <------------- (and after an unsafe request: invalidation) <--------------+
 //! ```
 //!
-//! What is kept of a stored response is a [`Stored`]: its fields in one piece of memory, and beside them everything that
-//! a later decision asks of them, precomputed. Deciding on a hit reads no field and allocates nothing.
+//! A stored response is kept as a [`Stored`]: its fields in one piece of memory, and beside them the answers to all that a
+//! decision asks. Deciding on a hit reads no field of the response, and allocates nothing.
 
 mod answer;
+mod codings;
 mod date;
 mod dependencies;
 mod directives;
@@ -33,6 +33,7 @@ mod key;
 mod policy;
 mod range;
 mod request;
+mod response;
 mod reuse;
 mod status;
 mod storable;
@@ -42,20 +43,23 @@ mod vary;
 
 pub use answer::{Answer, answer};
 pub use date::Time;
-pub use dependencies::{Dependencies, DependencyField, DependencyRefusal, DependencySyntax};
-pub use directives::{FieldScope, RequestControl, ResponseControl, TargetedField, TargetedSyntax};
+pub use dependencies::{Dependencies, DependencyRefusal};
+pub use directives::{FieldScope, RequestControl, ResponseControl};
 pub use fields::Fields;
 pub use forward::{forward_request, forward_response};
 pub use freshness::Freshness;
 pub use hop::is_hop_by_hop;
 pub use invalidate::{InvalidGroups, Invalidation, invalidation};
 pub use key::{Key, KeyRef, KeyRefusal};
-pub use policy::{Coherence, Heuristic, Policy, RequestDirectives};
+pub use policy::{
+    Coherence, DependencyField, DependencySyntax, Heuristic, Policy, RequestDirectives, TargetedField, TargetedSyntax,
+};
 pub use range::{RangeRequest, Slice};
 pub use request::{Lookup, PassReason, Request};
-pub use reuse::{Proof, Reuse, RevalidateReason, after_error, reuse};
+pub use response::Response;
+pub use reuse::{Proof, Reuse, RevalidateReason, StaleAllowed, after_error, reuse, select};
 pub use status::{CacheStatus, ForwardReason};
-pub use storable::{NotStored, Response, store};
+pub use storable::{NotStored, store};
 pub use stored::Stored;
 pub use validate::{Freshened, conditional, freshen, freshen_by_head, unconditional};
-pub use vary::{Selecting, select};
+pub use vary::Selecting;

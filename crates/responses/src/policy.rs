@@ -1,7 +1,6 @@
-//! What an operator decides for an origin.
+//! The operator's decisions for an origin.
 
-use crate::dependencies::DependencyField;
-use crate::directives::TargetedField;
+use http::HeaderName;
 
 /// The operator's decisions for one origin. The default is a shared cache by the letter of RFC 9111.
 #[derive(Clone, Debug)]
@@ -11,9 +10,9 @@ pub struct Policy {
     /// Fields that speak to this cache in particular and go before `Cache-Control`, the first that is there before the
     /// others.
     pub targeted_fields: Vec<TargetedField>,
-    /// The fields in which the origin names what a response depends on.
+    /// The fields in which the origin names a response's dependencies.
     pub dependency_fields: Vec<DependencyField>,
-    /// How long a response is fresh that does not say it.
+    /// The lifetime of a response that states none.
     pub heuristic: Heuristic,
     /// Whether a stale response may ever be served.
     pub coherence: Coherence,
@@ -44,14 +43,14 @@ impl Default for Policy {
     }
 }
 
-/// How long a response is fresh that does not say it (RFC 9111, section 4.2.2).
+/// The lifetime of a response that states none (RFC 9111, section 4.2.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Heuristic {
     /// The share of the time since `Last-Modified`, in percent. Ten is what the RFC names as typical.
     pub percent: u64,
     /// The longest such lifetime, in seconds.
     pub lifetime_max_s: u64,
-    /// The lifetime of a response that names what it depends on, in seconds: it is good until one of these changes.
+    /// The lifetime of a response that names its dependencies, in seconds: it is good until one of them changes.
     pub with_dependencies_s: u64,
 }
 
@@ -61,7 +60,7 @@ impl Default for Heuristic {
     }
 }
 
-/// What is promised of an origin's responses.
+/// The promise that is made about an origin's responses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Coherence {
     /// A stale response is never served, whatever a client or the origin would allow.
@@ -70,12 +69,77 @@ pub enum Coherence {
     Weak,
 }
 
-/// What becomes of the `Cache-Control` of requests. It is advice, by section 5.2.1 of RFC 9111.
+/// How far the `Cache-Control` of requests is followed. It is advice, by section 5.2.1 of RFC 9111.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RequestDirectives {
     /// Clients may ask for validation, for fresher responses, and that nothing be stored.
     Honour,
-    /// Only `only-if-cached` is heard: it asks for less work. For origins that must not be at the mercy of whoever
-    /// reloads a page.
+    /// Only `only-if-cached` is followed, since it asks for less work: a client that reloads its page again and again
+    /// puts no load on the origin.
     OnlyIfCached,
+}
+
+/// A field that speaks to this cache in particular.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TargetedField {
+    /// Its name.
+    pub name: HeaderName,
+    /// How it is written.
+    pub syntax: TargetedSyntax,
+}
+
+/// How a targeted field is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TargetedSyntax {
+    /// As a dictionary of structured fields (RFC 9213).
+    Structured,
+    /// As `Surrogate-Control`, which came before (W3C's Edge Architecture): a directive may be for one cache by name,
+    /// as in `max-age=60;thorp`.
+    Surrogate,
+}
+
+impl TargetedField {
+    /// The fields that are read by default.
+    pub fn defaults() -> Vec<Self> {
+        let field = |name, syntax| Self { name: HeaderName::from_static(name), syntax };
+        vec![
+            field("thorp-cache-control", TargetedSyntax::Structured),
+            field("cdn-cache-control", TargetedSyntax::Structured),
+            field("surrogate-control", TargetedSyntax::Surrogate),
+        ]
+    }
+}
+
+/// A field in which an origin names a response's dependencies.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DependencyField {
+    /// Its name.
+    pub name: HeaderName,
+    /// How its names are separated.
+    pub syntax: DependencySyntax,
+}
+
+/// How the names of a field are separated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DependencySyntax {
+    /// A list of strings, as structured fields have it (RFC 9651).
+    StructuredList,
+    /// By spaces.
+    Spaces,
+    /// By commas, with or without spaces.
+    Commas,
+}
+
+impl DependencyField {
+    /// The fields that are read by default.
+    pub fn defaults() -> Vec<Self> {
+        let field = |name, syntax| Self { name: HeaderName::from_static(name), syntax };
+        vec![
+            field("cache-groups", DependencySyntax::StructuredList),
+            field("surrogate-key", DependencySyntax::Spaces),
+            field("cache-tag", DependencySyntax::Commas),
+            field("edge-cache-tag", DependencySyntax::Commas),
+            field("xkey", DependencySyntax::Spaces),
+        ]
+    }
 }

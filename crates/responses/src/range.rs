@@ -1,10 +1,8 @@
-//! A range of a stored response (RFC 9110, section 14).
+//! A request for a range of bytes (RFC 9110, section 14).
 //!
-//! One range of bytes is answered from a complete response. Several at once are not: the whole is the answer, as the RFC
-//! allows, and nobody can make a cache send one byte a thousand times.
+//! A single range is answered from a complete stored response. A request for several gets the whole, as the RFC allows:
+//! no client can make a cache send one byte a thousand times.
 
-use crate::request::Request;
-use crate::stored::Stored;
 use http::{HeaderMap, header};
 
 /// The single range that a request asks for, as it is written.
@@ -28,8 +26,7 @@ pub struct Slice {
 }
 
 impl RangeRequest {
-    /// Reads `Range`. `None` if it is not there, is not in bytes, cannot be read or has several ranges: it is ignored
-    /// then.
+    /// Reads `Range`. `None` if it is absent, malformed, not in bytes, or has several ranges: it is ignored then.
     pub fn read(headers: &HeaderMap) -> Option<Self> {
         let mut lines = headers.get_all(header::RANGE).iter();
         let line = lines.next().filter(|_| lines.next().is_none())?.to_str().ok()?;
@@ -46,7 +43,7 @@ impl RangeRequest {
         }
     }
 
-    /// Which bytes of a content of that size it is; `None` if there are none.
+    /// The bytes that it takes out of a content of that size; `None` if there are none.
     pub fn of(self, size: u64) -> Option<Slice> {
         let (start, end) = match self {
             Self::Between(first, last) => (first, last.saturating_add(1).min(size)),
@@ -61,16 +58,4 @@ impl RangeRequest {
 fn position(text: &str) -> Option<u64> {
     let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     if digits { Some(text.parse().unwrap_or(u64::MAX)) } else { None }
-}
-
-/// Whether `If-Range` lets the range count: the stored response is the one of which the client has a part.
-pub(crate) fn if_range_holds(request: &Request<'_>, stored: &Stored) -> bool {
-    let Some(condition) = request.headers.get(header::IF_RANGE) else { return true };
-    let condition = condition.as_bytes();
-    if condition.starts_with(b"\"") {
-        return stored.etag() == Some(condition);
-    }
-    // A date is compared as it is written; only one that is a strong validator would do, and `W/` tags never are.
-    let date = stored.fields().get("last-modified");
-    date == Some(condition) && stored.last_modified_is_strong()
 }

@@ -1,4 +1,4 @@
-//! What a request asks of a cache.
+//! A request, as decisions see it.
 
 use crate::directives::RequestControl;
 use crate::key::KeyRef;
@@ -6,12 +6,12 @@ use crate::policy::{Policy, RequestDirectives};
 use crate::range::RangeRequest;
 use http::{HeaderMap, Method, header};
 
-/// A request as a cache sees it: read once, asked by every later decision.
+/// The head of a request, read once for all decisions.
 #[derive(Clone, Debug)]
 pub struct Request<'a> {
     /// Its method.
     pub method: &'a Method,
-    /// What it is for.
+    /// The key of its target.
     pub target: KeyRef<'a>,
     /// Its header fields.
     pub headers: &'a HeaderMap,
@@ -31,11 +31,11 @@ pub enum Lookup {
 /// Why a request is passed on without a look at the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PassReason {
-    /// Its method is not one that stored responses answer.
+    /// Stored responses do not answer its method.
     Method,
-    /// A GET with content: what it means is not in the key.
+    /// It is a GET with content, which is no part of the key.
     Content,
-    /// A precondition that only the origin can judge.
+    /// It has a precondition that only the origin can evaluate.
     Precondition,
 }
 
@@ -75,7 +75,7 @@ impl<'a> Request<'a> {
         Lookup::Cache
     }
 
-    /// Whether nothing but a stored response is wanted: without one the answer is 504 (Gateway Timeout).
+    /// Whether it wants a stored response or none: the answer is then 504 (Gateway Timeout).
     pub fn only_if_cached(&self) -> bool {
         self.control.only_if_cached
     }

@@ -1,20 +1,20 @@
-//! May this stored response answer this request, now (RFC 9111, section 4)?
+//! Which stored response answers a request, and may it do so now (RFC 9111, section 4)?
 
 use crate::date::Time;
 use crate::policy::{Coherence, Policy};
 use crate::request::Request;
 use crate::stored::Stored;
 
-/// What the version table says of a stored response.
+/// The version table's word on a stored response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Proof {
-    /// Nothing that it depends on has changed since it was stored.
+    /// None of its dependencies has changed since it was stored.
     Current,
-    /// Something has, or nobody can say.
+    /// One of them may have.
     Lapsed,
 }
 
-/// What becomes of a stored response that was found for a request.
+/// The decision on a stored response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reuse {
     /// It answers.
@@ -30,21 +30,21 @@ pub enum Reuse {
         age_s: u64,
         /// Zero or less: for how long it has been stale.
         ttl_s: i64,
-        /// Who allows it.
+        /// The permission.
         allowed: StaleAllowed,
     },
     /// It answers only if the origin says that it is still good.
     Revalidate(RevalidateReason),
 }
 
-/// Who allows a stale response.
+/// The permission to serve a stale response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StaleAllowed {
-    /// The origin, while the response is validated: the proxy has to see to that.
+    /// The origin allows it while the response is being validated, which the proxy has to begin.
     WhileRevalidate,
-    /// The origin, while it fails.
+    /// The origin allows it while it fails.
     IfError,
-    /// The client.
+    /// The client allows it.
     MaxStale,
 }
 
@@ -62,7 +62,7 @@ impl StaleAllowed {
 /// Why a stored response has to be validated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RevalidateReason {
-    /// Something that it depends on may have changed.
+    /// One of its dependencies may have changed.
     Lapsed,
     /// It says `no-cache`.
     NoCache,
@@ -93,6 +93,17 @@ impl RevalidateReason {
     pub const fn is_requests(self) -> bool {
         matches!(self, Self::RequestNoCache | Self::RequestMaxAge | Self::RequestMinFresh)
     }
+}
+
+/// The newest of a resource's stored responses that the request selects; its index among them.
+pub fn select<'a>(
+    policy: &Policy,
+    request: &Request<'_>,
+    variants: impl IntoIterator<Item = &'a Stored>,
+) -> Option<usize> {
+    let matching = variants.into_iter().enumerate();
+    let matching = matching.filter(|(_, stored)| stored.selecting().matches(policy, request.headers));
+    matching.max_by_key(|(_, stored)| stored.date()).map(|(index, _)| index)
 }
 
 /// Decides on a stored response that the request selects.

@@ -1,4 +1,4 @@
-//! What happened to a request, for people and programs: a member of `Cache-Status` (RFC 9211).
+//! The cache's account of a request: its member of `Cache-Status` (RFC 9211).
 
 use crate::policy::Policy;
 use crate::reuse::RevalidateReason;
@@ -10,13 +10,13 @@ use std::fmt::Write;
 pub enum ForwardReason {
     /// The cache was told not to handle it.
     Bypass,
-    /// Its method is not one that stored responses answer.
+    /// Stored responses do not answer its method.
     Method,
     /// Nothing is stored under its key.
     UriMiss,
-    /// What is stored under its key is for requests that say something else in the fields of `Vary`.
+    /// The responses under its key are for requests that differ in the fields of `Vary`.
     VaryMiss,
-    /// A stored response would do, but not for the request's own directives.
+    /// The request's own directives refuse a stored response that would do.
     Request,
     /// The stored response is stale or has lapsed.
     Stale,
@@ -42,7 +42,7 @@ impl From<RevalidateReason> for ForwardReason {
     }
 }
 
-/// What this cache has done with a request.
+/// The account of one request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CacheStatus {
     /// A stored response answered, without the origin.

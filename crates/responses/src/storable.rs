@@ -1,37 +1,24 @@
 //! May this response be stored (RFC 9111, section 3)? Each refusal has a name.
 
-use crate::date::Time;
 use crate::dependencies::Dependencies;
 use crate::directives::{FieldScope, ResponseControl};
 use crate::freshness::{self, Lifetime};
 use crate::invalidate::resolve;
 use crate::policy::{Coherence, Policy};
 use crate::request::Request;
+use crate::response::Response;
 use crate::stored::Stored;
-use crate::vary::Selecting;
-use http::{HeaderMap, Method, StatusCode, header};
-
-/// A response of the origin, as far as its head.
-#[derive(Clone, Copy, Debug)]
-pub struct Response<'a> {
-    /// Its status.
-    pub status: StatusCode,
-    /// Its header fields.
-    pub headers: &'a HeaderMap,
-    /// When the request was sent to the origin.
-    pub requested: Time,
-    /// When the head came.
-    pub received: Time,
-}
+use crate::vary::{Selecting, VaryRefusal};
+use http::{Method, StatusCode, header};
 
 /// Why a response is not stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotStored {
-    /// Its request's method is not one whose responses answer others.
+    /// Its request's method has no responses that answer others.
     Method,
-    /// Its status is of something that is no response by itself: interim, partial, not modified.
+    /// Its status is not of a complete response: interim, partial, not modified.
     Status,
-    /// It says `must-understand`, and its status is unknown here.
+    /// It says `must-understand`, and this cache does not know its status.
     NotUnderstood,
     /// It says `no-store`.
     NoStore,
@@ -39,21 +26,30 @@ pub enum NotStored {
     RequestNoStore,
     /// It says `private`.
     Private,
-    /// Its request has credentials, and it does not say that others may see it.
+    /// Its request has credentials, and no directive of its own lets others see it.
     Credentials,
-    /// Cookies came with it or with its request, and it does not say for how long it is fresh, or that it is for
-    /// everybody. A guess could show one user what was made for another.
+    /// It or its request has cookies, and it has neither a lifetime nor `public`. A guessed lifetime could show one user a
+    /// response that was made for another.
     Cookies,
     /// It has `Vary: *`.
     VaryStar,
-    /// Its `Vary` names what is no field, or too many.
+    /// Its `Vary` is malformed, or names too many fields.
     VaryInvalid,
-    /// It names what it depends on in a form that cannot be read, or names too many or too long ones.
+    /// Its dependencies are refused: malformed, too many or too long.
     Dependencies,
-    /// It says nothing about freshness, and its status allows no guess.
+    /// It states no lifetime, and its status allows no guess.
     NoFreshness,
     /// It is stale already, and there is nothing to validate it by.
     Stale,
+}
+
+impl From<VaryRefusal> for NotStored {
+    fn from(refusal: VaryRefusal) -> Self {
+        match refusal {
+            VaryRefusal::Star => Self::VaryStar,
+            VaryRefusal::Invalid => Self::VaryInvalid,
+        }
+    }
 }
 
 impl NotStored {
@@ -77,7 +73,8 @@ impl NotStored {
     }
 }
 
-/// Takes down a response for later requests for the same target, if that is allowed and of use.
+/// Decides whether a response is stored for later requests for the same target, and returns what is kept of it. It must
+/// be allowed, and the stored response must be of use.
 pub fn store(
     policy: &Policy,
     request: &Request<'_>,
@@ -124,7 +121,7 @@ fn may_store(request: &Request<'_>, response: &Response<'_>, control: &ResponseC
     Ok(())
 }
 
-/// For how long the response is fresh: what it says, or else a guess where one is allowed.
+/// The response's lifetime: its own, or else a guess where one is allowed.
 fn lifetime(
     policy: &Policy,
     request: &Request<'_>,

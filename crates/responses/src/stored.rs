@@ -1,17 +1,18 @@
-//! What is kept of a stored response for later decisions.
+//! A stored response, as decisions need it.
 
 use crate::date::Time;
 use crate::directives::{FieldScope, ResponseControl};
 use crate::fields::Fields;
-use crate::freshness::{self, Freshness, Lifetime, date_field};
+use crate::freshness::{self, Freshness, Lifetime};
 use crate::hop::HopByHop;
 use crate::policy::Policy;
-use crate::storable::Response;
+use crate::response::Response;
 use crate::vary::Selecting;
 use http::{StatusCode, header};
 use std::sync::Arc;
 
-/// A stored response, without its content: its fields, and what decisions ask of them, precomputed. A clone is a count.
+/// A stored response without its content: its fields, and beside them the answers to every question that a decision asks.
+/// A clone is a reference to the same memory.
 #[derive(Clone, Debug)]
 pub struct Stored(pub(crate) Arc<Parts>);
 
@@ -28,7 +29,7 @@ pub(crate) struct Parts {
     pub(crate) flags: Flags,
 }
 
-/// What its directives say about its use.
+/// The directives about its use, and what validates it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a directive or a field that is there or not")]
 pub(crate) struct Flags {
@@ -43,7 +44,7 @@ pub(crate) struct Flags {
 }
 
 impl Stored {
-    /// What is kept of a response.
+    /// Keeps a response.
     pub(crate) fn new(
         response: &Response<'_>,
         control: &ResponseControl,
@@ -68,7 +69,7 @@ impl Stored {
                 stale_if_error_s: control.stale_if_error.unwrap_or(0),
             },
             date: response.date().unwrap_or(received),
-            last_modified: date_field(headers, &header::LAST_MODIFIED, received),
+            last_modified: response.time_in(&header::LAST_MODIFIED),
             status,
             flags,
         }))
@@ -90,7 +91,7 @@ impl Stored {
         &self.0.fields
     }
 
-    /// What selects it among the stored responses of its resource.
+    /// The request fields that select it among the stored responses of its resource.
     pub fn selecting(&self) -> &Selecting {
         &self.0.selecting
     }
@@ -126,9 +127,9 @@ impl Stored {
     }
 }
 
-/// What may be stored of a response's fields (RFC 9111, section 3.1): not those of the connection, nor those that its
-/// directives withhold. `Age` is computed anew for each answer. A response without `Date` gets one, as it would from any
-/// recipient with a clock (RFC 9110, section 6.6.1).
+/// The fields that may be stored (RFC 9111, section 3.1): not those of the connection, nor those that the directives
+/// withhold. `Age` is computed anew for each answer. A response without `Date` gets one, as from any recipient with a clock
+/// (RFC 9110, section 6.6.1).
 fn kept_fields(response: &Response<'_>, control: &ResponseControl) -> Fields {
     let hop_by_hop = HopByHop::of(response.headers);
     let withheld = |name: &str| control.no_cache.names(name) || control.private.names(name);

@@ -1,17 +1,18 @@
-//! Asking the origin whether a stored response is still good, and what its answer changes (RFC 9111, section 4.3).
+//! Validation: asking the origin whether a stored response is still good, and freshening it with the answer (RFC 9111,
+//! section 4.3).
 
 use crate::answer::same_weakly;
 use crate::dependencies::Dependencies;
 use crate::hop::HopByHop;
 use crate::policy::Policy;
 use crate::request::Request;
-use crate::storable::{NotStored, Response, store};
+use crate::response::Response;
+use crate::storable::{NotStored, store};
 use crate::stored::Stored;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 
-/// Makes the request to the origin one that asks whether the stored response is still good. The client's own conditions
-/// and range leave it: they are answered from what comes back. `false` if there is nothing to ask by; the request is then
-/// one for the whole.
+/// Turns the request to the origin into one that validates the stored response. The client's own conditions and range are
+/// removed, and answered from the result. `false` if there is no validator; the request is then for the whole.
 pub fn conditional(stored: &Stored, request: &mut HeaderMap) -> bool {
     unconditional(request);
     let mut copy = |from: &str, to: HeaderName| {
@@ -23,8 +24,8 @@ pub fn conditional(stored: &Stored, request: &mut HeaderMap) -> bool {
     by_tag || by_date
 }
 
-/// Makes the request to the origin one for the whole, whatever the client has already: the response can then be stored,
-/// and the client's conditions and range are answered from it.
+/// Turns the request to the origin into one for the whole, so that its response can be stored. The client's conditions and
+/// range are answered from that.
 pub fn unconditional(request: &mut HeaderMap) {
     for name in [header::IF_NONE_MATCH, header::IF_MODIFIED_SINCE, header::IF_RANGE, header::RANGE] {
         request.remove(name);
@@ -34,16 +35,16 @@ pub fn unconditional(request: &mut HeaderMap) {
 /// A stored response that a 304 has confirmed.
 #[derive(Clone, Debug)]
 pub struct Freshened {
-    /// It, with the fields that the 304 has brought. It answers the request that asked.
+    /// It with the fields of the 304. It answers the request that was validating it.
     pub stored: Stored,
-    /// Why it must not stay stored, if so.
+    /// Why it must not stay stored, if it must not.
     pub not_stored: Option<NotStored>,
 }
 
-/// What a 304 makes of the stored response that was asked about. `None` if it is about another one, by its entity tag
-/// (section 4.3.4): then nothing is known, and the origin has to be asked for the whole.
+/// Freshens a stored response with the 304 that validates it. `None` if the 304 is about another response, by its entity
+/// tag (section 4.3.4): the origin then has to be asked for the whole.
 ///
-/// The dependencies are those of the merged fields: a 304 that names none leaves those that are stored.
+/// A 304 that names no dependencies leaves the stored ones.
 pub fn freshen(
     policy: &Policy,
     request: &Request<'_>,
@@ -53,7 +54,7 @@ pub fn freshen(
     if !is_about(stored, not_modified.headers) {
         return None;
     }
-    // A HEAD can validate, and what is stored is what a GET gets.
+    // The stored response is one to a GET, also when it is a HEAD that validates it.
     let request = &Request { method: &Method::GET, ..request.clone() };
     let headers = merge(stored, not_modified.headers);
     let merged = Response { status: stored.status(), headers: &headers, ..*not_modified };
@@ -66,8 +67,8 @@ pub fn freshen(
     })
 }
 
-/// What the answer to a HEAD makes of the stored response that it selects (section 4.3.5). `None` if it shows that the
-/// stored response is no longer the resource's, or may not be: it has to be validated.
+/// Freshens a stored response with the response to a HEAD that selects it (section 4.3.5). `None` if the two may be of
+/// different contents: the stored response has to be validated before its next use.
 pub fn freshen_by_head(
     policy: &Policy,
     request: &Request<'_>,
@@ -109,7 +110,7 @@ fn merge(stored: &Stored, not_modified: &HeaderMap) -> HeaderMap {
     merged
 }
 
-/// Fields that say how the stored content is written; a 304 has none of it, and cannot change them.
+/// Whether a field describes the stored content, which a 304 does not replace.
 fn is_of_the_content(name: &HeaderName) -> bool {
     ["content-encoding", "content-length", "content-md5", "content-range", "etag"].contains(&name.as_str())
 }
