@@ -1,8 +1,9 @@
 //! `Accept-Encoding` in a normal form: the set of codings that a request accepts, out of those that the operator has
 //! variants for.
 //!
-//! Variants are told apart by the normal form, and the origin gets the request with it. So the response suits every client
-//! with the same set, however it has written it, and the number of variants does not grow with the number of clients.
+//! Variants are told apart by the normal form, and the origin gets the request with it. So the response suits every
+//! client with the same set, however it has written it, and the number of variants does not grow with the number of
+//! clients.
 
 use crate::directives::list_members;
 use crate::policy::Policy;
@@ -48,7 +49,8 @@ impl Codings {
     /// Writes the normal form.
     pub(crate) fn write(self, policy: &Policy, out: &mut impl FnMut(&[u8])) {
         let accepted = policy.codings.iter().enumerate().take(CODINGS_MAX);
-        let accepted = accepted.filter(|(index, _)| self.accepted & (1 << index) != 0).map(|(_, coding)| *coding);
+        let accepted =
+            accepted.filter(|(index, _)| self.accepted & (1 << index) != 0).map(|(_, coding)| coding.as_str());
         let identity = if self.identity { "identity" } else { "identity;q=0" };
         for (index, member) in accepted.chain([identity]).enumerate() {
             if index > 0 {
@@ -63,8 +65,11 @@ impl Codings {
 fn known(policy: &Policy, coding: &[u8]) -> Option<u32> {
     // RFC 9110, section 8.4.1.3: x-gzip is gzip.
     let coding = if coding.eq_ignore_ascii_case(b"x-gzip") { b"gzip".as_slice() } else { coding };
-    let index =
-        policy.codings.iter().take(CODINGS_MAX).position(|known| coding.eq_ignore_ascii_case(known.as_bytes()))?;
+    let index = policy
+        .codings
+        .iter()
+        .take(CODINGS_MAX)
+        .position(|known| coding.eq_ignore_ascii_case(known.as_str().as_bytes()))?;
     Some(1 << index)
 }
 

@@ -1,8 +1,8 @@
 //! The names of what a response depends on.
 //!
-//! They stand in `Cache-Groups` (RFC 9875), or in the fields that large caches had before it. All fields share one space
-//! of names. A list that is too long or malformed is refused, and never cut: a response with a dependency that nobody
-//! knows would be served stale.
+//! They stand in `Cache-Groups` (RFC 9875), or in the fields that large caches had before it. All fields share one
+//! space of names. A list that is too long or malformed is refused, and never cut: a response with a dependency that
+//! nobody knows would be served stale.
 
 use crate::directives::joined;
 use crate::policy::{DependencyField, DependencySyntax, Policy};

@@ -1,8 +1,9 @@
 //! Cache directives: `Cache-Control` of requests and responses (RFC 9111, section 5.2), and the targeted fields that a
 //! response may have for this cache in particular (RFC 9213).
 //!
-//! Malformed directives never extend a permission. A lifetime that is no number, or that stands there twice with different
-//! values, is zero, as section 4.2.1 encourages; a directive with a malformed name is an unknown one, and ignored.
+//! Malformed directives never extend a permission. A lifetime that is no number, or that stands there twice with
+//! different values, is zero, as section 4.2.1 encourages; a directive with a malformed name is an unknown one, and
+//! ignored.
 
 use crate::policy::{Policy, TargetedSyntax};
 use http::{HeaderMap, HeaderName, header};
@@ -76,7 +77,7 @@ impl ResponseControl {
     pub fn read(policy: &Policy, headers: &HeaderMap) -> (Self, bool) {
         let targeted = policy.targeted_fields.iter().find_map(|field| match field.syntax {
             TargetedSyntax::Structured => Self::structured(headers, &field.name),
-            TargetedSyntax::Surrogate => Self::surrogate(headers, &field.name, &policy.cache_name),
+            TargetedSyntax::Surrogate => Self::surrogate(headers, &field.name, policy.cache_name.as_str()),
         });
         match targeted {
             Some(control) => (control, true),

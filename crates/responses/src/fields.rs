@@ -1,7 +1,7 @@
 //! Header fields in one piece of memory, as HTTP/1.1 writes them.
 //!
-//! A `HeaderMap` takes over a hundred bytes for each field, which is more than many a small entry of a cache has in all.
-//! Here a field takes four bytes above its own, a clone shares the memory, and HTTP/1.1 can be written as it is.
+//! A `HeaderMap` takes over a hundred bytes for each field, which is more than many a small entry of a cache has in
+//! all. Here a field takes four bytes above its own, a clone shares the memory, and HTTP/1.1 can be written as it is.
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue};
@@ -74,8 +74,8 @@ fn write_line(bytes: &mut Vec<u8>, name: &str, value: &HeaderValue) {
     }
 }
 
-/// The name and value of the first line, and the lines behind it; `None` at the end. A name is a token, so it ends at the
-/// first colon, and a value has no line breaks.
+/// The name and value of the first line, and the lines behind it; `None` at the end. A name is a token, so it ends at
+/// the first colon, and a value has no line breaks.
 fn first_line(lines: &[u8]) -> Option<(&str, &[u8], &[u8])> {
     let colon = lines.iter().position(|&byte| byte == b':')?;
     let end = colon + lines[colon..].iter().position(|&byte| byte == b'\r')?;

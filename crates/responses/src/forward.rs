@@ -12,14 +12,14 @@ use http::{HeaderMap, HeaderValue, header};
 pub fn forward_request(policy: &Policy, headers: &HeaderMap) -> HeaderMap {
     let mut forwarded = end_to_end(headers);
     if policy.targeted_fields.iter().any(|field| field.syntax == TargetedSyntax::Surrogate) {
-        let capability = format!("{}=\"Surrogate/1.0\"", policy.cache_name);
-        let capability = HeaderValue::try_from(capability).expect("the name of a cache is a token");
+        let capability = format!("{}=\"Surrogate/1.0\"", policy.cache_name.as_str());
+        let capability = HeaderValue::try_from(capability).expect("a token and visible ASCII");
         forwarded.append("surrogate-capability", capability);
     }
     if forwarded.contains_key(header::ACCEPT_ENCODING) {
         let mut value = Vec::new();
         Codings::of(policy, headers).write(policy, &mut |bytes| value.extend_from_slice(bytes));
-        let value = HeaderValue::try_from(value).expect("names of codings are tokens");
+        let value = HeaderValue::try_from(value).expect("tokens and visible ASCII");
         forwarded.insert(header::ACCEPT_ENCODING, value);
     }
     forwarded

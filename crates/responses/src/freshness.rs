@@ -38,8 +38,8 @@ impl Freshness {
     }
 }
 
-/// A response's age when it came (section 4.2.3): the age that it states, with the time that the exchange took, or the age
-/// by its date, whichever is larger.
+/// A response's age when it came (section 4.2.3): the age that it states, with the time that the exchange took, or the
+/// age by its date, whichever is larger.
 pub(crate) fn initial_age_s(response: &Response<'_>) -> u32 {
     let apparent = response.date().map_or(0, |date| response.received.since(date));
     let corrected = u64::from(age_value(response.headers)) + response.received.since(response.requested);
@@ -47,8 +47,8 @@ pub(crate) fn initial_age_s(response: &Response<'_>) -> u32 {
 }
 
 /// The value of `Age`. Anything but a single number counts as the largest age. Section 5.1 recommends to take the first
-/// member of a list and to ignore a malformed value, which would make a response younger than a cache on its way has said
-/// it is.
+/// member of a list and to ignore a malformed value, which would make a response younger than a cache on its way has
+/// said it is.
 fn age_value(headers: &HeaderMap) -> u32 {
     let mut lines = headers.get_all(header::AGE).iter();
     match (lines.next(), lines.next()) {

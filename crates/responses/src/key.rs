@@ -1,9 +1,9 @@
 //! The key of a resource's stored responses: scheme, authority, path and query, to the byte.
 //!
 //! Nothing is normalised that an origin could tell apart. Two spellings of one resource cost a miss; two requests that
-//! share an entry but not a response are how caches are poisoned. So default ports, percent-encodings, dot segments and the
-//! order of a query are kept as they are. Only scheme and authority are compared without regard to case. The parts of a
-//! key are joined by a byte that none of them can hold.
+//! share an entry but not a response are how caches are poisoned. So default ports, percent-encodings, dot segments and
+//! the order of a query are kept as they are. Only scheme and authority are compared without regard to case. The parts
+//! of a key are joined by a byte that none of them can hold.
 
 use http::Uri;
 use std::hash::{Hash, Hasher};

@@ -1,7 +1,7 @@
 //! RFC 9111 as decisions over header fields: which responses a web cache may store, reuse, validate and invalidate.
 //!
-//! There is no clock, socket or thread here. Times are passed in as whole seconds ([`Time`]), fields as the `http` crate
-//! has them, and each decision has a reason with a name. A proxy asks in this order:
+//! There is no clock, socket or thread here. Times are passed in as whole seconds ([`Time`]), fields as the `http`
+//! crate has them, and each decision has a reason with a name. A proxy asks in this order:
 //!
 //! ```text
 //! Request::new -> lookup -- pass ------------------------------------------------------------> origin
@@ -16,8 +16,8 @@
 //!                 answer <------------- (and after an unsafe request: invalidation) <--------------+
 //! ```
 //!
-//! A stored response is kept as a [`Stored`]: its fields in one piece of memory, and beside them the answers to all that a
-//! decision asks. Deciding on a hit reads no field of the response, and allocates nothing.
+//! A stored response is kept as a [`Stored`]: its fields in one piece of memory, and beside them the answers to all
+//! that a decision asks. Deciding on a hit reads no field of the response, and allocates nothing.
 
 mod answer;
 mod codings;
@@ -38,6 +38,7 @@ mod reuse;
 mod status;
 mod storable;
 mod stored;
+mod token;
 mod validate;
 mod vary;
 
@@ -61,5 +62,6 @@ pub use reuse::{Proof, Reuse, RevalidateReason, StaleAllowed, after_error, reuse
 pub use status::{CacheStatus, ForwardReason};
 pub use storable::{NotStored, store};
 pub use stored::Stored;
+pub use token::Token;
 pub use validate::{Freshened, conditional, freshen, freshen_by_head, unconditional};
 pub use vary::Selecting;

@@ -1,12 +1,13 @@
 //! The operator's decisions for an origin.
 
+use crate::token::Token;
 use http::HeaderName;
 
 /// The operator's decisions for one origin. The default is a shared cache by the letter of RFC 9111.
 #[derive(Clone, Debug)]
 pub struct Policy {
-    /// The name of this cache in `Cache-Status`, a token.
-    pub cache_name: String,
+    /// The name of this cache in `Cache-Status`.
+    pub cache_name: Token,
     /// Fields that speak to this cache in particular and go before `Cache-Control`, the first that is there before the
     /// others.
     pub targeted_fields: Vec<TargetedField>,
@@ -20,7 +21,10 @@ pub struct Policy {
     pub request_directives: RequestDirectives,
     /// The codings that variants may differ in: `Accept-Encoding` is reduced to these before it is compared and sent
     /// on, so that clients' ways of writing it do not multiply the entries.
-    pub codings: Vec<&'static str>,
+    pub codings: Vec<Token>,
+    /// Fields whose value in the request to the origin does not follow from the client's request, since the proxy
+    /// writes them. A response that varies by one of them is not stored.
+    pub rewritten_fields: Vec<HeaderName>,
     /// The most dependencies that a response may name.
     pub dependencies_max: usize,
     /// The longest name of a dependency, in bytes.
@@ -29,14 +33,16 @@ pub struct Policy {
 
 impl Default for Policy {
     fn default() -> Self {
+        let token = |text| Token::new(text).expect("a token");
         Self {
-            cache_name: "thorp".to_owned(),
+            cache_name: token("thorp"),
             targeted_fields: TargetedField::defaults(),
             dependency_fields: DependencyField::defaults(),
             heuristic: Heuristic::default(),
             coherence: Coherence::Strong,
             request_directives: RequestDirectives::Honour,
-            codings: vec!["br", "gzip", "zstd"],
+            codings: ["br", "gzip", "zstd"].map(token).into(),
+            rewritten_fields: ["forwarded", "x-forwarded-for", "x-real-ip"].map(HeaderName::from_static).into(),
             dependencies_max: 256,
             dependency_bytes_max: 256,
         }

@@ -1,6 +1,7 @@
 //! A request, as decisions see it.
 
 use crate::directives::RequestControl;
+use crate::hop::HopByHop;
 use crate::key::KeyRef;
 use crate::policy::{Policy, RequestDirectives};
 use crate::range::RangeRequest;
@@ -37,6 +38,9 @@ pub enum PassReason {
     Content,
     /// It has a precondition that only the origin can evaluate.
     Precondition,
+    /// Its `Connection` names a field that responses may depend on. The origin gets the request without that field, so
+    /// its response is for another request than this one.
+    Connection,
 }
 
 impl PassReason {
@@ -46,6 +50,7 @@ impl PassReason {
             Self::Method => "method",
             Self::Content => "request-content",
             Self::Precondition => "precondition",
+            Self::Connection => "connection",
         }
     }
 }
@@ -71,6 +76,9 @@ impl<'a> Request<'a> {
         }
         if self.headers.contains_key(header::IF_MATCH) || self.headers.contains_key(header::IF_UNMODIFIED_SINCE) {
             return Lookup::Pass(PassReason::Precondition);
+        }
+        if HopByHop::of(self.headers).hides_a_field() {
+            return Lookup::Pass(PassReason::Connection);
         }
         Lookup::Cache
     }

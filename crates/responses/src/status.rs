@@ -65,7 +65,7 @@ impl CacheStatus {
     /// The member of this cache.
     pub fn to_header(&self, policy: &Policy) -> HeaderValue {
         let mut member = String::with_capacity(64);
-        member.push_str(&policy.cache_name);
+        member.push_str(policy.cache_name.as_str());
         if self.hit {
             member.push_str("; hit");
         }
@@ -86,6 +86,6 @@ impl CacheStatus {
         if let Some(detail) = self.detail {
             let _ = write!(member, "; detail={detail}");
         }
-        HeaderValue::try_from(member).expect("the name of a cache is a token")
+        HeaderValue::try_from(member).expect("a token and visible ASCII")
     }
 }

@@ -16,7 +16,7 @@ use http::{Method, StatusCode, header};
 pub enum NotStored {
     /// Its request's method has no responses that answer others.
     Method,
-    /// Its status is not of a complete response: interim, partial, not modified.
+    /// Its status is of an interim response, or of one to a range or a precondition: it says nothing to other requests.
     Status,
     /// It says `must-understand`, and this cache does not know its status.
     NotUnderstood,
@@ -28,13 +28,15 @@ pub enum NotStored {
     Private,
     /// Its request has credentials, and no directive of its own lets others see it.
     Credentials,
-    /// It or its request has cookies, and it has neither a lifetime nor `public`. A guessed lifetime could show one user a
-    /// response that was made for another.
+    /// It or its request has cookies, and it has neither a lifetime nor `public`. A guessed lifetime could show one
+    /// user a response that was made for another.
     Cookies,
     /// It has `Vary: *`.
     VaryStar,
     /// Its `Vary` is malformed, or names too many fields.
     VaryInvalid,
+    /// Its `Vary` names a field that the proxy writes in requests to the origin.
+    VaryRewritten,
     /// Its dependencies are refused: malformed, too many or too long.
     Dependencies,
     /// It states no lifetime, and its status allows no guess.
@@ -48,6 +50,7 @@ impl From<VaryRefusal> for NotStored {
         match refusal {
             VaryRefusal::Star => Self::VaryStar,
             VaryRefusal::Invalid => Self::VaryInvalid,
+            VaryRefusal::Rewritten => Self::VaryRewritten,
         }
     }
 }
@@ -66,6 +69,7 @@ impl NotStored {
             Self::Cookies => "cookies",
             Self::VaryStar => "vary-star",
             Self::VaryInvalid => "vary-invalid",
+            Self::VaryRewritten => "vary-rewritten",
             Self::Dependencies => "dependencies",
             Self::NoFreshness => "no-freshness",
             Self::Stale => "stale",
@@ -98,7 +102,7 @@ fn may_store(request: &Request<'_>, response: &Response<'_>, control: &ResponseC
     if request.method != Method::GET && !answers_a_get(request, response) {
         return Err(NotStored::Method);
     }
-    if status.is_informational() || matches!(status, StatusCode::PARTIAL_CONTENT | StatusCode::NOT_MODIFIED) {
+    if status.is_informational() || matches!(status.as_u16(), 206 | 304 | 412 | 416) {
         return Err(NotStored::Status);
     }
     if control.must_understand && status.canonical_reason().is_none() {

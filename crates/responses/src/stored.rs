@@ -11,8 +11,8 @@ use crate::vary::Selecting;
 use http::{StatusCode, header};
 use std::sync::Arc;
 
-/// A stored response without its content: its fields, and beside them the answers to every question that a decision asks.
-/// A clone is a reference to the same memory.
+/// A stored response without its content: its fields, and beside them the answers to every question that a decision
+/// asks. A clone is a reference to the same memory.
 #[derive(Clone, Debug)]
 pub struct Stored(pub(crate) Arc<Parts>);
 
@@ -128,8 +128,8 @@ impl Stored {
 }
 
 /// The fields that may be stored (RFC 9111, section 3.1): not those of the connection, nor those that the directives
-/// withhold. `Age` is computed anew for each answer. A response without `Date` gets one, as from any recipient with a clock
-/// (RFC 9110, section 6.6.1).
+/// withhold. `Age` is computed anew for each answer. A response without `Date` gets one, as from any recipient with a
+/// clock (RFC 9110, section 6.6.1).
 fn kept_fields(response: &Response<'_>, control: &ResponseControl) -> Fields {
     let hop_by_hop = HopByHop::of(response.headers);
     let withheld = |name: &str| control.no_cache.names(name) || control.private.names(name);

@@ -11,8 +11,8 @@ use crate::storable::{NotStored, store};
 use crate::stored::Stored;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 
-/// Turns the request to the origin into one that validates the stored response. The client's own conditions and range are
-/// removed, and answered from the result. `false` if there is no validator; the request is then for the whole.
+/// Turns the request to the origin into one that validates the stored response. The client's own conditions and range
+/// are removed, and answered from the result. `false` if there is no validator; the request is then for the whole.
 pub fn conditional(stored: &Stored, request: &mut HeaderMap) -> bool {
     unconditional(request);
     let mut copy = |from: &str, to: HeaderName| {
@@ -24,8 +24,8 @@ pub fn conditional(stored: &Stored, request: &mut HeaderMap) -> bool {
     by_tag || by_date
 }
 
-/// Turns the request to the origin into one for the whole, so that its response can be stored. The client's conditions and
-/// range are answered from that.
+/// Turns the request to the origin into one for the whole, so that its response can be stored. The client's conditions
+/// and range are answered from that.
 pub fn unconditional(request: &mut HeaderMap) {
     for name in [header::IF_NONE_MATCH, header::IF_MODIFIED_SINCE, header::IF_RANGE, header::RANGE] {
         request.remove(name);
@@ -41,8 +41,8 @@ pub struct Freshened {
     pub not_stored: Option<NotStored>,
 }
 
-/// Freshens a stored response with the 304 that validates it. `None` if the 304 is about another response, by its entity
-/// tag (section 4.3.4): the origin then has to be asked for the whole.
+/// Freshens a stored response with the 304 that validates it. `None` if the 304 is about another response, by its
+/// entity tag (section 4.3.4): the origin then has to be asked for the whole.
 ///
 /// A 304 that names no dependencies leaves the stored ones.
 pub fn freshen(

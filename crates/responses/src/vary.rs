@@ -1,8 +1,8 @@
 //! The request fields that `Vary` names: they select one of a resource's stored responses (RFC 9111, section 4.1).
 //!
-//! Two requests select the same response if these fields are equal once they are normalised, and the normal form changes
-//! as little as is safe: lines are combined, and spaces around commas are dropped. Languages are in lower case, and
-//! `Accept-Encoding` is reduced to a set of codings (`codings.rs`).
+//! Two requests select the same response if these fields are equal once they are normalised, and the normal form
+//! changes as little as is safe: lines are combined, and spaces around commas are dropped. Languages are in lower case,
+//! and `Accept-Encoding` is reduced to a set of codings (`codings.rs`).
 
 use crate::codings::Codings;
 use crate::directives::list_members;
@@ -19,6 +19,8 @@ pub(crate) enum VaryRefusal {
     Star,
     /// `Vary` is malformed, or names more than [`VARY_FIELDS_MAX`].
     Invalid,
+    /// `Vary` names a field that the proxy writes.
+    Rewritten,
 }
 
 /// The fields that `Vary` names, as they were in the request of a stored response: for each a line `name:value\n`, or
@@ -38,7 +40,11 @@ impl Selecting {
             if member == b"*" {
                 return Err(VaryRefusal::Star);
             }
-            names.push(HeaderName::from_bytes(member).map_err(|_| VaryRefusal::Invalid)?);
+            let name = HeaderName::from_bytes(member).map_err(|_| VaryRefusal::Invalid)?;
+            if policy.rewritten_fields.contains(&name) {
+                return Err(VaryRefusal::Rewritten);
+            }
+            names.push(name);
         }
         names.sort_unstable_by(|a, b| a.as_str().cmp(b.as_str()));
         names.dedup();
@@ -73,8 +79,10 @@ fn write_line(policy: &Policy, name: &str, request: &HeaderMap, out: &mut impl F
         out(b":");
         if name == header::ACCEPT_ENCODING {
             Codings::of(policy, request).write(policy, out);
-        } else if name == header::COOKIE || name == header::AUTHORIZATION {
-            write_lines(name, request, out);
+        } else if name == header::COOKIE {
+            write_lines(name, b"; ", request, out);
+        } else if name == header::AUTHORIZATION {
+            write_lines(name, b", ", request, out);
         } else {
             write_members(name, request, out);
         }
@@ -82,11 +90,12 @@ fn write_line(policy: &Policy, name: &str, request: &HeaderMap, out: &mut impl F
     out(b"\n");
 }
 
-/// Writes the lines as they are: in these fields a comma is a byte like any other.
-fn write_lines(name: &str, request: &HeaderMap, out: &mut impl FnMut(&[u8])) {
+/// Writes the lines as they are: in these fields a comma is a byte like any other. Cookies may come on several lines
+/// over HTTP/2 (RFC 9113, section 8.2.3).
+fn write_lines(name: &str, separator: &[u8], request: &HeaderMap, out: &mut impl FnMut(&[u8])) {
     for (index, line) in request.get_all(name).iter().enumerate() {
         if index > 0 {
-            out(b", ");
+            out(separator);
         }
         out(line.as_bytes());
     }
@@ -99,7 +108,9 @@ fn write_members(name: &str, request: &HeaderMap, out: &mut impl FnMut(&[u8])) {
             out(b",");
         }
         if name == header::ACCEPT_LANGUAGE {
-            out(&member.to_ascii_lowercase());
+            for byte in member {
+                out(&[byte.to_ascii_lowercase()]);
+            }
         } else {
             out(member);
         }

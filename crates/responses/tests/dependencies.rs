@@ -1,0 +1,49 @@
+//! The names of what a response depends on.
+
+mod common;
+
+use common::fields;
+use responses::{Dependencies, Policy};
+
+fn names(headers: &str) -> String {
+    let policy = Policy { dependencies_max: 4, dependency_bytes_max: 8, ..Policy::default() };
+    match Dependencies::read(&policy, &fields(headers)) {
+        Ok(names) => names.iter().map(String::from_utf8_lossy).collect::<Vec<_>>().join("|"),
+        Err(refusal) => refusal.name().to_owned(),
+    }
+}
+
+#[test]
+fn each_field_has_its_separators() {
+    for (headers, expected) in [
+        ("", ""),
+        ("Cache-Groups: \"a b\", \"c,d\";p=1", "a b|c,d"),
+        ("Cache-Groups: \"a\"\nCache-Groups: \"b\"", "a|b"),
+        ("Cache-Groups: \"a\\\"b\"", "a\"b"),
+        ("Cache-Groups: \"a\", token, 1, (\"inner\")", "a"),
+        ("Surrogate-Key: a  b c", "a|b|c"),
+        ("xkey: a b", "a|b"),
+        ("xkey: a, b", "a|b"),
+        ("Cache-Tag: a b,c, d", "a b|c|d"),
+        ("Edge-Cache-Tag: a,,b", "a|b"),
+        ("Surrogate-Key: b a\nCache-Tag: a,c", "a|b|c"),
+        ("Cache-Groups: \"A\", \"a\"", "A|a"),
+    ] {
+        assert_eq!(names(headers), expected, "{headers}");
+    }
+}
+
+#[test]
+fn nothing_is_cut() {
+    for (headers, expected) in [
+        ("Surrogate-Key: a b c d", "a|b|c|d"),
+        ("Surrogate-Key: a b c d e", "dependencies-count"),
+        ("Cache-Groups: \"a\", \"b\", \"c\"\nxkey: d e", "dependencies-count"),
+        ("Cache-Tag: 12345678", "12345678"),
+        ("Cache-Tag: 123456789", "dependency-length"),
+        ("Cache-Groups: \"a\", \"open", "dependencies-syntax"),
+        ("Cache-Groups: a b", "dependencies-syntax"),
+    ] {
+        assert_eq!(names(headers), expected, "{headers}");
+    }
+}

@@ -1,0 +1,216 @@
+//! May a response be stored, and for how long is it fresh?
+
+mod common;
+
+use common::{fields, store_as};
+use http::Method;
+use responses::Policy;
+
+/// The lifetime in seconds, or the name of the refusal.
+fn decision(method: &Method, request: &str, status: u16, response: &str) -> String {
+    match store_as(&Policy::default(), method, request, status, response) {
+        Ok(stored) => stored.freshness().lifetime_s().to_string(),
+        Err(refusal) => refusal.name().to_owned(),
+    }
+}
+
+fn check(cases: &[(&str, &str)]) {
+    for (response, expected) in cases {
+        assert_eq!(decision(&Method::GET, "", 200, response), *expected, "{response}");
+    }
+}
+
+#[test]
+fn a_lifetime_is_read_in_the_order_of_the_rfc() {
+    check(&[
+        ("Cache-Control: max-age=60", "60"),
+        ("Cache-Control: max-age=60, s-maxage=30", "30"),
+        ("Cache-Control: s-maxage=30\nCache-Control: max-age=60", "30"),
+        ("Cache-Control: max-age=60\nExpires: Sun, 06 Nov 1994 09:49:37 GMT", "60"),
+        ("Expires: Sun, 06 Nov 1994 09:49:37 GMT", "3600"),
+        ("Expires: Sun, 06 Nov 1994 09:49:37 GMT\nDate: Sun, 06 Nov 1994 08:39:37 GMT", "4200"),
+        ("Expires: Sunday, 06-Nov-94 09:49:37 GMT", "3600"),
+        ("Expires: Sun Nov  6 09:49:37 1994", "3600"),
+        ("Expires: sun, 06 nov 1994 09:49:37 gmt", "3600"),
+        // The date cannot be read, so the moment at which the response came stands for it.
+        ("Expires: Sun, 06 Nov 1994 09:49:37 GMT\nDate: yesterday", "3600"),
+    ]);
+}
+
+#[test]
+fn a_malformed_lifetime_is_none() {
+    let etag = "\nETag: \"1\"";
+    for response in [
+        "Cache-Control: max-age=-60",
+        "Cache-Control: max-age=60.0",
+        "Cache-Control: max-age=60s",
+        "Cache-Control: max-age='60'",
+        "Cache-Control: max-age= 60",
+        "Cache-Control: max-age=",
+        "Cache-Control: max-age",
+        "Cache-Control: max-age=60, max-age=30",
+        "Cache-Control: max-age=60\nCache-Control: max-age=0",
+        "Cache-Control: s-maxage=x, max-age=60",
+        "Expires: 0",
+        "Expires: Sun, 06 Nov 1994 09:49:37 CET",
+        "Expires: Sun, 06 Nov 1994 09:49:37",
+        "Expires: Sun, 31 Feb 2094 09:49:37 GMT",
+        "Expires: Sun, 06 Nov 1994 09:49:37 GMT\nExpires: Sun, 06 Nov 1994 10:49:37 GMT",
+    ] {
+        check(&[(response, "stale"), (&format!("{response}{etag}"), "0")]);
+    }
+}
+
+#[test]
+fn directives_are_told_from_what_looks_like_them() {
+    check(&[
+        ("Cache-Control: MAX-AGE=\"60\"", "60"),
+        ("Cache-Control: max-age=0060", "60"),
+        ("Cache-Control: max-age=60, max-age=60", "60"),
+        ("Cache-Control: max-age=99999999999999999999", "2147483648"),
+        ("Cache-Control: ,, max-age=60 ,", "60"),
+        ("Cache-Control: extension=\"no-store, max-age=1\", max-age=60", "60"),
+        ("Cache-Control: extension=\"a\\\", no-store\", max-age=60", "60"),
+        ("Cache-Control: max-age =60\nETag: \"1\"", "0"),
+        ("Cache-Control: no-storage, max-age=60", "60"),
+        ("Cache-Control: unknown, max-age=60", "60"),
+    ]);
+}
+
+#[test]
+fn refusals_have_names() {
+    check(&[
+        ("Cache-Control: max-age=60, No-Store", "no-store"),
+        ("Cache-Control: private, max-age=60", "private"),
+        ("Cache-Control: private=\"\", max-age=60", "private"),
+        ("Cache-Control: private=\"x-name\", max-age=60", "60"),
+        ("Cache-Control: max-age=60\nVary: *", "vary-star"),
+        ("Cache-Control: max-age=60\nVary:\nVary: a, *", "vary-star"),
+        ("Cache-Control: max-age=60\nVary: not a name", "vary-invalid"),
+        ("Cache-Control: max-age=60\nVary: X-Forwarded-For", "vary-rewritten"),
+        ("Cache-Control: max-age=60\nCache-Groups: \"open", "dependencies"),
+        ("Cache-Control: max-age=60\nAge: 61", "stale"),
+        ("Cache-Control: no-cache, max-age=60", "stale"),
+        ("Cache-Control: no-cache, max-age=60\nETag: \"1\"", "60"),
+        ("", "stale"),
+    ]);
+    let fresh = "Cache-Control: max-age=60";
+    assert_eq!(decision(&Method::HEAD, "", 200, fresh), "method");
+    assert_eq!(decision(&Method::PUT, "", 200, fresh), "method");
+    assert_eq!(decision(&Method::GET, "Cache-Control: no-store", 200, fresh), "request-no-store");
+}
+
+#[test]
+fn a_response_to_credentials_needs_the_origins_consent() {
+    for (control, expected) in [
+        ("max-age=60", "credentials"),
+        ("max-age=60, proxy-revalidate", "credentials"),
+        ("max-age=60, public", "60"),
+        ("max-age=60, must-revalidate", "60"),
+        ("s-maxage=60", "60"),
+    ] {
+        let response = format!("Cache-Control: {control}");
+        assert_eq!(decision(&Method::GET, "Authorization: Basic YQ==", 200, &response), expected, "{control}");
+    }
+}
+
+#[test]
+fn every_complete_status_may_be_stored_with_a_lifetime_of_its_own() {
+    let fresh = "Cache-Control: max-age=60";
+    for status in [200, 203, 204, 299, 301, 302, 307, 400, 404, 410, 499, 500, 503, 599] {
+        assert_eq!(decision(&Method::GET, "", status, fresh), "60", "{status}");
+    }
+    // A 416 or 412 tells nothing to a request without that range or precondition: stored, it would deny the resource.
+    for status in [100, 103, 206, 304, 412, 416] {
+        assert_eq!(decision(&Method::GET, "", status, fresh), "status", "{status}");
+    }
+    assert_eq!(decision(&Method::GET, "", 599, "Cache-Control: max-age=60, must-understand"), "must-understand");
+    assert_eq!(decision(&Method::GET, "", 200, "Cache-Control: max-age=60, must-understand, no-store"), "60");
+}
+
+#[test]
+fn a_lifetime_is_guessed_where_that_is_allowed() {
+    // A thousand seconds unchanged.
+    let unchanged = "Last-Modified: Sun, 06 Nov 1994 08:32:57 GMT";
+    for (status, expected) in
+        [(200, "100"), (404, "100"), (201, "no-freshness"), (403, "no-freshness"), (599, "no-freshness")]
+    {
+        assert_eq!(decision(&Method::GET, "", status, unchanged), expected, "{status}");
+    }
+    assert_eq!(decision(&Method::GET, "", 599, &format!("{unchanged}\nCache-Control: public")), "100");
+    check(&[
+        ("Last-Modified: Sun, 06 Nov 1904 08:32:57 GMT", "0"),
+        ("Last-Modified: Wed, 06 Nov 1974 08:32:57 GMT", "86400"),
+        ("Last-Modified: Sun, 06 Nov 2094 08:32:57 GMT\nETag: \"1\"", "0"),
+        ("Cache-Groups: \"item:42\"", "86400"),
+        ("Cache-Groups: \"item:42\"\nCache-Control: max-age=60", "60"),
+    ]);
+}
+
+#[test]
+fn no_lifetime_is_guessed_for_what_may_be_one_users() {
+    let groups = "Cache-Groups: \"item:42\"";
+    assert_eq!(decision(&Method::GET, "Cookie: session=1", 200, groups), "cookies");
+    assert_eq!(decision(&Method::GET, "", 200, &format!("{groups}\nSet-Cookie: session=1")), "cookies");
+    assert_eq!(decision(&Method::GET, "Cookie: session=1", 200, &format!("{groups}\nCache-Control: public")), "86400");
+    assert_eq!(decision(&Method::GET, "Cookie: session=1", 200, "Cache-Control: max-age=60"), "60");
+}
+
+#[test]
+fn a_targeted_field_goes_before_cache_control_and_expires() {
+    check(&[
+        ("CDN-Cache-Control: max-age=60\nCache-Control: no-store", "60"),
+        ("CDN-Cache-Control: max-age=60\nThorp-Cache-Control: max-age=30", "30"),
+        ("CDN-Cache-Control: no-store\nCache-Control: max-age=60", "no-store"),
+        ("CDN-Cache-Control: no-store=?0, max-age=30\nCache-Control: max-age=60", "30"),
+        ("CDN-Cache-Control: max-age=60;x=y", "60"),
+        ("CDN-Cache-Control: max-age=30, max-age=60", "60"),
+        ("CDN-Cache-Control: public\nExpires: Sun, 06 Nov 1994 09:49:37 GMT\nETag: \"1\"", "0"),
+        // A field that is no dictionary, or is empty, is not there.
+        ("CDN-Cache-Control: max-age=\nCache-Control: max-age=60", "60"),
+        ("CDN-Cache-Control: Max-Age=30\nCache-Control: max-age=60", "60"),
+        ("CDN-Cache-Control:\nCache-Control: max-age=60", "60"),
+        // A value of the wrong type is no lifetime.
+        ("CDN-Cache-Control: max-age=\"x\"\nCache-Control: max-age=60", "stale"),
+        ("CDN-Cache-Control: max-age=(60)\nCache-Control: max-age=60", "stale"),
+        ("CDN-Cache-Control: max-age=-1\nCache-Control: max-age=60", "stale"),
+        ("Surrogate-Control: max-age=60\nCache-Control: max-age=1", "60"),
+        ("Surrogate-Control: max-age=60+600", "60"),
+        ("Surrogate-Control: max-age=60;thorp, no-store;other", "60"),
+        ("Surrogate-Control: max-age=1;other\nCache-Control: max-age=60", "60"),
+    ]);
+}
+
+#[test]
+fn a_post_may_answer_gets_if_it_says_so() {
+    let fresh = "Cache-Control: max-age=60\nContent-Location: ";
+    for (location, expected) in [
+        ("/a/b?c=d", "60"),
+        ("b?c=d", "60"),
+        ("https://EXAMPLE.org/a/b?c=d", "60"),
+        ("/a/b", "method"),
+        ("http://example.org/a/b?c=d", "method"),
+        ("https://example.org:443/a/b?c=d", "method"),
+    ] {
+        assert_eq!(decision(&Method::POST, "", 200, &format!("{fresh}{location}")), expected, "{location}");
+    }
+    assert_eq!(decision(&Method::POST, "", 201, &format!("{fresh}/a/b?c=d")), "method");
+    assert_eq!(decision(&Method::POST, "", 200, "ETag: \"1\"\nContent-Location: /a/b?c=d"), "no-freshness");
+}
+
+#[test]
+fn fields_of_the_connection_and_withheld_ones_are_not_stored() {
+    let response = "Cache-Control: max-age=60, no-cache=\"x-a, X-B\", private=x-c\nConnection: x-hop, close\nX-Hop: 1\n\
+                    X-A: 1\nX-B: 1\nX-C: 1\nX-D: 1\nX-D: 2\nKeep-Alive: 5\nTransfer-Encoding: chunked\nAge: 1\n\
+                    Date: Sun, 06 Nov 1994 08:49:37 GMT\nProxy-Authenticate: Basic\nSet-Cookie: a=b";
+    let stored = common::store(response).unwrap();
+    let kept = "Cache-Control: max-age=60, no-cache=\"x-a, X-B\", private=x-c\nX-D: 1\nX-D: 2\n\
+                Date: Sun, 06 Nov 1994 08:49:37 GMT\nSet-Cookie: a=b";
+    assert_eq!(stored.fields().to_map(), fields(kept));
+}
+
+#[test]
+fn a_response_without_a_date_gets_one() {
+    let stored = common::store("Cache-Control: max-age=60").unwrap();
+    assert_eq!(stored.fields().get("date"), Some(b"Sun, 06 Nov 1994 08:49:37 GMT".as_slice()));
+}

@@ -1,0 +1,108 @@
+//! Validation: what the origin is asked, and what its answer changes.
+
+mod common;
+
+use common::{NOW, fields, get, reuse, store};
+use http::{Method, StatusCode};
+use responses::{Freshened, Policy, Request, Response, Stored, conditional, freshen, freshen_by_head, unconditional};
+
+const STORED: &str = "Cache-Control: max-age=60\nETag: \"1\"\nLast-Modified: Sun, 06 Nov 1994 08:00:00 GMT\n\
+                      Content-Length: 10\nX-A: old\nX-B: old\nCache-Groups: \"a\"";
+
+/// The stored response a hundred seconds later, with a 304 that has these fields.
+fn freshened(stored: &Stored, request: &str, not_modified: &str) -> Option<Freshened> {
+    let (policy, request, headers) = (Policy::default(), fields(request), fields(not_modified));
+    let (status, later) = (StatusCode::NOT_MODIFIED, NOW.plus(100));
+    freshen(
+        &policy,
+        &get(&policy, &request),
+        stored,
+        &Response { status, headers: &headers, requested: later, received: later },
+    )
+}
+
+#[test]
+fn the_origin_is_asked_by_all_validators_and_not_by_the_clients() {
+    let mut request = fields("If-None-Match: \"0\"\nIf-Range: \"0\"\nRange: bytes=0-1\nX-A: 1");
+    assert!(conditional(&store(STORED).unwrap(), &mut request));
+    let expected = "X-A: 1\nIf-None-Match: \"1\"\nIf-Modified-Since: Sun, 06 Nov 1994 08:00:00 GMT";
+    assert_eq!(request, fields(expected));
+    let mut request = fields("If-Modified-Since: Sun, 06 Nov 1994 08:00:00 GMT");
+    assert!(!conditional(&store("Cache-Control: max-age=60").unwrap(), &mut request));
+    assert_eq!(request, fields(""));
+    let mut request = fields("If-Modified-Since: Sun, 06 Nov 1994 08:00:00 GMT\nRange: bytes=0-1\nX-A: 1");
+    unconditional(&mut request);
+    assert_eq!(request, fields("X-A: 1"));
+}
+
+#[test]
+fn a_304_replaces_fields_and_makes_the_response_young() {
+    let stored = store(STORED).unwrap();
+    assert_eq!(reuse(&Policy::default(), &stored, "", 100), "revalidate: stale");
+    let not_modified = "X-A: new\nX-C: new\nContent-Length: 99\nConnection: x-b\nX-B: of the connection\n\
+                        Date: Sun, 06 Nov 1994 08:51:17 GMT\nETag: \"1\"\nAge: 5";
+    let Freshened { stored, not_stored } = freshened(&stored, "", not_modified).unwrap();
+    assert_eq!(not_stored, None);
+    let expected = STORED.replace("X-A: old", "X-A: new") + "\nX-C: new\nDate: Sun, 06 Nov 1994 08:51:17 GMT";
+    assert_eq!(stored.fields().to_map(), fields(&expected));
+    assert_eq!(reuse(&Policy::default(), &stored, "", 154), "fresh");
+    assert_eq!(reuse(&Policy::default(), &stored, "", 155), "revalidate: stale");
+}
+
+#[test]
+fn a_304_without_a_date_is_of_now() {
+    let stored = freshened(&store(STORED).unwrap(), "", "").unwrap().stored;
+    assert_eq!(stored.date(), NOW.plus(100));
+    assert_eq!(stored.fields().get("date"), Some(b"Sun, 06 Nov 1994 08:51:17 GMT".as_slice()));
+}
+
+#[test]
+fn a_304_is_about_the_response_whose_tag_it_has() {
+    let stored = store(STORED).unwrap();
+    assert!(freshened(&stored, "", "ETag: \"1\"").is_some());
+    assert!(freshened(&stored, "", "ETag: W/\"1\"").is_some());
+    assert!(freshened(&stored, "", "ETag: \"2\"").is_none());
+}
+
+#[test]
+fn a_304_that_forbids_storing_answers_and_no_more() {
+    for (request, not_modified, reason) in [
+        ("", "Cache-Control: no-store", "no-store"),
+        ("", "Cache-Control: private", "private"),
+        ("", "Vary: *", "vary-star"),
+        ("", "Cache-Groups: \"open", "dependencies"),
+        ("Authorization: Basic YQ==", "", "credentials"),
+    ] {
+        let stored = store(STORED).unwrap();
+        let freshened = freshened(&stored, request, &format!("{not_modified}\nX-A: new")).unwrap();
+        assert_eq!(freshened.not_stored.map(responses::NotStored::name), Some(reason), "{not_modified}");
+        assert_eq!(freshened.stored.fields().get("x-a"), Some(b"new".as_slice()), "{not_modified}");
+    }
+}
+
+#[test]
+fn a_head_freshens_what_it_agrees_with() {
+    let policy = Policy::default();
+    let stored = store(STORED).unwrap();
+    let of_head = |status: u16, head: &str| {
+        let (none, headers, later) = (fields(""), fields(head), NOW.plus(100));
+        let request = Request::new(&policy, &Method::HEAD, common::target(), &none);
+        let status = StatusCode::from_u16(status).unwrap();
+        let response = Response { status, headers: &headers, requested: later, received: later };
+        freshen_by_head(&policy, &request, &stored, 10, &response)
+    };
+    let freshened = of_head(200, &STORED.replace("X-A: old", "X-A: new")).unwrap();
+    assert_eq!(freshened.not_stored, None);
+    assert_eq!(freshened.stored.fields().get("x-a"), Some(b"new".as_slice()));
+    assert_eq!(reuse(&policy, &freshened.stored, "", 150), "fresh");
+    for (status, differs) in [
+        (404, STORED.to_owned()),
+        (200, STORED.replace("Content-Length: 10", "Content-Length: 11")),
+        (200, STORED.replace("ETag: \"1\"", "ETag: \"2\"")),
+        (200, STORED.replace("ETag: \"1\"\n", "")),
+        (200, STORED.replace("08:00:00", "08:00:01")),
+        (200, format!("{STORED}\nContent-Encoding: gzip")),
+    ] {
+        assert!(of_head(status, &differs).is_none(), "{status} {differs}");
+    }
+}
