@@ -6,7 +6,9 @@
 //! them.
 
 use crate::Redirector;
+use crate::holders::Holders;
 use alloc::format;
+use alloc::vec::Vec;
 use protocol::{Goodbye, Page};
 use types::{PageId, SessionId, Set, Time, Version};
 
@@ -26,17 +28,29 @@ impl Absent {
     pub(crate) fn forget(&mut self, page: PageId) {
         self.0.remove(&page);
     }
+
+    pub(crate) fn contains(&self, page: PageId) -> bool {
+        self.0.contains(&page)
+    }
+
+    /// Of these members, the one that holds the most of them.
+    fn most_held_by(&self, members: Vec<SessionId>, holders: &Holders) -> Option<SessionId> {
+        let count = |member| holders.pages(member).filter(|page| self.contains(*page)).count();
+        let counts = members.into_iter().map(|member| (count(member), member));
+        counts.filter(|(count, _)| *count > 0).max().map(|(_, member)| member)
+    }
 }
 
 impl Redirector {
     /// The store does not send a page that is wanted: it is none that exists, and the group holds too many of those.
     pub(crate) fn has_too_many_absent(&mut self, now: Time, page: PageId) {
         let Some(mut wants) = self.fetches.refused(page) else { return };
-        self.drop_absent_from_standby(now);
+        for page in self.standby.remove_those(|page| self.absent.contains(page)) {
+            self.release_if_unheld(now, page);
+        }
         // Where nobody holds any, those who want more of them are the ones who have too many.
-        let greedy = self
-            .holds_most_absent()
-            .map_or_else(|| wants.iter().map(|want| want.session).collect(), |most| alloc::vec![most]);
+        let most = self.absent.most_held_by(self.members.all(), &self.holders);
+        let greedy = most.map_or_else(|| wants.iter().map(|want| want.session).collect(), |most| alloc::vec![most]);
         for session in greedy {
             wants.retain(|want| want.session != session);
             let text = format!("expected fewer pages that do not exist: the group holds too many, got another, {page}");
@@ -44,21 +58,5 @@ impl Redirector {
         }
         self.ask_store(now, wants);
         self.release_if_unheld(now, page);
-    }
-
-    /// The member that holds the most pages that do not exist.
-    fn holds_most_absent(&self) -> Option<SessionId> {
-        let count = |session| self.held.pages(session).filter(|page| self.absent.0.contains(page)).count();
-        let counts = self.members.all().into_iter().map(|session| (count(session), session));
-        counts.filter(|(count, _)| *count > 0).max().map(|(_, session)| session)
-    }
-
-    fn drop_absent_from_standby(&mut self, now: Time) {
-        for page in self.standby.pages() {
-            if self.absent.0.contains(&page) {
-                self.standby.remove(page);
-                self.release_if_unheld(now, page);
-            }
-        }
     }
 }

@@ -25,9 +25,7 @@ use alloc::format;
 use alloc::vec::Vec;
 use protocol::{Advance, AskOutcome, CommitReply, CommitRequest, Goodbye, Notice, Outcome};
 use types::limits::LARGE_COMMITS_BYTES_MAX;
-use types::{
-    ClientId, Delta, GoodbyeReason, Incarnation, PageId, Refusal, Rule, SessionId, SlotSet, Time, TxnId, Version,
-};
+use types::{Broken, Delta, GoodbyeReason, Incarnation, PageId, Refusal, Rule, SessionId, SlotSet, Time, TxnId};
 
 /// A commit whose outcome is not known.
 #[derive(Debug)]
@@ -56,6 +54,34 @@ impl Pending {
             None => self.changes.iter().cloned().eq(request.writes.iter().map(|delta| (delta.page, delta.slots()))),
         }
     }
+
+    /// A read of the slots that it would change is the store's to judge until its reply.
+    fn contest(&self, txn: TxnId, lease: &mut Lease) {
+        for (page, slots) in &self.changes {
+            lease.contest(*page, txn, slots);
+        }
+    }
+}
+
+/// The copy of a request that is on its way already.
+enum Copy {
+    /// There is none.
+    None,
+    /// It counts for this one too.
+    Counts,
+    /// It has lapsed, or will have when it comes to the store.
+    Lapses,
+}
+
+/// How a request is taken up.
+struct Admission {
+    /// With its values, for the other members, and to be sent again.
+    is_kept: bool,
+    /// At once.
+    may_go: bool,
+    /// The bytes of its values.
+    bytes: usize,
+    large_bytes: usize,
 }
 
 /// The commits on their way.
@@ -68,11 +94,19 @@ pub(crate) struct Commits {
     asked: BTreeSet<TxnId>,
     bytes: usize,
     bytes_limit: usize,
+    pending_max: usize,
 }
 
 impl Commits {
-    pub(crate) fn new(bytes_limit: usize) -> Self {
-        Self { pending: BTreeMap::new(), unsent: VecDeque::new(), asked: BTreeSet::new(), bytes: 0, bytes_limit }
+    pub(crate) fn new(bytes_limit: usize, pending_max: usize) -> Self {
+        Self {
+            pending: BTreeMap::new(),
+            unsent: VecDeque::new(),
+            asked: BTreeSet::new(),
+            bytes: 0,
+            bytes_limit,
+            pending_max,
+        }
     }
 
     /// How many wait for their outcome.
@@ -119,16 +153,98 @@ impl Commits {
         self.pending.get(&txn)?.request.clone()
     }
 
+    /// A request has come on this session, perhaps not for the first time.
+    fn copy_of(&mut self, from: SessionId, request: &CommitRequest) -> Result<Copy, Goodbye> {
+        let txn = request.txn;
+        let Some(pending) = self.pending.get_mut(&txn) else { return Ok(Copy::None) };
+        if !pending.is_copied_by(request) {
+            let text = format!("expected the changes that {txn:?} was sent with before, got others");
+            return Err(Goodbye::malformed(text));
+        }
+        if pending.incarnation < request.incarnation {
+            return Ok(Copy::Lapses);
+        }
+        // The member has resumed its session and sends again what is on its way already.
+        pending.from = from;
+        Ok(Copy::Counts)
+    }
+
+    /// Finds room for a new request, where the store may have so many outstanding; none if it is not reached.
+    fn admit(&self, request: &CommitRequest, outstanding_max: Option<u32>) -> Result<Admission, Goodbye> {
+        let (bytes, large_bytes) = (request.writes.iter().map(delta_bytes).sum(), request.large_bytes());
+        let is_kept = self.pending.len() < self.pending_max && self.bytes + bytes <= self.bytes_limit;
+        // A request that cannot be kept goes out of turn: it may be a copy of one that has committed, which the store
+        // can refuse and we cannot. So many of those are listed.
+        let may_go = outstanding_max.is_some_and(|most| {
+            let has_turn = self.outstanding() < most as usize && self.has_room_for(large_bytes);
+            if is_kept { has_turn } else { self.pending.len() < 2 * self.pending_max }
+        });
+        if !is_kept && !may_go {
+            let text = "no room to keep what is to be committed until the store can take it: send it again".into();
+            return Err(Goodbye { reason: GoodbyeReason::NoRoom, text });
+        }
+        Ok(Admission { is_kept, may_go, bytes, large_bytes })
+    }
+
+    /// Takes a request up, as it was admitted.
+    fn begin(&mut self, from: SessionId, request: &CommitRequest, admission: &Admission) -> &Pending {
+        let (txn, incarnation, large_bytes) = (request.txn, request.incarnation, admission.large_bytes);
+        let changes = request.writes.iter().map(|delta| (delta.page, delta.slots())).collect();
+        let kept = admission.is_kept.then(|| request.clone());
+        let bytes = if admission.is_kept { admission.bytes } else { 0 };
+        self.bytes += bytes;
+        if !admission.may_go {
+            self.unsent.push_back(txn);
+        }
+        let pending = Pending { from, asked_on: None, incarnation, request: kept, bytes, large_bytes, changes };
+        self.pending.entry(txn).or_insert(pending)
+    }
+
+    /// A member asks on this session what became of a transaction; says whether the store is to be asked.
+    fn ask(&mut self, from: SessionId, txn: TxnId, broken: Broken) -> Result<bool, Goodbye> {
+        if let Some(pending) = self.pending.get_mut(&txn)
+            && !broken.is(Rule::AnswerByReply)
+        {
+            // Its reply is the answer. A question that overtakes the request would be told that nobody knows of it, and
+            // what the request changes after that would reach nobody here.
+            pending.asked_on = Some(from);
+            return Ok(false);
+        }
+        let most = self.pending_max;
+        if self.asked.len() >= most {
+            return Err(Goodbye::too_much(format!("expected at most {most} questions for outcomes at a time")));
+        }
+        self.asked.insert(txn);
+        Ok(true)
+    }
+
+    /// Whether the reply is that a copy has lapsed, and its member has sent the request to that incarnation since.
+    fn was_sent_again(&self, reply: &CommitReply) -> bool {
+        let Outcome::Refused(Refusal::Lapsed(incarnation)) = reply.outcome else { return false };
+        self.pending.get(&reply.txn).is_some_and(|pending| pending.incarnation >= incarnation)
+    }
+
+    /// Whether the store knew nothing of a transaction when it was asked, and the request has gone out since: its reply is
+    /// yet to come.
+    fn answers_a_question(&mut self, reply: &CommitReply) -> bool {
+        let is_unknown = reply.outcome == Outcome::Unknown;
+        is_unknown && self.pending.contains_key(&reply.txn) && self.asked.remove(&reply.txn)
+    }
+
     fn those(&self, are_meant: impl Fn(&Pending) -> bool) -> Vec<TxnId> {
         self.pending.iter().filter(|(_, pending)| are_meant(pending)).map(|(&txn, _)| txn).collect()
     }
 
-    fn finish(&mut self, txn: TxnId) -> Option<Pending> {
+    /// A commit is on its way no longer, and contests nothing under the lease.
+    fn finish(&mut self, txn: TxnId, lease: &mut Lease) -> Option<Pending> {
         self.asked.remove(&txn);
         let pending = self.pending.remove(&txn)?;
         self.bytes -= pending.bytes;
         if !self.unsent.is_empty() {
             self.unsent.retain(|unsent| *unsent != txn);
+        }
+        for (page, _) in &pending.changes {
+            lease.settle(*page, txn);
         }
         Some(pending)
     }
@@ -138,90 +254,40 @@ impl Redirector {
     /// A member wants a transaction committed.
     pub(crate) fn commit(&mut self, now: Time, from: SessionId, request: CommitRequest) -> Result<(), Goodbye> {
         let txn = request.txn;
-        self.check_own(from, txn.client)?;
+        self.members.check_own(from, txn.client)?;
         request.check_form()?;
-        self.check_evidence(&request)?;
+        self.trunk.check_evidence(&request)?;
         self.stats.commits += 1;
         if let Some(outcome) = self.validate(now, from, &request) {
             self.reply(from, CommitReply { txn, outcome });
             return Ok(());
         }
-        if let Some(pending) = self.commits.pending.get_mut(&txn) {
-            if !pending.is_copied_by(&request) {
-                let text = format!("expected the changes that {txn:?} was sent with before, got others");
-                return Err(Goodbye::malformed(text));
-            }
-            if pending.incarnation >= request.incarnation {
-                // The member has resumed its session and sends again what is on its way already.
-                pending.from = from;
-                return Ok(());
-            }
-            // The request on its way has lapsed, or will have when it comes there.
-            self.finish(txn);
+        match self.commits.copy_of(from, &request)? {
+            Copy::None => {}
+            Copy::Counts => return Ok(()),
+            Copy::Lapses => drop(self.commits.finish(txn, &mut self.lease)),
         }
-        let bytes = request.writes.iter().map(delta_bytes).sum();
-        let has_place = self.commits.pending.len() < self.config.limits.commits_per_group;
-        let is_kept = has_place && self.commits.bytes + bytes <= self.commits.bytes_limit;
-        let large_bytes = request.large_bytes();
-        let has_turn = self.commits.outstanding() < self.trunk.up.limits().commits as usize;
-        // A request that cannot be kept goes out of turn: it may be a copy of one that has committed, which the store
-        // can refuse and we cannot. So many of those are listed.
-        let may_pass = self.commits.pending.len() < 2 * self.config.limits.commits_per_group;
-        let may_go = if is_kept { has_turn && self.commits.has_room_for(large_bytes) } else { may_pass };
-        let can_go = self.trunk.is_live() && may_go;
-        if !is_kept && !can_go {
-            let text = "no room to keep what is to be committed until the store can take it: send it again".into();
-            return Err(Goodbye { reason: GoodbyeReason::NoRoom, text });
-        }
+        let outstanding_max = self.trunk.is_live().then(|| self.trunk.up.limits().commits);
+        let admission = self.commits.admit(&request, outstanding_max)?;
         #[cfg(feature = "mutants")]
         self.tell_early(now, from, &request);
-        let changes: Vec<_> = request.writes.iter().map(|delta| (delta.page, delta.slots())).collect();
+        let pending = self.commits.begin(from, &request, &admission);
         if !self.config.broken.is(Rule::ContestOwn) {
-            contest(&mut self.lease, txn, &changes);
+            pending.contest(txn, &mut self.lease);
         }
-        let (kept, incarnation) = (is_kept.then(|| request.clone()), request.incarnation);
-        let bytes = if is_kept { bytes } else { 0 };
-        self.commits.bytes += bytes;
-        let pending = Pending { from, asked_on: None, incarnation, request: kept, bytes, large_bytes, changes };
-        self.commits.pending.insert(txn, pending);
-        if can_go {
+        if admission.may_go {
             self.send_to_store(now, request);
-        } else {
-            self.commits.unsent.push_back(txn);
         }
         Ok(())
     }
 
     /// A member wants to know what became of a transaction.
     pub(crate) fn ask_outcome(&mut self, now: Time, from: SessionId, ask: AskOutcome) -> Result<(), Goodbye> {
-        self.check_own(from, ask.txn.client)?;
-        if let Some(pending) = self.commits.pending.get_mut(&ask.txn)
-            && !self.config.broken.is(Rule::AnswerByReply)
-        {
-            // Its reply is the answer. A question that overtakes the request would be told that nobody knows of it, and
-            // what the request changes after that would reach nobody here.
-            pending.asked_on = Some(from);
-            return Ok(());
-        }
-        let most = self.config.limits.commits_per_group;
-        if self.commits.asked.len() >= most {
-            let text = format!("expected at most {most} questions for outcomes at a time");
-            return Err(Goodbye::too_much(text));
-        }
-        self.commits.asked.insert(ask.txn);
-        if self.trunk.is_live() {
+        self.members.check_own(from, ask.txn.client)?;
+        if self.commits.ask(from, ask.txn, self.config.broken)? && self.trunk.is_live() {
             self.send_to_store(now, ask);
         }
         Ok(())
-    }
-
-    fn check_own(&self, from: SessionId, client: ClientId) -> Result<(), Goodbye> {
-        match self.members.client(from) {
-            Some(own) if own != client => {
-                Err(Goodbye::malformed(format!("expected a transaction of {own:?}, got one of {client:?}")))
-            }
-            _ => Ok(()),
-        }
     }
 
     /// The session with the store is resumed: what waits for an outcome goes out again, under the same identities. A
@@ -234,13 +300,13 @@ impl Redirector {
         let broken = self.config.broken.is(Rule::ResendForPresent);
         let has_left = |pending: &Pending| !broken && self.members.client(pending.from).is_none();
         for txn in self.commits.those(has_left) {
-            let asked_on = self.finish(txn).and_then(|pending| pending.asked_on);
+            let asked_on = self.commits.finish(txn, &mut self.lease).and_then(|pending| pending.asked_on);
             if asked_on.is_some_and(|session| self.members.client(session).is_some()) {
                 self.commits.asked.insert(txn);
             }
         }
         for txn in self.commits.those(|pending| pending.request.is_none()) {
-            self.finish(txn);
+            self.commits.finish(txn, &mut self.lease);
             if let Some(session) = self.members.session(txn.client) {
                 let text = "the link to the store was lost, and with it a commit request: send it again".into();
                 self.end(now, session, Goodbye { reason: GoodbyeReason::NoRoom, text });
@@ -248,7 +314,7 @@ impl Redirector {
         }
         if !self.config.broken.is(Rule::ContestAgain) {
             for (txn, pending) in &self.commits.pending {
-                contest(&mut self.lease, *txn, &pending.changes);
+                pending.contest(*txn, &mut self.lease);
             }
         }
         let asked: Vec<_> = self.commits.asked.iter().copied().collect();
@@ -267,75 +333,50 @@ impl Redirector {
 
     /// The store has decided.
     pub(crate) fn commit_reply(&mut self, now: Time, reply: CommitReply) {
-        if self.was_sent_again(&reply) || self.answers_a_question(&reply) {
+        if self.commits.was_sent_again(&reply) || self.commits.answers_a_question(&reply) {
             return;
         }
         let committer = self.members.session(reply.txn.client);
-        let created = self.created(&reply);
-        let pending = self.finish(reply.txn);
+        let created = match &reply.outcome {
+            Outcome::Committed { pages } => self.grants.were_empty(reply.txn.client, pages),
+            Outcome::Refused(_) | Outcome::Unknown => Vec::new(),
+        };
+        let pending = self.commits.finish(reply.txn, &mut self.lease);
         if let Outcome::Committed { pages } = &reply.outcome {
-            if let Some(first) = pages.first().filter(|_| self.config.broken.is(Rule::AskedMovesNothing)) {
-                self.heard_through(first.version);
-            }
-            // A member that has only asked is told of the changes by notice, which comes in its time. The reply is the
-            // store's word: the request that it answers may have been another copy's than this one, or no copy at all.
-            let is_ahead = pages.first().is_none_or(|first| first.version > self.trunk.horizon());
-            let counts = is_ahead || self.config.broken.is(Rule::ReplyAhead);
-            if let Some(mut pending) = pending.filter(|_| counts) {
-                if let Some(session) = committer.filter(|_| self.config.broken.is(Rule::ReplyToSession)) {
-                    pending.from = session;
-                }
-                if let Some(first) = pages.first() {
-                    self.heard_through(first.version);
-                }
-                self.update(now, reply.txn, &pending, pages);
-            }
+            self.committed(now, reply.txn, pending, pages);
         }
         if let Some(session) = committer {
-            self.has_created(session, &created);
+            // Pages that were empty before are whole where they were filled, and nowhere else yet.
+            for page in created {
+                if self.holders.holds(page, session) {
+                    self.holders.list_whole(page, session);
+                }
+            }
             self.reply(session, reply);
         }
         self.send_commits(now);
     }
 
-    /// Whether the reply is that a copy has lapsed, and its member has sent the request to that incarnation since.
-    fn was_sent_again(&self, reply: &CommitReply) -> bool {
-        let Outcome::Refused(Refusal::Lapsed(incarnation)) = reply.outcome else { return false };
-        self.commits.pending.get(&reply.txn).is_some_and(|pending| pending.incarnation >= incarnation)
-    }
-
-    /// Whether the store knew nothing of a transaction when it was asked, and the request has gone out since: its reply is
-    /// yet to come.
-    fn answers_a_question(&mut self, reply: &CommitReply) -> bool {
-        reply.outcome == Outcome::Unknown
-            && self.commits.pending.contains_key(&reply.txn)
-            && self.commits.asked.remove(&reply.txn)
-    }
-
-    /// A commit is on its way no longer.
-    fn finish(&mut self, txn: TxnId) -> Option<Pending> {
-        let pending = self.commits.finish(txn)?;
-        for (page, _) in &pending.changes {
-            self.lease.settle(*page, txn);
+    /// A transaction has committed: others hear what it has changed.
+    fn committed(&mut self, now: Time, txn: TxnId, pending: Option<Pending>, pages: &[Advance]) {
+        let first = pages.first().map(|first| first.version);
+        if let Some(first) = first.filter(|_| self.config.broken.is(Rule::AskedMovesNothing)) {
+            self.trunk.heard_through(first);
         }
-        Some(pending)
-    }
-
-    /// The pages that were empty before: those that were never written to, and those that the committer was granted.
-    fn created(&self, reply: &CommitReply) -> Vec<PageId> {
-        let Outcome::Committed { pages } = &reply.outcome else { return Vec::new() };
-        let is_granted = |page| self.grants.is_of(reply.txn.client, page);
-        let were_empty = pages.iter().filter(|advance| advance.prev == Version::ZERO || is_granted(advance.page));
-        were_empty.map(|advance| advance.page).collect()
-    }
-
-    /// Pages that were empty before are whole where they were filled, and nowhere else yet.
-    fn has_created(&mut self, session: SessionId, created: &[PageId]) {
-        for &page in created {
-            if self.held.holds(page, session) {
-                self.whole.list(page, session);
-            }
+        // A member that has only asked is told of the changes by notice, which comes in its time. The reply is the
+        // store's word: the request that it answers may have been another copy's than this one, or no copy at all.
+        let is_ahead = first.is_none_or(|first| first > self.trunk.horizon());
+        let counts = is_ahead || self.config.broken.is(Rule::ReplyAhead);
+        let Some(mut pending) = pending.filter(|_| counts) else { return };
+        if self.config.broken.is(Rule::ReplyToSession)
+            && let Some(session) = self.members.session(txn.client)
+        {
+            pending.from = session;
         }
+        if let Some(first) = first {
+            self.trunk.heard_through(first);
+        }
+        self.update(now, txn, &pending, pages);
     }
 
     /// Passes on what a transaction has changed, with the new values where they were kept.
@@ -348,13 +389,6 @@ impl Redirector {
             let notice = Notice { page: *page, prev, version, slots: slots.clone(), txn, data };
             self.tell(now, &notice, Some(pending.from));
         }
-    }
-}
-
-/// A read of the slots that a commit would change is the store's to judge until its reply.
-fn contest(lease: &mut Lease, txn: TxnId, changes: &[(PageId, SlotSet)]) {
-    for (page, slots) in changes {
-        lease.contest(*page, txn, slots);
     }
 }
 

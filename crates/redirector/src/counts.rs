@@ -7,15 +7,15 @@
 //!    us.
 //! 3. A higher one is made up. The store would end the session that names it, or wait for it for ever.
 
-use crate::Redirector;
+use crate::trunk::Trunk;
 use alloc::format;
 use protocol::{CommitRequest, Goodbye, PageReads};
 use types::{GoodbyeReason, Version};
 
-impl Redirector {
+impl Trunk {
     /// Refuses to go on with a member that has heard of what the store has not named.
     pub(crate) fn check_named(&self, count: Version, what: &str) -> Result<(), Goodbye> {
-        let named = self.trunk.up.named();
+        let named = self.up.named();
         if count > named {
             return Err(Goodbye::malformed(format!("expected counts up to {named} in {what}, got {count}")));
         }

@@ -13,14 +13,14 @@
 //! 3. Concurrent misses of one page in the group are one fetch from the store.
 //! 4. A page is released only when nobody holds it and no fetch of it is outstanding.
 
-use crate::Redirector;
+use crate::{Redirector, Stats};
 use alloc::collections::VecDeque;
 use alloc::format;
 use alloc::vec::Vec;
 use protocol::{Fetch, Goodbye, LeftOut, Page, Released};
 use smallvec::SmallVec;
 use types::limits::PAGES_PER_MESSAGE_MAX;
-use types::{Map, PageId, Rule, SessionId, Time, Version};
+use types::{Map, MapEntry, PageId, Rule, SessionId, Time, Version};
 
 /// A page that a member wants.
 #[derive(Clone, Debug)]
@@ -74,7 +74,7 @@ impl Fetches {
         self.under_way.keys().copied()
     }
 
-    fn is_under_way(&self, page: PageId) -> bool {
+    pub(crate) fn is_under_way(&self, page: PageId) -> bool {
         self.under_way.contains_key(&page)
     }
 
@@ -123,6 +123,55 @@ impl Fetches {
         self.unsent = self.under_way.keys().copied().collect();
         self.unsent.make_contiguous().sort_unstable();
     }
+
+    /// Lists those who want pages, and gives the fetch of as many as there is room for that nobody has asked for yet;
+    /// `horizon` is what the redirector has heard.
+    fn ask(&mut self, wants: Vec<Want>, room: usize, horizon: Version, stats: &mut Stats) -> Option<Fetch> {
+        let (mut pages, mut at_least) = (Vec::new(), horizon);
+        for want in wants {
+            let (page, least) = (want.page, want.at_least);
+            let under_way = self.under_way.entry(page);
+            let is_new = matches!(under_way, MapEntry::Vacant(_));
+            let is_asked_for = is_new && pages.len() < room;
+            let under_way = under_way.or_default();
+            under_way.wants.push(Want { is_asked_for, ..want });
+            stats.coalesced += u64::from(!is_new);
+            if is_asked_for {
+                (under_way.sent, under_way.is_prefetch, under_way.at_least) = (true, !pages.is_empty(), least);
+                at_least = at_least.max(least);
+                pages.push(page);
+            } else if is_new {
+                self.unsent.push_back(page);
+            }
+        }
+        (!pages.is_empty()).then_some(Fetch { pages, at_least, number: 0, follow: None })
+    }
+
+    /// The next page that has waited for its turn to be asked for.
+    fn next(&mut self, horizon: Version) -> Option<Turn> {
+        let page = self.unsent.pop_front()?;
+        let under_way = self.under_way.get_mut(&page)?;
+        if under_way.wants.is_empty() {
+            self.under_way.remove(&page);
+            return Some(Turn::Unwanted(page));
+        }
+        let at_least = under_way.wants.iter().map(|want| want.at_least).fold(horizon, Version::max);
+        (under_way.sent, under_way.is_prefetch, under_way.at_least) = (true, false, at_least);
+        under_way.wants.iter_mut().for_each(|want| want.is_asked_for = true);
+        Some(Turn::Ask(Fetch { pages: alloc::vec![page], at_least, number: 0, follow: None }))
+    }
+
+    /// Whether the store was asked for the page as one that must come.
+    fn must_come(&self, page: PageId) -> bool {
+        self.under_way.get(&page).is_some_and(|under_way| under_way.sent && !under_way.is_prefetch)
+    }
+}
+
+/// The turn of a page that has waited to be asked for.
+enum Turn {
+    Ask(Fetch),
+    /// Nobody wants it any more.
+    Unwanted(PageId),
 }
 
 impl Redirector {
@@ -133,7 +182,7 @@ impl Redirector {
             let text = format!("expected a fetch of 1 to {PAGES_PER_MESSAGE_MAX} pages, got {}", pages.len());
             return Err(Goodbye::malformed(text));
         }
-        self.check_named(at_least, "a fetch")?;
+        self.trunk.check_named(at_least, "a fetch")?;
         // A page that it was told to drop while it waited for it, it asks for again: one fetch of a page is
         // outstanding.
         for &page in &pages {
@@ -154,7 +203,7 @@ impl Redirector {
             number,
             at_least,
             is_demand: at == 0,
-            is_held: self.held.holds(page, from),
+            is_held: self.holders.holds(page, from),
             is_asked_for: false,
             tried: SmallVec::new(),
         });
@@ -171,15 +220,15 @@ impl Redirector {
         for want in wants {
             let (page, session) = (want.page, want.session);
             if !self.config.broken.is(Rule::ListMemberFirst) {
-                self.held.list(page, session);
+                self.holders.list(page, session);
             }
-            self.whole.release(page, session);
+            self.holders.unlist_whole(page, session);
             let is_recent = want.at_least <= self.trunk.horizon() || self.config.broken.is(Rule::HelpRecent);
             let standby = if is_recent { self.standby.whole(page, want.number) } else { None };
             if let Some(page) = standby {
                 self.stats.from_standby += 1;
                 self.answer(session, page);
-            } else if let Some(helper) = self.helper_for(&want).filter(|_| is_recent) {
+            } else if let Some(helper) = self.helps.helper_for(&want, &self.holders).filter(|_| is_recent) {
                 helped.push((helper, want));
             } else {
                 fetched.push(want);
@@ -191,47 +240,33 @@ impl Redirector {
 
     /// Has pages fetched from the store, or waits with a fetch that is under way.
     pub(crate) fn ask_store(&mut self, now: Time, wants: Vec<Want>) {
-        let can_send = self.trunk.is_live();
-        let room = (self.trunk.up.limits().fetches.max(1) as usize).saturating_sub(self.fetches.outstanding());
+        for want in &wants {
+            self.lease.ask(want.page);
+        }
+        let room = if self.trunk.is_live() { self.room_for_fetches() } else { 0 };
         let room = room.min(self.config.limits.pages_per_message);
-        let (mut pages, mut at_least) = (Vec::new(), self.trunk.horizon());
-        for want in wants {
-            let (page, least) = (want.page, want.at_least);
-            let is_new = !self.fetches.is_under_way(page);
-            let is_asked_for = is_new && can_send && pages.len() < room;
-            let under_way = self.fetches.under_way.entry(page).or_default();
-            under_way.wants.push(Want { is_asked_for, ..want });
-            self.stats.coalesced += u64::from(!is_new);
-            self.lease.ask(page);
-            if is_asked_for {
-                (under_way.sent, under_way.is_prefetch, under_way.at_least) = (true, !pages.is_empty(), least);
-                at_least = at_least.max(least);
-                pages.push(page);
-            } else if is_new {
-                self.fetches.unsent.push_back(page);
-            }
-        }
-        if !pages.is_empty() {
+        if let Some(fetch) = self.fetches.ask(wants, room, self.trunk.horizon(), &mut self.stats) {
             self.stats.fetches += 1;
-            self.send_to_store(now, Fetch { pages, at_least, number: 0, follow: None });
+            self.send_to_store(now, fetch);
         }
+    }
+
+    /// How many pages more the store may be asked for.
+    fn room_for_fetches(&self) -> usize {
+        (self.trunk.up.limits().fetches.max(1) as usize).saturating_sub(self.fetches.outstanding())
     }
 
     /// Asks the store for what has waited for its turn.
     pub(crate) fn send_unsent(&mut self, now: Time) {
-        while self.trunk.is_live() && self.fetches.outstanding() < self.trunk.up.limits().fetches.max(1) as usize {
-            let Some(page) = self.fetches.unsent.pop_front() else { return };
-            let Some(under_way) = self.fetches.under_way.get_mut(&page) else { continue };
-            if under_way.wants.is_empty() {
-                self.fetches.under_way.remove(&page);
-                self.release_if_unheld(now, page);
-                continue;
+        while self.trunk.is_live() && self.room_for_fetches() > 0 {
+            match self.fetches.next(self.trunk.horizon()) {
+                None => return,
+                Some(Turn::Unwanted(page)) => self.release_if_unheld(now, page),
+                Some(Turn::Ask(fetch)) => {
+                    self.stats.fetches += 1;
+                    self.send_to_store(now, fetch);
+                }
             }
-            let least = under_way.wants.iter().map(|want| want.at_least).fold(self.trunk.horizon(), Version::max);
-            (under_way.sent, under_way.is_prefetch, under_way.at_least) = (true, false, least);
-            under_way.wants.iter_mut().for_each(|want| want.is_asked_for = true);
-            self.stats.fetches += 1;
-            self.send_to_store(now, Fetch { pages: alloc::vec![page], at_least: least, number: 0, follow: None });
         }
     }
 
@@ -239,7 +274,7 @@ impl Redirector {
     pub(crate) fn page(&mut self, now: Time, page: &Page) {
         let Some(under_way) = self.fetches.arrive(page.page) else { return };
         let asked_for = if self.config.broken.is(Rule::HearAtLeast) { Version::ZERO } else { under_way.at_least };
-        self.heard_through(page.version.max(asked_for));
+        self.trunk.heard_through(page.version.max(asked_for));
         self.absent.note(page);
         self.lease.answered(page.page, self.trunk.horizon());
         self.stats.from_store += 1;
@@ -263,24 +298,17 @@ impl Redirector {
 
     /// Answers a member's fetch. From here on it has the page whole.
     pub(crate) fn answer(&mut self, session: SessionId, page: Page) {
-        self.held.list(page.page, session);
-        self.whole.list(page.page, session);
-        self.has_answered(session);
+        self.holders.list(page.page, session);
+        self.holders.list_whole(page.page, session);
+        self.members.has_answered(session);
         self.reply(session, page);
-    }
-
-    /// One of the member's fetches has its answer.
-    pub(crate) fn has_answered(&mut self, session: SessionId) {
-        if let Some(outstanding) = self.members.fetches(session) {
-            *outstanding = outstanding.saturating_sub(1);
-        }
     }
 
     /// The store has left a page out that was to be prefetched. A member that wants it at once waits on, and so does
     /// one that may have it: taken off the page it would not hear of its changes.
     pub(crate) fn left_out(&mut self, now: Time, left_out: &LeftOut) {
         let page = left_out.page;
-        if self.fetches.under_way.get(&page).is_some_and(|under_way| under_way.sent && !under_way.is_prefetch) {
+        if self.fetches.must_come(page) {
             return self.has_too_many_absent(now, page);
         }
         let Some(under_way) = self.fetches.arrive(page) else { return };
@@ -290,9 +318,9 @@ impl Redirector {
             let is_granted = |client| self.grants.is_of(client, page) && !self.config.broken.is(Rule::ListGranted);
             // It may have been granted the page since it asked: then it holds it, and is told of its changes.
             if !want.is_held && !self.members.client(want.session).is_some_and(is_granted) {
-                self.held.release(page, want.session);
+                self.holders.release(page, want.session);
             }
-            self.has_answered(want.session);
+            self.members.has_answered(want.session);
             self.reply(want.session, LeftOut { page, number: want.number });
         }
         self.lease.answered(page, self.trunk.horizon());
@@ -326,8 +354,7 @@ impl Redirector {
             }
             // It waits for the page no more: it had it already, from whom it was asked of first.
             self.forget_want(from, page);
-            self.held.release(page, from);
-            self.whole.release(page, from);
+            self.holders.release(page, from);
             self.release_if_unheld(now, page);
         }
         Ok(())
@@ -335,15 +362,16 @@ impl Redirector {
 
     /// The member waits for the page no more, or asks for it anew.
     pub(crate) fn forget_want(&mut self, session: SessionId, page: PageId) {
-        if self.fetches.forget_want(session, page) | self.forget_help(session, page) {
-            self.has_answered(session);
+        if self.fetches.forget_want(session, page) | self.helps.forget(session, page) {
+            self.members.has_answered(session);
         }
     }
 
     /// Tells the store of a page that nobody here holds, or is about to.
     pub(crate) fn release_if_unheld(&mut self, now: Time, page: PageId) {
         if self.is_unheld(page) {
-            self.release(now, page);
+            self.absent.forget(page);
+            self.trunk.release(now, page);
         }
     }
 
@@ -351,7 +379,7 @@ impl Redirector {
     pub(crate) fn is_unheld(&self, page: PageId) -> bool {
         let is_fetched = self.fetches.is_under_way(page) && !self.config.broken.is(Rule::GroupRelease);
         let is_here = self.standby.holds(page) || self.grants.has(page);
-        self.held.holders(page).is_empty() && !is_fetched && !is_here
+        self.holders.of(page).is_empty() && !is_fetched && !is_here
     }
 
     /// Lets go of what the stand-by cache has no room for.

@@ -23,13 +23,14 @@
 
 use crate::Redirector;
 use crate::line::{Line, Waiter};
+use crate::members::Members;
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::vec::Vec;
 use core::mem;
-use protocol::{Goodbye, Grant, Granted};
+use protocol::{Advance, Goodbye, Grant, Granted};
 use types::limits::GRANTS_PER_SESSION_MAX;
-use types::{ClientId, Map, PageId, PageRange, Rule, SessionId, Time};
+use types::{ClientId, Limits, Map, PageId, PageRange, Rule, SessionId, Time, Version};
 
 /// In which space the store has been asked for pages, and for whom first.
 #[derive(Clone, Copy, Debug)]
@@ -56,17 +57,19 @@ pub(crate) struct Grants {
     counts: Map<ClientId, Count>,
     /// How many of both there may be.
     pages_max: usize,
+    pages_per_message: usize,
     line: Line,
     asked: Option<Asked>,
 }
 
 impl Grants {
-    pub(crate) fn new(pages_max: usize) -> Self {
+    pub(crate) fn new(limits: &Limits) -> Self {
         Self {
             unfilled: BTreeMap::new(),
             left_behind: BTreeMap::new(),
             counts: Map::default(),
-            pages_max,
+            pages_max: limits.granted_pages,
+            pages_per_message: limits.pages_per_message,
             line: Line::default(),
             asked: None,
         }
@@ -183,6 +186,58 @@ impl Grants {
             self.counts.remove(&client);
         }
     }
+
+    /// The step by which the first in the line gets what it wants: what others have left behind, the word that there is no
+    /// room, or what the store is asked for together with what others want of the like.
+    fn next(&mut self, members: &Members) -> Option<Step> {
+        if self.asked.is_some() {
+            return None;
+        }
+        let first = self.line.in_turn().next()?;
+        let space = first.grant.space;
+        let left_behind = self.take_left_behind_for(&first, members);
+        if !left_behind.is_empty() || self.wanted(&first) == 0 {
+            return Some(Step::Give(first, left_behind));
+        }
+        let alike = self.line.in_turn().filter(|waiter| waiter.grant.space == space);
+        let count = alike.map(|waiter| self.wanted(&waiter)).sum::<usize>();
+        let count = count.min(self.pages_per_message) as u32;
+        Some(Step::Ask(Grant { space, count }, first.client))
+    }
+
+    /// The pages that others have left behind of the space that somebody wants; if there is no room for more, those of
+    /// the member that has been away for longest.
+    fn take_left_behind_for(&mut self, waiter: &Waiter, members: &Members) -> Vec<PageId> {
+        let space = waiter.grant.space;
+        let found = self.take_left_behind(space, self.wanted(waiter));
+        if !found.is_empty() || (self.room() > 0 && self.wanted(waiter) > 0) {
+            return found;
+        }
+        if let Some(client) = members.absent().find(|client| self.has_unfilled(*client)) {
+            self.depart(client);
+        }
+        self.take_left_behind(space, self.wanted(waiter))
+    }
+
+    /// How many pages somebody who waits is given, if they are there.
+    fn wanted(&self, waiter: &Waiter) -> usize {
+        self.allowance(waiter.client).min(self.pages_per_message).min(waiter.grant.count as usize)
+    }
+
+    /// Those of the pages that were granted to this client, and nothing was created in them; or that never were written
+    /// to.
+    pub(crate) fn were_empty(&self, client: ClientId, pages: &[Advance]) -> Vec<PageId> {
+        let is_granted = |page| self.is_of(client, page);
+        let were_empty = pages.iter().filter(|advance| advance.prev == Version::ZERO || is_granted(advance.page));
+        were_empty.map(|advance| advance.page).collect()
+    }
+}
+
+/// The step that serves who is first in the line.
+enum Step {
+    Give(Waiter, Vec<PageId>),
+    /// The store is asked, for this client first.
+    Ask(Grant, ClientId),
 }
 
 impl Redirector {
@@ -206,43 +261,18 @@ impl Redirector {
         Ok(())
     }
 
-    /// Gives the first in the line what others have left behind, or asks the store for what it wants, and the others who
-    /// want the like.
+    /// Serves those in the line, until the store is asked for more.
     pub(crate) fn serve_grants(&mut self, now: Time) {
-        while self.trunk.is_live() && self.grants.asked.is_none() {
-            let Some(first) = self.grants.line.in_turn().next() else { return };
-            let space = first.grant.space;
-            let left_behind = self.take_left_behind(&first);
-            if !left_behind.is_empty() || self.wanted(&first) == 0 {
-                self.give(&first, left_behind);
-                continue;
+        while self.trunk.is_live() {
+            match self.grants.next(&self.members) {
+                None => return,
+                Some(Step::Give(to, pages)) => self.give(&to, pages),
+                Some(Step::Ask(grant, first)) => {
+                    self.send_to_store(now, grant);
+                    self.grants.asked = Some(Asked { space: grant.space, first });
+                }
             }
-            let alike = self.grants.line.in_turn().filter(|waiter| waiter.grant.space == space);
-            let count = alike.map(|waiter| self.wanted(&waiter)).sum::<usize>();
-            let count = count.min(self.config.limits.pages_per_message) as u32;
-            self.send_to_store(now, Grant { space, count });
-            self.grants.asked = Some(Asked { space, first: first.client });
         }
-    }
-
-    /// The pages that others have left behind of the space that somebody wants; if there is no room for more, those of
-    /// the member that has been away for longest.
-    fn take_left_behind(&mut self, waiter: &Waiter) -> Vec<PageId> {
-        let space = waiter.grant.space;
-        let found = self.grants.take_left_behind(space, self.wanted(waiter));
-        if !found.is_empty() || (self.grants.room() > 0 && self.wanted(waiter) > 0) {
-            return found;
-        }
-        if let Some(client) = self.members.absent().find(|client| self.grants.has_unfilled(*client)) {
-            self.grants.depart(client);
-        }
-        self.grants.take_left_behind(space, self.wanted(waiter))
-    }
-
-    /// How many pages somebody who waits is given, if they are there.
-    fn wanted(&self, waiter: &Waiter) -> usize {
-        let most = self.grants.allowance(waiter.client).min(self.config.limits.pages_per_message);
-        most.min(waiter.grant.count as usize)
     }
 
     /// Gives a member its pages, or tells it that there is no room for more.
@@ -250,7 +280,7 @@ impl Redirector {
         for &page in &pages {
             self.judge_since_granted(page);
             self.grants.give(to.client, page);
-            self.held.list(page, to.session);
+            self.holders.list(page, to.session);
         }
         self.grants.line.has_waited(to.session);
         // A page may have had other lives: the member takes it for empty as of its horizon, which must be past the
@@ -269,7 +299,7 @@ impl Redirector {
         let alike: Vec<_> = self.grants.line.in_turn().filter(|waiter| waiter.grant.space == space).collect();
         for waiter in alike {
             if is_empty || pages.peek().is_some() {
-                let share = pages.by_ref().take(self.wanted(&waiter)).collect();
+                let share = pages.by_ref().take(self.grants.wanted(&waiter)).collect();
                 self.give(&waiter, share);
             }
         }

@@ -11,6 +11,7 @@
 
 use crate::Redirector;
 use crate::fetch::Want;
+use crate::holders::Holders;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -97,31 +98,61 @@ impl Helps {
         Some(asked)
     }
 
-    /// A request that is late, if there is one.
+    /// A request that is late, if there is one. Its helper is not asked again until it is heard of.
     fn pop_late(&mut self, now: Time) -> Option<Asked> {
         while let Some(&(due, page, session, turn)) = self.due.front()
             && due <= now
         {
             self.due.pop_front();
             if self.asked.get(&(page, session)).is_some_and(|asked| asked.turn == turn) {
-                return self.take((page, session));
+                let asked = self.take((page, session))?;
+                self.stalled.insert(asked.helper);
+                return Some(asked);
             }
         }
         None
     }
+
+    /// The member to ask for a page: of those that have it whole and were not asked before, the one with the least to
+    /// do.
+    pub(crate) fn helper_for(&self, want: &Want, holders: &Holders) -> Option<SessionId> {
+        let can_help = |helper: &&SessionId| {
+            **helper != want.session && !want.tried.contains(helper) && !self.stalled.contains(*helper)
+        };
+        let helpers = holders.whole_of(want.page).iter().filter(can_help);
+        helpers.copied().min_by_key(|&helper| (self.load(helper), helper))
+    }
+
+    /// The page has come to the member that it was to be sent to by this fetch of its; gives the request.
+    fn arrived(&mut self, page: PageId, member: SessionId, number: u64) -> Option<Asked> {
+        self.asked.get(&(page, member)).filter(|asked| asked.want.number == number)?;
+        self.take((page, member))
+    }
+
+    /// The helper does not have the page that it was asked for; gives the want that remains.
+    fn refused(&mut self, key: (PageId, SessionId), helper: SessionId, number: u64) -> Option<Want> {
+        self.asked.get(&key).filter(|asked| asked.helper == helper && asked.want.number == number)?;
+        self.take(key).map(without_help)
+    }
+
+    /// Whether the page is to be sent to the member, in answer to this fetch of its.
+    fn is_asked(&self, page: PageId, member: SessionId, number: u64) -> bool {
+        self.asked.get(&(page, member)).is_some_and(|asked| asked.want.number == number)
+    }
+
+    /// The member wants the page no more; says whether it was to be sent by another.
+    pub(crate) fn forget(&mut self, member: SessionId, page: PageId) -> bool {
+        self.take((page, member)).is_some()
+    }
+
+    /// The requests to a member, and those for it.
+    fn of(&self, member: SessionId) -> Vec<(PageId, SessionId)> {
+        let concerned = self.asked.iter().filter(|(key, asked)| asked.helper == member || key.1 == member);
+        concerned.map(|(key, _)| *key).collect()
+    }
 }
 
 impl Redirector {
-    /// The member to ask for a page: of those that have it whole and were not asked before, the one with the least to
-    /// do.
-    pub(crate) fn helper_for(&self, want: &Want) -> Option<SessionId> {
-        let can_help = |helper: &&SessionId| {
-            **helper != want.session && !want.tried.contains(helper) && !self.helps.stalled.contains(*helper)
-        };
-        let helpers = self.whole.holders(want.page).iter().filter(can_help);
-        helpers.copied().min_by_key(|&helper| (self.helps.load(helper), helper))
-    }
-
     /// Asks members for pages that one of them wants: each for all of its part at once.
     pub(crate) fn ask_for_help(&mut self, now: Time, wants: Vec<(SessionId, Want)>) {
         let Some((_, first)) = wants.first() else { return };
@@ -144,17 +175,15 @@ impl Redirector {
     /// Pages have arrived that neighbours sent.
     pub(crate) fn arrived(&mut self, from: SessionId, arrived: &Arrived) {
         for &(page, number) in &arrived.pages {
-            let key = (page, from);
-            if self.helps.asked.get(&key).is_none_or(|asked| asked.want.number != number) {
+            let Some(asked) = self.helps.arrived(page, from, number) else {
                 self.came_late(page, from, number);
                 continue;
-            }
-            let Some(asked) = self.helps.take(key) else { continue };
+            };
             self.stats.from_peers += 1;
-            self.has_answered(from);
-            self.held.list(page, from);
+            self.members.has_answered(from);
+            self.holders.list(page, from);
             if !asked.is_spoiled {
-                self.whole.list(page, from);
+                self.holders.list_whole(page, from);
             }
         }
     }
@@ -163,7 +192,7 @@ impl Redirector {
     /// Whether it is whole is not known, as what has changed meanwhile was not watched.
     fn came_late(&mut self, page: PageId, session: SessionId, number: u64) {
         if !self.config.broken.is(Rule::CountLateHelp) && self.fetches.forget_fetch(page, session, number) {
-            self.has_answered(session);
+            self.members.has_answered(session);
         }
     }
 
@@ -172,12 +201,9 @@ impl Redirector {
         let NoHelp { requester, number, pages } = no_help;
         let mut wants = Vec::new();
         for page in pages {
-            self.whole.release(page, helper);
+            self.holders.unlist_whole(page, helper);
             let Some(session) = self.members.session(requester) else { continue };
-            let is_asked = |asked: &Asked| asked.helper == helper && asked.want.number == number;
-            if self.helps.asked.get(&(page, session)).is_some_and(is_asked) {
-                wants.extend(self.helps.take((page, session)).map(without_help));
-            }
+            wants.extend(self.helps.refused((page, session), helper, number));
         }
         self.stats.refused_help += wants.len() as u64;
         self.find_sources(now, wants);
@@ -186,8 +212,7 @@ impl Redirector {
     /// A helper that does not reach a member directly sends its page this way.
     pub(crate) fn relay(&mut self, page: PeerPage) {
         let Some(session) = self.members.session(page.requester) else { return };
-        let asked = self.helps.asked.get(&(page.page.page, session));
-        if asked.is_some_and(|asked| asked.want.number == page.page.number) {
+        if self.helps.is_asked(page.page.page, session, page.page.number) {
             self.stats.relayed += 1;
             self.reply(session, page);
         }
@@ -197,7 +222,6 @@ impl Redirector {
     pub(crate) fn ask_others(&mut self, now: Time) {
         while let Some(asked) = self.helps.pop_late(now) {
             self.stats.late_help += 1;
-            self.helps.stalled.insert(asked.helper);
             self.members.take_detour(now, asked.want.session, asked.helper);
             self.find_sources(now, alloc::vec![without_help(asked)]);
         }
@@ -206,22 +230,14 @@ impl Redirector {
     /// A member is gone: pages that it was asked for are asked of others, pages that it has asked for are of no
     /// interest.
     pub(crate) fn helper_is_gone(&mut self, now: Time, gone: SessionId) {
-        self.helps.stalled.remove(&gone);
-        let concerned =
-            |(key, asked): (&(PageId, SessionId), &Asked)| (asked.helper == gone || key.1 == gone).then_some(*key);
-        let keys: Vec<_> = self.helps.asked.iter().filter_map(concerned).collect();
-        for key in keys {
+        self.helps.hear(gone);
+        for key in self.helps.of(gone) {
             let Some(asked) = self.helps.take(key) else { continue };
             if asked.want.session != gone {
                 self.find_sources(now, alloc::vec![without_help(asked)]);
             }
         }
         self.helps.load.remove(&gone);
-    }
-
-    /// The member wants the page no more; says whether it was to be sent by another.
-    pub(crate) fn forget_help(&mut self, session: SessionId, page: PageId) -> bool {
-        self.helps.take((page, session)).is_some()
     }
 }
 

@@ -25,12 +25,14 @@
 //!    does. So the member asks the leader for a sign of life. With an answer the leader lives, and the one that knocks
 //!    goes elsewhere at once; without, the member takes over before long, and the one that knocks is here already.
 
-use crate::{Duty, Redirector};
+use crate::members::Members;
+use crate::outputs::Outputs;
+use crate::{Config, Duty, Redirector};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
-use protocol::{FindLeader, Lead, Leader, Member, Members};
+use protocol::{FindLeader, Lead, Leader, Member, ToServer};
 use types::limits::GROUP_EPOCH_MAX;
 use types::{ClientId, Map, SessionId, Time};
 
@@ -63,10 +65,21 @@ enum Claim {
 
 const STAND_BY: Claim = Claim::StandBy { is_vacant: false };
 
+/// The step that follows a change of the claim.
+enum Step {
+    /// The store hears what we want.
+    Claim,
+    /// This one leads: those who are here, or would be, go there.
+    StepBack(Leader),
+}
+
 /// How it stands with leading.
 #[derive(Debug)]
 pub(crate) struct Leadership {
     claim: Claim,
+    duty: Duty,
+    group: String,
+    address: String,
     /// The leader in our place, as the store has said last.
     other: Option<Leader>,
     /// When the members are told who they are.
@@ -76,9 +89,10 @@ pub(crate) struct Leadership {
 }
 
 impl Leadership {
-    pub(crate) fn new(duty: Duty) -> Self {
-        let claim = if duty == Duty::Lead { Claim::Asking { takes_over: true } } else { STAND_BY };
-        Self { claim, other: None, tell_at: None, told: Map::default() }
+    pub(crate) fn new(config: &Config) -> Self {
+        let claim = if config.duty == Duty::Lead { Claim::Asking { takes_over: true } } else { STAND_BY };
+        let (duty, group, address) = (config.duty, config.group.clone(), config.address.clone());
+        Self { claim, duty, group, address, other: None, tell_at: None, told: Map::default() }
     }
 
     /// The epoch in which we lead.
@@ -91,47 +105,203 @@ impl Leadership {
         self.other.as_ref()
     }
 
+    /// Whether members are welcome, if the store is reached.
+    pub(crate) fn is_open(&self) -> bool {
+        matches!(self.claim, Claim::Claiming { .. } | Claim::Leading { .. })
+    }
+
     /// When something is due.
     pub(crate) fn next_due(&self) -> Option<Time> {
         self.tell_at
+    }
+
+    /// The member beside us takes the group over with us, in this epoch.
+    fn lead(&mut self, epoch: u64) -> Option<Step> {
+        if self.is_open() {
+            return None;
+        }
+        self.claim = Claim::Claiming { epoch };
+        Some(Step::Claim)
+    }
+
+    /// The member beside us says whose redirector lives, or that it is with none.
+    fn led_by(&mut self, leader: Option<Leader>) -> Option<Step> {
+        if self.claim != Claim::Looking {
+            return None;
+        }
+        if let Some(leader) = leader.filter(|leader| leader.group == self.group && leader.address != self.address) {
+            return Some(Step::StepBack(leader));
+        }
+        self.claim = Claim::Asking { takes_over: false };
+        Some(Step::Claim)
+    }
+
+    /// The members that have knocked wait no longer.
+    pub(crate) fn look_no_longer(&mut self) {
+        if self.claim == Claim::Looking {
+            self.claim = STAND_BY;
+        }
+    }
+
+    /// The message by which the store hears what we want, or that we still lead.
+    fn request(&self) -> Option<ToServer> {
+        match self.claim {
+            Claim::StandBy { .. } | Claim::Looking => None,
+            Claim::Asking { .. } => Some(self.question().into()),
+            Claim::Claiming { epoch } | Claim::Leading { epoch } => {
+                let (group, address) = (self.group.clone(), self.address.clone());
+                Some(Lead { group, epoch, address }.into())
+            }
+        }
+    }
+
+    fn question(&self) -> FindLeader {
+        FindLeader { group: self.group.clone() }
+    }
+
+    /// Whether the store is to be asked who leads with every sign of life: we stand by for ourselves.
+    fn watches(&self) -> bool {
+        matches!(self.claim, Claim::StandBy { .. }) && self.duty != Duty::Assist
+    }
+
+    /// Somebody wants to be a member although we do not lead.
+    fn knocked(&mut self, now: Time, client: ClientId, out: &mut Outputs) -> Option<Step> {
+        self.told.retain(|_, at| now.since(*at) < TOLD);
+        let is_back = self.told.contains_key(&client);
+        match self.claim {
+            Claim::StandBy { .. } if self.duty == Duty::Assist => {
+                self.claim = Claim::Looking;
+                out.look_for_leader();
+                None
+            }
+            Claim::StandBy { .. } => {
+                let takes_over = is_back && self.duty == Duty::Lead;
+                self.claim = Claim::Asking { takes_over };
+                Some(Step::Claim)
+            }
+            Claim::Looking | Claim::Asking { .. } | Claim::Claiming { .. } | Claim::Leading { .. } => None,
+        }
+    }
+
+    /// The store says who leads.
+    fn leader(&mut self, now: Time, leader: &Leader) -> Option<Step> {
+        if leader.group != self.group {
+            return None;
+        }
+        let is_us = leader.address == self.address;
+        // A process before us may have listened where we do.
+        let is_vacant = is_us || leader.address.is_empty();
+        match self.claim {
+            Claim::Looking => None,
+            Claim::StandBy { .. } if self.duty == Duty::Assist => None,
+            Claim::StandBy { is_vacant: true } | Claim::Asking { .. } if is_vacant => Some(self.take_over(leader)),
+            Claim::Asking { takes_over: true } => Some(self.take_over(leader)),
+            Claim::StandBy { .. } => {
+                self.claim = Claim::StandBy { is_vacant };
+                self.other = Some(leader.clone()).filter(|_| !is_vacant);
+                None
+            }
+            Claim::Claiming { epoch } | Claim::Leading { epoch } if is_us && leader.epoch == epoch => {
+                self.claim = Claim::Leading { epoch };
+                self.other = None;
+                // Those who came while we claimed do not know their group yet, and would not find it without us.
+                self.tell_at = Some(now);
+                None
+            }
+            // It answers what we have asked before: a claim is never answered with a lower epoch than its own.
+            Claim::Claiming { epoch } | Claim::Leading { epoch } if leader.epoch < epoch => None,
+            Claim::Asking { .. } | Claim::Claiming { .. } | Claim::Leading { .. } => {
+                Some(Step::StepBack(leader.clone()))
+            }
+        }
+    }
+
+    /// Nobody leads, or nobody shall but us.
+    fn take_over(&mut self, before: &Leader) -> Step {
+        // An epoch that nobody can exceed was not reached in earnest; the redirector that claimed it keeps the group.
+        let epoch = before.epoch.saturating_add(1).min(GROUP_EPOCH_MAX);
+        self.claim = Claim::Claiming { epoch };
+        Step::Claim
+    }
+
+    /// Another leads: the members are told.
+    fn step_back(&mut self, now: Time, leader: &Leader, members: &Members, out: &mut Outputs) {
+        self.claim = STAND_BY;
+        self.other = Some(leader.clone());
+        for (session, client) in members.all_clients() {
+            self.told.insert(client, now);
+            out.send(session, leader.clone());
+        }
+    }
+
+    /// The members will hear of who they are.
+    pub(crate) fn tell_members_soon(&mut self, now: Time) {
+        self.tell_at.get_or_insert(now + GATHER);
+    }
+
+    /// Whether it is time that the members hear of who they are; then it is no longer.
+    fn tells_now(&mut self, now: Time) -> bool {
+        self.tell_at.take_if(|at| *at <= now).is_some()
+    }
+
+    /// The group as its members are told of it, if we lead it; `store` is where the store is reached.
+    fn describe(&self, members: &Members, store: &[String]) -> Option<protocol::Members> {
+        let member = |(_, client, eligible): (_, _, &str)| Member { client, address: String::from(eligible) };
+        Some(protocol::Members {
+            group: self.group.clone(),
+            epoch: self.epoch()?,
+            address: self.address.clone(),
+            store: store.to_vec(),
+            members: members.in_order().into_iter().map(member).collect(),
+        })
     }
 }
 
 impl Redirector {
     /// The member beside us has found that nobody leads the group any more: takes over in this epoch.
     pub fn lead(&mut self, now: Time, epoch: u64) {
-        if matches!(self.leadership.claim, Claim::StandBy { .. } | Claim::Looking | Claim::Asking { .. }) {
-            self.leadership.claim = Claim::Claiming { epoch };
-            self.claim(now);
+        if let Some(step) = self.leadership.lead(epoch) {
+            self.take_step(now, step);
             self.settle(now);
         }
     }
 
     /// The member beside us says whose redirector lives, or that it is with none.
     pub fn led_by(&mut self, now: Time, leader: Option<Leader>) {
-        if self.leadership.claim != Claim::Looking {
-            return;
+        if let Some(step) = self.leadership.led_by(leader) {
+            self.take_step(now, step);
+            self.settle(now);
         }
-        let (group, address) = (&self.config.group, &self.config.address);
-        if let Some(leader) = leader.filter(|leader| leader.group == *group && leader.address != *address) {
-            self.step_back(now, &leader);
-        } else {
-            self.leadership.claim = Claim::Asking { takes_over: false };
-            self.claim(now);
-        }
-        self.settle(now);
     }
 
-    /// The members that have knocked wait no longer.
-    pub(crate) fn look_no_longer(&mut self) {
-        if self.leadership.claim == Claim::Looking {
-            self.leadership.claim = STAND_BY;
+    /// Somebody wants to be a member although we do not lead.
+    pub(crate) fn knocked(&mut self, now: Time, client: ClientId) {
+        if let Some(step) = self.leadership.knocked(now, client, &mut self.out) {
+            self.take_step(now, step);
+        }
+    }
+
+    /// The store says who leads.
+    pub(crate) fn leader(&mut self, now: Time, leader: &Leader) {
+        if let Some(step) = self.leadership.leader(now, leader) {
+            self.take_step(now, step);
+        }
+    }
+
+    fn take_step(&mut self, now: Time, step: Step) {
+        match step {
+            Step::Claim => self.claim(now),
+            Step::StepBack(leader) => {
+                self.leadership.step_back(now, &leader, &self.members, &mut self.out);
+                let text = format!("{} leads group {:?} in epoch {}", leader.address, leader.group, leader.epoch);
+                self.send_all_away(now, &text);
+            }
         }
     }
 
     /// Whether members are welcome.
     pub(crate) fn is_open(&self) -> bool {
-        self.trunk.is_live() && matches!(self.leadership.claim, Claim::Claiming { .. } | Claim::Leading { .. })
+        self.trunk.is_live() && self.leadership.is_open()
     }
 
     /// The store is reached: says what we want, or that we still lead.
@@ -139,94 +309,19 @@ impl Redirector {
         if !self.trunk.is_live() {
             return;
         }
-        match self.leadership.claim {
-            Claim::StandBy { .. } | Claim::Looking => {}
-            Claim::Asking { .. } => self.ask_who_leads(now),
-            Claim::Claiming { epoch } | Claim::Leading { epoch } => {
-                let (group, address) = (self.config.group.clone(), self.config.address.clone());
-                self.send_to_store(now, Lead { group, epoch, address });
-                self.welcome_waiting(now);
-            }
+        if let Some(request) = self.leadership.request() {
+            self.send_to_store(now, request);
+        }
+        if self.leadership.is_open() {
+            self.welcome_waiting(now);
         }
     }
 
     /// It is time for a sign of life: a redirector that stands by for itself asks who leads.
     pub(crate) fn watch_leader(&mut self, now: Time) {
-        if matches!(self.leadership.claim, Claim::StandBy { .. }) && self.config.duty != Duty::Assist {
-            self.ask_who_leads(now);
+        if self.leadership.watches() {
+            self.send_to_store(now, self.leadership.question());
         }
-    }
-
-    fn ask_who_leads(&mut self, now: Time) {
-        let group = self.config.group.clone();
-        self.send_to_store(now, FindLeader { group });
-    }
-
-    /// Somebody wants to be a member although we do not lead.
-    pub(crate) fn knocked(&mut self, now: Time, client: ClientId) {
-        self.leadership.told.retain(|_, at| now.since(*at) < TOLD);
-        let is_back = self.leadership.told.contains_key(&client);
-        match self.leadership.claim {
-            Claim::StandBy { .. } if self.config.duty == Duty::Assist => {
-                self.leadership.claim = Claim::Looking;
-                self.out.look_for_leader();
-            }
-            Claim::StandBy { .. } => {
-                let takes_over = is_back && self.config.duty == Duty::Lead;
-                self.leadership.claim = Claim::Asking { takes_over };
-                self.claim(now);
-            }
-            Claim::Looking | Claim::Asking { .. } | Claim::Claiming { .. } | Claim::Leading { .. } => {}
-        }
-    }
-
-    /// The store says who leads.
-    pub(crate) fn leader(&mut self, now: Time, leader: &Leader) {
-        if leader.group != self.config.group {
-            return;
-        }
-        let is_us = leader.address == self.config.address;
-        // A process before us may have listened where we do.
-        let is_vacant = is_us || leader.address.is_empty();
-        match self.leadership.claim {
-            Claim::Looking => {}
-            Claim::StandBy { .. } if self.config.duty == Duty::Assist => {}
-            Claim::StandBy { is_vacant: true } | Claim::Asking { .. } if is_vacant => self.take_over(now, leader),
-            Claim::Asking { takes_over: true } => self.take_over(now, leader),
-            Claim::StandBy { .. } => {
-                self.leadership.claim = Claim::StandBy { is_vacant };
-                self.leadership.other = Some(leader.clone()).filter(|_| !is_vacant);
-            }
-            Claim::Claiming { epoch } | Claim::Leading { epoch } if is_us && leader.epoch == epoch => {
-                self.leadership.claim = Claim::Leading { epoch };
-                self.leadership.other = None;
-                // Those who came while we claimed do not know their group yet, and would not find it without us.
-                self.leadership.tell_at = Some(now);
-            }
-            // It answers what we have asked before: a claim is never answered with a lower epoch than its own.
-            Claim::Claiming { epoch } | Claim::Leading { epoch } if leader.epoch < epoch => {}
-            Claim::Asking { .. } | Claim::Claiming { .. } | Claim::Leading { .. } => self.step_back(now, leader),
-        }
-    }
-
-    /// Nobody leads, or nobody shall but us.
-    fn take_over(&mut self, now: Time, before: &Leader) {
-        // An epoch that nobody can exceed was not reached in earnest; the redirector that claimed it keeps the group.
-        let epoch = before.epoch.saturating_add(1).min(GROUP_EPOCH_MAX);
-        self.leadership.claim = Claim::Claiming { epoch };
-        self.claim(now);
-    }
-
-    /// Another leads: those who are here, or would be, go there.
-    fn step_back(&mut self, now: Time, leader: &Leader) {
-        self.leadership.claim = STAND_BY;
-        self.leadership.other = Some(leader.clone());
-        for (session, client) in self.members.all_clients() {
-            self.leadership.told.insert(client, now);
-            self.out.send(session, leader.clone());
-        }
-        let text = format!("{} leads group {:?} in epoch {}", leader.address, leader.group, leader.epoch);
-        self.send_all_away(now, &text);
     }
 
     /// The store has ended our session in favour of another redirector's: if it has not said whose, we find out when
@@ -236,40 +331,23 @@ impl Redirector {
         self.send_all_away(now, why);
     }
 
-    /// The members will hear of who they are.
-    pub(crate) fn tell_members_soon(&mut self, now: Time) {
-        self.leadership.tell_at.get_or_insert(now + GATHER);
-    }
-
     /// Tells all members who they are, longest there first.
     pub(crate) fn tell_members(&mut self, now: Time) {
-        if self.leadership.tell_at.is_none_or(|at| now < at) {
+        if !self.leadership.tells_now(now) {
             return;
         }
-        self.leadership.tell_at = None;
-        let Some(members) = self.describe_group() else { return };
+        let Some(group) = self.leadership.describe(&self.members, &self.config.store) else { return };
         let sessions: Vec<_> = self.members.in_order().iter().map(|(session, ..)| *session).collect();
         for session in sessions {
-            self.reply(session, members.clone());
+            self.reply(session, group.clone());
         }
     }
 
     /// Tells a member that has just joined, which is not to wait for it: it needs to know where to go should we be gone
     /// the next moment.
     pub(crate) fn tell_new_member(&mut self, session: SessionId) {
-        if let Some(members) = self.describe_group() {
-            self.reply(session, members);
+        if let Some(group) = self.leadership.describe(&self.members, &self.config.store) {
+            self.reply(session, group);
         }
-    }
-
-    fn describe_group(&self) -> Option<Members> {
-        let member = |(_, client, eligible): (_, _, &str)| Member { client, address: String::from(eligible) };
-        Some(Members {
-            group: self.config.group.clone(),
-            epoch: self.leadership.epoch()?,
-            address: self.config.address.clone(),
-            store: self.config.store.clone(),
-            members: self.members.in_order().into_iter().map(member).collect(),
-        })
     }
 }

@@ -15,6 +15,7 @@
 //! 5. With the session the lease ends, and all that was known for it.
 
 use crate::Redirector;
+use crate::holders::Holders;
 use alloc::vec::Vec;
 use core::time::Duration;
 use directory::{Recent, stale_slots};
@@ -39,13 +40,14 @@ pub(crate) struct Lease {
     /// The pages of which the store was asked under the lease, and the horizon at its answer: the group may not have held
     /// them before.
     asked: Map<PageId, Version>,
+    broken: Broken,
 }
 
 /// Stands for the horizon at an answer that has not come yet.
 const NOT_YET: Version = Version(u64::MAX);
 
 impl Lease {
-    pub(crate) fn new(recent_limit: usize) -> Self {
+    pub(crate) fn new(recent_limit: usize, broken: Broken) -> Self {
         Self {
             until: Time::ZERO,
             renew_at: None,
@@ -55,16 +57,17 @@ impl Lease {
             contested: Map::default(),
             promised: Map::default(),
             asked: Map::default(),
+            broken,
         }
     }
 
     /// The session with the store is gone.
-    pub(crate) fn link_is_gone(&mut self, broken: Broken) {
-        if broken.is(Rule::LeaseWithTrunk) {
+    pub(crate) fn link_is_gone(&mut self) {
+        if self.broken.is(Rule::LeaseWithTrunk) {
             self.promised.clear();
             return self.contested.clear();
         }
-        *self = Self::new(self.recent_limit);
+        *self = Self::new(self.recent_limit, self.broken);
     }
 
     /// The store is asked for the page, or for what has changed in it.
@@ -148,26 +151,75 @@ impl Lease {
     pub(crate) fn prune(&mut self, through: Version) {
         self.recent.prune(through);
     }
+
+    /// The store has granted a lease, or more of it; says whether it is on other spaces than before.
+    fn begin(&mut self, now: Time, leased: Leased, horizon: Version) -> bool {
+        let lease = Duration::from_millis(u64::from(leased.lease_ms));
+        let ends = self.broken.is(Rule::LeaseEnds);
+        // Nobody answers a ping before it was sent.
+        let since = Time(leased.nonce).min(now);
+        let shorter = lease * (1000 - DRIFT_PERMILLE) / 1000;
+        self.until = if ends { Time(u64::MAX) } else { since + shorter };
+        self.renew_at = Some(since + lease / 3);
+        // We have been told anew of all that is about to change by now.
+        self.promised.clear();
+        if self.spaces == leased.spaces {
+            return false;
+        }
+        // Changes through here are not known slot by slot.
+        if !self.broken.is(Rule::LeaseFromNow) {
+            self.recent.prune(horizon);
+        }
+        self.spaces = leased.spaces;
+        true
+    }
+
+    /// It was promised to ask for these slots before a read of them commits.
+    fn promise(&mut self, intent: &Intent) {
+        for (page, slots) in &intent.pages {
+            self.contest(*page, intent.txn, slots);
+            if !self.broken.is(Rule::KeepPromise) {
+                self.promised.entry(*page).or_default().union_with(slots);
+            }
+        }
+    }
+
+    /// Judges a read-only transaction of a member, if that can be done here.
+    fn judge(&self, now: Time, from: SessionId, request: &CommitRequest, holders: &Holders) -> Option<Outcome> {
+        if !request.writes.is_empty() || self.until <= now {
+            return None;
+        }
+        let mut stale = Vec::new();
+        for reads in &request.reads {
+            let is_ours = self.spaces.contains(&reads.page.space) && holders.holds(reads.page, from);
+            let is_known = reads.evidence >= self.known_since(reads.page) || self.broken.is(Rule::JudgeSinceHeld);
+            let is_contested = self.is_contested(reads);
+            if !is_ours || !is_known || (is_contested && !self.broken.is(Rule::AskIfContested)) {
+                return None;
+            }
+            // No page's version is known here, so each is taken for as new as can be.
+            let changed = stale_slots(reads, Version(u64::MAX), &self.recent, false);
+            if changed.is_empty() {
+                let unknown = stale_slots(reads, Version(u64::MAX), &self.recent, true);
+                if !unknown.is_empty() {
+                    return None;
+                }
+            } else {
+                stale.push((reads.page, changed));
+            }
+        }
+        Some(if stale.is_empty() {
+            Outcome::Committed { pages: Vec::new() }
+        } else {
+            Outcome::Refused(Refusal::Stale(stale))
+        })
+    }
 }
 
 impl Redirector {
     /// The store has granted a lease, or more of it.
     pub(crate) fn leased(&mut self, now: Time, leased: Leased) {
-        let lease = Duration::from_millis(u64::from(leased.lease_ms));
-        let ends = self.config.broken.is(Rule::LeaseEnds);
-        // Nobody answers a ping before it was sent.
-        let since = Time(leased.nonce).min(now);
-        let shorter = lease * (1000 - DRIFT_PERMILLE) / 1000;
-        self.lease.until = if ends { Time(u64::MAX) } else { since + shorter };
-        self.lease.renew_at = Some(since + lease / 3);
-        // We have been told anew of all that is about to change by now.
-        self.lease.promised.clear();
-        if self.lease.spaces != leased.spaces {
-            // Changes through here are not known slot by slot.
-            if !self.config.broken.is(Rule::LeaseFromNow) {
-                self.lease.recent.prune(self.trunk.horizon());
-            }
-            self.lease.spaces = leased.spaces;
+        if self.lease.begin(now, leased, self.trunk.horizon()) {
             for page in self.fetches.pages().chain(self.revalidations.pages()) {
                 self.lease.ask(page);
             }
@@ -179,45 +231,16 @@ impl Redirector {
     /// leaves before it.
     pub(crate) fn intent(&mut self, now: Time, intent: &Intent) {
         self.send_to_store(now, Promise { txn: intent.txn });
-        for (page, slots) in &intent.pages {
-            self.lease.contest(*page, intent.txn, slots);
-            if !self.config.broken.is(Rule::KeepPromise) {
-                self.lease.promised.entry(*page).or_default().union_with(slots);
-            }
-        }
+        self.lease.promise(intent);
     }
 
     /// Judges a read-only transaction, if that can be done here.
     pub(crate) fn validate(&mut self, now: Time, from: SessionId, request: &CommitRequest) -> Option<Outcome> {
-        let lease = &self.lease;
-        if !request.writes.is_empty() || lease.until <= now || !self.trunk.is_live() {
+        if !self.trunk.is_live() {
             return None;
         }
-        let mut stale = Vec::new();
-        for reads in &request.reads {
-            let is_ours = lease.spaces.contains(&reads.page.space) && self.held.holds(reads.page, from);
-            let is_known =
-                reads.evidence >= lease.known_since(reads.page) || self.config.broken.is(Rule::JudgeSinceHeld);
-            let is_contested = lease.is_contested(reads);
-            if !is_ours || !is_known || (is_contested && !self.config.broken.is(Rule::AskIfContested)) {
-                return None;
-            }
-            // No page's version is known here, so each is taken for as new as can be.
-            let changed = stale_slots(reads, Version(u64::MAX), &lease.recent, false);
-            if changed.is_empty() {
-                let unknown = stale_slots(reads, Version(u64::MAX), &lease.recent, true);
-                if !unknown.is_empty() {
-                    return None;
-                }
-            } else {
-                stale.push((reads.page, changed));
-            }
-        }
+        let outcome = self.lease.judge(now, from, request, &self.holders)?;
         self.stats.validated += 1;
-        Some(if stale.is_empty() {
-            Outcome::Committed { pages: Vec::new() }
-        } else {
-            Outcome::Refused(Refusal::Stale(stale))
-        })
+        Some(outcome)
     }
 }

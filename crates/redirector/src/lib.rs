@@ -33,7 +33,8 @@
 //! | `trunk` | the session with the store |
 //! | `lead` | whether we are the group's redirector, or stand by |
 //! | `members`, `rejoin` | the sessions of the members; what they bring with them |
-//! | `counts` | what counts a member can have heard of |
+//! | `counts` | the counts that a member can have heard of |
+//! | `holders` | which members hold a page, and which have it whole |
 //! | `fetch`, `absent` | where a page is to come from, and how many that do not exist are held |
 //! | `help` | pages that go from member to member |
 //! | `standby` | pages that the redirector keeps itself |
@@ -53,6 +54,7 @@ mod counts;
 mod fetch;
 mod grant;
 mod help;
+mod holders;
 mod lead;
 mod lease;
 mod line;
@@ -69,11 +71,10 @@ mod update;
 use absent::Absent;
 use commit::Commits;
 pub use config::{Config, Duty};
-use core::time::Duration;
-use directory::{Acks, Directory, Streams};
 use fetch::Fetches;
 use grant::Grants;
 use help::Helps;
+use holders::Holders;
 use lead::Leadership;
 use lease::Lease;
 use members::Members;
@@ -86,7 +87,8 @@ pub use status::{MemberStatus, Stats, Status};
 use trunk::Trunk;
 use types::{ClientId, GoodbyeReason, SessionId, Time};
 
-/// The machine. Its parts meet here: each keeps its own state.
+/// The machine. Its parts meet here: each keeps its own state, and what runs through several of them stands in the file
+/// that is named for it.
 #[derive(Debug)]
 pub struct Redirector {
     config: Config,
@@ -96,12 +98,8 @@ pub struct Redirector {
     leadership: Leadership,
     lease: Lease,
     members: Members,
-    /// The members that hold each page, or may soon install it.
-    held: Directory<SessionId>,
-    /// The members that have it without holes.
-    whole: Directory<SessionId>,
-    streams: Streams<SessionId>,
-    acks: Acks<SessionId>,
+    /// The members that hold each page.
+    holders: Holders,
     fetches: Fetches,
     /// The held pages that do not exist.
     absent: Absent,
@@ -120,18 +118,15 @@ impl Redirector {
             id,
             out: Outputs::default(),
             trunk: Trunk::default(),
-            leadership: Leadership::new(config.duty),
-            lease: Lease::new(config.limits.leased_changes),
+            leadership: Leadership::new(&config),
+            lease: Lease::new(config.limits.leased_changes, config.broken),
             members: Members::new(config.limits),
-            held: Directory::default(),
-            whole: Directory::default(),
-            streams: Streams::new(Duration::ZERO, config.limits),
-            acks: Acks::default(),
+            holders: Holders::default(),
             fetches: Fetches::default(),
             absent: Absent::default(),
             helps: Helps::new(config.help_within),
-            commits: Commits::new(config.retained_bytes_limit),
-            grants: Grants::new(config.limits.granted_pages),
+            commits: Commits::new(config.retained_bytes_limit, config.limits.commits_per_group),
+            grants: Grants::new(&config.limits),
             revalidations: Revalidations::default(),
             standby: Standby::new(config.cache_bytes_limit, config.broken),
             stats: Stats::default(),
@@ -242,15 +237,13 @@ impl Redirector {
             ToServer::Commit(request) => self.commit(now, from, request),
             ToServer::AskOutcome(ask) => self.ask_outcome(now, from, ask),
             ToServer::Ack(ack) => {
-                // A member that has come from elsewhere may be ahead of us; what we pass on is never more than we have
-                // heard.
-                self.acks.ack(from, ack.through);
+                self.members.ack(from, ack.through);
                 Ok(())
             }
             ToServer::Grant(grant) => self.grant(now, from, grant),
             ToServer::Reachable(reachable) => {
                 self.members.reach(from, reachable);
-                self.tell_members_soon(now);
+                self.leadership.tell_members_soon(now);
                 Ok(())
             }
             ToServer::NoHelp(no_help) => {

@@ -17,7 +17,8 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
-use protocol::{Departed, GROUP, Goodbye, Hello, Leader, PROTOCOL, Reachable, SessionLimits, Welcome};
+use directory::{Acks, Streams};
+use protocol::{Departed, Goodbye, Hello, Leader, PROTOCOL, Reachable};
 use types::{ClientId, GoodbyeReason, Limits, Map, PageId, PeerKey, SessionId, Time, Version};
 
 /// How long a member that is gone is known.
@@ -75,12 +76,15 @@ struct Known {
     place: u64,
 }
 
-/// All members.
-#[derive(Debug, Default)]
+/// All members, and the news that waits for each (see `update`).
+#[derive(Debug)]
 pub(crate) struct Members {
     live: Map<SessionId, Member>,
     clients: Map<ClientId, Known>,
     absent: VecDeque<(Time, ClientId, u64)>,
+    pub(crate) streams: Streams<SessionId>,
+    /// Acknowledged counts of the joined members.
+    acked: Acks<SessionId>,
     /// When the silent are looked for next.
     sweep: Option<Time>,
     /// How many clients have come.
@@ -90,7 +94,16 @@ pub(crate) struct Members {
 
 impl Members {
     pub(crate) fn new(limits: Limits) -> Self {
-        Self { limits, ..Self::default() }
+        Self {
+            live: Map::default(),
+            clients: Map::default(),
+            absent: VecDeque::new(),
+            streams: Streams::new(Duration::ZERO, limits),
+            acked: Acks::default(),
+            sweep: None,
+            came: 0,
+            limits,
+        }
     }
 
     /// A connection has come in; says whether there is room for it.
@@ -135,6 +148,10 @@ impl Members {
         self.live.get(&id).is_some_and(|member| !is_waiting(member))
     }
 
+    fn is_here(&self, id: SessionId) -> bool {
+        self.live.contains_key(&id)
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.live.is_empty()
     }
@@ -162,13 +179,69 @@ impl Members {
         if let Stage::Revalidating(resuming) = stage { Some(resuming) } else { None }
     }
 
-    /// All that the member brings is compared: it is one of us.
+    /// All that the member brings is compared: it is one of us, and its acknowledgements count.
     pub(crate) fn join(&mut self, id: SessionId) -> Option<Resuming> {
         let stage = &mut self.live.get_mut(&id)?.stage;
         let Stage::Revalidating(resuming) = stage else { return None };
         let resumed = core::mem::take(resuming);
         *stage = Stage::Joined;
+        self.acked.join(id, resumed.horizon);
         Some(resumed)
+    }
+
+    /// The member has applied everything through this count. One that has come from elsewhere may be ahead of us; the
+    /// group's acknowledgement is never of more than we have heard.
+    pub(crate) fn ack(&mut self, id: SessionId, through: Version) {
+        self.acked.ack(id, through);
+    }
+
+    /// The count through which the member has applied everything.
+    pub(crate) fn acked(&self, id: SessionId) -> Option<Version> {
+        self.acked.of(id)
+    }
+
+    /// The least count that all members have applied, if there is any.
+    pub(crate) fn least_acked(&self) -> Option<Version> {
+        self.acked.least()
+    }
+
+    /// One of the member's fetches has its answer.
+    pub(crate) fn has_answered(&mut self, id: SessionId) {
+        if let Some(outstanding) = self.fetches(id) {
+            *outstanding = outstanding.saturating_sub(1);
+        }
+    }
+
+    /// Refuses to go on with a member that speaks for another client.
+    pub(crate) fn check_own(&self, id: SessionId, client: ClientId) -> Result<(), Goodbye> {
+        match self.client(id) {
+            Some(own) if own != client => {
+                Err(Goodbye::malformed(format!("expected a transaction of {own:?}, got one of {client:?}")))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The session has said hello, and waits for the store to be reached.
+    fn await_trunk(&mut self, id: SessionId, hello: Hello) {
+        if let Some(member) = self.live.get_mut(&id) {
+            member.stage = Stage::AwaitTrunk(hello, Brought::default());
+        }
+    }
+
+    /// The session is the client's from here on; gives the one that it takes over from.
+    fn greet(&mut self, id: SessionId, client: ClientId, epoch: u64) -> Result<Option<SessionId>, Goodbye> {
+        let Some(member) = self.live.get_mut(&id) else { return Ok(None) };
+        self.came += 1;
+        let place = self.came;
+        let known = self.clients.entry(client).or_insert(Known { epoch, session: None, departures: 0, place });
+        if epoch < known.epoch || (epoch == known.epoch && known.session.is_some()) {
+            let text = format!("expected an epoch of {client:?} after {}, got {epoch}", known.epoch);
+            return Err(Goodbye { reason: GoodbyeReason::Superseded, text });
+        }
+        known.epoch = epoch;
+        (member.client, member.stage) = (Some(client), Stage::AwaitRejoin(Resuming::default()));
+        Ok(known.session.replace(id))
     }
 
     /// The sessions that have said hello, and whose they are.
@@ -258,6 +331,8 @@ impl Members {
 
     /// The session is gone; its client may come back.
     fn disconnect(&mut self, now: Time, id: SessionId) {
+        self.streams.close(id);
+        self.acked.leave(id);
         let Some(client) = self.live.remove(&id).and_then(|member| member.client) else { return };
         if let Some(known) = self.clients.get_mut(&client)
             && known.session == Some(id)
@@ -289,7 +364,12 @@ impl Members {
         None
     }
 
-    fn silent_for(&self, now: Time, silence: Duration) -> Vec<SessionId> {
+    /// The sessions that gave no sign of life for so long. All are looked at, a few times in that time.
+    fn silent_for(&mut self, now: Time, silence: Duration) -> Vec<SessionId> {
+        if self.sweep.is_some_and(|sweep| now < sweep) {
+            return Vec::new();
+        }
+        self.sweep = Some(now + silence / 4);
         let silent = self.live.iter().filter(|(_, member)| now.since(member.heard) >= silence);
         let mut silent: Vec<_> = silent.map(|(id, _)| *id).collect();
         silent.sort_unstable();
@@ -319,34 +399,22 @@ impl Redirector {
     }
 
     fn admit(&mut self, now: Time, from: SessionId, hello: Hello) -> Result<(), Goodbye> {
-        let is_open = self.is_open();
-        let Some(member) = self.members.live.get_mut(&from) else { return Ok(()) };
-        if !is_open {
-            let client = hello.client;
-            member.stage = Stage::AwaitTrunk(hello, Brought::default());
+        if !self.members.is_here(from) {
+            return Ok(());
+        }
+        let (client, epoch) = (hello.client, hello.epoch);
+        if !self.is_open() {
+            self.members.await_trunk(from, hello);
             self.knocked(now, client);
             return Ok(());
         }
-        let cluster = self.trunk.store().cluster;
-        let protocol = hello.agree(cluster)?;
-        let (client, epoch) = (hello.client, hello.epoch);
-        self.members.came += 1;
-        let place = self.members.came;
-        let known = self.members.clients.entry(client).or_insert(Known { epoch, session: None, departures: 0, place });
-        if epoch < known.epoch || (epoch == known.epoch && known.session.is_some()) {
-            let text = format!("expected an epoch of {client:?} after {}, got {epoch}", known.epoch);
-            return Err(Goodbye { reason: GoodbyeReason::Superseded, text });
-        }
-        known.epoch = epoch;
-        if let Some(old) = known.session.replace(from) {
+        let protocol = hello.agree(self.trunk.store().cluster)?;
+        if let Some(old) = self.members.greet(from, client, epoch)? {
             let text = format!("{client:?} has a newer session, of epoch {epoch}");
             self.end(now, old, Goodbye { reason: GoodbyeReason::Superseded, text });
         }
-        let member = self.members.live.get_mut(&from).expect("it has just said hello");
-        member.client = Some(client);
-        member.stage = Stage::AwaitRejoin(Resuming::default());
-        self.streams.open(from);
-        let welcome = self.welcome(protocol);
+        self.members.streams.open(from);
+        let welcome = self.trunk.welcome(protocol, &self.config);
         self.out.send(from, welcome);
         Ok(())
     }
@@ -355,27 +423,8 @@ impl Redirector {
     pub(crate) fn welcome_again(&mut self) {
         for session in self.members.all() {
             if self.members.is_welcome(session) {
-                let welcome = self.welcome(PROTOCOL.1);
-                self.out.send(session, welcome);
+                self.out.send(session, self.trunk.welcome(PROTOCOL.1, &self.config));
             }
-        }
-    }
-
-    fn welcome(&self, protocol: u16) -> Welcome {
-        let store = self.trunk.store();
-        Welcome {
-            protocol,
-            features: GROUP,
-            cluster: store.cluster,
-            node: store.node,
-            incarnation: store.incarnation,
-            lineage: store.lineage.clone(),
-            through: self.trunk.horizon(),
-            limits: SessionLimits {
-                fetches: self.config.limits.fetches_per_session as u32,
-                commits: self.config.limits.commits_per_session as u32,
-                silence_ms: u32::try_from(self.config.silence.as_millis()).unwrap_or(u32::MAX),
-            },
         }
     }
 
@@ -406,32 +455,23 @@ impl Redirector {
     /// from it too.
     pub(crate) fn forget_member(&mut self, now: Time, session: SessionId) {
         self.members.disconnect(now, session);
-        self.tell_members_soon(now);
-        self.streams.close(session);
-        self.acks.leave(session);
+        self.leadership.tell_members_soon(now);
         self.revalidations.forget(session);
         self.grants.forget_waiter(session);
         self.fetches.forget(session);
-        self.whole.forget_holder(session);
-        let pages: Vec<_> = self.held.pages(session).collect();
-        self.held.forget_holder(session);
-        for page in pages {
+        for page in self.holders.forget(session) {
             self.release_if_unheld(now, page);
         }
         self.helper_is_gone(now, session);
     }
 
-    /// Ends the sessions that gave no sign of life for too long. All are looked at, a few times in that time.
+    /// Ends the sessions that gave no sign of life for too long.
     pub(crate) fn end_silent(&mut self, now: Time) {
-        if self.members.sweep.is_some_and(|sweep| now < sweep) {
-            return;
-        }
         let silence = self.config.silence;
         for session in self.members.silent_for(now, silence) {
             let text = format!("expected a sign of life within {silence:?}");
             self.end(now, session, Goodbye { reason: GoodbyeReason::Silent, text });
         }
-        self.members.sweep = Some(now + silence / 4);
     }
 
     /// Lets go of what was kept for members that did not come back.

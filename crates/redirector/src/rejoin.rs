@@ -214,11 +214,11 @@ impl Redirector {
         check_amount(resuming.pages.len() + rejoin.pages.len(), resuming.granted)?;
         resuming.horizon = rejoin.horizon;
         for held in &rejoin.pages {
-            self.held.list(held.page, from);
+            self.holders.list(held.page, from);
         }
         for page in rejoin.grants.iter().copied().flat_map(PageRange::pages) {
             if self.grants.is_of(client, page) {
-                self.held.list(page, from);
+                self.holders.list(page, from);
                 resuming.pages.push(Held { page, version: Version::ZERO });
                 resuming.claimed.push(page);
             } else {
@@ -263,7 +263,7 @@ impl Redirector {
 
     /// Whether the group holds the page without this member, so that it is told of its changes already.
     fn is_known_to_others(&self, page: PageId, session: SessionId) -> bool {
-        let mut others = self.held.holders(page).iter().filter(|holder| **holder != session);
+        let mut others = self.holders.of(page).iter().filter(|holder| **holder != session);
         others.any(|other| self.members.is_joined(*other)) || self.standby.holds(page)
     }
 
@@ -284,11 +284,11 @@ impl Redirector {
         }
         if self.config.broken.is(Rule::WholeWhenJoined) {
             for held in pages {
-                self.whole.list(held.page, session);
+                self.holders.list_whole(held.page, session);
             }
         }
         if let Some(compared) = self.revalidations.finish(session) {
-            match self.check_brought(compared.known()) {
+            match self.trunk.check_brought(compared.known()) {
                 Ok(()) => self.finish_rejoin(now, session, compared.questions),
                 Err(why) => self.end(now, session, why),
             }
@@ -310,22 +310,20 @@ impl Redirector {
             missed.extend(items);
             resumed.dropped.extend(dropped);
         }
-        let mut kept = self.take_kept(session, horizon);
+        let mut kept = self.members.take_kept(session, horizon);
         if self.config.broken.is(Rule::KeepForComing) {
             kept.clear();
         }
         self.list_whole(session, brought, missed.iter().chain(kept.iter().flat_map(|batch| &batch.items)));
         for &page in &resumed.dropped {
-            self.held.release(page, session);
-            self.whole.release(page, session);
+            self.holders.release(page, session);
             self.release_if_unheld(now, page);
         }
         let missed = Notices::split(missed, horizon, horizon, &self.config.limits);
         for batch in missed.into_iter().chain(kept).filter(|batch| !batch.items.is_empty()) {
             self.out.send(session, batch);
         }
-        self.acks.join(session, horizon);
-        self.streams.resume(session, through);
+        self.members.streams.resume(session, through);
         self.out.send(session, Rejoined { through, dropped: resumed.dropped });
         self.tell_new_member(session);
     }
@@ -335,7 +333,7 @@ impl Redirector {
     fn list_whole<'a>(&mut self, session: SessionId, brought: Vec<PageId>, changes: impl Iterator<Item = &'a Notice>) {
         let spoiled: Set<_> = changes.filter(|change| change.data.is_none()).map(|change| change.page).collect();
         for page in brought.into_iter().filter(|page| !spoiled.contains(page)) {
-            self.whole.list(page, session);
+            self.holders.list_whole(page, session);
         }
     }
 }

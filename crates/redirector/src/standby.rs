@@ -40,6 +40,15 @@ impl Standby {
         }
     }
 
+    /// Takes those out that are meant; gives which they are.
+    pub(crate) fn remove_those(&mut self, are_meant: impl Fn(PageId) -> bool) -> Vec<PageId> {
+        let removed: Vec<_> = self.pages().into_iter().filter(|page| are_meant(*page)).collect();
+        for &page in &removed {
+            self.remove(page);
+        }
+        removed
+    }
+
     pub(crate) fn holds(&self, page: PageId) -> bool {
         self.cache.as_ref().is_some_and(|cache| cache.find(page).is_some())
     }

@@ -95,14 +95,17 @@ pub struct MemberStatus {
 impl Redirector {
     /// How the redirector stands.
     pub fn status(&self) -> Status {
-        let member = |session: SessionId| MemberStatus {
-            client: self.members.client(session),
-            eligible: self.members.eligible(session).into(),
-            is_joined: self.members.is_joined(session),
-            acked: self.acks.of(session).unwrap_or_default(),
-            held: self.held.pages_held(session),
-            whole: self.whole.pages_held(session),
-            asked: self.helps.load(session),
+        let member = |session: SessionId| {
+            let (held, whole) = self.holders.count(session);
+            MemberStatus {
+                client: self.members.client(session),
+                eligible: self.members.eligible(session).into(),
+                is_joined: self.members.is_joined(session),
+                acked: self.members.acked(session).unwrap_or_default(),
+                held,
+                whole,
+                asked: self.helps.load(session),
+            }
         };
         let over = if let Phase::Over(why) = self.trunk.up.phase() { Some(why.clone()) } else { None };
         Status {
@@ -139,7 +142,7 @@ impl Redirector {
 
     /// Whether the member is listed as a holder of the page, for checkers.
     pub fn lists(&self, session: SessionId, page: PageId) -> bool {
-        self.held.holds(page, session)
+        self.holders.holds(page, session)
     }
 
     /// Whether the member has joined as far as the redirector is concerned, for checkers.

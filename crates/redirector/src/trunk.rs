@@ -7,13 +7,15 @@
 //! 3. Before any other message goes out, what the store may forget has gone: the acknowledgement and the releases.
 //! 4. A redirector that cannot reach the store for too long sends its members away: they may reach it in another way.
 
-use crate::Redirector;
+use crate::{Config, Redirector};
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::mem;
-use protocol::{Ack, GROUP, Goodbye, Held, Ping, Pong, Rejoin, Rejoined, Released, ToClient, ToServer, Welcome};
+use protocol::{
+    Ack, GROUP, Goodbye, Held, Ping, Pong, Rejoin, Rejoined, Released, SessionLimits, ToClient, ToServer, Welcome,
+};
 use session::{Overdue, Phase, Upstream};
 use types::{GoodbyeReason, PageId, Rule, SessionId, Time, Version};
 
@@ -59,6 +61,54 @@ impl Trunk {
         }
     }
 
+    /// The greeting of a member that is welcome.
+    pub(crate) fn welcome(&self, protocol: u16, config: &Config) -> Welcome {
+        let store = self.store();
+        Welcome {
+            protocol,
+            features: GROUP,
+            cluster: store.cluster,
+            node: store.node,
+            incarnation: store.incarnation,
+            lineage: store.lineage.clone(),
+            through: self.horizon(),
+            limits: SessionLimits {
+                fetches: config.limits.fetches_per_session as u32,
+                commits: config.limits.commits_per_session as u32,
+                silence_ms: u32::try_from(config.silence.as_millis()).unwrap_or(u32::MAX),
+            },
+        }
+    }
+
+    /// Everything through `through` has been heard.
+    pub(crate) fn heard_through(&mut self, through: Version) {
+        self.up.heard_through(through);
+    }
+
+    /// The group holds the page no longer: the store is told soon.
+    pub(crate) fn release(&mut self, now: Time, page: PageId) {
+        if self.is_live() {
+            self.released.push(page);
+            self.up.piggyback_by(now);
+        }
+    }
+
+    /// The group has applied everything through `least`. If that is more than the store knows, it is told soon.
+    fn acknowledge(&mut self, now: Time, least: Version) {
+        if self.is_live() && least > self.acked {
+            self.up.piggyback_by(now);
+        }
+    }
+
+    /// The link is gone.
+    fn link_is_gone(&mut self, now: Time) {
+        if self.is_live() || self.down_since == Time::ZERO {
+            self.down_since = now;
+        }
+        self.up.close();
+        self.released.clear();
+    }
+
     /// Somebody is there who wants to be a member: from now on it counts how long that is not possible.
     pub(crate) fn is_wanted(&mut self, now: Time) {
         self.down_since = now;
@@ -78,16 +128,12 @@ impl Redirector {
 
     /// The link is gone, and with it every answer that was on its way.
     pub(crate) fn trunk_is_down(&mut self, now: Time) {
-        if self.trunk.is_live() || self.trunk.down_since == Time::ZERO {
-            self.trunk.down_since = now;
-        }
-        self.trunk.up.close();
-        self.trunk.released.clear();
+        self.trunk.link_is_gone(now);
         self.fetches.link_is_gone();
         self.commits.link_is_gone();
         self.grants.link_is_gone();
         self.revalidations.link_is_gone(self.config.broken);
-        self.lease.link_is_gone(self.config.broken);
+        self.lease.link_is_gone();
     }
 
     /// Sends a message to the store, after the acknowledgement and the releases that are due.
@@ -122,28 +168,13 @@ impl Redirector {
 
     /// The least count that all members have applied; with nobody there it is what the redirector has heard.
     fn least_acked(&self) -> Version {
-        self.acks.least().unwrap_or(self.trunk.horizon()).min(self.trunk.horizon())
+        let horizon = self.trunk.horizon();
+        self.members.least_acked().unwrap_or(horizon).min(horizon)
     }
 
-    /// The group has applied more than the store knows: it is told soon.
+    /// The group may have applied more than the store knows.
     pub(crate) fn acknowledge(&mut self, now: Time) {
-        if self.trunk.is_live() && self.least_acked() > self.trunk.acked {
-            self.trunk.up.piggyback_by(now);
-        }
-    }
-
-    /// The group holds the page no longer: the store is told soon.
-    pub(crate) fn release(&mut self, now: Time, page: PageId) {
-        self.absent.forget(page);
-        if self.trunk.is_live() {
-            self.trunk.released.push(page);
-            self.trunk.up.piggyback_by(now);
-        }
-    }
-
-    /// Everything through `through` has been heard.
-    pub(crate) fn heard_through(&mut self, through: Version) {
-        self.trunk.up.heard_through(through);
+        self.trunk.acknowledge(now, self.least_acked());
     }
 
     pub(crate) fn hang_up(&mut self, now: Time, reason: GoodbyeReason, text: String) {
@@ -220,7 +251,7 @@ impl Redirector {
     fn rejoin_store(&mut self, now: Time) {
         let horizon = self.trunk.horizon();
         let joined = self.members.all().into_iter().filter(|session| self.members.is_joined(*session));
-        let held = joined.flat_map(|session| self.held.pages(session));
+        let held = joined.flat_map(|session| self.holders.pages(session));
         let mut pages: Vec<_> = held.chain(self.standby.pages()).collect();
         pages.sort_unstable();
         pages.dedup();
@@ -235,7 +266,7 @@ impl Redirector {
     fn trunk_rejoined(&mut self, now: Time, rejoined: &Rejoined) {
         self.trunk.up.joined(now);
         self.drop_pages(now, rejoined);
-        self.heard_through(rejoined.through);
+        self.trunk.heard_through(rejoined.through);
         self.resend_commits(now);
         self.resend_revalidations(now);
         self.serve_grants(now);
@@ -259,9 +290,9 @@ impl Redirector {
         for &page in &rejoined.dropped {
             self.standby.remove(page);
             self.grants.lose(page);
-            self.whole.forget_page(page);
+            self.holders.unlist_all_whole(page);
             // Those that are not compared yet are compared again.
-            for &holder in self.held.holders(page).iter().filter(|holder| self.members.is_joined(**holder)) {
+            for &holder in self.holders.of(page).iter().filter(|holder| self.members.is_joined(**holder)) {
                 if !self.config.broken.is(Rule::TellDropped) {
                     by_member.entry(holder).or_default().push(page);
                 }
@@ -274,7 +305,7 @@ impl Redirector {
                 self.forget_want(session, page);
             }
             self.reply(session, Rejoined { through: rejoined.through, dropped });
-            self.streams.resume(session, rejoined.through);
+            self.members.streams.resume(session, rejoined.through);
         }
     }
 
@@ -349,7 +380,7 @@ impl Redirector {
                 format!("the redirector has not reached its store, or does not lead, for {:?}", self.config.silence);
             self.tell_group();
             self.send_all_away(now, &text);
-            self.look_no_longer();
+            self.leadership.look_no_longer();
             self.trunk.down_since = now;
         }
     }

@@ -6,10 +6,35 @@
 //! 3. All news of one event leaves in one batch for each member, before anything else that the event says to it.
 
 use crate::Redirector;
+use crate::members::Members;
+use crate::outputs::Outputs;
 use alloc::vec::Vec;
 use directory::Urgency;
 use protocol::{Notice, Notices, ToClient};
 use types::{Rule, SessionId, Time, Version};
+
+impl Members {
+    /// A page that the member holds has changed. One that is not compared yet is told when it is.
+    fn tell(&mut self, now: Time, member: SessionId, notice: Notice) {
+        self.streams.push(now, member, notice);
+    }
+
+    /// Sends a member its news through `horizon`, as far as that is urgent enough. One that is not compared yet is told of
+    /// nothing: what concerns it is kept for it.
+    fn flush(&mut self, member: SessionId, horizon: Version, urgency: Urgency, out: &mut Outputs) {
+        if !self.is_joined(member) {
+            return;
+        }
+        for batch in self.streams.take(member, horizon, urgency) {
+            out.send(member, batch);
+        }
+    }
+
+    /// The notices that were kept for a member while it was compared.
+    pub(crate) fn take_kept(&mut self, member: SessionId, horizon: Version) -> Vec<Notices> {
+        self.streams.take(member, horizon, Urgency::Worthwhile)
+    }
+}
 
 impl Redirector {
     /// The store tells of changes.
@@ -17,7 +42,7 @@ impl Redirector {
         for notice in notices.as_taken(self.trunk.horizon()) {
             self.tell(now, &notice, None);
         }
-        self.heard_through(notices.through);
+        self.trunk.heard_through(notices.through);
     }
 
     /// The session with the store is being resumed: what has changed since our horizon. That is news for those who know
@@ -25,11 +50,10 @@ impl Redirector {
     pub(crate) fn catch_up(&mut self, now: Time, notices: &Notices) {
         for notice in notices.as_taken(self.trunk.horizon()) {
             self.change(&notice);
-            let holders = self.held.holders(notice.page).iter();
-            let is_told =
-                |holder: &&SessionId| self.members.is_joined(**holder) && !self.config.broken.is(Rule::TellMissed);
-            for &holder in holders.filter(is_told) {
-                self.streams.push(now, holder, Notice::clone(&notice));
+            for &holder in self.holders.of(notice.page) {
+                if self.members.is_joined(holder) && !self.config.broken.is(Rule::TellMissed) {
+                    self.members.tell(now, holder, Notice::clone(&notice));
+                }
             }
         }
     }
@@ -44,9 +68,9 @@ impl Redirector {
             self.release_if_unheld(now, page);
         }
         let only_whole = self.config.broken.is(Rule::TellMembers);
-        for &holder in self.held.holders(page) {
-            if Some(holder) != committer && (!only_whole || self.whole.holds(page, holder)) {
-                self.streams.push(now, holder, notice.clone());
+        for &holder in self.holders.of(page) {
+            if Some(holder) != committer && (!only_whole || self.holders.has_whole(page, holder)) {
+                self.members.tell(now, holder, notice.clone());
             }
         }
     }
@@ -55,7 +79,7 @@ impl Redirector {
     fn change(&mut self, notice: &Notice) {
         let page = notice.page;
         if notice.data.is_none() {
-            self.whole.forget_page(page);
+            self.holders.unlist_all_whole(page);
             if !self.config.broken.is(Rule::SpoilCopies) {
                 self.helps.spoil(page);
             }
@@ -73,34 +97,19 @@ impl Redirector {
 
     /// Sends what this event has to tell.
     pub(crate) fn flush_told(&mut self) {
-        while let Some(session) = self.streams.pop_due(Time(u64::MAX)) {
-            self.flush(session, Urgency::Worthwhile);
+        while let Some(member) = self.members.streams.pop_due(Time(u64::MAX)) {
+            self.members.flush(member, self.trunk.horizon(), Urgency::Worthwhile, &mut self.out);
         }
     }
 
     /// Sends an answer, and before it the notices that it depends on.
-    pub(crate) fn reply(&mut self, session: SessionId, message: impl Into<ToClient>) {
-        self.flush(session, Urgency::Worthwhile);
-        self.out.send(session, message);
+    pub(crate) fn reply(&mut self, member: SessionId, message: impl Into<ToClient>) {
+        self.members.flush(member, self.trunk.horizon(), Urgency::Worthwhile, &mut self.out);
+        self.out.send(member, message);
     }
 
     /// Tells a member how far the redirector has heard, if it does not know.
-    pub(crate) fn flush_all(&mut self, session: SessionId) {
-        self.flush(session, Urgency::All);
-    }
-
-    /// A member that is not compared yet is told of nothing: what concerns it is kept for it.
-    fn flush(&mut self, session: SessionId, urgency: Urgency) {
-        if !self.members.is_joined(session) {
-            return;
-        }
-        for batch in self.streams.take(session, self.trunk.horizon(), urgency) {
-            self.out.send(session, batch);
-        }
-    }
-
-    /// The notices that were kept for a member while it was compared.
-    pub(crate) fn take_kept(&mut self, session: SessionId, horizon: Version) -> Vec<Notices> {
-        self.streams.take(session, horizon, Urgency::Worthwhile)
+    pub(crate) fn flush_all(&mut self, member: SessionId) {
+        self.members.flush(member, self.trunk.horizon(), Urgency::All, &mut self.out);
     }
 }
