@@ -11,8 +11,9 @@
 //! 4. A hub that begins anew knows of no home, no mark and no release of the hub before it. It releases nothing until the
 //!    leases that the other may have given are over (**HubWaits**), and keeps everything marked until what the other may
 //!    have released is visible (**StarUntilVisible**).
-//! 5. An updater that is gone with an update under way may come again. An update that was not released lapses with its
-//!    session, as its updater was not told to go on; one that was stays marked for as long as an updater is given.
+//! 5. An updater that is gone with an update under way may come again, and says the update again. One that was not
+//!    released lapses with its session, as its updater was not told to go on; one that was stays marked for as long as an
+//!    updater is given.
 
 use crate::rule::Rule;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -218,6 +219,9 @@ impl Hub {
             && let Some(updater) = self.updaters.get_mut(&life)
         {
             updater.updates.remove(&id);
+            if updater.port.is_none() && updater.updates.is_empty() {
+                self.updaters.remove(&life);
+            }
         }
         self.say_all(&Unmark { update });
     }
@@ -270,23 +274,22 @@ impl Hub {
         self.say(port, Lease { asked, lease_ms: u32::try_from(lease.as_millis()).unwrap_or(u32::MAX) });
     }
 
-    fn introduce(&mut self, port: Port, Introduce { life }: Introduce) {
+    fn introduce(&mut self, now: Time, port: Port, Introduce { life }: Introduce) {
+        if let Some(earlier) = self.updaters.get(&life).and_then(|updater| updater.port) {
+            self.peers.remove(&earlier);
+            self.updater_is_gone(now, life, earlier);
+        }
         self.peers.insert(port, Peer::Updater(life));
         let updater = self.updaters.entry(life).or_insert_with(|| Updater { port: None, updates: BTreeMap::new() });
-        if let Some(earlier) = updater.port.replace(port) {
-            self.peers.remove(&earlier);
-        }
-        // It is here again, and says itself when what it was told to do is visible.
-        for update in updater.updates.values().copied().collect::<Vec<_>>() {
-            self.end_at(update, None);
-        }
+        updater.port = Some(port);
     }
 
     fn updated(&mut self, now: Time, port: Port, life: u64, Update { id, dependencies }: Update) {
         let updater = &self.updaters[&life];
-        if let Some(update) = updater.updates.get(&id) {
-            // It was released, and its updater may not have heard of that.
-            if !self.waiting.contains(update) {
+        if let Some(&update) = updater.updates.get(&id) {
+            // The updater is here again, and says itself when the update is visible. It may not have heard of the release.
+            self.end_at(update, None);
+            if !self.waiting.contains(&update) {
                 self.say(port, Released { id });
             }
             return;
@@ -311,7 +314,8 @@ impl Hub {
                 self.end_at(update, Some(now + self.config.updater_patience));
             }
         }
-        if self.updaters[&life].updates.is_empty() {
+        // The last update that ends takes a gone updater with it; this one may have had none.
+        if self.updaters.get(&life).is_some_and(|updater| updater.updates.is_empty()) {
             self.updaters.remove(&life);
         }
     }
@@ -362,7 +366,7 @@ impl Machine for Hub {
         let Ok(message) = message.open() else { return };
         match (message, self.peers.get(&port).copied()) {
             (ToHub::Join(join), None) => self.join(now, port, join),
-            (ToHub::Introduce(introduce), None) => self.introduce(port, introduce),
+            (ToHub::Introduce(introduce), None) => self.introduce(now, port, introduce),
             (ToHub::Renew(Renew { asked }), Some(Peer::Home(life))) => self.lease(now, port, life, asked),
             (ToHub::Marked(Marked { update }), Some(Peer::Home(life))) => {
                 if let Some(under_way) = self.updates.get_mut(&update) {

@@ -19,6 +19,7 @@
 //! | module | duty |
 //! |---|---|
 //! | `hub` | orders updates, and releases them; gives homes their leases |
+//! | `updater` | announces updates to a hub elsewhere |
 //! | `home` | marks, tickets, slots |
 //! | `table` | the versions, and the look-up at every hit |
 //! | `marks` | the dependencies that are marked, or were since a ticket |
@@ -36,6 +37,7 @@ mod marks;
 mod refusal;
 mod rule;
 mod table;
+mod updater;
 
 pub use home::{Home, HomeConfig};
 pub use hub::{Hub, HubConfig};
@@ -44,3 +46,4 @@ pub use protocol::homes::{Dependency, UpdateId};
 pub use refusal::NotStored;
 pub use rule::Rule;
 pub use table::{Proof, Table};
+pub use updater::Updater;

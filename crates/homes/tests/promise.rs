@@ -2,7 +2,7 @@
 //! updates become visible some time after they were released, crashes, cut lines. Each answer has every update of its
 //! dependencies that a writer was told is done, or that anybody had been shown, before the request came.
 
-use homes::{Dependency, Home, HomeConfig, Hub, HubConfig, Proof, Rule, Table, Ticket, UpdateId};
+use homes::{Dependency, Home, HomeConfig, Hub, HubConfig, Proof, Rule, Table, Ticket, UpdateId, Updater};
 use node::{Node, RoleId};
 use sim::{Family, Line, Processes};
 use std::cell::RefCell;
@@ -24,12 +24,19 @@ type Updates = [BTreeSet<u32>; DEPENDENCIES];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// The hub knows of it under this number.
-    Marking(UpdateId),
-    Released(Option<UpdateId>),
-    Visible(Option<UpdateId>),
+    Marking(By),
+    /// By nobody that knows of it any more, if the hub is dead that knew.
+    Released(Option<By>),
+    Visible(Option<By>),
     /// Its writer was told.
     Done,
+}
+
+/// The one that has announced an update, with its number for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum By {
+    Hub(UpdateId),
+    Updater(u64),
 }
 
 #[derive(Debug)]
@@ -84,6 +91,8 @@ struct Day {
     caches: Vec<Cache>,
     /// How often something goes wrong: it is drawn like all else.
     harms: usize,
+    /// On some days nothing but the hub is harmed.
+    harms_hub_alone: bool,
     /// The homes that no connection reaches for a while.
     is_apart: [bool; 2],
     is_up: [bool; 2],
@@ -127,6 +136,8 @@ impl Day {
             let delay = lines[world.draw(3) as usize];
             world.set_line(home, "hub", Line { delay, rate: None });
         }
+        world.add("updater", |_| alone(Updater::new(1)));
+        world.connect(("updater", RoleId::ONLY), ("hub", RoleId::ONLY), FAMILY);
         let reads = [(); KEYS].map(|()| {
             let count = 1 + world.draw(2) as usize;
             (0..count).map(|_| world.draw(DEPENDENCIES as u64) as usize).collect::<BTreeSet<_>>().into_iter().collect()
@@ -139,6 +150,7 @@ impl Day {
             come: Vec::new(),
         });
         let harms = [0, 1, 4][world.draw(3) as usize];
+        let harms_hub_alone = world.draw(4) == 0;
         let (written, visible, must) = Default::default();
         Self {
             world,
@@ -150,6 +162,7 @@ impl Day {
             must,
             caches: caches.into(),
             harms,
+            harms_hub_alone,
             is_apart: [false; 2],
             is_up: [true; 2],
             hub_is_up: true,
@@ -190,19 +203,31 @@ impl Day {
     }
 
     fn write(&mut self) {
-        if self.written.iter().filter(|written| written.state != State::Done).count() >= 4 || !self.hub_is_up {
+        if self.written.iter().filter(|written| written.state != State::Done).count() >= 4 {
             return;
         }
         let count = 1 + self.draw(2);
         let changes: BTreeSet<_> = (0..count).map(|_| self.draw(DEPENDENCIES as u64)).collect();
         let changes: Vec<_> = changes.into_iter().collect();
-        let state = State::Marking(self.update(&changes));
-        self.written.push(Written { changes, state, is_orphan: false });
+        let by = if self.hub_is_up && self.draw(2) == 0 {
+            self.update(&changes)
+        } else {
+            let dependencies = changes.iter().map(|&change| named(change)).collect();
+            By::Updater(self.world.call("updater", |updater: &mut Updater, _| updater.update(dependencies)).unwrap())
+        };
+        self.written.push(Written { changes, state: State::Marking(by), is_orphan: false });
     }
 
-    fn update(&mut self, changes: &[usize]) -> UpdateId {
+    fn update(&mut self, changes: &[usize]) -> By {
         let dependencies = changes.iter().map(|&change| named(change)).collect();
-        self.world.call("hub", |hub: &mut Hub, now| hub.update(now, dependencies)).unwrap()
+        By::Hub(self.world.call("hub", |hub: &mut Hub, now| hub.update(now, dependencies)).unwrap())
+    }
+
+    fn is_released(&self, by: By) -> bool {
+        match by {
+            By::Hub(update) => self.world.look::<Hub>("hub").is_some_and(|hub| hub.is_released(update)),
+            By::Updater(id) => self.world.look::<Updater>("updater").unwrap().is_released(id),
+        }
     }
 
     /// One of the updates gets a step further.
@@ -220,25 +245,24 @@ impl Day {
         let changes = self.written[at].changes.clone();
         let number = at as u32;
         self.written[at].state = match self.written[at].state {
-            State::Marking(update) => {
-                let is_released = self.world.look::<Hub>("hub").is_some_and(|hub| hub.is_released(update));
-                if !is_released {
-                    return;
-                }
-                State::Released(Some(update))
-            }
-            State::Released(update) => {
+            State::Marking(by) if self.is_released(by) => State::Released(Some(by)),
+            State::Marking(_) => return,
+            State::Released(by) => {
                 for change in changes {
                     self.visible[change].insert(number);
                 }
-                State::Visible(update)
+                State::Visible(by)
             }
-            State::Visible(update) => {
+            State::Visible(by) => {
                 for change in changes {
                     self.must[change].insert(number);
                 }
-                if let Some(update) = update {
-                    self.world.call("hub", |hub: &mut Hub, _| hub.visible(update));
+                match by {
+                    Some(By::Hub(update)) => drop(self.world.call("hub", |hub: &mut Hub, _| hub.visible(update))),
+                    Some(By::Updater(id)) => {
+                        self.world.call("updater", |updater: &mut Updater, _| updater.visible(id));
+                    }
+                    None => {}
                 }
                 State::Done
             }
@@ -347,8 +371,16 @@ impl Day {
     }
 
     fn harm(&mut self, at: usize) {
-        match self.draw(8) {
+        match self.draw(if self.harms_hub_alone { 1 } else { 9 }) {
             0 if self.hub_is_up => {
+                // The last word of the hub may be that an update is released.
+                for at in 0..self.written.len() {
+                    if let State::Marking(by @ By::Hub(_)) = self.written[at].state
+                        && self.is_released(by)
+                    {
+                        self.written[at].state = State::Released(Some(by));
+                    }
+                }
                 self.world.crash("hub");
                 self.hub_is_up = false;
             }
@@ -363,6 +395,7 @@ impl Day {
                 self.caches[at].table = self.world.look::<Home>(HOMES[at]).unwrap().table();
             }
             4 => self.world.cut(HOMES[at], "hub"),
+            5 => self.world.cut("updater", "hub"),
             _ => self.is_apart[at] = !self.is_apart[at],
         }
     }
@@ -373,7 +406,10 @@ impl Day {
         self.hub_is_up = true;
         for at in 0..self.written.len() {
             match self.written[at].state {
-                State::Marking(_) => {
+                // The updater says by itself what it has under way.
+                State::Released(Some(By::Updater(_))) => self.written[at].is_orphan = true,
+                State::Marking(By::Updater(_)) | State::Visible(Some(By::Updater(_))) => {}
+                State::Marking(By::Hub(_)) => {
                     let changes = self.written[at].changes.clone();
                     let state = State::Marking(self.update(&changes));
                     self.written[at].state = state;
