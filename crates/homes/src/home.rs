@@ -190,8 +190,11 @@ impl Home {
     }
 
     fn renew(&mut self, now: Time, lease: Lease) {
-        // The hub says the home's own time again: one that is still to come was never asked at.
-        let asked = if self.config.broken.is(Rule::LeaseFromAsking) { now } else { lease.asked.min(now) };
+        // The hub says the home's own time again: nothing was ever asked at one that is still to come.
+        if lease.asked > now {
+            return;
+        }
+        let asked = if self.config.broken.is(Rule::LeaseFromAsking) { now } else { lease.asked };
         let length = Duration::from_millis(lease.lease_ms.into());
         self.table.extend(asked + length);
         self.link = Link {

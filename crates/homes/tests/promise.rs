@@ -408,7 +408,7 @@ impl Day {
             match self.written[at].state {
                 // The updater says by itself what it has under way.
                 State::Released(Some(By::Updater(_))) => self.written[at].is_orphan = true,
-                State::Marking(By::Updater(_)) | State::Visible(Some(By::Updater(_))) => {}
+                State::Marking(By::Updater(_)) | State::Visible(Some(By::Updater(_))) | State::Done => {}
                 State::Marking(By::Hub(_)) => {
                     let changes = self.written[at].changes.clone();
                     let state = State::Marking(self.update(&changes));
@@ -419,7 +419,6 @@ impl Day {
                     self.written[at].is_orphan = true;
                 }
                 State::Visible(_) => self.written[at].state = State::Visible(None),
-                State::Done => {}
             }
         }
         self.tell_caught_up();

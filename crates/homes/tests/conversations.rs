@@ -1,0 +1,237 @@
+//! Plays the conversations of `testdata/conversations/hub-*.txt` and `home-*.txt`, and compares what is said, line by line.
+//!
+//! ```text
+//! > at 500                            the time, in milliseconds: what is due by then is done
+//! > a join 7 asked=0                  a message on the link `a`, to a hub; a home hears all on its one link
+//! > update item:1                     a call of the application
+//! a Mark 1 item:1                     a message on that link
+//! = not current                       the answer to a call
+//! ```
+
+#[path = "../../../testdata/conversations/play.rs"]
+mod play;
+
+use homes::{Dependency, Home, HomeConfig, Hub, HubConfig, Proof, Rule, Ticket, UpdateId};
+use node::{LOCAL, Machine, Output, Port};
+use play::Player;
+use protocol::Parcel;
+use protocol::homes::{
+    FromHub, Introduce, Join, Lease, Mark, Marked, Released, Renew, Reset, ToHub, Unmark, Update, Visible,
+};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::time::Duration;
+use types::{Broken, SessionId, Time};
+
+fn named(names: &[&str]) -> Vec<Dependency> {
+    names.iter().map(|name| Dependency::new(name.to_string()).unwrap()).collect()
+}
+
+fn ms(text: &str) -> Option<Time> {
+    Some(Time(text.parse::<u64>().ok()? * 1_000_000))
+}
+
+fn in_ms(time: Time) -> u64 {
+    time.0 / 1_000_000
+}
+
+/// Lets time pass up to a moment, and does what is due.
+fn pass(machine: &mut impl Machine, now: &mut Time, to: Time) {
+    *now = to;
+    while machine.poll_timeout().is_some_and(|due| due <= to) {
+        machine.handle_timeout(to);
+    }
+}
+
+fn words(dependencies: &[Dependency]) -> String {
+    dependencies.iter().fold(String::new(), |words, dependency| words + " " + &dependency.to_string())
+}
+
+/// A hub; its links have names of one letter.
+struct HubScript {
+    hub: Hub,
+    now: Time,
+    said: String,
+}
+
+impl HubScript {
+    fn new(may_succeed: bool, broken: Broken<Rule>) -> Self {
+        let config = HubConfig { lease: Duration::from_secs(1), may_succeed, broken, ..HubConfig::default() };
+        let mut hub = Hub::new(config);
+        hub.start(Time::ZERO);
+        Self { hub, now: Time::ZERO, said: String::new() }
+    }
+
+    fn hear(&mut self, port: Port, message: impl Into<ToHub>) {
+        self.hub.handle(self.now, port, Parcel::new(message.into()));
+    }
+}
+
+fn port(link: &str) -> Option<Port> {
+    let letter = link.bytes().next().filter(|_| link.len() == 1)?;
+    Some(Port::Session(SessionId(LOCAL.0 + u64::from(letter))))
+}
+
+fn link(port: Port) -> char {
+    let Port::Session(SessionId(number)) = port else { panic!("a hub has no {port:?}") };
+    char::from(number as u8)
+}
+
+impl Player for HubScript {
+    fn event(&mut self, event: &str) -> Option<()> {
+        let parts: Vec<_> = event.split(' ').collect();
+        match parts[..] {
+            ["at", time] => pass(&mut self.hub, &mut self.now, ms(time)?),
+            ["update", ref names @ ..] => {
+                let UpdateId(number) = self.hub.update(self.now, named(names));
+                writeln!(self.said, "= {number}").unwrap();
+            }
+            ["released", number] => {
+                let is_released = self.hub.is_released(UpdateId(number.parse().ok()?));
+                writeln!(self.said, "= {}", if is_released { "released" } else { "not yet" }).unwrap();
+            }
+            ["visible", number] => self.hub.visible(UpdateId(number.parse().ok()?)),
+            ["caught", "up"] => self.hub.caught_up(),
+            [link, "join", life, asked] => {
+                let join = Join { life: life.parse().ok()?, asked: ms(asked.strip_prefix("asked=")?)? };
+                self.hear(port(link)?, join);
+            }
+            [link, "renew", asked] => self.hear(port(link)?, Renew { asked: ms(asked.strip_prefix("asked=")?)? }),
+            [link, "marked", number] => self.hear(port(link)?, Marked { update: UpdateId(number.parse().ok()?) }),
+            [link, "introduce", life] => self.hear(port(link)?, Introduce { life: life.parse().ok()? }),
+            [link, "update", id, ref names @ ..] => {
+                self.hear(port(link)?, Update { id: id.parse().ok()?, dependencies: named(names) });
+            }
+            [link, "visible", id] => self.hear(port(link)?, Visible { id: id.parse().ok()? }),
+            [link, "lost"] => self.hub.disconnected(self.now, port(link)?),
+            _ => return None,
+        }
+        Some(())
+    }
+
+    fn drain(&mut self) {
+        while let Some(output) = self.hub.poll_output() {
+            match output {
+                Output::Send(port, message, None) => {
+                    let said = match message.open().expect("a hub says such messages") {
+                        FromHub::Reset(Reset) => "Reset".to_owned(),
+                        FromHub::Mark(Mark { update, dependencies }) => {
+                            format!("Mark {}{}", update.0, words(&dependencies))
+                        }
+                        FromHub::Unmark(Unmark { update }) => format!("Unmark {}", update.0),
+                        FromHub::Lease(Lease { asked, lease_ms }) => format!("Lease asked={} {lease_ms}", in_ms(asked)),
+                        FromHub::Released(Released { id }) => format!("Released {id}"),
+                        FromHub::Goodbye(goodbye) => format!("Goodbye {goodbye:?}"),
+                    };
+                    writeln!(self.said, "{} {said}", link(port)).unwrap();
+                }
+                Output::End(port, reason, text) => {
+                    writeln!(self.said, "{} ends: {}: {text}", link(port), reason.name()).unwrap();
+                }
+                Output::Wake(waiter) => writeln!(self.said, "wake {}", waiter.0).unwrap(),
+                other => panic!("a hub does not want {other:?}"),
+            }
+        }
+    }
+
+    fn said(&mut self) -> &mut String {
+        &mut self.said
+    }
+}
+
+/// A home with four slots, and the responses that its cache has stored by the names of their keys.
+struct HomeScript {
+    home: Home,
+    now: Time,
+    tickets: BTreeMap<String, Ticket>,
+    stored: BTreeMap<String, Proof>,
+    said: String,
+}
+
+impl HomeScript {
+    fn new(broken: Broken<Rule>) -> Self {
+        let home = Home::new(HomeConfig { slots: 4, remembered_max: 3, broken, ..HomeConfig::new(7) });
+        let (tickets, stored, said) = Default::default();
+        Self { home, now: Time::ZERO, tickets, stored, said }
+    }
+
+    fn hear(&mut self, message: impl Into<FromHub>) {
+        self.home.handle(self.now, Port::Server, Parcel::new(message.into()));
+    }
+}
+
+impl Player for HomeScript {
+    fn event(&mut self, event: &str) -> Option<()> {
+        let parts: Vec<_> = event.split(' ').collect();
+        match parts[..] {
+            ["at", time] => pass(&mut self.home, &mut self.now, ms(time)?),
+            ["connected"] => self.home.connected(self.now, Port::Server),
+            ["lost"] => self.home.disconnected(self.now, Port::Server),
+            ["hub", "reset"] => self.hear(Reset),
+            ["hub", "mark", number, ref names @ ..] => {
+                self.hear(Mark { update: UpdateId(number.parse().ok()?), dependencies: named(names) });
+            }
+            ["hub", "unmark", number] => self.hear(Unmark { update: UpdateId(number.parse().ok()?) }),
+            ["hub", "lease", asked, lease_ms] => {
+                let asked = ms(asked.strip_prefix("asked=")?)?;
+                self.hear(Lease { asked, lease_ms: lease_ms.parse().ok()? });
+            }
+            ["ticket", key] => {
+                let ticket = self.home.ticket(self.now);
+                writeln!(self.said, "= {}", if ticket.is_some() { "a ticket" } else { "none" }).unwrap();
+                self.tickets.remove(key);
+                self.tickets.extend(ticket.map(|ticket| (key.to_owned(), ticket)));
+            }
+            ["store", key, ref names @ ..] => {
+                let ticket = *self.tickets.get(key)?;
+                let stored = self.home.store(self.now, ticket, &named(names));
+                let said = stored.map_or_else(|why| why.to_string(), |_| "stored".to_owned());
+                writeln!(self.said, "= {said}").unwrap();
+                self.stored.extend(stored.ok().map(|proof| (key.to_owned(), proof)));
+            }
+            ["look", key] => {
+                let is_current = self.home.table().is_current(self.stored.get(key)?, || self.now);
+                writeln!(self.said, "= {}", if is_current { "current" } else { "not current" }).unwrap();
+            }
+            ["free", key] => self.home.free(*self.stored.get(key)?),
+            ["stopped"] => self.home.stop("it has panicked"),
+            _ => return None,
+        }
+        Some(())
+    }
+
+    fn drain(&mut self) {
+        while let Some(output) = self.home.poll_output() {
+            match output {
+                Output::Send(Port::Server, message, None) => {
+                    let said = match message.open().expect("a home says such messages") {
+                        ToHub::Join(Join { life, asked }) => format!("Join {life} asked={}", in_ms(asked)),
+                        ToHub::Renew(Renew { asked }) => format!("Renew asked={}", in_ms(asked)),
+                        ToHub::Marked(Marked { update }) => format!("Marked {}", update.0),
+                        other => panic!("a home does not say {other:?}"),
+                    };
+                    writeln!(self.said, "hub {said}").unwrap();
+                }
+                Output::End(Port::Server, reason, text) => {
+                    writeln!(self.said, "hub ends: {}: {text}", reason.name()).unwrap();
+                }
+                other => panic!("a home does not want {other:?}"),
+            }
+        }
+    }
+
+    fn said(&mut self) -> &mut String {
+        &mut self.said
+    }
+}
+
+#[test]
+fn hubs_say_what_is_written() {
+    play::play_all("hub-first-", || HubScript::new(false, Broken::NONE));
+    play::play_all("hub-next-", || HubScript::new(true, Broken::NONE));
+}
+
+#[test]
+fn homes_say_what_is_written() {
+    play::play_all("home-", || HomeScript::new(Broken::NONE));
+}
