@@ -29,6 +29,9 @@ pub(crate) struct Parts {
     pub(crate) flags: Flags,
 }
 
+/// A cache holds millions of small entries: this is a part of what each takes above its bytes, which is at most 300.
+const _: () = assert!(size_of::<Parts>() <= 112);
+
 /// The directives about its use, and what validates it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a directive or a field that is there or not")]
@@ -115,6 +118,7 @@ impl Stored {
     pub fn etag(&self) -> Option<&[u8]> {
         self.0.fields.get("etag")
     }
+
     /// Whether the lifetime is the cache's own guess.
     pub fn is_heuristic(&self) -> bool {
         self.0.flags.heuristic
