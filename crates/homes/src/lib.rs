@@ -12,9 +12,8 @@
 //! go of the responses that it changes. After that the update is *marked* until it is visible, and what is fetched
 //! meanwhile is not stored: nobody knows whether it is from before.
 //!
-//! The rules are those of [`Rule`], each with its reason. `docs/web.md` says what they promise together; the ActiveCache
-//! paper (section 3) has the version table, and invalidation before an update reaches the database, but neither marks nor
-//! leases.
+//! The rules are those of [`Rule`]; `docs/coherence.md` says how they belong together. The ActiveCache paper (section 3) has
+//! the version table, and invalidation before an update reaches the database, but neither marks nor leases.
 //!
 //! | module | duty |
 //! |---|---|
