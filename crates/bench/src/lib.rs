@@ -14,6 +14,7 @@ mod first;
 mod floor;
 mod line;
 mod load;
+mod look_up;
 mod oo7;
 mod plot;
 mod process;
@@ -80,6 +81,8 @@ pub enum Case {
         /// How many do.
         clients: u32,
     },
+    /// Look-ups of stored web responses in their home's version table.
+    LookUp,
     /// Documents from several threads, for as long as it takes.
     Load {
         /// How much is inserted, in GiB.
@@ -89,7 +92,7 @@ pub enum Case {
 
 impl Case {
     /// The measurements of `--all`: those that one machine can make.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Floor,
         Self::Read,
         Self::Commit { clients: 1 },
@@ -102,6 +105,7 @@ impl Case {
         Self::Load { gib: 1.0 },
         Self::Contend { clients: 8 },
         Self::Churn,
+        Self::LookUp,
     ];
 }
 
@@ -132,6 +136,7 @@ pub fn measure(
         Case::Oo7 { clients, delay_ms } => oo7::measure(place, clients, delay_ms, progress, found),
         Case::Churn => found(churn::measure(place, progress)?),
         Case::Contend { clients } => contend::measure(place, clients, progress, found),
+        Case::LookUp => found(look_up::measure()?),
         Case::Load { gib } => found(load::measure(place, gib, progress)?),
         Case::First => {
             let apart = place.apart.as_ref().ok_or("a new client wants two places that are really apart")?;

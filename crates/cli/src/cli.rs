@@ -413,6 +413,7 @@ Cases and what their ratios compare with, measured in the same run:
   load      documents of 1 KiB from several threads; over_sequential: a writer of as many bytes and syncs
   churn     objects created and deleted again and again; over_early: pages of the store over those after 20 rounds
   contend   one counter that 8 threads, and then 8 clients, increment; over_median: the longest wait
+  look-up   the version of a stored web response, idle and while every processor marks updates; loaded_over_idle: of p99
   leased-writers
             commits of two sites on a leased space, in a lab: cargo xtask lab --sites 2 --loss 1 -- thorp bench
             leased-writers --lab {lab}; p50 and p99 over the line's round trip";
@@ -442,6 +443,8 @@ pub(crate) enum BenchCase {
     Churn,
     /// One counter that everybody increments.
     Contend,
+    /// Look-ups of stored web responses in their home's version table.
+    LookUp,
     /// Commits of two sites on a leased space, in a lab.
     LeasedWriters,
 }
