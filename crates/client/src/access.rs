@@ -1,10 +1,11 @@
 //! A transaction reads and writes: a hit is one look into its read set, and one into the cache where it has not been.
 
+use crate::txns::Txn;
 use crate::workspace::Touched;
 use crate::{Client, Read, Seen, TxnError, TxnHandle, Write};
 use alloc::vec::Vec;
 use bytes::Bytes;
-use cache::{FrameNo, Slot};
+use cache::{Cache, FrameNo, Slot};
 use core::mem;
 use types::limits::SLOTS_MAX;
 use types::{ObjectId, ObjectPage, PageId, Time};
@@ -138,24 +139,22 @@ impl Client {
             Found::Fault(frame) => return self.fault(now, txn, object, frame).map(|()| Write::Wait),
             Found::Own(_) | Found::Cached { .. } | Found::Nowhere => {}
         }
-        Ok(if self.put_over(txn, object, value)? { Write::Done } else { Write::Full })
+        let has_room = self.txns.running(txn)?.put_over(object, value, &self.cache)?;
+        Ok(if has_room { Write::Done } else { Write::Full })
     }
+}
 
+impl Txn {
     /// Puts a value over an object's; says whether there is room.
-    pub(crate) fn put_over(
-        &mut self,
-        txn: TxnHandle,
-        object: ObjectId,
-        value: Option<Bytes>,
-    ) -> Result<bool, TxnError> {
-        let workspace = &mut self.txns.running(txn)?.workspace;
-        let frame = self.cache.find(object.page);
+    pub(crate) fn put_over(&mut self, object: ObjectId, value: Option<Bytes>, cache: &Cache) -> Result<bool, TxnError> {
+        let workspace = &mut self.workspace;
+        let frame = cache.find(object.page);
         let place = match workspace.find(object.page) {
             Some(place) => place,
             None => workspace.touch(object.page, frame).map_err(|_| TxnError::TooLarge)?,
         };
         let empty = ObjectPage::empty();
-        let image = frame.map_or(&empty, |frame| self.cache.at(frame).page());
+        let image = frame.map_or(&empty, |frame| cache.at(frame).page());
         let room = workspace.write(place, object.slot, value, image).map_err(|_| TxnError::TooLarge)?;
         if room.is_ok() {
             workspace.mark_read(place, object.slot);

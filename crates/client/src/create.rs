@@ -277,7 +277,7 @@ impl Client {
             return Ok(Created::Wait);
         };
         let object = ObjectId::new(page, slot);
-        let fits = self.put_over(txn, object, Some(value))?;
+        let fits = self.txns.running(txn)?.put_over(object, Some(value), &self.cache)?;
         assert!(fits, "the page was chosen for its room");
         self.ask_for_grants(now);
         Ok(Created::Object(object))

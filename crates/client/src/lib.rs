@@ -93,8 +93,9 @@ use types::{ClientId, Time};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TxnHandle(pub u64);
 
-/// The machine. Its parts meet here: each keeps its own state, and what runs through several of them stands in the file
-/// that is named for it (`arrive`, `commit`, `notice`, `room`, `session`).
+/// The machine. Its parts meet here: each keeps its own state, and its methods take what else they change. In the file of a
+/// part, `impl Client` is the way of a call or an event through several of them: the part decides, the role says what goes
+/// out and in which order. `access`, `arrive`, `notice`, `room` and `session` are of that alone.
 #[derive(Debug)]
 pub struct Client {
     config: Config,

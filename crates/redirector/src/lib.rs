@@ -87,8 +87,9 @@ pub use status::{MemberStatus, Stats, Status};
 use trunk::Trunk;
 use types::{ClientId, GoodbyeReason, SessionId, Time};
 
-/// The machine. Its parts meet here: each keeps its own state, and what runs through several of them stands in the file
-/// that is named for it.
+/// The machine. Its parts meet here: each keeps its own state, and its methods take what else they change. In the file of a
+/// part, `impl Redirector` is the way of an event through several of them: the part decides, the role says in which order
+/// who hears of it.
 #[derive(Debug)]
 pub struct Redirector {
     config: Config,
@@ -217,8 +218,8 @@ impl Redirector {
     pub(crate) fn dispatch(&mut self, now: Time, from: SessionId, message: ToServer) -> Result<(), Goodbye> {
         match message {
             ToServer::Hello(hello) => self.hello(now, from, hello),
-            ToServer::Rejoin(rejoin) if self.members.is_waiting(from) => self.keep_rejoin(from, rejoin),
-            ToServer::Fetch(fetch) if self.members.is_waiting(from) => self.keep_fetch(from, fetch),
+            ToServer::Rejoin(rejoin) if self.members.is_waiting(from) => self.members.keep_rejoin(from, rejoin),
+            ToServer::Fetch(fetch) if self.members.is_waiting(from) => self.members.keep_fetch(from, fetch),
             _ if self.members.client(from).is_none() => {
                 Err(Goodbye::malformed("expected a hello before anything else".into()))
             }

@@ -11,6 +11,7 @@
 //!    older sessions stay fenced off and its grants its own; then it has departed, and the store hears of it.
 
 use crate::Redirector;
+use crate::outputs::Outputs;
 use crate::rejoin::Brought;
 use alloc::collections::VecDeque;
 use alloc::format;
@@ -18,7 +19,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
 use directory::{Acks, Streams};
-use protocol::{Departed, Goodbye, Hello, Leader, PROTOCOL, Reachable};
+use protocol::{Departed, Fetch, Goodbye, Hello, Leader, PROTOCOL, Reachable, Rejoin};
 use types::{ClientId, GoodbyeReason, Limits, Map, PageId, PeerKey, SessionId, Time, Version};
 
 /// How long a member that is gone is known.
@@ -273,11 +274,30 @@ impl Members {
         self.live.get(&id).is_some_and(|member| matches!(member.stage, Stage::AwaitTrunk(..)))
     }
 
+    /// A member that is not welcome yet has told what it holds: it is listed when it is.
+    pub(crate) fn keep_rejoin(&mut self, from: SessionId, rejoin: Rejoin) -> Result<(), Goodbye> {
+        self.brought(from).map_or(Ok(()), |brought| brought.add(rejoin))
+    }
+
+    /// A member that is not welcome yet asks for a page: it is answered when the member is.
+    pub(crate) fn keep_fetch(&mut self, from: SessionId, fetch: Fetch) -> Result<(), Goodbye> {
+        self.brought(from).map_or(Ok(()), |brought| brought.ask(fetch))
+    }
+
     /// The cache that a session which waits for the store has told of so far.
-    pub(crate) fn brought(&mut self, id: SessionId) -> Option<&mut Brought> {
+    fn brought(&mut self, id: SessionId) -> Option<&mut Brought> {
         match &mut self.live.get_mut(&id)?.stage {
             Stage::AwaitTrunk(_, brought) => Some(brought),
             _ => None,
+        }
+    }
+
+    /// Tells those who wait to be welcome, and will not be, which group this is: elsewhere they ask who leads it.
+    pub(crate) fn tell_group(&self, group: &str, out: &mut Outputs) {
+        for session in self.all() {
+            if self.is_waiting(session) {
+                out.send(session, Leader { group: group.into(), epoch: 0, address: String::new() });
+            }
         }
     }
 
@@ -432,16 +452,6 @@ impl Redirector {
     pub(crate) fn end(&mut self, now: Time, session: SessionId, why: Goodbye) {
         self.forget_member(now, session);
         self.out.end(session, why);
-    }
-
-    /// Tells those who wait to be welcome, and will not be, which group this is: elsewhere they ask who leads it.
-    pub(crate) fn tell_group(&mut self) {
-        for session in self.members.all() {
-            if self.members.is_waiting(session) {
-                let (group, epoch, address) = (self.config.group.clone(), 0, String::new());
-                self.out.send(session, Leader { group, epoch, address });
-            }
-        }
     }
 
     /// Sends all members away: they may find another way to the store.

@@ -15,6 +15,7 @@
 //!    then on we have heard of as much. A member that names more all the same has made it up.
 
 use crate::Redirector;
+use crate::holders::Holders;
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::vec::Vec;
@@ -33,7 +34,7 @@ pub(crate) struct Brought {
 }
 
 impl Brought {
-    fn add(&mut self, more: Rejoin) -> Result<(), Goodbye> {
+    pub(crate) fn add(&mut self, more: Rejoin) -> Result<(), Goodbye> {
         self.granted += granted_in(&more);
         let all = match &mut self.all {
             None => self.all.insert(more),
@@ -48,7 +49,7 @@ impl Brought {
         check_amount(all.pages.len(), self.granted)
     }
 
-    fn ask(&mut self, fetch: Fetch) -> Result<(), Goodbye> {
+    pub(crate) fn ask(&mut self, fetch: Fetch) -> Result<(), Goodbye> {
         if !self.all.as_ref().is_some_and(|all| all.last) || self.fetch.is_some() {
             return Err(Goodbye::malformed("expected one fetch before the welcome, behind the last rejoin".into()));
         }
@@ -192,19 +193,23 @@ impl Revalidations {
     }
 }
 
+impl Holders {
+    /// A page that a member has brought is whole, as far as it has not changed without its new values being told.
+    /// Whether the member has holes in it is not known: it will say so when it is asked for help.
+    fn list_unchanged<'a>(
+        &mut self,
+        member: SessionId,
+        brought: Vec<PageId>,
+        changes: impl Iterator<Item = &'a Notice>,
+    ) {
+        let spoiled: Set<_> = changes.filter(|change| change.data.is_none()).map(|change| change.page).collect();
+        for page in brought.into_iter().filter(|page| !spoiled.contains(page)) {
+            self.list_whole(page, member);
+        }
+    }
+}
+
 impl Redirector {
-    /// A member that is not welcome yet has told what it holds: it is listed when it is.
-    pub(crate) fn keep_rejoin(&mut self, from: SessionId, rejoin: Rejoin) -> Result<(), Goodbye> {
-        let Some(brought) = self.members.brought(from) else { return Ok(()) };
-        brought.add(rejoin)
-    }
-
-    /// A member that is not welcome yet asks for a page: it is answered when the member is.
-    pub(crate) fn keep_fetch(&mut self, from: SessionId, fetch: Fetch) -> Result<(), Goodbye> {
-        let Some(brought) = self.members.brought(from) else { return Ok(()) };
-        brought.ask(fetch)
-    }
-
     /// A member tells what it holds.
     pub(crate) fn rejoin(&mut self, now: Time, from: SessionId, rejoin: Rejoin) -> Result<(), Goodbye> {
         let (Some(client), Some(resuming)) = (self.members.client(from), self.members.resuming(from)) else {
@@ -314,7 +319,8 @@ impl Redirector {
         if self.config.broken.is(Rule::KeepForComing) {
             kept.clear();
         }
-        self.list_whole(session, brought, missed.iter().chain(kept.iter().flat_map(|batch| &batch.items)));
+        let changes = missed.iter().chain(kept.iter().flat_map(|batch| &batch.items));
+        self.holders.list_unchanged(session, brought, changes);
         for &page in &resumed.dropped {
             self.holders.release(page, session);
             self.release_if_unheld(now, page);
@@ -326,14 +332,5 @@ impl Redirector {
         self.members.streams.resume(session, through);
         self.out.send(session, Rejoined { through, dropped: resumed.dropped });
         self.tell_new_member(session);
-    }
-
-    /// A page that a member has brought is whole, as far as it has not changed without its new values being told.
-    /// Whether the member has holes in it is not known: it will say so when it is asked for help.
-    fn list_whole<'a>(&mut self, session: SessionId, brought: Vec<PageId>, changes: impl Iterator<Item = &'a Notice>) {
-        let spoiled: Set<_> = changes.filter(|change| change.data.is_none()).map(|change| change.page).collect();
-        for page in brought.into_iter().filter(|page| !spoiled.contains(page)) {
-            self.holders.list_whole(page, session);
-        }
     }
 }

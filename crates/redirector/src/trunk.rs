@@ -378,7 +378,7 @@ impl Redirector {
         if self.cut_off_at().is_some_and(|at| at <= now) {
             let text =
                 format!("the redirector has not reached its store, or does not lead, for {:?}", self.config.silence);
-            self.tell_group();
+            self.members.tell_group(&self.config.group, &mut self.out);
             self.send_all_away(now, &text);
             self.leadership.look_no_longer();
             self.trunk.down_since = now;
