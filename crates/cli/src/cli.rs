@@ -407,7 +407,7 @@ Cases and what their ratios compare with, measured in the same run:
   first     a new client's first transaction (OO7, one part) in a lab, from its first packet on; over_on_demand: the
             same with single pages, when they are needed; emulated_over_lab: the same over an emulated line
   slow-line 24 MiB committed, and read, over a line of 1 MB/s, to a store and by a redirector; over_line: the time that
-            the line needs for it; small transactions of the same client and of a neighbour meanwhile, and whether
+            the line needs for it; small transactions of the same client and of another meanwhile, and whether
             all is within bounds
   recover   reading the log after a crash; over_read: the same files read from one end to the other
   load      documents of 1 KiB from several threads; over_sequential: a writer of as many bytes and syncs

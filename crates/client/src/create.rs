@@ -6,7 +6,7 @@
 //! 2. Two transactions of this client never create in the same page at a time: the second would be doomed by the first.
 //! 3. A granted page is taken for an empty one only while nobody here writes to it. It may have been fetched before it was
 //!    granted, and be written to like any other page.
-//! 4. A granted page is empty as of the horizon, whatever lives it has had before: it comes behind their changes, and
+//! 4. A granted page is empty as of the horizon, whatever generations it has had before: it comes behind their changes, and
 //!    with the first change that is told of it since it is no grant any more.
 
 use crate::commit::Commits;
@@ -238,7 +238,7 @@ impl Search<'_> {
     }
 
     /// Takes the next granted page: an empty one that is nobody else's, and that this transaction has not written to
-    /// in another way either. Its frame takes the place of one of an earlier life, and stays.
+    /// in another way either. Its frame takes the place of one of an earlier generation, and stays.
     fn take_page(&mut self) -> Option<PageId> {
         let is_empty = |page| !self.commits.writes_to(page) && !self.txns.others_write_to(page, None);
         let pool = &mut self.allocator.space(self.space).pool;
@@ -298,7 +298,7 @@ impl Client {
     }
 
     /// The page has changed. Should it have been granted, we were away for too long and it is somebody else's by now, or
-    /// somebody has written to it who had it in an earlier life, or it was our own commit and its reply is still to come:
+    /// somebody has written to it who had it in an earlier generation, or it was our own commit and its reply is still to come:
     /// it is not taken for an empty page again.
     pub(crate) fn granted_page_changed(&mut self, page: PageId) {
         if !self.config.broken.is(Rule::LoseFilled) && self.lose_grant(page) {

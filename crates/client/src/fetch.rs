@@ -233,7 +233,7 @@ impl Fetches {
         let slot = under_way.slot.filter(|_| self.follows && self.follow.pays());
         let at_least = self.recent_enough(here.cache.get(page), here.horizon);
         // Pages that are referred to are likelier than those that lie beside, where there were any.
-        let pages = self.with_neighbours(page, slot.is_none() || !self.follow.has_found(), most, here);
+        let pages = self.with_pages_beside(page, slot.is_none() || !self.follow.has_found(), most, here);
         let follow = slot.and_then(|slot| self.follow(slot));
         Some(Fetch { pages, at_least, number, follow })
     }
@@ -251,9 +251,9 @@ impl Fetches {
     /// of the cache, and what the connection carries at once. Where none are wanted, it is only learned where pages are
     /// missed.
     ///
-    /// A neighbour with holes is here: most of it can be read, nobody has said that the holes will be, and whether a
+    /// A page beside it that has holes is here: most of it can be read, nobody has said that the holes will be, and whether a
     /// prefetch helps is judged by whether its pages are read, which these would be anyway.
-    fn with_neighbours(&mut self, page: PageId, are_wanted: bool, most: u32, here: Here<'_>) -> Vec<PageId> {
+    fn with_pages_beside(&mut self, page: PageId, are_wanted: bool, most: u32, here: Here<'_>) -> Vec<PageId> {
         let carried = self.window.pages_of(self.window.bytes()).saturating_sub(self.coming());
         let room = self.room_ahead(PREFETCH_SHARE, most).min(carried).min(self.prefetch.pages_max() as usize);
         let most = if are_wanted { room.min(self.pages_per_message - 1) } else { 0 };

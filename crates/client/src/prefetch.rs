@@ -1,6 +1,6 @@
-//! Which neighbours of a missing page are worth asking for in the same round trip.
+//! The pages beside a missing one that are worth asking for in the same round trip.
 //!
-//! Objects that are used together lie in neighbouring pages, because creation puts them there. So faults come in
+//! Objects that are used together lie in pages beside each other, because creation puts them there. So faults come in
 //! *runs*: page 40, then 43, then 41 are one run from 40 to 43. The first fault of a run asks for as many pages as
 //! recent runs had, if most runs went on at all; the second knows that this one does, and asks for all the rest. Pages
 //! that are asked for in vain are counted: while less than a third is read, nothing is prefetched but a probe now and

@@ -8,7 +8,7 @@
 //! 3. A page that was granted, and taken to be filled, stays until its commit has been decided (**KeepTaken**): others may
 //!    fetch and read it like any page meanwhile.
 //! 4. No release is on its way while the store owes us a grant. It may grant us the very page: the release, of an earlier
-//!    life of the page, would cross the grant and take it back, and we would not hear of the page's changes.
+//!    generation of the page, would cross the grant and take it back, and we would not hear of the page's changes.
 
 use crate::Client;
 use crate::workspace::Workspace;

@@ -90,8 +90,8 @@ impl Txns {
             self.table.push((0, None));
             self.table.len() as u32 - 1
         });
-        let (life, txn) = &mut self.table[place as usize];
-        *life = life.wrapping_add(1);
+        let (generation, txn) = &mut self.table[place as usize];
+        *generation = generation.wrapping_add(1);
         *txn = Some(Txn {
             state: State::Running,
             last_fetch_before,
@@ -102,12 +102,12 @@ impl Txns {
             taken: Vec::new(),
             chains: Vec::new(),
         });
-        handle(place, *life)
+        handle(place, *generation)
     }
 
     pub(crate) fn get(&mut self, txn: TxnHandle) -> Option<&mut Txn> {
         match self.table.get_mut(txn.0 as u32 as usize) {
-            Some((life, Some(found))) if *life == (txn.0 >> 32) as u32 => Some(found),
+            Some((generation, Some(found))) if *generation == (txn.0 >> 32) as u32 => Some(found),
             _ => None,
         }
     }
@@ -134,13 +134,13 @@ impl Txns {
     /// All, to look at.
     pub(crate) fn all(&self) -> impl Iterator<Item = (TxnHandle, &Txn)> {
         let places = self.table.iter().enumerate();
-        places.filter_map(|(place, (life, txn))| Some((handle(place as u32, *life), txn.as_ref()?)))
+        places.filter_map(|(place, (generation, txn))| Some((handle(place as u32, *generation), txn.as_ref()?)))
     }
 
     /// All, to change.
     pub(crate) fn all_mut(&mut self) -> impl Iterator<Item = (TxnHandle, &mut Txn)> {
         let places = self.table.iter_mut().enumerate();
-        places.filter_map(|(place, (life, txn))| Some((handle(place as u32, *life), txn.as_mut()?)))
+        places.filter_map(|(place, (generation, txn))| Some((handle(place as u32, *generation), txn.as_mut()?)))
     }
 
     /// Those that still read and write.
@@ -195,6 +195,6 @@ impl Txns {
     }
 }
 
-fn handle(place: u32, life: u32) -> TxnHandle {
-    TxnHandle(u64::from(life) << 32 | u64::from(place))
+fn handle(place: u32, generation: u32) -> TxnHandle {
+    TxnHandle(u64::from(generation) << 32 | u64::from(place))
 }

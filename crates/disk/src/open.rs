@@ -120,9 +120,9 @@ impl Opening {
     pub fn finish(mut self) -> Result<RealDisk, DiskError> {
         while self.scan.next_record()?.is_some() {}
         self.home.must_have(u64::from(self.scan.witness()))?;
-        let life = self.opened.incarnation.0 as u32;
+        let incarnation = self.opened.incarnation.0 as u32;
         let id = LogId(self.opened.cluster.0);
-        let log = Log::resume(self.files.clone(), id, self.config.limits(), life, &self.scan)?;
+        let log = Log::resume(self.files.clone(), id, self.config.limits(), incarnation, &self.scan)?;
         reserve::keep(&*self.files)?;
         let Self { files, config, claim, patience, home, .. } = self;
         RealDisk::start(Parts { files, readers: config.readers, log, home: Box::new(home), patience }, claim.lock)

@@ -1,20 +1,20 @@
 //! The records of a store's log. Little-endian throughout; `docs/formats.md` draws them.
 //!
 //! ```text
-//!   Epoch    incarnation u64 | lease in ms u32 | spaces u32 | space u32 ...       what a store of format 1 wrote ends
-//!            lives u32 | life u64 | count at which it began u64 ...                with the incarnation
+//!   Incarnation  incarnation u64 | lease in ms u32 | spaces u32 | space u32 ...   what a store of format 1 wrote ends
+//!                lives u32 | life u64 | count at which it began u64 ...            with the incarnation
 //!   Commit   client u64 | number u64 | answered u64 | deltas u32 | 0 u32 | delta ...
 //!     delta    page u64 | changes u32 | bytes of values u32 | change ... | values
 //!     change   slot u16 | 1 put, 0 delete u16 | bytes of the value u32
-//!   Placed   placements u32 | 0 u32 | placement ...
-//!     placement  client u64 | number u64 | version u64
+//!   Placed   counts u32 | 0 u32 | counted ...
+//!     counted  client u64 | number u64 | version u64
 //!   Grant    space u32 | next u32
 //! ```
 
 use bytes::Bytes;
 use log::Records;
 use protocol::Lineage;
-use store::{CommitRecord, LeasesGiven, Placement, Record};
+use store::{CommitRecord, Counted, LeasesGiven, Record};
 use types::{ClientId, Delta, Incarnation, Life, PageId, SlotChange, TxnId, Version};
 use vfs::{Fields, Malformed};
 
@@ -22,9 +22,9 @@ use vfs::{Fields, Malformed};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Kind {
-    Epoch = 1,
+    Incarnation = 1,
     Commit = 2,
-    Placed = 3,
+    Counts = 3,
     Grant = 4,
 }
 
@@ -32,16 +32,16 @@ impl Kind {
     /// The kind of a record.
     pub(crate) fn of(record: &Record) -> Self {
         match record {
-            Record::Epoch { .. } => Self::Epoch,
+            Record::Incarnation { .. } => Self::Incarnation,
             Record::Commit(_) => Self::Commit,
-            Record::Placed(_) => Self::Placed,
+            Record::Counts(_) => Self::Counts,
             Record::Grant { .. } => Self::Grant,
         }
     }
 
     /// The kind of this number.
     fn from_byte(byte: u8) -> Option<Self> {
-        [Self::Epoch, Self::Commit, Self::Placed, Self::Grant].into_iter().find(|&kind| kind as u8 == byte)
+        [Self::Incarnation, Self::Commit, Self::Counts, Self::Grant].into_iter().find(|&kind| kind as u8 == byte)
     }
 }
 
@@ -74,13 +74,13 @@ impl Records for StoreRecords {
 
 fn body_bytes(record: &Record) -> usize {
     match record {
-        Record::Epoch { leases, lineage, .. } => {
+        Record::Incarnation { leases, lineage, .. } => {
             let of_leases = leases.as_ref().map_or(0, |leases| 8 + 4 * leases.spaces.len());
             let lives = lineage.lives().len();
             8 + of_leases + if lives == 0 { 0 } else { 4 + 16 * lives }
         }
         Record::Grant { .. } => 8,
-        Record::Placed(placements) => 8 + 24 * placements.len(),
+        Record::Counts(counts) => 8 + 24 * counts.len(),
         Record::Commit(commit) => {
             let delta = |d: &Delta| 16 + 8 * d.changes.len() + d.value_bytes();
             32 + commit.deltas.iter().map(delta).sum::<usize>()
@@ -90,7 +90,7 @@ fn body_bytes(record: &Record) -> usize {
 
 fn encode(record: &Record, put: &mut impl FnMut(&[u8])) {
     match record {
-        Record::Epoch { incarnation, leases, lineage } => {
+        Record::Incarnation { incarnation, leases, lineage } => {
             put(&incarnation.0.to_le_bytes());
             if let Some(LeasesGiven { lease_ms, spaces }) = leases {
                 put(&lease_ms.to_le_bytes());
@@ -111,12 +111,12 @@ fn encode(record: &Record, put: &mut impl FnMut(&[u8])) {
             put(&space.to_le_bytes());
             put(&next.to_le_bytes());
         }
-        Record::Placed(placements) => {
-            put_count(placements.len(), put);
+        Record::Counts(counts) => {
+            put_count(counts.len(), put);
             put(&[0; 4]);
-            for placement in placements {
-                put_txn(placement.txn, put);
-                put(&placement.version.0.to_le_bytes());
+            for counted in counts {
+                put_txn(counted.txn, put);
+                put(&counted.version.0.to_le_bytes());
             }
         }
         Record::Commit(commit) => {
@@ -157,17 +157,17 @@ fn put_count(count: usize, put: &mut impl FnMut(&[u8])) {
 fn decode(kind: Kind, body: Bytes) -> Result<Record, Malformed> {
     let mut fields = Fields::new(body);
     let record = match kind {
-        Kind::Epoch => {
+        Kind::Incarnation => {
             let incarnation = Incarnation(fields.u64()?);
             let leases = fields.more().then(|| decode_leases(&mut fields)).transpose()?;
             let lineage = fields.more().then(|| decode_lineage(&mut fields)).transpose()?.unwrap_or_default();
-            Record::Epoch { incarnation, leases, lineage }
+            Record::Incarnation { incarnation, leases, lineage }
         }
         Kind::Grant => Record::Grant { space: fields.u32()?, next: fields.u32()? },
-        Kind::Placed => {
+        Kind::Counts => {
             let count = fields.count(24)?;
             fields.zero()?;
-            Record::Placed((0..count).map(|_| decode_placement(&mut fields)).collect::<Result<_, _>>()?)
+            Record::Counts((0..count).map(|_| decode_counted(&mut fields)).collect::<Result<_, _>>()?)
         }
         Kind::Commit => {
             let (txn, answered) = (decode_txn(&mut fields)?, fields.u64()?);
@@ -196,8 +196,8 @@ fn decode_txn(fields: &mut Fields) -> Result<TxnId, Malformed> {
     Ok(TxnId { client: ClientId(fields.u64()?), number: fields.u64()? })
 }
 
-fn decode_placement(fields: &mut Fields) -> Result<Placement, Malformed> {
-    Ok(Placement { txn: decode_txn(fields)?, version: Version(fields.u64()?) })
+fn decode_counted(fields: &mut Fields) -> Result<Counted, Malformed> {
+    Ok(Counted { txn: decode_txn(fields)?, version: Version(fields.u64()?) })
 }
 
 fn decode_delta(fields: &mut Fields) -> Result<Delta, Malformed> {

@@ -25,8 +25,8 @@ use vfs::{Aligned, BLOCK, Call, On, Refused};
 pub(crate) struct Stamp {
     /// The log that it belongs to.
     pub(crate) log: LogId,
-    /// The process's life.
-    pub(crate) life: u32,
+    /// The process's.
+    pub(crate) incarnation: u32,
     /// The flush's number.
     pub(crate) flush: u64,
     /// No record before this position is needed any more.
@@ -287,7 +287,7 @@ fn frame(kind: u8, position: u64, stamp: Stamp, lap: u32) -> Frame {
         flush: stamp.flush,
         needed: stamp.needed,
         witness: stamp.witness,
-        life: stamp.life,
+        incarnation: stamp.incarnation,
         offset: 0,
         part_bytes: 0,
         record_bytes: 0,
@@ -318,7 +318,7 @@ mod tests {
             first_offset: BLOCK as u32,
         };
         let active = Segment { header: Some(header), ..segment("a") };
-        let stamp = Stamp { log: LogId(1), life: 1, flush: 1, needed: 1, witness: 0, last: 0 };
+        let stamp = Stamp { log: LogId(1), incarnation: 1, flush: 1, needed: 1, witness: 0, last: 0 };
         let start = Start { active, at: BLOCK, memory: Aligned::default(), memory_bytes: MEMORY_BYTES };
         let mut supply = || Ok(segment("b"));
         let mut writer = Writer::new(stamp, start, &mut supply);

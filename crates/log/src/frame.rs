@@ -7,14 +7,14 @@
 //!   20  witness u32           a number of whoever writes the log, the highest so far
 //!   24  flush u64             the number of the flush among all that became durable, and one more
 //!   32  needed u64            no record before this position is needed any more
-//!   40  life u32              the life of the process that wrote it
+//!   40  incarnation u32       of the process that wrote it
 //!   44  offset u32            of this frame in its segment
 //!   48  part bytes u32        of the body in this frame
 //!   52  record bytes u32      of the whole body
 //!   56  CRC32C u32            of the part of the body
 //!   60  CRC32C u32            of bytes 0..60
 //! ```
-//! `lap` and `offset` make a header true in one place and for one lap only; `life` and `flush` make it part of one
+//! `lap` and `offset` make a header true in one place and for one lap only; `incarnation` and `flush` make it part of one
 //! write only.
 
 /// The length of a frame's header, in bytes: what every record takes beside its body, if it lies in one frame.
@@ -57,8 +57,8 @@ pub(crate) struct Frame {
     pub(crate) flush: u64,
     /// No record before this position is needed any more.
     pub(crate) needed: u64,
-    /// The life of the process that wrote it.
-    pub(crate) life: u32,
+    /// The incarnation of the process that wrote it.
+    pub(crate) incarnation: u32,
     /// Where in the segment the frame begins.
     pub(crate) offset: u32,
     /// The bytes of the body in this frame.
@@ -85,7 +85,7 @@ impl Frame {
         bytes[20..24].copy_from_slice(&self.witness.to_le_bytes());
         bytes[24..32].copy_from_slice(&self.flush.to_le_bytes());
         bytes[32..40].copy_from_slice(&self.needed.to_le_bytes());
-        bytes[40..44].copy_from_slice(&self.life.to_le_bytes());
+        bytes[40..44].copy_from_slice(&self.incarnation.to_le_bytes());
         bytes[44..48].copy_from_slice(&self.offset.to_le_bytes());
         bytes[48..52].copy_from_slice(&self.part_bytes.to_le_bytes());
         bytes[52..56].copy_from_slice(&self.record_bytes.to_le_bytes());
@@ -114,7 +114,7 @@ impl Frame {
             witness: u32_at(20),
             flush: u64_at(24),
             needed: u64_at(32),
-            life: u32_at(40),
+            incarnation: u32_at(40),
             offset: u32_at(44),
             part_bytes: u32_at(48),
             record_bytes: u32_at(52),

@@ -28,8 +28,8 @@
 //! # Invariants
 //! 1. One flush is in flight at a time, and a flush is acknowledged only when all of its blocks are durable. So a valid
 //!    frame of flush `n + 1`, in whatever state that flush is, proves that flush `n` was durable.
-//! 2. Flush numbers and positions are consecutive over all laps and lives. A life is a number of the process's; it is
-//!    durable before the first flush of that life, so `(life, flush)` names one flush for ever.
+//! 2. Flush numbers and positions are consecutive over all laps and incarnations. An incarnation is the number of a start of
+//!    the process; it is durable before the first flush of that one, so `(incarnation, flush)` names one flush for ever.
 //! 3. A segment is begun anew only when a durable frame, or the header of the newest lap, says that nothing in it is
 //!    needed. So the newest segment with a valid header tells where recovery begins: by its header or by its frames.
 //! 4. A segment's header is written with the first flush in the segment, so it may be there without that flush, or
@@ -38,14 +38,14 @@
 //!
 //! # Torn tail or corruption
 //! Recovery takes flushes one after another, each as a whole or not at all, until one is not exactly what it must be:
-//! every frame's checksums, lap, offset, flush number, life and position. Call the first bad one `n + 1`.
+//! every frame's checksums, lap, offset, flush number, incarnation and position. Call the first bad one `n + 1`.
 //!
 //! - If anywhere behind it stands a valid frame of a flush above `n + 1`, then `n + 1` was durable once (1) and may
 //!   have been acknowledged: it is corruption, and the log refuses to open.
 //! - If it is known from elsewhere that a record was durable (a store's page home remembers that at every install and at
 //!   every clean close) that has not been found by then: likewise.
 //! - Else nothing proves that `n + 1` was ever acknowledged: it is the torn tail of a crash. It is cut as a whole, and
-//!   the next flush, `n + 1` of a later life, is written over its beginning. The bytes of it that remain behind that
+//!   the next flush, `n + 1` of a later incarnation, is written over its beginning. The bytes of it that remain behind that
 //!   flush are never taken for anything: its flush number is not the next one any more (2).
 //!
 //! The one thing that this cannot tell from a torn tail is damage to the very last flush before a crash. A clean close

@@ -81,16 +81,16 @@ impl<R: Records> Log<R> {
         Ring::<R>::create(files, log, limits, segments)
     }
 
-    /// Goes on where a finished scan has found the tail. `life` is higher than that of every process before, and is
+    /// Goes on where a finished scan has found the tail. `incarnation` is higher than that of every process before, and is
     /// durable elsewhere by now.
     pub fn resume(
         files: Arc<dyn Files>,
         log: LogId,
         limits: Limits,
-        life: u32,
+        incarnation: u32,
         scan: &Scan<R>,
     ) -> Result<Self, FileError> {
-        let ring = Ring::resume(files.clone(), log, limits, life, scan)?;
+        let ring = Ring::resume(files.clone(), log, limits, incarnation, scan)?;
         let queue = Queue {
             records: Vec::new(),
             needed: ring.needed(),

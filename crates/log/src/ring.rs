@@ -48,7 +48,7 @@ pub(crate) struct Ring<R: Records> {
     files: Arc<dyn Files>,
     log: LogId,
     limits: Limits,
-    life: u32,
+    incarnation: u32,
     due: Due,
     /// The segments that are needed, in lap order; the last one is being written.
     live: VecDeque<Segment>,
@@ -95,7 +95,7 @@ impl<R: Records> Ring<R> {
         files: Arc<dyn Files>,
         log: LogId,
         limits: Limits,
-        life: u32,
+        incarnation: u32,
         scan: &Scan<R>,
     ) -> Result<Self, FileError> {
         let tail = scan.place;
@@ -103,7 +103,7 @@ impl<R: Records> Ring<R> {
             files,
             log,
             limits,
-            life,
+            incarnation,
             due: scan.due,
             live: VecDeque::new(),
             free: Vec::new(),
@@ -203,7 +203,7 @@ impl<R: Records> Ring<R> {
     fn write(&mut self, pending: &mut Pending<R::Record>) -> Result<Written, Stopped> {
         let stamp = Stamp {
             log: self.log,
-            life: self.life,
+            incarnation: self.incarnation,
             flush: self.due.flush,
             needed: self.due.needed,
             witness: self.due.witness,

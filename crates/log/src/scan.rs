@@ -29,8 +29,8 @@ pub(crate) struct Due {
     pub(crate) flush: u64,
     /// The position of the next record.
     pub(crate) position: u64,
-    /// The life of the last flush.
-    pub(crate) life: u32,
+    /// The incarnation that wrote the last flush.
+    pub(crate) incarnation: u32,
     /// No record before this position is needed.
     pub(crate) needed: u64,
     /// See [`crate::Log::flush`].
@@ -96,7 +96,7 @@ impl<R: Records> Scan<R> {
         };
         let bytes_total = segments[at..].iter().map(|s| s.bytes as u64).sum();
         let place = Place { segment: at, offset: first.first_offset as usize };
-        let due = Due { flush: first.first_flush, position: first.first_position, life: 0, needed, witness: 0 };
+        let due = Due { flush: first.first_flush, position: first.first_position, incarnation: 0, needed, witness: 0 };
         let progress = Progress { bytes_total, ..Progress::default() };
         let windows = Some(Windows::begin(&files, &segments, place)?);
         Ok(Self {
@@ -156,7 +156,7 @@ impl<R: Records> Scan<R> {
             let (frame, body) = self.read_frame(place, &due, first, begun.as_ref())?;
             first = first.or(Some(frame));
             let (needed, witness) = (due.needed.max(frame.needed), due.witness.max(frame.witness));
-            due = Due { life: frame.life, needed, witness, ..due };
+            due = Due { incarnation: frame.incarnation, needed, witness, ..due };
             let whole = if frame.record_begins && frame.record_ends {
                 Some(body)
             } else {
@@ -356,13 +356,13 @@ fn mismatch(
         (expected != got).then(|| format!("expected a frame of {what} {expected}, found one of {got}"))
     };
     let position = if frame.kind == MARK { due.position.saturating_sub(1) } else { due.position };
-    let life = first.map_or(frame.life.max(due.life), |first| first.life);
+    let incarnation = first.map_or(frame.incarnation.max(due.incarnation), |first| first.incarnation);
     let parts = begun.map_or(0, |(_, parts)| parts.len()) + frame.part_bytes as usize;
     let (whole, begun) = (frame.record_bytes as usize, begun.map(|(begun, _)| begun));
     expected("lap", u64::from(lap), u64::from(frame.lap))
         .or_else(|| expected("offset", offset as u64, u64::from(frame.offset)))
         .or_else(|| expected("flush", due.flush, frame.flush))
-        .or_else(|| expected("life", u64::from(life), u64::from(frame.life)))
+        .or_else(|| expected("incarnation", u64::from(incarnation), u64::from(frame.incarnation)))
         .or_else(|| expected("position", position, frame.position))
         .or_else(|| expected("beginning", u64::from(first.is_none()), u64::from(frame.flush_begins)))
         .or_else(|| expected("part", u64::from(begun.is_none()), u64::from(frame.record_begins)))

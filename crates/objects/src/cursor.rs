@@ -2,7 +2,7 @@
 //!
 //! A cursor does not hold on to the transaction: between two steps the transaction may do anything, and the cursor goes
 //! on behind the entry that it gave last. It finds the next leaf from the root, by the fence that parts the two, so no
-//! leaf needs to know its neighbours.
+//! leaf needs to know its siblings.
 //!
 //! 1. `lower` and `upper` bound what has not been given yet. They move with each entry that is given, and with nothing
 //!    else.

@@ -4,7 +4,7 @@
 //! nodes, and it becomes the inner node above them. A leaf is the unit of conflict: two transactions that write
 //! different leaves have only read the nodes above, which change when a leaf splits or goes. There is no count of the
 //! entries, because everyone would have to write it, and no chain of leaves, because a split would write its
-//! neighbours.
+//! siblings.
 
 use crate::cursor::Cursor;
 use crate::key::{self, EncodeKey, KEY_BYTES_MAX, Key};
@@ -519,7 +519,7 @@ where
     store_node(tx, root, id, &node).await
 }
 
-/// Writes a node that something was taken from. One that is small joins a neighbour, and so on up; a root with one
+/// Writes a node that something was taken from. One that is small joins a sibling, and so on up; a root with one
 /// child becomes that child.
 async fn shrink<M: Mode>(
     tx: &mut Tx<M>,
@@ -538,12 +538,12 @@ async fn shrink<M: Mode>(
         }
         let left_at = if at + 1 < parent.entries.len() { at } else { at - 1 };
         let (left_id, right_id) = (parent.child(left_at), parent.child(left_at + 1));
-        let neighbour = if id == left_id { right_id } else { left_id };
-        let neighbour = load_node(tx, root, neighbour).await?;
-        if node.bytes() + neighbour.bytes() > NODE_BYTES_TARGET && !node.entries.is_empty() {
+        let sibling = if id == left_id { right_id } else { left_id };
+        let sibling = load_node(tx, root, sibling).await?;
+        if node.bytes() + sibling.bytes() > NODE_BYTES_TARGET && !node.entries.is_empty() {
             return store_node(tx, root, id, &node).await;
         }
-        let (mut left, right) = if id == left_id { (node, neighbour) } else { (neighbour, node) };
+        let (mut left, right) = if id == left_id { (node, sibling) } else { (sibling, node) };
         left.join(&parent.entries.remove(left_at + 1).key, right);
         store_node(tx, root, left_id, &left).await?;
         tx.remove(right_id).await?;

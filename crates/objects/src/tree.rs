@@ -16,7 +16,7 @@ use types::ObjectId;
 /// The size past which a node is split, in bytes: four nodes in a page, and each a unit of conflict.
 pub(crate) const NODE_BYTES_TARGET: usize = 2048;
 
-/// The size below which a node joins a neighbour that has room for it.
+/// The size below which a node joins a sibling that has room for it.
 pub(crate) const NODE_BYTES_LEAST: usize = NODE_BYTES_TARGET / 4;
 
 /// The longest value that stands in a leaf.
@@ -212,7 +212,7 @@ impl TreeNode {
         (separator, upper)
     }
 
-    /// Takes in all entries of its right neighbour, of which `separator` is the least key.
+    /// Takes in all entries of its right sibling, of which `separator` is the least key.
     pub(crate) fn join(&mut self, separator: &[u8], mut right: Self) {
         if !self.leaf {
             right.entries[0].key = separator.to_vec();

@@ -94,11 +94,11 @@ fn commit_small(db: &Db, stop: &AtomicBool) -> Vec<Duration> {
     took
 }
 
-/// One client commits much over a line; meanwhile it and a neighbour commit little.
-fn commit_over(line: &Emulator, large: &Db, neighbour: &Db) {
+/// One client commits much over a line; meanwhile it and another client commit little.
+fn commit_over(line: &Emulator, large: &Db, other: &Db) {
     let (stop, begun) = (AtomicBool::new(false), Instant::now());
     thread::scope(|scope| {
-        let small = [large, neighbour].map(|db| scope.spawn(|| commit_small(db, &stop)));
+        let small = [large, other].map(|db| scope.spawn(|| commit_small(db, &stop)));
         let done = large.transact(|tx| tx.create_bytes(Anywhere, &vec![7; LARGE]));
         let took = begun.elapsed();
         stop.store(true, SeqCst);
@@ -120,8 +120,8 @@ fn commit_over(line: &Emulator, large: &Db, neighbour: &Db) {
 fn from_a_client_to_its_store() {
     let server = Server::start();
     let line = line_to(server.address);
-    let (large, neighbour) = (connect(line.address()), connect(line.address()));
-    commit_over(&line, &large, &neighbour);
+    let (large, other) = (connect(line.address()), connect(line.address()));
+    commit_over(&line, &large, &other);
     assert_eq!((large.stats().sessions, line.tally().connections), (1, 2), "{:?}", server.host.tally());
 }
 
@@ -130,8 +130,8 @@ fn from_a_redirector_to_its_store() {
     let server = Server::start();
     let line = line_to(server.address);
     let (_redirector, address) = redirector(line.address());
-    let (large, neighbour) = (connect(address), connect(address));
-    commit_over(&line, &large, &neighbour);
+    let (large, other) = (connect(address), connect(address));
+    commit_over(&line, &large, &other);
     assert_eq!((large.stats().sessions, line.tally().connections), (1, 1), "{:?}", server.host.tally());
 }
 
@@ -140,8 +140,8 @@ fn from_a_member_to_its_redirector() {
     let server = Server::start();
     let (redirector, address) = redirector(server.address);
     let line = line_to(address);
-    let (large, neighbour) = (connect(line.address()), connect(address));
-    commit_over(&line, &large, &neighbour);
+    let (large, other) = (connect(line.address()), connect(address));
+    commit_over(&line, &large, &other);
     assert_eq!((large.stats().sessions, line.tally().connections), (1, 1), "{:?}", redirector.tally());
 }
 

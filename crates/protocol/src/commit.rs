@@ -79,7 +79,7 @@ pub struct CommitReply {
 /// The outcome of a commit request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It is durable and has its place.
+    /// It is durable and has its count.
     Committed {
         /// How it moved each page that it wrote, in page order. To the committer this stands for the notice.
         pages: Vec<Advance>,

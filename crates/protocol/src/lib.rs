@@ -12,7 +12,7 @@
 //! | [`fetch`] | `Fetch`, `Released` | `Page`, `LeftOut` |
 //! | [`commit`] | `CommitRequest`, `AskOutcome` | `CommitReply` |
 //! | [`notice`] | `Notices` | `Ack` |
-//! | [`place`] | `Grant` | `Granted` |
+//! | [`grant`] | `Grant` | `Granted` |
 //! | [`help`] | `Help`, `Reachable` | `PeerPage`, `NoHelp`, `Arrived` |
 //! | [`lease`] | `Intent` | `Leased`, `Promise` |
 //! | [`group`] | `Revalidate`, `Lead`, `FindLeader`, `Departed` | `Revalidated`, `Leader`, `Members` |
@@ -30,6 +30,7 @@ mod counts;
 mod directions;
 pub mod fetch;
 mod form;
+pub mod grant;
 pub mod group;
 pub mod help;
 pub mod homes;
@@ -38,20 +39,19 @@ pub mod lineage;
 pub mod notice;
 pub mod order;
 mod parcel;
-pub mod place;
 pub mod session;
 pub mod status;
 
 pub use commit::{Advance, AskOutcome, CommitReply, CommitRequest, Outcome, PageReads};
 pub use directions::{ToClient, ToPeer, ToServer};
 pub use fetch::{Fetch, Follow, LeftOut, Page, Released};
+pub use grant::{Grant, Granted};
 pub use group::{Departed, FindLeader, GROUP, Lead, Leader, Member, Members, Revalidate, Revalidated};
 pub use help::{Arrived, Help, NoHelp, PeerHello, PeerPage, Reachable};
 pub use lease::{Intent, Leased, Promise};
 pub use lineage::Lineage;
 pub use notice::{Ack, Notice, Notices};
 pub use parcel::{Message, Parcel};
-pub use place::{Grant, Granted};
 pub use session::{Goodbye, Held, Hello, Ping, Pong, Rejoin, Rejoined, SessionLimits, Welcome};
 pub use status::{AskStatus, Cell, Status, Table};
 

@@ -22,7 +22,7 @@
 //!   before, and the reply changes it, as if it had been there all the time.
 //! - *`Released`* passes, because it must not change places with `Fetch`. The pages that a commit fills are kept until its
 //!   reply; one that is released all the same is a granted page without contents, and its release is taken for that of
-//!   an earlier life.
+//!   an earlier generation.
 //! - *`Departed`* passes too: a commit that it has passed names its client anew.
 //! - *`Ack`* trails: what it lets the store forget may be what a commit before it is judged by, which would be refused
 //!   without need. (It decides nothing, so it may be late.)

@@ -244,7 +244,7 @@ impl Commits {
             self.unsent.retain(|unsent| *unsent != txn);
         }
         for (page, _) in &pending.changes {
-            lease.settle(*page, txn);
+            lease.end_contest(*page, txn);
         }
         Some(pending)
     }

@@ -347,7 +347,7 @@ impl Redirector {
         let client = self.members.client(from);
         for &page in &released.pages {
             // A member that releases a page that has just been granted to it does not know of the grant yet: it means
-            // an earlier life of the page.
+            // an earlier generation of the page.
             let is_granted = client.is_some_and(|client| self.grants.is_of(client, page));
             if is_granted && !self.config.broken.is(Rule::KeepGranted) {
                 continue;

@@ -241,7 +241,7 @@ enum Step {
 }
 
 impl Redirector {
-    /// From now on the group is told of the page's changes. A read of an earlier life of it by a member, while nobody
+    /// From now on the group is told of the page's changes. A read of an earlier generation of it by a member, while nobody
     /// here held it, is for the store to judge.
     fn judge_since_granted(&mut self, page: PageId) {
         if self.is_unheld(page) {
@@ -283,7 +283,7 @@ impl Redirector {
             self.holders.list(page, to.session);
         }
         self.grants.line.has_waited(to.session);
-        // A page may have had other lives: the member takes it for empty as of its horizon, which must be past the
+        // A page may have had other generations: the member takes it for empty as of its horizon, which must be past the
         // changes of these.
         if !self.config.broken.is(Rule::HearBeforeGrant) {
             self.flush_all(to.session);

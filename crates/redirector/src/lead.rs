@@ -262,7 +262,7 @@ impl Redirector {
     pub fn lead(&mut self, now: Time, epoch: u64) {
         if let Some(step) = self.leadership.lead(epoch) {
             self.take_step(now, step);
-            self.settle(now);
+            self.follow_up(now);
         }
     }
 
@@ -270,7 +270,7 @@ impl Redirector {
     pub fn led_by(&mut self, now: Time, leader: Option<Leader>) {
         if let Some(step) = self.leadership.led_by(leader) {
             self.take_step(now, step);
-            self.settle(now);
+            self.follow_up(now);
         }
     }
 

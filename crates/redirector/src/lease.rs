@@ -113,7 +113,7 @@ impl Lease {
     }
 
     /// They have changed, or will not.
-    pub(crate) fn settle(&mut self, page: PageId, txn: TxnId) {
+    pub(crate) fn end_contest(&mut self, page: PageId, txn: TxnId) {
         let Some(contests) = self.contested.get_mut(&page) else { return };
         contests.retain(|(contest, _)| *contest != txn);
         if contests.is_empty() {
@@ -124,7 +124,7 @@ impl Lease {
     /// A change is told.
     pub(crate) fn note(&mut self, notice: &Notice) {
         self.recent.note(notice.page, notice.version, notice.slots.iter());
-        self.settle(notice.page, notice.txn);
+        self.end_contest(notice.page, notice.txn);
     }
 
     /// The group holds the page no longer: nothing will be told of it. Should somebody fetch it again, the store says

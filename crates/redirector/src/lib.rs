@@ -154,7 +154,7 @@ impl Redirector {
     /// The store has said something.
     pub fn from_store(&mut self, now: Time, message: ToClient) {
         self.hear_store(now, message);
-        self.settle(now);
+        self.follow_up(now);
     }
 
     /// A member's connection has come in.
@@ -171,7 +171,7 @@ impl Redirector {
     /// A member's connection is gone.
     pub fn disconnected(&mut self, now: Time, session: SessionId) {
         self.forget_member(now, session);
-        self.settle(now);
+        self.follow_up(now);
     }
 
     /// A sign of life of a member: some bytes of a message, or room for what is on its way there.
@@ -189,7 +189,7 @@ impl Redirector {
         if let Err(why) = self.dispatch(now, from, message) {
             self.end(now, from, why);
         }
-        self.settle(now);
+        self.follow_up(now);
     }
 
     /// The next action that the machine wants done.
@@ -211,7 +211,7 @@ impl Redirector {
         self.let_depart(now);
         self.ask_others(now);
         self.tell_members(now);
-        self.settle(now);
+        self.follow_up(now);
     }
 
     /// One message of a member. An error that must end its session comes back as its goodbye.
@@ -277,7 +277,7 @@ impl Redirector {
     }
 
     /// The work that every event may have made possible or necessary.
-    fn settle(&mut self, now: Time) {
+    fn follow_up(&mut self, now: Time) {
         self.flush_told();
         self.acknowledge(now);
         self.send_unsent(now);

@@ -8,7 +8,7 @@ pub(crate) struct Rng(u64);
 
 impl Rng {
     pub(crate) fn new(seed: u64) -> Self {
-        // Neighbouring seeds start far apart, so that their first draws do not resemble each other.
+        // Seeds side by side start far apart, so that their first draws do not resemble each other.
         let mut rng = Self(seed ^ 0x5851_f42d_4c95_7f2d);
         rng.next();
         rng

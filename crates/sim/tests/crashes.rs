@@ -15,6 +15,6 @@ fn nothing_is_lost_wherever_the_store_crashes() {
 #[cfg(feature = "mutants")]
 #[test]
 fn a_recovery_that_places_nothing_is_noticed() {
-    let found = enumerate_crashes(1, Broken::rule(types::Rule::PlaceOnRecovery));
+    let found = enumerate_crashes(1, Broken::rule(types::Rule::CountOnRecovery));
     assert!(!found.failures.is_empty(), "{found}");
 }

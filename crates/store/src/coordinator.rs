@@ -25,7 +25,7 @@ use protocol::{Advance, CommitReply, CommitRequest, Notice, Outcome};
 use smallvec::SmallVec;
 use types::{Delta, Map, Refusal, Rule, Time, TxnId, Version};
 
-/// A commit that is logged and has no place yet.
+/// A commit that is logged and has no count yet.
 #[derive(Debug)]
 struct InFlight {
     position: Position,
@@ -81,22 +81,22 @@ impl Coordinator {
         self.under_way.get_mut(&txn)
     }
 
-    /// The commits without a place, and what they write.
+    /// The commits without a count, and what they write.
     pub(crate) fn in_flight(&self) -> impl Iterator<Item = (TxnId, &Vec<Delta>)> {
         self.in_flight.iter().map(|commit| (commit.record.txn, &commit.record.deltas))
     }
 
-    /// The position of the first commit without a place.
+    /// The position of the first commit without a count.
     pub(crate) fn first_in_flight(&self) -> Option<Position> {
         self.in_flight.front().map(|commit| commit.position)
     }
 
-    /// A bound of what the commits without a place will add to the MOB, in bytes.
+    /// A bound of what the commits without a count will add to the MOB, in bytes.
     pub(crate) fn in_flight_bytes(&self) -> usize {
         self.in_flight_bytes
     }
 
-    /// When the last commit got its place.
+    /// When the last commit got its count.
     pub(crate) fn last_commit(&self) -> Time {
         self.last_commit
     }
@@ -106,7 +106,7 @@ impl Coordinator {
         self.in_flight.push_back(commit);
     }
 
-    /// The oldest commit without a place, if it is durable.
+    /// The oldest commit without a count, if it is durable.
     fn pop_through(&mut self, through: Position) -> Option<InFlight> {
         self.first_in_flight().filter(|first| *first <= through)?;
         let commit = self.in_flight.pop_front()?;
@@ -147,7 +147,7 @@ impl Store {
     /// Log: its being durable is the commit point.
     pub(crate) fn log(&mut self, now: Time, ticket: Ticket) {
         let CommitRequest { txn, answered, writes, .. } = ticket.request;
-        self.log_placements();
+        self.log_counts();
         let record = CommitRecord { txn, answered, deltas: writes };
         let position = self.log.append(Record::Commit(record.clone()), &mut self.out);
         self.coordinator.push(InFlight { position, record, mob_bytes: ticket.mob_bytes });
@@ -170,9 +170,9 @@ impl Store {
         }
     }
 
-    /// Sequence: gives it its place.
+    /// Sequence: gives it its count.
     fn sequence(&mut self, record: &CommitRecord) -> Vec<Advance> {
-        let version = self.sequencer.place(record.txn);
+        let version = self.sequencer.count(record.txn);
         self.master.advances(version, &record.deltas)
     }
 
@@ -230,10 +230,10 @@ impl Store {
     }
 
     /// Passes the counts that were given since to the log: they ride on the flush of the next record.
-    pub(crate) fn log_placements(&mut self) {
-        let placements = self.sequencer.take_unlogged();
-        if !placements.is_empty() {
-            self.log.append(Record::Placed(placements), &mut self.out);
+    pub(crate) fn log_counts(&mut self) {
+        let counts = self.sequencer.take_unlogged();
+        if !counts.is_empty() {
+            self.log.append(Record::Counts(counts), &mut self.out);
         }
     }
 

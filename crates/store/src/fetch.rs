@@ -88,7 +88,7 @@ impl Store {
         for &page in &released.pages {
             self.leases.released(from, page);
             // A session that releases a page that has just been granted to it does not know of the grant yet: it means
-            // an earlier life of the page.
+            // an earlier generation of the page.
             let is_granted = client.is_some_and(|client| self.grants.is_of(client, page));
             if !is_granted || self.master.is_in_use(page) || self.config.broken.is(Rule::KeepGranted) {
                 self.master.directory().release(page, from);

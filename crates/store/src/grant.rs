@@ -42,7 +42,7 @@ const UNCLAIMED_LOOKED_AT_MAX: usize = 16 * 1024;
 /// Whether something is in a page, or is about to be.
 type InUse<'a> = &'a dyn Fn(PageId) -> bool;
 
-/// Neighbouring pages of one owner, found by the first of them.
+/// Consecutive pages of one owner, found by the first of them.
 #[derive(Clone, Copy, Debug)]
 struct Run {
     count: u32,
@@ -58,7 +58,7 @@ pub(crate) struct Grants {
     owned: BTreeMap<PageId, Run>,
     /// How many pages each client owns.
     owned_by: Map<ClientId, usize>,
-    /// Neighbouring spare pages: the first, and how many.
+    /// Consecutive spare pages: the first, and how many.
     spare: BTreeMap<PageId, u32>,
     /// Pages of spaces that may have been granted before the restart, unused and never claimed: those that nobody has
     /// looked at yet.
@@ -241,7 +241,7 @@ impl Grants {
         next_pages
     }
 
-    /// Gives pages to a client: spare ones first, then new ones that are neighbours. A good part of what is wanted, if it
+    /// Gives pages to a client: spare ones first, then new consecutive ones. A good part of what is wanted, if it
     /// is spare, is enough: the client asks again, and until then more may have become spare.
     fn give(&mut self, client: ClientId, space: u32, count: u32, in_use: InUse<'_>) -> Given {
         let mut given = Given::default();
@@ -279,7 +279,7 @@ impl Grants {
         PageRange { first, count: run.count }.contains(page).then_some(run.owner)
     }
 
-    /// Gives pages that nobody owns an owner; neighbours of the same owner become one run.
+    /// Gives pages that nobody owns an owner; consecutive ones of the same owner become one run.
     fn own(&mut self, client: ClientId, range: PageRange) {
         *self.owned_by.entry(client).or_default() += range.count as usize;
         match self.owned.range_mut(..range.first).next_back() {
@@ -317,7 +317,7 @@ impl Grants {
         self.spare.insert(first, count);
     }
 
-    /// Takes up to `count` neighbouring spare pages of a space.
+    /// Takes up to `count` consecutive spare pages of a space.
     fn take_spare(&mut self, space: u32, count: u32) -> Option<PageRange> {
         let (&first, &run) = self.spare.range(PageId::new(space, 0)..).next()?;
         if first.space != space {

@@ -99,7 +99,7 @@ use turns::Turns;
 use types::{Broken, ClusterId, GoodbyeReason, Incarnation, Life, Limits, NodeId, PageId, Time};
 pub use types::{Position, SessionId};
 pub use work::{
-    Checkpoint, ClientOutcomes, CommitRecord, DiskDone, DiskWork, HomeImage, HomePage, LeasesGiven, Opened, Placement,
+    Checkpoint, ClientOutcomes, CommitRecord, Counted, DiskDone, DiskWork, HomeImage, HomePage, LeasesGiven, Opened,
     Record,
 };
 use writeback::WriteBack;
@@ -290,11 +290,11 @@ impl Store {
         self.recover_record(position, record);
     }
 
-    /// Everything has been recovered: places what was not placed, and opens for business.
+    /// Everything has been recovered: gives counts to commits that have none, and opens for business.
     pub fn start(&mut self, now: Time) {
         self.finish_recovery(now);
         self.unclaimed = Some(now + self.config.grace);
-        self.settle(now);
+        self.follow_up(now);
     }
 
     /// A connection has come in.
@@ -311,7 +311,7 @@ impl Store {
     /// A connection is gone.
     pub fn disconnected(&mut self, now: Time, session: SessionId) {
         self.forget_session(now, session);
-        self.settle(now);
+        self.follow_up(now);
     }
 
     /// A sign of life on a session: some bytes of a message, or room for what is on its way there.
@@ -329,7 +329,7 @@ impl Store {
         if let Err(why) = self.dispatch(now, from, message) {
             self.end(now, from, why);
         }
-        self.settle(now);
+        self.follow_up(now);
     }
 
     /// Disk work is done.
@@ -355,13 +355,13 @@ impl Store {
             DiskDone::HomeFull => self.home_full(now),
         }
         self.serve_at_least();
-        self.settle(now);
+        self.follow_up(now);
     }
 
     /// Refuses new commits, writes everything home, ends all sessions, then gives [`Output::Closed`].
     pub fn close(&mut self, now: Time) {
         self.closing = true;
-        self.settle(now);
+        self.follow_up(now);
     }
 
     /// The next action that the machine wants done.
@@ -392,7 +392,7 @@ impl Store {
         }
         self.end_silent(now);
         self.forget_gone(now);
-        self.settle(now);
+        self.follow_up(now);
     }
 
     /// Refused commits since the start, by the reason's name.
@@ -482,7 +482,7 @@ impl Store {
     }
 
     /// The work that every event may have made possible or necessary.
-    fn settle(&mut self, now: Time) {
+    fn follow_up(&mut self, now: Time) {
         self.go_on_promised(now);
         self.take_turns(now);
         self.unpark(now);

@@ -1,8 +1,8 @@
 //! The lives of the store's process: which they were, and which of their leases may still last.
 //!
 //! ```text
-//!   start ----> Epoch: all lives, what may still last, and what will be given --durable--> the first lease is given
-//!   write-back: the same as of now                                            --durable--> the one before it can be freed
+//!   start ---> Incarnation: all lives, what may last, and what will be given --durable--> the first lease is given
+//!   write-back: the same as of now                                           --durable--> the one before it can be freed
 //! ```
 //! 1. Before a lease is given, a record is durable that names its space and is at least as long. The newest durable
 //!    record is never freed.
@@ -106,7 +106,7 @@ impl Store {
     fn log_life(&mut self, now: Time) {
         let leases = self.lives.lasting(now, &self.config);
         let lineage = self.lives.lineage.clone();
-        let record = Record::Epoch { incarnation: self.incarnation, leases: Some(leases), lineage };
+        let record = Record::Incarnation { incarnation: self.incarnation, leases: Some(leases), lineage };
         self.lives.next = self.log.append(record, &mut self.out);
     }
 

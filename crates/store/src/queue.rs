@@ -1,6 +1,6 @@
 //! The order in which pages are sent ahead to one session, and how many at a time (see `ahead`).
 //!
-//! 1. Fetches take turns, by bytes: what a scan is about to read does not hold up the neighbours of a small page, for which
+//! 1. Fetches take turns, by bytes: what a scan is about to read does not hold up the pages beside a small one, for which
 //!    somebody may be waiting by then.
 //! 2. Pages that somebody waits for do not hold these up for good: after some quanta of them one leaves all the same.
 

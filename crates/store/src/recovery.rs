@@ -1,12 +1,12 @@
 //! Recovery: from what the disk holds to where the node stood.
 //!
-//! Counts are given in the order of the log, so a commit whose place was not logged gets the same one again: the counts
+//! Counts are given in the order of the log, so a commit whose count was not logged gets the same one again: the counts
 //! go on from the highest that the log or the checkpoint knows. A record from before the last free may come again; what
 //! it changed is home, or in an image of a later version.
 //!
 //! Nothing is written before all is read, so recovery can be interrupted anywhere and begun again.
 
-use crate::{CommitRecord, Placement, Position, Record, Store};
+use crate::{CommitRecord, Counted, Position, Record, Store};
 use alloc::collections::VecDeque;
 use types::{Rule, Time, Version};
 
@@ -16,13 +16,14 @@ pub(crate) struct Recovery {
     /// Everything through here is in the checkpoint's outcomes, as far as anyone may ask.
     checkpoint: Version,
     /// The highest count that was given.
-    placed: Version,
-    unplaced: VecDeque<(Position, CommitRecord)>,
+    given: Version,
+    /// The commits whose count is not known yet.
+    uncounted: VecDeque<(Position, CommitRecord)>,
 }
 
 impl Recovery {
     pub(crate) fn new(checkpoint: Version) -> Self {
-        Self { checkpoint, placed: checkpoint, unplaced: VecDeque::new() }
+        Self { checkpoint, given: checkpoint, uncounted: VecDeque::new() }
     }
 }
 
@@ -31,45 +32,47 @@ impl Store {
     pub(crate) fn recover_record(&mut self, position: Position, record: Record) {
         self.log.recovered(position, record.bytes_bound());
         match record {
-            Record::Epoch { leases, lineage, .. } => self.lives.recovered(position, leases, lineage, &self.config),
+            Record::Incarnation { leases, lineage, .. } => {
+                self.lives.recovered(position, leases, lineage, &self.config);
+            }
             Record::Grant { space, next } => self.grants.granted_below(space, next),
-            Record::Placed(placements) => {
-                for placement in placements {
-                    self.recover_place(placement);
+            Record::Counts(counts) => {
+                for counted in counts {
+                    self.recover_count(counted);
                 }
             }
             Record::Commit(commit) => {
                 self.stats.recovered_commits += 1;
-                self.recovery.unplaced.push_back((position, commit));
+                self.recovery.uncounted.push_back((position, commit));
             }
         }
     }
 
-    /// The place of the oldest commit that has none, unless that commit is freed.
-    fn recover_place(&mut self, placement: Placement) {
-        self.recovery.placed = self.recovery.placed.max(placement.version);
-        if self.recovery.unplaced.front().is_some_and(|(_, commit)| commit.txn == placement.txn) {
-            let (position, commit) = self.recovery.unplaced.pop_front().expect("just seen");
-            self.replay(position, placement.version, commit);
+    /// The count of the oldest commit that has none, unless that commit is freed.
+    fn recover_count(&mut self, counted: Counted) {
+        self.recovery.given = self.recovery.given.max(counted.version);
+        if self.recovery.uncounted.front().is_some_and(|(_, commit)| commit.txn == counted.txn) {
+            let (position, commit) = self.recovery.uncounted.pop_front().expect("just seen");
+            self.replay(position, counted.version, commit);
         }
     }
 
-    /// Everything has been read: places what has no place, and says that a new life begins.
+    /// Everything has been read: gives counts to commits that have none, and says that a new life begins.
     pub(crate) fn finish_recovery(&mut self, now: Time) {
-        self.sequencer.resume(self.recovery.placed);
-        if self.config.broken.is(Rule::PlaceOnRecovery) {
-            self.recovery.unplaced.clear();
+        self.sequencer.resume(self.recovery.given);
+        if self.config.broken.is(Rule::CountOnRecovery) {
+            self.recovery.uncounted.clear();
         }
-        while let Some((position, commit)) = self.recovery.unplaced.pop_front() {
-            let version = self.sequencer.place(commit.txn);
-            self.recovery.placed = version;
+        while let Some((position, commit)) = self.recovery.uncounted.pop_front() {
+            let version = self.sequencer.count(commit.txn);
+            self.recovery.given = version;
             self.replay(position, version, commit);
         }
-        self.master.resume(self.recovery.placed);
+        self.master.resume(self.recovery.given);
         for client in self.outcomes.clients().collect::<alloc::vec::Vec<_>>() {
             self.sessions.expect_back(now, client);
         }
-        self.log_placements();
+        self.log_counts();
         self.begin_life(now);
     }
 

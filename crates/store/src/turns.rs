@@ -2,11 +2,11 @@
 //!
 //! ```text
 //!   prepare --meets a prepared one, or one that waits--> its turn --> prepare, as if it had just come
-//!      |                                                  ^    ~~ one of the prepared has its place ~~
+//!      |                                                  ^    ~~ one of the prepared has its count ~~
 //!      +--neither--> log                                  +--still meets one--
 //! ```
 //! 1. A commit meets a prepared one if it has read what that one writes, or writes what that one has read while it
-//!    waits for promises. The judgement of it has to wait until the other has its place.
+//!    waits for promises. The judgement of it has to wait until the other has its count.
 //! 2. Nothing that has come later and writes what a waiting commit has read goes before it: it would be found stale for
 //!    that alone, again and again. A commit that only reads what it writes goes on, and is serial before it.
 //! 3. It has no locks and no place in the log: when its turn comes, it is judged like one that has just come. If there is

@@ -38,7 +38,7 @@ impl Locks {
         }
     }
 
-    /// The transaction has its place.
+    /// The transaction has its count.
     pub(crate) fn unlock(&mut self, txn: TxnId, deltas: &[Delta]) {
         for delta in deltas {
             let Some(locks) = self.pages.get_mut(&delta.page) else { continue };

@@ -12,19 +12,19 @@ use types::{ClientId, ClusterId, Delta, Incarnation, Life, PageId, Position, Txn
 /// One record of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Record {
-    /// A node's process has begun a life, or goes on with it.
-    Epoch {
-        /// The life.
+    /// A node's process has been started, or goes on.
+    Incarnation {
+        /// The number of the start.
         incarnation: Incarnation,
         /// The leases that may last from then on. `None` in the records of a program that wrote none.
         leases: Option<LeasesGiven>,
-        /// This life and those before it; none in the records of a program that drew none.
+        /// Its life and those before it; none in the records of a program that drew none.
         lineage: Lineage,
     },
     /// A transaction's deltas. Its being durable is the commit point.
     Commit(CommitRecord),
     /// The counts that commits got, oldest first.
-    Placed(Vec<Placement>),
+    Counts(Vec<Counted>),
     /// All pages of the space below `next` have been granted.
     Grant {
         /// The space.
@@ -38,12 +38,12 @@ impl Record {
     /// An upper bound of the record's size in the log, in bytes.
     pub fn bytes_bound(&self) -> u64 {
         let body = match self {
-            Self::Epoch { leases, lineage, .. } => {
+            Self::Incarnation { leases, lineage, .. } => {
                 let spaces = leases.as_ref().map_or(0, |leases| leases.spaces.len());
                 24 + 4 * spaces + 16 * lineage.lives().len()
             }
             Self::Grant { .. } => 16,
-            Self::Placed(placements) => 24 * placements.len() + 8,
+            Self::Counts(counts) => 24 * counts.len() + 8,
             Self::Commit(commit) => return commit_bytes_bound(&commit.deltas),
         };
         (body + HEADER_BYTES) as u64
@@ -79,9 +79,9 @@ pub struct CommitRecord {
     pub deltas: Vec<Delta>,
 }
 
-/// The place that the sequencer gave a commit at this master.
+/// The count that the sequencer gave a commit at this master.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Placement {
+pub struct Counted {
     /// The transaction.
     pub txn: TxnId,
     /// Its count.

@@ -51,7 +51,7 @@ struct Batch {
 enum Stage {
     Idle,
     Reading { pages: Vec<PageId>, images: Map<PageId, ObjectPage> },
-    Logging { batch: Batch, checkpoint: Checkpoint, placed: Position },
+    Logging { batch: Batch, checkpoint: Checkpoint, last: Position },
     Installing(Batch),
     Waiting { until: Time },
 }
@@ -89,7 +89,7 @@ impl WriteBack {
     }
 }
 
-/// The position that a checkpoint taken now covers: everything before the first commit without a place. The last record
+/// The position that a checkpoint taken now covers: everything before the first commit without a count. The last record
 /// stays out, as it is never freed.
 fn coverable(coordinator: &Coordinator, log: &Log) -> Position {
     coordinator.first_in_flight().unwrap_or(log.last()).min(log.last())
@@ -175,19 +175,19 @@ impl Store {
             image: self.master.lay_over(page, &images[&page]),
         };
         let pages = pages.iter().map(as_now).collect();
-        self.log_placements();
-        let placed = self.log.last();
+        self.log_counts();
+        let last = self.log.last();
         self.log_life_again(now);
         let batch = Batch { pages, covered: coverable(&self.coordinator, &self.log) };
-        self.writeback.stage = Stage::Logging { batch, checkpoint: self.checkpoint(), placed };
+        self.writeback.stage = Stage::Logging { batch, checkpoint: self.checkpoint(), last };
         self.install();
     }
 
     /// Once the counts are durable: sends the batch home.
     pub(crate) fn install(&mut self) {
         match core::mem::replace(&mut self.writeback.stage, Stage::Idle) {
-            Stage::Logging { batch, checkpoint, placed }
-                if self.log.is_durable(placed) || self.config.broken.is(Rule::LogBeforeHome) =>
+            Stage::Logging { batch, checkpoint, last }
+                if self.log.is_durable(last) || self.config.broken.is(Rule::LogBeforeHome) =>
             {
                 let images = batch.pages.iter().map(Installed::to_home).collect();
                 self.out.disk(DiskWork::Install(images, checkpoint));

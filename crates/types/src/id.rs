@@ -10,7 +10,7 @@ pub const MAIN_SPACE: u32 = 0;
 pub const CATALOG_SPACE: u32 = u32::MAX;
 
 /// A page: the unit of transfer, caching and mastership. `(space, number)`, ordered so that pages that were granted
-/// together are neighbours.
+/// together stand side by side.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PageId {
     /// The space the page belongs to.
@@ -99,7 +99,7 @@ pub struct PageRange {
 }
 
 impl PageRange {
-    /// Pages that come in order, neighbours together.
+    /// Pages that come in order, those side by side together.
     pub fn join(pages: impl IntoIterator<Item = PageId>) -> Vec<Self> {
         let mut ranges = Vec::new();
         for page in pages {
@@ -154,7 +154,7 @@ impl fmt::Debug for ClusterId {
     }
 }
 
-/// One life of a store node's process: counts up at every start.
+/// The number of a start of a store node's process: each life's is one higher than the last's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Incarnation(pub u64);
 
@@ -162,8 +162,8 @@ pub struct Incarnation(pub u64);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Position(pub u64);
 
-/// The same life as nobody else can have it: drawn at random when it starts. A copy of a store counts its lives on as the
-/// store does, and has other ones.
+/// A life of a store node's process, as nobody else can have it: drawn at random when it starts. A copy of a store counts
+/// its incarnations on as the store does, and has other lives.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Life(pub u64);
 

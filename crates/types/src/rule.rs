@@ -23,7 +23,7 @@ pub enum Rule {
     FollowUnheld,
     /// A page that fills holes is at least as recent as what made them, and as all that its reader has heard of.
     FetchAtLeast,
-    /// A client that releases a page that was just granted to it means an earlier life of the page, and goes on holding
+    /// A client that releases a page that was just granted to it means an earlier generation of the page, and goes on holding
     /// it.
     KeepGranted,
     /// A granted page that was written to is nobody's to claim.
@@ -32,7 +32,7 @@ pub enum Rule {
     LoseFilled,
     /// Only a page is granted in which nothing is, nor is about to be.
     GrantEmpty,
-    /// A page that is granted again keeps its version over its lives.
+    /// A page that is granted again keeps its version over its generations.
     KeepVersion,
     /// A page is granted behind all changes that it has had.
     HearBeforeGrant,
@@ -102,8 +102,8 @@ pub enum Rule {
     JoinBeforeFetch,
     /// An aborted transaction's writes leave no trace.
     DropWorkspace,
-    /// Recovery places what was logged and not placed.
-    PlaceOnRecovery,
+    /// Recovery gives counts to the commits in the log that have none.
+    CountOnRecovery,
     /// Space in the log is freed only when what it held is home.
     FreeAfterHome,
     /// A notice for a page under way is applied to the page when it arrives.
@@ -266,7 +266,7 @@ impl Rule {
         Self::RevalidateOnRejoin,
         Self::JoinBeforeFetch,
         Self::DropWorkspace,
-        Self::PlaceOnRecovery,
+        Self::CountOnRecovery,
         Self::FreeAfterHome,
         Self::KeepNotices,
         Self::HelpWhole,

@@ -11,12 +11,12 @@
 mod commit;
 mod fetch;
 mod field;
+mod grant;
 mod group;
 mod help;
 mod kind;
 mod lease;
 mod notice;
-mod place;
 mod session;
 mod status;
 

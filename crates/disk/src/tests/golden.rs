@@ -46,7 +46,7 @@ fn an_epoch() {
         (Some(leases.clone()), Lineage::default(), "0201000000000000d0070000020000000300000004000000".to_owned()),
         (Some(leases), lineage, format!("0201000000000000d0070000020000000300000004000000{lives}")),
     ] {
-        let record = Record::Epoch { incarnation, leases, lineage };
+        let record = Record::Incarnation { incarnation, leases, lineage };
         let mut bytes = Aligned::default();
         StoreRecords::encode(&record, &mut |part: &[u8]| bytes.put(part));
         assert_eq!(hex(bytes.bytes()), golden);

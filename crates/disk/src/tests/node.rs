@@ -9,7 +9,7 @@ use protocol::Lineage;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
-use store::{Checkpoint, CommitRecord, DiskDone, DiskWork, HomeImage, Placement, Position, Record};
+use store::{Checkpoint, CommitRecord, Counted, DiskDone, DiskWork, HomeImage, Position, Record};
 use types::{ClientId, Delta, Incarnation, ObjectPage, PageId, SlotChange, TxnId, Version};
 use vfs::Files;
 use vfs::memory::{Dice, Memory};
@@ -35,9 +35,9 @@ pub(crate) fn record(position: u64) -> Record {
     let txn = TxnId { client: ClientId(dice.roll(9)), number: position };
     match dice.roll(8) {
         _ if position.is_multiple_of(16) => commit(txn, SEGMENT_BYTES + dice.roll(40_000) as usize, &mut dice),
-        0 => Record::Epoch { incarnation: Incarnation(position), leases: None, lineage: Lineage::default() },
+        0 => Record::Incarnation { incarnation: Incarnation(position), leases: None, lineage: Lineage::default() },
         1 => Record::Grant { space: 1, next: position as u32 },
-        2 => Record::Placed((0..dice.roll(5)).map(|n| Placement { txn, version: Version(n) }).collect()),
+        2 => Record::Counts((0..dice.roll(5)).map(|n| Counted { txn, version: Version(n) }).collect()),
         _ => {
             let bytes = dice.roll(9000) as usize;
             commit(txn, bytes, &mut dice)

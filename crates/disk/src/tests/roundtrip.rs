@@ -7,7 +7,7 @@ use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 use protocol::Lineage;
-use store::{CommitRecord, LeasesGiven, Placement, Record};
+use store::{CommitRecord, Counted, LeasesGiven, Record};
 use types::{ClientId, Delta, Incarnation, Life, PageId, SlotChange, TxnId, Version};
 use vfs::Aligned;
 
@@ -25,7 +25,7 @@ fn delta() -> impl Strategy<Value = Delta> {
 }
 
 fn any_record() -> impl Strategy<Value = Record> {
-    let placement = (txn(), any::<u64>()).prop_map(|(txn, version)| Placement { txn, version: Version(version) });
+    let counted = (txn(), any::<u64>()).prop_map(|(txn, version)| Counted { txn, version: Version(version) });
     prop_oneof![
         (any::<u64>(), option::of((any::<u32>(), vec(any::<u32>(), 0..4), vec(any::<(u64, u64)>(), 0..40)))).prop_map(
             |(incarnation, given)| {
@@ -33,11 +33,11 @@ fn any_record() -> impl Strategy<Value = Record> {
                     .map_or((None, vec![]), |(ms, spaces, lives)| (Some(LeasesGiven { lease_ms: ms, spaces }), lives));
                 let lives = lives.into_iter().map(|(life, began)| (Life(life), Version(began)));
                 let lineage = Lineage::new(lives.collect());
-                Record::Epoch { incarnation: Incarnation(incarnation), leases, lineage }
+                Record::Incarnation { incarnation: Incarnation(incarnation), leases, lineage }
             }
         ),
         any::<(u32, u32)>().prop_map(|(space, next)| Record::Grant { space, next }),
-        vec(placement, 0..50).prop_map(Record::Placed),
+        vec(counted, 0..50).prop_map(Record::Counts),
         (txn(), any::<u64>(), vec(delta(), 0..20)).prop_map(|(txn, answered, deltas)| Record::Commit(CommitRecord {
             txn,
             answered,
@@ -60,7 +60,7 @@ proptest! {
     #[test]
     fn a_record_that_lost_or_gained_bytes_is_refused(record in any_record(), cut in 1..40_usize) {
         // A record of leases is left out: one of format 1 says nothing of what this one does.
-        prop_assume!(!matches!(record, Record::Epoch { .. }));
+        prop_assume!(!matches!(record, Record::Incarnation { .. }));
         let mut body = Aligned::default();
         StoreRecords::encode(&record, &mut |part: &[u8]| body.put(part));
         let short = Bytes::copy_from_slice(&body.bytes()[..body.len().saturating_sub(cut)]);

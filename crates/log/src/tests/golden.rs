@@ -24,7 +24,7 @@ fn frame() -> Frame {
         witness: 0x0506,
         flush: 0x0708,
         needed: 0x090a,
-        life: 0x0b0c,
+        incarnation: 0x0b0c,
         offset: 0x1000,
         part_bytes: 0x0d0e,
         record_bytes: 0x0f10,

@@ -77,7 +77,7 @@ fn created() -> Memory {
 }
 
 /// Opens a log; gives it with the positions that it holds, after a look at what is there.
-fn open(files: &Memory, durable: u64, life: u32) -> Result<(Log<Notes>, Vec<u64>, u32), FileError> {
+fn open(files: &Memory, durable: u64, incarnation: u32) -> Result<(Log<Notes>, Vec<u64>, u32), FileError> {
     let files: Arc<dyn Files> = Arc::new(files.clone());
     let mut scan = Scan::<Notes>::begin(files.clone(), ID, durable)?;
     let mut positions = Vec::new();
@@ -86,7 +86,7 @@ fn open(files: &Memory, durable: u64, life: u32) -> Result<(Log<Notes>, Vec<u64>
         positions.push(position);
     }
     let witness = scan.witness();
-    Ok((Log::resume(files, ID, LIMITS, life, &scan)?, positions, witness))
+    Ok((Log::resume(files, ID, LIMITS, incarnation, &scan)?, positions, witness))
 }
 
 /// Appends the notes of these positions, and makes them durable in one flush.
@@ -103,13 +103,13 @@ fn write(log: &Log<Notes>, positions: std::ops::RangeInclusive<u64>, witness: u3
 #[test]
 fn a_scan_finds_the_written_records() {
     let files = created();
-    for life in 1..=4_u32 {
-        let last = 10 * u64::from(life - 1);
-        let (log, positions, witness) = open(&files, last, life).unwrap();
+    for incarnation in 1..=4_u32 {
+        let last = 10 * u64::from(incarnation - 1);
+        let (log, positions, witness) = open(&files, last, incarnation).unwrap();
         assert_eq!(positions, (1..=last).collect::<Vec<_>>());
-        assert_eq!(witness, if life == 1 { 0 } else { 100 + life - 1 });
+        assert_eq!(witness, if incarnation == 1 { 0 } else { 100 + incarnation - 1 });
         write(&log, last + 1..=last + 7, 5);
-        write(&log, last + 8..=last + 10, 100 + life);
+        write(&log, last + 8..=last + 10, 100 + incarnation);
     }
 }
 

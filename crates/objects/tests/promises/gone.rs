@@ -14,7 +14,7 @@ fn create_at(tx: &mut Tx, place: ObjectId, mut create: impl FnMut(&mut Tx, Objec
 
 /// An object that stays, for others to lie beside: a page in which nothing is any more is not filled again before it is
 /// granted again.
-fn neighbour(db: &Db) -> ObjectId {
+fn anchor(db: &Db) -> ObjectId {
     db.transact(|tx| tx.create(Anywhere, &"stays".to_owned())).unwrap().id()
 }
 
@@ -46,7 +46,7 @@ fn a_reference_does_not_reach_the_next_object_in_its_place() {
     let db = Db::in_memory().unwrap();
     for (before, after) in [(1, 1), (1, 50_000), (50_000, 1), (50_000, 50_000)] {
         let texts = ["a".repeat(before), "b".repeat(after)];
-        let near = neighbour(&db);
+        let near = anchor(&db);
         let gone = db.transact(|tx| tx.create(near, &texts[0])).unwrap();
         db.transact(|tx| tx.delete(gone)).unwrap();
         let mut newer = None;
@@ -115,7 +115,7 @@ fn a_reference_does_not_reach_what_has_no_references() {
 #[test]
 fn the_handle_of_a_deleted_map_does_not_reach_the_next_one() {
     let db = Db::in_memory().unwrap();
-    let near = neighbour(&db);
+    let near = anchor(&db);
     let gone: Map<u32, u32> = db.transact(|tx| Map::create(tx, near)).unwrap();
     db.transact(|tx| tx.delete(gone.root())).unwrap();
     let mut newer = gone;

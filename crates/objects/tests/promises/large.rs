@@ -85,7 +85,7 @@ fn a_rewrite_stays_in_its_pages() {
     assert!(next_page(&db) - before <= 2);
 }
 
-/// Neighbours that grow until their page has no room: the values move out, and stay readable.
+/// Objects of one page that grow until their page has no room: the values move out, and stay readable.
 #[test]
 fn a_full_page_lets_its_objects_grow_elsewhere() {
     let scratch = Scratch::new();
@@ -97,7 +97,7 @@ fn a_full_page_lets_its_objects_grow_elsewhere() {
             Ok([vec![first], others].concat())
         })
         .unwrap();
-    assert!(objects.iter().all(|object| object.id().page == objects[0].id().page), "they began as neighbours");
+    assert!(objects.iter().all(|object| object.id().page == objects[0].id().page), "they began in one page");
     for (i, &object) in objects.iter().enumerate() {
         db.transact(|tx| tx.put_bytes(object, &value(5_000, i as u8))).unwrap();
     }

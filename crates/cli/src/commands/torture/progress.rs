@@ -365,7 +365,7 @@ mod tests {
         let slow = Terms { bits_per_s: Some(1e6), value_bytes_max: 1 << 20, ..calm };
         assert_eq!(calm.gap_max(), Duration::from_millis(4800));
         let piece = Duration::from_secs_f64(65536.0 * 8.0 / 1e6);
-        assert_eq!(slow.gap_max(), calm.gap_max() + 8 * piece, "a neighbour waits for pieces, not for values");
+        assert_eq!(slow.gap_max(), calm.gap_max() + 8 * piece, "another member waits for pieces, not for values");
         let heavy = Terms { own_value_bytes_max: 1 << 20, ..slow };
         assert_eq!(heavy.gap_max(), slow.gap_max() + 4 * 16 * piece);
     }

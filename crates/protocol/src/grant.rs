@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 use types::PageRange;
 
-/// Wants pages to create objects in. Pages that are granted together are neighbours where that can be had.
+/// Wants pages to create objects in. Pages that are granted together lie side by side where that can be had.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grant {
     /// The space.
@@ -13,7 +13,7 @@ pub struct Grant {
 }
 
 /// Pages that only the receiver creates objects in, for as long as its session lives or can resume. Each is empty as of
-/// the receiver's horizon, past all changes of its earlier lives, and held from the moment of the grant.
+/// the receiver's horizon, past all changes of its earlier generations, and held from the moment of the grant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Granted {
     /// The pages; fewer than wanted, or none, when the store has no more room.
