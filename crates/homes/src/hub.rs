@@ -77,6 +77,7 @@ pub struct Hub {
     ending: BTreeSet<(Time, UpdateId)>,
     last: UpdateId,
     released: u64,
+    is_over: bool,
     /// When it was last looked what is due.
     checked_at: Time,
     outputs: VecDeque<Output>,
@@ -130,7 +131,21 @@ impl Hub {
         let (homes, updaters, peers, updates, waiting, ending, outputs) = Default::default();
         let (opens_at, checked_at) = (Time::ZERO, Time::ZERO);
         let (last, released) = (UpdateId(0), 0);
-        Self { config, opens_at, homes, updaters, peers, updates, waiting, ending, last, released, checked_at, outputs }
+        Self {
+            config,
+            opens_at,
+            homes,
+            updaters,
+            peers,
+            updates,
+            waiting,
+            ending,
+            last,
+            released,
+            is_over: false,
+            checked_at,
+            outputs,
+        }
     }
 
     /// An update of these dependencies is about to become visible: it may when it is released, of which a caller of
@@ -144,6 +159,11 @@ impl Hub {
     /// Whether an update is released. One that is not known any more has been.
     pub fn is_released(&self, update: UpdateId) -> bool {
         !self.waiting.contains(&update)
+    }
+
+    /// Whether it has ended: nothing is released any more.
+    pub fn is_over(&self) -> bool {
+        self.is_over
     }
 
     /// An update of this process is visible to every new reader, or has not taken place.
@@ -392,6 +412,7 @@ impl Machine for Hub {
 
     /// Those that wait for a release find that there is none to be had.
     fn stop(&mut self, _: &str) {
+        self.is_over = true;
         self.outputs.clear();
         let here = self.updates.iter().filter(|(_, under_way)| matches!(under_way.by, By::Here));
         self.outputs.extend(here.map(|(update, _)| Output::Wake(Waiter(update.0))));

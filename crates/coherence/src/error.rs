@@ -1,0 +1,32 @@
+//! Why a site, or the way to a hub, does not start.
+
+use net::{AddressError, ListenError};
+use std::error::Error;
+use std::fmt;
+
+/// Why a site does not start.
+#[derive(Debug)]
+pub enum SiteError {
+    /// The addresses of its hub are none.
+    Address(AddressError),
+    /// Its hub cannot listen.
+    Listen(ListenError),
+}
+
+impl fmt::Display for SiteError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Address(error) => error.fmt(f),
+            Self::Listen(error) => error.fmt(f),
+        }
+    }
+}
+
+impl Error for SiteError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Address(error) => Some(error),
+            Self::Listen(error) => Some(error),
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! The machines of the web door in this process, as a cache and an updater call them.
+//!
+//! ```text
+//!   alone                              several processes
+//!
+//!   +------- Site -------+             +-- Site --+     +------ Site ------+     +-- Updates --+
+//!   | Cache -- Home      |             | Cache -- Home ------> Hub <-------------- Updater     |
+//!   |           |        |             +----------+ TCP | (and a Home)     | TCP +-------------+
+//!   | Updates - Hub      |                              +------------------+
+//!   +--------------------+
+//! ```
+//! A [`Cache`] takes a ticket before it asks the origin, stores what it has got, and looks at each hit; an [`Updates`]
+//! announces what is about to change, and waits until it may. `docs/coherence.md` has the rules.
+//!
+//! ```
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! use coherence::{Dependency, Site, SiteConfig};
+//!
+//! let site = Site::start(&SiteConfig::default(), &net::Runtime::start()?)?;
+//! let cache = site.cache();
+//! let item = Dependency::new("item:42").unwrap();
+//!
+//! // The origin is asked when the ticket is there, and its response is stored under what it depends on.
+//! if let Some(ticket) = cache.ticket() {
+//!     let proof = cache.store(ticket, std::slice::from_ref(&item))?;
+//!     assert!(cache.is_current(&proof));
+//!     let update = site.updates().announce(vec![item]).await?;
+//!     // Now the change is made. No cache answers without it any more.
+//!     assert!(!cache.is_current(&proof));
+//!     update.visible();
+//! }
+//! # Ok(())
+//! # }
+//! ```
+
+mod cache;
+mod call;
+mod error;
+mod far;
+mod site;
+mod updates;
+
+pub use cache::Cache;
+pub use error::SiteError;
+pub use homes::{Dependency, NotStored, Proof, Ticket};
+pub use site::{Site, SiteConfig};
+pub use updates::{Ended, Update, Updates};

@@ -1,0 +1,106 @@
+//! A home in this process, and its hub here or elsewhere.
+
+use crate::cache::Cache;
+use crate::call::Called;
+use crate::error::SiteError;
+use crate::far::{drawn, uplink};
+use crate::updates::Updates;
+use homes::{Home, HomeConfig, Hub, HubConfig};
+use net::{Host, ListenConfig, Machines, Runtime};
+use node::RoleId;
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How a site is set up.
+#[derive(Clone, Debug)]
+pub struct SiteConfig {
+    /// Where the hub is, as `host:port`, of which there may be several with commas between them; `None` has it in this
+    /// process.
+    pub hub: Option<String>,
+    /// Where a hub of this process takes homes and updaters of others; `None` has none but its own.
+    pub listen: Option<SocketAddr>,
+    /// Whether it may listen where others than this machine can reach.
+    pub insecure: bool,
+    /// How long a home of this hub answers without having heard of the hub. A home that dies holds up updates for as long.
+    pub lease: Duration,
+    /// The responses that can be stored at a time: eight bytes each.
+    pub responses_max: u32,
+}
+
+impl Default for SiteConfig {
+    fn default() -> Self {
+        let HubConfig { lease, .. } = HubConfig::default();
+        Self { hub: None, listen: None, insecure: false, lease, responses_max: HomeConfig::new(0).slots }
+    }
+}
+
+/// A home in this process, with its hub or the way to it.
+pub struct Site {
+    host: Arc<Host>,
+    cache: Cache,
+    updates: Updates,
+    address: Option<SocketAddr>,
+}
+
+impl Site {
+    /// Starts it. A home whose hub is elsewhere stores nothing until the hub is there.
+    ///
+    /// # Errors
+    /// An address that is none, or that cannot be listened on.
+    pub fn start(config: &SiteConfig, runtime: &Runtime) -> Result<Self, SiteError> {
+        let home_config = HomeConfig { slots: config.responses_max, ..HomeConfig::new(drawn()) };
+        let mut machines = Machines::new();
+        if let Some(hub) = &config.hub {
+            let (uplink, updates) = (uplink(hub)?, Updates::connect(hub, runtime)?);
+            let (role, home) = machines.add(Home::new(home_config));
+            let host = Host::start(machines, runtime);
+            let cache = Cache::new(Called::new(home, host.driver(role)));
+            host.connect(role, uplink);
+            return Ok(Self { host, cache, updates, address: None });
+        }
+        // Homes of other processes may have a lease of a hub that was here before.
+        let hub_config =
+            HubConfig { lease: config.lease, may_succeed: config.listen.is_some(), ..HubConfig::default() };
+        let (hub_role, hub) = machines.add(Hub::new(hub_config));
+        let (role, home) = machines.add(Home::new(home_config));
+        machines.link(role, hub_role);
+        let host = Host::start(machines, runtime);
+        let cache = Cache::new(Called::new(home, host.driver(role)));
+        let updates = Updates::here(Called::new(hub, host.driver(hub_role)));
+        let address = config.listen.map(|address| listen(&host, hub_role, address, config.insecure)).transpose()?;
+        Ok(Self { host, cache, updates, address })
+    }
+
+    /// Its home, for a cache.
+    pub fn cache(&self) -> Cache {
+        self.cache.clone()
+    }
+
+    /// Its hub, for updaters.
+    pub fn updates(&self) -> Updates {
+        self.updates.clone()
+    }
+
+    /// Where its hub listens.
+    pub fn address(&self) -> Option<SocketAddr> {
+        self.address
+    }
+
+    /// The host of its machines.
+    pub fn host(&self) -> &Arc<Host> {
+        &self.host
+    }
+}
+
+impl fmt::Debug for Site {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Site").field("address", &self.address).finish_non_exhaustive()
+    }
+}
+
+fn listen(host: &Arc<Host>, hub: RoleId, address: SocketAddr, insecure: bool) -> Result<SocketAddr, SiteError> {
+    let config = ListenConfig { codec: wire::homes::HUB, insecure, ..ListenConfig::new(address) };
+    host.listen(hub, config).map_err(SiteError::Listen)
+}

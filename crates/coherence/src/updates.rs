@@ -1,0 +1,148 @@
+//! Updates, as those who make them announce them: to a hub in this process, or to one elsewhere.
+
+use crate::call::Called;
+use crate::error::SiteError;
+use crate::far::{drawn, uplink};
+use homes::{Dependency, Hub, UpdateId, Updater};
+use net::{Host, Machines, Runtime};
+use node::Waiter;
+use std::error::Error;
+use std::fmt;
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+/// The way to a hub.
+#[derive(Clone)]
+pub struct Updates(Way);
+
+#[derive(Clone)]
+enum Way {
+    Here(Called<Hub>),
+    Far {
+        updater: Called<Updater>,
+        /// It is kept as long as there is somebody to announce anything.
+        _host: Arc<Host>,
+    },
+}
+
+/// The hub, or the way to it, has ended: nothing is released any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ended;
+
+impl fmt::Display for Ended {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the hub of this process has ended: the update was not released")
+    }
+}
+
+impl Error for Ended {}
+
+/// An update that is released, and marked until it is visible. One that is dropped is taken for visible, or for one that
+/// does not take place: keep it until one of the two is certain.
+#[derive(Debug)]
+#[must_use = "an update that is dropped is taken for visible"]
+pub struct Update {
+    updates: Updates,
+    id: u64,
+}
+
+impl Update {
+    /// Every new reader sees the update, or it does not take place.
+    pub fn visible(self) {
+        drop(self);
+    }
+}
+
+impl Updates {
+    pub(crate) fn here(hub: Called<Hub>) -> Self {
+        Self(Way::Here(hub))
+    }
+
+    /// Announces to a hub at these addresses, which need not be there yet.
+    ///
+    /// # Errors
+    /// The addresses are none.
+    pub fn connect(hub: &str, runtime: &Runtime) -> Result<Self, SiteError> {
+        let uplink = uplink(hub)?;
+        let mut machines = Machines::new();
+        let (role, updater) = machines.add(Updater::new(drawn()));
+        let host = Host::start(machines, runtime);
+        let updater = Called::new(updater, host.driver(role));
+        host.connect(role, uplink);
+        Ok(Self(Way::Far { updater, _host: host }))
+    }
+
+    /// Announces an update of these dependencies, and waits until no cache answers without it: then it may become visible.
+    /// The update lapses if this is dropped before.
+    ///
+    /// # Errors
+    /// The hub of this process has ended. A hub elsewhere is waited for, however long it is gone.
+    pub async fn announce(&self, dependencies: Vec<Dependency>) -> Result<Update, Ended> {
+        let id = match &self.0 {
+            Way::Here(hub) => {
+                let now = hub.driver().now();
+                hub.call(|hub| hub.update(now, dependencies)).0
+            }
+            Way::Far { updater, .. } => updater.call(|updater| updater.update(dependencies)),
+        };
+        let update = Update { updates: self.clone(), id };
+        poll_fn(|cx| self.poll_released(id, cx)).await?;
+        Ok(update)
+    }
+
+    /// Everything is visible that an earlier hub than that of this process may have released. A hub elsewhere waits for its
+    /// updaters instead.
+    pub fn caught_up(&self) {
+        if let Way::Here(hub) = &self.0 {
+            hub.call(Hub::caught_up);
+        }
+    }
+
+    fn poll_released(&self, id: u64, cx: &mut Context<'_>) -> Poll<Result<(), Ended>> {
+        let (is_released, is_over, driver) = match &self.0 {
+            Way::Here(hub) => {
+                let state = hub.look(|hub| (hub.is_released(UpdateId(id)), hub.is_over()));
+                (state.0, state.1, hub.driver())
+            }
+            Way::Far { updater, .. } => {
+                let state = updater.look(|updater| (updater.is_released(id), updater.is_over()));
+                (state.0, state.1, updater.driver())
+            }
+        };
+        if is_over {
+            return Poll::Ready(Err(Ended));
+        }
+        if is_released {
+            driver.forget(Waiter(id));
+            return Poll::Ready(Ok(()));
+        }
+        driver.wake_on(Waiter(id), cx.waker());
+        Poll::Pending
+    }
+}
+
+impl Drop for Update {
+    fn drop(&mut self) {
+        match &self.updates.0 {
+            Way::Here(hub) => {
+                hub.driver().forget(Waiter(self.id));
+                hub.call(|hub| hub.visible(UpdateId(self.id)));
+            }
+            Way::Far { updater, .. } => {
+                updater.driver().forget(Waiter(self.id));
+                updater.call(|updater| updater.visible(self.id));
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Updates {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let way = match &self.0 {
+            Way::Here(_) => "here",
+            Way::Far { .. } => "far",
+        };
+        f.debug_tuple("Updates").field(&way).finish()
+    }
+}

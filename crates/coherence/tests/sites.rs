@@ -1,0 +1,100 @@
+//! Sites as their users have them: alone, and several around one hub.
+
+use coherence::{Cache, Dependency, Proof, Site, SiteConfig, Updates};
+use net::Runtime;
+use std::time::{Duration, Instant};
+
+fn item(number: u32) -> Vec<Dependency> {
+    vec![Dependency::new(format!("item:{number}")).unwrap()]
+}
+
+/// Stores a response as soon as the home has a lease.
+async fn stored(cache: &Cache, dependencies: &[Dependency]) -> Proof {
+    let begun = Instant::now();
+    loop {
+        let proof = cache.ticket().and_then(|ticket| cache.store(ticket, dependencies).ok());
+        if let Some(proof) = proof {
+            return proof;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(20), "nothing is stored");
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn alone_an_update_is_released_at_once() {
+    let site = Site::start(&SiteConfig::default(), &Runtime::start().unwrap()).unwrap();
+    let (cache, updates) = (site.cache(), site.updates());
+    for round in 0..100 {
+        let proof = stored(&cache, &item(round)).await;
+        let ticket = cache.ticket().unwrap();
+        let update = updates.announce(item(round)).await.unwrap();
+        assert!(!cache.is_current(&proof));
+        assert!(cache.store(ticket, &item(round)).is_err(), "it may be from before");
+        update.visible();
+        assert!(cache.store(ticket, &item(round)).is_err(), "it may still be from before");
+        let again = stored(&cache, &item(round)).await;
+        assert!(cache.is_current(&again));
+        assert_eq!((cache.dependencies(again), cache.dependents(&item(round)[0])), (item(round), 1));
+        cache.free(again);
+        assert!(!cache.is_current(&again));
+    }
+}
+
+/// Many at a time, each with an update of its own, dropped at any point.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_update_that_is_given_up_leaves_no_mark() {
+    let site = Site::start(&SiteConfig::default(), &Runtime::start().unwrap()).unwrap();
+    let cache = site.cache();
+    stored(&cache, &item(0)).await;
+    let tasks = (1..50).map(|number| {
+        let updates = site.updates();
+        tokio::spawn(async move {
+            let within = Duration::from_micros(u64::from(number) * 5);
+            drop(tokio::time::timeout(within, updates.announce(item(number))).await);
+        })
+    });
+    for task in tasks.collect::<Vec<_>>() {
+        task.await.unwrap();
+    }
+    for number in 1..50 {
+        stored(&cache, &item(number)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sites_around_one_hub_hear_of_every_update() {
+    let runtime = Runtime::start().unwrap();
+    let lease = Duration::from_millis(200);
+    let listen = Some("127.0.0.1:0".parse().unwrap());
+    let hub = Site::start(&SiteConfig { listen, lease, ..SiteConfig::default() }, &runtime).unwrap();
+    let address = hub.address().unwrap().to_string();
+    let sites = [(); 3]
+        .map(|()| Site::start(&SiteConfig { hub: Some(address.clone()), ..SiteConfig::default() }, &runtime).unwrap());
+    let far = Updates::connect(&address, &runtime).unwrap();
+    // A hub that listens may come after another one, and keeps everything marked until that one's updates are visible.
+    hub.updates().caught_up();
+    for updates in [hub.updates(), far.clone(), sites[0].updates()] {
+        let mut proofs = Vec::new();
+        for site in sites.iter().chain([&hub]) {
+            proofs.push((site.cache(), stored(&site.cache(), &item(7)).await));
+        }
+        let update = updates.announce(item(7)).await.unwrap();
+        assert!(proofs.iter().all(|(cache, proof)| !cache.is_current(proof)));
+        update.visible();
+    }
+
+    // The hub is gone: responses that are stored answer as long as the lease, and no update is released.
+    let proof = stored(&sites[1].cache(), &item(8)).await;
+    drop(hub);
+    let announced = far.announce(item(8));
+    assert!(tokio::time::timeout(Duration::from_millis(500), announced).await.is_err());
+    assert!(!sites[1].cache().is_current(&proof) && sites[1].cache().ticket().is_none());
+}
+
+#[test]
+fn an_address_that_is_none_is_refused() {
+    let config = SiteConfig { hub: Some("nowhere".to_owned()), ..SiteConfig::default() };
+    let error = Site::start(&config, &Runtime::start().unwrap()).unwrap_err();
+    assert!(error.to_string().contains("nowhere"), "{error}");
+}
