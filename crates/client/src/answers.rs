@@ -40,7 +40,7 @@ pub enum Created {
 /// Why a transaction cannot go on. It has no effect; abort it and begin again, or give up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TxnError {
-    /// It has read what others have changed since. Begin again.
+    /// It has read values that others have changed since. Begin again.
     Doomed,
     /// It writes more than one transaction may. Split it.
     TooLarge,

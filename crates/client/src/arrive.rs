@@ -32,7 +32,7 @@ impl Client {
         !self.config.broken.is(Rule::ReleaseAfterFetch)
     }
 
-    /// Asks for what transactions wait for, as far as the session may have it outstanding.
+    /// Asks for the pages that transactions wait for, as many as the session may have outstanding.
     pub(crate) fn send_fetches(&mut self, now: Time) {
         while self.session.may_fetch() {
             let here = Here { cache: &self.cache, allocator: &self.allocator, horizon: self.session.horizon() };
@@ -42,8 +42,8 @@ impl Client {
         }
     }
 
-    /// Asks, with the first words of a session that begins with nothing, for what a transaction waits for already, or for
-    /// what every application reads first.
+    /// Asks, with the first words of a session that begins with nothing, for the pages that transactions wait for
+    /// already, or for the one that every application reads first.
     pub(crate) fn fetch_first(&mut self, now: Time) {
         self.fetches.want_first(self.config.first);
         self.send_fetches(now);
@@ -110,7 +110,7 @@ impl Client {
         }
         let here = Here { cache: &self.cache, allocator: &self.allocator, horizon: self.session.horizon() };
         if self.fetches.leave_out(left_out, here)? {
-            // With what we have of it we go on.
+            // The frame that we have of it serves on.
             self.cache.pin(page, self.is_pinned(page));
             self.make_room(now);
         }

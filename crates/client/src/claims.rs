@@ -1,13 +1,14 @@
 //! Pages that have come for transactions which have not looked at them yet.
 //!
-//! The page that a transaction waits for must still be there when its thread runs. In a small cache, what arrives
-//! behind it would drive it out, the transaction would ask for it again, and two such reads would drive each other out
-//! for ever. So a page that has come is claimed by those who wait for it: it does not leave before each of them has
-//! read of it, or has ended.
+//! The page that a transaction waits for must still be there when its thread runs. In a small cache, the pages that
+//! arrive behind it would drive it out, the transaction would ask for it again, and two such reads would drive each
+//! other out for ever. So a page that has come is claimed by those who wait for it: it does not leave before each of
+//! them has read of it, or has ended.
 //!
 //! 1. A claimed page that is in the cache stays there. A claim ends with the first read of the page, with the
 //!    transaction, or when the transaction has claimed [`CLAIMS_MAX`] later ones: it may have dropped the read.
-//! 2. A claim says nothing of what the page reflects: it is told of changes, and dropped where it must be, like any other.
+//! 2. A claim says nothing of the page's content: the page is told of changes, and dropped where it must be, like any
+//!    other.
 
 use crate::TxnHandle;
 use crate::txns::{Txn, Txns};

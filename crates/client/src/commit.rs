@@ -1,4 +1,4 @@
-//! A transaction commits: the request, its one outcome, and what that means for the cache.
+//! A transaction commits: the request, its one outcome, and its consequences for the cache.
 //!
 //! 1. A number is given at commit, and never again.
 //! 2. A request stays in `pending` until its outcome is known, over as many sessions as that takes.
@@ -27,7 +27,7 @@ struct Pending {
     /// The granted pages that it creates objects in.
     taken: Vec<PageId>,
     sent: bool,
-    /// It was made for a store that may be another by now: it is not sent again, but what became of it is asked for.
+    /// It was made for a store that may be another by now: it is not sent again, but its outcome is asked for.
     is_void: bool,
     /// The bytes that it takes of a line that others would wait for.
     large_bytes: usize,
@@ -36,7 +36,7 @@ struct Pending {
 /// A message that goes out again when a session resumes.
 pub(crate) enum Resend {
     Request(CommitRequest),
-    /// Nobody waits for this one any more, so it is not tried again, but what became of it concerns the cache; or it is
+    /// Nobody waits for this one any more, so it is not tried again, but its outcome concerns the cache; or it is
     /// void, and somebody waits to hear whether it had an effect before.
     Ask(TxnId),
 }
@@ -159,15 +159,15 @@ impl Commits {
         was_taken
     }
 
-    /// The requests were to another store: nobody will tell. Gives who waited for them.
+    /// The requests were to another store: nobody will tell. Gives the transactions that waited for them.
     pub(crate) fn forget(&mut self) -> Vec<TxnHandle> {
         self.unsent.clear();
         mem::take(&mut self.pending).into_values().filter_map(|pending| pending.txn).collect()
     }
 
     /// The store is in a later incarnation than any that the requests were sent to, and may not be the one that they were
-    /// made for: what they have read counts no more, so they are not sent again. Those that have had an effect had it
-    /// before, and that is asked for. Gives who waited for the others.
+    /// made for: their reads count no more, so they are not sent again. Those that have had an effect had it
+    /// before, and that is asked for. Gives the transactions that waited for the others.
     pub(crate) fn void(&mut self) -> Vec<TxnHandle> {
         self.unsent.clear();
         let has_effect = |pending: &Pending| pending.sent && !pending.request.writes.is_empty();
@@ -235,7 +235,7 @@ impl Client {
         let workspace = mem::take(&mut running.workspace);
         self.txns.wait(now, txn);
         self.allocator.check_in(chains);
-        // Both are what they are when it is sent.
+        // Both are filled in when it is sent.
         let (incarnation, answered) = (self.session.incarnation, 0);
         self.commits.begin(txn, CommitRequest { txn: id, incarnation, answered, reads, writes }, taken);
         self.let_go(now, &workspace);

@@ -28,7 +28,8 @@ pub struct Config {
     pub commits_fresh: bool,
     /// The group to be in where that can be had, by its name.
     pub group: Option<String>,
-    /// Where members would reach the redirector that stands by beside this client, as `host:port`; empty if there is none.
+    /// Where members would reach the redirector that stands by beside this client, as `host:port`; empty if there is
+    /// none.
     pub eligible: String,
     /// How much goes into one message, and how much is kept for others.
     pub limits: Limits,

@@ -1,13 +1,14 @@
 //! Where new objects go: beside the object they are near, or on in the page that the same chain of creations last
-//! filled, or into the next granted page. Granted pages are used in order, so what is created together lies together.
+//! filled, or into the next granted page. Granted pages are used in order, so objects that are created together lie
+//! together.
 //!
 //! 1. A granted page is in one place: in the `pool`, or `taken` by one running transaction, or by one pending request.
 //!    It comes back when these come to nothing.
 //! 2. Two transactions of this client never create in the same page at a time: the second would be doomed by the first.
-//! 3. A granted page is taken for an empty one only while nobody here writes to it. It may have been fetched before it was
-//!    granted, and be written to like any other page.
-//! 4. A granted page is empty as of the horizon, whatever generations it has had before: it comes behind their changes, and
-//!    with the first change that is told of it since it is no grant any more.
+//! 3. A granted page is taken for an empty one only while nobody here writes to it. It may have been fetched before it
+//!    was granted, and be written to like any other page.
+//! 4. A granted page is empty as of the horizon, whatever generations it has had before: it comes behind their changes,
+//!    and with the first change that is told of it since it is no grant any more.
 
 use crate::commit::Commits;
 use crate::outputs::Outputs;
@@ -153,7 +154,7 @@ impl Allocator {
     }
 
     /// The store has answered for the grant that was asked for first, of the same space if it has granted any pages.
-    /// Gives who waited for them.
+    /// Gives the transactions that waited for them.
     fn granted(&mut self, granted: &Granted) -> Result<Vec<TxnHandle>, Goodbye> {
         let of = granted.ranges.first().map(|range| range.first.space);
         let asked = self.asked.iter().position(|(space, _)| of.is_none_or(|of| of == *space));
@@ -176,7 +177,7 @@ impl Allocator {
     }
 }
 
-/// The search for room for a new object, with what it looks at and what it changes.
+/// The search for room for a new object, with the parts that it looks at and those that it changes.
 struct Search<'a> {
     txn: TxnHandle,
     space: u32,
@@ -218,9 +219,9 @@ impl Search<'_> {
         }
     }
 
-    /// The page's lowest free slot, if it is here, has room, and no other transaction of this client writes to it or has
-    /// asked to: that one may yet be refused, and give the page back. An empty page may not exist, or be for others to fill,
-    /// unless this transaction has taken it; the first of a space is anybody's.
+    /// The page's lowest free slot, if it is here, has room, and no other transaction of this client writes to it or
+    /// has asked to: that one may yet be refused, and give the page back. An empty page may not exist, or be for others
+    /// to fill, unless this transaction has taken it; the first of a space is anybody's.
     fn room_in(&mut self, page: PageId) -> Option<(PageId, SlotNo)> {
         let frame = self.cache.get(page)?;
         if self.txns.others_write_to(page, Some(self.txn)) || self.commits.writes_to(page) {
@@ -297,9 +298,9 @@ impl Client {
         self.allocator.lose(page) | self.commits.lose_taken(page) | self.txns.lose_taken(page)
     }
 
-    /// The page has changed. Should it have been granted, we were away for too long and it is somebody else's by now, or
-    /// somebody has written to it who had it in an earlier generation, or it was our own commit and its reply is still to come:
-    /// it is not taken for an empty page again.
+    /// The page has changed. Should it have been granted, we were away for too long and it is somebody else's by now,
+    /// or somebody has written to it who had it in an earlier generation, or it was our own commit and its reply is
+    /// still to come: it is not taken for an empty page again.
     pub(crate) fn granted_page_changed(&mut self, page: PageId) {
         if !self.config.broken.is(Rule::LoseFilled) && self.lose_grant(page) {
             self.cache.pin(page, self.fetches.is_under_way(page));
@@ -333,7 +334,7 @@ impl Client {
         Ok(())
     }
 
-    /// Granted pages that nothing committed is in: the pool, and what transactions have taken.
+    /// Granted pages that nothing committed is in: the pool, and the pages that transactions have taken.
     pub(crate) fn unfilled_grants(&self) -> Vec<PageRange> {
         let mut pages: Vec<_> = self.allocator.unused().chain(self.commits.taken()).chain(self.txns.taken()).collect();
         pages.sort_unstable();

@@ -1,4 +1,4 @@
-//! Transactions that have read what is no longer so: they are doomed, or read again what they have read.
+//! Transactions whose reads have become stale: they are doomed, or ask before they read again.
 
 use crate::outputs::Outputs;
 use crate::txns::{State, Txns};
@@ -8,7 +8,7 @@ use protocol::Notice;
 use types::{PageId, Rule, Version};
 
 impl Txns {
-    /// Dooms those that have read what the notice takes back; `frame` is the page as it is here.
+    /// Dooms those whose reads the notice takes back; `frame` is the page as it is here.
     pub(crate) fn doom_by_notice(&mut self, notice: &Notice, frame: Option<&Frame>, out: &mut Outputs) {
         if !self.broken.is(Rule::DoomOnNotice) {
             self.doom(notice.page, |touched| touched.is_hit_by(&notice.slots, notice.version, frame), out);
@@ -22,7 +22,7 @@ impl Txns {
         }
     }
 
-    /// It is not known what has changed in the page: dooms those that have read of it.
+    /// The changes of the page are not known: dooms those that have read of it.
     pub(crate) fn doom_by_drop(&mut self, page: PageId, out: &mut Outputs) {
         if !self.broken.is(Rule::DoomOnDrop) {
             self.doom(page, |touched| !touched.reads().is_empty() || touched.frozen().is_some(), out);
@@ -46,7 +46,7 @@ impl Txns {
         }
     }
 
-    /// A page leaves the cache: freezes what was read of it; says whether anything was.
+    /// A page leaves the cache: freezes the reads of it; says whether there were any.
     pub(crate) fn freeze(&mut self, evicted: &Evicted, horizon: Version) -> bool {
         let mut was_read = false;
         if self.broken.is(Rule::FreezeEvidence) {

@@ -1,16 +1,16 @@
-//! Pages on their way: asked for once however many wait, and told of what changes meanwhile.
+//! Pages on their way: asked for once however many wait, and told of changes meanwhile.
 //!
 //! 1. A page is under way from the first transaction that misses it until `Page` comes, over as many sessions as that
-//!    takes. One that does not exist comes as an empty page, and is told of like any other. Only what was to be prefetched
-//!    may be left out.
+//!    takes. One that does not exist comes as an empty page, and is told of like any other. Only one that was to be
+//!    prefetched may be left out.
 //! 2. Notices of a page under way are kept, and applied when it arrives.
 //! 3. An answer names the fetch that it answers. In a group an earlier one can come late (see `help`).
 //! 4. A page that is fetched because of a hole is at least as recent as the change that made the hole.
 //! 5. Pages that are asked for ahead are counted in bytes, by how large pages have been of late: a cache is never asked
-//!    to take in more at once than it has room for beside what is read.
+//!    to take in more at once than it has room for beside the pages that are read.
 //! 6. Prefetched pages come within the round trip of the page that is waited for (see `window`).
 //! 7. A page that the store has follow another is under way from when that one comes, which names it, as if we had
-//!    asked for it. It does not count to what we may have outstanding.
+//!    asked for it. It does not count to those that we may have outstanding.
 //! 8. A page with holes that is under way does not leave the cache: its release could overtake the answer.
 
 use crate::create::Allocator;
@@ -93,7 +93,7 @@ impl Here<'_> {
     }
 }
 
-/// The pages under way, and what decides which are asked for.
+/// The pages under way, and the choice of those that are asked for.
 #[derive(Debug)]
 pub(crate) struct Fetches {
     under_way: Map<PageId, UnderWay>,
@@ -183,7 +183,8 @@ impl Fetches {
         Ok(())
     }
 
-    /// A transaction waits for the page of `object`; says whether it is the first to want a page that was asked for ahead.
+    /// A transaction waits for the page of `object`; says whether it is the first to want a page that was asked for
+    /// ahead.
     pub(crate) fn wait(&mut self, now: Time, object: ObjectId, txn: TxnHandle) -> bool {
         let ObjectId { page, slot } = object;
         let unsent = &mut self.unsent;
@@ -246,13 +247,13 @@ impl Fetches {
         frame.map_or(Version::ZERO, Frame::newest).max(horizon)
     }
 
-    /// The page that is asked for by the last fetch, and those to be prefetched with it. They take at most half of what the
-    /// session may have outstanding, so that the page which some transaction misses next does not wait for them, a quarter
-    /// of the cache, and what the connection carries at once. Where none are wanted, it is only learned where pages are
-    /// missed.
+    /// The page that is asked for by the last fetch, and those to be prefetched with it. They take at most half of what
+    /// the session may have outstanding, so that the page which some transaction misses next does not wait for them, a
+    /// quarter of the cache, and what the connection carries at once. Where none are wanted, it is only learned where
+    /// pages are missed.
     ///
-    /// A page beside it that has holes is here: most of it can be read, nobody has said that the holes will be, and whether a
-    /// prefetch helps is judged by whether its pages are read, which these would be anyway.
+    /// A page beside it that has holes is here: most of it can be read, nobody has said that the holes will be, and
+    /// whether a prefetch helps is judged by whether its pages are read, which these would be anyway.
     fn with_pages_beside(&mut self, page: PageId, are_wanted: bool, most: u32, here: Here<'_>) -> Vec<PageId> {
         let carried = self.window.pages_of(self.window.bytes()).saturating_sub(self.coming());
         let room = self.room_ahead(PREFETCH_SHARE, most).min(carried).min(self.prefetch.pages_max() as usize);

@@ -1,6 +1,8 @@
-//! Whether it pays to have pages follow those that are fetched: what they refer to may be read next, or never.
+//! Whether it pays to have pages follow those that are fetched: the pages that they refer to may be
+//! read next, or never.
 //!
-//! While less than a third of what followed is read, the store is not asked for it, but for a probe now and then.
+//! While less than a third of the pages that followed is read, the store is not asked for it, but for a probe now and
+//! then.
 
 use types::{PageId, Set};
 

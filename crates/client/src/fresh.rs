@@ -2,9 +2,9 @@
 //! (`docs/protocol.md`, *Fresh commits*).
 //!
 //! 1. The store's messages come behind the notices of all that it had committed by then. So at the end of each batch
-//!    what the cache shows is the state of the store at one count, as far as it shows anything.
-//! 2. Once the store has answered a fetch that was sent after a transaction began, that count is no lower than that of any
-//!    commit acknowledged before the transaction began.
+//!    the cache shows the store as it was at one count, as far as it shows anything.
+//! 2. Once the store has answered a fetch that was sent after a transaction began, that count is no lower than that of
+//!    any commit acknowledged before the transaction began.
 //! 3. A transaction that is not doomed has read nothing but what the cache still shows, or would show had the page not
 //!    been evicted: changes of such a page are told until the transaction ends (`room`). So it is serial at that count.
 //! 4. In the middle of a batch that was cut there is no such count: then the transaction asks.

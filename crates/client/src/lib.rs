@@ -2,10 +2,11 @@
 //!
 //! # How it is called
 //! By the driver: [`Client::connected`], [`Client::heard`], [`Client::handle`], [`Client::disconnected`],
-//! [`Client::handle_timeout`], [`Client::stopped`]; in a group [`Client::reachable`], [`Client::peer_connected`], [`Client::peer_disconnected`],
-//! [`Client::from_peer`]; [`Client::way`] says where to connect. By the application's threads, under the same short lock: [`Client::begin`], [`Client::read`] and
-//! the rest. After each of them [`Client::poll_output`] until it gives nothing, then [`Client::poll_timeout`] for when to
-//! call [`Client::handle_timeout`]. `now` never goes back.
+//! [`Client::handle_timeout`], [`Client::stopped`]; in a group [`Client::reachable`], [`Client::peer_connected`],
+//! [`Client::peer_disconnected`], [`Client::from_peer`]; [`Client::way`] says where to connect. By the application's
+//! threads, under the same short lock: [`Client::begin`], [`Client::read`] and the rest. After each of them
+//! [`Client::poll_output`] until it gives nothing, then [`Client::poll_timeout`] for when to call
+//! [`Client::handle_timeout`]. `now` never goes back.
 //!
 //! A call that cannot be answered from the cache says `Wait`; [`Output::Wake`] says when to call again. A read that
 //! hits is a function call: it sends nothing and allocates nothing.
@@ -13,8 +14,8 @@
 //! # Invariants (the numbers are those of `docs/protocol.md`)
 //! - 2, 3: each slot of a cached page is a hole, or reflects every change through the page's version and through the
 //!   horizon (`cache`, `session`).
-//! - 4: what a running transaction has read is still in the cache as it was, or frozen with its evidence; if not, the
-//!   transaction is doomed, and every call on it says so (`notice`, `room`).
+//! - 4: the reads of a running transaction are still in the cache as they were, or frozen with their evidence; if not,
+//!   the transaction is doomed, and every call on it says so (`notice`, `room`).
 //! - 5: no slot goes back (`cache`).
 //! - 7: a commit request is sent until its outcome is known, always under the same number (`commit`).
 //! - 9: nobody sees a workspace but its own transaction (`workspace`).
@@ -23,20 +24,20 @@
 //! | module | duty |
 //! |---|---|
 //! | `access`, `workspace` | a transaction reads and writes |
-//! | `seen` | what it reads again |
+//! | `seen` | objects that it reads again |
 //! | `create` | where new objects go |
 //! | `fetch`, `prefetch`, `follow`, `window` | which pages are under way, and which are asked for next |
 //! | `arrive`, `claims` | pages come in, and stay until they were looked at |
 //! | `help` | from neighbours' caches, and from ours to theirs |
 //! | `group` | by which way the store is reached |
 //! | `room` | pages go out |
-//! | `notice`, `doom` | what others have changed, and which transactions have read it |
+//! | `notice`, `doom` | changes by others, and the transactions that have read the values before |
 //! | `commit` | requests and outcomes |
-//! | `fresh` | what commits without a request |
+//! | `fresh` | transactions that commit without a request |
 //! | `session` | the link to the store: hello, rejoin, signs of life |
 //! | `txns`, `waiting` | the table of transactions; which are woken when |
-//! | `answers`, `outputs` | what the application hears; actions for the driver, in order |
-//! | `config`, `inspect` | what a user may tune; what checkers look at |
+//! | `answers`, `outputs` | answers to the application; actions for the driver, in order |
+//! | `config`, `inspect` | settings; the view that checkers have |
 //! | `mutants` | rules that take code to break, for tests of the checkers |
 #![no_std]
 
@@ -93,9 +94,9 @@ use types::{ClientId, Time};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TxnHandle(pub u64);
 
-/// The machine. Its parts meet here: each keeps its own state, and its methods take what else they change. In the file of a
-/// part, `impl Client` is the way of a call or an event through several of them: the part decides, the role says what goes
-/// out and in which order. `access`, `arrive`, `notice`, `room` and `session` are of that alone.
+/// The machine. Its parts meet here: each keeps its own state, and its methods take what else they change. In the file
+/// of a part, `impl Client` is the way of a call or an event through several of them: the part decides, the role says
+/// what goes out and in which order. `access`, `arrive`, `notice`, `room` and `session` are of that alone.
 #[derive(Debug)]
 pub struct Client {
     config: Config,

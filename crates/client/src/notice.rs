@@ -34,7 +34,7 @@ impl Client {
         self.granted_page_changed(notice.page);
     }
 
-    /// Drops a page of which it is not known what has changed, and dooms every transaction that has read of it.
+    /// Drops a page whose changes are not known, and dooms every transaction that has read of it.
     pub(crate) fn drop_page(&mut self, page: PageId) {
         self.cache.remove(page);
         self.session.is_unlisted(page);

@@ -11,7 +11,7 @@ use types::{ClientId, GoodbyeReason};
 pub enum Output {
     /// Send a message to the store.
     Send(ToServer),
-    /// Connect to a neighbour, and say what came of it.
+    /// Connect to a neighbour, and report the outcome.
     DialPeer {
         /// The neighbour.
         peer: ClientId,
@@ -49,7 +49,7 @@ pub enum Output {
 pub(crate) struct Outputs(VecDeque<Output>);
 
 impl Outputs {
-    /// Sends a message to the store as it is; `Client::send` sends first what is due before any message.
+    /// Sends a message to the store as it is; `Client::send` sends those first that are due before any other.
     pub(crate) fn send(&mut self, message: impl Into<ToServer>) {
         self.0.push_back(Output::Send(message.into()));
     }

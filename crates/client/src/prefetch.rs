@@ -204,7 +204,7 @@ mod tests {
     use super::*;
     use alloc::vec::Vec;
 
-    /// A cache without bounds, and what it has cost.
+    /// A cache without bounds, and its costs.
     struct Reader {
         prefetch: Prefetch,
         here: Vec<u32>,

@@ -1,12 +1,12 @@
-//! Pages leave the cache when it is full, but what running transactions have read of them still counts.
+//! Pages leave the cache when it is full, but the reads of running transactions still count.
 //!
 //! 1. The reads of a page that leaves are frozen with their evidence at that moment (`workspace.rs`).
 //! 2. The store is told that a page is let go when the last running transaction that has read of it has ended. Until
 //!    then it tells us of changes, so that a transaction which has read more than the cache holds sees one moment too.
-//!    It is told once: a transaction that is doomed holds nothing any more, and when it ends the page may have been released
-//!    already, and be on its way here again (**ReleaseOnce**).
-//! 3. A page that was granted, and taken to be filled, stays until its commit has been decided (**KeepTaken**): others may
-//!    fetch and read it like any page meanwhile.
+//!    It is told once: a transaction that is doomed holds nothing any more, and when it ends the page may have been
+//!    released already, and be on its way here again (**ReleaseOnce**).
+//! 3. A page that was granted, and taken to be filled, stays until its commit has been decided (**KeepTaken**): others
+//!    may fetch and read it like any page meanwhile.
 //! 4. No release is on its way while the store owes us a grant. It may grant us the very page: the release, of an earlier
 //!    generation of the page, would cross the grant and take it back, and we would not hear of the page's changes.
 
@@ -66,7 +66,7 @@ impl Client {
         released
     }
 
-    /// The pages that only running transactions still hold, by what they have read of them.
+    /// The pages that only running transactions still hold, by their reads of them.
     pub(crate) fn frozen_pages(&self) -> Vec<Held> {
         let frozen = self.txns.touched().filter_map(|touched| Some((touched.page, touched.frozen()?.version)));
         let gone = frozen.filter(|(page, _)| self.cache.find(*page).is_none());

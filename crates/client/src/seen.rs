@@ -8,7 +8,7 @@
 //!    tells the transaction nothing that it does not know, so there is nothing to prove and nothing to note.
 //! 2. Every change of the transaction out of its running state raises its stale flag. A raised flag hides all that is
 //!    here: the next read asks the client, which says what has happened.
-//! 3. So does a hole made in a page that it has touched: what must not be read is not read again either.
+//! 3. So does a hole made in a page that it has touched: a value that must not be read is not read again either.
 //! 4. Pages are kept alive by being here, so a page of the transaction that leaves the cache raises the flag too, and
 //!    there is a bound on what is here besides.
 
@@ -72,15 +72,15 @@ impl Seen {
         if page.slots.contains(object.slot) { page.image.get(object.slot) } else { None }
     }
 
-    /// The transaction is about to write to this page, and will read what it has written.
+    /// The transaction is about to write to this page, and will read its own writes.
     pub fn forget(&mut self, page: PageId) {
         if let Some(page) = self.pages.remove(&page) {
             self.bytes -= page.image.len();
         }
     }
 
-    /// Puts a page here, as far as the transaction has read and not written it; `frame` is what it has read. The flag
-    /// is the transaction's, which is running.
+    /// Puts a page here, as far as the transaction has read and not written it; `frame` is the page that it has read.
+    /// The flag is the transaction's, which is running.
     pub(crate) fn keep(&mut self, stale: &StaleFlag, touched: &Touched, frame: &Frame) {
         let image = frame.page();
         self.forget(touched.page);

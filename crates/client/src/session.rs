@@ -1,5 +1,5 @@
-//! The session with the store: what goes out when it begins, when it resumes and before each message, and what is given up
-//! with it. How far it is and what is due on it is decided in [`session::upstream`].
+//! The session with the store: the messages that go out when it begins, when it resumes and before each other one, and
+//! the state that is given up with it. How far it is and what is due on it is decided in [`session::upstream`].
 //!
 //! 1. The horizon moves only in `Live`. Between `Down` and `Rejoined` there are changes that nobody has told us.
 //! 2. A request made while the session is not live waits for it, and goes out when it is. Only a client that knows
@@ -38,7 +38,7 @@ pub(crate) struct Session {
     ack_is_due: bool,
     /// Pages that have left, as far as the store was not told.
     pub(crate) released: Vec<PageId>,
-    /// Pages that have left and that the store goes on listing for us, for what running transactions have read of them.
+    /// Pages that have left and that the store goes on listing for us, for the reads of running transactions.
     kept: BTreeSet<PageId>,
 }
 
@@ -210,16 +210,16 @@ impl Client {
         Ok(())
     }
 
-    /// Its redirector has reached the store in another life: what comes next is of that one.
+    /// Its redirector has reached the store in another life: the messages that follow are of that one.
     pub(crate) fn store_lives_anew(&mut self, welcome: &Welcome) -> Result<(), Goodbye> {
         self.know_store(welcome)?;
         self.session.up.learn(welcome);
         Ok(())
     }
 
-    /// Our knowledge must be of this store, and of no copy that has parted from it since. If it is not, we forget it, and
-    /// the session ends: the next one begins with nothing. Only a redirector that is in a life of the store which we know to
-    /// be over has not heard of the store's restart yet: we forget nothing, and go elsewhere until it has.
+    /// Our knowledge must be of this store, and of no copy that has parted from it since. If it is not, we forget it,
+    /// and the session ends: the next one begins with nothing. Only a redirector that is in a life of the store which
+    /// we know to be over has not heard of the store's restart yet: we forget nothing, and go elsewhere until it has.
     fn know_store(&mut self, welcome: &Welcome) -> Result<(), Goodbye> {
         if let Err(Goodbye { reason, mut text }) = self.session.up.continues(welcome)
             && !self.config.broken.is(Rule::KnowLineage)
@@ -243,7 +243,7 @@ impl Client {
         Ok(())
     }
 
-    /// Says what we still hold.
+    /// Tells the store the pages that we still hold.
     fn rejoin(&mut self, now: Time) {
         self.session.released.clear();
         let mut pages: Vec<_> = self.cache.frames().map(|(page, f)| Held { page, version: f.version() }).collect();
@@ -290,7 +290,7 @@ impl Client {
         self.send(now, Ping { nonce: now.0 });
     }
 
-    /// The redirector was away from its store for so long that nobody knows what has changed in these pages.
+    /// The redirector was away from its store for so long that nobody knows the changes of these pages.
     pub(crate) fn lose_pages(&mut self, now: Time, rejoined: Rejoined) -> Result<(), Goodbye> {
         for page in rejoined.dropped {
             self.drop_page(page);

@@ -18,7 +18,7 @@ use types::{Broken, PageId, Time};
 #[derive(Debug)]
 pub(crate) enum State {
     Running,
-    /// It has read what is no longer the newest.
+    /// It has read a value that is no longer the newest.
     Doomed,
     Failed(TxnError),
     /// The request with this number stands for it.
@@ -183,7 +183,7 @@ impl Txns {
         was_taken
     }
 
-    /// All that is here is of another store: what they were granted is not theirs, and none may go on.
+    /// All that is here is of another store: their grants are void, and none may go on.
     pub(crate) fn forget_store(&mut self) {
         for (_, txn) in self.all_mut() {
             txn.taken.clear();

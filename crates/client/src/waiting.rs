@@ -50,8 +50,8 @@ impl Txns {
         self.all().filter(|(_, txn)| txn.waiting.is_some()).map(|(handle, _)| handle).collect()
     }
 
-    /// Those that have waited for as long as the application is patient, and wait no more, however the session stands: one
-    /// that lives may still be slow.
+    /// Those that have waited for as long as the application is patient, and wait no more, however the session stands:
+    /// one that lives may still be slow.
     pub(crate) fn impatient(&mut self, now: Time) -> Vec<TxnHandle> {
         if self.impatient_at.is_none_or(|at| now < at) {
             return Vec::new();

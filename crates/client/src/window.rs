@@ -1,8 +1,8 @@
-//! How much comes together: how large pages are, and what a connection carries in one round trip.
+//! How much comes together: how large pages are, and how many bytes a connection carries in one round trip.
 //!
 //! Prefetched pages come within the round trip of the page that is waited for: a connection carries little at first, and
-//! what it cannot carry at once stands before the next page that is waited for. So the first window of a session is
-//! small, and grows as the connection's does: by what has come together, if that was half of it or more.
+//! the rest stands before the next page that is waited for. So the first window of a session is
+//! small, and grows as the connection's does: by the bytes that have come together, if they were half of it or more.
 
 use types::limits::PAGE_BYTES_TARGET;
 

@@ -77,7 +77,7 @@ struct Replaced {
 #[derive(Debug)]
 pub(crate) struct TooLarge;
 
-/// The page would grow beyond what it may.
+/// The page would grow beyond its limit.
 #[derive(Debug)]
 pub(crate) struct Full;
 
@@ -124,7 +124,7 @@ impl Touched {
         (self.frozen.is_some() || self.reads.intersects(slots)) && slots.iter().any(hit)
     }
 
-    /// The page in the cache becomes another one: freezes the evidence of what was read of it.
+    /// The page in the cache becomes another one: freezes the evidence of the reads of it.
     pub(crate) fn freeze(&mut self, frame: &Frame, horizon: Version) {
         self.frame = None;
         if self.reads.is_empty() {
@@ -288,7 +288,7 @@ impl Workspace {
         self.replaced.get_or_insert_default().clear();
     }
 
-    /// Takes back what the running operation has written.
+    /// Takes back the writes of the running operation.
     pub(crate) fn take_back(&mut self) {
         for replaced in self.replaced.iter_mut().flat_map(|replaced| replaced.drain(..).rev()) {
             let touched = &mut self.pages[replaced.place];

@@ -15,8 +15,8 @@
 //!    lapses, which is no answer to this.
 //! 4. A request that no client of ours would send ends its member's session. It is not kept, and not passed on: the store
 //!    would end ours.
-//! 5. The values that are kept are bounded. Beyond, the others hear what changed and not to what; and should the link to
-//!    the store be lost, the member is sent away, and sends its request again when it comes back.
+//! 5. The values that are kept are bounded. Beyond, the others hear which slots changed and not their values; and
+//!    should the link to the store be lost, the member is sent away, and sends its request again when it comes back.
 
 use crate::Redirector;
 use crate::lease::Lease;
@@ -164,7 +164,7 @@ impl Commits {
         if pending.incarnation < request.incarnation {
             return Ok(Copy::Lapses);
         }
-        // The member has resumed its session and sends again what is on its way already.
+        // The member has resumed its session and sends a request again that is on its way already.
         pending.from = from;
         Ok(Copy::Counts)
     }
@@ -200,13 +200,13 @@ impl Commits {
         self.pending.entry(txn).or_insert(pending)
     }
 
-    /// A member asks on this session what became of a transaction; says whether the store is to be asked.
+    /// A member asks on this session for a transaction's outcome; says whether the store is to be asked.
     fn ask(&mut self, from: SessionId, txn: TxnId, broken: Broken) -> Result<bool, Goodbye> {
         if let Some(pending) = self.pending.get_mut(&txn)
             && !broken.is(Rule::AnswerByReply)
         {
             // Its reply is the answer. A question that overtakes the request would be told that nobody knows of it, and
-            // what the request changes after that would reach nobody here.
+            // the request's changes after that would reach nobody here.
             pending.asked_on = Some(from);
             return Ok(false);
         }
@@ -224,8 +224,8 @@ impl Commits {
         self.pending.get(&reply.txn).is_some_and(|pending| pending.incarnation >= incarnation)
     }
 
-    /// Whether the store knew nothing of a transaction when it was asked, and the request has gone out since: its reply is
-    /// yet to come.
+    /// Whether the store knew nothing of a transaction when it was asked, and the request has gone out since: its reply
+    /// is yet to come.
     fn answers_a_question(&mut self, reply: &CommitReply) -> bool {
         let is_unknown = reply.outcome == Outcome::Unknown;
         is_unknown && self.pending.contains_key(&reply.txn) && self.asked.remove(&reply.txn)
@@ -281,7 +281,7 @@ impl Redirector {
         Ok(())
     }
 
-    /// A member wants to know what became of a transaction.
+    /// A member wants to know a transaction's outcome.
     pub(crate) fn ask_outcome(&mut self, now: Time, from: SessionId, ask: AskOutcome) -> Result<(), Goodbye> {
         self.members.check_own(from, ask.txn.client)?;
         if self.commits.ask(from, ask.txn, self.config.broken)? && self.trunk.is_live() {
@@ -290,12 +290,13 @@ impl Redirector {
         Ok(())
     }
 
-    /// The session with the store is resumed: what waits for an outcome goes out again, under the same identities. A
-    /// request whose values were not kept is its member's to send again, in a session that begins anew. And one that has
-    /// come on a session that has ended goes out no more: elsewhere it may have been refused, and its client be forgotten
-    /// since. If its member is back and has asked instead, its question goes out. For one that is back and is still to send
-    /// it again nothing is asked: that nobody knows of it would be taken for the answer to what is sent then. The lease of
-    /// before is gone, and with it what was contested: what goes out again is contested again.
+    /// The session with the store is resumed: commits without an outcome go out again, under the same identities. A
+    /// request whose values were not kept is its member's to send again, in a session that begins anew. And one that
+    /// has come on a session that has ended goes out no more: elsewhere it may have been refused, and its client be
+    /// forgotten since. If its member is back and has asked instead, its question goes out. For one that is back and is
+    /// still to send it again nothing is asked: that nobody knows of it would be taken for the answer to the request
+    /// then. The lease of before is gone, and with it its contests: the slots of requests that go out again are
+    /// contested again.
     pub(crate) fn resend_commits(&mut self, now: Time) {
         let broken = self.config.broken.is(Rule::ResendForPresent);
         let has_left = |pending: &Pending| !broken && self.members.client(pending.from).is_none();
@@ -357,7 +358,7 @@ impl Redirector {
         self.send_commits(now);
     }
 
-    /// A transaction has committed: others hear what it has changed.
+    /// A transaction has committed: others hear of its changes.
     fn committed(&mut self, now: Time, txn: TxnId, pending: Option<Pending>, pages: &[Advance]) {
         let first = pages.first().map(|first| first.version);
         if let Some(first) = first.filter(|_| self.config.broken.is(Rule::AskedMovesNothing)) {
@@ -379,7 +380,7 @@ impl Redirector {
         self.update(now, txn, &pending, pages);
     }
 
-    /// Passes on what a transaction has changed, with the new values where they were kept.
+    /// Passes on a transaction's changes, with the new values where they were kept.
     fn update(&mut self, now: Time, txn: TxnId, pending: &Pending, pages: &[Advance]) {
         let deltas = pending.request.as_ref().map(|request| &request.writes[..]);
         for (at, (page, slots)) in pending.changes.iter().enumerate() {

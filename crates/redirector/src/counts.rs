@@ -13,7 +13,7 @@ use protocol::{CommitRequest, Goodbye, PageReads};
 use types::{GoodbyeReason, Version};
 
 impl Trunk {
-    /// Refuses to go on with a member that has heard of what the store has not named.
+    /// Refuses to go on with a member that has heard of a count which the store has not named.
     pub(crate) fn check_named(&self, count: Version, what: &str) -> Result<(), Goodbye> {
         let named = self.up.named();
         if count > named {
@@ -22,14 +22,14 @@ impl Trunk {
         Ok(())
     }
 
-    /// The same for what a member comes with. It need not have made that up: a store's directory may have been restored from
+    /// The same for a rejoin. The member need not have made that up: a store's directory may have been restored from
     /// a copy, and the member may not have heard of that yet.
     pub(crate) fn check_brought(&self, count: Version) -> Result<(), Goodbye> {
         self.check_named(count, "a rejoin")
             .map_err(|Goodbye { text, .. }| Goodbye { reason: GoodbyeReason::Done, text })
     }
 
-    /// The same for what a transaction has read.
+    /// The same for a transaction's evidence.
     pub(crate) fn check_evidence(&self, request: &CommitRequest) -> Result<(), Goodbye> {
         let evidence = request.reads.iter().map(PageReads::newest).fold(Version::ZERO, Version::max);
         self.check_named(evidence, "a commit request")

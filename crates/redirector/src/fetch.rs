@@ -8,7 +8,7 @@
 //!      +-----else-------------------------> the store <--------+  ---> answered
 //! ```
 //! 1. A member that wants a page is listed as its holder before anything else: it hears of the changes from then on.
-//! 2. A neighbour's page, or one that is here, reflects what the redirector has heard. A member that knows of more is
+//! 2. A neighbour's page, or one that is here, reflects all that the redirector has heard. A member that knows of more is
 //!    served by the store.
 //! 3. Concurrent misses of one page in the group are one fetch from the store.
 //! 4. A page is released only when nobody holds it and no fetch of it is outstanding.
@@ -84,7 +84,7 @@ impl Fetches {
         self.under_way.remove(&page)
     }
 
-    /// The store does not send a page that somebody waits for; gives who.
+    /// The store does not send a page that somebody waits for; gives those who do.
     pub(crate) fn refused(&mut self, page: PageId) -> Option<Vec<Want>> {
         self.arrive(page).map(|under_way| under_way.wants.into_vec())
     }
@@ -125,7 +125,7 @@ impl Fetches {
     }
 
     /// Lists those who want pages, and gives the fetch of as many as there is room for that nobody has asked for yet;
-    /// `horizon` is what the redirector has heard.
+    /// `horizon` is the redirector's.
     fn ask(&mut self, wants: Vec<Want>, room: usize, horizon: Version, stats: &mut Stats) -> Option<Fetch> {
         let (mut pages, mut at_least) = (Vec::new(), horizon);
         for want in wants {
@@ -256,7 +256,7 @@ impl Redirector {
         (self.trunk.up.limits().fetches.max(1) as usize).saturating_sub(self.fetches.outstanding())
     }
 
-    /// Asks the store for what has waited for its turn.
+    /// Asks the store for the pages that have waited for their turn.
     pub(crate) fn send_unsent(&mut self, now: Time) {
         while self.trunk.is_live() && self.room_for_fetches() > 0 {
             match self.fetches.next(self.trunk.horizon()) {
@@ -382,7 +382,7 @@ impl Redirector {
         self.holders.of(page).is_empty() && !is_fetched && !is_here
     }
 
-    /// Lets go of what the stand-by cache has no room for.
+    /// Lets go of the pages that the stand-by cache has no room for.
     fn evict_standby(&mut self, now: Time) {
         while let Some(page) = self.standby.evict() {
             self.release_if_unheld(now, page);

@@ -12,7 +12,7 @@
 //! 3. A granted page is one member's until something is created in it. A member that comes back says which it has; the
 //!    others were lost on their way to it. Those, and the pages of a member that has departed, go to the next that wants
 //!    some in their space. The store does not hear of that: to it the group has them all the while. When the group's
-//!    session ends, the store has back what is left behind.
+//!    session ends, the store has back the pages that are left behind.
 //! 4. The store lets the group have so many unfilled pages in all. Of these no member has more than it leaves to
 //!    others: one that wants more is told what the store would tell the group, that there is no room. So one that only
 //!    takes gets half of them, and the next one half of the rest. Pages that a member has left behind count as its own
@@ -187,8 +187,8 @@ impl Grants {
         }
     }
 
-    /// The step by which the first in the line gets what it wants: what others have left behind, the word that there is no
-    /// room, or what the store is asked for together with what others want of the like.
+    /// The step that serves the first in the line: with pages that others have left behind, or with the word that there
+    /// is no room, or by asking the store, together for all that want the like.
     fn next(&mut self, members: &Members) -> Option<Step> {
         if self.asked.is_some() {
             return None;
@@ -241,8 +241,8 @@ enum Step {
 }
 
 impl Redirector {
-    /// From now on the group is told of the page's changes. A read of an earlier generation of it by a member, while nobody
-    /// here held it, is for the store to judge.
+    /// From now on the group is told of the page's changes. A read of an earlier generation of it by a member, while
+    /// nobody here held it, is for the store to judge.
     fn judge_since_granted(&mut self, page: PageId) {
         if self.is_unheld(page) {
             self.lease.ask(page);

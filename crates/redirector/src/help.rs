@@ -1,4 +1,4 @@
-//! Pages that go from member to member (BuddyCache paper, section 4.3), and what is done when one does not come.
+//! Pages that go from member to member (BuddyCache paper, section 4.3), and the next step when one does not come.
 //!
 //! ```text
 //!   asked --Arrived--> done
@@ -189,7 +189,7 @@ impl Redirector {
     }
 
     /// The page has come after the store was asked for it: the member waits for it no more, and may ask for others.
-    /// Whether it is whole is not known, as what has changed meanwhile was not watched.
+    /// Whether it is whole is not known, as changes meanwhile were not watched.
     fn came_late(&mut self, page: PageId, session: SessionId, number: u64) {
         if !self.config.broken.is(Rule::CountLateHelp) && self.fetches.forget_fetch(page, session, number) {
             self.members.has_answered(session);

@@ -10,7 +10,7 @@
 //!      +-- another leads: who ------+------------------------------------------------------+----------------+- Leading
 //!          knocks goes there
 //! ```
-//! 1. Members are welcome while we lead, and while the store has yet to answer that we want to: what they bring is
+//! 1. Members are welcome while we lead, and while the store has yet to answer that we want to: their caches are
 //!    compared meanwhile. Should another lead, they are sent there.
 //! 2. The store decides: of two claims of one epoch the first counts, and a higher epoch fences the lower one off. So of
 //!    several that want to take over from a dead redirector one does, and one that was only cut off steps back.
@@ -67,7 +67,7 @@ const STAND_BY: Claim = Claim::StandBy { is_vacant: false };
 
 /// The step that follows a change of the claim.
 enum Step {
-    /// The store hears what we want.
+    /// The store hears of the claim.
     Claim,
     /// This one leads: those who are here, or would be, go there.
     StepBack(Leader),
@@ -143,7 +143,7 @@ impl Leadership {
         }
     }
 
-    /// The message by which the store hears what we want, or that we still lead.
+    /// The message by which the store hears of the claim, or that we still lead.
     fn request(&self) -> Option<ToServer> {
         match self.claim {
             Claim::StandBy { .. } | Claim::Looking => None,
@@ -304,7 +304,7 @@ impl Redirector {
         self.trunk.is_live() && self.leadership.is_open()
     }
 
-    /// The store is reached: says what we want, or that we still lead.
+    /// The store is reached: tells it of the claim, or that we still lead.
     pub(crate) fn claim(&mut self, now: Time) {
         if !self.trunk.is_live() {
             return;

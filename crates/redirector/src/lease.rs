@@ -5,7 +5,7 @@
 //! ```
 //! 1. Every change that is told is in *recent*, back to a count. A reader of something that changed since is told so;
 //!    one that proves less than that count is sent on to the store.
-//! 2. Of a page that the group has not held all the time *recent* knows only what has changed since the store has sent
+//! 2. Of a page that the group has not held all the time *recent* knows only the changes since the store has sent
 //!    or compared it. A member's read before that, wherever it was then, is for the store to judge.
 //! 3. A slot that somebody is about to change is *contested*, from the intent on, until the change is told, and until
 //!    more of the lease is given: up to then others may change it too, for whom the promise counts. A reader of it is
@@ -24,7 +24,7 @@ use smallvec::SmallVec;
 use types::limits::LEASE_DRIFT_PERMILLE as DRIFT_PERMILLE;
 use types::{Broken, Map, PageId, Refusal, Rule, SessionId, SlotSet, Time, TxnId, Version};
 
-/// The lease, and what is known for it.
+/// The lease, and the changes that are known for it.
 #[derive(Debug)]
 pub(crate) struct Lease {
     until: Time,
@@ -70,7 +70,7 @@ impl Lease {
         *self = Self::new(self.recent_limit, self.broken);
     }
 
-    /// The store is asked for the page, or for what has changed in it.
+    /// The store is asked for the page, or for its changes.
     pub(crate) fn ask(&mut self, page: PageId) {
         if self.spaces.contains(&page.space) {
             self.asked.insert(page, NOT_YET);
@@ -128,7 +128,7 @@ impl Lease {
     }
 
     /// The group holds the page no longer: nothing will be told of it. Should somebody fetch it again, the store says
-    /// anew what is about to change, but for what is to change by commits that are on their way from us.
+    /// anew which slots are about to change, but for those of commits that are on their way from us.
     pub(crate) fn forget(&mut self, page: PageId, is_ours: impl Fn(TxnId) -> bool) {
         if let Some(contests) = self.contested.get_mut(&page) {
             contests.retain(|(txn, _)| is_ours(*txn));
@@ -140,7 +140,7 @@ impl Lease {
         self.asked.remove(&page);
     }
 
-    /// Whether somebody may change of these slots what we have not heard of.
+    /// Whether there may be changes of these slots that we have not heard of.
     fn is_contested(&self, reads: &PageReads) -> bool {
         let contests = self.contested.get(&reads.page).map_or(&[][..], |contests| contests);
         let promised = self.promised.get(&reads.page);
@@ -226,9 +226,9 @@ impl Redirector {
         }
     }
 
-    /// A transaction is about to change what we hold: it waits for this promise. A promise counts from the moment on at
-    /// which it leaves: the group may have let go of the page, and what tells the store so, and makes both ends forget,
-    /// leaves before it.
+    /// A transaction is about to change pages that we hold: it waits for this promise. A promise counts from the moment
+    /// on at which it leaves: the group may have let go of the page, and the message that tells the store so, and makes
+    /// both ends forget, leaves before it.
     pub(crate) fn intent(&mut self, now: Time, intent: &Intent) {
         self.send_to_store(now, Promise { txn: intent.txn });
         self.lease.promise(intent);

@@ -2,7 +2,7 @@
 //! pure machine.
 //!
 //! ```text
-//!   member ---+                                 +--- what the group holds, asks, commits: one session, the trunk
+//!   member ---+                                 +--- the group's pages, questions and commits: one session, the trunk
 //!   member ---+--- sessions ---- Redirector ----+
 //!   member ---+                                                                                        store
 //!      \___________/ pages go from member to member directly
@@ -21,7 +21,7 @@
 //!    anybody is listed, or a fetch of the page is outstanding, the store lists the group.
 //! 2. The store's news is passed on in its order: everything that concerns a member is in its stream before the answers
 //!    and the requests for help that come after it.
-//! 3. A commit's reply stands for its notices: the members that hold what it changed are given the new values, the
+//! 3. A commit's reply stands for its notices: the members that hold its pages are given the new values, the
 //!    committer the reply.
 //! 4. No member is waited for: a page that one needs of another is asked elsewhere when it does not come.
 //! 5. A message that the store would end a session for ends the session of the member that sends it, and is neither
@@ -32,7 +32,7 @@
 //! |---|---|
 //! | `trunk` | the session with the store |
 //! | `lead` | whether we are the group's redirector, or stand by |
-//! | `members`, `rejoin` | the sessions of the members; what they bring with them |
+//! | `members`, `rejoin` | the sessions of the members; the caches that they bring |
 //! | `counts` | the counts that a member can have heard of |
 //! | `holders` | which members hold a page, and which have it whole |
 //! | `fetch`, `absent` | where a page is to come from, and how many that do not exist are held |
@@ -87,9 +87,9 @@ pub use status::{MemberStatus, Stats, Status};
 use trunk::Trunk;
 use types::{ClientId, GoodbyeReason, SessionId, Time};
 
-/// The machine. Its parts meet here: each keeps its own state, and its methods take what else they change. In the file of a
-/// part, `impl Redirector` is the way of an event through several of them: the part decides, the role says in which order
-/// who hears of it.
+/// The machine. Its parts meet here: each keeps its own state, and its methods take what else they change. In the file
+/// of a part, `impl Redirector` is the way of an event through several of them: the part decides, the role says in
+/// which order who hears of it.
 #[derive(Debug)]
 pub struct Redirector {
     config: Config,

@@ -46,7 +46,7 @@ pub(crate) struct Resuming {
 #[derive(Debug)]
 enum Stage {
     AwaitHello,
-    /// With what it has told of what it brings.
+    /// With the part of its cache that it has told of.
     AwaitTrunk(Hello, Brought),
     AwaitRejoin(Resuming),
     Revalidating(Resuming),
@@ -164,7 +164,7 @@ impl Members {
         all
     }
 
-    /// The member's state while it brings what it holds.
+    /// The member's state while it tells of its cache.
     pub(crate) fn resuming(&mut self, id: SessionId) -> Option<&mut Resuming> {
         match &mut self.live.get_mut(&id)?.stage {
             Stage::AwaitRejoin(resuming) => Some(resuming),
@@ -274,7 +274,7 @@ impl Members {
         self.live.get(&id).is_some_and(|member| matches!(member.stage, Stage::AwaitTrunk(..)))
     }
 
-    /// A member that is not welcome yet has told what it holds: it is listed when it is.
+    /// A member that is not welcome yet has told of its cache: that is listed when the member is.
     pub(crate) fn keep_rejoin(&mut self, from: SessionId, rejoin: Rejoin) -> Result<(), Goodbye> {
         self.brought(from).map_or(Ok(()), |brought| brought.add(rejoin))
     }
@@ -484,7 +484,7 @@ impl Redirector {
         }
     }
 
-    /// Lets go of what was kept for members that did not come back.
+    /// Lets go of the state that was kept for members that did not come back.
     pub(crate) fn let_depart(&mut self, now: Time) {
         while let Some(client) = self.members.pop_departed(now) {
             self.grants.depart(client);

@@ -15,7 +15,7 @@ pub enum Output {
         /// The message.
         message: ToClient,
     },
-    /// End a member's session, after what was sent before has gone out.
+    /// End a member's session, after the messages before have gone out.
     End {
         /// The session.
         session: SessionId,

@@ -1,17 +1,17 @@
-//! A member comes with what it holds: all of it is listed first, then the store compares it.
+//! A member comes with a cache: all of it is listed first, then the store compares it.
 //!
 //! ```text
 //!   Rejoin{pages} ... Rejoin{last}      every page is listed: from here on its changes are kept for the member
 //!        |  Revalidate{pages} ... -----------> store
 //!        |  <-- Notices, Revalidated ... ----
-//!   what was missed, what was kept, Rejoined{horizon}
+//!   missed changes, kept notices, Rejoined{horizon}
 //! ```
 //! 1. The answers to all questions of a member are of one session with the store. A change between two sessions is told
 //!    to joined members only, so an answer of an earlier session says nothing about what came after it: when the
 //!    session breaks, every question is asked again, answered or not.
 //! 2. No page of a member counts as whole before the member has joined: until then it cannot be asked for help.
-//! 3. A member may have heard of more than the redirector has, and what it asks for then says so. So one that brings no
-//!    pages is compared too, unless it has heard of nothing yet: the store answers behind all that it has applied, and from
+//! 3. A member may have heard of more than the redirector has, and its fetches then say so. So one that brings no pages
+//!    is compared too, unless it has heard of nothing yet: the store answers behind all that it has applied, and from
 //!    then on we have heard of as much. A member that names more all the same has made it up.
 
 use crate::Redirector;
@@ -57,7 +57,7 @@ impl Brought {
         Ok(())
     }
 
-    /// All of it, as one message, which is larger than one on the wire may be; and what is asked for behind it.
+    /// All of it, as one message, which is larger than one on the wire may be; and the fetch behind it.
     pub(crate) fn messages(self) -> impl Iterator<Item = ToServer> {
         self.all.map(ToServer::Rejoin).into_iter().chain(self.fetch.map(ToServer::Fetch))
     }
@@ -83,7 +83,7 @@ fn check_amount(pages: usize, granted: u64) -> Result<(), Goodbye> {
     Ok(())
 }
 
-/// Some of a member's pages, and what the store has said of them.
+/// Some of a member's pages, and the store's answer.
 #[derive(Debug)]
 struct Question {
     pages: Vec<Held>,
@@ -210,7 +210,7 @@ impl Holders {
 }
 
 impl Redirector {
-    /// A member tells what it holds.
+    /// A member tells of its cache.
     pub(crate) fn rejoin(&mut self, now: Time, from: SessionId, rejoin: Rejoin) -> Result<(), Goodbye> {
         let (Some(client), Some(resuming)) = (self.members.client(from), self.members.resuming(from)) else {
             return Err(is_over());
@@ -241,7 +241,7 @@ impl Redirector {
         Ok(())
     }
 
-    /// Asks the store what has changed of all that a member brings.
+    /// Asks the store for the changes of all pages that a member brings.
     fn compare(&mut self, now: Time, session: SessionId) {
         let Some(resuming) = self.members.revalidate(session) else { return };
         let (pages, horizon) = (mem::take(&mut resuming.pages), resuming.horizon);
@@ -277,7 +277,7 @@ impl Redirector {
         self.send_questions(now, None);
     }
 
-    /// The store has compared some of what a member brings.
+    /// The store has compared some of the pages that a member brings.
     pub(crate) fn revalidated(&mut self, now: Time, revalidated: Revalidated) {
         for item in &revalidated.items {
             self.grants.lose(item.page);
@@ -300,7 +300,7 @@ impl Redirector {
         }
     }
 
-    /// All is compared: the member hears what it has missed, and its horizon moves again.
+    /// All is compared: the member hears the changes that it has missed, and its horizon moves again.
     fn finish_rejoin(&mut self, now: Time, session: SessionId, compared: Vec<Question>) {
         let client = self.members.client(session);
         let Some(mut resumed) = self.members.join(session) else { return };

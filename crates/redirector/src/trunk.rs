@@ -166,7 +166,7 @@ impl Redirector {
         }
     }
 
-    /// The least count that all members have applied; with nobody there it is what the redirector has heard.
+    /// The least count that all members have applied; with nobody there it is the redirector's horizon.
     fn least_acked(&self) -> Version {
         let horizon = self.trunk.horizon();
         self.members.least_acked().unwrap_or(horizon).min(horizon)
@@ -231,8 +231,8 @@ impl Redirector {
         }
     }
 
-    /// The store is a copy of the one that we know, or that one in the place of a copy: what our group holds is of another.
-    /// The members find that out by themselves where they go.
+    /// The store is a copy of the one that we know, or that one in the place of a copy: the pages of our group are of
+    /// another. The members find that out by themselves where they go.
     fn begin_anew(&mut self, now: Time, reason: GoodbyeReason, text: String) {
         for session in self.members.all() {
             self.end(now, session, Goodbye { reason, text: text.clone() });
@@ -245,9 +245,9 @@ impl Redirector {
         self.trunk.up = up;
     }
 
-    /// Says what the group holds. All that was told through our horizon has been passed on, so that is how much is
-    /// known of each page. Pages that members which have not joined say that they bring are no part of it: they are
-    /// compared in this session, and may be made up.
+    /// Tells the store the pages that the group holds. All that was told through our horizon has been passed on, so
+    /// that is how much is known of each page. Pages that members which have not joined say that they bring are no part
+    /// of it: they are compared in this session, and may be made up.
     fn rejoin_store(&mut self, now: Time) {
         let horizon = self.trunk.horizon();
         let joined = self.members.all().into_iter().filter(|session| self.members.is_joined(*session));
@@ -262,7 +262,7 @@ impl Redirector {
         }
     }
 
-    /// The store knows again what the group holds: messages that have waited for that go out.
+    /// The store knows again the pages that the group holds: messages that have waited for that go out.
     fn trunk_rejoined(&mut self, now: Time, rejoined: &Rejoined) {
         self.trunk.up.joined(now);
         self.drop_pages(now, rejoined);
@@ -354,7 +354,7 @@ impl Redirector {
         self.lease.renew_at().map_or(for_session, |at| at.min(for_session))
     }
 
-    /// The same, if pings are sent: the store compares what the group holds at once, so they begin when it has.
+    /// The same, if pings are sent: the store compares the group's pages at once, so they begin when it has.
     fn pings_at(&self) -> Option<Time> {
         self.trunk.is_live().then(|| self.ping_at())
     }

@@ -19,8 +19,8 @@ impl Members {
         self.streams.push(now, member, notice);
     }
 
-    /// Sends a member its news through `horizon`, as far as that is urgent enough. One that is not compared yet is told of
-    /// nothing: what concerns it is kept for it.
+    /// Sends a member its news through `horizon`, as far as that is urgent enough. One that is not compared yet is told
+    /// of nothing: its notices are kept for it.
     fn flush(&mut self, member: SessionId, horizon: Version, urgency: Urgency, out: &mut Outputs) {
         if !self.is_joined(member) {
             return;
@@ -45,7 +45,7 @@ impl Redirector {
         self.trunk.heard_through(notices.through);
     }
 
-    /// The session with the store is being resumed: what has changed since our horizon. That is news for those who know
+    /// The session with the store is being resumed: the changes since our horizon. They are news for those who know
     /// of all before it; those that are not compared yet are compared again.
     pub(crate) fn catch_up(&mut self, now: Time, notices: &Notices) {
         for notice in notices.as_taken(self.trunk.horizon()) {
@@ -95,7 +95,7 @@ impl Redirector {
         self.lease.note(notice);
     }
 
-    /// Sends what this event has to tell.
+    /// Sends the news of this event.
     pub(crate) fn flush_told(&mut self) {
         while let Some(member) = self.members.streams.pop_due(Time(u64::MAX)) {
             self.members.flush(member, self.trunk.horizon(), Urgency::Worthwhile, &mut self.out);
