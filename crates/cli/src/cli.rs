@@ -50,6 +50,9 @@ pub(crate) enum Command {
     /// Runs the redirector of a group: clients near each other that share what they have fetched. Until SIGTERM or
     /// Ctrl-C.
     Group(GroupArgs),
+    /// Runs a caching reverse proxy before a web application: HTTP/1.1 and HTTP/2 to clients, a good cache by RFC 9111, and
+    /// of every response `Cache-Status` says what happened and why. Until SIGTERM or Ctrl-C.
+    Proxy(ProxyArgs),
     /// Prints the status of a store or a redirector: its sessions, how far each is, how much was fetched from where.
     Status(StatusArgs),
     /// Lists the spaces of a store: names, and the numbers that `serve --leased` takes.
@@ -220,6 +223,39 @@ fn listen_address(text: &str) -> Result<SocketAddr, String> {
     let addresses: Vec<_> = addresses.collect();
     let first = addresses.iter().find(|address| address.is_ipv4()).or(addresses.first());
     first.copied().ok_or_else(|| "the name stands for no address".to_owned())
+}
+
+/// `thorp proxy`.
+#[derive(Debug, Args)]
+pub(crate) struct ProxyArgs {
+    /// Where to listen for clients: an address, or a name such as localhost. Port 0 takes any free port; the line that
+    /// says "ready" names it.
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8080", value_parser = listen_address)]
+    pub(crate) listen: SocketAddr,
+    /// Where the application is: http://HOST or http://HOST:PORT, without a path.
+    #[arg(long, value_name = "URL")]
+    pub(crate) origin: proxy::OriginUrl,
+    /// Something in front of the proxy ends TLS: clients speak HTTPS.
+    #[arg(long)]
+    pub(crate) behind_tls: bool,
+    /// Speaks HTTP/2 to the origin, without TLS.
+    #[arg(long)]
+    pub(crate) origin_http2: bool,
+    /// How long the origin may take to begin its response, and how long it may pause in the middle, in seconds.
+    #[arg(long, value_name = "S", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=3600))]
+    pub(crate) origin_timeout: u32,
+    /// Memory for stored responses: bytes, or with K, M or G.
+    #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = size)]
+    pub(crate) cache: usize,
+    /// The largest response that is stored. Larger ones are passed on.
+    #[arg(long, value_name = "SIZE", default_value = "16M", value_parser = size)]
+    pub(crate) largest: usize,
+    /// Threads that serve clients. Without it as many as there are processors.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub(crate) threads: Option<u16>,
+    /// Stops the proxy when standard input ends: with the program that started it.
+    #[arg(long)]
+    pub(crate) until_stdin_closes: bool,
 }
 
 /// `thorp status`.

@@ -10,6 +10,7 @@ mod group;
 mod load;
 mod markdown;
 mod member;
+mod proxy;
 mod removal;
 mod serve;
 mod spaces;
@@ -27,6 +28,7 @@ pub(crate) fn run(command: Command, output: &mut Output) -> Result {
     match command {
         Command::Serve(args) => serve::run(&args, output),
         Command::Group(args) => group::run(&args, output),
+        Command::Proxy(args) => proxy::run(&args, output),
         Command::Status(args) => status::run(&args, output),
         Command::Spaces(args) => spaces::run(&args, output),
         Command::Put(args) => documents::put(&args, output),

@@ -1,7 +1,7 @@
 //! Open files: as many as the system allows this process, and how many of them are for sessions. A process that lets in
 //! no more than it has descriptors for never runs out of them where it would hurt.
 
-use crate::Result;
+use crate::{Error, Result};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use types::limits::SESSIONS_MAX;
 
@@ -18,6 +18,25 @@ pub(crate) fn raise_limit() {
     let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
 }
 
+/// How many connections a process may take that needs so many descriptors for each.
+pub(crate) fn connections_max(descriptors: usize) -> Result<usize> {
+    connections_within(getrlimit(Resource::Nofile).current, descriptors as u64)
+}
+
+/// Likewise within a limit; `None` is no limit.
+fn connections_within(limit: Option<u64>, descriptors: u64) -> Result<usize> {
+    let Some(limit) = limit else { return Ok(usize::MAX) };
+    match limit.saturating_sub(OWN) / descriptors {
+        0 => Err(refusal(limit, OWN, OWN + descriptors)),
+        connections => Ok(usize::try_from(connections).unwrap_or(usize::MAX)),
+    }
+}
+
+fn refusal(limit: u64, own: u64, least: u64) -> Error {
+    let text = format!("this process may have {limit} files open, and {own} of them are for itself");
+    format!("{text}: allow it {least} at least ('ulimit -n')").into()
+}
+
 /// How many sessions a process may take that has so many other files open.
 pub(crate) fn sessions_max(files: usize) -> Result<usize> {
     sessions_within(getrlimit(Resource::Nofile).current, files as u64)
@@ -28,11 +47,7 @@ fn sessions_within(limit: Option<u64>, files: u64) -> Result<usize> {
     let Some(limit) = limit else { return Ok(SESSIONS_MAX) };
     let own = OWN + files;
     match limit.saturating_sub(own) / PER_SESSION {
-        0 => Err(format!(
-            "this process may have {limit} files open, and {own} of them are for itself: allow it {} at least ('ulimit -n')",
-            own + PER_SESSION
-        )
-        .into()),
+        0 => Err(refusal(limit, own, own + PER_SESSION)),
         sessions => Ok(usize::try_from(sessions).unwrap_or(SESSIONS_MAX).min(SESSIONS_MAX)),
     }
 }
@@ -46,6 +61,8 @@ mod tests {
         assert_eq!(sessions_within(Some(96), 16).unwrap(), 24);
         assert_eq!(sessions_within(Some(u64::MAX), 16).unwrap(), SESSIONS_MAX);
         assert_eq!(sessions_within(None, 16).unwrap(), SESSIONS_MAX);
+        assert_eq!(connections_within(Some(132), 2).unwrap(), 50);
+        assert!(connections_within(Some(33), 2).is_err());
         let refused = sessions_within(Some(49), 16).unwrap_err().to_string();
         assert!(refused.contains("allow it 50 at least"), "{refused}");
     }

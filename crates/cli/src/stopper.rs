@@ -11,12 +11,17 @@ use std::sync::{Arc, Weak};
 
 /// The first SIGTERM or Ctrl-C closes the host's only machine; a second ends the process, which loses nothing either.
 pub(crate) fn close_on_signal(host: &Arc<Host>) -> Result {
-    let mut signals = Signals::new([SIGTERM, SIGINT])?;
     let host = Arc::downgrade(host);
+    when_told(move || close_host(&host))
+}
+
+/// The first SIGTERM or Ctrl-C does this; a second ends the process.
+pub(crate) fn when_told(stop: impl FnOnce() + Send + 'static) -> Result {
+    let mut signals = Signals::new([SIGTERM, SIGINT])?;
     std::thread::spawn(move || {
         let mut signals = signals.forever();
         if signals.next().is_some() {
-            close_host(&host);
+            stop();
         }
         if let Some(signal) = signals.next() {
             std::process::exit(128 + signal);
@@ -28,10 +33,15 @@ pub(crate) fn close_on_signal(host: &Arc<Host>) -> Result {
 /// The process that started us and holds the other end of our standard input has gone.
 pub(crate) fn close_with_stdin(host: &Arc<Host>) {
     let host = Arc::downgrade(host);
+    when_stdin_closes(move || close_host(&host));
+}
+
+/// Does this when the other end of our standard input has gone.
+pub(crate) fn when_stdin_closes(stop: impl FnOnce() + Send + 'static) {
     std::thread::spawn(move || {
         // An error is an end, too.
         let _ = std::io::stdin().lock().read_to_end(&mut Vec::new());
-        close_host(&host);
+        stop();
     });
 }
 

@@ -21,3 +21,4 @@ mod removal;
 mod restored;
 mod single;
 mod spaces;
+mod web;

@@ -1,0 +1,189 @@
+//! The activity of a client's connection: a client that neither sends nor reads loses it.
+//!
+//! The connection's bytes, its requests and the bodies of its responses leave their marks here, with plain stores; one
+//! timer for each connection looks at them now and then. So a request costs no timer, and a slow client is seen the same
+//! way on HTTP/1.1, where its socket is full, and on HTTP/2, where one of its windows is.
+
+use crate::limits::Limits;
+use std::io;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
+use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+/// Milliseconds since the process first asked, and never 0.
+fn now_ms() -> u64 {
+    static START: OnceLock<Instant> = OnceLock::new();
+    START.get_or_init(Instant::now).elapsed().as_millis() as u64 + 1
+}
+
+/// The marks of one connection. Times are of [`now_ms`]; 0 is never.
+#[derive(Debug, Default)]
+pub(crate) struct Activity {
+    /// When the last request ended, or the connection began.
+    idle_since: AtomicU64,
+    /// When the first byte of a head came that is not there yet.
+    head_since: AtomicU64,
+    /// When the client last took bytes, or a body was begun that it is to take.
+    written_at: AtomicU64,
+    /// When bytes last moved, in any direction.
+    moved_at: AtomicU64,
+    /// Requests that have no whole response yet.
+    requests: AtomicU32,
+    /// Bodies of responses that wait for the client, and not for the origin.
+    offered: AtomicU32,
+}
+
+/// Why a connection is ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Overdue {
+    /// No request came.
+    Idle,
+    /// A request's head did not become whole.
+    Head,
+    /// The client does not read.
+    Stalled,
+}
+
+impl Activity {
+    pub(crate) fn new() -> Self {
+        let (now, activity) = (now_ms(), Self::default());
+        activity.idle_since.store(now, Relaxed);
+        activity.moved_at.store(now, Relaxed);
+        activity
+    }
+
+    /// There is something for the client to take.
+    pub(crate) fn offer(&self) {
+        if self.offered.fetch_add(1, Relaxed) == 0 {
+            self.written_at.store(now_ms(), Relaxed);
+        }
+    }
+
+    /// Nothing more of one body waits for the client.
+    pub(crate) fn withdraw(&self) {
+        self.offered.fetch_sub(1, Relaxed);
+    }
+
+    fn read(&self) {
+        let now = now_ms();
+        self.moved_at.store(now, Relaxed);
+        if self.requests.load(Relaxed) == 0 && self.head_since.load(Relaxed) == 0 {
+            self.head_since.store(now, Relaxed);
+        }
+    }
+
+    fn written(&self) {
+        let now = now_ms();
+        self.moved_at.store(now, Relaxed);
+        self.written_at.store(now, Relaxed);
+    }
+
+    /// Why the connection should end now; else, how long it cannot be overdue.
+    pub(crate) fn overdue(&self, limits: &Limits) -> Result<Duration, Overdue> {
+        let now = now_ms();
+        let left = |since: u64, limit: Duration| limit.checked_sub(Duration::from_millis(now.saturating_sub(since)));
+        if self.requests.load(Relaxed) > 0 {
+            if self.offered.load(Relaxed) == 0 {
+                return Ok(limits.stall.min(limits.head));
+            }
+            return left(self.written_at.load(Relaxed), limits.stall).ok_or(Overdue::Stalled);
+        }
+        match self.head_since.load(Relaxed) {
+            0 => {
+                left(self.idle_since.load(Relaxed), limits.idle).map(|left| left.min(limits.head)).ok_or(Overdue::Idle)
+            }
+            since => left(since, limits.head).ok_or(Overdue::Head),
+        }
+    }
+
+    /// How long nothing has moved.
+    pub(crate) fn silence(&self) -> Duration {
+        Duration::from_millis(now_ms().saturating_sub(self.moved_at.load(Relaxed)))
+    }
+}
+
+/// A request from its head until its response is sent, or given up.
+#[derive(Debug)]
+pub(crate) struct UnderWay(Arc<Activity>);
+
+impl UnderWay {
+    /// A request's head is there.
+    pub(crate) fn begin(activity: Arc<Activity>) -> Self {
+        activity.requests.fetch_add(1, Relaxed);
+        activity.head_since.store(0, Relaxed);
+        Self(activity)
+    }
+
+    /// The marks of its connection.
+    pub(crate) fn activity(&self) -> &Activity {
+        &self.0
+    }
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        if self.0.requests.fetch_sub(1, Relaxed) == 1 {
+            self.0.idle_since.store(now_ms(), Relaxed);
+        }
+    }
+}
+
+/// A connection whose bytes leave their marks.
+#[derive(Debug)]
+pub(crate) struct Observed<S> {
+    stream: S,
+    activity: Arc<Activity>,
+}
+
+impl<S> Observed<S> {
+    pub(crate) fn new(stream: S, activity: Arc<Activity>) -> Self {
+        Self { stream, activity }
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Observed<S> {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        let before = into.filled().len();
+        ready!(Pin::new(&mut this.stream).poll_read(cx, into))?;
+        if into.filled().len() > before {
+            this.activity.read();
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Observed<S> {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let this = self.get_mut();
+        let written = ready!(Pin::new(&mut this.stream).poll_write(cx, bytes))?;
+        this.activity.written();
+        Poll::Ready(Ok(written))
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let this = self.get_mut();
+        let written = ready!(Pin::new(&mut this.stream).poll_write_vectored(cx, slices))?;
+        this.activity.written();
+        Poll::Ready(Ok(written))
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().stream).poll_shutdown(cx)
+    }
+}

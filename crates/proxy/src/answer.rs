@@ -1,0 +1,93 @@
+//! Answers: from a stored response, from the origin's, from the proxy itself.
+
+use crate::body::Body;
+use crate::entries::Entry;
+use crate::forward::{add_via, keep_trailers};
+use crate::shared::Shared;
+use http::header::{AGE, ALLOW, VIA};
+use http::{HeaderName, HeaderValue, Method, Response, StatusCode};
+use responses::{Answer, CacheStatus, Request, Stored, Time, answer, forward_response};
+use std::sync::atomic::Ordering::Relaxed;
+
+const CACHE_STATUS: HeaderName = HeaderName::from_static("cache-status");
+
+/// The status of a hit, for `Cache-Status`.
+pub(crate) fn hit_status(ttl_s: i64) -> CacheStatus {
+    CacheStatus { hit: true, ttl_s: Some(ttl_s), ..CacheStatus::default() }
+}
+
+/// The answer that a stored response gives without the origin.
+pub(crate) fn hit(
+    shared: &Shared,
+    asked: &Request<'_>,
+    entry: &Entry,
+    now: Time,
+    age_s: u64,
+    status: &CacheStatus,
+) -> Response<Body> {
+    shared.counters.hits.fetch_add(1, Relaxed);
+    stored(shared, asked, entry, now, age_s, status)
+}
+
+/// The answer that a stored response gives.
+pub(crate) fn stored(
+    shared: &Shared,
+    asked: &Request<'_>,
+    entry: &Entry,
+    now: Time,
+    age_s: u64,
+    status: &CacheStatus,
+) -> Response<Body> {
+    let bytes = entry.content.bytes();
+    let how = answer(asked, &entry.stored, bytes, now);
+    let mut response = Response::new(match how {
+        _ if asked.method == Method::HEAD => Body::Empty,
+        Answer::Whole => Body::stored(&entry.content),
+        Answer::Partial(slice) => Body::part(&entry.content, slice),
+        Answer::NotModified | Answer::NotSatisfiable => Body::Empty,
+    });
+    *response.status_mut() = how.status(&entry.stored);
+    let fields = response.headers_mut();
+    if how == Answer::Whole {
+        fields.clone_from(entry.whole(&shared.via));
+        fields.insert(AGE, age_s.into());
+    } else {
+        *fields = how.fields(&entry.stored, bytes, age_s);
+        fields.append(VIA, shared.via.clone());
+    }
+    fields.append(CACHE_STATUS, status.to_header(&shared.config.policy));
+    response
+}
+
+/// The answer to a client that has the response already, which has just come.
+pub(crate) fn not_modified(shared: &Shared, stored: &Stored, age_s: u64, status: &CacheStatus) -> Response<Body> {
+    let mut response = Response::new(Body::Empty);
+    *response.status_mut() = StatusCode::NOT_MODIFIED;
+    let fields = response.headers_mut();
+    *fields = Answer::NotModified.fields(stored, 0, age_s);
+    fields.append(VIA, shared.via.clone());
+    fields.append(CACHE_STATUS, status.to_header(&shared.config.policy));
+    response
+}
+
+/// A response of the origin, as it is passed on.
+pub(crate) fn passed(shared: &Shared, response: Response<Body>, status: &CacheStatus) -> Response<Body> {
+    let (mut head, body) = response.into_parts();
+    let mut fields = forward_response(&head.headers);
+    keep_trailers(&head.headers, &mut fields);
+    add_via(&mut fields, head.version, &shared.config.name);
+    fields.append(CACHE_STATUS, status.to_header(&shared.config.policy));
+    head.headers = fields;
+    // The version is that of the client's connection, which sets its own.
+    head.version = http::Version::HTTP_11;
+    head.extensions.clear();
+    Response::from_parts(head, body)
+}
+
+/// The proxy's own answer to `OPTIONS`, for a request that is to go no further.
+pub(crate) fn options() -> Response<Body> {
+    let mut response = Response::new(Body::Empty);
+    let methods = HeaderValue::from_static("GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS");
+    response.headers_mut().insert(ALLOW, methods);
+    response
+}

@@ -1,0 +1,149 @@
+//! The body of an answer to a client: bytes that are here, or that come from the origin.
+
+use crate::activity::UnderWay;
+use crate::collect::{self, Next};
+use crate::content::{self, Content};
+use crate::paced::{Arriving, BodyError, PollFrame};
+use bytes::Bytes;
+use http_body::{Frame, SizeHint};
+use responses::Slice;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+/// The body of an answer.
+#[derive(Debug, Default)]
+pub(crate) enum Body {
+    /// None, or no more.
+    #[default]
+    Empty,
+    /// Bytes that are here.
+    Whole(Bytes),
+    /// The content of a stored response, or a part of it.
+    Stored(content::Reader),
+    /// A response of the origin that is being stored.
+    Collected(collect::Reader),
+    /// A response of the origin as it comes.
+    Origin(Arriving),
+}
+
+impl Body {
+    /// All of a stored response's content.
+    pub(crate) fn stored(content: &Content) -> Self {
+        match content.only_piece() {
+            Some(piece) => Self::whole(piece.clone()),
+            None => Self::part(content, Slice { start: 0, end: content.bytes() }),
+        }
+    }
+
+    /// A part of it.
+    pub(crate) fn part(content: &Content, slice: Slice) -> Self {
+        Self::Stored(content.read(slice))
+    }
+
+    pub(crate) fn whole(bytes: impl Into<Bytes>) -> Self {
+        let bytes = bytes.into();
+        if bytes.is_empty() { Self::Empty } else { Self::Whole(bytes) }
+    }
+}
+
+impl http_body::Body for Body {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> PollFrame {
+        let this = self.get_mut();
+        loop {
+            return match this {
+                Self::Empty => Poll::Ready(None),
+                Self::Whole(bytes) => {
+                    let frame = Frame::data(std::mem::take(bytes));
+                    *this = Self::Empty;
+                    Poll::Ready(Some(Ok(frame)))
+                }
+                Self::Stored(content) => Poll::Ready(content.next().map(|piece| Ok(Frame::data(piece)))),
+                Self::Origin(body) => Pin::new(body).poll_frame(cx),
+                Self::Collected(reader) => match ready!(reader.poll_next(cx)) {
+                    Next::Frame(frame) => Poll::Ready(Some(Ok(frame))),
+                    Next::Broken => Poll::Ready(Some(Err(BodyError::Abandoned))),
+                    Next::End => {
+                        *this = Self::Empty;
+                        Poll::Ready(None)
+                    }
+                    Next::Rest(rest) => {
+                        *this = Self::Origin(rest);
+                        continue;
+                    }
+                },
+            };
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Self::Empty => true,
+            Self::Stored(content) => content.left() == 0,
+            Self::Origin(body) => body.is_end_stream(),
+            Self::Whole(_) | Self::Collected(_) => false,
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Empty => SizeHint::with_exact(0),
+            Self::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
+            Self::Stored(content) => SizeHint::with_exact(content.left()),
+            Self::Origin(body) => body.size_hint(),
+            Self::Collected(reader) => reader.size_hint(),
+        }
+    }
+}
+
+/// An answer's body on its client's connection, where it leaves its marks.
+#[derive(Debug)]
+pub(crate) struct Answered {
+    body: Body,
+    request: UnderWay,
+    /// Whether it waits for the client, not for the origin.
+    is_offered: bool,
+}
+
+impl Answered {
+    /// Until the body is dropped its request counts as under way.
+    pub(crate) fn new(body: Body, request: UnderWay) -> Self {
+        request.activity().offer();
+        Self { body, request, is_offered: true }
+    }
+
+    fn mark(&mut self, is_offered: bool) {
+        if self.is_offered != is_offered {
+            self.is_offered = is_offered;
+            if is_offered { self.request.activity().offer() } else { self.request.activity().withdraw() }
+        }
+    }
+}
+
+impl Drop for Answered {
+    fn drop(&mut self) {
+        self.mark(false);
+    }
+}
+
+impl http_body::Body for Answered {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> PollFrame {
+        let this = self.get_mut();
+        let frame = Pin::new(&mut this.body).poll_frame(cx);
+        this.mark(frame.is_ready());
+        frame
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}

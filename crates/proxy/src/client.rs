@@ -1,0 +1,32 @@
+//! The client at the other end of a connection.
+
+use crate::activity::Activity;
+use crate::forward::{add_forwarded, add_via, keep_trailers};
+use crate::target::{Scheme, Target};
+use crate::worker::Worker;
+use http::HeaderMap;
+use http::request::Parts;
+use responses::forward_request;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+/// The client at the other end of a connection.
+#[derive(Clone, Debug)]
+pub(crate) struct Client {
+    pub(crate) worker: Arc<Worker>,
+    pub(crate) peer: SocketAddr,
+    pub(crate) scheme: Scheme,
+    pub(crate) activity: Arc<Activity>,
+}
+
+impl Client {
+    /// The fields of a request as the origin gets them.
+    pub(crate) fn forwarded(&self, head: &Parts, target: &Target<'_>) -> HeaderMap {
+        let config = &self.worker.shared.config;
+        let mut fields = forward_request(&config.policy, &head.headers);
+        keep_trailers(&head.headers, &mut fields);
+        add_forwarded(&mut fields, target, self.peer);
+        add_via(&mut fields, head.version, &config.name);
+        fields
+    }
+}

@@ -1,0 +1,48 @@
+//! The settings of a proxy.
+
+use crate::limits::Limits;
+use crate::origin::OriginUrl;
+use crate::target::Scheme;
+use responses::Policy;
+use std::net::SocketAddr;
+
+/// The configuration of a proxy.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Where clients connect. Port 0 takes any free port.
+    pub listen: SocketAddr,
+    /// How clients reach it. `Https` where something in front of it ends TLS.
+    pub scheme: Scheme,
+    /// Where requests go that no stored response answers.
+    pub origin: OriginUrl,
+    /// Whether the origin speaks HTTP/2 without TLS.
+    pub origin_http2: bool,
+    /// The proxy's own name in `Via`: no other proxy on the way to the origin may have the same.
+    pub name: String,
+    /// Threads that serve clients.
+    pub threads: usize,
+    /// The decisions about what is stored, and for how long.
+    pub policy: Policy,
+    /// Limits on what clients and origin may make grow, and on how long they may take.
+    pub limits: Limits,
+}
+
+impl Config {
+    /// A proxy with a name of its own and default limits, on as many threads as there are processors.
+    pub fn new(listen: SocketAddr, origin: OriginUrl) -> Self {
+        use std::hash::{BuildHasher, RandomState};
+        // The standard library's hasher is the nearest randomness: each is keyed anew.
+        let name = format!("thorp-{:08x}", RandomState::new().hash_one(()) as u32);
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        Self {
+            listen,
+            scheme: Scheme::Http,
+            origin,
+            origin_http2: false,
+            name,
+            threads,
+            policy: Policy::default(),
+            limits: Limits::default(),
+        }
+    }
+}

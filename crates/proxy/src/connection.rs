@@ -1,0 +1,222 @@
+//! One connection of a client, from its first byte to its end.
+
+use crate::activity::{Activity, Observed};
+use crate::body::Answered;
+use crate::client::Client;
+use crate::exchange::Answering;
+use crate::limits::{
+    CONNECTION_WINDOW_BYTES, HEAD_BYTES_MAX, READ_AHEAD_BYTES_MAX, RESET_STREAMS_MAX, STREAM_BUFFER_BYTES_MAX,
+    STREAM_WINDOW_BYTES, STREAMS_MAX,
+};
+use crate::target::Scheme;
+use crate::worker::Worker;
+use http::{Request, Response};
+use hyper::body::Incoming;
+use hyper::rt::{Read, Write};
+use hyper::server::conn::{http1, http2};
+use hyper::service::Service;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use std::convert::Infallible;
+use std::future::poll_fn;
+use std::io::{self, IoSlice};
+use std::net::SocketAddr;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep, timeout};
+
+/// The first bytes of an HTTP/2 client. No request of HTTP/1.1 begins like that.
+const HTTP2_PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+/// Serves a client's connection until it ends: by the client, by a limit, or because the proxy stops.
+pub(crate) async fn serve<S>(
+    worker: Arc<Worker>,
+    stream: S,
+    scheme: Scheme,
+    peer: SocketAddr,
+    stop: watch::Receiver<bool>,
+) where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let activity = Arc::new(Activity::new());
+    let stream = Observed::new(stream, activity.clone());
+    let mut stopped = stop.clone();
+    let begun = tokio::select! {
+        begun = timeout(worker.shared.config.limits.idle, Begun::read(stream)) => begun,
+        _ = stopped.wait_for(|is_stopped| *is_stopped) => return,
+    };
+    let Ok(Ok(stream)) = begun else { return };
+    let (is_http2, io) = (stream.is_http2(), TokioIo::new(stream));
+    let client = Client { worker: worker.clone(), peer, scheme, activity: activity.clone() };
+    if is_http2 {
+        drive(http2_server().serve_connection(io, ToClient(client)), &worker, &activity, stop).await;
+    } else {
+        let connection = http1_server().serve_connection(io, ToClient(client)).with_upgrades();
+        drive(connection, &worker, &activity, stop).await;
+    }
+}
+
+fn http1_server() -> http1::Builder {
+    let mut server = http1::Builder::new();
+    // The timer of `drive` sees to the time-outs.
+    server.header_read_timeout(None).max_header_size(HEAD_BYTES_MAX).max_buf_size(READ_AHEAD_BYTES_MAX);
+    server
+}
+
+fn http2_server() -> http2::Builder<TokioExecutor> {
+    let mut server = http2::Builder::new(TokioExecutor::new());
+    server
+        .timer(TokioTimer::new())
+        .max_header_list_size(HEAD_BYTES_MAX as u32)
+        .max_concurrent_streams(STREAMS_MAX)
+        .max_pending_accept_reset_streams(RESET_STREAMS_MAX)
+        .initial_stream_window_size(STREAM_WINDOW_BYTES)
+        .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
+        .max_send_buf_size(STREAM_BUFFER_BYTES_MAX);
+    server
+}
+
+/// A connection that can be told to come to its end.
+trait Graceful: Future {
+    fn graceful_shutdown(self: Pin<&mut Self>);
+}
+
+impl<I> Graceful for http1::UpgradeableConnection<I, ToClient>
+where
+    I: Read + Write + Unpin + Send + 'static,
+{
+    fn graceful_shutdown(self: Pin<&mut Self>) {
+        self.graceful_shutdown();
+    }
+}
+
+impl<I> Graceful for http2::Connection<I, ToClient, TokioExecutor>
+where
+    I: Read + Write + Unpin + Send + 'static,
+{
+    fn graceful_shutdown(self: Pin<&mut Self>) {
+        self.graceful_shutdown();
+    }
+}
+
+/// Drives a connection to its end.
+async fn drive<C: Graceful>(connection: C, worker: &Worker, activity: &Activity, mut stop: watch::Receiver<bool>) {
+    let limits = &worker.shared.config.limits;
+    let mut connection = pin!(connection);
+    let mut stopped = pin!(async move { stop.wait_for(|is_stopped| *is_stopped).await.is_ok() });
+    let mut is_stopping = false;
+    let mut look = pin!(sleep(limits.head.min(limits.stall)));
+    poll_fn(|cx| {
+        // An error is the client's business, and it has gone.
+        if connection.as_mut().poll(cx).is_ready() {
+            return Poll::Ready(());
+        }
+        if !is_stopping && stopped.as_mut().poll(cx).is_ready() {
+            is_stopping = true;
+            connection.as_mut().graceful_shutdown();
+            if connection.as_mut().poll(cx).is_ready() {
+                return Poll::Ready(());
+            }
+        }
+        while look.as_mut().poll(cx).is_ready() {
+            match activity.overdue(limits) {
+                Ok(left) => look.as_mut().reset(Instant::now() + left),
+                Err(overdue) => {
+                    worker.shared.counters.ended(overdue);
+                    return Poll::Ready(());
+                }
+            }
+        }
+        Poll::Pending
+    })
+    .await;
+}
+
+/// The service that hyper hands the requests of a connection to.
+struct ToClient(Client);
+
+impl Service<Request<Incoming>> for ToClient {
+    type Response = Response<Answered>;
+    type Error = Infallible;
+    type Future = Answering;
+
+    fn call(&self, request: Request<Incoming>) -> Answering {
+        self.0.answer(request)
+    }
+}
+
+/// A connection whose first bytes have been read, to see which HTTP it speaks.
+struct Begun<S> {
+    first: [u8; HTTP2_PREFACE.len()],
+    filled: usize,
+    /// How many of them have been given on.
+    given: usize,
+    stream: S,
+}
+
+impl<S: AsyncRead + Unpin> Begun<S> {
+    /// Reads until it is clear.
+    async fn read(stream: S) -> io::Result<Self> {
+        let mut begun = Self { first: [0; HTTP2_PREFACE.len()], filled: 0, given: 0, stream };
+        while !begun.is_http2() && HTTP2_PREFACE.starts_with(&begun.first[..begun.filled]) {
+            let read = poll_fn(|cx| {
+                let mut into = ReadBuf::new(&mut begun.first[begun.filled..]);
+                ready!(Pin::new(&mut begun.stream).poll_read(cx, &mut into))?;
+                Poll::Ready(Ok::<_, io::Error>(into.filled().len()))
+            });
+            match read.await? {
+                0 => break,
+                count => begun.filled += count,
+            }
+        }
+        Ok(begun)
+    }
+}
+
+impl<S> Begun<S> {
+    fn is_http2(&self) -> bool {
+        self.first[..self.filled] == *HTTP2_PREFACE
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Begun<S> {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        let left = &this.first[this.given..this.filled];
+        if left.is_empty() {
+            return Pin::new(&mut this.stream).poll_read(cx, into);
+        }
+        let count = left.len().min(into.remaining());
+        into.put_slice(&left[..count]);
+        this.given += count;
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Begun<S> {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.get_mut().stream).poll_write(cx, bytes)
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.get_mut().stream).poll_write_vectored(cx, slices)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().stream).poll_shutdown(cx)
+    }
+}

@@ -1,0 +1,60 @@
+//! How often what happened.
+
+use crate::activity::Overdue;
+use crate::refusal::Refusal;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// Counts since the start of the proxy.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    pub(crate) connections: AtomicU64,
+    pub(crate) requests: AtomicU64,
+    pub(crate) hits: AtomicU64,
+    overdue: [AtomicU64; 3],
+    refusals: [AtomicU64; Refusal::ALL.len()],
+}
+
+impl Counters {
+    pub(crate) fn refused(&self, refusal: Refusal) {
+        self.refusals[refusal as usize].fetch_add(1, Relaxed);
+    }
+
+    pub(crate) fn ended(&self, overdue: Overdue) {
+        self.overdue[overdue as usize].fetch_add(1, Relaxed);
+    }
+
+    /// The counts now.
+    pub(crate) fn read(&self) -> Tally {
+        let count = |counter: &AtomicU64| counter.load(Relaxed);
+        let names = Refusal::ALL.map(Refusal::name);
+        let refusals = names.into_iter().zip(self.refusals.iter().map(count)).filter(|&(_, count)| count > 0);
+        Tally {
+            connections: count(&self.connections),
+            requests: count(&self.requests),
+            hits: count(&self.hits),
+            ended_idle: count(&self.overdue[Overdue::Idle as usize]),
+            ended_in_head: count(&self.overdue[Overdue::Head as usize]),
+            ended_stalled: count(&self.overdue[Overdue::Stalled as usize]),
+            refusals: refusals.collect(),
+        }
+    }
+}
+
+/// The counts of a proxy since its start.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Connections of clients.
+    pub connections: u64,
+    /// Requests.
+    pub requests: u64,
+    /// Requests that a stored response answered without the origin.
+    pub hits: u64,
+    /// Connections that were ended because no request came.
+    pub ended_idle: u64,
+    /// Connections that were ended in the middle of a request's head.
+    pub ended_in_head: u64,
+    /// Connections that were ended because the client did not read.
+    pub ended_stalled: u64,
+    /// Requests that the proxy answered with an error of its own, by its name.
+    pub refusals: Vec<(&'static str, u64)>,
+}

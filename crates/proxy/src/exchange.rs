@@ -1,0 +1,303 @@
+//! A client's request, from its head to the head of its answer.
+//!
+//! ```text
+//!   admit: one host, a target that is served here ------- no ---> refused
+//!     |
+//!   a stored response is found, fresh ------------------ yes ---> hit: answered at once, nothing awaited
+//!     |
+//!   a method or a condition for the origin ------------- yes ---> pass
+//!     |
+//!   somebody else is at the origin for the same -------- yes ---> wait, and look again
+//!     |
+//!   fill: to the origin, and the response into the cache
+//! ```
+
+use crate::activity::UnderWay;
+use crate::answer::{hit, hit_status, options, passed};
+use crate::body::{Answered, Body};
+use crate::client::Client;
+use crate::entries::{Found, Name};
+use crate::fill::{Fill, Need};
+use crate::fills::{Join, Lead, Outcome};
+use crate::forward::{Way, count_down, has_passed, strip_named, wants_upgrade};
+use crate::origin::{RequestHead, Upload};
+use crate::paced::Paced;
+use crate::refusal::Refusal;
+use crate::shared::{Shared, now};
+use crate::target::{Head, Target};
+use crate::tunnel;
+use http::header::RANGE;
+use http::request::Parts;
+use http::{Method, Request, Response};
+use http_body::Body as _;
+use hyper::body::Incoming;
+use responses::{
+    CacheStatus, ForwardReason, InvalidGroups, Invalidation, Lookup, PassReason, Proof, Reuse, RevalidateReason,
+    StaleAllowed, invalidation,
+};
+use std::convert::Infallible;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::atomic::Ordering::Relaxed;
+use std::task::{Context, Poll};
+use tokio::sync::oneshot;
+
+/// The answer to a request, at once or later.
+pub(crate) enum Answering {
+    Now(Option<Response<Answered>>),
+    Later(Pin<Box<dyn Future<Output = Response<Answered>> + Send>>),
+}
+
+impl Future for Answering {
+    type Output = Result<Response<Answered>, Infallible>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        match self.get_mut() {
+            Self::Now(answer) => answer.take().map_or(Poll::Pending, |answer| Poll::Ready(Ok(answer))),
+            Self::Later(answer) => answer.as_mut().poll(cx).map(Ok),
+        }
+    }
+}
+
+/// The next step for a request.
+enum Next {
+    /// The answer is here.
+    Answer(Response<Body>),
+    /// The rest of the way is awaited.
+    Await,
+}
+
+impl Client {
+    /// Answers a request.
+    pub(crate) fn answer(&self, mut request: Request<Incoming>) -> Answering {
+        let under_way = UnderWay::begin(self.activity.clone());
+        let shared = &self.worker.shared;
+        shared.counters.requests.fetch_add(1, Relaxed);
+        match self.at_once(&mut request) {
+            Ok(Next::Answer(response)) => Answering::Now(Some(response.map(|body| Answered::new(body, under_way)))),
+            Err(refusal) => {
+                shared.counters.refused(refusal);
+                Answering::Now(Some(refusal.response().map(|body| Answered::new(body, under_way))))
+            }
+            Ok(Next::Await) => {
+                let client = self.clone();
+                Answering::Later(Box::pin(async move {
+                    let answer = client.through(request).await.unwrap_or_else(|refusal| {
+                        client.worker.shared.counters.refused(refusal);
+                        refusal.response()
+                    });
+                    answer.map(|body| Answered::new(body, under_way))
+                }))
+            }
+        }
+    }
+
+    /// Answers what can be answered without waiting.
+    fn at_once(&self, request: &mut Request<Incoming>) -> Result<Next, Refusal> {
+        strip_named(request.headers_mut());
+        let method = request.method().clone();
+        if count_down(&method, request.headers_mut())? == Way::Here {
+            return Ok(Next::Answer(options()));
+        }
+        let shared = &*self.worker.shared;
+        let target = Target::of(&Head::from(&*request), self.scheme, &shared.config.origin.authority)?;
+        // The whole server as a target, `*`, has no key.
+        let Ok(key) = target.key() else { return Ok(Next::Await) };
+        let asked = responses::Request::new(&shared.config.policy, request.method(), key, request.headers());
+        // On HTTP/2 no field announces the content of a GET.
+        if asked.lookup() != Lookup::Cache || !request.body().is_end_stream() {
+            return Ok(Next::Await);
+        }
+        let found = shared.entries.find(&shared.config.policy, shared.entries.hash(key), &key, &asked);
+        let Found::Entry(entry) = found else { return Ok(Next::Await) };
+        let now = now();
+        match responses::reuse(&shared.config.policy, &asked, &entry.stored, Proof::Current, now) {
+            Reuse::Fresh { age_s, ttl_s } => {
+                Ok(Next::Answer(hit(shared, &asked, &entry, now, age_s, &hit_status(ttl_s))))
+            }
+            _ => Ok(Next::Await),
+        }
+    }
+
+    /// Answers by way of the origin, or of what others bring from there.
+    async fn through(&self, request: Request<Incoming>) -> Result<Response<Body>, Refusal> {
+        let shared = &*self.worker.shared;
+        if has_passed(request.headers(), &shared.config.name) {
+            return Err(Refusal::Loop);
+        }
+        if wants_upgrade(request.version(), request.headers()) {
+            return tunnel::open(self, request).await;
+        }
+        let is_empty = request.body().is_end_stream();
+        let (head, body) = request.into_parts();
+        let target = Target::of(&Head::from(&head), self.scheme, &shared.config.origin.authority)?;
+        let Ok(key) = target.key() else {
+            // A target of all, `*`, has no key.
+            return self.pass(head, body, ForwardReason::Method, None).await;
+        };
+        match responses::Request::new(&shared.config.policy, &head.method, key, &head.headers).lookup() {
+            Lookup::Cache if is_empty => self.cached(head).await,
+            Lookup::Pass(PassReason::Method) => self.pass(head, body, ForwardReason::Method, None).await,
+            Lookup::Pass(reason) => self.pass(head, body, ForwardReason::Bypass, Some(reason.name())).await,
+            Lookup::Cache => {
+                let detail = PassReason::Content.name();
+                self.pass(head, body, ForwardReason::Bypass, Some(detail)).await
+            }
+        }
+    }
+
+    /// Passes a request and its response on. Nothing is stored; a response to an unsafe request invalidates what is.
+    async fn pass(
+        &self,
+        head: Parts,
+        body: Incoming,
+        reason: ForwardReason,
+        detail: Option<&'static str>,
+    ) -> Result<Response<Body>, Refusal> {
+        let shared = &*self.worker.shared;
+        let (policy, origin) = (&shared.config.policy, &shared.config.origin.authority);
+        let upload = if body.is_end_stream() {
+            Upload::Empty
+        } else {
+            Upload::Client(Paced::new(body, shared.config.limits.stall))
+        };
+        let target = Target::of(&Head::from(&head), self.scheme, origin)?;
+        let forwarded = self.forwarded(&head, &target);
+        let response = self.worker.origin.send(RequestHead::of(&head, forwarded), upload).await?;
+        if let Ok(key) = target.key()
+            && let Some(invalid) = invalidation(policy, &head.method, key, response.status(), response.headers())
+        {
+            invalidate(shared, &invalid);
+        }
+        let status = CacheStatus { forward: Some(reason), detail, ..CacheStatus::default() };
+        Ok(passed(shared, response.map(Body::Origin), &status))
+    }
+
+    /// Answers a request that stored responses may answer.
+    async fn cached(&self, head: Parts) -> Result<Response<Body>, Refusal> {
+        let shared = &self.worker.shared;
+        let policy = &shared.config.policy;
+        let target = Target::of(&Head::from(&head), self.scheme, &shared.config.origin.authority)?;
+        let key = target.key()?;
+        let name = Name { hash: shared.entries.hash(key), key: key.to_key() };
+        let asked = responses::Request::new(policy, &head.method, key, &head.headers);
+        let mut rounds = 0;
+        let (need, lead) = loop {
+            let need = match look(shared, &name, &asked, rounds > 0) {
+                Look::Answer(answer) => return Ok(answer),
+                Look::StaleAnswer(answer, need) => {
+                    if let Join::Lead(lead) = shared.fills.join(&name) {
+                        self.fill(&head, &target, name, need, Some(lead));
+                    }
+                    return Ok(answer);
+                }
+                Look::Need(need) => need,
+            };
+            if asked.only_if_cached() {
+                return Err(Refusal::OnlyIfCached);
+            }
+            // A response to a HEAD or for a range is not stored: nobody waits for it.
+            let is_storable = head.method == Method::GET && (need.stale.is_some() || !head.headers.contains_key(RANGE));
+            if !is_storable || !need.is_shared || rounds == ROUNDS_MAX {
+                break (need, None);
+            }
+            rounds += 1;
+            match shared.fills.join(&name) {
+                Join::Alone => break (need, None),
+                // Another may have stored its response since the look.
+                Join::Lead(_) if matches!(look(shared, &name, &asked, true), Look::Answer(_)) => {}
+                Join::Lead(lead) => break (need, Some(lead)),
+                Join::Wait(mut fill) => {
+                    let ended = fill.wait_for(|outcome| *outcome != Outcome::UnderWay).await.map(|outcome| *outcome);
+                    // Else it is stored; or it was missed, and one of those that waited begins anew.
+                    if let Ok(Outcome::Unstorable | Outcome::Failed) = ended {
+                        break (need, None);
+                    }
+                }
+            }
+        };
+        // One whose task has ended without an answer has panicked.
+        self.fill(&head, &target, name, need, lead).await.unwrap_or(Err(Refusal::OriginClosed))
+    }
+
+    /// Asks the origin, in a task of its own: what comes is stored even when this client has gone.
+    fn fill(
+        &self,
+        head: &Parts,
+        target: &Target<'_>,
+        name: Name,
+        need: Need,
+        lead: Option<Lead>,
+    ) -> oneshot::Receiver<Result<Response<Body>, Refusal>> {
+        let (reply, receiver) = oneshot::channel();
+        let forwarded = self.forwarded(head, target);
+        let mut head = head.clone();
+        head.uri = target.uri();
+        let fill = Fill::new(self.worker.clone(), head, forwarded, name, need, lead);
+        tokio::spawn(fill.run(reply));
+        receiver
+    }
+}
+
+/// Removes what an unsafe request has changed, before its client is told that it has.
+fn invalidate(shared: &Shared, invalid: &Invalidation) {
+    for key in &invalid.keys {
+        shared.entries.remove(key);
+    }
+    // Which responses belong to a group is not known here: none is left of which it could be wrong.
+    let has_groups = match &invalid.groups {
+        InvalidGroups::Named(groups) => !groups.is_empty(),
+        InvalidGroups::All => true,
+    };
+    if has_groups {
+        shared.entries.clear();
+    }
+}
+
+/// How often a request waits for others before it goes by itself.
+const ROUNDS_MAX: usize = 3;
+
+/// The outcome of a look at the cache.
+enum Look {
+    Answer(Response<Body>),
+    /// A stale answer that is allowed while the response is validated.
+    StaleAnswer(Response<Body>, Need),
+    Need(Need),
+}
+
+fn look(shared: &Shared, name: &Name, asked: &responses::Request<'_>, has_waited: bool) -> Look {
+    let policy = &shared.config.policy;
+    let miss = |reason| Look::Need(Need { reason, detail: None, stale: None, is_shared: true });
+    let entry = match shared.entries.find(policy, name.hash, &name.key, asked) {
+        Found::Nothing => return miss(ForwardReason::UriMiss),
+        Found::OtherVariants => return miss(ForwardReason::VaryMiss),
+        Found::Entry(entry) => entry,
+    };
+    let need = |reason: RevalidateReason, entry| Need {
+        reason: reason.into(),
+        detail: Some(reason.name()),
+        stale: Some(entry),
+        // The others ask for validation of their own, each time.
+        is_shared: matches!(reason, RevalidateReason::Lapsed | RevalidateReason::Stale),
+    };
+    let now = now();
+    match responses::reuse(policy, asked, &entry.stored, Proof::Current, now) {
+        Reuse::Revalidate(reason) => Look::Need(need(reason, entry)),
+        Reuse::Fresh { age_s, ttl_s } => Look::Answer(hit(
+            shared,
+            asked,
+            &entry,
+            now,
+            age_s,
+            &CacheStatus { collapsed: has_waited, ..hit_status(ttl_s) },
+        )),
+        Reuse::Stale { age_s, ttl_s, allowed } => {
+            let status = CacheStatus { detail: Some(allowed.name()), ..hit_status(ttl_s) };
+            let answer = hit(shared, asked, &entry, now, age_s, &status);
+            match allowed {
+                StaleAllowed::WhileRevalidate => Look::StaleAnswer(answer, need(RevalidateReason::Stale, entry)),
+                StaleAllowed::MaxStale | StaleAllowed::IfError => Look::Answer(answer),
+            }
+        }
+    }
+}

@@ -1,0 +1,388 @@
+//! A fill: a response on its way from the origin into the cache.
+
+use crate::answer::{not_modified, passed, stored};
+use crate::body::Body;
+use crate::collect::{self, Writer};
+use crate::config::Config;
+use crate::content::Content;
+use crate::entries::{Entry, Name, Removals};
+use crate::fills::{Lead, Outcome};
+use crate::origin::{RequestHead, Upload};
+use crate::paced::Arriving;
+use crate::refusal::Refusal;
+use crate::shared::{Shared, now};
+use crate::worker::Worker;
+use bytes::Bytes;
+use http::header::{DATE, RANGE};
+use http::request::Parts;
+use http::{HeaderMap, Method, Response, StatusCode};
+use http_body::{Body as _, SizeHint};
+use responses::{
+    Answer, CacheStatus, Dependencies, DependencyRefusal, ForwardReason, Freshened, KeyRef, NotStored, Proof, Request,
+    Reuse, Stored, Time, after_error, answer, conditional, freshen, freshen_by_head, store, unconditional,
+};
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::{AcqRel, Relaxed};
+use tokio::sync::oneshot;
+
+/// Why the origin is asked.
+#[derive(Debug)]
+pub(crate) struct Need {
+    pub(crate) reason: ForwardReason,
+    pub(crate) detail: Option<&'static str>,
+    /// The stored response that it is asked about.
+    pub(crate) stale: Option<Arc<Entry>>,
+    /// Whether the answer does for others that come meanwhile.
+    pub(crate) is_shared: bool,
+}
+
+/// A fill under way.
+#[derive(Debug)]
+pub(crate) struct Fill {
+    worker: Arc<Worker>,
+    /// The request as the client sent it, with a URI in absolute form.
+    head: Parts,
+    name: Name,
+    need: Need,
+    /// Those who wait for it.
+    lead: Option<Lead>,
+    /// As of before the request went to the origin.
+    removals: Removals,
+    forwarded: HeaderMap,
+}
+
+/// When the origin was asked, and when the head of its response came.
+#[derive(Clone, Copy, Debug)]
+struct Times {
+    requested: Time,
+    received: Time,
+}
+
+impl Times {
+    fn response(self, status: StatusCode, headers: &HeaderMap) -> responses::Response<'_> {
+        responses::Response { status, headers, requested: self.requested, received: self.received }
+    }
+}
+
+/// The answer to the requester of a fill.
+type Reply = Result<Response<Body>, Refusal>;
+
+impl Fill {
+    pub(crate) fn new(
+        worker: Arc<Worker>,
+        head: Parts,
+        forwarded: HeaderMap,
+        name: Name,
+        need: Need,
+        lead: Option<Lead>,
+    ) -> Self {
+        // As of now, which is before the request goes out.
+        let removals = worker.shared.entries.removals(name.hash);
+        Self { worker, head, name, need, lead, removals, forwarded }
+    }
+
+    /// Runs it to its end. The requester is answered as soon as the head of the response is there.
+    pub(crate) async fn run(mut self, reply: oneshot::Sender<Reply>) {
+        let mut is_conditional = match &self.need.stale {
+            Some(stale) => conditional(&stale.stored, &mut self.forwarded),
+            None if self.lead.is_some() || !self.head.headers.contains_key(RANGE) => {
+                unconditional(&mut self.forwarded);
+                false
+            }
+            // The part of something that is not here is the origin's to give.
+            None => false,
+        };
+        let (answer, collecting) = loop {
+            let requested = now();
+            let head = RequestHead::of(&self.head, self.forwarded.clone());
+            let response = self.worker.origin.send(head, Upload::Empty).await;
+            let times = Times { requested, received: now() };
+            match response {
+                Err(refusal) => break (self.failed().ok_or(refusal), None),
+                Ok(response) if is_conditional && response.status() == StatusCode::NOT_MODIFIED => {
+                    if let Some(answer) = self.confirmed(response.headers(), times) {
+                        break (Ok(answer), None);
+                    }
+                    // It speaks of some other response: this time for the whole.
+                    is_conditional = false;
+                    unconditional(&mut self.forwarded);
+                }
+                Ok(response) if self.head.method == Method::HEAD && self.need.stale.is_some() => {
+                    break (Ok(self.head_received(response, times)), None);
+                }
+                Ok(response) => {
+                    let instead = if is_error(response.status()) { self.failed() } else { None };
+                    if let Some(answer) = instead {
+                        break (Ok(answer), None);
+                    }
+                    let (answer, collecting) = self.received(response, times);
+                    break (Ok(answer), collecting);
+                }
+            }
+        };
+        // A requester that has gone does not keep the response from being stored.
+        let _ = reply.send(answer);
+        if let Some(collecting) = collecting {
+            self.collect(collecting).await;
+        }
+    }
+
+    fn shared(&self) -> &Shared {
+        &self.worker.shared
+    }
+
+    fn asked(&self) -> Request<'_> {
+        let target = KeyRef::of_uri(&self.head.uri).expect("the URI was made of a key's parts");
+        Request::new(&self.shared().config.policy, &self.head.method, target, &self.head.headers)
+    }
+
+    fn status(&self) -> CacheStatus {
+        CacheStatus { forward: Some(self.need.reason), detail: self.need.detail, ..CacheStatus::default() }
+    }
+
+    fn end(&mut self, outcome: Outcome) {
+        if let Some(lead) = self.lead.take() {
+            lead.end(outcome);
+        }
+    }
+
+    /// The origin has failed. A stale response answers, where that is allowed.
+    fn failed(&mut self) -> Option<Response<Body>> {
+        let answer = self.need.stale.as_ref().and_then(|stale| {
+            let shared = self.shared();
+            let now = now();
+            match after_error(&shared.config.policy, &stale.stored, Proof::Current, now)? {
+                Reuse::Stale { age_s, ttl_s, allowed } => {
+                    let status = CacheStatus { ttl_s: Some(ttl_s), detail: Some(allowed.name()), ..self.status() };
+                    Some(stored(shared, &self.asked(), stale, now, age_s, &status))
+                }
+                Reuse::Fresh { .. } | Reuse::Revalidate(_) => None,
+            }
+        });
+        self.end(Outcome::Failed);
+        answer
+    }
+
+    /// The origin says that the stored response is still good. `None` if it means another one.
+    fn confirmed(&mut self, fields: &HeaderMap, times: Times) -> Option<Response<Body>> {
+        let stale = self.need.stale.clone()?;
+        let policy = &self.shared().config.policy;
+        let freshened =
+            freshen(policy, &self.asked(), &stale.stored, &times.response(StatusCode::NOT_MODIFIED, fields))?;
+        Some(self.freshened(&stale, freshened, times))
+    }
+
+    /// A stored response is as good as new.
+    fn freshened(&mut self, stale: &Entry, freshened: Freshened, times: Times) -> Response<Body> {
+        let shared = self.worker.shared.clone();
+        let Freshened { stored: fresh, not_stored } = freshened;
+        let (age_s, ttl_s) = (fresh.freshness().age_s(times.received), fresh.freshness().ttl_s(times.received));
+        let status =
+            CacheStatus { forward_status: Some(StatusCode::NOT_MODIFIED), ttl_s: Some(ttl_s), ..self.status() };
+        let (entry, is_stored) = match not_stored {
+            Some(_) => {
+                shared.entries.remove(&self.name.key);
+                (Arc::new(Entry::alone(fresh, stale.content.clone())), false)
+            }
+            None => match shared.entries.insert(&self.name, self.removals, fresh.clone(), stale.content.clone()) {
+                Some(entry) => (entry, true),
+                None => (Arc::new(Entry::alone(fresh, stale.content.clone())), false),
+            },
+        };
+        let status = CacheStatus { stored: is_stored, ..status };
+        let answer = stored(&shared, &self.asked(), &entry, times.received, age_s, &status);
+        self.end(match (is_stored, not_stored) {
+            (true, _) => Outcome::Stored,
+            (false, None) => Outcome::Missed,
+            (false, Some(_)) => Outcome::Unstorable,
+        });
+        answer
+    }
+
+    /// The response to a HEAD says whether the stored one to a GET is still good.
+    fn head_received(&mut self, response: Response<Arriving>, times: Times) -> Response<Body> {
+        let shared = self.worker.shared.clone();
+        let policy = &shared.config.policy;
+        let freshened = self.need.stale.as_ref().and_then(|stale| {
+            let head = times.response(response.status(), response.headers());
+            freshen_by_head(policy, &self.asked(), &stale.stored, stale.content.bytes(), &head)
+        });
+        if let (Some(stale), Some(freshened)) = (self.need.stale.clone(), freshened) {
+            return self.freshened(&stale, freshened, times);
+        }
+        self.not_stored(response.status());
+        passed(&shared, response.map(Body::Origin), &self.status())
+    }
+
+    /// The head of a response has come.
+    fn received(&mut self, response: Response<Arriving>, times: Times) -> (Response<Body>, Option<Collecting>) {
+        let shared = self.worker.shared.clone();
+        let (mut head, body) = response.into_parts();
+        head.headers.entry(DATE).or_insert_with(|| times.received.to_header());
+        let size = body.size_hint();
+        let decided = self.decide(head.status, &head.headers, &size, times);
+        let decided = decided.and_then(|stored| {
+            let reserved = Reserved::new(shared.clone(), size.lower() as usize).ok_or(BUSY)?;
+            Ok((stored, reserved))
+        });
+        let (stored, reserved) = match decided {
+            Ok(decided) => decided,
+            Err(detail) => {
+                self.not_stored(head.status);
+                let status = CacheStatus { detail: Some(detail), ..self.status() };
+                return (passed(&shared, Response::from_parts(head, Body::Origin(body)), &status), None);
+            }
+        };
+        let freshness = stored.freshness();
+        let (age_s, ttl_s) = (freshness.age_s(times.received), freshness.ttl_s(times.received));
+        let status = CacheStatus { stored: true, ttl_s: Some(ttl_s), ..self.status() };
+        let (writer, reader) = collect::pair(size);
+        // The origin was asked for the whole; the client may have it already.
+        let how = answer(&self.asked(), &stored, u64::MAX, times.received);
+        let answer = if how == Answer::NotModified {
+            not_modified(&shared, &stored, age_s, &status)
+        } else {
+            passed(&shared, Response::from_parts(head, Body::Collected(reader)), &status)
+        };
+        if body.is_end_stream() {
+            self.publish(stored, &[]);
+            writer.finish();
+            return (answer, None);
+        }
+        (answer, Some(Collecting { body, writer, stored, reserved }))
+    }
+
+    /// Whether a response is stored; else the name of the reason.
+    fn decide(
+        &self,
+        status: StatusCode,
+        fields: &HeaderMap,
+        size: &SizeHint,
+        times: Times,
+    ) -> Result<Stored, &'static str> {
+        let Config { policy, limits, .. } = &self.shared().config;
+        let dependencies = Dependencies::read(policy, fields).map_err(DependencyRefusal::name)?;
+        let response = times.response(status, fields);
+        let stored = store(policy, &self.asked(), &response, &dependencies).map_err(NotStored::name)?;
+        let fits = size.lower() <= limits.stored_response_bytes as u64;
+        fits.then_some(stored).ok_or(TOO_LARGE)
+    }
+
+    /// A response is not stored, and takes the place of a stored one that was asked about all the same.
+    fn not_stored(&mut self, status: StatusCode) {
+        let shared = self.worker.shared.clone();
+        if self.need.stale.is_some() && !status.is_server_error() {
+            shared.entries.remove(&self.name.key);
+        }
+        let is_of_request = self.head.method != Method::GET
+            || matches!(status, StatusCode::PARTIAL_CONTENT | StatusCode::NOT_MODIFIED)
+            || status.is_server_error();
+        if !is_of_request {
+            shared.fills.remember(self.name.hash, true);
+        }
+        self.end(Outcome::Unstorable);
+    }
+
+    /// Puts a whole response into the cache.
+    fn publish(&mut self, stored: Stored, received: &[Bytes]) {
+        let shared = self.worker.shared.clone();
+        let entry = shared.entries.insert(&self.name, self.removals, stored, Content::of(received));
+        shared.fills.remember(self.name.hash, false);
+        self.end(if entry.is_some() { Outcome::Stored } else { Outcome::Missed });
+    }
+
+    /// Takes in the body of a response that is to be stored.
+    async fn collect(mut self, collecting: Collecting) {
+        let Collecting { mut body, writer, stored, mut reserved } = collecting;
+        let (mut stored, mut received, mut bytes) = (Some(stored), Vec::new(), 0);
+        while let Some(frame) = poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await {
+            // Broken off, for the client and for those that wait.
+            let Ok(frame) = frame else { return self.end(Outcome::Failed) };
+            let piece = match frame.into_data() {
+                Ok(piece) => piece,
+                Err(frame) => {
+                    if let Ok(trailers) = frame.into_trailers() {
+                        writer.push_trailers(trailers);
+                    }
+                    continue;
+                }
+            };
+            bytes += piece.len();
+            if !reserved.cover(bytes) {
+                writer.push(piece);
+                writer.leave(body);
+                self.shared().fills.remember(self.name.hash, true);
+                return self.end(Outcome::Unstorable);
+            }
+            received.push(piece.clone());
+            // The client may ask again the moment that it has the last byte: then it is stored.
+            if body.is_end_stream()
+                && let Some(stored) = stored.take()
+            {
+                self.publish(stored, &received);
+            }
+            writer.push(piece);
+        }
+        if let Some(stored) = stored {
+            self.publish(stored, &received);
+        }
+        writer.finish();
+    }
+}
+
+/// Why a response is not stored that could be: it is larger than what is stored.
+const TOO_LARGE: &str = "too-large";
+
+/// The same: as much is being stored as there is room for.
+const BUSY: &str = "busy";
+
+/// A response whose body is being stored.
+#[derive(Debug)]
+struct Collecting {
+    body: Arriving,
+    writer: Writer,
+    stored: Stored,
+    reserved: Reserved,
+}
+
+/// Room for a body that is being stored.
+#[derive(Debug)]
+struct Reserved {
+    shared: Arc<Shared>,
+    bytes: usize,
+}
+
+impl Reserved {
+    fn new(shared: Arc<Shared>, bytes: usize) -> Option<Self> {
+        let mut reserved = Self { shared, bytes: 0 };
+        reserved.cover(bytes).then_some(reserved)
+    }
+
+    /// Whether there is room for so many bytes in all.
+    fn cover(&mut self, bytes: usize) -> bool {
+        let limits = &self.shared.config.limits;
+        let more = bytes.saturating_sub(self.bytes);
+        if bytes > limits.stored_response_bytes {
+            return false;
+        }
+        let fits = |collected: usize| collected.checked_add(more).filter(|sum| *sum <= limits.collected_bytes);
+        let has_room = more == 0 || self.shared.collected_bytes.fetch_update(AcqRel, Relaxed, fits).is_ok();
+        if has_room {
+            self.bytes += more;
+        }
+        has_room
+    }
+}
+
+impl Drop for Reserved {
+    fn drop(&mut self) {
+        self.shared.collected_bytes.fetch_sub(self.bytes, AcqRel);
+    }
+}
+
+/// The statuses for which a stale response may stand in (RFC 5861, section 4).
+fn is_error(status: StatusCode) -> bool {
+    matches!(status.as_u16(), 500 | 502 | 503 | 504)
+}

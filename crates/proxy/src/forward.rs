@@ -1,0 +1,193 @@
+//! The fields that say that a message was passed on: `Via`, `Forwarded` and its older kin, `Max-Forwards`.
+//!
+//! A client's own word for who it is and where it came in is not passed on: a field that an application may answer
+//! differently for, and that is not in the key, is how a cache is poisoned. So these are replaced, not added to, and
+//! those that rewrite a target are taken out.
+
+use crate::refusal::Refusal;
+use crate::target::Target;
+use http::header::{CONNECTION, FORWARDED, HOST, MAX_FORWARDS, TE, TRAILER, UPGRADE, VIA};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Version};
+use std::fmt::Write;
+use std::net::{IpAddr, SocketAddr};
+
+const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
+const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
+
+/// Fields by which a client could have an application answer for another target or as another client.
+const REWRITING: [HeaderName; 6] = [
+    HeaderName::from_static("x-forwarded-port"),
+    HeaderName::from_static("x-forwarded-prefix"),
+    HeaderName::from_static("x-forwarded-scheme"),
+    HeaderName::from_static("x-original-url"),
+    HeaderName::from_static("x-rewrite-url"),
+    HeaderName::from_static("x-http-method-override"),
+];
+
+/// Where a request ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// It goes on.
+    On,
+    /// It ends here, as its `Max-Forwards` says.
+    Here,
+}
+
+/// Whether a request goes on; counts its `Max-Forwards` down.
+pub(crate) fn count_down(method: &Method, fields: &mut HeaderMap) -> Result<Way, Refusal> {
+    if *method == Method::TRACE {
+        return Err(Refusal::Trace);
+    }
+    if *method != Method::OPTIONS {
+        return Ok(Way::On);
+    }
+    let Some(value) = fields.get(MAX_FORWARDS) else { return Ok(Way::On) };
+    let is_number = !value.is_empty() && value.as_bytes().iter().all(u8::is_ascii_digit);
+    let count: u64 = match value.to_str().map(str::parse) {
+        Ok(Ok(count)) if is_number => count,
+        _ => return Err(Refusal::BadMaxForwards),
+    };
+    let Some(left) = count.checked_sub(1) else { return Ok(Way::Here) };
+    fields.insert(MAX_FORWARDS, left.into());
+    Ok(Way::On)
+}
+
+/// Takes out the fields that `Connection` names, so that nothing here decides by what the origin does not get. Those that
+/// frame or route the message are not a client's to take out.
+pub(crate) fn strip_named(fields: &mut HeaderMap) {
+    const KEPT: [&str; 8] =
+        ["keep-alive", "close", "upgrade", "te", "host", "content-length", "transfer-encoding", "trailer"];
+    let options = fields.get_all(CONNECTION).iter().filter_map(|value| value.to_str().ok());
+    let options = options.flat_map(|value| value.split(',')).map(str::trim);
+    let named = options.filter(|option| !KEPT.iter().any(|kept| option.eq_ignore_ascii_case(kept)));
+    let named: Vec<HeaderName> = named.filter_map(|option| option.parse().ok()).collect();
+    for name in named {
+        fields.remove(name);
+    }
+}
+
+/// Copies what says that trailers follow, or may: it is about the message, and hyper frames it anew.
+pub(crate) fn keep_trailers(from: &HeaderMap, to: &mut HeaderMap) {
+    for value in from.get_all(TRAILER) {
+        to.append(TRAILER, value.clone());
+    }
+    let takes_trailers = |value: &HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"trailers");
+    if from.get_all(TE).iter().any(takes_trailers) {
+        to.insert(TE, HeaderValue::from_static("trailers"));
+    }
+}
+
+/// Whether a request has passed here before.
+pub(crate) fn has_passed(fields: &HeaderMap, name: &str) -> bool {
+    let entries = fields.get_all(VIA).iter().filter_map(|value| value.to_str().ok()).flat_map(|value| value.split(','));
+    entries.filter_map(|entry| entry.split_whitespace().nth(1)).any(|by| by == name)
+}
+
+/// Says in a message's fields that it was passed on.
+pub(crate) fn add_via(fields: &mut HeaderMap, version: Version, name: &str) {
+    let version = match version {
+        Version::HTTP_2 => "2.0",
+        Version::HTTP_10 => "1.0",
+        _ => "1.1",
+    };
+    if let Ok(value) = HeaderValue::try_from(format!("{version} {name}")) {
+        fields.append(VIA, value);
+    }
+}
+
+/// Says in a request's fields who it came from and where it came in. Connection-specific fields are out already.
+pub(crate) fn add_forwarded(fields: &mut HeaderMap, target: &Target<'_>, client: SocketAddr) {
+    for name in REWRITING {
+        fields.remove(name);
+    }
+    let (ip, scheme) = (client.ip().to_canonical(), target.scheme.name());
+    let mut node = String::new();
+    // Writing to a string does not fail.
+    let _ = match ip {
+        IpAddr::V4(ip) => write!(node, "{ip}"),
+        IpAddr::V6(ip) => write!(node, "\"[{ip}]\""),
+    };
+    let mut set = |name: HeaderName, value: String| {
+        // Its parts have been parsed: a value that is none cannot come about.
+        if let Ok(value) = HeaderValue::try_from(value) {
+            fields.insert(name, value);
+        }
+    };
+    set(FORWARDED, format!("for={node};host=\"{}\";proto={scheme}", target.authority));
+    set(X_FORWARDED_FOR, ip.to_string());
+    set(X_FORWARDED_HOST, target.authority.to_owned());
+    set(X_FORWARDED_PROTO, scheme.to_owned());
+    set(HOST, target.authority.to_owned());
+}
+
+/// Whether a request asks for a protocol that is passed on: a WebSocket. Others, `h2c` above all, would carry requests
+/// that nothing here looks at.
+pub(crate) fn wants_upgrade(version: Version, fields: &HeaderMap) -> bool {
+    let is_named = fields.get_all(CONNECTION).iter().filter_map(|value| value.to_str().ok()).any(|value| {
+        let mut options = value.split(',');
+        options.any(|option| option.trim().eq_ignore_ascii_case("upgrade"))
+    });
+    let mut protocols = fields.get_all(UPGRADE).iter();
+    let is_web_socket = |value: &HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"websocket");
+    is_named && version == Version::HTTP_11 && protocols.next().is_some_and(is_web_socket) && protocols.next().is_none()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::target::Scheme;
+
+    fn fields(fields: &[(&'static str, &'static str)]) -> HeaderMap {
+        fields.iter().map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value))).collect()
+    }
+
+    #[test]
+    fn max_forwards_counts_down_to_here() {
+        let count = |value: &'static str| {
+            let mut fields = fields(&[("max-forwards", value)]);
+            let way = count_down(&Method::OPTIONS, &mut fields);
+            way.map(|way| (way, fields[MAX_FORWARDS].to_str().unwrap().to_owned()))
+        };
+        assert_eq!(count("0"), Ok((Way::Here, "0".to_owned())));
+        assert_eq!(count("10"), Ok((Way::On, "9".to_owned())));
+        for bad in ["", "-1", "+1", "1, 2", "99999999999999999999999"] {
+            assert_eq!(count(bad), Err(Refusal::BadMaxForwards), "{bad}");
+        }
+        assert_eq!(count_down(&Method::TRACE, &mut HeaderMap::new()), Err(Refusal::Trace));
+        assert_eq!(count_down(&Method::GET, &mut fields(&[("max-forwards", "0")])), Ok(Way::On), "not for GET");
+    }
+
+    #[test]
+    fn a_loop_is_seen_among_other_proxies() {
+        assert!(has_passed(&fields(&[("via", "1.0 a, 1.1 thorp-1 (really)")]), "thorp-1"));
+        assert!(!has_passed(&fields(&[("via", "1.0 thorp-12, 1.1 a thorp-1")]), "thorp-1"));
+    }
+
+    #[test]
+    fn a_client_does_not_say_who_it_is() {
+        let mut said = fields(&[
+            ("x-forwarded-for", "10.0.0.1"),
+            ("forwarded", "for=10.0.0.1"),
+            ("x-original-url", "/admin"),
+            ("host", "one"),
+        ]);
+        let target = Target { scheme: Scheme::Http, authority: "one:80", path: "/" };
+        add_forwarded(&mut said, &target, "[2001:db8::7]:999".parse().unwrap());
+        assert_eq!(said["forwarded"], "for=\"[2001:db8::7]\";host=\"one:80\";proto=http");
+        assert_eq!(said["x-forwarded-for"], "2001:db8::7");
+        assert_eq!(said["host"], "one:80");
+        assert!(!said.contains_key("x-original-url"));
+    }
+
+    #[test]
+    fn a_web_socket_is_passed_and_no_other_upgrade() {
+        let wants = |upgrade| {
+            let fields = fields(&[("connection", "keep-alive, Upgrade"), ("upgrade", upgrade)]);
+            wants_upgrade(Version::HTTP_11, &fields)
+        };
+        assert!(wants("websocket") && wants("WebSocket"));
+        assert!(!wants("h2c") && !wants("websocket, h2c"));
+        assert!(!wants_upgrade(Version::HTTP_11, &fields(&[("upgrade", "websocket")])), "the connection is not asked");
+    }
+}

@@ -1,0 +1,59 @@
+//! The web door: a caching reverse proxy.
+//!
+//! ```text
+//!   clients           worker threads                                 origin
+//!     |                                                                 ^
+//!     +-> connection -> exchange -- entries: hit --> answer             |
+//!                          |                                            |
+//!                          +-- fills: wait for another                  |
+//!                          +-- fill ------------------------ origin ----+
+//!                          +-- pass ------------------------ origin ----+
+//!                          +-- tunnel ---------------------- origin ----+
+//! ```
+//! Every decision about what is stored and reused is of the crate `responses`; here is what carries it out: sockets,
+//! bodies, time-outs, and the stored responses themselves.
+//!
+//! | module | duty |
+//! |---|---|
+//! | `proxy`, `threads`, `worker` | start and stop; threads, each with a runtime of its own |
+//! | `connection`, `client`, `activity` | a client's connection, and when it has been slow for too long |
+//! | `exchange` | the way of a request |
+//! | `target`, `forward`, `refusal` | what a request is for; what is said on the way; why it goes no further |
+//! | `entries`, `s3fifo`, `content` | stored responses: found, evicted, read |
+//! | `fills`, `fill`, `collect` | requests that meet; a response into the cache, and to its client meanwhile |
+//! | `answer`, `body`, `paced` | answers and their bodies |
+//! | `origin`, `tunnel` | requests to the origin; connections that leave HTTP |
+//! | `config`, `limits`, `shared`, `counters` | what an operator says; what all threads look at; what happened how often |
+
+mod activity;
+mod answer;
+mod body;
+mod client;
+mod collect;
+mod config;
+mod connection;
+mod content;
+mod counters;
+mod entries;
+mod exchange;
+mod fill;
+mod fills;
+mod forward;
+pub mod limits;
+mod origin;
+mod paced;
+mod proxy;
+mod refusal;
+mod s3fifo;
+mod shared;
+mod target;
+mod threads;
+mod tunnel;
+mod worker;
+
+pub use config::Config;
+pub use counters::Tally;
+pub use limits::Limits;
+pub use origin::OriginUrl;
+pub use proxy::{Proxy, StartError, Stopper};
+pub use target::Scheme;

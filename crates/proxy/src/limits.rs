@@ -1,0 +1,99 @@
+//! All limits of the proxy in one place: on what a client or an origin can make grow, and on how long it may take.
+//!
+//! The constants bound what HTTP's formats leave open, and are the same for every proxy. [`Limits`] is what an operator
+//! may set.
+
+use std::time::Duration;
+
+/// Fields of one request or response head. It is what hyper's parser has room for on its stack; a request with more is
+/// answered with 431.
+pub const FIELDS_MAX: usize = 100;
+
+/// The bytes of one request head on HTTP/1.1, and of a decoded list of fields on HTTP/2.
+pub const HEAD_BYTES_MAX: usize = 32 * 1024;
+
+/// The bytes of a request's path and query: longer ones are answered with 414.
+pub const PATH_BYTES_MAX: usize = 8 * 1024;
+
+/// The bytes of a request's authority: the longest name that DNS has, and a port.
+pub const AUTHORITY_BYTES_MAX: usize = 253 + ":65535".len();
+
+/// The bytes that are read ahead of one HTTP/1.1 connection.
+pub const READ_AHEAD_BYTES_MAX: usize = 128 * 1024;
+
+/// Requests that one HTTP/2 connection may have under way.
+pub const STREAMS_MAX: u32 = 128;
+
+/// Streams that a client has reset and whose requests are not finished yet: beyond, the connection ends. It is what
+/// keeps a client from having work started and dropped in a loop.
+pub const RESET_STREAMS_MAX: usize = 32;
+
+/// The bytes that an HTTP/2 client may send on one stream before it has to wait.
+pub const STREAM_WINDOW_BYTES: u32 = 256 * 1024;
+
+/// The same for all streams of a connection together.
+pub const CONNECTION_WINDOW_BYTES: u32 = 1024 * 1024;
+
+/// The bytes that are buffered for one HTTP/2 stream whose client does not read.
+pub const STREAM_BUFFER_BYTES_MAX: usize = 64 * 1024;
+
+/// How often a request is sent again when a pooled connection turns out to be closed by the origin.
+pub const RETRIES_MAX: u32 = 1;
+
+/// Limits that an operator may set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Connections of clients at a time. Beyond, a new one waits to be accepted until another ends.
+    pub connections: usize,
+    /// Requests at the origin at a time. Beyond, a request waits for one of them to end, as long as for a connection.
+    pub origin_requests: usize,
+    /// Connections to the origin that are kept open while nobody uses them, on each thread.
+    pub origin_idle_connections: usize,
+    /// How long a client's connection is kept open without a request.
+    pub idle: Duration,
+    /// How long a client may take to send the head of a request, from its first byte.
+    pub head: Duration,
+    /// How long a client may pause while it sends a body, or while it reads a response.
+    pub stall: Duration,
+    /// How long a connection to the origin may take to open.
+    pub connect: Duration,
+    /// How long the origin may take to begin its response, and how long it may pause in the middle.
+    pub origin: Duration,
+    /// How long a connection that was switched to another protocol, such as a WebSocket, may be silent.
+    pub tunnel: Duration,
+    /// How long requests that are under way may take to end when the proxy is told to stop.
+    pub stop: Duration,
+    /// The memory for stored responses, in bytes: bodies, fields and what is kept about them.
+    pub stored_bytes: usize,
+    /// The largest response that is stored, in bytes of its body.
+    pub stored_response_bytes: usize,
+    /// The memory for bodies that are being stored, in bytes, beside `stored_bytes`. Beyond, a response is passed and not
+    /// stored.
+    pub collected_bytes: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connections: 16 * 1024,
+            origin_requests: 1024,
+            origin_idle_connections: 64,
+            idle: Duration::from_secs(60),
+            head: Duration::from_secs(10),
+            stall: Duration::from_secs(30),
+            connect: Duration::from_secs(5),
+            origin: Duration::from_secs(60),
+            tunnel: Duration::from_secs(600),
+            stop: Duration::from_secs(10),
+            stored_bytes: 256 << 20,
+            stored_response_bytes: 16 << 20,
+            collected_bytes: 128 << 20,
+        }
+    }
+}
+
+const _: () = {
+    assert!(PATH_BYTES_MAX + AUTHORITY_BYTES_MAX < HEAD_BYTES_MAX, "a longest target fits into a head");
+    assert!(HEAD_BYTES_MAX < READ_AHEAD_BYTES_MAX, "a largest head can be read ahead");
+    assert!(STREAM_WINDOW_BYTES <= CONNECTION_WINDOW_BYTES);
+};

@@ -1,0 +1,48 @@
+//! The state that the threads of a proxy share.
+
+use crate::config::Config;
+use crate::counters::Counters;
+use crate::entries::Entries;
+use crate::fills::Fills;
+use http::HeaderValue;
+use responses::Time;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::time::{SystemTime, UNIX_EPOCH};
+use tokio::sync::Semaphore;
+
+/// The state of a proxy.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) config: Config,
+    pub(crate) counters: Counters,
+    pub(crate) entries: Entries,
+    pub(crate) fills: Arc<Fills>,
+    /// The bytes of bodies that are being stored.
+    pub(crate) collected_bytes: AtomicUsize,
+    /// Those for requests at the origin.
+    pub(crate) origin_permits: Arc<Semaphore>,
+    /// `Via` of an answer from here.
+    pub(crate) via: HeaderValue,
+}
+
+impl Shared {
+    /// The name in the configuration must be a token.
+    pub(crate) fn new(config: Config, via: HeaderValue) -> Self {
+        Self {
+            counters: Counters::default(),
+            entries: Entries::new(config.limits.stored_bytes),
+            fills: Arc::new(Fills::new()),
+            collected_bytes: AtomicUsize::new(0),
+            origin_permits: Arc::new(Semaphore::new(config.limits.origin_requests)),
+            config,
+            via,
+        }
+    }
+}
+
+/// The time by the clock that dates in fields are of.
+pub(crate) fn now() -> Time {
+    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Time::from_unix_s(since_epoch.as_secs())
+}

@@ -1,0 +1,90 @@
+//! The threads that serve clients, each with a runtime and connections to the origin of its own.
+//!
+//! A connection stays with the thread that it was given to, so a request meets no queue and no other thread's cache
+//! lines on its way.
+
+use crate::connection;
+use crate::origin::Origin;
+use crate::shared::Shared;
+use crate::worker::Worker;
+use std::convert::Infallible;
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::time::Duration;
+use tokio::runtime::Builder;
+use tokio::sync::{OwnedSemaphorePermit, mpsc, watch};
+use tokio::time::timeout;
+
+/// A client's connection on its way to a worker, and the permit to be there.
+pub(crate) struct Arrival {
+    pub(crate) stream: TcpStream,
+    pub(crate) peer: SocketAddr,
+    pub(crate) permit: OwnedSemaphorePermit,
+}
+
+/// A worker, as the acceptor sees it.
+#[derive(Clone, Debug)]
+pub(crate) struct WorkerHandle {
+    arrivals: mpsc::UnboundedSender<Arrival>,
+    connections: Arc<AtomicUsize>,
+}
+
+impl WorkerHandle {
+    /// How many connections it has.
+    pub(crate) fn connections(&self) -> usize {
+        self.connections.load(Relaxed)
+    }
+
+    /// Gives it one more. How many there may be in all is bounded by their permits.
+    pub(crate) fn give(&self, arrival: Arrival) {
+        self.connections.fetch_add(1, Relaxed);
+        // A worker that has ended has no use for it: the proxy stops.
+        let _ = self.arrivals.send(arrival);
+    }
+}
+
+/// The thread's end of a worker.
+pub(crate) struct Seat {
+    arrivals: mpsc::UnboundedReceiver<Arrival>,
+    connections: Arc<AtomicUsize>,
+}
+
+/// A worker that does not run yet.
+pub(crate) fn worker() -> (WorkerHandle, Seat) {
+    let (sender, arrivals) = mpsc::unbounded_channel();
+    let connections = Arc::<AtomicUsize>::default();
+    (WorkerHandle { arrivals: sender, connections: connections.clone() }, Seat { arrivals, connections })
+}
+
+/// Runs a worker's thread until the proxy stops and its connections have ended, or had the time to.
+pub(crate) fn run(shared: Arc<Shared>, mut seat: Seat, stop: watch::Receiver<bool>) -> std::io::Result<()> {
+    let runtime = Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async move {
+        let config = &shared.config;
+        let origin = Origin::new(&config.origin, config.origin_http2, shared.origin_permits.clone(), &config.limits);
+        let (scheme, grace) = (config.scheme, config.limits.stop);
+        let worker = Arc::new(Worker { shared, origin });
+        // Each connection holds a copy; when the last is dropped, the receiver is told.
+        let (alive, mut none_alive) = mpsc::channel::<Infallible>(1);
+        while let Some(arrival) = seat.arrivals.recv().await {
+            let (worker, connections, stop) = (worker.clone(), seat.connections.clone(), stop.clone());
+            let alive = alive.clone();
+            tokio::spawn(async move {
+                let Arrival { stream, peer, permit } = arrival;
+                // One that was closed before it came here is no loss.
+                if let Ok(stream) = tokio::net::TcpStream::from_std(stream) {
+                    connection::serve(worker, stream, scheme, peer, stop).await;
+                }
+                connections.fetch_sub(1, Relaxed);
+                drop((permit, alive));
+            });
+        }
+        drop(alive);
+        // The acceptor has ended. Requests that are under way may end, too; those that do not in time are cut off.
+        let _ = timeout(grace, none_alive.recv()).await;
+    });
+    // Tunnels and downloads that nobody waits for.
+    runtime.shutdown_timeout(Duration::ZERO);
+    Ok(())
+}

@@ -1,0 +1,65 @@
+//! A connection that is switched to another protocol: a WebSocket, from a client to the origin.
+
+use crate::answer::passed;
+use crate::body::Body;
+use crate::client::Client;
+use crate::origin::{RequestHead, Upload};
+use crate::refusal::Refusal;
+use crate::target::{Head, Target};
+use http::header::{CONNECTION, UPGRADE};
+use http::{HeaderValue, Request, Response, StatusCode};
+use http_body::Body as _;
+use hyper::body::Incoming;
+use hyper::upgrade::{self, OnUpgrade};
+use hyper_util::rt::TokioIo;
+use responses::{CacheStatus, ForwardReason};
+use std::time::Duration;
+use tokio::io::copy_bidirectional;
+use tokio::time::sleep;
+
+/// Asks the origin to switch. If it does, bytes are carried both ways until one end closes, or neither says anything for
+/// too long; else its response is passed on.
+pub(crate) async fn open(client: &Client, mut request: Request<Incoming>) -> Result<Response<Body>, Refusal> {
+    // A body before the switch is no part of either protocol.
+    if !request.body().is_end_stream() {
+        return Err(Refusal::WrongTarget);
+    }
+    let shared = &*client.worker.shared;
+    let from_client = upgrade::on(&mut request);
+    let (head, _) = request.into_parts();
+    let target = Target::of(&Head::from(&head), client.scheme, &shared.config.origin.authority)?;
+    let mut fields = client.forwarded(&head, &target);
+    ask_for_web_socket(&mut fields);
+    let mut response = client.worker.origin.send(RequestHead::of(&head, fields), Upload::Empty).await?;
+    let status = CacheStatus { forward: Some(ForwardReason::Bypass), ..CacheStatus::default() };
+    if response.status() != StatusCode::SWITCHING_PROTOCOLS {
+        return Ok(passed(shared, response.map(Body::Origin), &status));
+    }
+    let from_origin = upgrade::on(&mut response);
+    let (client, silence_max) = (client.clone(), shared.config.limits.tunnel);
+    let mut answer = passed(shared, response.map(|_| Body::Empty), &status);
+    ask_for_web_socket(answer.headers_mut());
+    tokio::spawn(carry(client, from_client, from_origin, silence_max));
+    Ok(answer)
+}
+
+fn ask_for_web_socket(fields: &mut http::HeaderMap) {
+    fields.insert(CONNECTION, HeaderValue::from_static("upgrade"));
+    fields.insert(UPGRADE, HeaderValue::from_static("websocket"));
+}
+
+/// Carries bytes both ways. The marks of the client's connection tell when both ends were silent for too long.
+async fn carry(client: Client, from_client: OnUpgrade, from_origin: OnUpgrade, silence_max: Duration) {
+    let (Ok(one), Ok(other)) = (from_client.await, from_origin.await) else { return };
+    let (mut one, mut other) = (TokioIo::new(one), TokioIo::new(other));
+    let silence = async {
+        while let Some(left) = silence_max.checked_sub(client.activity.silence()) {
+            sleep(left.max(Duration::from_millis(1))).await;
+        }
+    };
+    tokio::select! {
+        // An end that closes is what ends a tunnel; how makes no difference here.
+        _ = copy_bidirectional(&mut one, &mut other) => {}
+        () = silence => {}
+    }
+}

@@ -1,0 +1,206 @@
+//! Stored responses answer, as `responses` decides.
+
+use crate::harness::{Answer, Client, Origin, config, proxy, response};
+use proxy::Proxy;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// An origin that numbers its responses.
+fn counting(fields: &'static [(&'static str, &'static str)]) -> Origin {
+    let count = AtomicUsize::new(0);
+    Origin::start(move |_| response(200, fields, format!("number {}", count.fetch_add(1, Ordering::Relaxed))))
+}
+
+#[test]
+fn a_stored_response_answers_with_its_age() {
+    let origin = counting(&[("cache-control", "max-age=60"), ("etag", "\"a\"")]);
+    let proxy = proxy(&origin);
+    let mut client = Client::connect(proxy.address());
+    let first = client.get("/a");
+    assert_eq!(first.field("cache-status").unwrap(), "thorp; fwd=uri-miss; ttl=60; stored");
+    let second = client.get("/a");
+    assert_eq!((second.text(), second.is_hit()), ("number 0", true));
+    assert!(second.field("age").is_some() && second.field("date").is_some());
+    assert_eq!(second.field("content-length").unwrap(), "8");
+    let head = client.ask("HEAD", "/a", "");
+    assert_eq!((head.is_hit(), head.field("content-length").unwrap().as_str()), (true, "8"));
+    let other = client.get("/b");
+    assert_eq!(other.text(), "number 1");
+    let conditional = client.ask("GET", "/a", "If-None-Match: \"a\"\r\n");
+    assert_eq!((conditional.status, conditional.is_hit()), (304, true));
+    let part = client.ask("GET", "/a", "Range: bytes=2-4\r\n");
+    assert_eq!((part.status, part.text()), (206, "mbe"));
+    assert_eq!(part.field("content-range").unwrap(), "bytes 2-4/8");
+    assert_eq!(client.ask("GET", "/a", "Range: bytes=9-\r\n").status, 416);
+    assert_eq!(origin.received().len(), 2);
+    assert_eq!(proxy.tally().hits, 5);
+}
+
+#[test]
+fn a_response_without_a_length_is_stored_and_answers_with_one() {
+    static ANSWERS: &[&str] = &["HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\n\r\nuntil the end"];
+    let proxy = Proxy::start(config(crate::harness::raw_origin(ANSWERS))).unwrap();
+    let mut client = Client::connect(proxy.address());
+    assert_eq!(client.get("/").text(), "until the end");
+    let second = client.get("/");
+    assert_eq!((second.is_hit(), second.text()), (true, "until the end"));
+    assert_eq!(second.field("content-length").unwrap(), "13");
+}
+
+#[test]
+fn a_stale_response_is_validated_and_freshened() {
+    let origin = Origin::start(|request| {
+        if request.headers().get("if-none-match").is_some_and(|tag| tag == "\"a\"") {
+            return response(304, &[("etag", "\"a\""), ("cache-control", "max-age=60"), ("x-new", "1")], "");
+        }
+        response(200, &[("etag", "\"a\""), ("cache-control", "max-age=0")], "content")
+    });
+    let proxy = proxy(&origin);
+    let mut client = Client::connect(proxy.address());
+    assert_eq!(client.get("/").text(), "content");
+    let validated = client.get("/");
+    assert_eq!((validated.status, validated.text()), (200, "content"));
+    assert!(validated.field("cache-status").unwrap().contains("fwd=stale; fwd-status=304"), "{validated:?}");
+    assert_eq!(validated.field("x-new").unwrap(), "1");
+    assert!(client.get("/").is_hit(), "the 304 has freshened it");
+    assert_eq!(origin.received().len(), 2);
+}
+
+#[test]
+fn a_304_about_another_response_is_not_believed() {
+    let origin = Origin::start(|request| {
+        if request.headers().contains_key("if-none-match") {
+            return response(304, &[("etag", "\"b\"")], "");
+        }
+        response(200, &[("etag", "\"a\""), ("cache-control", "max-age=0")], "content")
+    });
+    let proxy = proxy(&origin);
+    let mut client = Client::connect(proxy.address());
+    assert_eq!(client.get("/").text(), "content");
+    assert_eq!(client.get("/").text(), "content");
+    assert_eq!(origin.received().len(), 3, "asked, asked whether it is good, and for the whole");
+}
+
+#[test]
+fn variants_are_told_apart() {
+    let origin = Origin::start(|request| {
+        let language = request.headers().get("accept-language").map_or("none", |value| value.to_str().unwrap());
+        response(200, &[("cache-control", "max-age=60"), ("vary", "accept-language")], language.to_owned())
+    });
+    let proxy = proxy(&origin);
+    let mut client = Client::connect(proxy.address());
+    let ask = |client: &mut Client, language: &str| client.ask("GET", "/", &format!("Accept-Language: {language}\r\n"));
+    assert!(ask(&mut client, "de").field("cache-status").unwrap().contains("uri-miss"));
+    assert!(ask(&mut client, "en").field("cache-status").unwrap().contains("vary-miss"));
+    for language in ["de", "en"] {
+        let answer = ask(&mut client, language);
+        assert_eq!((answer.text(), answer.is_hit()), (language, true));
+    }
+    for number in 0..100 {
+        ask(&mut client, &format!("x-{number}"));
+    }
+    assert!(!ask(&mut client, "de").is_hit(), "the variants of one resource are bounded");
+}
+
+#[test]
+fn an_unsafe_request_invalidates_what_it_changes() {
+    let count = AtomicUsize::new(0);
+    let origin = Origin::start(move |request| {
+        let number = count.fetch_add(1, Ordering::Relaxed).to_string();
+        match request.method().as_str() {
+            "GET" => response(200, &[("cache-control", "max-age=60")], number),
+            _ if request.uri() == "/fails" => response(500, &[], ""),
+            _ => response(200, &[("location", "/also"), ("content-location", "http://elsewhere/other")], ""),
+        }
+    });
+    let proxy = proxy(&origin);
+    let mut client = Client::connect(proxy.address());
+    let paths = ["/it", "/also", "/other", "/fails"];
+    for path in paths {
+        client.get(path);
+    }
+    client.ask("POST", "/it", "Content-Length: 0\r\n");
+    client.ask("POST", "/fails", "Content-Length: 0\r\n");
+    assert_eq!(paths.map(|path| client.get(path).is_hit()), [false, false, true, true]);
+}
+
+#[test]
+fn an_unsafe_request_invalidates_the_groups_that_its_response_names() {
+    let origin = Origin::start(|request| match request.method().as_str() {
+        "GET" => response(200, &[("cache-control", "max-age=60"), ("cache-groups", "\"shop\"")], "x"),
+        _ => response(200, &[("cache-group-invalidation", "\"shop\"")], ""),
+    });
+    let proxy = proxy(&origin);
+    let mut client = Client::connect(proxy.address());
+    client.get("/it");
+    assert!(client.get("/it").is_hit());
+    client.ask("POST", "/elsewhere", "Content-Length: 0\r\n");
+    assert!(!client.get("/it").is_hit());
+}
+
+#[test]
+fn what_may_not_be_stored_is_passed_with_its_reason() {
+    let cases: [(&[(&str, &str)], &str); 4] = [
+        (&[("cache-control", "no-store")], "no-store"),
+        (&[("cache-control", "private, max-age=60")], "private"),
+        (&[("cache-control", "max-age=60"), ("vary", "*")], "vary-star"),
+        (&[("cache-control", "max-age=0")], "stale"),
+    ];
+    for (fields, reason) in cases {
+        let fields: &'static [_] = Vec::leak(fields.to_vec());
+        let origin = counting(fields);
+        let proxy = proxy(&origin);
+        let mut client = Client::connect(proxy.address());
+        for _ in 0..2 {
+            let status = client.get("/").field("cache-status").unwrap();
+            assert!(status.ends_with(&format!("detail={reason}")), "{status}");
+        }
+        assert_eq!(origin.received().len(), 2);
+    }
+}
+
+#[test]
+fn only_a_stored_response_is_given_where_no_other_is_wanted() {
+    let origin = counting(&[("cache-control", "max-age=60")]);
+    let proxy = proxy(&origin);
+    let mut client = Client::connect(proxy.address());
+    let ask = |client: &mut Client| -> Answer { client.ask("GET", "/", "Cache-Control: only-if-cached\r\n") };
+    assert_eq!(ask(&mut client).status, 504);
+    assert!(origin.received().is_empty());
+    client.get("/");
+    assert!(ask(&mut client).is_hit());
+}
+
+#[test]
+fn a_body_beyond_the_limit_is_passed_whole_and_not_stored() {
+    for has_length in [true, false] {
+        let large: String = "0123456789".repeat(50_000);
+        let expected = large.clone();
+        let head = if has_length { format!("Content-Length: {}\r\n", large.len()) } else { String::new() };
+        let answer = format!("HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\n{head}\r\n{large}");
+        let answers: &'static [&'static str] = Vec::leak(vec![&*answer.leak()]);
+        let mut config = config(crate::harness::raw_origin(answers));
+        config.limits.stored_response_bytes = 100_000;
+        let proxy = Proxy::start(config).unwrap();
+        let mut client = Client::connect(proxy.address());
+        for _ in 0..2 {
+            let answer = client.get("/");
+            assert!(answer.body == expected.as_bytes(), "{} bytes", answer.body.len());
+            assert!(!answer.is_hit());
+        }
+    }
+}
+
+#[test]
+fn the_memory_for_responses_is_bounded() {
+    let origin = Origin::start(|_| response(200, &[("cache-control", "max-age=60")], vec![7u8; 10_000]));
+    let mut config = config(origin.address);
+    config.limits.stored_bytes = 100_000;
+    let proxy = Proxy::start(config).unwrap();
+    let mut client = Client::connect(proxy.address());
+    for number in 0..100 {
+        client.get(&format!("/{number}"));
+    }
+    let (entries, bytes) = proxy.stored();
+    assert!((5..=10).contains(&entries) && bytes <= 100_000, "{entries} entries of {bytes} bytes");
+    assert!(client.get("/99").is_hit(), "the newest is there");
+}

@@ -1,0 +1,228 @@
+//! A proxy in this process, a real origin behind it, and a client that writes and reads bytes.
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::{BodyExt, Full};
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use proxy::{Config, Proxy};
+use std::convert::Infallible;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// How long a test waits for what must come.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Requests as an origin has received them.
+pub(crate) type Received = Arc<Mutex<Vec<Request<Bytes>>>>;
+
+/// An origin that answers with what a function says.
+pub(crate) struct Origin {
+    pub(crate) address: SocketAddr,
+    received: Received,
+}
+
+impl Origin {
+    pub(crate) fn start<F>(answer: F) -> Self
+    where
+        F: Fn(&Request<Bytes>) -> Response<Bytes> + Send + Sync + 'static,
+    {
+        Self::start_as(false, answer)
+    }
+
+    /// One that speaks HTTP/2 and nothing else, or HTTP/1.1.
+    pub(crate) fn start_as<F>(is_http2: bool, answer: F) -> Self
+    where
+        F: Fn(&Request<Bytes>) -> Response<Bytes> + Send + Sync + 'static,
+    {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let (address, received) = (listener.local_addr().unwrap(), Received::default());
+        let (answer, requests) = (Arc::new(answer), received.clone());
+        std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+            runtime.block_on(async move {
+                let listener = tokio::net::TcpListener::from_std(listener).unwrap();
+                loop {
+                    let (stream, _) = listener.accept().await.unwrap();
+                    let (answer, requests) = (answer.clone(), requests.clone());
+                    let service = service_fn(move |request: Request<hyper::body::Incoming>| {
+                        let (answer, requests) = (answer.clone(), requests.clone());
+                        async move {
+                            let (head, body) = request.into_parts();
+                            // A body that breaks off is one that the test wants broken.
+                            let body =
+                                body.collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();
+                            let request = Request::from_parts(head, body);
+                            requests.lock().unwrap().push(request.clone());
+                            let answered = tokio::task::spawn_blocking(move || answer(&request).map(Full::new));
+                            Ok::<_, Infallible>(answered.await.unwrap())
+                        }
+                    });
+                    let io = TokioIo::new(stream);
+                    tokio::spawn(async move {
+                        if is_http2 {
+                            let server = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
+                            let _ = server.serve_connection(io, service).await;
+                        } else {
+                            let _ = hyper::server::conn::http1::Builder::new().serve_connection(io, service).await;
+                        }
+                    });
+                }
+            });
+        });
+        Self { address, received }
+    }
+
+    /// The requests that it has received so far.
+    pub(crate) fn received(&self) -> Vec<Request<Bytes>> {
+        self.received.lock().unwrap().clone()
+    }
+}
+
+/// An origin that sends bytes to each connection once a request's head is there, and closes it.
+pub(crate) fn raw_origin(answers: &'static [&'static str]) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for answer in answers.iter().cycle() {
+            let (stream, _) = listener.accept().unwrap();
+            let mut reader = BufReader::new(&stream);
+            let mut line = String::new();
+            while reader.read_line(&mut line).unwrap_or(0) > 2 {
+                line.clear();
+            }
+            // The proxy may have hung up.
+            let _ = (&stream).write_all(answer.as_bytes());
+        }
+    });
+    address
+}
+
+pub(crate) fn config(origin: SocketAddr) -> Config {
+    let mut config = Config::new("127.0.0.1:0".parse().unwrap(), format!("http://{origin}").parse().unwrap());
+    config.threads = 2;
+    config
+}
+
+pub(crate) fn proxy(origin: &Origin) -> Proxy {
+    Proxy::start(config(origin.address)).unwrap()
+}
+
+/// A response, as it was read from a connection.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) fields: Vec<(String, String)>,
+    pub(crate) body: Vec<u8>,
+}
+
+impl Answer {
+    /// The values of a field, joined.
+    pub(crate) fn field(&self, name: &str) -> Option<String> {
+        let values: Vec<&str> =
+            self.fields.iter().filter(|(other, _)| other == name).map(|(_, value)| &**value).collect();
+        (!values.is_empty()).then(|| values.join(", "))
+    }
+
+    pub(crate) fn text(&self) -> &str {
+        std::str::from_utf8(&self.body).unwrap()
+    }
+
+    /// Whether a stored response has answered, by its own word.
+    pub(crate) fn is_hit(&self) -> bool {
+        self.field("cache-status").is_some_and(|status| status.contains("; hit"))
+    }
+}
+
+/// A client on HTTP/1.1.
+pub(crate) struct Client {
+    reader: BufReader<TcpStream>,
+}
+
+impl Client {
+    pub(crate) fn connect(address: SocketAddr) -> Self {
+        let stream = TcpStream::connect(address).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        Self { reader: BufReader::new(stream) }
+    }
+
+    pub(crate) fn write(&mut self, bytes: impl AsRef<[u8]>) {
+        self.reader.get_mut().write_all(bytes.as_ref()).unwrap();
+    }
+
+    /// The next response; none if the connection is closed.
+    pub(crate) fn read(&mut self) -> Option<Answer> {
+        self.read_for("GET")
+    }
+
+    fn read_for(&mut self, method: &str) -> Option<Answer> {
+        let status = self.line()?.split(' ').nth(1)?.parse().ok()?;
+        let mut answer = Answer { status, ..Answer::default() };
+        loop {
+            let line = self.line()?;
+            let Some((name, value)) = line.split_once(": ") else { break };
+            answer.fields.push((name.to_owned(), value.to_owned()));
+        }
+        if method == "HEAD" || status == 304 || status == 204 || status == 101 {
+            return Some(answer);
+        }
+        if answer.field("transfer-encoding").is_some() {
+            loop {
+                let size = usize::from_str_radix(&self.line()?, 16).ok()?;
+                if size == 0 {
+                    while !self.line()?.is_empty() {}
+                    return Some(answer);
+                }
+                answer.body.extend(self.bytes(size)?);
+                self.line()?;
+            }
+        }
+        answer.body = match answer.field("content-length") {
+            Some(length) => self.bytes(length.parse().ok()?)?,
+            None => self.rest(),
+        };
+        Some(answer)
+    }
+
+    pub(crate) fn line(&mut self) -> Option<String> {
+        let mut line = String::new();
+        self.reader.read_line(&mut line).ok()?;
+        line.strip_suffix("\r\n").map(str::to_owned)
+    }
+
+    pub(crate) fn bytes(&mut self, count: usize) -> Option<Vec<u8>> {
+        let mut bytes = vec![0; count];
+        self.reader.read_exact(&mut bytes).ok()?;
+        Some(bytes)
+    }
+
+    /// All until the connection is closed.
+    pub(crate) fn rest(&mut self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        // A reset is an end, too.
+        let _ = self.reader.read_to_end(&mut bytes);
+        bytes
+    }
+
+    /// Sends a request without a body and reads the response.
+    pub(crate) fn ask(&mut self, method: &str, path: &str, fields: &str) -> Answer {
+        self.write(format!("{method} {path} HTTP/1.1\r\nHost: shop.example\r\n{fields}\r\n"));
+        self.read_for(method).expect("a response")
+    }
+
+    pub(crate) fn get(&mut self, path: &str) -> Answer {
+        self.ask("GET", path, "")
+    }
+}
+
+/// A response with fields.
+pub(crate) fn response(status: u16, fields: &[(&str, &str)], body: impl Into<Bytes>) -> Response<Bytes> {
+    let mut response = Response::builder().status(status);
+    for (name, value) in fields {
+        response = response.header(*name, *value);
+    }
+    response.body(body.into()).unwrap()
+}

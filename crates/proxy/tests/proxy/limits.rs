@@ -1,0 +1,112 @@
+//! Clients that are slow, greedy or endless lose their connection, and nobody else does.
+
+use crate::harness::{Client, Origin, config, response};
+use proxy::Proxy;
+use std::time::Duration;
+
+fn proxy_with(origin: &Origin, change: impl FnOnce(&mut proxy::Limits)) -> Proxy {
+    let mut config = config(origin.address);
+    change(&mut config.limits);
+    Proxy::start(config).unwrap()
+}
+
+#[test]
+fn a_client_that_sends_nothing_or_half_a_head_is_cut_off() {
+    let origin = Origin::start(|_| response(200, &[("cache-control", "max-age=60")], "ok"));
+    let proxy = proxy_with(&origin, |limits| {
+        (limits.idle, limits.head) = (Duration::from_millis(300), Duration::from_millis(100));
+    });
+    assert!(Client::connect(proxy.address()).rest().is_empty());
+    let mut half = Client::connect(proxy.address());
+    half.write("GET / HTTP/1.1\r\nHost: ");
+    assert!(half.rest().is_empty());
+    let mut kept = Client::connect(proxy.address());
+    assert_eq!(kept.get("/").status, 200);
+    assert_eq!(kept.get("/").status, 200);
+    assert!(kept.rest().is_empty());
+    let tally = proxy.tally();
+    assert_eq!((tally.ended_idle, tally.ended_in_head), (1, 1), "the one that never spoke was not served at all");
+}
+
+#[test]
+fn a_client_that_does_not_read_is_cut_off() {
+    let large = vec![7u8; 12 << 20];
+    let origin = Origin::start(move |_| response(200, &[("cache-control", "max-age=60")], large.clone()));
+    let proxy = proxy_with(&origin, |limits| limits.stall = Duration::from_millis(200));
+    let mut client = Client::connect(proxy.address());
+    client.write("GET / HTTP/1.1\r\nHost: one\r\n\r\n");
+    let start = std::time::Instant::now();
+    while proxy.tally().ended_stalled == 0 {
+        assert!(start.elapsed() < crate::harness::PATIENCE, "it is still there");
+        std::thread::yield_now();
+    }
+    assert!(client.rest().len() < 12 << 20);
+}
+
+#[test]
+fn a_client_that_pauses_in_its_body_is_told() {
+    let origin = Origin::start(|_| response(200, &[], "ok"));
+    let proxy = proxy_with(&origin, |limits| limits.stall = Duration::from_millis(200));
+    let mut client = Client::connect(proxy.address());
+    client.write("POST / HTTP/1.1\r\nHost: one\r\nContent-Length: 10\r\n\r\nabc");
+    assert_eq!(client.read().map(|answer| answer.status), Some(408));
+}
+
+#[test]
+fn an_origin_that_is_late_is_not_waited_for() {
+    let origin = Origin::start(|_| {
+        std::thread::sleep(Duration::from_secs(2));
+        response(200, &[], "late")
+    });
+    let proxy = proxy_with(&origin, |limits| limits.origin = Duration::from_millis(100));
+    let answer = Client::connect(proxy.address()).get("/");
+    assert_eq!(answer.status, 504);
+    assert!(answer.field("proxy-status").unwrap().contains("http_response_timeout"));
+}
+
+#[test]
+fn heads_are_bounded_in_size_and_number() {
+    let origin = Origin::start(|_| response(200, &[], "ok"));
+    let proxy = proxy_with(&origin, |_| {});
+    let status = |request: String| {
+        let mut client = Client::connect(proxy.address());
+        client.write(request);
+        client.read().map(|answer| answer.status)
+    };
+    let get = |path: &str, fields: &str| format!("GET {path} HTTP/1.1\r\nHost: one\r\n{fields}\r\n");
+    assert_eq!(status(get("/", &format!("X: {}\r\n", "a".repeat(proxy::limits::HEAD_BYTES_MAX)))), Some(431));
+    assert_eq!(status(get("/", &"X: 1\r\n".repeat(proxy::limits::FIELDS_MAX))), Some(431));
+    assert_eq!(status(get(&format!("/{}", "a".repeat(proxy::limits::PATH_BYTES_MAX)), "")), Some(414));
+    assert_eq!(status(get("/", "X: 1\r\n")), Some(200));
+}
+
+#[test]
+fn more_connections_than_allowed_wait_for_others_to_end() {
+    let origin = Origin::start(|_| response(200, &[], "ok"));
+    let proxy = proxy_with(&origin, |limits| limits.connections = 2);
+    let (mut one, mut two) = (Client::connect(proxy.address()), Client::connect(proxy.address()));
+    assert_eq!((one.get("/").status, two.get("/").status), (200, 200));
+    let mut three = Client::connect(proxy.address());
+    three.write("GET / HTTP/1.1\r\nHost: one\r\n\r\n");
+    assert_eq!(one.get("/").status, 200);
+    drop(one);
+    assert_eq!(three.read().unwrap().status, 200);
+}
+
+#[test]
+fn more_requests_at_the_origin_than_allowed_are_told_to_come_again() {
+    let origin = Origin::start(|_| {
+        std::thread::sleep(Duration::from_millis(500));
+        response(200, &[], "ok")
+    });
+    let proxy = proxy_with(&origin, |limits| {
+        (limits.origin_requests, limits.connect) = (1, Duration::from_millis(50));
+    });
+    let mut clients = [Client::connect(proxy.address()), Client::connect(proxy.address())];
+    for (number, client) in clients.iter_mut().enumerate() {
+        client.write(format!("GET /{number} HTTP/1.1\r\nHost: one\r\n\r\n"));
+    }
+    let mut statuses = clients.map(|mut client| client.read().unwrap().status);
+    statuses.sort_unstable();
+    assert_eq!(statuses, [200, 503]);
+}

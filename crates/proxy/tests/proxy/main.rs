@@ -1,0 +1,8 @@
+//! The proxy as its clients and its origin meet it: real connections, hostile bytes.
+
+mod caching;
+mod harness;
+mod joining;
+mod limits;
+mod passing;
+mod smuggling;

@@ -1,0 +1,122 @@
+//! Requests that two parsers could take for different ones. Each is refused, or passed on in one unmistakable form, and
+//! the connection that it came on carries no request that its sender did not frame.
+
+use crate::harness::{Client, Origin, proxy, response};
+
+/// Sends bytes on a connection of their own; gives the statuses of all answers, and what the origin got.
+fn send(bytes: &str) -> (Vec<u16>, Vec<String>) {
+    let origin = Origin::start(|_| response(200, &[("cache-control", "no-store")], "ok"));
+    let proxy = proxy(&origin);
+    let mut client = Client::connect(proxy.address());
+    client.write(bytes);
+    let mut statuses = Vec::new();
+    while let Some(answer) = client.read() {
+        statuses.push(answer.status);
+    }
+    let received = origin.received().into_iter().map(|request| format!("{} {}", request.method(), request.uri()));
+    (statuses, received.collect())
+}
+
+/// The request behind an ambiguous one. It asks for the connection's end, so that a test ends when it is served.
+const SMUGGLED: &str = "GET /smuggled HTTP/1.1\r\nHost: one\r\nConnection: close\r\n\r\n";
+
+#[track_caller]
+fn check_refused(name: &str, head: &str) {
+    let (statuses, received) = send(&format!("{head}{SMUGGLED}"));
+    assert!(matches!(statuses[..], [400 | 431 | 505]), "{name}: {statuses:?}");
+    assert!(received.is_empty(), "{name}: the origin got {received:?}");
+}
+
+#[test]
+fn lengths_and_codings_that_contradict_each_other() {
+    let post = |fields: &str, body: &str| format!("POST / HTTP/1.1\r\nHost: one\r\n{fields}\r\n{body}");
+    check_refused("two lengths", &post("Content-Length: 1\r\nContent-Length: 0\r\n", ""));
+    check_refused("a list of lengths", &post("Content-Length: 1, 0\r\n", ""));
+    check_refused("a signed length", &post("Content-Length: +1\r\n", "a"));
+    check_refused("a negative length", &post("Content-Length: -1\r\n", ""));
+    check_refused("a hexadecimal length", &post("Content-Length: 0x1\r\n", "a"));
+    check_refused("an endless length", &post("Content-Length: 99999999999999999999\r\n", ""));
+    check_refused("a coding behind chunked", &post("Transfer-Encoding: chunked, identity\r\n", "0\r\n\r\n"));
+    check_refused("a coding that is not chunked", &post("Transfer-Encoding: xchunked\r\n", "0\r\n\r\n"));
+    check_refused("a quoted coding", &post("Transfer-Encoding: \"chunked\"\r\n", "0\r\n\r\n"));
+    check_refused("space before the colon", &post("Transfer-Encoding : chunked\r\n", "0\r\n\r\n"));
+    check_refused("a folded field", &post("X: 1\r\n Transfer-Encoding: chunked\r\n", "0\r\n\r\n"));
+    check_refused("a zero byte in a field", &post("X: a\0b\r\n", ""));
+    check_refused("a bare line break in a name", &post("X\n: 1\r\n", ""));
+    let old = "POST / HTTP/1.0\r\nHost: one\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n";
+    check_refused("chunked in HTTP/1.0", old);
+}
+
+/// RFC 9112, section 6.3: the coding counts, and the connection ends with the response. An attacker's length reaches
+/// nobody: the origin gets the body framed anew.
+#[test]
+fn a_length_beside_a_coding_frames_nothing() {
+    for fields in
+        ["Content-Length: 3\r\nTransfer-Encoding: chunked\r\n", "Transfer-Encoding: chunked\r\nContent-Length: 3\r\n"]
+    {
+        let request = format!("POST / HTTP/1.1\r\nHost: one\r\n{fields}\r\n0\r\n\r\n{SMUGGLED}");
+        let (statuses, received) = send(&request);
+        assert_eq!(statuses, [200], "the connection ends behind the first response");
+        assert_eq!(received, ["POST /"]);
+    }
+}
+
+#[test]
+fn chunks_that_are_none() {
+    for chunks in [
+        "x\r\n\r\n",
+        "1;\nabc\r\n0\r\n\r\n",
+        "fffffffffffffffff\r\n",
+        "-1\r\n",
+        "1\r\nabc\r\n0\r\n\r\n",
+        "0x1\r\na\r\n0\r\n\r\n",
+    ] {
+        let request = format!("POST / HTTP/1.1\r\nHost: one\r\nTransfer-Encoding: chunked\r\n\r\n{chunks}{SMUGGLED}");
+        let (statuses, received) = send(&request);
+        assert!(!received.iter().any(|line| line.contains("smuggled")), "{chunks:?}: {statuses:?} {received:?}");
+    }
+}
+
+#[test]
+fn hosts_that_contradict_each_other() {
+    let get = |line: &str, fields: &str| format!("{line}\r\n{fields}Connection: close\r\n\r\n");
+    for (name, request) in [
+        ("two hosts", get("GET / HTTP/1.1", "Host: one\r\nHost: two\r\n")),
+        ("the same host twice", get("GET / HTTP/1.1", "Host: one\r\nHost: one\r\n")),
+        ("no host", get("GET / HTTP/1.1", "")),
+        ("an empty host", get("GET / HTTP/1.1", "Host:\r\n")),
+        ("a host with a path", get("GET / HTTP/1.1", "Host: one/two\r\n")),
+        ("a host with a user", get("GET / HTTP/1.1", "Host: one@two\r\n")),
+        ("a target of another host", get("GET http://two/ HTTP/1.1", "Host: one\r\n")),
+    ] {
+        let (statuses, received) = send(&request);
+        assert_eq!((&statuses[..], received.len()), (&[400][..], 0), "{name}");
+    }
+    let (statuses, received) = send(&get("GET http://one/a HTTP/1.1", "Host: one\r\n"));
+    assert_eq!((statuses, received), (vec![200], vec!["GET /a".to_owned()]));
+    let (statuses, received) = send(&get("GET https://one/a HTTP/1.1", "Host: one\r\n"));
+    assert_eq!((statuses, received.len()), (vec![421], 0));
+}
+
+/// Fields that are not in the key must not change what others get.
+#[test]
+fn a_response_is_not_poisoned_by_fields_outside_of_its_key() {
+    let origin = Origin::start(|request| {
+        let said: Vec<String> = ["x-forwarded-host", "x-original-url", "x-forwarded-scheme", "x-http-method-override"]
+            .iter()
+            .filter_map(|name| request.headers().get(*name))
+            .map(|value| value.to_str().unwrap().to_owned())
+            .collect();
+        response(200, &[("cache-control", "max-age=60")], said.join(" "))
+    });
+    let proxy = proxy(&origin);
+    let mut client = Client::connect(proxy.address());
+    let evil = "X-Forwarded-Host: evil\r\nX-Original-URL: /evil\r\nX-Forwarded-Scheme: evil\r\nX-HTTP-Method-Override: EVIL\r\n";
+    assert_eq!(client.ask("GET", "/", evil).text(), "shop.example");
+    assert!(client.get("/").is_hit());
+    let body = "GET /fat HTTP/1.1\r\nHost: shop.example\r\nContent-Length: 4\r\n\r\nevil";
+    client.write(body);
+    let fat = client.read().unwrap();
+    assert!(fat.field("cache-status").unwrap().contains("fwd=bypass"), "{fat:?}");
+    assert!(!client.get("/fat").is_hit(), "a GET with content fills no cache");
+}
