@@ -329,26 +329,6 @@ impl Client {
         self.txns.puncture(page);
     }
 
-    /// The transaction cannot go on. The outcome of one that is committing is unknown, except that a request which never
-    /// went out has none.
-    pub(crate) fn give_up(&mut self, txn: TxnHandle, error: &TxnError) {
-        let Some(found) = self.txns.get(txn) else { return };
-        if let State::Committing(number) = *found.state() {
-            let outcome = match self.commits.abandon(number) {
-                Some(taken) => {
-                    self.allocator.give_back(&taken, &mut self.cache);
-                    Err(error.clone())
-                }
-                None => Ok(Outcome::Unknown),
-            };
-            return self.txns.decide(txn, outcome, &mut self.out);
-        }
-        if found.is_running() {
-            found.stop(State::Failed(error.clone()));
-        }
-        found.wake(txn, &mut self.out);
-    }
-
     /// The outcome of a commit, once; the handle ends with it. `Ok(None)`: not yet.
     pub fn outcome(&mut self, txn: TxnHandle) -> Result<Option<Outcome>, TxnError> {
         let found = self.txns.get(txn).ok_or(TxnError::Ended)?;

@@ -34,7 +34,8 @@
 //! | `notice`, `doom` | changes by others, and the transactions that have read the values before |
 //! | `commit` | requests and outcomes |
 //! | `fresh` | transactions that commit without a request |
-//! | `session` | the link to the store: hello, rejoin, signs of life |
+//! | `link` | sending to the store, and giving up |
+//! | `session` | the course of a session: hello, rejoin, signs of life, end |
 //! | `txns`, `waiting` | the table of transactions; which are woken when |
 //! | `answers`, `outputs` | answers to the application; actions for the driver, in order |
 //! | `config`, `inspect` | settings; the view that checkers have |
@@ -57,6 +58,7 @@ mod fresh;
 mod group;
 mod help;
 mod inspect;
+mod link;
 #[cfg(feature = "mutants")]
 mod mutants;
 mod notice;
@@ -96,7 +98,7 @@ pub struct TxnHandle(pub u64);
 
 /// The machine. Its parts meet here: each keeps its own state, and its methods take what else they change. In the file
 /// of a part, `impl Client` is the way of a call or an event through several of them: the part decides, the role says
-/// what goes out and in which order. `access`, `arrive`, `notice`, `room` and `session` are of that alone.
+/// what goes out and in which order. `access`, `arrive`, `link`, `notice` and `room` are of that alone. No file calls one that calls it back.
 #[derive(Debug)]
 pub struct Client {
     config: Config,

@@ -26,6 +26,15 @@ impl Client {
         Ok(())
     }
 
+    /// The horizon moves, unless there may be changes before it that we have not heard of.
+    pub(crate) fn heard_through(&mut self, now: Time, through: Version) -> Result<(), Goodbye> {
+        let may_move = self.session.is_live() || self.config.broken.is(Rule::RejoinBeforeHorizon);
+        if may_move && self.session.heard_through(now, through) {
+            self.install_early(now)?;
+        }
+        Ok(())
+    }
+
     /// A page has changed.
     pub(crate) fn changed(&mut self, notice: &Notice) {
         self.txns.doom_by_notice(notice, self.cache.get(notice.page), &mut self.out);

@@ -1,11 +1,10 @@
-//! The session with the store: the messages that go out when it begins, when it resumes and before each other one, and
-//! the state that is given up with it. How far it is and what is due on it is decided in [`session::upstream`].
+//! The session with the store: the messages that go out when it begins and when it resumes, and the state that is given
+//! up when it ends. How far it is and what is due on it is decided in [`session::upstream`].
 //!
 //! 1. The horizon moves only in `Live`. Between `Down` and `Rejoined` there are changes that nobody has told us.
 //! 2. A request made while the session is not live waits for it, and goes out when it is. Only a client that knows
 //!    nothing yet, so that there is nothing to compare, asks for a first page right behind its hello.
-//! 3. Before any other message goes out, what the store may forget has gone: the acknowledgement and the releases.
-//! 4. The pages that we hold are told right behind the hello, and not only when we are welcome: that would be a round
+//! 3. The pages that we hold are told right behind the hello, and not only when we are welcome: that would be a round
 //!    trip more.
 
 use crate::commit::{NO_EFFECT, Resend};
@@ -14,7 +13,7 @@ use alloc::collections::BTreeSet;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::mem;
-use protocol::{Ack, AskOutcome, GROUP, Goodbye, Held, Outcome, Ping, Rejoin, Rejoined, Released, ToServer, Welcome};
+use protocol::{Ack, AskOutcome, GROUP, Goodbye, Held, Outcome, Rejoin, Rejoined, Welcome};
 use session::{Overdue, Phase, Upstream};
 use types::{GoodbyeReason, Incarnation, PageId, Rule, Time, Version};
 
@@ -58,6 +57,21 @@ impl Session {
     /// We have heard of every change through here to what we hold.
     pub(crate) fn horizon(&self) -> Version {
         self.up.horizon()
+    }
+
+    /// The horizon moves, and the store hears of that soon; says whether it does.
+    pub(crate) fn heard_through(&mut self, now: Time, through: Version) -> bool {
+        let moves = self.up.heard_through(through);
+        if moves {
+            self.ack_is_due = true;
+            self.up.piggyback_by(now);
+        }
+        moves
+    }
+
+    /// The acknowledgement that is due.
+    pub(crate) fn take_ack(&mut self) -> Option<Ack> {
+        mem::take(&mut self.ack_is_due).then(|| Ack { through: self.horizon() })
     }
 
     pub(crate) fn is_live(&self) -> bool {
@@ -134,64 +148,6 @@ impl Client {
         if self.session.brought == Brought::Nothing {
             self.fetch_first(now);
         }
-    }
-
-    /// The link is gone, and with it every answer that was on its way.
-    pub(crate) fn session_is_down(&mut self) {
-        if self.session.up.is_up() {
-            self.group.lose(self.id, self.neighbours.eligible());
-        }
-        self.session.up.close();
-        for page in self.fetches.link_is_gone() {
-            self.cache.pin(page, self.is_pinned(page));
-        }
-        self.neighbours.link_is_gone();
-        self.allocator.link_is_gone();
-        self.commits.link_is_gone();
-    }
-
-    /// Sends a message, after the acknowledgement and the releases that are due.
-    pub(crate) fn send(&mut self, now: Time, message: impl Into<ToServer>) {
-        self.piggyback();
-        self.session.up.sent(now);
-        self.out.send(message);
-    }
-
-    fn piggyback(&mut self) {
-        if !self.session.up.piggyback() {
-            return;
-        }
-        if mem::take(&mut self.session.ack_is_due) {
-            self.out.send(Ack { through: self.session.horizon() });
-        }
-        let pages_per_message = self.config.limits.pages_per_message;
-        for pages in self.take_released().chunks(pages_per_message) {
-            self.out.send(Released { pages: pages.to_vec() });
-        }
-        self.neighbours.say_arrived(pages_per_message, &mut self.out);
-    }
-
-    /// Gives the link up.
-    pub(crate) fn hang_up(&mut self, why: Goodbye) {
-        self.session_is_down();
-        self.out.hang_up(why);
-    }
-
-    /// A sign of life of the store: a message, or some bytes of one, or room for what is on its way there.
-    pub fn heard(&mut self, now: Time) {
-        self.session.up.heard(now);
-    }
-
-    /// The horizon moves, unless there may be changes before it that we have not heard of.
-    pub(crate) fn heard_through(&mut self, now: Time, through: Version) -> Result<(), Goodbye> {
-        let session = &mut self.session;
-        let may_move = session.is_live() || self.config.broken.is(Rule::RejoinBeforeHorizon);
-        if may_move && session.up.heard_through(through) {
-            session.ack_is_due = true;
-            session.up.piggyback_by(now);
-            self.install_early(now)?;
-        }
-        Ok(())
     }
 
     pub(crate) fn welcome(&mut self, welcome: &Welcome) -> Result<(), Goodbye> {
@@ -284,12 +240,6 @@ impl Client {
         Ok(())
     }
 
-    /// Asks for a sign of life.
-    pub(crate) fn ping(&mut self, now: Time) {
-        self.session.up.pinged(now);
-        self.send(now, Ping { nonce: now.0 });
-    }
-
     /// The redirector was away from its store for so long that nobody knows the changes of these pages.
     pub(crate) fn lose_pages(&mut self, now: Time, rejoined: Rejoined) -> Result<(), Goodbye> {
         for page in rejoined.dropped {
@@ -359,10 +309,7 @@ impl Client {
 
     /// Time has passed for the session.
     pub(crate) fn session_timeout(&mut self, now: Time) {
-        if self.session.up.piggyback_is_due(now) {
-            self.piggyback();
-            self.session.up.sent(now);
-        }
+        self.send_due(now);
         let ping_at = self.session.ping_at();
         match self.session.up.overdue(now, ping_at) {
             Some(Overdue::Silence(why)) => {

@@ -4,7 +4,7 @@
 
 use crate::outputs::Outputs;
 use crate::txns::{State, Txn, Txns};
-use crate::{TxnError, TxnHandle};
+use crate::{Client, TxnError, TxnHandle};
 use alloc::vec::Vec;
 use protocol::Outcome;
 use types::Time;
@@ -62,5 +62,27 @@ impl Txns {
         let longest = waiting().map(|(_, waiting)| waiting).filter(|waiting| *waiting > since).min();
         self.impatient_at = longest.map(|waiting| waiting + self.patience);
         lost
+    }
+}
+
+impl Client {
+    /// The transaction cannot go on. The outcome of one that is committing is unknown, except that a request which never
+    /// went out has none.
+    pub(crate) fn give_up(&mut self, txn: TxnHandle, error: &TxnError) {
+        let Some(found) = self.txns.get(txn) else { return };
+        if let State::Committing(number) = *found.state() {
+            let outcome = match self.commits.abandon(number) {
+                Some(taken) => {
+                    self.allocator.give_back(&taken, &mut self.cache);
+                    Err(error.clone())
+                }
+                None => Ok(Outcome::Unknown),
+            };
+            return self.txns.decide(txn, outcome, &mut self.out);
+        }
+        if found.is_running() {
+            found.stop(State::Failed(error.clone()));
+        }
+        found.wake(txn, &mut self.out);
     }
 }
