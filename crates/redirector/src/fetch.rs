@@ -60,7 +60,7 @@ pub(crate) struct Fetches {
 }
 
 impl Fetches {
-    fn outstanding(&self) -> usize {
+    pub(crate) fn outstanding(&self) -> usize {
         self.under_way.len() - self.unsent.len()
     }
 
@@ -126,7 +126,7 @@ impl Fetches {
 
     /// Lists those who want pages, and gives the fetch of as many as there is room for that nobody has asked for yet;
     /// `horizon` is the redirector's.
-    fn ask(&mut self, wants: Vec<Want>, room: usize, horizon: Version, stats: &mut Stats) -> Option<Fetch> {
+    pub(crate) fn ask(&mut self, wants: Vec<Want>, room: usize, horizon: Version, stats: &mut Stats) -> Option<Fetch> {
         let (mut pages, mut at_least) = (Vec::new(), horizon);
         for want in wants {
             let (page, least) = (want.page, want.at_least);
@@ -148,7 +148,7 @@ impl Fetches {
     }
 
     /// The next page that has waited for its turn to be asked for.
-    fn next(&mut self, horizon: Version) -> Option<Turn> {
+    pub(crate) fn next(&mut self, horizon: Version) -> Option<Turn> {
         let page = self.unsent.pop_front()?;
         let under_way = self.under_way.get_mut(&page)?;
         if under_way.wants.is_empty() {
@@ -168,7 +168,7 @@ impl Fetches {
 }
 
 /// The turn of a page that has waited to be asked for.
-enum Turn {
+pub(crate) enum Turn {
     Ask(Fetch),
     /// Nobody wants it any more.
     Unwanted(PageId),
@@ -214,62 +214,6 @@ impl Redirector {
         Ok(())
     }
 
-    /// Finds out for each of some pages that one member wants where it is to come from.
-    pub(crate) fn find_sources(&mut self, now: Time, wants: Vec<Want>) {
-        let (mut helped, mut fetched) = (Vec::new(), Vec::new());
-        for want in wants {
-            let (page, session) = (want.page, want.session);
-            if !self.config.broken.is(Rule::ListMemberFirst) {
-                self.holders.list(page, session);
-            }
-            self.holders.unlist_whole(page, session);
-            let is_recent = want.at_least <= self.trunk.horizon() || self.config.broken.is(Rule::HelpRecent);
-            let standby = if is_recent { self.standby.whole(page, want.number) } else { None };
-            if let Some(page) = standby {
-                self.stats.from_standby += 1;
-                self.answer(session, page);
-            } else if let Some(helper) = self.helps.helper_for(&want, &self.holders).filter(|_| is_recent) {
-                helped.push((helper, want));
-            } else {
-                fetched.push(want);
-            }
-        }
-        self.ask_for_help(now, helped);
-        self.ask_store(now, fetched);
-    }
-
-    /// Has pages fetched from the store, or waits with a fetch that is under way.
-    pub(crate) fn ask_store(&mut self, now: Time, wants: Vec<Want>) {
-        for want in &wants {
-            self.lease.ask(want.page);
-        }
-        let room = if self.trunk.is_live() { self.room_for_fetches() } else { 0 };
-        let room = room.min(self.config.limits.pages_per_message);
-        if let Some(fetch) = self.fetches.ask(wants, room, self.trunk.horizon(), &mut self.stats) {
-            self.stats.fetches += 1;
-            self.send_to_store(now, fetch);
-        }
-    }
-
-    /// How many pages more the store may be asked for.
-    fn room_for_fetches(&self) -> usize {
-        (self.trunk.up.limits().fetches.max(1) as usize).saturating_sub(self.fetches.outstanding())
-    }
-
-    /// Asks the store for the pages that have waited for their turn.
-    pub(crate) fn send_unsent(&mut self, now: Time) {
-        while self.trunk.is_live() && self.room_for_fetches() > 0 {
-            match self.fetches.next(self.trunk.horizon()) {
-                None => return,
-                Some(Turn::Unwanted(page)) => self.release_if_unheld(now, page),
-                Some(Turn::Ask(fetch)) => {
-                    self.stats.fetches += 1;
-                    self.send_to_store(now, fetch);
-                }
-            }
-        }
-    }
-
     /// The store has sent a page: it goes to all who wait for it.
     pub(crate) fn page(&mut self, now: Time, page: &Page) {
         let Some(under_way) = self.fetches.arrive(page.page) else { return };
@@ -294,14 +238,6 @@ impl Redirector {
         self.ask_store(now, again);
         self.release_if_unheld(now, page.page);
         self.evict_standby(now);
-    }
-
-    /// Answers a member's fetch. From here on it has the page whole.
-    pub(crate) fn answer(&mut self, session: SessionId, page: Page) {
-        self.holders.list(page.page, session);
-        self.holders.list_whole(page.page, session);
-        self.members.has_answered(session);
-        self.reply(session, page);
     }
 
     /// The store has left a page out that was to be prefetched. A member that wants it at once waits on, and so does
@@ -365,21 +301,6 @@ impl Redirector {
         if self.fetches.forget_want(session, page) | self.helps.forget(session, page) {
             self.members.has_answered(session);
         }
-    }
-
-    /// Tells the store of a page that nobody here holds, or is about to.
-    pub(crate) fn release_if_unheld(&mut self, now: Time, page: PageId) {
-        if self.is_unheld(page) {
-            self.absent.forget(page);
-            self.trunk.release(now, page);
-        }
-    }
-
-    /// Whether nobody here holds a page, or is about to. One that was granted is somebody's to fill, or will be.
-    pub(crate) fn is_unheld(&self, page: PageId) -> bool {
-        let is_fetched = self.fetches.is_under_way(page) && !self.config.broken.is(Rule::GroupRelease);
-        let is_here = self.standby.holds(page) || self.grants.has(page);
-        self.holders.of(page).is_empty() && !is_fetched && !is_here
     }
 
     /// Lets go of the pages that the stand-by cache has no room for.

@@ -15,7 +15,7 @@ use crate::holders::Holders;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 use core::time::Duration;
-use protocol::{Arrived, Help, NoHelp, PeerPage};
+use protocol::{Arrived, NoHelp, PeerPage};
 use types::{Map, PageId, Rule, SessionId, Set, Time};
 
 /// A page that a member was asked to send to another.
@@ -82,7 +82,7 @@ impl Helps {
         self.load.get(&session).copied().unwrap_or(0)
     }
 
-    fn ask(&mut self, now: Time, helper: SessionId, want: Want) {
+    pub(crate) fn ask(&mut self, now: Time, helper: SessionId, want: Want) {
         self.turns += 1;
         let (key, turn) = ((want.page, want.session), self.turns);
         self.due.push_back((now + self.within, want.page, want.session, turn));
@@ -153,25 +153,6 @@ impl Helps {
 }
 
 impl Redirector {
-    /// Asks members for pages that one of them wants: each for all of its part at once.
-    pub(crate) fn ask_for_help(&mut self, now: Time, wants: Vec<(SessionId, Want)>) {
-        let Some((_, first)) = wants.first() else { return };
-        let (requester, number) = (first.session, first.number);
-        let Some(client) = self.members.client(requester) else { return };
-        self.flush_all(requester);
-        let mut parts: BTreeMap<SessionId, Vec<PageId>> = BTreeMap::new();
-        for (helper, want) in wants {
-            parts.entry(helper).or_default().push(want.page);
-            self.helps.ask(now, helper, want);
-        }
-        let through = self.trunk.horizon();
-        for (helper, pages) in parts {
-            let (address, key) = self.members.direct(now, requester, helper);
-            self.stats.helps += pages.len() as u64;
-            self.reply(helper, Help { requester: client, number, through, address, key, pages });
-        }
-    }
-
     /// Pages have arrived that neighbours sent.
     pub(crate) fn arrived(&mut self, from: SessionId, arrived: &Arrived) {
         for &(page, number) in &arrived.pages {

@@ -1,8 +1,9 @@
 //! The members that hold each page, or may soon install it; and those of them that have it whole, without holes.
 
+use crate::Redirector;
 use alloc::vec::Vec;
 use directory::Directory;
-use types::{PageId, SessionId};
+use types::{PageId, Rule, SessionId, Time};
 
 #[derive(Debug, Default)]
 pub(crate) struct Holders {
@@ -73,5 +74,22 @@ impl Holders {
     /// How many pages the member holds, and how many of them whole.
     pub(crate) fn count(&self, member: SessionId) -> (usize, usize) {
         (self.held.pages_held(member), self.whole.pages_held(member))
+    }
+}
+
+impl Redirector {
+    /// Tells the store of a page that nobody here holds, or is about to.
+    pub(crate) fn release_if_unheld(&mut self, now: Time, page: PageId) {
+        if self.is_unheld(page) {
+            self.absent.forget(page);
+            self.trunk.release(now, page);
+        }
+    }
+
+    /// Whether nobody here holds a page, or is about to. One that was granted is somebody's to fill, or will be.
+    pub(crate) fn is_unheld(&self, page: PageId) -> bool {
+        let is_fetched = self.fetches.is_under_way(page) && !self.config.broken.is(Rule::GroupRelease);
+        let is_here = self.standby.holds(page) || self.grants.has(page);
+        self.holders.of(page).is_empty() && !is_fetched && !is_here
     }
 }

@@ -34,7 +34,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 use protocol::{FindLeader, Lead, Leader, Member, ToServer};
 use types::limits::GROUP_EPOCH_MAX;
-use types::{ClientId, Map, SessionId, Time};
+use types::{ClientId, Map, Time};
 
 /// How long changes of the membership are gathered before the members hear of them.
 const GATHER: Duration = Duration::from_millis(50);
@@ -66,7 +66,7 @@ enum Claim {
 const STAND_BY: Claim = Claim::StandBy { is_vacant: false };
 
 /// The step that follows a change of the claim.
-enum Step {
+pub(crate) enum Step {
     /// The store hears of the claim.
     Claim,
     /// This one leads: those who are here, or would be, go there.
@@ -116,7 +116,7 @@ impl Leadership {
     }
 
     /// The member beside us takes the group over with us, in this epoch.
-    fn lead(&mut self, epoch: u64) -> Option<Step> {
+    pub(crate) fn lead(&mut self, epoch: u64) -> Option<Step> {
         if self.is_open() {
             return None;
         }
@@ -125,7 +125,7 @@ impl Leadership {
     }
 
     /// The member beside us says whose redirector lives, or that it is with none.
-    fn led_by(&mut self, leader: Option<Leader>) -> Option<Step> {
+    pub(crate) fn led_by(&mut self, leader: Option<Leader>) -> Option<Step> {
         if self.claim != Claim::Looking {
             return None;
         }
@@ -144,7 +144,7 @@ impl Leadership {
     }
 
     /// The message by which the store hears of the claim, or that we still lead.
-    fn request(&self) -> Option<ToServer> {
+    pub(crate) fn request(&self) -> Option<ToServer> {
         match self.claim {
             Claim::StandBy { .. } | Claim::Looking => None,
             Claim::Asking { .. } => Some(self.question().into()),
@@ -164,22 +164,22 @@ impl Leadership {
         matches!(self.claim, Claim::StandBy { .. }) && self.duty != Duty::Assist
     }
 
-    /// Somebody wants to be a member although we do not lead.
-    fn knocked(&mut self, now: Time, client: ClientId, out: &mut Outputs) -> Option<Step> {
+    /// Somebody wants to be a member although we do not lead; says whether the store is to be asked who does.
+    pub(crate) fn knocked(&mut self, now: Time, client: ClientId, out: &mut Outputs) -> bool {
         self.told.retain(|_, at| now.since(*at) < TOLD);
         let is_back = self.told.contains_key(&client);
         match self.claim {
             Claim::StandBy { .. } if self.duty == Duty::Assist => {
                 self.claim = Claim::Looking;
                 out.look_for_leader();
-                None
+                false
             }
             Claim::StandBy { .. } => {
                 let takes_over = is_back && self.duty == Duty::Lead;
                 self.claim = Claim::Asking { takes_over };
-                Some(Step::Claim)
+                true
             }
-            Claim::Looking | Claim::Asking { .. } | Claim::Claiming { .. } | Claim::Leading { .. } => None,
+            Claim::Looking | Claim::Asking { .. } | Claim::Claiming { .. } | Claim::Leading { .. } => false,
         }
     }
 
@@ -245,7 +245,7 @@ impl Leadership {
     }
 
     /// The group as its members are told of it, if we lead it; `store` is where the store is reached.
-    fn describe(&self, members: &Members, store: &[String]) -> Option<protocol::Members> {
+    pub(crate) fn describe(&self, members: &Members, store: &[String]) -> Option<protocol::Members> {
         let member = |(_, client, eligible): (_, _, &str)| Member { client, address: String::from(eligible) };
         Some(protocol::Members {
             group: self.group.clone(),
@@ -258,29 +258,6 @@ impl Leadership {
 }
 
 impl Redirector {
-    /// The member beside us has found that nobody leads the group any more: takes over in this epoch.
-    pub fn lead(&mut self, now: Time, epoch: u64) {
-        if let Some(step) = self.leadership.lead(epoch) {
-            self.take_step(now, step);
-            self.follow_up(now);
-        }
-    }
-
-    /// The member beside us says whose redirector lives, or that it is with none.
-    pub fn led_by(&mut self, now: Time, leader: Option<Leader>) {
-        if let Some(step) = self.leadership.led_by(leader) {
-            self.take_step(now, step);
-            self.follow_up(now);
-        }
-    }
-
-    /// Somebody wants to be a member although we do not lead.
-    pub(crate) fn knocked(&mut self, now: Time, client: ClientId) {
-        if let Some(step) = self.leadership.knocked(now, client, &mut self.out) {
-            self.take_step(now, step);
-        }
-    }
-
     /// The store says who leads.
     pub(crate) fn leader(&mut self, now: Time, leader: &Leader) {
         if let Some(step) = self.leadership.leader(now, leader) {
@@ -288,7 +265,7 @@ impl Redirector {
         }
     }
 
-    fn take_step(&mut self, now: Time, step: Step) {
+    pub(crate) fn take_step(&mut self, now: Time, step: Step) {
         match step {
             Step::Claim => self.claim(now),
             Step::StepBack(leader) => {
@@ -299,20 +276,10 @@ impl Redirector {
         }
     }
 
-    /// Whether members are welcome.
-    pub(crate) fn is_open(&self) -> bool {
-        self.trunk.is_live() && self.leadership.is_open()
-    }
-
     /// The store is reached: tells it of the claim, or that we still lead.
     pub(crate) fn claim(&mut self, now: Time) {
-        if !self.trunk.is_live() {
-            return;
-        }
-        if let Some(request) = self.leadership.request() {
-            self.send_to_store(now, request);
-        }
-        if self.leadership.is_open() {
+        self.tell_claim(now);
+        if self.is_open() {
             self.welcome_waiting(now);
         }
     }
@@ -340,14 +307,6 @@ impl Redirector {
         let sessions: Vec<_> = self.members.in_order().iter().map(|(session, ..)| *session).collect();
         for session in sessions {
             self.reply(session, group.clone());
-        }
-    }
-
-    /// Tells a member that has just joined, which is not to wait for it: it needs to know where to go should we be gone
-    /// the next moment.
-    pub(crate) fn tell_new_member(&mut self, session: SessionId) {
-        if let Some(group) = self.leadership.describe(&self.members, &self.config.store) {
-            self.reply(session, group);
         }
     }
 }

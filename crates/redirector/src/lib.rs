@@ -30,12 +30,13 @@
 //! # Files
 //! | file | duty |
 //! |---|---|
-//! | `trunk` | the session with the store |
+//! | `trunk`, `session` | the session with the store: sending on it; its course |
+//! | `dispatch` | which method hears a member's message |
 //! | `lead` | whether we are the group's redirector, or stand by |
 //! | `members`, `rejoin` | the sessions of the members; the caches that they bring |
 //! | `counts` | the counts that a member can have heard of |
 //! | `holders` | which members hold a page, and which have it whole |
-//! | `fetch`, `absent` | where a page is to come from, and how many that do not exist are held |
+//! | `fetch`, `sources`, `absent` | pages that members want; where they come from; how many that do not exist are held |
 //! | `help` | pages that go from member to member |
 //! | `standby` | pages that the redirector keeps itself |
 //! | `commit`, `update` | commits on their way; the news of their changes, and its receivers |
@@ -51,6 +52,7 @@ mod absent;
 mod commit;
 mod config;
 mod counts;
+mod dispatch;
 mod fetch;
 mod grant;
 mod help;
@@ -63,6 +65,8 @@ mod members;
 mod mutants;
 mod outputs;
 mod rejoin;
+mod session;
+mod sources;
 mod standby;
 mod status;
 mod trunk;
@@ -80,7 +84,7 @@ use lease::Lease;
 use members::Members;
 pub use outputs::Output;
 use outputs::Outputs;
-use protocol::{Goodbye, Ping, Pong, ToClient, ToServer};
+use protocol::{Goodbye, Leader, ToClient, ToServer};
 use rejoin::Revalidations;
 use standby::Standby;
 pub use status::{MemberStatus, Stats, Status};
@@ -89,7 +93,7 @@ use types::{ClientId, GoodbyeReason, SessionId, Time};
 
 /// The machine. Its parts meet here: each keeps its own state, and its methods take what else they change. In the file
 /// of a part, `impl Redirector` is the way of an event through several of them: the part decides, the role says in
-/// which order who hears of it.
+/// which order who hears of it. No file calls one that calls it back.
 #[derive(Debug)]
 pub struct Redirector {
     config: Config,
@@ -160,7 +164,7 @@ impl Redirector {
     /// A member's connection has come in.
     pub fn connected(&mut self, now: Time, session: SessionId) {
         if self.members.is_empty() && !self.is_open() {
-            self.trunk.is_wanted(now);
+            self.trunk.wait_from(now);
         }
         if !self.members.connect(now, session) {
             let text = "the group takes no more members".into();
@@ -192,6 +196,22 @@ impl Redirector {
         self.follow_up(now);
     }
 
+    /// The member beside us has found that nobody leads the group any more: takes over in this epoch.
+    pub fn lead(&mut self, now: Time, epoch: u64) {
+        if let Some(step) = self.leadership.lead(epoch) {
+            self.take_step(now, step);
+            self.follow_up(now);
+        }
+    }
+
+    /// The member beside us says whose redirector lives, or that it is with none.
+    pub fn led_by(&mut self, now: Time, leader: Option<Leader>) {
+        if let Some(step) = self.leadership.led_by(leader) {
+            self.take_step(now, step);
+            self.follow_up(now);
+        }
+    }
+
     /// The next action that the machine wants done.
     pub fn poll_output(&mut self) -> Option<Output> {
         self.out.pop()
@@ -212,68 +232,6 @@ impl Redirector {
         self.ask_others(now);
         self.tell_members(now);
         self.follow_up(now);
-    }
-
-    /// One message of a member. An error that must end its session comes back as its goodbye.
-    pub(crate) fn dispatch(&mut self, now: Time, from: SessionId, message: ToServer) -> Result<(), Goodbye> {
-        match message {
-            ToServer::Hello(hello) => self.hello(now, from, hello),
-            ToServer::Rejoin(rejoin) if self.members.is_waiting(from) => self.members.keep_rejoin(from, rejoin),
-            ToServer::Fetch(fetch) if self.members.is_waiting(from) => self.members.keep_fetch(from, fetch),
-            _ if self.members.client(from).is_none() => {
-                Err(Goodbye::malformed("expected a hello before anything else".into()))
-            }
-            ToServer::Rejoin(rejoin) => self.rejoin(now, from, rejoin),
-            ToServer::Ping(ping) => {
-                self.ping(from, ping);
-                Ok(())
-            }
-            ToServer::Pong(_) => Ok(()),
-            ToServer::Goodbye(_) => Err(Goodbye { reason: GoodbyeReason::Done, text: "the member is done".into() }),
-            _ if !self.members.is_joined(from) => {
-                Err(Goodbye::malformed("expected a rejoin before anything is asked for".into()))
-            }
-            ToServer::Fetch(fetch) => self.fetch(now, from, fetch),
-            ToServer::Released(released) => self.released(now, from, &released),
-            ToServer::Commit(request) => self.commit(now, from, request),
-            ToServer::AskOutcome(ask) => self.ask_outcome(now, from, ask),
-            ToServer::Ack(ack) => {
-                self.members.ack(from, ack.through);
-                Ok(())
-            }
-            ToServer::Grant(grant) => self.grant(now, from, grant),
-            ToServer::Reachable(reachable) => {
-                self.members.reach(from, reachable);
-                self.leadership.tell_members_soon(now);
-                Ok(())
-            }
-            ToServer::NoHelp(no_help) => {
-                self.no_help(now, from, no_help);
-                Ok(())
-            }
-            ToServer::PeerPage(page) => {
-                self.relay(page);
-                Ok(())
-            }
-            ToServer::Arrived(arrived) => {
-                self.arrived(from, &arrived);
-                Ok(())
-            }
-            ToServer::Revalidate(_)
-            | ToServer::Departed(_)
-            | ToServer::Lead(_)
-            | ToServer::FindLeader(_)
-            | ToServer::Promise(_)
-            | ToServer::AskStatus(_) => {
-                Err(Goodbye::malformed("expected a request of a member, got one of a redirector or an operator".into()))
-            }
-        }
-    }
-
-    /// A sign of life. The answer moves the horizon of a member that asks for nothing else.
-    fn ping(&mut self, from: SessionId, ping: Ping) {
-        self.flush_all(from);
-        self.out.send(from, Pong { nonce: ping.nonce });
     }
 
     /// The work that every event may have made possible or necessary.

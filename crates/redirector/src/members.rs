@@ -257,7 +257,7 @@ impl Members {
     }
 
     /// The sessions that have said hello and wait for the store.
-    fn take_waiting(&mut self) -> Vec<(SessionId, Hello, Brought)> {
+    pub(crate) fn take_waiting(&mut self) -> Vec<(SessionId, Hello, Brought)> {
         let mut waiting = Vec::new();
         for (&id, member) in &mut self.live {
             if let Stage::AwaitTrunk(hello, brought) = &mut member.stage {
@@ -406,26 +406,16 @@ impl Redirector {
         self.admit(now, from, hello)
     }
 
-    /// The store is reached: those who have waited for that are welcome.
-    pub(crate) fn welcome_waiting(&mut self, now: Time) {
-        for (session, hello, brought) in self.members.take_waiting() {
-            let admitted = self.admit(now, session, hello);
-            let mut said = brought.messages();
-            let joined = admitted.and_then(|()| said.try_for_each(|message| self.dispatch(now, session, message)));
-            if let Err(why) = joined {
-                self.end(now, session, why);
-            }
-        }
-    }
-
-    fn admit(&mut self, now: Time, from: SessionId, hello: Hello) -> Result<(), Goodbye> {
+    pub(crate) fn admit(&mut self, now: Time, from: SessionId, hello: Hello) -> Result<(), Goodbye> {
         if !self.members.is_here(from) {
             return Ok(());
         }
         let (client, epoch) = (hello.client, hello.epoch);
         if !self.is_open() {
             self.members.await_trunk(from, hello);
-            self.knocked(now, client);
+            if self.leadership.knocked(now, client, &mut self.out) {
+                self.tell_claim(now);
+            }
             return Ok(());
         }
         let protocol = hello.agree(self.trunk.store().cluster)?;

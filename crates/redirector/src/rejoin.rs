@@ -333,4 +333,12 @@ impl Redirector {
         self.out.send(session, Rejoined { through, dropped: resumed.dropped });
         self.tell_new_member(session);
     }
+
+    /// Tells a member that has just joined, which is not to wait for it: it needs to know where to go should we be gone
+    /// the next moment.
+    pub(crate) fn tell_new_member(&mut self, session: SessionId) {
+        if let Some(group) = self.leadership.describe(&self.members, &self.config.store) {
+            self.reply(session, group);
+        }
+    }
 }
