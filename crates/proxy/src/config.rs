@@ -3,6 +3,7 @@
 use crate::limits::Limits;
 use crate::origin::OriginUrl;
 use crate::target::Scheme;
+use coherence::SiteConfig;
 use responses::Policy;
 use std::net::SocketAddr;
 
@@ -21,6 +22,8 @@ pub struct Config {
     pub name: String,
     /// Threads that serve clients.
     pub threads: usize,
+    /// Its home, and where its hub is.
+    pub site: SiteConfig,
     /// The decisions about what is stored, and for how long.
     pub policy: Policy,
     /// Limits on what clients and origin may make grow, and on how long they may take.
@@ -41,6 +44,7 @@ impl Config {
             origin_http2: false,
             name,
             threads,
+            site: SiteConfig::default(),
             policy: Policy::default(),
             limits: Limits::default(),
         }

@@ -4,13 +4,14 @@
 //! while anything is awaited or sent. Everything that changes the set goes through the queues' lock first, then a
 //! shard's: in this order, so there is no deadlock.
 
+use crate::coherence::Claim;
 use crate::content::Content;
 use crate::s3fifo::{Meter, S3Fifo};
 use foldhash::fast::RandomState;
 use hashbrown::HashTable;
 use http::header::{CONTENT_LENGTH, VIA};
 use http::{HeaderMap, HeaderValue};
-use responses::{Key, KeyRef, Policy, Request, Stored, select};
+use responses::{Key, KeyRef, Policy, Proof, Request, Stored, select};
 use std::hash::BuildHasher;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
@@ -34,6 +35,8 @@ const ENTRY_BYTES: usize = 512;
 pub(crate) struct Entry {
     pub(crate) stored: Stored,
     pub(crate) content: Content,
+    /// None for one that is not among the others.
+    claim: Option<Claim>,
     meter: Arc<Meter>,
     /// The fields of an answer with all of it, but for those that change from answer to answer. Made at the first use:
     /// most entries have none.
@@ -43,7 +46,13 @@ pub(crate) struct Entry {
 impl Entry {
     /// One that is not among the others, for a single answer.
     pub(crate) fn alone(stored: Stored, content: Content) -> Self {
-        Self { stored, content, meter: Arc::new(Meter::new(0, 0, 0)), whole: OnceLock::new() }
+        Self { stored, content, claim: None, meter: Arc::new(Meter::new(0, 0, 0)), whole: OnceLock::new() }
+    }
+
+    /// The word of the home on it. A request that it is to answer has come before.
+    pub(crate) fn proof(&self) -> Proof {
+        let is_current = self.claim.as_ref().is_some_and(Claim::is_current);
+        if is_current { Proof::Current } else { Proof::Lapsed }
     }
 
     /// The fields of an answer with all of it, but for `Age` and `Cache-Status`.
@@ -143,22 +152,33 @@ impl Entries {
     }
 
     /// Stores a response in place of the one that the same requests select; nothing, if its key was removed since.
-    pub(crate) fn insert(&self, name: &Name, since: Removals, stored: Stored, content: Content) -> Option<Arc<Entry>> {
+    pub(crate) fn insert(
+        &self,
+        name: &Name,
+        since: Removals,
+        stored: Stored,
+        content: Content,
+        claim: Claim,
+    ) -> Option<Arc<Entry>> {
         let Name { hash, ref key } = *name;
         let bytes = ENTRY_BYTES + key.as_bytes().len() + stored.fields().as_bytes().len() + content.bytes() as usize;
         let id = self.next_id.fetch_add(1, Relaxed);
         let meter = Arc::new(Meter::new(id, hash, bytes));
-        let entry = Arc::new(Entry { stored, content, meter: meter.clone(), whole: OnceLock::new() });
+        let entry =
+            Arc::new(Entry { stored, content, claim: Some(claim), meter: meter.clone(), whole: OnceLock::new() });
+        // Dropped behind the locks: the home has one of its own.
+        let mut gone;
         let mut queues = self.queues();
         // A removal counts before it takes this lock: it is seen here, or it finds the entry.
         if self.removals(hash) != since {
             return None;
         }
-        for replaced in self.put(hash, key, entry.clone()) {
-            queues.remove(replaced);
+        gone = self.put(hash, key, entry.clone());
+        for replaced in &gone {
+            queues.remove(replaced.meter.id);
         }
         for evicted in queues.insert(meter) {
-            self.take(&evicted);
+            gone.extend(self.take(&evicted));
         }
         Some(entry)
     }
@@ -167,32 +187,15 @@ impl Entries {
     pub(crate) fn remove(&self, key: &Key) -> usize {
         let hash = self.hasher.hash_one(key);
         self.removal_count(hash).fetch_add(1, AcqRel);
+        let gone;
         let mut queues = self.queues();
         let mut shard = self.shard(hash).write().unwrap_or_else(PoisonError::into_inner);
         let Ok(found) = shard.find_entry(hash, |resource| resource.key == *key) else { return 0 };
-        let (resource, _) = found.remove();
-        for entry in &resource.variants {
+        (gone, _) = found.remove();
+        for entry in &gone.variants {
             queues.remove(entry.meter.id);
         }
-        resource.variants.len()
-    }
-
-    /// Removes everything; gives how many entries there were.
-    pub(crate) fn clear(&self) -> usize {
-        for count in &self.removals {
-            count.fetch_add(1, AcqRel);
-        }
-        let mut queues = self.queues();
-        let mut count = 0;
-        for shard in &self.shards {
-            for resource in shard.write().unwrap_or_else(PoisonError::into_inner).drain() {
-                count += resource.variants.len();
-                for entry in &resource.variants {
-                    queues.remove(entry.meter.id);
-                }
-            }
-        }
-        count
+        gone.variants.len()
     }
 
     /// How many entries there are, and the bytes that they take.
@@ -205,36 +208,32 @@ impl Entries {
         self.queues.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts an entry into the map; gives the numbers of those that it displaces.
-    fn put(&self, hash: u64, key: &Key, entry: Arc<Entry>) -> Vec<u64> {
+    /// Puts an entry into the map; gives those that it displaces.
+    fn put(&self, hash: u64, key: &Key, entry: Arc<Entry>) -> Vec<Arc<Entry>> {
         let mut shard = self.shard(hash).write().unwrap_or_else(PoisonError::into_inner);
         let place = shard.entry(hash, |resource| resource.key == *key, |resource| self.hasher.hash_one(&resource.key));
         let mut place = place.or_insert_with(|| Resource { key: key.clone(), variants: Vec::with_capacity(1) });
         let variants = &mut place.get_mut().variants;
         let selecting = entry.stored.selecting();
-        let mut displaced: Vec<u64> = Vec::new();
-        variants.retain(|other| {
-            let is_other = other.stored.selecting() != selecting;
-            displaced.extend((!is_other).then_some(other.meter.id));
-            is_other
-        });
+        let mut displaced: Vec<_> = variants.extract_if(.., |other| other.stored.selecting() == selecting).collect();
         if variants.len() >= VARIANTS_MAX {
-            displaced.push(variants.remove(0).meter.id);
+            displaced.push(variants.remove(0));
         }
         variants.push(entry);
         displaced
     }
 
     /// Takes an evicted entry out of the map.
-    fn take(&self, evicted: &Meter) {
+    fn take(&self, evicted: &Meter) -> Option<Arc<Entry>> {
         let is_it = |entry: &Arc<Entry>| entry.meter.id == evicted.id;
         let mut shard = self.shard(evicted.fingerprint).write().unwrap_or_else(PoisonError::into_inner);
         let found = shard.find_entry(evicted.fingerprint, |resource| resource.variants.iter().any(is_it));
-        let Ok(mut found) = found else { return };
+        let mut found = found.ok()?;
         let variants = &mut found.get_mut().variants;
-        variants.retain(|entry| !is_it(entry));
+        let entry = variants.remove(variants.iter().position(is_it)?);
         if variants.is_empty() {
             found.remove();
         }
+        Some(entry)
     }
 }

@@ -16,6 +16,7 @@ use crate::activity::UnderWay;
 use crate::answer::{hit, hit_status, options, passed};
 use crate::body::{Answered, Body};
 use crate::client::Client;
+use crate::coherence::changed;
 use crate::entries::{Found, Name};
 use crate::fill::{Fill, Need};
 use crate::fills::{Join, Lead, Outcome};
@@ -32,8 +33,7 @@ use http::{Method, Request, Response};
 use http_body::Body as _;
 use hyper::body::Incoming;
 use responses::{
-    CacheStatus, ForwardReason, InvalidGroups, Invalidation, Lookup, PassReason, Proof, Reuse, RevalidateReason,
-    StaleAllowed, invalidation,
+    CacheStatus, ForwardReason, Invalidation, Lookup, PassReason, Reuse, RevalidateReason, StaleAllowed, invalidation,
 };
 use std::convert::Infallible;
 use std::future::Future;
@@ -111,7 +111,7 @@ impl Client {
         let found = shared.entries.find(&shared.config.policy, shared.entries.hash(key), &key, &asked);
         let Found::Entry(entry) = found else { return Ok(Next::Await) };
         let now = now();
-        match responses::reuse(&shared.config.policy, &asked, &entry.stored, Proof::Current, now) {
+        match responses::reuse(&shared.config.policy, &asked, &entry.stored, entry.proof(), now) {
             Reuse::Fresh { age_s, ttl_s } => {
                 Ok(Next::Answer(hit(shared, &asked, &entry, now, age_s, &hit_status(ttl_s))))
             }
@@ -167,7 +167,7 @@ impl Client {
         if let Ok(key) = target.key()
             && let Some(invalid) = invalidation(policy, &head.method, key, response.status(), response.headers())
         {
-            invalidate(shared, &invalid);
+            invalidate(shared, &invalid).await;
         }
         let status = CacheStatus { forward: Some(reason), detail, ..CacheStatus::default() };
         Ok(passed(shared, response.map(Body::Origin), &status))
@@ -240,17 +240,13 @@ impl Client {
 }
 
 /// Removes what an unsafe request has changed, before its client is told that it has.
-fn invalidate(shared: &Shared, invalid: &Invalidation) {
+async fn invalidate(shared: &Shared, invalid: &Invalidation) {
     for key in &invalid.keys {
         shared.entries.remove(key);
     }
-    // Which responses belong to a group is not known here: none is left of which it could be wrong.
-    let has_groups = match &invalid.groups {
-        InvalidGroups::Named(groups) => !groups.is_empty(),
-        InvalidGroups::All => true,
-    };
-    if has_groups {
-        shared.entries.clear();
+    let changed = changed(&invalid.groups);
+    if !changed.is_empty() {
+        shared.coherence.announce(changed).await;
     }
 }
 
@@ -281,7 +277,7 @@ fn look(shared: &Shared, name: &Name, asked: &responses::Request<'_>, has_waited
         is_shared: matches!(reason, RevalidateReason::Lapsed | RevalidateReason::Stale),
     };
     let now = now();
-    match responses::reuse(policy, asked, &entry.stored, Proof::Current, now) {
+    match responses::reuse(policy, asked, &entry.stored, entry.proof(), now) {
         Reuse::Revalidate(reason) => Look::Need(need(reason, entry)),
         Reuse::Fresh { age_s, ttl_s } => Look::Answer(hit(
             shared,

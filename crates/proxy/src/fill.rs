@@ -2,6 +2,7 @@
 
 use crate::answer::{not_modified, passed, stored};
 use crate::body::Body;
+use crate::coherence::Claim;
 use crate::collect::{self, Writer};
 use crate::config::Config;
 use crate::content::Content;
@@ -13,13 +14,14 @@ use crate::refusal::Refusal;
 use crate::shared::{Shared, now};
 use crate::worker::Worker;
 use bytes::Bytes;
+use coherence::{NotStored, Ticket};
 use http::header::{DATE, RANGE};
 use http::request::Parts;
 use http::{HeaderMap, Method, Response, StatusCode};
 use http_body::{Body as _, SizeHint};
 use responses::{
-    Answer, CacheStatus, Dependencies, DependencyRefusal, ForwardReason, Freshened, KeyRef, NotStored, Proof, Request,
-    Reuse, Stored, Time, after_error, answer, conditional, freshen, freshen_by_head, store, unconditional,
+    Answer, CacheStatus, Dependencies, ForwardReason, Freshened, KeyRef, Request, Reuse, Stored, Time, after_error,
+    answer, conditional, freshen, freshen_by_head, store, unconditional,
 };
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -50,6 +52,7 @@ pub(crate) struct Fill {
     lead: Option<Lead>,
     /// As of before the request went to the origin.
     removals: Removals,
+    ticket: Option<Ticket>,
     forwarded: HeaderMap,
 }
 
@@ -78,9 +81,10 @@ impl Fill {
         need: Need,
         lead: Option<Lead>,
     ) -> Self {
-        // As of now, which is before the request goes out.
+        // Both as of now, which is before the request goes out.
+        let ticket = worker.shared.coherence.ticket();
         let removals = worker.shared.entries.removals(name.hash);
-        Self { worker, head, name, need, lead, removals, forwarded }
+        Self { worker, head, name, need, lead, removals, ticket, forwarded }
     }
 
     /// Runs it to its end. The requester is answered as soon as the head of the response is there.
@@ -153,7 +157,7 @@ impl Fill {
         let answer = self.need.stale.as_ref().and_then(|stale| {
             let shared = self.shared();
             let now = now();
-            match after_error(&shared.config.policy, &stale.stored, Proof::Current, now)? {
+            match after_error(&shared.config.policy, &stale.stored, stale.proof(), now)? {
                 Reuse::Stale { age_s, ttl_s, allowed } => {
                     let status = CacheStatus { ttl_s: Some(ttl_s), detail: Some(allowed.name()), ..self.status() };
                     Some(stored(shared, &self.asked(), stale, now, age_s, &status))
@@ -181,23 +185,26 @@ impl Fill {
         let (age_s, ttl_s) = (fresh.freshness().age_s(times.received), fresh.freshness().ttl_s(times.received));
         let status =
             CacheStatus { forward_status: Some(StatusCode::NOT_MODIFIED), ttl_s: Some(ttl_s), ..self.status() };
-        let (entry, is_stored) = match not_stored {
-            Some(_) => {
-                shared.entries.remove(&self.name.key);
-                (Arc::new(Entry::alone(fresh, stale.content.clone())), false)
-            }
-            None => match shared.entries.insert(&self.name, self.removals, fresh.clone(), stale.content.clone()) {
-                Some(entry) => (entry, true),
-                None => (Arc::new(Entry::alone(fresh, stale.content.clone())), false),
-            },
+        let kept = match not_stored {
+            Some(reason) => Err(Declined { detail: reason.name(), outcome: Outcome::Unstorable, is_lasting: true }),
+            None => self.claim(&fresh.fields().to_map()),
         };
-        let status = CacheStatus { stored: is_stored, ..status };
+        let (entry, outcome) = match kept {
+            Ok(claim) => {
+                let entry =
+                    shared.entries.insert(&self.name, self.removals, fresh.clone(), stale.content.clone(), claim);
+                let outcome = if entry.is_some() { Outcome::Stored } else { Outcome::Missed };
+                (entry, outcome)
+            }
+            Err(declined) => {
+                shared.entries.remove(&self.name.key);
+                (None, declined.outcome)
+            }
+        };
+        let status = CacheStatus { stored: entry.is_some(), ..status };
+        let entry = entry.unwrap_or_else(|| Arc::new(Entry::alone(fresh, stale.content.clone())));
         let answer = stored(&shared, &self.asked(), &entry, times.received, age_s, &status);
-        self.end(match (is_stored, not_stored) {
-            (true, _) => Outcome::Stored,
-            (false, None) => Outcome::Missed,
-            (false, Some(_)) => Outcome::Unstorable,
-        });
+        self.end(outcome);
         answer
     }
 
@@ -212,7 +219,7 @@ impl Fill {
         if let (Some(stale), Some(freshened)) = (self.need.stale.clone(), freshened) {
             return self.freshened(&stale, freshened, times);
         }
-        self.not_stored(response.status());
+        self.decline(response.status(), Outcome::Failed, false);
         passed(&shared, response.map(Body::Origin), &self.status())
     }
 
@@ -222,15 +229,10 @@ impl Fill {
         let (mut head, body) = response.into_parts();
         head.headers.entry(DATE).or_insert_with(|| times.received.to_header());
         let size = body.size_hint();
-        let decided = self.decide(head.status, &head.headers, &size, times);
-        let decided = decided.and_then(|stored| {
-            let reserved = Reserved::new(shared.clone(), size.lower() as usize).ok_or(BUSY)?;
-            Ok((stored, reserved))
-        });
-        let (stored, reserved) = match decided {
+        let (stored, claim, reserved) = match self.decide(head.status, &head.headers, &size, times) {
             Ok(decided) => decided,
-            Err(detail) => {
-                self.not_stored(head.status);
+            Err(Declined { detail, outcome, is_lasting }) => {
+                self.decline(head.status, outcome, is_lasting);
                 let status = CacheStatus { detail: Some(detail), ..self.status() };
                 return (passed(&shared, Response::from_parts(head, Body::Origin(body)), &status), None);
             }
@@ -247,56 +249,74 @@ impl Fill {
             passed(&shared, Response::from_parts(head, Body::Collected(reader)), &status)
         };
         if body.is_end_stream() {
-            self.publish(stored, &[]);
+            self.publish(stored, claim, &[]);
             writer.finish();
             return (answer, None);
         }
-        (answer, Some(Collecting { body, writer, stored, reserved }))
+        (answer, Some(Collecting { body, writer, stored, claim, reserved }))
     }
 
-    /// Whether a response is stored; else the name of the reason.
+    /// Whether a response is stored. If so, it is at the home already: an update that comes while its body does finds it
+    /// there.
     fn decide(
         &self,
         status: StatusCode,
         fields: &HeaderMap,
         size: &SizeHint,
         times: Times,
-    ) -> Result<Stored, &'static str> {
+    ) -> Result<(Stored, Claim, Reserved), Declined> {
         let Config { policy, limits, .. } = &self.shared().config;
-        let dependencies = Dependencies::read(policy, fields).map_err(DependencyRefusal::name)?;
+        // The next response may be another: after an error, or to a request that is not like this one.
+        let is_passing = self.head.method != Method::GET
+            || matches!(status, StatusCode::PARTIAL_CONTENT | StatusCode::NOT_MODIFIED)
+            || status.is_server_error();
+        let declined = |detail| Declined { detail, outcome: Outcome::Unstorable, is_lasting: !is_passing };
+        let dependencies = Dependencies::read(policy, fields).map_err(|refusal| declined(refusal.name()))?;
         let response = times.response(status, fields);
-        let stored = store(policy, &self.asked(), &response, &dependencies).map_err(NotStored::name)?;
-        let fits = size.lower() <= limits.stored_response_bytes as u64;
-        fits.then_some(stored).ok_or(TOO_LARGE)
+        let stored =
+            store(policy, &self.asked(), &response, &dependencies).map_err(|reason| declined(reason.name()))?;
+        if size.lower() > limits.stored_response_bytes as u64 {
+            return Err(declined("too-large"));
+        }
+        let busy = Declined { detail: "busy", outcome: Outcome::Failed, is_lasting: false };
+        let reserved = Reserved::new(self.worker.shared.clone(), size.lower() as usize).ok_or(busy)?;
+        Ok((stored, self.claim(fields)?, reserved))
+    }
+
+    /// A place at the home for a response with these fields, rule StoreIfUntouched.
+    fn claim(&self, fields: &HeaderMap) -> Result<Claim, Declined> {
+        let shared = self.shared();
+        let lasting = |detail| Declined { detail, outcome: Outcome::Unstorable, is_lasting: true };
+        let dependencies = Dependencies::read(&shared.config.policy, fields);
+        let dependencies = dependencies.map_err(|refusal| lasting(refusal.name()))?;
+        let claim = shared.coherence.store(self.ticket, &dependencies);
+        claim.map_err(|reason| Declined { detail: reason.name(), outcome: outcome(reason), is_lasting: false })
     }
 
     /// A response is not stored, and takes the place of a stored one that was asked about all the same.
-    fn not_stored(&mut self, status: StatusCode) {
+    fn decline(&mut self, status: StatusCode, outcome: Outcome, is_lasting: bool) {
         let shared = self.worker.shared.clone();
         if self.need.stale.is_some() && !status.is_server_error() {
             shared.entries.remove(&self.name.key);
         }
-        let is_of_request = self.head.method != Method::GET
-            || matches!(status, StatusCode::PARTIAL_CONTENT | StatusCode::NOT_MODIFIED)
-            || status.is_server_error();
-        if !is_of_request {
+        if is_lasting {
             shared.fills.remember(self.name.hash, true);
         }
-        self.end(Outcome::Unstorable);
+        self.end(outcome);
     }
 
     /// Puts a whole response into the cache.
-    fn publish(&mut self, stored: Stored, received: &[Bytes]) {
+    fn publish(&mut self, stored: Stored, claim: Claim, received: &[Bytes]) {
         let shared = self.worker.shared.clone();
-        let entry = shared.entries.insert(&self.name, self.removals, stored, Content::of(received));
+        let entry = shared.entries.insert(&self.name, self.removals, stored, Content::of(received), claim);
         shared.fills.remember(self.name.hash, false);
         self.end(if entry.is_some() { Outcome::Stored } else { Outcome::Missed });
     }
 
     /// Takes in the body of a response that is to be stored.
     async fn collect(mut self, collecting: Collecting) {
-        let Collecting { mut body, writer, stored, mut reserved } = collecting;
-        let (mut stored, mut received, mut bytes) = (Some(stored), Vec::new(), 0);
+        let Collecting { mut body, writer, stored, claim, mut reserved } = collecting;
+        let (mut stored, mut received, mut bytes) = (Some((stored, claim)), Vec::new(), 0);
         while let Some(frame) = poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await {
             // Broken off, for the client and for those that wait.
             let Ok(frame) = frame else { return self.end(Outcome::Failed) };
@@ -319,24 +339,28 @@ impl Fill {
             received.push(piece.clone());
             // The client may ask again the moment that it has the last byte: then it is stored.
             if body.is_end_stream()
-                && let Some(stored) = stored.take()
+                && let Some((stored, claim)) = stored.take()
             {
-                self.publish(stored, &received);
+                self.publish(stored, claim, &received);
             }
             writer.push(piece);
         }
-        if let Some(stored) = stored {
-            self.publish(stored, &received);
+        if let Some((stored, claim)) = stored {
+            self.publish(stored, claim, &received);
         }
         writer.finish();
     }
 }
 
-/// Why a response is not stored that could be: it is larger than what is stored.
-const TOO_LARGE: &str = "too-large";
-
-/// The same: as much is being stored as there is room for.
-const BUSY: &str = "busy";
+/// Why a response is not stored.
+#[derive(Clone, Copy, Debug)]
+struct Declined {
+    /// The name of the reason.
+    detail: &'static str,
+    outcome: Outcome,
+    /// Whether the next response will not be stored either.
+    is_lasting: bool,
+}
 
 /// A response whose body is being stored.
 #[derive(Debug)]
@@ -344,6 +368,7 @@ struct Collecting {
     body: Arriving,
     writer: Writer,
     stored: Stored,
+    claim: Claim,
     reserved: Reserved,
 }
 
@@ -385,4 +410,13 @@ impl Drop for Reserved {
 /// The statuses for which a stale response may stand in (RFC 5861, section 4).
 fn is_error(status: StatusCode) -> bool {
     matches!(status.as_u16(), 500 | 502 | 503 | 504)
+}
+
+/// The outcome for those that wait for a response which the home has not stored.
+fn outcome(reason: NotStored) -> Outcome {
+    match reason {
+        // The next one may be stored.
+        NotStored::Marked | NotStored::Touched | NotStored::TicketVoid => Outcome::Missed,
+        NotStored::Away | NotStored::TooMany | NotStored::Full => Outcome::Failed,
+    }
 }

@@ -21,6 +21,7 @@
 //! | `target`, `forward`, `refusal` | what a request is for; what is said on the way; why it goes no further |
 //! | `entries`, `s3fifo`, `content` | stored responses: found, evicted, read |
 //! | `fills`, `fill`, `collect` | requests that meet; a response into the cache, and to its client meanwhile |
+//! | `coherence` | where the rules of coherent responses are kept |
 //! | `answer`, `body`, `paced` | answers and their bodies |
 //! | `origin`, `tunnel` | requests to the origin; connections that leave HTTP |
 //! | `config`, `limits`, `shared`, `counters` | what an operator says; what all threads look at; what happened how often |
@@ -29,6 +30,7 @@ mod activity;
 mod answer;
 mod body;
 mod client;
+mod coherence;
 mod collect;
 mod config;
 mod connection;
@@ -51,6 +53,7 @@ mod threads;
 mod tunnel;
 mod worker;
 
+pub use ::coherence::SiteConfig;
 pub use config::Config;
 pub use counters::Tally;
 pub use limits::Limits;

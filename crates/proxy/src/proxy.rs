@@ -1,9 +1,11 @@
 //! A running proxy: its acceptor and its threads, from start to stop.
 
+use crate::coherence::Coherence;
 use crate::config::Config;
 use crate::counters::Tally;
 use crate::shared::Shared;
 use crate::threads::{self, Arrival, WorkerHandle};
+use coherence::Site;
 use http::HeaderValue;
 use std::fmt;
 use std::io;
@@ -60,7 +62,17 @@ impl Proxy {
         let address = listener.local_addr().map_err(cannot_listen)?;
         let (stop, stopped) = watch::channel(false);
         let stop = Stopper(stop);
-        let mut proxy = Self { shared: Arc::new(Shared::new(config, via)), address, stop, threads: Vec::new() };
+        let runtime = net::Runtime::start().map_err(cannot_start)?;
+        let site = Site::start(&config.site, &runtime).map_err(|error| StartError {
+            what: "cannot start the home".to_owned(),
+            source: io::Error::other(error),
+        })?;
+        let mut proxy = Self {
+            shared: Arc::new(Shared::new(config, via, Coherence::new(site))),
+            address,
+            stop,
+            threads: Vec::new(),
+        };
         let mut handles = Vec::new();
         for number in 0..proxy.shared.config.threads.max(1) {
             let (handle, seat) = threads::worker();
@@ -77,7 +89,6 @@ impl Proxy {
     where
         F: FnOnce() -> io::Result<()> + Send + 'static,
     {
-        let cannot_start = |source| StartError { what: "cannot start a thread".to_owned(), source };
         self.threads.push(thread::Builder::new().name(name).spawn(run).map_err(cannot_start)?);
         Ok(())
     }
@@ -124,6 +135,10 @@ impl Drop for Proxy {
         // Nobody is left to be told of an error.
         let _ = self.wait();
     }
+}
+
+fn cannot_start(source: io::Error) -> StartError {
+    StartError { what: "cannot start a thread".to_owned(), source }
 }
 
 /// `Via` of an answer from here.

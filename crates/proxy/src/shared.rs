@@ -1,5 +1,6 @@
 //! The state that the threads of a proxy share.
 
+use crate::coherence::Coherence;
 use crate::config::Config;
 use crate::counters::Counters;
 use crate::entries::Entries;
@@ -16,6 +17,7 @@ use tokio::sync::Semaphore;
 pub(crate) struct Shared {
     pub(crate) config: Config,
     pub(crate) counters: Counters,
+    pub(crate) coherence: Coherence,
     pub(crate) entries: Entries,
     pub(crate) fills: Arc<Fills>,
     /// The bytes of bodies that are being stored.
@@ -28,9 +30,10 @@ pub(crate) struct Shared {
 
 impl Shared {
     /// The name in the configuration must be a token.
-    pub(crate) fn new(config: Config, via: HeaderValue) -> Self {
+    pub(crate) fn new(config: Config, via: HeaderValue, coherence: Coherence) -> Self {
         Self {
             counters: Counters::default(),
+            coherence,
             entries: Entries::new(config.limits.stored_bytes),
             fills: Arc::new(Fills::new()),
             collected_bytes: AtomicUsize::new(0),

@@ -1,0 +1,122 @@
+//! A response that an update has changed is not given to whoever asks after it.
+
+use crate::harness::{Client, Origin, proxy, response};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
+
+/// A shop whose page shows the value of an item, and whose POST changes it.
+fn shop() -> Origin {
+    let value = AtomicUsize::new(0);
+    Origin::start(move |request| {
+        if request.method() == "POST" {
+            value.fetch_add(1, Ordering::SeqCst);
+            return response(204, &[("cache-group-invalidation", "\"item\"")], "");
+        }
+        let group = if request.uri() == "/other" { "\"other\"" } else { "\"item\"" };
+        let fields = [("cache-control", "max-age=60"), ("cache-groups", group), ("etag", "\"v\"")];
+        response(200, &fields, value.load(Ordering::SeqCst).to_string())
+    })
+}
+
+#[test]
+fn an_update_lapses_the_responses_that_depend_on_it_and_no_others() {
+    let proxy = proxy(&shop());
+    let mut client = Client::connect(proxy.address());
+    for path in ["/page", "/list", "/other"] {
+        client.get(path);
+        assert!(client.get(path).is_hit());
+    }
+    client.ask("POST", "/buy", "Content-Length: 0\r\n");
+    assert!(client.get("/other").is_hit());
+    for path in ["/page", "/list"] {
+        let answer = client.get(path);
+        assert_eq!(answer.text(), "1");
+        assert!(answer.field("cache-status").unwrap().contains("fwd=stale"), "{answer:?}");
+        assert!(client.get(path).is_hit());
+    }
+}
+
+/// Rules StoreIfUntouched and JoinersNeedStored: a response that was on its way while an update was made goes to the
+/// request that started it, is not stored, and is not given to a request that came after the update.
+#[test]
+fn a_response_that_an_update_overtakes_is_for_its_requester_alone() {
+    let value = Arc::new(AtomicUsize::new(0));
+    let (asked, wait) = mpsc::channel();
+    let (go, gate) = mpsc::channel::<()>();
+    let (asked, gate, state) = (Mutex::new(asked), Mutex::new(gate), value.clone());
+    let origin = Origin::start(move |request| {
+        if request.method() == "POST" {
+            state.store(1, Ordering::SeqCst);
+            return response(204, &[("cache-group-invalidation", "\"item\"")], "");
+        }
+        let seen = state.load(Ordering::SeqCst);
+        asked.lock().unwrap().send(()).unwrap();
+        if seen == 0 {
+            gate.lock().unwrap().recv().unwrap();
+        }
+        response(200, &[("cache-control", "max-age=60"), ("cache-groups", "\"item\"")], seen.to_string())
+    });
+    let proxy = proxy(&origin);
+    let address = proxy.address();
+    let early = std::thread::spawn(move || Client::connect(address).get("/page"));
+    wait.recv().unwrap();
+    let mut client = Client::connect(address);
+    assert_eq!(client.ask("POST", "/buy", "Content-Length: 0\r\n").status, 204);
+    client.write("GET /page HTTP/1.1\r\nHost: shop.example\r\n\r\n");
+    go.send(()).unwrap();
+    assert_eq!(client.read().unwrap().text(), "1", "it waited with the early request, and came after the update");
+    let early = early.join().unwrap();
+    assert_eq!(early.text(), "0");
+    assert!(early.field("cache-status").unwrap().ends_with("detail=touched"), "{early:?}");
+    assert!(client.get("/page").is_hit());
+}
+
+/// Writers and readers at the same time: a reader that asks after a writer was answered sees that write.
+#[test]
+fn no_reader_gets_less_than_what_a_writer_was_told_is_done() {
+    let proxy = proxy(&shop());
+    let (address, done) = (proxy.address(), Arc::new(AtomicUsize::new(0)));
+    let readers: Vec<_> = (0..4)
+        .map(|_| {
+            let done = done.clone();
+            std::thread::spawn(move || {
+                let (mut client, mut hits) = (Client::connect(address), 0);
+                while done.load(Ordering::SeqCst) < 300 {
+                    let least = done.load(Ordering::SeqCst);
+                    let answer = client.get("/page");
+                    let seen: usize = answer.text().parse().unwrap();
+                    assert!(seen >= least, "{seen}, and a writer was told of {least}: {answer:?}");
+                    hits += usize::from(answer.is_hit());
+                }
+                hits
+            })
+        })
+        .collect();
+    let mut writer = Client::connect(address);
+    for number in 1..=300 {
+        assert_eq!(writer.ask("POST", "/buy", "Content-Length: 0\r\n").status, 204);
+        done.store(number, Ordering::SeqCst);
+    }
+    let hits: usize = readers.into_iter().map(|reader| reader.join().unwrap()).sum();
+    assert!(hits > 0, "nothing was cached");
+}
+
+#[test]
+fn a_response_without_dependencies_depends_on_everything() {
+    let origin = Origin::start(|request| match request.method().as_str() {
+        "POST" => response(204, &[("cache-group-invalidation", "\"anything\"")], ""),
+        "PUT" => response(204, &[("cache-group-invalidation", "not a list (")], ""),
+        _ if request.uri() == "/named" => response(200, &[("cache-control", "max-age=60"), ("xkey", "named")], ""),
+        _ => response(200, &[("cache-control", "max-age=60")], ""),
+    });
+    let proxy = proxy(&origin);
+    let mut client = Client::connect(proxy.address());
+    let both = |client: &mut Client| ["/", "/named"].map(|path| client.get(path).is_hit());
+    both(&mut client);
+    assert_eq!(both(&mut client), [true, true]);
+    client.ask("POST", "/x", "Content-Length: 0\r\n");
+    let after = both(&mut client);
+    assert_eq!(after, [true, true], "an update of one name is none of everything");
+    client.ask("PUT", "/x", "Content-Length: 0\r\n");
+    assert_eq!(both(&mut client), [false, false], "a list that cannot be read is everything");
+}
