@@ -27,6 +27,9 @@ pub enum DependencyRefusal {
 }
 
 impl DependencyRefusal {
+    /// Every reason.
+    pub const ALL: [Self; 3] = [Self::Count, Self::Length, Self::Syntax];
+
     /// The reason's name.
     pub const fn name(self) -> &'static str {
         match self {

@@ -44,6 +44,9 @@ pub enum PassReason {
 }
 
 impl PassReason {
+    /// Every reason.
+    pub const ALL: [Self; 4] = [Self::Method, Self::Content, Self::Precondition, Self::Connection];
+
     /// The reason's name.
     pub const fn name(self) -> &'static str {
         match self {

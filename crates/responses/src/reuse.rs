@@ -49,6 +49,9 @@ pub enum StaleAllowed {
 }
 
 impl StaleAllowed {
+    /// Every permission.
+    pub const ALL: [Self; 3] = [Self::WhileRevalidate, Self::IfError, Self::MaxStale];
+
     /// Its name.
     pub const fn name(self) -> &'static str {
         match self {
@@ -77,6 +80,10 @@ pub enum RevalidateReason {
 }
 
 impl RevalidateReason {
+    /// Every reason.
+    pub const ALL: [Self; 6] =
+        [Self::Lapsed, Self::NoCache, Self::Stale, Self::RequestNoCache, Self::RequestMaxAge, Self::RequestMinFresh];
+
     /// The reason's name.
     pub const fn name(self) -> &'static str {
         match self {

@@ -23,6 +23,9 @@ pub enum ForwardReason {
 }
 
 impl ForwardReason {
+    /// Every reason.
+    pub const ALL: [Self; 6] = [Self::Bypass, Self::Method, Self::UriMiss, Self::VaryMiss, Self::Request, Self::Stale];
+
     /// The value's name in RFC 9211.
     pub const fn name(self) -> &'static str {
         match self {

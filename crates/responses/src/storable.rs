@@ -56,6 +56,24 @@ impl From<VaryRefusal> for NotStored {
 }
 
 impl NotStored {
+    /// Every reason.
+    pub const ALL: [Self; 14] = [
+        Self::Method,
+        Self::Status,
+        Self::NotUnderstood,
+        Self::NoStore,
+        Self::RequestNoStore,
+        Self::Private,
+        Self::Credentials,
+        Self::Cookies,
+        Self::VaryStar,
+        Self::VaryInvalid,
+        Self::VaryRewritten,
+        Self::Dependencies,
+        Self::NoFreshness,
+        Self::Stale,
+    ];
+
     /// The reason's name.
     pub const fn name(self) -> &'static str {
         match self {

@@ -37,6 +37,8 @@ pub fn unconditional(request: &mut HeaderMap) {
 pub struct Freshened {
     /// It with the fields of the 304. It answers the request that was validating it.
     pub stored: Stored,
+    /// Its dependencies: the 304's where it names some, or else those that it had. None if they are refused.
+    pub dependencies: Dependencies,
     /// Why it must not stay stored, if it must not.
     pub not_stored: Option<NotStored>,
 }
@@ -44,7 +46,6 @@ pub struct Freshened {
 /// Freshens a stored response with the 304 that validates it. `None` if the 304 is about another response, by its
 /// entity tag (section 4.3.4): the origin then has to be asked for the whole.
 ///
-/// A 304 that names no dependencies leaves the stored ones.
 pub fn freshen(
     policy: &Policy,
     request: &Request<'_>,
@@ -58,13 +59,14 @@ pub fn freshen(
     let request = &Request { method: &Method::GET, ..request.clone() };
     let headers = merge(stored, not_modified.headers);
     let merged = Response { status: stored.status(), headers: &headers, ..*not_modified };
-    let result = Dependencies::read(policy, &headers)
-        .map_err(|_| NotStored::Dependencies)
-        .and_then(|dependencies| store(policy, request, &merged, &dependencies));
-    Some(match result {
-        Ok(stored) => Freshened { stored, not_stored: None },
-        Err(reason) => Freshened { stored: stored.with_fields_of(policy, &merged), not_stored: Some(reason) },
-    })
+    let dependencies = Dependencies::read(policy, &headers).map_err(|_| NotStored::Dependencies);
+    let fresh = dependencies.as_ref().map_err(|refusal| *refusal);
+    let fresh = fresh.and_then(|dependencies| store(policy, request, &merged, dependencies));
+    let (fresh, not_stored) = match fresh {
+        Ok(fresh) => (fresh, None),
+        Err(reason) => (stored.with_fields_of(policy, &merged), Some(reason)),
+    };
+    Some(Freshened { stored: fresh, dependencies: dependencies.unwrap_or_default(), not_stored })
 }
 
 /// Freshens a stored response with the response to a HEAD that selects it (section 4.3.5). `None` if the two may be of

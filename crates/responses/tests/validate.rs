@@ -41,12 +41,19 @@ fn a_304_replaces_fields_and_makes_the_response_young() {
     assert_eq!(reuse(&Policy::default(), &stored, "", 100), "revalidate: stale");
     let not_modified = "X-A: new\nX-C: new\nContent-Length: 99\nConnection: x-b\nX-B: of the connection\n\
                         Date: Sun, 06 Nov 1994 08:51:17 GMT\nETag: \"1\"\nAge: 5";
-    let Freshened { stored, not_stored } = freshened(&stored, "", not_modified).unwrap();
+    let Freshened { stored, dependencies, not_stored } = freshened(&stored, "", not_modified).unwrap();
+    assert_eq!(dependencies.iter().collect::<Vec<_>>(), [b"a"], "the stored ones");
     assert_eq!(not_stored, None);
     let expected = STORED.replace("X-A: old", "X-A: new") + "\nX-C: new\nDate: Sun, 06 Nov 1994 08:51:17 GMT";
     assert_eq!(stored.fields().to_map(), fields(&expected));
     assert_eq!(reuse(&Policy::default(), &stored, "", 154), "fresh");
     assert_eq!(reuse(&Policy::default(), &stored, "", 155), "revalidate: stale");
+}
+
+#[test]
+fn a_304_may_name_new_dependencies() {
+    let freshened = freshened(&store(STORED).unwrap(), "", "Cache-Groups: \"b\", \"c\"").unwrap();
+    assert_eq!(freshened.dependencies.iter().collect::<Vec<_>>(), [b"b", b"c"]);
 }
 
 #[test]
