@@ -52,6 +52,8 @@ pub struct ResponseControl {
     pub public: bool,
     /// It may be stored only by a cache that knows its status.
     pub must_understand: bool,
+    /// These directives are of a field for this cache in particular: `Expires` is ignored.
+    pub targeted: bool,
 }
 
 /// The directives of a request.
@@ -73,15 +75,15 @@ pub struct RequestControl {
 
 impl ResponseControl {
     /// Reads the field that is for this cache: the first targeted field of the policy that is there and valid, or else
-    /// `Cache-Control`. The flag tells whether it was a targeted field; `Expires` is ignored then.
-    pub fn read(policy: &Policy, headers: &HeaderMap) -> (Self, bool) {
+    /// `Cache-Control`.
+    pub fn read(policy: &Policy, headers: &HeaderMap) -> Self {
         let targeted = policy.targeted_fields.iter().find_map(|field| match field.syntax {
             TargetedSyntax::Structured => Self::structured(headers, &field.name),
             TargetedSyntax::Surrogate => Self::surrogate(headers, &field.name, policy.cache_name.as_str()),
         });
         match targeted {
-            Some(control) => (control, true),
-            None => (Self::cache_control(headers), false),
+            Some(control) => Self { targeted: true, ..control },
+            None => Self::cache_control(headers),
         }
     }
 

@@ -66,9 +66,9 @@ pub(crate) struct Lifetime {
 }
 
 /// The lifetime that the response states for a shared cache (section 4.2.1); `None` if it states none.
-pub(crate) fn explicit(control: &ResponseControl, targeted: bool, response: &Response<'_>) -> Option<u32> {
+pub(crate) fn explicit(control: &ResponseControl, response: &Response<'_>) -> Option<u32> {
     let directive = control.s_maxage.or(control.max_age);
-    if directive.is_some() || targeted {
+    if directive.is_some() || control.targeted {
         return directive;
     }
     let mut lines = response.headers.get_all(header::EXPIRES).iter();

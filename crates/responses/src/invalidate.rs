@@ -48,7 +48,7 @@ pub fn invalidation(
 }
 
 /// The key that a reference in a response resolves to, if it is of the same origin (RFC 3986, section 5.2).
-pub(crate) fn resolve(target: KeyRef<'_>, reference: &str) -> Option<Key> {
+fn resolve(target: KeyRef<'_>, reference: &str) -> Option<Key> {
     let reference = reference.split('#').next().unwrap_or_default();
     let (base_path, _) = split_query(target.path_and_query());
     let of_origin = match reference.split_once("//") {

@@ -3,18 +3,17 @@
 use crate::dependencies::Dependencies;
 use crate::directives::{FieldScope, ResponseControl};
 use crate::freshness::{self, Lifetime};
-use crate::invalidate::resolve;
 use crate::policy::{Coherence, Policy};
 use crate::request::Request;
 use crate::response::Response;
 use crate::stored::Stored;
 use crate::vary::{Selecting, VaryRefusal};
-use http::{Method, StatusCode, header};
+use http::{Method, header};
 
 /// Why a response is not stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotStored {
-    /// Its request's method has no responses that answer others.
+    /// Its request is no GET.
     Method,
     /// Its status is of an interim response, or of one to a range or a precondition: it says nothing to other requests.
     Status,
@@ -103,9 +102,15 @@ pub fn store(
     response: &Response<'_>,
     dependencies: &Dependencies,
 ) -> Result<Stored, NotStored> {
-    let (control, targeted) = ResponseControl::read(policy, response.headers);
+    let control = ResponseControl::read(policy, response.headers);
     may_store(request, response, &control)?;
-    let lifetime = lifetime(policy, request, response, dependencies, &control, targeted)?;
+    let lifetime = if let Some(seconds) = freshness::explicit(&control, response) {
+        Lifetime { seconds, heuristic: false }
+    } else {
+        may_guess(request, response, &control)?;
+        let seconds = freshness::heuristic(&policy.heuristic, response, !dependencies.is_empty());
+        Lifetime { seconds, heuristic: true }
+    };
     let selecting = Selecting::of(policy, response.headers, request.headers)?;
     let stored = Stored::new(response, &control, lifetime, selecting);
     let fresh = stored.freshness().ttl_s(response.received) > 0 && !stored.0.flags.no_cache;
@@ -117,7 +122,9 @@ pub fn store(
 
 fn may_store(request: &Request<'_>, response: &Response<'_>, control: &ResponseControl) -> Result<(), NotStored> {
     let status = response.status;
-    if request.method != Method::GET && !answers_a_get(request, response) {
+    // A POST that says what a GET would get is no exception (RFC 9110, section 9.3.3, allows one). It changes what it
+    // tells, and so would void its own response.
+    if request.method != Method::GET {
         return Err(NotStored::Method);
     }
     if status.is_informational() || matches!(status.as_u16(), 206 | 304 | 412 | 416) {
@@ -143,34 +150,16 @@ fn may_store(request: &Request<'_>, response: &Response<'_>, control: &ResponseC
     Ok(())
 }
 
-/// The response's lifetime: its own, or else a guess where one is allowed.
-fn lifetime(
-    policy: &Policy,
-    request: &Request<'_>,
-    response: &Response<'_>,
-    dependencies: &Dependencies,
-    control: &ResponseControl,
-    targeted: bool,
-) -> Result<Lifetime, NotStored> {
-    if let Some(seconds) = freshness::explicit(control, targeted, response) {
-        return Ok(Lifetime { seconds, heuristic: false });
+/// May a lifetime be guessed for a response that states none?
+fn may_guess(request: &Request<'_>, response: &Response<'_>, control: &ResponseControl) -> Result<(), NotStored> {
+    if control.public {
+        return Ok(());
     }
-    let guessable = freshness::is_heuristically_cacheable(response.status) || control.public;
-    if request.method != Method::GET || !guessable {
+    if !freshness::is_heuristically_cacheable(response.status) {
         return Err(NotStored::NoFreshness);
     }
-    let cookies = request.headers.contains_key(header::COOKIE) || response.headers.contains_key(header::SET_COOKIE);
-    if cookies && !control.public {
+    if request.headers.contains_key(header::COOKIE) || response.headers.contains_key(header::SET_COOKIE) {
         return Err(NotStored::Cookies);
     }
-    let seconds = freshness::heuristic(&policy.heuristic, response, !dependencies.is_empty());
-    Ok(Lifetime { seconds, heuristic: true })
-}
-
-/// Whether the response to a POST says that it is what a GET would get (RFC 9110, section 9.3.3).
-fn answers_a_get(request: &Request<'_>, response: &Response<'_>) -> bool {
-    let location = response.headers.get(header::CONTENT_LOCATION).and_then(|location| location.to_str().ok());
-    let same =
-        || location.and_then(|location| resolve(request.target, location)).is_some_and(|key| request.target == key);
-    request.method == Method::POST && response.status == StatusCode::OK && same()
+    Ok(())
 }

@@ -80,7 +80,7 @@ impl Stored {
 
     /// This response with the fields and the age of another. It is for one answer, not to be stored.
     pub(crate) fn with_fields_of(&self, policy: &Policy, response: &Response<'_>) -> Self {
-        let (control, _) = ResponseControl::read(policy, response.headers);
+        let control = ResponseControl::read(policy, response.headers);
         Self::new(response, &control, Lifetime { seconds: 0, heuristic: false }, self.0.selecting.clone())
     }
 
