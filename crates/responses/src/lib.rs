@@ -58,7 +58,7 @@ pub use policy::{
 pub use range::{RangeRequest, Slice};
 pub use request::{Lookup, PassReason, Request};
 pub use response::Response;
-pub use reuse::{Proof, Reuse, RevalidateReason, StaleAllowed, after_error, reuse, select};
+pub use reuse::{Reuse, RevalidateReason, StaleAllowed, Validity, after_error, reuse, select};
 pub use status::{CacheStatus, ForwardReason};
 pub use storable::{NotStored, store};
 pub use stored::Stored;

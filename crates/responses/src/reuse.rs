@@ -7,11 +7,11 @@ use crate::stored::Stored;
 
 /// The version table's word on a stored response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Proof {
+pub enum Validity {
     /// None of its dependencies has changed since it was stored.
     Current,
     /// One of them may have.
-    Lapsed,
+    Invalidated,
 }
 
 /// The decision on a stored response.
@@ -66,7 +66,7 @@ impl StaleAllowed {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RevalidateReason {
     /// One of its dependencies may have changed.
-    Lapsed,
+    Invalidated,
     /// It says `no-cache`.
     NoCache,
     /// Its lifetime is over.
@@ -81,13 +81,19 @@ pub enum RevalidateReason {
 
 impl RevalidateReason {
     /// Every reason.
-    pub const ALL: [Self; 6] =
-        [Self::Lapsed, Self::NoCache, Self::Stale, Self::RequestNoCache, Self::RequestMaxAge, Self::RequestMinFresh];
+    pub const ALL: [Self; 6] = [
+        Self::Invalidated,
+        Self::NoCache,
+        Self::Stale,
+        Self::RequestNoCache,
+        Self::RequestMaxAge,
+        Self::RequestMinFresh,
+    ];
 
     /// The reason's name.
     pub const fn name(self) -> &'static str {
         match self {
-            Self::Lapsed => "lapsed",
+            Self::Invalidated => "invalidated",
             Self::NoCache => "no-cache",
             Self::Stale => "stale",
             Self::RequestNoCache => "request-no-cache",
@@ -114,9 +120,9 @@ pub fn select<'a>(
 }
 
 /// Decides on a stored response that the request selects.
-pub fn reuse(policy: &Policy, request: &Request<'_>, stored: &Stored, proof: Proof, now: Time) -> Reuse {
-    if proof == Proof::Lapsed {
-        return Reuse::Revalidate(RevalidateReason::Lapsed);
+pub fn reuse(policy: &Policy, request: &Request<'_>, stored: &Stored, validity: Validity, now: Time) -> Reuse {
+    if validity == Validity::Invalidated {
+        return Reuse::Revalidate(RevalidateReason::Invalidated);
     }
     let (freshness, flags) = (&stored.0.freshness, stored.0.flags);
     if flags.no_cache {
@@ -149,11 +155,11 @@ pub fn reuse(policy: &Policy, request: &Request<'_>, stored: &Stored, proof: Pro
 
 /// Whether a stored response answers after all, when its validation has come to an error: no connection, no answer in
 /// time, or status 500, 502, 503 or 504. `None` if it does not; the error is the answer then.
-pub fn after_error(policy: &Policy, stored: &Stored, proof: Proof, now: Time) -> Option<Reuse> {
+pub fn after_error(policy: &Policy, stored: &Stored, validity: Validity, now: Time) -> Option<Reuse> {
     let (freshness, flags) = (&stored.0.freshness, stored.0.flags);
     let (age_s, ttl_s) = (freshness.age_s(now), freshness.ttl_s(now));
     let allowed = policy.coherence == Coherence::Weak
-        && proof == Proof::Current
+        && validity == Validity::Current
         && !flags.must_revalidate
         && !flags.no_cache
         && -ttl_s < i64::from(freshness.stale_if_error_s);

@@ -18,7 +18,7 @@ pub enum ForwardReason {
     VaryMiss,
     /// The request's own directives refuse a stored response that would do.
     Request,
-    /// The stored response is stale or has lapsed.
+    /// The stored response is stale or invalidated.
     Stale,
 }
 

@@ -5,7 +5,7 @@ mod common;
 use allocation_counter::measure;
 use common::{NOW, fields, get, store_as};
 use http::Method;
-use responses::{Answer, Lookup, Policy, Proof, Reuse, answer, reuse, select};
+use responses::{Answer, Lookup, Policy, Reuse, Validity, answer, reuse, select};
 use std::hint::black_box;
 
 #[test]
@@ -21,7 +21,7 @@ fn a_hit_is_decided_on_without_an_allocation() {
         let request = get(&policy, &headers);
         assert_eq!(request.lookup(), Lookup::Cache);
         assert_eq!(select(&policy, &request, [&stored]), Some(0));
-        let decision = reuse(&policy, &request, &stored, Proof::Current, NOW);
+        let decision = reuse(&policy, &request, &stored, Validity::Current, NOW);
         assert!(matches!(decision, Reuse::Fresh { .. }));
         assert!(matches!(answer(&request, &stored, 10, NOW), Answer::Partial(_)));
         black_box(stored.clone());

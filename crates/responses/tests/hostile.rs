@@ -5,7 +5,7 @@ mod common;
 use common::{NOW, get, target};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use proptest::prelude::*;
-use responses::{Coherence, Dependencies, KeyRef, Policy, Proof, Request, Response, Time};
+use responses::{Coherence, Dependencies, KeyRef, Policy, Request, Response, Time, Validity};
 
 const FIELDS: [&str; 26] = [
     "accept-encoding",
@@ -119,7 +119,7 @@ proptest! {
             prop_assert!(stored.selecting().matches(&policy, &request), "its own request selects it");
             prop_assert_eq!(stored.fields().to_map().len(), stored.fields().iter().count());
             let now = NOW.plus(seconds);
-            let _ = responses::reuse(&policy, &second, &stored, Proof::Current, now);
+            let _ = responses::reuse(&policy, &second, &stored, Validity::Current, now);
             let answer = responses::answer(&second, &stored, seconds, now);
             let _ = answer.fields(&stored, seconds, 0);
             if let responses::Answer::Partial(slice) = answer {

@@ -9,7 +9,7 @@ use common::{NOW, fields, get};
 use http::{Method, StatusCode};
 use http_cache_semantics::{BeforeRequest, CacheOptions, CachePolicy};
 use proptest::prelude::*;
-use responses::{Dependencies, Policy, Proof, Response, Reuse};
+use responses::{Dependencies, Policy, Response, Reuse, Validity};
 use std::time::{Duration, SystemTime};
 
 /// Some of these, each once.
@@ -64,7 +64,7 @@ fn ours(first: &str, status: u16, response: &str, later: &str, later_s: u64) -> 
     let stored = responses::store(&policy, &get(&policy, &first), &response, &Dependencies::default());
     stored.is_ok_and(|stored| {
         let later = get(&policy, &later);
-        let decision = responses::reuse(&policy, &later, &stored, Proof::Current, NOW.plus(later_s));
+        let decision = responses::reuse(&policy, &later, &stored, Validity::Current, NOW.plus(later_s));
         stored.selecting().matches(&policy, later.headers) && matches!(decision, Reuse::Fresh { .. })
     })
 }

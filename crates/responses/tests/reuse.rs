@@ -4,7 +4,7 @@ mod common;
 
 use common::{NOW, fields, get, name, reuse, store, store_as};
 use http::Method;
-use responses::{Coherence, Lookup, Policy, Proof, Request, RequestDirectives, after_error, select};
+use responses::{Coherence, Lookup, Policy, Request, RequestDirectives, Validity, after_error, select};
 
 fn weak() -> Policy {
     Policy { coherence: Coherence::Weak, ..Policy::default() }
@@ -95,7 +95,7 @@ fn a_stale_response_is_served_only_under_weak_coherence() {
 fn an_error_brings_a_stale_response_back_only_under_weak_coherence() {
     let served = |policy: &Policy, control: &str, later_s| {
         let stored = store(&format!("Cache-Control: {control}\nETag: \"1\"")).unwrap();
-        after_error(policy, &stored, Proof::Current, NOW.plus(later_s)).map(name)
+        after_error(policy, &stored, Validity::Current, NOW.plus(later_s)).map(name)
     };
     assert_eq!(served(&weak(), "max-age=60, stale-if-error=30", 89).as_deref(), Some("stale-if-error"));
     assert_eq!(served(&weak(), "max-age=60, stale-if-error=30", 90), None);
@@ -106,13 +106,13 @@ fn an_error_brings_a_stale_response_back_only_under_weak_coherence() {
 }
 
 #[test]
-fn a_lapsed_proof_outweighs_everything() {
+fn an_invalidated_response_is_validated_despite_everything() {
     let stored = store("Cache-Control: max-age=60, stale-while-revalidate=60, stale-if-error=60").unwrap();
     let request = fields("Cache-Control: max-stale");
     for policy in [Policy::default(), weak()] {
-        let decision = responses::reuse(&policy, &get(&policy, &request), &stored, Proof::Lapsed, NOW);
-        assert_eq!(name(decision), "revalidate: lapsed");
-        assert_eq!(after_error(&policy, &stored, Proof::Lapsed, NOW), None);
+        let decision = responses::reuse(&policy, &get(&policy, &request), &stored, Validity::Invalidated, NOW);
+        assert_eq!(name(decision), "revalidate: invalidated");
+        assert_eq!(after_error(&policy, &stored, Validity::Invalidated, NOW), None);
     }
 }
 

@@ -16,12 +16,12 @@ fn a_member_says_what_happened_and_why() {
     let collapsed = CacheStatus { collapsed: true, ..miss };
     assert_eq!(member(&collapsed), "thorp; fwd=uri-miss; stored; collapsed");
     let validated = CacheStatus {
-        forward: Some(RevalidateReason::Lapsed.into()),
+        forward: Some(RevalidateReason::Invalidated.into()),
         forward_status: Some(StatusCode::NOT_MODIFIED),
-        detail: Some(RevalidateReason::Lapsed.name()),
+        detail: Some(RevalidateReason::Invalidated.name()),
         ..CacheStatus::default()
     };
-    assert_eq!(member(&validated), "thorp; fwd=stale; fwd-status=304; detail=lapsed");
+    assert_eq!(member(&validated), "thorp; fwd=stale; fwd-status=304; detail=invalidated");
     let refused = CacheStatus {
         forward: Some(RevalidateReason::RequestNoCache.into()),
         detail: Some(NotStored::NoStore.name()),

@@ -3,7 +3,7 @@
 #![allow(dead_code, reason = "each test file uses a part of this")]
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
-use responses::{Dependencies, KeyRef, NotStored, Policy, Proof, Request, Response, Reuse, Stored, Time};
+use responses::{Dependencies, KeyRef, NotStored, Policy, Request, Response, Reuse, Stored, Time, Validity};
 
 /// The moment of all tests: Sun, 06 Nov 1994 08:49:37 GMT.
 pub(crate) const NOW: Time = Time::from_unix_s(784_111_777);
@@ -53,7 +53,7 @@ pub(crate) fn store(response: &str) -> Result<Stored, NotStored> {
 /// The decision on a stored response, so many seconds later.
 pub(crate) fn reuse(policy: &Policy, stored: &Stored, request: &str, later_s: u64) -> String {
     let request = fields(request);
-    name(responses::reuse(policy, &get(policy, &request), stored, Proof::Current, NOW.plus(later_s)))
+    name(responses::reuse(policy, &get(policy, &request), stored, Validity::Current, NOW.plus(later_s)))
 }
 
 /// A decision as text.
