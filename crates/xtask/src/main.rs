@@ -1,5 +1,6 @@
 //! The project's entry points. `cargo xtask` lists them.
 
+mod cache_tests;
 mod lab;
 mod sim;
 mod steps;
@@ -14,7 +15,8 @@ type Result<T = ()> = std::result::Result<T, String>;
 const USAGE: &str = "\
 Usage: cargo xtask <command>
 
-  test    everything that a change must pass: format, tidy, lints, packages, tests, crash loop, groups apart
+  test    everything that a change must pass: format, tidy, lints, packages, tests, crash loop, groups apart,
+          cache-tests
   ci      the same
   tidy    the layer table, what the library pulls in, the documents' paths, words that do not belong here
   sim     simulated runs with faults
@@ -26,6 +28,8 @@ Usage: cargo xtask <command>
             --race NAME       steered towards one kind of race
             --mutants         takes each rule out of the code and shows the seed that notices
             --rule NAME       with --mutants, of this rule alone
+  cache-tests
+          http-tests/cache-tests against the `thorp proxy` that was built last, with npm
   lab [options] -- command...
           runs the command beside places joined by lines with a real delay: network namespaces, one for the store and
           one for each site. A word `{lab}` becomes the path of a JSON file that says how to run programs at them
@@ -45,6 +49,7 @@ fn main() -> ExitCode {
         ("test" | "ci", []) => steps::test().map(success),
         ("tidy", []) => tidy::run().map(success),
         ("sim", options) => sim::run(options).map(success),
+        ("cache-tests", []) => steps::cache_tests().map(success),
         ("lab", words) => lab::run(words),
         ("help" | "--help" | "-h", _) => {
             print!("{USAGE}");

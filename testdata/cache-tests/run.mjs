@@ -1,0 +1,58 @@
+// Runs http-tests/cache-tests, and our own tests in its form, against a proxy.
+//
+//   node run.mjs RESULTS IDS COMMAND ARGUMENT...
+//
+// COMMAND starts the proxy; an argument `{origin}` becomes the URL of the tests' origin, which runs in this process. The
+// first line that the proxy prints is a JSON object with its address as `listen`. IDS names the tests, separated by
+// commas, or is empty for all. RESULTS is the file for the results: `{"id": {"kind": "required", "failure": null}}`.
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { writeFileSync } from 'node:fs'
+import http from 'node:http'
+import process from 'node:process'
+import readline from 'node:readline'
+import fetch from 'node-fetch'
+import { getResults, runTests } from 'http-cache-tests/client/runner.mjs'
+import handleConfig from 'http-cache-tests/server/handle-config.mjs'
+import handleState from 'http-cache-tests/server/handle-state.mjs'
+import handleTest from 'http-cache-tests/server/handle-test.mjs'
+import suites from 'http-cache-tests/tests/index.mjs'
+import surrogateControl from 'http-cache-tests/tests/surrogate-control.mjs'
+import cacheGroups from './cache-groups.mjs'
+import targeted from './targeted.mjs'
+
+const [results, ids, command, ...words] = process.argv.slice(2)
+
+const handlers = new Map([['config', handleConfig], ['state', handleState], ['test', handleTest]])
+const origin = http.createServer((request, response) => {
+  const [kind, ...path] = new URL(request.url, 'http://origin').pathname.split('/').slice(1)
+  const handle = handlers.get(kind) ?? (() => response.writeHead(404).end())
+  handle(path, request, response)
+})
+origin.listen(0, '127.0.0.1')
+await once(origin, 'listening')
+
+const originUrl = `http://127.0.0.1:${origin.address().port}`
+const proxy = spawn(command, words.map(word => word === '{origin}' ? originUrl : word), { stdio: ['ignore', 'pipe', 'inherit'] })
+proxy.on('exit', (code, signal) => {
+  console.error(`the proxy has ended: ${signal ?? code}`)
+  process.exit(1)
+})
+const [ready] = await once(readline.createInterface(proxy.stdout), 'line')
+
+const wanted = ids === '' ? null : new Set(ids.split(','))
+const kinds = new Map()
+const chosen = [...suites, surrogateControl, cacheGroups, targeted].map(suite => {
+  const tests = suite.tests.filter(test => !test.browser_only && (wanted?.has(test.id) ?? true))
+  tests.forEach(test => kinds.set(test.id, test.kind ?? 'required'))
+  return { ...suite, tests }
+})
+await runTests(chosen, fetch, false, `http://${JSON.parse(ready).listen}`)
+
+const outcome = Object.entries(getResults()).map(([id, result]) => {
+  return [id, { kind: kinds.get(id), failure: result === true ? null : result.join(': ') }]
+})
+writeFileSync(results, JSON.stringify(Object.fromEntries(outcome), null, 2))
+proxy.removeAllListeners('exit')
+proxy.kill()
+process.exit(0)
