@@ -11,7 +11,7 @@ use foldhash::fast::RandomState;
 use hashbrown::HashTable;
 use http::header::{CONTENT_LENGTH, VIA};
 use http::{HeaderMap, HeaderValue};
-use responses::{Key, KeyRef, Policy, Proof, Request, Stored, select};
+use responses::{Key, KeyRef, Policy, Request, Stored, Validity, select};
 use std::hash::BuildHasher;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
@@ -50,9 +50,9 @@ impl Entry {
     }
 
     /// The word of the home on it. A request that it is to answer has come before.
-    pub(crate) fn proof(&self) -> Proof {
+    pub(crate) fn validity(&self) -> Validity {
         let is_current = self.claim.as_ref().is_some_and(Claim::is_current);
-        if is_current { Proof::Current } else { Proof::Lapsed }
+        if is_current { Validity::Current } else { Validity::Invalidated }
     }
 
     /// The fields of an answer with all of it, but for `Age` and `Cache-Status`.

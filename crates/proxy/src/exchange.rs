@@ -111,7 +111,7 @@ impl Client {
         let found = shared.entries.find(&shared.config.policy, shared.entries.hash(key), &key, &asked);
         let Found::Entry(entry) = found else { return Ok(Next::Await) };
         let now = now();
-        match responses::reuse(&shared.config.policy, &asked, &entry.stored, entry.proof(), now) {
+        match responses::reuse(&shared.config.policy, &asked, &entry.stored, entry.validity(), now) {
             Reuse::Fresh { age_s, ttl_s } => {
                 Ok(Next::Answer(hit(shared, &asked, &entry, now, age_s, &hit_status(ttl_s))))
             }
@@ -274,10 +274,10 @@ fn look(shared: &Shared, name: &Name, asked: &responses::Request<'_>, has_waited
         detail: Some(reason.name()),
         stale: Some(entry),
         // The others ask for validation of their own, each time.
-        is_shared: matches!(reason, RevalidateReason::Lapsed | RevalidateReason::Stale),
+        is_shared: matches!(reason, RevalidateReason::Invalidated | RevalidateReason::Stale),
     };
     let now = now();
-    match responses::reuse(policy, asked, &entry.stored, entry.proof(), now) {
+    match responses::reuse(policy, asked, &entry.stored, entry.validity(), now) {
         Reuse::Revalidate(reason) => Look::Need(need(reason, entry)),
         Reuse::Fresh { age_s, ttl_s } => Look::Answer(hit(
             shared,

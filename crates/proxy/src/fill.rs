@@ -157,7 +157,7 @@ impl Fill {
         let answer = self.need.stale.as_ref().and_then(|stale| {
             let shared = self.shared();
             let now = now();
-            match after_error(&shared.config.policy, &stale.stored, stale.proof(), now)? {
+            match after_error(&shared.config.policy, &stale.stored, stale.validity(), now)? {
                 Reuse::Stale { age_s, ttl_s, allowed } => {
                     let status = CacheStatus { ttl_s: Some(ttl_s), detail: Some(allowed.name()), ..self.status() };
                     Some(stored(shared, &self.asked(), stale, now, age_s, &status))

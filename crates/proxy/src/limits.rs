@@ -49,6 +49,9 @@ pub struct Limits {
     pub origin_requests: usize,
     /// Connections to the origin that are kept open while nobody uses them, on each thread.
     pub origin_idle_connections: usize,
+    /// How long they are kept. An application's server closes its idle connections after two to five seconds in most
+    /// cases, and a request that is on its way then is lost; one with a body is not sent again.
+    pub origin_idle: Duration,
     /// How long a client's connection is kept open without a request.
     pub idle: Duration,
     /// How long a client may take to send the head of a request, from its first byte.
@@ -78,6 +81,7 @@ impl Default for Limits {
             connections: 16 * 1024,
             origin_requests: 1024,
             origin_idle_connections: 64,
+            origin_idle: Duration::from_millis(1500),
             idle: Duration::from_secs(60),
             head: Duration::from_secs(10),
             stall: Duration::from_secs(30),

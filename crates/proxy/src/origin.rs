@@ -120,6 +120,7 @@ impl Origin {
             .timer(TokioTimer::new())
             .pool_timer(TokioTimer::new())
             .pool_max_idle_per_host(limits.origin_idle_connections)
+            .pool_idle_timeout(limits.origin_idle)
             .http1_max_headers(FIELDS_MAX)
             .http1_max_buf_size(READ_AHEAD_BYTES_MAX)
             .http2_max_header_list_size(HEAD_BYTES_MAX as u32)
