@@ -90,7 +90,7 @@ impl Fill {
     /// Runs it to its end. The requester is answered as soon as the head of the response is there.
     pub(crate) async fn run(mut self, reply: oneshot::Sender<Reply>) {
         let mut is_conditional = match &self.need.stale {
-            Some(stale) => conditional(&stale.stored, &mut self.forwarded),
+            Some(stale) => conditional(&stale.stored, stale.validity(), &mut self.forwarded),
             None if self.lead.is_some() || !self.head.headers.contains_key(RANGE) => {
                 unconditional(&mut self.forwarded);
                 false
@@ -181,7 +181,7 @@ impl Fill {
     /// A stored response is as good as new.
     fn freshened(&mut self, stale: &Entry, freshened: Freshened, times: Times) -> Response<Body> {
         let shared = self.worker.shared.clone();
-        let Freshened { stored: fresh, not_stored } = freshened;
+        let Freshened { stored: fresh, answer: answering, not_stored, .. } = freshened;
         let (age_s, ttl_s) = (fresh.freshness().age_s(times.received), fresh.freshness().ttl_s(times.received));
         let status =
             CacheStatus { forward_status: Some(StatusCode::NOT_MODIFIED), ttl_s: Some(ttl_s), ..self.status() };
@@ -202,7 +202,7 @@ impl Fill {
             }
         };
         let status = CacheStatus { stored: entry.is_some(), ..status };
-        let entry = entry.unwrap_or_else(|| Arc::new(Entry::alone(fresh, stale.content.clone())));
+        let entry = Entry::alone(answering, stale.content.clone());
         let answer = stored(&shared, &self.asked(), &entry, times.received, age_s, &status);
         self.end(outcome);
         answer

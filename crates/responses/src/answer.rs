@@ -94,7 +94,11 @@ fn client_has_it(request: &Request<'_>, stored: &Stored, now: Time) -> bool {
     }
     let since = request.headers.get(header::IF_MODIFIED_SINCE);
     let since = since.and_then(|since| Time::parse(since.as_bytes(), now));
-    since.is_some_and(|since| stored.0.last_modified.unwrap_or(stored.0.date) <= since)
+    // A date is evidence only if nothing can have changed later within its second.
+    since.is_some_and(|since| match stored.0.last_modified {
+        Some(changed) => changed <= since && stored.last_modified_is_strong(),
+        None => stored.0.date < since,
+    })
 }
 
 /// Weak comparison: the tags are the same but for their weakness (RFC 9110, section 8.8.3.2).

@@ -99,6 +99,9 @@ impl Dependencies {
     fn add_structured(&mut self, policy: &Policy, line: &[u8]) -> Result<(), DependencyRefusal> {
         let strings = Parser::new(line).parse_list_with_visitor(Strings::default());
         let strings = strings.map_err(|_| DependencyRefusal::Syntax)?;
+        if strings.0.iter().any(String::is_empty) {
+            return Err(DependencyRefusal::Syntax);
+        }
         strings.0.iter().try_for_each(|name| self.add(policy, name.as_bytes()))
     }
 

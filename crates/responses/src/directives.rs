@@ -87,6 +87,11 @@ impl ResponseControl {
         }
     }
 
+    /// Whether a directive keeps this field out of the stored response; the name is in lower case.
+    pub(crate) fn withholds(&self, field: &str) -> bool {
+        self.no_cache.names(field) || self.private.names(field)
+    }
+
     fn cache_control(headers: &HeaderMap) -> Self {
         let mut control = Self::default();
         for value in headers.get_all(header::CACHE_CONTROL) {
@@ -117,20 +122,21 @@ impl ResponseControl {
         Some(control)
     }
 
-    /// Directives that are for all surrogates, or for this one. `max-age=60+30` allows 30 seconds of staleness, which
-    /// are not used.
+    /// Directives that are for all surrogates, or for this one. `None` if none of them is about storing, as in
+    /// `content="ESI/1.0"`: `Cache-Control` counts then. `max-age=60+30` allows 30 seconds of staleness, which are not
+    /// used.
     fn surrogate(headers: &HeaderMap, name: &HeaderName, cache_name: &str) -> Option<Self> {
         let directives = headers.get_all(name).iter().flat_map(|line| list_members(line.as_bytes()));
-        let mut control = None::<Self>;
+        let mut control = Self::default();
         for directive in directives {
             let mut parts = directive.split(|&byte| byte == b';').map(<[u8]>::trim_ascii);
             let (name, argument) = name_and_argument(parts.next().unwrap_or_default());
             if parts.all(|target| target == cache_name.as_bytes()) {
                 let argument = argument.map(|text| text.split(|&byte| byte == b'+').next().unwrap_or_default());
-                control.get_or_insert_default().add(name, argument);
+                control.add(name, argument);
             }
         }
-        control
+        (control.max_age.is_some() || control.no_store).then_some(control)
     }
 
     fn add(&mut self, name: &[u8], argument: Option<&[u8]>) {
@@ -235,20 +241,33 @@ pub(crate) fn seconds(text: &[u8]) -> Option<u32> {
 }
 
 /// The members of a comma-separated list, without the space around them and without empty ones. A comma in a quoted
-/// string separates nothing.
+/// string separates nothing; a quote that is never closed is a byte like any other, so that it hides no directive.
 pub(crate) fn list_members(value: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let mut rest = Some(value);
+    let members = std::iter::from_fn(move || {
+        let list = rest?;
+        let end = member_end(list);
+        rest = list.get(end + 1..);
+        Some(&list[..end])
+    });
+    members.map(<[u8]>::trim_ascii).filter(|member| !member.is_empty())
+}
+
+/// Where the first member of a list ends.
+fn member_end(list: &[u8]) -> usize {
     let (mut quoted, mut escaped) = (false, false);
-    let members = value.split(move |&byte| {
-        let separates = byte == b',' && !quoted;
+    let end = list.iter().position(|&byte| {
         match byte {
             _ if escaped => escaped = false,
             b'\\' if quoted => escaped = true,
             b'"' => quoted = !quoted,
+            b',' => return !quoted,
             _ => {}
         }
-        separates
+        false
     });
-    members.map(<[u8]>::trim_ascii).filter(|member| !member.is_empty())
+    let at_any_comma = || list.iter().position(|&byte| byte == b',');
+    end.or_else(|| if quoted { at_any_comma() } else { None }).unwrap_or(list.len())
 }
 
 /// A directive's name, and its argument without quotes.

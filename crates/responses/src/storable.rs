@@ -3,12 +3,13 @@
 use crate::dependencies::Dependencies;
 use crate::directives::{FieldScope, ResponseControl};
 use crate::freshness::{self, Lifetime};
+use crate::hop::HopByHop;
 use crate::policy::{Coherence, Policy};
 use crate::request::Request;
 use crate::response::Response;
 use crate::stored::Stored;
 use crate::vary::{Selecting, VaryRefusal};
-use http::{Method, header};
+use http::{HeaderMap, HeaderName, Method, header};
 
 /// Why a response is not stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,8 +28,8 @@ pub enum NotStored {
     Private,
     /// Its request has credentials, and no directive of its own lets others see it.
     Credentials,
-    /// It or its request has cookies, and it has neither a lifetime nor `public`. A guessed lifetime could show one
-    /// user a response that was made for another.
+    /// It sets a cookie, and no `public`, `s-maxage` or targeted field says that it is for everybody; or its request
+    /// has cookies, and it has neither a lifetime nor `public`. One user could be shown what was made for another.
     Cookies,
     /// It has `Vary: *`.
     VaryStar,
@@ -38,6 +39,8 @@ pub enum NotStored {
     VaryRewritten,
     /// Its dependencies are refused: malformed, too many or too long.
     Dependencies,
+    /// Its `Connection`, or a directive, keeps a field from being stored that later decisions need.
+    Withheld,
     /// It states no lifetime, and its status allows no guess.
     NoFreshness,
     /// It is stale already, and there is nothing to validate it by.
@@ -56,7 +59,7 @@ impl From<VaryRefusal> for NotStored {
 
 impl NotStored {
     /// Every reason.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::Method,
         Self::Status,
         Self::NotUnderstood,
@@ -69,6 +72,7 @@ impl NotStored {
         Self::VaryInvalid,
         Self::VaryRewritten,
         Self::Dependencies,
+        Self::Withheld,
         Self::NoFreshness,
         Self::Stale,
     ];
@@ -88,6 +92,7 @@ impl NotStored {
             Self::VaryInvalid => "vary-invalid",
             Self::VaryRewritten => "vary-rewritten",
             Self::Dependencies => "dependencies",
+            Self::Withheld => "withheld",
             Self::NoFreshness => "no-freshness",
             Self::Stale => "stale",
         }
@@ -104,6 +109,9 @@ pub fn store(
 ) -> Result<Stored, NotStored> {
     let control = ResponseControl::read(policy, response.headers);
     may_store(request, response, &control)?;
+    if withholds_a_deciding_field(policy, response.headers, &control) {
+        return Err(NotStored::Withheld);
+    }
     let lifetime = if let Some(seconds) = freshness::explicit(&control, response) {
         Lifetime { seconds, heuristic: false }
     } else {
@@ -147,7 +155,23 @@ fn may_store(request: &Request<'_>, response: &Response<'_>, control: &ResponseC
     if request.headers.contains_key(header::AUTHORIZATION) && !for_others {
         return Err(NotStored::Credentials);
     }
+    let for_shared_caches = control.public || control.s_maxage.is_some() || control.targeted;
+    if response.headers.contains_key(header::SET_COOKIE) && !for_shared_caches {
+        return Err(NotStored::Cookies);
+    }
     Ok(())
+}
+
+/// Whether `Connection`, or a directive about some of the fields, keeps a field out of the stored response that later
+/// decisions need, and a 304 relies on.
+fn withholds_a_deciding_field(policy: &Policy, headers: &HeaderMap, control: &ResponseControl) -> bool {
+    const DECIDING: [HeaderName; 6] =
+        [header::CACHE_CONTROL, header::DATE, header::ETAG, header::EXPIRES, header::LAST_MODIFIED, header::VARY];
+    let hop_by_hop = HopByHop::of(headers);
+    let dependencies = policy.dependency_fields.iter().map(|field| &field.name);
+    let deciding = DECIDING.iter().chain(policy.targeted_fields.iter().map(|field| &field.name)).chain(dependencies);
+    let mut present = deciding.filter(|name| headers.contains_key(*name));
+    present.any(|name| hop_by_hop.contains(name) || control.withholds(name.as_str()))
 }
 
 /// May a lifetime be guessed for a response that states none?
@@ -158,7 +182,7 @@ fn may_guess(request: &Request<'_>, response: &Response<'_>, control: &ResponseC
     if !freshness::is_heuristically_cacheable(response.status) {
         return Err(NotStored::NoFreshness);
     }
-    if request.headers.contains_key(header::COOKIE) || response.headers.contains_key(header::SET_COOKIE) {
+    if request.headers.contains_key(header::COOKIE) {
         return Err(NotStored::Cookies);
     }
     Ok(())

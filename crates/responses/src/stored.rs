@@ -114,6 +114,11 @@ impl Stored {
         self.0.flags.has_validator
     }
 
+    /// Its entity tag, if that is a strong one: two contents never share it.
+    pub(crate) fn strong_etag(&self) -> Option<&[u8]> {
+        self.etag().filter(|tag| tag.starts_with(b"\""))
+    }
+
     /// Its entity tag, as the field has it.
     pub fn etag(&self) -> Option<&[u8]> {
         self.0.fields.get("etag")
@@ -136,9 +141,8 @@ impl Stored {
 /// clock (RFC 9110, section 6.6.1).
 fn kept_fields(response: &Response<'_>, control: &ResponseControl) -> Fields {
     let hop_by_hop = HopByHop::of(response.headers);
-    let withheld = |name: &str| control.no_cache.names(name) || control.private.names(name);
     let fields = Fields::of(response.headers, |name| {
-        !hop_by_hop.contains(name) && !withheld(name.as_str()) && name != header::AGE
+        !hop_by_hop.contains(name) && !control.withholds(name.as_str()) && name != header::AGE
     });
     if response.headers.contains_key(header::DATE) {
         return fields;

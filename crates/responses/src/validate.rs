@@ -7,20 +7,27 @@ use crate::hop::HopByHop;
 use crate::policy::Policy;
 use crate::request::Request;
 use crate::response::Response;
+use crate::reuse::Validity;
 use crate::storable::{NotStored, store};
 use crate::stored::Stored;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 
 /// Turns the request to the origin into one that validates the stored response. The client's own conditions and range
 /// are removed, and answered from the result. `false` if there is no validator; the request is then for the whole.
-pub fn conditional(stored: &Stored, request: &mut HeaderMap) -> bool {
+///
+/// A response that was invalidated is validated by strong validators alone. By a weak one the origin might confirm it
+/// though it lacks the update: a content that changed twice within a second has one `Last-Modified`.
+pub fn conditional(stored: &Stored, validity: Validity, request: &mut HeaderMap) -> bool {
     unconditional(request);
-    let mut copy = |from: &str, to: HeaderName| {
-        let value = stored.fields().get(from).and_then(|value| HeaderValue::from_bytes(value).ok());
-        value.map(|value| request.insert(to, value)).is_some()
+    let is_current = validity == Validity::Current;
+    let tag = if is_current { stored.etag() } else { stored.strong_etag() };
+    let date = stored.fields().get("last-modified").filter(|_| is_current || stored.last_modified_is_strong());
+    let mut set = |name: HeaderName, value: Option<&[u8]>| {
+        let value = value.and_then(|value| HeaderValue::from_bytes(value).ok());
+        value.map(|value| request.insert(name, value)).is_some()
     };
-    let by_tag = copy("etag", header::IF_NONE_MATCH);
-    let by_date = copy("last-modified", header::IF_MODIFIED_SINCE);
+    let by_tag = set(header::IF_NONE_MATCH, tag);
+    let by_date = set(header::IF_MODIFIED_SINCE, date);
     by_tag || by_date
 }
 
@@ -35,8 +42,10 @@ pub fn unconditional(request: &mut HeaderMap) {
 /// A stored response that a 304 has confirmed.
 #[derive(Clone, Debug)]
 pub struct Freshened {
-    /// It with the fields of the 304. It answers the request that was validating it.
+    /// It with the fields of the 304, to be stored.
     pub stored: Stored,
+    /// The same for the request that was validating it alone: with the cookies that the 304 sets.
+    pub answer: Stored,
     /// Its dependencies: the 304's where it names some, or else those that it had. None if they are refused.
     pub dependencies: Dependencies,
     /// Why it must not stay stored, if it must not.
@@ -66,7 +75,22 @@ pub fn freshen(
         Ok(fresh) => (fresh, None),
         Err(reason) => (stored.with_fields_of(policy, &merged), Some(reason)),
     };
-    Some(Freshened { stored: fresh, dependencies: dependencies.unwrap_or_default(), not_stored })
+    let answer = with_cookies(&fresh, policy, not_modified);
+    Some(Freshened { stored: fresh, answer, dependencies: dependencies.unwrap_or_default(), not_stored })
+}
+
+/// A response with the cookies that a 304 sets: they are for the client that the 304 came for.
+fn with_cookies(stored: &Stored, policy: &Policy, not_modified: &Response<'_>) -> Stored {
+    let cookies = not_modified.headers.get_all(header::SET_COOKIE);
+    if cookies.iter().next().is_none() {
+        return stored.clone();
+    }
+    let mut headers = stored.fields().to_map();
+    headers.remove(header::SET_COOKIE);
+    for cookie in cookies {
+        headers.append(header::SET_COOKIE, cookie.clone());
+    }
+    stored.with_fields_of(policy, &Response { status: stored.status(), headers: &headers, ..*not_modified })
 }
 
 /// Freshens a stored response with the response to a HEAD that selects it (section 4.3.5). `None` if the two may be of
@@ -84,7 +108,9 @@ pub fn freshen_by_head(
     let same_length = length.is_none_or(|length| *length == HeaderValue::from(content_bytes));
     let same_content = same_length && same(header::ETAG) && same(header::LAST_MODIFIED);
     let same_response = response.status == stored.status() && same_content && same(header::CONTENT_ENCODING);
-    if !same_response {
+    // Fields that neither has are no evidence.
+    let is_proved = stored.strong_etag().is_some() || stored.last_modified_is_strong();
+    if !same_response || !is_proved {
         return None;
     }
     freshen(policy, request, stored, response)
@@ -100,7 +126,7 @@ fn is_about(stored: &Stored, not_modified: &HeaderMap) -> bool {
 fn merge(stored: &Stored, not_modified: &HeaderMap) -> HeaderMap {
     let mut merged = stored.fields().to_map();
     let hop_by_hop = HopByHop::of(not_modified);
-    for name in not_modified.keys().filter(|name| !hop_by_hop.contains(name) && !is_of_the_content(name)) {
+    for name in not_modified.keys().filter(|name| !hop_by_hop.contains(name) && !stays(name)) {
         merged.remove(name);
         for value in not_modified.get_all(name) {
             merged.append(name.clone(), value.clone());
@@ -112,7 +138,10 @@ fn merge(stored: &Stored, not_modified: &HeaderMap) -> HeaderMap {
     merged
 }
 
-/// Whether a field describes the stored content, which a 304 does not replace.
-fn is_of_the_content(name: &HeaderName) -> bool {
-    ["content-encoding", "content-length", "content-md5", "content-range", "etag"].contains(&name.as_str())
+/// Whether a 304 leaves a stored field as it is: those that describe the content, which a 304 has none of, and cookies,
+/// which are for one client.
+fn stays(name: &HeaderName) -> bool {
+    const STAYING: [&str; 6] =
+        ["content-encoding", "content-length", "content-md5", "content-range", "etag", "set-cookie"];
+    STAYING.contains(&name.as_str())
 }

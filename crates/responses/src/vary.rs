@@ -1,8 +1,8 @@
 //! The request fields that `Vary` names: they select one of a resource's stored responses (RFC 9111, section 4.1).
 //!
-//! Two requests select the same response if these fields are equal once they are normalised, and the normal form
-//! changes as little as is safe: lines are combined, and spaces around commas are dropped. Languages are in lower case,
-//! and `Accept-Encoding` is reduced to a set of codings (`codings.rs`).
+//! Two requests select the same response if these fields are equal, line by line. Three fields are compared in a normal
+//! form, and the origin gets them in that form: otherwise somebody could have the response to `en,`, which an
+//! application may not understand, served to all who ask for `en`.
 
 use crate::codings::Codings;
 use crate::directives::list_members;
@@ -73,25 +73,34 @@ impl Selecting {
     }
 }
 
+/// The fields that have a normal form.
+pub(crate) fn normalised_fields() -> impl Iterator<Item = HeaderName> {
+    [header::ACCEPT_ENCODING, header::ACCEPT_LANGUAGE, header::COOKIE].into_iter()
+}
+
 fn write_line(policy: &Policy, name: &str, request: &HeaderMap, out: &mut impl FnMut(&[u8])) {
     out(name.as_bytes());
     if request.contains_key(name) {
         out(b":");
-        if name == header::ACCEPT_ENCODING {
-            Codings::of(policy, request).write(policy, out);
-        } else if name == header::COOKIE {
-            write_lines(name, b"; ", request, out);
-        } else if name == header::AUTHORIZATION {
-            write_lines(name, b", ", request, out);
-        } else {
-            write_members(name, request, out);
-        }
+        write_value(policy, name, request, out);
     }
     out(b"\n");
 }
 
-/// Writes the lines as they are: in these fields a comma is a byte like any other. Cookies may come on several lines
-/// over HTTP/2 (RFC 9113, section 8.2.3).
+/// Writes a field in its normal form, or else its lines with a byte between them that no line can have.
+pub(crate) fn write_value(policy: &Policy, name: &str, request: &HeaderMap, out: &mut impl FnMut(&[u8])) {
+    if name == header::ACCEPT_ENCODING {
+        Codings::of(policy, request).write(policy, out);
+    } else if name == header::ACCEPT_LANGUAGE {
+        write_languages(request, out);
+    } else if name == header::COOKIE {
+        // HTTP/2 may have cookies on several lines, which are one elsewhere (RFC 9113, section 8.2.3).
+        write_lines(name, b"; ", request, out);
+    } else {
+        write_lines(name, b"\r", request, out);
+    }
+}
+
 fn write_lines(name: &str, separator: &[u8], request: &HeaderMap, out: &mut impl FnMut(&[u8])) {
     for (index, line) in request.get_all(name).iter().enumerate() {
         if index > 0 {
@@ -101,18 +110,16 @@ fn write_lines(name: &str, separator: &[u8], request: &HeaderMap, out: &mut impl
     }
 }
 
-fn write_members(name: &str, request: &HeaderMap, out: &mut impl FnMut(&[u8])) {
-    let members = request.get_all(name).iter().flat_map(|line| list_members(line.as_bytes()));
-    for (index, member) in members.enumerate() {
+/// Writes language ranges in lower case, without empty ones, and with spaces only behind commas. Their order stays:
+/// applications take it for the order of preference.
+fn write_languages(request: &HeaderMap, out: &mut impl FnMut(&[u8])) {
+    let lines = request.get_all(header::ACCEPT_LANGUAGE).iter();
+    for (index, range) in lines.flat_map(|line| list_members(line.as_bytes())).enumerate() {
         if index > 0 {
-            out(b",");
+            out(b", ");
         }
-        if name == header::ACCEPT_LANGUAGE {
-            for byte in member {
-                out(&[byte.to_ascii_lowercase()]);
-            }
-        } else {
-            out(member);
+        for byte in range {
+            out(&[byte.to_ascii_lowercase()]);
         }
     }
 }

@@ -30,7 +30,6 @@ fn a_client_that_has_the_response_gets_a_304() {
         ("If-None-Match: *", "304"),
         ("If-None-Match: \"0\"", "whole"),
         ("If-None-Match: 1", "whole"),
-        ("If-None-Match: \"0,\"1\"", "whole"),
         ("If-Modified-Since: Sun, 06 Nov 1994 08:00:00 GMT", "304"),
         ("If-Modified-Since: Sunday, 06-Nov-94 08:00:01 GMT", "304"),
         ("If-Modified-Since: Sun, 06 Nov 1994 07:59:59 GMT", "whole"),
@@ -44,8 +43,11 @@ fn a_client_that_has_the_response_gets_a_304() {
     }
     // Without Last-Modified the date of the response stands for it.
     let dated = "Cache-Control: max-age=600\nDate: Sun, 06 Nov 1994 08:49:37 GMT";
-    assert_eq!(decision(dated, "If-Modified-Since: Sun, 06 Nov 1994 08:49:37 GMT"), "304");
-    assert_eq!(decision(dated, "If-Modified-Since: Sun, 06 Nov 1994 08:49:36 GMT"), "whole");
+    assert_eq!(decision(dated, "If-Modified-Since: Sun, 06 Nov 1994 08:49:38 GMT"), "304");
+    // Within one second there may have been another response, and after a change within the last minute, too.
+    assert_eq!(decision(dated, "If-Modified-Since: Sun, 06 Nov 1994 08:49:37 GMT"), "whole");
+    let changed = "Cache-Control: max-age=600\nLast-Modified: Sun, 06 Nov 1994 08:49:00 GMT";
+    assert_eq!(decision(changed, "If-Modified-Since: Sun, 06 Nov 1994 08:49:00 GMT"), "whole");
 }
 
 #[test]

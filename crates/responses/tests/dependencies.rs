@@ -43,6 +43,8 @@ fn nothing_is_cut() {
         ("Cache-Tag: 123456789", "dependency-length"),
         ("Cache-Groups: \"a\", \"open", "dependencies-syntax"),
         ("Cache-Groups: a b", "dependencies-syntax"),
+        ("Cache-Groups: \"\"", "dependencies-syntax"),
+        ("Cache-Groups: \"a\", \"\"", "dependencies-syntax"),
     ] {
         assert_eq!(names(headers), expected, "{headers}");
     }

@@ -126,7 +126,7 @@ proptest! {
                 prop_assert!(slice.start < slice.end && slice.end <= seconds);
             }
             let mut forwarded = later.clone();
-            responses::conditional(&stored, &mut forwarded);
+            responses::conditional(&stored, Validity::Invalidated, &mut forwarded);
             let not_modified =
                 Response { status: StatusCode::NOT_MODIFIED, headers: &not_modified, requested: now, received: now };
             let _ = responses::freshen(&policy, &first, &stored, &not_modified);

@@ -72,6 +72,9 @@ fn directives_are_told_from_what_looks_like_them() {
         ("Cache-Control: extension=\"no-store, max-age=1\", max-age=60", "60"),
         ("Cache-Control: extension=\"a\\\", no-store\", max-age=60", "60"),
         ("Cache-Control: max-age =60\nETag: \"1\"", "0"),
+        // A quote that is never closed hides nothing.
+        ("Cache-Control: max-age=60, extension=\"a, private, no-store", "no-store"),
+        ("Cache-Control: extension=\"a, max-age=60", "60"),
         ("Cache-Control: no-storage, max-age=60", "60"),
         ("Cache-Control: unknown, max-age=60", "60"),
     ]);
@@ -93,6 +96,12 @@ fn refusals_have_names() {
         ("Cache-Control: no-cache, max-age=60", "stale"),
         ("Cache-Control: no-cache, max-age=60\nETag: \"1\"", "60"),
         ("", "stale"),
+        // Without these fields a later 304 would be merged into something else.
+        ("Cache-Control: max-age=60\nVary: Foo\nConnection: close, Vary", "withheld"),
+        ("Cache-Control: max-age=60, private=\"vary\"\nVary: Foo", "withheld"),
+        ("Cache-Control: max-age=60, no-cache=\"xkey\"\nxkey: a", "withheld"),
+        ("Cache-Control: max-age=60\nConnection: cache-control", "withheld"),
+        ("Cache-Control: max-age=60\nConnection: vary", "60"),
     ]);
     let fresh = "Cache-Control: max-age=60";
     assert_eq!(decision(&Method::HEAD, "", 200, fresh), "method");
@@ -158,6 +167,18 @@ fn no_lifetime_is_guessed_for_what_may_be_one_users() {
 }
 
 #[test]
+fn a_cookie_is_stored_only_with_a_word_to_shared_caches() {
+    let cookie = "Set-Cookie: session=1";
+    check(&[
+        (&format!("{cookie}\nCache-Control: max-age=60"), "cookies"),
+        (&format!("{cookie}\nExpires: Sun, 06 Nov 1994 09:49:37 GMT"), "cookies"),
+        (&format!("{cookie}\nCache-Control: max-age=60, public"), "60"),
+        (&format!("{cookie}\nCache-Control: s-maxage=60"), "60"),
+        (&format!("{cookie}\nCDN-Cache-Control: max-age=60"), "60"),
+    ]);
+}
+
+#[test]
 fn a_targeted_field_goes_before_cache_control_and_expires() {
     check(&[
         ("CDN-Cache-Control: max-age=60\nCache-Control: no-store", "60"),
@@ -179,16 +200,19 @@ fn a_targeted_field_goes_before_cache_control_and_expires() {
         ("Surrogate-Control: max-age=60+600", "60"),
         ("Surrogate-Control: max-age=60;thorp, no-store;other", "60"),
         ("Surrogate-Control: max-age=1;other\nCache-Control: max-age=60", "60"),
+        // It speaks of something else, so Cache-Control counts.
+        ("Surrogate-Control: content=\"ESI/1.0\"\nCache-Control: private, max-age=60", "private"),
+        ("Surrogate-Control: content=\"ESI/1.0\"\nCache-Control: no-store", "no-store"),
     ]);
 }
 
 #[test]
 fn fields_of_the_connection_and_withheld_ones_are_not_stored() {
-    let response = "Cache-Control: max-age=60, no-cache=\"x-a, X-B\", private=x-c\nConnection: x-hop, close\nX-Hop: 1\n\
+    let response = "Cache-Control: public, max-age=60, no-cache=\"x-a, X-B\", private=x-c\nConnection: x-hop, close\nX-Hop: 1\n\
                     X-A: 1\nX-B: 1\nX-C: 1\nX-D: 1\nX-D: 2\nKeep-Alive: 5\nTransfer-Encoding: chunked\nAge: 1\n\
                     Date: Sun, 06 Nov 1994 08:49:37 GMT\nProxy-Authenticate: Basic\nSet-Cookie: a=b";
     let stored = common::store(response).unwrap();
-    let kept = "Cache-Control: max-age=60, no-cache=\"x-a, X-B\", private=x-c\nX-D: 1\nX-D: 2\n\
+    let kept = "Cache-Control: public, max-age=60, no-cache=\"x-a, X-B\", private=x-c\nX-D: 1\nX-D: 2\n\
                 Date: Sun, 06 Nov 1994 08:49:37 GMT\nSet-Cookie: a=b";
     assert_eq!(stored.fields().to_map(), fields(kept));
 }

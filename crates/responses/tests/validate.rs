@@ -4,7 +4,9 @@ mod common;
 
 use common::{NOW, fields, get, reuse, store};
 use http::{Method, StatusCode};
-use responses::{Freshened, Policy, Request, Response, Stored, conditional, freshen, freshen_by_head, unconditional};
+use responses::{
+    Freshened, Policy, Request, Response, Stored, Validity, conditional, freshen, freshen_by_head, unconditional,
+};
 
 const STORED: &str = "Cache-Control: max-age=60\nETag: \"1\"\nLast-Modified: Sun, 06 Nov 1994 08:00:00 GMT\n\
                       Content-Length: 10\nX-A: old\nX-B: old\nCache-Groups: \"a\"";
@@ -24,15 +26,56 @@ fn freshened(stored: &Stored, request: &str, not_modified: &str) -> Option<Fresh
 #[test]
 fn the_origin_is_asked_by_all_validators_and_not_by_the_clients() {
     let mut request = fields("If-None-Match: \"0\"\nIf-Range: \"0\"\nRange: bytes=0-1\nX-A: 1");
-    assert!(conditional(&store(STORED).unwrap(), &mut request));
+    assert!(conditional(&store(STORED).unwrap(), Validity::Current, &mut request));
     let expected = "X-A: 1\nIf-None-Match: \"1\"\nIf-Modified-Since: Sun, 06 Nov 1994 08:00:00 GMT";
     assert_eq!(request, fields(expected));
     let mut request = fields("If-Modified-Since: Sun, 06 Nov 1994 08:00:00 GMT");
-    assert!(!conditional(&store("Cache-Control: max-age=60").unwrap(), &mut request));
+    assert!(!conditional(&store("Cache-Control: max-age=60").unwrap(), Validity::Current, &mut request));
     assert_eq!(request, fields(""));
     let mut request = fields("If-Modified-Since: Sun, 06 Nov 1994 08:00:00 GMT\nRange: bytes=0-1\nX-A: 1");
     unconditional(&mut request);
     assert_eq!(request, fields("X-A: 1"));
+}
+
+#[test]
+fn an_invalidated_response_is_validated_by_strong_validators_alone() {
+    // A minute before the response, and in its second: a second change within that would have the same date.
+    let (old, recent) = ("Sun, 06 Nov 1994 08:48:37 GMT", "Sun, 06 Nov 1994 08:49:37 GMT");
+    for (tag, date, expected) in [
+        ("\"1\"", old, "If-None-Match: \"1\"\nIf-Modified-Since: Sun, 06 Nov 1994 08:48:37 GMT"),
+        ("\"1\"", recent, "If-None-Match: \"1\""),
+        ("W/\"1\"", old, "If-Modified-Since: Sun, 06 Nov 1994 08:48:37 GMT"),
+        ("W/\"1\"", recent, ""),
+    ] {
+        let stored = store(&format!("Cache-Control: max-age=60\nETag: {tag}\nLast-Modified: {date}")).unwrap();
+        let mut request = fields("");
+        let is_conditional = conditional(&stored, Validity::Invalidated, &mut request);
+        assert_eq!(request, fields(expected), "{tag} {date}");
+        assert_eq!(is_conditional, !expected.is_empty(), "{tag} {date}");
+        assert!(conditional(&stored, Validity::Current, &mut request));
+    }
+}
+
+#[test]
+fn a_cookie_that_a_304_sets_is_for_its_client_alone() {
+    let stored = store(&format!("{STORED}\nPragma: x")).unwrap();
+    let freshened = freshened(&stored, "", "Set-Cookie: session=b\nX-A: new").unwrap();
+    assert_eq!(freshened.not_stored, None);
+    assert_eq!(freshened.stored.fields().get("set-cookie"), None);
+    assert_eq!(freshened.answer.fields().get("set-cookie"), Some(b"session=b".as_slice()));
+    assert_eq!(freshened.answer.fields().get("x-a"), Some(b"new".as_slice()));
+    assert_eq!(freshened.answer.selecting(), freshened.stored.selecting());
+}
+
+#[test]
+fn a_head_without_a_strong_validator_proves_nothing() {
+    for same in ["", "\nETag: W/\"1\"", "\nLast-Modified: Sun, 06 Nov 1994 08:49:00 GMT"] {
+        let response = format!("Cache-Control: max-age=60{same}");
+        let (policy, none, headers) = (Policy::default(), fields(""), fields(&response));
+        let request = Request::new(&policy, &Method::HEAD, common::target(), &none);
+        let head = Response { status: StatusCode::OK, headers: &headers, requested: NOW, received: NOW };
+        assert!(freshen_by_head(&policy, &request, &store(&response).unwrap(), 10, &head).is_none(), "{same}");
+    }
 }
 
 #[test]
@@ -41,7 +84,7 @@ fn a_304_replaces_fields_and_makes_the_response_young() {
     assert_eq!(reuse(&Policy::default(), &stored, "", 100), "revalidate: stale");
     let not_modified = "X-A: new\nX-C: new\nContent-Length: 99\nConnection: x-b\nX-B: of the connection\n\
                         Date: Sun, 06 Nov 1994 08:51:17 GMT\nETag: \"1\"\nAge: 5";
-    let Freshened { stored, dependencies, not_stored } = freshened(&stored, "", not_modified).unwrap();
+    let Freshened { stored, dependencies, not_stored, .. } = freshened(&stored, "", not_modified).unwrap();
     assert_eq!(dependencies.iter().collect::<Vec<_>>(), [b"a"], "the stored ones");
     assert_eq!(not_stored, None);
     let expected = STORED.replace("X-A: old", "X-A: new") + "\nX-C: new\nDate: Sun, 06 Nov 1994 08:51:17 GMT";
