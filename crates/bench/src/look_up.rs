@@ -84,7 +84,7 @@ impl Near {
     fn start() -> Result<Self> {
         let runtime = Runtime::start()?;
         let mut machines = Machines::new();
-        let (hub_role, hub) = machines.add(Hub::new(HubConfig { may_succeed: false, ..HubConfig::default() }));
+        let (hub_role, hub) = machines.add(Hub::new(HubConfig { succeeds: None, ..HubConfig::default() }));
         let (role, home) = machines.add(Home::new(HomeConfig::new(1)));
         machines.link(role, hub_role);
         let host = Host::start(machines, &runtime);

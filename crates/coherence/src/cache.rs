@@ -19,8 +19,7 @@ impl Cache {
 
     /// A ticket for a response that is about to be asked for. Without one it must not be stored: the home has no lease.
     pub fn ticket(&self) -> Option<Ticket> {
-        let now = self.home.driver().now();
-        self.home.look(|home| home.ticket(now))
+        self.home.look(|home| home.ticket(self.home.driver().now()))
     }
 
     /// Stores a response that was asked for after the ticket was given, with all that it depends on:
@@ -29,8 +28,8 @@ impl Cache {
     /// # Errors
     /// Why it must not be stored. It is given to the request that has fetched it, and to no other.
     pub fn store(&self, ticket: Ticket, dependencies: &[Dependency]) -> Result<Proof, NotStored> {
-        let now = self.home.driver().now();
-        self.home.look(|home| home.store(now, ticket, dependencies))
+        // The clock is read under the home's lock: a caller may have waited for that until the lease was over.
+        self.home.look(|home| home.store(self.home.driver().now(), ticket, dependencies))
     }
 
     /// Whether a stored response answers a request that has come before this call.

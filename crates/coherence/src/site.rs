@@ -25,6 +25,9 @@ pub struct SiteConfig {
     pub insecure: bool,
     /// How long a home of this hub answers without having heard of the hub. A home that dies holds up updates for as long.
     pub lease: Duration,
+    /// The longest lease that an earlier hub of this origin may have given, if not this one: for a hub that is started again
+    /// with a shorter lease, or without [`SiteConfig::listen`].
+    pub earlier_lease: Option<Duration>,
     /// The responses that can be stored at a time: eight bytes each.
     pub responses_max: u32,
 }
@@ -32,7 +35,21 @@ pub struct SiteConfig {
 impl Default for SiteConfig {
     fn default() -> Self {
         let HubConfig { lease, .. } = HubConfig::default();
-        Self { hub: None, listen: None, insecure: false, lease, responses_max: HomeConfig::new(0).slots }
+        Self {
+            hub: None,
+            listen: None,
+            insecure: false,
+            lease,
+            earlier_lease: None,
+            responses_max: HomeConfig::new(0).slots,
+        }
+    }
+}
+
+impl SiteConfig {
+    /// The longest lease that homes may have of an earlier hub: those of other processes may have one.
+    fn succeeds(&self) -> Option<Duration> {
+        self.earlier_lease.or(self.listen.map(|_| self.lease))
     }
 }
 
@@ -60,9 +77,7 @@ impl Site {
             host.connect(role, uplink);
             return Ok(Self { host, cache, updates, address: None });
         }
-        // Homes of other processes may have a lease of a hub that was here before.
-        let hub_config =
-            HubConfig { lease: config.lease, may_succeed: config.listen.is_some(), ..HubConfig::default() };
+        let hub_config = HubConfig { lease: config.lease, succeeds: config.succeeds(), ..HubConfig::default() };
         let (hub_role, hub) = machines.add(Hub::new(hub_config));
         let (role, home) = machines.add(Home::new(home_config));
         machines.link(role, hub_role);

@@ -5,7 +5,7 @@ use crate::error::SiteError;
 use crate::far::{drawn, uplink};
 use homes::{Dependency, Hub, UpdateId, Updater};
 use net::{Host, Machines, Runtime};
-use node::Waiter;
+use node::{Driver, Waiter};
 use std::error::Error;
 use std::fmt;
 use std::future::poll_fn;
@@ -48,6 +48,12 @@ pub struct Update {
 }
 
 impl Update {
+    /// Whether the update may still become visible: a hub elsewhere that was not heard of for so long that it may have
+    /// given the update up has to release it again. To be asked last before the update takes place.
+    pub fn is_released(&self) -> bool {
+        self.updates.is_released(self.id).0
+    }
+
     /// Every new reader sees the update, or it does not take place.
     pub fn visible(self) {
         drop(self);
@@ -80,10 +86,7 @@ impl Updates {
     /// The hub of this process has ended. A hub elsewhere is waited for, however long it is gone.
     pub async fn announce(&self, dependencies: Vec<Dependency>) -> Result<Update, Ended> {
         let id = match &self.0 {
-            Way::Here(hub) => {
-                let now = hub.driver().now();
-                hub.call(|hub| hub.update(now, dependencies)).0
-            }
+            Way::Here(hub) => hub.call(|machine| machine.update(hub.driver().now(), dependencies)).0,
             Way::Far { updater, .. } => updater.call(|updater| updater.update(dependencies)),
         };
         let update = Update { updates: self.clone(), id };
@@ -99,40 +102,41 @@ impl Updates {
         }
     }
 
+    fn driver(&self) -> &dyn Driver {
+        match &self.0 {
+            Way::Here(hub) => hub.driver(),
+            Way::Far { updater, .. } => updater.driver(),
+        }
+    }
+
+    /// Whether an update is released, and whether its hub has ended.
+    fn is_released(&self, id: u64) -> (bool, bool) {
+        match &self.0 {
+            Way::Here(hub) => hub.look(|hub| (hub.is_released(UpdateId(id)), hub.is_over())),
+            Way::Far { updater, .. } => updater.look(|it| (it.is_released(updater.driver().now(), id), it.is_over())),
+        }
+    }
+
     fn poll_released(&self, id: u64, cx: &mut Context<'_>) -> Poll<Result<(), Ended>> {
-        let (is_released, is_over, driver) = match &self.0 {
-            Way::Here(hub) => {
-                let state = hub.look(|hub| (hub.is_released(UpdateId(id)), hub.is_over()));
-                (state.0, state.1, hub.driver())
-            }
-            Way::Far { updater, .. } => {
-                let state = updater.look(|updater| (updater.is_released(id), updater.is_over()));
-                (state.0, state.1, updater.driver())
-            }
-        };
+        let (is_released, is_over) = self.is_released(id);
         if is_over {
             return Poll::Ready(Err(Ended));
         }
         if is_released {
-            driver.forget(Waiter(id));
+            self.driver().forget(Waiter(id));
             return Poll::Ready(Ok(()));
         }
-        driver.wake_on(Waiter(id), cx.waker());
+        self.driver().wake_on(Waiter(id), cx.waker());
         Poll::Pending
     }
 }
 
 impl Drop for Update {
     fn drop(&mut self) {
+        self.updates.driver().forget(Waiter(self.id));
         match &self.updates.0 {
-            Way::Here(hub) => {
-                hub.driver().forget(Waiter(self.id));
-                hub.call(|hub| hub.visible(UpdateId(self.id)));
-            }
-            Way::Far { updater, .. } => {
-                updater.driver().forget(Waiter(self.id));
-                updater.call(|updater| updater.visible(self.id));
-            }
+            Way::Here(hub) => hub.call(|hub| hub.visible(UpdateId(self.id))),
+            Way::Far { updater, .. } => updater.call(|updater| updater.visible(self.id)),
         }
     }
 }

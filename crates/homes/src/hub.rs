@@ -1,22 +1,22 @@
 //! A hub: it orders the updates of an origin, and releases each when no home answers for what the update changes.
 //!
 //! ```text
-//!   update --Mark to all--> marking --all homes have, or answer no more--> released --visible--> (Unmark to all) gone
+//!   update --Mark to all--> waiting --all homes have, or answer no more--> released --visible--> (Unmark to all) gone
 //! ```
 //! 1. An update is released when each home has marked it or has no lease by this hub's clock (**ReleaseAfterAll**,
 //!    **WaitForLease**). A home that joins meanwhile is one of them.
-//! 2. It is unmarked when it is visible to all (**MarkUntilVisible**), as its updater says.
+//! 2. It is unmarked when it is visible to all (**MarkUntilVisible**), as its updater says; or when the updater is gone and
+//!    its lease over, within which its releases stand (**ReleaseWithinLease**).
 //! 3. A home is told everything in one order, renewals of its lease among it (**RenewInOrder**); a lease is counted here
-//!    from when it is said, and longer than at the home (**AllowDrift**).
-//! 4. A hub that begins anew knows of no home, no mark and no release of the hub before it. It releases nothing until the
+//!    from when it is said, and longer than at its holder (**AllowDrift**).
+//! 4. A home that leaves marks unsaid for as long as a lease is not renewed: it would hold up all updates for good.
+//! 5. A hub that begins anew knows of no home, no mark and no release of the hub before it. It releases nothing until the
 //!    leases that the other may have given are over (**HubWaits**), and keeps everything marked until what the other may
 //!    have released is visible (**StarUntilVisible**).
-//! 5. An updater that is gone with an update under way may come again, and says the update again. One that was not
-//!    released lapses with its session, as its updater was not told to go on; one that was stays marked for as long as an
-//!    updater is given.
 
 use crate::rule::Rule;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -26,14 +26,10 @@ use protocol::homes::{
     Visible,
 };
 use protocol::{Cell, Parcel};
-use types::limits::{DEPENDENCIES_PER_UPDATE_MAX, LEASE_DRIFT_PERMILLE};
+use types::limits::{
+    DEPENDENCIES_PER_UPDATE_MAX, HOMES_MAX, LEASE_DRIFT_PERMILLE, MARKED_BYTES_MAX, UPDATES_PER_UPDATER_MAX,
+};
 use types::{Broken, GoodbyeReason, Time};
-
-/// Homes of one hub.
-const HOMES_MAX: usize = 1024;
-
-/// Updates that one updater may have under way.
-const UPDATES_PER_UPDATER_MAX: usize = 4096;
 
 /// The settings of a hub.
 #[derive(Clone, Copy, Debug)]
@@ -41,23 +37,20 @@ pub struct HubConfig {
     /// How long a home answers for its table without having heard of its hub. A home that dies holds the updates of the
     /// origin up for as long.
     pub lease: Duration,
-    /// How long an update stays marked whose updater is gone before it has said that the update is visible.
-    pub updater_patience: Duration,
-    /// Whether there may have been another hub of this origin, whose homes may still answer. A hub whose homes are all in
-    /// its own process comes after none.
-    pub may_succeed: bool,
+    /// How long a release stands whose updater is not heard of: for as long the dependencies of an updater that has died
+    /// stay marked.
+    pub updater_lease: Duration,
+    /// The longest lease that a hub before this one may have given to a home; `None` if there was none, as where all homes
+    /// are in the hub's own process.
+    pub succeeds: Option<Duration>,
     /// The rule that is taken out, if any.
     pub broken: Broken<Rule>,
 }
 
 impl Default for HubConfig {
     fn default() -> Self {
-        Self {
-            lease: Duration::from_secs(2),
-            updater_patience: Duration::from_secs(60),
-            may_succeed: true,
-            broken: Broken::NONE,
-        }
+        let lease = Duration::from_secs(2);
+        Self { lease, updater_lease: Duration::from_secs(10), succeeds: Some(lease), broken: Broken::NONE }
     }
 }
 
@@ -67,15 +60,19 @@ pub struct Hub {
     config: HubConfig,
     /// Before this nothing is released.
     opens_at: Time,
-    homes: BTreeMap<u64, Holder>,
+    homes: BTreeMap<HolderId, Holder>,
     updaters: BTreeMap<u64, Updater>,
     /// The other ends, as they have introduced themselves.
     peers: BTreeMap<Port, Peer>,
     updates: BTreeMap<UpdateId, UnderWay>,
-    /// Those of them that are not released, and those that end by themselves.
+    /// Those of them that are not released.
     waiting: BTreeSet<UpdateId>,
-    ending: BTreeSet<(Time, UpdateId)>,
-    last: UpdateId,
+    /// The names of all of them, in bytes.
+    marked_bytes: usize,
+    /// When everything is unmarked that an earlier hub may have released.
+    earlier: Option<(UpdateId, Time)>,
+    last_update: UpdateId,
+    last_holder: HolderId,
     released: u64,
     is_over: bool,
     /// When it was last looked what is due.
@@ -83,9 +80,14 @@ pub struct Hub {
     outputs: VecDeque<Output>,
 }
 
+/// The number of a lease's holder: one that joins while another of the same life is there is not taken for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct HolderId(u64);
+
 /// A home, as its hub knows it.
 #[derive(Debug)]
 struct Holder {
+    life: u64,
     port: Option<Port>,
     /// When its lease is over.
     until: Time,
@@ -96,11 +98,13 @@ struct Updater {
     port: Option<Port>,
     /// Its updates under way, by its own numbers for them.
     updates: BTreeMap<u64, UpdateId>,
+    /// When its lease is over, and with it its updates are.
+    until: Time,
 }
 
 #[derive(Clone, Copy, Debug)]
 enum Peer {
-    Home(u64),
+    Home(HolderId),
     Updater(u64),
 }
 
@@ -108,14 +112,13 @@ enum Peer {
 struct UnderWay {
     dependencies: Vec<Dependency>,
     by: By,
-    /// The homes that have marked it.
-    marked: BTreeSet<u64>,
-    /// It is unmarked at this time, whatever its updater says.
-    ends_at: Option<Time>,
+    begun: Time,
+    /// The homes that have yet to mark it, as far as they had a lease when that was last looked at.
+    awaited: BTreeSet<HolderId>,
 }
 
 /// The source of an update.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum By {
     /// The process of the hub: the application is woken.
     Here,
@@ -128,22 +131,22 @@ enum By {
 impl Hub {
     /// A hub that knows of nobody.
     pub fn new(config: HubConfig) -> Self {
-        let (homes, updaters, peers, updates, waiting, ending, outputs) = Default::default();
-        let (opens_at, checked_at) = (Time::ZERO, Time::ZERO);
-        let (last, released) = (UpdateId(0), 0);
+        let (homes, updaters, peers, updates, waiting, outputs) = Default::default();
         Self {
             config,
-            opens_at,
+            opens_at: Time::ZERO,
             homes,
             updaters,
             peers,
             updates,
             waiting,
-            ending,
-            last,
-            released,
+            marked_bytes: 0,
+            earlier: None,
+            last_update: UpdateId(0),
+            last_holder: HolderId(0),
+            released: 0,
             is_over: false,
-            checked_at,
+            checked_at: Time::ZERO,
             outputs,
         }
     }
@@ -173,38 +176,34 @@ impl Hub {
 
     /// Everything is visible that the hub before this one may have released.
     pub fn caught_up(&mut self) {
-        let earlier = self.updates.iter().find(|(_, under_way)| matches!(under_way.by, By::Earlier));
-        if let Some((&update, _)) = earlier {
+        if let Some((update, _)) = self.earlier {
             self.unmark(update);
         }
     }
 
     fn next(&mut self) -> UpdateId {
-        self.last.0 += 1;
-        self.last
+        self.last_update.0 += 1;
+        self.last_update
     }
 
     fn begin(&mut self, now: Time, update: UpdateId, by: By, mut dependencies: Vec<Dependency>) {
-        if dependencies.len() > DEPENDENCIES_PER_UPDATE_MAX {
+        let bytes = bytes_of(&dependencies);
+        if dependencies.len() > DEPENDENCIES_PER_UPDATE_MAX || self.marked_bytes + bytes > MARKED_BYTES_MAX {
             dependencies = Vec::from([Dependency::ALL]);
         }
-        let mark = Mark { update, dependencies: dependencies.clone() };
-        self.say_all(&mark);
-        self.updates.insert(update, UnderWay { dependencies, by, marked: BTreeSet::new(), ends_at: None });
+        self.marked_bytes += bytes_of(&dependencies);
+        self.say_all(&Mark { update, dependencies: dependencies.clone() });
+        let awaited = self.homes.iter().filter(|(_, home)| now < home.until).map(|(&holder, _)| holder).collect();
+        self.updates.insert(update, UnderWay { dependencies, by, begun: now, awaited });
         self.waiting.insert(update);
         self.release(now, update);
     }
 
-    /// Releases an update if nobody answers for what it changes any more.
+    /// Releases an update if nobody is awaited any more.
     fn release(&mut self, now: Time, update: UpdateId) {
         let Some(under_way) = self.updates.get(&update) else { return };
         let broken = self.config.broken;
-        let holds = |(life, home): (&u64, &Holder)| {
-            let is_leased = now < home.until && (home.port.is_some() || !broken.is(Rule::WaitForLease));
-            is_leased && !under_way.marked.contains(life)
-        };
-        let is_free = now >= self.opens_at && !self.homes.iter().any(holds);
-        let is_due = is_free || broken.is(Rule::ReleaseAfterAll);
+        let is_due = now >= self.opens_at && under_way.awaited.is_empty() || broken.is(Rule::ReleaseAfterAll);
         if !is_due || !self.waiting.remove(&update) {
             return;
         }
@@ -223,8 +222,12 @@ impl Hub {
         }
     }
 
+    /// Releases what nobody is awaited for any more, as leases are over.
     fn release_all(&mut self, now: Time) {
         for update in self.waiting.iter().copied().collect::<Vec<_>>() {
+            let awaited = &mut self.updates.get_mut(&update).expect("one that waits is under way").awaited;
+            // One whose lease is given anew has heard of the mark before that.
+            awaited.retain(|holder| self.homes.get(holder).is_some_and(|home| now < home.until));
             self.release(now, update);
         }
     }
@@ -232,111 +235,125 @@ impl Hub {
     fn unmark(&mut self, update: UpdateId) {
         let Some(under_way) = self.updates.remove(&update) else { return };
         self.waiting.remove(&update);
-        if let Some(at) = under_way.ends_at {
-            self.ending.remove(&(at, update));
-        }
-        if let By::Updater(life, id) = under_way.by
-            && let Some(updater) = self.updaters.get_mut(&life)
-        {
-            updater.updates.remove(&id);
-            if updater.port.is_none() && updater.updates.is_empty() {
-                self.updaters.remove(&life);
+        self.marked_bytes -= bytes_of(&under_way.dependencies);
+        match under_way.by {
+            By::Here => {}
+            By::Updater(life, id) => {
+                self.updaters.get_mut(&life).and_then(|updater| updater.updates.remove(&id));
             }
+            By::Earlier => self.earlier = None,
         }
         self.say_all(&Unmark { update });
     }
 
-    /// An update ends at this time, or not by itself.
-    fn end_at(&mut self, update: UpdateId, at: Option<Time>) {
-        let under_way = self.updates.get_mut(&update).expect("only an update that is under way ends");
-        if let Some(earlier) = core::mem::replace(&mut under_way.ends_at, at) {
-            self.ending.remove(&(earlier, update));
-        }
-        self.ending.extend(at.map(|at| (at, update)));
-    }
-
     /// A home begins anew with all marks that are outstanding.
     fn join(&mut self, now: Time, port: Port, Join { life, asked }: Join) {
-        self.homes.retain(|_, home| home.port.is_some() || now < home.until);
-        if self.homes.len() >= HOMES_MAX && !self.homes.contains_key(&life) {
-            let text = String::from("a hub has at most 1024 homes");
+        // The same home comes again when its session was lost. While the session of another one of that life goes on, one of
+        // the two is a copy of the other, and each is waited for.
+        self.homes.retain(|_, home| match home.port {
+            None => home.life != life && now < home.until,
+            Some(_) => true,
+        });
+        if self.homes.len() >= HOMES_MAX {
+            let text = format!("a hub has at most {HOMES_MAX} homes");
             return self.outputs.push_back(Output::End(port, GoodbyeReason::Full, text));
         }
-        let home = self.homes.entry(life).or_insert(Holder { port: None, until: Time::ZERO });
-        // Its messages that are still to come on an earlier session are about marks of before.
-        if let Some(earlier) = home.port.replace(port) {
-            self.peers.remove(&earlier);
-        }
-        self.peers.insert(port, Peer::Home(life));
+        self.last_holder.0 += 1;
+        let holder = self.last_holder;
+        self.homes.insert(holder, Holder { life, port: Some(port), until: Time::ZERO });
+        self.peers.insert(port, Peer::Home(holder));
         self.say(port, Reset);
-        let outstanding: Vec<_> = self
-            .updates
-            .iter_mut()
-            .map(|(&update, under_way)| {
-                under_way.marked.remove(&life);
-                Mark { update, dependencies: under_way.dependencies.clone() }
-            })
-            .collect();
+        let mut outstanding = Vec::new();
+        for (&update, under_way) in &mut self.updates {
+            under_way.awaited.insert(holder);
+            outstanding.push(Mark { update, dependencies: under_way.dependencies.clone() });
+        }
         if !self.config.broken.is(Rule::JoinWithMarks) {
             for mark in outstanding {
                 self.say(port, mark);
             }
         }
-        self.lease(now, port, life, asked);
+        self.lease_home(now, holder, asked);
     }
 
     /// Gives a home its lease, behind all that it was told before.
-    fn lease(&mut self, now: Time, port: Port, life: u64, asked: Time) {
-        let Some(home) = self.homes.get_mut(&life) else { return };
-        let drift = if self.config.broken.is(Rule::AllowDrift) { 0 } else { LEASE_DRIFT_PERMILLE };
+    fn lease_home(&mut self, now: Time, holder: HolderId, asked: Time) {
         let lease = self.config.lease;
-        home.until = home.until.max(now + lease + lease * drift / 1000);
-        self.say(port, Lease { asked, lease_ms: u32::try_from(lease.as_millis()).unwrap_or(u32::MAX) });
+        let waits_for = |update: &UpdateId| {
+            let under_way = &self.updates[update];
+            under_way.begun + lease <= now && under_way.awaited.contains(&holder)
+        };
+        let is_stuck = self.waiting.iter().any(waits_for);
+        let Some(home) = self.homes.get_mut(&holder) else { return };
+        let Some(port) = home.port else { return };
+        if is_stuck && home.until > Time::ZERO {
+            let text = String::from("the home asks for its lease, but does not mark what it was told of");
+            return self.outputs.push_back(Output::End(port, GoodbyeReason::Silent, text));
+        }
+        home.until = home.until.max(now + longer(lease, self.config.broken));
+        self.say(port, Lease { asked, lease_ms: millis(lease) });
     }
 
-    fn introduce(&mut self, now: Time, port: Port, Introduce { life }: Introduce) {
-        if let Some(earlier) = self.updaters.get(&life).and_then(|updater| updater.port) {
+    fn introduce(&mut self, now: Time, port: Port, Introduce { life, asked }: Introduce) {
+        self.updaters.retain(|_, updater| updater.port.is_some() || !updater.updates.is_empty());
+        let updater = self.updaters.entry(life).or_insert_with(|| Updater {
+            port: None,
+            updates: BTreeMap::new(),
+            until: Time::ZERO,
+        });
+        if let Some(earlier) = updater.port.replace(port) {
             self.peers.remove(&earlier);
-            self.updater_is_gone(now, life, earlier);
+            let text = String::from("the updater has come again, on another connection");
+            self.outputs.push_back(Output::End(earlier, GoodbyeReason::Silent, text));
         }
         self.peers.insert(port, Peer::Updater(life));
-        let updater = self.updaters.entry(life).or_insert_with(|| Updater { port: None, updates: BTreeMap::new() });
-        updater.port = Some(port);
+        self.lease_updater(now, port, life, asked);
+    }
+
+    fn lease_updater(&mut self, now: Time, port: Port, life: u64, asked: Time) {
+        let Some(updater) = self.updaters.get_mut(&life) else { return };
+        let lease = self.config.updater_lease;
+        updater.until = updater.until.max(now + longer(lease, self.config.broken));
+        self.say(port, Lease { asked, lease_ms: millis(lease) });
     }
 
     fn updated(&mut self, now: Time, port: Port, life: u64, Update { id, dependencies }: Update) {
-        let updater = &self.updaters[&life];
+        let Some(updater) = self.updaters.get_mut(&life) else { return };
         if let Some(&update) = updater.updates.get(&id) {
-            // The updater is here again, and says itself when the update is visible. It may not have heard of the release.
-            self.end_at(update, None);
+            // It comes again. It may not have heard of the release.
+            let marked = &self.updates[&update].dependencies;
+            if *marked != dependencies && *marked != [Dependency::ALL] {
+                let text = String::from("another updater has the same life: each is to draw one at random");
+                return self.outputs.push_back(Output::End(port, GoodbyeReason::Protocol, text));
+            }
             if !self.waiting.contains(&update) {
                 self.say(port, Released { id });
             }
             return;
         }
         if updater.updates.len() >= UPDATES_PER_UPDATER_MAX {
-            let text = String::from("an updater has at most 4096 updates under way");
+            let text = format!("an updater has at most {UPDATES_PER_UPDATER_MAX} updates under way");
             return self.outputs.push_back(Output::End(port, GoodbyeReason::TooMuch, text));
         }
-        let update = self.next();
-        self.updaters.get_mut(&life).expect("just looked at").updates.insert(id, update);
+        self.last_update.0 += 1;
+        let update = self.last_update;
+        updater.updates.insert(id, update);
         self.begin(now, update, By::Updater(life, id), dependencies);
     }
 
-    /// An updater's session is gone.
-    fn updater_is_gone(&mut self, now: Time, life: u64, port: Port) {
-        let Some(updater) = self.updaters.get_mut(&life).filter(|updater| updater.port == Some(port)) else { return };
-        updater.port = None;
-        for update in updater.updates.values().copied().collect::<Vec<_>>() {
-            if self.waiting.contains(&update) {
+    /// The updates of updaters that were not heard of for as long as a lease are over.
+    fn let_updaters_go(&mut self, now: Time) {
+        let gone: Vec<u64> = self.updaters.iter().filter(|(_, it)| it.until <= now).map(|(&life, _)| life).collect();
+        for life in gone {
+            let Some(Updater { port, updates, .. }) = self.updaters.remove(&life) else { continue };
+            for update in updates.into_values() {
                 self.unmark(update);
-            } else {
-                self.end_at(update, Some(now + self.config.updater_patience));
             }
-        }
-        // The last update that ends takes a gone updater with it; this one may have had none.
-        if self.updaters.get(&life).is_some_and(|updater| updater.updates.is_empty()) {
-            self.updaters.remove(&life);
+            if let Some(port) = port {
+                self.peers.remove(&port);
+                let text = String::from("nothing was heard of the updater");
+                self.outputs.push_back(Output::End(port, GoodbyeReason::Silent, text));
+            }
         }
     }
 
@@ -351,19 +368,31 @@ impl Hub {
     }
 }
 
+fn bytes_of(dependencies: &[Dependency]) -> usize {
+    dependencies.iter().map(|dependency| size_of::<Dependency>() + dependency.name().len()).sum()
+}
+
+fn millis(lease: Duration) -> u32 {
+    u32::try_from(lease.as_millis()).unwrap_or(u32::MAX)
+}
+
+/// A duration as the hub counts it, whose clock may be the faster one.
+fn longer(lease: Duration, broken: Broken<Rule>) -> Duration {
+    let drift = if broken.is(Rule::AllowDrift) { 0 } else { LEASE_DRIFT_PERMILLE };
+    lease + lease * drift / 1000
+}
+
 impl Machine for Hub {
     fn start(&mut self, now: Time) {
-        if !self.config.may_succeed {
-            return;
+        let Some(lease) = self.config.succeeds else { return };
+        let broken = self.config.broken;
+        if !broken.is(Rule::HubWaits) {
+            self.opens_at = now + longer(lease, broken);
         }
-        if !self.config.broken.is(Rule::HubWaits) {
-            let lease = self.config.lease;
-            self.opens_at = now + lease + lease * LEASE_DRIFT_PERMILLE / 1000;
-        }
-        if !self.config.broken.is(Rule::StarUntilVisible) {
+        if !broken.is(Rule::StarUntilVisible) {
             let update = self.next();
+            self.earlier = Some((update, now + longer(self.config.updater_lease, broken)));
             self.begin(now, update, By::Earlier, Vec::from([Dependency::ALL]));
-            self.end_at(update, Some(now + self.config.updater_patience));
         }
     }
 
@@ -371,13 +400,19 @@ impl Machine for Hub {
 
     fn disconnected(&mut self, now: Time, port: Port) {
         match self.peers.remove(&port) {
-            Some(Peer::Home(life)) => {
-                if let Some(home) = self.homes.get_mut(&life).filter(|home| home.port == Some(port)) {
-                    home.port = None;
+            Some(Peer::Home(holder)) => {
+                let Some(home) = self.homes.get_mut(&holder) else { return };
+                home.port = None;
+                if self.config.broken.is(Rule::WaitForLease) {
+                    home.until = now;
+                    self.release_all(now);
                 }
-                self.release_all(now);
             }
-            Some(Peer::Updater(life)) => self.updater_is_gone(now, life, port),
+            Some(Peer::Updater(life)) => {
+                if let Some(updater) = self.updaters.get_mut(&life) {
+                    updater.port = None;
+                }
+            }
             None => {}
         }
     }
@@ -387,13 +422,14 @@ impl Machine for Hub {
         match (message, self.peers.get(&port).copied()) {
             (ToHub::Join(join), None) => self.join(now, port, join),
             (ToHub::Introduce(introduce), None) => self.introduce(now, port, introduce),
-            (ToHub::Renew(Renew { asked }), Some(Peer::Home(life))) => self.lease(now, port, life, asked),
-            (ToHub::Marked(Marked { update }), Some(Peer::Home(life))) => {
+            (ToHub::Renew(Renew { asked }), Some(Peer::Home(holder))) => self.lease_home(now, holder, asked),
+            (ToHub::Marked(Marked { update }), Some(Peer::Home(holder))) => {
                 if let Some(under_way) = self.updates.get_mut(&update) {
-                    under_way.marked.insert(life);
+                    under_way.awaited.remove(&holder);
                     self.release(now, update);
                 }
             }
+            (ToHub::Renew(Renew { asked }), Some(Peer::Updater(life))) => self.lease_updater(now, port, life, asked),
             (ToHub::Update(update), Some(Peer::Updater(life))) => self.updated(now, port, life, update),
             (ToHub::Visible(Visible { id }), Some(Peer::Updater(life))) => {
                 let update = self.updaters.get(&life).and_then(|updater| updater.updates.get(&id)).copied();
@@ -401,10 +437,10 @@ impl Machine for Hub {
                     self.unmark(update);
                 }
             }
-            (ToHub::Goodbye(_), _) => {}
-            (message, _) => {
-                let text =
-                    alloc::format!("expected Join or Introduce first, and then what belongs to it; got {message:?}");
+            // A peer whose session this hub has ended may have said something before it heard of that.
+            (ToHub::Goodbye(_), _) | (_, None) => {}
+            (message, Some(_)) => {
+                let text = format!("expected what belongs to how the session began, got {message:?}");
                 self.outputs.push_back(Output::End(port, GoodbyeReason::Protocol, text));
             }
         }
@@ -414,7 +450,7 @@ impl Machine for Hub {
     fn stop(&mut self, _: &str) {
         self.is_over = true;
         self.outputs.clear();
-        let here = self.updates.iter().filter(|(_, under_way)| matches!(under_way.by, By::Here));
+        let here = self.updates.iter().filter(|(_, under_way)| under_way.by == By::Here);
         self.outputs.extend(here.map(|(update, _)| Output::Wake(Waiter(update.0))));
     }
 
@@ -427,7 +463,8 @@ impl Machine for Hub {
     }
 
     fn poll_timeout(&self) -> Option<Time> {
-        let end = self.ending.first().map(|&(at, _)| at);
+        let updaters = self.updaters.values().map(|updater| updater.until).min();
+        let end = updaters.into_iter().chain(self.earlier.map(|(_, at)| at)).min();
         if self.waiting.is_empty() {
             return end;
         }
@@ -438,17 +475,17 @@ impl Machine for Hub {
 
     fn handle_timeout(&mut self, now: Time) {
         self.checked_at = now;
-        while let Some(&(at, update)) = self.ending.first()
-            && at <= now
-        {
+        if let Some((update, _)) = self.earlier.filter(|&(_, at)| at <= now) {
             self.unmark(update);
         }
+        self.let_updaters_go(now);
         self.release_all(now);
     }
 
     fn status(&self) -> Vec<protocol::Table> {
         let row = [
             ("homes", self.homes.values().filter(|home| home.port.is_some()).count().into()),
+            ("updaters", self.updaters.len().into()),
             ("updates_under_way", self.updates.len().into()),
             ("updates_released", self.released.into()),
         ];

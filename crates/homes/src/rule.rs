@@ -38,10 +38,13 @@ pub enum Rule {
     JoinWithMarks,
     /// A home that joins drops all that it has stored: of what was released without it, it may never hear.
     FlushAtJoin,
-    /// A home's lease counts from when the home has asked for it.
+    /// A lease counts from when its holder has asked for it.
     LeaseFromAsking,
-    /// The hub counts a lease longer than its home does, by how much its clock may be the faster one.
+    /// The hub counts a lease longer than its holder does, by how much its clock may be the faster one.
     AllowDrift,
+    /// A release stands within the lease of its updater: the hub unmarks the updates of one that is gone when the lease is
+    /// over.
+    ReleaseWithinLease,
     /// A new hub releases nothing until the leases that an earlier one has given are over.
     HubWaits,
     /// A new hub keeps everything marked until all that an earlier one may have released is visible.
@@ -50,7 +53,7 @@ pub enum Rule {
 
 impl Rule {
     /// All of them.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 20] = [
         Self::ReleaseAfterAll,
         Self::WaitForLease,
         Self::MarkUntilVisible,
@@ -68,6 +71,7 @@ impl Rule {
         Self::FlushAtJoin,
         Self::LeaseFromAsking,
         Self::AllowDrift,
+        Self::ReleaseWithinLease,
         Self::HubWaits,
         Self::StarUntilVisible,
     ];

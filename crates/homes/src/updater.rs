@@ -2,18 +2,29 @@
 //!
 //! ```text
 //!   update --Update--> waiting --Released--> released --visible--> Visible, and forgotten
+//!                         ^                     |
+//!                         +-- the lease is over +
 //! ```
-//! An update under way is said again when a session was lost: a hub that knows it goes on, and a new one marks it anew,
-//! also if an earlier one had released it. So none becomes visible behind the back of the homes.
+//! 1. A release stands within the updater's lease from its hub: after that the hub may have unmarked the update, and its
+//!    release is asked for again (**ReleaseWithinLease**). The lease counts like that of a home.
+//! 2. An update under way is said again when a session was lost: a hub that knows it goes on, and a new one marks it anew,
+//!    also if an earlier one had released it. One that is visible meanwhile is said again too, so that homes drop what they
+//!    may have stored behind it.
+//! 3. The hub is told of [`UPDATES_PER_UPDATER_MAX`] at a time; further ones wait.
 
+use crate::rule::Rule;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::time::Duration;
 use node::{Machine, Output, Port, Waiter};
-use protocol::homes::{Dependency, FromHub, Introduce, Released, ToHub, Update, Visible};
+use protocol::homes::{Dependency, FromHub, Introduce, Lease, Released, Renew, ToHub, Update, Visible};
 use protocol::{Cell, Parcel};
-use types::Time;
-use types::limits::DEPENDENCIES_PER_UPDATE_MAX;
+use types::limits::{DEPENDENCIES_PER_UPDATE_MAX, UPDATES_PER_UPDATER_MAX};
+use types::{Broken, GoodbyeReason, Time};
+
+/// How long a hub may take to answer an updater that comes.
+const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 
 /// An updater.
 #[derive(Debug)]
@@ -21,22 +32,57 @@ pub struct Updater {
     life: u64,
     last: u64,
     under_way: BTreeMap<u64, UnderWay>,
-    is_up: bool,
+    /// Those that the hub was told of in this session, and the last of them.
+    announced: usize,
+    announced_through: u64,
+    /// When releases stand no more.
+    lease: Time,
+    link: Link,
     is_over: bool,
     outputs: VecDeque<Output>,
+    broken: Broken<Rule>,
 }
 
 #[derive(Debug)]
 struct UnderWay {
     dependencies: Vec<Dependency>,
+    /// The hub of this session has said so, or that of the last one while there is none.
     is_released: bool,
+    /// Some hub has.
+    was_released: bool,
+    /// Its updater has said so when there was no session to say it on.
+    is_visible: bool,
+}
+
+/// The session with the hub.
+#[derive(Debug, Default)]
+struct Link {
+    is_up: bool,
+    renew_at: Option<Time>,
+    silent_at: Option<Time>,
 }
 
 impl Updater {
     /// An updater in this life, whose number is drawn at random: two lives have different ones.
     pub fn new(life: u64) -> Self {
-        let (under_way, outputs) = Default::default();
-        Self { life, last: 0, under_way, is_up: false, is_over: false, outputs }
+        Self::without(life, Broken::NONE)
+    }
+
+    /// The same without a rule.
+    pub fn without(life: u64, broken: Broken<Rule>) -> Self {
+        let (under_way, link, outputs) = Default::default();
+        Self {
+            life,
+            last: 0,
+            under_way,
+            announced: 0,
+            announced_through: 0,
+            lease: Time::ZERO,
+            link,
+            is_over: false,
+            outputs,
+            broken,
+        }
     }
 
     /// An update of these dependencies is about to become visible; gives the updater's number for it. It may when it is
@@ -46,16 +92,16 @@ impl Updater {
             dependencies = Vec::from([Dependency::ALL]);
         }
         self.last += 1;
-        self.under_way.insert(self.last, UnderWay { dependencies, is_released: false });
-        if self.is_up {
-            self.announce(self.last);
-        }
+        let under_way = UnderWay { dependencies, is_released: false, was_released: false, is_visible: false };
+        self.under_way.insert(self.last, under_way);
+        self.announce();
         self.last
     }
 
-    /// Whether an update is released.
-    pub fn is_released(&self, id: u64) -> bool {
-        self.under_way.get(&id).is_some_and(|under_way| under_way.is_released)
+    /// Whether an update may become visible at this moment.
+    pub fn is_released(&self, now: Time, id: u64) -> bool {
+        let is_leased = now < self.lease || self.broken.is(Rule::ReleaseWithinLease);
+        is_leased && self.under_way.get(&id).is_some_and(|under_way| under_way.is_released)
     }
 
     /// Whether nothing is to be had of a hub any more.
@@ -65,14 +111,46 @@ impl Updater {
 
     /// An update is visible to every new reader, or does not take place.
     pub fn visible(&mut self, id: u64) {
-        if self.under_way.remove(&id).is_some() && self.is_up {
+        let Some(under_way) = self.under_way.get_mut(&id) else { return };
+        let is_announced = self.link.is_up && id <= self.announced_through;
+        // One that was never released is not to take place, and needs no word of it later.
+        if !is_announced && under_way.was_released {
+            under_way.is_visible = true;
+            return;
+        }
+        self.under_way.remove(&id);
+        if is_announced {
             self.say(Visible { id });
+            self.announced -= 1;
+            self.announce();
         }
     }
 
-    fn announce(&mut self, id: u64) {
-        let dependencies = self.under_way[&id].dependencies.clone();
-        self.say(Update { id, dependencies });
+    /// Tells the hub of updates that it was not told of, as many as it takes.
+    fn announce(&mut self) {
+        while self.link.is_up && self.announced < UPDATES_PER_UPDATER_MAX {
+            let Some((&id, under_way)) = self.under_way.range(self.announced_through + 1..).next() else { return };
+            let (dependencies, is_visible) = (under_way.dependencies.clone(), under_way.is_visible);
+            self.announced_through = id;
+            self.say(Update { id, dependencies });
+            if is_visible {
+                self.under_way.remove(&id);
+                self.say(Visible { id });
+            } else {
+                self.announced += 1;
+            }
+        }
+    }
+
+    fn renew(&mut self, now: Time, lease: Lease) {
+        // The hub says the updater's own time again: nothing was ever asked at one that is still to come.
+        if lease.asked > now {
+            return;
+        }
+        let length = Duration::from_millis(lease.lease_ms.into());
+        self.lease = self.lease.max(lease.asked + length);
+        self.link.renew_at = Some(now + length / 3);
+        self.link.silent_at = Some(self.lease);
     }
 
     fn say(&mut self, message: impl Into<ToHub>) {
@@ -81,24 +159,29 @@ impl Updater {
 }
 
 impl Machine for Updater {
-    fn connected(&mut self, _: Time, _: Port) {
-        self.is_up = true;
-        self.say(Introduce { life: self.life });
-        for id in self.under_way.keys().copied().collect::<Vec<_>>() {
-            self.announce(id);
-        }
+    fn connected(&mut self, now: Time, _: Port) {
+        self.link = Link { is_up: true, renew_at: None, silent_at: Some(now + ANSWER_WITHIN) };
+        (self.announced, self.announced_through) = (0, 0);
+        // A hub that still has what it has released says so again.
+        self.under_way.values_mut().for_each(|under_way| under_way.is_released = false);
+        self.say(Introduce { life: self.life, asked: now });
+        self.announce();
     }
 
     fn disconnected(&mut self, _: Time, _: Port) {
-        self.is_up = false;
+        self.link = Link::default();
     }
 
-    fn handle(&mut self, _: Time, _: Port, message: Parcel) {
-        if let Ok(FromHub::Released(Released { id })) = message.open()
-            && let Some(under_way) = self.under_way.get_mut(&id)
-        {
-            under_way.is_released = true;
-            self.outputs.push_back(Output::Wake(Waiter(id)));
+    fn handle(&mut self, now: Time, _: Port, message: Parcel) {
+        match message.open() {
+            Ok(FromHub::Released(Released { id })) => {
+                if let Some(under_way) = self.under_way.get_mut(&id) {
+                    (under_way.is_released, under_way.was_released) = (true, true);
+                    self.outputs.push_back(Output::Wake(Waiter(id)));
+                }
+            }
+            Ok(FromHub::Lease(lease)) => self.renew(now, lease),
+            Ok(_) | Err(_) => {}
         }
     }
 
@@ -116,6 +199,22 @@ impl Machine for Updater {
 
     fn poll_output(&mut self) -> Option<Output> {
         self.outputs.pop_front()
+    }
+
+    fn poll_timeout(&self) -> Option<Time> {
+        self.link.renew_at.into_iter().chain(self.link.silent_at).min()
+    }
+
+    fn handle_timeout(&mut self, now: Time) {
+        if self.link.silent_at.is_some_and(|at| at <= now) {
+            // The hub may have let go of its updates: they are said again in the next session.
+            self.link = Link::default();
+            let text = String::from("nothing was heard of the hub");
+            self.outputs.push_back(Output::End(Port::Server, GoodbyeReason::Silent, text));
+        } else if self.link.renew_at.is_some_and(|at| at <= now) {
+            self.link.renew_at = None;
+            self.say(Renew { asked: now });
+        }
     }
 
     fn has_callers(&self) -> bool {

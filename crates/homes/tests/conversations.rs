@@ -23,6 +23,8 @@ use std::fmt::Write as _;
 use std::time::Duration;
 use types::{Broken, SessionId, Time};
 
+const LEASE: Duration = Duration::from_secs(1);
+
 fn named(names: &[&str]) -> Vec<Dependency> {
     names.iter().map(|name| Dependency::new(name.to_string()).unwrap()).collect()
 }
@@ -55,8 +57,8 @@ struct HubScript {
 }
 
 impl HubScript {
-    fn new(may_succeed: bool, broken: Broken<Rule>) -> Self {
-        let config = HubConfig { lease: Duration::from_secs(1), may_succeed, broken, ..HubConfig::default() };
+    fn new(succeeds: Option<Duration>, broken: Broken<Rule>) -> Self {
+        let config = HubConfig { lease: LEASE, succeeds, broken, ..HubConfig::default() };
         let mut hub = Hub::new(config);
         hub.start(Time::ZERO);
         Self { hub, now: Time::ZERO, said: String::new() }
@@ -98,7 +100,10 @@ impl Player for HubScript {
             }
             [link, "renew", asked] => self.hear(port(link)?, Renew { asked: ms(asked.strip_prefix("asked=")?)? }),
             [link, "marked", number] => self.hear(port(link)?, Marked { update: UpdateId(number.parse().ok()?) }),
-            [link, "introduce", life] => self.hear(port(link)?, Introduce { life: life.parse().ok()? }),
+            [link, "introduce", life, asked] => {
+                let introduce = Introduce { life: life.parse().ok()?, asked: ms(asked.strip_prefix("asked=")?)? };
+                self.hear(port(link)?, introduce);
+            }
             [link, "update", id, ref names @ ..] => {
                 self.hear(port(link)?, Update { id: id.parse().ok()?, dependencies: named(names) });
             }
@@ -227,8 +232,8 @@ impl Player for HomeScript {
 
 #[test]
 fn hubs_say_what_is_written() {
-    play::play_all("hub-first-", || HubScript::new(false, Broken::NONE));
-    play::play_all("hub-next-", || HubScript::new(true, Broken::NONE));
+    play::play_all("hub-first-", || HubScript::new(None, Broken::NONE));
+    play::play_all("hub-next-", || HubScript::new(Some(LEASE), Broken::NONE));
 }
 
 #[test]

@@ -57,7 +57,7 @@ impl Near<Updater> {
         let waker = Waker::from(Arc::new(Unpark(thread::current())));
         self.wait_until("the release", |updater| {
             self.driver.wake_on(Waiter(id), &waker);
-            updater.is_released(id)
+            updater.is_released(self.driver.now(), id)
         });
         self.driver.forget(Waiter(id));
     }
@@ -84,7 +84,7 @@ impl Near<Home> {
 fn an_update_is_released_when_no_home_answers_for_what_it_changes() {
     let runtime = Runtime::start().unwrap();
     let mut machines = Machines::new();
-    let config = HubConfig { lease: Duration::from_millis(500), may_succeed: false, ..HubConfig::default() };
+    let config = HubConfig { lease: Duration::from_millis(500), succeeds: None, ..HubConfig::default() };
     machines.add(Hub::new(config));
     let hub = Host::start(machines, &runtime);
     let listen = ListenConfig { codec: HUB, ..ListenConfig::new("127.0.0.1:0".parse().unwrap()) };

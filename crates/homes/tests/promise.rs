@@ -93,8 +93,9 @@ struct Day {
     harms: usize,
     /// On some days nothing but the hub is harmed.
     harms_hub_alone: bool,
-    /// The homes that no connection reaches for a while.
+    /// The homes, and the updater, that no connection reaches for a while.
     is_apart: [bool; 2],
+    updater_is_apart: bool,
     is_up: [bool; 2],
     hub_is_up: bool,
     answers: u32,
@@ -120,9 +121,8 @@ impl Day {
         let slots = [2, 4][world.draw(2) as usize];
         let is_first = Rc::new(RefCell::new(true));
         world.add("hub", move |_| {
-            let may_succeed = !is_first.replace(false);
-            let updater_patience = Duration::from_secs(1000);
-            alone(Hub::new(HubConfig { lease, updater_patience, may_succeed, broken }))
+            let succeeds = (!is_first.replace(false)).then_some(lease);
+            alone(Hub::new(HubConfig { lease, updater_lease: 2 * lease, succeeds, broken }))
         });
         let lives = Rc::new(RefCell::new(0u64));
         for home in HOMES {
@@ -136,7 +136,7 @@ impl Day {
             let delay = lines[world.draw(3) as usize];
             world.set_line(home, "hub", Line { delay, rate: None });
         }
-        world.add("updater", |_| alone(Updater::new(1)));
+        world.add("updater", move |_| alone(Updater::without(1, broken)));
         world.connect(("updater", RoleId::ONLY), ("hub", RoleId::ONLY), FAMILY);
         let reads = [(); KEYS].map(|()| {
             let count = 1 + world.draw(2) as usize;
@@ -164,6 +164,7 @@ impl Day {
             harms,
             harms_hub_alone,
             is_apart: [false; 2],
+            updater_is_apart: false,
             is_up: [true; 2],
             hub_is_up: true,
             answers: 0,
@@ -196,9 +197,6 @@ impl Day {
             _ => {}
         }
         self.pass(Duration::from_micros(200));
-        for home in (0..2).filter(|&home| self.is_apart[home]) {
-            self.world.cut(HOMES[home], "hub");
-        }
         Ok(())
     }
 
@@ -226,7 +224,7 @@ impl Day {
     fn is_released(&self, by: By) -> bool {
         match by {
             By::Hub(update) => self.world.look::<Hub>("hub").is_some_and(|hub| hub.is_released(update)),
-            By::Updater(id) => self.world.look::<Updater>("updater").unwrap().is_released(id),
+            By::Updater(id) => self.world.look::<Updater>("updater").unwrap().is_released(self.world.now(), id),
         }
     }
 
@@ -237,8 +235,9 @@ impl Day {
             return;
         }
         let at = under_way[self.draw(under_way.len() as u64)];
-        // Those whose hub is dead take their time, so that homes join the next one meanwhile.
-        let waits = self.written[at].is_orphan && matches!(self.written[at].state, State::Released(_));
+        // Those whose hub is dead or far take their time, so that homes go on without them meanwhile.
+        let is_far = self.written[at].is_orphan || self.updater_is_apart;
+        let waits = is_far && matches!(self.written[at].state, State::Released(_));
         if waits && self.draw(20) != 0 {
             return;
         }
@@ -247,6 +246,8 @@ impl Day {
         self.written[at].state = match self.written[at].state {
             State::Marking(by) if self.is_released(by) => State::Released(Some(by)),
             State::Marking(_) => return,
+            // Its lease is over before the database has made it visible: it waits for another release.
+            State::Released(Some(by @ By::Updater(_))) if !self.is_released(by) => State::Marking(by),
             State::Released(by) => {
                 for change in changes {
                     self.visible[change].insert(number);
@@ -297,6 +298,7 @@ impl Day {
             let is_current = table.is_current(&entry.proof, || {
                 if sleeps {
                     self.is_apart[at] = false;
+                    self.set_line(HOMES[at], false);
                     self.pass(2 * self.lease);
                 }
                 self.world.now()
@@ -371,7 +373,7 @@ impl Day {
     }
 
     fn harm(&mut self, at: usize) {
-        match self.draw(if self.harms_hub_alone { 1 } else { 9 }) {
+        match self.draw(if self.harms_hub_alone { 1 } else { 10 }) {
             0 if self.hub_is_up => {
                 // The last word of the hub may be that an update is released.
                 for at in 0..self.written.len() {
@@ -396,7 +398,23 @@ impl Day {
             }
             4 => self.world.cut(HOMES[at], "hub"),
             5 => self.world.cut("updater", "hub"),
-            _ => self.is_apart[at] = !self.is_apart[at],
+            6 => {
+                self.updater_is_apart = !self.updater_is_apart;
+                self.set_line("updater", self.updater_is_apart);
+                self.pass(3 * self.lease);
+            }
+            _ => {
+                self.is_apart[at] = !self.is_apart[at];
+                self.set_line(HOMES[at], self.is_apart[at]);
+            }
+        }
+    }
+
+    fn set_line(&mut self, name: &str, is_apart: bool) {
+        if is_apart {
+            self.world.part(name, "hub");
+        } else {
+            self.world.mend(name, "hub");
         }
     }
 
@@ -479,7 +497,7 @@ fn each_rule_is_missed() {
 fn released_after(broken: Broken<Rule>) -> Duration {
     let mut world = Processes::new(1, Line { delay: Duration::from_micros(100), rate: None });
     let lease = Duration::from_secs(1);
-    world.add("hub", move |_| alone(Hub::new(HubConfig { lease, may_succeed: false, broken, ..HubConfig::default() })));
+    world.add("hub", move |_| alone(Hub::new(HubConfig { lease, succeeds: None, broken, ..HubConfig::default() })));
     world.add("home", move |_| alone(Home::new(HomeConfig { slots: 2, broken, ..HomeConfig::new(1) })));
     world.connect(("home", RoleId::ONLY), ("hub", RoleId::ONLY), FAMILY);
     world.run_for(Duration::from_millis(10));

@@ -4,6 +4,8 @@
 //!   home                         hub                         updater
 //!     | Join{life} -------------> |                             |
 //!     | <-- Reset, Mark{u}*, Joined{lease}                      |
+//!     |                           | <------- Introduce{life}    |
+//!     |                           | Lease --------------------> |   for what is released to it
 //!     |                           | <------- Update{id, deps}   |   the hub gives it the next number u
 //!     | <------------- Mark{u}    |                             |
 //!     | Marked{u} --------------> |  all homes have             |
@@ -70,7 +72,7 @@ pub struct Join {
     pub asked: Time,
 }
 
-/// A home asks for more of its lease.
+/// A home or an updater asks for more of its lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Renew {
     /// When it has asked, by its own clock.
@@ -89,6 +91,8 @@ pub struct Marked {
 pub struct Introduce {
     /// The number of this life of the updater, drawn at random: its updates under way are known by it when it comes again.
     pub life: u64,
+    /// When the updater has asked, by its own clock.
+    pub asked: Time,
 }
 
 /// An updater is about to make these changes visible.
@@ -127,11 +131,11 @@ pub struct Unmark {
     pub update: UpdateId,
 }
 
-/// The home answers for its table for so long, from when it has asked; the first one says that it has heard of all
-/// outstanding marks.
+/// A home answers for its table for so long, from when it has asked; the first one says that it has heard of all
+/// outstanding marks. To an updater, releases stand for so long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lease {
-    /// When the home has asked, by its own clock.
+    /// When it has asked, by its own clock.
     pub asked: Time,
     /// For how long, in milliseconds.
     pub lease_ms: u32,
@@ -173,7 +177,7 @@ crate::directions::messages! {
         Mark(Mark),
         /// It is.
         Unmark(Unmark),
-        /// The home's lease.
+        /// A lease.
         Lease(Lease),
         /// An updater may go on.
         Released(Released),

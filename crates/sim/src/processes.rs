@@ -20,7 +20,7 @@ use core::time::Duration;
 use node::{Append, DiskDone, Durable, Event as Told, Link, Machine, Node, Opaque, Port, RoleId, Said};
 use protocol::Goodbye;
 use session::{Dialer, Next, Times};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use types::{Position, SessionId, Time};
 use wire::{Codec, Inbox, frames_of};
 
@@ -80,6 +80,8 @@ pub struct Processes {
     queue: Queue<Event>,
     all: BTreeMap<String, Process>,
     lines: BTreeMap<(String, String), Line>,
+    /// The pairs between which there is no line for a while.
+    apart: BTreeSet<(String, String)>,
     usual: Line,
     connections: BTreeMap<SessionId, Connection>,
     opened: u64,
@@ -170,8 +172,18 @@ enum Event {
 impl Processes {
     /// No process yet, on lines that are like this one where nothing else is said.
     pub fn new(seed: u64, usual: Line) -> Self {
-        let (all, lines, connections) = Default::default();
-        Self { now: Time::ZERO, rng: Rng::new(seed), queue: Queue::new(), all, lines, usual, connections, opened: 0 }
+        let (all, lines, apart, connections) = Default::default();
+        Self {
+            now: Time::ZERO,
+            rng: Rng::new(seed),
+            queue: Queue::new(),
+            all,
+            lines,
+            apart,
+            usual,
+            connections,
+            opened: 0,
+        }
     }
 
     /// Adds a process, and starts it.
@@ -214,6 +226,17 @@ impl Processes {
     pub fn cut(&mut self, one: &str, other: &str) {
         let between = |connection: &Connection| pair(&connection.dialer.0, &connection.listener.0) == pair(one, other);
         self.break_off(between);
+    }
+
+    /// The line between two processes is gone until [`Processes::mend`].
+    pub fn part(&mut self, one: &str, other: &str) {
+        self.apart.insert(pair(one, other));
+        self.cut(one, other);
+    }
+
+    /// The line between two processes is there again.
+    pub fn mend(&mut self, one: &str, other: &str) {
+        self.apart.remove(&pair(one, other));
     }
 
     /// A process dies: a prefix of the records that were not durable yet survives.
@@ -303,7 +326,11 @@ impl Processes {
         found.dialer.attempt(|| None::<()>);
         found.connection = Some(id);
         let (dialer, listener, family) = ((name.to_owned(), found.client), found.at.clone(), found.family);
+        let is_apart = self.apart.contains(&pair(&dialer.0, &listener.0));
         self.connections.insert(id, Connection { dialer, listener, family, directions: Default::default() });
+        if is_apart {
+            return self.break_off_one(id);
+        }
         self.send(id, End::Listener, Item::Opened);
     }
 

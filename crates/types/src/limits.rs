@@ -145,6 +145,16 @@ pub const DEPENDENCIES_PER_RESPONSE_MAX: usize = 1024;
 /// The dependencies that one update names; one of more is an update of everything.
 pub const DEPENDENCIES_PER_UPDATE_MAX: usize = 1024;
 
+/// The updates that an updater may have under way at its hub; further ones wait for them.
+pub const UPDATES_PER_UPDATER_MAX: usize = 4096;
+
+/// The names of all updates under way at a hub, in bytes: a home that joins is told of all of them. Beyond, an update is
+/// one of everything.
+pub const MARKED_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+/// The homes of one hub.
+pub const HOMES_MAX: usize = 1024;
+
 /// Addresses of a store that a group's members are told.
 pub const STORE_ADDRESSES_MAX: usize = 16;
 

@@ -108,7 +108,7 @@ impl Direction for ToHub {
 
 impl Direction for FromHub {
     const READER: &'static str = "home or updater";
-    const OPENING: &'static str = "Reset, Released or Goodbye";
+    const OPENING: &'static str = "Reset, Lease or Goodbye";
 
     fn known(number: u8) -> Option<Known> {
         let limits = match number {
@@ -120,7 +120,7 @@ impl Direction for FromHub {
             GOODBYE => Some(Goodbye::LIMITS),
             _ => None,
         };
-        known(number, limits, &[RESET, RELEASED, GOODBYE])
+        known(number, limits, &[RESET, LEASE, GOODBYE])
     }
 
     fn encode(&self, batch: &mut Batch) -> Result<(), WireError> {
@@ -180,7 +180,6 @@ macro_rules! number {
 }
 
 number! {
-    Introduce: |this| this.life, |got| Self { life: got };
     Renew: |this| this.asked.0, |got| Self { asked: Time(got) };
     Marked: |this| this.update.0, |got| Self { update: UpdateId(got) };
     Unmark: |this| this.update.0, |got| Self { update: UpdateId(got) };
@@ -190,24 +189,31 @@ number! {
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
-struct JoinMeta {
+struct Life {
     life: U64,
     asked: U64,
 }
 
-impl Layout for Join {
-    const LIMITS: Limits = Limits::fields::<JoinMeta>();
+/// A message by which a peer begins.
+macro_rules! life {
+    ($($message:ident)+) => {
+        $(impl Layout for $message {
+            const LIMITS: Limits = Limits::fields::<Life>();
 
-    fn put(&self, meta: &mut Meta<'_>) -> Result<(), WireError> {
-        meta.put(&JoinMeta { life: self.life.into(), asked: self.asked.0.into() });
-        Ok(())
-    }
+            fn put(&self, meta: &mut Meta<'_>) -> Result<(), WireError> {
+                meta.put(&Life { life: self.life.into(), asked: self.asked.0.into() });
+                Ok(())
+            }
 
-    fn get(reader: &mut Reader<'_>) -> Result<Self, WireError> {
-        let JoinMeta { life, asked } = reader.get()?;
-        Ok(Self { life: life.get(), asked: Time(asked.get()) })
-    }
+            fn get(reader: &mut Reader<'_>) -> Result<Self, WireError> {
+                let Life { life, asked } = reader.get()?;
+                Ok(Self { life: life.get(), asked: Time(asked.get()) })
+            }
+        })+
+    };
 }
+
+life! { Join Introduce }
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
@@ -307,7 +313,7 @@ mod tests {
         let to: Vec<ToHub> = vec![
             Renew { asked: Time(9) }.into(),
             Marked { update: UpdateId(7) }.into(),
-            Introduce { life: 5 }.into(),
+            Introduce { life: 5, asked: Time(6) }.into(),
             Update { id: 3, dependencies: names() }.into(),
             Visible { id: 3 }.into(),
             Goodbye { reason: GoodbyeReason::Done, text: "ends".into() }.into(),

@@ -57,21 +57,28 @@ impl Core {
 
     /// Gives a machine events and carries out what comes of them, but for the flush, which is the caller's to lead.
     pub(crate) fn drive(&self, role: RoleId, events: impl IntoIterator<Item = Event>) -> Flush {
-        let of = self.role(role);
-        self.call(role, |hosted, now| events.into_iter().for_each(|event| self.tell(of, hosted, now, event)))
+        self.drive_with(role, |_| events)
     }
 
     /// The same for a call of the machine.
     pub(crate) fn call(&self, role: RoleId, call: impl FnOnce(&mut Hosted, Time)) -> Flush {
+        self.run(role, || self.step(role, |_| (), |hosted, now, ()| call(hosted, now)))
+    }
+
+    /// The same with events that are gathered under the machine's lock.
+    fn drive_with<E: IntoIterator<Item = Event>>(&self, role: RoleId, events: impl FnOnce(&Role) -> E) -> Flush {
+        self.run(role, || self.step_with(role, events))
+    }
+
+    /// Does the first step, with a machine, and the steps that come of it.
+    fn run(&self, role: RoleId, first: impl FnOnce() -> Todo) -> Flush {
         let drive = || {
             let mut next = VecDeque::new();
-            let mut flush = self.carry_out(role, self.step(role, call), &mut next);
+            let mut flush = self.carry_out(role, first(), &mut next);
             while let Some(called) = next.pop_front() {
                 let (role, todo) = match called {
-                    Next::Inbox(role) => (role, self.step(role, |hosted, now| self.take_inbox(role, hosted, now))),
-                    Next::Room(Link { role, port }) => {
-                        (role, self.step(role, |hosted, now| hosted.tell(now, Event::Room(port))))
-                    }
+                    Next::Inbox(role) => (role, self.step_with(role, Role::take)),
+                    Next::Room(Link { role, port }) => (role, self.step_with(role, |_| [Event::Room(port)])),
                 };
                 flush = flush.and(self.carry_out(role, todo, &mut next));
             }
@@ -83,7 +90,7 @@ impl Core {
     /// Carries out what came of calls that an application has made. By then the machine has heard all that others have said
     /// to it.
     pub(crate) fn settle(&self, role: RoleId) {
-        self.lead_as_application(self.call(role, |hosted, now| self.take_inbox(role, hosted, now)));
+        self.lead_as_application(self.drive_with(role, Role::take));
     }
 
     /// A connection is up.
@@ -113,19 +120,24 @@ impl Core {
         hosted.tell(now, event);
     }
 
-    /// Tells a machine what others of this process have to say. Its lock is held.
-    fn take_inbox(&self, role: RoleId, hosted: &mut Hosted, now: Time) {
-        self.role(role).take().into_iter().for_each(|event| hosted.tell(now, event));
+    /// Tells a machine of events and sorts what comes of it.
+    fn step_with<E: IntoIterator<Item = Event>>(&self, role: RoleId, events: impl FnOnce(&Role) -> E) -> Todo {
+        let of = self.role(role);
+        self.step(role, events, |hosted, now, events| {
+            events.into_iter().for_each(|event| self.tell(of, hosted, now, event));
+        })
     }
 
     /// Calls a machine and sorts what comes of it.
-    fn step(&self, role: RoleId, call: impl FnOnce(&mut Hosted, Time)) -> Todo {
+    fn step<T>(&self, role: RoleId, gather: impl FnOnce(&Role) -> T, call: impl FnOnce(&mut Hosted, Time, T)) -> Todo {
         let (flushes, wakers, dials, told, flush) = Default::default();
         let mut todo = Todo { flushes, wakers, dials, told, flush };
         let role = self.role(role);
         self.with_role(role, |hosted| {
+            // The clock is read when all is there: nothing is from later than the time at which it is heard.
+            let gathered = gather(role);
             let now = self.clock.now();
-            call(hosted, now);
+            call(hosted, now, gathered);
             while let Some(said) = hosted.poll(now) {
                 self.sort(role, said, &mut todo);
             }
