@@ -9,6 +9,9 @@ use std::path::PathBuf;
 /// Where a store listens when nobody says otherwise.
 pub(crate) const DEFAULT_SERVER: &str = "127.0.0.1:7411";
 
+/// Where a proxy listens for its operators when nobody says otherwise.
+const DEFAULT_ADMIN: &str = "127.0.0.1:8081";
+
 /// A coherent cache and transactional object store: shared data, close to those who use it and never stale.
 #[derive(Debug, Parser)]
 #[command(name = "thorp", version, max_term_width = 100, after_help = EXAMPLES)]
@@ -53,6 +56,8 @@ pub(crate) enum Command {
     /// Runs a caching reverse proxy before a web application: HTTP/1.1 and HTTP/2 to clients, a good cache by RFC 9111, and
     /// of every response `Cache-Status` says what happened and why. Until SIGTERM or Ctrl-C.
     Proxy(ProxyArgs),
+    /// Tells a proxy what has changed: when this command ends, no later request is answered without it.
+    Invalidate(InvalidateArgs),
     /// Prints the status of a store or a redirector: its sessions, how far each is, how much was fetched from where.
     Status(StatusArgs),
     /// Lists the spaces of a store: names, and the numbers that `serve --leased` takes.
@@ -253,9 +258,36 @@ pub(crate) struct ProxyArgs {
     /// Threads that serve clients. Without it as many as there are processors.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) threads: Option<u16>,
+    /// Where to listen for operators: status, metrics and invalidation. Port 0 takes any free port.
+    #[arg(long, value_name = "ADDR", default_value = DEFAULT_ADMIN, value_parser = listen_address)]
+    pub(crate) admin: SocketAddr,
+    /// A file whose first line is the token that operators have to bring. Needed where others than this machine's can
+    /// reach --admin.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) token_file: Option<PathBuf>,
     /// Stops the proxy when standard input ends: with the program that started it.
     #[arg(long)]
     pub(crate) until_stdin_closes: bool,
+}
+
+/// `thorp invalidate`.
+#[derive(Debug, Args)]
+pub(crate) struct InvalidateArgs {
+    /// Names of what has changed: responses that depend on one of them are not served any more.
+    #[arg(value_name = "DEPENDENCY")]
+    pub(crate) dependencies: Vec<String>,
+    /// A URL whose responses are removed. May be given several times.
+    #[arg(long = "url", value_name = "URL")]
+    pub(crate) urls: Vec<String>,
+    /// Everything has changed.
+    #[arg(long)]
+    pub(crate) all: bool,
+    /// Where the proxy listens for operators.
+    #[arg(long, value_name = "ADDR", default_value = DEFAULT_ADMIN, value_parser = listen_address)]
+    pub(crate) admin: SocketAddr,
+    /// A file whose first line is the proxy's token, if it has one.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) token_file: Option<PathBuf>,
 }
 
 /// `thorp status`.

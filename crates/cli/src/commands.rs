@@ -7,6 +7,7 @@ mod doctor;
 mod documents;
 mod experiment;
 mod group;
+mod invalidate;
 mod load;
 mod markdown;
 mod member;
@@ -29,6 +30,7 @@ pub(crate) fn run(command: Command, output: &mut Output) -> Result {
         Command::Serve(args) => serve::run(&args, output),
         Command::Group(args) => group::run(&args, output),
         Command::Proxy(args) => proxy::run(&args, output),
+        Command::Invalidate(args) => invalidate::run(&args, output),
         Command::Status(args) => status::run(&args, output),
         Command::Spaces(args) => spaces::run(&args, output),
         Command::Put(args) => documents::put(&args, output),

@@ -7,7 +7,7 @@
 use crate::limits::Limits;
 use std::io;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
@@ -34,6 +34,8 @@ pub(crate) struct Activity {
     requests: AtomicU32,
     /// Bodies of responses that wait for the client, and not for the origin.
     offered: AtomicU32,
+    /// Whether bytes without a request under way are the head of one. On HTTP/2 they may be of the connection itself.
+    has_heads: AtomicBool,
 }
 
 /// Why a connection is ended.
@@ -50,9 +52,18 @@ pub(crate) enum Overdue {
 impl Activity {
     pub(crate) fn new() -> Self {
         let (now, activity) = (now_ms(), Self::default());
+        activity.has_heads.store(true, Relaxed);
         activity.idle_since.store(now, Relaxed);
         activity.moved_at.store(now, Relaxed);
         activity
+    }
+
+    /// It speaks HTTP/1.1, or HTTP/2. The bytes that have told so are no head yet.
+    pub(crate) fn speaks(&self, is_http2: bool) {
+        self.has_heads.store(!is_http2, Relaxed);
+        if is_http2 {
+            self.head_since.store(0, Relaxed);
+        }
     }
 
     /// There is something for the client to take.
@@ -70,7 +81,8 @@ impl Activity {
     fn read(&self) {
         let now = now_ms();
         self.moved_at.store(now, Relaxed);
-        if self.requests.load(Relaxed) == 0 && self.head_since.load(Relaxed) == 0 {
+        let is_of_head = self.has_heads.load(Relaxed) && self.requests.load(Relaxed) == 0;
+        if is_of_head && self.head_since.load(Relaxed) == 0 {
             self.head_since.store(now, Relaxed);
         }
     }

@@ -22,6 +22,10 @@ pub struct Config {
     pub name: String,
     /// Threads that serve clients.
     pub threads: usize,
+    /// Where operators connect; `None` is nowhere.
+    pub admin: Option<SocketAddr>,
+    /// The token that each of their requests has to bring. Without one `admin` has to be on loopback.
+    pub admin_token: Option<String>,
     /// Its home, and where its hub is.
     pub site: SiteConfig,
     /// The decisions about what is stored, and for how long.
@@ -44,6 +48,8 @@ impl Config {
             origin_http2: false,
             name,
             threads,
+            admin: None,
+            admin_token: None,
             site: SiteConfig::default(),
             policy: Policy::default(),
             limits: Limits::default(),

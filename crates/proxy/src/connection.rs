@@ -1,6 +1,6 @@
 //! One connection of a client, from its first byte to its end.
 
-use crate::activity::{Activity, Observed};
+use crate::activity::{Activity, Observed, Overdue};
 use crate::body::Answered;
 use crate::client::Client;
 use crate::exchange::Answering;
@@ -49,6 +49,7 @@ pub(crate) async fn serve<S>(
     };
     let Ok(Ok(stream)) = begun else { return };
     let (is_http2, io) = (stream.is_http2(), TokioIo::new(stream));
+    activity.speaks(is_http2);
     let client = Client { worker: worker.clone(), peer, scheme, activity: activity.clone() };
     if is_http2 {
         drive(http2_server().serve_connection(io, ToClient(client)), &worker, &activity, stop).await;
@@ -106,7 +107,7 @@ async fn drive<C: Graceful>(connection: C, worker: &Worker, activity: &Activity,
     let limits = &worker.shared.config.limits;
     let mut connection = pin!(connection);
     let mut stopped = pin!(async move { stop.wait_for(|is_stopped| *is_stopped).await.is_ok() });
-    let mut is_stopping = false;
+    let (mut is_stopping, mut is_ending) = (false, false);
     let mut look = pin!(sleep(limits.head.min(limits.stall)));
     poll_fn(|cx| {
         // An error is the client's business, and it has gone.
@@ -123,8 +124,20 @@ async fn drive<C: Graceful>(connection: C, worker: &Worker, activity: &Activity,
         while look.as_mut().poll(cx).is_ready() {
             match activity.overdue(limits) {
                 Ok(left) => look.as_mut().reset(Instant::now() + left),
+                // The client is told, if there is a way to, and has the time to hear it.
+                Err(Overdue::Idle) if !is_ending => {
+                    is_ending = true;
+                    worker.shared.counters.ended(Overdue::Idle);
+                    connection.as_mut().graceful_shutdown();
+                    if connection.as_mut().poll(cx).is_ready() {
+                        return Poll::Ready(());
+                    }
+                    look.as_mut().reset(Instant::now() + limits.head);
+                }
                 Err(overdue) => {
-                    worker.shared.counters.ended(overdue);
+                    if !is_ending {
+                        worker.shared.counters.ended(overdue);
+                    }
                     return Poll::Ready(());
                 }
             }

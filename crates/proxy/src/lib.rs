@@ -24,10 +24,13 @@
 //! | `coherence` | where the rules of coherent responses are kept |
 //! | `answer`, `body`, `paced` | answers and their bodies |
 //! | `origin`, `tunnel` | requests to the origin; connections that leave HTTP |
+//! | `admin`, `ask` | the listener for operators, and asking it |
 //! | `config`, `limits`, `shared`, `counters` | what an operator says; what all threads look at; what happened how often |
 
 mod activity;
+mod admin;
 mod answer;
+mod ask;
 mod body;
 mod client;
 mod coherence;
@@ -54,6 +57,7 @@ mod tunnel;
 mod worker;
 
 pub use ::coherence::SiteConfig;
+pub use ask::{AskError, Changes, invalidate};
 pub use config::Config;
 pub use counters::Tally;
 pub use limits::Limits;

@@ -40,6 +40,15 @@ pub const STREAM_BUFFER_BYTES_MAX: usize = 64 * 1024;
 /// How often a request is sent again when a pooled connection turns out to be closed by the origin.
 pub const RETRIES_MAX: u32 = 1;
 
+/// Connections of operators at a time.
+pub const ADMIN_CONNECTIONS_MAX: usize = 64;
+
+/// The bytes of one batch of invalidations.
+pub const ADMIN_BODY_BYTES_MAX: usize = 1024 * 1024;
+
+/// The names and URLs of one batch of invalidations.
+pub const ADMIN_NAMES_MAX: usize = 4096;
+
 /// Limits that an operator may set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {

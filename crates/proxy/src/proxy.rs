@@ -1,5 +1,6 @@
 //! A running proxy: its acceptor and its threads, from start to stop.
 
+use crate::admin;
 use crate::coherence::Coherence;
 use crate::config::Config;
 use crate::counters::Tally;
@@ -44,6 +45,7 @@ impl std::error::Error for StartError {
 pub struct Proxy {
     shared: Arc<Shared>,
     address: SocketAddr,
+    admin: Option<SocketAddr>,
     stop: Stopper,
     threads: Vec<JoinHandle<io::Result<()>>>,
 }
@@ -56,10 +58,14 @@ impl Proxy {
             what: format!("'{}' is no name for Via: letters, digits, '-', '.' and '_'", config.name),
             source: io::ErrorKind::InvalidInput.into(),
         })?;
-        let cannot_listen = |source| StartError { what: format!("cannot listen on {listen}"), source };
-        let listener = std::net::TcpListener::bind(listen).map_err(cannot_listen)?;
-        listener.set_nonblocking(true).map_err(cannot_listen)?;
-        let address = listener.local_addr().map_err(cannot_listen)?;
+        let (listener, address) = listen_on(listen)?;
+        if let Some(admin) = config.admin.filter(|admin| !admin.ip().is_loopback() && config.admin_token.is_none()) {
+            return Err(StartError {
+                what: format!("operators at {admin} need a token: others than this machine's can connect there"),
+                source: io::ErrorKind::PermissionDenied.into(),
+            });
+        }
+        let admin = config.admin.map(listen_on).transpose()?;
         let (stop, stopped) = watch::channel(false);
         let stop = Stopper(stop);
         let runtime = net::Runtime::start().map_err(cannot_start)?;
@@ -70,6 +76,7 @@ impl Proxy {
         let mut proxy = Self {
             shared: Arc::new(Shared::new(config, via, Coherence::new(site))),
             address,
+            admin: admin.as_ref().map(|(_, address)| *address),
             stop,
             threads: Vec::new(),
         };
@@ -79,6 +86,10 @@ impl Proxy {
             let (shared, stopped) = (proxy.shared.clone(), stopped.clone());
             proxy.spawn(format!("proxy-{number}"), move || threads::run(shared, seat, stopped))?;
             handles.push(handle);
+        }
+        if let Some((listener, _)) = admin {
+            let (shared, stopped) = (proxy.shared.clone(), stopped.clone());
+            proxy.spawn("proxy-admin".to_owned(), move || admin::run(&shared, listener, stopped))?;
         }
         let connections = proxy.shared.config.limits.connections;
         proxy.spawn("proxy-accept".to_owned(), move || accept(listener, &handles, connections, stopped))?;
@@ -96,6 +107,11 @@ impl Proxy {
     /// Where it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Where it listens for operators.
+    pub fn admin_address(&self) -> Option<SocketAddr> {
+        self.admin
     }
 
     /// Its counts since its start.
@@ -135,6 +151,14 @@ impl Drop for Proxy {
         // Nobody is left to be told of an error.
         let _ = self.wait();
     }
+}
+
+fn listen_on(address: SocketAddr) -> Result<(std::net::TcpListener, SocketAddr), StartError> {
+    let cannot_listen = |source| StartError { what: format!("cannot listen on {address}"), source };
+    let listener = std::net::TcpListener::bind(address).map_err(cannot_listen)?;
+    listener.set_nonblocking(true).map_err(cannot_listen)?;
+    let bound = listener.local_addr().map_err(cannot_listen)?;
+    Ok((listener, bound))
 }
 
 fn cannot_start(source: io::Error) -> StartError {

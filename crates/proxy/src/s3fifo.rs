@@ -267,7 +267,7 @@ mod tests {
                     }
                 }
                 assert_eq!(queues.len(), model.len());
-                assert_eq!(queues.bytes(), model.values().map(|meter| meter.bytes).sum());
+                assert_eq!(queues.bytes(), model.values().map(|meter| meter.bytes).sum::<usize>());
                 assert!(queues.bytes() <= limit);
                 assert!(
                     queues.small.len() + queues.main.len() <= 2 * model.len() + REMOVED_MAX,

@@ -68,6 +68,7 @@ pub(crate) fn run(shared: Arc<Shared>, mut seat: Seat, stop: watch::Receiver<boo
         // Each connection holds a copy; when the last is dropped, the receiver is told.
         let (alive, mut none_alive) = mpsc::channel::<Infallible>(1);
         while let Some(arrival) = seat.arrivals.recv().await {
+            worker.shared.counters.connections.fetch_add(1, Relaxed);
             let (worker, connections, stop) = (worker.clone(), seat.connections.clone(), stop.clone());
             let alive = alive.clone();
             tokio::spawn(async move {

@@ -37,9 +37,14 @@ pub(crate) async fn open(client: &Client, mut request: Request<Incoming>) -> Res
     }
     let from_origin = upgrade::on(&mut response);
     let (client, silence_max) = (client.clone(), shared.config.limits.tunnel);
-    let mut answer = passed(shared, response.map(|_| Body::Empty), &status);
+    let (head, body) = response.into_parts();
+    let mut answer = passed(shared, Response::from_parts(head, Body::Empty), &status);
     ask_for_web_socket(answer.headers_mut());
-    tokio::spawn(carry(client, from_client, from_origin, silence_max));
+    tokio::spawn(async move {
+        carry(client, from_client, from_origin, silence_max).await;
+        // A tunnel counts as a request at the origin to its end.
+        drop(body);
+    });
     Ok(answer)
 }
 

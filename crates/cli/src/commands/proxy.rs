@@ -1,5 +1,6 @@
 //! `thorp proxy`: a caching reverse proxy, from its start to its stop.
 
+use super::invalidate::token;
 use crate::cli::ProxyArgs;
 use crate::output::Output;
 use crate::stopper::{when_stdin_closes, when_told};
@@ -33,6 +34,8 @@ fn config(args: &ProxyArgs) -> Result<Config> {
     if args.behind_tls {
         config.scheme = Scheme::Https;
     }
+    config.admin = Some(args.admin);
+    config.admin_token = args.token_file.as_deref().map(token).transpose()?;
     config.origin_http2 = args.origin_http2;
     config.threads = args.threads.map_or(config.threads, usize::from);
     config.limits = Limits {
@@ -46,9 +49,9 @@ fn config(args: &ProxyArgs) -> Result<Config> {
 }
 
 fn say_ready(args: &ProxyArgs, proxy: &Proxy, output: &mut Output) -> Result {
-    let listening = proxy.address();
-    let json = json!({"listen": listening, "origin": args.origin.to_string()});
-    output.line(&json, format_args!("ready: proxy on {listening}, for {}", args.origin))?;
+    let (listening, admin, origin) = (proxy.address(), proxy.admin_address().unwrap_or(args.admin), &args.origin);
+    let json = json!({"listen": listening, "admin": admin, "origin": origin.to_string()});
+    output.line(&json, format_args!("ready: proxy on {listening}, for {origin}; operators on {admin}"))?;
     output.flush().map_err(|error| Error::from(format!("cannot say that the proxy is ready: {error}")))
 }
 

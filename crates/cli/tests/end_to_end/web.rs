@@ -1,6 +1,6 @@
 //! The proxy as an operator runs it.
 
-use crate::program::command;
+use crate::program::{command, thorp};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -29,30 +29,46 @@ fn application() -> String {
 #[test]
 fn a_proxy_caches_until_it_is_told_to_stop() {
     let mut child = command()
-        .args(["proxy", "--json", "--listen", "127.0.0.1:0", "--until-stdin-closes", "--origin", &application()])
+        .args([
+            "proxy",
+            "--json",
+            "--listen",
+            "127.0.0.1:0",
+            "--admin",
+            "127.0.0.1:0",
+            "--until-stdin-closes",
+            "--origin",
+            &application(),
+        ])
         .stdin(Stdio::piped())
         .spawn()
         .unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     let mut line = || serde_json::from_str::<Value>(&lines.next().unwrap().unwrap()).unwrap();
-    let address = line()["listen"].as_str().unwrap().to_owned();
-    for _ in 0..2 {
-        let mut stream = TcpStream::connect(&address).unwrap();
+    let ready = line();
+    let (address, admin) = (ready["listen"].as_str().unwrap(), ready["admin"].as_str().unwrap());
+    let get = || {
+        let mut stream = TcpStream::connect(address).unwrap();
         stream.write_all(b"GET / HTTP/1.1\r\nHost: shop.example\r\nConnection: close\r\n\r\n").unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
-        assert!(answer.ends_with("\r\n\r\nasked 0"), "{answer}");
-    }
+        answer.rsplit("\r\n").next().unwrap().to_owned()
+    };
+    assert_eq!([get(), get()], ["asked 0", "asked 0"]);
+    let told = thorp(["invalidate", "--admin", admin, "--url", "http://shop.example/"]).ok();
+    assert_eq!(told, "invalidated (dependencies: 0, responses removed by URL: 1)\n");
+    assert_eq!([get(), get()], ["asked 1", "asked 1"]);
+    assert!(thorp(["invalidate", "--admin", admin]).usage().contains("say what has changed"));
     drop(child.stdin.take());
     let stopped = line();
-    assert_eq!((&stopped["requests"], &stopped["hits"]), (&2.into(), &1.into()), "{stopped}");
+    assert_eq!((&stopped["requests"], &stopped["hits"]), (&4.into(), &2.into()), "{stopped}");
     assert!(child.wait().unwrap().success());
 }
 
 #[test]
 fn an_origin_that_is_none_is_refused_with_what_was_expected() {
     for origin in ["shop", "ftp://shop", "http://shop/path", "http://user@shop"] {
-        let ran = crate::program::thorp(["proxy", "--origin", origin]);
+        let ran = thorp(["proxy", "--origin", origin]);
         assert_eq!(ran.code, Some(2), "{origin}");
         assert!(ran.stderr.contains("http://HOST:PORT"), "{}", ran.stderr);
     }

@@ -2,6 +2,7 @@
 
 use crate::harness::{Client, Origin, config, response};
 use proxy::Proxy;
+use std::io::{BufRead, BufReader, Read, Write};
 use std::time::Duration;
 
 fn proxy_with(origin: &Origin, change: impl FnOnce(&mut proxy::Limits)) -> Proxy {
@@ -109,4 +110,66 @@ fn more_requests_at_the_origin_than_allowed_are_told_to_come_again() {
     let mut statuses = clients.map(|mut client| client.read().unwrap().status);
     statuses.sort_unstable();
     assert_eq!(statuses, [200, 503]);
+}
+
+/// A tunnel is a request at the origin for as long as it lasts, also for the limit.
+#[test]
+fn tunnels_are_bounded() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut config = config(listener.local_addr().unwrap());
+    (config.limits.origin_requests, config.limits.connect) = (1, Duration::from_millis(50));
+    let proxy = Proxy::start(config).unwrap();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut reader = BufReader::new(stream.unwrap());
+            std::thread::spawn(move || {
+                let mut line = String::new();
+                while reader.read_line(&mut line).unwrap() > 2 {
+                    line.clear();
+                }
+                let head = "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n";
+                reader.get_mut().write_all(head.as_bytes()).unwrap();
+                // It closes when the other end has.
+                reader.read_to_end(&mut Vec::new()).unwrap();
+            });
+        }
+    });
+    let open = || {
+        let mut client = Client::connect(proxy.address());
+        let status = client.ask("GET", "/", "Connection: Upgrade\r\nUpgrade: websocket\r\n").status;
+        (client, status)
+    };
+    let (tunnel, status) = open();
+    assert_eq!(status, 101);
+    assert_eq!(open().1, 503);
+    drop(tunnel);
+    let start = std::time::Instant::now();
+    while open().1 != 101 {
+        assert!(start.elapsed() < crate::harness::PATIENCE, "the place of the one that has ended is not free");
+    }
+}
+
+/// On HTTP/2 bytes come without a request: they are no head that is late.
+#[test]
+fn an_http2_connection_is_kept_until_it_is_idle() {
+    let origin = Origin::start(|_| response(200, &[("cache-control", "max-age=60")], "ok"));
+    let proxy = proxy_with(&origin, |limits| {
+        (limits.idle, limits.head) = (Duration::from_millis(600), Duration::from_millis(100));
+    });
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let (begun, ended) = runtime.block_on(async {
+        let stream = tokio::net::TcpStream::connect(proxy.address()).await.unwrap();
+        let io = hyper_util::rt::TokioIo::new(stream);
+        let executor = hyper_util::rt::TokioExecutor::new();
+        let (mut sender, connection) = hyper::client::conn::http2::handshake(executor, io).await.unwrap();
+        let connection = tokio::spawn(connection);
+        let request = http::Request::get("http://one/").body(http_body_util::Empty::<bytes::Bytes>::new()).unwrap();
+        let answer = sender.send_request(request).await.unwrap();
+        http_body_util::BodyExt::collect(answer.into_body()).await.unwrap();
+        let begun = std::time::Instant::now();
+        connection.await.unwrap().expect("it is told that the connection ends");
+        (begun, std::time::Instant::now())
+    });
+    assert!(ended - begun > Duration::from_millis(400), "{:?}", ended - begun);
+    assert_eq!((proxy.tally().ended_idle, proxy.tally().ended_in_head), (1, 0));
 }

@@ -1,0 +1,28 @@
+//! `thorp invalidate`: tells a proxy what has changed.
+
+use crate::Result;
+use crate::cli::InvalidateArgs;
+use crate::error::usage;
+use crate::output::Output;
+use proxy::Changes;
+use std::path::Path;
+
+pub(super) fn run(args: &InvalidateArgs, output: &mut Output) -> Result {
+    if args.dependencies.is_empty() && args.urls.is_empty() && !args.all {
+        return Err(usage("say what has changed: names of dependencies, --url or --all"));
+    }
+    let changes = Changes { dependencies: args.dependencies.clone(), urls: args.urls.clone(), all: args.all };
+    let token = args.token_file.as_deref().map(token).transpose()?;
+    let said = proxy::invalidate(&args.admin.to_string(), token.as_deref(), &changes)?;
+    let (dependencies, removed) = (&said["dependencies"], &said["removed"]);
+    output.line(&said, format_args!("invalidated (dependencies: {dependencies}, responses removed by URL: {removed})"))
+}
+
+/// The token in a file: its first line.
+pub(super) fn token(file: &Path) -> Result<String> {
+    let text = std::fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))?;
+    match text.lines().next().map(str::trim) {
+        Some(token) if !token.is_empty() => Ok(token.to_owned()),
+        _ => Err(format!("{}: expected a token on the first line", file.display()).into()),
+    }
+}

@@ -1,0 +1,273 @@
+//! The listener for operators: status, metrics, invalidation. It is apart from that for clients, on loopback as a rule.
+//!
+//! | request | does |
+//! |---|---|
+//! | `GET /status` | counts and sizes, as JSON |
+//! | `GET /metrics` | the same for Prometheus |
+//! | `POST /invalidate` | a batch: `{"dependencies": [...], "urls": [...], "all": false}` |
+//! | `PURGE /path` with `Host`, or `PURGE http://host/path` | one URL; with `Cache-Tag`, `Surrogate-Key`, `xkey` or `Cache-Groups` the responses that depend on these instead |
+//!
+//! When an invalidation is answered, no later request is answered with what it was about.
+//!
+//! With a token each request has to bring it. Without one the listener is on loopback, and whoever may connect may ask,
+//! but for web pages: a browser says `Origin`, or names a host that is no address.
+
+use crate::body::Body;
+use crate::limits::{ADMIN_BODY_BYTES_MAX, ADMIN_CONNECTIONS_MAX, ADMIN_NAMES_MAX};
+use crate::shared::Shared;
+use crate::target::{Head, Target};
+use ::coherence::Dependency;
+use bytes::Bytes;
+use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST, ORIGIN};
+use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, Uri};
+use http_body_util::{BodyExt, Limited};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use responses::{Dependencies, KeyRef};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::convert::Infallible;
+use std::fmt::Write;
+use std::io;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::TcpListener;
+use tokio::sync::{Semaphore, watch};
+use tokio::time::{sleep, timeout};
+
+/// How long an operator's connection may last.
+const CONNECTION_MAX: Duration = Duration::from_secs(60);
+
+/// A batch of what has changed.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct Batch {
+    /// Names that responses depend on.
+    dependencies: Vec<String>,
+    urls: Vec<String>,
+    /// Everything.
+    all: bool,
+}
+
+/// Why a request is refused.
+type Refused = (StatusCode, String);
+
+/// Serves operators until the proxy stops.
+pub(crate) fn run(
+    shared: &Arc<Shared>,
+    listener: std::net::TcpListener,
+    mut stop: watch::Receiver<bool>,
+) -> io::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async move {
+        let listener = TcpListener::from_std(listener)?;
+        tokio::select! {
+            () = accept(shared, &listener) => {}
+            _ = stop.wait_for(|is_stopped| *is_stopped) => {}
+        }
+        Ok(())
+    })
+}
+
+async fn accept(shared: &Arc<Shared>, listener: &TcpListener) {
+    let permits = Arc::new(Semaphore::new(ADMIN_CONNECTIONS_MAX));
+    // Nobody closes the semaphore.
+    while let Ok(permit) = permits.clone().acquire_owned().await {
+        let Ok((stream, _)) = listener.accept().await else {
+            sleep(Duration::from_millis(100)).await;
+            continue;
+        };
+        let shared = shared.clone();
+        tokio::spawn(async move {
+            let service = service_fn(|request| {
+                let shared = shared.clone();
+                async move { Ok::<_, Infallible>(answer(&shared, request).await) }
+            });
+            let mut server = http1::Builder::new();
+            let connection = server.timer(TokioTimer::new()).serve_connection(TokioIo::new(stream), service);
+            // An operator that is slow, or gone, asks again.
+            let _ = timeout(CONNECTION_MAX, connection).await;
+            drop(permit);
+        });
+    }
+}
+
+async fn answer(shared: &Shared, request: Request<Incoming>) -> Response<Body> {
+    let answered = match check(shared.config.admin_token.as_deref(), request.headers()) {
+        Ok(()) => route(shared, request).await,
+        Err(refused) => Err(refused),
+    };
+    answered.unwrap_or_else(|(status, error)| {
+        with_status(status, response("application/json", json!({"error": error}).to_string()))
+    })
+}
+
+/// Whether somebody may ask at all.
+fn check(token: Option<&str>, fields: &HeaderMap) -> Result<(), Refused> {
+    if let Some(token) = token {
+        let said = fields.get(AUTHORIZATION).and_then(|value| value.as_bytes().strip_prefix(b"Bearer "));
+        let is_it = said.is_some_and(|said| is_same(said, token.as_bytes()));
+        return is_it.then_some(()).ok_or((StatusCode::UNAUTHORIZED, "the token is missing, or is another".to_owned()));
+    }
+    let host = fields.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
+    let host = host.rsplit_once(':').map_or(host, |(host, _)| host).trim_matches(['[', ']']);
+    let is_here = host == "localhost" || host.parse::<IpAddr>().is_ok();
+    let is_page = fields.contains_key(ORIGIN) || !is_here;
+    let text = "web pages are not answered here: ask by address, or set a token";
+    (!is_page).then_some(()).ok_or((StatusCode::FORBIDDEN, text.to_owned()))
+}
+
+/// Compares in a time that tells nothing of where the two differ.
+fn is_same(said: &[u8], token: &[u8]) -> bool {
+    let differences = said.iter().zip(token).fold(0, |sum, (one, other)| sum | (one ^ other));
+    said.len() == token.len() && differences == 0
+}
+
+async fn route(shared: &Shared, request: Request<Incoming>) -> Result<Response<Body>, Refused> {
+    match (request.method().as_str(), request.uri().path()) {
+        ("GET", "/status") => Ok(response("application/json", status(shared).to_string())),
+        ("GET", "/metrics") => Ok(response("text/plain; version=0.0.4", metrics(shared))),
+        ("POST", "/invalidate") => {
+            let body = Limited::new(request.into_body(), ADMIN_BODY_BYTES_MAX).collect().await;
+            let body = body.map_err(|error| (StatusCode::BAD_REQUEST, format!("the body did not come: {error}")))?;
+            invalidate(shared, &body.to_bytes()).await
+        }
+        ("PURGE", _) => purge(shared, &request).await,
+        (method, path) => {
+            let text = format!("'{method} {path}' is nothing here: GET /status, GET /metrics, POST /invalidate, PURGE");
+            Err((StatusCode::NOT_FOUND, text))
+        }
+    }
+}
+
+async fn invalidate(shared: &Shared, body: &Bytes) -> Result<Response<Body>, Refused> {
+    let wrong = |text: String| (StatusCode::BAD_REQUEST, text);
+    let expected = r#"expected {"dependencies": [NAME...], "urls": [URL...], "all": false}"#;
+    let batch: Batch = serde_json::from_slice(body).map_err(|error| wrong(format!("{error}; {expected}")))?;
+    if batch.dependencies.len() + batch.urls.len() > ADMIN_NAMES_MAX {
+        return Err(wrong(format!("a batch has at most {ADMIN_NAMES_MAX} names")));
+    }
+    // All of it is understood before any of it is done.
+    let names = batch.dependencies.iter().map(|name| {
+        let dependency = Dependency::new(name.clone().into_bytes());
+        dependency.ok_or_else(|| wrong(format!("'{name}' is no dependency: one has 1 to 256 bytes")))
+    });
+    let mut changed = names.collect::<Result<Vec<_>, _>>()?;
+    if batch.all {
+        changed = vec![Dependency::ALL];
+    }
+    let urls: Vec<Uri> = batch
+        .urls
+        .iter()
+        .map(|url| url.parse())
+        .collect::<Result<_, _>>()
+        .map_err(|_| wrong("a URL is none".to_owned()))?;
+    let keys = urls.iter().map(|url| {
+        KeyRef::of_uri(url).map(KeyRef::to_key).map_err(|_| wrong(format!("'{url}' is no URL: http://HOST/PATH")))
+    });
+    let keys = keys.collect::<Result<Vec<_>, _>>()?;
+    let removed: usize = keys.iter().map(|key| shared.entries.remove(key)).sum();
+    let count = changed.len();
+    if count > 0 {
+        shared.coherence.announce(changed).await;
+    }
+    Ok(response("application/json", json!({"dependencies": count, "removed": removed}).to_string()))
+}
+
+async fn purge(shared: &Shared, request: &Request<Incoming>) -> Result<Response<Body>, Refused> {
+    let policy = &shared.config.policy;
+    let named = Dependencies::read(policy, request.headers());
+    let named = named.map_err(|refusal| (StatusCode::BAD_REQUEST, refusal.name().to_owned()))?;
+    if !named.is_empty() {
+        let changed: Vec<_> = named.iter().filter_map(|name| Dependency::new(name.to_vec())).collect();
+        let count = changed.len();
+        shared.coherence.announce(changed).await;
+        return Ok(response("application/json", json!({"dependencies": count, "removed": 0}).to_string()));
+    }
+    let target = Target::of(&Head::from(request), shared.config.scheme, &shared.config.origin.authority);
+    let key = target.and_then(|target| target.key().map(KeyRef::to_key));
+    let key = key.map_err(|refusal| (refusal.status(), refusal.name().to_owned()))?;
+    let removed = shared.entries.remove(&key);
+    Ok(response("application/json", json!({"dependencies": 0, "removed": removed}).to_string()))
+}
+
+fn status(shared: &Shared) -> Value {
+    let (tally, (entries, bytes)) = (shared.counters.read(), shared.entries.size());
+    let refusals: serde_json::Map<_, _> =
+        tally.refusals.iter().map(|(name, count)| ((*name).to_owned(), (*count).into())).collect();
+    json!({
+        "origin": shared.config.origin.to_string(),
+        "connections": tally.connections,
+        "requests": tally.requests,
+        "hits": tally.hits,
+        "stored_responses": entries,
+        "stored_bytes": bytes,
+        "ended_idle": tally.ended_idle,
+        "ended_in_head": tally.ended_in_head,
+        "ended_stalled": tally.ended_stalled,
+        "refused_requests": refusals,
+    })
+}
+
+fn metrics(shared: &Shared) -> String {
+    let (tally, (entries, bytes)) = (shared.counters.read(), shared.entries.size());
+    let mut text = String::new();
+    let mut add = |name: &str, kind: &str, value: u64| {
+        // Writing to a string does not fail.
+        let _ = writeln!(text, "# TYPE thorp_proxy_{name} {kind}\nthorp_proxy_{name} {value}");
+    };
+    add("connections_total", "counter", tally.connections);
+    add("requests_total", "counter", tally.requests);
+    add("hits_total", "counter", tally.hits);
+    add("ended_idle_total", "counter", tally.ended_idle);
+    add("ended_in_head_total", "counter", tally.ended_in_head);
+    add("ended_stalled_total", "counter", tally.ended_stalled);
+    add("stored_responses", "gauge", entries as u64);
+    add("stored_bytes", "gauge", bytes as u64);
+    text.push_str("# TYPE thorp_proxy_refused_requests_total counter\n");
+    for (name, count) in tally.refusals {
+        let _ = writeln!(text, "thorp_proxy_refused_requests_total{{reason=\"{name}\"}} {count}");
+    }
+    text
+}
+
+fn response(kind: &'static str, text: String) -> Response<Body> {
+    let mut response = Response::new(Body::whole(text + "\n"));
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    response
+}
+
+fn with_status(status: StatusCode, mut response: Response<Body>) -> Response<Body> {
+    *response.status_mut() = status;
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::HeaderName;
+
+    fn check_with(token: Option<&str>, fields: &[(&'static str, &'static str)]) -> Option<StatusCode> {
+        let fields =
+            fields.iter().map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)));
+        check(token, &fields.collect()).err().map(|(status, _)| status)
+    }
+
+    #[test]
+    fn web_pages_and_those_without_the_token_are_refused() {
+        for host in ["127.0.0.1:8081", "[::1]:8081", "localhost:8081", "localhost"] {
+            assert_eq!(check_with(None, &[("host", host)]), None, "{host}");
+        }
+        assert_eq!(check_with(None, &[("host", "rebound.example:8081")]), Some(StatusCode::FORBIDDEN));
+        let page = [("host", "127.0.0.1:8081"), ("origin", "http://evil.example")];
+        assert_eq!(check_with(None, &page), Some(StatusCode::FORBIDDEN));
+        assert_eq!(check_with(Some("s3cret"), &[("host", "x")]), Some(StatusCode::UNAUTHORIZED));
+        for wrong in ["Bearer s3cre", "Bearer s3cret2", "Basic s3cret", "s3cret"] {
+            assert_eq!(check_with(Some("s3cret"), &[("authorization", wrong)]), Some(StatusCode::UNAUTHORIZED));
+        }
+        assert_eq!(check_with(Some("s3cret"), &[("authorization", "Bearer s3cret")]), None);
+    }
+}

@@ -1,0 +1,109 @@
+//! Operators ask how it goes, and invalidate.
+
+use crate::harness::{Client, Origin, config, response};
+use proxy::{Changes, Proxy, invalidate};
+use std::net::SocketAddr;
+
+fn origin() -> Origin {
+    Origin::start(|request| {
+        let group = format!("\"{}\"", &request.uri().path()[1..]);
+        response(200, &[("cache-control", "max-age=60"), ("cache-groups", &group)], "made")
+    })
+}
+
+fn start(token: Option<&str>) -> (Proxy, SocketAddr) {
+    let mut config = config(origin().address);
+    config.admin = Some("127.0.0.1:0".parse().unwrap());
+    config.admin_token = token.map(str::to_owned);
+    let proxy = Proxy::start(config).unwrap();
+    let admin = proxy.admin_address().unwrap();
+    (proxy, admin)
+}
+
+#[test]
+fn what_is_invalidated_is_not_served_again() {
+    let (proxy, admin) = start(None);
+    let mut client = Client::connect(proxy.address());
+    let paths = ["/one", "/two", "/three", "/four"];
+    let mut hits = move || paths.map(|path| client.get(path).is_hit());
+    hits();
+    assert_eq!(hits(), [true; 4]);
+    let changes =
+        Changes { dependencies: vec!["one".to_owned()], urls: vec!["http://shop.example/two".to_owned()], all: false };
+    let said = invalidate(&admin.to_string(), None, &changes).unwrap();
+    assert_eq!((&said["dependencies"], &said["removed"]), (&1.into(), &1.into()));
+    assert_eq!(hits(), [false, false, true, true]);
+    let mut operator = Client::connect(admin);
+    operator.write("PURGE /three HTTP/1.1\r\nHost: 127.0.0.1\r\nSurrogate-Key: three none\r\n\r\n");
+    assert_eq!(operator.read().unwrap().status, 200);
+    assert_eq!(hits(), [true, true, false, true]);
+    invalidate(&admin.to_string(), None, &Changes { all: true, ..Changes::default() }).unwrap();
+    assert_eq!(hits(), [false; 4]);
+}
+
+#[test]
+fn a_url_is_purged_by_its_host_and_path() {
+    let (proxy, admin) = start(Some("s3cret"));
+    let mut client = Client::connect(proxy.address());
+    client.get("/one");
+    assert!(client.get("/one").is_hit());
+    let mut operator = Client::connect(admin);
+    let mut purge = |host: &str| {
+        operator.write(format!("PURGE /one HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer s3cret\r\n\r\n"));
+        operator.read().unwrap()
+    };
+    assert!(purge("elsewhere.example").text().contains("\"removed\":0"));
+    assert!(purge("shop.example").text().contains("\"removed\":1"));
+    assert!(!client.get("/one").is_hit());
+    let refused = invalidate(&admin.to_string(), Some("other"), &Changes::default()).unwrap_err();
+    assert!(refused.to_string().contains("token"), "{refused}");
+}
+
+#[test]
+fn operators_see_counts() {
+    let (proxy, admin) = start(None);
+    let mut client = Client::connect(proxy.address());
+    client.get("/one");
+    client.get("/one");
+    let mut operator = Client::connect(admin);
+    let status = operator.ask("GET", "/status", "");
+    assert_eq!(status.status, 403, "the test's client names a host, as a page would: {status:?}");
+    operator.write("GET /status HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    let status: serde_json::Value = serde_json::from_slice(&operator.read().unwrap().body).unwrap();
+    let counts = ["connections", "requests", "hits", "stored_responses"].map(|name| status[name].as_u64().unwrap());
+    assert_eq!(counts, [1, 2, 1, 1]);
+    operator.write("GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    assert!(operator.read().unwrap().text().contains("thorp_proxy_hits_total 1\n"));
+}
+
+#[test]
+fn batches_that_are_none_change_nothing() {
+    let (_proxy, admin) = start(None);
+    let refused = |body: String| {
+        let mut operator = Client::connect(admin);
+        operator.write(format!(
+            "POST /invalidate HTTP/1.1\r\nHost: localhost\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len()
+        ));
+        operator.read().unwrap().status
+    };
+    assert_eq!(refused("{".to_owned()), 400);
+    assert_eq!(refused("{\"keys\": []}".to_owned()), 400);
+    assert_eq!(refused("{\"dependencies\": [\"\"]}".to_owned()), 400);
+    assert_eq!(refused("{\"urls\": [\"/path\"]}".to_owned()), 400);
+    assert_eq!(
+        refused(format!("{{\"dependencies\": [{}\"a\"]}}", "\"a\",".repeat(proxy::limits::ADMIN_NAMES_MAX))),
+        400
+    );
+    assert_eq!(refused("{}".to_owned()), 200);
+}
+
+#[test]
+fn operators_elsewhere_need_a_token() {
+    let mut config = config(origin().address);
+    config.admin = Some("0.0.0.0:0".parse().unwrap());
+    let refused = Proxy::start(config.clone()).unwrap_err();
+    assert!(refused.to_string().contains("need a token"), "{refused}");
+    config.admin_token = Some("s3cret".to_owned());
+    Proxy::start(config).unwrap();
+}
