@@ -181,18 +181,17 @@ impl Fill {
     /// A stored response is as good as new.
     fn freshened(&mut self, stale: &Entry, freshened: Freshened, times: Times) -> Response<Body> {
         let shared = self.worker.shared.clone();
-        let Freshened { stored: fresh, answer: answering, not_stored, .. } = freshened;
+        let Freshened { stored: fresh, answer: answering, dependencies, not_stored } = freshened;
         let (age_s, ttl_s) = (fresh.freshness().age_s(times.received), fresh.freshness().ttl_s(times.received));
         let status =
             CacheStatus { forward_status: Some(StatusCode::NOT_MODIFIED), ttl_s: Some(ttl_s), ..self.status() };
         let kept = match not_stored {
             Some(reason) => Err(Declined { detail: reason.name(), outcome: Outcome::Unstorable, is_lasting: true }),
-            None => self.claim(&fresh.fields().to_map()),
+            None => self.claim(&dependencies),
         };
         let (entry, outcome) = match kept {
             Ok(claim) => {
-                let entry =
-                    shared.entries.insert(&self.name, self.removals, fresh.clone(), stale.content.clone(), claim);
+                let entry = shared.entries.insert(&self.name, self.removals, fresh, stale.content.clone(), claim);
                 let outcome = if entry.is_some() { Outcome::Stored } else { Outcome::Missed };
                 (entry, outcome)
             }
@@ -280,16 +279,12 @@ impl Fill {
         }
         let busy = Declined { detail: "busy", outcome: Outcome::Failed, is_lasting: false };
         let reserved = Reserved::new(self.worker.shared.clone(), size.lower() as usize).ok_or(busy)?;
-        Ok((stored, self.claim(fields)?, reserved))
+        Ok((stored, self.claim(&dependencies)?, reserved))
     }
 
-    /// A place at the home for a response with these fields, rule StoreIfUntouched.
-    fn claim(&self, fields: &HeaderMap) -> Result<Claim, Declined> {
-        let shared = self.shared();
-        let lasting = |detail| Declined { detail, outcome: Outcome::Unstorable, is_lasting: true };
-        let dependencies = Dependencies::read(&shared.config.policy, fields);
-        let dependencies = dependencies.map_err(|refusal| lasting(refusal.name()))?;
-        let claim = shared.coherence.store(self.ticket, &dependencies);
+    /// A place at the home for a response with these dependencies, rule StoreIfUntouched.
+    fn claim(&self, dependencies: &Dependencies) -> Result<Claim, Declined> {
+        let claim = self.shared().coherence.store(self.ticket, dependencies);
         claim.map_err(|reason| Declined { detail: reason.name(), outcome: outcome(reason), is_lasting: false })
     }
 

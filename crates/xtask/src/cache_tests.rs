@@ -11,8 +11,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The tests that must pass, of the 165 required and 95 optional ones of the package. The best that another proxy is
-/// published with is 141 and 60.
+/// How many of the package's 165 required and 95 optional tests must pass, however many failures are known. The package's
+/// own results of other proxies have 141 and 60 at best.
 const REQUIRED_MIN: usize = 140;
 const OPTIONAL_MIN: usize = 80;
 
@@ -112,7 +112,7 @@ impl Results {
             println!("{kind}: {passed} of {}", of_kind.count());
             passed
         };
-        let (required, optional) = (passing("required"), passing("optimal"));
+        let (required, optional, _) = (passing("required"), passing("optimal"), passing("own"));
         let mut findings = Vec::new();
         for id in self.surprises(known) {
             let failure = self.0[&id].failure.as_deref().unwrap_or_default();
