@@ -54,7 +54,6 @@ pub struct Freshened {
 
 /// Freshens a stored response with the 304 that validates it. `None` if the 304 is about another response, by its
 /// entity tag (section 4.3.4): the origin then has to be asked for the whole.
-///
 pub fn freshen(
     policy: &Policy,
     request: &Request<'_>,
