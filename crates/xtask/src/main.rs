@@ -2,6 +2,7 @@
 
 mod cache_tests;
 mod lab;
+mod provision;
 mod sim;
 mod steps;
 mod tidy;

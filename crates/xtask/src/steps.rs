@@ -4,7 +4,7 @@
 //! binary the crash loop and the groups apart then use. Simulated runs and mutants are tests of `sim`.
 
 use crate::lab::{self, Outcome};
-use crate::{Result, cache_tests, cargo, metadata, output_of, run, tidy};
+use crate::{Result, cache_tests, cargo, metadata, output_of, provision, run, tidy};
 use std::path::PathBuf;
 use std::process::Command;
 use std::thread;
@@ -21,6 +21,7 @@ const STEPS: &[Step] = &[
     Step { name: "tidy", check: tidy::run },
     Step { name: "lints", check: lints },
     Step { name: "packages", check: packages },
+    Step { name: "provision", check: provision::install },
     Step { name: "tests", check: tests },
     Step { name: "crash loop", check: crash_loop },
     Step { name: "groups apart", check: groups_apart },

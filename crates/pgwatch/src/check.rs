@@ -1,0 +1,236 @@
+//! The faults of a database that is to be watched, and the holes that it leaves.
+
+use crate::error::WatchError;
+use crate::setup::{client, show};
+use crate::standbys::Standbys;
+use crate::watch::WatchConfig;
+use std::fmt;
+use tokio_postgres::Client;
+
+/// How bad a finding is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Severity {
+    /// Nothing is promised, or nothing runs.
+    Broken,
+    /// Some updates may become visible before they are marked.
+    Hole,
+    /// More is invalidated than had to be.
+    Costly,
+}
+
+/// A finding, with what to do about it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// How bad it is.
+    pub severity: Severity,
+    /// The finding.
+    pub text: String,
+    /// A way out.
+    pub remedy: String,
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let word = match self.severity {
+            Severity::Broken => "broken",
+            Severity::Hole => "hole",
+            Severity::Costly => "costly",
+        };
+        write!(f, "{word}: {}; {}", self.text, self.remedy)
+    }
+}
+
+/// Looks at everything that the promise rests on. Nothing is changed.
+///
+/// # Errors
+/// The database cannot be asked.
+pub async fn check(config: &WatchConfig) -> Result<Vec<Finding>, WatchError> {
+    let client = client(config).await?;
+    let mut findings = Findings { client: &client, config, found: Vec::new() };
+    findings.server().await?;
+    findings.standbys().await?;
+    findings.slot().await?;
+    findings.publication().await?;
+    findings.writers().await?;
+    findings.readers().await?;
+    findings.trigger().await?;
+    findings.tables().await?;
+    findings.found.sort_by_key(|finding| finding.severity);
+    Ok(findings.found)
+}
+
+struct Findings<'a> {
+    client: &'a Client,
+    config: &'a WatchConfig,
+    found: Vec<Finding>,
+}
+
+impl Findings<'_> {
+    fn find(&mut self, severity: Severity, text: impl Into<String>, remedy: impl Into<String>) {
+        self.found.push(Finding { severity, text: text.into(), remedy: remedy.into() });
+    }
+
+    async fn server(&mut self) -> Result<(), WatchError> {
+        let version = show(self.client, "server_version_num").await?;
+        if version.parse::<u32>().is_ok_and(|version| version < 140_000) {
+            self.find(Severity::Broken, format!("the server's version is {version}"), "use PostgreSQL 14 or later");
+        }
+        let is_replica: bool = self.client.query_one("SELECT pg_is_in_recovery()", &[]).await?.try_get(0)?;
+        if is_replica {
+            self.find(Severity::Broken, "the server is a replica", "watch the primary");
+        }
+        let level = show(self.client, "wal_level").await?;
+        if level != "logical" {
+            let remedy = "ALTER SYSTEM SET wal_level = logical, and start the server again";
+            self.find(Severity::Broken, format!("wal_level is {level}"), remedy);
+        }
+        for name in ["max_wal_senders", "max_replication_slots"] {
+            if show(self.client, name).await? == "0" {
+                self.find(Severity::Broken, format!("{name} is 0"), "set it to 10, and start the server again");
+            }
+        }
+        Ok(())
+    }
+
+    async fn standbys(&mut self) -> Result<(), WatchError> {
+        let names = show(self.client, "synchronous_standby_names").await?;
+        let is_required = Standbys::parse(&names).is_some_and(|standbys| standbys.requires(&self.config.slot));
+        if !is_required {
+            let text = format!("synchronous_standby_names is '{names}': commits do not wait for {}", self.config.slot);
+            self.find(Severity::Broken, text, "set it up; all names of the list have to be waited for");
+        }
+        Ok(())
+    }
+
+    async fn slot(&mut self) -> Result<(), WatchError> {
+        let query = "SELECT plugin::text, coalesce(wal_status, ''), database::text = current_database() \
+                     FROM pg_replication_slots WHERE slot_name = $1";
+        let slot = &self.config.slot;
+        let Some(row) = self.client.query_opt(query, &[slot]).await? else {
+            self.find(Severity::Broken, format!("there is no slot {slot}"), "set it up");
+            return Ok(());
+        };
+        let (plugin, status): (Option<String>, String) = (row.try_get(0)?, row.try_get(1)?);
+        if plugin.as_deref() != Some("pgoutput") || row.try_get::<_, Option<bool>>(2)? != Some(true) {
+            let text = format!("the slot {slot} is not one of pgoutput in this database");
+            self.find(Severity::Broken, text, "choose another name");
+        }
+        if status == "lost" {
+            let text = format!("the slot {slot} is lost: the server has removed the log that it needs");
+            self.find(Severity::Broken, text, "renew it");
+        }
+        Ok(())
+    }
+
+    async fn publication(&mut self) -> Result<(), WatchError> {
+        let name = &self.config.publication;
+        let query = "SELECT puballtables, pubinsert AND pubupdate AND pubdelete AND pubtruncate \
+                     FROM pg_publication WHERE pubname = $1";
+        let Some(row) = self.client.query_opt(query, &[name]).await? else {
+            self.find(Severity::Broken, format!("there is no publication {name}"), "set it up");
+            return Ok(());
+        };
+        if !row.try_get::<_, bool>(1)? {
+            let text = format!("the publication {name} leaves out some of insert, update, delete and truncate");
+            self.find(Severity::Hole, text, "publish all of them");
+        }
+        if !row.try_get::<_, bool>(0)? {
+            let text = format!("the publication {name} is not of all tables: changes of others are not seen");
+            self.find(Severity::Hole, text, "see that it has every table that a response is made from");
+        }
+        let narrowed = "SELECT prrelid::regclass::text FROM pg_publication_rel \
+                        JOIN pg_publication p ON p.oid = prpubid \
+                        WHERE pubname = $1 AND to_jsonb(pg_publication_rel) ->> 'prqual' IS NOT NULL";
+        for row in self.client.query(narrowed, &[name]).await? {
+            let table: String = row.try_get(0)?;
+            let text = format!("the publication {name} has a filter on the rows of {table}");
+            self.find(Severity::Hole, text, "publish all rows");
+        }
+        Ok(())
+    }
+
+    /// Those whose commits do not wait.
+    async fn writers(&mut self) -> Result<(), WatchError> {
+        let query = "SELECT CASE WHEN setrole = 0 THEN 'all roles' ELSE 'the role ' || setrole::regrole::text END \
+                     || CASE WHEN setdatabase = 0 THEN '' \
+                        ELSE ' in the database ' || (SELECT datname FROM pg_database d WHERE d.oid = setdatabase) END, \
+                     line FROM pg_db_role_setting, unnest(setconfig) AS line \
+                     WHERE line IN ('synchronous_commit=off', 'synchronous_commit=local') \
+                     UNION ALL SELECT 'the server', 'synchronous_commit=' || reset_val FROM pg_settings \
+                     WHERE name = 'synchronous_commit' AND reset_val IN ('off', 'local')";
+        for row in self.client.query(query, &[]).await? {
+            let (who, what): (String, String) = (row.try_get(0)?, row.try_get(1)?);
+            let text = format!("{who}: {what}, so these commits are visible before they are marked");
+            self.find(Severity::Hole, text, "set it to on");
+        }
+        Ok(())
+    }
+
+    /// Replicas that somebody may read from.
+    async fn readers(&mut self) -> Result<(), WatchError> {
+        let query = "SELECT application_name FROM pg_stat_replication WHERE application_name <> $1";
+        for row in self.client.query(query, &[&self.config.slot]).await? {
+            let name: String = row.try_get(0)?;
+            let text = format!("{name} follows this server, and may be behind it");
+            self.find(Severity::Hole, text, "make responses from the primary alone");
+        }
+        Ok(())
+    }
+
+    async fn trigger(&mut self) -> Result<(), WatchError> {
+        let name = format!("{}_ddl", self.config.slot);
+        let query = "SELECT 1 FROM pg_event_trigger WHERE evtname = $1 AND evtenabled <> 'D'";
+        if self.client.query_opt(query, &[&name]).await?.is_none() {
+            let text = "there is no event trigger: a table that is altered or dropped, and a materialized view that is \
+                        filled, is not seen";
+            self.find(Severity::Hole, text, "set it up");
+        }
+        Ok(())
+    }
+
+    async fn tables(&mut self) -> Result<(), WatchError> {
+        let tables: Vec<_> = self.config.map.tables().map(|(name, columns)| (name.to_owned(), columns)).collect();
+        for (name, columns) in tables {
+            let query = "SELECT c.oid, c.relpersistence = 'p', c.relreplident = 'f' FROM pg_class c \
+                         JOIN pg_namespace n ON n.oid = relnamespace \
+                         WHERE nspname || '.' || relname = $1 AND relkind IN ('r', 'p')";
+            let Some(row) = self.client.query_opt(query, &[&name]).await? else {
+                let text = format!("the map has the table {name}, which is not there");
+                self.find(
+                    Severity::Hole,
+                    text,
+                    "name it as it is: no rule of the map is about the table that was meant",
+                );
+                continue;
+            };
+            if !row.try_get::<_, bool>(1)? {
+                let text = format!("the table {name} is not logged, so its changes are not seen");
+                self.find(Severity::Hole, text, format!("ALTER TABLE {name} SET LOGGED"));
+            }
+            let (table, is_full): (u32, bool) = (row.try_get(0)?, row.try_get(2)?);
+            for column in columns {
+                self.column(&name, table, is_full, column).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A column that a rule reads.
+    async fn column(&mut self, name: &str, table: u32, is_full: bool, column: &str) -> Result<(), WatchError> {
+        let query = "SELECT EXISTS (SELECT 1 FROM pg_index JOIN pg_class c ON c.oid = indrelid WHERE indrelid = $1 \
+                     AND attnum = ANY (indkey) AND (indisreplident OR indisprimary AND c.relreplident = 'd')) \
+                     FROM pg_attribute WHERE attrelid = $1 AND attname = $2 AND NOT attisdropped";
+        match self.client.query_opt(query, &[&table, &column]).await? {
+            None => {
+                let text = format!("the table {name} has no column {column}: each change is one of the whole table");
+                self.find(Severity::Costly, text, "name the column as it is");
+            }
+            Some(row) if !row.try_get::<_, bool>(0)? && !is_full => {
+                let text = format!("old values of {name}.{column} are not told: an update is one of the whole table");
+                self.find(Severity::Costly, text, format!("ALTER TABLE {name} REPLICA IDENTITY FULL"));
+            }
+            Some(_) => {}
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,46 @@
+//! The rules of a watcher, each of which a test can take out to see that the checkers notice.
+
+/// A rule of watching.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Rule {
+    /// A commit is confirmed only when its update is released.
+    ConfirmReleased,
+    /// A position in the log confirms every commit before it, so it is confirmed only when all of those are released.
+    ConfirmInOrder,
+    /// The position of a keepalive is confirmed only behind the commits that were heard before it, although the server may
+    /// ask for an answer at once.
+    KeepaliveBehind,
+    /// An update is visible when a snapshot of the database has its transaction. That the commit was confirmed is not
+    /// enough: the server lets go of it some time later.
+    UnmarkWhenVisible,
+    /// Everything is marked as soon as the connection is lost: a server that crashes makes commits visible that were not
+    /// confirmed.
+    StarWhenLost,
+    /// Everything stays marked until all that was committed before the new connection is marked, and visible.
+    StarUntilCaughtUp,
+    /// A watcher that begins keeps everything marked until all transactions have ended that ran then: an earlier watcher may
+    /// have confirmed one that is not visible yet, and that is not told again.
+    AwaitRunning,
+    /// A row that changes concerns the responses that depend on its old values, and those that depend on its new ones.
+    BothValues,
+    /// A change whose values are not known concerns the whole table.
+    WholeIfUnknown,
+    /// A change of a table's schema concerns the whole table.
+    WholeIfAltered,
+}
+
+impl Rule {
+    /// All of them.
+    pub const ALL: [Self; 10] = [
+        Self::ConfirmReleased,
+        Self::ConfirmInOrder,
+        Self::KeepaliveBehind,
+        Self::UnmarkWhenVisible,
+        Self::StarWhenLost,
+        Self::StarUntilCaughtUp,
+        Self::AwaitRunning,
+        Self::BothValues,
+        Self::WholeIfUnknown,
+        Self::WholeIfAltered,
+    ];
+}

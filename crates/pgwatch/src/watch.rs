@@ -1,0 +1,407 @@
+//! A watcher at work: a thread with a connection to the database, and one for questions.
+
+use crate::announced::Announced;
+use crate::error::WatchError;
+use crate::lsn::Lsn;
+use crate::map::Map;
+use crate::pgoutput::Message;
+use crate::refusal::StreamError;
+use crate::replication::{Frame, Replication};
+use crate::snapshot::Snapshot;
+use crate::watcher::{Effect, Watcher};
+use coherence::{Update, Updates};
+use std::future::{self, Future};
+use std::pin::Pin;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+use std::{fmt, io, mem};
+use tokio::sync::oneshot;
+use tokio::time::{self, Instant};
+use tokio_postgres::{Client, NoTls};
+use types::Broken;
+
+/// The settings of a watcher.
+#[derive(Clone, Debug)]
+pub struct WatchConfig {
+    /// Where the database is, and who asks.
+    pub database: tokio_postgres::Config,
+    /// The name of the publication.
+    pub publication: String,
+    /// The name of the slot, by which the server also knows the watcher in `synchronous_standby_names`.
+    pub slot: String,
+    /// The rules from rows to dependencies.
+    pub map: Map,
+    /// How often the server is asked for a sign of life.
+    pub ping: Duration,
+    /// How long it may be silent before everything is marked, and another connection is tried. A server that dies without
+    /// a word must not be up again sooner.
+    pub silence: Duration,
+    /// The pause before another connection is tried.
+    pub retry: Duration,
+}
+
+impl WatchConfig {
+    /// The usual settings.
+    pub fn new(database: tokio_postgres::Config, publication: impl Into<String>, map: Map) -> Self {
+        Self {
+            database,
+            publication: publication.into(),
+            slot: "thorp_watch".to_owned(),
+            map,
+            ping: Duration::from_millis(500),
+            silence: Duration::from_secs(2),
+            retry: Duration::from_millis(200),
+        }
+    }
+}
+
+/// How a watcher is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WatchState {
+    /// There is no connection: everything is marked, and commits wait.
+    Apart,
+    /// There is one, and everything is marked until all that was committed before is visible.
+    CatchingUp,
+    /// Commits are told one by one.
+    Watching,
+    /// It was stopped, or its hub has ended: everything stays marked.
+    Ended,
+}
+
+/// A watcher's state and counts.
+#[derive(Clone, Debug)]
+pub struct WatchStatus {
+    /// How it is.
+    pub state: WatchState,
+    /// The position that the database may go to.
+    pub confirmed: Lsn,
+    /// Commits that were heard and change something of the publication.
+    pub commits: u64,
+    /// Commits that are not confirmed.
+    pub unconfirmed: usize,
+    /// Commits that are confirmed, and that no snapshot had yet.
+    pub unseen: usize,
+    /// Connections that were made.
+    pub connections: u64,
+    /// Why the last connection ended, or could not be made.
+    pub last_error: Option<String>,
+}
+
+/// A watcher at work. When it is dropped, nobody watches any more, and everything stays marked for as long as the hub
+/// knows of it.
+pub struct Watch {
+    status: Arc<Shown>,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<Vec<Update>>>,
+}
+
+/// The status, for whoever waits for it.
+struct Shown {
+    status: Mutex<WatchStatus>,
+    changed: Condvar,
+}
+
+impl Watch {
+    /// Begins to watch.
+    ///
+    /// # Errors
+    /// There is no thread to be had.
+    pub fn start(config: WatchConfig, hub: Updates) -> io::Result<Self> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
+        let (stop, stopped) = oneshot::channel();
+        let status = WatchStatus {
+            state: WatchState::Apart,
+            confirmed: Lsn(0),
+            commits: 0,
+            unconfirmed: 0,
+            unseen: 0,
+            connections: 0,
+            last_error: None,
+        };
+        let status = Arc::new(Shown { status: Mutex::new(status), changed: Condvar::new() });
+        let watcher = Watcher::new(config.map.clone(), Broken::NONE);
+        let announced = Announced::new(hub);
+        let shown = status.clone();
+        let mut task = Task { config, watcher, announced, shown, confirm: None, asks: false, commits: 0 };
+        let thread = thread::Builder::new().name("thorp-watch".to_owned()).spawn(move || {
+            runtime.block_on(async {
+                let error = tokio::select! {
+                    error = task.run() => Some(error),
+                    _ = stopped => None,
+                };
+                task.end(error).await
+            })
+        })?;
+        Ok(Self { status, stop: Some(stop), thread: Some(thread) })
+    }
+
+    /// How it is.
+    pub fn status(&self) -> WatchStatus {
+        self.status.lock().clone()
+    }
+
+    /// Waits until it is in this state; says whether it is.
+    pub fn wait_for(&self, state: WatchState, within: Duration) -> bool {
+        let status = self.status.status.lock().unwrap_or_else(PoisonError::into_inner);
+        let wait = self.status.changed.wait_timeout_while(status, within, |status| status.state != state);
+        wait.unwrap_or_else(PoisonError::into_inner).0.state == state
+    }
+}
+
+impl Watch {
+    /// Ends it. Everything is marked for as long as the result is kept, which is to be until another watcher of the same
+    /// hub has caught up.
+    pub fn stop(mut self) -> Vec<Update> {
+        self.end()
+    }
+
+    fn end(&mut self) -> Vec<Update> {
+        drop(self.stop.take());
+        // A panic there has been told.
+        self.thread.take().and_then(|thread| thread.join().ok()).unwrap_or_default()
+    }
+}
+
+impl fmt::Debug for Watch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Watch").field(&self.status()).finish()
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.end().into_iter().for_each(mem::forget);
+    }
+}
+
+impl Shown {
+    fn lock(&self) -> std::sync::MutexGuard<'_, WatchStatus> {
+        self.status.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The thread's own.
+struct Task {
+    config: WatchConfig,
+    watcher: Watcher,
+    announced: Announced,
+    shown: Arc<Shown>,
+    /// The position that the database is to be told.
+    confirm: Option<Lsn>,
+    asks: bool,
+    commits: u64,
+}
+
+type Question = Pin<Box<dyn Future<Output = Result<Snapshot, WatchError>>>>;
+
+/// The things that wake a watcher.
+enum Event {
+    Frame(Frame),
+    Released(u64),
+    Snapshot(Snapshot),
+    Ping,
+}
+
+impl Task {
+    /// Watches for as long as there is a hub.
+    async fn run(&mut self) -> WatchError {
+        loop {
+            let error = match self.connected().await {
+                Err(WatchError::Hub) => return WatchError::Hub,
+                Err(error) => error,
+                Ok(never) => match never {},
+            };
+            self.watcher.lost();
+            self.settle();
+            self.show(Some(error.to_string()));
+            let pause = time::sleep(self.config.retry);
+            tokio::pin!(pause);
+            loop {
+                tokio::select! {
+                    () = &mut pause => break,
+                    released = self.announced.next() => match released {
+                        Ok(update) => self.watcher.released(update),
+                        Err(error) => return error,
+                    },
+                }
+                self.settle();
+            }
+        }
+    }
+
+    /// From a connection to its end.
+    async fn connected(&mut self) -> Result<std::convert::Infallible, WatchError> {
+        self.settle();
+        let patience = self.config.silence.max(Duration::from_secs(5));
+        let connect = Replication::connect(&self.config.database, &self.config.slot);
+        let mut replication = time::timeout(patience, connect).await.map_err(|_| WatchError::Silent)??;
+        let (client, connection) = self.config.database.connect(NoTls).await?;
+        // Its end is noticed by the questions.
+        tokio::spawn(async { drop(connection.await) });
+        // This session's own transaction, which gives a number, waits for nobody.
+        client.batch_execute("SET synchronous_commit = local").await?;
+        let client = Arc::new(client);
+        let (server, end) = replication.identify().await?;
+        let row = client.query_one("SELECT pg_current_xact_id()::text", &[]).await?;
+        let next = row.try_get::<_, &str>(0)?.parse().map_err(|_| WatchError::Unexpected("what is no number"))?;
+        replication.start(&self.config.slot, &self.config.publication).await?;
+        // They were for the connection before.
+        (self.confirm, self.asks) = (None, false);
+        self.watcher.connected(server, end, next);
+        self.shown.lock().connections += 1;
+
+        let mut asker = Asker { client, silence: self.config.silence, pause: Duration::ZERO, question: None };
+        let (mut heard_at, mut ping_at) = (Instant::now(), Instant::now());
+        loop {
+            self.settle();
+            if let Some(through) = self.confirm.take() {
+                if !self.announced.are_released() {
+                    return Err(WatchError::HubSilent);
+                }
+                replication.reply(through, false).await?;
+            }
+            if mem::take(&mut self.asks) {
+                asker.ask();
+            }
+            self.show(None);
+            let has_room = self.watcher.has_room();
+            let event = tokio::select! {
+                frame = replication.next(), if has_room => Event::Frame(frame?),
+                released = self.announced.next() => Event::Released(released?),
+                snapshot = asker.answer() => Event::Snapshot(snapshot?),
+                () = time::sleep_until(ping_at) => Event::Ping,
+            };
+            match event {
+                Event::Frame(frame) => {
+                    heard_at = Instant::now();
+                    self.hear(frame)?;
+                    while let Some(frame) = replication.take()?.filter(|_| self.watcher.has_room()) {
+                        self.hear(frame)?;
+                    }
+                }
+                Event::Released(update) => self.watcher.released(update),
+                Event::Snapshot(snapshot) => {
+                    let before = self.watcher.under_way().1;
+                    self.watcher.snapshot(&snapshot);
+                    asker.answered(self.watcher.under_way().1 < before);
+                }
+                Event::Ping if has_room && heard_at.elapsed() > self.config.silence => return Err(WatchError::Silent),
+                Event::Ping => {
+                    ping_at = Instant::now() + self.config.ping;
+                    replication.reply(self.watcher.confirmed(), true).await?;
+                }
+            }
+        }
+    }
+
+    fn hear(&mut self, frame: Frame) -> Result<(), StreamError> {
+        match frame {
+            Frame::Change(bytes) => {
+                let message = Message::parse(&bytes)?;
+                self.commits += u64::from(matches!(message, Message::Commit { .. }));
+                self.watcher.hear(&message)
+            }
+            // A message outside of transactions is nobody's.
+            Frame::LargeChange(head) if head.starts_with(b"M\0") => Ok(()),
+            Frame::LargeChange(_) => self.watcher.overlooked(),
+            Frame::Keepalive(end, wants_reply) => {
+                self.watcher.keepalive(end, wants_reply);
+                Ok(())
+            }
+        }
+    }
+
+    /// Has done what the watcher wants done, or keeps it for the connection.
+    fn settle(&mut self) {
+        while let Some(effect) = self.watcher.poll_effect() {
+            match effect {
+                Effect::Update(update, dependencies) => self.announced.begin(update, dependencies),
+                Effect::Confirm(through) => self.confirm = Some(through),
+                Effect::AskSnapshot => self.asks = true,
+                Effect::Visible(update) => self.announced.end(update),
+            }
+        }
+        if self.watcher.is_caught_up() {
+            self.announced.caught_up();
+        }
+    }
+
+    fn show(&self, error: Option<String>) {
+        let mut status = self.shown.lock();
+        let is_apart = error.is_some();
+        status.state = match self.watcher.is_caught_up() {
+            _ if is_apart => WatchState::Apart,
+            true => WatchState::Watching,
+            false => WatchState::CatchingUp,
+        };
+        status.confirmed = self.watcher.confirmed();
+        status.commits = self.commits;
+        (status.unconfirmed, status.unseen) = self.watcher.under_way();
+        if is_apart {
+            status.last_error = error;
+        }
+        self.shown.changed.notify_all();
+    }
+
+    /// Has everything marked, and gives what is.
+    async fn end(&mut self, error: Option<WatchError>) -> Vec<Update> {
+        self.watcher.lost();
+        self.settle();
+        while !self.watcher.is_all_marked() {
+            // Without a hub nothing is released, nor unmarked.
+            let Ok(update) = self.announced.next().await else { break };
+            self.watcher.released(update);
+            self.settle();
+        }
+        let mut status = self.shown.lock();
+        status.state = WatchState::Ended;
+        status.last_error = error.map(|error| error.to_string());
+        self.shown.changed.notify_all();
+        self.announced.take()
+    }
+}
+
+/// The questions for snapshots, one at a time.
+struct Asker {
+    client: Arc<Client>,
+    silence: Duration,
+    /// Nothing new was seen last time: the next question waits for as long.
+    pause: Duration,
+    question: Option<Question>,
+}
+
+/// The longest pause between questions.
+const PAUSE_MAX: Duration = Duration::from_millis(50);
+
+impl Asker {
+    fn ask(&mut self) {
+        let (client, pause, silence) = (self.client.clone(), self.pause, self.silence);
+        self.question = Some(Box::pin(async move {
+            if !pause.is_zero() {
+                time::sleep(pause).await;
+            }
+            let row = time::timeout(silence, client.query_one("SELECT pg_current_snapshot()::text", &[]));
+            let row = row.await.map_err(|_| WatchError::Silent)??;
+            let text: &str = row.try_get(0)?;
+            text.parse().map_err(|_| WatchError::Unexpected("what is no snapshot"))
+        }));
+    }
+
+    /// The answer, if there is a question.
+    async fn answer(&mut self) -> Result<Snapshot, WatchError> {
+        match &mut self.question {
+            Some(question) => {
+                let answer = question.await;
+                self.question = None;
+                answer
+            }
+            None => future::pending().await,
+        }
+    }
+
+    fn answered(&mut self, is_news: bool) {
+        let longer = (2 * self.pause).clamp(Duration::from_millis(1), PAUSE_MAX);
+        self.pause = if is_news { Duration::ZERO } else { longer };
+    }
+}

@@ -1,0 +1,464 @@
+//! A watcher beside a real server: what is promised, and each hole with what becomes of it.
+
+mod server;
+mod web;
+
+use coherence::{NotStored, Update};
+use pgwatch::{SetupError, Severity, Watch, WatchConfig, WatchState, check, remove, renew_slot, set_up};
+use server::{Postgres, Session, block_on, is_installed};
+use std::sync::mpsc::{self, Receiver};
+use std::thread;
+use std::time::{Duration, Instant};
+use web::Web;
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// So long a commit is watched that must not end.
+const HELD: Duration = Duration::from_millis(300);
+
+const MAP: &str = "[tables.\"public.items\"]\nrows = [\"item:{id}\"]\nwhole = [\"items\"]\n";
+
+/// Every commit waits for one more standby, which never comes: so a commit stays between its confirmation and its
+/// being visible for as long as a test likes.
+const HOLD: &str = "FIRST 2 (thorp_watch, nobody)";
+const LET_GO: &str = "FIRST 1 (thorp_watch)";
+
+/// A server with a table that is set up and watched, and a home.
+struct Day {
+    server: Postgres,
+    web: Web,
+    config: WatchConfig,
+    watch: Option<Watch>,
+    /// The marks that the last watcher has left.
+    left: Vec<Update>,
+}
+
+impl Day {
+    fn begin() -> Option<Self> {
+        Self::begin_with(&[], Web::start)
+    }
+
+    fn begin_with(settings: &[&str], web: impl FnOnce() -> Web) -> Option<Self> {
+        is_installed().then(|| {
+            let server = Postgres::start(settings);
+            let config = server.watched(MAP);
+            server.session().run(
+                "CREATE TABLE items (id int PRIMARY KEY, name text);
+                 INSERT INTO items SELECT n, 'old' FROM generate_series(1, 100) AS n",
+            );
+            block_on(set_up(&config)).unwrap();
+            let mut day = Self { server, web: web(), config, watch: None, left: Vec::new() };
+            day.watch();
+            day
+        })
+    }
+
+    fn watch(&mut self) {
+        let watch = Watch::start(self.config.clone(), self.web.updates()).unwrap();
+        let is_watching = watch.wait_for(WatchState::Watching, PATIENCE);
+        assert!(is_watching, "{:?}", watch.status());
+        self.watch = Some(watch);
+        self.left.clear();
+    }
+
+    fn stop_watching(&mut self) {
+        self.left = self.watch.take().unwrap().stop();
+    }
+
+    fn status(&self) -> pgwatch::WatchStatus {
+        self.watch.as_ref().unwrap().status()
+    }
+
+    /// Statements on a thread and a session of their own, that end when they end; and the session's process.
+    fn begin_write(&self, statements: &str) -> (Receiver<Result<(), tokio_postgres::Error>>, String) {
+        let (session, statements, (end, ended)) = (self.server.session(), statements.to_owned(), mpsc::channel());
+        let process = session.process();
+        thread::spawn(move || drop(end.send(session.try_run(&statements))));
+        (ended, process)
+    }
+
+    /// Which standbys commits wait for.
+    fn wait_for_standbys(&self, names: &str) {
+        let session = self.server.session();
+        session.run(&format!("ALTER SYSTEM SET synchronous_standby_names = '{names}'"));
+        session.run("SELECT pg_reload_conf()");
+        // The process that tells the waiters reads the list some time later.
+        until("the list is read", || self.server.session().ask("SHOW synchronous_standby_names") == names);
+    }
+
+    fn name_of(&self, id: u32) -> String {
+        self.server.session().ask(&format!("SELECT name FROM items WHERE id = {id}"))
+    }
+}
+
+fn until(what: &str, holds: impl Fn() -> bool) {
+    let begun = Instant::now();
+    while !holds() {
+        assert!(begun.elapsed() < PATIENCE, "waited in vain until {what}");
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+fn ends(ended: &Receiver<Result<(), tokio_postgres::Error>>) {
+    ended.recv_timeout(PATIENCE).expect("the commit ends").expect("it succeeds");
+}
+
+#[test]
+fn a_writer_is_answered_when_no_cache_uses_what_it_has_changed() {
+    let Some(day) = Day::begin() else { return };
+    let writer = day.server.session();
+    for round in 1..=100 {
+        let (changed, other) = (day.web.fill_soon("item:1"), day.web.fill_soon("item:2"));
+        assert!(day.web.is_current(&changed));
+        writer.run(&format!("UPDATE items SET name = 'round {round}' WHERE id = 1"));
+        assert!(!day.web.is_current(&changed), "round {round}");
+        assert!(day.web.is_current(&other));
+    }
+    assert!(day.status().commits >= 100);
+}
+
+#[test]
+fn old_and_new_keys_and_whole_tables_are_marked() {
+    let Some(day) = Day::begin() else { return };
+    let writer = day.server.session();
+    let marks = |statements: &str, dependencies: &[&str]| {
+        let stored: Vec<_> = dependencies.iter().map(|name| day.web.fill_soon(name)).collect();
+        let spared = day.web.fill_soon("another");
+        writer.run(statements);
+        for (proof, name) in stored.iter().zip(dependencies) {
+            assert!(!day.web.is_current(proof), "{statements} leaves {name}");
+        }
+        day.web.is_current(&spared)
+    };
+    assert!(marks("UPDATE items SET id = 200 WHERE id = 1", &["item:1", "item:200"]));
+    assert!(marks("DELETE FROM items WHERE id = 2", &["item:2"]));
+    assert!(marks("INSERT INTO items VALUES (2, NULL)", &["item:2"]));
+    assert!(marks("BEGIN; UPDATE items SET name = '' WHERE id IN (3, 4); COMMIT", &["item:3", "item:4"]));
+    assert!(marks("SELECT pg_logical_emit_message(true, 'thorp', 'item:5')", &["item:5"]));
+    assert!(marks("TRUNCATE items", &["items"]));
+    assert!(!marks("ALTER TABLE items ADD COLUMN price int", &["items"]), "an altered table marks everything");
+    assert!(!marks("INSERT INTO items SELECT n FROM generate_series(1, 1025) AS n", &["item:7"]), "too many");
+    assert!(!marks("CREATE TABLE others (id int)", &[]), "a new table marks everything");
+    assert!(!marks("INSERT INTO others VALUES (1)", &[]), "a table without rules marks everything");
+    assert!(marks("CREATE TEMPORARY TABLE mine AS SELECT 1", &[]), "nobody else sees it");
+}
+
+#[test]
+fn a_response_is_not_stored_until_the_update_is_visible() {
+    let Some(day) = Day::begin() else { return };
+    let asked_before = day.web.ticket().unwrap();
+    let stored = day.web.fill_soon("item:1");
+    day.wait_for_standbys(HOLD);
+    let (ended, _) = day.begin_write("UPDATE items SET name = 'new' WHERE id = 1");
+    until("the commit is confirmed", || day.status().unseen == 1);
+    assert!(!day.web.is_current(&stored));
+    // Confirmed, and not visible: this is what a fill would bring.
+    assert_eq!(day.name_of(1), "old");
+    assert_eq!(day.web.fill("item:1"), Err(NotStored::Marked));
+    assert!(day.web.fill("item:2").is_ok());
+    let asked_meanwhile = day.web.ticket().unwrap();
+    assert!(ended.recv_timeout(HELD).is_err());
+    day.wait_for_standbys(LET_GO);
+    ends(&ended);
+    assert_eq!(day.name_of(1), "new");
+    day.web.fill_soon("item:1");
+    for ticket in [asked_before, asked_meanwhile] {
+        assert_eq!(day.web.store(ticket, "item:1"), Err(NotStored::Touched), "it may bring what was before");
+    }
+}
+
+#[test]
+fn commits_wait_while_nobody_watches() {
+    let Some(mut day) = Day::begin() else { return };
+    let stored = day.web.fill_soon("item:2");
+    day.stop_watching();
+    assert!(!day.web.is_current(&stored), "nobody would tell of an update");
+    assert_eq!(day.web.fill("item:2"), Err(NotStored::Marked));
+    let (ended, _) = day.begin_write("UPDATE items SET name = 'new' WHERE id = 1");
+    assert!(ended.recv_timeout(HELD).is_err());
+    assert_eq!(day.name_of(1), "old");
+    day.watch();
+    ends(&ended);
+    day.web.fill_soon("item:1");
+    day.web.fill_soon("item:2");
+}
+
+/// A commit that an earlier watcher has confirmed is not told again.
+#[test]
+fn a_watcher_waits_for_what_another_one_has_confirmed() {
+    let Some(mut day) = Day::begin() else { return };
+    day.wait_for_standbys(HOLD);
+    let (ended, _) = day.begin_write("UPDATE items SET name = 'new' WHERE id = 1");
+    until("the commit is confirmed", || day.status().unseen == 1);
+    until("the slot has moved", || {
+        let query = "SELECT confirmed_flush_lsn >= pg_current_wal_flush_lsn() FROM pg_replication_slots";
+        day.server.session().ask(query) == "t"
+    });
+    // Another hub, whose home knows of nothing.
+    drop(day.watch.take());
+    day.web = Web::start();
+    let watch = Watch::start(day.config.clone(), day.web.updates()).unwrap();
+    assert!(!watch.wait_for(WatchState::Watching, HELD), "{:?}", watch.status());
+    assert_eq!(watch.status().state, WatchState::CatchingUp);
+    assert_eq!(day.name_of(1), "old");
+    assert_eq!(day.web.fill("item:1"), Err(NotStored::Marked));
+    day.wait_for_standbys(LET_GO);
+    ends(&ended);
+    assert!(watch.wait_for(WatchState::Watching, PATIENCE), "{:?}", watch.status());
+    day.web.fill_soon("item:1");
+}
+
+#[test]
+fn a_watcher_that_was_cut_off_comes_again() {
+    let Some(day) = Day::begin() else { return };
+    let session = day.server.session();
+    for round in 0..5 {
+        let stored = day.web.fill_soon("item:1");
+        let connections = day.status().connections;
+        session.run("SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE active");
+        until("it has come again", || day.status().connections > connections);
+        assert!(!day.web.is_current(&stored), "round {round}");
+        let (ended, _) = day.begin_write("UPDATE items SET name = 'new' WHERE id = 1");
+        ends(&ended);
+    }
+}
+
+/// A statement that waits for the watcher and is cancelled has committed, and is visible at once.
+#[test]
+fn a_cancelled_waiter_is_marked_until_it_is_seen() {
+    let Some(mut day) = Day::begin() else { return };
+    let session = day.server.session();
+    let stored = day.web.fill_soon("item:1");
+    day.wait_for_standbys(HOLD);
+    let (ended, process) = day.begin_write("UPDATE items SET name = 'new' WHERE id = 1");
+    until("the commit is confirmed", || day.status().unseen == 1);
+    session.run(&format!("SELECT pg_cancel_backend({process})"));
+    ends(&ended);
+    assert!(!day.web.is_current(&stored));
+    assert_eq!(day.name_of(1), "new");
+    day.wait_for_standbys(LET_GO);
+    day.web.fill_soon("item:1");
+
+    // The same while nobody watches: everything is marked.
+    day.stop_watching();
+    let (ended, process) = day.begin_write("UPDATE items SET name = 'newer' WHERE id = 1");
+    until("it waits", || {
+        session.ask(&format!("SELECT wait_event FROM pg_stat_activity WHERE pid = {process}")) == "SyncRep"
+    });
+    session.run(&format!("SELECT pg_cancel_backend({process})"));
+    ends(&ended);
+    assert_eq!(day.name_of(1), "newer");
+    assert_eq!(day.web.fill("item:1"), Err(NotStored::Marked));
+    day.watch();
+    day.web.fill_soon("item:1");
+}
+
+#[test]
+fn a_server_that_crashes_shows_what_nobody_was_told() {
+    let Some(mut day) = Day::begin() else { return };
+    let (stored, other) = (day.web.fill_soon("item:1"), day.web.fill_soon("item:2"));
+    day.wait_for_standbys(HOLD);
+    let (ended, _) = day.begin_write("UPDATE items SET name = 'new' WHERE id = 1");
+    until("the commit is confirmed", || day.status().unseen == 1);
+    let begun = Instant::now();
+    day.server.crash();
+    until("everything is marked", || !day.web.is_current(&other));
+    let marked = begun.elapsed();
+    assert!(ended.recv_timeout(PATIENCE).unwrap().is_err(), "its writer was told nothing");
+    day.server.start_again();
+    assert_eq!(day.name_of(1), "new", "visible, without a confirmation");
+    assert!(!day.web.is_current(&stored));
+    println!(
+        "a server that has crashed: everything is marked {marked:?} after the signal, and up in {:?}",
+        begun.elapsed()
+    );
+    day.wait_for_standbys(LET_GO);
+    day.web.fill_soon("item:1");
+    let (ended, _) = day.begin_write("UPDATE items SET name = 'newer' WHERE id = 1");
+    ends(&ended);
+}
+
+#[test]
+fn a_lost_slot_is_said_and_renewed() {
+    let Some(mut day) = Day::begin() else { return };
+    let session = day.server.session();
+    day.stop_watching();
+    until("the server has noticed", || session.ask("SELECT count(*) FROM pg_replication_slots WHERE active") == "0");
+    session.run("SELECT pg_drop_replication_slot('thorp_watch')");
+    let findings = block_on(check(&day.config)).unwrap();
+    assert!(findings.iter().any(|finding| finding.text.contains("no slot")), "{findings:?}");
+    let watch = Watch::start(day.config.clone(), day.web.updates()).unwrap();
+    until("it says so", || watch.status().last_error.is_some_and(|error| error.contains("does not exist")));
+    assert_eq!(watch.status().state, WatchState::Apart);
+    let (ended, _) = day.begin_write("UPDATE items SET name = 'new' WHERE id = 1");
+    assert!(ended.recv_timeout(HELD).is_err());
+    block_on(renew_slot(&day.config)).unwrap();
+    assert!(watch.wait_for(WatchState::Watching, PATIENCE), "{:?}", watch.status());
+    ends(&ended);
+    day.left.clear();
+    day.web.fill_soon("item:1");
+}
+
+/// Commits that change nothing of the publication wait, too: their positions come with keepalives.
+#[test]
+fn what_is_not_published_is_let_go() {
+    let Some(day) = Day::begin() else { return };
+    let session = day.server.session();
+    session.run("CREATE DATABASE another");
+    session.run("CREATE TABLE quiet (id int)");
+    session.run("ALTER PUBLICATION thorp RENAME TO all_of_them");
+    session.run("CREATE PUBLICATION thorp FOR TABLE items");
+    session.run("SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE active");
+    let mut elsewhere = day.server.config();
+    let elsewhere = Session::open(elsewhere.dbname("another"));
+    elsewhere.run("CREATE TABLE t (id int)");
+    let cases = [
+        (&session, "INSERT INTO quiet VALUES (1)"),
+        (&elsewhere, "INSERT INTO t VALUES (1)"),
+        (&session, "CREATE TABLE made (id int); DROP TABLE made"),
+        (&session, "SELECT pg_current_xact_id()"),
+        (&session, "BEGIN; INSERT INTO items VALUES (900); PREPARE TRANSACTION 'two'"),
+        (&session, "COMMIT PREPARED 'two'"),
+        (
+            &session,
+            "BEGIN; INSERT INTO items VALUES (901); SAVEPOINT s; INSERT INTO items VALUES (902); ROLLBACK TO s; COMMIT",
+        ),
+    ];
+    for (session, statements) in cases {
+        let begun = Instant::now();
+        session.run(statements);
+        assert!(begun.elapsed() < PATIENCE / 4, "{statements}: {:?}", begun.elapsed());
+    }
+    // With commits that are held up between them.
+    let (ended, _) = day.begin_write("INSERT INTO quiet SELECT generate_series(1, 1000)");
+    session.run("UPDATE items SET name = 'new' WHERE id = 1");
+    ends(&ended);
+    let confirmed =
+        || session.ask("SELECT confirmed_flush_lsn >= pg_current_wal_lsn() FROM pg_replication_slots") == "t";
+    session.run("CHECKPOINT");
+    until("the server may forget its log", confirmed);
+}
+
+#[test]
+fn what_is_set_up_is_undone() {
+    if !is_installed() {
+        return;
+    }
+    let server = Postgres::start(&[]);
+    let config = server.watched(MAP);
+    let session = server.session();
+    session.run(
+        "CREATE TABLE items (id int, name text); CREATE ROLE hasty; ALTER ROLE hasty SET synchronous_commit = off",
+    );
+    session.run("ALTER SYSTEM SET synchronous_standby_names = ''");
+    session.run("SELECT pg_reload_conf()");
+    let state = || {
+        session.ask(
+            "SELECT concat_ws('|', current_setting('synchronous_standby_names'),
+                 (SELECT count(*) FROM pg_publication), (SELECT count(*) FROM pg_replication_slots),
+                 (SELECT count(*) FROM pg_event_trigger), (SELECT string_agg(nspname, ',' ORDER BY 1) FROM pg_namespace),
+                 (SELECT count(*) FROM pg_proc), (SELECT count(*) FROM pg_db_role_setting),
+                 (SELECT string_agg(name || '=' || setting, ',' ORDER BY 1) FROM pg_file_settings))",
+        )
+    };
+    let before = state();
+    let broken = |findings: &[pgwatch::Finding]| findings.iter().filter(|f| f.severity == Severity::Broken).count();
+    let findings = block_on(check(&config)).unwrap();
+    assert_eq!(broken(&findings), 3, "{findings:#?}");
+    assert!(matches!(block_on(remove(&config, Duration::ZERO)), Err(SetupError::NotMade)));
+
+    let said = block_on(set_up(&config)).unwrap();
+    assert_eq!(said.len(), 4, "{said:#?}");
+    assert!(matches!(block_on(set_up(&config)), Err(SetupError::Made)));
+    let findings = block_on(check(&config)).unwrap();
+    assert_eq!(broken(&findings), 0, "{findings:#?}");
+    let says = |text: &str| findings.iter().any(|finding| finding.text.contains(text));
+    assert!(says("the role hasty: synchronous_commit=off"), "{findings:#?}");
+    assert!(says("old values of public.items.id"), "{findings:#?}");
+    assert_eq!(findings.len(), 2, "{findings:#?}");
+
+    let web = Web::start();
+    let watch = Watch::start(config.clone(), web.updates()).unwrap();
+    assert!(watch.wait_for(WatchState::Watching, PATIENCE), "{:?}", watch.status());
+    assert!(matches!(block_on(remove(&config, Duration::ZERO)), Err(SetupError::Watched)));
+    drop(watch);
+    until("the server has noticed", || session.ask("SELECT count(*) FROM pg_replication_slots WHERE active") == "0");
+    let said = block_on(remove(&config, Duration::ZERO)).unwrap();
+    assert_eq!(said.len(), 4, "{said:#?}");
+    until("the settings are read", || state() == before);
+    session.run("INSERT INTO items VALUES (1)");
+}
+
+#[test]
+fn a_list_that_cannot_name_a_watcher_is_refused() {
+    if !is_installed() {
+        return;
+    }
+    let server = Postgres::start(&["synchronous_standby_names=ANY 1 (a, b)"]);
+    let refused = block_on(set_up(&server.watched(MAP))).unwrap_err();
+    assert!(matches!(refused, SetupError::Standbys(_)), "{refused}");
+    drop(server);
+    let server = Postgres::start(&["wal_level=replica"]);
+    assert!(matches!(block_on(set_up(&server.watched(MAP))), Err(SetupError::WalLevel(_))));
+}
+
+#[test]
+fn a_password_is_proved_and_not_told() {
+    let Some(mut day) = Day::begin() else { return };
+    day.stop_watching();
+    let session = day.server.session();
+    session.run("SET synchronous_commit = local; SET password_encryption = 'scram-sha-256'");
+    session.run("CREATE ROLE watcher LOGIN SUPERUSER REPLICATION PASSWORD 'secret'");
+    let file = session.ask("SHOW hba_file");
+    std::fs::write(
+        &file,
+        "local all watcher scram-sha-256\nlocal replication watcher scram-sha-256\nlocal all all trust\n",
+    )
+    .unwrap();
+    session.run("SELECT pg_reload_conf()");
+    day.config.database.user("watcher").password("wrong");
+    until("the file is read", || {
+        let watch = Watch::start(day.config.clone(), day.web.updates()).unwrap();
+        until("it is refused or not", || watch.status().last_error.is_some() || watch.status().connections > 0);
+        watch.status().last_error.is_some_and(|error| error.contains("password authentication failed"))
+    });
+    day.config.database.password("secret");
+    day.watch();
+    let (ended, _) = day.begin_write("UPDATE items SET name = 'new' WHERE id = 1");
+    ends(&ended);
+}
+
+/// Updates that wait for a watcher with five homes, and updates of PostgreSQL alone, in turns.
+#[test]
+fn what_a_watcher_costs_an_update() {
+    for setting in ["fsync=off", "fsync=on"] {
+        let Some(mut day) = Day::begin_with(&[setting], || Web::with_homes_apart(4)) else { return };
+        let mut took = [Vec::new(), Vec::new()];
+        for _ in 0..3 {
+            update_often(&day, &mut took[1]);
+            day.stop_watching();
+            day.wait_for_standbys("");
+            update_often(&day, &mut took[0]);
+            day.wait_for_standbys(LET_GO);
+            day.watch();
+        }
+        let [alone, watched] = took.map(|mut took| {
+            took.sort_unstable();
+            took[took.len() / 2].as_micros()
+        });
+        println!(
+            "{{\"figure\":\"update held by a watcher\",\"homes\":5,\"setting\":\"{setting}\",\"alone_us_p50\":{alone},\
+             \"watched_us_p50\":{watched}}}"
+        );
+        assert!(watched < alone + 100_000);
+    }
+}
+
+fn update_often(day: &Day, took: &mut Vec<Duration>) {
+    let session = day.server.session();
+    for round in 0..300 {
+        let begun = Instant::now();
+        session.run(&format!("UPDATE items SET name = 'round {round}' WHERE id = 1"));
+        took.push(begun.elapsed());
+    }
+}
