@@ -1,5 +1,5 @@
 //! Invalidation by unsafe requests (RFC 9111, section 4.4): of the target, and of the resources that the response
-//! names, if they are of the same origin. No origin can invalidate another's responses.
+//! names, if they are of the same origin: no response makes the URIs of another origin invalid.
 
 use crate::dependencies::Dependencies;
 use crate::key::{Key, KeyRef};
