@@ -2,7 +2,8 @@
 
 use crate::designs::SMALL;
 use crate::groups;
-use crate::program::{Folder, serve};
+use crate::program::{Folder, serve, thorp};
+use crate::web::Proxy;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -64,7 +65,7 @@ fn command_lines(document: &Path) -> Vec<String> {
 }
 
 /// Every line of README that begins with `thorp` runs, in their order, against a store that the first of them starts, and
-/// a redirector that another one does: with their addresses in place of those that README has.
+/// a redirector and a proxy that others do: with their addresses in place of those that README has.
 #[test]
 fn the_command_lines_in_readme_run() {
     let folder = Folder::new();
@@ -74,13 +75,18 @@ fn the_command_lines_in_readme_run() {
         Path::new(env!("CARGO_BIN_EXE_thorp")).parent().unwrap().display(),
         std::env::var("PATH").unwrap_or_default()
     );
-    let (mut server, mut redirector, mut ran) = (None, None, 0);
+    let (mut server, mut redirector, mut proxy, mut ran) = (None, None, None, 0);
     for line in command_lines(&root().join("README.md")) {
         let line = line.split("  #").next().unwrap_or_default().trim_end();
         if line.starts_with("thorp serve --dir") {
             server = Some(serve(&folder));
         } else if line.starts_with("thorp group") {
             redirector = Some(groups::start_redirector(server.as_ref().expect("README starts a store first"), &[]));
+        } else if line.starts_with("thorp proxy") {
+            proxy = Some(Proxy::start("http://127.0.0.1:8000"));
+        } else if let Some(rest) = line.strip_prefix("thorp invalidate ") {
+            let admin = proxy.as_ref().expect("README starts a proxy first").admin();
+            thorp(["invalidate", "--admin", admin].into_iter().chain(rest.split(' '))).ok();
         } else if line.starts_with("thorp ") {
             let address = server.as_ref().expect("README starts a store first").address().to_string();
             let line = match &redirector {
@@ -95,6 +101,7 @@ fn the_command_lines_in_readme_run() {
             ran += 1;
         }
     }
+    proxy.expect("README starts a proxy").stop();
     assert!(ran >= 5, "README shows some commands, and {ran} were found");
 }
 
@@ -112,7 +119,7 @@ fn the_two_commands_stand_in_readme() {
 #[test]
 fn the_demo_ends_well() {
     let folder = Folder::new();
-    let told = crate::program::thorp(["demo", "--json", "--visits", "4", "--dir", &folder.file("demo")]).ok();
+    let told = thorp(["demo", "--json", "--visits", "4", "--dir", &folder.file("demo")]).ok();
     let told: serde_json::Value = serde_json::from_str(&told).unwrap();
     assert!(told["acknowledged"].as_u64() > Some(100), "{told}");
     assert!(told["pages_from_neighbours"].as_u64() > Some(0), "{told}");

@@ -2,9 +2,9 @@
 
 use crate::program::{command, thorp};
 use serde_json::Value;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, Lines, Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::process::Stdio;
+use std::process::{Child, ChildStdout, Stdio};
 
 /// An application that says how often it was asked.
 fn application() -> String {
@@ -26,27 +26,53 @@ fn application() -> String {
     format!("http://{address}")
 }
 
+/// A proxy that runs, and what it says.
+pub(crate) struct Proxy {
+    child: Child,
+    lines: Lines<BufReader<ChildStdout>>,
+    address: String,
+    admin: String,
+}
+
+impl Proxy {
+    pub(crate) fn start(origin: &str) -> Self {
+        let anywhere = ["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"];
+        let mut child = command()
+            .args(["proxy", "--json", "--until-stdin-closes", "--origin", origin])
+            .args(anywhere)
+            .stdin(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let mut proxy = Self { child, lines, address: String::new(), admin: String::new() };
+        let ready = proxy.line();
+        let address = |name: &str| ready[name].as_str().unwrap().to_owned();
+        (proxy.address, proxy.admin) = (address("listen"), address("admin"));
+        proxy
+    }
+
+    /// Where it listens for operators.
+    pub(crate) fn admin(&self) -> &str {
+        &self.admin
+    }
+
+    fn line(&mut self) -> Value {
+        serde_json::from_str(&self.lines.next().unwrap().unwrap()).unwrap()
+    }
+
+    /// Stops it; gives its last words.
+    pub(crate) fn stop(mut self) -> Value {
+        drop(self.child.stdin.take());
+        let stopped = self.line();
+        assert!(self.child.wait().unwrap().success());
+        stopped
+    }
+}
+
 #[test]
 fn a_proxy_caches_until_it_is_told_to_stop() {
-    let mut child = command()
-        .args([
-            "proxy",
-            "--json",
-            "--listen",
-            "127.0.0.1:0",
-            "--admin",
-            "127.0.0.1:0",
-            "--until-stdin-closes",
-            "--origin",
-            &application(),
-        ])
-        .stdin(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    let mut line = || serde_json::from_str::<Value>(&lines.next().unwrap().unwrap()).unwrap();
-    let ready = line();
-    let (address, admin) = (ready["listen"].as_str().unwrap(), ready["admin"].as_str().unwrap());
+    let proxy = Proxy::start(&application());
+    let (address, admin) = (&proxy.address, &proxy.admin);
     let get = || {
         let mut stream = TcpStream::connect(address).unwrap();
         stream.write_all(b"GET / HTTP/1.1\r\nHost: shop.example\r\nConnection: close\r\n\r\n").unwrap();
@@ -59,10 +85,8 @@ fn a_proxy_caches_until_it_is_told_to_stop() {
     assert_eq!(told, "invalidated (dependencies: 0, responses removed by URL: 1)\n");
     assert_eq!([get(), get()], ["asked 1", "asked 1"]);
     assert!(thorp(["invalidate", "--admin", admin]).usage().contains("say what has changed"));
-    drop(child.stdin.take());
-    let stopped = line();
+    let stopped = proxy.stop();
     assert_eq!((&stopped["requests"], &stopped["hits"]), (&4.into(), &2.into()), "{stopped}");
-    assert!(child.wait().unwrap().success());
 }
 
 #[test]
