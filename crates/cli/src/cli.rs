@@ -232,6 +232,7 @@ fn listen_address(text: &str) -> Result<SocketAddr, String> {
 
 /// `thorp proxy`.
 #[derive(Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of the command line")]
 pub(crate) struct ProxyArgs {
     /// Where to listen for clients: an address, or a name such as localhost. Port 0 takes any free port; the line that
     /// says "ready" names it.
@@ -258,6 +259,18 @@ pub(crate) struct ProxyArgs {
     /// Threads that serve clients. Without it as many as there are processors.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) threads: Option<u16>,
+    /// Listens here for other proxies of the same application, which say --hub: a change that comes through one of them, or
+    /// that one is told of, is one for all.
+    #[arg(long, value_name = "ADDR", value_parser = listen_address)]
+    pub(crate) hub_listen: Option<SocketAddr>,
+    /// The address at which another proxy of the same application listens with --hub-listen. Nothing is stored while it is
+    /// not reached.
+    #[arg(long, value_name = "ADDR", conflicts_with = "hub_listen")]
+    pub(crate) hub: Option<String>,
+    /// Listens for other proxies on other addresses than loopback, although their connections are neither encrypted nor
+    /// authenticated yet.
+    #[arg(long, requires = "hub_listen")]
+    pub(crate) insecure: bool,
     /// Where to listen for operators: status, metrics and invalidation. Port 0 takes any free port.
     #[arg(long, value_name = "ADDR", default_value = DEFAULT_ADMIN, value_parser = listen_address)]
     pub(crate) admin: SocketAddr,

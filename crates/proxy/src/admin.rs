@@ -171,9 +171,8 @@ async fn invalidate(shared: &Shared, body: &Bytes) -> Result<Response<Body>, Ref
     let keys = keys.collect::<Result<Vec<_>, _>>()?;
     let removed: usize = keys.iter().map(|key| shared.entries.remove(key)).sum();
     let count = changed.len();
-    if count > 0 {
-        shared.coherence.announce(changed).await;
-    }
+    changed.extend(keys.iter().filter_map(|key| shared.coherence.of_key(key)));
+    shared.coherence.announce(changed).await;
     Ok(response("application/json", json!({"dependencies": count, "removed": removed}).to_string()))
 }
 
@@ -191,6 +190,7 @@ async fn purge(shared: &Shared, request: &Request<Incoming>) -> Result<Response<
     let key = target.and_then(|target| target.key().map(KeyRef::to_key));
     let key = key.map_err(|refusal| (refusal.status(), refusal.name().to_owned()))?;
     let removed = shared.entries.remove(&key);
+    shared.coherence.announce(shared.coherence.of_key(&key).into_iter().collect()).await;
     Ok(response("application/json", json!({"dependencies": 0, "removed": removed}).to_string()))
 }
 

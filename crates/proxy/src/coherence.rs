@@ -9,20 +9,31 @@
 //!
 //! A claim is given back when the last one drops it that holds the stored response.
 
-use coherence::{Cache, Dependency, NotStored, Proof, Site, Ticket};
-use responses::{Dependencies, InvalidGroups};
+use coherence::{Cache, Dependency, NotStored, Proof, Site, SiteConfig, SiteError, Ticket};
+use net::Runtime;
+use responses::{Dependencies, InvalidGroups, Key};
+use std::net::SocketAddr;
+use types::limits::DEPENDENCY_BYTES_MAX;
 
 /// A proxy's home, and its hub or the way to it.
 #[derive(Debug)]
 pub(crate) struct Coherence {
     site: Site,
     cache: Cache,
+    /// Whether other proxies have the same hub.
+    has_others: bool,
 }
 
 impl Coherence {
-    pub(crate) fn new(site: Site) -> Self {
-        let cache = site.cache();
-        Self { site, cache }
+    pub(crate) fn start(config: &SiteConfig, runtime: &Runtime) -> Result<Self, SiteError> {
+        let site = Site::start(config, runtime)?;
+        let (cache, has_others) = (site.cache(), config.hub.is_some() || config.listen.is_some());
+        Ok(Self { site, cache, has_others })
+    }
+
+    /// Where its hub listens for the homes of others.
+    pub(crate) fn hub_address(&self) -> Option<SocketAddr> {
+        self.site.address()
     }
 
     /// A ticket for a request that is about to go to the origin. Without one its response is not stored.
@@ -31,20 +42,37 @@ impl Coherence {
     }
 
     /// Stores a response that was asked for with a ticket. One that names no dependencies depends on everything.
-    pub(crate) fn store(&self, ticket: Option<Ticket>, dependencies: &Dependencies) -> Result<Claim, NotStored> {
+    pub(crate) fn store(
+        &self,
+        ticket: Option<Ticket>,
+        key: &Key,
+        dependencies: &Dependencies,
+    ) -> Result<Claim, NotStored> {
         let ticket = ticket.ok_or(NotStored::Away)?;
         let named: Option<Vec<Dependency>> = dependencies.iter().map(dependency).collect();
-        let named = match named.ok_or(NotStored::TooMany)? {
-            none if none.is_empty() => vec![Dependency::ALL],
-            named => named,
-        };
+        let mut named = named.ok_or(NotStored::TooMany)?;
+        if named.is_empty() {
+            named.push(Dependency::ALL);
+        }
+        named.extend(self.of_key(key));
         let proof = self.cache.store(ticket, &named)?;
         Ok(Claim { cache: self.cache.clone(), proof })
     }
 
-    /// Announces a change that has been made: when this is over, no cache answers without it. `None` is a change of
-    /// everything. A hub that has ended answers for nothing, and leaves no claim that holds.
+    /// The dependency of the responses under a key, by which a proxy tells others that they have changed; none if there
+    /// are no others. Long keys that begin alike share one, and lapse together.
+    pub(crate) fn of_key(&self, key: &Key) -> Option<Dependency> {
+        let name = [b"url ", key.as_bytes()].concat();
+        let name = &name[..name.len().min(DEPENDENCY_BYTES_MAX)];
+        if self.has_others { dependency(name) } else { None }
+    }
+
+    /// Announces a change that has been made: when this is over, no cache answers without it. A hub that has ended answers
+    /// for nothing, and leaves no claim that holds.
     pub(crate) async fn announce(&self, changed: Vec<Dependency>) {
+        if changed.is_empty() {
+            return;
+        }
         if let Ok(update) = self.site.updates().announce(changed).await {
             update.visible();
         }

@@ -244,10 +244,9 @@ async fn invalidate(shared: &Shared, invalid: &Invalidation) {
     for key in &invalid.keys {
         shared.entries.remove(key);
     }
-    let changed = changed(&invalid.groups);
-    if !changed.is_empty() {
-        shared.coherence.announce(changed).await;
-    }
+    let mut changed = changed(&invalid.groups);
+    changed.extend(invalid.keys.iter().filter_map(|key| shared.coherence.of_key(key)));
+    shared.coherence.announce(changed).await;
 }
 
 /// How often a request waits for others before it goes by itself.

@@ -284,7 +284,7 @@ impl Fill {
 
     /// A place at the home for a response with these dependencies, rule StoreIfUntouched.
     fn claim(&self, dependencies: &Dependencies) -> Result<Claim, Declined> {
-        let claim = self.shared().coherence.store(self.ticket, dependencies);
+        let claim = self.shared().coherence.store(self.ticket, &self.name.key, dependencies);
         claim.map_err(|reason| Declined { detail: reason.name(), outcome: outcome(reason), is_lasting: false })
     }
 

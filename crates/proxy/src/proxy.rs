@@ -6,7 +6,6 @@ use crate::config::Config;
 use crate::counters::Tally;
 use crate::shared::Shared;
 use crate::threads::{self, Arrival, WorkerHandle};
-use coherence::Site;
 use http::HeaderValue;
 use std::fmt;
 use std::io;
@@ -69,12 +68,12 @@ impl Proxy {
         let (stop, stopped) = watch::channel(false);
         let stop = Stopper(stop);
         let runtime = net::Runtime::start().map_err(cannot_start)?;
-        let site = Site::start(&config.site, &runtime).map_err(|error| StartError {
+        let coherence = Coherence::start(&config.site, &runtime).map_err(|error| StartError {
             what: "cannot start the home".to_owned(),
             source: io::Error::other(error),
         })?;
         let mut proxy = Self {
-            shared: Arc::new(Shared::new(config, via, Coherence::new(site))),
+            shared: Arc::new(Shared::new(config, via, coherence)),
             address,
             admin: admin.as_ref().map(|(_, address)| *address),
             stop,
@@ -112,6 +111,11 @@ impl Proxy {
     /// Where it listens for operators.
     pub fn admin_address(&self) -> Option<SocketAddr> {
         self.admin
+    }
+
+    /// Where its hub listens for the homes of other proxies.
+    pub fn hub_address(&self) -> Option<SocketAddr> {
+        self.shared.coherence.hub_address()
     }
 
     /// Its counts since its start.

@@ -34,6 +34,9 @@ fn config(args: &ProxyArgs) -> Result<Config> {
     if args.behind_tls {
         config.scheme = Scheme::Https;
     }
+    config.site.hub.clone_from(&args.hub);
+    config.site.listen = args.hub_listen;
+    config.site.insecure = args.insecure;
     config.admin = Some(args.admin);
     config.admin_token = args.token_file.as_deref().map(token).transpose()?;
     config.origin_http2 = args.origin_http2;
@@ -50,7 +53,8 @@ fn config(args: &ProxyArgs) -> Result<Config> {
 
 fn say_ready(args: &ProxyArgs, proxy: &Proxy, output: &mut Output) -> Result {
     let (listening, admin, origin) = (proxy.address(), proxy.admin_address().unwrap_or(args.admin), &args.origin);
-    let json = json!({"listen": listening, "admin": admin, "origin": origin.to_string()});
+    let hub = proxy.hub_address();
+    let json = json!({"listen": listening, "admin": admin, "hub_listen": hub, "origin": origin.to_string()});
     output.line(&json, format_args!("ready: proxy on {listening}, for {origin}; operators on {admin}"))?;
     output.flush().map_err(|error| Error::from(format!("cannot say that the proxy is ready: {error}")))
 }

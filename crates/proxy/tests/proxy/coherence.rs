@@ -1,8 +1,10 @@
 //! A response that an update has changed is not given to whoever asks after it.
 
-use crate::harness::{Client, Origin, proxy, response};
+use crate::harness::{Client, Origin, PATIENCE, config, proxy, response};
+use proxy::{Changes, Proxy, SiteConfig, invalidate};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
+use std::time::Instant;
 
 /// A shop whose page shows the value of an item, and whose POST changes it.
 fn shop() -> Origin {
@@ -119,4 +121,39 @@ fn a_response_without_dependencies_depends_on_everything() {
     assert_eq!(after, [true, true], "an update of one name is none of everything");
     client.ask("PUT", "/x", "Content-Length: 0\r\n");
     assert_eq!(both(&mut client), [false, false], "a list that cannot be read is everything");
+}
+
+/// Two proxies with one hub: a change that passes through one of them, or that one is told of, lapses what the other has
+/// stored.
+#[test]
+fn proxies_with_one_hub_hear_of_each_others_changes() {
+    let origin = shop();
+    let mut config = config(origin.address);
+    config.site.listen = Some("127.0.0.1:0".parse().unwrap());
+    // A hub that others may have had a lease of before waits for these to be over.
+    config.site.lease = std::time::Duration::from_millis(300);
+    config.admin = Some("127.0.0.1:0".parse().unwrap());
+    let one = Proxy::start(config.clone()).unwrap();
+    config.site = SiteConfig { hub: Some(one.hub_address().unwrap().to_string()), ..SiteConfig::default() };
+    let other = Proxy::start(config).unwrap();
+    let mut clients = [&one, &other].map(|proxy| Client::connect(proxy.address()));
+    let start = Instant::now();
+    let mut wait_for_hits = |path: &str| {
+        for client in &mut clients {
+            while !client.get(path).is_hit() {
+                assert!(start.elapsed() < PATIENCE, "a home has not found its hub: {:?}", client.get(path));
+            }
+        }
+    };
+    for path in ["/page", "/other", "/by-url"] {
+        wait_for_hits(path);
+    }
+    let mut client = Client::connect(other.address());
+    let mut writer = Client::connect(one.address());
+    assert_eq!(writer.ask("POST", "/by-url", "Content-Length: 0\r\n").status, 204);
+    assert_eq!(client.get("/page").text(), "1");
+    assert!(client.get("/other").is_hit());
+    let changes = Changes { urls: vec!["http://shop.example/other".to_owned()], ..Changes::default() };
+    invalidate(&one.admin_address().unwrap().to_string(), None, &changes).unwrap();
+    assert!(!client.get("/other").is_hit(), "the other proxy has it under the same URL");
 }
