@@ -56,6 +56,10 @@ pub(crate) enum Command {
     /// Runs a caching reverse proxy before a web application: HTTP/1.1 and HTTP/2 to clients, a good cache by RFC 9111, and
     /// of every response `Cache-Status` says what happened and why. Until SIGTERM or Ctrl-C.
     Proxy(ProxyArgs),
+    /// Watches a PostgreSQL database: every committed change of a row, by whatever program, invalidates what depends on it
+    /// before it is visible. With --setup, --check, --remove or --renew-slot it prepares the database. Until SIGTERM or
+    /// Ctrl-C.
+    Watch(Box<WatchArgs>),
     /// Tells a proxy what has changed: when this command ends, no later request is answered without it.
     Invalidate(InvalidateArgs),
     /// Prints the status of a store or a redirector: its sessions, how far each is, how much was fetched from where.
@@ -301,6 +305,73 @@ pub(crate) struct InvalidateArgs {
     /// A file whose first line is the proxy's token, if it has one.
     #[arg(long, value_name = "FILE")]
     pub(crate) token_file: Option<PathBuf>,
+}
+
+/// `thorp watch`.
+#[derive(Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of the command line")]
+#[command(group = clap::ArgGroup::new("task").args(["setup", "check", "remove", "renew_slot"]))]
+pub(crate) struct WatchArgs {
+    /// Where the database is: postgres://USER@HOST:PORT/NAME, or `host=... user=... dbname=...`. A password may stand in
+    /// PGPASSWORD of the environment.
+    #[arg(value_name = "DATABASE")]
+    pub(crate) database: pgwatch::Database,
+    /// The publication whose changes are watched.
+    #[arg(long, value_name = "NAME", default_value = "thorp")]
+    pub(crate) publication: String,
+    /// The rules from rows to dependencies: a TOML file. Without it every change invalidates everything.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) map: Option<PathBuf>,
+    /// The replication slot, which is also the watcher's name in synchronous_standby_names.
+    #[arg(long, value_name = "NAME", default_value = "thorp_watch")]
+    pub(crate) slot: String,
+    /// Where the hub of this process takes homes. Port 0 takes any free port; the line that says "ready" names it.
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7413", value_parser = listen_address)]
+    pub(crate) listen: SocketAddr,
+    /// Takes connections from a network that may not be trusted.
+    #[arg(long)]
+    pub(crate) insecure: bool,
+    /// The address of a hub in another process, in place of one in this. It outlives the watcher, which is a hole: see
+    /// docs/watch.md.
+    #[arg(long, value_name = "ADDR", conflicts_with_all = ["listen", "insecure"])]
+    pub(crate) hub: Option<String>,
+    /// Prepares the database, as a superuser, says what it has made, and ends. From then on commits wait for a watcher.
+    #[arg(long)]
+    pub(crate) setup: bool,
+    /// Says what is wrong with the database, and which holes it leaves, and ends.
+    #[arg(long)]
+    pub(crate) check: bool,
+    /// Undoes what --setup has made, and ends. The watcher has to be stopped before.
+    #[arg(long)]
+    pub(crate) remove: bool,
+    /// Makes a slot anew that was lost, and ends.
+    #[arg(long)]
+    pub(crate) renew_slot: bool,
+    /// Stops the watcher when standard input ends: with the program that started it.
+    #[arg(long)]
+    pub(crate) until_stdin_closes: bool,
+}
+
+/// The things that are done before or after watching.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum WatchTask {
+    Setup,
+    Check,
+    Remove,
+    RenewSlot,
+}
+
+impl WatchArgs {
+    /// The task that is to be done in place of watching.
+    pub(crate) fn task(&self) -> Option<WatchTask> {
+        let tasks = [
+            (self.setup, WatchTask::Setup),
+            (self.check, WatchTask::Check),
+            (self.remove, WatchTask::Remove),
+            (self.renew_slot, WatchTask::RenewSlot),
+        ];
+        tasks.into_iter().find_map(|(is_given, task)| is_given.then_some(task))
+    }
 }
 
 /// `thorp status`.

@@ -17,6 +17,7 @@ mod serve;
 mod spaces;
 mod status;
 mod torture;
+mod watch;
 
 pub(crate) use design::load_file;
 
@@ -30,6 +31,7 @@ pub(crate) fn run(command: Command, output: &mut Output) -> Result {
         Command::Serve(args) => serve::run(&args, output),
         Command::Group(args) => group::run(&args, output),
         Command::Proxy(args) => proxy::run(&args, output),
+        Command::Watch(args) => watch::run(&args, output),
         Command::Invalidate(args) => invalidate::run(&args, output),
         Command::Status(args) => status::run(&args, output),
         Command::Spaces(args) => spaces::run(&args, output),

@@ -29,14 +29,20 @@ pub struct Finding {
     pub remedy: String,
 }
 
+impl Severity {
+    /// Its name, as it is printed.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Broken => "broken",
+            Self::Hole => "hole",
+            Self::Costly => "costly",
+        }
+    }
+}
+
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let word = match self.severity {
-            Severity::Broken => "broken",
-            Severity::Hole => "hole",
-            Severity::Costly => "costly",
-        };
-        write!(f, "{word}: {}; {}", self.text, self.remedy)
+        write!(f, "{}: {}; {}", self.severity.name(), self.text, self.remedy)
     }
 }
 

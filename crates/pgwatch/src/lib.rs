@@ -53,5 +53,7 @@ pub use refusal::StreamError;
 pub use rule::Rule;
 pub use setup::{SetupError, remove, renew_slot, set_up};
 pub use snapshot::{NotASnapshot, Snapshot};
+/// Where a database is, and who asks: parsed from `postgres://...` or `host=... user=...`.
+pub use tokio_postgres::Config as Database;
 pub use watch::{Watch, WatchConfig, WatchState, WatchStatus};
 pub use watcher::{Effect, Server, Watcher};

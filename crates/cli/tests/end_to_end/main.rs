@@ -21,4 +21,5 @@ mod removal;
 mod restored;
 mod single;
 mod spaces;
+mod watch;
 mod web;

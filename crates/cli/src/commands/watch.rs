@@ -1,0 +1,146 @@
+//! `thorp watch`: a watcher of PostgreSQL, from its start to its stop, and what its database needs.
+
+use crate::cli::{WatchArgs, WatchTask};
+use crate::output::Output;
+use crate::stopper::{when_stdin_closes, when_told};
+use crate::{Error, Result};
+use coherence::{Site, SiteConfig, Updates};
+use net::Runtime;
+use pgwatch::{Map, Severity, Watch, WatchConfig, WatchState, WatchStatus, check, remove, renew_slot, set_up};
+use serde_json::json;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::time::Duration;
+use types::limits::LEASE_DRIFT_PERMILLE;
+
+/// How often the watcher is looked at: changes are printed.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+pub(super) fn run(args: &WatchArgs, output: &mut Output) -> Result {
+    let config = config(args)?;
+    match args.task() {
+        None => watch(args, config, output),
+        Some(task) => prepare(task, &config, output),
+    }
+}
+
+fn config(args: &WatchArgs) -> Result<WatchConfig> {
+    let map = match &args.map {
+        Some(path) => {
+            let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
+            Map::parse(&text).map_err(|error| format!("{}: {error}", path.display()))?
+        }
+        None => Map::everything(),
+    };
+    let mut database = args.database.clone();
+    if let (None, Some(password)) = (database.get_password(), std::env::var_os("PGPASSWORD")) {
+        database.password(password.as_encoded_bytes());
+    }
+    Ok(WatchConfig { slot: args.slot.clone(), ..WatchConfig::new(database, &args.publication, map) })
+}
+
+/// Does one of the things that are done before or after watching.
+fn prepare(task: WatchTask, config: &WatchConfig, output: &mut Output) -> Result {
+    let tasks = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let lease = SiteConfig::default().lease;
+    let done = match task {
+        WatchTask::Check => return look(&tasks.block_on(check(config))?, output),
+        WatchTask::Setup => tasks.block_on(set_up(config))?,
+        WatchTask::Remove => tasks.block_on(remove(config, lease + lease * LEASE_DRIFT_PERMILLE / 1000))?,
+        WatchTask::RenewSlot => {
+            tasks.block_on(renew_slot(config))?;
+            vec![format!("made the slot {} anew", config.slot)]
+        }
+    };
+    done.iter().try_for_each(|line| output.line(&json!({"done": line}), line))
+}
+
+fn look(findings: &[pgwatch::Finding], output: &mut Output) -> Result {
+    for finding in findings {
+        let json = json!({
+            "severity": finding.severity.name(),
+            "finding": finding.text,
+            "remedy": finding.remedy,
+        });
+        output.line(&json, finding)?;
+    }
+    match findings.iter().filter(|finding| finding.severity == Severity::Broken).count() {
+        0 => output.line(&json!({"ready": true}), "it can be watched"),
+        count => Err(format!("it cannot be watched: {count} things are broken").into()),
+    }
+}
+
+fn watch(args: &WatchArgs, config: WatchConfig, output: &mut Output) -> Result {
+    let (stop, stopped) = mpsc::channel();
+    // A watcher that has ended is not to be stopped any more.
+    let stop = move || stop.send(()).unwrap_or_default();
+    when_told(stop.clone())?;
+    if args.until_stdin_closes {
+        when_stdin_closes(stop);
+    }
+    let runtime = Runtime::start()?;
+    let (hub, _site) = hub(args, &runtime, output)?;
+    let watch = Watch::start(config, hub)?;
+    let last = follow(&watch, &stopped, output)?;
+    drop(watch);
+    let text = "stopped: commits wait until somebody watches again, or `thorp watch --remove`";
+    output
+        .line(&json!({"stopped": "watch", "commits": last.commits}), format_args!("{text} (commits: {})", last.commits))
+}
+
+/// The hub elsewhere, or one of this process, which homes reach.
+fn hub(args: &WatchArgs, runtime: &Runtime, output: &mut Output) -> Result<(Updates, Option<Site>)> {
+    if let Some(hub) = &args.hub {
+        let updates = Updates::connect(hub, runtime)?;
+        output.line(&json!({"hub": hub}), format_args!("ready: watcher, of the hub at {hub}"))?;
+        output.flush()?;
+        return Ok((updates, None));
+    }
+    // Its own home stores nothing.
+    let site =
+        SiteConfig { listen: Some(args.listen), insecure: args.insecure, responses_max: 1, ..SiteConfig::default() };
+    let site = Site::start(&site, runtime)?;
+    let address = site.address().ok_or_else(|| Error::from("the hub does not listen"))?;
+    output.line(&json!({"listen": address}), format_args!("ready: watcher, with a hub on {address}"))?;
+    output.flush()?;
+    Ok((site.updates(), Some(site)))
+}
+
+/// Tells of each change of its state, until it is to stop.
+fn follow(watch: &Watch, stopped: &Receiver<()>, output: &mut Output) -> Result<WatchStatus> {
+    let mut said = None;
+    loop {
+        let status = watch.status();
+        let news = (status.state, status.last_error.clone());
+        if said.as_ref() != Some(&news) && (status.state != WatchState::Apart || status.last_error.is_some()) {
+            say(&status, output)?;
+            said = Some(news);
+        }
+        if status.state == WatchState::Ended {
+            return Err(status.last_error.unwrap_or_else(|| "the watcher has ended".to_owned()).into());
+        }
+        match stopped.recv_timeout(LOOK_EVERY) {
+            Err(RecvTimeoutError::Timeout) => {}
+            Ok(()) | Err(RecvTimeoutError::Disconnected) => return Ok(watch.status()),
+        }
+    }
+}
+
+fn say(status: &WatchStatus, output: &mut Output) -> Result {
+    let (state, text) = match status.state {
+        WatchState::Watching => ("watching", "watching: commits are told one by one".to_owned()),
+        WatchState::CatchingUp => ("catching_up", "catching up: everything is marked".to_owned()),
+        WatchState::Apart | WatchState::Ended => {
+            let why = status.last_error.as_deref().unwrap_or_default();
+            ("apart", format!("apart: everything is marked, and commits wait: {why}"))
+        }
+    };
+    let json = json!({
+        "state": state,
+        "confirmed": status.confirmed.to_string(),
+        "commits": status.commits,
+        "error": status.last_error,
+    });
+    output.line(&json, text)?;
+    output.flush()?;
+    Ok(())
+}

@@ -1,0 +1,113 @@
+//! The watcher as an operator runs it, beside a real PostgreSQL.
+
+#[expect(dead_code, reason = "it does more for the tests of the crate that it belongs to")]
+#[path = "../../../pgwatch/tests/postgres/server.rs"]
+mod server;
+
+use crate::program::{Folder, command, thorp};
+use coherence::{Dependency, Site, SiteConfig};
+use net::Runtime;
+use serde_json::Value;
+use server::{Postgres, is_installed};
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+use tokio_postgres::Config;
+use tokio_postgres::config::Host;
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A watcher's process that watches, and where its hub listens.
+fn watcher(arguments: &[&str]) -> (Child, String) {
+    let mut child = command()
+        .args(["watch", "--json", "--until-stdin-closes"])
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut line = || serde_json::from_str::<Value>(&lines.next().unwrap().unwrap()).unwrap();
+    let address = line()["listen"].as_str().unwrap().to_owned();
+    while line()["state"] != "watching" {}
+    // Nobody would read on: what it says later has to have room all the same.
+    thread::spawn(move || lines.for_each(drop));
+    (child, address)
+}
+
+/// A database as a word of a command line.
+fn words(config: &Config) -> String {
+    let [Host::Unix(folder)] = config.get_hosts() else { panic!("it is on a socket") };
+    format!("host={} port={} user=postgres dbname=postgres", folder.display(), config.get_ports()[0])
+}
+
+fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !holds() {
+        assert!(begun.elapsed() < PATIENCE, "waited in vain until {what}");
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn a_watcher_is_killed_and_replaced() {
+    if !is_installed() {
+        return;
+    }
+    let (server, folder) = (Postgres::start(&[]), Folder::new());
+    server.session().run("CREATE TABLE items (id int PRIMARY KEY, name text); INSERT INTO items VALUES (1, 'old')");
+    let map = folder.write("map.toml", "[tables.\"public.items\"]\nrows = [\"item:{id}\"]\n");
+    let database = words(&server.config());
+    let task = |task: &str| thorp(["watch", &database, "--map", &map, task]);
+    assert!(task("--check").error().contains("3 things are broken"));
+    assert!(task("--setup").ok().contains("commits wait for the watcher from now on"));
+    assert!(task("--check").ok().contains("it can be watched"));
+
+    let (mut first, address) = watcher(&[&database, "--map", &map, "--listen", "127.0.0.1:0"]);
+    let runtime = Runtime::start().unwrap();
+    let site = Site::start(&SiteConfig { hub: Some(address.clone()), ..SiteConfig::default() }, &runtime).unwrap();
+    let cache = site.cache();
+    let item = [Dependency::new("item:1").unwrap()];
+    let fill = || cache.store(cache.ticket()?, &item).ok();
+    let (mut stored, writer) = (None, server.session());
+    until("it is stored", || {
+        stored = fill();
+        stored.is_some()
+    });
+    assert!(cache.is_current(&stored.unwrap()));
+    writer.run("UPDATE items SET name = 'new' WHERE id = 1");
+    assert!(!cache.is_current(&stored.unwrap()));
+
+    until("it is stored", || {
+        stored = fill();
+        stored.is_some()
+    });
+    first.kill().unwrap();
+    first.wait().unwrap();
+    let (end, ended) = mpsc::channel();
+    thread::spawn(move || end.send(writer.try_run("UPDATE items SET name = 'newer' WHERE id = 1")));
+    until("the home's lease is over", || !cache.is_current(&stored.unwrap()));
+    assert!(ended.try_recv().is_err(), "no commit is visible while a cache may answer");
+    assert!(cache.ticket().is_none());
+
+    let (mut second, _) = watcher(&[&database, "--map", &map, "--listen", &address]);
+    ended.recv_timeout(PATIENCE).expect("the commit ends").expect("it succeeds");
+    until("it is stored", || fill().is_some());
+    drop(second.stdin.take());
+    assert!(second.wait().unwrap().success());
+    until("the server has noticed", || task("--remove").code == Some(0));
+    server.session().run("INSERT INTO items VALUES (2, 'nobody watches')");
+}
+
+#[test]
+fn what_cannot_be_watched_is_said_in_a_line() {
+    let folder = Folder::new();
+    let map = folder.write("map.toml", "[tables.items]\nrows = []\n");
+    let wrong = thorp(["watch", "postgres://nobody@127.0.0.1:1/none", "--map", &map, "--check"]).error();
+    assert!(wrong.contains("schema.table"), "{wrong}");
+    let nowhere = thorp(["watch", "postgres://nobody@127.0.0.1:1/none", "--check"]).error();
+    assert!(nowhere.contains("the database"), "{nowhere}");
+    assert_eq!(thorp(["watch", "mysql://shop", "--check"]).code, Some(2));
+}
