@@ -14,7 +14,8 @@ use std::time::{Duration, Instant};
 fn a_commit_of_one_client_is_read_by_another() {
     let server = server();
     let (one, two) = (connect(server.address), connect(server.address));
-    assert!(matches!(put(&one, 1, b"first"), Ok(Outcome::Committed { .. })));
+    let outcome = put(&one, 1, b"first");
+    assert!(matches!(outcome, Ok(Outcome::Committed { .. })), "{outcome:?}");
     assert_eq!(get(&two, 1).as_deref(), Some(&b"first"[..]));
     // The second client has the page in its cache now, and must hear of the change.
     assert!(matches!(put(&one, 1, b"second"), Ok(Outcome::Committed { .. })));
