@@ -16,7 +16,9 @@ fn a_stored_response_answers_with_its_age() {
     let proxy = proxy(&origin);
     let mut client = Client::connect(proxy.address());
     let first = client.get("/a");
-    assert_eq!(first.field("cache-status").unwrap(), "thorp; fwd=uri-miss; ttl=60; stored");
+    // A second may turn while the origin is asked, and counts as the response's age.
+    let says = ["60", "59"].map(|ttl| format!("thorp; fwd=uri-miss; ttl={ttl}; stored"));
+    assert!(says.contains(&first.field("cache-status").unwrap()), "{:?}", first.field("cache-status"));
     let second = client.get("/a");
     assert_eq!((second.text(), second.is_hit()), ("number 0", true));
     assert!(second.field("age").is_some() && second.field("date").is_some());
