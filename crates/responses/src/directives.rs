@@ -94,11 +94,8 @@ impl ResponseControl {
 
     fn cache_control(headers: &HeaderMap) -> Self {
         let mut control = Self::default();
-        for value in headers.get_all(header::CACHE_CONTROL) {
-            for directive in list_members(value.as_bytes()) {
-                let (name, argument) = name_and_argument(directive);
-                control.add(name, argument);
-            }
+        for (name, argument) in directives(headers) {
+            control.add(name, argument);
         }
         control
     }
@@ -167,15 +164,18 @@ impl ResponseControl {
     }
 }
 
+/// The directives of `Cache-Control`, each with its argument if it has one.
+fn directives(headers: &HeaderMap) -> impl Iterator<Item = (&[u8], Option<&[u8]>)> {
+    let values = headers.get_all(header::CACHE_CONTROL).into_iter();
+    values.flat_map(|value| list_members(value.as_bytes())).map(name_and_argument)
+}
+
 impl RequestControl {
     /// Reads the `Cache-Control` of a request. `Pragma` is ignored: section 5.4 deprecates it.
     pub fn read(headers: &HeaderMap) -> Self {
         let mut control = Self::default();
-        for value in headers.get_all(header::CACHE_CONTROL) {
-            for directive in list_members(value.as_bytes()) {
-                let (name, argument) = name_and_argument(directive);
-                control.add(name, argument);
-            }
+        for (name, argument) in directives(headers) {
+            control.add(name, argument);
         }
         control
     }
