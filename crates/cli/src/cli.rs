@@ -60,6 +60,9 @@ pub(crate) enum Command {
     /// before it is visible. With --setup, --check, --remove or --renew-slot it prepares the database. Until SIGTERM or
     /// Ctrl-C.
     Watch(Box<WatchArgs>),
+    /// Runs an auction shop on a PostgreSQL database: a web application to try a proxy and a watcher with. With --setup it
+    /// fills an empty database. Until SIGTERM or Ctrl-C.
+    Shop(Box<ShopArgs>),
     /// Tells a proxy what has changed: when this command ends, no later request is answered without it.
     Invalidate(InvalidateArgs),
     /// Prints the status of a store or a redirector: its sessions, how far each is, how much was fetched from where.
@@ -372,6 +375,64 @@ impl WatchArgs {
         ];
         tasks.into_iter().find_map(|(is_given, task)| is_given.then_some(task))
     }
+}
+
+/// `thorp shop`.
+#[derive(Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of the command line")]
+#[command(after_help = SHOP_HELP)]
+pub(crate) struct ShopArgs {
+    /// Where its database is, as for `thorp watch`.
+    #[arg(value_name = "DATABASE", required_unless_present = "map")]
+    pub(crate) database: Option<shop::Database>,
+    /// Where to listen for visitors. Port 0 takes any free port; the line that says "ready" names it.
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8000", value_parser = listen_address)]
+    pub(crate) listen: SocketAddr,
+    /// Prints the map from rows to dependencies, for `thorp watch --map`, and ends.
+    #[arg(long, conflicts_with_all = ["database", "setup"])]
+    pub(crate) map: bool,
+    /// Makes the shop's tables in an empty database, fills them, and ends.
+    #[arg(long)]
+    pub(crate) setup: bool,
+    /// Items on offer. This and the following options go with --setup.
+    #[arg(long, value_name = "COUNT", default_value_t = shop::Stock::SMALL.items, requires = "setup", value_parser = stock)]
+    pub(crate) items: u32,
+    /// Users.
+    #[arg(long, value_name = "COUNT", default_value_t = shop::Stock::SMALL.users, requires = "setup", value_parser = stock)]
+    pub(crate) users: u32,
+    /// Categories.
+    #[arg(long, value_name = "COUNT", default_value_t = shop::Stock::SMALL.categories, requires = "setup", value_parser = stock)]
+    pub(crate) categories: u32,
+    /// Regions.
+    #[arg(long, value_name = "COUNT", default_value_t = shop::Stock::SMALL.regions, requires = "setup", value_parser = stock)]
+    pub(crate) regions: u32,
+    /// The seed that everything is drawn from.
+    #[arg(long, value_name = "SEED", default_value_t = shop::Stock::SMALL.seed, requires = "setup")]
+    pub(crate) seed: u32,
+    /// Names no dependencies: every page depends on everything.
+    #[arg(long)]
+    pub(crate) nameless: bool,
+    /// For how long a cache may keep a page that does not change, in seconds.
+    #[arg(long, value_name = "S", default_value_t = 86_400)]
+    pub(crate) max_age: u32,
+    /// Stops the shop when standard input ends: with the program that started it.
+    #[arg(long)]
+    pub(crate) until_stdin_closes: bool,
+}
+
+const SHOP_HELP: &str = "\
+Users, items, bids, comments and purchases, with the interactions of RUBiS. Each page names in Cache-Groups the rows that it
+shows, and those whose coming or going would change it. Before it, in this order:
+  thorp shop postgres://postgres@127.0.0.1/shop --setup
+  thorp shop --map > map.toml
+  thorp watch postgres://postgres@127.0.0.1/shop --map map.toml --setup
+  thorp watch postgres://postgres@127.0.0.1/shop --map map.toml
+  thorp shop postgres://postgres@127.0.0.1/shop
+  thorp proxy --origin http://127.0.0.1:8000 --hub 127.0.0.1:7413";
+
+/// How many rows of a kind a shop is filled with.
+fn stock(text: &str) -> Result<u32, String> {
+    text.parse().ok().filter(|count| (1..=10_000_000).contains(count)).ok_or_else(|| "expected 1 to 10000000".into())
 }
 
 /// `thorp status`.

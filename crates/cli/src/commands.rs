@@ -14,6 +14,7 @@ mod member;
 mod proxy;
 mod removal;
 mod serve;
+mod shop;
 mod spaces;
 mod status;
 mod torture;
@@ -32,6 +33,7 @@ pub(crate) fn run(command: Command, output: &mut Output) -> Result {
         Command::Group(args) => group::run(&args, output),
         Command::Proxy(args) => proxy::run(&args, output),
         Command::Watch(args) => watch::run(&args, output),
+        Command::Shop(args) => shop::run(&args, output),
         Command::Invalidate(args) => invalidate::run(&args, output),
         Command::Status(args) => status::run(&args, output),
         Command::Spaces(args) => spaces::run(&args, output),
