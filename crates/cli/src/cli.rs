@@ -245,13 +245,25 @@ pub(crate) struct ProxyArgs {
     /// says "ready" names it.
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8080", value_parser = listen_address)]
     pub(crate) listen: SocketAddr,
-    /// Where the application is: http://HOST or http://HOST:PORT, without a path.
+    /// Where the application is: http://HOST:PORT or https://HOST:PORT, without a path. Over TLS its certificate has to be
+    /// for HOST, and from an authority that this system trusts.
     #[arg(long, value_name = "URL")]
     pub(crate) origin: proxy::OriginUrl,
+    /// PEM: the proxy's certificate, and behind it those that lead to its authority. Clients then speak HTTPS. Read again
+    /// when the file changes, and at SIGHUP. May be given several times, each with a --tls-key: a client gets the first that
+    /// is for the name it asks for.
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    pub(crate) tls_cert: Vec<PathBuf>,
+    /// PEM: the private key of the certificate, without a passphrase.
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub(crate) tls_key: Vec<PathBuf>,
     /// Something in front of the proxy ends TLS: clients speak HTTPS.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "tls_cert")]
     pub(crate) behind_tls: bool,
-    /// Speaks HTTP/2 to the origin, without TLS.
+    /// PEM: the authorities that alone are trusted for the application's certificate, in place of the system's.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) origin_ca: Option<PathBuf>,
+    /// Speaks HTTP/2 to the origin: over TLS, or without it by prior knowledge.
     #[arg(long)]
     pub(crate) origin_http2: bool,
     /// How long the origin may take to begin its response, and how long it may pause in the middle, in seconds.

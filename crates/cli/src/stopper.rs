@@ -3,7 +3,7 @@
 use crate::Result;
 use net::Host;
 use node::RoleId;
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::io::Read;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -27,6 +27,13 @@ pub(crate) fn when_told(stop: impl FnOnce() + Send + 'static) -> Result {
             std::process::exit(128 + signal);
         }
     });
+    Ok(())
+}
+
+/// Does this at each SIGHUP, which does not end the process any more.
+pub(crate) fn when_hung_up(mut reload: impl FnMut() + Send + 'static) -> Result {
+    let mut signals = Signals::new([SIGHUP])?;
+    std::thread::spawn(move || signals.forever().for_each(|_| reload()));
     Ok(())
 }
 

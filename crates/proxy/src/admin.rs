@@ -186,7 +186,7 @@ async fn purge(shared: &Shared, request: &Request<Incoming>) -> Result<Response<
         shared.coherence.announce(changed).await;
         return Ok(response("application/json", json!({"dependencies": count, "removed": 0}).to_string()));
     }
-    let target = Target::of(&Head::from(request), shared.config.scheme, &shared.config.origin.authority);
+    let target = Target::of(&Head::from(request), shared.config.client_scheme(), &shared.config.origin.authority);
     let key = target.and_then(|target| target.key().map(KeyRef::to_key));
     let key = key.map_err(|refusal| (refusal.status(), refusal.name().to_owned()))?;
     let removed = shared.entries.remove(&key);
@@ -196,8 +196,9 @@ async fn purge(shared: &Shared, request: &Request<Incoming>) -> Result<Response<
 
 fn status(shared: &Shared) -> Value {
     let (tally, (entries, bytes)) = (shared.counters.read(), shared.entries.size());
-    let refusals: serde_json::Map<_, _> =
-        tally.refusals.iter().map(|(name, count)| ((*name).to_owned(), (*count).into())).collect();
+    let by_name = |counts: &[(&str, u64)]| -> serde_json::Map<String, Value> {
+        counts.iter().map(|(name, count)| ((*name).to_owned(), (*count).into())).collect()
+    };
     json!({
         "origin": shared.config.origin.to_string(),
         "connections": tally.connections,
@@ -208,7 +209,8 @@ fn status(shared: &Shared) -> Value {
         "ended_idle": tally.ended_idle,
         "ended_in_head": tally.ended_in_head,
         "ended_stalled": tally.ended_stalled,
-        "refused_requests": refusals,
+        "failed_handshakes": by_name(&tally.failed_handshakes),
+        "refused_requests": by_name(&tally.refusals),
     })
 }
 
@@ -227,9 +229,11 @@ fn metrics(shared: &Shared) -> String {
     add("ended_stalled_total", "counter", tally.ended_stalled);
     add("stored_responses", "gauge", entries as u64);
     add("stored_bytes", "gauge", bytes as u64);
-    text.push_str("# TYPE thorp_proxy_refused_requests_total counter\n");
-    for (name, count) in tally.refusals {
-        let _ = writeln!(text, "thorp_proxy_refused_requests_total{{reason=\"{name}\"}} {count}");
+    for (name, counts) in [("failed_handshakes", tally.failed_handshakes), ("refused_requests", tally.refusals)] {
+        let _ = writeln!(text, "# TYPE thorp_proxy_{name}_total counter");
+        for (reason, count) in counts {
+            let _ = writeln!(text, "thorp_proxy_{name}_total{{reason=\"{reason}\"}} {count}");
+        }
     }
     text
 }

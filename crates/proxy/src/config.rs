@@ -1,23 +1,32 @@
 //! The settings of a proxy.
 
+use crate::certificates::CertificateFiles;
 use crate::limits::Limits;
-use crate::origin::OriginUrl;
+use crate::notes::Note;
 use crate::target::Scheme;
+use crate::url::OriginUrl;
 use coherence::SiteConfig;
 use responses::Policy;
 use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::mpsc::Sender;
 
 /// The configuration of a proxy.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// Where clients connect. Port 0 takes any free port.
     pub listen: SocketAddr,
-    /// How clients reach it. `Https` where something in front of it ends TLS.
+    /// How clients reach it where it has no certificates. `Https` if something in front of it ends TLS.
     pub scheme: Scheme,
+    /// The certificates by which clients reach it over TLS; without any, they do not. A client is shown the first that is
+    /// for the name it asks for.
+    pub certificates: Vec<CertificateFiles>,
     /// Where requests go that no stored response answers.
     pub origin: OriginUrl,
-    /// Whether the origin speaks HTTP/2 without TLS.
+    /// Whether the origin speaks HTTP/2, by prior knowledge or over TLS.
     pub origin_http2: bool,
+    /// PEM: the authorities that an origin's certificate may come from. `None` is those that the system trusts.
+    pub origin_ca: Option<PathBuf>,
     /// The proxy's own name in `Via`: no other proxy on the way to the origin may have the same.
     pub name: String,
     /// Threads that serve clients.
@@ -26,6 +35,8 @@ pub struct Config {
     pub admin: Option<SocketAddr>,
     /// The token that each of their requests has to bring. Without one `admin` has to be on loopback.
     pub admin_token: Option<String>,
+    /// Where it tells what an operator should know.
+    pub notes: Option<Sender<Note>>,
     /// Its home, and where its hub is.
     pub site: SiteConfig,
     /// The decisions about what is stored, and for how long.
@@ -35,6 +46,11 @@ pub struct Config {
 }
 
 impl Config {
+    /// How clients reach it.
+    pub(crate) fn client_scheme(&self) -> Scheme {
+        if self.certificates.is_empty() { self.scheme } else { Scheme::Https }
+    }
+
     /// A proxy with a name of its own and default limits, on as many threads as there are processors.
     pub fn new(listen: SocketAddr, origin: OriginUrl) -> Self {
         use std::hash::{BuildHasher, RandomState};
@@ -44,12 +60,15 @@ impl Config {
         Self {
             listen,
             scheme: Scheme::Http,
+            certificates: Vec::new(),
             origin,
             origin_http2: false,
+            origin_ca: None,
             name,
             threads,
             admin: None,
             admin_token: None,
+            notes: None,
             site: SiteConfig::default(),
             policy: Policy::default(),
             limits: Limits::default(),

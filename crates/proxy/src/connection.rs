@@ -8,7 +8,6 @@ use crate::limits::{
     CONNECTION_WINDOW_BYTES, HEAD_BYTES_MAX, READ_AHEAD_BYTES_MAX, RESET_STREAMS_MAX, STREAM_BUFFER_BYTES_MAX,
     STREAM_WINDOW_BYTES, STREAMS_MAX,
 };
-use crate::target::Scheme;
 use crate::worker::Worker;
 use http::{Request, Response};
 use hyper::body::Incoming;
@@ -24,20 +23,36 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
+use tokio_rustls::TlsAcceptor;
 
 /// The first bytes of an HTTP/2 client. No request of HTTP/1.1 begins like that.
 const HTTP2_PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// Serves a client's connection until it ends: by the client, by a limit, or because the proxy stops.
-pub(crate) async fn serve<S>(
+/// Serves a client's connection over TLS, if its handshake comes to an end.
+pub(crate) async fn serve_over_tls(
     worker: Arc<Worker>,
-    stream: S,
-    scheme: Scheme,
+    tls: &TlsAcceptor,
+    stream: TcpStream,
     peer: SocketAddr,
     stop: watch::Receiver<bool>,
-) where
+) {
+    let mut stopped = stop.clone();
+    let accepted = tokio::select! {
+        accepted = worker.handshakes.accept(tls, stream, worker.shared.config.limits.handshake) => accepted,
+        _ = stopped.wait_for(|is_stopped| *is_stopped) => return,
+    };
+    match accepted {
+        Ok(stream) => serve(worker, stream, peer, stop).await,
+        Err(failure) => worker.shared.counters.handshake_failed(failure),
+    }
+}
+
+/// Serves a client's connection until it ends: by the client, by a limit, or because the proxy stops.
+pub(crate) async fn serve<S>(worker: Arc<Worker>, stream: S, peer: SocketAddr, stop: watch::Receiver<bool>)
+where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let activity = Arc::new(Activity::new());
@@ -50,6 +65,7 @@ pub(crate) async fn serve<S>(
     let Ok(Ok(stream)) = begun else { return };
     let (is_http2, io) = (stream.is_http2(), TokioIo::new(stream));
     activity.speaks(is_http2);
+    let scheme = worker.shared.config.client_scheme();
     let client = Client { worker: worker.clone(), peer, scheme, activity: activity.clone() };
     if is_http2 {
         drive(http2_server().serve_connection(io, ToClient(client)), &worker, &activity, stop).await;

@@ -1,6 +1,7 @@
 //! How often what happened.
 
 use crate::activity::Overdue;
+use crate::handshake::HandshakeFailure;
 use crate::refusal::Refusal;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -11,6 +12,7 @@ pub(crate) struct Counters {
     pub(crate) requests: AtomicU64,
     pub(crate) hits: AtomicU64,
     overdue: [AtomicU64; 3],
+    handshakes: [AtomicU64; HandshakeFailure::ALL.len()],
     refusals: [AtomicU64; Refusal::ALL.len()],
 }
 
@@ -23,11 +25,17 @@ impl Counters {
         self.overdue[overdue as usize].fetch_add(1, Relaxed);
     }
 
+    pub(crate) fn handshake_failed(&self, failure: HandshakeFailure) {
+        self.handshakes[failure as usize].fetch_add(1, Relaxed);
+    }
+
     /// The counts now.
     pub(crate) fn read(&self) -> Tally {
         let count = |counter: &AtomicU64| counter.load(Relaxed);
-        let names = Refusal::ALL.map(Refusal::name);
-        let refusals = names.into_iter().zip(self.refusals.iter().map(count)).filter(|&(_, count)| count > 0);
+        let by_name = |names: &[&'static str], counts: &[AtomicU64]| {
+            let counted = names.iter().copied().zip(counts.iter().map(count));
+            counted.filter(|&(_, count)| count > 0).collect()
+        };
         Tally {
             connections: count(&self.connections),
             requests: count(&self.requests),
@@ -35,7 +43,8 @@ impl Counters {
             ended_idle: count(&self.overdue[Overdue::Idle as usize]),
             ended_in_head: count(&self.overdue[Overdue::Head as usize]),
             ended_stalled: count(&self.overdue[Overdue::Stalled as usize]),
-            refusals: refusals.collect(),
+            failed_handshakes: by_name(&HandshakeFailure::ALL.map(HandshakeFailure::name), &self.handshakes),
+            refusals: by_name(&Refusal::ALL.map(Refusal::name), &self.refusals),
         }
     }
 }
@@ -55,6 +64,8 @@ pub struct Tally {
     pub ended_in_head: u64,
     /// Connections that were ended because the client did not read.
     pub ended_stalled: u64,
+    /// TLS handshakes of clients that came to nothing, by the name of the reason.
+    pub failed_handshakes: Vec<(&'static str, u64)>,
     /// Requests that the proxy answered with an error of its own, by its name.
     pub refusals: Vec<(&'static str, u64)>,
 }

@@ -23,8 +23,9 @@
 //! | `fills`, `fill`, `collect` | requests that meet; a response into the cache, and to its client meanwhile |
 //! | `coherence` | where the rules of coherent responses are kept |
 //! | `answer`, `body`, `paced` | answers and their bodies |
-//! | `origin`, `tunnel` | requests to the origin; connections that leave HTTP |
-//! | `admin`, `ask` | the listener for operators, and asking it |
+//! | `origin`, `connector`, `url`, `tunnel` | requests to the origin; connections to it, and where it is; those that leave HTTP |
+//! | `tls`, `certificates`, `handshake` | PEM files; who the proxy is to its clients; how a connection over TLS begins |
+//! | `admin`, `ask`, `notes` | the listener for operators, and asking it; what they are told unasked |
 //! | `config`, `limits`, `shared`, `counters` | what an operator says; what all threads look at; what happened how often |
 
 mod activity;
@@ -32,11 +33,13 @@ mod admin;
 mod answer;
 mod ask;
 mod body;
+mod certificates;
 mod client;
 mod coherence;
 mod collect;
 mod config;
 mod connection;
+mod connector;
 mod content;
 mod counters;
 mod entries;
@@ -44,7 +47,9 @@ mod exchange;
 mod fill;
 mod fills;
 mod forward;
+mod handshake;
 pub mod limits;
+mod notes;
 mod origin;
 mod paced;
 mod proxy;
@@ -53,14 +58,19 @@ mod s3fifo;
 mod shared;
 mod target;
 mod threads;
+mod tls;
 mod tunnel;
+mod url;
 mod worker;
 
 pub use ::coherence::SiteConfig;
 pub use ask::{AskError, Changes, invalidate};
+pub use certificates::CertificateFiles;
 pub use config::Config;
 pub use counters::Tally;
 pub use limits::Limits;
-pub use origin::OriginUrl;
+pub use notes::Note;
 pub use proxy::{Proxy, StartError, Stopper};
 pub use target::Scheme;
+pub use tls::TlsFileError;
+pub use url::OriginUrl;

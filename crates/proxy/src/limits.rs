@@ -37,6 +37,9 @@ pub const CONNECTION_WINDOW_BYTES: u32 = 1024 * 1024;
 /// The bytes that are buffered for one HTTP/2 stream whose client does not read.
 pub const STREAM_BUFFER_BYTES_MAX: usize = 64 * 1024;
 
+/// TLS handshakes of clients that a thread has under way. One more displaces the oldest.
+pub const HANDSHAKES_MAX: usize = 1024;
+
 /// How often a request is sent again when a pooled connection turns out to be closed by the origin.
 pub const RETRIES_MAX: u32 = 1;
 
@@ -61,13 +64,15 @@ pub struct Limits {
     /// How long they are kept. An application's server closes its idle connections after two to five seconds in most
     /// cases, and a request that is on its way then is lost; one with a body is not sent again.
     pub origin_idle: Duration,
+    /// How long a client may take for its TLS handshake.
+    pub handshake: Duration,
     /// How long a client's connection is kept open without a request.
     pub idle: Duration,
     /// How long a client may take to send the head of a request, from its first byte.
     pub head: Duration,
     /// How long a client may pause while it sends a body, or while it reads a response.
     pub stall: Duration,
-    /// How long a connection to the origin may take to open.
+    /// How long a connection to the origin may take to open, and its TLS handshake once more.
     pub connect: Duration,
     /// How long the origin may take to begin its response, and how long it may pause in the middle.
     pub origin: Duration,
@@ -91,6 +96,7 @@ impl Default for Limits {
             origin_requests: 1024,
             origin_idle_connections: 64,
             origin_idle: Duration::from_millis(1500),
+            handshake: Duration::from_secs(10),
             idle: Duration::from_secs(60),
             head: Duration::from_secs(10),
             stall: Duration::from_secs(30),

@@ -1,51 +1,25 @@
 //! Requests to the origin, over a pool of connections.
 
-use crate::limits::{FIELDS_MAX, HEAD_BYTES_MAX, Limits, READ_AHEAD_BYTES_MAX, RETRIES_MAX};
+use crate::connector::{Connector, OriginTlsError};
+use crate::limits::{FIELDS_MAX, HEAD_BYTES_MAX, READ_AHEAD_BYTES_MAX, RETRIES_MAX};
 use crate::paced::{Arriving, BodyError, Paced, PollFrame};
 use crate::refusal::Refusal;
+use crate::shared::Shared;
 use crate::target::Scheme;
+use crate::url::OriginUrl;
 use bytes::Bytes;
 use http::request::Parts;
-use http::uri::{Authority, PathAndQuery};
+use http::uri::PathAndQuery;
 use http::{HeaderMap, Method, Request, Response, Uri, Version};
 use http_body::SizeHint;
 use hyper_util::client::legacy::Client;
-use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use std::error::Error;
 use std::io;
 use std::pin::Pin;
-use std::str::FromStr;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Duration;
-use tokio::sync::Semaphore;
 use tokio::time::timeout;
-
-/// Where the origin is: `http://HOST[:PORT]`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OriginUrl {
-    pub(crate) scheme: Scheme,
-    pub(crate) authority: Authority,
-}
-
-impl FromStr for OriginUrl {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let expected = || format!("'{text}' is no origin: http://HOST or http://HOST:PORT, without a path");
-        let uri: Uri = text.parse().map_err(|_| expected())?;
-        let (Some("http"), Some(authority)) = (uri.scheme_str(), uri.authority()) else { return Err(expected()) };
-        let is_bare = uri.path_and_query().is_none_or(|path| path == "/") && !authority.as_str().contains('@');
-        is_bare.then(|| Self { scheme: Scheme::Http, authority: authority.clone() }).ok_or_else(expected)
-    }
-}
-
-impl std::fmt::Display for OriginUrl {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}://{}", self.scheme.name(), self.authority)
-    }
-}
 
 /// The head of a request to the origin.
 #[derive(Clone, Debug)]
@@ -101,20 +75,16 @@ impl http_body::Body for Upload {
 /// The origin, as one thread reaches it: connections belong to the thread that opened them.
 #[derive(Clone, Debug)]
 pub(crate) struct Origin {
-    client: Client<HttpConnector, Upload>,
+    client: Client<Connector, Upload>,
     url: OriginUrl,
     version: Version,
-    /// Those of all threads.
-    permits: Arc<Semaphore>,
-    connect: Duration,
-    pause_max: Duration,
+    shared: Arc<Shared>,
 }
 
 impl Origin {
-    pub(crate) fn new(url: &OriginUrl, is_http2: bool, permits: Arc<Semaphore>, limits: &Limits) -> Self {
-        let mut connector = HttpConnector::new();
-        connector.set_nodelay(true);
-        connector.set_connect_timeout(Some(limits.connect));
+    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+        let config = &shared.config;
+        let (limits, is_http2) = (&config.limits, config.origin_http2);
         let mut builder = Client::builder(TokioExecutor::new());
         builder
             .timer(TokioTimer::new())
@@ -128,13 +98,16 @@ impl Origin {
             // The request names the host that the client wants.
             .set_host(false);
         let version = if is_http2 { Version::HTTP_2 } else { Version::HTTP_11 };
-        let client = builder.build(connector);
-        Self { client, url: url.clone(), version, permits, connect: limits.connect, pause_max: limits.origin }
+        let client = builder.build(Connector::new(shared.origin_tls.clone(), limits.connect));
+        Self { client, url: config.origin.clone(), version, shared }
     }
 
     fn request(&self, head: RequestHead, upload: Upload) -> Request<Upload> {
         let mut uri = http::uri::Parts::default();
-        uri.scheme = Some(http::uri::Scheme::HTTP);
+        uri.scheme = Some(match self.url.scheme {
+            Scheme::Http => http::uri::Scheme::HTTP,
+            Scheme::Https => http::uri::Scheme::HTTPS,
+        });
         uri.authority = Some(self.url.authority.clone());
         uri.path_and_query = Some(head.path);
         let mut request = Request::new(upload);
@@ -150,21 +123,21 @@ impl Origin {
     /// A connection of the pool may be closed by the origin at the moment it is used. A request that has no body and may
     /// be repeated is sent again, then.
     pub(crate) async fn send(&self, head: RequestHead, upload: Upload) -> Result<Response<Arriving>, Refusal> {
-        let permit = timeout(self.connect, self.permits.clone().acquire_owned()).await;
+        let limits = &self.shared.config.limits;
+        let permit = timeout(limits.connect, self.shared.origin_permits.clone().acquire_owned()).await;
         let Ok(Ok(permit)) = permit else { return Err(Refusal::OriginBusy) };
         let mut again = (matches!(upload, Upload::Empty) && is_idempotent(&head.method)).then(|| head.clone());
         let mut request = self.request(head, upload);
         let mut retries = 0;
         loop {
-            let error = match timeout(self.pause_max, self.client.request(request)).await {
+            let error = match timeout(limits.origin, self.client.request(request)).await {
                 Err(_) => return Err(Refusal::OriginTimeout),
                 Ok(Err(error)) => error,
                 Ok(Ok(response)) => {
-                    let pause_max = self.pause_max;
-                    return Ok(response.map(|incoming| Arriving::new(Paced::new(incoming, pause_max), permit)));
+                    return Ok(response.map(|incoming| Arriving::new(Paced::new(incoming, limits.origin), permit)));
                 }
             };
-            let refusal = refusal(&error);
+            let refusal = refusal(&self.shared, &error);
             match again.take() {
                 Some(head) if refusal == Refusal::OriginClosed && retries < RETRIES_MAX => {
                     retries += 1;
@@ -182,11 +155,15 @@ fn is_idempotent(method: &Method) -> bool {
 }
 
 /// The reason that a client is told for a failure.
-fn refusal(error: &hyper_util::client::legacy::Error) -> Refusal {
+fn refusal(shared: &Shared, error: &hyper_util::client::legacy::Error) -> Refusal {
     let mut cause: Option<&(dyn Error + 'static)> = error.source();
     while let Some(error) = cause {
         if let Some(BodyError::Paused | BodyError::Broken(_)) = error.downcast_ref::<BodyError>() {
             return Refusal::RequestBody;
+        }
+        if let Some(error) = error.downcast_ref::<OriginTlsError>() {
+            shared.notes.origin_tls(error.to_string());
+            return if error.is_certificate() { Refusal::OriginCertificate } else { Refusal::OriginTls };
         }
         if let Some(error) = error.downcast_ref::<io::Error>() {
             match error.kind() {

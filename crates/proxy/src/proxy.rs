@@ -1,11 +1,15 @@
 //! A running proxy: its acceptor and its threads, from start to stop.
 
 use crate::admin;
+use crate::certificates::{self, Certificates, Loaded};
 use crate::coherence::Coherence;
 use crate::config::Config;
+use crate::connector::OriginTls;
 use crate::counters::Tally;
+use crate::notes::Note;
 use crate::shared::Shared;
 use crate::threads::{self, Arrival, WorkerHandle};
+use crate::tls::TlsFileError;
 use http::HeaderValue;
 use std::fmt;
 use std::io;
@@ -16,9 +20,13 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
 use tokio::time::sleep;
+use tokio_rustls::TlsAcceptor;
 
 /// How long the acceptor waits when the process can have no more sockets.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
+
+/// How often the files of the certificates are looked at.
+const LOOK_AT_FILES_EVERY: Duration = Duration::from_secs(1);
 
 /// Why a proxy does not start.
 #[derive(Debug)]
@@ -45,6 +53,7 @@ pub struct Proxy {
     shared: Arc<Shared>,
     address: SocketAddr,
     admin: Option<SocketAddr>,
+    certificates: Option<Arc<Certificates>>,
     stop: Stopper,
     threads: Vec<JoinHandle<io::Result<()>>>,
 }
@@ -57,6 +66,17 @@ impl Proxy {
             what: format!("'{}' is no name for Via: letters, digits, '-', '.' and '_'", config.name),
             source: io::ErrorKind::InvalidInput.into(),
         })?;
+        let certificates = match &config.certificates[..] {
+            [] => None,
+            files => Some(Arc::new(Certificates::new(Loaded::read(files).map_err(cannot_speak_tls)?))),
+        };
+        let tls = certificates
+            .clone()
+            .map(certificates::server)
+            .transpose()
+            .map_err(|error| StartError { what: "cannot speak TLS".to_owned(), source: io::Error::other(error) })?;
+        let tls = tls.map(|config| TlsAcceptor::from(Arc::new(config)));
+        let origin_tls = OriginTls::of(&config).map_err(cannot_speak_tls)?;
         let (listener, address) = listen_on(listen)?;
         if let Some(admin) = config.admin.filter(|admin| !admin.ip().is_loopback() && config.admin_token.is_none()) {
             return Err(StartError {
@@ -73,22 +93,27 @@ impl Proxy {
             source: io::Error::other(error),
         })?;
         let mut proxy = Self {
-            shared: Arc::new(Shared::new(config, via, coherence)),
+            shared: Arc::new(Shared::new(config, via, origin_tls, coherence)),
             address,
             admin: admin.as_ref().map(|(_, address)| *address),
+            certificates,
             stop,
             threads: Vec::new(),
         };
         let mut handles = Vec::new();
         for number in 0..proxy.shared.config.threads.max(1) {
             let (handle, seat) = threads::worker();
-            let (shared, stopped) = (proxy.shared.clone(), stopped.clone());
-            proxy.spawn(format!("proxy-{number}"), move || threads::run(shared, seat, stopped))?;
+            let (shared, tls, stopped) = (proxy.shared.clone(), tls.clone(), stopped.clone());
+            proxy.spawn(format!("proxy-{number}"), move || threads::run(shared, tls, seat, stopped))?;
             handles.push(handle);
         }
         if let Some((listener, _)) = admin {
             let (shared, stopped) = (proxy.shared.clone(), stopped.clone());
             proxy.spawn("proxy-admin".to_owned(), move || admin::run(&shared, listener, stopped))?;
+        }
+        if let Some(certificates) = proxy.certificates.clone() {
+            let (shared, stopped) = (proxy.shared.clone(), stopped.clone());
+            proxy.spawn("proxy-files".to_owned(), move || look_at_files(&shared, &certificates, stopped))?;
         }
         let connections = proxy.shared.config.limits.connections;
         proxy.spawn("proxy-accept".to_owned(), move || accept(listener, &handles, connections, stopped))?;
@@ -128,6 +153,15 @@ impl Proxy {
         self.shared.entries.size()
     }
 
+    /// Reads the files of the certificates again. A connection that comes after this gets the new ones; if they cannot be
+    /// used, the old ones stay. It happens of itself within some seconds of a change, too.
+    ///
+    /// # Errors
+    /// Why they cannot be used.
+    pub fn reload_certificates(&self) -> Result<(), TlsFileError> {
+        self.certificates.as_ref().map_or(Ok(()), |certificates| certificates.reload())
+    }
+
     /// Has it stop: it accepts nothing any more, and ends when the requests that are under way have, or had the time to.
     pub fn stop(&self) {
         self.stop.stop();
@@ -165,6 +199,10 @@ fn listen_on(address: SocketAddr) -> Result<(std::net::TcpListener, SocketAddr),
     Ok((listener, bound))
 }
 
+fn cannot_speak_tls(error: TlsFileError) -> StartError {
+    StartError { what: "cannot speak TLS".to_owned(), source: io::Error::other(error) }
+}
+
 fn cannot_start(source: io::Error) -> StartError {
     StartError { what: "cannot start a thread".to_owned(), source }
 }
@@ -184,6 +222,34 @@ impl Stopper {
     pub fn stop(&self) {
         self.0.send_replace(true);
     }
+}
+
+/// Takes certificates whose files have changed, until the proxy stops.
+fn look_at_files(shared: &Shared, certificates: &Certificates, mut stop: watch::Receiver<bool>) -> io::Result<()> {
+    let look = async {
+        let mut loaded = certificates.stamps();
+        loop {
+            sleep(LOOK_AT_FILES_EVERY).await;
+            let seen = certificates.stamps();
+            if seen == loaded {
+                continue;
+            }
+            // Somebody who writes two files is given the time for both.
+            sleep(LOOK_AT_FILES_EVERY).await;
+            if certificates.stamps() == seen {
+                loaded = seen;
+                let reloaded = certificates.reload();
+                shared.notes.say(reloaded.map_or_else(Note::CertificatesRefused, |()| Note::CertificatesChanged));
+            }
+        }
+    };
+    tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+        tokio::select! {
+            () = look => {}
+            _ = stop.wait_for(|is_stopped| *is_stopped) => {}
+        }
+    });
+    Ok(())
 }
 
 /// Accepts connections and gives each to the worker that has the fewest, until the proxy stops.

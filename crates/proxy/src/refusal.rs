@@ -27,6 +27,10 @@ pub(crate) enum Refusal {
     OriginUnreachable,
     /// None within the time-out.
     ConnectTimeout,
+    /// The origin's certificate is not trusted, or is for another name.
+    OriginCertificate,
+    /// There is no TLS with the origin for another reason.
+    OriginTls,
     /// The origin closed the connection before its response was there.
     OriginClosed,
     /// The origin's response was not there within the time-out.
@@ -41,7 +45,7 @@ pub(crate) enum Refusal {
 
 impl Refusal {
     /// All reasons, in the order of their counts.
-    pub(crate) const ALL: [Self; 15] = [
+    pub(crate) const ALL: [Self; 17] = [
         Self::AmbiguousHost,
         Self::WrongTarget,
         Self::TargetTooLong,
@@ -52,6 +56,8 @@ impl Refusal {
         Self::OriginBusy,
         Self::OriginUnreachable,
         Self::ConnectTimeout,
+        Self::OriginCertificate,
+        Self::OriginTls,
         Self::OriginClosed,
         Self::OriginTimeout,
         Self::OriginProtocol,
@@ -139,6 +145,18 @@ impl Refusal {
                 StatusCode::GATEWAY_TIMEOUT,
                 "connection_timeout",
                 "no connection to the origin came about in time",
+            ),
+            Self::OriginCertificate => (
+                "origin-certificate",
+                StatusCode::BAD_GATEWAY,
+                "tls_certificate_error",
+                "the origin's certificate is not one that is trusted for its name",
+            ),
+            Self::OriginTls => (
+                "origin-tls",
+                StatusCode::BAD_GATEWAY,
+                "tls_protocol_error",
+                "no TLS connection to the origin came about",
             ),
             Self::OriginClosed => (
                 "origin-closed",

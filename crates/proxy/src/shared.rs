@@ -2,9 +2,11 @@
 
 use crate::coherence::Coherence;
 use crate::config::Config;
+use crate::connector::OriginTls;
 use crate::counters::Counters;
 use crate::entries::Entries;
 use crate::fills::Fills;
+use crate::notes::Notes;
 use http::HeaderValue;
 use responses::Time;
 use std::sync::Arc;
@@ -24,13 +26,16 @@ pub(crate) struct Shared {
     pub(crate) collected_bytes: AtomicUsize,
     /// Those for requests at the origin.
     pub(crate) origin_permits: Arc<Semaphore>,
+    /// TLS towards the origin, if its URL says so.
+    pub(crate) origin_tls: Option<OriginTls>,
+    pub(crate) notes: Notes,
     /// `Via` of an answer from here.
     pub(crate) via: HeaderValue,
 }
 
 impl Shared {
     /// The name in the configuration must be a token.
-    pub(crate) fn new(config: Config, via: HeaderValue, coherence: Coherence) -> Self {
+    pub(crate) fn new(config: Config, via: HeaderValue, origin_tls: Option<OriginTls>, coherence: Coherence) -> Self {
         Self {
             counters: Counters::default(),
             coherence,
@@ -38,6 +43,8 @@ impl Shared {
             fills: Arc::new(Fills::new()),
             collected_bytes: AtomicUsize::new(0),
             origin_permits: Arc::new(Semaphore::new(config.limits.origin_requests)),
+            notes: Notes::to(config.notes.clone()),
+            origin_tls,
             config,
             via,
         }

@@ -4,6 +4,7 @@
 //! lines on its way.
 
 use crate::connection;
+use crate::handshake::Handshakes;
 use crate::origin::Origin;
 use crate::shared::Shared;
 use crate::worker::Worker;
@@ -15,6 +16,7 @@ use std::time::Duration;
 use tokio::runtime::Builder;
 use tokio::sync::{OwnedSemaphorePermit, mpsc, watch};
 use tokio::time::timeout;
+use tokio_rustls::TlsAcceptor;
 
 /// A client's connection on its way to a worker, and the permit to be there.
 pub(crate) struct Arrival {
@@ -58,24 +60,31 @@ pub(crate) fn worker() -> (WorkerHandle, Seat) {
 }
 
 /// Runs a worker's thread until the proxy stops and its connections have ended, or had the time to.
-pub(crate) fn run(shared: Arc<Shared>, mut seat: Seat, stop: watch::Receiver<bool>) -> std::io::Result<()> {
+pub(crate) fn run(
+    shared: Arc<Shared>,
+    tls: Option<TlsAcceptor>,
+    mut seat: Seat,
+    stop: watch::Receiver<bool>,
+) -> std::io::Result<()> {
     let runtime = Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async move {
-        let config = &shared.config;
-        let origin = Origin::new(&config.origin, config.origin_http2, shared.origin_permits.clone(), &config.limits);
-        let (scheme, grace) = (config.scheme, config.limits.stop);
-        let worker = Arc::new(Worker { shared, origin });
+        let grace = shared.config.limits.stop;
+        let origin = Origin::new(shared.clone());
+        let worker = Arc::new(Worker { shared, origin, handshakes: Handshakes::default() });
         // Each connection holds a copy; when the last is dropped, the receiver is told.
         let (alive, mut none_alive) = mpsc::channel::<Infallible>(1);
         while let Some(arrival) = seat.arrivals.recv().await {
             worker.shared.counters.connections.fetch_add(1, Relaxed);
             let (worker, connections, stop) = (worker.clone(), seat.connections.clone(), stop.clone());
-            let alive = alive.clone();
+            let (alive, tls) = (alive.clone(), tls.clone());
             tokio::spawn(async move {
                 let Arrival { stream, peer, permit } = arrival;
                 // One that was closed before it came here is no loss.
                 if let Ok(stream) = tokio::net::TcpStream::from_std(stream) {
-                    connection::serve(worker, stream, scheme, peer, stop).await;
+                    match tls {
+                        Some(tls) => connection::serve_over_tls(worker, &tls, stream, peer, stop).await,
+                        None => connection::serve(worker, stream, peer, stop).await,
+                    }
                 }
                 connections.fetch_sub(1, Relaxed);
                 drop((permit, alive));

@@ -1,5 +1,6 @@
 //! A thread that serves clients, as its connections see it.
 
+use crate::handshake::Handshakes;
 use crate::origin::Origin;
 use crate::shared::Shared;
 use std::sync::Arc;
@@ -9,4 +10,5 @@ use std::sync::Arc;
 pub(crate) struct Worker {
     pub(crate) shared: Arc<Shared>,
     pub(crate) origin: Origin,
+    pub(crate) handshakes: Handshakes,
 }

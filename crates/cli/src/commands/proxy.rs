@@ -2,35 +2,80 @@
 
 use super::invalidate::token;
 use crate::cli::ProxyArgs;
+use crate::error::usage;
 use crate::output::Output;
-use crate::stopper::{when_stdin_closes, when_told};
+use crate::stopper::{when_hung_up, when_stdin_closes, when_told};
 use crate::{Error, Result, descriptors};
-use proxy::{Config, Limits, Proxy, Scheme, Tally};
+use proxy::{CertificateFiles, Config, Limits, Note, Proxy, Scheme, Tally};
 use serde_json::json;
 use std::collections::BTreeMap;
+use std::sync::mpsc::{self, Receiver};
 use std::time::Duration;
 
 /// A client's connection has one descriptor, and a request of its at the origin another.
 const DESCRIPTORS_PER_CONNECTION: usize = 2;
 
+/// An event that the command waits for while its proxy runs.
+enum Event {
+    /// The proxy has something to say.
+    Note(Note),
+    /// Files are to be read again.
+    Reload,
+    Stop,
+}
+
 pub(super) fn run(args: &ProxyArgs, output: &mut Output) -> Result {
-    let mut proxy = Proxy::start(config(args)?)?;
-    let stopper = proxy.stopper();
-    when_told({
-        let stopper = stopper.clone();
-        move || stopper.stop()
-    })?;
+    let (send, events) = mpsc::channel();
+    let (notes, noted) = mpsc::channel();
+    let mut proxy = Proxy::start(Config { notes: Some(notes), ..config(args)? })?;
+    // An event that nobody receives any more comes while the proxy stops.
+    let (note, stop, reload) = (send.clone(), send.clone(), send);
+    std::thread::spawn(move || noted.into_iter().try_for_each(|said| note.send(Event::Note(said))));
+    let stop = move || stop.send(Event::Stop).unwrap_or_default();
+    when_told(stop.clone())?;
     if args.until_stdin_closes {
-        when_stdin_closes(move || stopper.stop());
+        when_stdin_closes(stop);
+    }
+    if !args.tls_cert.is_empty() {
+        when_hung_up(move || reload.send(Event::Reload).unwrap_or_default())?;
     }
     say_ready(args, &proxy, output)?;
+    follow(&proxy, &events, output)?;
+    proxy.stop();
     proxy.wait()?;
     say_stopped(&proxy.tally(), output)
+}
+
+/// Does what happens asks for, until the proxy is to stop.
+fn follow(proxy: &Proxy, events: &Receiver<Event>, output: &mut Output) -> Result {
+    while let Ok(event) = events.recv() {
+        let note = match event {
+            Event::Stop => break,
+            Event::Note(note) => note,
+            Event::Reload => {
+                proxy.reload_certificates().map_or_else(Note::CertificatesRefused, |()| Note::CertificatesChanged)
+            }
+        };
+        output.line(&json!({"note": note.name(), "text": note.to_string()}), &note)?;
+        output.flush()?;
+    }
+    Ok(())
 }
 
 fn config(args: &ProxyArgs) -> Result<Config> {
     let mut config = Config::new(args.listen, args.origin.clone());
     let Limits { connections, .. } = config.limits;
+    if args.tls_cert.len() != args.tls_key.len() {
+        let (certificates, keys) = (args.tls_cert.len(), args.tls_key.len());
+        return Err(usage(format!("each --tls-cert has a --tls-key: got {certificates} and {keys}")));
+    }
+    let files = args.tls_cert.iter().zip(&args.tls_key);
+    config.certificates =
+        files.map(|(chain, key)| CertificateFiles { chain: chain.clone(), key: key.clone() }).collect();
+    if args.origin_ca.is_some() && !args.origin.is_https() {
+        return Err(usage("--origin-ca is for an origin over TLS: leave it out, or say --origin https://..."));
+    }
+    config.origin_ca.clone_from(&args.origin_ca);
     if args.behind_tls {
         config.scheme = Scheme::Https;
     }
@@ -62,11 +107,13 @@ fn say_ready(args: &ProxyArgs, proxy: &Proxy, output: &mut Output) -> Result {
 fn say_stopped(tally: &Tally, output: &mut Output) -> Result {
     let Tally { connections, requests, hits, .. } = tally;
     let refusals: BTreeMap<_, _> = tally.refusals.iter().copied().collect();
+    let failed_handshakes: BTreeMap<_, _> = tally.failed_handshakes.iter().copied().collect();
     let json = json!({
         "stopped": "proxy",
         "connections": connections,
         "requests": requests,
         "hits": hits,
+        "failed_handshakes": failed_handshakes,
         "refused_requests": refusals,
     });
     let by_name = |(name, count): (&&str, &u64)| format!(", refused as {name}: {count}");

@@ -90,6 +90,19 @@ fn a_proxy_caches_until_it_is_told_to_stop() {
 }
 
 #[test]
+fn tls_that_cannot_be_is_refused_before_anybody_is_served() {
+    let origin = ["proxy", "--origin", "http://127.0.0.1:1"];
+    let run = |more: &[&str]| thorp(origin.into_iter().chain(more.iter().copied()));
+    let absent = run(&["--tls-cert", "absent.pem", "--tls-key", "absent.key"]).error();
+    assert!(absent.contains("absent.pem: unreadable: "), "{absent}");
+    let unpaired = run(&["--tls-cert", "a.pem", "--tls-key", "a.key", "--tls-cert", "b.pem"]).usage();
+    assert!(unpaired.contains("each --tls-cert has a --tls-key"), "{unpaired}");
+    assert!(run(&["--tls-cert", "a.pem"]).stderr.contains("--tls-key <FILE>"));
+    assert!(run(&["--tls-cert", "a.pem", "--tls-key", "a.key", "--behind-tls"]).stderr.contains("cannot be used with"));
+    assert!(run(&["--origin-ca", "ca.pem"]).usage().contains("an origin over TLS"));
+}
+
+#[test]
 fn an_origin_that_is_none_is_refused_with_what_was_expected() {
     for origin in ["shop", "ftp://shop", "http://shop/path", "http://user@shop"] {
         let ran = thorp(["proxy", "--origin", origin]);

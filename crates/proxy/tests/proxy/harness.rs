@@ -11,12 +11,18 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio_rustls::TlsAcceptor;
 
 /// How long a test waits for what must come.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Requests as an origin has received them.
 pub(crate) type Received = Arc<Mutex<Vec<Request<Bytes>>>>;
+
+trait AsyncStream: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<S: AsyncRead + AsyncWrite + Send + Unpin> AsyncStream for S {}
 
 /// An origin that answers with what a function says.
 pub(crate) struct Origin {
@@ -29,11 +35,11 @@ impl Origin {
     where
         F: Fn(&Request<Bytes>) -> Response<Bytes> + Send + Sync + 'static,
     {
-        Self::start_as(false, answer)
+        Self::start_as(false, None, answer)
     }
 
-    /// One that speaks HTTP/2 and nothing else, or HTTP/1.1.
-    pub(crate) fn start_as<F>(is_http2: bool, answer: F) -> Self
+    /// One that speaks HTTP/2 and nothing else, or HTTP/1.1; over TLS or without.
+    pub(crate) fn start_as<F>(is_http2: bool, tls: Option<TlsAcceptor>, answer: F) -> Self
     where
         F: Fn(&Request<Bytes>) -> Response<Bytes> + Send + Sync + 'static,
     {
@@ -61,8 +67,17 @@ impl Origin {
                             Ok::<_, Infallible>(answered.await.unwrap())
                         }
                     });
-                    let io = TokioIo::new(stream);
+                    let tls = tls.clone();
                     tokio::spawn(async move {
+                        let stream: Box<dyn AsyncStream> = match tls {
+                            None => Box::new(stream),
+                            // A proxy that does not trust this origin hangs up.
+                            Some(tls) => match tls.accept(stream).await {
+                                Ok(stream) => Box::new(stream),
+                                Err(_) => return,
+                            },
+                        };
+                        let io = TokioIo::new(stream);
                         if is_http2 {
                             let server = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
                             let _ = server.serve_connection(io, service).await;
@@ -137,16 +152,29 @@ impl Answer {
     }
 }
 
+pub(crate) fn connect(address: SocketAddr) -> TcpStream {
+    let stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream
+}
+
+/// A connection.
+pub(crate) trait Stream: Read + Write + Send {}
+
+impl<S: Read + Write + Send> Stream for S {}
+
 /// A client on HTTP/1.1.
 pub(crate) struct Client {
-    reader: BufReader<TcpStream>,
+    reader: BufReader<Box<dyn Stream>>,
 }
 
 impl Client {
     pub(crate) fn connect(address: SocketAddr) -> Self {
-        let stream = TcpStream::connect(address).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        Self { reader: BufReader::new(stream) }
+        Self::on(connect(address))
+    }
+
+    pub(crate) fn on(stream: impl Stream + 'static) -> Self {
+        Self { reader: BufReader::new(Box::new(stream)) }
     }
 
     pub(crate) fn write(&mut self, bytes: impl AsRef<[u8]>) {

@@ -8,3 +8,4 @@ mod joining;
 mod limits;
 mod passing;
 mod smuggling;
+mod tls;

@@ -45,7 +45,7 @@ fn large_bodies_pass_both_ways() {
 #[test]
 fn http2_is_spoken_to_clients_and_to_the_origin() {
     for is_http2 in [false, true] {
-        let origin = Origin::start_as(is_http2, |request| {
+        let origin = Origin::start_as(is_http2, None, |request| {
             response(
                 200,
                 &[("cache-control", "max-age=60"), ("x-version", &format!("{:?}", request.version()))],
