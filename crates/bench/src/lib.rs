@@ -25,6 +25,7 @@ mod redirector;
 mod sample;
 mod server;
 mod slow_line;
+mod web;
 
 pub use experiment::{Experiment, HEAD, Row, draw, experiment};
 pub use first::{Apart, Newcomer};
@@ -35,6 +36,7 @@ pub use redirector::{Redirector, RedirectorOptions};
 pub use rustix::process::Signal;
 pub use sample::Sample;
 pub use server::{Server, ServerOptions};
+pub use web::Beside;
 
 use std::path::PathBuf;
 
@@ -83,6 +85,11 @@ pub enum Case {
     },
     /// Look-ups of stored web responses in their home's version table.
     LookUp,
+    /// Hits of the caching proxy, beside those of others.
+    Web {
+        /// The others.
+        beside: Beside,
+    },
     /// Documents from several threads, for as long as it takes.
     Load {
         /// How much is inserted, in GiB.
@@ -92,7 +99,7 @@ pub enum Case {
 
 impl Case {
     /// The measurements of `--all`: those that one machine can make.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::Floor,
         Self::Read,
         Self::Commit { clients: 1 },
@@ -106,6 +113,7 @@ impl Case {
         Self::Contend { clients: 8 },
         Self::Churn,
         Self::LookUp,
+        Self::Web { beside: Beside::ALL },
     ];
 }
 
@@ -137,6 +145,7 @@ pub fn measure(
         Case::Churn => found(churn::measure(place, progress)?),
         Case::Contend { clients } => contend::measure(place, clients, progress, found),
         Case::LookUp => found(look_up::measure()?),
+        Case::Web { beside } => web::measure(place, beside, progress, found),
         Case::Load { gib } => found(load::measure(place, gib, progress)?),
         Case::First => {
             let apart = place.apart.as_ref().ok_or("a new client wants two places that are really apart")?;

@@ -615,6 +615,9 @@ pub(crate) struct BenchArgs {
         required_if_eq_any = [("case", "first"), ("case", "leased-writers")]
     )]
     pub(crate) lab: Option<PathBuf>,
+    /// The caches to measure beside, if they are installed. Only for `web`; both without it.
+    #[arg(long, value_name = "NAME", value_delimiter = ',', conflicts_with = "all")]
+    pub(crate) beside: Option<Vec<BenchRival>>,
     /// Where stores are made, so that their disk is the one that is measured; a temporary folder inside it is removed
     /// at the end.
     #[arg(long, value_name = "DIR", default_value = ".")]
@@ -639,6 +642,8 @@ Cases and what their ratios compare with, measured in the same run:
   churn     objects created and deleted again and again; over_early: pages of the store over those after 20 rounds
   contend   one counter that 8 threads, and then 8 clients, increment; over_median: the longest wait
   look-up   the version of a stored web response, idle and while every processor marks updates; loaded_over_idle: of p99
+  web       hits of `thorp proxy`, with 64 connections, beside nginx and Varnish where they are installed, each with half of
+            the processors, in turns; hits_over_theirs, p99_over_theirs: of the time that a hit takes
   leased-writers
             commits of two sites on a leased space, in a lab: cargo xtask lab --sites 2 --loss 1 -- thorp bench
             leased-writers --lab {lab}; p50 and p99 over the line's round trip";
@@ -670,8 +675,19 @@ pub(crate) enum BenchCase {
     Contend,
     /// Look-ups of stored web responses in their home's version table.
     LookUp,
+    /// Hits of the caching proxy.
+    Web,
     /// Commits of two sites on a leased space, in a lab.
     LeasedWriters,
+}
+
+/// A cache that `thorp bench web` measures beside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum BenchRival {
+    /// nginx with `proxy_cache`.
+    Nginx,
+    /// Varnish.
+    Varnish,
 }
 
 /// `thorp experiment`.

@@ -3,12 +3,12 @@
 mod leased_writers;
 
 use crate::Result;
-use crate::cli::{BenchArgs, BenchCase, NewcomerArgs};
+use crate::cli::{BenchArgs, BenchCase, BenchRival, NewcomerArgs};
 use crate::error::only_for;
 use crate::lab::Lab;
 use crate::output::{self, Output};
 use crate::scratch::Scratch;
-use bench::{Apart, Case, Line, Newcomer, Place};
+use bench::{Apart, Beside, Case, Line, Newcomer, Place};
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
@@ -42,6 +42,7 @@ fn refuse_idle_options(args: &BenchArgs) -> Result {
     only_for("--delay-ms", args.delay_ms.is_some() && case != BenchCase::Oo7, "the case 'oo7'")?;
     let fills = matches!(case, BenchCase::Recover | BenchCase::Load);
     only_for("--gib", args.gib.is_some() && !fills, "the cases 'recover' and 'load'")?;
+    only_for("--beside", args.beside.is_some() && case != BenchCase::Web, "the case 'web'")?;
     let is_apart = matches!(case, BenchCase::First | BenchCase::LeasedWriters);
     only_for("--lab", args.lab.is_some() && !is_apart, "the cases 'first' and 'leased-writers'")
 }
@@ -61,9 +62,15 @@ fn cases(args: &BenchArgs) -> Vec<Case> {
         BenchCase::Contend => Case::Contend { clients: args.clients.unwrap_or(8) },
         BenchCase::Churn => Case::Churn,
         BenchCase::LookUp => Case::LookUp,
+        BenchCase::Web => Case::Web { beside: beside(args) },
         BenchCase::Recover => Case::Recover { gib: args.gib.unwrap_or(1.0) },
         BenchCase::LeasedWriters => unreachable!("it is not one of these, and the command line wants a lab for it"),
     }]
+}
+
+fn beside(args: &BenchArgs) -> Beside {
+    let named = |rival| args.beside.as_ref().is_none_or(|named| named.contains(&rival));
+    Beside { nginx: named(BenchRival::Nginx), varnish: named(BenchRival::Varnish) }
 }
 
 fn measure(case: Case, args: &BenchArgs, found: &mut dyn FnMut(Line) -> Result) -> Result {
