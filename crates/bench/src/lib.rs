@@ -24,6 +24,7 @@ mod recover;
 mod redirector;
 mod sample;
 mod server;
+mod site;
 mod slow_line;
 mod web;
 
@@ -36,6 +37,7 @@ pub use redirector::{Redirector, RedirectorOptions};
 pub use rustix::process::Signal;
 pub use sample::Sample;
 pub use server::{Server, ServerOptions};
+pub use site::{Load, LoadOptions, Part, Postgres, Tally};
 pub use web::Beside;
 
 use std::path::PathBuf;

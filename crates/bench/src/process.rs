@@ -4,11 +4,12 @@ use crate::Result;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::ffi::OsString;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Read};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
 
 /// How the program is run.
 #[derive(Clone, Debug)]
@@ -40,7 +41,8 @@ impl Program {
 #[derive(Debug)]
 pub(crate) struct Process {
     child: Child,
-    stdout: BufReader<ChildStdout>,
+    /// `None` when nobody listens any more.
+    stdout: Option<BufReader<ChildStdout>>,
 }
 
 impl Process {
@@ -48,7 +50,7 @@ impl Process {
     pub(crate) fn start(command: &mut Command, what: &str) -> Result<(Self, Value)> {
         let mut child = command.spawn()?;
         let stdout = child.stdout.take().ok_or("the output of a process was not captured")?;
-        let mut process = Self { child, stdout: BufReader::new(stdout) };
+        let mut process = Self { child, stdout: Some(BufReader::new(stdout)) };
         match process.hear() {
             Ok(ready) => Ok((process, ready)),
             Err(line) => Err(process.why_not_ready(what, &line)),
@@ -58,8 +60,19 @@ impl Process {
     /// The next line that it says; as it is, if it is no JSON.
     pub(crate) fn hear(&mut self) -> std::result::Result<Value, String> {
         let mut line = String::new();
-        let _ = self.stdout.read_line(&mut line);
+        if let Some(stdout) = &mut self.stdout {
+            let _ = stdout.read_line(&mut line);
+        }
         serde_json::from_str(&line).map_err(|_| line)
+    }
+
+    /// Lets it say what it likes, to nobody: without that it would wait when there is no more room for its words.
+    pub(crate) fn ignore(&mut self) {
+        fn drain(mut words: impl Read + Send + 'static) {
+            thread::spawn(move || io::copy(&mut words, &mut io::sink()));
+        }
+        self.stdout.take().into_iter().for_each(drain);
+        self.child.stderr.take().into_iter().for_each(drain);
     }
 
     pub(crate) fn id(&self) -> u32 {
@@ -84,7 +97,7 @@ impl Process {
     }
 
     /// Takes the process's own words for why it did not start.
-    fn why_not_ready(mut self, what: &str, line: &str) -> crate::Error {
+    pub(crate) fn why_not_ready(mut self, what: &str, line: &str) -> crate::Error {
         let _ = self.child.kill();
         let mut words = String::new();
         if let Some(mut stderr) = self.child.stderr.take() {

@@ -847,7 +847,11 @@ pub(crate) struct DoctorArgs {
 
 /// `thorp demo`.
 #[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct DemoArgs {
+    /// Another demo than that of the store.
+    #[command(subcommand)]
+    pub(crate) scene: Option<DemoScene>,
     /// A design (IFC, STEP) to run on instead of OO7.
     #[arg(long, value_name = "FILE")]
     pub(crate) model: Option<PathBuf>,
@@ -858,6 +862,57 @@ pub(crate) struct DemoArgs {
     /// Transactions of each client in each part of the comparison.
     #[arg(long, value_name = "COUNT", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) visits: u32,
+}
+
+/// The demos that are not of the store.
+#[derive(Debug, Subcommand)]
+pub(crate) enum DemoScene {
+    /// Shows the web door: a shop on PostgreSQL, a watcher of its database, two proxies, readers and writers, beside nginx
+    /// and Varnish with a time to live of one second. Then everything is killed and stopped in turn; every response is
+    /// checked.
+    Web(DemoWebArgs),
+}
+
+/// `thorp demo web`.
+#[derive(Debug, Args)]
+#[command(after_help = DEMO_WEB_HELP)]
+pub(crate) struct DemoWebArgs {
+    /// How long each cache has its turn in the comparison, in seconds.
+    #[arg(long, value_name = "S", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=3600))]
+    pub(crate) turn_s: u32,
+    /// How many things break; without it each kind of fault comes once.
+    #[arg(long, value_name = "COUNT", conflicts_with = "minutes", value_parser = clap::value_parser!(u32).range(0..=10_000))]
+    pub(crate) faults: Option<u32>,
+    /// Breaks things, in turn, for so long.
+    #[arg(long, value_name = "MINUTES", value_parser = minutes)]
+    pub(crate) minutes: Option<f64>,
+    /// Leaves nginx and Varnish out.
+    #[arg(long)]
+    pub(crate) alone: bool,
+    /// Nobody watches the database, and the proxies keep pages for a second: the check has to find stale ones, and the
+    /// command fails.
+    #[arg(long, conflicts_with_all = ["faults", "minutes", "alone"])]
+    pub(crate) unwatched: bool,
+    /// Where the database and all the rest are made; a temporary folder without it. Removed in the end unless it is named.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) dir: Option<PathBuf>,
+}
+
+const DEMO_WEB_HELP: &str = "\
+Faults, in this order, again and again:
+  killed     a proxy with its home; the watcher with the hub; the database; the application; all are started again
+  stopped    the same, for 3 s, which is longer than a lease (SIGSTOP)
+  restarted  the database
+
+Checks, of every response:
+  told       it has everything that a writer had been told is done when it was asked for
+  seen       it has everything that anybody had been shown when it was asked for, by whichever proxy
+
+It fails if a page is stale, or if hits on both proxies and updates do not go on within 40 s of a fault.";
+
+fn minutes(text: &str) -> Result<f64, String> {
+    let minutes = text.parse::<f64>().ok().filter(|minutes| (0.01..=1440.0).contains(minutes));
+    minutes.ok_or_else(|| "expected minutes, 0.01 to 1440".into())
 }
 
 #[cfg(test)]

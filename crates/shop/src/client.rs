@@ -21,10 +21,10 @@ pub struct Connection {
 
 /// A response that has come as a whole.
 #[derive(Debug)]
-pub struct Response<'a> {
+pub struct Response {
     status: u16,
-    head: &'a str,
-    body: &'a [u8],
+    head: String,
+    body: Vec<u8>,
 }
 
 impl Connection {
@@ -42,7 +42,7 @@ impl Connection {
     ///
     /// # Errors
     /// The connection breaks, or the response cannot be read.
-    pub async fn send(&mut self, visit: &Visit) -> io::Result<Response<'_>> {
+    pub async fn send(&mut self, visit: &Visit) -> io::Result<Response> {
         self.request.clear();
         let path = &visit.path;
         match &visit.form {
@@ -59,8 +59,9 @@ impl Connection {
         self.stream.write_all(&self.request).await?;
         let (head, body) = self.receive().await?;
         let head = std::str::from_utf8(&self.received[head]).map_err(|_| invalid("its head is no text"))?;
-        let status = head.get(9..12).and_then(|status| status.parse().ok());
-        Ok(Response { status: status.ok_or_else(|| invalid("it has no status"))?, head, body: &self.received[body] })
+        let status =
+            head.get(9..12).and_then(|status| status.parse().ok()).ok_or_else(|| invalid("it has no status"))?;
+        Ok(Response { status, head: head.to_owned(), body: self.received[body].to_vec() })
     }
 
     async fn receive(&mut self) -> io::Result<(Range<usize>, Range<usize>)> {
@@ -96,20 +97,20 @@ impl Connection {
     }
 }
 
-impl<'a> Response<'a> {
+impl Response {
     /// Its status.
     pub fn status(&self) -> u16 {
         self.status
     }
 
     /// The value of a field.
-    pub fn field(&self, name: &str) -> Option<&'a str> {
-        field(self.head, name)
+    pub fn field(&self, name: &str) -> Option<&str> {
+        field(&self.head, name)
     }
 
     /// Its body.
-    pub fn body(&self) -> &'a [u8] {
-        self.body
+    pub fn body(&self) -> &[u8] {
+        &self.body
     }
 
     /// Whether a cache had it: by `Cache-Status` (RFC 9211), or by the `X-Cache` of servers that are older than that.
@@ -119,7 +120,7 @@ impl<'a> Response<'a> {
     }
 
     /// The things that the page shows, with their versions.
-    pub fn versions(&self) -> impl Iterator<Item = (&'a str, u64)> {
+    pub fn versions(&self) -> impl Iterator<Item = (&str, u64)> {
         let pairs = self.field("shop-versions").unwrap_or_default().split(", ");
         pairs.filter_map(|pair| pair.split_once('=')).filter_map(|(name, version)| Some((name, version.parse().ok()?)))
     }
@@ -143,10 +144,10 @@ mod tests {
     #[test]
     fn a_response_tells_what_it_shows() {
         let head = "HTTP/1.1 200 OK\r\nCache-Status: thorp; hit; ttl=5\r\nShop-Versions: item:2=7, user:3=1";
-        let response = Response { status: 200, head, body: b"" };
+        let response = Response { status: 200, head: head.to_owned(), body: Vec::new() };
         assert!(response.is_hit());
         assert_eq!(response.versions().collect::<Vec<_>>(), [("item:2", 7), ("user:3", 1)]);
-        let miss = Response { status: 200, head: "HTTP/1.1 200 OK\r\nX-Cache: MISS", body: b"" };
+        let miss = Response { status: 200, head: "HTTP/1.1 200 OK\r\nX-Cache: MISS".to_owned(), body: Vec::new() };
         assert!(!miss.is_hit() && miss.versions().next().is_none());
     }
 }

@@ -16,9 +16,10 @@ mod account;
 mod base;
 mod buddy;
 mod faults;
+mod web;
 
 use crate::Result;
-use crate::cli::DemoArgs;
+use crate::cli::{DemoArgs, DemoScene};
 use crate::crew::{Crew, Eligible, MemberOptions, now};
 use crate::history::judge;
 use crate::job::{Design, Job, JobName, Parts, Work, inspect};
@@ -46,6 +47,9 @@ const EVERYBODYS_WRITES: f64 = 0.25;
 const PATIENCE: Duration = Duration::from_secs(120);
 
 pub(super) fn run(args: &DemoArgs, output: &mut Output) -> Result {
+    if let Some(DemoScene::Web(args)) = &args.scene {
+        return web::run(args, output);
+    }
     let mut scratch = Scratch::new(args.dir.clone(), &std::env::temp_dir(), "demo")?;
     let mut options = ServerOptions::new(&std::env::current_exe()?, scratch.path());
     options.listen = lasting_address()?;

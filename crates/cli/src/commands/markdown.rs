@@ -3,16 +3,25 @@
 use crate::Result;
 use crate::cli::Cli;
 use crate::output::Output;
-use clap::CommandFactory;
+use clap::{Command, CommandFactory};
 
 pub(super) fn run(output: &mut Output) -> Result {
     let mut cli = Cli::command().term_width(100);
     cli.build();
     output.raw("# The command line\n\nGenerated from `crates/cli/src/cli.rs`; a test keeps it fresh.")?;
     output.raw(format_args!("\n```text\n{}\n```", tidy(&cli.render_long_help().to_string())))?;
-    for command in cli.get_subcommands_mut().filter(|command| !command.is_hide_set() && command.get_name() != "help") {
+    commands_of(&mut cli, "thorp", output)
+}
+
+/// A section for each command, with those of its own behind it.
+fn commands_of(command: &mut Command, name: &str, output: &mut Output) -> Result {
+    for command in
+        command.get_subcommands_mut().filter(|command| !command.is_hide_set() && command.get_name() != "help")
+    {
+        let name = format!("{name} {}", command.get_name());
         let help = tidy(&command.render_long_help().to_string());
-        output.raw(format_args!("\n## thorp {}\n\n```text\n{help}\n```", command.get_name()))?;
+        output.raw(format_args!("\n## {name}\n\n```text\n{help}\n```"))?;
+        commands_of(command, &name, output)?;
     }
     Ok(())
 }

@@ -19,6 +19,7 @@ mod program;
 mod raw;
 mod removal;
 mod restored;
+mod shop;
 mod single;
 mod spaces;
 mod watch;
