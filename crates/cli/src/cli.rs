@@ -55,7 +55,7 @@ pub(crate) enum Command {
     Group(GroupArgs),
     /// Runs a caching reverse proxy before a web application: HTTP/1.1 and HTTP/2 to clients, a good cache by RFC 9111, and
     /// of every response `Cache-Status` says what happened and why. Until SIGTERM or Ctrl-C.
-    Proxy(ProxyArgs),
+    Proxy(Box<ProxyArgs>),
     /// Watches a PostgreSQL database: every committed change of a row, by whatever program, invalidates what depends on it
     /// before it is visible. With --setup, --check, --remove or --renew-slot it prepares the database. Until SIGTERM or
     /// Ctrl-C.
@@ -239,6 +239,7 @@ fn listen_address(text: &str) -> Result<SocketAddr, String> {
 
 /// `thorp proxy`.
 #[derive(Debug, Args)]
+#[command(after_help = PROXY_HELP)]
 #[expect(clippy::struct_excessive_bools, reason = "each is an option of the command line")]
 pub(crate) struct ProxyArgs {
     /// Where to listen for clients: an address, or a name such as localhost. Port 0 takes any free port; the line that
@@ -247,10 +248,17 @@ pub(crate) struct ProxyArgs {
     pub(crate) listen: SocketAddr,
     /// Where the application is: http://HOST:PORT or https://HOST:PORT, without a path. Over TLS its certificate has to be
     /// for HOST, and from an authority that this system trusts.
-    #[arg(long, value_name = "URL")]
-    pub(crate) origin: proxy::OriginUrl,
+    #[arg(long, value_name = "URL", required_unless_present = "config")]
+    pub(crate) origin: Option<proxy::OriginUrl>,
+    /// A TOML file, in which each of these options may stand as a key of the same name, such as `listen = "0.0.0.0:80"`;
+    /// what is also on the command line goes before it. Read again at SIGHUP.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// Says whether a proxy could start with these options and files, and ends.
+    #[arg(long)]
+    pub(crate) check_config: bool,
     /// PEM: the proxy's certificate, and behind it those that lead to its authority. Clients then speak HTTPS. Read again
-    /// when the file changes, and at SIGHUP. May be given several times, each with a --tls-key: a client gets the first that
+    /// when a file changes, and at SIGHUP. May be given several times, each with a --tls-key: a client gets the first that
     /// is for the name it asks for.
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     pub(crate) tls_cert: Vec<PathBuf>,
@@ -300,6 +308,64 @@ pub(crate) struct ProxyArgs {
     /// Stops the proxy when standard input ends: with the program that started it.
     #[arg(long)]
     pub(crate) until_stdin_closes: bool,
+    #[command(flatten)]
+    pub(crate) policy: PolicyArgs,
+}
+
+const PROXY_HELP: &str = "\
+A configuration file:
+  listen = \"0.0.0.0:443\"
+  origin = \"http://127.0.0.1:8000\"
+  tls-cert = [\"/etc/thorp/shop.pem\"]
+  tls-key = [\"/etc/thorp/shop.key\"]
+  cache = \"2G\"
+  weak = true
+
+At SIGHUP the file is read again, with all files that the options name. New settings hold for new requests, all at once;
+those that need a new start are named and left. Settings that cannot be used change nothing. When another origin is named,
+or something else is to be stored, all that is stored is validated at its next use.";
+
+/// The options of `thorp proxy` about storing: which responses, and for how long.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Storing")]
+pub(crate) struct PolicyArgs {
+    /// Serves stale responses where `stale-while-revalidate`, `stale-if-error` or a client's `max-stale` allow it. Never one
+    /// that an update has changed.
+    #[arg(long)]
+    pub(crate) weak: bool,
+    /// A response field that names dependencies, and how it separates them: NAME:list, NAME:spaces or NAME:commas. May be
+    /// given several times. Without it Cache-Groups, Surrogate-Key, Cache-Tag, Edge-Cache-Tag and xkey are.
+    #[arg(long, value_name = "FIELD")]
+    pub(crate) dependency_field: Vec<responses::DependencyField>,
+    /// The most dependencies that a response may name. One with more is not stored.
+    #[arg(long, value_name = "COUNT", default_value_t = 256, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    pub(crate) dependencies_max: u16,
+    /// A field that speaks to this cache before Cache-Control does (RFC 9213): NAME, or NAME:surrogate for one that is
+    /// written like Surrogate-Control. May be given several times, the first before the others. Without it
+    /// Thorp-Cache-Control, CDN-Cache-Control and Surrogate-Control are.
+    #[arg(long, value_name = "FIELD")]
+    pub(crate) targeted_field: Vec<responses::TargetedField>,
+    /// The lifetime of a response that names dependencies and states no lifetime, in seconds.
+    #[arg(long, value_name = "S", default_value_t = 86400)]
+    pub(crate) dependent_lifetime: u32,
+    /// The lifetime of another response that states none, in percent of its age since Last-Modified. With 0 none is guessed.
+    #[arg(long, value_name = "PERCENT", default_value_t = 10, value_parser = clap::value_parser!(u8).range(0..=100))]
+    pub(crate) guess_percent: u8,
+    /// The longest such lifetime, in seconds.
+    #[arg(long, value_name = "S", default_value_t = 86400)]
+    pub(crate) guess_max: u32,
+    /// Clients cannot have a stored response validated: of their Cache-Control only `only-if-cached` is followed.
+    #[arg(long)]
+    pub(crate) ignore_reloads: bool,
+    /// A coding that the application's responses may have: Accept-Encoding is reduced to these. May be given several times.
+    /// Without it br, gzip and zstd are.
+    #[arg(long, value_name = "NAME", value_parser = coding)]
+    pub(crate) coding: Vec<responses::Token>,
+}
+
+/// The name of a content coding.
+fn coding(text: &str) -> Result<responses::Token, String> {
+    responses::Token::new(text).ok_or_else(|| format!("'{text}' is no coding: expected a name such as gzip"))
 }
 
 /// `thorp invalidate`.

@@ -38,6 +38,11 @@ impl Cache {
         self.table.is_current(proof, || self.home.driver().now())
     }
 
+    /// Nothing that was stored before is current any more.
+    pub fn lapse_all(&self) {
+        self.home.look(Home::lapse_all);
+    }
+
     /// A response is not kept any longer.
     pub fn free(&self, proof: Proof) {
         self.home.look(|home| home.free(proof));

@@ -131,6 +131,11 @@ impl Home {
         }
     }
 
+    /// No response that is stored now is current any more, for a reason of the cache's own.
+    pub fn lapse_all(&mut self) {
+        self.flush();
+    }
+
     /// The dependencies of a stored response; none if it is not current.
     pub fn dependencies(&self, proof: Proof) -> Vec<Dependency> {
         let is_current = self.table.proof(proof.slot) == proof;

@@ -14,7 +14,7 @@
 
 use crate::body::Body;
 use crate::limits::{ADMIN_BODY_BYTES_MAX, ADMIN_CONNECTIONS_MAX, ADMIN_NAMES_MAX};
-use crate::shared::Shared;
+use crate::shared::{Generations, Shared};
 use crate::target::{Head, Target};
 use ::coherence::Dependency;
 use bytes::Bytes;
@@ -57,7 +57,7 @@ type Refused = (StatusCode, String);
 
 /// Serves operators until the proxy stops.
 pub(crate) fn run(
-    shared: &Arc<Shared>,
+    generations: &Arc<Generations>,
     listener: std::net::TcpListener,
     mut stop: watch::Receiver<bool>,
 ) -> io::Result<()> {
@@ -65,14 +65,14 @@ pub(crate) fn run(
     runtime.block_on(async move {
         let listener = TcpListener::from_std(listener)?;
         tokio::select! {
-            () = accept(shared, &listener) => {}
+            () = accept(generations, &listener) => {}
             _ = stop.wait_for(|is_stopped| *is_stopped) => {}
         }
         Ok(())
     })
 }
 
-async fn accept(shared: &Arc<Shared>, listener: &TcpListener) {
+async fn accept(generations: &Arc<Generations>, listener: &TcpListener) {
     let permits = Arc::new(Semaphore::new(ADMIN_CONNECTIONS_MAX));
     // Nobody closes the semaphore.
     while let Ok(permit) = permits.clone().acquire_owned().await {
@@ -80,10 +80,10 @@ async fn accept(shared: &Arc<Shared>, listener: &TcpListener) {
             sleep(Duration::from_millis(100)).await;
             continue;
         };
-        let shared = shared.clone();
+        let generations = generations.clone();
         tokio::spawn(async move {
             let service = service_fn(|request| {
-                let shared = shared.clone();
+                let shared = generations.now();
                 async move { Ok::<_, Infallible>(answer(&shared, request).await) }
             });
             let mut server = http1::Builder::new();

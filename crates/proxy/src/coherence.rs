@@ -67,6 +67,11 @@ impl Coherence {
         if self.has_others { dependency(name) } else { None }
     }
 
+    /// Nothing that is stored now answers any more without the origin's word.
+    pub(crate) fn lapse_all(&self) {
+        self.cache.lapse_all();
+    }
+
     /// Announces a change that has been made: when this is over, no cache answers without it. A hub that has ended answers
     /// for nothing, and leaves no claim that holds.
     pub(crate) async fn announce(&self, changed: Vec<Dependency>) {

@@ -46,6 +46,34 @@ pub struct Config {
 }
 
 impl Config {
+    /// These settings, with those of a running proxy where they cannot change while it runs; and the names of those that
+    /// should have.
+    pub(crate) fn in_place_of(mut self, running: &Self) -> (Self, Vec<&'static str>) {
+        let mut left = Vec::new();
+        let mut keep = |name, is_same: bool| {
+            if !is_same {
+                left.push(name);
+            }
+        };
+        let (site, other) = (&self.site, &running.site);
+        keep("listen", self.listen == running.listen);
+        keep("tls-cert", self.certificates.is_empty() == running.certificates.is_empty());
+        keep("behind-tls", self.scheme == running.scheme);
+        keep("threads", self.threads == running.threads);
+        keep("admin", self.admin == running.admin);
+        keep("cache", self.limits.stored_bytes == running.limits.stored_bytes);
+        keep("hub", site.hub == other.hub);
+        keep("hub-listen", site.listen == other.listen);
+        keep("insecure", site.insecure == other.insecure);
+        if self.certificates.is_empty() != running.certificates.is_empty() {
+            self.certificates.clone_from(&running.certificates);
+        }
+        let (connections, origin_requests) = (running.limits.connections, running.limits.origin_requests);
+        self.limits = Limits { connections, origin_requests, stored_bytes: running.limits.stored_bytes, ..self.limits };
+        let Self { listen, scheme, name, threads, admin, notes, site, .. } = running.clone();
+        (Self { listen, scheme, name, threads, admin, notes, site, ..self }, left)
+    }
+
     /// How clients reach it.
     pub(crate) fn client_scheme(&self) -> Scheme {
         if self.certificates.is_empty() { self.scheme } else { Scheme::Https }

@@ -8,7 +8,9 @@ use crate::limits::{
     CONNECTION_WINDOW_BYTES, HEAD_BYTES_MAX, READ_AHEAD_BYTES_MAX, RESET_STREAMS_MAX, STREAM_BUFFER_BYTES_MAX,
     STREAM_WINDOW_BYTES, STREAMS_MAX,
 };
-use crate::worker::Worker;
+use crate::shared::Shared;
+use crate::target::Scheme;
+use crate::worker::Thread;
 use http::{Request, Response};
 use hyper::body::Incoming;
 use hyper::rt::{Read, Write};
@@ -21,6 +23,7 @@ use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
@@ -33,45 +36,48 @@ const HTTP2_PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// Serves a client's connection over TLS, if its handshake comes to an end.
 pub(crate) async fn serve_over_tls(
-    worker: Arc<Worker>,
+    thread: Arc<Thread>,
     tls: &TlsAcceptor,
     stream: TcpStream,
     peer: SocketAddr,
     stop: watch::Receiver<bool>,
 ) {
-    let mut stopped = stop.clone();
+    let (shared, mut stopped) = (thread.worker().shared.clone(), stop.clone());
     let accepted = tokio::select! {
-        accepted = worker.handshakes.accept(tls, stream, worker.shared.config.limits.handshake) => accepted,
+        accepted = thread.handshakes.accept(tls, stream, shared.config.limits.handshake) => accepted,
         _ = stopped.wait_for(|is_stopped| *is_stopped) => return,
     };
     match accepted {
-        Ok(stream) => serve(worker, stream, peer, stop).await,
-        Err(failure) => worker.shared.counters.handshake_failed(failure),
+        Ok(stream) => serve(thread, stream, peer, stop).await,
+        Err(failure) => shared.counters.handshake_failed(failure),
     }
 }
 
-/// Serves a client's connection until it ends: by the client, by a limit, or because the proxy stops.
-pub(crate) async fn serve<S>(worker: Arc<Worker>, stream: S, peer: SocketAddr, stop: watch::Receiver<bool>)
+/// Serves a client's connection until it ends: by the client, by a limit, or because the proxy stops. The limits are those
+/// of its begin; each of its requests goes by the settings of its own time.
+pub(crate) async fn serve<S>(thread: Arc<Thread>, stream: S, peer: SocketAddr, stop: watch::Receiver<bool>)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
+    let shared = thread.worker().shared.clone();
+    shared.counters.connections.fetch_add(1, Relaxed);
     let activity = Arc::new(Activity::new());
     let stream = Observed::new(stream, activity.clone());
     let mut stopped = stop.clone();
     let begun = tokio::select! {
-        begun = timeout(worker.shared.config.limits.idle, Begun::read(stream)) => begun,
+        begun = timeout(shared.config.limits.idle, Begun::read(stream)) => begun,
         _ = stopped.wait_for(|is_stopped| *is_stopped) => return,
     };
     let Ok(Ok(stream)) = begun else { return };
     let (is_http2, io) = (stream.is_http2(), TokioIo::new(stream));
     activity.speaks(is_http2);
-    let scheme = worker.shared.config.client_scheme();
-    let client = Client { worker: worker.clone(), peer, scheme, activity: activity.clone() };
+    let scheme = shared.config.client_scheme();
+    let client = ToClient { thread, peer, scheme, activity: activity.clone() };
     if is_http2 {
-        drive(http2_server().serve_connection(io, ToClient(client)), &worker, &activity, stop).await;
+        drive(http2_server().serve_connection(io, client), &shared, &activity, stop).await;
     } else {
-        let connection = http1_server().serve_connection(io, ToClient(client)).with_upgrades();
-        drive(connection, &worker, &activity, stop).await;
+        let connection = http1_server().serve_connection(io, client).with_upgrades();
+        drive(connection, &shared, &activity, stop).await;
     }
 }
 
@@ -119,8 +125,8 @@ where
 }
 
 /// Drives a connection to its end.
-async fn drive<C: Graceful>(connection: C, worker: &Worker, activity: &Activity, mut stop: watch::Receiver<bool>) {
-    let limits = &worker.shared.config.limits;
+async fn drive<C: Graceful>(connection: C, shared: &Shared, activity: &Activity, mut stop: watch::Receiver<bool>) {
+    let limits = &shared.config.limits;
     let mut connection = pin!(connection);
     let mut stopped = pin!(async move { stop.wait_for(|is_stopped| *is_stopped).await.is_ok() });
     let (mut is_stopping, mut is_ending) = (false, false);
@@ -143,7 +149,7 @@ async fn drive<C: Graceful>(connection: C, worker: &Worker, activity: &Activity,
                 // The client is told, if there is a way to, and has the time to hear it.
                 Err(Overdue::Idle) if !is_ending => {
                     is_ending = true;
-                    worker.shared.counters.ended(Overdue::Idle);
+                    shared.counters.ended(Overdue::Idle);
                     connection.as_mut().graceful_shutdown();
                     if connection.as_mut().poll(cx).is_ready() {
                         return Poll::Ready(());
@@ -152,7 +158,7 @@ async fn drive<C: Graceful>(connection: C, worker: &Worker, activity: &Activity,
                 }
                 Err(overdue) => {
                     if !is_ending {
-                        worker.shared.counters.ended(overdue);
+                        shared.counters.ended(overdue);
                     }
                     return Poll::Ready(());
                 }
@@ -164,7 +170,12 @@ async fn drive<C: Graceful>(connection: C, worker: &Worker, activity: &Activity,
 }
 
 /// The service that hyper hands the requests of a connection to.
-struct ToClient(Client);
+struct ToClient {
+    thread: Arc<Thread>,
+    peer: SocketAddr,
+    scheme: Scheme,
+    activity: Arc<Activity>,
+}
 
 impl Service<Request<Incoming>> for ToClient {
     type Response = Response<Answered>;
@@ -172,7 +183,8 @@ impl Service<Request<Incoming>> for ToClient {
     type Future = Answering;
 
     fn call(&self, request: Request<Incoming>) -> Answering {
-        self.0.answer(request)
+        let (worker, activity) = (self.thread.worker(), self.activity.clone());
+        Client { worker, peer: self.peer, scheme: self.scheme, activity }.answer(request)
     }
 }
 

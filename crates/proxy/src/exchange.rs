@@ -69,7 +69,7 @@ enum Next {
 
 impl Client {
     /// Answers a request.
-    pub(crate) fn answer(&self, mut request: Request<Incoming>) -> Answering {
+    pub(crate) fn answer(self, mut request: Request<Incoming>) -> Answering {
         let under_way = UnderWay::begin(self.activity.clone());
         let shared = &self.worker.shared;
         shared.counters.requests.fetch_add(1, Relaxed);
@@ -79,16 +79,13 @@ impl Client {
                 shared.counters.refused(refusal);
                 Answering::Now(Some(refusal.response().map(|body| Answered::new(body, under_way))))
             }
-            Ok(Next::Await) => {
-                let client = self.clone();
-                Answering::Later(Box::pin(async move {
-                    let answer = client.through(request).await.unwrap_or_else(|refusal| {
-                        client.worker.shared.counters.refused(refusal);
-                        refusal.response()
-                    });
-                    answer.map(|body| Answered::new(body, under_way))
-                }))
-            }
+            Ok(Next::Await) => Answering::Later(Box::pin(async move {
+                let answer = self.through(request).await.unwrap_or_else(|refusal| {
+                    self.worker.shared.counters.refused(refusal);
+                    refusal.response()
+                });
+                answer.map(|body| Answered::new(body, under_way))
+            })),
         }
     }
 

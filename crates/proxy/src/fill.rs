@@ -191,7 +191,7 @@ impl Fill {
         };
         let (entry, outcome) = match kept {
             Ok(claim) => {
-                let entry = shared.entries.insert(&self.name, self.removals, fresh, stale.content.clone(), claim);
+                let entry = self.keep(fresh, stale.content.clone(), claim);
                 let outcome = if entry.is_some() { Outcome::Stored } else { Outcome::Missed };
                 (entry, outcome)
             }
@@ -300,10 +300,16 @@ impl Fill {
         self.end(outcome);
     }
 
+    /// Stores a response, unless something was removed or new settings came since the origin was asked.
+    fn keep(&self, stored: Stored, content: Content, claim: Claim) -> Option<Arc<Entry>> {
+        let shared = self.shared();
+        (!shared.is_over()).then(|| shared.entries.insert(&self.name, self.removals, stored, content, claim))?
+    }
+
     /// Puts a whole response into the cache.
     fn publish(&mut self, stored: Stored, claim: Claim, received: &[Bytes]) {
         let shared = self.worker.shared.clone();
-        let entry = shared.entries.insert(&self.name, self.removals, stored, Content::of(received), claim);
+        let entry = self.keep(stored, Content::of(received), claim);
         shared.fills.remember(self.name.hash, false);
         self.end(if entry.is_some() { Outcome::Stored } else { Outcome::Missed });
     }

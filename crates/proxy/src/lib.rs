@@ -26,7 +26,8 @@
 //! | `origin`, `connector`, `url`, `tunnel` | requests to the origin; connections to it, and where it is; those that leave HTTP |
 //! | `tls`, `certificates`, `handshake` | PEM files; who the proxy is to its clients; how a connection over TLS begins |
 //! | `admin`, `ask`, `notes` | the listener for operators, and asking it; what they are told unasked |
-//! | `config`, `limits`, `shared`, `counters` | what an operator says; what all threads look at; what happened how often |
+//! | `config`, `settings`, `limits` | what an operator says, and whether it can be done |
+//! | `shared`, `counters` | what all threads look at; what happened how often |
 
 mod activity;
 mod admin;
@@ -55,6 +56,7 @@ mod paced;
 mod proxy;
 mod refusal;
 mod s3fifo;
+mod settings;
 mod shared;
 mod target;
 mod threads;
@@ -70,7 +72,8 @@ pub use config::Config;
 pub use counters::Tally;
 pub use limits::Limits;
 pub use notes::Note;
-pub use proxy::{Proxy, StartError, Stopper};
+pub use proxy::{Proxy, Stopper};
+pub use settings::StartError;
 pub use target::Scheme;
 pub use tls::TlsFileError;
 pub use url::OriginUrl;

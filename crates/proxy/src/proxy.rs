@@ -1,17 +1,15 @@
 //! A running proxy: its acceptor and its threads, from start to stop.
 
 use crate::admin;
-use crate::certificates::{self, Certificates, Loaded};
+use crate::certificates::{self, Certificates};
 use crate::coherence::Coherence;
 use crate::config::Config;
-use crate::connector::OriginTls;
 use crate::counters::Tally;
-use crate::notes::Note;
-use crate::shared::Shared;
+use crate::notes::{Note, Notes};
+use crate::settings::{self, StartError};
+use crate::shared::{Generations, Shared};
 use crate::threads::{self, Arrival, WorkerHandle};
-use crate::tls::TlsFileError;
-use http::HeaderValue;
-use std::fmt;
+use crate::url::OriginUrl;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -28,29 +26,10 @@ const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 /// How often the files of the certificates are looked at.
 const LOOK_AT_FILES_EVERY: Duration = Duration::from_secs(1);
 
-/// Why a proxy does not start.
-#[derive(Debug)]
-pub struct StartError {
-    what: String,
-    source: io::Error,
-}
-
-impl fmt::Display for StartError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.what, self.source)
-    }
-}
-
-impl std::error::Error for StartError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        Some(&self.source)
-    }
-}
-
 /// A running proxy. Dropping it stops it and waits for its threads.
 #[derive(Debug)]
 pub struct Proxy {
-    shared: Arc<Shared>,
+    generations: Arc<Generations>,
     address: SocketAddr,
     admin: Option<SocketAddr>,
     certificates: Option<Arc<Certificates>>,
@@ -61,39 +40,22 @@ pub struct Proxy {
 impl Proxy {
     /// Listens, and serves from now on.
     pub fn start(config: Config) -> Result<Self, StartError> {
-        let listen = config.listen;
-        let via = via(&config.name).ok_or_else(|| StartError {
-            what: format!("'{}' is no name for Via: letters, digits, '-', '.' and '_'", config.name),
-            source: io::ErrorKind::InvalidInput.into(),
-        })?;
-        let certificates = match &config.certificates[..] {
-            [] => None,
-            files => Some(Arc::new(Certificates::new(Loaded::read(files).map_err(cannot_speak_tls)?))),
-        };
-        let tls = certificates
-            .clone()
-            .map(certificates::server)
-            .transpose()
-            .map_err(|error| StartError { what: "cannot speak TLS".to_owned(), source: io::Error::other(error) })?;
+        let (settings, certificates) = settings::check(config)?;
+        let config = &settings.config;
+        let certificates = certificates.map(|loaded| Arc::new(Certificates::new(loaded)));
+        let tls = certificates.clone().map(certificates::server).transpose();
+        let tls = tls.map_err(|error| StartError::new("cannot speak TLS", io::Error::other(error)))?;
         let tls = tls.map(|config| TlsAcceptor::from(Arc::new(config)));
-        let origin_tls = OriginTls::of(&config).map_err(cannot_speak_tls)?;
-        let (listener, address) = listen_on(listen)?;
-        if let Some(admin) = config.admin.filter(|admin| !admin.ip().is_loopback() && config.admin_token.is_none()) {
-            return Err(StartError {
-                what: format!("operators at {admin} need a token: others than this machine's can connect there"),
-                source: io::ErrorKind::PermissionDenied.into(),
-            });
-        }
+        let (listener, address) = listen_on(config.listen)?;
         let admin = config.admin.map(listen_on).transpose()?;
         let (stop, stopped) = watch::channel(false);
         let stop = Stopper(stop);
         let runtime = net::Runtime::start().map_err(cannot_start)?;
-        let coherence = Coherence::start(&config.site, &runtime).map_err(|error| StartError {
-            what: "cannot start the home".to_owned(),
-            source: io::Error::other(error),
-        })?;
+        let coherence = Coherence::start(&config.site, &runtime);
+        let coherence = coherence.map_err(|error| StartError::new("cannot start the home", io::Error::other(error)))?;
+        let (threads, connections) = (config.threads.max(1), config.limits.connections);
         let mut proxy = Self {
-            shared: Arc::new(Shared::new(config, via, origin_tls, coherence)),
+            generations: Arc::new(Generations::new(Shared::new(settings, coherence))),
             address,
             admin: admin.as_ref().map(|(_, address)| *address),
             certificates,
@@ -101,21 +63,20 @@ impl Proxy {
             threads: Vec::new(),
         };
         let mut handles = Vec::new();
-        for number in 0..proxy.shared.config.threads.max(1) {
+        for number in 0..threads {
             let (handle, seat) = threads::worker();
-            let (shared, tls, stopped) = (proxy.shared.clone(), tls.clone(), stopped.clone());
-            proxy.spawn(format!("proxy-{number}"), move || threads::run(shared, tls, seat, stopped))?;
+            let (generations, tls, stopped) = (proxy.generations.clone(), tls.clone(), stopped.clone());
+            proxy.spawn(format!("proxy-{number}"), move || threads::run(generations, tls, seat, stopped))?;
             handles.push(handle);
         }
         if let Some((listener, _)) = admin {
-            let (shared, stopped) = (proxy.shared.clone(), stopped.clone());
-            proxy.spawn("proxy-admin".to_owned(), move || admin::run(&shared, listener, stopped))?;
+            let (generations, stopped) = (proxy.generations.clone(), stopped.clone());
+            proxy.spawn("proxy-admin".to_owned(), move || admin::run(&generations, listener, stopped))?;
         }
         if let Some(certificates) = proxy.certificates.clone() {
-            let (shared, stopped) = (proxy.shared.clone(), stopped.clone());
-            proxy.spawn("proxy-files".to_owned(), move || look_at_files(&shared, &certificates, stopped))?;
+            let (shared, stopped) = (proxy.generations.now(), stopped.clone());
+            proxy.spawn("proxy-files".to_owned(), move || look_at_files(&shared.notes, &certificates, stopped))?;
         }
-        let connections = proxy.shared.config.limits.connections;
         proxy.spawn("proxy-accept".to_owned(), move || accept(listener, &handles, connections, stopped))?;
         Ok(proxy)
     }
@@ -133,6 +94,11 @@ impl Proxy {
         self.address
     }
 
+    /// Where its requests go now.
+    pub fn origin(&self) -> OriginUrl {
+        self.generations.now().config.origin.clone()
+    }
+
     /// Where it listens for operators.
     pub fn admin_address(&self) -> Option<SocketAddr> {
         self.admin
@@ -140,26 +106,44 @@ impl Proxy {
 
     /// Where its hub listens for the homes of other proxies.
     pub fn hub_address(&self) -> Option<SocketAddr> {
-        self.shared.coherence.hub_address()
+        self.generations.now().coherence.hub_address()
     }
 
     /// Its counts since its start.
     pub fn tally(&self) -> Tally {
-        self.shared.counters.read()
+        self.generations.now().counters.read()
     }
 
     /// How many responses are stored, and the bytes that they take.
     pub fn stored(&self) -> (usize, usize) {
-        self.shared.entries.size()
+        self.generations.now().entries.size()
     }
 
-    /// Reads the files of the certificates again. A connection that comes after this gets the new ones; if they cannot be
-    /// used, the old ones stay. It happens of itself within some seconds of a change, too.
+    /// Looks whether a proxy could start with these settings, as far as that shows without starting it: the files that
+    /// they name are read.
     ///
     /// # Errors
-    /// Why they cannot be used.
-    pub fn reload_certificates(&self) -> Result<(), TlsFileError> {
-        self.certificates.as_ref().map_or(Ok(()), |certificates| certificates.reload())
+    /// Why it could not.
+    pub fn check(config: Config) -> Result<(), StartError> {
+        settings::check(config).map(drop)
+    }
+
+    /// Takes new settings: requests that come after this go by them, those that are under way by the old ones. All files
+    /// that they name are read again. If the responses of now might not have been stored under the new settings, because
+    /// the origin is another one or something is decided differently, each is validated at its next use.
+    ///
+    /// Some settings stay until the proxy is started again; gives the names of those that should have changed.
+    ///
+    /// # Errors
+    /// Why the new settings cannot be used. Everything is as it was then.
+    pub fn reload(&self, config: Config) -> Result<Vec<&'static str>, StartError> {
+        let (config, left) = config.in_place_of(&self.generations.now().config);
+        let (settings, loaded) = settings::check(config)?;
+        if let (Some(certificates), Some(loaded)) = (&self.certificates, loaded) {
+            certificates.set(loaded);
+        }
+        self.generations.advance(settings);
+        Ok(left)
     }
 
     /// Has it stop: it accepts nothing any more, and ends when the requests that are under way have, or had the time to.
@@ -192,25 +176,15 @@ impl Drop for Proxy {
 }
 
 fn listen_on(address: SocketAddr) -> Result<(std::net::TcpListener, SocketAddr), StartError> {
-    let cannot_listen = |source| StartError { what: format!("cannot listen on {address}"), source };
+    let cannot_listen = |source: io::Error| StartError::new(format!("cannot listen on {address}"), source);
     let listener = std::net::TcpListener::bind(address).map_err(cannot_listen)?;
     listener.set_nonblocking(true).map_err(cannot_listen)?;
     let bound = listener.local_addr().map_err(cannot_listen)?;
     Ok((listener, bound))
 }
 
-fn cannot_speak_tls(error: TlsFileError) -> StartError {
-    StartError { what: "cannot speak TLS".to_owned(), source: io::Error::other(error) }
-}
-
 fn cannot_start(source: io::Error) -> StartError {
-    StartError { what: "cannot start a thread".to_owned(), source }
-}
-
-/// `Via` of an answer from here.
-fn via(name: &str) -> Option<HeaderValue> {
-    let is_name = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte));
-    HeaderValue::try_from(format!("1.1 {name}")).ok().filter(|_| is_name)
+    StartError::new("cannot start a thread", source)
 }
 
 /// Has a proxy stop.
@@ -225,7 +199,7 @@ impl Stopper {
 }
 
 /// Takes certificates whose files have changed, until the proxy stops.
-fn look_at_files(shared: &Shared, certificates: &Certificates, mut stop: watch::Receiver<bool>) -> io::Result<()> {
+fn look_at_files(notes: &Notes, certificates: &Certificates, mut stop: watch::Receiver<bool>) -> io::Result<()> {
     let look = async {
         let mut loaded = certificates.stamps();
         loop {
@@ -239,7 +213,7 @@ fn look_at_files(shared: &Shared, certificates: &Certificates, mut stop: watch::
             if certificates.stamps() == seen {
                 loaded = seen;
                 let reloaded = certificates.reload();
-                shared.notes.say(reloaded.map_or_else(Note::CertificatesRefused, |()| Note::CertificatesChanged));
+                notes.say(reloaded.map_or_else(Note::CertificatesRefused, |()| Note::CertificatesChanged));
             }
         }
     };

@@ -1,4 +1,7 @@
-//! The state that the threads of a proxy share.
+//! The settings and the state that the threads of a proxy share.
+//!
+//! New settings are a new generation, all at once: a request goes by one generation from its begin to its end. The state
+//! is the same for all of them.
 
 use crate::coherence::Coherence;
 use crate::config::Config;
@@ -7,47 +10,111 @@ use crate::counters::Counters;
 use crate::entries::Entries;
 use crate::fills::Fills;
 use crate::notes::Notes;
+use crate::settings::Settings;
 use http::HeaderValue;
 use responses::Time;
-use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::{Acquire, Release, SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 use tokio::sync::Semaphore;
 
-/// The state of a proxy.
+/// The settings of a proxy, and its state.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) config: Config,
-    pub(crate) counters: Counters,
-    pub(crate) coherence: Coherence,
-    pub(crate) entries: Entries,
+    pub(crate) counters: Arc<Counters>,
+    pub(crate) coherence: Arc<Coherence>,
+    pub(crate) entries: Arc<Entries>,
     pub(crate) fills: Arc<Fills>,
     /// The bytes of bodies that are being stored.
-    pub(crate) collected_bytes: AtomicUsize,
+    pub(crate) collected_bytes: Arc<AtomicUsize>,
     /// Those for requests at the origin.
     pub(crate) origin_permits: Arc<Semaphore>,
     /// TLS towards the origin, if its URL says so.
     pub(crate) origin_tls: Option<OriginTls>,
-    pub(crate) notes: Notes,
+    pub(crate) notes: Arc<Notes>,
+    /// Set before what is stored under these settings lapses, since the next are different.
+    is_over: AtomicBool,
     /// `Via` of an answer from here.
     pub(crate) via: HeaderValue,
 }
 
 impl Shared {
-    /// The name in the configuration must be a token.
-    pub(crate) fn new(config: Config, via: HeaderValue, origin_tls: Option<OriginTls>, coherence: Coherence) -> Self {
+    /// The first generation.
+    pub(crate) fn new(settings: Settings, coherence: Coherence) -> Self {
+        let Settings { config, via, origin_tls } = settings;
         Self {
-            counters: Counters::default(),
-            coherence,
-            entries: Entries::new(config.limits.stored_bytes),
+            counters: Arc::default(),
+            coherence: Arc::new(coherence),
+            entries: Arc::new(Entries::new(config.limits.stored_bytes)),
             fills: Arc::new(Fills::new()),
-            collected_bytes: AtomicUsize::new(0),
+            collected_bytes: Arc::default(),
             origin_permits: Arc::new(Semaphore::new(config.limits.origin_requests)),
-            notes: Notes::to(config.notes.clone()),
-            origin_tls,
+            notes: Arc::new(Notes::to(config.notes.clone())),
+            is_over: AtomicBool::new(false),
             config,
             via,
+            origin_tls,
         }
+    }
+
+    /// The next generation: other settings, the same state.
+    fn next(&self, settings: Settings) -> Self {
+        let Settings { config, via, origin_tls } = settings;
+        Self {
+            counters: self.counters.clone(),
+            coherence: self.coherence.clone(),
+            entries: self.entries.clone(),
+            fills: self.fills.clone(),
+            collected_bytes: self.collected_bytes.clone(),
+            origin_permits: self.origin_permits.clone(),
+            notes: self.notes.clone(),
+            is_over: AtomicBool::new(false),
+            config,
+            via,
+            origin_tls,
+        }
+    }
+
+    /// Whether a response that was asked for under these settings must not be stored any more. To be asked when it has its
+    /// claim: if it is stored after this has said no, the claim lapses with those of all others.
+    pub(crate) fn is_over(&self) -> bool {
+        self.is_over.load(SeqCst)
+    }
+}
+
+/// The generations of a proxy, of which there is one at a time.
+#[derive(Debug)]
+pub(crate) struct Generations {
+    now: RwLock<Arc<Shared>>,
+    number: AtomicU64,
+}
+
+impl Generations {
+    pub(crate) fn new(first: Shared) -> Self {
+        Self { now: RwLock::new(Arc::new(first)), number: AtomicU64::new(0) }
+    }
+
+    /// The number of the generation of now, which is looked at for every request.
+    pub(crate) fn number(&self) -> u64 {
+        self.number.load(Acquire)
+    }
+
+    pub(crate) fn now(&self) -> Arc<Shared> {
+        self.now.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Requests that come after this go by these settings. Where they may store something else, or from elsewhere, all
+    /// that is stored is validated before it is used again.
+    pub(crate) fn advance(&self, settings: Settings) {
+        let mut now = self.now.write().unwrap_or_else(PoisonError::into_inner);
+        if settings.config.policy != now.config.policy || settings.config.origin != now.config.origin {
+            now.is_over.store(true, SeqCst);
+            now.coherence.lapse_all();
+        }
+        *now = Arc::new(now.next(settings));
+        self.number.fetch_add(1, Release);
     }
 }
 

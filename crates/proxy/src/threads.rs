@@ -4,10 +4,8 @@
 //! lines on its way.
 
 use crate::connection;
-use crate::handshake::Handshakes;
-use crate::origin::Origin;
-use crate::shared::Shared;
-use crate::worker::Worker;
+use crate::shared::Generations;
+use crate::worker::Thread;
 use std::convert::Infallible;
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
@@ -61,29 +59,26 @@ pub(crate) fn worker() -> (WorkerHandle, Seat) {
 
 /// Runs a worker's thread until the proxy stops and its connections have ended, or had the time to.
 pub(crate) fn run(
-    shared: Arc<Shared>,
+    generations: Arc<Generations>,
     tls: Option<TlsAcceptor>,
     mut seat: Seat,
     stop: watch::Receiver<bool>,
 ) -> std::io::Result<()> {
     let runtime = Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async move {
-        let grace = shared.config.limits.stop;
-        let origin = Origin::new(shared.clone());
-        let worker = Arc::new(Worker { shared, origin, handshakes: Handshakes::default() });
+        let thread = Arc::new(Thread::new(generations.clone()));
         // Each connection holds a copy; when the last is dropped, the receiver is told.
         let (alive, mut none_alive) = mpsc::channel::<Infallible>(1);
         while let Some(arrival) = seat.arrivals.recv().await {
-            worker.shared.counters.connections.fetch_add(1, Relaxed);
-            let (worker, connections, stop) = (worker.clone(), seat.connections.clone(), stop.clone());
+            let (thread, connections, stop) = (thread.clone(), seat.connections.clone(), stop.clone());
             let (alive, tls) = (alive.clone(), tls.clone());
             tokio::spawn(async move {
                 let Arrival { stream, peer, permit } = arrival;
                 // One that was closed before it came here is no loss.
                 if let Ok(stream) = tokio::net::TcpStream::from_std(stream) {
                     match tls {
-                        Some(tls) => connection::serve_over_tls(worker, &tls, stream, peer, stop).await,
-                        None => connection::serve(worker, stream, peer, stop).await,
+                        Some(tls) => connection::serve_over_tls(thread, &tls, stream, peer, stop).await,
+                        None => connection::serve(thread, stream, peer, stop).await,
                     }
                 }
                 connections.fetch_sub(1, Relaxed);
@@ -92,6 +87,7 @@ pub(crate) fn run(
         }
         drop(alive);
         // The acceptor has ended. Requests that are under way may end, too; those that do not in time are cut off.
+        let grace = generations.now().config.limits.stop;
         let _ = timeout(grace, none_alive.recv()).await;
     });
     // Tunnels and downloads that nobody waits for.

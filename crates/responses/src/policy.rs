@@ -2,9 +2,10 @@
 
 use crate::token::Token;
 use http::HeaderName;
+use std::str::FromStr;
 
 /// The operator's decisions for one origin. The default is a shared cache by the letter of RFC 9111.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Policy {
     /// The name of this cache in `Cache-Status`.
     pub cache_name: Token,
@@ -116,6 +117,21 @@ impl TargetedField {
     }
 }
 
+impl FromStr for TargetedField {
+    type Err = String;
+
+    /// `NAME`, as a dictionary of structured fields, or `NAME:surrogate`.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let expected = || format!("'{text}' is no such field: expected NAME, or NAME:surrogate");
+        let (name, syntax) = match text.split_once(':') {
+            None => (text, TargetedSyntax::Structured),
+            Some((name, "surrogate")) => (name, TargetedSyntax::Surrogate),
+            Some(_) => return Err(expected()),
+        };
+        Ok(Self { name: name.parse().map_err(|_| expected())?, syntax })
+    }
+}
+
 /// A field in which an origin names a response's dependencies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DependencyField {
@@ -147,5 +163,46 @@ impl DependencyField {
             field("edge-cache-tag", DependencySyntax::Commas),
             field("xkey", DependencySyntax::Spaces),
         ]
+    }
+}
+
+impl FromStr for DependencyField {
+    type Err = String;
+
+    /// `NAME:list` (structured strings), `NAME:spaces` or `NAME:commas`; one that is read by default needs no more than its
+    /// name.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let expected = || format!("'{text}' is no such field: expected NAME:list, NAME:spaces or NAME:commas");
+        let (name, syntax) = text.split_once(':').unwrap_or((text, ""));
+        let name: HeaderName = name.parse().map_err(|_| expected())?;
+        let known = Self::defaults().into_iter().find(|field| field.name == name);
+        let syntax = match (syntax, known) {
+            ("", Some(known)) => known.syntax,
+            ("list", _) => DependencySyntax::StructuredList,
+            ("spaces", _) => DependencySyntax::Spaces,
+            ("commas", _) => DependencySyntax::Commas,
+            _ => return Err(expected()),
+        };
+        Ok(Self { name, syntax })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_are_read_as_operators_write_them() {
+        let dependencies = |text: &str| text.parse::<DependencyField>().map(|field| field.syntax);
+        assert_eq!(dependencies("X-Tags:spaces"), Ok(DependencySyntax::Spaces));
+        assert_eq!(dependencies("X-Tags:list"), Ok(DependencySyntax::StructuredList));
+        assert_eq!(dependencies("Cache-Tag"), Ok(DependencySyntax::Commas));
+        for text in ["X-Tags", "X-Tags:", "X-Tags:tabs", ":spaces", "X Tags:spaces", ""] {
+            assert!(dependencies(text).is_err(), "{text}");
+        }
+        let targeted = |text: &str| text.parse::<TargetedField>().map(|field| field.syntax);
+        assert_eq!(targeted("Shop-Cache-Control"), Ok(TargetedSyntax::Structured));
+        assert_eq!(targeted("Shop-Control:surrogate"), Ok(TargetedSyntax::Surrogate));
+        assert!(targeted("Shop-Control:").is_err() && targeted("").is_err());
     }
 }

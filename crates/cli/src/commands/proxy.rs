@@ -1,12 +1,15 @@
 //! `thorp proxy`: a caching reverse proxy, from its start to its stop.
 
+mod file;
+
 use super::invalidate::token;
-use crate::cli::ProxyArgs;
+use crate::cli::{PolicyArgs, ProxyArgs};
 use crate::error::usage;
 use crate::output::Output;
 use crate::stopper::{when_hung_up, when_stdin_closes, when_told};
 use crate::{Error, Result, descriptors};
 use proxy::{CertificateFiles, Config, Limits, Note, Proxy, Scheme, Tally};
+use responses::{Coherence, Heuristic, Policy, RequestDirectives};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::sync::mpsc::{self, Receiver};
@@ -25,9 +28,14 @@ enum Event {
 }
 
 pub(super) fn run(args: &ProxyArgs, output: &mut Output) -> Result {
+    let settings = settings(args)?;
+    if args.check_config {
+        Proxy::check(settings)?;
+        return output.line(&json!({"usable": true}), "a proxy could start with these settings");
+    }
     let (send, events) = mpsc::channel();
     let (notes, noted) = mpsc::channel();
-    let mut proxy = Proxy::start(Config { notes: Some(notes), ..config(args)? })?;
+    let mut proxy = Proxy::start(Config { notes: Some(notes), ..settings })?;
     // An event that nobody receives any more comes while the proxy stops.
     let (note, stop, reload) = (send.clone(), send.clone(), send);
     std::thread::spawn(move || noted.into_iter().try_for_each(|said| note.send(Event::Note(said))));
@@ -36,34 +44,58 @@ pub(super) fn run(args: &ProxyArgs, output: &mut Output) -> Result {
     if args.until_stdin_closes {
         when_stdin_closes(stop);
     }
-    if !args.tls_cert.is_empty() {
+    if args.config.is_some() || !args.tls_cert.is_empty() || args.origin_ca.is_some() || args.token_file.is_some() {
         when_hung_up(move || reload.send(Event::Reload).unwrap_or_default())?;
     }
-    say_ready(args, &proxy, output)?;
-    follow(&proxy, &events, output)?;
+    say_ready(&proxy, output)?;
+    follow(args, &proxy, &events, output)?;
     proxy.stop();
     proxy.wait()?;
     say_stopped(&proxy.tally(), output)
 }
 
 /// Does what happens asks for, until the proxy is to stop.
-fn follow(proxy: &Proxy, events: &Receiver<Event>, output: &mut Output) -> Result {
+fn follow(args: &ProxyArgs, proxy: &Proxy, events: &Receiver<Event>, output: &mut Output) -> Result {
     while let Ok(event) = events.recv() {
-        let note = match event {
+        match event {
             Event::Stop => break,
-            Event::Note(note) => note,
-            Event::Reload => {
-                proxy.reload_certificates().map_or_else(Note::CertificatesRefused, |()| Note::CertificatesChanged)
-            }
-        };
-        output.line(&json!({"note": note.name(), "text": note.to_string()}), &note)?;
+            Event::Note(note) => output.line(&json!({"note": note.name(), "text": note.to_string()}), &note)?,
+            Event::Reload => reload(args, proxy, output)?,
+        }
         output.flush()?;
     }
     Ok(())
 }
 
+/// Has the proxy take the settings that its files have now.
+fn reload(args: &ProxyArgs, proxy: &Proxy, output: &mut Output) -> Result {
+    let reloaded = settings(args).and_then(|settings| Ok(proxy.reload(settings)?));
+    let (name, text, left) = match reloaded {
+        Err(why) => ("settings-refused", format!("the settings stay as they were: {why}"), Vec::new()),
+        Ok(left) if left.is_empty() => ("settings-changed", "the settings were read again".to_owned(), left),
+        Ok(left) => {
+            let names = left.join(", ");
+            ("settings-changed", format!("the settings were read again; these change at the next start: {names}"), left)
+        }
+    };
+    output.line(&json!({"note": name, "text": text, "at_next_start": left}), text.replace('\n', " "))
+}
+
+/// The settings that the command line names, and its configuration file.
+fn settings(args: &ProxyArgs) -> Result<Config> {
+    match &args.config {
+        Some(file) => config(&file::with_options_of(file, std::env::args_os())?),
+        None => config(args),
+    }
+}
+
 fn config(args: &ProxyArgs) -> Result<Config> {
-    let mut config = Config::new(args.listen, args.origin.clone());
+    let origin = args.origin.clone().ok_or_else(|| {
+        usage("no origin: say --origin http://HOST:PORT, or origin = \"http://HOST:PORT\" in the configuration file")
+    })?;
+    let is_https = origin.is_https();
+    let mut config = Config::new(args.listen, origin);
+    config.policy = policy(&args.policy);
     let Limits { connections, .. } = config.limits;
     if args.tls_cert.len() != args.tls_key.len() {
         let (certificates, keys) = (args.tls_cert.len(), args.tls_key.len());
@@ -72,7 +104,7 @@ fn config(args: &ProxyArgs) -> Result<Config> {
     let files = args.tls_cert.iter().zip(&args.tls_key);
     config.certificates =
         files.map(|(chain, key)| CertificateFiles { chain: chain.clone(), key: key.clone() }).collect();
-    if args.origin_ca.is_some() && !args.origin.is_https() {
+    if args.origin_ca.is_some() && !is_https {
         return Err(usage("--origin-ca is for an origin over TLS: leave it out, or say --origin https://..."));
     }
     config.origin_ca.clone_from(&args.origin_ca);
@@ -96,11 +128,38 @@ fn config(args: &ProxyArgs) -> Result<Config> {
     Ok(config)
 }
 
-fn say_ready(args: &ProxyArgs, proxy: &Proxy, output: &mut Output) -> Result {
-    let (listening, admin, origin) = (proxy.address(), proxy.admin_address().unwrap_or(args.admin), &args.origin);
+fn policy(args: &PolicyArgs) -> Policy {
+    let usual = Policy::default();
+    Policy {
+        coherence: if args.weak { Coherence::Weak } else { Coherence::Strong },
+        dependency_fields: or_usual(&args.dependency_field, usual.dependency_fields),
+        dependencies_max: args.dependencies_max.into(),
+        targeted_fields: or_usual(&args.targeted_field, usual.targeted_fields),
+        codings: or_usual(&args.coding, usual.codings),
+        heuristic: Heuristic {
+            percent: args.guess_percent.into(),
+            lifetime_max_s: args.guess_max.into(),
+            with_dependencies_s: args.dependent_lifetime.into(),
+        },
+        request_directives: if args.ignore_reloads {
+            RequestDirectives::OnlyIfCached
+        } else {
+            RequestDirectives::Honour
+        },
+        ..usual
+    }
+}
+
+fn or_usual<T: Clone>(given: &[T], usual: Vec<T>) -> Vec<T> {
+    if given.is_empty() { usual } else { given.to_vec() }
+}
+
+fn say_ready(proxy: &Proxy, output: &mut Output) -> Result {
+    let (listening, admin, origin) = (proxy.address(), proxy.admin_address(), proxy.origin());
     let hub = proxy.hub_address();
     let json = json!({"listen": listening, "admin": admin, "hub_listen": hub, "origin": origin.to_string()});
-    output.line(&json, format_args!("ready: proxy on {listening}, for {origin}; operators on {admin}"))?;
+    let operators = admin.map_or_else(|| "nowhere".to_owned(), |admin| admin.to_string());
+    output.line(&json, format_args!("ready: proxy on {listening}, for {origin}; operators on {operators}"))?;
     output.flush().map_err(|error| Error::from(format!("cannot say that the proxy is ready: {error}")))
 }
 

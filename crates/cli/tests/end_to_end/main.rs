@@ -1,6 +1,7 @@
 //! The program as a user meets it: the built binary, real directories, real connections.
 
 mod collections;
+mod configuration;
 mod crash;
 mod descriptors;
 mod designs;

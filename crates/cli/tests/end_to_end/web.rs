@@ -7,7 +7,7 @@ use std::net::{TcpListener, TcpStream};
 use std::process::{Child, ChildStdout, Stdio};
 
 /// An application that says how often it was asked.
-fn application() -> String {
+pub(crate) fn application() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     std::thread::spawn(move || {
@@ -36,10 +36,15 @@ pub(crate) struct Proxy {
 
 impl Proxy {
     pub(crate) fn start(origin: &str) -> Self {
+        Self::start_with(&["--origin", origin])
+    }
+
+    pub(crate) fn start_with(options: &[&str]) -> Self {
         let anywhere = ["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"];
         let mut child = command()
-            .args(["proxy", "--json", "--until-stdin-closes", "--origin", origin])
+            .args(["proxy", "--json", "--until-stdin-closes"])
             .args(anywhere)
+            .args(options)
             .stdin(Stdio::piped())
             .spawn()
             .unwrap();
@@ -56,7 +61,17 @@ impl Proxy {
         &self.admin
     }
 
-    fn line(&mut self) -> Value {
+    /// Where it listens for clients.
+    pub(crate) fn address(&self) -> &str {
+        &self.address
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// The next thing that it says.
+    pub(crate) fn line(&mut self) -> Value {
         serde_json::from_str(&self.lines.next().unwrap().unwrap()).unwrap()
     }
 
@@ -69,17 +84,20 @@ impl Proxy {
     }
 }
 
+/// The whole answer to a request for a page.
+pub(crate) fn get(address: &str) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.write_all(b"GET / HTTP/1.1\r\nHost: shop.example\r\nConnection: close\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
 #[test]
 fn a_proxy_caches_until_it_is_told_to_stop() {
     let proxy = Proxy::start(&application());
     let (address, admin) = (&proxy.address, &proxy.admin);
-    let get = || {
-        let mut stream = TcpStream::connect(address).unwrap();
-        stream.write_all(b"GET / HTTP/1.1\r\nHost: shop.example\r\nConnection: close\r\n\r\n").unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        answer.rsplit("\r\n").next().unwrap().to_owned()
-    };
+    let get = || get(address).rsplit("\r\n").next().unwrap().to_owned();
     assert_eq!([get(), get()], ["asked 0", "asked 0"]);
     let told = thorp(["invalidate", "--admin", admin, "--url", "http://shop.example/"]).ok();
     assert_eq!(told, "invalidated (dependencies: 0, responses removed by URL: 1)\n");

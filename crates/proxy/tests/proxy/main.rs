@@ -7,5 +7,6 @@ mod harness;
 mod joining;
 mod limits;
 mod passing;
+mod reload;
 mod smuggling;
 mod tls;

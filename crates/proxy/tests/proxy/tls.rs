@@ -6,7 +6,7 @@ use http::{Request, Response};
 use http_body_util::{BodyExt, Empty};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use proxy::{CertificateFiles, Changes, Config, Note, Proxy, invalidate};
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use std::fs;
 use std::io::{Read, Write};
 use std::net::SocketAddr;
@@ -20,13 +20,18 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName}
 use tokio_rustls::rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConfig, StreamOwned};
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 
+/// Another one each time.
+fn number() -> usize {
+    static NUMBER: AtomicUsize = AtomicUsize::new(0);
+    NUMBER.fetch_add(1, Ordering::Relaxed)
+}
+
 /// A folder that is removed with what is in it.
 struct Folder(PathBuf);
 
 impl Folder {
     fn new() -> Self {
-        static NUMBER: AtomicUsize = AtomicUsize::new(0);
-        let name = format!("thorp-tls-{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
+        let name = format!("thorp-tls-{}-{}", std::process::id(), number());
         let folder = std::env::temp_dir().join(name);
         fs::create_dir(&folder).unwrap();
         Self(folder)
@@ -52,6 +57,9 @@ impl Authority {
     fn new() -> Self {
         let mut params = CertificateParams::new([]).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        // Two of the same name would be taken for one whose signature is wrong.
+        let name = format!("authority {}", number());
+        params.distinguished_name.push(DnType::CommonName, name);
         Self(CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap())
     }
 
@@ -209,18 +217,19 @@ fn certificates_are_read_again_and_broken_ones_refused() {
     let (folder, authority, origin) = (Folder::new(), Authority::new(), Origin::start(echo));
     let files = authority.issue_to(&folder, &["shop.example"]);
     let (notes, noted) = mpsc::channel();
-    let proxy = Proxy::start(Config { notes: Some(notes), ..tls_config(&origin, &files) }).unwrap();
+    let config = Config { notes: Some(notes), ..tls_config(&origin, &files) };
+    let proxy = Proxy::start(config.clone()).unwrap();
     let trusting = authority.client(&[]);
     let mut early = client(&proxy, &trusting);
     let first = shown(&proxy, "shop.example", &trusting);
     // The certificate is there before its key, as `cp` does it.
     let (certificate, key) = authority.issue(&["shop.example"]);
     fs::write(&files.chain, certificate).unwrap();
-    let refused = proxy.reload_certificates().unwrap_err();
-    assert_eq!(refused.name(), "wrong-key", "{refused}");
+    let refused = proxy.reload(config.clone()).unwrap_err().to_string();
+    assert!(refused.contains(": wrong-key: "), "{refused}");
     assert_eq!(shown(&proxy, "shop.example", &trusting), first);
     fs::write(&files.key, key).unwrap();
-    proxy.reload_certificates().unwrap();
+    proxy.reload(config).unwrap();
     let second = shown(&proxy, "shop.example", &trusting);
     assert_ne!(second, first);
     // Without being told, too.

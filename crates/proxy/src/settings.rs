@@ -1,0 +1,72 @@
+//! The settings of a proxy once they are checked: the files that they name are read, and nothing is started yet.
+
+use crate::certificates::Loaded;
+use crate::config::Config;
+use crate::connector::OriginTls;
+use crate::tls::TlsFileError;
+use http::HeaderValue;
+use std::fmt;
+use std::io;
+
+/// Settings by which requests can be served.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    pub(crate) config: Config,
+    /// `Via` of an answer from here.
+    pub(crate) via: HeaderValue,
+    /// TLS towards the origin, if its URL says so.
+    pub(crate) origin_tls: Option<OriginTls>,
+}
+
+/// Why a proxy does not start, or does not take new settings.
+#[derive(Debug)]
+pub struct StartError {
+    what: String,
+    source: io::Error,
+}
+
+impl StartError {
+    pub(crate) fn new(what: impl Into<String>, source: impl Into<io::Error>) -> Self {
+        Self { what: what.into(), source: source.into() }
+    }
+
+    pub(crate) fn tls(error: TlsFileError) -> Self {
+        Self::new("cannot speak TLS", io::Error::other(error))
+    }
+}
+
+impl fmt::Display for StartError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.what, self.source)
+    }
+}
+
+impl std::error::Error for StartError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.source)
+    }
+}
+
+/// Checks a configuration, and reads the files that it names; gives the certificates beside the rest.
+pub(crate) fn check(config: Config) -> Result<(Settings, Option<Loaded>), StartError> {
+    let via = via(&config.name).ok_or_else(|| {
+        let what = format!("'{}' is no name for Via: letters, digits, '-', '.' and '_'", config.name);
+        StartError::new(what, io::ErrorKind::InvalidInput)
+    })?;
+    if let Some(admin) = config.admin.filter(|admin| !admin.ip().is_loopback() && config.admin_token.is_none()) {
+        let what = format!("operators at {admin} need a token: others than this machine's can connect there");
+        return Err(StartError::new(what, io::ErrorKind::PermissionDenied));
+    }
+    let certificates = match &config.certificates[..] {
+        [] => None,
+        files => Some(Loaded::read(files).map_err(StartError::tls)?),
+    };
+    let origin_tls = OriginTls::of(&config).map_err(StartError::tls)?;
+    Ok((Settings { config, via, origin_tls }, certificates))
+}
+
+/// `Via` of an answer from here.
+fn via(name: &str) -> Option<HeaderValue> {
+    let is_name = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte));
+    HeaderValue::try_from(format!("1.1 {name}")).ok().filter(|_| is_name)
+}
