@@ -10,7 +10,10 @@
 //! 3. A home is told everything in one order, renewals of its lease among it (**RenewInOrder**); a lease is counted here
 //!    from when it is said, and longer than at its holder (**AllowDrift**).
 //! 4. A home that leaves marks unsaid for as long as a lease is not renewed: it would hold up all updates for good.
-//! 5. A hub that begins anew knows of no home, no mark and no release of the hub before it. It releases nothing until the
+//! 5. Everything is marked while a source is away, from when its lease is over until it has come and has caught up
+//!    (**StarWithoutSource**): what changes there meanwhile, nobody announces. The names of the sources are settings, so that
+//!    a hub that begins anew knows whom it waits for.
+//! 6. A hub that begins anew knows of no home, no mark and no release of the hub before it. It releases nothing until the
 //!    leases that the other may have given are over (**HubWaits**), and keeps everything marked until what the other may
 //!    have released is visible (**StarUntilVisible**).
 
@@ -22,8 +25,8 @@ use alloc::vec::Vec;
 use core::time::Duration;
 use node::{Machine, Output, Port, Waiter};
 use protocol::homes::{
-    Dependency, FromHub, Introduce, Join, Lease, Mark, Marked, Released, Renew, Reset, ToHub, Unmark, Update, UpdateId,
-    Visible,
+    CaughtUp, Dependency, FromHub, Introduce, Join, Lease, Mark, Marked, Released, Renew, Reset, SourceName, ToHub,
+    Unmark, Update, UpdateId, Visible,
 };
 use protocol::{Cell, Parcel};
 use types::limits::{
@@ -32,10 +35,10 @@ use types::limits::{
 use types::{Broken, GoodbyeReason, Time};
 
 /// The settings of a hub.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct HubConfig {
     /// How long a home answers for its table without having heard of its hub. A home that dies holds the updates of the
-    /// origin up for as long.
+    /// origin up for as long. A source may be away for as long before everything is marked.
     pub lease: Duration,
     /// How long a release stands whose updater is not heard of: for as long the dependencies of an updater that has died
     /// stay marked.
@@ -43,6 +46,8 @@ pub struct HubConfig {
     /// The longest lease that a hub before this one may have given to a home; `None` if there was none, as where all homes
     /// are in the hub's own process.
     pub succeeds: Option<Duration>,
+    /// The sources that announce all of their changes before they are visible. No other updater speaks for a source.
+    pub sources: Vec<SourceName>,
     /// The rule that is taken out, if any.
     pub broken: Broken<Rule>,
 }
@@ -50,7 +55,8 @@ pub struct HubConfig {
 impl Default for HubConfig {
     fn default() -> Self {
         let lease = Duration::from_secs(2);
-        Self { lease, updater_lease: Duration::from_secs(10), succeeds: Some(lease), broken: Broken::NONE }
+        let (succeeds, sources) = (Some(lease), Vec::new());
+        Self { lease, updater_lease: Duration::from_secs(10), succeeds, sources, broken: Broken::NONE }
     }
 }
 
@@ -62,6 +68,7 @@ pub struct Hub {
     opens_at: Time,
     homes: BTreeMap<HolderId, Holder>,
     updaters: BTreeMap<u64, Updater>,
+    sources: BTreeMap<SourceName, Source>,
     /// The other ends, as they have introduced themselves.
     peers: BTreeMap<Port, Peer>,
     updates: BTreeMap<UpdateId, UnderWay>,
@@ -96,10 +103,21 @@ struct Holder {
 #[derive(Debug)]
 struct Updater {
     port: Option<Port>,
+    /// The source that it speaks for.
+    source: Option<SourceName>,
     /// Its updates under way, by its own numbers for them.
     updates: BTreeMap<u64, UpdateId>,
     /// When its lease is over, and with it its updates are.
     until: Time,
+}
+
+/// A place of whose changes this hub is to be told.
+#[derive(Debug, Default)]
+struct Source {
+    /// The life of the updater that speaks for it, while that has a lease.
+    updater: Option<u64>,
+    /// By this everything is marked until it has caught up.
+    mark: Option<UpdateId>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -126,17 +144,21 @@ enum By {
     Updater(u64, u64),
     /// The hub before this one.
     Earlier,
+    /// Nobody, where a source is away.
+    Nobody,
 }
 
 impl Hub {
     /// A hub that knows of nobody.
     pub fn new(config: HubConfig) -> Self {
         let (homes, updaters, peers, updates, waiting, outputs) = Default::default();
+        let sources = config.sources.iter().map(|name| (name.clone(), Source::default())).collect();
         Self {
             config,
             opens_at: Time::ZERO,
             homes,
             updaters,
+            sources,
             peers,
             updates,
             waiting,
@@ -215,7 +237,7 @@ impl Hub {
                     self.say(port, Released { id });
                 }
             }
-            By::Earlier => {}
+            By::Earlier | By::Nobody => {}
         }
         if broken.is(Rule::MarkUntilVisible) {
             self.unmark(update);
@@ -237,7 +259,7 @@ impl Hub {
         self.waiting.remove(&update);
         self.marked_bytes -= bytes_of(&under_way.dependencies);
         match under_way.by {
-            By::Here => {}
+            By::Here | By::Nobody => {}
             By::Updater(life, id) => {
                 self.updaters.get_mut(&life).and_then(|updater| updater.updates.remove(&id));
             }
@@ -294,10 +316,14 @@ impl Hub {
         self.say(port, Lease { asked, lease_ms: millis(lease) });
     }
 
-    fn introduce(&mut self, now: Time, port: Port, Introduce { life, asked }: Introduce) {
-        self.updaters.retain(|_, updater| updater.port.is_some() || !updater.updates.is_empty());
+    fn introduce(&mut self, now: Time, port: Port, Introduce { life, asked, source }: Introduce) {
+        if let Some(Err(text)) = source.as_ref().map(|name| self.take_source(now, name, life)) {
+            return self.outputs.push_back(Output::End(port, GoodbyeReason::UnknownSource, text));
+        }
+        self.updaters.retain(|_, it| it.port.is_some() || !it.updates.is_empty() || it.source.is_some());
         let updater = self.updaters.entry(life).or_insert_with(|| Updater {
             port: None,
+            source,
             updates: BTreeMap::new(),
             until: Time::ZERO,
         });
@@ -310,9 +336,53 @@ impl Hub {
         self.lease_updater(now, port, life, asked);
     }
 
+    /// This updater speaks for a source from now on.
+    fn take_source(&mut self, now: Time, name: &SourceName, life: u64) -> Result<(), String> {
+        let unknown = || format!("'{name}' is none of the sources that this hub was told to expect");
+        let source = self.sources.get_mut(name).ok_or_else(unknown)?;
+        let Some(earlier) = source.updater.replace(life).filter(|&earlier| earlier != life) else { return Ok(()) };
+        self.mark_without(now, name);
+        if let Some(port) = self.updaters.get_mut(&earlier).and_then(|updater| updater.port.take()) {
+            self.peers.remove(&port);
+            let text = format!("another updater speaks for '{name}' from now on");
+            self.outputs.push_back(Output::End(port, GoodbyeReason::Superseded, text));
+        }
+        Ok(())
+    }
+
+    /// Marks everything until a source has caught up.
+    fn mark_without(&mut self, now: Time, name: &SourceName) {
+        let update = self.next();
+        let Some(source) = self.sources.get_mut(name) else { return };
+        if source.mark.is_some() || self.config.broken.is(Rule::StarWithoutSource) {
+            return;
+        }
+        source.mark = Some(update);
+        self.begin(now, update, By::Nobody, Vec::from([Dependency::ALL]));
+    }
+
+    /// The source of this updater has announced all that it has to.
+    fn source_caught_up(&mut self, life: u64) {
+        let source = self.sources.values_mut().find(|source| source.updater == Some(life));
+        if let Some(update) = source.and_then(|source| source.mark.take()) {
+            self.unmark(update);
+        }
+    }
+
+    /// Everything is marked before the updates are unmarked that the source has under way.
+    fn source_is_away(&mut self, now: Time, life: u64) {
+        let away = self.sources.iter_mut().find(|(_, source)| source.updater == Some(life));
+        if let Some((name, source)) = away {
+            source.updater = None;
+            let name = name.clone();
+            self.mark_without(now, &name);
+        }
+    }
+
     fn lease_updater(&mut self, now: Time, port: Port, life: u64, asked: Time) {
         let Some(updater) = self.updaters.get_mut(&life) else { return };
-        let lease = self.config.updater_lease;
+        let HubConfig { lease, updater_lease, .. } = self.config;
+        let lease = if updater.source.is_some() { lease } else { updater_lease };
         updater.until = updater.until.max(now + longer(lease, self.config.broken));
         self.say(port, Lease { asked, lease_ms: millis(lease) });
     }
@@ -345,6 +415,7 @@ impl Hub {
     fn let_updaters_go(&mut self, now: Time) {
         let gone: Vec<u64> = self.updaters.iter().filter(|(_, it)| it.until <= now).map(|(&life, _)| life).collect();
         for life in gone {
+            self.source_is_away(now, life);
             let Some(Updater { port, updates, .. }) = self.updaters.remove(&life) else { continue };
             for update in updates.into_values() {
                 self.unmark(update);
@@ -384,6 +455,9 @@ fn longer(lease: Duration, broken: Broken<Rule>) -> Duration {
 
 impl Machine for Hub {
     fn start(&mut self, now: Time) {
+        for name in self.config.sources.clone() {
+            self.mark_without(now, &name);
+        }
         let Some(lease) = self.config.succeeds else { return };
         let broken = self.config.broken;
         if !broken.is(Rule::HubWaits) {
@@ -437,6 +511,7 @@ impl Machine for Hub {
                     self.unmark(update);
                 }
             }
+            (ToHub::CaughtUp(CaughtUp), Some(Peer::Updater(life))) => self.source_caught_up(life),
             // A peer whose session this hub has ended may have said something before it heard of that.
             (ToHub::Goodbye(_), _) | (_, None) => {}
             (message, Some(_)) => {
@@ -486,6 +561,7 @@ impl Machine for Hub {
         let row = [
             ("homes", self.homes.values().filter(|home| home.port.is_some()).count().into()),
             ("updaters", self.updaters.len().into()),
+            ("sources_away", self.sources.values().filter(|source| source.mark.is_some()).count().into()),
             ("updates_under_way", self.updates.len().into()),
             ("updates_released", self.released.into()),
         ];

@@ -41,7 +41,7 @@ mod updater;
 pub use home::{Home, HomeConfig};
 pub use hub::{Hub, HubConfig};
 pub use marks::Ticket;
-pub use protocol::homes::{Dependency, UpdateId};
+pub use protocol::homes::{Dependency, SourceName, UpdateId};
 pub use refusal::NotStored;
 pub use rule::Rule;
 pub use table::{Proof, Table};

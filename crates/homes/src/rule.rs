@@ -49,11 +49,13 @@ pub enum Rule {
     HubWaits,
     /// A new hub keeps everything marked until all that an earlier one may have released is visible.
     StarUntilVisible,
+    /// Everything is marked while a source is away, until it has caught up: of what changes there meanwhile, nobody tells.
+    StarWithoutSource,
 }
 
 impl Rule {
     /// All of them.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 21] = [
         Self::ReleaseAfterAll,
         Self::WaitForLease,
         Self::MarkUntilVisible,
@@ -74,5 +76,6 @@ impl Rule {
         Self::ReleaseWithinLease,
         Self::HubWaits,
         Self::StarUntilVisible,
+        Self::StarWithoutSource,
     ];
 }

@@ -10,7 +10,9 @@
 //! 2. An update under way is said again when a session was lost: a hub that knows it goes on, and a new one marks it anew,
 //!    also if an earlier one had released it. One that is visible meanwhile is said again too, so that homes drop what they
 //!    may have stored behind it.
-//! 3. The hub is told of [`UPDATES_PER_UPDATER_MAX`] at a time; further ones wait.
+//! 3. A source, which speaks for all that changes in one place, says in each session that it has caught up, once it has and
+//!    behind all updates that it has under way: until then everything is marked (**StarWithoutSource**).
+//! 4. The hub is told of [`UPDATES_PER_UPDATER_MAX`] at a time; further ones wait.
 
 use crate::rule::Rule;
 use alloc::collections::{BTreeMap, VecDeque};
@@ -18,7 +20,9 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
 use node::{Machine, Output, Port, Waiter};
-use protocol::homes::{Dependency, FromHub, Introduce, Lease, Released, Renew, ToHub, Update, Visible};
+use protocol::homes::{
+    CaughtUp, Dependency, FromHub, Introduce, Lease, Released, Renew, SourceName, ToHub, Update, Visible,
+};
 use protocol::{Cell, Parcel};
 use types::limits::{DEPENDENCIES_PER_UPDATE_MAX, UPDATES_PER_UPDATER_MAX};
 use types::{Broken, GoodbyeReason, Time};
@@ -30,6 +34,9 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub struct Updater {
     life: u64,
+    /// The source that it speaks for, and whether that has caught up.
+    source: Option<SourceName>,
+    has_caught_up: bool,
     last: u64,
     under_way: BTreeMap<u64, UnderWay>,
     /// Those that the hub was told of in this session, and the last of them.
@@ -58,6 +65,8 @@ struct UnderWay {
 #[derive(Debug, Default)]
 struct Link {
     is_up: bool,
+    /// The hub has been told that the source has caught up.
+    is_told: bool,
     renew_at: Option<Time>,
     silent_at: Option<Time>,
 }
@@ -65,14 +74,21 @@ struct Link {
 impl Updater {
     /// An updater in this life, whose number is drawn at random: two lives have different ones.
     pub fn new(life: u64) -> Self {
-        Self::without(life, Broken::NONE)
+        Self::without(life, None, Broken::NONE)
     }
 
-    /// The same without a rule.
-    pub fn without(life: u64, broken: Broken<Rule>) -> Self {
+    /// One that speaks for a source: it announces all that changes there.
+    pub fn of_source(life: u64, source: SourceName) -> Self {
+        Self::without(life, Some(source), Broken::NONE)
+    }
+
+    /// Either without a rule.
+    pub fn without(life: u64, source: Option<SourceName>, broken: Broken<Rule>) -> Self {
         let (under_way, link, outputs) = Default::default();
         Self {
             life,
+            source,
+            has_caught_up: false,
             last: 0,
             under_way,
             announced: 0,
@@ -126,10 +142,16 @@ impl Updater {
         }
     }
 
+    /// All that has become visible at the source before is announced, or was before anybody had heard of the source.
+    pub fn caught_up(&mut self) {
+        self.has_caught_up = true;
+        self.announce();
+    }
+
     /// Tells the hub of updates that it was not told of, as many as it takes.
     fn announce(&mut self) {
         while self.link.is_up && self.announced < UPDATES_PER_UPDATER_MAX {
-            let Some((&id, under_way)) = self.under_way.range(self.announced_through + 1..).next() else { return };
+            let Some((&id, under_way)) = self.under_way.range(self.announced_through + 1..).next() else { break };
             let (dependencies, is_visible) = (under_way.dependencies.clone(), under_way.is_visible);
             self.announced_through = id;
             self.say(Update { id, dependencies });
@@ -139,6 +161,11 @@ impl Updater {
             } else {
                 self.announced += 1;
             }
+        }
+        let is_all = self.under_way.range(self.announced_through + 1..).next().is_none();
+        if self.link.is_up && is_all && self.has_caught_up && !self.link.is_told {
+            self.link.is_told = true;
+            self.say(CaughtUp);
         }
     }
 
@@ -160,11 +187,12 @@ impl Updater {
 
 impl Machine for Updater {
     fn connected(&mut self, now: Time, _: Port) {
-        self.link = Link { is_up: true, renew_at: None, silent_at: Some(now + ANSWER_WITHIN) };
+        self.link =
+            Link { is_up: true, is_told: self.source.is_none(), renew_at: None, silent_at: Some(now + ANSWER_WITHIN) };
         (self.announced, self.announced_through) = (0, 0);
         // A hub that still has what it has released says so again.
         self.under_way.values_mut().for_each(|under_way| under_way.is_released = false);
-        self.say(Introduce { life: self.life, asked: now });
+        self.say(Introduce { life: self.life, asked: now, source: self.source.clone() });
         self.announce();
     }
 
@@ -181,6 +209,8 @@ impl Machine for Updater {
                 }
             }
             Ok(FromHub::Lease(lease)) => self.renew(now, lease),
+            // Such as where another updater speaks for the source.
+            Ok(FromHub::Goodbye(goodbye)) if goodbye.reason.is_final() => self.stop(&goodbye.text),
             Ok(_) | Err(_) => {}
         }
     }

@@ -16,7 +16,8 @@ use node::{LOCAL, Machine, Output, Port};
 use play::Player;
 use protocol::Parcel;
 use protocol::homes::{
-    FromHub, Introduce, Join, Lease, Mark, Marked, Released, Renew, Reset, ToHub, Unmark, Update, Visible,
+    CaughtUp, FromHub, Introduce, Join, Lease, Mark, Marked, Released, Renew, Reset, SourceName, ToHub, Unmark, Update,
+    Visible,
 };
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -57,8 +58,9 @@ struct HubScript {
 }
 
 impl HubScript {
-    fn new(succeeds: Option<Duration>, broken: Broken<Rule>) -> Self {
-        let config = HubConfig { lease: LEASE, succeeds, broken, ..HubConfig::default() };
+    fn new(succeeds: Option<Duration>, sources: &[&str], broken: Broken<Rule>) -> Self {
+        let sources = sources.iter().filter_map(|&name| SourceName::new(name)).collect();
+        let config = HubConfig { lease: LEASE, succeeds, sources, broken, ..HubConfig::default() };
         let mut hub = Hub::new(config);
         hub.start(Time::ZERO);
         Self { hub, now: Time::ZERO, said: String::new() }
@@ -100,10 +102,12 @@ impl Player for HubScript {
             }
             [link, "renew", asked] => self.hear(port(link)?, Renew { asked: ms(asked.strip_prefix("asked=")?)? }),
             [link, "marked", number] => self.hear(port(link)?, Marked { update: UpdateId(number.parse().ok()?) }),
-            [link, "introduce", life, asked] => {
-                let introduce = Introduce { life: life.parse().ok()?, asked: ms(asked.strip_prefix("asked=")?)? };
-                self.hear(port(link)?, introduce);
+            [link, "introduce", life, asked, ref source @ ..] => {
+                let source = source.first().and_then(|&name| SourceName::new(name));
+                let asked = ms(asked.strip_prefix("asked=")?)?;
+                self.hear(port(link)?, Introduce { life: life.parse().ok()?, asked, source });
             }
+            [link, "caught", "up"] => self.hear(port(link)?, CaughtUp),
             [link, "update", id, ref names @ ..] => {
                 self.hear(port(link)?, Update { id: id.parse().ok()?, dependencies: named(names) });
             }
@@ -232,8 +236,9 @@ impl Player for HomeScript {
 
 #[test]
 fn hubs_say_what_is_written() {
-    play::play_all("hub-first-", || HubScript::new(None, Broken::NONE));
-    play::play_all("hub-next-", || HubScript::new(Some(LEASE), Broken::NONE));
+    play::play_all("hub-first-", || HubScript::new(None, &[], Broken::NONE));
+    play::play_all("hub-next-", || HubScript::new(Some(LEASE), &[], Broken::NONE));
+    play::play_all("hub-sourced-", || HubScript::new(None, &["shop"], Broken::NONE));
 }
 
 #[test]

@@ -1,10 +1,10 @@
 //! The family of the web door: the hub of an origin with its homes and its updaters.
 //!
 //! ```text
-//!   home                         hub                         updater
+//!   home                         hub                         updater or source
 //!     | Join{life} -------------> |                             |
 //!     | <-- Reset, Mark{u}*, Joined{lease}                      |
-//!     |                           | <------- Introduce{life}    |
+//!     |                           | <------- Introduce{life, source?}
 //!     |                           | Lease --------------------> |   for what is released to it
 //!     |                           | <------- Update{id, deps}   |   the hub gives it the next number u
 //!     | <------------- Mark{u}    |                             |
@@ -12,6 +12,7 @@
 //!     |                           |  Released{id} ------------> |   the update may become visible
 //!     |                           | <------- Visible{id}        |   it is: every new reader sees it
 //!     | <----------- Unmark{u}    |                             |
+//!     |                           | <------- CaughtUp           |   of a source: what is to come, it announces
 //!     | Renew{asked} -----------> |                             |
 //!     | <-- Lease{asked, length}  |   behind the marks that the hub has told of before
 //! ```
@@ -20,11 +21,12 @@
 
 use crate::order::Pace;
 use crate::{Goodbye, Message};
+use alloc::string::String;
 use alloc::vec::Vec;
 use bytes::Bytes;
 use core::fmt;
 use types::Time;
-use types::limits::DEPENDENCY_BYTES_MAX;
+use types::limits::{DEPENDENCY_BYTES_MAX, SOURCE_NAME_BYTES_MAX};
 
 /// A name that web responses depend on and updates change, such as `item:42` or `table:items`.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -59,6 +61,32 @@ impl fmt::Display for Dependency {
     }
 }
 
+/// The name of a source: a place that data changes in, such as a database, of whose changes a hub is to be told before they
+/// are visible.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SourceName(String);
+
+impl SourceName {
+    /// A name of a source, which is `None` if it is empty, longer than
+    /// [`SOURCE_NAME_BYTES_MAX`](types::limits::SOURCE_NAME_BYTES_MAX) or has control characters.
+    pub fn new(name: impl Into<String>) -> Option<Self> {
+        let name = name.into();
+        let is_one = (1..=SOURCE_NAME_BYTES_MAX).contains(&name.len()) && !name.chars().any(char::is_control);
+        is_one.then_some(Self(name))
+    }
+
+    /// As text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for SourceName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
 /// The number of an update of an origin, which its hub has given it; they count up within a life of the hub.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct UpdateId(pub u64);
@@ -87,13 +115,20 @@ pub struct Marked {
 }
 
 /// An updater's first message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Introduce {
     /// The number of this life of the updater, drawn at random: its updates under way are known by it when it comes again.
     pub life: u64,
     /// When the updater has asked, by its own clock.
     pub asked: Time,
+    /// The name of the source that it speaks for, if it does for one.
+    pub source: Option<SourceName>,
 }
+
+/// A source has announced everything that has become visible before, or that may become so by what it released before:
+/// from here on its own updates tell all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CaughtUp;
 
 /// An updater is about to make these changes visible.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -163,6 +198,8 @@ crate::directions::messages! {
         Update(Update),
         /// It is visible.
         Visible(Visible),
+        /// Everything of its source before is announced.
+        CaughtUp(CaughtUp),
         /// Ends the session, with the reason.
         Goodbye(Goodbye),
     }

@@ -152,6 +152,9 @@ pub const UPDATES_PER_UPDATER_MAX: usize = 4096;
 /// one of everything.
 pub const MARKED_BYTES_MAX: usize = 16 * 1024 * 1024;
 
+/// The name of a source of updates, in bytes.
+pub const SOURCE_NAME_BYTES_MAX: usize = 64;
+
 /// The homes of one hub.
 pub const HOMES_MAX: usize = 1024;
 

@@ -120,11 +120,13 @@ pub enum GoodbyeReason {
     /// There is no room to keep the peer's request until it can be passed on: it is to come back here and send it
     /// again.
     NoRoom,
+    /// A hub was not told to expect the source that the updater speaks for.
+    UnknownSource,
 }
 
 impl GoodbyeReason {
     /// All reasons, in the order of their numbers on the wire.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Done,
         Self::Protocol,
         Self::WrongCluster,
@@ -136,6 +138,7 @@ impl GoodbyeReason {
         Self::CutOff,
         Self::Stranger,
         Self::NoRoom,
+        Self::UnknownSource,
     ];
 
     /// The reason's name, as it is counted and logged.
@@ -152,6 +155,7 @@ impl GoodbyeReason {
             Self::CutOff => "cut_off",
             Self::Stranger => "stranger",
             Self::NoRoom => "no_room",
+            Self::UnknownSource => "unknown_source",
         }
     }
 

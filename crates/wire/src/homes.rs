@@ -6,18 +6,18 @@
 //! | [`HOME`] | a home, or an updater | `FromHub` | `ToHub` |
 
 use crate::codec::{Codec, Direction, End, Known};
-use crate::field::check_count;
+use crate::field::{check_count, get_text, put_text};
 use crate::layout::{Layout, Meta, Reader};
 use crate::{Batch, Limits, WireError};
 use alloc::vec::Vec;
 use bytes::Bytes;
 use protocol::Goodbye;
 use protocol::homes::{
-    Dependency, FromHub, Introduce, Join, Lease, Mark, Marked, Released, Renew, Reset, ToHub, Unmark, Update, UpdateId,
-    Visible,
+    CaughtUp, Dependency, FromHub, Introduce, Join, Lease, Mark, Marked, Released, Renew, Reset, SourceName, ToHub,
+    Unmark, Update, UpdateId, Visible,
 };
 use types::Time;
-use types::limits::{DEPENDENCIES_PER_UPDATE_MAX, DEPENDENCY_BYTES_MAX};
+use types::limits::{DEPENDENCIES_PER_UPDATE_MAX, DEPENDENCY_BYTES_MAX, SOURCE_NAME_BYTES_MAX};
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
@@ -28,7 +28,7 @@ pub const HUB: &dyn Codec = End::<ToHub, FromHub>::CODEC;
 pub const HOME: &dyn Codec = End::<FromHub, ToHub>::CODEC;
 
 /// The messages' names by their numbers on the wire, which count from 1.
-const NAMES: [&str; 12] = [
+const NAMES: [&str; 13] = [
     "Join",
     "Renew",
     "Marked",
@@ -41,6 +41,7 @@ const NAMES: [&str; 12] = [
     "Lease",
     "Released",
     "Goodbye",
+    "CaughtUp",
 ];
 
 const JOIN: u8 = 1;
@@ -55,6 +56,7 @@ const UNMARK: u8 = 9;
 const LEASE: u8 = 10;
 const RELEASED: u8 = 11;
 const GOODBYE: u8 = 12;
+const CAUGHT_UP: u8 = 13;
 
 /// The kind of this number; `limits` are those of the kinds that are heard.
 fn known(number: u8, limits: Option<Limits>, opens: &[u8]) -> Option<Known> {
@@ -74,6 +76,7 @@ impl Direction for ToHub {
             INTRODUCE => Some(Introduce::LIMITS),
             UPDATE => Some(Update::LIMITS),
             VISIBLE => Some(Visible::LIMITS),
+            CAUGHT_UP => Some(CaughtUp::LIMITS),
             GOODBYE => Some(Goodbye::LIMITS),
             _ => None,
         };
@@ -88,6 +91,7 @@ impl Direction for ToHub {
             Self::Introduce(introduce) => batch.frame(INTRODUCE, introduce),
             Self::Update(update) => batch.frame(UPDATE, update),
             Self::Visible(visible) => batch.frame(VISIBLE, visible),
+            Self::CaughtUp(caught_up) => batch.frame(CAUGHT_UP, caught_up),
             Self::Goodbye(goodbye) => batch.frame(GOODBYE, goodbye),
         }
     }
@@ -100,6 +104,7 @@ impl Direction for ToHub {
             INTRODUCE => reader.message().map(Self::Introduce),
             UPDATE => reader.message().map(Self::Update),
             VISIBLE => reader.message().map(Self::Visible),
+            CAUGHT_UP => reader.message().map(Self::CaughtUp),
             GOODBYE => reader.message().map(Self::Goodbye),
             got => Err(WireError::Kind { got }),
         }
@@ -147,17 +152,24 @@ impl Direction for FromHub {
     }
 }
 
-impl Layout for Reset {
-    const LIMITS: Limits = Limits::fields::<()>();
+/// A message that says all by its kind.
+macro_rules! empty {
+    ($($message:ident)+) => {
+        $(impl Layout for $message {
+            const LIMITS: Limits = Limits::fields::<()>();
 
-    fn put(&self, _: &mut Meta<'_>) -> Result<(), WireError> {
-        Ok(())
-    }
+            fn put(&self, _: &mut Meta<'_>) -> Result<(), WireError> {
+                Ok(())
+            }
 
-    fn get(_: &mut Reader<'_>) -> Result<Self, WireError> {
-        Ok(Self)
-    }
+            fn get(_: &mut Reader<'_>) -> Result<Self, WireError> {
+                Ok(Self)
+            }
+        })+
+    };
 }
+
+empty! { Reset CaughtUp }
 
 /// A message that is one number.
 macro_rules! number {
@@ -194,26 +206,38 @@ struct Life {
     asked: U64,
 }
 
-/// A message by which a peer begins.
-macro_rules! life {
-    ($($message:ident)+) => {
-        $(impl Layout for $message {
-            const LIMITS: Limits = Limits::fields::<Life>();
+impl Layout for Join {
+    const LIMITS: Limits = Limits::fields::<Life>();
 
-            fn put(&self, meta: &mut Meta<'_>) -> Result<(), WireError> {
-                meta.put(&Life { life: self.life.into(), asked: self.asked.0.into() });
-                Ok(())
-            }
+    fn put(&self, meta: &mut Meta<'_>) -> Result<(), WireError> {
+        meta.put(&Life { life: self.life.into(), asked: self.asked.0.into() });
+        Ok(())
+    }
 
-            fn get(reader: &mut Reader<'_>) -> Result<Self, WireError> {
-                let Life { life, asked } = reader.get()?;
-                Ok(Self { life: life.get(), asked: Time(asked.get()) })
-            }
-        })+
-    };
+    fn get(reader: &mut Reader<'_>) -> Result<Self, WireError> {
+        let Life { life, asked } = reader.get()?;
+        Ok(Self { life: life.get(), asked: Time(asked.get()) })
+    }
 }
 
-life! { Join Introduce }
+const SOURCE: &str = "name of a source";
+
+/// An updater that speaks for no source gives an empty name.
+impl Layout for Introduce {
+    const LIMITS: Limits = Limits::fields::<Life>().and_text(SOURCE_NAME_BYTES_MAX);
+
+    fn put(&self, meta: &mut Meta<'_>) -> Result<(), WireError> {
+        meta.put(&Life { life: self.life.into(), asked: self.asked.0.into() });
+        put_text(meta, SOURCE, self.source.as_ref().map_or("", SourceName::as_str), SOURCE_NAME_BYTES_MAX)
+    }
+
+    fn get(reader: &mut Reader<'_>) -> Result<Self, WireError> {
+        let Life { life, asked } = reader.get()?;
+        let name = get_text(reader, SOURCE, SOURCE_NAME_BYTES_MAX)?;
+        let source = if name.is_empty() { None } else { Some(SourceName::new(name).ok_or(WireError::Text)?) };
+        Ok(Self { life: life.get(), asked: Time(asked.get()), source })
+    }
+}
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
@@ -313,7 +337,9 @@ mod tests {
         let to: Vec<ToHub> = vec![
             Renew { asked: Time(9) }.into(),
             Marked { update: UpdateId(7) }.into(),
-            Introduce { life: 5, asked: Time(6) }.into(),
+            Introduce { life: 5, asked: Time(6), source: None }.into(),
+            Introduce { life: 5, asked: Time(6), source: SourceName::new("s".repeat(SOURCE_NAME_BYTES_MAX)) }.into(),
+            CaughtUp.into(),
             Update { id: 3, dependencies: names() }.into(),
             Visible { id: 3 }.into(),
             Goodbye { reason: GoodbyeReason::Done, text: "ends".into() }.into(),
