@@ -5,6 +5,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::io::ErrorKind;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
+use types::limits::SOURCE_NAME_BYTES_MAX;
 
 /// Where a store listens when nobody says otherwise.
 pub(crate) const DEFAULT_SERVER: &str = "127.0.0.1:7411";
@@ -223,6 +224,11 @@ fn size(text: &str) -> Result<usize, String> {
     size.ok_or_else(|| "expected bytes, such as 65536, 64M or 1G".into())
 }
 
+fn source_name(text: &str) -> Result<coherence::SourceName, String> {
+    let expected = || format!("expected up to {SOURCE_NAME_BYTES_MAX} bytes without control characters, such as shop");
+    coherence::SourceName::new(text).ok_or_else(expected)
+}
+
 /// An address to listen on. A name has several as a rule; the usual clients try the one of IPv4.
 fn listen_address(text: &str) -> Result<SocketAddr, String> {
     if let Ok(address) = text.parse() {
@@ -294,6 +300,10 @@ pub(crate) struct ProxyArgs {
     /// not reached.
     #[arg(long, value_name = "ADDR", conflicts_with = "hub_listen")]
     pub(crate) hub: Option<String>,
+    /// The name of a source, as `thorp watch --hub` gives it: while its watcher is away, nothing is answered from the cache.
+    /// May be given several times. A watcher whose name is not among them is refused.
+    #[arg(long = "source", value_name = "NAME", value_parser = source_name, requires = "hub_listen")]
+    pub(crate) sources: Vec<coherence::SourceName>,
     /// Listens for other proxies on other addresses than loopback, although their connections are neither encrypted nor
     /// authenticated yet.
     #[arg(long, requires = "hub_listen")]
@@ -412,10 +422,13 @@ pub(crate) struct WatchArgs {
     /// Takes connections from a network that may not be trusted.
     #[arg(long)]
     pub(crate) insecure: bool,
-    /// The address of a hub in another process, in place of one in this. It outlives the watcher, which is a hole: see
-    /// docs/watch.md.
+    /// The address of a hub in another process, in place of one in this. It has to expect the watcher under the name of its
+    /// --source, and answers nothing from its caches while that is away.
     #[arg(long, value_name = "ADDR", conflicts_with_all = ["listen", "insecure"])]
     pub(crate) hub: Option<String>,
+    /// The name by which the hub elsewhere knows the database: that of the slot, if it is not given.
+    #[arg(long, value_name = "NAME", value_parser = source_name, requires = "hub")]
+    pub(crate) source: Option<coherence::SourceName>,
     /// Prepares the database, as a superuser, says what it has made, and ends. From then on commits wait for a watcher.
     #[arg(long)]
     pub(crate) setup: bool,

@@ -42,6 +42,6 @@ mod updates;
 
 pub use cache::Cache;
 pub use error::SiteError;
-pub use homes::{Dependency, NotStored, Proof, Ticket};
+pub use homes::{Dependency, NotStored, Proof, SourceName, Ticket};
 pub use site::{Site, SiteConfig};
 pub use updates::{Ended, Update, Updates};

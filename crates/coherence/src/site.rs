@@ -5,7 +5,7 @@ use crate::call::Called;
 use crate::error::SiteError;
 use crate::far::{drawn, uplink};
 use crate::updates::Updates;
-use homes::{Home, HomeConfig, Hub, HubConfig};
+use homes::{Home, HomeConfig, Hub, HubConfig, SourceName};
 use net::{Host, ListenConfig, Machines, Runtime};
 use node::RoleId;
 use std::fmt;
@@ -28,6 +28,9 @@ pub struct SiteConfig {
     /// The longest lease that an earlier hub of this origin may have given, if not this one: for a hub that is started again
     /// with a shorter lease, or without [`SiteConfig::listen`].
     pub earlier_lease: Option<Duration>,
+    /// The sources of other processes that tell the hub of this one of all their changes. While one of them is away, and
+    /// until it has caught up, nothing is stored.
+    pub sources: Vec<SourceName>,
     /// The responses that can be stored at a time: eight bytes each.
     pub responses_max: u32,
 }
@@ -41,6 +44,7 @@ impl Default for SiteConfig {
             insecure: false,
             lease,
             earlier_lease: None,
+            sources: Vec::new(),
             responses_max: HomeConfig::new(0).slots,
         }
     }
@@ -77,7 +81,9 @@ impl Site {
             host.connect(role, uplink);
             return Ok(Self { host, cache, updates, address: None });
         }
-        let hub_config = HubConfig { lease: config.lease, succeeds: config.succeeds(), ..HubConfig::default() };
+        let SiteConfig { lease, ref sources, .. } = *config;
+        let (succeeds, sources) = (config.succeeds(), sources.clone());
+        let hub_config = HubConfig { lease, succeeds, sources, ..HubConfig::default() };
         let (hub_role, hub) = machines.add(Hub::new(hub_config));
         let (role, home) = machines.add(Home::new(home_config));
         machines.link(role, hub_role);

@@ -3,9 +3,9 @@
 use crate::call::Called;
 use crate::error::SiteError;
 use crate::far::{drawn, uplink};
-use homes::{Dependency, Hub, UpdateId, Updater};
-use net::{Host, Machines, Runtime};
-use node::{Driver, Waiter};
+use homes::{Dependency, Hub, SourceName, UpdateId, Updater};
+use net::{ConnectError, Host, Machines, Runtime, UplinkState};
+use node::{Driver, RoleId, Waiter};
 use std::error::Error;
 use std::fmt;
 use std::future::poll_fn;
@@ -21,8 +21,9 @@ enum Way {
     Here(Called<Hub>),
     Far {
         updater: Called<Updater>,
+        role: RoleId,
         /// It is kept as long as there is somebody to announce anything.
-        _host: Arc<Host>,
+        host: Arc<Host>,
     },
 }
 
@@ -32,7 +33,9 @@ pub struct Ended;
 
 impl fmt::Display for Ended {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the hub of this process has ended: the update was not released")
+        f.write_str(
+            "the hub of this process has ended, or that elsewhere goes on without it: the update was not released",
+        )
     }
 }
 
@@ -70,20 +73,35 @@ impl Updates {
     /// # Errors
     /// The addresses are none.
     pub fn connect(hub: &str, runtime: &Runtime) -> Result<Self, SiteError> {
+        Self::far(hub, Updater::new(drawn()), runtime)
+    }
+
+    /// Announces, as [`Updates::connect`], all that changes in a source. Its hub has to expect it
+    /// ([`SiteConfig::sources`](crate::SiteConfig::sources)), and keeps everything marked until it has
+    /// [caught up](Updates::caught_up), and while it is away. One that comes later under the same name takes its place.
+    ///
+    /// # Errors
+    /// The addresses are none.
+    pub fn connect_source(hub: &str, source: SourceName, runtime: &Runtime) -> Result<Self, SiteError> {
+        Self::far(hub, Updater::of_source(drawn(), source), runtime)
+    }
+
+    fn far(hub: &str, updater: Updater, runtime: &Runtime) -> Result<Self, SiteError> {
         let uplink = uplink(hub)?;
         let mut machines = Machines::new();
-        let (role, updater) = machines.add(Updater::new(drawn()));
+        let (role, updater) = machines.add(updater);
         let host = Host::start(machines, runtime);
         let updater = Called::new(updater, host.driver(role));
         host.connect(role, uplink);
-        Ok(Self(Way::Far { updater, _host: host }))
+        Ok(Self(Way::Far { updater, role, host }))
     }
 
     /// Announces an update of these dependencies, and waits until no cache answers without it: then it may become visible.
     /// The update lapses if this is dropped before.
     ///
     /// # Errors
-    /// The hub of this process has ended. A hub elsewhere is waited for, however long it is gone.
+    /// The hub of this process has ended, or another speaks for the source. A hub elsewhere is waited for, however long it is
+    /// gone; [`Updates::trouble`] says why it is not reached.
     pub async fn announce(&self, dependencies: Vec<Dependency>) -> Result<Update, Ended> {
         let id = match &self.0 {
             Way::Here(hub) => hub.call(|machine| machine.update(hub.driver().now(), dependencies)).0,
@@ -94,11 +112,23 @@ impl Updates {
         Ok(update)
     }
 
-    /// Everything is visible that an earlier hub than that of this process may have released. A hub elsewhere waits for its
-    /// updaters instead.
+    /// Everything is visible that an earlier hub than that of this process may have released. To a hub elsewhere it is said
+    /// of the source that this speaks for: all that has become visible there is announced.
     pub fn caught_up(&self) {
-        if let Way::Here(hub) = &self.0 {
-            hub.call(Hub::caught_up);
+        match &self.0 {
+            Way::Here(hub) => hub.call(Hub::caught_up),
+            Way::Far { updater, .. } => updater.call(Updater::caught_up),
+        }
+    }
+
+    /// Why a hub elsewhere is not reached, if that is so; also before it was.
+    pub fn trouble(&self) -> Option<ConnectError> {
+        match &self.0 {
+            Way::Here(_) => None,
+            Way::Far { role, host, .. } => match host.server_state(*role) {
+                UplinkState::Down(why) | UplinkState::Over(why) => Some(why),
+                UplinkState::Connecting | UplinkState::Up(_) => None,
+            },
         }
     }
 

@@ -1,6 +1,6 @@
 //! Sites as their users have them: alone, and several around one hub.
 
-use coherence::{Cache, Dependency, Proof, Site, SiteConfig, Updates};
+use coherence::{Cache, Dependency, Proof, Site, SiteConfig, SourceName, Updates};
 use net::Runtime;
 use std::time::{Duration, Instant};
 
@@ -90,6 +90,46 @@ async fn sites_around_one_hub_hear_of_every_update() {
     let announced = far.announce(item(8));
     assert!(tokio::time::timeout(Duration::from_millis(500), announced).await.is_err());
     assert!(!sites[1].cache().is_current(&proof) && sites[1].cache().ticket().is_none());
+}
+
+/// Waits until it is so.
+async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !is_so() {
+        assert!(begun.elapsed() < Duration::from_secs(20), "{what}");
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_stored_without_the_source() {
+    let runtime = Runtime::start().unwrap();
+    let (lease, listen) = (Duration::from_millis(200), Some("127.0.0.1:0".parse().unwrap()));
+    let name = |name: &str| SourceName::new(name).unwrap();
+    let sources = vec![name("shop")];
+    let site = Site::start(&SiteConfig { listen, lease, sources, ..SiteConfig::default() }, &runtime).unwrap();
+    let (cache, address) = (site.cache(), site.address().unwrap().to_string());
+    site.updates().caught_up();
+    let is_stored = || cache.ticket().is_some_and(|ticket| cache.store(ticket, &item(1)).is_ok());
+    let stranger = Updates::connect_source(&address, name("shed"), &runtime).unwrap();
+    stranger.caught_up();
+    until("a stranger is told so", || stranger.trouble().is_some_and(|why| why.to_string().contains("'shed'"))).await;
+    assert!(!is_stored());
+
+    let source = Updates::connect_source(&address, name("shop"), &runtime).unwrap();
+    source.announce(item(1)).await.unwrap().visible();
+    assert!(!is_stored(), "it has not caught up");
+    source.caught_up();
+    let proof = stored(&cache, &item(1)).await;
+    let next = Updates::connect_source(&address, name("shop"), &runtime).unwrap();
+    until("another one takes its place", || !cache.is_current(&proof)).await;
+    let lost = source.announce(item(1)).await;
+    assert!(lost.is_err() && !is_stored(), "{lost:?}");
+    next.caught_up();
+    let proof = stored(&cache, &item(1)).await;
+    drop(next);
+    until("it is gone, and everything is marked", || !cache.is_current(&proof)).await;
+    assert!(!is_stored());
 }
 
 #[test]

@@ -113,6 +113,7 @@ fn config(args: &ProxyArgs) -> Result<Config> {
     }
     config.site.hub.clone_from(&args.hub);
     config.site.listen = args.hub_listen;
+    config.site.sources.clone_from(&args.sources);
     config.site.insecure = args.insecure;
     config.admin = Some(args.admin);
     config.admin_token = args.token_file.as_deref().map(token).transpose()?;

@@ -4,7 +4,7 @@ use crate::cli::{WatchArgs, WatchTask};
 use crate::output::Output;
 use crate::stopper::{when_stdin_closes, when_told};
 use crate::{Error, Result};
-use coherence::{Site, SiteConfig, Updates};
+use coherence::{Site, SiteConfig, SourceName, Updates};
 use net::Runtime;
 use pgwatch::{Map, Severity, Watch, WatchConfig, WatchState, WatchStatus, check, remove, renew_slot, set_up};
 use serde_json::json;
@@ -79,8 +79,8 @@ fn watch(args: &WatchArgs, config: WatchConfig, output: &mut Output) -> Result {
     }
     let runtime = Runtime::start()?;
     let (hub, _site) = hub(args, &runtime, output)?;
-    let watch = Watch::start(config, hub)?;
-    let last = follow(&watch, &stopped, output)?;
+    let watch = Watch::start(config, hub.clone())?;
+    let last = follow(&watch, &hub, &stopped, output)?;
     drop(watch);
     let text = "stopped: commits wait until somebody watches again, or `thorp watch --remove`";
     output
@@ -90,8 +90,13 @@ fn watch(args: &WatchArgs, config: WatchConfig, output: &mut Output) -> Result {
 /// The hub elsewhere, or one of this process, which homes reach.
 fn hub(args: &WatchArgs, runtime: &Runtime, output: &mut Output) -> Result<(Updates, Option<Site>)> {
     if let Some(hub) = &args.hub {
-        let updates = Updates::connect(hub, runtime)?;
-        output.line(&json!({"hub": hub}), format_args!("ready: watcher, of the hub at {hub}"))?;
+        let source = match &args.source {
+            Some(source) => source.clone(),
+            None => SourceName::new(&args.slot).ok_or_else(|| format!("a source cannot be called '{}'", args.slot))?,
+        };
+        let updates = Updates::connect_source(hub, source.clone(), runtime)?;
+        let text = format!("ready: watcher of the source {source}, for the hub at {hub}");
+        output.line(&json!({"hub": hub, "source": source.as_str()}), text)?;
         output.flush()?;
         return Ok((updates, None));
     }
@@ -106,10 +111,15 @@ fn hub(args: &WatchArgs, runtime: &Runtime, output: &mut Output) -> Result<(Upda
 }
 
 /// Tells of each change of its state, until it is to stop.
-fn follow(watch: &Watch, stopped: &Receiver<()>, output: &mut Output) -> Result<WatchStatus> {
+fn follow(watch: &Watch, hub: &Updates, stopped: &Receiver<()>, output: &mut Output) -> Result<WatchStatus> {
     let mut said = None;
     loop {
-        let status = watch.status();
+        let mut status = watch.status();
+        if let Some(why) = hub.trouble() {
+            // The database has nothing to complain of: it is the hub that is waited for.
+            status.last_error = Some(format!("the hub is not reached: {why}"));
+            status.state = if status.state == WatchState::Ended { WatchState::Ended } else { WatchState::Apart };
+        }
         let news = (status.state, status.last_error.clone());
         if said.as_ref() != Some(&news) && (status.state != WatchState::Apart || status.last_error.is_some()) {
             say(&status, output)?;
