@@ -3,6 +3,7 @@
 mod cache_tests;
 mod lab;
 mod provision;
+mod python;
 mod sim;
 mod steps;
 mod tidy;
@@ -17,7 +18,7 @@ const USAGE: &str = "\
 Usage: cargo xtask <command>
 
   test    everything that a change must pass: format, tidy, lints, packages, tests, crash loop, groups apart,
-          cache-tests
+          cache-tests, python
   ci      the same
   tidy    the layer table, what the library pulls in, the documents' paths, words that do not belong here
   sim     simulated runs with faults
@@ -31,6 +32,7 @@ Usage: cargo xtask <command>
             --rule NAME       with --mutants, of this rule alone
   cache-tests
           http-tests/cache-tests against the `thorp proxy` that was built last, with npm
+  python  the tests of the Python package, with the `thorp` that was built last
   lab [options] -- command...
           runs the command beside places joined by lines with a real delay: network namespaces, one for the store and
           one for each site. A word `{lab}` becomes the path of a JSON file that says how to run programs at them
@@ -51,6 +53,7 @@ fn main() -> ExitCode {
         ("tidy", []) => tidy::run().map(success),
         ("sim", options) => sim::run(options).map(success),
         ("cache-tests", []) => steps::cache_tests().map(success),
+        ("python", []) => steps::python().map(success),
         ("lab", words) => lab::run(words),
         ("help" | "--help" | "-h", _) => {
             print!("{USAGE}");

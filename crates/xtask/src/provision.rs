@@ -1,7 +1,7 @@
 //! The programs of others that tests run beside ours. In CI they have to be there, so what is missing is installed;
 //! elsewhere the tests that want them say that they are skipped.
 
-use crate::{Result, run};
+use crate::{Result, python, run};
 use std::path::Path;
 use std::process::Command;
 
@@ -11,7 +11,10 @@ struct Package {
     is_there: fn() -> bool,
 }
 
-const PACKAGES: [Package; 1] = [Package { name: "postgresql", is_there: has_postgres }];
+const PACKAGES: [Package; 2] = [
+    Package { name: "postgresql", is_there: has_postgres },
+    Package { name: "python3-venv", is_there: python::is_there },
+];
 
 /// Installs what is missing, where that is ours to do.
 pub(crate) fn install() -> Result {

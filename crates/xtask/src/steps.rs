@@ -4,7 +4,7 @@
 //! binary the crash loop and the groups apart then use. Simulated runs and mutants are tests of `sim`.
 
 use crate::lab::{self, Outcome};
-use crate::{Result, cache_tests, cargo, metadata, output_of, provision, run, tidy};
+use crate::{Result, cache_tests, cargo, metadata, output_of, provision, python, run, tidy};
 use std::path::PathBuf;
 use std::process::Command;
 use std::thread;
@@ -26,6 +26,7 @@ const STEPS: &[Step] = &[
     Step { name: "crash loop", check: crash_loop },
     Step { name: "groups apart", check: groups_apart },
     Step { name: "cache-tests", check: cache_tests },
+    Step { name: "python", check: python },
 ];
 
 /// Runs all steps, stops at the first that fails, and says how long each took.
@@ -102,6 +103,11 @@ fn groups_apart() -> Result {
 /// The proxy's behaviour as a cache, by the tests that the makers of HTTP wrote for caches.
 pub(crate) fn cache_tests() -> Result {
     cache_tests::check(&thorp()?)
+}
+
+/// The Python package, with an application behind the proxy and the watcher.
+pub(crate) fn python() -> Result {
+    python::check(&thorp()?)
 }
 
 fn thorp() -> Result<PathBuf> {
