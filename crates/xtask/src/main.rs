@@ -1,6 +1,7 @@
 //! The project's entry points. `cargo xtask` lists them.
 
 mod cache_tests;
+mod h2spec;
 mod lab;
 mod provision;
 mod python;
@@ -18,7 +19,7 @@ const USAGE: &str = "\
 Usage: cargo xtask <command>
 
   test    everything that a change must pass: format, tidy, lints, packages, tests, crash loop, groups apart,
-          cache-tests, python
+          cache-tests, h2spec, python
   ci      the same
   tidy    the layer table, what the library pulls in, the documents' paths, words that do not belong here
   sim     simulated runs with faults
@@ -33,6 +34,7 @@ Usage: cargo xtask <command>
   cache-tests
           http-tests/cache-tests against the `thorp proxy` that was built last, with npm
   python  the tests of the Python package, with the `thorp` that was built last
+  h2spec  h2spec's tests for HTTP/2 against the `thorp proxy` that was built last, with Go
   lab [options] -- command...
           runs the command beside places joined by lines with a real delay: network namespaces, one for the store and
           one for each site. A word `{lab}` becomes the path of a JSON file that says how to run programs at them
@@ -54,6 +56,7 @@ fn main() -> ExitCode {
         ("sim", options) => sim::run(options).map(success),
         ("cache-tests", []) => steps::cache_tests().map(success),
         ("python", []) => steps::python().map(success),
+        ("h2spec", []) => steps::h2spec().map(success),
         ("lab", words) => lab::run(words),
         ("help" | "--help" | "-h", _) => {
             print!("{USAGE}");

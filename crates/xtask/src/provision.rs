@@ -11,9 +11,10 @@ struct Package {
     is_there: fn() -> bool,
 }
 
-const PACKAGES: [Package; 2] = [
+const PACKAGES: [Package; 3] = [
     Package { name: "postgresql", is_there: has_postgres },
     Package { name: "python3-venv", is_there: python::is_there },
+    Package { name: "golang-go", is_there: || is_on_path("go") },
 ];
 
 /// Installs what is missing, where that is ours to do.

@@ -4,7 +4,7 @@
 //! binary the crash loop and the groups apart then use. Simulated runs and mutants are tests of `sim`.
 
 use crate::lab::{self, Outcome};
-use crate::{Result, cache_tests, cargo, metadata, output_of, provision, python, run, tidy};
+use crate::{Result, cache_tests, cargo, h2spec, metadata, output_of, provision, python, run, tidy};
 use std::path::PathBuf;
 use std::process::Command;
 use std::thread;
@@ -26,6 +26,7 @@ const STEPS: &[Step] = &[
     Step { name: "crash loop", check: crash_loop },
     Step { name: "groups apart", check: groups_apart },
     Step { name: "cache-tests", check: cache_tests },
+    Step { name: "h2spec", check: h2spec },
     Step { name: "python", check: python },
 ];
 
@@ -108,6 +109,11 @@ pub(crate) fn cache_tests() -> Result {
 /// The Python package, with an application behind the proxy and the watcher.
 pub(crate) fn python() -> Result {
     python::check(&thorp()?)
+}
+
+/// The proxy's HTTP/2.
+pub(crate) fn h2spec() -> Result {
+    h2spec::check(&thorp()?)
 }
 
 fn thorp() -> Result<PathBuf> {
