@@ -66,6 +66,11 @@ pub(crate) enum Command {
     Shop(Box<ShopArgs>),
     /// Tells a proxy what has changed: when this command ends, no later request is answered without it.
     Invalidate(InvalidateArgs),
+    /// Explains how a proxy answers a URL: what it has stored, what that depends on, and what was decided when the application
+    /// was last asked.
+    Why(WhyArgs),
+    /// Lists the stored responses of a proxy that depend on something.
+    Who(WhoArgs),
     /// Prints the status of a store or a redirector: its sessions, how far each is, how much was fetched from where.
     Status(StatusArgs),
     /// Lists the spaces of a store: names, and the numbers that `serve --leased` takes.
@@ -384,12 +389,23 @@ pub(crate) struct InvalidateArgs {
     /// Names of what has changed: responses that depend on one of them are not served any more.
     #[arg(value_name = "DEPENDENCY")]
     pub(crate) dependencies: Vec<String>,
-    /// A URL whose responses are removed. May be given several times.
+    /// A URL whose responses are removed, as clients ask for it. May be given several times.
     #[arg(long = "url", value_name = "URL")]
     pub(crate) urls: Vec<String>,
     /// Everything has changed.
     #[arg(long)]
     pub(crate) all: bool,
+    /// Keeps the responses under the URLs: they are used again when the application has said that they are still good.
+    /// Responses that depend on a name are kept like that in any case.
+    #[arg(long)]
+    pub(crate) soft: bool,
+    #[command(flatten)]
+    pub(crate) proxy: ProxyTarget,
+}
+
+/// Which proxy a command speaks to.
+#[derive(Debug, Args)]
+pub(crate) struct ProxyTarget {
     /// Where the proxy listens for operators.
     #[arg(long, value_name = "ADDR", default_value = DEFAULT_ADMIN, value_parser = listen_address)]
     pub(crate) admin: SocketAddr,
@@ -397,6 +413,48 @@ pub(crate) struct InvalidateArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) token_file: Option<PathBuf>,
 }
+
+/// `thorp why`.
+#[derive(Debug, Args)]
+#[command(after_help = WHY_HELP)]
+pub(crate) struct WhyArgs {
+    /// The URL as clients ask for it: with the scheme that they speak, the host that they name, and the query.
+    pub(crate) url: String,
+    #[command(flatten)]
+    pub(crate) proxy: ProxyTarget,
+}
+
+const WHY_HELP: &str = "\
+Example:
+  thorp why http://shop.example/item/42
+  http://shop.example/item/42
+    stored: status 200, 5120 bytes, 42 s old, fresh for 18 s; the next request is answered with it
+      depends on: item:42, list:bikes
+    last from the application, 42 s ago: uri-miss, status 200, stored
+
+A response that depends on `*` names no dependencies. docs/cache-status.md explains the reasons; besides, `overtaken` is that
+of a response that was purged while it was on its way, and `incomplete` that of one that broke off. Scheme, host, path and
+query have to be those of the request, to the byte: `http://shop.example/a` and `http://shop.example/a?` are two.";
+
+/// `thorp who`.
+#[derive(Debug, Args)]
+#[command(after_help = WHO_HELP)]
+pub(crate) struct WhoArgs {
+    /// The name that responses depend on, as the application gives it; `*` for the responses that name nothing.
+    pub(crate) dependency: String,
+    #[command(flatten)]
+    pub(crate) proxy: ProxyTarget,
+}
+
+const WHO_HELP: &str = "\
+Example:
+  thorp who item:42
+  2 stored responses depend on item:42
+    http://shop.example/item/42 (42 s old, fresh for 18 s)
+    http://shop.example/list/bikes (7 s old, fresh for 53 s)
+
+Only responses that are good now are listed, at most 1000 of them; `thorp invalidate item:42` has all of them validated at
+their next use.";
 
 /// `thorp watch`.
 #[derive(Debug, Args)]

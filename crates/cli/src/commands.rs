@@ -19,6 +19,7 @@ mod spaces;
 mod status;
 mod torture;
 mod watch;
+mod why;
 
 pub(crate) use design::load_file;
 
@@ -35,6 +36,8 @@ pub(crate) fn run(command: Command, output: &mut Output) -> Result {
         Command::Watch(args) => watch::run(&args, output),
         Command::Shop(args) => shop::run(&args, output),
         Command::Invalidate(args) => invalidate::run(&args, output),
+        Command::Why(args) => why::why(&args, output),
+        Command::Who(args) => why::who(&args, output),
         Command::Status(args) => status::run(&args, output),
         Command::Spaces(args) => spaces::run(&args, output),
         Command::Put(args) => documents::put(&args, output),

@@ -53,6 +53,16 @@ impl Cache {
         self.home.look(|home| home.dependencies(proof))
     }
 
+    /// The slots of the stored responses that depend on it, as their proofs have them.
+    pub fn slots_of<C: FromIterator<u32>>(&self, dependency: &Dependency) -> C {
+        self.home.look(|home| home.slots_of(dependency).collect())
+    }
+
+    /// The place of a stored response as it is now: another proof than its own when it is not current.
+    pub fn proof_now(&self, proof: Proof) -> Proof {
+        self.home.look(|home| home.proof_now(proof))
+    }
+
     /// The number of stored responses that depend on it.
     pub fn dependents(&self, dependency: &Dependency) -> usize {
         self.home.look(|home| home.dependents(dependency))

@@ -147,6 +147,16 @@ impl Home {
         self.dependents.of(dependency).count()
     }
 
+    /// The slots of the stored responses that depend on it.
+    pub fn slots_of(&self, dependency: &Dependency) -> impl Iterator<Item = u32> {
+        self.dependents.of(dependency)
+    }
+
+    /// The place of a stored response as it is now: another proof than its own when it is not current.
+    pub fn proof_now(&self, proof: Proof) -> Proof {
+        self.table.proof(proof.slot)
+    }
+
     fn answers(&self, now: Time) -> bool {
         let is_joined = self.link.is_joined || self.config.broken.is(Rule::JoinWithMarks);
         is_joined && self.table.is_leased(now)

@@ -25,6 +25,23 @@ pub struct Proof {
     pub(crate) slot: u32,
 }
 
+impl Proof {
+    /// The number of the response's place.
+    pub fn slot(&self) -> u32 {
+        self.slot
+    }
+
+    /// The place's word. It is another one when the response has changed.
+    pub fn word(&self) -> u64 {
+        self.word
+    }
+
+    /// The generation of the table.
+    pub fn generation(&self) -> u64 {
+        self.generation
+    }
+}
+
 /// A version table.
 #[derive(Debug)]
 pub struct Table {

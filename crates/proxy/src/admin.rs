@@ -4,8 +4,10 @@
 //! |---|---|
 //! | `GET /status` | counts and sizes, as JSON |
 //! | `GET /metrics` | the same for Prometheus |
-//! | `POST /invalidate` | a batch: `{"dependencies": [...], "urls": [...], "all": false}` |
-//! | `PURGE /path` with `Host`, or `PURGE http://host/path` | one URL; with `Cache-Tag`, `Surrogate-Key`, `xkey` or `Cache-Groups` the responses that depend on these instead |
+//! | `POST /invalidate` | a batch: `{"dependencies": [...], "urls": [...], "all": false, "soft": false}` |
+//! | `POST /why` | `{"url": URL}`: what is stored for it, and what was decided last |
+//! | `POST /who` | `{"dependency": NAME}`: the stored responses that depend on it |
+//! | `PURGE /path` with `Host`, or `PURGE http://host/path` | one URL; with `Cache-Tag`, `Surrogate-Key`, `xkey` or `Cache-Groups` the responses that depend on these instead; with `Soft-Purge: 1` what is stored is kept, and validated before it is used again |
 //!
 //! When an invalidation is answered, no later request is answered with what it was about.
 //!
@@ -13,6 +15,7 @@
 //! but for web pages: a browser says `Origin`, or names a host that is no address.
 
 use crate::body::Body;
+use crate::explain;
 use crate::limits::{ADMIN_BODY_BYTES_MAX, ADMIN_CONNECTIONS_MAX, ADMIN_NAMES_MAX};
 use crate::shared::{Generations, Shared};
 use crate::target::{Head, Target};
@@ -25,7 +28,7 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use responses::{Dependencies, KeyRef};
+use responses::{Dependencies, Key, KeyRef};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::convert::Infallible;
@@ -50,7 +53,24 @@ struct Batch {
     urls: Vec<String>,
     /// Everything.
     all: bool,
+    /// Responses under the URLs are kept, and validated before they are used again.
+    soft: bool,
 }
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Ask {
+    url: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct AskWho {
+    dependency: String,
+}
+
+/// The fields by which a `PURGE` is a soft one, with the value 1.
+const SOFT_PURGE: [&str; 2] = ["soft-purge", "fastly-soft-purge"];
 
 /// Why a request is refused.
 type Refused = (StatusCode, String);
@@ -130,50 +150,108 @@ async fn route(shared: &Shared, request: Request<Incoming>) -> Result<Response<B
     match (request.method().as_str(), request.uri().path()) {
         ("GET", "/status") => Ok(response("application/json", status(shared).to_string())),
         ("GET", "/metrics") => Ok(response("text/plain; version=0.0.4", metrics(shared))),
-        ("POST", "/invalidate") => {
-            let body = Limited::new(request.into_body(), ADMIN_BODY_BYTES_MAX).collect().await;
-            let body = body.map_err(|error| (StatusCode::BAD_REQUEST, format!("the body did not come: {error}")))?;
-            invalidate(shared, &body.to_bytes()).await
-        }
+        ("POST", "/invalidate") => invalidate(shared, &body(request).await?).await,
+        ("POST", "/why") => why(shared, &body(request).await?),
+        ("POST", "/who") => who(shared, &body(request).await?),
         ("PURGE", _) => purge(shared, &request).await,
         (method, path) => {
-            let text = format!("'{method} {path}' is nothing here: GET /status, GET /metrics, POST /invalidate, PURGE");
+            let text = format!(
+                "'{method} {path}' is nothing here: GET /status, GET /metrics, POST /invalidate, POST /why, POST /who, PURGE"
+            );
             Err((StatusCode::NOT_FOUND, text))
         }
     }
 }
 
+async fn body(request: Request<Incoming>) -> Result<Bytes, Refused> {
+    let body = Limited::new(request.into_body(), ADMIN_BODY_BYTES_MAX).collect().await;
+    let body = body.map_err(|error| wrong(format!("the body did not come: {error}")))?;
+    Ok(body.to_bytes())
+}
+
+fn wrong(text: String) -> Refused {
+    (StatusCode::BAD_REQUEST, text)
+}
+
+/// A URL, which names the key of stored responses.
+fn parse_url(url: &str) -> Result<Uri, Refused> {
+    let uri: Option<Uri> = url.parse().ok();
+    let uri = uri.filter(|uri| KeyRef::of_uri(uri).is_ok());
+    uri.ok_or_else(|| wrong(format!("'{url}' is no URL: expected http://HOST/PATH or https://HOST/PATH")))
+}
+
+fn parse_dependency(name: &str) -> Result<Dependency, Refused> {
+    let dependency = Dependency::new(name.as_bytes().to_vec());
+    dependency.ok_or_else(|| wrong(format!("'{name}' is no dependency: one has 1 to 256 bytes")))
+}
+
+fn why(shared: &Shared, body: &Bytes) -> Result<Response<Body>, Refused> {
+    let expected = r#"expected {"url": URL}"#;
+    let Ask { url } = serde_json::from_slice(body).map_err(|error| wrong(format!("{error}; {expected}")))?;
+    let uri = parse_url(&url)?;
+    let key = KeyRef::of_uri(&uri).map_err(|refusal| wrong(refusal.name().to_owned()))?;
+    Ok(response("application/json", explain::why(shared, key).to_string()))
+}
+
+fn who(shared: &Shared, body: &Bytes) -> Result<Response<Body>, Refused> {
+    let expected = r#"expected {"dependency": NAME}"#;
+    let named: AskWho = serde_json::from_slice(body).map_err(|error| wrong(format!("{error}; {expected}")))?;
+    let dependency = parse_dependency(&named.dependency)?;
+    Ok(response("application/json", explain::who(shared, &dependency).to_string()))
+}
+
 async fn invalidate(shared: &Shared, body: &Bytes) -> Result<Response<Body>, Refused> {
-    let wrong = |text: String| (StatusCode::BAD_REQUEST, text);
-    let expected = r#"expected {"dependencies": [NAME...], "urls": [URL...], "all": false}"#;
+    let expected = r#"expected {"dependencies": [NAME...], "urls": [URL...], "all": false, "soft": false}"#;
     let batch: Batch = serde_json::from_slice(body).map_err(|error| wrong(format!("{error}; {expected}")))?;
     if batch.dependencies.len() + batch.urls.len() > ADMIN_NAMES_MAX {
         return Err(wrong(format!("a batch has at most {ADMIN_NAMES_MAX} names")));
     }
     // All of it is understood before any of it is done.
-    let names = batch.dependencies.iter().map(|name| {
-        let dependency = Dependency::new(name.clone().into_bytes());
-        dependency.ok_or_else(|| wrong(format!("'{name}' is no dependency: one has 1 to 256 bytes")))
-    });
-    let mut changed = names.collect::<Result<Vec<_>, _>>()?;
+    let mut changed = batch.dependencies.iter().map(|name| parse_dependency(name)).collect::<Result<Vec<_>, _>>()?;
     if batch.all {
         changed = vec![Dependency::ALL];
     }
-    let urls: Vec<Uri> = batch
-        .urls
-        .iter()
-        .map(|url| url.parse())
-        .collect::<Result<_, _>>()
-        .map_err(|_| wrong("a URL is none".to_owned()))?;
-    let keys = urls.iter().map(|url| {
-        KeyRef::of_uri(url).map(KeyRef::to_key).map_err(|_| wrong(format!("'{url}' is no URL: http://HOST/PATH")))
-    });
-    let keys = keys.collect::<Result<Vec<_>, _>>()?;
-    let removed: usize = keys.iter().map(|key| shared.entries.remove(key)).sum();
+    let urls = batch.urls.iter().map(|url| parse_url(url)).collect::<Result<Vec<_>, _>>()?;
+    let keys: Vec<Key> = urls.iter().filter_map(|url| KeyRef::of_uri(url).ok()).map(KeyRef::to_key).collect();
+    let how = if batch.soft { How::Soft } else { How::Hard };
+    let gone: usize = keys.iter().map(|key| how.purge(shared, key)).sum();
     let count = changed.len();
     changed.extend(keys.iter().filter_map(|key| shared.coherence.of_key(key)));
     shared.coherence.announce(changed).await;
-    Ok(response("application/json", json!({"dependencies": count, "removed": removed}).to_string()))
+    Ok(response("application/json", how.purged(count, gone).to_string()))
+}
+
+/// The way in which responses are purged by their URLs. Those that depend on a name are always purged softly.
+#[derive(Clone, Copy)]
+enum How {
+    /// They are removed.
+    Hard,
+    /// They are kept, and answer again when the origin has said that they are still good.
+    Soft,
+}
+
+impl How {
+    /// As the fields of a `PURGE` say it.
+    fn of(fields: &HeaderMap) -> Self {
+        let is_soft = |name: &&str| fields.get(*name).is_some_and(|value| value.as_bytes() == b"1");
+        if SOFT_PURGE.iter().any(is_soft) { Self::Soft } else { Self::Hard }
+    }
+
+    /// Purges a key; gives how many responses that were.
+    fn purge(self, shared: &Shared, key: &Key) -> usize {
+        match self {
+            Self::Hard => shared.entries.remove(key),
+            Self::Soft => shared.entries.lapse(key),
+        }
+    }
+
+    fn purged(self, dependencies: usize, count: usize) -> Value {
+        let (removed, lapsed) = match self {
+            Self::Hard => (count, 0),
+            Self::Soft => (0, count),
+        };
+        json!({"dependencies": dependencies, "removed": removed, "lapsed": lapsed})
+    }
 }
 
 async fn purge(shared: &Shared, request: &Request<Incoming>) -> Result<Response<Body>, Refused> {
@@ -184,14 +262,15 @@ async fn purge(shared: &Shared, request: &Request<Incoming>) -> Result<Response<
         let changed: Vec<_> = named.iter().filter_map(|name| Dependency::new(name.to_vec())).collect();
         let count = changed.len();
         shared.coherence.announce(changed).await;
-        return Ok(response("application/json", json!({"dependencies": count, "removed": 0}).to_string()));
+        return Ok(response("application/json", How::Soft.purged(count, 0).to_string()));
     }
     let target = Target::of(&Head::from(request), shared.config.client_scheme(), &shared.config.origin.authority);
     let key = target.and_then(|target| target.key().map(KeyRef::to_key));
     let key = key.map_err(|refusal| (refusal.status(), refusal.name().to_owned()))?;
-    let removed = shared.entries.remove(&key);
+    let how = How::of(request.headers());
+    let count = how.purge(shared, &key);
     shared.coherence.announce(shared.coherence.of_key(&key).into_iter().collect()).await;
-    Ok(response("application/json", json!({"dependencies": 0, "removed": removed}).to_string()))
+    Ok(response("application/json", how.purged(0, count).to_string()))
 }
 
 fn status(shared: &Shared) -> Value {

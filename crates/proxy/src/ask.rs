@@ -17,7 +17,7 @@ use tokio::time::timeout;
 const ANSWER_WITHIN: Duration = Duration::from_secs(60);
 
 /// The largest answer that is read, in bytes.
-const ANSWER_BYTES_MAX: usize = 1024 * 1024;
+const ANSWER_BYTES_MAX: usize = 64 << 20;
 
 /// Changes that no response may be answered without.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -28,6 +28,8 @@ pub struct Changes {
     pub urls: Vec<String>,
     /// Everything.
     pub all: bool,
+    /// Responses under the URLs are kept, and validated before they are used again.
+    pub soft: bool,
 }
 
 /// Why a proxy did not do what it was asked.
@@ -60,12 +62,32 @@ impl std::error::Error for AskError {}
 /// # Errors
 /// The proxy is not there, or does not want to.
 pub fn invalidate(admin: &str, token: Option<&str>, changes: &Changes) -> Result<Value, AskError> {
+    let Changes { dependencies, urls, all, soft } = changes;
+    ask(admin, token, "/invalidate", &json!({"dependencies": dependencies, "urls": urls, "all": all, "soft": soft}))
+}
+
+/// Why a proxy answers a URL as it does: what it has stored for it, and what it decided when it last asked the origin.
+///
+/// # Errors
+/// The proxy is not there, or does not want to say.
+pub fn why(admin: &str, token: Option<&str>, url: &str) -> Result<Value, AskError> {
+    ask(admin, token, "/why", &json!({"url": url}))
+}
+
+/// The stored responses of a proxy that depend on something.
+///
+/// # Errors
+/// The proxy is not there, or does not want to say.
+pub fn who(admin: &str, token: Option<&str>, dependency: &str) -> Result<Value, AskError> {
+    ask(admin, token, "/who", &json!({"dependency": dependency}))
+}
+
+fn ask(admin: &str, token: Option<&str>, path: &str, question: &Value) -> Result<Value, AskError> {
     let unreachable = |error| AskError::Unreachable(admin.to_owned(), error);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(unreachable)?;
-    let Changes { dependencies, urls, all } = changes;
-    let body = json!({"dependencies": dependencies, "urls": urls, "all": all}).to_string();
     // Within the runtime: the time-out is its timer.
-    let asked = runtime.block_on(async { timeout(ANSWER_WITHIN, post(admin, token, body)).await });
+    let asked =
+        runtime.block_on(async { timeout(ANSWER_WITHIN, post(admin, token, path, question.to_string())).await });
     let (status, body) = asked.map_err(|_| AskError::Late(admin.to_owned()))?.map_err(unreachable)?;
     let said: Value = serde_json::from_slice(&body).unwrap_or_default();
     if status == StatusCode::OK {
@@ -75,13 +97,12 @@ pub fn invalidate(admin: &str, token: Option<&str>, changes: &Changes) -> Result
     Err(AskError::Refused(why))
 }
 
-async fn post(admin: &str, token: Option<&str>, body: String) -> io::Result<(StatusCode, Bytes)> {
+async fn post(admin: &str, token: Option<&str>, path: &str, body: String) -> io::Result<(StatusCode, Bytes)> {
     let stream = TcpStream::connect(admin).await?;
     let address = stream.peer_addr()?;
     let (mut sender, connection) = handshake(TokioIo::new(stream)).await.map_err(io::Error::other)?;
     tokio::spawn(connection);
-    let mut request =
-        Request::post("/invalidate").header(HOST, address.to_string()).header(CONTENT_TYPE, "application/json");
+    let mut request = Request::post(path).header(HOST, address.to_string()).header(CONTENT_TYPE, "application/json");
     if let Some(token) = token {
         request = request.header(AUTHORIZATION, format!("Bearer {token}"));
     }

@@ -12,6 +12,7 @@
 use coherence::{Cache, Dependency, NotStored, Proof, Site, SiteConfig, SiteError, Ticket};
 use net::Runtime;
 use responses::{Dependencies, InvalidGroups, Key};
+use std::collections::HashSet;
 use std::net::SocketAddr;
 use types::limits::DEPENDENCY_BYTES_MAX;
 
@@ -67,6 +68,11 @@ impl Coherence {
         if self.has_others { dependency(name) } else { None }
     }
 
+    /// The places of the stored responses that depend on something.
+    pub(crate) fn slots_of(&self, dependency: &Dependency) -> HashSet<u32> {
+        self.cache.slots_of(dependency)
+    }
+
     /// Nothing that is stored now answers any more without the origin's word.
     pub(crate) fn lapse_all(&self) {
         self.cache.lapse_all();
@@ -81,6 +87,20 @@ impl Coherence {
         if let Ok(update) = self.site.updates().announce(changed).await {
             update.visible();
         }
+    }
+}
+
+/// The place of a stored response at its home, when it was stored and now.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Word {
+    pub(crate) stored: Proof,
+    pub(crate) now: Proof,
+}
+
+impl Word {
+    /// Whether nothing that the response depends on has changed.
+    pub(crate) fn is_current(&self) -> bool {
+        self.stored == self.now
     }
 }
 
@@ -108,6 +128,18 @@ impl Claim {
     /// Whether the response may answer a request that came before this call.
     pub(crate) fn is_current(&self) -> bool {
         self.cache.is_current(&self.proof)
+    }
+}
+
+impl Claim {
+    /// Its place, for somebody who wants to see it.
+    pub(crate) fn word(&self) -> Word {
+        Word { stored: self.proof, now: self.cache.proof_now(self.proof) }
+    }
+
+    /// The response does not answer any more without the origin's word.
+    pub(crate) fn lapse(&self) {
+        self.cache.free(self.proof);
     }
 }
 

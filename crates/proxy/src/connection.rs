@@ -48,15 +48,23 @@ pub(crate) async fn serve_over_tls(
         _ = stopped.wait_for(|is_stopped| *is_stopped) => return,
     };
     match accepted {
-        Ok(stream) => serve(thread, stream, peer, stop).await,
+        Ok(stream) => {
+            let is_http2_agreed = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+            serve(thread, stream, is_http2_agreed, peer, stop).await;
+        }
         Err(failure) => shared.counters.handshake_failed(failure),
     }
 }
 
 /// Serves a client's connection until it ends: by the client, by a limit, or because the proxy stops. The limits are those
 /// of its begin; each of its requests goes by the settings of its own time.
-pub(crate) async fn serve<S>(thread: Arc<Thread>, stream: S, peer: SocketAddr, stop: watch::Receiver<bool>)
-where
+pub(crate) async fn serve<S>(
+    thread: Arc<Thread>,
+    stream: S,
+    is_http2_agreed: bool,
+    peer: SocketAddr,
+    stop: watch::Receiver<bool>,
+) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let shared = thread.worker().shared.clone();
@@ -70,6 +78,10 @@ where
     };
     let Ok(Ok(stream)) = begun else { return };
     let (is_http2, io) = (stream.is_http2(), TokioIo::new(stream));
+    // A client that has agreed on HTTP/2 does not get to speak something else.
+    if is_http2_agreed && !is_http2 {
+        return;
+    }
     activity.speaks(is_http2);
     let scheme = shared.config.client_scheme();
     let client = ToClient { thread, peer, scheme, activity: activity.clone() };

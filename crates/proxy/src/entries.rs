@@ -4,7 +4,7 @@
 //! while anything is awaited or sent. Everything that changes the set goes through the queues' lock first, then a
 //! shard's: in this order, so there is no deadlock.
 
-use crate::coherence::Claim;
+use crate::coherence::{Claim, Word};
 use crate::content::Content;
 use crate::s3fifo::{Meter, S3Fifo};
 use foldhash::fast::RandomState;
@@ -53,6 +53,11 @@ impl Entry {
     pub(crate) fn validity(&self) -> Validity {
         let is_current = self.claim.as_ref().is_some_and(Claim::is_current);
         if is_current { Validity::Current } else { Validity::Invalidated }
+    }
+
+    /// Its place at the home, if it has one.
+    pub(crate) fn word(&self) -> Option<Word> {
+        self.claim.as_ref().map(Claim::word)
     }
 
     /// The fields of an answer with all of it, but for `Age` and `Cache-Status`.
@@ -142,6 +147,22 @@ impl Entries {
         Found::Entry(entry)
     }
 
+    /// All variants under a key, without counting as a use.
+    pub(crate) fn variants<K: PartialEq<Key>>(&self, hash: u64, key: &K) -> Vec<Arc<Entry>> {
+        let shard = self.shard(hash).read().unwrap_or_else(PoisonError::into_inner);
+        shard.find(hash, |resource| *key == resource.key).map_or_else(Vec::new, |found| found.variants.clone())
+    }
+
+    /// Shows every entry, part by part: those that come or go meanwhile may be among them or not.
+    pub(crate) fn look_at_all(&self, mut look: impl FnMut(&Key, &Entry)) {
+        for shard in &self.shards {
+            let shard = shard.read().unwrap_or_else(PoisonError::into_inner);
+            for resource in shard.iter() {
+                resource.variants.iter().for_each(|entry| look(&resource.key, entry));
+            }
+        }
+    }
+
     /// How often responses of this key, or of one that shares its count, were removed on purpose.
     pub(crate) fn removals(&self, hash: u64) -> Removals {
         Removals(self.removal_count(hash).load(Acquire))
@@ -196,6 +217,20 @@ impl Entries {
             queues.remove(entry.meter.id);
         }
         gone.variants.len()
+    }
+
+    /// Keeps all variants of a key, but has each validated before it is used again; gives how many there are.
+    pub(crate) fn lapse(&self, key: &Key) -> usize {
+        let hash = self.hasher.hash_one(key);
+        // Of those that are on their way: they may lack what this is about, and are not stored.
+        self.removal_count(hash).fetch_add(1, AcqRel);
+        let variants = {
+            let _queues = self.queues();
+            self.variants(hash, key)
+        };
+        // Behind the locks: the home has one of its own.
+        variants.iter().filter_map(|entry| entry.claim.as_ref()).for_each(Claim::lapse);
+        variants.len()
     }
 
     /// How many entries there are, and the bytes that they take.

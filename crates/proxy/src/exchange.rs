@@ -167,6 +167,10 @@ impl Client {
             invalidate(shared, &invalid).await;
         }
         let status = CacheStatus { forward: Some(reason), detail, ..CacheStatus::default() };
+        // A change is no decision on what is stored under its key.
+        if let (Some(_), Ok(key)) = (detail, target.key()) {
+            shared.decided(shared.entries.hash(key), status, Some(response.status()));
+        }
         Ok(passed(shared, response.map(Body::Origin), &status))
     }
 

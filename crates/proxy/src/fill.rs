@@ -40,6 +40,12 @@ pub(crate) struct Need {
     pub(crate) is_shared: bool,
 }
 
+/// The reason for which a response is not stored after all: it was removed, or new settings came, while it was on its way.
+const OVERTAKEN: &str = "overtaken";
+
+/// Likewise: its body broke off.
+const INCOMPLETE: &str = "incomplete";
+
 /// A fill under way.
 #[derive(Debug)]
 pub(crate) struct Fill {
@@ -104,7 +110,10 @@ impl Fill {
             let response = self.worker.origin.send(head, Upload::Empty).await;
             let times = Times { requested, received: now() };
             match response {
-                Err(refusal) => break (self.failed().ok_or(refusal), None),
+                Err(refusal) => {
+                    self.decided(CacheStatus { detail: Some(refusal.name()), ..self.status() }, None);
+                    break (self.failed().ok_or(refusal), None);
+                }
                 Ok(response) if is_conditional && response.status() == StatusCode::NOT_MODIFIED => {
                     if let Some(answer) = self.confirmed(response.headers(), times) {
                         break (Ok(answer), None);
@@ -152,6 +161,11 @@ impl Fill {
         }
     }
 
+    /// Remembers what was decided.
+    fn decided(&self, status: CacheStatus, response: Option<StatusCode>) {
+        self.shared().decided(self.name.hash, status, response);
+    }
+
     /// The origin has failed. A stale response answers, where that is allowed.
     fn failed(&mut self) -> Option<Response<Body>> {
         let answer = self.need.stale.as_ref().and_then(|stale| {
@@ -189,6 +203,7 @@ impl Fill {
             Some(reason) => Err(Declined { detail: reason.name(), outcome: Outcome::Unstorable, is_lasting: true }),
             None => self.claim(&dependencies),
         };
+        let not_kept = kept.as_ref().err().map_or(OVERTAKEN, |declined| declined.detail);
         let (entry, outcome) = match kept {
             Ok(claim) => {
                 let entry = self.keep(fresh, stale.content.clone(), claim);
@@ -201,6 +216,8 @@ impl Fill {
             }
         };
         let status = CacheStatus { stored: entry.is_some(), ..status };
+        let detail = if entry.is_some() { status.detail } else { Some(not_kept) };
+        self.decided(CacheStatus { detail, ..status }, Some(StatusCode::NOT_MODIFIED));
         let entry = Entry::alone(answering, stale.content.clone());
         let answer = stored(&shared, &self.asked(), &entry, times.received, age_s, &status);
         self.end(outcome);
@@ -233,12 +250,14 @@ impl Fill {
             Err(Declined { detail, outcome, is_lasting }) => {
                 self.decline(head.status, outcome, is_lasting);
                 let status = CacheStatus { detail: Some(detail), ..self.status() };
+                self.decided(status, Some(head.status));
                 return (passed(&shared, Response::from_parts(head, Body::Origin(body)), &status), None);
             }
         };
         let freshness = stored.freshness();
         let (age_s, ttl_s) = (freshness.age_s(times.received), freshness.ttl_s(times.received));
         let status = CacheStatus { stored: true, ttl_s: Some(ttl_s), ..self.status() };
+        self.decided(status, Some(head.status));
         let (writer, reader) = collect::pair(size);
         // The origin was asked for the whole; the client may have it already.
         let how = answer(&self.asked(), &stored, u64::MAX, times.received);
@@ -311,6 +330,9 @@ impl Fill {
         let shared = self.worker.shared.clone();
         let entry = self.keep(stored, Content::of(received), claim);
         shared.fills.remember(self.name.hash, false);
+        if entry.is_none() {
+            shared.decisions.correct(self.name.hash, OVERTAKEN);
+        }
         self.end(if entry.is_some() { Outcome::Stored } else { Outcome::Missed });
     }
 
@@ -320,7 +342,10 @@ impl Fill {
         let (mut stored, mut received, mut bytes) = (Some((stored, claim)), Vec::new(), 0);
         while let Some(frame) = poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await {
             // Broken off, for the client and for those that wait.
-            let Ok(frame) = frame else { return self.end(Outcome::Failed) };
+            let Ok(frame) = frame else {
+                self.shared().decisions.correct(self.name.hash, INCOMPLETE);
+                return self.end(Outcome::Failed);
+            };
             let piece = match frame.into_data() {
                 Ok(piece) => piece,
                 Err(frame) => {
@@ -332,6 +357,7 @@ impl Fill {
             };
             bytes += piece.len();
             if !reserved.cover(bytes) {
+                self.shared().decisions.correct(self.name.hash, "too-large");
                 writer.push(piece);
                 writer.leave(body);
                 self.shared().fills.remember(self.name.hash, true);

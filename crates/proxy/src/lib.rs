@@ -26,6 +26,7 @@
 //! | `origin`, `connector`, `url`, `tunnel` | requests to the origin; connections to it, and where it is; those that leave HTTP |
 //! | `tls`, `certificates`, `handshake` | PEM files; who the proxy is to its clients; how a connection over TLS begins |
 //! | `admin`, `ask`, `notes` | the listener for operators, and asking it; what they are told unasked |
+//! | `explain`, `decisions` | why a URL is answered as it is |
 //! | `config`, `settings`, `limits` | what an operator says, and whether it can be done |
 //! | `shared`, `counters` | what all threads look at; what happened how often |
 
@@ -43,8 +44,10 @@ mod connection;
 mod connector;
 mod content;
 mod counters;
+mod decisions;
 mod entries;
 mod exchange;
+mod explain;
 mod fill;
 mod fills;
 mod forward;
@@ -66,7 +69,7 @@ mod url;
 mod worker;
 
 pub use ::coherence::SiteConfig;
-pub use ask::{AskError, Changes, invalidate};
+pub use ask::{AskError, Changes, invalidate, who, why};
 pub use certificates::CertificateFiles;
 pub use config::Config;
 pub use counters::Tally;

@@ -52,6 +52,12 @@ pub const ADMIN_BODY_BYTES_MAX: usize = 1024 * 1024;
 /// The names and URLs of one batch of invalidations.
 pub const ADMIN_NAMES_MAX: usize = 4096;
 
+/// Stored responses that an answer to an operator tells of.
+pub const EXPLAINED_ENTRIES_MAX: usize = 1000;
+
+/// Dependencies of each that it tells of.
+pub const EXPLAINED_DEPENDENCIES_MAX: usize = 256;
+
 /// Limits that an operator may set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {

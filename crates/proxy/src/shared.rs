@@ -7,12 +7,13 @@ use crate::coherence::Coherence;
 use crate::config::Config;
 use crate::connector::OriginTls;
 use crate::counters::Counters;
+use crate::decisions::{Decision, Decisions};
 use crate::entries::Entries;
 use crate::fills::Fills;
 use crate::notes::Notes;
 use crate::settings::Settings;
-use http::HeaderValue;
-use responses::Time;
+use http::{HeaderValue, StatusCode};
+use responses::{CacheStatus, Time};
 use std::sync::atomic::Ordering::{Acquire, Release, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -27,6 +28,7 @@ pub(crate) struct Shared {
     pub(crate) coherence: Arc<Coherence>,
     pub(crate) entries: Arc<Entries>,
     pub(crate) fills: Arc<Fills>,
+    pub(crate) decisions: Arc<Decisions>,
     /// The bytes of bodies that are being stored.
     pub(crate) collected_bytes: Arc<AtomicUsize>,
     /// Those for requests at the origin.
@@ -49,6 +51,7 @@ impl Shared {
             coherence: Arc::new(coherence),
             entries: Arc::new(Entries::new(config.limits.stored_bytes)),
             fills: Arc::new(Fills::new()),
+            decisions: Arc::new(Decisions::new()),
             collected_bytes: Arc::default(),
             origin_permits: Arc::new(Semaphore::new(config.limits.origin_requests)),
             notes: Arc::new(Notes::to(config.notes.clone())),
@@ -67,6 +70,7 @@ impl Shared {
             coherence: self.coherence.clone(),
             entries: self.entries.clone(),
             fills: self.fills.clone(),
+            decisions: self.decisions.clone(),
             collected_bytes: self.collected_bytes.clone(),
             origin_permits: self.origin_permits.clone(),
             notes: self.notes.clone(),
@@ -75,6 +79,11 @@ impl Shared {
             via,
             origin_tls,
         }
+    }
+
+    /// Remembers a decision on a key, for those who ask why.
+    pub(crate) fn decided(&self, hash: u64, status: CacheStatus, response: Option<StatusCode>) {
+        self.decisions.record(hash, Decision { at: now(), status, response });
     }
 
     /// Whether a response that was asked for under these settings must not be stored any more. To be asked when it has its

@@ -78,7 +78,7 @@ pub(crate) fn run(
                 if let Ok(stream) = tokio::net::TcpStream::from_std(stream) {
                     match tls {
                         Some(tls) => connection::serve_over_tls(thread, &tls, stream, peer, stop).await,
-                        None => connection::serve(thread, stream, peer, stop).await,
+                        None => connection::serve(thread, stream, false, peer, stop).await,
                     }
                 }
                 connections.fetch_sub(1, Relaxed);

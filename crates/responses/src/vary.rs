@@ -58,6 +58,11 @@ impl Selecting {
         Ok(Self(lines.into()))
     }
 
+    /// A line for each field: `name:value`, or `name` if the request had none.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
     /// Whether a request has the same in these fields.
     pub fn matches(&self, policy: &Policy, request: &HeaderMap) -> bool {
         let mut rest: &[u8] = &self.0;

@@ -11,11 +11,13 @@ pub(super) fn run(args: &InvalidateArgs, output: &mut Output) -> Result {
     if args.dependencies.is_empty() && args.urls.is_empty() && !args.all {
         return Err(usage("say what has changed: names of dependencies, --url or --all"));
     }
-    let changes = Changes { dependencies: args.dependencies.clone(), urls: args.urls.clone(), all: args.all };
-    let token = args.token_file.as_deref().map(token).transpose()?;
-    let said = proxy::invalidate(&args.admin.to_string(), token.as_deref(), &changes)?;
-    let (dependencies, removed) = (&said["dependencies"], &said["removed"]);
-    output.line(&said, format_args!("invalidated (dependencies: {dependencies}, responses removed by URL: {removed})"))
+    let (dependencies, urls) = (args.dependencies.clone(), args.urls.clone());
+    let changes = Changes { dependencies, urls, all: args.all, soft: args.soft };
+    let token = args.proxy.token_file.as_deref().map(token).transpose()?;
+    let said = proxy::invalidate(&args.proxy.admin.to_string(), token.as_deref(), &changes)?;
+    let dependencies = &said["dependencies"];
+    let (done, count) = if args.soft { ("to be validated", &said["lapsed"]) } else { ("removed", &said["removed"]) };
+    output.line(&said, format_args!("invalidated (dependencies: {dependencies}, responses {done} by URL: {count})"))
 }
 
 /// The token in a file: its first line.

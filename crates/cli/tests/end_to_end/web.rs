@@ -99,12 +99,27 @@ fn a_proxy_caches_until_it_is_told_to_stop() {
     let (address, admin) = (&proxy.address, &proxy.admin);
     let get = || get(address).rsplit("\r\n").next().unwrap().to_owned();
     assert_eq!([get(), get()], ["asked 0", "asked 0"]);
+    let why = || thorp(["why", "--admin", admin, "http://shop.example/"]).ok();
+    let said = why();
+    assert!(
+        said.contains("stored: status 200, 7 bytes, ") && said.contains("the next request is answered with it"),
+        "{said}"
+    );
+    assert!(said.contains("    depends on: *\n") && said.ends_with("uri-miss, status 200, stored\n"), "{said}");
+    let who = thorp(["who", "--admin", admin, "*"]).ok();
+    assert!(who.starts_with("1 stored response depends on *\n  http://shop.example/ ("), "{who}");
+    let told = thorp(["invalidate", "--admin", admin, "--soft", "--url", "http://shop.example/"]).ok();
+    assert_eq!(told, "invalidated (dependencies: 0, responses to be validated by URL: 1)\n");
+    assert!(why().contains("it is validated before it is used again (invalidated)"));
+    assert_eq!([get(), get()], ["asked 1", "asked 1"], "it has no validator");
     let told = thorp(["invalidate", "--admin", admin, "--url", "http://shop.example/"]).ok();
     assert_eq!(told, "invalidated (dependencies: 0, responses removed by URL: 1)\n");
-    assert_eq!([get(), get()], ["asked 1", "asked 1"]);
+    assert!(why().contains("\n  nothing is stored\n"));
+    assert_eq!([get(), get()], ["asked 2", "asked 2"]);
+    assert!(thorp(["why", "--admin", admin, "shop.example/"]).error().contains("expected http://HOST/PATH"));
     assert!(thorp(["invalidate", "--admin", admin]).usage().contains("say what has changed"));
     let stopped = proxy.stop();
-    assert_eq!((&stopped["requests"], &stopped["hits"]), (&4.into(), &2.into()), "{stopped}");
+    assert_eq!((&stopped["requests"], &stopped["hits"]), (&6.into(), &3.into()), "{stopped}");
 }
 
 #[test]

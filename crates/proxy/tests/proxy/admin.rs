@@ -2,7 +2,10 @@
 
 use crate::harness::{Client, Origin, config, response};
 use proxy::{Changes, Proxy, invalidate};
+use responses::Coherence;
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
 
 fn origin() -> Origin {
     Origin::start(|request| {
@@ -28,8 +31,11 @@ fn what_is_invalidated_is_not_served_again() {
     let mut hits = move || paths.map(|path| client.get(path).is_hit());
     hits();
     assert_eq!(hits(), [true; 4]);
-    let changes =
-        Changes { dependencies: vec!["one".to_owned()], urls: vec!["http://shop.example/two".to_owned()], all: false };
+    let changes = Changes {
+        dependencies: vec!["one".to_owned()],
+        urls: vec!["http://shop.example/two".to_owned()],
+        ..Changes::default()
+    };
     let said = invalidate(&admin.to_string(), None, &changes).unwrap();
     assert_eq!((&said["dependencies"], &said["removed"]), (&1.into(), &1.into()));
     assert_eq!(hits(), [false, false, true, true]);
@@ -106,4 +112,92 @@ fn operators_elsewhere_need_a_token() {
     assert!(refused.to_string().contains("need a token"), "{refused}");
     config.admin_token = Some("s3cret".to_owned());
     Proxy::start(config).unwrap();
+}
+
+/// An origin whose pages have entity tags, and that says 304 to those who have the newest.
+fn tagged(version: &Arc<AtomicUsize>) -> Origin {
+    let version = version.clone();
+    Origin::start(move |request| {
+        let tag = format!("\"{}\"", version.load(Ordering::SeqCst));
+        let fields = [("cache-control", "max-age=60, stale-if-error=600"), ("etag", &*tag)];
+        let has_it = request.headers().get("if-none-match").is_some_and(|value| value.as_bytes() == tag.as_bytes());
+        if request.headers().contains_key("x-fail") {
+            response(500, &[], "broken")
+        } else if has_it {
+            response(304, &fields, "")
+        } else {
+            response(200, &fields, tag.clone())
+        }
+    })
+}
+
+#[test]
+fn a_soft_purge_keeps_the_body_for_what_the_origin_says_of_it() {
+    let version = Arc::<AtomicUsize>::default();
+    let origin = tagged(&version);
+    let mut config = config(origin.address);
+    config.admin = Some("127.0.0.1:0".parse().unwrap());
+    // Even where stale responses may be served, a purged one is none.
+    config.policy.coherence = Coherence::Weak;
+    let proxy = Proxy::start(config).unwrap();
+    let admin = proxy.admin_address().unwrap();
+    let mut client = Client::connect(proxy.address());
+    client.get("/page");
+    assert!(client.get("/page").is_hit());
+    let urls = vec!["http://shop.example/page".to_owned()];
+    let purge = || {
+        let said =
+            invalidate(&admin.to_string(), None, &Changes { urls: urls.clone(), soft: true, ..Changes::default() });
+        let said = said.unwrap();
+        assert_eq!((&said["removed"], &said["lapsed"]), (&0.into(), &1.into()));
+    };
+    purge();
+    assert_eq!(client.ask("GET", "/page", "X-Fail: yes\r\n").status, 500, "not without the origin's word");
+    let answer = client.get("/page");
+    let status = answer.field("cache-status").unwrap();
+    assert!(status.contains("fwd-status=304") && status.contains("detail=invalidated"), "{status}");
+    assert_eq!(answer.text(), "\"0\"", "the body is the one that was kept");
+    assert!(client.get("/page").is_hit());
+    purge();
+    purge();
+    version.store(1, Ordering::SeqCst);
+    assert_eq!(client.get("/page").text(), "\"1\"");
+    assert!(client.get("/page").is_hit());
+    // The same by PURGE.
+    client.write("GET /page HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n");
+    assert_eq!(client.read().unwrap().status, 200);
+    let mut operator = Client::connect(admin);
+    for (field, expected) in [("Soft-Purge: 1", "\"lapsed\":1"), ("Soft-Purge: 0", "\"removed\":1")] {
+        operator.write(format!("PURGE /page HTTP/1.1\r\nHost: 127.0.0.1\r\n{field}\r\n\r\n"));
+        let said = operator.read().unwrap();
+        assert!(said.text().contains(expected), "{said:?}");
+    }
+}
+
+/// A response that was on its way when it was purged, softly or not, is for its requester alone.
+#[test]
+fn a_response_on_its_way_is_not_stored_after_a_soft_purge() {
+    let (arrived, arrival) = mpsc::sync_channel(0);
+    let (release, released) = mpsc::channel();
+    let (arrived, released) = (Mutex::new(arrived), Mutex::new(released));
+    let origin = Origin::start(move |_| {
+        arrived.lock().unwrap().send(()).unwrap();
+        released.lock().unwrap().recv().unwrap();
+        response(200, &[("cache-control", "max-age=60")], "made")
+    });
+    let mut config = config(origin.address);
+    config.admin = Some("127.0.0.1:0".parse().unwrap());
+    let proxy = Proxy::start(config).unwrap();
+    let mut client = Client::connect(proxy.address());
+    let asking = std::thread::spawn(move || (client.get("/page"), client));
+    arrival.recv().unwrap();
+    let urls = vec!["http://shop.example/page".to_owned()];
+    let changes = Changes { urls, soft: true, ..Changes::default() };
+    invalidate(&proxy.admin_address().unwrap().to_string(), None, &changes).unwrap();
+    release.send(()).unwrap();
+    let (_, mut client) = asking.join().unwrap();
+    let asking = std::thread::spawn(move || client.get("/page"));
+    arrival.recv().unwrap();
+    release.send(()).unwrap();
+    assert!(!asking.join().unwrap().is_hit());
 }

@@ -141,6 +141,10 @@ fn clients_speak_either_http_over_tls() {
     let (status, protocol) = get_by_http2(proxy.address(), &authority.client(&["h2", "http/1.1"]));
     assert!(status.contains("; hit"), "{status}");
     assert_eq!(protocol, b"h2");
+    // A client speaks what it has agreed on.
+    let mut other = client(&proxy, &authority.client(&["h2"]));
+    other.write("GET /page HTTP/1.1\r\nHost: shop.example\r\n\r\n");
+    assert_eq!(other.rest(), b"");
     // The scheme is part of the key.
     let admin = proxy.admin_address().unwrap().to_string();
     let removed = |url: &str| {

@@ -1,0 +1,111 @@
+//! Explanations for operators: why a URL is answered as it is, and which stored responses depend on something.
+//!
+//! They are made of what a request would look at, when they are asked for, and they change nothing. Each is bounded,
+//! however much is stored.
+
+use crate::decisions::Decision;
+use crate::entries::Entry;
+use crate::limits::{EXPLAINED_DEPENDENCIES_MAX, EXPLAINED_ENTRIES_MAX};
+use crate::shared::{Shared, now};
+use ::coherence::Dependency;
+use http::{HeaderMap, Method};
+use responses::{Dependencies, Key, KeyRef, Policy, Reuse, Time, Validity, reuse};
+use serde_json::{Value, json};
+
+/// Why a URL is answered as it is.
+pub(crate) fn why(shared: &Shared, key: KeyRef<'_>) -> Value {
+    let (hash, now) = (shared.entries.hash(key), now());
+    let variants = shared.entries.variants(hash, &key);
+    let stored: Vec<Value> = variants.iter().map(|entry| stored(shared, key, entry, now)).collect();
+    let last = shared.decisions.last(hash).map(|decision| decided(&shared.config.policy, &decision, now));
+    json!({"url": url(&key.to_key()), "stored": stored, "last_from_origin": last})
+}
+
+/// A stored response.
+fn stored(shared: &Shared, key: KeyRef<'_>, entry: &Entry, now: Time) -> Value {
+    let policy = &shared.config.policy;
+    let (stored, validity) = (&entry.stored, entry.validity());
+    let fields = stored.fields().to_map();
+    let names = Dependencies::read(policy, &fields).unwrap_or_default();
+    let dependencies: Vec<_> = names.iter().take(EXPLAINED_DEPENDENCIES_MAX).map(text).collect();
+    // As a request would find it that says nothing of its own.
+    let (method, none) = (Method::GET, HeaderMap::new());
+    let asked = responses::Request::new(policy, &method, key, &none);
+    let next = match reuse(policy, &asked, stored, validity, now) {
+        Reuse::Fresh { .. } => json!({"answer": "hit"}),
+        Reuse::Stale { allowed, .. } => json!({"answer": "stale", "because": allowed.name()}),
+        Reuse::Revalidate(reason) => json!({"answer": "validate", "because": reason.name()}),
+    };
+    json!({
+        "status": stored.status().as_u16(),
+        "bytes": entry.content.bytes(),
+        "age_s": stored.freshness().age_s(now),
+        "ttl_s": stored.freshness().ttl_s(now),
+        "lifetime_s": stored.freshness().lifetime_s(),
+        "lifetime_guessed": stored.is_heuristic(),
+        "for_requests_with": text(stored.selecting().as_bytes()).lines().collect::<Vec<_>>(),
+        "dependencies": if names.is_empty() { vec!["*".to_owned()] } else { dependencies },
+        "dependencies_more": names.iter().count().saturating_sub(EXPLAINED_DEPENDENCIES_MAX),
+        "etag": stored.etag().map(text),
+        "current": validity == Validity::Current,
+        "word": entry.word().map(|word| json!({
+            "slot": word.stored.slot(),
+            "stored_with": word.stored.word(),
+            "now": word.now.word(),
+            "generation": word.stored.generation(),
+            "generation_now": word.now.generation(),
+        })),
+        "next_request": next,
+    })
+}
+
+/// A decision of before.
+fn decided(policy: &Policy, decision: &Decision, now: Time) -> Value {
+    let Decision { at, status, response } = decision;
+    json!({
+        "ago_s": now.since(*at),
+        "because": status.forward.map(responses::ForwardReason::name),
+        "status": response.map(|status| status.as_u16()),
+        "stored": status.stored,
+        "detail": status.detail,
+        "cache_status": status.to_header(policy).to_str().unwrap_or_default(),
+    })
+}
+
+/// The stored responses that depend on something.
+pub(crate) fn who(shared: &Shared, dependency: &Dependency) -> Value {
+    let now = now();
+    let slots = shared.coherence.slots_of(dependency);
+    let mut found: Vec<(String, Value)> = Vec::new();
+    shared.entries.look_at_all(|key, entry| {
+        let is_one = entry.word().is_some_and(|word| slots.contains(&word.stored.slot()) && word.is_current());
+        if is_one {
+            let freshness = entry.stored.freshness();
+            let age = json!({"age_s": freshness.age_s(now), "ttl_s": freshness.ttl_s(now)});
+            found.push((url(key), age));
+        }
+    });
+    found.sort_by(|(one, _), (other, _)| one.cmp(other));
+    let count = found.len();
+    found.truncate(EXPLAINED_ENTRIES_MAX);
+    let entries: Vec<_> =
+        found.into_iter().map(|(url, age)| json!({"url": url, "age_s": age["age_s"], "ttl_s": age["ttl_s"]})).collect();
+    json!({
+        "dependency": text(dependency.name()),
+        "responses": count,
+        "entries": entries,
+        "entries_more": count.saturating_sub(EXPLAINED_ENTRIES_MAX),
+    })
+}
+
+/// A key as the URL that it is of.
+fn url(key: &Key) -> String {
+    let key = text(key.as_bytes());
+    let mut parts = key.splitn(3, ' ');
+    let mut next = || parts.next().unwrap_or_default();
+    format!("{}://{}{}", next(), next(), next())
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
