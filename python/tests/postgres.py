@@ -42,23 +42,13 @@ class Postgres:
         if self._as:
             os.chown(self.folder, NOBODY, NOBODY)
         data = self.folder / "data"
-        initdb = [
-            folder / "initdb",
-            "--no-sync",
-            "-A",
-            "trust",
-            "-U",
-            "postgres",
-            "-E",
-            "UTF8",
-            "--locale=C",
-            "-D",
-            data,
-        ]
+        options = "--no-sync -A trust -U postgres -E UTF8 --locale=C -D".split()
+        initdb = [folder / "initdb", *options, data]
         subprocess.run(initdb, check=True, stdout=subprocess.DEVNULL, cwd="/", **self._as)
         self.port = free_port()
         self.url = f"postgresql://postgres@127.0.0.1:{self.port}/postgres"
-        settings = ["wal_level=logical", "fsync=off", f"unix_socket_directories={self.folder}", "max_connections=50"]
+        # Plans of small tables without statistics look so dear that each would be compiled.
+        settings = ["jit=off", "wal_level=logical", "fsync=off", f"unix_socket_directories={self.folder}"]
         command = [str(folder / "postgres"), "-D", str(data), "-p", str(self.port)]
         command += [word for setting in settings for word in ("-c", setting)]
         with open(self.folder / "log", "w") as log:

@@ -46,6 +46,10 @@ class Program:
         self._process.stdin.close()
         self._process.wait()
 
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.wait()
+
 
 def run(*arguments: str | Path) -> None:
     """Runs a command that ends."""

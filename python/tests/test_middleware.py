@@ -93,6 +93,7 @@ def whole(*statements: tuple[Any, ...]) -> Maker:
         ([("SELECT * FROM items WHERE id = 7",), ("SELECT * FROM items",)], '"items"'),
         ([("SELECT * FROM notes WHERE name = $1", 'a"b\\')], '"notes.name:a\\"b\\\\"'),
         ([("SELECT * FROM notes WHERE name = $1", "é")], '"notes"'),
+        ([("SELECT * FROM notes WHERE name = $1", "x" * 256)], '"notes"'),
         ([("SELECT * FROM elsewhere",)], '"any"'),
         ([("SELECT total(3)",)], '"any"'),
         ([], '"any"'),
@@ -196,6 +197,7 @@ def test_a_thread_of_the_applications_own_may_read_for_anybody(by: Any) -> None:
     assert by(lambda: in_thread(lambda: read("SELECT * FROM notes")), [])[0] == [("cache-groups", '"any"')]
     assert by(lambda: in_thread(lambda: read("COMMIT")), [])[0] == [("cache-groups", '"items:7"')]
     assert by(lambda: in_thread(job), [])[0] == [("cache-groups", '"items:7"')]
+    assert by(lambda: in_thread(lambda: recording.refuse("another database")), [])[0] == [NOT_STORED]
 
 
 def test_tasks_and_threads_with_the_context_read_for_their_request() -> None:

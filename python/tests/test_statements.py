@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pglast
@@ -129,13 +130,22 @@ def tables_by_postgres(text: str) -> set[str]:
     return found - common
 
 
+def check_tables(text: str) -> None:
+    found = statement(text)
+    assert found.reads_everything or {reading.name for reading in found.readings} >= tables_by_postgres(text)
+
+
+@pytest.mark.parametrize("text", (Path(__file__).parent / "statements.sql").read_text().splitlines())
+def test_every_table_of_postgres_own_parser_in_odd_forms(text: str) -> None:
+    check_tables(text)
+
+
 @settings(max_examples=100, deadline=None, derandomize=True, database=None)
 @given(query=queries())
 def test_every_table_of_postgres_own_parser(query: tuple[str, list[Any]]) -> None:
     numbered = from_percent(*query)
     assert numbered is not None
-    found = statement(numbered[0])
-    assert found.reads_everything or {reading.name for reading in found.readings} >= tables_by_postgres(numbered[0])
+    check_tables(numbered[0])
 
 
 def test_parameters() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from thorp_web.map import NAME_BYTES_MAX
+
 CACHE_GROUPS = "Cache-Groups"
 
 # Fields that are older than RFC 9875, and what separates the names in them.
@@ -25,7 +27,7 @@ class Field:
 
     def is_sayable(self, name: str) -> bool:
         """Whether it can have such a name. A string of structured fields is of printable ASCII (RFC 9651)."""
-        if not name.isascii() or not name.isprintable():
+        if not name.isascii() or not name.isprintable() or len(name) > NAME_BYTES_MAX:
             return False
         return self._separator is None or not set(name) & set(" ,")
 

@@ -15,9 +15,11 @@ nobody understands on `any`. Every change of a row changes all three.
 from __future__ import annotations
 
 import enum
+import functools
 import itertools
 import tomllib
 import uuid
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -232,7 +234,7 @@ class Map:
         """The names of what a statement reads of a table, with these parameters; None if it has none."""
         found = Names()
         for table in self._resolve(reading.schema, reading.name):
-            of_table = self.names_of_table(table)
+            of_table = self._of_tables[table]
             if table is None:
                 closely = None
             else:
@@ -246,15 +248,15 @@ class Map:
                 found.of_tables[of_table] = None
         return found
 
-    def names_of_table(self, name: str | None) -> str | None:
-        """A name that each changed row of a table has; None if there is none."""
-        names = self.others if name is None else self.tables[name].any_row
-        return min(names, key=self._uses, default=None)
-
-    def _uses(self, name: str) -> int:
-        """How many tables have a name: the fewer they are, the more particular it is."""
-        rules = [*(table.any_row for table in self.tables.values()), self.others]
-        return sum(name == EVERYTHING or name in names for names in rules)
+    @functools.cached_property
+    def _of_tables(self) -> dict[str | None, str | None]:
+        """For each table, and for others, a name that each changed row has; None if there is none."""
+        rules: dict[str | None, tuple[str, ...]] = {name: table.any_row for name, table in self.tables.items()}
+        rules[None] = self.others
+        # The fewer tables have a name, the more particular it is.
+        uses = Counter(name for names in rules.values() for name in names)
+        uses[EVERYTHING] = len(rules) + 1
+        return {table: min(names, key=lambda name: uses[name], default=None) for table, names in rules.items()}
 
     def _known(self, reading: Reading, table: str, parameters: Sequence[object]) -> dict[str, list[object]]:
         """The values that columns have in the rows that matter."""
@@ -276,14 +278,20 @@ class Map:
 
         A name without a schema is every table's of that name, as nobody here knows the search path.
         """
-        known = itertools.chain(self.tables, self.views)
-        full = [f"{schema}.{name}"] if schema else [full for full in known if full.split(".")[1] == name]
         found: list[str | None] = []
-        for candidate in full:
+        for candidate in [f"{schema}.{name}"] if schema else self._by_name.get(name, []):
             found += self.views.get(candidate, [candidate] if candidate in self.tables else [])
         return found or [None]
 
-    @property
+    @functools.cached_property
+    def _by_name(self) -> dict[str, list[str]]:
+        """The full names of tables and views, by those without a schema."""
+        found: dict[str, list[str]] = {}
+        for full in itertools.chain(self.tables, self.views):
+            found.setdefault(full.partition(".")[2], []).append(full)
+        return found
+
+    @functools.cached_property
     def everything(self) -> tuple[str, ...] | None:
         """Names of which every change of a row has one; None if there are none."""
         rules = [set(table.any_row) for table in self.tables.values()] + [set(self.others)]

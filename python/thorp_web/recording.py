@@ -213,31 +213,31 @@ def depends_on(*names: str) -> None:
 
 def read(text: str, parameters: Sequence[object]) -> None:
     """A statement is about to be executed, with its parameters as `$1`, `$2`."""
-    if statement(text) == NOTHING:
-        return
-    for recording in _concerned():
-        recording.read(text, parameters)
+    if statement(text) != NOTHING:
+        _tell(lambda recording: recording.read(text, parameters), _for_anybody)
 
 
 def read_everything(why: str) -> None:
     """Something is about to be read, and nobody knows what."""
-    for recording in _concerned():
-        recording.read_everything(why)
+    _tell(lambda recording: recording.read_everything(why), _for_anybody)
 
 
 def refuse(why: str) -> None:
     """Something is about to be read whose changes nobody hears of."""
-    for recording in _concerned():
-        recording.refuse(why)
+    _tell(lambda recording: recording.refuse(why), lambda recording: recording.refuse(why))
 
 
-def _concerned() -> Iterator[Recording]:
-    """The recording of this context. Without one, all that are under way depend on everything."""
+def _tell(own: Callable[[Recording], None], anybody: Callable[[Recording], None]) -> None:
+    """Tells the recording of this context; without one all that are under way."""
     current = _current.get()
     if isinstance(current, Recording) and not current.is_over:
-        yield current
+        own(current)
     elif not isinstance(current, _Unrecorded):
         with _lock:
             under_way = list(_under_way)
         for recording in under_way:
-            recording.read_everything("a read that belongs to no request")
+            anybody(recording)
+
+
+def _for_anybody(recording: Recording) -> None:
+    recording.read_everything("a read that belongs to no request")

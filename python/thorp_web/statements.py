@@ -216,7 +216,8 @@ def _calls_known_functions(text: str) -> bool:
         if after.token_type is not TokenType.L_PAREN or not re.match(r"[^\W\d]", name.text):
             continue
         is_quoted = name.token_type is TokenType.IDENTIFIER
-        word = name.text if is_quoted else name.text.lower()
+        # `ORDER BY` is one word to the tokenizer.
+        word = name.text if is_quoted else name.text.lower().rpartition(" ")[2]
         if word not in _FUNCTIONS and (is_quoted or word not in _WORDS):
             return False
         if before is not None and before.token_type is TokenType.DOT:
