@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 import psycopg
+import pytest
 
 # The user of that number has no rights anywhere.
 NOBODY = 65534
@@ -36,7 +37,9 @@ class Postgres:
 
     def __init__(self) -> None:
         folder = programs()
-        assert folder is not None, "PostgreSQL is not installed"
+        if folder is None:
+            assert "CI" not in os.environ, "PostgreSQL is not installed"
+            pytest.skip("PostgreSQL is not installed")
         self.folder = Path(tempfile.mkdtemp(prefix="thorp-web-pg-"))
         self._as = {"user": NOBODY, "group": NOBODY, "extra_groups": []} if os.getuid() == 0 else {}
         if self._as:

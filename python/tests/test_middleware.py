@@ -198,6 +198,7 @@ def test_a_thread_of_the_applications_own_may_read_for_anybody(by: Any) -> None:
     assert by(lambda: in_thread(lambda: read("COMMIT")), [])[0] == [("cache-groups", '"items:7"')]
     assert by(lambda: in_thread(job), [])[0] == [("cache-groups", '"items:7"')]
     assert by(lambda: in_thread(lambda: recording.refuse("another database")), [])[0] == [NOT_STORED]
+    assert by(lambda: in_thread(lambda: depends_on("a")), [])[0] == [NOT_STORED]
 
 
 def test_tasks_and_threads_with_the_context_read_for_their_request() -> None:

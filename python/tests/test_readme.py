@@ -30,7 +30,7 @@ def example(title: str) -> Any:
     """The application of an example."""
     found: dict[str, Any] = {}
     exec(dict(EXAMPLES)[title], found)
-    return found["app"]
+    return found.get("app") or found["application"]
 
 
 def by_wsgi(app: Any, path: str) -> dict[str, str]:

@@ -206,9 +206,10 @@ def stop_here() -> None:
 
 def depends_on(*names: str) -> None:
     """Says what the response depends on beside what is recorded. Without a name it says that this is nothing."""
-    current = _current.get()
-    if isinstance(current, Recording):
-        current.depend_on(names)
+    _tell(
+        lambda recording: recording.depend_on(names),
+        lambda recording: recording.refuse("dependencies that are named in no request's thread"),
+    )
 
 
 def read(text: str, parameters: Sequence[object]) -> None:
