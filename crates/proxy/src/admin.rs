@@ -15,6 +15,7 @@
 //! but for web pages: a browser says `Origin`, or names a host that is no address.
 
 use crate::body::Body;
+use crate::coherence::HubAway;
 use crate::explain;
 use crate::limits::{ADMIN_BODY_BYTES_MAX, ADMIN_CONNECTIONS_MAX, ADMIN_NAMES_MAX};
 use crate::shared::{Generations, Shared};
@@ -217,7 +218,7 @@ async fn invalidate(shared: &Shared, body: &Bytes) -> Result<Response<Body>, Ref
     let gone: usize = keys.iter().map(|key| how.purge(shared, key)).sum();
     let count = changed.len();
     changed.extend(keys.iter().filter_map(|key| shared.coherence.of_key(key)));
-    shared.coherence.announce(changed).await;
+    announce(shared, changed).await?;
     Ok(response("application/json", how.purged(count, gone).to_string()))
 }
 
@@ -254,6 +255,14 @@ impl How {
     }
 }
 
+async fn announce(shared: &Shared, changed: Vec<Dependency>) -> Result<(), Refused> {
+    shared.coherence.announce(changed, shared.config.limits.hub).await.map_err(|HubAway| {
+        let why = shared.coherence.trouble().map(|why| why.to_string()).unwrap_or_default();
+        let text = format!("caches elsewhere may not have let go of it: the hub is told when it is reached. {why}");
+        (StatusCode::GATEWAY_TIMEOUT, text.trim_end().to_owned())
+    })
+}
+
 async fn purge(shared: &Shared, request: &Request<Incoming>) -> Result<Response<Body>, Refused> {
     let policy = &shared.config.policy;
     let named = Dependencies::read(policy, request.headers());
@@ -261,7 +270,7 @@ async fn purge(shared: &Shared, request: &Request<Incoming>) -> Result<Response<
     if !named.is_empty() {
         let changed: Vec<_> = named.iter().filter_map(|name| Dependency::new(name.to_vec())).collect();
         let count = changed.len();
-        shared.coherence.announce(changed).await;
+        announce(shared, changed).await?;
         return Ok(response("application/json", How::Soft.purged(count, 0).to_string()));
     }
     let target = Target::of(&Head::from(request), shared.config.client_scheme(), &shared.config.origin.authority);
@@ -269,7 +278,7 @@ async fn purge(shared: &Shared, request: &Request<Incoming>) -> Result<Response<
     let key = key.map_err(|refusal| (refusal.status(), refusal.name().to_owned()))?;
     let how = How::of(request.headers());
     let count = how.purge(shared, &key);
-    shared.coherence.announce(shared.coherence.of_key(&key).into_iter().collect()).await;
+    announce(shared, shared.coherence.of_key(&key).into_iter().collect()).await?;
     Ok(response("application/json", how.purged(0, count).to_string()))
 }
 
@@ -280,6 +289,7 @@ fn status(shared: &Shared) -> Value {
     };
     json!({
         "origin": shared.config.origin.to_string(),
+        "hub_trouble": shared.coherence.trouble().map(|why| why.to_string()),
         "connections": tally.connections,
         "requests": tally.requests,
         "hits": tally.hits,

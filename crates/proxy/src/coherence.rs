@@ -9,18 +9,26 @@
 //!
 //! A claim is given back when the last one drops it that holds the stored response.
 
+use crate::announcements::Announcements;
 use coherence::{Cache, Dependency, NotStored, Proof, Site, SiteConfig, SiteError, Ticket};
-use net::Runtime;
+use net::{ConnectError, Runtime};
 use responses::{Dependencies, InvalidGroups, Key};
 use std::collections::HashSet;
 use std::net::SocketAddr;
+use std::time::Duration;
+use tokio::time::timeout;
 use types::limits::DEPENDENCY_BYTES_MAX;
+
+/// The hub was not reached in time: caches elsewhere may answer without a change that has been made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct HubAway;
 
 /// A proxy's home, and its hub or the way to it.
 #[derive(Debug)]
 pub(crate) struct Coherence {
     site: Site,
     cache: Cache,
+    announcements: Announcements,
     /// Whether other proxies have the same hub.
     has_others: bool,
 }
@@ -29,7 +37,8 @@ impl Coherence {
     pub(crate) fn start(config: &SiteConfig, runtime: &Runtime) -> Result<Self, SiteError> {
         let site = Site::start(config, runtime)?;
         let (cache, has_others) = (site.cache(), config.hub.is_some() || config.listen.is_some());
-        Ok(Self { site, cache, has_others })
+        let announcements = Announcements::to(site.updates());
+        Ok(Self { site, cache, announcements, has_others })
     }
 
     /// Where its hub listens for the homes of others.
@@ -79,14 +88,20 @@ impl Coherence {
     }
 
     /// Announces a change that has been made: when this is over, no cache answers without it. A hub that has ended answers
-    /// for nothing, and leaves no claim that holds.
-    pub(crate) async fn announce(&self, changed: Vec<Dependency>) {
+    /// for nothing, and leaves no claim that holds. The change is announced also if nobody waits for this any more.
+    ///
+    /// # Errors
+    /// The hub was not reached for so long. It is told when it is there again.
+    pub(crate) async fn announce(&self, changed: Vec<Dependency>, within: Duration) -> Result<(), HubAway> {
         if changed.is_empty() {
-            return;
+            return Ok(());
         }
-        if let Ok(update) = self.site.updates().announce(changed).await {
-            update.visible();
-        }
+        timeout(within, self.announcements.begin(changed)).await.map_err(|_| HubAway)
+    }
+
+    /// Why the hub is not reached, if it is that of another process.
+    pub(crate) fn trouble(&self) -> Option<ConnectError> {
+        self.site.updates().trouble()
     }
 }
 

@@ -16,7 +16,7 @@ use crate::activity::UnderWay;
 use crate::answer::{hit, hit_status, options, passed};
 use crate::body::{Answered, Body};
 use crate::client::Client;
-use crate::coherence::changed;
+use crate::coherence::{HubAway, changed};
 use crate::entries::{Found, Name};
 use crate::fill::{Fill, Need};
 use crate::fills::{Join, Lead, Outcome};
@@ -143,8 +143,25 @@ impl Client {
         }
     }
 
-    /// Passes a request and its response on. Nothing is stored; a response to an unsafe request invalidates what is.
+    /// Passes a request and its response on. Nothing is stored; a response to an unsafe request invalidates what is, also if
+    /// its client has gone meanwhile: the origin has changed all the same.
     async fn pass(
+        &self,
+        head: Parts,
+        body: Incoming,
+        reason: ForwardReason,
+        detail: Option<&'static str>,
+    ) -> Result<Response<Body>, Refusal> {
+        if head.method.is_safe() {
+            return self.exchange(head, body, reason, detail).await;
+        }
+        let client = self.clone();
+        let exchange = tokio::spawn(async move { client.exchange(head, body, reason, detail).await });
+        // One that has ended without an answer has panicked.
+        exchange.await.unwrap_or(Err(Refusal::OriginClosed))
+    }
+
+    async fn exchange(
         &self,
         head: Parts,
         body: Incoming,
@@ -164,7 +181,7 @@ impl Client {
         if let Ok(key) = target.key()
             && let Some(invalid) = invalidation(policy, &head.method, key, response.status(), response.headers())
         {
-            invalidate(shared, &invalid).await;
+            invalidate(shared, &invalid).await?;
         }
         let status = CacheStatus { forward: Some(reason), detail, ..CacheStatus::default() };
         // A change is no decision on what is stored under its key.
@@ -241,13 +258,13 @@ impl Client {
 }
 
 /// Removes what an unsafe request has changed, before its client is told that it has.
-async fn invalidate(shared: &Shared, invalid: &Invalidation) {
+async fn invalidate(shared: &Shared, invalid: &Invalidation) -> Result<(), Refusal> {
     for key in &invalid.keys {
         shared.entries.remove(key);
     }
     let mut changed = changed(&invalid.groups);
     changed.extend(invalid.keys.iter().filter_map(|key| shared.coherence.of_key(key)));
-    shared.coherence.announce(changed).await;
+    shared.coherence.announce(changed, shared.config.limits.hub).await.map_err(|HubAway| Refusal::HubAway)
 }
 
 /// How often a request waits for others before it goes by itself.

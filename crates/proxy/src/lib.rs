@@ -21,7 +21,7 @@
 //! | `target`, `forward`, `refusal` | what a request is for; what is said on the way; why it goes no further |
 //! | `entries`, `s3fifo`, `content` | stored responses: found, evicted, read |
 //! | `fills`, `fill`, `collect` | requests that meet; a response into the cache, and to its client meanwhile |
-//! | `coherence` | where the rules of coherent responses are kept |
+//! | `coherence`, `announcements` | where the rules of coherent responses are kept; changes on their way to the hub |
 //! | `answer`, `body`, `paced` | answers and their bodies |
 //! | `origin`, `connector`, `url`, `tunnel` | requests to the origin; connections to it, and where it is; those that leave HTTP |
 //! | `tls`, `certificates`, `handshake` | PEM files; who the proxy is to its clients; how a connection over TLS begins |
@@ -32,6 +32,7 @@
 
 mod activity;
 mod admin;
+mod announcements;
 mod answer;
 mod ask;
 mod body;

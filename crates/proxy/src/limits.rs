@@ -82,6 +82,9 @@ pub struct Limits {
     pub connect: Duration,
     /// How long the origin may take to begin its response, and how long it may pause in the middle.
     pub origin: Duration,
+    /// How long the hub may take to say that no cache answers without a change that has been made. Then its client is told
+    /// that this is not known; the hub is told of the change when it is there again.
+    pub hub: Duration,
     /// How long a connection that was switched to another protocol, such as a WebSocket, may be silent.
     pub tunnel: Duration,
     /// How long requests that are under way may take to end when the proxy is told to stop.
@@ -108,6 +111,7 @@ impl Default for Limits {
             stall: Duration::from_secs(30),
             connect: Duration::from_secs(5),
             origin: Duration::from_secs(60),
+            hub: Duration::from_secs(30),
             tunnel: Duration::from_secs(600),
             stop: Duration::from_secs(10),
             stored_bytes: 256 << 20,

@@ -37,6 +37,9 @@ pub(crate) enum Refusal {
     OriginTimeout,
     /// The origin's response was no HTTP, or one that must not be passed on.
     OriginProtocol,
+    /// The origin has answered, and the hub was not reached in time: caches elsewhere may not have let go of what has
+    /// changed.
+    HubAway,
     /// The client did not send the body of its request.
     RequestBody,
     /// The client wants nothing but a stored response, and there is none that may answer.
@@ -45,7 +48,7 @@ pub(crate) enum Refusal {
 
 impl Refusal {
     /// All reasons, in the order of their counts.
-    pub(crate) const ALL: [Self; 17] = [
+    pub(crate) const ALL: [Self; 18] = [
         Self::AmbiguousHost,
         Self::WrongTarget,
         Self::TargetTooLong,
@@ -61,6 +64,7 @@ impl Refusal {
         Self::OriginClosed,
         Self::OriginTimeout,
         Self::OriginProtocol,
+        Self::HubAway,
         Self::RequestBody,
         Self::OnlyIfCached,
     ];
@@ -175,6 +179,12 @@ impl Refusal {
                 StatusCode::BAD_GATEWAY,
                 "http_protocol_error",
                 "the origin's response is not valid HTTP",
+            ),
+            Self::HubAway => (
+                "hub-away",
+                StatusCode::GATEWAY_TIMEOUT,
+                "proxy_internal_error",
+                "the request has been carried out, but not all caches are known to have let go of what it has changed",
             ),
             Self::RequestBody => (
                 "request-body",

@@ -1,10 +1,10 @@
 //! A response that an update has changed is not given to whoever asks after it.
 
 use crate::harness::{Client, Origin, PATIENCE, config, proxy, response};
-use proxy::{Changes, Proxy, SiteConfig, invalidate};
+use proxy::{Changes, Config, Proxy, SiteConfig, invalidate};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// A shop whose page shows the value of an item, and whose POST changes it.
 fn shop() -> Origin {
@@ -131,7 +131,7 @@ fn proxies_with_one_hub_hear_of_each_others_changes() {
     let mut config = config(origin.address);
     config.site.listen = Some("127.0.0.1:0".parse().unwrap());
     // A hub that others may have had a lease of before waits for these to be over.
-    config.site.lease = std::time::Duration::from_millis(300);
+    config.site.lease = Duration::from_millis(300);
     config.admin = Some("127.0.0.1:0".parse().unwrap());
     let one = Proxy::start(config.clone()).unwrap();
     config.site = SiteConfig { hub: Some(one.hub_address().unwrap().to_string()), ..SiteConfig::default() };
@@ -156,4 +156,67 @@ fn proxies_with_one_hub_hear_of_each_others_changes() {
     let changes = Changes { urls: vec!["http://shop.example/other".to_owned()], ..Changes::default() };
     invalidate(&one.admin_address().unwrap().to_string(), None, &changes).unwrap();
     assert!(!client.get("/other").is_hit(), "the other proxy has it under the same URL");
+}
+
+/// The client of a change goes before the origin has answered: what it has changed lapses all the same.
+#[test]
+fn a_change_whose_client_has_gone_is_a_change() {
+    let value = Arc::new(AtomicUsize::new(0));
+    let (asked, wait) = mpsc::channel();
+    let (go, gate) = mpsc::channel::<()>();
+    let (asked, gate, state) = (Mutex::new(asked), Mutex::new(gate), value.clone());
+    let origin = Origin::start(move |request| {
+        if request.method() == "POST" {
+            asked.lock().unwrap().send(()).unwrap();
+            gate.lock().unwrap().recv().unwrap();
+            state.store(1, Ordering::SeqCst);
+            return response(204, &[("cache-group-invalidation", "\"item\"")], "");
+        }
+        let fields = [("cache-control", "max-age=60"), ("cache-groups", "\"item\"")];
+        response(200, &fields, state.load(Ordering::SeqCst).to_string())
+    });
+    let proxy = proxy(&origin);
+    let mut reader = Client::connect(proxy.address());
+    reader.get("/page");
+    assert!(reader.get("/page").is_hit());
+    let mut writer = Client::connect(proxy.address());
+    writer.write("POST /buy HTTP/1.1\r\nHost: shop.example\r\nContent-Length: 0\r\n\r\n");
+    wait.recv().unwrap();
+    drop(writer);
+    // Long enough for the proxy to see the end of the connection.
+    std::thread::sleep(Duration::from_millis(50));
+    go.send(()).unwrap();
+    let start = Instant::now();
+    while reader.get("/page").text() != "1" {
+        assert!(start.elapsed() < PATIENCE, "what was stored before the change is still answered");
+    }
+}
+
+/// While the hub is away, a change is not said to be done; when it is there again, it is.
+#[test]
+fn a_change_waits_for_its_hub_no_longer_than_it_may() {
+    let origin = shop();
+    let mut config = config(origin.address);
+    config.site.listen = Some("127.0.0.1:0".parse().unwrap());
+    config.site.lease = Duration::from_millis(300);
+    config.limits.hub = Duration::from_millis(500);
+    config.admin = Some("127.0.0.1:0".parse().unwrap());
+    let one = Proxy::start(config.clone()).unwrap();
+    let hub = one.hub_address().unwrap();
+    let site = std::mem::replace(&mut config.site, SiteConfig { hub: Some(hub.to_string()), ..SiteConfig::default() });
+    let other = Proxy::start(config.clone()).unwrap();
+    drop(one);
+    let mut writer = Client::connect(other.address());
+    let answer = writer.ask("POST", "/buy", "Content-Length: 0\r\n");
+    assert_eq!(answer.status, 504, "{answer:?}");
+    assert!(answer.text().contains("has been carried out"), "{answer:?}");
+    let admin = other.admin_address().unwrap().to_string();
+    let refused = invalidate(&admin, None, &Changes { all: true, ..Changes::default() }).unwrap_err().to_string();
+    assert!(refused.contains("the hub is told when it is reached"), "{refused}");
+
+    let _one = Proxy::start(Config { site: SiteConfig { listen: Some(hub), ..site }, ..config }).unwrap();
+    let start = Instant::now();
+    while Client::connect(other.address()).ask("POST", "/buy", "Content-Length: 0\r\n").status != 204 {
+        assert!(start.elapsed() < PATIENCE, "the hub is there again");
+    }
 }
