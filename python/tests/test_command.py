@@ -45,4 +45,8 @@ def test_the_database_is_compared(postgres: Postgres, capsys: pytest.CaptureFixt
     assert main([*check, other]) == 1
     lines = capsys.readouterr().out.splitlines()[1:]
     assert len(lines) == 2, lines
+    with psycopg.connect(other, autocommit=True) as connection:
+        connection.execute("CREATE PUBLICATION of_partitions FOR ALL TABLES")
+    assert main([*check, other]) == 1
+    assert "public.comments is no table" in capsys.readouterr().out, "its partitions are"
     assert lines[0].startswith("public.items is no table") and lines[1].startswith("public.pairs.b is of a type")

@@ -145,6 +145,8 @@ def test_psycopg_in_other_ways(postgres: Postgres) -> None:
         assert not is_stored(copy), "a copy is not looked into"
         insert = "INSERT INTO pairs VALUES (%s, %s)"
         assert not is_stored(lambda: cursor.executemany(insert, [(7, "a"), (8, "a")]))
+        select = "SELECT * FROM items WHERE id = %s"
+        assert names_read(RULES, lambda: cursor.executemany(select, [[1], [2]], returning=True)) == ["items"]
         connection.rollback()
 
 

@@ -12,7 +12,7 @@ from pglast import ast
 from pglast.visitors import Visitor
 from queries import queries
 
-from thorp_web.parameters import from_percent
+from thorp_web.parameters import from_percent, many_from_percent
 from thorp_web.statements import NOTHING, UNKNOWN, WRITE, Constant, Parameter, Reading, statement
 
 
@@ -81,7 +81,7 @@ def test_tables_and_rows(text: str, expected: str) -> None:
         "SELECT * FROM items AS i(a) WHERE i.a = 1",
         "SELECT FROM WHERE",
         "SHOW all",
-        "SELECT " + "1 + " * 40_000 + "1",
+        "SELECT " + "1 + " * 10_000 + "1",
     ],
 )
 def test_the_rest_is_everything(text: str) -> None:
@@ -146,6 +146,14 @@ def test_every_table_of_postgres_own_parser(query: tuple[str, list[Any]]) -> Non
     numbered = from_percent(*query)
     assert numbered is not None
     check_tables(numbered[0])
+
+
+def test_many_parameters() -> None:
+    given = ([key] for key in range(3))
+    text, again = many_from_percent("SELECT %s", given)
+    assert text == "SELECT $1" and list(again) == [[0], [1], [2]]
+    assert many_from_percent("SELECT %s", [[1, 2]])[0] is None
+    assert many_from_percent("SELECT 1", [])[0] == "SELECT 1"
 
 
 def test_parameters() -> None:

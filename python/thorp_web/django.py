@@ -6,7 +6,7 @@ the driver's own connection are not seen.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from django.apps import apps
@@ -15,7 +15,7 @@ from django.db.backends.signals import connection_created
 
 from thorp_web import recording
 from thorp_web.map import Declared, Kind, Map
-from thorp_web.parameters import from_percent
+from thorp_web.parameters import from_percent, many_from_percent
 
 _watched: set[str] = set()
 
@@ -39,14 +39,17 @@ def _execute(execute: Callable[..., Any], text: Any, given: Any, many: bool, con
     if connection.alias not in _watched or connection.vendor != "postgresql":
         recording.refuse("another connection's database")
         return execute(text, given, many, context)
-    given = list(given) if many else given
-    for parameters in given if many else [given]:
-        # Statements of `psycopg.sql` are made of parts, which Django does not look at.
-        found = from_percent(text, parameters) if isinstance(text, str) else None
-        if found is None:
-            recording.read_everything("parameters that do not fit their statement")
-        else:
-            recording.read(*found)
+    found: tuple[str, Sequence[object]] | None = None
+    # Statements of `psycopg.sql` are made of parts, which Django does not look at.
+    if isinstance(text, str) and many:
+        numbered, given = many_from_percent(text, given)
+        found = (numbered, ()) if numbered is not None else None
+    elif isinstance(text, str):
+        found = from_percent(text, given)
+    if found is None:
+        recording.read_everything("parameters that do not fit their statement")
+    else:
+        recording.read(*found)
     return execute(text, given, many, context)
 
 

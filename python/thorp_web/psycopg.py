@@ -15,7 +15,7 @@ from psycopg import sql
 
 from thorp_web import recording
 from thorp_web.map import Declared, Kind, Map
-from thorp_web.parameters import from_percent
+from thorp_web.parameters import from_percent, many_from_percent
 
 if TYPE_CHECKING:
     from psycopg.abc import Params, Query
@@ -47,15 +47,7 @@ class _Recording:
     """A cursor that records."""
 
     def _record(self, query: Query, parameters: Params | None) -> None:
-        if isinstance(query, sql.Composable):
-            text = query.as_string(self)  # type: ignore[arg-type]
-        elif isinstance(query, bytes):
-            text = query.decode("utf-8", "replace")
-        elif isinstance(query, str):
-            text = query
-        else:
-            recording.read_everything("a template is not understood")
-            return
+        text = self._text(query)
         # A raw cursor's parameters are PostgreSQL's own, and stand as `$1` already.
         is_raw = isinstance(self, (psycopg.RawCursor, psycopg.AsyncRawCursor))
         found = (text, parameters or ()) if is_raw else from_percent(text, parameters)
@@ -64,6 +56,22 @@ class _Recording:
         else:
             recording.read(*found)
 
+    def _record_many(self, query: Query, given: Iterable[Params]) -> Iterable[Params]:
+        text, given = many_from_percent(self._text(query), given)
+        if text is None:
+            recording.read_everything("parameters that do not fit their statement")
+        else:
+            recording.read(text, ())
+        return given
+
+    def _text(self, query: Query) -> str:
+        if isinstance(query, sql.Composable):
+            return query.as_string(self)  # type: ignore[arg-type]
+        if isinstance(query, bytes):
+            return query.decode("utf-8", "replace")
+        # A template of Python 3.14 is none that is understood.
+        return query if isinstance(query, str) else ""
+
 
 class _Synchronous(_Recording):
     def execute(self, query: Query, params: Params | None = None, *rest: Any, **options: Any) -> Any:
@@ -71,9 +79,7 @@ class _Synchronous(_Recording):
         return super().execute(query, params, *rest, **options)  # type: ignore[misc]
 
     def executemany(self, query: Query, params_seq: Iterable[Params], *rest: Any, **options: Any) -> Any:
-        given = list(params_seq)
-        for params in given:
-            self._record(query, params)
+        given = self._record_many(query, params_seq)
         return super().executemany(query, given, *rest, **options)  # type: ignore[misc]
 
     def stream(self, query: Query, params: Params | None = None, *rest: Any, **options: Any) -> Iterator[Any]:
@@ -91,9 +97,7 @@ class _Asynchronous(_Recording):
         return await super().execute(query, params, *rest, **options)  # type: ignore[misc]
 
     async def executemany(self, query: Query, params_seq: Iterable[Params], *rest: Any, **options: Any) -> Any:
-        given = list(params_seq)
-        for params in given:
-            self._record(query, params)
+        given = self._record_many(query, params_seq)
         return await super().executemany(query, given, *rest, **options)  # type: ignore[misc]
 
     def stream(self, query: Query, params: Params | None = None, *rest: Any, **options: Any) -> AsyncIterator[Any]:
@@ -106,6 +110,7 @@ class _Asynchronous(_Recording):
 
 
 # Tables whose every change of a row is in the log under their own name: no partitions, nor what others inherit from.
+# The changes of a partitioned one are, if its publication says so; the one that `thorp watch --setup` makes does.
 _CATALOG = """
 SELECT n.nspname || '.' || c.relname, a.attname, format_type(a.atttypid, a.atttypmod),
        coalesce(l.collisdeterministic, true), array_position(k.conkey, a.attnum)
@@ -115,7 +120,8 @@ SELECT n.nspname || '.' || c.relname, a.attname, format_type(a.atttypid, a.attty
   LEFT JOIN pg_collation l ON l.oid = a.attcollation
   LEFT JOIN pg_constraint k ON k.conrelid = c.oid AND k.contype = 'p'
  WHERE c.relkind IN ('r', 'p') AND c.relpersistence = 'p' AND NOT c.relispartition
-   AND (c.relkind = 'p' OR NOT EXISTS (SELECT FROM pg_inherits i WHERE i.inhparent = c.oid))
+   AND CASE c.relkind WHEN 'r' THEN NOT EXISTS (SELECT FROM pg_inherits i WHERE i.inhparent = c.oid)
+                      ELSE NOT EXISTS (SELECT FROM pg_publication p WHERE NOT p.pubviaroot) END
    AND n.nspname NOT IN ('pg_catalog', 'information_schema')
    AND strpos(n.nspname || c.relname, '.') = 0
  ORDER BY 1, 5, a.attnum

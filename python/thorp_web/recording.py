@@ -214,7 +214,7 @@ def depends_on(*names: str) -> None:
 
 def read(text: str, parameters: Sequence[object]) -> None:
     """A statement is about to be executed, with its parameters as `$1`, `$2`."""
-    if statement(text) != NOTHING:
+    if _current.get() is not _UNRECORDED and statement(text) != NOTHING:
         _tell(lambda recording: recording.read(text, parameters), _for_anybody)
 
 

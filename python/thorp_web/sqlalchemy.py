@@ -37,12 +37,12 @@ def _before(connection: Connection, _cursor: Any, text: str, given: Any, _contex
     if dialect not in _watched or dialect.name != "postgresql":
         recording.refuse("another engine's database")
         return
-    for parameters in given if many else [given]:
-        found = _numbered(text, parameters, dialect.paramstyle)
-        if found is None:
-            recording.read_everything("parameters that do not fit their statement")
-        else:
-            recording.read(*found)
+    found = _numbered(text, given[0] if many and given else given, dialect.paramstyle)
+    if found is None:
+        recording.read_everything("parameters that do not fit their statement")
+    else:
+        # Of many parameters no value is known.
+        recording.read(found[0], () if many else found[1])
 
 
 def _numbered(text: str, parameters: Any, style: str) -> tuple[str, Sequence[object]] | None:

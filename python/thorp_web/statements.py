@@ -34,8 +34,8 @@ try:
 except ImportError:  # Then every statement reads everything.
     sqlglot = None  # type: ignore[assignment]
 
-STATEMENT_CHARS_MAX = 64 * 1024
-"""A longer statement is not parsed."""
+STATEMENT_CHARS_MAX = 32 * 1024
+"""A longer statement is not parsed, nor kept."""
 
 STATEMENTS_CACHED = 1024
 """Statements are parsed once: applications have few, with many parameters."""
