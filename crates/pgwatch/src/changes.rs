@@ -363,6 +363,16 @@ mod tests {
     }
 
     #[test]
+    fn without_a_map_each_row_is_everything() {
+        for map in [Map::everything(), Map::parse("").unwrap()] {
+            let (mut tables, mut changes) = (Tables::new(map, Broken::NONE), Changes::default());
+            tables.show(&items(false), &mut changes).unwrap();
+            assert_eq!(changed(&tables, None, Some(&row(["1", "ann", "a"]))), ["*"]);
+            assert_eq!(changed(&tables, Some(&Old::Key(row(["1", "-", "-"]))), None), ["*"]);
+        }
+    }
+
+    #[test]
     fn what_the_stream_has_not_shown_is_refused() {
         let (tables, mut changes) = (tables(false, Broken::NONE), Changes::default());
         let unknown = tables.change(8, None, Some(&row(["1"])), &mut changes);

@@ -99,7 +99,8 @@ struct Table {
 impl Map {
     /// A map without a rule: every change invalidates everything.
     pub fn everything() -> Self {
-        Self { tables: BTreeMap::new(), others: TableRules { rows: Vec::new(), whole: vec![Dependency::ALL] } }
+        let all = Template(vec![Piece::Text("*".to_owned())]);
+        Self { tables: BTreeMap::new(), others: TableRules { rows: vec![all], whole: vec![Dependency::ALL] } }
     }
 
     /// Reads a file's text.
@@ -199,6 +200,7 @@ mod tests {
         assert!(map.rules("public.sessions").whole.is_empty());
         assert_eq!(map.tables().collect::<Vec<_>>(), [("public.items", vec!["id"])]);
         assert_eq!(Map::parse("").unwrap().rules("a.b").whole, [Dependency::ALL]);
+        assert_eq!(Map::parse("").unwrap(), Map::everything());
     }
 
     #[test]
