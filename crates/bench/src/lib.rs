@@ -5,6 +5,7 @@
 //! figure is the ratio of the two medians. Where a client and a store are measured they are two processes with TCP
 //! between them, as a user would run them.
 
+mod active_cache;
 mod churn;
 mod commit;
 mod contend;
@@ -28,6 +29,7 @@ mod site;
 mod slow_line;
 mod web;
 
+pub use active_cache::{ACTIVE_CACHE_FIGURES, active_cache, draw_active_cache};
 pub use experiment::{Experiment, HEAD, Row, draw, experiment};
 pub use first::{Apart, Newcomer};
 pub use line::Line;

@@ -15,7 +15,7 @@ mod server;
 use crate::sample::median;
 use crate::{Line, Place, Result};
 use client::{Client, Turn};
-use cores::Cores;
+pub(crate) use cores::Cores;
 use origin::Origin;
 use server::{Rival, Server};
 use std::time::Duration;

@@ -833,13 +833,13 @@ pub(crate) enum BenchRival {
 pub(crate) struct ExperimentArgs {
     /// The paper.
     pub(crate) paper: Paper,
-    /// A figure of the paper, 7 to 12.
-    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(7..=12))]
+    /// A figure of the paper: 7 to 12 of BuddyCache, 6 to 12 of ActiveCache.
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(6..=12))]
     pub(crate) figure: Option<u32>,
-    /// A table of the paper, 1 or 2.
+    /// A table of the paper, 1 or 2. Of BuddyCache.
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=2))]
     pub(crate) table: Option<u32>,
-    /// How long a group does without its redirector.
+    /// How long a group does without its redirector. Of BuddyCache.
     #[arg(long)]
     pub(crate) failover: bool,
     /// All of these.
@@ -849,15 +849,27 @@ pub(crate) struct ExperimentArgs {
         required_unless_present_any = ["figure", "table", "failover"]
     )]
     pub(crate) all: bool,
-    /// Writes the rows to `buddycache.jsonl` in this folder, and each figure as SVG and PNG beside it.
+    /// How long each case is measured, in seconds. Of ActiveCache.
+    #[arg(long, value_name = "S", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=600))]
+    pub(crate) case_s: u32,
+    /// Writes the rows to `PAPER.jsonl` in this folder, and each figure as SVG and PNG beside it.
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
-    /// Where stores are made; a temporary folder inside it is removed at the end.
+    /// Where stores and databases are made; a temporary folder inside it is removed at the end.
     #[arg(long, value_name = "DIR", default_value = ".")]
     pub(crate) dir: PathBuf,
 }
 
 const EXPERIMENT_HELP: &str = "\
+Experiments of the ActiveCache paper, on an auction shop with RUBiS' interactions (PostgreSQL has to be installed): five
+proxies, two applications, a database and a watcher of it, on one half of the processors and on the other:
+  figure 6, 7    a look-up of a version that needs the home's processor, and one that does not; while all compute
+  figure 8, 9    pages a second, and misses, without a cache, when every update invalidates everything, and with
+                 dependency lists; traces 1 (reads alone) to 5 (the most updates)
+  figure 10      the same of less and less room for pages, by Zipf's popularity (trace 6)
+  figure 11      more and more dependencies of a page
+  figure 12      while the back end has more and more other work to do
+
 Experiments of the BuddyCache paper, on the OO7 benchmark's medium module with somewhat larger objects:
   table 1        what fetches and commits take without a distance, with and without a redirector
   table 2        what a page from a neighbour takes
@@ -879,6 +891,8 @@ are what they are, and what came out.";
 pub(crate) enum Paper {
     /// BuddyCache: transactional caching for groups far from their store.
     Buddycache,
+    /// ActiveCache: coherent caching of web responses with many dependencies.
+    Activecache,
 }
 
 /// `thorp torture`.

@@ -43,4 +43,4 @@ pub use schema::MAP;
 pub use server::{Shop, ShopConfig, ShopError};
 pub use stock::{Stock, fill};
 pub use tokio_postgres::Config as Database;
-pub use visit::{Mix, Popularity, Visit, Visitor};
+pub use visit::{Popularity, Reads, Visit, Visitor};

@@ -158,16 +158,39 @@ pub(crate) async fn shelf(pool: &Pool, region: i32, category: i32, part: Part) -
 fn list(page: &mut Page, rows: &[tokio_postgres::Row], path: &str, part: Part) {
     html!(page, "<table><tr><th>Item</th><th>Bids</th><th>Price</th><th>Buy now</th></tr>");
     for row in rows {
-        let (id, name): (i32, &str) = (row.get(0), row.get(1));
-        let (bids, max_bid, buy_now): (i32, i32, i32) = (row.get(2), row.get(3), row.get(4));
-        page.shows(format!("item:{id}"), row.get(5));
-        html!(
-            page,
-            "<tr><td><a href=\"/item/{id}\">{}</a></td><td>{bids}</td><td>{max_bid}</td><td>{buy_now}</td></tr>",
-            Text(name)
-        );
+        entry(page, row);
     }
     html!(page, "</table>\n<a href=\"{path}?page={}&amp;show={}\">Next</a>", part.page + 1, part.shown);
+}
+
+/// A row of a list.
+fn entry(page: &mut Page, row: &tokio_postgres::Row) {
+    let (id, name): (i32, &str) = (row.get(0), row.get(1));
+    let (bids, max_bid, buy_now): (i32, i32, i32) = (row.get(2), row.get(3), row.get(4));
+    page.shows(format!("item:{id}"), row.get(5));
+    html!(
+        page,
+        "<tr><td><a href=\"/item/{id}\">{}</a></td><td>{bids}</td><td>{max_bid}</td><td>{buy_now}</td></tr>",
+        Text(name)
+    );
+}
+
+/// The items with the most bids of some that follow on each other: a small page that depends on many rows. It names those
+/// that are not there, too: they may come.
+pub(crate) async fn best(pool: &Pool, first: i32, part: Part) -> Found {
+    let mut page = Page::new("Best of many");
+    let last = i64::from(first) + part.shown - 1;
+    for item in i64::from(first)..=last {
+        page.depends_on(format!("item:{item}"));
+    }
+    let items = "SELECT id, name, bids, max_bid, buy_now, version::bigint FROM items \
+                 WHERE id BETWEEN $1 AND $2 ORDER BY bids DESC, id LIMIT 5";
+    let last = i32::try_from(last).unwrap_or(i32::MAX);
+    let rows = pool.read(items, &[&first, &last]).await?;
+    for row in &rows {
+        entry(&mut page, row);
+    }
+    Ok(found(page))
 }
 
 /// An item, and what can be done about it.

@@ -203,6 +203,7 @@ impl Desk {
                     Some(category) => Some(pages::shelf(pool, region, category, part).await),
                     None => None,
                 },
+                ("best", Some(first), []) => Some(pages::best(pool, first, part).await),
                 ("category", Some(category), []) => Some(pages::category(pool, category, part).await),
                 ("item", Some(item), []) => Some(pages::item(pool, item, ItemForm::None).await),
                 ("item", Some(item), ["bid"]) => Some(pages::item(pool, item, ItemForm::Bid).await),

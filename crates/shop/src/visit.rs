@@ -63,13 +63,51 @@ enum Write {
     Register,
 }
 
-/// How visits are drawn.
-#[derive(Clone, Debug)]
-pub struct Mix {
-    /// The share of visits that update something: 0 in RUBiS' browsing mix, 0.15 in its bidding mix.
-    pub updates: f64,
+/// The pages that visitors read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reads {
     /// Items of a list.
     pub shown: u32,
+    /// In place of RUBiS' interactions: pages with the best of so many items each, which depend on all of them.
+    pub best_of: Option<u32>,
+}
+
+impl Default for Reads {
+    /// RUBiS' browsing mix.
+    fn default() -> Self {
+        Self { shown: 20, best_of: None }
+    }
+}
+
+impl Reads {
+    /// All pages that visitors of a shop may read.
+    pub fn pages(&self, stock: &Stock) -> Vec<Visit> {
+        let Stock { items, users, categories, regions, .. } = *stock;
+        let path = |path: String| Visit::read(path);
+        if let Some(of) = self.best_of {
+            return (1..=items).map(|first| path(best(first, of))).collect();
+        }
+        let mut pages: Vec<_> = ["/", "/browse", "/categories", "/regions"].map(|fixed| path(fixed.into())).into();
+        for category in 1..=categories {
+            pages.push(path(self.category(category)));
+            pages.extend((1..=regions).map(|region| path(self.shelf(region, category))));
+        }
+        pages.extend((1..=items).flat_map(|item| [path(format!("/item/{item}")), path(format!("/item/{item}/bids"))]));
+        pages.extend((1..=users).map(|user| path(format!("/user/{user}"))));
+        pages
+    }
+
+    fn category(&self, category: u32) -> String {
+        format!("/category/{category}?show={}", self.shown)
+    }
+
+    fn shelf(&self, region: u32, category: u32) -> String {
+        format!("/region/{region}/category/{category}?show={}", self.shown)
+    }
+}
+
+fn best(first: u32, of: u32) -> String {
+    format!("/best/{first}?show={of}")
 }
 
 /// How often each of some things is asked for.
@@ -112,7 +150,7 @@ impl Popularity {
 pub struct Visitor {
     random: Random,
     stock: Stock,
-    mix: Mix,
+    reads: Reads,
     popularity: Popularity,
     registered: u64,
     seed: u64,
@@ -120,27 +158,31 @@ pub struct Visitor {
 
 impl Visitor {
     /// A visitor who draws by a seed of its own.
-    pub fn new(seed: u64, stock: Stock, mix: Mix, popularity: Popularity) -> Self {
-        Self { random: Random::new(seed), stock, mix, popularity, registered: 0, seed }
+    pub fn new(seed: u64, stock: Stock, reads: Reads, popularity: Popularity) -> Self {
+        Self { random: Random::new(seed), stock, reads, popularity, registered: 0, seed }
     }
 
-    /// The next visit.
-    pub fn next_visit(&mut self) -> Visit {
-        if self.random.chance(self.mix.updates) { self.next_update() } else { self.next_read() }
+    /// The next visit, where this share of them updates something: none in RUBiS' browsing mix, 0.15 in its bidding mix.
+    pub fn next_visit(&mut self, updates: f64) -> Visit {
+        if self.random.chance(updates) { self.next_update() } else { self.next_read() }
     }
 
     /// The next visit that reads.
     pub fn next_read(&mut self) -> Visit {
         let Stock { items, users, categories, regions, .. } = self.stock;
-        let shown = self.mix.shown;
+        let reads = self.reads;
+        if let Some(of) = reads.best_of {
+            return Visit::read(best(self.draw(items), of));
+        }
         Visit::read(match pick(&mut self.random, &READS) {
             Read::Home => "/".to_owned(),
             Read::Browse => "/browse".to_owned(),
             Read::Categories => "/categories".to_owned(),
             Read::Regions => "/regions".to_owned(),
-            Read::Category => format!("/category/{}?show={shown}", self.draw(categories)),
+            Read::Category => reads.category(self.draw(categories)),
             Read::Shelf => {
-                format!("/region/{}/category/{}?show={shown}", self.draw(regions), self.draw(categories))
+                let region = self.draw(regions);
+                reads.shelf(region, self.draw(categories))
             }
             Read::Item => format!("/item/{}", self.draw(items)),
             Read::Bids => format!("/item/{}/bids", self.draw(items)),
@@ -214,10 +256,19 @@ mod tests {
 
     #[test]
     fn a_seed_makes_the_same_visits() {
-        let visitor = || Visitor::new(7, Stock::SMALL, Mix { updates: 0.15, shown: 20 }, Popularity::Uniform);
-        let visits = |mut visitor: Visitor| (0..100).map(|_| visitor.next_visit()).collect::<Vec<_>>();
+        let visitor = || Visitor::new(7, Stock::SMALL, Reads::default(), Popularity::Uniform);
+        let visits = |mut visitor: Visitor| (0..100).map(|_| visitor.next_visit(0.15)).collect::<Vec<_>>();
         assert_eq!(visits(visitor()), visits(visitor()));
         let updates = visits(visitor()).iter().filter(|visit| visit.form.is_some()).count();
         assert!((5..30).contains(&updates), "{updates}");
+    }
+
+    #[test]
+    fn all_pages_are_those_that_visitors_read() {
+        for reads in [Reads::default(), Reads { best_of: Some(5), ..Reads::default() }] {
+            let pages = reads.pages(&Stock::SMALL);
+            let mut visitor = Visitor::new(1, Stock::SMALL, reads, Popularity::Uniform);
+            assert!((0..1000).all(|_| pages.contains(&visitor.next_read())));
+        }
     }
 }

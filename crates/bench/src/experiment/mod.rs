@@ -37,6 +37,7 @@ use costs::{Costs, Lab};
 use figures::Bench;
 use module::Built;
 use real::Store;
+pub(crate) use row::Target;
 pub use row::{HEAD, Row};
 use std::cell::OnceCell;
 use workloads::oo7::Size;

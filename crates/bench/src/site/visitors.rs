@@ -2,10 +2,11 @@
 //! update something now and then. Every response is held against what was known when it was asked for, if that is wanted.
 
 use crate::{Result, Sample};
-use shop::{Check, Connection, Finding, Mix, Popularity, Response, Source, Stock, Visit, Visitor};
+use shop::{Check, Connection, Finding, Popularity, Reads, Response, Source, Stock, Visit, Visitor};
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
 use std::time::{Duration, Instant};
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinHandle;
@@ -37,12 +38,14 @@ pub struct LoadOptions {
     pub updates_per_s: f64,
     /// The contents of the shop.
     pub stock: Stock,
-    /// Items of a list.
-    pub shown: u32,
+    /// The pages that are read.
+    pub reads: Reads,
     /// How often each thing is asked for, and updated.
     pub popularity: Popularity,
     /// Whether every response is checked.
     pub checked: bool,
+    /// Readers ask every cache for every page before they do anything else: nothing is cold then.
+    pub all_first: bool,
     /// The seed of all that visitors draw.
     pub seed: u64,
 }
@@ -119,6 +122,8 @@ struct Shared {
     options: LoadOptions,
     check: Check,
     ends: AtomicBool,
+    /// Readers that have asked for all pages that they were to ask for first.
+    ready: AtomicUsize,
     /// One for each visitor: nobody waits for another's.
     tallies: Vec<Mutex<Tally>>,
 }
@@ -131,7 +136,13 @@ impl Load {
     pub fn start(options: LoadOptions, threads: usize) -> Result<Self> {
         let runtime = Builder::new_multi_thread().worker_threads(threads).enable_all().build()?;
         let tallies = (0..options.readers + options.writers).map(|_| Mutex::default()).collect();
-        let shared = Shared { options, check: Check::default(), ends: AtomicBool::new(false), tallies };
+        let shared = Shared {
+            options,
+            check: Check::default(),
+            ends: AtomicBool::new(false),
+            ready: AtomicUsize::new(0),
+            tallies,
+        };
         let (shared, mut tasks) = (Arc::new(shared), Vec::new());
         for number in 0..shared.options.readers {
             tasks.push(runtime.spawn(read(Arc::clone(&shared), number)));
@@ -140,6 +151,13 @@ impl Load {
             tasks.push(runtime.spawn(write(Arc::clone(&shared), number)));
         }
         Ok(Self { runtime: Some(runtime), tasks, shared })
+    }
+
+    /// Waits until every cache was asked for every page, if that comes first.
+    pub fn wait_all_asked(&self) {
+        while self.shared.ready.load(Ordering::Relaxed) < self.shared.options.readers {
+            thread::sleep(Duration::from_millis(5));
+        }
     }
 
     /// The counts since this was asked for the last time.
@@ -199,16 +217,30 @@ impl Shared {
         !self.ends.load(Ordering::Relaxed)
     }
 
+    /// The pages that a reader asks for first: the readers of a cache share them out.
+    fn share(&self, number: usize) -> Vec<Visit> {
+        let LoadOptions { caches, readers, reads, stock, .. } = &self.options;
+        let (own, all) = (number / caches.len(), readers.div_ceil(caches.len()));
+        reads.pages(stock).into_iter().skip(own).step_by(all).collect()
+    }
+
     fn visitor(&self, number: usize) -> Visitor {
-        let LoadOptions { stock, shown, popularity, seed, .. } = &self.options;
-        let mix = Mix { updates: 0.0, shown: *shown };
-        Visitor::new(seed * 1000 + number as u64, *stock, mix, popularity.clone())
+        let LoadOptions { stock, reads, popularity, seed, .. } = &self.options;
+        Visitor::new(seed * 1000 + number as u64, *stock, *reads, popularity.clone())
     }
 }
 
 async fn read(shared: Arc<Shared>, number: usize) {
     let address = shared.options.caches[number % shared.options.caches.len()];
     let (mut visitor, mut connection, tally) = (shared.visitor(number), None, &shared.tallies[number]);
+    if shared.options.all_first {
+        for visit in shared.share(number) {
+            if shared.goes_on() {
+                ask(&mut connection, address, &visit).await;
+            }
+        }
+    }
+    shared.ready.fetch_add(1, Ordering::Relaxed);
     while shared.goes_on() {
         let visit = visitor.next_read();
         let begun = Instant::now();

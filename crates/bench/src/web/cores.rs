@@ -44,6 +44,14 @@ impl Cores {
         started
     }
 
+    /// Does something whose threads and processes stay on the clients' half.
+    pub(crate) fn run_with_clients<T>(&self, start: impl FnOnce() -> Result<T>) -> Result<T> {
+        sched_setaffinity(None, &self.clients)?;
+        let started = start();
+        sched_setaffinity(None, &self.all)?;
+        started
+    }
+
     /// Has this thread stay on the clients' half.
     pub(crate) fn stay_with_clients(&self) -> Result<()> {
         Ok(sched_setaffinity(None, &self.clients)?)

@@ -4,47 +4,82 @@ use crate::Result;
 use crate::cli::{ExperimentArgs, Paper};
 use crate::output::{self, Output};
 use crate::scratch::Scratch;
-use bench::{Experiment, HEAD, Place, Row};
+use bench::{ACTIVE_CACHE_FIGURES, Experiment, HEAD, Place, Row};
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
+use std::time::Duration;
 
 pub(super) fn run(args: &ExperimentArgs, output: &mut Output) -> Result {
-    let Paper::Buddycache = args.paper;
+    let chosen = Chosen::of(args)?;
     let scratch = Scratch::new(None, &args.dir, "experiment")?;
-    let place = Place { program: std::env::current_exe()?, dir: scratch.path().to_owned(), apart: None };
+    let dir = std::fs::canonicalize(scratch.path())?;
+    let place = Place { program: std::env::current_exe()?, dir, apart: None };
     let spinner = output::spinner("measuring");
     let mut rows: Vec<Row> = Vec::new();
     if !output.is_json() {
         output.raw(HEAD)?;
     }
-    bench::experiment(&chosen(args), &place, &|what| spinner.set_message(what.to_owned()), &mut |row| {
+    let progress = |what: &str| spinner.set_message(what.to_owned());
+    let mut found = |row: Row| {
         output.line(&row.to_json(), &row)?;
         rows.push(row);
         output.flush()
-    })?;
+    };
+    match &chosen {
+        Chosen::Buddycache(experiments) => bench::experiment(experiments, &place, &progress, &mut found)?,
+        Chosen::Activecache(figures) => {
+            let length = Duration::from_secs(args.case_s.into());
+            bench::active_cache(figures, &place, length, &progress, &mut found)?;
+        }
+    }
     spinner.finish_and_clear();
     match &args.out {
-        Some(out) => write(&rows, out),
+        Some(out) => chosen.write(&rows, out),
         None => Ok(()),
     }
 }
 
-fn chosen(args: &ExperimentArgs) -> Vec<Experiment> {
-    if args.all {
-        return Experiment::ALL.to_vec();
-    }
-    let failover = args.failover.then_some(Experiment::Failover);
-    let (table, figure) = (args.table.map(Experiment::Table), args.figure.map(Experiment::Figure));
-    table.into_iter().chain(figure).chain(failover).collect()
+/// The experiments of one of the papers.
+enum Chosen {
+    Buddycache(Vec<Experiment>),
+    Activecache(Vec<u32>),
 }
 
-fn write(rows: &[Row], out: &Path) -> Result {
-    std::fs::create_dir_all(out)?;
-    let mut file = BufWriter::new(File::create(out.join("buddycache.jsonl"))?);
-    for row in rows {
-        writeln!(file, "{}", row.to_json())?;
+impl Chosen {
+    fn of(args: &ExperimentArgs) -> Result<Self> {
+        match args.paper {
+            Paper::Buddycache if args.figure == Some(6) => {
+                Err("figure 6 of the BuddyCache paper is no experiment".into())
+            }
+            Paper::Buddycache if args.all => Ok(Self::Buddycache(Experiment::ALL.to_vec())),
+            Paper::Buddycache => {
+                let failover = args.failover.then_some(Experiment::Failover);
+                let (table, figure) = (args.table.map(Experiment::Table), args.figure.map(Experiment::Figure));
+                Ok(Self::Buddycache(table.into_iter().chain(figure).chain(failover).collect()))
+            }
+            Paper::Activecache if args.table.is_some() || args.failover => {
+                Err("--table and --failover are of the BuddyCache paper".into())
+            }
+            Paper::Activecache if args.all => Ok(Self::Activecache(ACTIVE_CACHE_FIGURES.collect())),
+            Paper::Activecache => Ok(Self::Activecache(args.figure.into_iter().collect())),
+        }
     }
-    file.flush()?;
-    bench::draw(rows, out)
+
+    fn write(&self, rows: &[Row], out: &Path) -> Result {
+        std::fs::create_dir_all(out)?;
+        let name = match self {
+            Self::Buddycache(_) => "buddycache.jsonl",
+            Self::Activecache(_) => "activecache.jsonl",
+        };
+        let mut file = BufWriter::new(File::create(out.join(name))?);
+        for row in rows {
+            writeln!(file, "{}", row.to_json())?;
+        }
+        file.flush()?;
+        match self {
+            Self::Buddycache(_) => bench::draw(rows, out),
+            Self::Activecache(_) => bench::draw_active_cache(rows, out),
+        }
+    }
 }

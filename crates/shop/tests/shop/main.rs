@@ -5,7 +5,7 @@
 mod server;
 
 use server::{Postgres, block_on, is_installed};
-use shop::{Connection, Mix, Popularity, Shop, ShopConfig, Stock, Visit, Visitor, fill};
+use shop::{Connection, Popularity, Reads, Shop, ShopConfig, Stock, Visit, Visitor, fill};
 use std::collections::BTreeMap;
 
 /// A response, kept.
@@ -61,15 +61,17 @@ fn every_visit_is_answered() {
     let server = Postgres::start(&[]);
     let shop = shop(&server);
     let mut guest = Guest::new(&shop);
-    let mut visitor = Visitor::new(3, Stock::SMALL, Mix { updates: 0.3, shown: 20 }, Popularity::Uniform);
+    let mut visitor = Visitor::new(3, Stock::SMALL, Reads::default(), Popularity::Uniform);
     for _ in 0..500 {
-        let visit = visitor.next_visit();
+        let visit = visitor.next_visit(0.3);
         let answer = guest.ask(&visit);
         assert_eq!(answer.status, 200, "{visit:?}: {}", answer.body);
         assert!(visit.form.is_some() || answer.groups.iter().all(|name| !name.is_empty()), "{visit:?} names nothing");
         assert!(answer.versions.keys().all(|thing| visit.form.is_some() || answer.groups.contains(thing)), "{visit:?}");
     }
-    for path in ["/sell", "/register", "/item/1/bid", "/item/1/buy", "/user/1/comment", "/about/1", "/region/1"] {
+    for path in
+        ["/sell", "/register", "/item/1/bid", "/item/1/buy", "/user/1/comment", "/about/1", "/region/1", "/best/7"]
+    {
         assert_eq!(guest.get(path).status, 200, "{path}");
     }
     for path in ["/item/99999", "/item/99999/bids", "/user/99999", "/category/99", "/region/9/category/1", "/nothing"] {
@@ -100,6 +102,7 @@ fn a_page_names_what_changes_it() {
         "/user/1",
         "/user/7",
         "/item/401",
+        "/best/390",
     ];
     // The names that a change has by the map, and the change.
     let changes = [

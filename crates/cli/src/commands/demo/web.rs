@@ -23,7 +23,7 @@ use account::{Account, Turn};
 use bench::{Load, LoadOptions, Part, Postgres, Program, lasting_address};
 use faults::Fault;
 use rival::Rival;
-use shop::{MAP, Popularity, Stock};
+use shop::{MAP, Popularity, Reads, Stock};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::thread;
@@ -208,9 +208,10 @@ impl Site {
             writers: WRITERS,
             updates_per_s: UPDATES_PER_S,
             stock: Stock::SMALL,
-            shown: SHOWN,
+            reads: Reads { shown: SHOWN, ..Reads::default() },
             popularity: Popularity::zipf(ZIPF, Stock::SMALL.items),
             checked: true,
+            all_first: false,
             seed: 1,
         }
     }

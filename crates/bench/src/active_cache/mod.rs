@@ -1,0 +1,72 @@
+//! The ActiveCache paper's experiments (section 4): its figures, and ours beside them.
+//!
+//! ```text
+//!   readers ---> five proxies --->  two shops ---> PostgreSQL        one half of the processors | the other half
+//!   writers ---------------------->     |              |
+//!                    hub, watcher ----------------------
+//! ```
+//! The paper has eight machines for the data-center and eight for its clients. Here it is one machine, so its processors
+//! are parted: readers and proxies have one half, applications, database, watcher and the load on the back end the other.
+//!
+//! | module | duty |
+//! |---|---|
+//! | `chart` | the figures as pictures |
+//! | `cluster` | the processes |
+//! | `figures` | from runs to rows |
+//! | `looked_up` | figures 6 and 7: a look-up that needs the home's processor, and one that does not |
+//! | `run` | one load on one set of caches |
+//! | `strain` | the load on the back end |
+
+mod chart;
+mod cluster;
+mod figures;
+mod looked_up;
+mod run;
+mod strain;
+
+use crate::{Place, Result, Row};
+pub use chart::draw as draw_active_cache;
+use cluster::Cluster;
+use figures::Figures;
+use std::cell::OnceCell;
+use std::time::Duration;
+
+/// The paper's figures.
+pub const ACTIVE_CACHE_FIGURES: std::ops::RangeInclusive<u32> = 6..=12;
+
+/// Runs experiments, each case for `length`. `progress` hears what is being done, `found` each row as soon as it is known.
+///
+/// # Errors
+/// PostgreSQL is not installed, or something does not start.
+pub fn active_cache(
+    figures: &[u32],
+    place: &Place,
+    length: Duration,
+    progress: &dyn Fn(&str),
+    found: &mut dyn FnMut(Row) -> Result<()>,
+) -> Result<()> {
+    let made = OnceCell::new();
+    for figure in figures {
+        let rows = if *figure <= 7 {
+            progress("looking versions up");
+            looked_up::rows(*figure)?
+        } else {
+            if made.get().is_none() {
+                progress("making a shop");
+                let cluster = Cluster::open(place)?;
+                made.set(Figures::new(cluster, length, progress)).map_err(|_| "the shop was made twice")?;
+            }
+            let figures = made.get().ok_or("there is no shop")?;
+            match figure {
+                8 => figures.throughput()?,
+                9 => figures.misses()?,
+                10 => figures.cache_sizes()?,
+                11 => figures.dependencies()?,
+                12 => figures.loads()?,
+                other => return Err(format!("the ActiveCache paper has no experiment in figure {other}").into()),
+            }
+        };
+        rows.into_iter().try_for_each(&mut *found)?;
+    }
+    Ok(())
+}
