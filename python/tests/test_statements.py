@@ -6,12 +6,15 @@ from pathlib import Path
 from typing import Any
 
 import pglast
+import psycopg
 import pytest
 from hypothesis import given, settings
 from pglast import ast
 from pglast.visitors import Visitor
+from postgres import Postgres
 from queries import queries
 
+from thorp_web import statements
 from thorp_web.parameters import from_percent, many_from_percent
 from thorp_web.statements import NOTHING, UNKNOWN, WRITE, Constant, Parameter, Reading, statement
 
@@ -61,6 +64,8 @@ def shown(reading: Reading) -> str:
         ("WITH RECURSIVE t AS (SELECT 1 UNION SELECT i.id FROM t JOIN items AS i ON i.id = t.id) TABLE t", "items()"),
         ("SELECT 1 FROM items UNION SELECT 2 FROM comments", "items() comments()"),
         ("TABLE items", "items()"),
+        ("SELECT FROM items AS i WHERE id = 1 FOR UPDATE OF i", "items(id=1)"),
+        ("SELECT pg_catalog.version(), lower(name) FROM items", "items()"),
         ("SELECT count(*), lower('x') FROM generate_series(1, 3) AS g", ""),
     ],
 )  # fmt: skip
@@ -80,7 +85,7 @@ def test_tables_and_rows(text: str, expected: str) -> None:
         'SELECT * FROM U&"it\\0065ms"',
         "SELECT * FROM items AS i(a) WHERE i.a = 1",
         "SELECT FROM WHERE",
-        "SHOW all",
+        "FETCH 3 FROM rows",
         "SELECT " + "1 + " * 10_000 + "1",
     ],
 )
@@ -110,7 +115,7 @@ def test_what_may_write(text: str) -> None:
     assert statement(text) == WRITE
 
 
-@pytest.mark.parametrize("text", ["BEGIN", "commit;", "SAVEPOINT a", "SET search_path = shop", "/* a */ ROLLBACK"])
+@pytest.mark.parametrize("text", ["BEGIN", "commit;", "SAVEPOINT a", "SET a = b", "SHOW all", "/* a */ ROLLBACK"])
 def test_what_neither_reads_nor_writes(text: str) -> None:
     assert statement(text) == NOTHING
 
@@ -169,3 +174,17 @@ def test_parameters() -> None:
         ("%s %(x)s", [1, 2]),
     ):
         assert from_percent(*wrong) is None
+
+
+def test_the_known_functions_are_postgres_own(postgres: Postgres) -> None:
+    grammar = {"coalesce", "extract", "greatest", "least", "nullif", "trim"}
+    newer = {"any_value"}
+    # They give another value each time, of no row.
+    volatile = {"gen_random_uuid", "random", "set_config"}
+    with psycopg.connect(postgres.url) as connection:
+        query = (
+            "SELECT proname, max(provolatile) FROM pg_proc WHERE pronamespace = 'pg_catalog'::regnamespace GROUP BY 1"
+        )
+        found = dict(connection.execute(query).fetchall())
+    assert statements._FUNCTIONS - found.keys() <= grammar | newer
+    assert {name for name in statements._FUNCTIONS if found.get(name) == "v"} <= volatile

@@ -120,30 +120,34 @@ WRITE = Statement(writes=True)
 
 # The first words of statements that read no rows and change none.
 _SILENT = frozenset(
-    "ABORT BEGIN CLOSE COMMIT DEALLOCATE DISCARD END LISTEN RELEASE RESET ROLLBACK SAVEPOINT SET START UNLISTEN".split()
+    """ABORT BEGIN CLOSE COMMIT DEALLOCATE DISCARD END LISTEN RELEASE RESET ROLLBACK SAVEPOINT SET SHOW START
+    UNLISTEN""".split()
 )
 
 # The first words of those that read, of which the second are not looked into. Of others nobody knows.
 _QUERIES = frozenset("SELECT WITH VALUES TABLE (".split())
-_OTHER_READING = frozenset("SHOW FETCH MOVE DECLARE".split())
+_OTHER_READING = frozenset("FETCH MOVE DECLARE".split())
 
-# Functions of PostgreSQL that know their arguments alone, or the time. One of an application's own may read tables.
+# Functions of PostgreSQL that know their arguments, their session and the time. One of an application's own may read
+# tables.
 _FUNCTIONS = frozenset(
     """abs age any_value array_agg array_append array_cat array_length array_position array_prepend array_remove
     array_to_json array_to_string avg bit_and bit_length bit_or bool_and bool_or btrim cardinality ceil ceiling
-    char_length character_length chr coalesce concat concat_ws count cume_dist date_bin date_part date_trunc decode
-    degrees dense_rank div encode every exp extract first_value floor format gen_random_uuid generate_series greatest
-    initcap json_agg json_array_elements json_array_elements_text json_array_length json_build_array json_build_object
-    json_each json_each_text json_object_agg json_object_keys json_typeof jsonb_agg jsonb_array_elements
-    jsonb_array_elements_text jsonb_array_length jsonb_build_array jsonb_build_object jsonb_each jsonb_each_text
-    jsonb_object_agg jsonb_object_keys jsonb_set jsonb_strip_nulls jsonb_typeof lag last_value lead least left length
-    ln log lower lpad ltrim make_date make_interval make_time make_timestamp max md5 min mod mode now nth_value ntile
-    nullif num_nonnulls num_nulls octet_length overlay percent_rank percentile_cont percentile_disc phraseto_tsquery
-    pi plainto_tsquery position power radians random range_agg rank regexp_match regexp_matches regexp_replace
-    regexp_split_to_array repeat replace reverse right round row_number row_to_json rpad rtrim sign split_part sqrt
-    starts_with statement_timestamp stddev stddev_pop stddev_samp string_agg string_to_array strpos substr substring
-    sum to_char to_date to_json to_jsonb to_number to_timestamp to_tsquery to_tsvector transaction_timestamp translate
-    trim trunc ts_headline ts_rank ts_rank_cd unnest upper var_pop var_samp variance websearch_to_tsquery width_bucket
+    char_length character_length chr coalesce concat concat_ws count cume_dist current_database current_schema
+    current_setting date_bin date_part date_trunc decode degrees dense_rank div encode every exp extract first_value
+    floor format gen_random_uuid generate_series greatest initcap json_agg json_array_elements
+    json_array_elements_text json_array_length json_build_array json_build_object json_each json_each_text
+    json_object_agg json_object_keys json_typeof jsonb_agg jsonb_array_elements jsonb_array_elements_text
+    jsonb_array_length jsonb_build_array jsonb_build_object jsonb_each jsonb_each_text jsonb_object_agg
+    jsonb_object_keys jsonb_set jsonb_strip_nulls jsonb_typeof lag last_value lead least left length ln log lower lpad
+    ltrim make_date make_interval make_time make_timestamp max md5 min mod mode now nth_value ntile nullif
+    num_nonnulls num_nulls octet_length overlay percent_rank percentile_cont percentile_disc pg_typeof
+    phraseto_tsquery pi plainto_tsquery position power radians random range_agg rank regexp_match regexp_matches
+    regexp_replace regexp_split_to_array repeat replace reverse right round row_number row_to_json rpad rtrim
+    set_config sign split_part sqrt starts_with statement_timestamp stddev stddev_pop stddev_samp string_agg
+    string_to_array strpos substr substring sum to_char to_date to_json to_jsonb to_number to_timestamp to_tsquery
+    to_tsvector transaction_timestamp translate trim trunc ts_headline ts_rank ts_rank_cd unnest upper var_pop
+    var_samp variance version websearch_to_tsquery width_bucket
     """.split()
 )
 
@@ -209,18 +213,19 @@ def _calls_known_functions(text: str) -> bool:
     at the words themselves.
     """
     tokens = Tokenizer(dialect="postgres").tokenize(text)
-    for before, name, after in zip([None, *tokens], tokens, tokens[1:], strict=False):
+    for schema, before, name, after in zip([None, None, *tokens], [None, *tokens], tokens, tokens[1:], strict=False):
         # `U&"items"` is a name with escapes, which the parser takes for a conjunction of bits.
         if name.token_type is TokenType.AMP and name.end + 1 == after.start and name.text == "&":
             return False
         if after.token_type is not TokenType.L_PAREN or not re.match(r"[^\W\d]", name.text):
             continue
         is_quoted = name.token_type is TokenType.IDENTIFIER
+        is_catalogs = schema is not None and schema.text.lower() == "pg_catalog"
         # `ORDER BY` is one word to the tokenizer.
         word = name.text if is_quoted else name.text.lower().rpartition(" ")[2]
         if word not in _FUNCTIONS and (is_quoted or word not in _WORDS):
             return False
-        if before is not None and before.token_type is TokenType.DOT:
+        if before is not None and before.token_type is TokenType.DOT and not is_catalogs:
             return False
     return True
 
@@ -231,8 +236,8 @@ def _readings(tree: Any) -> Iterator[Reading]:
     for select in tree.find_all(exp.Select):
         narrowed.update(_Scope(select).narrowed())
     for table in tree.find_all(exp.Table):
-        # Of a function that gives rows the arguments are looked at, like all else.
-        if not isinstance(table.this, exp.Identifier) or _is_common_table(table):
+        # Of a function that gives rows the arguments are looked at, like all else. `FOR UPDATE OF` names tables again.
+        if not isinstance(table.this, exp.Identifier) or isinstance(table.parent, exp.Lock) or _is_common_table(table):
             continue
         conditions = narrowed.get(id(table), [])
         yield Reading(*_name(table), tuple(conditions))
