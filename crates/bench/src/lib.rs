@@ -94,6 +94,8 @@ pub enum Case {
         /// The others.
         beside: Beside,
     },
+    /// Memory that the caching proxy takes for small stored responses.
+    Entries,
     /// Documents from several threads, for as long as it takes.
     Load {
         /// How much is inserted, in GiB.
@@ -103,7 +105,7 @@ pub enum Case {
 
 impl Case {
     /// The measurements of `--all`: those that one machine can make.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::Floor,
         Self::Read,
         Self::Commit { clients: 1 },
@@ -118,6 +120,7 @@ impl Case {
         Self::Churn,
         Self::LookUp,
         Self::Web { beside: Beside::ALL },
+        Self::Entries,
     ];
 }
 
@@ -150,6 +153,7 @@ pub fn measure(
         Case::Contend { clients } => contend::measure(place, clients, progress, found),
         Case::LookUp => found(look_up::measure()?),
         Case::Web { beside } => web::measure(place, beside, progress, found),
+        Case::Entries => found(web::measure_entries(place, progress)?),
         Case::Load { gib } => found(load::measure(place, gib, progress)?),
         Case::First => {
             let apart = place.apart.as_ref().ok_or("a new client wants two places that are really apart")?;

@@ -4,16 +4,19 @@
 //! processors and the server that it asks the other: they do not wait for each other's time slices. The servers are
 //! asked in turns, whose order changes from round to round, and ratios are medians of the rounds.
 //!
-//! The client is not what is measured: it asks the origin itself, too, which has its answers ready in memory, and says how
+//! The client is not what is measured: it asks the origin itself, too, which does nothing but answer, and says how
 //! busy it was.
 
 mod client;
 mod cores;
+mod entries;
 mod origin;
 mod server;
 
 use crate::sample::median;
 use crate::{Line, Place, Result};
+pub(crate) use entries::measure as measure_entries;
+
 use client::{Client, Turn};
 pub(crate) use cores::Cores;
 use origin::Origin;
@@ -67,7 +70,7 @@ pub(crate) fn measure(
 ) -> Result<()> {
     let cores = Cores::halves()?;
     let origin = cores.run_on_servers(Origin::start)?;
-    let mut servers = vec![cores.run_on_servers(|| Server::thorp(&place.program, &origin, cores.each()))?];
+    let mut servers = vec![cores.run_on_servers(|| Server::thorp(&place.program, &origin, cores.each(), &[]))?];
     for rival in beside.rivals() {
         match cores.run_on_servers(|| Server::rival(rival, &place.dir, &origin, cores.each()))? {
             Some(server) => servers.push(server),

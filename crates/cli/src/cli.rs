@@ -781,6 +781,8 @@ Cases and what their ratios compare with, measured in the same run:
   look-up   the version of a stored web response, idle and while every processor marks updates; loaded_over_idle: of p99
   web       hits of `thorp proxy`, with 64 connections, beside nginx and Varnish where they are installed, each with half of
             the processors, in turns; hits_over_theirs, p99_over_theirs: of the time that a hit takes
+  entries   memory that `thorp proxy` takes for a million small responses; above_bytes: for each, above its body, fields
+            and key
   leased-writers
             commits of two sites on a leased space, in a lab: cargo xtask lab --sites 2 --loss 1 -- thorp bench
             leased-writers --lab {lab}; p50 and p99 over the line's round trip";
@@ -814,6 +816,8 @@ pub(crate) enum BenchCase {
     LookUp,
     /// Hits of the caching proxy.
     Web,
+    /// Memory that the caching proxy takes for small stored responses.
+    Entries,
     /// Commits of two sites on a leased space, in a lab.
     LeasedWriters,
 }

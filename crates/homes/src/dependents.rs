@@ -1,11 +1,16 @@
-//! Which slots depend on a dependency, and on which dependencies a slot depends: both ways, in 20 bytes for each pair.
+//! Which slots depend on a dependency, and on which dependencies a slot depends: both ways, in 20 bytes for each pair, and
+//! about 30 above its name for each dependency.
 //!
 //! A pair is an *edge* in two lists: that of its dependency, which is doubly linked, so that a slot leaves it at once
 //! however long it is, and that of its slot.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
+use bytes::Bytes;
+use core::hash::BuildHasher;
+use foldhash::fast::FixedState;
+use hashbrown::HashTable;
 use protocol::homes::Dependency;
-use types::Map;
 
 /// Stands for the end of a list.
 const NONE: u32 = u32::MAX;
@@ -21,18 +26,19 @@ struct Edge {
     next: u32,
 }
 
+/// A dependency. One that no slot has is free: it is empty, and has no first edge.
 #[derive(Debug)]
 struct Name {
-    dependency: Dependency,
+    text: Box<[u8]>,
     first: u32,
 }
 
 /// The pairs of a slot and a dependency.
 #[derive(Debug)]
 pub(crate) struct Dependents {
-    /// The number of each dependency that any slot has.
-    numbers: Map<Dependency, u32>,
-    names: Vec<Option<Name>>,
+    /// The number of each dependency that any slot has, by its hash.
+    numbers: HashTable<u32>,
+    names: Vec<Name>,
     names_free: Vec<u32>,
     edges: Vec<Edge>,
     edges_free: u32,
@@ -54,7 +60,8 @@ impl Dependents {
         for dependency in dependencies {
             let name = self.number(dependency);
             // A slot that stands first in a list has just been put there: the dependency was named twice.
-            if self.first_of(name) != Some(slot) {
+            let first = self.names[name as usize].first;
+            if self.edges.get(first as usize).is_none_or(|edge| edge.slot != slot) {
                 self.link(slot, name);
             }
         }
@@ -80,8 +87,7 @@ impl Dependents {
 
     /// The slots that depend on it.
     pub(crate) fn of(&self, dependency: &Dependency) -> impl Iterator<Item = u32> {
-        let name = self.numbers.get(dependency).and_then(|&number| self.names[number as usize].as_ref());
-        let mut at = name.map_or(NONE, |name| name.first);
+        let mut at = self.find(dependency.name()).map_or(NONE, |number| self.names[number as usize].first);
         core::iter::from_fn(move || {
             let edge = self.edges.get(at as usize)?;
             at = edge.after;
@@ -90,35 +96,36 @@ impl Dependents {
     }
 
     /// The dependencies of a slot.
-    pub(crate) fn names(&self, slot: u32) -> impl Iterator<Item = &Dependency> {
+    pub(crate) fn names(&self, slot: u32) -> impl Iterator<Item = Dependency> {
         let mut at = self.slots.get(slot as usize).copied().unwrap_or(NONE);
         core::iter::from_fn(move || {
             let edge = self.edges.get(at as usize)?;
             at = edge.next;
-            Some(&self.names[edge.name as usize].as_ref().expect("an edge's name is there").dependency)
+            Dependency::new(Bytes::copy_from_slice(&self.names[edge.name as usize].text))
         })
     }
 
+    fn find(&self, text: &[u8]) -> Option<u32> {
+        self.numbers.find(hash(text), |&number| *self.names[number as usize].text == *text).copied()
+    }
+
     fn number(&mut self, dependency: &Dependency) -> u32 {
-        if let Some(&number) = self.numbers.get(dependency) {
+        let text = dependency.name();
+        if let Some(number) = self.find(text) {
             return number;
         }
         let number = self.names_free.pop().unwrap_or_else(|| {
-            self.names.push(None);
+            self.names.push(Name { text: Box::default(), first: NONE });
             self.names.len() as u32 - 1
         });
-        self.names[number as usize] = Some(Name { dependency: dependency.clone(), first: NONE });
-        self.numbers.insert(dependency.clone(), number);
+        self.names[number as usize].text = text.into();
+        let names = &self.names;
+        self.numbers.insert_unique(hash(text), number, |&number| hash(&names[number as usize].text));
         number
     }
 
-    fn first_of(&self, name: u32) -> Option<u32> {
-        let first = self.names[name as usize].as_ref()?.first;
-        self.edges.get(first as usize).map(|edge| edge.slot)
-    }
-
     fn link(&mut self, slot: u32, name: u32) {
-        let first = &mut self.names[name as usize].as_mut().expect("it has just been given").first;
+        let first = &mut self.names[name as usize].first;
         let edge = Edge { slot, name, before: NONE, after: *first, next: self.slots[slot as usize] };
         let at = if self.edges_free == NONE {
             self.edges.push(edge);
@@ -145,14 +152,19 @@ impl Dependents {
             return;
         }
         let name = &mut self.names[edge.name as usize];
+        name.first = edge.after;
         if edge.after == NONE {
-            let name = name.take().expect("an edge's name is there");
-            self.numbers.remove(&name.dependency);
+            let text = core::mem::take(&mut name.text);
+            if let Ok(number) = self.numbers.find_entry(hash(&text), |&number| number == edge.name) {
+                number.remove();
+            }
             self.names_free.push(edge.name);
-        } else {
-            name.as_mut().expect("an edge's name is there").first = edge.after;
         }
     }
+}
+
+fn hash(text: &[u8]) -> u64 {
+    FixedState::default().hash_one(text)
 }
 
 #[cfg(test)]
@@ -192,7 +204,7 @@ mod tests {
                 }
                 for (&slot, names) in &model {
                     let expected: BTreeSet<_> = names.iter().map(|&name| named(name)).collect();
-                    prop_assert_eq!(dependents.names(slot).cloned().collect::<BTreeSet<_>>(), expected);
+                    prop_assert_eq!(dependents.names(slot).collect::<BTreeSet<_>>(), expected);
                 }
                 let pairs: usize = model.values().map(BTreeSet::len).sum();
                 prop_assert!(dependents.edges.len() <= 6 * 3 && pairs <= dependents.edges.len());

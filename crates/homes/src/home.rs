@@ -139,7 +139,7 @@ impl Home {
     /// The dependencies of a stored response; none if it is not current.
     pub fn dependencies(&self, proof: Proof) -> Vec<Dependency> {
         let is_current = self.table.proof(proof.slot) == proof;
-        if is_current { self.dependents.names(proof.slot).cloned().collect() } else { Vec::new() }
+        if is_current { self.dependents.names(proof.slot).collect() } else { Vec::new() }
     }
 
     /// The number of stored responses that depend on it.

@@ -1,12 +1,14 @@
 //! Answers: from a stored response, from the origin's, from the proxy itself.
 
 use crate::body::Body;
-use crate::entries::Entry;
+use crate::entry::Entry;
 use crate::forward::{add_via, keep_trailers};
+use crate::prepared::fields_of;
 use crate::shared::Shared;
 use http::header::{AGE, ALLOW, VIA};
 use http::{HeaderName, HeaderValue, Method, Response, StatusCode};
 use responses::{Answer, CacheStatus, Request, Stored, Time, answer, forward_response};
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 const CACHE_STATUS: HeaderName = HeaderName::from_static("cache-status");
@@ -20,7 +22,7 @@ pub(crate) fn hit_status(ttl_s: i64) -> CacheStatus {
 pub(crate) fn hit(
     shared: &Shared,
     asked: &Request<'_>,
-    entry: &Entry,
+    entry: &Arc<Entry>,
     now: Time,
     age_s: u64,
     status: &CacheStatus,
@@ -33,28 +35,28 @@ pub(crate) fn hit(
 pub(crate) fn stored(
     shared: &Shared,
     asked: &Request<'_>,
-    entry: &Entry,
+    entry: &Arc<Entry>,
     now: Time,
     age_s: u64,
     status: &CacheStatus,
 ) -> Response<Body> {
-    let bytes = entry.content.bytes();
+    let bytes = entry.content_bytes();
     let how = answer(asked, &entry.stored, bytes, now);
     let mut response = Response::new(match how {
         _ if asked.method == Method::HEAD => Body::Empty,
-        Answer::Whole => Body::stored(&entry.content),
-        Answer::Partial(slice) => Body::part(&entry.content, slice),
+        Answer::Whole => Body::stored(&entry.content()),
+        Answer::Partial(slice) => Body::part(&entry.content(), slice),
         Answer::NotModified | Answer::NotSatisfiable => Body::Empty,
     });
     *response.status_mut() = how.status(&entry.stored);
     let fields = response.headers_mut();
     if how == Answer::Whole {
-        fields.clone_from(entry.whole(&shared.via));
+        *fields = fields_of(entry);
         fields.insert(AGE, age_s.into());
     } else {
         *fields = how.fields(&entry.stored, bytes, age_s);
-        fields.append(VIA, shared.via.clone());
     }
+    fields.append(VIA, shared.via.clone());
     fields.append(CACHE_STATUS, status.to_header(&shared.config.policy));
     response
 }

@@ -15,6 +15,7 @@ use net::{ConnectError, Runtime};
 use responses::{Dependencies, InvalidGroups, Key};
 use std::collections::HashSet;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::timeout;
 use types::limits::DEPENDENCY_BYTES_MAX;
@@ -27,7 +28,7 @@ pub(crate) struct HubAway;
 #[derive(Debug)]
 pub(crate) struct Coherence {
     site: Site,
-    cache: Cache,
+    cache: Arc<Cache>,
     announcements: Announcements,
     /// Whether other proxies have the same hub.
     has_others: bool,
@@ -36,7 +37,7 @@ pub(crate) struct Coherence {
 impl Coherence {
     pub(crate) fn start(config: &SiteConfig, runtime: &Runtime) -> Result<Self, SiteError> {
         let site = Site::start(config, runtime)?;
-        let (cache, has_others) = (site.cache(), config.hub.is_some() || config.listen.is_some());
+        let (cache, has_others) = (Arc::new(site.cache()), config.hub.is_some() || config.listen.is_some());
         let announcements = Announcements::to(site.updates());
         Ok(Self { site, cache, announcements, has_others })
     }
@@ -135,7 +136,7 @@ fn dependency(name: &[u8]) -> Option<Dependency> {
 /// The place of a stored response at its home.
 #[derive(Debug)]
 pub(crate) struct Claim {
-    cache: Cache,
+    cache: Arc<Cache>,
     proof: Proof,
 }
 

@@ -52,6 +52,12 @@ impl Content {
         Self { pieces, bytes: total as u64 }
     }
 
+    /// One piece, as it is.
+    pub(crate) fn of_piece(piece: Bytes) -> Self {
+        let bytes = piece.len() as u64;
+        Self { pieces: if bytes == 0 { Pieces::None } else { Pieces::One(piece) }, bytes }
+    }
+
     /// Its size.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes

@@ -4,18 +4,18 @@
 //! while anything is awaited or sent. Everything that changes the set goes through the queues' lock first, then a
 //! shard's: in this order, so there is no deadlock.
 
-use crate::coherence::{Claim, Word};
+use crate::coherence::Claim;
 use crate::content::Content;
-use crate::s3fifo::{Meter, S3Fifo};
+use crate::entry::Entry;
+use crate::s3fifo::S3Fifo;
 use foldhash::fast::RandomState;
 use hashbrown::HashTable;
-use http::header::{CONTENT_LENGTH, VIA};
-use http::{HeaderMap, HeaderValue};
-use responses::{Key, KeyRef, Policy, Request, Stored, Validity, select};
+use responses::{Key, KeyBytes, KeyRef, Policy, Request, Stored, select};
+use std::cmp::Reverse;
 use std::hash::BuildHasher;
-use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
+use std::sync::atomic::{AtomicU16, AtomicU64};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 /// Parts of the map with a lock each. More than there are threads, so that two rarely meet.
 const SHARDS: usize = 64;
@@ -26,59 +26,6 @@ const VARIANTS_MAX: usize = 32;
 
 /// Counts of removals. Keys that share one keep each other's responses from being stored now and then, no more.
 const REMOVAL_COUNTS: usize = 4096;
-
-/// The memory of an entry beside its content, fields and key: this structure, its place in the map and in the queues.
-const ENTRY_BYTES: usize = 512;
-
-/// A stored response.
-#[derive(Debug)]
-pub(crate) struct Entry {
-    pub(crate) stored: Stored,
-    pub(crate) content: Content,
-    /// None for one that is not among the others.
-    claim: Option<Claim>,
-    meter: Arc<Meter>,
-    /// The fields of an answer with all of it, but for those that change from answer to answer. Made at the first use:
-    /// most entries have none.
-    whole: OnceLock<Box<HeaderMap>>,
-}
-
-impl Entry {
-    /// One that is not among the others, for a single answer.
-    pub(crate) fn alone(stored: Stored, content: Content) -> Self {
-        Self { stored, content, claim: None, meter: Arc::new(Meter::new(0, 0, 0)), whole: OnceLock::new() }
-    }
-
-    /// The word of the home on it. A request that it is to answer has come before.
-    pub(crate) fn validity(&self) -> Validity {
-        let is_current = self.claim.as_ref().is_some_and(Claim::is_current);
-        if is_current { Validity::Current } else { Validity::Invalidated }
-    }
-
-    /// Its place at the home, if it has one.
-    pub(crate) fn word(&self) -> Option<Word> {
-        self.claim.as_ref().map(Claim::word)
-    }
-
-    /// The fields of an answer with all of it, but for `Age` and `Cache-Status`.
-    pub(crate) fn whole(&self, via: &HeaderValue) -> &HeaderMap {
-        self.whole.get_or_init(|| {
-            let mut fields = self.stored.fields().to_map();
-            if !self.stored.status().is_informational() && self.stored.status() != http::StatusCode::NO_CONTENT {
-                fields.insert(CONTENT_LENGTH, self.content.bytes().into());
-            }
-            fields.append(VIA, via.clone());
-            Box::new(fields)
-        })
-    }
-}
-
-/// The responses that are stored under one key, the newest last.
-#[derive(Debug)]
-struct Resource {
-    key: Key,
-    variants: Vec<Arc<Entry>>,
-}
 
 /// A key, and its hash in [`Entries`].
 #[derive(Clone, Debug)]
@@ -103,14 +50,18 @@ pub(crate) struct Removals(u64);
 /// All stored responses.
 #[derive(Debug)]
 pub(crate) struct Entries {
-    shards: Box<[RwLock<HashTable<Resource>>]>,
+    shards: Box<[Shard]>,
     hasher: RandomState,
-    queues: Mutex<S3Fifo>,
+    queues: Mutex<S3Fifo<Entry>>,
     /// How often something was removed on purpose, by the hash of its key. A response that was asked for before a removal
     /// is not stored after it: the origin may have made it before the change that the removal is about.
     removals: Box<[AtomicU64]>,
-    next_id: AtomicU64,
+    /// The number of the next entry, counted round.
+    next_number: AtomicU16,
 }
+
+/// The variants of a resource lie beside each other, under one hash.
+type Shard = RwLock<HashTable<Arc<Entry>>>;
 
 impl Entries {
     pub(crate) fn new(bytes_limit: usize) -> Self {
@@ -119,7 +70,7 @@ impl Entries {
             hasher: RandomState::default(),
             queues: Mutex::new(S3Fifo::new(bytes_limit)),
             removals: (0..REMOVAL_COUNTS).map(|_| AtomicU64::new(0)).collect(),
-            next_id: AtomicU64::new(1),
+            next_number: AtomicU16::new(0),
         }
     }
 
@@ -128,7 +79,7 @@ impl Entries {
         self.hasher.hash_one(key)
     }
 
-    fn shard(&self, hash: u64) -> &RwLock<HashTable<Resource>> {
+    fn shard(&self, hash: u64) -> &Shard {
         // The table within uses the low and the topmost bits.
         &self.shards[(hash >> 40) as usize % SHARDS]
     }
@@ -136,30 +87,47 @@ impl Entries {
     /// The entry that a request selects.
     pub(crate) fn find<K>(&self, policy: &Policy, hash: u64, key: &K, request: &Request<'_>) -> Found
     where
-        K: PartialEq<Key>,
+        K: for<'a> PartialEq<KeyBytes<'a>>,
     {
         let shard = self.shard(hash).read().unwrap_or_else(PoisonError::into_inner);
-        let Some(resource) = shard.find(hash, |resource| *key == resource.key) else { return Found::Nothing };
-        let variants = resource.variants.iter().map(|entry| &entry.stored);
-        let Some(index) = select(policy, request, variants) else { return Found::OtherVariants };
-        let entry = resource.variants[index].clone();
+        let variants = || shard.iter_hash(hash).filter(|entry| *key == entry.key());
+        let mut some = variants();
+        let Some(first) = some.next() else { return Found::Nothing };
+        let selected = if some.next().is_none() {
+            select(policy, request, [&first.stored]).map(|_| first)
+        } else {
+            let mut all: Vec<_> = variants().collect();
+            self.newest_last(&mut all);
+            select(policy, request, all.iter().map(|entry| &entry.stored)).map(|index| all[index])
+        };
+        let Some(entry) = selected.cloned() else { return Found::OtherVariants };
+        drop(shard);
         entry.meter.use_once();
         Found::Entry(entry)
     }
 
+    /// Of two that the origin has made within the same second the newer one counts.
+    fn newest_last(&self, variants: &mut [&Arc<Entry>]) {
+        let next = self.next_number.load(Relaxed);
+        variants.sort_by_key(|entry| Reverse(entry.meter.since(next)));
+    }
+
     /// All variants under a key, without counting as a use.
-    pub(crate) fn variants<K: PartialEq<Key>>(&self, hash: u64, key: &K) -> Vec<Arc<Entry>> {
+    pub(crate) fn variants<K>(&self, hash: u64, key: &K) -> Vec<Arc<Entry>>
+    where
+        K: for<'a> PartialEq<KeyBytes<'a>>,
+    {
         let shard = self.shard(hash).read().unwrap_or_else(PoisonError::into_inner);
-        shard.find(hash, |resource| *key == resource.key).map_or_else(Vec::new, |found| found.variants.clone())
+        let mut variants: Vec<_> = shard.iter_hash(hash).filter(|entry| *key == entry.key()).collect();
+        self.newest_last(&mut variants);
+        variants.into_iter().cloned().collect()
     }
 
     /// Shows every entry, part by part: those that come or go meanwhile may be among them or not.
-    pub(crate) fn look_at_all(&self, mut look: impl FnMut(&Key, &Entry)) {
+    pub(crate) fn look_at_all(&self, mut look: impl FnMut(&Entry)) {
         for shard in &self.shards {
             let shard = shard.read().unwrap_or_else(PoisonError::into_inner);
-            for resource in shard.iter() {
-                resource.variants.iter().for_each(|entry| look(&resource.key, entry));
-            }
+            shard.iter().for_each(|entry| look(entry));
         }
     }
 
@@ -178,15 +146,12 @@ impl Entries {
         name: &Name,
         since: Removals,
         stored: Stored,
-        content: Content,
+        content: &Content,
         claim: Claim,
     ) -> Option<Arc<Entry>> {
         let Name { hash, ref key } = *name;
-        let bytes = ENTRY_BYTES + key.as_bytes().len() + stored.fields().as_bytes().len() + content.bytes() as usize;
-        let id = self.next_id.fetch_add(1, Relaxed);
-        let meter = Arc::new(Meter::new(id, hash, bytes));
-        let entry =
-            Arc::new(Entry { stored, content, claim: Some(claim), meter: meter.clone(), whole: OnceLock::new() });
+        let number = self.next_number.fetch_add(1, Relaxed);
+        let entry = Arc::new(Entry::new(key, stored, content, claim, number));
         // Dropped behind the locks: the home has one of its own.
         let mut gone;
         let mut queues = self.queues();
@@ -194,12 +159,12 @@ impl Entries {
         if self.removals(hash) != since {
             return None;
         }
-        gone = self.put(hash, key, entry.clone());
-        for replaced in &gone {
-            queues.remove(replaced.meter.id);
+        gone = self.put(hash, &entry);
+        for displaced in &gone {
+            queues.remove(displaced);
         }
-        for evicted in queues.insert(meter) {
-            gone.extend(self.take(&evicted));
+        for (hash, evicted) in queues.insert(entry.clone(), |entry| self.hash_of(entry)) {
+            gone.extend(self.take(hash, |entry| Arc::ptr_eq(entry, &evicted)));
         }
         Some(entry)
     }
@@ -208,15 +173,14 @@ impl Entries {
     pub(crate) fn remove(&self, key: &Key) -> usize {
         let hash = self.hasher.hash_one(key);
         self.removal_count(hash).fetch_add(1, AcqRel);
-        let gone;
+        // Dropped behind the lock.
+        let mut gone = Vec::new();
         let mut queues = self.queues();
-        let mut shard = self.shard(hash).write().unwrap_or_else(PoisonError::into_inner);
-        let Ok(found) = shard.find_entry(hash, |resource| resource.key == *key) else { return 0 };
-        (gone, _) = found.remove();
-        for entry in &gone.variants {
-            queues.remove(entry.meter.id);
+        while let Some(entry) = self.take(hash, |entry| *key == entry.key()) {
+            queues.remove(&entry);
+            gone.push(entry);
         }
-        gone.variants.len()
+        gone.len()
     }
 
     /// Keeps all variants of a key, but has each validated before it is used again; gives how many there are.
@@ -229,7 +193,9 @@ impl Entries {
             self.variants(hash, key)
         };
         // Behind the locks: the home has one of its own.
-        variants.iter().filter_map(|entry| entry.claim.as_ref()).for_each(Claim::lapse);
+        for entry in &variants {
+            entry.lapse();
+        }
         variants.len()
     }
 
@@ -239,36 +205,42 @@ impl Entries {
         (queues.len(), queues.bytes())
     }
 
-    fn queues(&self) -> MutexGuard<'_, S3Fifo> {
+    fn queues(&self) -> MutexGuard<'_, S3Fifo<Entry>> {
         self.queues.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn hash_of(&self, entry: &Entry) -> u64 {
+        self.hasher.hash_one(entry.key())
+    }
+
     /// Puts an entry into the map; gives those that it displaces.
-    fn put(&self, hash: u64, key: &Key, entry: Arc<Entry>) -> Vec<Arc<Entry>> {
+    fn put(&self, hash: u64, entry: &Arc<Entry>) -> Vec<Arc<Entry>> {
+        let is_variant = |other: &Arc<Entry>| other.key() == entry.key();
+        let is_replaced =
+            |other: &Arc<Entry>| is_variant(other) && other.stored.selecting() == entry.stored.selecting();
+        let mut displaced = Vec::new();
         let mut shard = self.shard(hash).write().unwrap_or_else(PoisonError::into_inner);
-        let place = shard.entry(hash, |resource| resource.key == *key, |resource| self.hasher.hash_one(&resource.key));
-        let mut place = place.or_insert_with(|| Resource { key: key.clone(), variants: Vec::with_capacity(1) });
-        let variants = &mut place.get_mut().variants;
-        let selecting = entry.stored.selecting();
-        let mut displaced: Vec<_> = variants.extract_if(.., |other| other.stored.selecting() == selecting).collect();
+        displaced.extend(take_from(&mut shard, hash, is_replaced));
+        let mut variants: Vec<_> = shard.iter_hash(hash).filter(|other| is_variant(other)).collect();
         if variants.len() >= VARIANTS_MAX {
-            displaced.push(variants.remove(0));
+            self.newest_last(&mut variants);
+            let oldest = variants[0].clone();
+            displaced.extend(take_from(&mut shard, hash, |other| Arc::ptr_eq(other, &oldest)));
         }
-        variants.push(entry);
+        shard.insert_unique(hash, entry.clone(), |entry| self.hash_of(entry));
         displaced
     }
 
-    /// Takes an evicted entry out of the map.
-    fn take(&self, evicted: &Meter) -> Option<Arc<Entry>> {
-        let is_it = |entry: &Arc<Entry>| entry.meter.id == evicted.id;
-        let mut shard = self.shard(evicted.fingerprint).write().unwrap_or_else(PoisonError::into_inner);
-        let found = shard.find_entry(evicted.fingerprint, |resource| resource.variants.iter().any(is_it));
-        let mut found = found.ok()?;
-        let variants = &mut found.get_mut().variants;
-        let entry = variants.remove(variants.iter().position(is_it)?);
-        if variants.is_empty() {
-            found.remove();
-        }
-        Some(entry)
+    /// Takes an entry out of the map.
+    fn take(&self, hash: u64, is_it: impl FnMut(&Arc<Entry>) -> bool) -> Option<Arc<Entry>> {
+        take_from(&mut self.shard(hash).write().unwrap_or_else(PoisonError::into_inner), hash, is_it)
     }
+}
+
+fn take_from(
+    shard: &mut HashTable<Arc<Entry>>,
+    hash: u64,
+    is_it: impl FnMut(&Arc<Entry>) -> bool,
+) -> Option<Arc<Entry>> {
+    shard.find_entry(hash, is_it).ok().map(|found| found.remove().0)
 }

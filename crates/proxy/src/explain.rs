@@ -4,12 +4,12 @@
 //! however much is stored.
 
 use crate::decisions::Decision;
-use crate::entries::Entry;
+use crate::entry::Entry;
 use crate::limits::{EXPLAINED_DEPENDENCIES_MAX, EXPLAINED_ENTRIES_MAX};
 use crate::shared::{Shared, now};
 use ::coherence::Dependency;
 use http::{HeaderMap, Method};
-use responses::{Dependencies, Key, KeyRef, Policy, Reuse, Time, Validity, reuse};
+use responses::{Dependencies, KeyBytes, KeyRef, Policy, Reuse, Time, Validity, reuse};
 use serde_json::{Value, json};
 
 /// Why a URL is answered as it is.
@@ -18,7 +18,7 @@ pub(crate) fn why(shared: &Shared, key: KeyRef<'_>) -> Value {
     let variants = shared.entries.variants(hash, &key);
     let stored: Vec<Value> = variants.iter().map(|entry| stored(shared, key, entry, now)).collect();
     let last = shared.decisions.last(hash).map(|decision| decided(&shared.config.policy, &decision, now));
-    json!({"url": url(&key.to_key()), "stored": stored, "last_from_origin": last})
+    json!({"url": url(key.to_key().bytes()), "stored": stored, "last_from_origin": last})
 }
 
 /// A stored response.
@@ -38,7 +38,7 @@ fn stored(shared: &Shared, key: KeyRef<'_>, entry: &Entry, now: Time) -> Value {
     };
     json!({
         "status": stored.status().as_u16(),
-        "bytes": entry.content.bytes(),
+        "bytes": entry.content_bytes(),
         "age_s": stored.freshness().age_s(now),
         "ttl_s": stored.freshness().ttl_s(now),
         "lifetime_s": stored.freshness().lifetime_s(),
@@ -77,12 +77,12 @@ pub(crate) fn who(shared: &Shared, dependency: &Dependency) -> Value {
     let now = now();
     let slots = shared.coherence.slots_of(dependency);
     let mut found: Vec<(String, Value)> = Vec::new();
-    shared.entries.look_at_all(|key, entry| {
+    shared.entries.look_at_all(|entry| {
         let is_one = entry.word().is_some_and(|word| slots.contains(&word.stored.slot()) && word.is_current());
         if is_one {
             let freshness = entry.stored.freshness();
             let age = json!({"age_s": freshness.age_s(now), "ttl_s": freshness.ttl_s(now)});
-            found.push((url(key), age));
+            found.push((url(entry.key()), age));
         }
     });
     found.sort_by(|(one, _), (other, _)| one.cmp(other));
@@ -99,7 +99,7 @@ pub(crate) fn who(shared: &Shared, dependency: &Dependency) -> Value {
 }
 
 /// A key as the URL that it is of.
-fn url(key: &Key) -> String {
+fn url(key: KeyBytes<'_>) -> String {
     let key = text(key.as_bytes());
     let mut parts = key.splitn(3, ' ');
     let mut next = || parts.next().unwrap_or_default();

@@ -6,7 +6,8 @@ use crate::coherence::Claim;
 use crate::collect::{self, Writer};
 use crate::config::Config;
 use crate::content::Content;
-use crate::entries::{Entry, Name, Removals};
+use crate::entries::{Name, Removals};
+use crate::entry::Entry;
 use crate::fills::{Lead, Outcome};
 use crate::origin::{RequestHead, Upload};
 use crate::paced::Arriving;
@@ -193,7 +194,7 @@ impl Fill {
     }
 
     /// A stored response is as good as new.
-    fn freshened(&mut self, stale: &Entry, freshened: Freshened, times: Times) -> Response<Body> {
+    fn freshened(&mut self, stale: &Arc<Entry>, freshened: Freshened, times: Times) -> Response<Body> {
         let shared = self.worker.shared.clone();
         let Freshened { stored: fresh, answer: answering, dependencies, not_stored } = freshened;
         let (age_s, ttl_s) = (fresh.freshness().age_s(times.received), fresh.freshness().ttl_s(times.received));
@@ -206,7 +207,7 @@ impl Fill {
         let not_kept = kept.as_ref().err().map_or(OVERTAKEN, |declined| declined.detail);
         let (entry, outcome) = match kept {
             Ok(claim) => {
-                let entry = self.keep(fresh, stale.content.clone(), claim);
+                let entry = self.keep(fresh, &stale.content(), claim);
                 let outcome = if entry.is_some() { Outcome::Stored } else { Outcome::Missed };
                 (entry, outcome)
             }
@@ -218,7 +219,7 @@ impl Fill {
         let status = CacheStatus { stored: entry.is_some(), ..status };
         let detail = if entry.is_some() { status.detail } else { Some(not_kept) };
         self.decided(CacheStatus { detail, ..status }, Some(StatusCode::NOT_MODIFIED));
-        let entry = Entry::alone(answering, stale.content.clone());
+        let entry = Arc::new(Entry::alone(answering, &stale.content()));
         let answer = stored(&shared, &self.asked(), &entry, times.received, age_s, &status);
         self.end(outcome);
         answer
@@ -230,7 +231,7 @@ impl Fill {
         let policy = &shared.config.policy;
         let freshened = self.need.stale.as_ref().and_then(|stale| {
             let head = times.response(response.status(), response.headers());
-            freshen_by_head(policy, &self.asked(), &stale.stored, stale.content.bytes(), &head)
+            freshen_by_head(policy, &self.asked(), &stale.stored, stale.content_bytes(), &head)
         });
         if let (Some(stale), Some(freshened)) = (self.need.stale.clone(), freshened) {
             return self.freshened(&stale, freshened, times);
@@ -320,7 +321,7 @@ impl Fill {
     }
 
     /// Stores a response, unless something was removed or new settings came since the origin was asked.
-    fn keep(&self, stored: Stored, content: Content, claim: Claim) -> Option<Arc<Entry>> {
+    fn keep(&self, stored: Stored, content: &Content, claim: Claim) -> Option<Arc<Entry>> {
         let shared = self.shared();
         (!shared.is_over()).then(|| shared.entries.insert(&self.name, self.removals, stored, content, claim))?
     }
@@ -328,7 +329,7 @@ impl Fill {
     /// Puts a whole response into the cache.
     fn publish(&mut self, stored: Stored, claim: Claim, received: &[Bytes]) {
         let shared = self.worker.shared.clone();
-        let entry = self.keep(stored, Content::of(received), claim);
+        let entry = self.keep(stored, &Content::of(received), claim);
         shared.fills.remember(self.name.hash, false);
         if entry.is_none() {
             shared.decisions.correct(self.name.hash, OVERTAKEN);

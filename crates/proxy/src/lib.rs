@@ -19,10 +19,10 @@
 //! | `connection`, `client`, `activity` | a client's connection, and when it has been slow for too long |
 //! | `exchange` | the way of a request |
 //! | `target`, `forward`, `refusal` | what a request is for; what is said on the way; why it goes no further |
-//! | `entries`, `s3fifo`, `content` | stored responses: found, evicted, read |
+//! | `entries`, `entry`, `s3fifo`, `content` | stored responses: found, kept in memory, evicted, read |
 //! | `fills`, `fill`, `collect` | requests that meet; a response into the cache, and to its client meanwhile |
 //! | `coherence`, `announcements` | where the rules of coherent responses are kept; changes on their way to the hub |
-//! | `answer`, `body`, `paced` | answers and their bodies |
+//! | `answer`, `prepared`, `body`, `paced` | answers, their fields and their bodies |
 //! | `origin`, `connector`, `url`, `tunnel` | requests to the origin; connections to it, and where it is; those that leave HTTP |
 //! | `tls`, `certificates`, `handshake` | PEM files; who the proxy is to its clients; how a connection over TLS begins |
 //! | `admin`, `ask`, `notes` | the listener for operators, and asking it; what they are told unasked |
@@ -47,6 +47,7 @@ mod content;
 mod counters;
 mod decisions;
 mod entries;
+mod entry;
 mod exchange;
 mod explain;
 mod fill;
@@ -57,6 +58,7 @@ pub mod limits;
 mod notes;
 mod origin;
 mod paced;
+mod prepared;
 mod proxy;
 mod refusal;
 mod s3fifo;

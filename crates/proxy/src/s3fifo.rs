@@ -9,12 +9,14 @@
 //! ```
 //! A use is a count in the entry's [`Meter`], up to three, and touches nothing that others wait for. Most entries of web
 //! caches are never used again: they pass through the small queue and displace nothing that is.
+//!
+//! Both queues are lists through one array of nodes, 16 bytes for each entry, so that one leaves at once wherever it is.
 
 use foldhash::fast::FixedState;
-use hashbrown::{HashMap, HashSet};
+use hashbrown::HashSet;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering::Relaxed};
 
 /// The share of the memory that entries have before they have been used, as a divisor.
 const SMALL_SHARE: usize = 10;
@@ -25,24 +27,37 @@ const USES_MAX: u8 = 3;
 /// Uses in the small queue from which on an entry moves to the main one.
 const USES_TO_STAY: u8 = 2;
 
-/// Numbers of removed entries that stay in the queues, beyond as many as there are entries.
-const REMOVED_MAX: usize = 64;
+/// Stands for no node.
+const NONE: u32 = u32::MAX;
 
-/// An entry as eviction sees it.
+/// An entry, as eviction sees it.
+pub(crate) trait Queued {
+    /// Its place and its uses.
+    fn meter(&self) -> &Meter;
+    /// Its share of the memory; always the same.
+    fn bytes(&self) -> usize;
+}
+
+/// The part of an entry that the queues keep in it.
 #[derive(Debug)]
 pub(crate) struct Meter {
-    /// A number of its own.
-    pub(crate) id: u64,
-    /// The same for an entry that comes later for the same requests.
-    pub(crate) fingerprint: u64,
-    /// Its share of the memory.
-    pub(crate) bytes: usize,
+    /// Its node. Read and written by whoever has the queues.
+    node: AtomicU32,
+    /// Its number, counted round.
+    number: u16,
+    is_main: AtomicBool,
     uses: AtomicU8,
 }
 
 impl Meter {
-    pub(crate) fn new(id: u64, fingerprint: u64, bytes: usize) -> Self {
-        Self { id, fingerprint, bytes, uses: AtomicU8::new(0) }
+    /// Of the entry with this number.
+    pub(crate) fn new(number: u16) -> Self {
+        Self { node: AtomicU32::new(NONE), number, is_main: AtomicBool::new(false), uses: AtomicU8::new(0) }
+    }
+
+    /// How many entries have come since, if it is the turn of the one with that number.
+    pub(crate) fn since(&self, number: u16) -> u16 {
+        number.wrapping_sub(self.number)
     }
 
     /// Counts a use. An entry that is used all the time is not written to: its cache line stays shared.
@@ -54,138 +69,207 @@ impl Meter {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
-    Small,
-    Main,
+/// An entry in its queue; or a node that is free, whose `after` is the next one.
+#[derive(Debug)]
+struct Node<T> {
+    entry: Option<Arc<T>>,
+    before: u32,
+    after: u32,
+}
+
+/// One queue: the oldest is first.
+#[derive(Debug)]
+struct Queue {
+    first: u32,
+    last: u32,
+    bytes: usize,
+}
+
+impl Queue {
+    const EMPTY: Self = Self { first: NONE, last: NONE, bytes: 0 };
 }
 
 /// The queues.
 #[derive(Debug)]
-pub(crate) struct S3Fifo {
+pub(crate) struct S3Fifo<T> {
     bytes_limit: usize,
-    entries: HashMap<u64, (Arc<Meter>, Place), FixedState>,
-    /// Numbers of entries, the oldest in front. Those of entries that were removed are passed over.
-    small: VecDeque<u64>,
-    main: VecDeque<u64>,
-    small_bytes: usize,
-    main_bytes: usize,
-    /// Fingerprints of what left the small queue, the oldest in front.
-    ghosts: VecDeque<u64>,
-    ghost_set: HashSet<u64, FixedState>,
+    nodes: Vec<Node<T>>,
+    free: u32,
+    entries: usize,
+    small: Queue,
+    main: Queue,
+    ghosts: Ghosts,
 }
 
-impl S3Fifo {
+/// An entry that has left, and the fingerprint that one has which comes later for the same requests.
+pub(crate) type Evicted<T> = Vec<(u64, Arc<T>)>;
+
+impl<T: Queued> S3Fifo<T> {
     pub(crate) fn new(bytes_limit: usize) -> Self {
-        Self {
-            bytes_limit,
-            entries: HashMap::default(),
-            small: VecDeque::new(),
-            main: VecDeque::new(),
-            small_bytes: 0,
-            main_bytes: 0,
-            ghosts: VecDeque::new(),
-            ghost_set: HashSet::default(),
-        }
+        let (small, main, ghosts) = (Queue::EMPTY, Queue::EMPTY, Ghosts::default());
+        Self { bytes_limit, nodes: Vec::new(), free: NONE, entries: 0, small, main, ghosts }
     }
 
     /// The bytes of all entries.
     pub(crate) fn bytes(&self) -> usize {
-        self.small_bytes + self.main_bytes
+        self.small.bytes + self.main.bytes
     }
 
     /// How many entries there are.
     pub(crate) fn len(&self) -> usize {
-        self.entries.len()
+        self.entries
     }
 
-    /// Takes an entry in, and gives those that leave for it. The entry itself may be one of them.
-    pub(crate) fn insert(&mut self, meter: Arc<Meter>) -> Vec<Arc<Meter>> {
-        let place = if self.ghost_set.remove(&meter.fingerprint) { Place::Main } else { Place::Small };
-        let (id, bytes) = (meter.id, meter.bytes);
-        self.enqueue(id, bytes, place);
-        self.entries.insert(id, (meter, place));
+    /// Takes an entry in, and gives those that leave for it. The entry itself may be one of them. `fingerprint` is the same
+    /// for an entry that comes later for the same requests.
+    pub(crate) fn insert(&mut self, entry: Arc<T>, fingerprint: impl Fn(&T) -> u64) -> Evicted<T> {
+        let is_main = self.ghosts.forget(fingerprint(&entry));
+        let node = self.node();
+        let meter = entry.meter();
+        meter.node.store(node, Relaxed);
+        meter.is_main.store(is_main, Relaxed);
+        self.queue(is_main).bytes += entry.bytes();
+        self.nodes[node as usize].entry = Some(entry);
+        self.push(node, is_main);
+        self.entries += 1;
         let mut evicted = Vec::new();
         while self.bytes() > self.bytes_limit {
-            let is_small_full = self.small_bytes > self.bytes_limit / SMALL_SHARE || self.main_bytes == 0;
-            evicted.extend(if is_small_full { self.evict_small() } else { self.evict_main() });
+            let is_small_full = self.small.bytes > self.bytes_limit / SMALL_SHARE || self.main.bytes == 0;
+            let gone = if is_small_full { self.evict_small(&fingerprint) } else { self.evict_main() };
+            evicted.extend(gone.map(|gone| (fingerprint(&gone), gone)));
         }
-        self.shrink();
+        self.ghosts.shrink(self.entries);
         evicted
     }
 
     /// Takes an entry out that is not to be kept for another reason.
-    pub(crate) fn remove(&mut self, id: u64) {
-        if let Some((meter, place)) = self.entries.remove(&id) {
-            *self.bytes_of(place) -= meter.bytes;
+    pub(crate) fn remove(&mut self, entry: &T) {
+        let node = entry.meter().node.load(Relaxed);
+        if node != NONE {
+            self.take(node);
+            self.ghosts.shrink(self.entries);
         }
-        self.shrink();
     }
 
-    fn enqueue(&mut self, id: u64, bytes: usize, place: Place) {
-        match place {
-            Place::Small => self.small.push_back(id),
-            Place::Main => self.main.push_back(id),
-        }
-        *self.bytes_of(place) += bytes;
+    fn queue(&mut self, is_main: bool) -> &mut Queue {
+        if is_main { &mut self.main } else { &mut self.small }
     }
 
-    fn bytes_of(&mut self, place: Place) -> &mut usize {
-        match place {
-            Place::Small => &mut self.small_bytes,
-            Place::Main => &mut self.main_bytes,
+    /// A node that is free.
+    fn node(&mut self) -> u32 {
+        let node = self.free;
+        if node == NONE {
+            self.nodes.push(Node { entry: None, before: NONE, after: NONE });
+            return self.nodes.len() as u32 - 1;
         }
+        self.free = self.nodes[node as usize].after;
+        node
+    }
+
+    /// Puts a node at the end of a queue.
+    fn push(&mut self, node: u32, is_main: bool) {
+        let last = std::mem::replace(&mut self.queue(is_main).last, node);
+        let place = &mut self.nodes[node as usize];
+        (place.before, place.after) = (last, NONE);
+        if last == NONE {
+            self.queue(is_main).first = node;
+        } else {
+            self.nodes[last as usize].after = node;
+        }
+    }
+
+    /// Takes a node out of a queue.
+    fn unlink(&mut self, node: u32, is_main: bool) {
+        let Node { before, after, .. } = self.nodes[node as usize];
+        if before == NONE {
+            self.queue(is_main).first = after;
+        } else {
+            self.nodes[before as usize].after = after;
+        }
+        if after == NONE {
+            self.queue(is_main).last = before;
+        } else {
+            self.nodes[after as usize].before = before;
+        }
+    }
+
+    /// Takes the entry of a node out of everything.
+    fn take(&mut self, node: u32) -> Option<Arc<T>> {
+        let entry = self.nodes[node as usize].entry.take()?;
+        let meter = entry.meter();
+        meter.node.store(NONE, Relaxed);
+        let is_main = meter.is_main.load(Relaxed);
+        self.unlink(node, is_main);
+        self.queue(is_main).bytes -= entry.bytes();
+        self.nodes[node as usize].after = std::mem::replace(&mut self.free, node);
+        self.entries -= 1;
+        Some(entry)
+    }
+
+    fn entry(&self, node: u32) -> Option<&Arc<T>> {
+        self.nodes.get(node as usize)?.entry.as_ref()
     }
 
     /// Looks at the oldest entry of the small queue: it moves on, or leaves.
-    fn evict_small(&mut self) -> Option<Arc<Meter>> {
-        let id = self.small.pop_front()?;
-        let (meter, place) = self.entries.get_mut(&id)?;
-        self.small_bytes -= meter.bytes;
-        if meter.uses.load(Relaxed) >= USES_TO_STAY {
-            meter.uses.store(0, Relaxed);
-            *place = Place::Main;
-            self.main_bytes += meter.bytes;
-            self.main.push_back(id);
-            return None;
+    fn evict_small(&mut self, fingerprint: impl Fn(&T) -> u64) -> Option<Arc<T>> {
+        let node = self.small.first;
+        let entry = self.entry(node)?;
+        let (meter, bytes) = (entry.meter(), entry.bytes());
+        if meter.uses.load(Relaxed) < USES_TO_STAY {
+            let gone = self.take(node)?;
+            self.ghosts.remember(fingerprint(&gone));
+            return Some(gone);
         }
-        let (meter, _) = self.entries.remove(&id)?;
-        self.remember(meter.fingerprint);
-        Some(meter)
+        meter.uses.store(0, Relaxed);
+        meter.is_main.store(true, Relaxed);
+        self.unlink(node, false);
+        self.small.bytes -= bytes;
+        self.push(node, true);
+        self.main.bytes += bytes;
+        None
     }
 
     /// Looks at the oldest entry of the main queue: it goes round once more, or leaves.
-    fn evict_main(&mut self) -> Option<Arc<Meter>> {
-        let id = self.main.pop_front()?;
-        let (meter, _) = self.entries.get(&id)?;
+    fn evict_main(&mut self) -> Option<Arc<T>> {
+        let node = self.main.first;
+        let meter = self.entry(node)?.meter();
         let uses = meter.uses.load(Relaxed);
-        if uses > 0 {
-            meter.uses.store(uses - 1, Relaxed);
-            self.main.push_back(id);
-            return None;
+        if uses == 0 {
+            return self.take(node);
         }
-        let (meter, _) = self.entries.remove(&id)?;
-        self.main_bytes -= meter.bytes;
-        Some(meter)
+        meter.uses.store(uses - 1, Relaxed);
+        self.unlink(node, true);
+        self.push(node, true);
+        None
     }
+}
 
+/// Fingerprints of what left the small queue: 32 bits of each, so one of four thousand million is taken for another.
+#[derive(Debug, Default)]
+struct Ghosts {
+    /// The oldest in front.
+    order: VecDeque<u32>,
+    all: HashSet<u32, FixedState>,
+}
+
+impl Ghosts {
     fn remember(&mut self, fingerprint: u64) {
-        if self.ghost_set.insert(fingerprint) {
-            self.ghosts.push_back(fingerprint);
+        if self.all.insert(fingerprint as u32) {
+            self.order.push_back(fingerprint as u32);
         }
     }
 
-    /// Keeps at most as many ghosts as entries, and few numbers of removed ones.
-    fn shrink(&mut self) {
-        while self.ghosts.len() > self.entries.len().max(1) {
-            if let Some(oldest) = self.ghosts.pop_front() {
-                self.ghost_set.remove(&oldest);
+    /// Whether it was remembered.
+    fn forget(&mut self, fingerprint: u64) -> bool {
+        self.all.remove(&(fingerprint as u32))
+    }
+
+    /// Keeps at most as many as there are entries.
+    fn shrink(&mut self, entries: usize) {
+        while self.order.len() > entries.max(1) {
+            if let Some(oldest) = self.order.pop_front() {
+                self.all.remove(&oldest);
             }
-        }
-        if self.small.len() + self.main.len() > 2 * self.entries.len() + REMOVED_MAX {
-            let entries = &self.entries;
-            self.small.retain(|id| entries.contains_key(id));
-            self.main.retain(|id| entries.contains_key(id));
         }
     }
 }
@@ -194,22 +278,40 @@ impl S3Fifo {
 mod tests {
     use super::*;
 
-    fn meter(id: u64, bytes: usize) -> Arc<Meter> {
-        Arc::new(Meter::new(id, id, bytes))
+    #[derive(Debug)]
+    struct Item {
+        id: u64,
+        fingerprint: u64,
+        bytes: usize,
+        meter: Meter,
     }
 
-    fn ids(evicted: &[Arc<Meter>]) -> Vec<u64> {
-        evicted.iter().map(|meter| meter.id).collect()
+    impl Queued for Item {
+        fn meter(&self) -> &Meter {
+            &self.meter
+        }
+
+        fn bytes(&self) -> usize {
+            self.bytes
+        }
+    }
+
+    fn item(id: u64, fingerprint: u64, bytes: usize) -> Arc<Item> {
+        Arc::new(Item { id, fingerprint, bytes, meter: Meter::new(0) })
+    }
+
+    fn insert(queues: &mut S3Fifo<Item>, item: Arc<Item>) -> Vec<u64> {
+        queues.insert(item, |item| item.fingerprint).iter().map(|(_, gone)| gone.id).collect()
     }
 
     #[test]
     fn what_is_used_survives_a_scan_and_what_is_not_leaves_first() {
         let mut queues = S3Fifo::new(100);
-        let used = meter(1, 10);
-        assert!(queues.insert(used.clone()).is_empty());
-        used.use_once();
-        used.use_once();
-        let gone: Vec<u64> = (2..200).flat_map(|id| ids(&queues.insert(meter(id, 10)))).collect();
+        let used = item(1, 1, 10);
+        assert!(insert(&mut queues, used.clone()).is_empty());
+        used.meter.use_once();
+        used.meter.use_once();
+        let gone: Vec<u64> = (2..200).flat_map(|id| insert(&mut queues, item(id, id, 10))).collect();
         assert!(!gone.contains(&1), "an entry that was used twice went with the scan");
         assert_eq!(gone[..3], [2, 3, 4], "the others leave in their order");
         assert_eq!((queues.len(), queues.bytes()), (10, 100));
@@ -218,18 +320,18 @@ mod tests {
     #[test]
     fn what_comes_back_soon_is_not_on_trial_again() {
         let mut queues = S3Fifo::new(100);
-        let first: Vec<u64> = (1..=11).flat_map(|id| ids(&queues.insert(meter(id, 10)))).collect();
+        let first: Vec<u64> = (1..=11).flat_map(|id| insert(&mut queues, item(id, id, 10))).collect();
         assert_eq!(first, [1]);
-        queues.insert(Arc::new(Meter::new(100, 1, 10)));
-        let gone: Vec<u64> = (12..60).flat_map(|id| ids(&queues.insert(meter(id, 10)))).collect();
+        insert(&mut queues, item(100, 1, 10));
+        let gone: Vec<u64> = (12..60).flat_map(|id| insert(&mut queues, item(id, id, 10))).collect();
         assert!(!gone.contains(&100), "it is in the main queue");
     }
 
     #[test]
     fn an_entry_that_can_never_fit_leaves_at_once() {
         let mut queues = S3Fifo::new(100);
-        queues.insert(meter(1, 50));
-        assert!(ids(&queues.insert(meter(2, 101))).contains(&2));
+        insert(&mut queues, item(1, 1, 50));
+        assert!(insert(&mut queues, item(2, 2, 101)).contains(&2));
         assert!(queues.bytes() <= 100);
     }
 
@@ -244,36 +346,35 @@ mod tests {
         };
         for limit in [10, 100, 1000] {
             let mut queues = S3Fifo::new(limit);
-            let mut model = std::collections::BTreeMap::<u64, Arc<Meter>>::new();
+            let (mut model, mut most) = (std::collections::BTreeMap::<u64, Arc<Item>>::new(), 0);
             for id in 0..20_000 {
                 match next(10) {
                     0..5 => {
-                        let meter = Arc::new(Meter::new(id, next(200), next(40) as usize + 1));
-                        model.insert(id, meter.clone());
-                        for evicted in queues.insert(meter) {
-                            assert!(model.remove(&evicted.id).is_some(), "entry {} left twice", evicted.id);
+                        let item = item(id, next(200), next(40) as usize + 1);
+                        model.insert(id, item.clone());
+                        most = most.max(model.len());
+                        for evicted in insert(&mut queues, item) {
+                            assert!(model.remove(&evicted).is_some(), "entry {evicted} left twice");
                         }
                     }
                     5..9 => {
-                        if let Some((_, meter)) = model.range(next(id + 1)..).next() {
-                            meter.use_once();
+                        if let Some((_, item)) = model.range(next(id + 1)..).next() {
+                            item.meter.use_once();
                         }
                     }
                     _ => {
-                        if let Some((&id, _)) = model.range(next(id + 1)..).next() {
+                        if let Some((&id, item)) = model.range(next(id + 1)..).next() {
+                            queues.remove(item);
+                            queues.remove(item);
                             model.remove(&id);
-                            queues.remove(id);
                         }
                     }
                 }
                 assert_eq!(queues.len(), model.len());
-                assert_eq!(queues.bytes(), model.values().map(|meter| meter.bytes).sum::<usize>());
+                assert_eq!(queues.bytes(), model.values().map(|item| item.bytes).sum::<usize>());
                 assert!(queues.bytes() <= limit);
-                assert!(
-                    queues.small.len() + queues.main.len() <= 2 * model.len() + REMOVED_MAX,
-                    "removed entries pile up"
-                );
-                assert!(queues.ghosts.len() <= model.len().max(1));
+                assert!(queues.nodes.len() <= most, "nodes are used again");
+                assert!(queues.ghosts.order.len() <= model.len().max(1));
             }
         }
     }

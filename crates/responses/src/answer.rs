@@ -95,9 +95,9 @@ fn client_has_it(request: &Request<'_>, stored: &Stored, now: Time) -> bool {
     let since = request.headers.get(header::IF_MODIFIED_SINCE);
     let since = since.and_then(|since| Time::parse(since.as_bytes(), now));
     // A date is evidence only if nothing can have changed later within its second.
-    since.is_some_and(|since| match stored.0.last_modified {
+    since.is_some_and(|since| match stored.last_modified() {
         Some(changed) => changed <= since && stored.last_modified_is_strong(),
-        None => stored.0.date < since,
+        None => stored.date() < since,
     })
 }
 

@@ -1,46 +1,24 @@
 //! Header fields in one piece of memory, as HTTP/1.1 writes them.
 //!
 //! A `HeaderMap` takes over a hundred bytes for each field, which is more than many a small entry of a cache has in
-//! all. Here a field takes four bytes above its own, a clone shares the memory, and HTTP/1.1 can be written as it is.
+//! all. Here a field takes four bytes above its own.
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 /// Header fields: `name: value\r\n`, one after the other, names in lower case.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Fields(Bytes);
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Fields<'a>(pub(crate) &'a [u8]);
 
-impl Fields {
-    /// The fields of a map for which `keep` is true, in the map's order.
-    pub fn of(map: &HeaderMap, mut keep: impl FnMut(&HeaderName) -> bool) -> Self {
-        let kept = |name: &&HeaderName| keep(name);
-        let names: Vec<&HeaderName> = map.keys().filter(kept).collect();
-        let lines = || names.iter().flat_map(|name| map.get_all(*name).iter().map(move |value| (name.as_str(), value)));
-        let size = lines().map(|(name, value)| name.len() + value.len() + LINE_BYTES).sum();
-        let mut bytes = Vec::with_capacity(size);
-        for (name, value) in lines() {
-            write_line(&mut bytes, name, value);
-        }
-        Self(bytes.into())
-    }
-
-    /// The same with another line at the end.
-    #[must_use]
-    pub(crate) fn with(&self, name: &HeaderName, value: &HeaderValue) -> Self {
-        let mut bytes = Vec::with_capacity(self.0.len() + name.as_str().len() + value.len() + LINE_BYTES);
-        bytes.extend_from_slice(&self.0);
-        write_line(&mut bytes, name.as_str(), value);
-        Self(bytes.into())
-    }
-
+impl<'a> Fields<'a> {
     /// All of it, as HTTP/1.1 writes it, without the empty line at the end.
-    pub fn as_bytes(&self) -> &Bytes {
-        &self.0
+    pub fn as_bytes(&self) -> &'a [u8] {
+        self.0
     }
 
     /// Each field line: its name and its value.
-    pub fn iter(&self) -> impl Iterator<Item = (&str, &[u8])> {
-        let mut rest: &[u8] = &self.0;
+    pub fn iter(&self) -> impl Iterator<Item = (&'a str, &'a [u8])> + use<'a> {
+        let mut rest = self.0;
         std::iter::from_fn(move || {
             let (name, value, behind) = first_line(rest)?;
             rest = behind;
@@ -49,28 +27,37 @@ impl Fields {
     }
 
     /// The value of the first line with that name, which is in lower case.
-    pub fn get(&self, name: &str) -> Option<&[u8]> {
+    pub fn get(&self, name: &str) -> Option<&'a [u8]> {
         self.iter().find(|&(other, _)| other == name).map(|(_, value)| value)
     }
 
-    /// The fields as a map. The values share this piece of memory.
+    /// The fields as a map. Its values share one copy of this memory.
     pub fn to_map(&self) -> HeaderMap {
-        let mut map = HeaderMap::with_capacity(self.iter().count());
-        for (name, value) in self.iter() {
+        let shared = Bytes::copy_from_slice(self.0);
+        let lines = Fields(&shared);
+        let mut map = HeaderMap::with_capacity(lines.iter().count());
+        for (name, value) in lines.iter() {
             let name = HeaderName::from_bytes(name.as_bytes()).expect("it came from a map");
-            let value = HeaderValue::from_maybe_shared(self.0.slice_ref(value)).expect("it came from a map");
+            let value = HeaderValue::from_maybe_shared(shared.slice_ref(value)).expect("it came from a map");
             map.append(name, value);
         }
         map
     }
 }
 
-/// The bytes of a line above those of its name and value.
-const LINE_BYTES: usize = ": \r\n".len();
+/// Writes the fields of a map for which `keep` is true, in the map's order.
+pub(crate) fn write_fields(map: &HeaderMap, mut keep: impl FnMut(&HeaderName) -> bool, out: &mut Vec<u8>) {
+    for name in map.keys().filter(|name| keep(name)) {
+        for value in map.get_all(name) {
+            write_line(out, name, value);
+        }
+    }
+}
 
-fn write_line(bytes: &mut Vec<u8>, name: &str, value: &HeaderValue) {
-    for part in [name.as_bytes(), b": ", value.as_bytes(), b"\r\n"] {
-        bytes.extend_from_slice(part);
+/// Writes one field.
+pub(crate) fn write_line(out: &mut Vec<u8>, name: &HeaderName, value: &HeaderValue) {
+    for part in [name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"] {
+        out.extend_from_slice(part);
     }
 }
 

@@ -15,6 +15,10 @@ const SEPARATOR: u8 = b' ';
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Key(Box<[u8]>);
 
+/// The bytes of a [`Key`], wherever they are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeyBytes<'a>(&'a [u8]);
+
 /// A key in the parts that a request has: it finds a [`Key`] without a copy.
 #[derive(Clone, Copy, Debug)]
 pub struct KeyRef<'a> {
@@ -103,8 +107,8 @@ impl<'a> KeyRef<'a> {
     }
 }
 
-impl PartialEq<Key> for KeyRef<'_> {
-    fn eq(&self, key: &Key) -> bool {
+impl PartialEq<KeyBytes<'_>> for KeyRef<'_> {
+    fn eq(&self, key: &KeyBytes<'_>) -> bool {
         let path = self.path_and_query.as_bytes();
         let whole = self.scheme.len() + self.authority.len() + path.len() + 2;
         let rest = key.0.strip_suffix(path).unwrap_or_default();
@@ -118,7 +122,19 @@ impl PartialEq<Key> for KeyRef<'_> {
     }
 }
 
-/// A key and its reference have one hash: over the head in lower case, and over the path.
+impl PartialEq<KeyBytes<'_>> for Key {
+    fn eq(&self, key: &KeyBytes<'_>) -> bool {
+        self.bytes() == *key
+    }
+}
+
+impl PartialEq<Key> for KeyRef<'_> {
+    fn eq(&self, key: &Key) -> bool {
+        *self == key.bytes()
+    }
+}
+
+/// A key and its references have one hash: over the head in lower case, and over the path.
 fn hash_parts<H: Hasher>(scheme: &[u8], authority: &[u8], path_and_query: &[u8], state: &mut H) {
     for text in [scheme, authority] {
         for byte in text {
@@ -135,10 +151,34 @@ impl Hash for KeyRef<'_> {
     }
 }
 
-impl Hash for Key {
+impl Hash for KeyBytes<'_> {
     fn hash<H: Hasher>(&self, state: &mut H) {
         let (scheme, authority, path_and_query) = self.parts();
         hash_parts(scheme, authority, path_and_query, state);
+    }
+}
+
+impl Hash for Key {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.bytes().hash(state);
+    }
+}
+
+impl<'a> KeyBytes<'a> {
+    /// Bytes that were those of a [`Key`].
+    pub fn new(bytes: &'a [u8]) -> Self {
+        Self(bytes)
+    }
+
+    /// The bytes.
+    pub fn as_bytes(self) -> &'a [u8] {
+        self.0
+    }
+
+    fn parts(self) -> (&'a [u8], &'a [u8], &'a [u8]) {
+        let mut parts = self.0.splitn(3, |&byte| byte == SEPARATOR);
+        let mut next = || parts.next().unwrap_or_default();
+        (next(), next(), next())
     }
 }
 
@@ -148,17 +188,16 @@ impl Key {
         &self.0
     }
 
-    fn parts(&self) -> (&[u8], &[u8], &[u8]) {
-        let mut parts = self.0.splitn(3, |&byte| byte == SEPARATOR);
-        let mut next = || parts.next().unwrap_or_default();
-        (next(), next(), next())
+    /// A reference to them.
+    pub fn bytes(&self) -> KeyBytes<'_> {
+        KeyBytes(&self.0)
     }
 }
 
 /// As a URI is written.
 impl std::fmt::Display for Key {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let (scheme, authority, path_and_query) = self.parts();
+        let (scheme, authority, path_and_query) = self.bytes().parts();
         let text = String::from_utf8_lossy;
         write!(f, "{}://{}{}", text(scheme), text(authority), text(path_and_query))
     }

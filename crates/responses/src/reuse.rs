@@ -124,7 +124,7 @@ pub fn reuse(policy: &Policy, request: &Request<'_>, stored: &Stored, validity: 
     if validity == Validity::Invalidated {
         return Reuse::Revalidate(RevalidateReason::Invalidated);
     }
-    let (freshness, flags) = (&stored.0.freshness, stored.0.flags);
+    let (freshness, flags) = (&stored.freshness, stored.flags);
     if flags.no_cache {
         return Reuse::Revalidate(RevalidateReason::NoCache);
     }
@@ -156,7 +156,7 @@ pub fn reuse(policy: &Policy, request: &Request<'_>, stored: &Stored, validity: 
 /// Whether a stored response answers after all, when its validation has come to an error: no connection, no answer in
 /// time, or status 500, 502, 503 or 504. `None` if it does not; the error is the answer then.
 pub fn after_error(policy: &Policy, stored: &Stored, validity: Validity, now: Time) -> Option<Reuse> {
-    let (freshness, flags) = (&stored.0.freshness, stored.0.flags);
+    let (freshness, flags) = (&stored.freshness, stored.flags);
     let (age_s, ttl_s) = (freshness.age_s(now), freshness.ttl_s(now));
     let allowed = policy.coherence == Coherence::Weak
         && validity == Validity::Current

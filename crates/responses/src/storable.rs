@@ -119,9 +119,9 @@ pub fn store(
         let seconds = freshness::heuristic(&policy.heuristic, response, !dependencies.is_empty());
         Lifetime { seconds, heuristic: true }
     };
-    let selecting = Selecting::of(policy, response.headers, request.headers)?;
-    let stored = Stored::new(response, &control, lifetime, selecting);
-    let fresh = stored.freshness().ttl_s(response.received) > 0 && !stored.0.flags.no_cache;
+    let selecting = Selecting::lines(policy, response.headers, request.headers)?;
+    let stored = Stored::new(response, &control, lifetime, &selecting);
+    let fresh = stored.freshness().ttl_s(response.received) > 0 && !stored.flags.no_cache;
     if !fresh && !stored.has_validator() && policy.coherence == Coherence::Strong {
         return Err(NotStored::Stale);
     }

@@ -2,35 +2,34 @@
 
 use crate::date::Time;
 use crate::directives::{FieldScope, ResponseControl};
-use crate::fields::Fields;
+use crate::fields::{Fields, write_fields, write_line};
 use crate::freshness::{self, Freshness, Lifetime};
 use crate::hop::HopByHop;
 use crate::policy::Policy;
 use crate::response::Response;
 use crate::vary::Selecting;
-use http::{StatusCode, header};
-use std::sync::Arc;
+use http::{HeaderName, StatusCode, header};
 
 /// A stored response without its content: its fields, and beside them the answers to every question that a decision
-/// asks. A clone is a reference to the same memory.
+/// asks. A cache may keep bytes of its own in the same piece of memory, behind the fields.
+///
+/// ```text
+///   text: what selects it | fields | the cache's own
+/// ```
 #[derive(Clone, Debug)]
-pub struct Stored(pub(crate) Arc<Parts>);
-
-#[derive(Clone, Debug)]
-pub(crate) struct Parts {
-    pub(crate) fields: Fields,
-    pub(crate) selecting: Selecting,
+pub struct Stored {
+    text: Box<[u8]>,
+    /// Where the fields begin, and where they end.
+    fields: (u32, u32),
     pub(crate) freshness: Freshness,
     /// When the origin made it, or when it came if it does not say.
-    pub(crate) date: Time,
-    /// When it last changed, if it says so.
-    pub(crate) last_modified: Option<Time>,
-    pub(crate) status: StatusCode,
+    date: Time,
+    status: StatusCode,
     pub(crate) flags: Flags,
 }
 
 /// A cache holds millions of small entries: this is a part of what each takes above its bytes, which is at most 300.
-const _: () = assert!(size_of::<Parts>() <= 112);
+const _: () = assert!(size_of::<Stored>() <= 64);
 
 /// The directives about its use, and what validates it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -52,7 +51,7 @@ impl Stored {
         response: &Response<'_>,
         control: &ResponseControl,
         lifetime: Lifetime,
-        selecting: Selecting,
+        selecting: &[u8],
     ) -> Self {
         let Response { status, headers, received, .. } = *response;
         let flags = Flags {
@@ -61,9 +60,11 @@ impl Stored {
             has_validator: headers.contains_key(header::ETAG) || headers.contains_key(header::LAST_MODIFIED),
             heuristic: lifetime.heuristic,
         };
-        Self(Arc::new(Parts {
-            fields: kept_fields(response, control),
-            selecting,
+        let mut text = selecting.to_vec();
+        write_kept(response, control, &mut text);
+        Self {
+            fields: (selecting.len() as u32, text.len() as u32),
+            text: text.into(),
             freshness: Freshness {
                 received,
                 initial_age_s: freshness::initial_age_s(response),
@@ -72,46 +73,68 @@ impl Stored {
                 stale_if_error_s: control.stale_if_error.unwrap_or(0),
             },
             date: response.date().unwrap_or(received),
-            last_modified: response.time_in(&header::LAST_MODIFIED),
             status,
             flags,
-        }))
+        }
+    }
+
+    /// The same with bytes of the cache's own, in place of those that it had.
+    #[must_use]
+    pub fn with_own(self, own: &[&[u8]]) -> Self {
+        let text = &self.text[..self.fields.1 as usize];
+        let mut with_own = Vec::with_capacity(text.len() + own.iter().map(|bytes| bytes.len()).sum::<usize>());
+        with_own.extend_from_slice(text);
+        for bytes in own {
+            with_own.extend_from_slice(bytes);
+        }
+        Self { text: with_own.into(), ..self }
+    }
+
+    /// The bytes of all of it but for this structure: of what selects it, of its fields, and the cache's own.
+    pub fn text_bytes(&self) -> usize {
+        self.text.len()
+    }
+
+    /// The cache's own bytes.
+    pub fn own(&self) -> &[u8] {
+        &self.text[self.fields.1 as usize..]
     }
 
     /// This response with the fields and the age of another. It is for one answer, not to be stored.
     pub(crate) fn with_fields_of(&self, policy: &Policy, response: &Response<'_>) -> Self {
         let control = ResponseControl::read(policy, response.headers);
-        Self::new(response, &control, Lifetime { seconds: 0, heuristic: false }, self.0.selecting.clone())
+        Self::new(response, &control, Lifetime { seconds: 0, heuristic: false }, self.selecting().0)
     }
 
     /// Its status.
     pub fn status(&self) -> StatusCode {
-        self.0.status
+        self.status
     }
 
     /// Its fields: all of the response's that may be stored.
-    pub fn fields(&self) -> &Fields {
-        &self.0.fields
+    pub fn fields(&self) -> Fields<'_> {
+        let (begin, end) = self.fields;
+        Fields(&self.text[begin as usize..end as usize])
     }
 
     /// The request fields that select it among the stored responses of its resource.
-    pub fn selecting(&self) -> &Selecting {
-        &self.0.selecting
+    pub fn selecting(&self) -> Selecting<'_> {
+        Selecting(&self.text[..self.fields.0 as usize])
     }
 
     /// When the origin made it.
     pub fn date(&self) -> Time {
-        self.0.date
+        self.date
     }
 
     /// Its lifetime and age.
     pub fn freshness(&self) -> &Freshness {
-        &self.0.freshness
+        &self.freshness
     }
 
     /// Whether the origin can be asked if it is still good.
     pub fn has_validator(&self) -> bool {
-        self.0.flags.has_validator
+        self.flags.has_validator
     }
 
     /// Its entity tag, if that is a strong one: two contents never share it.
@@ -121,31 +144,35 @@ impl Stored {
 
     /// Its entity tag, as the field has it.
     pub fn etag(&self) -> Option<&[u8]> {
-        self.0.fields.get("etag")
+        self.fields().get("etag")
     }
 
     /// Whether the lifetime is the cache's own guess.
     pub fn is_heuristic(&self) -> bool {
-        self.0.flags.heuristic
+        self.flags.heuristic
+    }
+
+    /// When it last changed, if it says so.
+    pub(crate) fn last_modified(&self) -> Option<Time> {
+        self.fields().get("last-modified").and_then(|value| Time::parse(value, self.freshness.received))
     }
 
     /// Whether `Last-Modified` tells two versions apart: it was at least a minute old when the response was made
     /// (RFC 9110, section 8.8.2.2).
     pub(crate) fn last_modified_is_strong(&self) -> bool {
-        self.0.last_modified.is_some_and(|changed| self.0.date.since(changed) >= 60)
+        self.last_modified().is_some_and(|changed| self.date.since(changed) >= 60)
     }
 }
 
-/// The fields that may be stored (RFC 9111, section 3.1): not those of the connection, nor those that the directives
-/// withhold. `Age` is computed anew for each answer. A response without `Date` gets one, as from any recipient with a
-/// clock (RFC 9110, section 6.6.1).
-fn kept_fields(response: &Response<'_>, control: &ResponseControl) -> Fields {
+/// Writes the fields that may be stored (RFC 9111, section 3.1): not those of the connection, nor those that the
+/// directives withhold. `Age` is computed anew for each answer. A response without `Date` gets one, as from any recipient
+/// with a clock (RFC 9110, section 6.6.1).
+fn write_kept(response: &Response<'_>, control: &ResponseControl, out: &mut Vec<u8>) {
     let hop_by_hop = HopByHop::of(response.headers);
-    let fields = Fields::of(response.headers, |name| {
-        !hop_by_hop.contains(name) && !control.withholds(name.as_str()) && name != header::AGE
-    });
-    if response.headers.contains_key(header::DATE) {
-        return fields;
+    let is_kept =
+        |name: &HeaderName| !hop_by_hop.contains(name) && !control.withholds(name.as_str()) && name != header::AGE;
+    write_fields(response.headers, is_kept, out);
+    if !response.headers.contains_key(header::DATE) {
+        write_line(out, &header::DATE, &response.received.to_header());
     }
-    fields.with(&header::DATE, &response.received.to_header())
 }

@@ -25,14 +25,14 @@ pub(crate) enum VaryRefusal {
 
 /// The fields that `Vary` names, as they were in the request of a stored response: for each a line `name:value\n`, or
 /// `name\n` if it was absent. Empty without a `Vary`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Selecting(Box<[u8]>);
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Selecting<'a>(pub(crate) &'a [u8]);
 
-impl Selecting {
-    /// Takes the fields that the response's `Vary` names from the request.
-    pub(crate) fn of(policy: &Policy, response: &HeaderMap, request: &HeaderMap) -> Result<Self, VaryRefusal> {
+impl Selecting<'_> {
+    /// Takes the fields that the response's `Vary` names from the request, as the lines of a [`Selecting`].
+    pub(crate) fn lines(policy: &Policy, response: &HeaderMap, request: &HeaderMap) -> Result<Vec<u8>, VaryRefusal> {
         if !response.contains_key(header::VARY) {
-            return Ok(Self::default());
+            return Ok(Vec::new());
         }
         let members = response.get_all(header::VARY).iter().flat_map(|line| list_members(line.as_bytes()));
         let mut names = Vec::new();
@@ -55,17 +55,17 @@ impl Selecting {
         for name in &names {
             write_line(policy, name.as_str(), request, &mut |bytes| lines.extend_from_slice(bytes));
         }
-        Ok(Self(lines.into()))
+        Ok(lines)
     }
 
     /// A line for each field: `name:value`, or `name` if the request had none.
     pub fn as_bytes(&self) -> &[u8] {
-        &self.0
+        self.0
     }
 
     /// Whether a request has the same in these fields.
     pub fn matches(&self, policy: &Policy, request: &HeaderMap) -> bool {
-        let mut rest: &[u8] = &self.0;
+        let mut rest = self.0;
         while let Some(end) = rest.iter().position(|&byte| byte == b'\n') {
             let name = rest[..end].split(|&byte| byte == b':').next().unwrap_or_default();
             let Ok(name) = std::str::from_utf8(name) else { return false };

@@ -1,40 +1,37 @@
-//! An origin that has its responses ready in memory.
+//! An origin that makes its responses as they are asked for.
 
 use crate::Result;
-use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
-/// An origin on loopback. `/BYTES/NUMBER` has a body of so many bytes, and depends on a name of its own. Its threads end
-/// with the process.
+/// An origin on loopback. `/BYTES/NUMBER` has a body of so many bytes, and depends on a name of its own and on one that all
+/// have. Its threads end with the process.
 #[derive(Debug)]
 pub(crate) struct Origin {
     address: SocketAddr,
-    state: Arc<State>,
+    asked: Arc<AtomicU64>,
 }
 
-#[derive(Debug, Default)]
-struct State {
-    asked: AtomicU64,
-    responses: Mutex<HashMap<String, Arc<[u8]>>>,
-}
+/// The largest body.
+const BODY_BYTES_MAX: usize = 1 << 20;
 
 impl Origin {
     pub(crate) fn start() -> Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
-        let (address, state) = (listener.local_addr()?, Arc::<State>::default());
-        let shared = state.clone();
+        let (address, asked) = (listener.local_addr()?, Arc::<AtomicU64>::default());
+        let count = asked.clone();
+        let letters: Arc<[u8]> = (b'a'..=b'z').cycle().take(BODY_BYTES_MAX).collect();
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
-                let state = shared.clone();
+                let (count, letters) = (count.clone(), letters.clone());
                 // A client that goes is no error.
-                thread::spawn(move || drop(serve(&stream, &state)));
+                thread::spawn(move || drop(serve(&stream, &letters, &count)));
             }
         });
-        Ok(Self { address, state })
+        Ok(Self { address, asked })
     }
 
     pub(crate) fn address(&self) -> SocketAddr {
@@ -43,45 +40,47 @@ impl Origin {
 
     /// How many requests have come.
     pub(crate) fn asked(&self) -> u64 {
-        self.state.asked.load(Relaxed)
+        self.asked.load(Relaxed)
     }
 }
 
-fn serve(stream: &TcpStream, state: &State) -> std::io::Result<()> {
+fn serve(stream: &TcpStream, letters: &[u8], count: &AtomicU64) -> std::io::Result<()> {
     stream.set_nodelay(true)?;
-    let (mut reader, mut line) = (BufReader::new(stream), String::new());
+    let (mut reader, mut line, mut response) = (BufReader::new(stream), String::new(), Vec::new());
     loop {
         line.clear();
         if reader.read_line(&mut line)? == 0 {
             return Ok(());
         }
-        let response = state.response(line.split(' ').nth(1).unwrap_or_default());
+        let (bytes, number) = numbers(line.split(' ').nth(1).unwrap_or_default());
+        response.clear();
+        response.extend_from_slice(b"HTTP/1.1 200 OK\r\n");
+        response.extend_from_slice(fields(bytes, number).as_bytes());
+        response.extend_from_slice(b"\r\n");
+        response.extend_from_slice(&letters[..bytes.min(letters.len())]);
         while line != "\r\n" {
             line.clear();
             if reader.read_line(&mut line)? == 0 {
                 return Ok(());
             }
         }
-        state.asked.fetch_add(1, Relaxed);
+        count.fetch_add(1, Relaxed);
         (&mut &*stream).write_all(&response)?;
     }
 }
 
-impl State {
-    fn response(&self, path: &str) -> Arc<[u8]> {
-        let mut responses = self.responses.lock().unwrap_or_else(PoisonError::into_inner);
-        responses.entry(path.to_owned()).or_insert_with(|| make(path).into()).clone()
-    }
+/// The parts of a path: how many bytes, and which number.
+fn numbers(path: &str) -> (usize, usize) {
+    let mut parts = path.trim_start_matches('/').split('/').map(|part| part.parse().unwrap_or(0));
+    let mut next = || parts.next().unwrap_or(0);
+    (next(), next())
 }
 
-fn make(path: &str) -> Vec<u8> {
-    let mut parts = path.trim_start_matches('/').split('/').map(|part| part.parse::<usize>().unwrap_or(0));
-    let (bytes, number) = (parts.next().unwrap_or(0), parts.next().unwrap_or(0));
-    let mut response = format!(
-        "HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\nContent-Length: {bytes}\r\n\
-         Cache-Control: public, max-age=86400\r\nETag: \"{number}\"\r\nCache-Groups: \"item:{number}\", \"list:all\"\r\n\r\n"
+/// The fields of a response.
+pub(crate) fn fields(bytes: usize, number: usize) -> String {
+    format!(
+        "Date: Sun, 06 Nov 2044 08:49:37 GMT\r\nContent-Type: text/html; charset=utf-8\r\nContent-Length: {bytes}\r\n\
+         Cache-Control: public, max-age=86400\r\nETag: \"{number}\"\r\n\
+         Cache-Groups: \"item:{number}\", \"list:all\"\r\n"
     )
-    .into_bytes();
-    response.extend((0..bytes).map(|index| b'a' + (index % 26) as u8));
-    response
 }

@@ -36,12 +36,11 @@ impl Rival {
 pub(crate) struct Server {
     name: &'static str,
     address: SocketAddr,
-    #[expect(dead_code, reason = "dropping it ends the process")]
     process: Running,
 }
 
+/// Dropping it ends the process.
 #[derive(Debug)]
-#[expect(dead_code, reason = "dropping it ends the process")]
 enum Running {
     Thorp(Process),
     Rival(Ended),
@@ -51,12 +50,13 @@ enum Running {
 const READY_WITHIN: Duration = Duration::from_secs(20);
 
 impl Server {
-    /// `thorp proxy`, as it is without options.
-    pub(crate) fn thorp(program: &Path, origin: &Origin, threads: usize) -> Result<Self> {
+    /// `thorp proxy` with these options, and else as it is without.
+    pub(crate) fn thorp(program: &Path, origin: &Origin, threads: usize, options: &[&str]) -> Result<Self> {
         let mut command = Program::from(program).command();
         command
             .args(["proxy", "--json", "--until-stdin-closes", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"])
-            .args(["--threads", &threads.to_string(), "--origin", &format!("http://{}", origin.address())]);
+            .args(["--threads", &threads.to_string(), "--origin", &format!("http://{}", origin.address())])
+            .args(options);
         let (process, ready) = Process::start(&mut command, "the proxy")?;
         Ok(Self { name: "thorp", address: listening(&ready)?, process: Running::Thorp(process) })
     }
@@ -85,6 +85,15 @@ impl Server {
         self.name
     }
 
+    /// The memory that its process has now, in bytes.
+    pub(crate) fn resident_bytes(&self) -> Result<u64> {
+        let pid = match &self.process {
+            Running::Thorp(process) => process.id(),
+            Running::Rival(child) => child.0.id(),
+        };
+        resident_bytes(pid).ok_or_else(|| "the system does not say how much memory a process has".into())
+    }
+
     pub(crate) fn address(&self) -> SocketAddr {
         self.address
     }
@@ -100,6 +109,13 @@ impl Server {
         }
         Ok(())
     }
+}
+
+fn resident_bytes(pid: u32) -> Option<u64> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let kib: u64 = line.trim().strip_suffix(" kB")?.parse().ok()?;
+    Some(kib * 1024)
 }
 
 fn answers(address: SocketAddr) -> bool {

@@ -62,6 +62,7 @@ fn cases(args: &BenchArgs) -> Vec<Case> {
         BenchCase::Contend => Case::Contend { clients: args.clients.unwrap_or(8) },
         BenchCase::Churn => Case::Churn,
         BenchCase::LookUp => Case::LookUp,
+        BenchCase::Entries => Case::Entries,
         BenchCase::Web => Case::Web { beside: beside(args) },
         BenchCase::Recover => Case::Recover { gib: args.gib.unwrap_or(1.0) },
         BenchCase::LeasedWriters => unreachable!("it is not one of these, and the command line wants a lab for it"),
