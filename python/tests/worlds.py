@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
@@ -30,17 +31,14 @@ class Worlds:
         first = rows_of(self.connection)
         for change in changes():
             schema = f"w{len(self.names)}"
-            self.connection.execute(f"CREATE SCHEMA {schema}")
+            steps = [f"CREATE SCHEMA {schema}", f"SET search_path = {schema}"]
             for table in TABLES:
-                self.connection.execute(f"CREATE TABLE {schema}.{table} (LIKE public.{table} INCLUDING INDEXES)")
-                self.connection.execute(f"INSERT INTO {schema}.{table} SELECT * FROM public.{table}")
-            self.connection.execute(f"SET search_path = {schema}")
-            try:
-                self.connection.execute(change)
-            except psycopg.errors.UniqueViolation:
-                self.connection.execute(f"DROP SCHEMA {schema} CASCADE")
-                continue
-            self.names.append(names_of_change(rules, first, rows_of(self.connection)))
+                steps += [f"CREATE TABLE {table} (LIKE public.{table} INCLUDING INDEXES)"]
+                steps += [f"INSERT INTO {table} SELECT * FROM public.{table}"]
+            # All of them are one transaction: a key that is there already leaves nothing.
+            with contextlib.suppress(psycopg.errors.UniqueViolation):
+                self.connection.execute("; ".join([*steps, change]))
+                self.names.append(names_of_change(rules, first, rows_of(self.connection)))
         self.connection.execute("SET search_path = public")
 
     def find(self, query: str, versions: list[int]) -> list[str | None]:

@@ -31,7 +31,7 @@ pub(crate) fn check(thorp: &Path) -> Result {
     let program = |name: &str, arguments: &[&str]| {
         let mut program = Command::new(programs.join(name));
         program.current_dir(source()).args(arguments).env("THORP", thorp).env("PYTHONPATH", source());
-        program.env("PYTHONPYCACHEPREFIX", folder.join("bytecode")).env("MYPY_CACHE_DIR", folder.join("mypy"));
+        program.env("PYTHONDONTWRITEBYTECODE", "1").env("MYPY_CACHE_DIR", folder.join("mypy"));
         program.env("HYPOTHESIS_STORAGE_DIRECTORY", folder.join("hypothesis"));
         run(&mut program)
     };
