@@ -135,17 +135,24 @@ class Load:
         self.counts: Counter[str] = Counter()
         self.faults: list[str] = []
 
-    def run(self) -> None:
+    def run(self, *, until_fault: bool = False) -> None:
         work = [self._write] + 2 * [lambda address=address: self._read(address) for address in self._proxies]
         threads = [threading.Thread(target=self._guard, args=(task,)) for task in work]
         begun = time.monotonic()
         for thread in threads:
             thread.start()
-        # A fault ends it early.
-        until("it is over", lambda: time.monotonic() - begun > LOAD_S or bool(self.faults))
-        self._stop.set()
+        # On a busy machine a proxy may lose its lease for a while, so hits are waited for. A fault ends it early.
+        try:
+            is_enough = lambda: not until_fault and self._is_enough(time.monotonic() - begun)  # noqa: E731
+            until("most responses are hits", lambda: bool(self.faults) or is_enough())
+        finally:
+            self._stop.set()
         for thread in threads:
             thread.join()
+
+    def _is_enough(self, elapsed_s: float) -> bool:
+        counts = self.counts
+        return elapsed_s > LOAD_S and counts["writes"] > 0 and counts["hits"] > counts["misses"]
 
     def _guard(self, task: Callable[[], None]) -> None:
         try:
@@ -223,8 +230,6 @@ def test_no_response_is_older_than_a_commit(site: Site) -> None:
         load.run()
     print(load.counts)
     assert not load.faults, load.faults[:5]
-    assert load.counts["writes"] > 0
-    assert load.counts["hits"] > load.counts["misses"], load.counts
 
 
 def test_an_application_that_names_other_rows_is_noticed(site: Site) -> None:
@@ -233,5 +238,5 @@ def test_an_application_that_names_other_rows_is_noticed(site: Site) -> None:
     with contextlib.ExitStack() as stack:
         application = WSGIMiddleware(wsgi_application(site.database), wrong)
         load = Load(site.database, [site.proxy(stack, stack.enter_context(serving_wsgi(application)))])
-        load.run()
+        load.run(until_fault=True)
     assert any("item" in fault for fault in load.faults)
