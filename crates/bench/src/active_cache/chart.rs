@@ -60,8 +60,12 @@ where
         .y_label_area_size(60)
         .build_cartesian_2d(0.0..furthest * 1.02, 0.0..most * 1.2)?;
     chart.configure_mesh().max_light_lines(1).label_style(FONT).draw()?;
-    let mut names: Vec<&str> = points.iter().map(|(name, ..)| *name).collect();
-    names.dedup();
+    let mut names: Vec<&str> = Vec::new();
+    for (name, ..) in &points {
+        if !names.contains(name) {
+            names.push(name);
+        }
+    }
     for (name, colour) in names.into_iter().zip(COLOURS) {
         let own = || points.iter().filter(move |(other, ..)| *other == name).map(|(_, at, value)| (*at, *value));
         let key = move |(x, y)| PathElement::new([(x, y), (x + 16, y)], colour.stroke_width(3));
