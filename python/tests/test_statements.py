@@ -9,6 +9,7 @@ import pglast
 import psycopg
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 from pglast import ast
 from pglast.visitors import Visitor
 from postgres import Postgres
@@ -151,6 +152,31 @@ def test_every_table_of_postgres_own_parser(query: tuple[str, list[Any]]) -> Non
     numbered = from_percent(*query)
     assert numbered is not None
     check_tables(numbered[0])
+
+
+WORDS = (
+    "SELECT FROM WHERE JOIN LEFT ON USING WITH AS ( ) , . ; = IN ANY AND OR NOT EXISTS UNION VALUES TABLE ORDER "
+    "BY items i comments id $1 7 'a' * :: int [ ] LATERAL NATURAL RECURSIVE CASE WHEN END \"items\" -- /* */ $$ E'"
+).split()
+
+
+@settings(max_examples=300, deadline=None, derandomize=True, database=None)
+@given(st.lists(st.sampled_from(WORDS), max_size=14).map(lambda words: " ".join(["SELECT", *words])))
+def test_no_words_are_an_error(text: str) -> None:
+    found = statement(text)
+    try:
+        tables = tables_by_postgres(text)
+    except pglast.parser.ParseError:
+        return
+    assert found.reads_everything or found.writes or {reading.name for reading in found.readings} >= tables
+
+
+def test_without_a_parser(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(statements, "sqlglot", None)
+    statements._parsed.cache_clear()
+    assert statement("SELECT * FROM items WHERE id = 1") == UNKNOWN
+    assert statement("BEGIN") == NOTHING
+    statements._parsed.cache_clear()
 
 
 def test_many_parameters() -> None:

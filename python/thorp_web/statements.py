@@ -20,6 +20,7 @@ No condition narrows across subqueries, and a left join's row that is missing ha
 from __future__ import annotations
 
 import functools
+import logging
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -28,11 +29,11 @@ from typing import Any
 try:
     import sqlglot
     from sqlglot import exp
-    from sqlglot.errors import SqlglotError
-    from sqlglot.tokenizer_core import TokenType
-    from sqlglot.tokens import Tokenizer
+    from sqlglot.tokens import Tokenizer, TokenType  # type: ignore[attr-defined]
 except ImportError:  # Then every statement reads everything.
     sqlglot = None  # type: ignore[assignment]
+
+log = logging.getLogger("thorp_web")
 
 STATEMENT_CHARS_MAX = 32 * 1024
 """A longer statement is not parsed, nor kept."""
@@ -174,14 +175,20 @@ def _parsed(text: str) -> Statement:
     if sqlglot is None or word not in _QUERIES:
         return _unknown(text)
     try:
-        if not _calls_known_functions(text):
-            return _unknown(text)
-        trees = [tree for tree in sqlglot.parse(text, dialect="postgres") if tree is not None]
-    # The parser recurses, and is another's: whatever it says against a statement, that one is not understood.
-    except (SqlglotError, RecursionError, ValueError, TypeError, AttributeError, KeyError, IndexError):
+        return _understood(text) or _unknown(text)
+    # The parser and its trees are another's: whatever it says against a statement, the application gets its rows.
+    except Exception:
+        log.debug("a statement is not understood", exc_info=True)
         return _unknown(text)
+
+
+def _understood(text: str) -> Statement | None:
+    """What a query does; None if it has a part that is not understood."""
+    if not _calls_known_functions(text):
+        return None
+    trees = [tree for tree in sqlglot.parse(text, dialect="postgres") if tree is not None]
     if len(trees) != 1 or not isinstance(trees[0], exp.Query):
-        return _unknown(text)
+        return None
     if trees[0].find(exp.DML, exp.DDL, exp.Merge, exp.Into, exp.Command) is not None:
         return WRITE
     return Statement(tuple(dict.fromkeys(_readings(trees[0]))))
