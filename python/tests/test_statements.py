@@ -109,14 +109,16 @@ def test_the_rest_is_everything(text: str) -> None:
         "DO $$ BEGIN END $$",
         "TRUNCATE items",
         "COPY items FROM STDIN",
-        "",
+        "?",
+        "/* a /* b */ BEGIN */ DELETE FROM items",
+        "--" + " BEGIN" * 3000 + "\nDELETE FROM items",
     ],
 )
 def test_what_may_write(text: str) -> None:
     assert statement(text) == WRITE
 
 
-@pytest.mark.parametrize("text", ["BEGIN", "commit;", "SAVEPOINT a", "SET a = b", "SHOW all", "/* a */ ROLLBACK"])
+@pytest.mark.parametrize("text", ["BEGIN", "commit;", "SAVEPOINT a", "SET a = b", "SHOW a", "/* a */ END", "", "-- a"])
 def test_what_neither_reads_nor_writes(text: str) -> None:
     assert statement(text) == NOTHING
 

@@ -50,27 +50,31 @@ class _Recording:
         text = self._text(query)
         # A raw cursor's parameters are PostgreSQL's own, and stand as `$1` already.
         is_raw = isinstance(self, (psycopg.RawCursor, psycopg.AsyncRawCursor))
-        found = (text, parameters or ()) if is_raw else from_percent(text, parameters)
+        found = (text, parameters or ()) if is_raw and text is not None else None
+        if text is not None and not is_raw:
+            found = from_percent(text, parameters)
+        self._say(found)
+
+    def _record_many(self, query: Query, given: Iterable[Params]) -> Iterable[Params]:
+        text = self._text(query)
+        if text is not None:
+            text, given = many_from_percent(text, given)
+        self._say((text, ()) if text is not None else None)
+        return given
+
+    def _say(self, found: tuple[str, Any] | None) -> None:
         if found is None:
-            recording.read_everything("parameters that do not fit their statement")
+            recording.read_everything("a template, or parameters that do not fit their statement")
         else:
             recording.read(*found)
 
-    def _record_many(self, query: Query, given: Iterable[Params]) -> Iterable[Params]:
-        text, given = many_from_percent(self._text(query), given)
-        if text is None:
-            recording.read_everything("parameters that do not fit their statement")
-        else:
-            recording.read(text, ())
-        return given
-
-    def _text(self, query: Query) -> str:
+    def _text(self, query: Query) -> str | None:
+        """The statement; a template of Python 3.14 is none that is understood."""
         if isinstance(query, sql.Composable):
             return query.as_string(self)  # type: ignore[arg-type]
         if isinstance(query, bytes):
             return query.decode("utf-8", "replace")
-        # A template of Python 3.14 is none that is understood.
-        return query if isinstance(query, str) else ""
+        return query if isinstance(query, str) else None
 
 
 class _Synchronous(_Recording):

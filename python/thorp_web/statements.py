@@ -170,7 +170,9 @@ def statement(text: str) -> Statement:
 @functools.lru_cache(maxsize=STATEMENTS_CACHED)
 def _parsed(text: str) -> Statement:
     word = _first_word(text)
-    if word in _SILENT and not _has_several(text):
+    # An empty statement is how pools ask whether a connection lives.
+    is_empty = _end_of_space(text.rstrip("; \n")) == len(text.rstrip("; \n"))
+    if is_empty or (word in _SILENT and not _has_several(text)):
         return NOTHING
     if sqlglot is None or word not in _QUERIES:
         return _unknown(text)
@@ -207,10 +209,18 @@ def _has_several(text: str) -> bool:
     return ";" in text.rstrip().rstrip(";")
 
 
+_BEFORE = re.compile(r"(?:\s+|--[^\n]*(?:\n|\Z)|/\*(?:[^*/]|\*(?!/)|/(?!\*))*\*/)*")
+
+
 def _first_word(text: str) -> str:
-    text = re.sub(r"\A(?:\s+|--[^\n]*(?:\n|\Z)|/\*(?:[^*/]|\*(?!/)|/(?!\*))*\*/)*", "", text[:4096])
-    found = re.match(r"[A-Za-z]+|\(", text)
+    found = re.compile(r"[A-Za-z]+|\(").match(text, _end_of_space(text))
     return found[0].upper() if found else ""
+
+
+def _end_of_space(text: str) -> int:
+    """Where a statement begins, behind spaces and comments."""
+    found = _BEFORE.match(text)
+    return found.end() if found else 0
 
 
 def _calls_known_functions(text: str) -> bool:
