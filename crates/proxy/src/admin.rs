@@ -18,7 +18,7 @@ use crate::body::Body;
 use crate::coherence::HubAway;
 use crate::explain;
 use crate::limits::{ADMIN_BODY_BYTES_MAX, ADMIN_CONNECTIONS_MAX, ADMIN_NAMES_MAX};
-use crate::shared::{Generations, Shared};
+use crate::shared::{Editions, Shared};
 use crate::target::{Head, Target};
 use ::coherence::Dependency;
 use bytes::Bytes;
@@ -78,7 +78,7 @@ type Refused = (StatusCode, String);
 
 /// Serves operators until the proxy stops.
 pub(crate) fn run(
-    generations: &Arc<Generations>,
+    editions: &Arc<Editions>,
     listener: std::net::TcpListener,
     mut stop: watch::Receiver<bool>,
 ) -> io::Result<()> {
@@ -86,14 +86,14 @@ pub(crate) fn run(
     runtime.block_on(async move {
         let listener = TcpListener::from_std(listener)?;
         tokio::select! {
-            () = accept(generations, &listener) => {}
+            () = accept(editions, &listener) => {}
             _ = stop.wait_for(|is_stopped| *is_stopped) => {}
         }
         Ok(())
     })
 }
 
-async fn accept(generations: &Arc<Generations>, listener: &TcpListener) {
+async fn accept(editions: &Arc<Editions>, listener: &TcpListener) {
     let permits = Arc::new(Semaphore::new(ADMIN_CONNECTIONS_MAX));
     // Nobody closes the semaphore.
     while let Ok(permit) = permits.clone().acquire_owned().await {
@@ -101,10 +101,10 @@ async fn accept(generations: &Arc<Generations>, listener: &TcpListener) {
             sleep(Duration::from_millis(100)).await;
             continue;
         };
-        let generations = generations.clone();
+        let editions = editions.clone();
         tokio::spawn(async move {
             let service = service_fn(|request| {
-                let shared = generations.now();
+                let shared = editions.now();
                 async move { Ok::<_, Infallible>(answer(&shared, request).await) }
             });
             let mut server = http1::Builder::new();

@@ -18,7 +18,8 @@ pub(crate) fn why(shared: &Shared, key: KeyRef<'_>) -> Value {
     let variants = shared.entries.variants(hash, &key);
     let stored: Vec<Value> = variants.iter().map(|entry| stored(shared, key, entry, now)).collect();
     let last = shared.decisions.last(hash).map(|decision| decided(&shared.config.policy, &decision, now));
-    json!({"url": url(key.to_key().bytes()), "stored": stored, "last_from_origin": last})
+    let scheme = shared.config.client_scheme().name();
+    json!({"url": url(key.to_key().bytes()), "stored": stored, "last_from_origin": last, "clients_speak": scheme})
 }
 
 /// A stored response.

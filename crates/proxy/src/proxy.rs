@@ -7,7 +7,7 @@ use crate::config::Config;
 use crate::counters::Tally;
 use crate::notes::{Note, Notes};
 use crate::settings::{self, StartError};
-use crate::shared::{Generations, Shared};
+use crate::shared::{Editions, Shared};
 use crate::threads::{self, Arrival, WorkerHandle};
 use crate::url::OriginUrl;
 use std::io;
@@ -29,7 +29,7 @@ const LOOK_AT_FILES_EVERY: Duration = Duration::from_secs(1);
 /// A running proxy. Dropping it stops it and waits for its threads.
 #[derive(Debug)]
 pub struct Proxy {
-    generations: Arc<Generations>,
+    editions: Arc<Editions>,
     address: SocketAddr,
     admin: Option<SocketAddr>,
     certificates: Option<Arc<Certificates>>,
@@ -55,7 +55,7 @@ impl Proxy {
         let coherence = coherence.map_err(|error| StartError::new("cannot start the home", io::Error::other(error)))?;
         let (threads, connections) = (config.threads.max(1), config.limits.connections);
         let mut proxy = Self {
-            generations: Arc::new(Generations::new(Shared::new(settings, coherence))),
+            editions: Arc::new(Editions::new(Shared::new(settings, coherence))),
             address,
             admin: admin.as_ref().map(|(_, address)| *address),
             certificates,
@@ -65,16 +65,16 @@ impl Proxy {
         let mut handles = Vec::new();
         for number in 0..threads {
             let (handle, seat) = threads::worker();
-            let (generations, tls, stopped) = (proxy.generations.clone(), tls.clone(), stopped.clone());
-            proxy.spawn(format!("proxy-{number}"), move || threads::run(generations, tls, seat, stopped))?;
+            let (editions, tls, stopped) = (proxy.editions.clone(), tls.clone(), stopped.clone());
+            proxy.spawn(format!("proxy-{number}"), move || threads::run(editions, tls, seat, stopped))?;
             handles.push(handle);
         }
         if let Some((listener, _)) = admin {
-            let (generations, stopped) = (proxy.generations.clone(), stopped.clone());
-            proxy.spawn("proxy-admin".to_owned(), move || admin::run(&generations, listener, stopped))?;
+            let (editions, stopped) = (proxy.editions.clone(), stopped.clone());
+            proxy.spawn("proxy-admin".to_owned(), move || admin::run(&editions, listener, stopped))?;
         }
         if let Some(certificates) = proxy.certificates.clone() {
-            let (shared, stopped) = (proxy.generations.now(), stopped.clone());
+            let (shared, stopped) = (proxy.editions.now(), stopped.clone());
             proxy.spawn("proxy-files".to_owned(), move || look_at_files(&shared.notes, &certificates, stopped))?;
         }
         proxy.spawn("proxy-accept".to_owned(), move || accept(listener, &handles, connections, stopped))?;
@@ -96,7 +96,7 @@ impl Proxy {
 
     /// Where its requests go now.
     pub fn origin(&self) -> OriginUrl {
-        self.generations.now().config.origin.clone()
+        self.editions.now().config.origin.clone()
     }
 
     /// Where it listens for operators.
@@ -106,17 +106,17 @@ impl Proxy {
 
     /// Where its hub listens for the homes of other proxies.
     pub fn hub_address(&self) -> Option<SocketAddr> {
-        self.generations.now().coherence.hub_address()
+        self.editions.now().coherence.hub_address()
     }
 
     /// Its counts since its start.
     pub fn tally(&self) -> Tally {
-        self.generations.now().counters.read()
+        self.editions.now().counters.read()
     }
 
     /// How many responses are stored, and the bytes that they take.
     pub fn stored(&self) -> (usize, usize) {
-        self.generations.now().entries.size()
+        self.editions.now().entries.size()
     }
 
     /// Looks whether a proxy could start with these settings, as far as that shows without starting it: the files that
@@ -137,12 +137,12 @@ impl Proxy {
     /// # Errors
     /// Why the new settings cannot be used. Everything is as it was then.
     pub fn reload(&self, config: Config) -> Result<Vec<&'static str>, StartError> {
-        let (config, left) = config.in_place_of(&self.generations.now().config);
+        let (config, left) = config.in_place_of(&self.editions.now().config);
         let (settings, loaded) = settings::check(config)?;
         if let (Some(certificates), Some(loaded)) = (&self.certificates, loaded) {
             certificates.set(loaded);
         }
-        self.generations.advance(settings);
+        self.editions.advance(settings);
         Ok(left)
     }
 

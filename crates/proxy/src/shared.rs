@@ -1,6 +1,6 @@
 //! The settings and the state that the threads of a proxy share.
 //!
-//! New settings are a new generation, all at once: a request goes by one generation from its begin to its end. The state
+//! New settings are a new edition, all at once: a request goes by one edition from its begin to its end. The state
 //! is the same for all of them.
 
 use crate::coherence::Coherence;
@@ -43,7 +43,7 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// The first generation.
+    /// The first edition.
     pub(crate) fn new(settings: Settings, coherence: Coherence) -> Self {
         let Settings { config, via, origin_tls } = settings;
         Self {
@@ -62,7 +62,7 @@ impl Shared {
         }
     }
 
-    /// The next generation: other settings, the same state.
+    /// The next edition: other settings, the same state.
     fn next(&self, settings: Settings) -> Self {
         let Settings { config, via, origin_tls } = settings;
         Self {
@@ -93,19 +93,19 @@ impl Shared {
     }
 }
 
-/// The generations of a proxy, of which there is one at a time.
+/// The editions of a proxy, of which there is one at a time.
 #[derive(Debug)]
-pub(crate) struct Generations {
+pub(crate) struct Editions {
     now: RwLock<Arc<Shared>>,
     number: AtomicU64,
 }
 
-impl Generations {
+impl Editions {
     pub(crate) fn new(first: Shared) -> Self {
         Self { now: RwLock::new(Arc::new(first)), number: AtomicU64::new(0) }
     }
 
-    /// The number of the generation of now, which is looked at for every request.
+    /// The number of the edition of now, which is looked at for every request.
     pub(crate) fn number(&self) -> u64 {
         self.number.load(Acquire)
     }

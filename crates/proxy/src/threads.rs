@@ -4,7 +4,7 @@
 //! lines on its way.
 
 use crate::connection;
-use crate::shared::Generations;
+use crate::shared::Editions;
 use crate::worker::Thread;
 use std::convert::Infallible;
 use std::net::{SocketAddr, TcpStream};
@@ -59,14 +59,14 @@ pub(crate) fn worker() -> (WorkerHandle, Seat) {
 
 /// Runs a worker's thread until the proxy stops and its connections have ended, or had the time to.
 pub(crate) fn run(
-    generations: Arc<Generations>,
+    editions: Arc<Editions>,
     tls: Option<TlsAcceptor>,
     mut seat: Seat,
     stop: watch::Receiver<bool>,
 ) -> std::io::Result<()> {
     let runtime = Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async move {
-        let thread = Arc::new(Thread::new(generations.clone()));
+        let thread = Arc::new(Thread::new(editions.clone()));
         // Each connection holds a copy; when the last is dropped, the receiver is told.
         let (alive, mut none_alive) = mpsc::channel::<Infallible>(1);
         while let Some(arrival) = seat.arrivals.recv().await {
@@ -87,7 +87,7 @@ pub(crate) fn run(
         }
         drop(alive);
         // The acceptor has ended. Requests that are under way may end, too; those that do not in time are cut off.
-        let grace = generations.now().config.limits.stop;
+        let grace = editions.now().config.limits.stop;
         let _ = timeout(grace, none_alive.recv()).await;
     });
     // Tunnels and downloads that nobody waits for.

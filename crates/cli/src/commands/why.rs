@@ -30,6 +30,10 @@ fn explain(said: &Value, lines: &mut Vec<String>) {
     let stored = said["stored"].as_array().map(Vec::as_slice).unwrap_or_default();
     if stored.is_empty() {
         lines.push("  nothing is stored".to_owned());
+        let scheme = text(&said["clients_speak"]);
+        if !text(&said["url"]).starts_with(&format!("{scheme}://")) {
+            lines.push(format!("  clients of this proxy speak {scheme}: ask for {scheme}://..."));
+        }
     }
     for response in stored {
         let [status, bytes] = ["status", "bytes"].map(|name| text(&response[name]));

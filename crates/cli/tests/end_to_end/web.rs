@@ -116,6 +116,8 @@ fn a_proxy_caches_until_it_is_told_to_stop() {
     assert_eq!(told, "invalidated (dependencies: 0, responses removed by URL: 1)\n");
     assert!(why().contains("\n  nothing is stored\n"));
     assert_eq!([get(), get()], ["asked 2", "asked 2"]);
+    let other = thorp(["why", "--admin", admin, "https://shop.example/"]).ok();
+    assert!(other.contains("clients of this proxy speak http: "), "{other}");
     assert!(thorp(["why", "--admin", admin, "shop.example/"]).error().contains("expected http://HOST/PATH"));
     assert!(thorp(["invalidate", "--admin", admin]).usage().contains("say what has changed"));
     let stopped = proxy.stop();

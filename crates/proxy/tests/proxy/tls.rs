@@ -179,7 +179,7 @@ fn a_handshake_that_fails_is_counted_and_harms_nobody() {
     let (folder, authority, origin) = (Folder::new(), Authority::new(), Origin::start(echo));
     let files = authority.issue_to(&folder, &["shop.example"]);
     let mut config = tls_config(&origin, &files);
-    config.limits.handshake = Duration::from_millis(300);
+    config.limits.handshake = Duration::from_secs(3);
     let proxy = Proxy::start(config).unwrap();
     let mut served = client(&proxy, &authority.client(&[]));
     // One that says nothing, one that stops in the middle.
@@ -248,7 +248,8 @@ fn certificates_are_read_again_and_broken_ones_refused() {
     }
     assert_eq!(shown(&proxy, "shop.example", &trusting), second);
     authority.issue_to(&folder, &["shop.example"]);
-    assert!(matches!(noted.recv_timeout(PATIENCE).unwrap(), Note::CertificatesChanged));
+    // On a busy machine the proxy may have seen the one file without the other.
+    while !matches!(noted.recv_timeout(PATIENCE).unwrap(), Note::CertificatesChanged) {}
     assert_ne!(shown(&proxy, "shop.example", &trusting), second);
     assert_eq!(early.get("/page").status, 200, "a connection that is there goes on");
 }
