@@ -60,6 +60,9 @@ impl Default for HubConfig {
     }
 }
 
+/// The updaters of a source that are remembered as deposed.
+const DEPOSED_MAX: usize = 64;
+
 /// A hub.
 #[derive(Debug)]
 pub struct Hub {
@@ -114,10 +117,12 @@ struct Updater {
 /// A place of whose changes this hub is to be told.
 #[derive(Debug, Default)]
 struct Source {
-    /// The life of the updater that speaks for it, while that has a lease.
+    /// The life of the updater that speaks for it since it has caught up, while that has a lease.
     updater: Option<u64>,
     /// By this everything is marked until it has caught up.
     mark: Option<UpdateId>,
+    /// The lives of those whose place was taken, the last ones: they do not take it back.
+    deposed: VecDeque<u64>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -317,8 +322,8 @@ impl Hub {
     }
 
     fn introduce(&mut self, now: Time, port: Port, Introduce { life, asked, source }: Introduce) {
-        if let Some(Err(text)) = source.as_ref().map(|name| self.take_source(now, name, life)) {
-            return self.outputs.push_back(Output::End(port, GoodbyeReason::UnknownSource, text));
+        if let Some(Err((reason, text))) = source.as_ref().map(|name| self.check_source(name, life)) {
+            return self.outputs.push_back(Output::End(port, reason, text));
         }
         self.updaters.retain(|_, it| it.port.is_some() || !it.updates.is_empty() || it.source.is_some());
         let updater = self.updaters.entry(life).or_insert_with(|| Updater {
@@ -336,16 +341,14 @@ impl Hub {
         self.lease_updater(now, port, life, asked);
     }
 
-    /// This updater speaks for a source from now on.
-    fn take_source(&mut self, now: Time, name: &SourceName, life: u64) -> Result<(), String> {
-        let unknown = || format!("'{name}' is none of the sources that this hub was told to expect");
-        let source = self.sources.get_mut(name).ok_or_else(unknown)?;
-        let Some(earlier) = source.updater.replace(life).filter(|&earlier| earlier != life) else { return Ok(()) };
-        self.mark_without(now, name);
-        if let Some(port) = self.updaters.get_mut(&earlier).and_then(|updater| updater.port.take()) {
-            self.peers.remove(&port);
-            let text = format!("another updater speaks for '{name}' from now on");
-            self.outputs.push_back(Output::End(port, GoodbyeReason::Superseded, text));
+    /// Whether an updater may come for a source, and take the place of another one there.
+    fn check_source(&self, name: &SourceName, life: u64) -> Result<(), (GoodbyeReason, String)> {
+        let Some(source) = self.sources.get(name) else {
+            let text = format!("'{name}' is none of the sources that this hub was told to expect");
+            return Err((GoodbyeReason::UnknownSource, text));
+        };
+        if source.deposed.contains(&life) {
+            return Err((GoodbyeReason::Superseded, format!("another updater speaks for '{name}' by now")));
         }
         Ok(())
     }
@@ -361,10 +364,22 @@ impl Hub {
         self.begin(now, update, By::Nobody, Vec::from([Dependency::ALL]));
     }
 
-    /// The source of this updater has announced all that it has to.
+    /// An updater has announced all that there is to announce of its source, and speaks for it from now on.
     fn source_caught_up(&mut self, life: u64) {
-        let source = self.sources.values_mut().find(|source| source.updater == Some(life));
-        if let Some(update) = source.and_then(|source| source.mark.take()) {
+        let Some(name) = self.updaters.get(&life).and_then(|updater| updater.source.as_ref()) else { return };
+        let Some(source) = self.sources.get_mut(name).filter(|source| !source.deposed.contains(&life)) else { return };
+        let earlier = source.updater.replace(life).filter(|&earlier| earlier != life);
+        let mark = source.mark.take();
+        if let Some(earlier) = earlier {
+            source.deposed.truncate(DEPOSED_MAX - 1);
+            source.deposed.push_front(earlier);
+            let text = format!("another updater speaks for '{name}' from now on");
+            if let Some(port) = self.updaters.get_mut(&earlier).and_then(|updater| updater.port.take()) {
+                self.peers.remove(&port);
+                self.outputs.push_back(Output::End(port, GoodbyeReason::Superseded, text));
+            }
+        }
+        if let Some(update) = mark {
             self.unmark(update);
         }
     }

@@ -30,7 +30,8 @@ const CHANGE_AT: usize = 25;
 const EPOCH: Duration = Duration::from_secs(946_684_800);
 
 /// Values are told as texts, which must not depend on the settings of the role.
-const OPTIONS: &str = "-c datestyle=ISO -c intervalstyle=postgres -c extra_float_digits=3 -c bytea_output=hex";
+const OPTIONS: &str =
+    "-c datestyle=ISO -c intervalstyle=postgres -c extra_float_digits=3 -c bytea_output=hex -c timezone=UTC";
 
 trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 
@@ -127,8 +128,8 @@ impl Replication {
         }
     }
 
-    /// The server, and where its log ends.
-    pub(crate) async fn identify(&mut self) -> Result<(Server, Lsn), WatchError> {
+    /// The server that this is.
+    pub(crate) async fn identify(&mut self) -> Result<Server, WatchError> {
         let mut query = BytesMut::new();
         frontend::query("IDENTIFY_SYSTEM", &mut query)?;
         self.stream.write_all(&query).await?;
@@ -139,9 +140,8 @@ impl Replication {
                     let values: Vec<_> = row.ranges().collect()?;
                     let value = |at: usize| values.get(at).cloned().flatten().map(|range| &row.buffer()[range]);
                     let text = |at| value(at).and_then(|bytes| std::str::from_utf8(bytes).ok());
-                    identity = [text(0), text(1), text(2)].into_iter().collect::<Option<Vec<_>>>().and_then(|texts| {
-                        let server = Server { system: texts[0].parse().ok()?, timeline: texts[1].parse().ok()? };
-                        Some((server, texts[2].parse().ok()?))
+                    identity = text(0).zip(text(1)).and_then(|(system, timeline)| {
+                        Some(Server { system: system.parse().ok()?, timeline: timeline.parse().ok()? })
                     });
                 }
                 backend::Message::ReadyForQuery(_) => return identity.ok_or(WatchError::Unexpected("no identity")),

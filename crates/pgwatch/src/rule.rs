@@ -16,10 +16,8 @@ pub enum Rule {
     /// Everything is marked as soon as the connection is lost: a server that crashes makes commits visible that were not
     /// confirmed.
     StarWhenLost,
-    /// Everything stays marked until all that was committed before the new connection is marked, and visible.
-    StarUntilCaughtUp,
-    /// A watcher that begins keeps everything marked until all transactions have ended that ran then: an earlier watcher may
-    /// have confirmed one that is not visible yet, and that is not told again.
+    /// Everything stays marked until all transactions have ended that ran when the connection was made: this watcher or another
+    /// may have confirmed one before that is not visible yet, and that is not told again.
     AwaitRunning,
     /// A row that changes concerns the responses that depend on its old values, and those that depend on its new ones.
     BothValues,
@@ -31,13 +29,12 @@ pub enum Rule {
 
 impl Rule {
     /// All of them.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 9] = [
         Self::ConfirmReleased,
         Self::ConfirmInOrder,
         Self::KeepaliveBehind,
         Self::UnmarkWhenVisible,
         Self::StarWhenLost,
-        Self::StarUntilCaughtUp,
         Self::AwaitRunning,
         Self::BothValues,
         Self::WholeIfUnknown,

@@ -8,7 +8,7 @@ use crate::pgoutput::Message;
 use crate::refusal::StreamError;
 use crate::replication::{Frame, Replication};
 use crate::snapshot::Snapshot;
-use crate::watcher::{Effect, Watcher};
+use crate::watcher::{Effect, Server, Watcher};
 use coherence::{Update, Updates};
 use std::future::{self, Future};
 use std::pin::Pin;
@@ -34,11 +34,15 @@ pub struct WatchConfig {
     pub map: Map,
     /// How often the server is asked for a sign of life.
     pub ping: Duration,
-    /// How long it may be silent before everything is marked, and another connection is tried. A server that dies without
-    /// a word must not be up again sooner.
+    /// How long it may be silent before it is asked, on another connection, whether it lives, and how long that may take. A
+    /// server that decodes a large transaction is silent in its stream. Then everything is marked, and another connection
+    /// is tried: a server that dies without a word must not be up again within twice as long.
     pub silence: Duration,
     /// The pause before another connection is tried.
     pub retry: Duration,
+    /// For so long after it has got the slot it confirms nothing: another watcher may have had the slot, with a hub of its
+    /// own, whose homes answer as long as their leases last. Zero where all watchers have one hub.
+    pub others_answer: Duration,
 }
 
 impl WatchConfig {
@@ -52,6 +56,7 @@ impl WatchConfig {
             ping: Duration::from_millis(500),
             silence: Duration::from_secs(2),
             retry: Duration::from_millis(200),
+            others_answer: Duration::ZERO,
         }
     }
 }
@@ -234,28 +239,21 @@ impl Task {
     async fn connected(&mut self) -> Result<std::convert::Infallible, WatchError> {
         self.settle();
         let patience = self.config.silence.max(Duration::from_secs(5));
-        let connect = Replication::connect(&self.config.database, &self.config.slot);
-        let mut replication = time::timeout(patience, connect).await.map_err(|_| WatchError::Silent)??;
-        let (client, connection) = self.config.database.connect(NoTls).await?;
-        // Its end is noticed by the questions.
-        tokio::spawn(async { drop(connection.await) });
-        // This session's own transaction, which gives a number, waits for nobody.
-        client.batch_execute("SET synchronous_commit = local").await?;
-        let client = Arc::new(client);
-        let (server, end) = replication.identify().await?;
-        let row = client.query_one("SELECT pg_current_xact_id()::text", &[]).await?;
-        let next = row.try_get::<_, &str>(0)?.parse().map_err(|_| WatchError::Unexpected("what is no number"))?;
-        replication.start(&self.config.slot, &self.config.publication).await?;
+        let opened = time::timeout(patience, open(&self.config)).await.map_err(|_| WatchError::Silent)?;
+        let Opened { mut replication, client, server, next } = opened?;
         // They were for the connection before.
         (self.confirm, self.asks) = (None, false);
-        self.watcher.connected(server, end, next);
+        self.watcher.connected(server, next);
         self.shown.lock().connections += 1;
 
-        let mut asker = Asker { client, silence: self.config.silence, pause: Duration::ZERO, question: None };
+        let silence = self.config.silence;
+        let mut asker = Asker { client: Arc::new(client), silence, pause: Duration::ZERO, question: None };
         let (mut heard_at, mut ping_at) = (Instant::now(), Instant::now());
+        let confirm_at = Instant::now() + self.config.others_answer;
         loop {
             self.settle();
-            if let Some(through) = self.confirm.take() {
+            let may_confirm = Instant::now() >= confirm_at;
+            if let Some(through) = self.confirm.take_if(|_| may_confirm) {
                 if !self.announced.are_released() {
                     return Err(WatchError::HubSilent);
                 }
@@ -271,12 +269,14 @@ impl Task {
                 released = self.announced.next() => Event::Released(released?),
                 snapshot = asker.answer() => Event::Snapshot(snapshot?),
                 () = time::sleep_until(ping_at) => Event::Ping,
+                () = time::sleep_until(confirm_at), if !may_confirm => continue,
             };
             match event {
                 Event::Frame(frame) => {
                     heard_at = Instant::now();
                     self.hear(frame)?;
-                    while let Some(frame) = replication.take()?.filter(|_| self.watcher.has_room()) {
+                    while self.watcher.has_room() {
+                        let Some(frame) = replication.take()? else { break };
                         self.hear(frame)?;
                     }
                 }
@@ -286,10 +286,13 @@ impl Task {
                     self.watcher.snapshot(&snapshot);
                     asker.answered(self.watcher.under_way().1 < before);
                 }
-                Event::Ping if has_room && heard_at.elapsed() > self.config.silence => return Err(WatchError::Silent),
                 Event::Ping => {
                     ping_at = Instant::now() + self.config.ping;
-                    replication.reply(self.watcher.confirmed(), true).await?;
+                    if has_room && heard_at.elapsed() > silence {
+                        asker.ask_if_it_lives();
+                    }
+                    let through = if may_confirm { self.watcher.confirmed() } else { Lsn(0) };
+                    replication.reply(through, true).await?;
                 }
             }
         }
@@ -348,9 +351,10 @@ impl Task {
     async fn end(&mut self, error: Option<WatchError>) -> Vec<Update> {
         self.watcher.lost();
         self.settle();
+        let until = Instant::now() + MARKED_WITHIN;
         while !self.watcher.is_all_marked() {
-            // Without a hub nothing is released, nor unmarked.
-            let Ok(update) = self.announced.next().await else { break };
+            // Without a hub nothing is released, nor unmarked. One elsewhere marks everything by itself, as its source is away.
+            let Ok(Ok(update)) = time::timeout_at(until, self.announced.next()).await else { break };
             self.watcher.released(update);
             self.settle();
         }
@@ -362,6 +366,29 @@ impl Task {
     }
 }
 
+/// A connection that has got the slot, and one for questions.
+struct Opened {
+    replication: Replication,
+    client: Client,
+    server: Server,
+    /// The number of the next transaction when the slot was there already: what another watcher has confirmed was before.
+    next: u64,
+}
+
+async fn open(config: &WatchConfig) -> Result<Opened, WatchError> {
+    let mut replication = Replication::connect(&config.database, &config.slot).await?;
+    let (client, connection) = config.database.connect(NoTls).await?;
+    // Its end is noticed by the questions.
+    tokio::spawn(async { drop(connection.await) });
+    // This session's own transaction, which gives a number, waits for nobody.
+    client.batch_execute("SET synchronous_commit = local").await?;
+    let server = replication.identify().await?;
+    replication.start(&config.slot, &config.publication).await?;
+    let row = client.query_one("SELECT pg_current_xact_id()::text", &[]).await?;
+    let next = row.try_get::<_, &str>(0)?.parse().map_err(|_| WatchError::Unexpected("what is no number"))?;
+    Ok(Opened { replication, client, server, next })
+}
+
 /// The questions for snapshots, one at a time.
 struct Asker {
     client: Arc<Client>,
@@ -370,6 +397,9 @@ struct Asker {
     pause: Duration,
     question: Option<Question>,
 }
+
+/// How long a watcher that ends waits until everything is marked.
+const MARKED_WITHIN: Duration = Duration::from_secs(5);
 
 /// The longest pause between questions.
 const PAUSE_MAX: Duration = Duration::from_millis(50);
@@ -386,6 +416,14 @@ impl Asker {
             let text: &str = row.try_get(0)?;
             text.parse().map_err(|_| WatchError::Unexpected("what is no snapshot"))
         }));
+    }
+
+    /// Asks at once, unless a question is under way: its answer is a sign of life.
+    fn ask_if_it_lives(&mut self) {
+        if self.question.is_none() {
+            self.pause = Duration::ZERO;
+            self.ask();
+        }
     }
 
     /// The answer, if there is a question.

@@ -13,9 +13,9 @@
 //!    keepalive, which is confirmed behind the commits before it (**KeepaliveBehind**), and at once if there are none.
 //! 3. An update is marked until a snapshot of the database has its transaction (**UnmarkWhenVisible**).
 //! 4. A watcher without a connection hears nothing, while a server that crashes makes visible what was not confirmed. So
-//!    everything is marked from the loss of a connection (**StarWhenLost**) until all that was in the log when there was
-//!    one again is confirmed and visible (**StarUntilCaughtUp**). A watcher begins without a connection, and does not know
-//!    what an earlier one has confirmed: it waits for all transactions that run (**AwaitRunning**).
+//!    everything is marked from the loss of a connection (**StarWhenLost**) until all transactions have ended that ran when
+//!    there was one again (**AwaitRunning**): what this watcher or another has confirmed before may not be visible yet, and
+//!    is not told again.
 
 use crate::changes::{self, Changes, MESSAGE_PREFIX, Tables};
 use crate::lsn::{Lsn, Xid};
@@ -96,7 +96,6 @@ struct Heard {
 #[derive(Debug)]
 struct Awaited {
     xid: Xid,
-    end: Lsn,
     /// The number of its update, unless everything is marked in its place.
     update: Option<u64>,
 }
@@ -106,10 +105,19 @@ struct Awaited {
 struct Star {
     update: u64,
     is_released: bool,
-    /// The end of the log when the connection was made, if there is one.
-    target: Option<Lsn>,
-    /// All transactions with smaller numbers have to end.
-    running: Option<u64>,
+    /// All transactions with smaller numbers have to end, if there is a connection, and some may not have.
+    until: Until,
+}
+
+/// The end of the mark of everything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Until {
+    /// There is a connection.
+    Connected,
+    /// All transactions with smaller numbers have ended.
+    Ended(u64),
+    /// Nothing more.
+    Now,
 }
 
 impl Watcher {
@@ -150,11 +158,9 @@ impl Watcher {
         self.end_replaced();
     }
 
-    /// There is a connection, to a server whose log ended here when it was made, and whose transactions all had smaller
-    /// numbers than `next`.
-    pub fn connected(&mut self, server: Server, end: Lsn, next: u64) {
-        let is_known = self.server.replace(server) == Some(server);
-        if !is_known {
+    /// There is a connection, to a server whose transactions all had smaller numbers than `next` when it was made.
+    pub fn connected(&mut self, server: Server, next: u64) {
+        if self.server.replace(server) != Some(server) {
             // Another server has other transactions of the same numbers.
             self.awaited.clear();
         }
@@ -162,10 +168,7 @@ impl Watcher {
         self.confirmed = Lsn(0);
         self.mark_all();
         if let Some(star) = &mut self.star {
-            star.target = Some(end);
-            if !is_known && !self.broken.is(Rule::AwaitRunning) {
-                star.running = Some(next);
-            }
+            star.until = if self.broken.is(Rule::AwaitRunning) { Until::Now } else { Until::Ended(next) };
         }
         self.ask();
     }
@@ -179,11 +182,11 @@ impl Watcher {
     /// Marks everything, if it is not marked.
     fn mark_all(&mut self) {
         if let Some(star) = &mut self.star {
-            star.target = None;
+            star.until = Until::Connected;
             return;
         }
         let update = self.update(vec![Dependency::ALL]);
-        self.star = Some(Star { update, is_released: false, target: None, running: None });
+        self.star = Some(Star { update, is_released: false, until: Until::Connected });
     }
 
     fn update(&mut self, names: Vec<Dependency>) -> u64 {
@@ -293,7 +296,7 @@ impl Watcher {
                 Some(update) if self.broken.is(Rule::UnmarkWhenVisible) => {
                     self.effects.push_back(Effect::Visible(update));
                 }
-                Some(_) => self.awaited.push(Awaited { xid: heard.xid, end: heard.end, update: heard.update }),
+                Some(_) => self.awaited.push(Awaited { xid: heard.xid, update: heard.update }),
                 None => {}
             }
         }
@@ -307,8 +310,11 @@ impl Watcher {
     /// A snapshot that was taken after it was asked for.
     pub fn snapshot(&mut self, snapshot: &Snapshot) {
         self.is_asking = false;
-        if let Some(star) = &mut self.star {
-            star.running = star.running.filter(|&next| !snapshot.is_past(next));
+        if let Some(star) = &mut self.star
+            && let Until::Ended(next) = star.until
+            && snapshot.is_past(next)
+        {
+            star.until = Until::Now;
         }
         let seen = self.awaited.extract_if(.., |awaited| snapshot.has(awaited.xid));
         self.effects.extend(seen.filter_map(|awaited| awaited.update).map(Effect::Visible));
@@ -319,17 +325,15 @@ impl Watcher {
     /// Ends the mark of everything if all that it stands for is visible.
     fn end_star(&mut self) {
         let Some(star) = &self.star else { return };
-        let is_visible = |target: Lsn| self.confirmed >= target && self.awaited.iter().all(|a| a.end > target);
-        let is_caught_up =
-            star.target.is_some_and(|target| is_visible(target) || self.broken.is(Rule::StarUntilCaughtUp));
-        if star.is_released && star.running.is_none() && is_caught_up {
+        if star.is_released && star.until == Until::Now {
             self.effects.push_back(Effect::Visible(star.update));
             self.star = None;
         }
     }
 
     fn ask(&mut self) {
-        let is_worth_it = !self.awaited.is_empty() || self.star.as_ref().is_some_and(|star| star.running.is_some());
+        let awaits_running = self.star.as_ref().is_some_and(|star| matches!(star.until, Until::Ended(_)));
+        let is_worth_it = !self.awaited.is_empty() || awaits_running;
         if self.is_connected && !self.is_asking && is_worth_it {
             self.is_asking = true;
             self.effects.push_back(Effect::AskSnapshot);

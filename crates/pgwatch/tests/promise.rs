@@ -282,7 +282,7 @@ impl Day {
         let kept = self.log.iter().filter(|commit| commit.end <= self.flushed).count() as u64;
         self.sent = if self.has_crashed { self.random.draw(kept + 1) } else { kept } as usize;
         (self.has_crashed, self.is_connected, self.end_at_connect) = (false, true, self.end());
-        self.watcher.connected(SERVER, self.end_at_connect, self.log.len() as u64 + 3);
+        self.watcher.connected(SERVER, self.log.len() as u64 + 3);
         Ok(())
     }
 

@@ -79,12 +79,23 @@ fn watch(args: &WatchArgs, config: WatchConfig, output: &mut Output) -> Result {
     }
     let runtime = Runtime::start()?;
     let (hub, _site) = hub(args, &runtime, output)?;
+    let config = match &args.hub {
+        Some(_) => config,
+        // Another watcher, which had the slot before, may have had a hub of its own.
+        None => WatchConfig { others_answer: longest_lease(), ..config },
+    };
     let watch = Watch::start(config, hub.clone())?;
     let last = follow(&watch, &hub, &stopped, output)?;
     drop(watch);
     let text = "stopped: commits wait until somebody watches again, or `thorp watch --remove`";
     output
         .line(&json!({"stopped": "watch", "commits": last.commits}), format_args!("{text} (commits: {})", last.commits))
+}
+
+/// How long a home answers that has not heard of its hub, by the hub's clock.
+fn longest_lease() -> Duration {
+    let lease = SiteConfig::default().lease;
+    lease + lease * LEASE_DRIFT_PERMILLE / 1000
 }
 
 /// The hub elsewhere, or one of this process, which homes reach.

@@ -462,3 +462,58 @@ fn update_often(day: &Day, took: &mut Vec<Duration>) {
         took.push(begun.elapsed());
     }
 }
+
+/// More commits than are heard at a time have gathered: they are read one after another, from one connection.
+#[test]
+fn a_backlog_is_read_to_its_end() {
+    let Some(mut day) = Day::begin() else { return };
+    day.stop_watching();
+    let session = day.server.session();
+    session.run("SET synchronous_commit = local");
+    // A hub with another home releases a commit some time after it is announced.
+    let each = "INSERT INTO items VALUES (n + 1000, 'new'); COMMIT";
+    session.run(&format!("DO $$ BEGIN FOR n IN 1..4000 LOOP {each}; END LOOP; END $$"));
+    let ended = day.begin_write("UPDATE items SET name = 'last' WHERE id = 1").0;
+    day.watch();
+    ends(&ended);
+    assert_eq!(day.status().connections, 1, "{:?}", day.status());
+    assert!(day.status().commits > 4000);
+}
+
+/// A watcher that gets the slot does not know whether another one had it, whose homes answer for a while.
+#[test]
+fn nothing_is_confirmed_while_homes_of_another_watcher_may_answer() {
+    let Some(mut day) = Day::begin() else { return };
+    day.stop_watching();
+    day.config.others_answer = Duration::from_secs(1);
+    let begun = Instant::now();
+    let ended = day.begin_write("UPDATE items SET name = 'new' WHERE id = 1").0;
+    let watch = Watch::start(day.config.clone(), day.web.updates()).unwrap();
+    until("it has the slot", || watch.status().connections == 1);
+    ends(&ended);
+    assert!(begun.elapsed() >= day.config.others_answer);
+    assert_eq!(day.name_of(1), "new");
+}
+
+/// A server that decodes what it does not send is silent in the stream, and lives: the watcher does not begin again.
+#[test]
+fn a_silent_stream_of_a_server_that_answers_is_waited_for() {
+    let Some(mut day) = Day::begin() else { return };
+    day.stop_watching();
+    day.config.silence = Duration::from_millis(100);
+    // The first process of the server that the watcher's stream comes from is stopped; its others answer.
+    day.watch();
+    let session = day.server.session();
+    let process = session.ask("SELECT active_pid FROM pg_replication_slots WHERE slot_name = 'thorp_watch'");
+    signal("STOP", &process);
+    thread::sleep(6 * day.config.silence);
+    let status = day.status();
+    signal("CONT", &process);
+    assert_eq!((status.connections, status.state), (1, WatchState::Watching), "{status:?}");
+    day.server.session().run("UPDATE items SET name = 'new' WHERE id = 1");
+}
+
+fn signal(name: &str, process: &str) {
+    let kill = std::process::Command::new("kill").args([&format!("-{name}"), process]).status();
+    assert!(kill.unwrap().success());
+}
