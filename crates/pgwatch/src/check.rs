@@ -1,7 +1,9 @@
 //! The faults of a database that is to be watched, and the holes that it leaves.
 
 use crate::error::WatchError;
-use crate::setup::{client, show};
+use crate::identity;
+use crate::session::{client, show};
+use crate::setup::trigger_names;
 use crate::standbys::Standbys;
 use crate::watch::WatchConfig;
 use std::fmt;
@@ -57,9 +59,10 @@ pub async fn check(config: &WatchConfig) -> Result<Vec<Finding>, WatchError> {
     findings.standbys().await?;
     findings.slot().await?;
     findings.publication().await?;
+    findings.identities().await?;
     findings.writers().await?;
     findings.readers().await?;
-    findings.trigger().await?;
+    findings.triggers().await?;
     findings.tables().await?;
     findings.found.sort_by_key(|finding| finding.severity);
     Ok(findings.found)
@@ -155,6 +158,17 @@ impl Findings<'_> {
         Ok(())
     }
 
+    /// Tables that can be updated no more once they are published.
+    async fn identities(&mut self) -> Result<(), WatchError> {
+        for table in identity::tables_without(self.client, &self.config.publication).await? {
+            let text = format!(
+                "the table {table} has no primary key: PostgreSQL refuses UPDATE and DELETE if it is published"
+            );
+            self.find(Severity::Broken, text, format!("ALTER TABLE {table} REPLICA IDENTITY FULL"));
+        }
+        Ok(())
+    }
+
     /// Those whose commits do not wait.
     async fn writers(&mut self) -> Result<(), WatchError> {
         let query = "SELECT CASE WHEN setrole = 0 THEN 'all roles' ELSE 'the role ' || setrole::regrole::text END \
@@ -183,13 +197,16 @@ impl Findings<'_> {
         Ok(())
     }
 
-    async fn trigger(&mut self) -> Result<(), WatchError> {
-        let name = format!("{}_ddl", self.config.slot);
-        let query = "SELECT 1 FROM pg_event_trigger WHERE evtname = $1 AND evtenabled <> 'D'";
-        if self.client.query_opt(query, &[&name]).await?.is_none() {
-            let text = "there is no event trigger: a table that is altered or dropped, and a materialized view that is \
-                        filled, is not seen";
-            self.find(Severity::Hole, text, "set it up");
+    async fn triggers(&mut self) -> Result<(), WatchError> {
+        let query = "SELECT FROM pg_event_trigger WHERE evtname = $1 AND evtenabled = 'A'";
+        for name in trigger_names(&self.config.slot) {
+            if self.client.query_opt(query, &[&name]).await?.is_none() {
+                let text = format!(
+                    "there is no event trigger {name} that is always enabled: a table that is altered or dropped, and a \
+                     materialized view that is filled, are not always seen"
+                );
+                self.find(Severity::Hole, text, format!("set it up, or ALTER EVENT TRIGGER {name} ENABLE ALWAYS"));
+            }
         }
         Ok(())
     }

@@ -1,7 +1,11 @@
-//! Why a connection to the database is given up. The watcher goes on with another one; until then commits wait.
+//! Why a connection to the database is given up, after which the watcher goes on with another one; and why a database is not
+//! set up or undone.
 
 use crate::refusal::StreamError;
 use std::{fmt, io};
+
+/// Tables that a refusal names.
+const NAMED_MAX: usize = 10;
 
 /// Why there is no connection, or no longer.
 #[derive(Debug)]
@@ -79,3 +83,86 @@ impl fmt::Display for WatchError {
 }
 
 impl std::error::Error for WatchError {}
+
+/// Why nothing was made or undone, or no more than what was said before.
+#[derive(Debug)]
+pub enum SetupError {
+    /// The database.
+    Database(WatchError),
+    /// It is set up already: `remove` comes first.
+    Made,
+    /// It was not set up.
+    NotMade,
+    /// It was set up by these names.
+    OtherNames {
+        /// The name of the publication.
+        publication: String,
+        /// The name of the slot.
+        slot: String,
+    },
+    /// A name is that of something else.
+    Taken {
+        /// A schema, a slot or an event trigger.
+        kind: String,
+        /// Its name.
+        name: String,
+    },
+    /// Tables whose updates would be refused if they were published.
+    NoIdentity(Vec<String>),
+    /// `wal_level` is not `logical`.
+    WalLevel(String),
+    /// The standbys cannot be named beside a watcher.
+    Standbys(String),
+    /// A watcher still runs.
+    Watched,
+    /// The server does not read its settings again.
+    NotRead,
+}
+
+impl From<WatchError> for SetupError {
+    fn from(error: WatchError) -> Self {
+        Self::Database(error)
+    }
+}
+
+impl From<tokio_postgres::Error> for SetupError {
+    fn from(error: tokio_postgres::Error) -> Self {
+        Self::Database(error.into())
+    }
+}
+
+impl fmt::Display for SetupError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Database(error) => error.fmt(f),
+            Self::Made => f.write_str("this database is set up already; undo that first"),
+            Self::NotMade => f.write_str("this database was not set up, so there is nothing to undo"),
+            Self::OtherNames { publication, slot } => {
+                write!(f, "this database was set up with --slot {slot} --publication {publication}: name these")
+            }
+            Self::Taken { kind, name } => write!(f, "there is a {kind} called {name} already: choose another --slot"),
+            Self::NoIdentity(tables) => {
+                let named = tables.iter().take(NAMED_MAX).map(String::as_str).collect::<Vec<_>>().join(", ");
+                let more = if tables.len() > NAMED_MAX { ", and others" } else { "" };
+                write!(
+                    f,
+                    "PostgreSQL would refuse UPDATE and DELETE of tables that have no primary key and are published: \
+                     {named}{more}. Say ALTER TABLE ... REPLICA IDENTITY FULL for each, or make a publication of the \
+                     tables that responses are made from"
+                )
+            }
+            Self::WalLevel(level) => {
+                write!(f, "wal_level is {level}: say ALTER SYSTEM SET wal_level = logical, and start the server again")
+            }
+            Self::Standbys(names) => write!(
+                f,
+                "synchronous_standby_names is {names}, which waits for some of several; PostgreSQL has no list that says \
+                 `these as before, and the watcher always`. Have all of them waited for, or none"
+            ),
+            Self::Watched => f.write_str("a watcher is connected: stop it first"),
+            Self::NotRead => f.write_str("the server has not read its settings again within 10 s; see its log"),
+        }
+    }
+}
+
+impl std::error::Error for SetupError {}

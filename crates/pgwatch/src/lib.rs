@@ -23,21 +23,29 @@
 //! | `announced` | the watcher's updates at the hub |
 //! | `watch` | a watcher at work |
 //! | `standbys` | the server's list of those that commits wait for |
-//! | `setup` | what a database needs, made and undone |
+//! | `identity` | the columns by which the server tells which row was changed |
+//! | `required` | the server's commits, which wait for the watcher or no more |
+//! | `setup` | what a database needs, made |
+//! | `remove` | the same, undone |
 //! | `check` | what is wrong with it |
-//! | `error` | why a connection is given up |
+//! | `session` | ordinary queries |
+//! | `error` | why a connection is given up, and why a database is not set up |
 //! | `rule` | the rules by name |
 
 mod announced;
 mod changes;
 mod check;
 mod error;
+mod identity;
 mod lsn;
 mod map;
 pub mod pgoutput;
 mod refusal;
+mod remove;
 mod replication;
+mod required;
 mod rule;
+mod session;
 mod setup;
 mod snapshot;
 mod standbys;
@@ -46,12 +54,13 @@ mod watcher;
 
 pub use changes::MESSAGE_PREFIX;
 pub use check::{Finding, Severity, check};
-pub use error::WatchError;
+pub use error::{SetupError, WatchError};
 pub use lsn::{Lsn, NotAnLsn, Xid};
 pub use map::{Map, MapError};
 pub use refusal::StreamError;
+pub use remove::remove;
 pub use rule::Rule;
-pub use setup::{SetupError, remove, renew_slot, set_up};
+pub use setup::{renew_slot, set_up};
 pub use snapshot::{NotASnapshot, Snapshot};
 /// Where a database is, and who asks: parsed from `postgres://...` or `host=... user=...`.
 pub use tokio_postgres::Config as Database;

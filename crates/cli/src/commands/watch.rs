@@ -41,17 +41,23 @@ fn config(args: &WatchArgs) -> Result<WatchConfig> {
 /// Does one of the things that are done before or after watching.
 fn prepare(task: WatchTask, config: &WatchConfig, output: &mut Output) -> Result {
     let tasks = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let lease = SiteConfig::default().lease;
     let done = match task {
         WatchTask::Check => return look(&tasks.block_on(check(config))?, output),
         WatchTask::Setup => tasks.block_on(set_up(config))?,
-        WatchTask::Remove => tasks.block_on(remove(config, lease + lease * LEASE_DRIFT_PERMILLE / 1000))?,
+        WatchTask::Remove => tasks.block_on(remove(config, silence()))?,
         WatchTask::RenewSlot => {
             tasks.block_on(renew_slot(config))?;
             vec![format!("made the slot {} anew", config.slot)]
         }
     };
     done.iter().try_for_each(|line| output.line(&json!({"done": line}), line))
+}
+
+/// So long after its watcher's end a cache may answer: a hub elsewhere gives the watcher up after a lease, and a cache that
+/// does not hear of it gives the hub up after another one. The clocks may drift apart.
+fn silence() -> Duration {
+    let lease = SiteConfig::default().lease;
+    2 * (lease + lease * LEASE_DRIFT_PERMILLE / 1000)
 }
 
 fn look(findings: &[pgwatch::Finding], output: &mut Output) -> Result {

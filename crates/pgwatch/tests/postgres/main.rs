@@ -138,9 +138,32 @@ fn old_and_new_keys_and_whole_tables_are_marked() {
     assert!(marks("TRUNCATE items", &["items"]));
     assert!(!marks("ALTER TABLE items ADD COLUMN price int", &["items"]), "an altered table marks everything");
     assert!(!marks("INSERT INTO items SELECT n FROM generate_series(1, 1025) AS n", &["item:7"]), "too many");
+    let unheeded =
+        "SET session_replication_role = replica; ALTER TABLE items DROP price; RESET session_replication_role";
+    assert!(!marks(unheeded, &["items"]), "by whomever it is altered");
     assert!(!marks("CREATE TABLE others (id int)", &[]), "a new table marks everything");
     assert!(!marks("INSERT INTO others VALUES (1)", &[]), "a table without rules marks everything");
     assert!(marks("CREATE TEMPORARY TABLE mine AS SELECT 1", &[]), "nobody else sees it");
+}
+
+/// It is gone from its table when the first of the command's two transactions has ended.
+#[test]
+fn a_partition_that_is_detached_concurrently_is_marked_before_it_is_gone() {
+    let Some(day) = Day::begin() else { return };
+    let session = day.server.session();
+    session.run(
+        "CREATE TABLE parts (id int PRIMARY KEY) PARTITION BY RANGE (id);
+         CREATE TABLE part PARTITION OF parts FOR VALUES FROM (1) TO (10); INSERT INTO parts VALUES (1)",
+    );
+    let reader = day.server.session();
+    reader.run("BEGIN; SELECT FROM parts");
+    let stored = day.web.fill_soon("parts");
+    let (ended, _) = day.begin_write("ALTER TABLE parts DETACH PARTITION part CONCURRENTLY");
+    until("it is gone for others", || session.ask("SELECT count(*) FROM parts") == "0");
+    assert!(!day.web.is_current(&stored));
+    assert!(ended.try_recv().is_err(), "the second transaction waits for the reader");
+    reader.run("COMMIT");
+    ends(&ended);
 }
 
 #[test]
@@ -348,7 +371,8 @@ fn what_is_set_up_is_undone() {
     let config = server.watched(MAP);
     let session = server.session();
     session.run(
-        "CREATE TABLE items (id int, name text); CREATE ROLE hasty; ALTER ROLE hasty SET synchronous_commit = off",
+        "CREATE TABLE items (id int, name text PRIMARY KEY); CREATE ROLE hasty;
+         ALTER ROLE hasty SET synchronous_commit = off",
     );
     session.run("ALTER SYSTEM SET synchronous_standby_names = ''");
     session.run("SELECT pg_reload_conf()");
@@ -386,7 +410,120 @@ fn what_is_set_up_is_undone() {
     let said = block_on(remove(&config, Duration::ZERO)).unwrap();
     assert_eq!(said.len(), 4, "{said:#?}");
     until("the settings are read", || state() == before);
-    session.run("INSERT INTO items VALUES (1)");
+    session.run("INSERT INTO items VALUES (1, 'new')");
+}
+
+/// Names that are somebody else's, and tables that could not be updated any more.
+#[test]
+fn what_would_touch_something_else_is_not_made() {
+    if !is_installed() {
+        return;
+    }
+    let server = Postgres::start(&[]);
+    let session = server.session();
+    let config = WatchConfig { slot: "shop".to_owned(), ..server.watched(MAP) };
+    let made = "SELECT concat_ws('|', (SELECT count(*) FROM pg_publication), (SELECT count(*) FROM pg_event_trigger),
+                    (SELECT count(*) FROM pg_replication_slots), (SELECT count(*) FROM pg_db_role_setting),
+                    (SELECT count(*) FROM pg_namespace WHERE nspname = 'shop'))";
+    let cases = [
+        ("CREATE SCHEMA shop; CREATE TABLE shop.orders (id int PRIMARY KEY)", "DROP SCHEMA shop CASCADE", "schema"),
+        (
+            "SELECT pg_create_logical_replication_slot('shop', 'pgoutput')",
+            "SELECT pg_drop_replication_slot('shop')",
+            "slot",
+        ),
+        (
+            "CREATE FUNCTION f() RETURNS event_trigger LANGUAGE plpgsql AS 'BEGIN END';
+             CREATE EVENT TRIGGER shop_ddl ON ddl_command_end EXECUTE FUNCTION f()",
+            "DROP EVENT TRIGGER shop_ddl",
+            "event trigger",
+        ),
+    ];
+    for (make, undo, expected) in cases {
+        session.run(make);
+        let before = session.ask(made);
+        let refused = block_on(set_up(&config)).unwrap_err();
+        assert!(matches!(&refused, SetupError::Taken { kind, .. } if kind == expected), "{refused}");
+        assert!(matches!(block_on(remove(&config, Duration::ZERO)), Err(SetupError::NotMade)));
+        assert_eq!(session.ask(made), before, "{make}");
+        session.run(undo);
+    }
+    session.run("CREATE TABLE nopk (id int)");
+    let findings = block_on(check(&config)).unwrap();
+    assert!(findings.iter().any(|finding| finding.text.contains("public.nopk")), "{findings:#?}");
+    let refused = block_on(set_up(&config)).unwrap_err();
+    assert!(matches!(&refused, SetupError::NoIdentity(tables) if *tables == ["public.nopk"]), "{refused}");
+    assert_eq!(session.ask(made), "0|0|0|0|0");
+    session.run("ALTER TABLE nopk REPLICA IDENTITY FULL");
+    block_on(set_up(&config)).unwrap();
+    let other = WatchConfig { slot: "another".to_owned(), ..config.clone() };
+    let refused = block_on(remove(&other, Duration::ZERO)).unwrap_err();
+    assert!(matches!(refused, SetupError::OtherNames { .. }), "{refused}");
+
+    // A table that somebody has put into the schema since is not dropped.
+    session.run("SET synchronous_commit = local; CREATE TABLE shop.orders (id int)");
+    assert!(block_on(remove(&config, Duration::ZERO)).is_err());
+    session.run("ALTER TABLE shop.orders SET SCHEMA public");
+    block_on(remove(&config, Duration::ZERO)).unwrap();
+    assert_eq!(session.ask(made), "0|0|0|0|0");
+}
+
+/// A watcher that begins while another is being removed would find commits that nobody waits for.
+#[test]
+fn nobody_watches_while_the_watcher_is_removed() {
+    let Some(mut day) = Day::begin() else { return };
+    day.stop_watching();
+    let slots = "SELECT count(*) FROM pg_replication_slots";
+    let session = day.server.session();
+    until("the server has noticed", || session.ask(&format!("{slots} WHERE active")) == "0");
+    let (config, (end, ended)) = (day.config.clone(), mpsc::channel());
+    let removing = thread::spawn(move || {
+        let said = block_on(remove(&config, Duration::from_secs(1)));
+        end.send(()).unwrap();
+        said
+    });
+    until("the slot is dropped", || session.ask(slots) == "0" || ended.try_recv().is_ok());
+    assert!(ended.try_recv().is_err(), "it waits with the slot dropped, and commits wait meanwhile");
+    assert_eq!(session.ask("SHOW synchronous_standby_names"), LET_GO.replace("thorp_watch", "\"thorp_watch\""));
+    let watch = Watch::start(day.config.clone(), day.web.updates()).unwrap();
+    until("it finds none", || watch.status().last_error.is_some_and(|error| error.contains("does not exist")));
+    removing.join().unwrap().unwrap();
+    assert_eq!(watch.status().connections, 0, "{:?}", watch.status());
+}
+
+/// Once it is said that commits wait, they do; and what was added to their list since stays there.
+#[test]
+fn commits_wait_from_the_end_of_setting_up_to_that_of_removing() {
+    if !is_installed() {
+        return;
+    }
+    let server = Postgres::start(&[]);
+    let config = server.watched(MAP);
+    let session = server.session();
+    session.run("CREATE TABLE items (id int PRIMARY KEY)");
+    let standbys = || server.session().ask("SHOW synchronous_standby_names");
+    for round in 0..5 {
+        block_on(set_up(&config)).unwrap();
+        let process = session.process();
+        thread::scope(|scope| {
+            let commit = scope.spawn(|| session.try_run(&format!("INSERT INTO items VALUES ({round})")));
+            let other = server.session();
+            let waits =
+                format!("SELECT count(*) FROM pg_stat_activity WHERE pid = {process} AND wait_event = 'SyncRep'");
+            until("it waits or ends", || other.ask(&waits) == "1" || commit.is_finished());
+            assert!(!commit.is_finished(), "round {round}");
+            block_on(remove(&config, Duration::ZERO)).unwrap();
+            commit.join().unwrap().unwrap();
+        });
+        assert_eq!(standbys(), "", "round {round}");
+    }
+    block_on(set_up(&config)).unwrap();
+    session.run("SET synchronous_commit = local");
+    session.run("ALTER SYSTEM SET synchronous_standby_names = 'FIRST 2 (thorp_watch, added)'");
+    session.run("SELECT pg_reload_conf()");
+    until("the list is read", || standbys().contains("added"));
+    block_on(remove(&config, Duration::ZERO)).unwrap();
+    assert_eq!(standbys(), "FIRST 1 (\"added\")");
 }
 
 #[test]

@@ -1,0 +1,18 @@
+//! Ordinary queries of the database.
+
+use crate::error::WatchError;
+use crate::watch::WatchConfig;
+use tokio_postgres::{Client, NoTls};
+
+/// A connection for ordinary queries, whose own commits never wait for a watcher.
+pub(crate) async fn client(config: &WatchConfig) -> Result<Client, WatchError> {
+    let (client, connection) = config.database.connect(NoTls).await?;
+    tokio::spawn(async { drop(connection.await) });
+    client.batch_execute("SET synchronous_commit = local").await?;
+    Ok(client)
+}
+
+/// A setting as this session has it.
+pub(crate) async fn show(client: &Client, name: &str) -> Result<String, WatchError> {
+    Ok(client.query_one("SELECT current_setting($1)", &[&name]).await?.try_get(0)?)
+}
