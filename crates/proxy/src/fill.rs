@@ -8,7 +8,7 @@ use crate::config::Config;
 use crate::content::Content;
 use crate::entries::{Name, Removals};
 use crate::entry::Entry;
-use crate::fills::{Lead, Outcome};
+use crate::fills::{Join, Lead, Outcome};
 use crate::origin::{RequestHead, Upload};
 use crate::paced::Arriving;
 use crate::refusal::Refusal;
@@ -22,7 +22,7 @@ use http::{HeaderMap, Method, Response, StatusCode};
 use http_body::{Body as _, SizeHint};
 use responses::{
     Answer, CacheStatus, Dependencies, ForwardReason, Freshened, KeyRef, Request, Reuse, Stored, Time, after_error,
-    answer, conditional, freshen, freshen_by_head, store, unconditional,
+    answer, complete_bytes, conditional, freshen, freshen_by_head, store, unconditional,
 };
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -252,6 +252,9 @@ impl Fill {
                 self.decline(head.status, outcome, is_lasting);
                 let status = CacheStatus { detail: Some(detail), ..self.status() };
                 self.decided(status, Some(head.status));
+                if self.is_part_of_storable(head.status, &head.headers, times) {
+                    self.fetch_whole();
+                }
                 return (passed(&shared, Response::from_parts(head, Body::Origin(body)), &status), None);
             }
         };
@@ -273,6 +276,33 @@ impl Fill {
             return (answer, None);
         }
         (answer, Some(Collecting { body, writer, stored, claim, reserved }))
+    }
+
+    /// Whether this is a part of a response that would be stored if it were whole.
+    fn is_part_of_storable(&self, status: StatusCode, fields: &HeaderMap, times: Times) -> bool {
+        let Config { policy, limits, .. } = &self.shared().config;
+        let is_part = status == StatusCode::PARTIAL_CONTENT && self.head.method == Method::GET;
+        let fits = || complete_bytes(fields).is_some_and(|bytes| bytes <= limits.stored_response_bytes as u64);
+        if !is_part || self.need.stale.is_some() || !fits() {
+            return false;
+        }
+        let whole = times.response(StatusCode::OK, fields);
+        Dependencies::read(policy, fields)
+            .is_ok_and(|dependencies| store(policy, &self.asked(), &whole, &dependencies).is_ok())
+    }
+
+    /// Fetches the whole of what this client gets a part of: later ranges are answered from it. Ranges that come meanwhile
+    /// do not start it again.
+    fn fetch_whole(&self) {
+        let Join::Lead(lead) = self.shared().fills.join(&self.name) else { return };
+        let (mut head, mut forwarded) = (self.head.clone(), self.forwarded.clone());
+        unconditional(&mut head.headers);
+        unconditional(&mut forwarded);
+        let need = Need { reason: self.need.reason, detail: None, stale: None, is_shared: true };
+        let fill = Self::new(self.worker.clone(), head, forwarded, self.name.clone(), need, Some(lead));
+        // No client waits for its answer.
+        let (reply, _) = oneshot::channel();
+        tokio::spawn(fill.run(reply));
     }
 
     /// Whether a response is stored. If so, it is at the home already: an update that comes while its body does finds it

@@ -55,7 +55,7 @@ pub use key::{Key, KeyBytes, KeyRef, KeyRefusal};
 pub use policy::{
     Coherence, DependencyField, DependencySyntax, Heuristic, Policy, RequestDirectives, TargetedField, TargetedSyntax,
 };
-pub use range::{RangeRequest, Slice};
+pub use range::{RangeRequest, Slice, complete_bytes};
 pub use request::{Lookup, PassReason, Request};
 pub use response::Response;
 pub use reuse::{Reuse, RevalidateReason, StaleAllowed, Validity, after_error, reuse, select};

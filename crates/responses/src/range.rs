@@ -54,6 +54,15 @@ impl RangeRequest {
     }
 }
 
+/// The size of the whole that a 206 has a part of, by its `Content-Range`; `None` if it does not say.
+pub fn complete_bytes(headers: &HeaderMap) -> Option<u64> {
+    let mut lines = headers.get_all(header::CONTENT_RANGE).iter();
+    let line = lines.next().filter(|_| lines.next().is_none())?.to_str().ok()?;
+    let (unit, range) = line.split_once(' ')?;
+    let (_, size) = range.split_once('/')?;
+    if unit.eq_ignore_ascii_case("bytes") { position(size) } else { None }
+}
+
 /// Digits and nothing else.
 fn position(text: &str) -> Option<u64> {
     let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());

@@ -3,6 +3,8 @@
 use crate::harness::{Answer, Client, Origin, config, proxy, response};
 use proxy::Proxy;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::sleep;
+use std::time::Duration;
 
 /// An origin that numbers its responses.
 fn counting(fields: &'static [(&'static str, &'static str)]) -> Origin {
@@ -35,6 +37,37 @@ fn a_stored_response_answers_with_its_age() {
     assert_eq!(client.ask("GET", "/a", "Range: bytes=9-\r\n").status, 416);
     assert_eq!(origin.received().len(), 2);
     assert_eq!(proxy.tally().hits, 5);
+}
+
+#[test]
+fn the_whole_is_fetched_behind_a_range_of_it() {
+    let origin = Origin::start(|request| {
+        let control = if request.uri().path() == "/private" { "private" } else { "max-age=60" };
+        if !request.headers().contains_key("range") {
+            return response(200, &[("cache-control", control)], "number 0");
+        }
+        let range = if request.uri().path() == "/large" { "bytes 2-4/999999999" } else { "bytes 2-4/8" };
+        response(206, &[("cache-control", control), ("content-range", range)], "mbe")
+    });
+    let proxy = proxy(&origin);
+    let mut client = Client::connect(proxy.address());
+    let mut part = |path| client.ask("GET", path, "Range: bytes=2-4\r\nIf-Range: \"a\"\r\n");
+    for path in ["/private", "/large", "/a"] {
+        let first = part(path);
+        assert_eq!((first.status, first.text(), first.is_hit()), (206, "mbe", false), "{path}");
+    }
+    let mut client = Client::connect(proxy.address());
+    let mut second = || client.ask("GET", "/a", "Range: bytes=0-1\r\n");
+    let is_hit = (0..1000).any(|_| {
+        sleep(Duration::from_millis(10));
+        let second = second();
+        second.is_hit() && (second.status, second.text()) == (206, "nu")
+    });
+    assert!(is_hit, "the whole has not been stored");
+    let received = origin.received();
+    let wholes = received.iter().filter(|request| !request.headers().contains_key("range"));
+    let wholes: Vec<_> = wholes.map(|request| (request.uri().path(), request.headers().get("if-range"))).collect();
+    assert_eq!(wholes, [("/a", None)], "once, and not what would not be stored");
 }
 
 #[test]
