@@ -1,7 +1,9 @@
 //! From the changes of a transaction to the dependencies that they change.
 //!
 //! 1. A row that changes concerns the dependencies of its old values and those of its new ones (**BothValues**). An old
-//!    value is known if the server tells it, or if it belongs to the replica identity and that has not changed.
+//!    value is known if the server tells it, or if it belongs to the replica identity and that has not changed. A table
+//!    with partitions is shown with its own identity, and its rows have those of the partitions: what the identity of all
+//!    values leaves out is not known, and neither is a null.
 //! 2. A row with a value that is not known, and a table that is truncated or altered, concern the whole of the table
 //!    (**WholeIfUnknown**, **WholeIfAltered**).
 //! 3. A transaction that concerns more than an update may name concerns everything.
@@ -17,6 +19,9 @@ use types::limits::{DEPENDENCIES_PER_UPDATE_MAX, DEPENDENCY_BYTES_MAX};
 
 /// Tables of one stream.
 const TABLES_MAX: usize = 1 << 16;
+
+/// The replica identity of all values (`REPLICA IDENTITY FULL`).
+const IDENTITY_FULL: u8 = b'f';
 
 /// The prefix of the messages that name dependencies themselves: `pg_logical_emit_message(true, 'thorp', 'item:42')`.
 pub const MESSAGE_PREFIX: &str = "thorp";
@@ -208,19 +213,32 @@ impl Known {
     fn old_value<'a>(&self, old: &Old<'a>, new: Option<&[Value<'a>]>, at: usize) -> Told<'a> {
         let is_identity = self.look.columns[at].is_identity;
         match old {
-            Old::Row(row) => row[at].into(),
+            Old::Row(row) => Told::before(row[at]),
             // A key is told with nulls for all that does not belong to it.
-            Old::Key(row) if is_identity => row[at].into(),
-            Old::None if is_identity => new.map_or(Told::Unknown, |new| new[at].into()),
+            Old::Key(row) if is_identity => Told::before(row[at]),
+            // An identity of all values is always told, unless a partition has another one.
+            Old::None if is_identity && self.look.identity != IDENTITY_FULL => {
+                new.map_or(Told::Unknown, |new| new[at].into())
+            }
             Old::Key(_) | Old::None => Told::Unknown,
         }
     }
 
     fn new_value<'a>(&self, old: Option<&Old<'a>>, new: &[Value<'a>], at: usize) -> Told<'a> {
         match (new[at], old) {
-            (Value::Unchanged, Some(Old::Row(row))) => row[at].into(),
-            (Value::Unchanged, Some(Old::Key(row))) if self.look.columns[at].is_identity => row[at].into(),
+            (Value::Unchanged, Some(Old::Row(row))) => Told::before(row[at]),
+            (Value::Unchanged, Some(Old::Key(row))) if self.look.columns[at].is_identity => Told::before(row[at]),
             (value, _) => value.into(),
+        }
+    }
+}
+
+impl<'a> Told<'a> {
+    /// An old value. A partition whose replica identity is smaller than its table's has nulls for what it leaves out.
+    fn before(value: Value<'a>) -> Self {
+        match value {
+            Value::Null => Self::Unknown,
+            value => value.into(),
         }
     }
 }
@@ -316,6 +334,19 @@ mod tests {
         assert_eq!(changed(&by_key, Some(&old), None), ["item:41", "items"]);
         let broken = tables(false, Broken::rule(Rule::WholeIfUnknown));
         assert_eq!(changed(&broken, Some(&old), None), ["item:41"], "the mutant");
+    }
+
+    /// The table has the identity of all values, and its partition that of its key.
+    #[test]
+    fn an_old_value_that_a_partition_leaves_out_concerns_the_whole_table() {
+        let full = tables(true, Broken::NONE);
+        let new = row(["42", "bob", "b"]);
+        assert_eq!(changed(&full, Some(&Old::None), Some(&new)), ["item:42", "items", "of:bob"]);
+        let old = Old::Row(row(["41", "-", "-"]));
+        assert_eq!(changed(&full, Some(&old), Some(&new)), ["item:41", "item:42", "items", "of:bob"]);
+        assert_eq!(changed(&full, Some(&old), None), ["item:41", "items"]);
+        let other = Old::Key(row(["-", "ann", "-"]));
+        assert_eq!(changed(&tables(false, Broken::NONE), Some(&other), None), ["items"], "the key of another index");
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! The faults of a database that is to be watched, and the holes that it leaves.
 
 use crate::error::WatchError;
-use crate::identity;
+use crate::identity::{self, Identity};
 use crate::session::{client, show};
-use crate::setup::trigger_names;
+use crate::setup::{trigger_names, truncate_function};
 use crate::standbys::Standbys;
 use crate::watch::WatchConfig;
 use std::fmt;
@@ -64,6 +64,7 @@ pub async fn check(config: &WatchConfig) -> Result<Vec<Finding>, WatchError> {
     findings.readers().await?;
     findings.triggers().await?;
     findings.tables().await?;
+    findings.truncations().await?;
     findings.found.sort_by_key(|finding| finding.severity);
     Ok(findings.found)
 }
@@ -171,11 +172,15 @@ impl Findings<'_> {
 
     /// Those whose commits do not wait.
     async fn writers(&mut self) -> Result<(), WatchError> {
-        let query = "SELECT CASE WHEN setrole = 0 THEN 'all roles' ELSE 'the role ' || setrole::regrole::text END \
-                     || CASE WHEN setdatabase = 0 THEN '' \
-                        ELSE ' in the database ' || (SELECT datname FROM pg_database d WHERE d.oid = setdatabase) END, \
-                     line FROM pg_db_role_setting, unnest(setconfig) AS line \
-                     WHERE line IN ('synchronous_commit=off', 'synchronous_commit=local') \
+        // A setting stands as it was written: `off` has four names. That of the server is read as one.
+        let query = "SELECT who, line FROM ( \
+                         SELECT CASE WHEN setrole = 0 THEN 'all roles' ELSE 'the role ' || setrole::regrole::text END \
+                         || CASE WHEN setdatabase = 0 THEN '' \
+                            ELSE ' in the database ' || (SELECT datname FROM pg_database d WHERE d.oid = setdatabase) END, \
+                         setconfig FROM pg_db_role_setting \
+                         UNION ALL SELECT 'the function ' || oid::regprocedure::text, proconfig FROM pg_proc \
+                     ) settings (who, lines), unnest(lines) AS line \
+                     WHERE lower(line) ~ '^synchronous_commit=(off|false|no|0|local)$' \
                      UNION ALL SELECT 'the server', 'synchronous_commit=' || reset_val FROM pg_settings \
                      WHERE name = 'synchronous_commit' AND reset_val IN ('off', 'local')";
         for row in self.client.query(query, &[]).await? {
@@ -213,8 +218,9 @@ impl Findings<'_> {
 
     async fn tables(&mut self) -> Result<(), WatchError> {
         let tables: Vec<_> = self.config.map.tables().map(|(name, columns)| (name.to_owned(), columns)).collect();
+        let by_root = self.is_by_root().await?;
         for (name, columns) in tables {
-            let query = "SELECT c.oid, c.relpersistence = 'p', c.relreplident = 'f' FROM pg_class c \
+            let query = "SELECT c.oid, c.relpersistence = 'p', relkind = 'p', relispartition FROM pg_class c \
                          JOIN pg_namespace n ON n.oid = relnamespace \
                          WHERE nspname || '.' || relname = $1 AND relkind IN ('r', 'p')";
             let Some(row) = self.client.query_opt(query, &[&name]).await? else {
@@ -230,29 +236,92 @@ impl Findings<'_> {
                 let text = format!("the table {name} is not logged, so its changes are not seen");
                 self.find(Severity::Hole, text, format!("ALTER TABLE {name} SET LOGGED"));
             }
-            let (table, is_full): (u32, bool) = (row.try_get(0)?, row.try_get(2)?);
-            for column in columns {
-                self.column(&name, table, is_full, column).await?;
+            let (table, has_partitions, is_partition) = (row.try_get(0)?, row.try_get(2)?, row.try_get(3)?);
+            self.name_in_stream(&name, if by_root { is_partition } else { has_partitions }, by_root);
+            let identities = identity::identities(self.client, table).await?;
+            if let Some((told, partitions)) = identities.split_first() {
+                self.columns(&name, table, told, &columns).await?;
+                self.partitions(told, if by_root { partitions } else { &[] }, &columns);
             }
         }
         Ok(())
     }
 
-    /// A column that a rule reads.
-    async fn column(&mut self, name: &str, table: u32, is_full: bool, column: &str) -> Result<(), WatchError> {
-        let query = "SELECT EXISTS (SELECT 1 FROM pg_index JOIN pg_class c ON c.oid = indrelid WHERE indrelid = $1 \
-                     AND attnum = ANY (indkey) AND (indisreplident OR indisprimary AND c.relreplident = 'd')) \
-                     FROM pg_attribute WHERE attrelid = $1 AND attname = $2 AND NOT attisdropped";
-        match self.client.query_opt(query, &[&table, &column]).await? {
-            None => {
+    /// Whether the stream tells a partition's changes as those of the table that it is part of.
+    async fn is_by_root(&self) -> Result<bool, WatchError> {
+        let query = "SELECT pubviaroot FROM pg_publication WHERE pubname = $1";
+        let row = self.client.query_opt(query, &[&self.config.publication]).await?;
+        row.map_or(Ok(true), |row| Ok(row.try_get(0)?))
+    }
+
+    /// The stream has a table by another name than the map.
+    fn name_in_stream(&mut self, name: &str, is_other: bool, by_root: bool) {
+        if !is_other {
+            return;
+        }
+        let (whose, remedy) = if by_root {
+            ("the table that it is a partition of", "give that table rules".to_owned())
+        } else {
+            let publication = &self.config.publication;
+            let remedy = format!("ALTER PUBLICATION {publication} SET (publish_via_partition_root = true)");
+            ("its partitions", remedy)
+        };
+        let severity = if self.config.map.has_all_others() { Severity::Costly } else { Severity::Hole };
+        let text = format!("the stream names changes of {name} after {whose}, so the map's rules for it are not used");
+        self.find(severity, text, remedy);
+    }
+
+    /// The columns that rules read.
+    async fn columns(&mut self, name: &str, table: u32, told: &Identity, columns: &[&str]) -> Result<(), WatchError> {
+        let query = "SELECT FROM pg_attribute WHERE attrelid = $1 AND attname = $2 AND NOT attisdropped";
+        for column in columns {
+            if self.client.query_opt(query, &[&table, column]).await?.is_none() {
                 let text = format!("the table {name} has no column {column}: each change is one of the whole table");
                 self.find(Severity::Costly, text, "name the column as it is");
-            }
-            Some(row) if !row.try_get::<_, bool>(0)? && !is_full => {
+            } else if !told.has(column) {
                 let text = format!("old values of {name}.{column} are not told: an update is one of the whole table");
                 self.find(Severity::Costly, text, format!("ALTER TABLE {name} REPLICA IDENTITY FULL"));
             }
-            Some(_) => {}
+        }
+        Ok(())
+    }
+
+    /// Old values are those of a partition's identity, and the stream shows the identity of the whole.
+    fn partitions(&mut self, told: &Identity, partitions: &[Identity], columns: &[&str]) {
+        for partition in partitions.iter().filter(|partition| !partition.covers(told)) {
+            let (name, table) = (&partition.table, &told.table);
+            let remedy = format!("ALTER TABLE {name} REPLICA IDENTITY FULL");
+            if !told.is_full {
+                let text =
+                    format!("{name} has another replica identity than {table}: some old values are taken for new ones");
+                self.find(Severity::Hole, text, remedy);
+            } else if columns.iter().any(|column| !partition.has(column)) {
+                let text =
+                    format!("{name} has not the replica identity of {table}: an update is one of the whole table");
+                self.find(Severity::Costly, text, remedy);
+            }
+        }
+    }
+
+    /// Partitions whose truncation alone is not told: the stream has it only if their table is truncated.
+    async fn truncations(&mut self) -> Result<(), WatchError> {
+        if !self.is_by_root().await? {
+            return Ok(());
+        }
+        let function = truncate_function(&self.config.slot);
+        let query = "SELECT format('%I.%I', nspname, relname) FROM pg_class c \
+                     JOIN pg_namespace n ON n.oid = relnamespace \
+                     WHERE relispartition AND relkind = 'r' AND relpersistence = 'p' AND NOT EXISTS ( \
+                         SELECT FROM pg_trigger WHERE tgrelid = c.oid AND tgfoid = to_regproc($1) AND tgenabled = 'A') \
+                     ORDER BY 1";
+        for row in self.client.query(query, &[&function]).await? {
+            let name: String = row.try_get(0)?;
+            let text = format!("TRUNCATE of the partition {name} alone is not seen");
+            let remedy = format!(
+                "CREATE TRIGGER thorp_truncate AFTER TRUNCATE ON {name} EXECUTE FUNCTION {function}(); \
+                 ALTER TABLE {name} ENABLE ALWAYS TRIGGER thorp_truncate"
+            );
+            self.find(Severity::Hole, text, remedy);
         }
         Ok(())
     }

@@ -129,6 +129,11 @@ impl Map {
         self.tables.get(table).unwrap_or(&self.others)
     }
 
+    /// Whether changes of tables without rules invalidate everything.
+    pub(crate) fn has_all_others(&self) -> bool {
+        self.others.whole.contains(&Dependency::ALL)
+    }
+
     /// The full names of the tables that have rules, with the columns that these read.
     pub fn tables(&self) -> impl Iterator<Item = (&str, Vec<&str>)> {
         self.tables.iter().map(|(name, rules)| {

@@ -4,7 +4,7 @@ use crate::error::SetupError;
 use crate::replication::quote;
 use crate::required::let_go;
 use crate::session::client;
-use crate::setup::{Made, Record, drop_slot, trigger_names};
+use crate::setup::{Made, Record, drop_slot, trigger_names, truncate_function};
 use crate::watch::WatchConfig;
 use std::time::Duration;
 use tokio::time;
@@ -49,15 +49,17 @@ pub async fn remove(config: &WatchConfig, leases: Duration) -> Result<Vec<String
     Ok(said)
 }
 
-/// The statements fail if somebody else has put something into the schema: that is not dropped.
+/// The statements fail if somebody else has put something into the schema: that is not dropped. Triggers of partitions go
+/// with their function, as nothing else can depend on it.
 fn drop_triggers(slot: &str) -> String {
-    let schema = quote(slot, '"');
+    let (schema, truncate) = (quote(slot, '"'), truncate_function(slot));
     let [end, start] = trigger_names(slot).map(|name| quote(&name, '"'));
     format!(
         "DROP EVENT TRIGGER IF EXISTS {end};
          DROP EVENT TRIGGER IF EXISTS {start};
          DROP FUNCTION IF EXISTS {schema}.tell();
          DROP FUNCTION IF EXISTS {schema}.tell_start();
+         DROP FUNCTION IF EXISTS {truncate}() CASCADE;
          DROP SCHEMA IF EXISTS {schema};"
     )
 }

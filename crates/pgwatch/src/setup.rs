@@ -150,13 +150,19 @@ pub(crate) fn trigger_names(slot: &str) -> [String; 2] {
     [format!("{slot}_ddl"), format!("{slot}_ddl_start")]
 }
 
+/// The function for triggers of partitions: a partition that is truncated alone is not in a stream that tells its changes as
+/// those of its table.
+pub(crate) fn truncate_function(slot: &str) -> String {
+    format!("{}.tell_truncate", quote(slot, '"'))
+}
+
 /// The stream does not tell that a table is altered or dropped, or a materialized view filled.
 ///
 /// A partition that is detached concurrently is gone from its table when the first of two transactions ends, and the
 /// command's end belongs to the second. So that is told at its start. The command cannot be part of a function, so the
 /// session's query has the word.
 fn make_triggers(config: &WatchConfig) -> String {
-    let schema = quote(&config.slot, '"');
+    let (schema, truncate) = (quote(&config.slot, '"'), truncate_function(&config.slot));
     let [end, start] = trigger_names(&config.slot).map(|name| quote(&name, '"'));
     format!(
         "CREATE SCHEMA {schema};
@@ -173,6 +179,11 @@ fn make_triggers(config: &WatchConfig) -> String {
              IF current_query() ~* '\\mconcurrently\\M' THEN
                  PERFORM pg_logical_emit_message(true, 'thorp', '*');
              END IF;
+         END $$;
+         CREATE FUNCTION {truncate}() RETURNS trigger LANGUAGE plpgsql AS $$
+         BEGIN
+             PERFORM pg_logical_emit_message(true, 'thorp', '*');
+             RETURN NULL;
          END $$;
          CREATE EVENT TRIGGER {end} ON ddl_command_end EXECUTE FUNCTION {schema}.tell();
          CREATE EVENT TRIGGER {start} ON ddl_command_start WHEN TAG IN ('ALTER TABLE')

@@ -146,6 +146,69 @@ fn old_and_new_keys_and_whole_tables_are_marked() {
     assert!(marks("CREATE TEMPORARY TABLE mine AS SELECT 1", &[]), "nobody else sees it");
 }
 
+/// The stream shows the replica identity of a table with partitions, and has the old values of the partition's.
+#[test]
+fn old_values_of_partitions_are_marked() {
+    if !is_installed() {
+        return;
+    }
+    let map = "others = []\n[tables.\"public.parts\"]\nrows = [\"part:{id}\", \"kind:{kind}\"]\nwhole = [\"parts\"]\n";
+    let (server, web) = (Postgres::start(&[]), Web::start());
+    let (config, session) = (server.watched(map), server.session());
+    session.run(
+        "CREATE TABLE parts (id int PRIMARY KEY, kind text) PARTITION BY RANGE (id);
+         CREATE TABLE part PARTITION OF parts FOR VALUES FROM (1) TO (10);
+         INSERT INTO parts VALUES (1, 'a'), (2, 'a'); ALTER TABLE parts REPLICA IDENTITY FULL",
+    );
+    block_on(set_up(&config)).unwrap();
+    let watch = Watch::start(config.clone(), web.updates()).unwrap();
+    assert!(watch.wait_for(WatchState::Watching, PATIENCE), "{:?}", watch.status());
+    let marks = |statements: &str, dependencies: &[&str]| {
+        let stored: Vec<_> = dependencies.iter().map(|name| web.fill_soon(name)).collect();
+        let whole = web.fill_soon("parts");
+        session.run(statements);
+        for (proof, name) in stored.iter().zip(dependencies) {
+            assert!(!web.is_current(proof), "{statements} leaves {name}");
+        }
+        !web.is_current(&whole)
+    };
+    let finds = |severity, text: &str| {
+        let findings = block_on(check(&config)).unwrap();
+        findings.iter().any(|finding| finding.severity == severity && finding.text.contains(text))
+    };
+    let another = "public.part has not the replica identity of public.parts";
+    assert!(finds(Severity::Costly, another));
+    assert!(marks("UPDATE parts SET kind = 'b' WHERE id = 1", &["kind:b"]), "kind:a is not told");
+    assert!(marks("UPDATE parts SET id = 3 WHERE id = 1", &["part:1", "part:3", "kind:b"]));
+    assert!(marks("DELETE FROM parts WHERE id = 3", &["part:3"]), "kind:b is not told");
+    session.run("ALTER TABLE part REPLICA IDENTITY FULL");
+    assert!(!finds(Severity::Costly, another));
+    assert!(!marks("UPDATE parts SET kind = 'b' WHERE id = 2", &["kind:a", "kind:b", "part:2"]));
+
+    let truncated = "TRUNCATE of the partition public.part alone";
+    assert!(finds(Severity::Hole, truncated));
+    let findings = block_on(check(&config)).unwrap();
+    let remedy = findings.iter().find(|finding| finding.text.contains(truncated)).unwrap().remedy.clone();
+    session.run(&remedy);
+    assert!(!finds(Severity::Hole, truncated));
+    assert!(marks("TRUNCATE part", &["part:2"]));
+
+    let unlike = "public.part has another replica identity than public.parts";
+    assert!(!finds(Severity::Hole, unlike));
+    session.run("ALTER TABLE parts REPLICA IDENTITY DEFAULT; ALTER TABLE part ALTER kind SET NOT NULL");
+    session.run("CREATE UNIQUE INDEX by_kind ON part (kind); ALTER TABLE part REPLICA IDENTITY USING INDEX by_kind");
+    assert!(finds(Severity::Hole, unlike));
+
+    let unused = "the stream names changes of public.parts after its partitions";
+    assert!(!finds(Severity::Hole, unused));
+    session.run("ALTER PUBLICATION thorp SET (publish_via_partition_root = false)");
+    assert!(finds(Severity::Hole, unused));
+    drop(watch);
+    until("the server has noticed", || session.ask("SELECT count(*) FROM pg_replication_slots WHERE active") == "0");
+    block_on(remove(&config, Duration::ZERO)).unwrap();
+    session.run("TRUNCATE part");
+}
+
 /// It is gone from its table when the first of the command's two transactions has ended.
 #[test]
 fn a_partition_that_is_detached_concurrently_is_marked_before_it_is_gone() {
@@ -372,7 +435,8 @@ fn what_is_set_up_is_undone() {
     let session = server.session();
     session.run(
         "CREATE TABLE items (id int, name text PRIMARY KEY); CREATE ROLE hasty;
-         ALTER ROLE hasty SET synchronous_commit = off",
+         ALTER ROLE hasty SET synchronous_commit = False;
+         CREATE FUNCTION hasty() RETURNS int LANGUAGE sql SET synchronous_commit = 'local' AS 'SELECT 1'",
     );
     session.run("ALTER SYSTEM SET synchronous_standby_names = ''");
     session.run("SELECT pg_reload_conf()");
@@ -397,9 +461,12 @@ fn what_is_set_up_is_undone() {
     let findings = block_on(check(&config)).unwrap();
     assert_eq!(broken(&findings), 0, "{findings:#?}");
     let says = |text: &str| findings.iter().any(|finding| finding.text.contains(text));
-    assert!(says("the role hasty: synchronous_commit=off"), "{findings:#?}");
+    assert!(
+        says("the role hasty: synchronous_commit=false") && says("the function hasty(): synchronous_commit=local"),
+        "{findings:#?}"
+    );
     assert!(says("old values of public.items.id"), "{findings:#?}");
-    assert_eq!(findings.len(), 2, "{findings:#?}");
+    assert_eq!(findings.len(), 3, "{findings:#?}");
 
     let web = Web::start();
     let watch = Watch::start(config.clone(), web.updates()).unwrap();
