@@ -5,7 +5,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::io::ErrorKind;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
-use types::limits::SOURCE_NAME_BYTES_MAX;
+use types::limits::{SOURCE_NAME_BYTES_MAX, TABLE_SLOTS_MAX};
 
 /// Where a store listens when nobody says otherwise.
 pub(crate) const DEFAULT_SERVER: &str = "127.0.0.1:7411";
@@ -57,6 +57,9 @@ pub(crate) enum Command {
     /// Runs a caching reverse proxy before a web application: HTTP/1.1 and HTTP/2 to clients, a good cache by RFC 9111, and
     /// of every response `Cache-Status` says what happened and why. Until SIGTERM or Ctrl-C.
     Proxy(Box<ProxyArgs>),
+    /// Runs a home that the proxies of this machine share: it keeps the version of each stored response, which they read in
+    /// memory that they have together. Without --hub it has the hub, too. Until SIGTERM or Ctrl-C.
+    Home(HomeArgs),
     /// Watches a PostgreSQL database: every committed change of a row, by whatever program, invalidates what depends on it
     /// before it is visible. With --setup, --check, --remove or --renew-slot it prepares the database. Until SIGTERM or
     /// Ctrl-C.
@@ -309,6 +312,10 @@ pub(crate) struct ProxyArgs {
     /// May be given several times. A watcher whose name is not among them is refused.
     #[arg(long = "source", value_name = "NAME", value_parser = source_name, requires = "hub_listen")]
     pub(crate) sources: Vec<coherence::SourceName>,
+    /// The socket of a home that is a process of its own (`thorp home`), which the proxies of this machine share. Nothing is
+    /// stored while it is not there.
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["hub", "hub_listen"])]
+    pub(crate) home: Option<PathBuf>,
     /// Listens for other proxies on other addresses than loopback, although their connections are neither encrypted nor
     /// authenticated yet.
     #[arg(long, requires = "hub_listen")]
@@ -381,6 +388,34 @@ pub(crate) struct PolicyArgs {
 /// The name of a content coding.
 fn coding(text: &str) -> Result<responses::Token, String> {
     responses::Token::new(text).ok_or_else(|| format!("'{text}' is no coding: expected a name such as gzip"))
+}
+
+/// `thorp home`.
+#[derive(Debug, Args)]
+pub(crate) struct HomeArgs {
+    /// The socket of proxies of this machine, which say --home. Its file can be reached by this user and its group.
+    #[arg(long, value_name = "PATH")]
+    pub(crate) socket: PathBuf,
+    /// The address of the hub of the application, if it is not here: nothing is stored while it is not reached.
+    #[arg(long, value_name = "ADDR", conflicts_with = "hub_listen")]
+    pub(crate) hub: Option<String>,
+    /// Listens here for other homes and proxies of the same application, which say --hub, and for `thorp watch --hub`.
+    #[arg(long, value_name = "ADDR", value_parser = listen_address)]
+    pub(crate) hub_listen: Option<SocketAddr>,
+    /// The name of a source, as `thorp watch --hub` gives it: while its watcher is away, nothing is answered from caches. May
+    /// be given several times. A watcher whose name is not among them is refused.
+    #[arg(long = "source", value_name = "NAME", value_parser = source_name, requires = "hub_listen")]
+    pub(crate) sources: Vec<coherence::SourceName>,
+    /// Listens on other addresses than loopback, although connections are neither encrypted nor authenticated yet.
+    #[arg(long, requires = "hub_listen")]
+    pub(crate) insecure: bool,
+    /// How many responses can be stored at a time, by all proxies together: eight bytes of memory each.
+    #[arg(long, value_name = "N", default_value_t = 1 << 20,
+        value_parser = clap::value_parser!(u32).range(1..=i64::from(TABLE_SLOTS_MAX)))]
+    pub(crate) responses: u32,
+    /// Stops the home when standard input ends: with the program that started it.
+    #[arg(long)]
+    pub(crate) until_stdin_closes: bool,
 }
 
 /// `thorp invalidate`.

@@ -7,6 +7,7 @@ mod doctor;
 mod documents;
 mod experiment;
 mod group;
+mod home;
 mod invalidate;
 mod load;
 mod markdown;
@@ -33,6 +34,7 @@ pub(crate) fn run(command: Command, output: &mut Output) -> Result {
         Command::Serve(args) => serve::run(&args, output),
         Command::Group(args) => group::run(&args, output),
         Command::Proxy(args) => proxy::run(&args, output),
+        Command::Home(args) => home::run(&args, output),
         Command::Watch(args) => watch::run(&args, output),
         Command::Shop(args) => shop::run(&args, output),
         Command::Invalidate(args) => invalidate::run(&args, output),

@@ -1,25 +1,41 @@
-//! A home, as the caches of its process use it.
+//! A home, as a cache uses it: one of its own process, or one that it shares with others of this machine.
 
+use crate::ask::ask;
 use crate::call::Called;
-use homes::{Dependency, Home, NotStored, Proof, Table, Ticket};
-use std::sync::Arc;
+use crate::mapping::Mapping;
+use crate::version_table::{Here, Near, Remote, VersionTable};
+use homes::{Answer, Attached, Dependency, Home, NotStored, Proof, Question, Table, Ticket};
+use std::sync::{Arc, PoisonError, RwLock};
 
 /// A cache's side of its home. It is cheap to clone.
 #[derive(Clone, Debug)]
-pub struct Cache {
-    home: Called<Home>,
-    table: Arc<Table>,
+pub struct Cache(Way);
+
+#[derive(Clone, Debug)]
+enum Way {
+    Here(Arc<Here>),
+    Near(Arc<Remote>, Arc<Current>),
 }
 
+/// The table of the home that was attached to last, if any was.
+pub(crate) type Current = RwLock<Option<Arc<Table<Mapping>>>>;
+
 impl Cache {
-    pub(crate) fn new(home: Called<Home>) -> Self {
-        let table = home.look(|home| home.table());
-        Self { home, table }
+    pub(crate) fn here(home: Called<Home>) -> Self {
+        Self(Way::Here(Arc::new(Here::new(home))))
     }
 
-    /// A ticket for a response that is about to be asked for. Without one it must not be stored: the home has no lease.
+    pub(crate) fn near(home: Called<Attached>, current: Arc<Current>) -> Self {
+        Self(Way::Near(Arc::new(Remote::new(home)), current))
+    }
+
+    /// A ticket for a response that is about to be asked for. Without one it must not be stored: the home has no lease, or
+    /// there is no home.
     pub fn ticket(&self) -> Option<Ticket> {
-        self.home.look(|home| home.ticket(self.home.driver().now()))
+        match &self.0 {
+            Way::Here(here) => here.home.look(|home| home.ticket(here.home.driver().now())),
+            Way::Near(home, current) => table(current)?.ticket(home.attached.driver().now()),
+        }
     }
 
     /// Stores a response that was asked for after the ticket was given, with all that it depends on:
@@ -27,44 +43,127 @@ impl Cache {
     ///
     /// # Errors
     /// Why it must not be stored. It is given to the request that has fetched it, and to no other.
-    pub fn store(&self, ticket: Ticket, dependencies: &[Dependency]) -> Result<Proof, NotStored> {
-        // The clock is read under the home's lock: a caller may have waited for that until the lease was over.
-        self.home.look(|home| home.store(self.home.driver().now(), ticket, dependencies))
-    }
-
-    /// Whether a stored response answers a request that has come before this call.
-    #[inline]
-    pub fn is_current(&self, proof: &Proof) -> bool {
-        self.table.is_current(proof, || self.home.driver().now())
+    pub async fn store(&self, ticket: Ticket, dependencies: &[Dependency]) -> Result<Claim, NotStored> {
+        match &self.0 {
+            Way::Here(here) => {
+                // The clock is read under the home's lock: a caller may have waited for that until the lease was over.
+                let store = |home: &mut Home| home.store(here.home.driver().now(), ticket, dependencies);
+                Ok(Claim::here(here.clone(), here.home.look(store)?))
+            }
+            Way::Near(home, current) => {
+                let lapses = home.lapses();
+                let answer = ask(&home.attached, Question::Store(ticket, dependencies.to_vec())).await;
+                let Answer::Stored(outcome) = answer else { return Err(NotStored::Away) };
+                // If it is that of a later home, it does not know the proof.
+                let table = table(current).ok_or(NotStored::Away)?;
+                Ok(Claim(Place::Near(Box::new((Near { home: home.clone(), lapses, table }, outcome?)))))
+            }
+        }
     }
 
     /// Nothing that was stored before is current any more.
     pub fn lapse_all(&self) {
-        self.home.look(Home::lapse_all);
+        match &self.0 {
+            Way::Here(here) => here.home.look(Home::lapse_all),
+            // Others store there, too.
+            Way::Near(home, _) => home.lapse_all(),
+        }
     }
 
-    /// A response is not kept any longer.
-    pub fn free(&self, proof: Proof) {
-        self.home.look(|home| home.free(proof));
-    }
-
-    /// The dependencies of a stored response; none if it is not current.
-    pub fn dependencies(&self, proof: Proof) -> Vec<Dependency> {
-        self.home.look(|home| home.dependencies(proof))
-    }
-
-    /// The slots of the stored responses that depend on it, as their proofs have them.
-    pub fn slots_of<C: FromIterator<u32>>(&self, dependency: &Dependency) -> C {
-        self.home.look(|home| home.slots_of(dependency).collect())
-    }
-
-    /// The place of a stored response as it is now: another proof than its own when it is not current.
-    pub fn proof_now(&self, proof: Proof) -> Proof {
-        self.home.look(|home| home.proof_now(proof))
+    /// The slots of the stored responses that depend on it, as their proofs have them; `None` where the home is another
+    /// process.
+    pub fn slots_of<C: FromIterator<u32>>(&self, dependency: &Dependency) -> Option<C> {
+        match &self.0 {
+            Way::Here(here) => Some(here.home.look(|home| home.slots_of(dependency).collect())),
+            Way::Near(..) => None,
+        }
     }
 
     /// The number of stored responses that depend on it.
-    pub fn dependents(&self, dependency: &Dependency) -> usize {
-        self.home.look(|home| home.dependents(dependency))
+    pub async fn dependents(&self, dependency: &Dependency) -> usize {
+        match &self.0 {
+            Way::Here(here) => here.home.look(|home| home.dependents(dependency)),
+            Way::Near(home, _) => match ask(&home.attached, Question::Count(dependency.clone())).await {
+                Answer::Counted(count) => count as usize,
+                _ => 0,
+            },
+        }
+    }
+}
+
+fn table(current: &Current) -> Option<Arc<Table<Mapping>>> {
+    current.read().unwrap_or_else(PoisonError::into_inner).clone()
+}
+
+/// The place of a stored response at its home, which is given back when this is dropped.
+#[derive(Debug)]
+pub struct Claim(Place);
+
+/// A look-up branches on which it is: that is foreseen, where a call through a table of functions would not be inlined. The
+/// parts of a proof stand singly, as a cache holds millions of them: so there is room for which of the two it is.
+#[derive(Debug)]
+enum Place {
+    Here { here: Arc<Here>, generation: u64, word: u64, slot: u32 },
+    Near(Box<(Near, Proof)>),
+}
+
+const _: () = assert!(size_of::<Option<Claim>>() <= 32);
+
+impl Claim {
+    fn here(here: Arc<Here>, proof: Proof) -> Self {
+        let Proof { generation, word, slot } = proof;
+        Self(Place::Here { here, generation, word, slot })
+    }
+
+    /// Whether the response answers a request that has come before this call.
+    #[inline]
+    pub fn is_current(&self) -> bool {
+        match &self.0 {
+            Place::Here { here, .. } => here.is_current(&self.proof()),
+            Place::Near(near) => near.0.is_current(&near.1),
+        }
+    }
+
+    /// The dependencies of the response; none if it is not current.
+    pub async fn dependencies(&self) -> Vec<Dependency> {
+        match &self.0 {
+            Place::Here { here, .. } => here.home.look(|home| home.dependencies(self.proof())),
+            Place::Near(near) => match ask(&near.0.home.attached, Question::Describe(near.1)).await {
+                Answer::Described(dependencies) => dependencies,
+                _ => Vec::new(),
+            },
+        }
+    }
+
+    /// The place that the response was stored with.
+    #[inline]
+    pub fn proof(&self) -> Proof {
+        match &self.0 {
+            Place::Here { generation, word, slot, .. } => Proof { generation: *generation, word: *word, slot: *slot },
+            Place::Near(near) => near.1,
+        }
+    }
+
+    /// The same place as it is now: another proof when the response is not current.
+    pub fn proof_now(&self) -> Option<Proof> {
+        match &self.0 {
+            Place::Here { here, slot, .. } => here.table.proof(*slot),
+            Place::Near(near) => near.0.table.proof(near.1.slot),
+        }
+    }
+
+    /// The response does not answer any more, as far as this cache is concerned. A home in another process has heard of it
+    /// before it hears of a change that is told of after this.
+    pub fn lapse(&self) {
+        match &self.0 {
+            Place::Here { here, .. } => here.home.look(|home| home.free(self.proof())),
+            Place::Near(near) => near.0.home.attached.call(|home| home.free(near.1)),
+        }
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        self.lapse();
     }
 }

@@ -3,14 +3,17 @@
 use net::{AddressError, ListenError};
 use std::error::Error;
 use std::fmt;
+use std::io;
 
 /// Why a site does not start.
 #[derive(Debug)]
 pub enum SiteError {
     /// The addresses of its hub are none.
     Address(AddressError),
-    /// Its hub cannot listen.
+    /// Its hub, or its home, cannot listen.
     Listen(ListenError),
+    /// The system gives no memory, or no thread.
+    System(io::Error),
 }
 
 impl fmt::Display for SiteError {
@@ -18,6 +21,7 @@ impl fmt::Display for SiteError {
         match self {
             Self::Address(error) => error.fmt(f),
             Self::Listen(error) => error.fmt(f),
+            Self::System(error) => error.fmt(f),
         }
     }
 }
@@ -27,6 +31,7 @@ impl Error for SiteError {
         match self {
             Self::Address(error) => Some(error),
             Self::Listen(error) => Some(error),
+            Self::System(error) => Some(error),
         }
     }
 }

@@ -9,6 +9,8 @@
 //!   | Updates - Hub      |                              +------------------+
 //!   +--------------------+
 //! ```
+//! Caches of several processes of a machine share a home by a [`HomeServer`]; each has it as a [`NearHome`].
+//!
 //! A [`Cache`] takes a ticket before it asks the origin, stores what it has got, and looks at each hit; an [`Updates`]
 //! announces what is about to change, and waits until it may. `docs/coherence.md` has the rules.
 //!
@@ -22,26 +24,33 @@
 //!
 //! // The origin is asked when the ticket is there, and its response is stored under what it depends on.
 //! if let Some(ticket) = cache.ticket() {
-//!     let proof = cache.store(ticket, std::slice::from_ref(&item))?;
-//!     assert!(cache.is_current(&proof));
+//!     let stored = cache.store(ticket, std::slice::from_ref(&item)).await?;
+//!     assert!(stored.is_current());
 //!     let update = site.updates().announce(vec![item]).await?;
 //!     // Now the change is made. No cache answers without it any more.
-//!     assert!(!cache.is_current(&proof));
+//!     assert!(!stored.is_current());
 //!     update.visible();
 //! }
 //! # Ok(())
 //! # }
 //! ```
 
+mod ask;
 mod cache;
 mod call;
+mod changes;
 mod error;
 mod far;
+mod mapping;
+mod shared_home;
 mod site;
 mod updates;
+mod version_table;
 
-pub use cache::Cache;
+pub use cache::{Cache, Claim};
+pub use changes::Changes;
 pub use error::SiteError;
 pub use homes::{Dependency, NotStored, Proof, SourceName, Ticket};
+pub use shared_home::{HomeServer, NearHome};
 pub use site::{Site, SiteConfig};
 pub use updates::{Ended, Update, Updates};

@@ -2,10 +2,11 @@
 
 use crate::cache::Cache;
 use crate::call::Called;
+use crate::changes::Changes;
 use crate::error::SiteError;
 use crate::far::{drawn, uplink};
 use crate::updates::Updates;
-use homes::{Home, HomeConfig, Hub, HubConfig, SourceName};
+use homes::{Home, HomeConfig, Hub, HubConfig, Memory, SourceName};
 use net::{Host, ListenConfig, Machines, Runtime};
 use node::RoleId;
 use std::fmt;
@@ -65,33 +66,52 @@ pub struct Site {
     address: Option<SocketAddr>,
 }
 
+/// A home that runs, and what belongs to it.
+pub(crate) struct Parts<M> {
+    pub(crate) host: Arc<Host>,
+    pub(crate) role: RoleId,
+    pub(crate) home: Called<Home<M>>,
+    pub(crate) updates: Updates,
+    pub(crate) address: Option<SocketAddr>,
+}
+
 impl Site {
     /// Starts it. A home whose hub is elsewhere stores nothing until the hub is there.
     ///
     /// # Errors
     /// An address that is none, or that cannot be listened on.
     pub fn start(config: &SiteConfig, runtime: &Runtime) -> Result<Self, SiteError> {
-        let home_config = HomeConfig { slots: config.responses_max, ..HomeConfig::new(drawn()) };
+        let home = Home::new(HomeConfig { slots: config.responses_max, ..HomeConfig::new(drawn()) });
+        let Parts { host, home, updates, address, .. } = Self::start_with(config, home, runtime)?;
+        Ok(Self { host, cache: Cache::here(home), updates, address })
+    }
+
+    /// Starts this home, with its hub or the way to it.
+    pub(crate) fn start_with<M: Memory>(
+        config: &SiteConfig,
+        home: Home<M>,
+        runtime: &Runtime,
+    ) -> Result<Parts<M>, SiteError> {
         let mut machines = Machines::new();
         if let Some(hub) = &config.hub {
             let (uplink, updates) = (uplink(hub)?, Updates::connect(hub, runtime)?);
-            let (role, home) = machines.add(Home::new(home_config));
+            let (role, home) = machines.add(home);
             let host = Host::start(machines, runtime);
-            let cache = Cache::new(Called::new(home, host.driver(role)));
+            let home = Called::new(home, host.driver(role));
             host.connect(role, uplink);
-            return Ok(Self { host, cache, updates, address: None });
+            return Ok(Parts { host, role, home, updates, address: None });
         }
         let SiteConfig { lease, ref sources, .. } = *config;
         let (succeeds, sources) = (config.succeeds(), sources.clone());
         let hub_config = HubConfig { lease, succeeds, sources, ..HubConfig::default() };
         let (hub_role, hub) = machines.add(Hub::new(hub_config));
-        let (role, home) = machines.add(Home::new(home_config));
+        let (role, home) = machines.add(home);
         machines.link(role, hub_role);
         let host = Host::start(machines, runtime);
-        let cache = Cache::new(Called::new(home, host.driver(role)));
+        let home = Called::new(home, host.driver(role));
         let updates = Updates::here(Called::new(hub, host.driver(hub_role)));
         let address = config.listen.map(|address| listen(&host, hub_role, address, config.insecure)).transpose()?;
-        Ok(Self { host, cache, updates, address })
+        Ok(Parts { host, role, home, updates, address })
     }
 
     /// Its home, for a cache.
@@ -107,6 +127,11 @@ impl Site {
     /// Where its hub listens.
     pub fn address(&self) -> Option<SocketAddr> {
         self.address
+    }
+
+    /// The way of changes to all caches.
+    pub fn changes(&self) -> Changes {
+        Changes::by(self.updates.clone())
     }
 
     /// The host of its machines.

@@ -1,6 +1,6 @@
 //! Sites as their users have them: alone, and several around one hub.
 
-use coherence::{Cache, Dependency, Proof, Site, SiteConfig, SourceName, Updates};
+use coherence::{Cache, Claim, Dependency, Site, SiteConfig, SourceName, Updates};
 use net::Runtime;
 use std::time::{Duration, Instant};
 
@@ -9,12 +9,13 @@ fn item(number: u32) -> Vec<Dependency> {
 }
 
 /// Stores a response as soon as the home has a lease.
-async fn stored(cache: &Cache, dependencies: &[Dependency]) -> Proof {
+async fn stored(cache: &Cache, dependencies: &[Dependency]) -> Claim {
     let begun = Instant::now();
     loop {
-        let proof = cache.ticket().and_then(|ticket| cache.store(ticket, dependencies).ok());
-        if let Some(proof) = proof {
-            return proof;
+        if let Some(ticket) = cache.ticket()
+            && let Ok(claim) = cache.store(ticket, dependencies).await
+        {
+            return claim;
         }
         assert!(begun.elapsed() < Duration::from_secs(20), "nothing is stored");
         tokio::time::sleep(Duration::from_millis(1)).await;
@@ -29,15 +30,15 @@ async fn alone_an_update_is_released_at_once() {
         let proof = stored(&cache, &item(round)).await;
         let ticket = cache.ticket().unwrap();
         let update = updates.announce(item(round)).await.unwrap();
-        assert!(!cache.is_current(&proof));
-        assert!(cache.store(ticket, &item(round)).is_err(), "it may be from before");
+        assert!(!proof.is_current());
+        assert!(cache.store(ticket, &item(round)).await.is_err(), "it may be from before");
         update.visible();
-        assert!(cache.store(ticket, &item(round)).is_err(), "it may still be from before");
+        assert!(cache.store(ticket, &item(round)).await.is_err(), "it may still be from before");
         let again = stored(&cache, &item(round)).await;
-        assert!(cache.is_current(&again));
-        assert_eq!((cache.dependencies(again), cache.dependents(&item(round)[0])), (item(round), 1));
-        cache.free(again);
-        assert!(!cache.is_current(&again));
+        assert!(again.is_current());
+        assert_eq!((again.dependencies().await, cache.dependents(&item(round)[0]).await), (item(round), 1));
+        drop(again);
+        assert_eq!(cache.dependents(&item(round)[0]).await, 0);
     }
 }
 
@@ -77,10 +78,10 @@ async fn sites_around_one_hub_hear_of_every_update() {
     for updates in [hub.updates(), far.clone(), sites[0].updates()] {
         let mut proofs = Vec::new();
         for site in sites.iter().chain([&hub]) {
-            proofs.push((site.cache(), stored(&site.cache(), &item(7)).await));
+            proofs.push(stored(&site.cache(), &item(7)).await);
         }
         let update = updates.announce(item(7)).await.unwrap();
-        assert!(proofs.iter().all(|(cache, proof)| !cache.is_current(proof)));
+        assert!(proofs.iter().all(|proof| !proof.is_current()));
         update.visible();
     }
 
@@ -89,7 +90,7 @@ async fn sites_around_one_hub_hear_of_every_update() {
     drop(hub);
     let announced = far.announce(item(8));
     assert!(tokio::time::timeout(Duration::from_millis(500), announced).await.is_err());
-    assert!(!sites[1].cache().is_current(&proof) && sites[1].cache().ticket().is_none());
+    assert!(!proof.is_current() && sites[1].cache().ticket().is_none());
 }
 
 /// Waits until it is so.
@@ -110,28 +111,31 @@ async fn nothing_is_stored_without_the_source() {
     let site = Site::start(&SiteConfig { listen, lease, sources, ..SiteConfig::default() }, &runtime).unwrap();
     let (cache, address) = (site.cache(), site.address().unwrap().to_string());
     site.updates().caught_up();
-    let is_stored = || cache.ticket().is_some_and(|ticket| cache.store(ticket, &item(1)).is_ok());
+    let is_stored = async || match cache.ticket() {
+        Some(ticket) => cache.store(ticket, &item(1)).await.is_ok(),
+        None => false,
+    };
     let stranger = Updates::connect_source(&address, name("shed"), &runtime).unwrap();
     stranger.caught_up();
     until("a stranger is told so", || stranger.trouble().is_some_and(|why| why.to_string().contains("'shed'"))).await;
-    assert!(!is_stored());
+    assert!(!is_stored().await);
 
     let source = Updates::connect_source(&address, name("shop"), &runtime).unwrap();
     source.announce(item(1)).await.unwrap().visible();
-    assert!(!is_stored(), "it has not caught up");
+    assert!(!is_stored().await, "it has not caught up");
     source.caught_up();
     let proof = stored(&cache, &item(1)).await;
     let next = Updates::connect_source(&address, name("shop"), &runtime).unwrap();
     next.announce(item(2)).await.unwrap().visible();
     source.announce(item(2)).await.unwrap().visible();
-    assert!(cache.is_current(&proof), "the one that comes later may never have its turn");
+    assert!(proof.is_current(), "the one that comes later may never have its turn");
     next.caught_up();
     until("another one takes its place", || source.trouble().is_some()).await;
     assert!(source.announce(item(1)).await.is_err());
     let proof = stored(&cache, &item(1)).await;
     drop(next);
-    until("it is gone, and everything is marked", || !cache.is_current(&proof)).await;
-    assert!(!is_stored());
+    until("it is gone, and everything is marked", || !proof.is_current()).await;
+    assert!(!is_stored().await);
 }
 
 #[test]

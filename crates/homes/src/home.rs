@@ -8,18 +8,23 @@
 //!    marks then (**JoinWithMarks**).
 //! 3. A mark changes the words of all that depends on it, and only then is acknowledged.
 //! 4. A slot is free only when its word has changed (**BumpOnReuse**), or all have.
+//! 5. A cache that is a process of its own has a session with the home, and the slots that it was given are free when that
+//!    is over: it cannot say any more what it keeps (`caches.rs`).
 
+use crate::caches::{CHANGES, Caches, Change, ChangeId, Heard, say};
 use crate::dependents::Dependents;
-use crate::marks::{Marks, Ticket};
-use crate::refusal::NotStored;
+use crate::marks::Marks;
 use crate::rule::Rule;
-use crate::table::{Proof, Table};
+use crate::table::{Memory, Table};
+use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::sync::atomic::AtomicU64;
 use core::time::Duration;
 use node::{Machine, Output, Port};
+use protocol::caches::{Counted, Described, NotStored, Proof, Stored, Ticket};
 use protocol::homes::{Dependency, FromHub, Join, Lease, Mark, Marked, Renew, ToHub, Unmark};
 use protocol::{Cell, Parcel};
 use types::limits::DEPENDENCIES_PER_RESPONSE_MAX;
@@ -45,15 +50,17 @@ impl HomeConfig {
     }
 }
 
-/// A home.
+/// A home, whose table is in memory of this kind.
 #[derive(Debug)]
-pub struct Home {
+pub struct Home<M = Box<[AtomicU64]>> {
     config: HomeConfig,
-    table: Arc<Table>,
+    table: Arc<Table<M>>,
     slots: Slots,
     dependents: Dependents,
     marks: Marks,
+    caches: Caches,
     link: Link,
+    is_over: bool,
     outputs: VecDeque<Output>,
 }
 
@@ -81,26 +88,35 @@ const JOIN_WITHIN: Duration = Duration::from_secs(10);
 impl Home {
     /// A home that has stored nothing.
     pub fn new(config: HomeConfig) -> Self {
-        let HomeConfig { life, slots, remembered_max, broken } = config;
+        Self::over(config, Table::memory(config.slots))
+    }
+}
+
+impl<M: Memory> Home<M> {
+    /// The same with its table in this memory, which is all zero and has [`Table::words`].
+    pub fn over(config: HomeConfig, memory: M) -> Self {
+        let HomeConfig { life, remembered_max, broken, .. } = config;
         Self {
             config,
-            table: Arc::new(Table::new(slots, life, broken)),
+            table: Arc::new(Table::new(memory, life, broken)),
             slots: Slots::default(),
             dependents: Dependents::new(),
             marks: Marks::new(remembered_max, broken),
+            caches: Caches::new(),
             link: Link::default(),
+            is_over: false,
             outputs: VecDeque::new(),
         }
     }
 
     /// Its table, for the look-up at every hit.
-    pub fn table(&self) -> Arc<Table> {
+    pub fn table(&self) -> Arc<Table<M>> {
         self.table.clone()
     }
 
     /// A ticket for a response that is about to be asked for. Without one it is not to be stored.
     pub fn ticket(&self, now: Time) -> Option<Ticket> {
-        self.answers(now).then(|| Ticket { life: self.config.life, clock: self.marks.clock() })
+        self.table.ticket(now)
     }
 
     /// Stores a response that was asked for after the ticket was given, with all that it depends on:
@@ -121,12 +137,12 @@ impl Home {
         self.marks.allow(ticket.clock, dependencies)?;
         let slot = self.slots.take(self.table.slots()).ok_or(NotStored::Full)?;
         self.dependents.add(slot, dependencies);
-        Ok(self.table.proof(slot))
+        self.table.proof(slot).ok_or(NotStored::Full)
     }
 
     /// A response that was stored is not kept any longer. One that an update has changed is freed already.
     pub fn free(&mut self, proof: Proof) {
-        if self.table.proof(proof.slot) == proof {
+        if self.is_stored(proof) {
             self.drop_slot(proof.slot);
         }
     }
@@ -138,8 +154,7 @@ impl Home {
 
     /// The dependencies of a stored response; none if it is not current.
     pub fn dependencies(&self, proof: Proof) -> Vec<Dependency> {
-        let is_current = self.table.proof(proof.slot) == proof;
-        if is_current { self.dependents.names(proof.slot).collect() } else { Vec::new() }
+        if self.is_stored(proof) { self.dependents.names(proof.slot).collect() } else { Vec::new() }
     }
 
     /// The number of stored responses that depend on it.
@@ -152,21 +167,50 @@ impl Home {
         self.dependents.of(dependency)
     }
 
-    /// The place of a stored response as it is now: another proof than its own when it is not current.
-    pub fn proof_now(&self, proof: Proof) -> Proof {
-        self.table.proof(proof.slot)
+    /// Changes that caches of other processes have made, which are to be announced to the hub: callers are woken under
+    /// [`CHANGES`] when there are some. Each is answered by [`Home::released`].
+    pub fn take_changes(&mut self) -> Vec<Change> {
+        self.caches.take_changes()
+    }
+
+    /// No cache answers without a change any more.
+    pub fn released(&mut self, change: ChangeId) {
+        self.caches.released(change, &mut self.outputs);
+    }
+
+    /// Whether nothing is to be had of it any more.
+    pub fn is_over(&self) -> bool {
+        self.is_over
+    }
+
+    fn is_stored(&self, proof: Proof) -> bool {
+        self.table.proof(proof.slot) == Some(proof)
+    }
+
+    fn is_joined(&self) -> bool {
+        self.link.is_joined || self.config.broken.is(Rule::JoinWithMarks)
     }
 
     fn answers(&self, now: Time) -> bool {
-        let is_joined = self.link.is_joined || self.config.broken.is(Rule::JoinWithMarks);
-        is_joined && self.table.is_leased(now)
+        self.is_joined() && self.table.is_leased(now)
+    }
+
+    /// Has the table give tickets of now, if any.
+    fn set_clock(&self) {
+        self.table.set_clock(self.is_joined().then(|| self.marks.clock()));
     }
 
     fn drop_slot(&mut self, slot: u32) {
         if !self.config.broken.is(Rule::BumpOnReuse) {
             self.table.bump(slot);
         }
+        self.give_back(slot);
+    }
+
+    /// A slot whose word has changed is nobody's.
+    fn give_back(&mut self, slot: u32) {
         self.dependents.clear(slot);
+        self.caches.forget(slot);
         self.slots.free.push(slot);
     }
 
@@ -174,6 +218,7 @@ impl Home {
     fn flush(&mut self) {
         self.table.flush();
         self.dependents.clear_all();
+        self.caches.forget_all();
         self.slots = Slots::default();
     }
 
@@ -189,8 +234,7 @@ impl Home {
             }
             for slot in self.dependents.of(dependency).collect::<Vec<_>>() {
                 self.table.bump(slot);
-                self.dependents.clear(slot);
-                self.slots.free.push(slot);
+                self.give_back(slot);
             }
         }
         self.marks.mark(update, dependencies);
@@ -219,6 +263,41 @@ impl Home {
             lease: length,
         };
     }
+
+    fn hear_hub(&mut self, now: Time, message: Parcel) {
+        match message.open() {
+            Ok(FromHub::Reset(_)) => self.reset(),
+            Ok(FromHub::Mark(mark)) => self.mark(mark),
+            Ok(FromHub::Unmark(Unmark { update })) => self.marks.unmark(update),
+            Ok(FromHub::Lease(lease)) => self.renew(now, lease),
+            Ok(FromHub::Released(_) | FromHub::Goodbye(_)) | Err(_) => {}
+        }
+        self.set_clock();
+    }
+
+    /// A cache of another process has something to say.
+    fn hear_cache(&mut self, now: Time, port: Port, message: Parcel) {
+        let Ok(message) = message.open() else { return };
+        match self.caches.hear(port, message, self.config.life, &mut self.outputs) {
+            Some(Heard::Store(question)) => {
+                let outcome = self.store(now, question.ticket, &question.dependencies);
+                if let Ok(proof) = outcome {
+                    self.caches.own(port, proof.slot);
+                }
+                say(port, Stored { id: question.id, outcome }, &mut self.outputs);
+            }
+            Some(Heard::Free(proof)) => self.free(proof),
+            Some(Heard::Describe(question)) => {
+                let answer = Described { id: question.id, dependencies: self.dependencies(question.proof) };
+                say(port, answer, &mut self.outputs);
+            }
+            Some(Heard::Count(question)) => {
+                let responses = self.dependents(&question.dependency) as u64;
+                say(port, Counted { id: question.id, responses }, &mut self.outputs);
+            }
+            None => {}
+        }
+    }
 }
 
 impl Slots {
@@ -234,31 +313,36 @@ impl Slots {
     }
 }
 
-impl Machine for Home {
-    fn connected(&mut self, now: Time, _: Port) {
+impl<M: Memory> Machine for Home<M> {
+    fn connected(&mut self, now: Time, port: Port) {
+        if port != Port::Server {
+            return;
+        }
         self.link = Link { silent_at: Some(now + JOIN_WITHIN), ..Link::default() };
+        self.set_clock();
         self.say(Join { life: self.config.life, asked: now });
     }
 
-    fn disconnected(&mut self, _: Time, _: Port) {
-        self.link = Link { is_joined: self.link.is_joined, ..Link::default() };
+    fn disconnected(&mut self, _: Time, port: Port) {
+        if port == Port::Server {
+            self.link = Link { is_joined: self.link.is_joined, ..Link::default() };
+            return;
+        }
+        for slot in self.caches.end(port) {
+            self.drop_slot(slot);
+        }
     }
 
-    fn handle(&mut self, now: Time, _: Port, message: Parcel) {
-        match message.open() {
-            Ok(FromHub::Reset(_)) => self.reset(),
-            Ok(FromHub::Mark(mark)) => self.mark(mark),
-            Ok(FromHub::Unmark(Unmark { update })) => self.marks.unmark(update),
-            Ok(FromHub::Lease(lease)) => self.renew(now, lease),
-            Ok(FromHub::Released(_) | FromHub::Goodbye(_)) | Err(_) => {}
-        }
+    fn handle(&mut self, now: Time, port: Port, message: Parcel) {
+        if port == Port::Server { self.hear_hub(now, message) } else { self.hear_cache(now, port, message) }
     }
 
     /// Its caches find that nothing is current any more.
     fn stop(&mut self, _: &str) {
         self.table.revoke();
         self.link = Link::default();
-        self.outputs.clear();
+        self.is_over = true;
+        self.outputs = VecDeque::from([Output::Wake(CHANGES)]);
     }
 
     fn close(&mut self, _: Time) {
@@ -291,6 +375,7 @@ impl Machine for Home {
             ("joined", u64::from(self.link.is_joined).into()),
             ("responses", u64::from(self.slots.fresh).saturating_sub(self.slots.free.len() as u64).into()),
             ("updates_marked", self.marks.updates().into()),
+            ("caches", self.caches.count().into()),
         ];
         let (columns, cells): (Vec<_>, Vec<Cell>) =
             row.into_iter().map(|(name, cell)| (String::from(name), cell)).unzip();

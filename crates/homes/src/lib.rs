@@ -21,28 +21,30 @@
 //! | `updater` | announces updates to a hub elsewhere |
 //! | `home` | marks, tickets, slots |
 //! | `table` | the versions, and the look-up at every hit |
+//! | `caches`, `attached` | the caches of other processes at a home; a home, as such a cache has it |
 //! | `marks` | the dependencies that are marked, or were since a ticket |
 //! | `dependents` | the slots of a dependency, and the dependencies of a slot |
-//! | `refusal` | why a response is not stored |
 //! | `rule` | the rules by name |
 #![no_std]
 
 extern crate alloc;
 
+mod attached;
+mod caches;
 mod dependents;
 mod home;
 mod hub;
 mod marks;
-mod refusal;
 mod rule;
 mod table;
 mod updater;
 
+pub use attached::{Answer, Attached, Question};
+pub use caches::{CHANGES, Change, ChangeId};
 pub use home::{Home, HomeConfig};
 pub use hub::{Hub, HubConfig};
-pub use marks::Ticket;
+pub use protocol::caches::{NotStored, Proof, Ticket};
 pub use protocol::homes::{Dependency, SourceName, UpdateId};
-pub use refusal::NotStored;
 pub use rule::Rule;
-pub use table::{Proof, Table};
+pub use table::{Memory, NoTable, Table};
 pub use updater::Updater;

@@ -8,19 +8,12 @@
 //!    that was unmarked.
 //! 3. So many unmarkings are remembered. A ticket from before them is void (**VoidForgotten**).
 
-use crate::refusal::NotStored;
 use crate::rule::Rule;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
+use protocol::caches::NotStored;
 use protocol::homes::{Dependency, UpdateId};
 use types::{Broken, Map};
-
-/// When a response was asked for, by the clock of its home: taken before the request goes to the origin.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ticket {
-    pub(crate) life: u64,
-    pub(crate) clock: u64,
-}
 
 /// The marks of a home.
 #[derive(Debug)]

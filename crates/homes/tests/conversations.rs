@@ -1,8 +1,10 @@
-//! Plays the conversations of `testdata/conversations/hub-*.txt` and `home-*.txt`, and compares what is said, line by line.
+//! Plays the conversations of `testdata/conversations/hub-*.txt`, `home-*.txt` and `attached-*.txt`, and compares what is
+//! said, line by line.
 //!
 //! ```text
 //! > at 500                            the time, in milliseconds: what is due by then is done
-//! > a join 7 asked=0                  a message on the link `a`, to a hub; a home hears all on its one link
+//! > a join 7 asked=0                  a message on the link `a`, to a hub, or of a cache to a home
+//! > hub mark 1 item:1                 a message of the hub to a home
 //! > update item:1                     a call of the application
 //! a Mark 1 item:1                     a message on that link
 //! = not current                       the answer to a call
@@ -11,10 +13,15 @@
 #[path = "../../../testdata/conversations/play.rs"]
 mod play;
 
-use homes::{Dependency, Home, HomeConfig, Hub, HubConfig, Proof, Rule, Ticket, UpdateId};
+use homes::{
+    Answer, Attached, ChangeId, Dependency, Home, HomeConfig, Hub, HubConfig, Proof, Question, Rule, Ticket, UpdateId,
+};
 use node::{LOCAL, Machine, Output, Port};
 use play::Player;
 use protocol::Parcel;
+use protocol::caches::{
+    Attach, Attached as IsThere, Changed, Count, Counted, Describe, Described, Free, FromHome, Store, Stored, ToHome,
+};
 use protocol::homes::{
     CaughtUp, FromHub, Introduce, Join, Lease, Mark, Marked, Released, Renew, Reset, SourceName, ToHub, Unmark, Update,
     Visible,
@@ -154,14 +161,45 @@ struct HomeScript {
     now: Time,
     tickets: BTreeMap<String, Ticket>,
     stored: BTreeMap<String, Proof>,
+    changes: Vec<ChangeId>,
     said: String,
 }
 
 impl HomeScript {
     fn new(broken: Broken<Rule>) -> Self {
         let home = Home::new(HomeConfig { slots: 4, remembered_max: 3, broken, ..HomeConfig::new(7) });
-        let (tickets, stored, said) = Default::default();
-        Self { home, now: Time::ZERO, tickets, stored, said }
+        let (tickets, stored, changes, said) = Default::default();
+        Self { home, now: Time::ZERO, tickets, stored, changes, said }
+    }
+
+    fn hear_cache(&mut self, port: Port, message: impl Into<ToHome>) {
+        self.home.handle(self.now, port, Parcel::new(message.into()));
+    }
+
+    /// A cache's messages have the keys' numbers for those of its questions.
+    fn cache(&mut self, link: &str, words: &[&str]) -> Option<()> {
+        let port = port(link)?;
+        match *words {
+            ["attach"] => self.hear_cache(port, Attach { asked: self.now }),
+            ["store", id, key, ref names @ ..] => {
+                let (id, ticket) = (id.parse().ok()?, *self.tickets.get(key)?);
+                self.hear_cache(port, Store { id, ticket, dependencies: named(names) });
+            }
+            ["free", key] => self.hear_cache(port, Free { proof: *self.stored.get(key)? }),
+            ["describe", id, key] => {
+                self.hear_cache(port, Describe { id: id.parse().ok()?, proof: *self.stored.get(key)? });
+            }
+            ["count", id, name] => {
+                let dependency = named(&[name]).remove(0);
+                self.hear_cache(port, Count { id: id.parse().ok()?, dependency });
+            }
+            ["changed", id, ref names @ ..] => {
+                self.hear_cache(port, Changed { id: id.parse().ok()?, dependencies: named(names) });
+            }
+            ["lost"] => self.home.disconnected(self.now, port),
+            _ => return None,
+        }
+        Some(())
     }
 
     fn hear(&mut self, message: impl Into<FromHub>) {
@@ -204,6 +242,17 @@ impl Player for HomeScript {
             }
             ["free", key] => self.home.free(*self.stored.get(key)?),
             ["stopped"] => self.home.stop("it has panicked"),
+            ["changes"] => {
+                for change in self.home.take_changes() {
+                    writeln!(self.said, "= changed{}", words(&change.dependencies)).unwrap();
+                    self.changes.push(change.id);
+                }
+            }
+            ["released"] => {
+                let change = self.changes.remove(0);
+                self.home.released(change);
+            }
+            [link, ref words @ ..] => self.cache(link, words)?,
             _ => return None,
         }
         Some(())
@@ -212,6 +261,24 @@ impl Player for HomeScript {
     fn drain(&mut self) {
         while let Some(output) = self.home.poll_output() {
             match output {
+                Output::Send(port @ Port::Session(_), message, None) => {
+                    let said = match message.open().expect("a home says such messages to a cache") {
+                        FromHome::Attached(IsThere { life, .. }) => format!("Attached {life}"),
+                        FromHome::Stored(Stored { id, outcome: Ok(proof) }) => {
+                            self.stored.insert(id.to_string(), proof);
+                            format!("Stored {id}")
+                        }
+                        FromHome::Stored(Stored { id, outcome: Err(why) }) => format!("Stored {id}: {why}"),
+                        FromHome::Described(Described { id, dependencies }) => {
+                            format!("Described {id}{}", words(&dependencies))
+                        }
+                        FromHome::Counted(Counted { id, responses }) => format!("Counted {id}: {responses}"),
+                        FromHome::Released(Released { id }) => format!("Released {id}"),
+                        FromHome::Goodbye(goodbye) => format!("Goodbye {goodbye:?}"),
+                    };
+                    writeln!(self.said, "{} {said}", link(port)).unwrap();
+                }
+                Output::Wake(waiter) => writeln!(self.said, "wake {}", waiter.0).unwrap(),
                 Output::Send(Port::Server, message, None) => {
                     let said = match message.open().expect("a home says such messages") {
                         ToHub::Join(Join { life, asked }) => format!("Join {life} asked={}", in_ms(asked)),
@@ -224,7 +291,109 @@ impl Player for HomeScript {
                 Output::End(Port::Server, reason, text) => {
                     writeln!(self.said, "hub ends: {}: {text}", reason.name()).unwrap();
                 }
+                Output::End(port, reason, text) => {
+                    writeln!(self.said, "{} ends: {}: {text}", link(port), reason.name()).unwrap();
+                }
                 other => panic!("a home does not want {other:?}"),
+            }
+        }
+    }
+
+    fn said(&mut self) -> &mut String {
+        &mut self.said
+    }
+}
+
+/// A home of another process, as a cache has it; its proofs are of the slots that the home names.
+struct AttachedScript {
+    home: Attached,
+    now: Time,
+    said: String,
+}
+
+impl AttachedScript {
+    fn new() -> Self {
+        Self { home: Attached::new(), now: Time::ZERO, said: String::new() }
+    }
+
+    fn hear(&mut self, message: impl Into<FromHome>) {
+        self.home.handle(self.now, Port::Server, Parcel::new(message.into()));
+    }
+
+    fn ask(&mut self, question: Question) {
+        let id = self.home.ask(self.now, question);
+        writeln!(self.said, "= {id}").unwrap();
+    }
+}
+
+fn of_slot(slot: &str) -> Option<Proof> {
+    Some(Proof { generation: 0, word: 0, slot: slot.parse().ok()? })
+}
+
+impl Player for AttachedScript {
+    fn event(&mut self, event: &str) -> Option<()> {
+        let parts: Vec<_> = event.split(' ').collect();
+        match parts[..] {
+            ["at", time] => pass(&mut self.home, &mut self.now, ms(time)?),
+            ["connected"] => self.home.connected(self.now, Port::Server),
+            ["lost"] => self.home.disconnected(self.now, Port::Server),
+            ["store", ref names @ ..] => self.ask(Question::Store(Ticket { life: 1, clock: 1 }, named(names))),
+            ["describe", slot] => self.ask(Question::Describe(of_slot(slot)?)),
+            ["count", name] => self.ask(Question::Count(named(&[name]).remove(0))),
+            ["changed", ref names @ ..] => self.ask(Question::Changed(named(names))),
+            ["take", id] => {
+                let said = match self.home.take(id.parse().ok()?) {
+                    None => "nothing yet".to_owned(),
+                    Some(Answer::Stored(Ok(proof))) => format!("stored in slot {}", proof.slot),
+                    Some(Answer::Stored(Err(why))) => why.to_string(),
+                    Some(Answer::Described(dependencies)) => format!("depends on{}", words(&dependencies)),
+                    Some(Answer::Counted(count)) => format!("{count} responses"),
+                    Some(Answer::Released) => "released".to_owned(),
+                    Some(Answer::Away) => "no home".to_owned(),
+                };
+                writeln!(self.said, "= {said}").unwrap();
+            }
+            ["forget", id] => self.home.forget(id.parse().ok()?),
+            ["free", slot] => self.home.free(of_slot(slot)?),
+            ["home", "attached"] => self.hear(IsThere { asked: self.now, life: 1 }),
+            ["home", "stored", id, slot] => {
+                self.hear(Stored { id: id.parse().ok()?, outcome: Ok(of_slot(slot)?) });
+            }
+            ["home", "described", id, ref names @ ..] => {
+                self.hear(Described { id: id.parse().ok()?, dependencies: named(names) });
+            }
+            ["home", "counted", id, responses] => {
+                self.hear(Counted { id: id.parse().ok()?, responses: responses.parse().ok()? });
+            }
+            ["home", "released", id] => self.hear(Released { id: id.parse().ok()? }),
+            ["stopped"] => self.home.stop("it has panicked"),
+            _ => return None,
+        }
+        Some(())
+    }
+
+    fn drain(&mut self) {
+        while let Some(output) = self.home.poll_output() {
+            match output {
+                Output::Send(Port::Server, message, None) => {
+                    let said = match message.open().expect("a cache says such messages") {
+                        ToHome::Attach(Attach { asked }) => format!("Attach asked={}", in_ms(asked)),
+                        ToHome::Store(Store { id, dependencies, .. }) => format!("Store {id}{}", words(&dependencies)),
+                        ToHome::Free(Free { proof }) => format!("Free slot {}", proof.slot),
+                        ToHome::Describe(Describe { id, proof }) => format!("Describe {id} slot {}", proof.slot),
+                        ToHome::Count(Count { id, dependency }) => format!("Count {id} {dependency}"),
+                        ToHome::Changed(Changed { id, dependencies }) => {
+                            format!("Changed {id}{}", words(&dependencies))
+                        }
+                        ToHome::Goodbye(goodbye) => format!("Goodbye {goodbye:?}"),
+                    };
+                    writeln!(self.said, "home {said}").unwrap();
+                }
+                Output::End(Port::Server, reason, text) => {
+                    writeln!(self.said, "home ends: {}: {text}", reason.name()).unwrap();
+                }
+                Output::Wake(waiter) => writeln!(self.said, "wake {}", waiter.0).unwrap(),
+                other => panic!("a cache does not want {other:?}"),
             }
         }
     }
@@ -244,4 +413,9 @@ fn hubs_say_what_is_written() {
 #[test]
 fn homes_say_what_is_written() {
     play::play_all("home-", || HomeScript::new(Broken::NONE));
+}
+
+#[test]
+fn caches_say_what_is_written() {
+    play::play_all("attached-", AttachedScript::new);
 }

@@ -1,21 +1,28 @@
-//! The promise in virtual time: a hub, homes with tables that outlive them, caches that look and store, a database whose
-//! updates become visible some time after they were released, a source that dies and whose changes nobody announces then,
-//! crashes, cut lines. Each answer has every update of its
-//! dependencies that a writer was told is done, or that anybody had been shown, before the request came.
+//! The promise in virtual time: a hub, homes with tables that outlive them, caches that look and store, one of them a
+//! process of its own, a database whose updates become visible some time after they were released, a source that dies and
+//! whose changes nobody announces then, crashes, cut lines. Each answer has every update of its dependencies that a writer
+//! was told is done, or that anybody had been shown, before the request came.
 
-use homes::{Dependency, Home, HomeConfig, Hub, HubConfig, Proof, Rule, SourceName, Table, Ticket, UpdateId, Updater};
+use homes::{
+    Answer, Attached, Dependency, Home, HomeConfig, Hub, HubConfig, Proof, Question, Rule, SourceName, Table, Ticket,
+    UpdateId, Updater,
+};
 use node::{Node, RoleId};
 use sim::{Family, Line, Processes};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 use types::{Broken, Time};
 use wire::homes::{HOME, HUB};
 
 const FAMILY: Family = Family { client: HOME, server: HUB };
+const CACHES: Family = Family { client: wire::caches::CACHE, server: wire::caches::HOME };
 const HOMES: [&str; 2] = ["home 0", "home 1"];
+/// The cache of the second home is a process of its own, which reads the home's table where it is.
+const APART: &str = "cache 1";
 const DEPENDENCIES: usize = 3;
 const KEYS: usize = 3;
 const STEPS: u32 = 300;
@@ -63,6 +70,8 @@ struct Entry {
 struct Fill {
     ticket: Option<Ticket>,
     body: Option<Updates>,
+    /// The question to a home that is another process.
+    question: Option<u64>,
     leader: Request,
     joiners: Vec<Request>,
 }
@@ -156,6 +165,8 @@ impl Day {
             let delay = lines[world.draw(3) as usize];
             world.set_line(home, "hub", Line { delay, rate: None });
         }
+        world.add(APART, |_| alone(Attached::new()));
+        world.connect((APART, RoleId::ONLY), (HOMES[1], RoleId::ONLY), CACHES);
         world.add("updater", move |_| alone(Updater::without(1, None, broken)));
         world.connect(("updater", RoleId::ONLY), ("hub", RoleId::ONLY), FAMILY);
         let source_lives = Rc::new(RefCell::new(1));
@@ -414,8 +425,10 @@ impl Day {
             fill.joiners.push(request);
             return Ok(());
         }
-        let ticket = self.world.call(HOMES[at], |home: &mut Home, now| home.ticket(now)).flatten();
-        self.caches[at].fills.insert(key, Fill { ticket, body: None, leader: request, joiners: Vec::new() });
+        let ticket = self.caches[at].table.ticket(self.world.now());
+        self.caches[at]
+            .fills
+            .insert(key, Fill { ticket, body: None, question: None, leader: request, joiners: Vec::new() });
         Ok(())
     }
 
@@ -436,25 +449,55 @@ impl Day {
             fill.body = Some(body);
             return Ok(());
         };
+        let Poll::Ready(proof) = self.store(at, key) else { return Ok(()) };
         let fill = self.caches[at].fills.remove(&key).unwrap();
-        let dependencies: Vec<_> = reads.iter().map(|&read| named(read)).collect();
-        let store = |home: &mut Home, now| home.store(now, fill.ticket?, &dependencies).ok();
-        let proof = self.world.call(HOMES[at], store).flatten();
         if let Some(proof) = proof {
             let earlier = self.caches[at].entries.insert(key, Entry { proof, body: body.clone(), was_current: true });
             if let Some(earlier) = earlier {
-                self.world.call(HOMES[at], |home: &mut Home, _| home.free(earlier.proof));
+                self.free(at, earlier.proof);
             }
         }
         self.answer(key, &fill.leader, &body, "a fill")?;
+        // The home's answer has been on its way: what is stored by it is looked at, as at any hit.
+        let now = self.world.now();
+        let is_current = proof.is_some_and(|proof| self.caches[at].table.is_current(&proof, || now));
         for joiner in fill.joiners {
-            if proof.is_some() || self.broken.is(Rule::JoinersNeedStored) {
+            if is_current || self.broken.is(Rule::JoinersNeedStored) {
                 self.answer(key, &joiner, &body, "a fill that was joined")?;
             } else {
                 self.caches[at].come.push((key, joiner));
             }
         }
         Ok(())
+    }
+
+    /// Has the home store the response of a fill, whose answer may be still to come.
+    fn store(&mut self, at: usize, key: usize) -> Poll<Option<Proof>> {
+        let dependencies: Vec<_> = self.reads[key].iter().map(|&read| named(read)).collect();
+        let fill = self.caches[at].fills.get_mut(&key).unwrap();
+        let Some(ticket) = fill.ticket else { return Poll::Ready(None) };
+        if at == 0 {
+            let store = |home: &mut Home, now| home.store(now, ticket, &dependencies).ok();
+            return Poll::Ready(self.world.call(HOMES[at], store).flatten());
+        }
+        if let Some(id) = fill.question {
+            let answer = self.world.call(APART, |home: &mut Attached, _| home.take(id)).unwrap();
+            return answer.map_or(Poll::Pending, |answer| match answer {
+                Answer::Stored(Ok(proof)) => Poll::Ready(Some(proof)),
+                _ => Poll::Ready(None),
+            });
+        }
+        let question = Question::Store(ticket, dependencies);
+        fill.question = self.world.call(APART, |home: &mut Attached, now| home.ask(now, question));
+        Poll::Pending
+    }
+
+    fn free(&mut self, at: usize, proof: Proof) {
+        if at == 0 {
+            self.world.call(HOMES[at], |home: &mut Home, _| home.free(proof));
+        } else {
+            self.world.call(APART, |home: &mut Attached, _| home.free(proof));
+        }
     }
 
     /// A response is freed at the home, and some time later is out of the cache.
@@ -465,7 +508,7 @@ impl Day {
         }
         let key = self.draw(KEYS as u64);
         if let Some(proof) = self.caches[at].entries.get(&key).map(|entry| entry.proof) {
-            self.world.call(HOMES[at], |home: &mut Home, _| home.free(proof));
+            self.free(at, proof);
             self.caches[at].freed = Some(key);
         }
     }
@@ -494,6 +537,7 @@ impl Day {
                 self.is_up[at] = true;
                 self.caches[at].table = self.world.look::<Home>(HOMES[at]).unwrap().table();
             }
+            4 if self.draw(3) == 0 => self.world.cut(APART, HOMES[1]),
             4 => self.world.cut(HOMES[at], "hub"),
             5 => self.world.cut("updater", "hub"),
             6 => {

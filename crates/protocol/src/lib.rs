@@ -2,7 +2,7 @@
 //!
 //! Messages come in *families*: one for each kind of machine that is talked to. A family has an enum for each direction,
 //! so a role is given nothing that is not for it; the store's are [`ToServer`], [`ToClient`] and [`ToPeer`], those of the
-//! web door stand in [`homes`]. A [`Parcel`] carries a message of any family.
+//! web door stand in [`homes`] and [`caches`]. A [`Parcel`] carries a message of any family.
 //!
 //! The store's conversations:
 //!
@@ -25,6 +25,7 @@
 
 extern crate alloc;
 
+pub mod caches;
 pub mod commit;
 mod counts;
 mod directions;

@@ -1,10 +1,10 @@
 //! Changes on their way to the hub. Each is announced to its end, whether or not a client still waits: what has changed at the
 //! origin has changed.
 //!
-//! While a hub elsewhere is away they gather here. Beyond a limit one change of everything stands for all further ones, also
-//! for those that are made before it is visible: until then it is marked.
+//! While a hub elsewhere is away they gather here. Beyond a limit one change of everything stands for all further ones that are
+//! made before it is announced; those that are made after that are the next one's.
 
-use coherence::{Dependency, Updates};
+use coherence::{Changes, Dependency};
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,53 +19,77 @@ pub(crate) struct Announcements(Arc<UnderWay>);
 
 #[derive(Debug)]
 struct UnderWay {
-    updates: Updates,
+    changes: Changes,
     count: AtomicUsize,
-    /// The end of the change of everything, if one is under way.
-    all: Mutex<Option<watch::Receiver<()>>>,
+    all: Mutex<All>,
+}
+
+/// The changes of everything.
+#[derive(Debug, Default)]
+struct All {
+    /// The one that is yet to be announced, if anybody waits for it: its end, which is the sender's.
+    next: Option<(watch::Sender<()>, watch::Receiver<()>)>,
+    /// A task announces them, one after the other.
+    is_announced: bool,
 }
 
 impl Announcements {
-    /// None yet, to this hub.
-    pub(crate) fn to(updates: Updates) -> Self {
-        Self(Arc::new(UnderWay { updates, count: AtomicUsize::new(0), all: Mutex::new(None) }))
+    /// None yet, on this way.
+    pub(crate) fn to(changes: Changes) -> Self {
+        Self(Arc::new(UnderWay { changes, count: AtomicUsize::new(0), all: Mutex::default() }))
     }
 
     /// Begins to announce a change; gives its end.
     pub(crate) fn begin(&self, changed: Vec<Dependency>) -> impl Future<Output = ()> + use<> {
-        let mut end = if self.0.count.load(Relaxed) < ONE_BY_ONE_MAX { self.start(changed, false) } else { self.all() };
+        let mut end = if self.0.count.load(Relaxed) < ONE_BY_ONE_MAX { self.start(changed) } else { self.all() };
         async move {
             // Nothing is ever sent: the sender is gone when the change is done.
             let _ = end.changed().await;
         }
     }
 
-    fn all(&self) -> watch::Receiver<()> {
-        let mut all = self.0.all();
-        all.get_or_insert_with(|| self.start(vec![Dependency::ALL], true)).clone()
-    }
-
-    fn start(&self, changed: Vec<Dependency>, is_all: bool) -> watch::Receiver<()> {
+    fn start(&self, changed: Vec<Dependency>) -> watch::Receiver<()> {
         let (done, end) = watch::channel(());
         let under_way = self.0.clone();
         under_way.count.fetch_add(1, Relaxed);
         tokio::spawn(async move {
-            let update = under_way.updates.announce(changed).await;
-            if is_all {
-                // Before it is visible: whoever joins it has made a change that it still marks.
-                *under_way.all() = None;
-            }
             // A hub that has ended answers for nothing.
-            drop(update);
+            let _ = under_way.changes.made(changed).await;
             under_way.count.fetch_sub(1, Relaxed);
             drop(done);
         });
         end
     }
+
+    /// One that is under way may have been visible to some when this change was made: it is the next one's.
+    fn all(&self) -> watch::Receiver<()> {
+        let mut all = self.0.all();
+        let end = all.next.get_or_insert_with(|| watch::channel(())).1.clone();
+        if !all.is_announced {
+            all.is_announced = true;
+            tokio::spawn(announce_all(self.0.clone()));
+        }
+        end
+    }
+}
+
+async fn announce_all(under_way: Arc<UnderWay>) {
+    while let Some(done) = under_way.next() {
+        let _ = under_way.changes.made(vec![Dependency::ALL]).await;
+        drop(done);
+    }
 }
 
 impl UnderWay {
-    fn all(&self) -> MutexGuard<'_, Option<watch::Receiver<()>>> {
+    /// The next change of everything, which nobody joins any more.
+    fn next(&self) -> Option<watch::Sender<()>> {
+        let mut all = self.all();
+        let next = all.next.take();
+        all.is_announced = next.is_some();
+        next.map(|(done, _)| done)
+    }
+
+    fn all(&self) -> MutexGuard<'_, All> {
         self.all.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -10,15 +10,18 @@
 //! A claim is given back when the last one drops it that holds the stored response.
 
 use crate::announcements::Announcements;
-use coherence::{Cache, Dependency, NotStored, Proof, Site, SiteConfig, SiteError, Ticket};
+use crate::config::Config;
+use coherence::{Cache, Dependency, NearHome, NotStored, Site, SiteError, Ticket};
 use net::{ConnectError, Runtime};
 use responses::{Dependencies, InvalidGroups, Key};
 use std::collections::HashSet;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::timeout;
 use types::limits::DEPENDENCY_BYTES_MAX;
+
+/// The place of a stored response at its home.
+pub(crate) use coherence::Claim;
 
 /// The hub was not reached in time: caches elsewhere may answer without a change that has been made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,24 +30,40 @@ pub(crate) struct HubAway;
 /// A proxy's home, and its hub or the way to it.
 #[derive(Debug)]
 pub(crate) struct Coherence {
-    site: Site,
-    cache: Arc<Cache>,
+    home: Home,
+    cache: Cache,
     announcements: Announcements,
     /// Whether other proxies have the same hub.
     has_others: bool,
 }
 
+#[derive(Debug)]
+enum Home {
+    /// In this process.
+    Own(Site),
+    /// In a process of its own.
+    Shared(NearHome),
+}
+
 impl Coherence {
-    pub(crate) fn start(config: &SiteConfig, runtime: &Runtime) -> Result<Self, SiteError> {
-        let site = Site::start(config, runtime)?;
-        let (cache, has_others) = (Arc::new(site.cache()), config.hub.is_some() || config.listen.is_some());
-        let announcements = Announcements::to(site.updates());
-        Ok(Self { site, cache, announcements, has_others })
+    pub(crate) fn start(config: &Config, runtime: &Runtime) -> Result<Self, SiteError> {
+        if let Some(socket) = &config.home {
+            let home = NearHome::attach(socket, runtime)?;
+            let (cache, announcements) = (home.cache(), Announcements::to(home.changes()));
+            return Ok(Self { home: Home::Shared(home), cache, announcements, has_others: true });
+        }
+        let site = Site::start(&config.site, runtime)?;
+        let has_others = config.site.hub.is_some() || config.site.listen.is_some();
+        let (cache, announcements) = (site.cache(), Announcements::to(site.changes()));
+        Ok(Self { home: Home::Own(site), cache, announcements, has_others })
     }
 
     /// Where its hub listens for the homes of others.
     pub(crate) fn hub_address(&self) -> Option<SocketAddr> {
-        self.site.address()
+        match &self.home {
+            Home::Own(site) => site.address(),
+            Home::Shared(_) => None,
+        }
     }
 
     /// A ticket for a request that is about to go to the origin. Without one its response is not stored.
@@ -53,7 +72,7 @@ impl Coherence {
     }
 
     /// Stores a response that was asked for with a ticket. One that names no dependencies depends on everything.
-    pub(crate) fn store(
+    pub(crate) async fn store(
         &self,
         ticket: Option<Ticket>,
         key: &Key,
@@ -66,8 +85,7 @@ impl Coherence {
             named.push(Dependency::ALL);
         }
         named.extend(self.of_key(key));
-        let proof = self.cache.store(ticket, &named)?;
-        Ok(Claim { cache: self.cache.clone(), proof })
+        self.cache.store(ticket, &named).await
     }
 
     /// The dependency of the responses under a key, by which a proxy tells others that they have changed; none if there
@@ -78,8 +96,8 @@ impl Coherence {
         if self.has_others { dependency(name) } else { None }
     }
 
-    /// The places of the stored responses that depend on something.
-    pub(crate) fn slots_of(&self, dependency: &Dependency) -> HashSet<u32> {
+    /// The places of the stored responses that depend on something; `None` where the home is another process.
+    pub(crate) fn slots_of(&self, dependency: &Dependency) -> Option<HashSet<u32>> {
         self.cache.slots_of(dependency)
     }
 
@@ -100,23 +118,12 @@ impl Coherence {
         timeout(within, self.announcements.begin(changed)).await.map_err(|_| HubAway)
     }
 
-    /// Why the hub is not reached, if it is that of another process.
+    /// Why the hub is not reached, or the home, if it is that of another process.
     pub(crate) fn trouble(&self) -> Option<ConnectError> {
-        self.site.updates().trouble()
-    }
-}
-
-/// The place of a stored response at its home, when it was stored and now.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Word {
-    pub(crate) stored: Proof,
-    pub(crate) now: Proof,
-}
-
-impl Word {
-    /// Whether nothing that the response depends on has changed.
-    pub(crate) fn is_current(&self) -> bool {
-        self.stored == self.now
+        match &self.home {
+            Home::Own(site) => site.updates().trouble(),
+            Home::Shared(home) => home.trouble(),
+        }
     }
 }
 
@@ -131,36 +138,4 @@ pub(crate) fn changed(groups: &InvalidGroups) -> Vec<Dependency> {
 
 fn dependency(name: &[u8]) -> Option<Dependency> {
     Dependency::new(name.to_vec())
-}
-
-/// The place of a stored response at its home.
-#[derive(Debug)]
-pub(crate) struct Claim {
-    cache: Arc<Cache>,
-    proof: Proof,
-}
-
-impl Claim {
-    /// Whether the response may answer a request that came before this call.
-    pub(crate) fn is_current(&self) -> bool {
-        self.cache.is_current(&self.proof)
-    }
-}
-
-impl Claim {
-    /// Its place, for somebody who wants to see it.
-    pub(crate) fn word(&self) -> Word {
-        Word { stored: self.proof, now: self.cache.proof_now(self.proof) }
-    }
-
-    /// The response does not answer any more without the origin's word.
-    pub(crate) fn lapse(&self) {
-        self.cache.free(self.proof);
-    }
-}
-
-impl Drop for Claim {
-    fn drop(&mut self) {
-        self.cache.free(self.proof);
-    }
 }

@@ -37,8 +37,10 @@ pub struct Config {
     pub admin_token: Option<String>,
     /// Where it tells what an operator should know.
     pub notes: Option<Sender<Note>>,
-    /// Its home, and where its hub is.
+    /// Its home, and where its hub is, if it has a home of its own.
     pub site: SiteConfig,
+    /// The socket of a home that is a process of its own, if it has none.
+    pub home: Option<PathBuf>,
     /// The decisions about what is stored, and for how long.
     pub policy: Policy,
     /// Limits on what clients and origin may make grow, and on how long they may take.
@@ -64,14 +66,15 @@ impl Config {
         keep("cache", self.limits.stored_bytes == running.limits.stored_bytes);
         keep("hub", site.hub == other.hub);
         keep("hub-listen", site.listen == other.listen);
+        keep("home", self.home == running.home);
         keep("insecure", site.insecure == other.insecure);
         if self.certificates.is_empty() != running.certificates.is_empty() {
             self.certificates.clone_from(&running.certificates);
         }
         let (connections, origin_requests) = (running.limits.connections, running.limits.origin_requests);
         self.limits = Limits { connections, origin_requests, stored_bytes: running.limits.stored_bytes, ..self.limits };
-        let Self { listen, scheme, name, threads, admin, notes, site, .. } = running.clone();
-        (Self { listen, scheme, name, threads, admin, notes, site, ..self }, left)
+        let Self { listen, scheme, name, threads, admin, notes, site, home, .. } = running.clone();
+        (Self { listen, scheme, name, threads, admin, notes, site, home, ..self }, left)
     }
 
     /// How clients reach it.
@@ -98,6 +101,7 @@ impl Config {
             admin_token: None,
             notes: None,
             site: SiteConfig::default(),
+            home: None,
             policy: Policy::default(),
             limits: Limits::default(),
         }

@@ -4,7 +4,7 @@
 //! a small one takes. So there are two pieces of memory for it: this structure with its counts, of 128 bytes, and all of
 //! the bytes.
 
-use crate::coherence::{Claim, Word};
+use crate::coherence::Claim;
 use crate::content::Content;
 use crate::s3fifo::{Meter, Queued};
 use bytes::Bytes;
@@ -80,8 +80,8 @@ impl Entry {
     }
 
     /// Its place at the home, if it has one.
-    pub(crate) fn word(&self) -> Option<Word> {
-        self.claim.as_ref().map(Claim::word)
+    pub(crate) fn claim(&self) -> Option<&Claim> {
+        self.claim.as_ref()
     }
 
     /// It does not answer any more without the origin's word.

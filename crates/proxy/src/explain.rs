@@ -3,6 +3,7 @@
 //! They are made of what a request would look at, when they are asked for, and they change nothing. Each is bounded,
 //! however much is stored.
 
+use crate::coherence::Claim;
 use crate::decisions::Decision;
 use crate::entry::Entry;
 use crate::limits::{EXPLAINED_DEPENDENCIES_MAX, EXPLAINED_ENTRIES_MAX};
@@ -49,12 +50,12 @@ fn stored(shared: &Shared, key: KeyRef<'_>, entry: &Entry, now: Time) -> Value {
         "dependencies_more": names.iter().count().saturating_sub(EXPLAINED_DEPENDENCIES_MAX),
         "etag": stored.etag().map(text),
         "current": validity == Validity::Current,
-        "word": entry.word().map(|word| json!({
-            "slot": word.stored.slot(),
-            "stored_with": word.stored.word(),
-            "now": word.now.word(),
-            "generation": word.stored.generation(),
-            "generation_now": word.now.generation(),
+        "word": entry.claim().map(|claim| json!({
+            "slot": claim.proof().slot,
+            "stored_with": claim.proof().word,
+            "now": claim.proof_now().map(|now| now.word),
+            "generation": claim.proof().generation,
+            "generation_now": claim.proof_now().map(|now| now.generation),
         })),
         "next_request": next,
     })
@@ -79,8 +80,13 @@ pub(crate) fn who(shared: &Shared, dependency: &Dependency) -> Value {
     let slots = shared.coherence.slots_of(dependency);
     let mut found: Vec<(String, Value)> = Vec::new();
     shared.entries.look_at_all(|entry| {
-        let is_one = entry.word().is_some_and(|word| slots.contains(&word.stored.slot()) && word.is_current());
-        if is_one {
+        let depends = |claim: &Claim| match &slots {
+            Some(slots) => slots.contains(&claim.proof().slot),
+            // The home is another process, and has other caches' responses besides.
+            None => names(&shared.config.policy, entry, dependency),
+        };
+        let is_one = |claim: &Claim| depends(claim) && claim.proof_now() == Some(claim.proof());
+        if entry.claim().is_some_and(is_one) {
             let freshness = entry.stored.freshness();
             let age = json!({"age_s": freshness.age_s(now), "ttl_s": freshness.ttl_s(now)});
             found.push((url(entry.key()), age));
@@ -97,6 +103,13 @@ pub(crate) fn who(shared: &Shared, dependency: &Dependency) -> Value {
         "entries": entries,
         "entries_more": count.saturating_sub(EXPLAINED_ENTRIES_MAX),
     })
+}
+
+/// Whether a stored response says that it depends on something.
+fn names(policy: &Policy, entry: &Entry, dependency: &Dependency) -> bool {
+    let names = Dependencies::read(policy, &entry.stored.fields().to_map()).unwrap_or_default();
+    let is_named = names.iter().any(|name| name == dependency.name());
+    is_named || names.is_empty() && *dependency == Dependency::ALL
 }
 
 /// A key as the URL that it is of.

@@ -116,7 +116,7 @@ impl Fill {
                     break (self.failed().ok_or(refusal), None);
                 }
                 Ok(response) if is_conditional && response.status() == StatusCode::NOT_MODIFIED => {
-                    if let Some(answer) = self.confirmed(response.headers(), times) {
+                    if let Some(answer) = self.confirmed(response.headers(), times).await {
                         break (Ok(answer), None);
                     }
                     // It speaks of some other response: this time for the whole.
@@ -124,14 +124,14 @@ impl Fill {
                     unconditional(&mut self.forwarded);
                 }
                 Ok(response) if self.head.method == Method::HEAD && self.need.stale.is_some() => {
-                    break (Ok(self.head_received(response, times)), None);
+                    break (Ok(self.head_received(response, times).await), None);
                 }
                 Ok(response) => {
                     let instead = if is_error(response.status()) { self.failed() } else { None };
                     if let Some(answer) = instead {
                         break (Ok(answer), None);
                     }
-                    let (answer, collecting) = self.received(response, times);
+                    let (answer, collecting) = self.received(response, times).await;
                     break (Ok(answer), collecting);
                 }
             }
@@ -185,16 +185,16 @@ impl Fill {
     }
 
     /// The origin says that the stored response is still good. `None` if it means another one.
-    fn confirmed(&mut self, fields: &HeaderMap, times: Times) -> Option<Response<Body>> {
+    async fn confirmed(&mut self, fields: &HeaderMap, times: Times) -> Option<Response<Body>> {
         let stale = self.need.stale.clone()?;
         let policy = &self.shared().config.policy;
         let freshened =
             freshen(policy, &self.asked(), &stale.stored, &times.response(StatusCode::NOT_MODIFIED, fields))?;
-        Some(self.freshened(&stale, freshened, times))
+        Some(self.freshened(&stale, freshened, times).await)
     }
 
     /// A stored response is as good as new.
-    fn freshened(&mut self, stale: &Arc<Entry>, freshened: Freshened, times: Times) -> Response<Body> {
+    async fn freshened(&mut self, stale: &Arc<Entry>, freshened: Freshened, times: Times) -> Response<Body> {
         let shared = self.worker.shared.clone();
         let Freshened { stored: fresh, answer: answering, dependencies, not_stored } = freshened;
         let (age_s, ttl_s) = (fresh.freshness().age_s(times.received), fresh.freshness().ttl_s(times.received));
@@ -202,7 +202,7 @@ impl Fill {
             CacheStatus { forward_status: Some(StatusCode::NOT_MODIFIED), ttl_s: Some(ttl_s), ..self.status() };
         let kept = match not_stored {
             Some(reason) => Err(Declined { detail: reason.name(), outcome: Outcome::Unstorable, is_lasting: true }),
-            None => self.claim(&dependencies),
+            None => self.claim(&dependencies).await,
         };
         let not_kept = kept.as_ref().err().map_or(OVERTAKEN, |declined| declined.detail);
         let (entry, outcome) = match kept {
@@ -226,7 +226,7 @@ impl Fill {
     }
 
     /// The response to a HEAD says whether the stored one to a GET is still good.
-    fn head_received(&mut self, response: Response<Arriving>, times: Times) -> Response<Body> {
+    async fn head_received(&mut self, response: Response<Arriving>, times: Times) -> Response<Body> {
         let shared = self.worker.shared.clone();
         let policy = &shared.config.policy;
         let freshened = self.need.stale.as_ref().and_then(|stale| {
@@ -234,19 +234,19 @@ impl Fill {
             freshen_by_head(policy, &self.asked(), &stale.stored, stale.content_bytes(), &head)
         });
         if let (Some(stale), Some(freshened)) = (self.need.stale.clone(), freshened) {
-            return self.freshened(&stale, freshened, times);
+            return self.freshened(&stale, freshened, times).await;
         }
         self.decline(response.status(), Outcome::Failed, false);
         passed(&shared, response.map(Body::Origin), &self.status())
     }
 
     /// The head of a response has come.
-    fn received(&mut self, response: Response<Arriving>, times: Times) -> (Response<Body>, Option<Collecting>) {
+    async fn received(&mut self, response: Response<Arriving>, times: Times) -> (Response<Body>, Option<Collecting>) {
         let shared = self.worker.shared.clone();
         let (mut head, body) = response.into_parts();
         head.headers.entry(DATE).or_insert_with(|| times.received.to_header());
         let size = body.size_hint();
-        let (stored, claim, reserved) = match self.decide(head.status, &head.headers, &size, times) {
+        let (stored, claim, reserved) = match self.decide(head.status, &head.headers, &size, times).await {
             Ok(decided) => decided,
             Err(Declined { detail, outcome, is_lasting }) => {
                 self.decline(head.status, outcome, is_lasting);
@@ -307,7 +307,7 @@ impl Fill {
 
     /// Whether a response is stored. If so, it is at the home already: an update that comes while its body does finds it
     /// there.
-    fn decide(
+    async fn decide(
         &self,
         status: StatusCode,
         fields: &HeaderMap,
@@ -329,12 +329,12 @@ impl Fill {
         }
         let busy = Declined { detail: "busy", outcome: Outcome::Failed, is_lasting: false };
         let reserved = Reserved::new(self.worker.shared.clone(), size.lower() as usize).ok_or(busy)?;
-        Ok((stored, self.claim(&dependencies)?, reserved))
+        Ok((stored, self.claim(&dependencies).await?, reserved))
     }
 
     /// A place at the home for a response with these dependencies, rule StoreIfUntouched.
-    fn claim(&self, dependencies: &Dependencies) -> Result<Claim, Declined> {
-        let claim = self.shared().coherence.store(self.ticket, &self.name.key, dependencies);
+    async fn claim(&self, dependencies: &Dependencies) -> Result<Claim, Declined> {
+        let claim = self.shared().coherence.store(self.ticket, &self.name.key, dependencies).await;
         claim.map_err(|reason| Declined { detail: reason.name(), outcome: outcome(reason), is_lasting: false })
     }
 

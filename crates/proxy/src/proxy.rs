@@ -51,7 +51,7 @@ impl Proxy {
         let (stop, stopped) = watch::channel(false);
         let stop = Stopper(stop);
         let runtime = net::Runtime::start().map_err(cannot_start)?;
-        let coherence = Coherence::start(&config.site, &runtime);
+        let coherence = Coherence::start(config, &runtime);
         let coherence = coherence.map_err(|error| StartError::new("cannot start the home", io::Error::other(error)))?;
         let (threads, connections) = (config.threads.max(1), config.limits.connections);
         let mut proxy = Self {

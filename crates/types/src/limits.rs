@@ -158,6 +158,15 @@ pub const SOURCE_NAME_BYTES_MAX: usize = 64;
 /// The homes of one hub.
 pub const HOMES_MAX: usize = 1024;
 
+/// The caches of one home.
+pub const CACHES_MAX: usize = 256;
+
+/// The changes that a cache may have under way at its home; further ones wait for them.
+pub const CHANGES_PER_CACHE_MAX: usize = 256;
+
+/// The words of a version table, of which each stored response has one: eight gibibytes of them.
+pub const TABLE_SLOTS_MAX: u32 = 1 << 30;
+
 /// Addresses of a store that a group's members are told.
 pub const STORE_ADDRESSES_MAX: usize = 16;
 

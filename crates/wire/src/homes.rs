@@ -260,12 +260,12 @@ impl Layout for Lease {
     }
 }
 
-/// The names of an update behind its number: each its length and its bytes, to the end of the meta.
-const NAMED: Limits =
+/// Names behind a number: each its length and its bytes, to the end of the meta.
+pub(crate) const NAMED: Limits =
     Limits::fields::<U64>().and_up_to(DEPENDENCIES_PER_UPDATE_MAX * (size_of::<U16>() + DEPENDENCY_BYTES_MAX));
 
-fn put_named(meta: &mut Meta<'_>, number: u64, dependencies: &[Dependency]) -> Result<(), WireError> {
-    check_count("dependencies of an update", dependencies.len(), DEPENDENCIES_PER_UPDATE_MAX)?;
+pub(crate) fn put_named(meta: &mut Meta<'_>, number: u64, dependencies: &[Dependency]) -> Result<(), WireError> {
+    check_count("dependencies", dependencies.len(), DEPENDENCIES_PER_UPDATE_MAX)?;
     meta.put(&U64::new(number));
     for dependency in dependencies {
         meta.put(&U16::new(dependency.name().len() as u16));
@@ -274,11 +274,11 @@ fn put_named(meta: &mut Meta<'_>, number: u64, dependencies: &[Dependency]) -> R
     Ok(())
 }
 
-fn get_named(reader: &mut Reader<'_>) -> Result<(u64, Vec<Dependency>), WireError> {
+pub(crate) fn get_named(reader: &mut Reader<'_>) -> Result<(u64, Vec<Dependency>), WireError> {
     let number = reader.get::<U64>()?.get();
     let mut dependencies = Vec::new();
     while !reader.is_at_end() {
-        check_count("dependencies of an update", dependencies.len() + 1, DEPENDENCIES_PER_UPDATE_MAX)?;
+        check_count("dependencies", dependencies.len() + 1, DEPENDENCIES_PER_UPDATE_MAX)?;
         let len = usize::from(reader.get::<U16>()?.get());
         let name = Bytes::copy_from_slice(reader.many::<u8>(len)?);
         let code = WireError::Code { what: "length of a dependency", got: len as u64 };

@@ -38,6 +38,7 @@ extern crate alloc;
 mod arrival;
 mod batch;
 mod body;
+pub mod caches;
 mod codec;
 mod error;
 pub mod field;

@@ -115,6 +115,7 @@ fn config(args: &ProxyArgs) -> Result<Config> {
     config.site.listen = args.hub_listen;
     config.site.sources.clone_from(&args.sources);
     config.site.insecure = args.insecure;
+    config.home.clone_from(&args.home);
     config.admin = Some(args.admin);
     config.admin_token = args.token_file.as_deref().map(token).transpose()?;
     config.origin_http2 = args.origin_http2;

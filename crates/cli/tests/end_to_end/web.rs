@@ -1,10 +1,15 @@
 //! The proxy as an operator runs it.
 
-use crate::program::{command, thorp};
+use crate::program::{Folder, command, thorp};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Lines, Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::path::Path;
 use std::process::{Child, ChildStdout, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// An application that says how often it was asked.
 pub(crate) fn application() -> String {
@@ -68,6 +73,29 @@ impl Proxy {
 
     pub(crate) fn id(&self) -> u32 {
         self.child.id()
+    }
+
+    /// The head and the body of the answer to a request.
+    fn get(&self, target: &str) -> (String, String) {
+        let mut stream = TcpStream::connect(&self.address).unwrap();
+        write!(stream, "GET {target} HTTP/1.1\r\nHost: shop.example\r\nConnection: close\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        (head.to_owned(), body.to_owned())
+    }
+
+    /// Asks until the answer is a stored one; gives its body.
+    fn wait_for_hit(&self, target: &str) -> String {
+        let begun = Instant::now();
+        loop {
+            let (head, body) = self.get(target);
+            if head.contains("thorp; hit") {
+                return body;
+            }
+            assert!(begun.elapsed() < PATIENCE, "nothing is stored: {head}");
+            sleep(Duration::from_millis(5));
+        }
     }
 
     /// The next thing that it says.
@@ -143,5 +171,66 @@ fn an_origin_that_is_none_is_refused_with_what_was_expected() {
         let ran = thorp(["proxy", "--origin", origin]);
         assert_eq!(ran.code, Some(2), "{origin}");
         assert!(ran.stderr.contains("http://HOST:PORT"), "{}", ran.stderr);
+    }
+}
+
+/// A home that is a process of its own; it ends with this.
+struct Home(Child);
+
+impl Home {
+    fn start(socket: &Path) -> Self {
+        let mut child = command()
+            .args(["home", "--json", "--until-stdin-closes", "--responses", "1000", "--socket"])
+            .arg(socket)
+            .stdin(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut ready = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut ready).unwrap();
+        assert!(ready.contains("socket"), "{ready}");
+        Self(child)
+    }
+}
+
+impl Drop for Home {
+    fn drop(&mut self) {
+        // As power that fails: nobody is told.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn proxies_share_a_home_and_serve_nothing_without_proof() {
+    let folder = Folder::new();
+    let (socket, origin) = (folder.path().join("home"), application());
+    let options = ["--origin", &origin, "--home", socket.to_str().unwrap()];
+    let home = Home::start(&socket);
+    let proxies = [(); 2].map(|()| Proxy::start_with(&options));
+    let stored = proxies.each_ref().map(|proxy| proxy.wait_for_hit("/"));
+    // A change that one is told of is one for the other.
+    thorp(["invalidate", "--admin", &proxies[0].admin, "--url", "http://shop.example/"]).ok();
+    for (proxy, stored) in proxies.iter().zip(&stored) {
+        assert_ne!(proxy.get("/").1, *stored);
+    }
+    let stored = proxies.each_ref().map(|proxy| proxy.wait_for_hit("/"));
+    drop(home);
+    // Each is current as long as the lease of the home that is gone. Then every request goes to the application.
+    let begun = Instant::now();
+    for (proxy, stored) in proxies.iter().zip(&stored) {
+        while proxy.get("/").0.contains("thorp; hit") {
+            assert!(begun.elapsed() < PATIENCE, "a table answers for ever");
+            sleep(Duration::from_millis(5));
+        }
+        assert_ne!(proxy.get("/").1, *stored);
+        assert!(proxy.get("/").0.contains("detail=away"), "{}", proxy.get("/").0);
+    }
+    // The next home is found.
+    let _home = Home::start(&socket);
+    for proxy in &proxies {
+        proxy.wait_for_hit("/");
+    }
+    for proxy in proxies {
+        proxy.stop();
     }
 }

@@ -8,7 +8,6 @@
 //! 4. Tasks and links hold the host weakly: it ends with the last of the application's handles, and they with it.
 //! 5. A panic on any of these ways ends the host (`failure.rs`).
 
-use crate::host::clock::Clock;
 use crate::host::last_words::LastWords;
 use crate::host::role::Role;
 use crate::lock::{Guard, Lock, Rank};
@@ -41,7 +40,6 @@ pub(crate) struct Core {
     pub(super) roles: Vec<Role>,
     pub(super) dial: Dial,
     pub(super) last_words: LastWords,
-    pub(super) clock: Clock,
     /// Where the host's tasks run.
     pub(super) tasks: Handle,
     links: Lock<Map<node::Link, Arc<Connection>>>,
@@ -54,12 +52,11 @@ pub(crate) struct Core {
 }
 
 impl Core {
-    pub(super) fn new(roles: Vec<Role>, clock: Clock, tasks: Handle, dial: Dial) -> Arc<Self> {
+    pub(super) fn new(roles: Vec<Role>, tasks: Handle, dial: Dial) -> Arc<Self> {
         Arc::new_cyclic(|this: &Weak<Self>| Self {
             roles,
             dial,
             last_words: LastWords::new(),
-            clock,
             tasks,
             links: Lock::new(Rank::Links, Map::default()),
             counters: Arc::default(),
@@ -84,10 +81,6 @@ impl Core {
 
     pub(crate) fn last_words(&self) -> &LastWords {
         &self.last_words
-    }
-
-    pub(crate) fn clock(&self) -> Clock {
-        self.clock
     }
 
     /// For a task, which must not keep the host alive.

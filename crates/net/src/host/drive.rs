@@ -39,11 +39,11 @@ enum Next {
 impl Core {
     /// Opens machines for business.
     pub(crate) fn open(machines: Machines, tasks: Handle, dial: Dial) -> Arc<Self> {
-        let (clock, roles) = (Clock::start(), machines.into_roles());
+        let roles = machines.into_roles();
         for role in &roles {
-            role.hosted.lock().unwrap_or_else(PoisonError::into_inner).start(clock.now());
+            role.hosted.lock().unwrap_or_else(PoisonError::into_inner).start(Clock::now());
         }
-        Self::new(roles, clock, tasks, dial)
+        Self::new(roles, tasks, dial)
     }
 
     /// Runs the machines' timers, hears of their disks, and does what they have wanted since they were opened.
@@ -136,7 +136,7 @@ impl Core {
         self.with_role(role, |hosted| {
             // The clock is read when all is there: nothing is from later than the time at which it is heard.
             let gathered = gather(role);
-            let now = self.clock.now();
+            let now = Clock::now();
             call(hosted, now, gathered);
             while let Some(said) = hosted.poll(now) {
                 self.sort(role, said, &mut todo);
@@ -212,13 +212,13 @@ impl Core {
     }
 
     fn run_timer(&self, role: RoleId) {
-        let (core, clock, timer) = (self.weak(), self.clock, Arc::clone(&self.role(role).timer));
+        let (core, timer) = (self.weak(), Arc::clone(&self.role(role).timer));
         self.spawn(async move {
             let mut sleep = pin!(tokio::time::sleep(Duration::ZERO));
             while let Some(core) = core.upgrade() {
                 core.time_has_passed(role);
                 drop(core);
-                timer.wait(clock, sleep.as_mut()).await;
+                timer.wait(sleep.as_mut()).await;
             }
         });
     }
@@ -227,7 +227,7 @@ impl Core {
     fn time_has_passed(&self, role: RoleId) {
         let of = self.role(role);
         let timeout = self.with_role(of, |hosted| hosted.poll_timeout()).flatten();
-        if timeout.is_some_and(|at| at <= self.clock.now()) {
+        if timeout.is_some_and(|at| at <= Clock::now()) {
             self.lead_in_task(self.drive(role, [Event::Timeout]));
         } else {
             of.timer.arm(timeout);

@@ -32,7 +32,7 @@ impl Timer {
 
     /// Waits until the timer goes off; it is not armed then. `sleep` is the caller's to keep: it is set again, which is
     /// cheaper than a new one.
-    pub(crate) async fn wait(&self, clock: Clock, mut sleep: Pin<&mut Sleep>) {
+    pub(crate) async fn wait(&self, mut sleep: Pin<&mut Sleep>) {
         loop {
             let nearer = self.nearer.notified();
             let at = self.at.load(SeqCst);
@@ -40,7 +40,7 @@ impl Timer {
                 nearer.await;
                 continue;
             }
-            sleep.as_mut().reset(clock.instant(Time(at)));
+            sleep.as_mut().reset(Clock::instant(Time(at)));
             tokio::select! {
                 biased;
                 () = &mut sleep => {

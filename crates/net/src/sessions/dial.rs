@@ -8,9 +8,11 @@
 //! ```
 
 use crate::host::caller::Caller;
+use crate::host::clock::Clock;
 use crate::host::link::{Filter, Link};
 use crate::host::tasks::contained;
 use crate::sessions::address::{self, AddressError};
+use crate::sessions::descriptor::{self, TakeDescriptor};
 use crate::sessions::host::Host;
 use crate::sessions::state::{ConnectError, SessionState, UplinkState, describe, given_up};
 use crate::threads::assist::Assist;
@@ -27,7 +29,7 @@ use std::pin::pin;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
-use tokio::net::TcpStream;
+use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
 use types::{GoodbyeReason, Time};
@@ -36,7 +38,7 @@ use wire::{Codec, WireError};
 /// How a store or a redirector is reached.
 #[derive(Clone, Debug)]
 pub struct UplinkConfig {
-    /// Where it may be, as `host:port`; tried in turn, from the first on whenever a session was lost. A
+    /// Where it may be, as `host:port`, or `unix:` and the path of a socket; tried in turn, from the first on whenever a session was lost. A
     /// member of a group first goes where its group has gone.
     pub addresses: Vec<String>,
     /// How long one attempt may take, until there is an answer. Less, where there are other addresses to try.
@@ -49,6 +51,8 @@ pub struct UplinkConfig {
     /// The codec of the machine that opens the session: that of a client of a store or a redirector, unless another one
     /// is set.
     pub codec: &'static dyn Codec,
+    /// Takes the descriptor that the other end passes, if it is one of this machine that does.
+    pub takes: Option<TakeDescriptor>,
 }
 
 impl UplinkConfig {
@@ -70,9 +74,18 @@ impl UplinkConfig {
             pause_min: Duration::from_millis(10),
             pause_max: Duration::from_secs(2),
             codec: wire::store::CLIENT,
+            takes: None,
         }
     }
+
+    /// Reaches a process of this machine at a socket.
+    pub fn unix(path: &str) -> Self {
+        Self::new(format!("{UNIX}{path}"))
+    }
 }
+
+/// The beginning of the address of a process of this machine, before the path of its socket.
+const UNIX: &str = "unix:";
 
 /// Looks at what the store or redirector says that we open a session with, for how the session stands.
 #[derive(Debug)]
@@ -177,7 +190,7 @@ impl Opener {
             let attempt = dialer.attempt(|| self.way());
             let address = self.address(&attempt.target);
             let dialed = tokio::select! {
-                dialed = dial(&address, attempt.connect_within) => dialed,
+                dialed = dial(&address, attempt.connect_within, self.config.takes.as_ref()) => dialed,
                 _ = end.changed() => return,
             };
             // Not given up with the host: a connection hears of that itself, and has to be taken leave of.
@@ -255,7 +268,7 @@ impl Opener {
     /// Runs a session to its end; gives why it ended and whether it ever was one.
     async fn serve(
         &self,
-        stream: TcpStream,
+        stream: socket2::Socket,
         address: &str,
         attempt: &Attempt<String>,
         dialer: &mut Dialer,
@@ -299,7 +312,7 @@ impl Opener {
                 continue;
             }
             for address in &self.config.addresses[..earlier] {
-                if dial(address, CONNECT_WITHIN).await.is_ok() {
+                if dial(address, CONNECT_WITHIN, None).await.is_ok() {
                     self.ask(|machine, _| machine.go_back());
                     return;
                 }
@@ -308,11 +321,11 @@ impl Opener {
     }
 
     /// Makes a stream the host's link.
-    fn begin(&self, host: &Host, stream: TcpStream, address: &str) -> io::Result<Serving> {
+    fn begin(&self, host: &Host, stream: socket2::Socket, address: &str) -> io::Result<Serving> {
         let (state, takes_peers) = (Arc::clone(&self.state), self.ask(|machine, _| machine.takes_peers()));
         let filter = ServerFilter { host: host.weak(), address: address.to_owned(), state, takes_peers };
         let (link, filter) = (self.link(), Arc::new(filter));
-        let serving = host.runtime.open(&host.core, link, self.config.codec, stream.into_std()?, filter, None)?;
+        let serving = host.runtime.open(&host.core, link, self.config.codec, stream, filter, None)?;
         let link = serving.link();
         // A task that receives is a thread's of the application already.
         let socket = link.connection().id().filter(|_| self.ask(|machine, _| machine.has_callers()));
@@ -331,12 +344,38 @@ fn draw(pause: Duration) -> Duration {
     pause / 2 + pause * random as u32 / 2048
 }
 
-async fn dial(address: &str, within: Duration) -> Result<TcpStream, ConnectError> {
+async fn dial(
+    address: &str,
+    within: Duration,
+    takes: Option<&TakeDescriptor>,
+) -> Result<socket2::Socket, ConnectError> {
     let no_server = |why| ConnectError::NoServer { address: address.to_owned(), why };
-    match timeout(within, TcpStream::connect(address)).await {
-        Ok(connected) => connected.map_err(|error| no_server(describe(&error))),
+    match timeout(within, connect(address, takes)).await {
+        Ok(Ok(connected)) => Ok(connected),
+        Ok(Err(NotConnected::Io(error))) => Err(no_server(describe(&error))),
+        Ok(Err(NotConnected::Passed(why))) => Err(ConnectError::NotThorp { address: address.to_owned(), why }),
         Err(_) => Err(no_server(format!("no answer within {} ms", within.as_millis()))),
     }
+}
+
+enum NotConnected {
+    Io(io::Error),
+    /// The descriptor that it passes is not to be taken.
+    Passed(String),
+}
+
+async fn connect(address: &str, takes: Option<&TakeDescriptor>) -> Result<socket2::Socket, NotConnected> {
+    let Some(path) = address.strip_prefix(UNIX) else {
+        let connected = TcpStream::connect(address).await.and_then(TcpStream::into_std);
+        return connected.map(Into::into).map_err(NotConnected::Io);
+    };
+    let begun = Clock::now();
+    let stream = UnixStream::connect(path).await.map_err(NotConnected::Io)?;
+    if let Some(takes) = takes {
+        let passed = descriptor::take(&stream, begun).await.map_err(NotConnected::Io)?;
+        takes.take(passed).map_err(NotConnected::Passed)?;
+    }
+    stream.into_std().map(Into::into).map_err(NotConnected::Io)
 }
 
 impl Round {

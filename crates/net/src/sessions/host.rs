@@ -94,7 +94,7 @@ impl Host {
 
     /// The driver that a machine's front door needs beside it.
     pub fn driver(&self, role: RoleId) -> Arc<dyn Driver> {
-        Arc::new(RoleDriver { clock: self.core.clock(), host: self.arc(), role })
+        Arc::new(RoleDriver { host: self.arc(), role })
     }
 
     /// How many callers wait for a machine, and how many wakes are kept for callers that have yet to wait.
@@ -153,8 +153,6 @@ impl Host {
 /// The driver of one machine, as its front door sees it. It keeps the host alive.
 #[derive(Debug)]
 struct RoleDriver {
-    /// The host's: each read of an object asks it.
-    clock: Clock,
     host: Arc<Host>,
     role: RoleId,
 }
@@ -167,7 +165,7 @@ impl RoleDriver {
 
 impl Driver for RoleDriver {
     fn now(&self) -> Time {
-        self.clock.now()
+        Clock::now()
     }
 
     fn settle(&self) {
@@ -196,7 +194,7 @@ impl Driver for RoleDriver {
 
     fn wake_at(&self, time: Time, waker: &Waker) {
         let (core, role) = (self.core(), self.role);
-        let (at, waker, weak) = (core.clock().instant(time), waker.clone(), core.weak());
+        let (at, waker, weak) = (Clock::instant(time), waker.clone(), core.weak());
         core.spawn(async move {
             tokio::time::sleep_until(at).await;
             failure::wake(waker);

@@ -9,17 +9,20 @@
 //! and a small buffer for a bounded time.
 
 use crate::host::link::{Filter, Link};
+use crate::sessions::descriptor;
 use crate::sessions::host::Host;
 use crate::transport::receiver::Ended;
 use node::{Event, Link as Id, Port, RoleId};
 use protocol::Parcel;
 use std::fmt;
 use std::io;
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, UnixListener};
 use tokio::task::AbortHandle;
 use types::limits::SESSIONS_MAX;
 use types::{GoodbyeReason, SessionId};
@@ -27,6 +30,9 @@ use wire::Codec;
 
 /// How long to wait before accepting again when the system has no room for another connection.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// How long a new connection may take to say hello, unless something else is said.
+const HELLO_WITHIN: Duration = Duration::from_secs(5);
 
 /// How sessions are taken.
 #[derive(Clone, Copy, Debug)]
@@ -50,7 +56,7 @@ impl ListenConfig {
         Self {
             address,
             insecure: false,
-            hello_within: Duration::from_secs(5),
+            hello_within: HELLO_WITHIN,
             sessions_max: SESSIONS_MAX,
             codec: wire::store::SERVER,
         }
@@ -64,6 +70,8 @@ pub enum ListenError {
     Open(SocketAddr),
     /// The system refuses the address.
     Bind(SocketAddr, io::Error),
+    /// The same of a socket's file.
+    Socket(PathBuf, io::Error),
 }
 
 impl fmt::Display for ListenError {
@@ -77,6 +85,7 @@ impl fmt::Display for ListenError {
                 address.port()
             ),
             Self::Bind(address, error) => write!(f, "cannot listen on {address}: {error}"),
+            Self::Socket(path, error) => write!(f, "cannot listen on {}: {error}", path.display()),
         }
     }
 }
@@ -163,17 +172,8 @@ impl Host {
     /// The same at an address that is taken already.
     pub fn listen_at(&self, role: RoleId, listener: Listener) -> Result<SocketAddr, ListenError> {
         let Listener { config, socket } = listener;
-        let acceptor = Acceptor {
-            role,
-            port: Port::Session,
-            codec: config.codec,
-            filter: Arc::new(ClientFilter(self.weak())),
-            hello_within: config.hello_within,
-            connections_max: config.sessions_max,
-            connections: Arc::clone(&self.sessions(role).session_count),
-            full: "no more sessions are taken here",
-            silence: None,
-        };
+        let acceptor = self.clients(role, config.codec, config.sessions_max);
+        let acceptor = Acceptor { hello_within: config.hello_within, ..acceptor };
         let taken = self.take_at(socket, acceptor);
         Ok(taken.map_err(|error| ListenError::Bind(config.address, error))?.0)
     }
@@ -186,24 +186,69 @@ impl Host {
     ) -> io::Result<(SocketAddr, AbortHandle)> {
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
+        Ok((address, self.take_all(acceptor, || TcpListener::from_std(listener).map(Door::Tcp))))
+    }
+
+    /// The same at a door that is opened by the task.
+    pub(super) fn take_all(
+        &self,
+        acceptor: Acceptor,
+        open: impl FnOnce() -> io::Result<Door> + Send + 'static,
+    ) -> AbortHandle {
         let (host, mut end) = (self.weak(), self.core.watch_end());
-        let task = self.core.spawn(async move {
-            let Ok(listener) = TcpListener::from_std(listener) else { return };
+        self.core.spawn(async move {
+            let Ok(door) = open() else { return };
             tokio::select! {
-                () = acceptor.run(host, listener) => {}
+                () = acceptor.run(host, door) => {}
                 _ = end.changed() => {}
             }
-        });
-        Ok((address, task))
+        })
+    }
+
+    /// Takes sessions of a machine like these, from clients.
+    pub(super) fn clients(&self, role: RoleId, codec: &'static dyn Codec, connections_max: usize) -> Acceptor {
+        Acceptor {
+            role,
+            port: Port::Session,
+            codec,
+            filter: Arc::new(ClientFilter(self.weak())),
+            hello_within: HELLO_WITHIN,
+            connections_max,
+            connections: Arc::clone(&self.sessions(role).session_count),
+            full: "no more sessions are taken here",
+            silence: None,
+        }
+    }
+}
+
+/// Where connections come in.
+pub(super) enum Door {
+    Tcp(TcpListener),
+    /// From processes of this machine, each of which is given the descriptor first, if there is one.
+    Unix(UnixListener, Option<Arc<OwnedFd>>),
+}
+
+impl Door {
+    async fn accept(&self) -> io::Result<socket2::Socket> {
+        match self {
+            Self::Tcp(listener) => Ok(listener.accept().await?.0.into_std()?.into()),
+            Self::Unix(listener, passed) => {
+                let stream = listener.accept().await?.0.into_std()?;
+                if let Some(passed) = passed {
+                    descriptor::pass(&stream, passed)?;
+                }
+                Ok(stream.into())
+            }
+        }
     }
 }
 
 impl Acceptor {
-    async fn run(self, host: Weak<Host>, listener: TcpListener) {
+    async fn run(self, host: Weak<Host>, door: Door) {
         loop {
-            let accepted = listener.accept().await;
+            let accepted = door.accept().await;
             let Some(host) = host.upgrade() else { return };
-            match accepted.and_then(|(stream, _)| stream.into_std()) {
+            match accepted {
                 Ok(stream) => self.take(&host, stream),
                 Err(error) => {
                     host.core.counters().refused("accept_failed");
@@ -218,7 +263,7 @@ impl Acceptor {
     }
 
     /// Begins a connection, or refuses it for want of room.
-    fn take(&self, host: &Host, stream: TcpStream) {
+    fn take(&self, host: &Host, stream: socket2::Socket) {
         let number = SessionId(host.last_number.fetch_add(1, SeqCst) + 1);
         let (id, filter) = (Id { role: self.role, port: (self.port)(number) }, Arc::clone(&self.filter));
         let opened = host.runtime.open(&host.core, id, self.codec, stream, filter, self.silence);

@@ -8,7 +8,6 @@ use crate::threads::serving::Serving;
 use crate::transport::socket::Socket;
 use std::future::Future;
 use std::io;
-use std::net::TcpStream;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
@@ -79,12 +78,12 @@ impl Runtime {
         core: &Core,
         id: node::Link,
         codec: &'static dyn Codec,
-        stream: TcpStream,
+        stream: impl Into<socket2::Socket>,
         filter: Arc<dyn Filter>,
         silence: Option<Duration>,
     ) -> io::Result<Serving> {
         let reactor = self.reactor();
-        let socket = Socket::new(stream, reactor.map(|reactor| reactor.poller()))?;
+        let socket = Socket::new(stream.into(), reactor.map(|reactor| reactor.poller()))?;
         silence.map_or(Ok(()), |silence| socket.give_up_after(silence))?;
         Ok(Serving::new(Link::new(core, id, codec, socket, filter), reactor.cloned()))
     }

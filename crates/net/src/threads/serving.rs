@@ -6,6 +6,7 @@ use crate::threads::read_batch::ReadBatch;
 use crate::transport::connection::Connection;
 use crate::transport::poller::Readiness;
 use crate::transport::receiver::{Ended, Why};
+use crate::transport::watched::Watched;
 use std::future::{Future, pending, poll_fn};
 use std::io;
 use std::pin::pin;
@@ -14,7 +15,6 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 use tokio::io::Interest;
-use tokio::net::TcpStream;
 use types::GoodbyeReason;
 
 /// A link, and its receiver.
@@ -90,7 +90,7 @@ async fn silent(link: &Link, first_within: Option<Duration>) -> Ended {
 async fn receive(link: &Arc<Link>) -> io::Result<()> {
     let connection = link.connection();
     // The runtime watches a handle of its own; all reading and writing goes by the socket's.
-    let (watched, mut batch) = (TcpStream::from_std(connection.socket().try_clone()?)?, ReadBatch::new());
+    let (watched, mut batch) = (Watched::new(connection.socket().try_clone()?)?, ReadBatch::new());
     let mut room = pin!(has_room(connection, &watched));
     while !connection.is_over() {
         if connection.is_waiting() {
@@ -117,13 +117,13 @@ async fn receive(link: &Arc<Link>) -> io::Result<()> {
 }
 
 /// Waits until the socket has been full and has room again.
-async fn has_room(connection: &Connection, watched: &TcpStream) -> io::Result<()> {
+async fn has_room(connection: &Connection, watched: &Watched) -> io::Result<()> {
     connection.socket().is_full().await;
     watched.writable().await
 }
 
 /// Has the runtime tell of the socket's next edge. To be called before it is seen what there is: what comes after that
 /// is told of.
-fn expect_edge(watched: &TcpStream, interest: Interest) {
+fn expect_edge(watched: &Watched, interest: Interest) {
     let _ = watched.try_io(interest, || Err::<(), _>(io::ErrorKind::WouldBlock.into()));
 }

@@ -5,14 +5,15 @@ use crate::transport::poller::{Readiness, SocketId};
 use crate::transport::receiver::{Ended, Receiver, Receiving, Why};
 use crate::transport::sender::Sender;
 use crate::transport::socket::Socket;
+use crate::transport::watched::Watched;
 use protocol::{Goodbye, Parcel};
+use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
-use tokio::io::AsyncReadExt;
-use tokio::net::TcpStream;
+use tokio::io::Interest;
 use types::GoodbyeReason;
 use wire::Codec;
 
@@ -122,13 +123,14 @@ impl Connection {
     /// Lets the last words of an ended connection arrive: to close a socket with unread bytes in it takes back what was
     /// just sent.
     async fn linger(&self) {
-        let Ok(mut stream) = self.socket().try_clone().and_then(TcpStream::from_std) else { return };
+        let Ok(socket) = self.socket().try_clone().and_then(Watched::new) else { return };
         let drain = async {
             let (mut buffer, mut left) = ([0; 4096], LINGER_BYTES_MAX);
-            while let Ok(bytes @ 1..) = stream.read(&mut buffer).await {
-                left = left.saturating_sub(bytes);
-                if left == 0 {
-                    return;
+            while poll_fn(|cx| socket.poll_read_ready(cx)).await.is_ok() {
+                match socket.try_io(Interest::READABLE, || self.socket().read(&mut buffer)) {
+                    Ok(bytes @ 1..) if left > bytes => left -= bytes,
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                    _ => return,
                 }
             }
         };

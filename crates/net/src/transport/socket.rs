@@ -4,9 +4,9 @@ use crate::lock::{Lock, Rank};
 use crate::transport::poller::{Interest, Poller, SocketId};
 use rustix::buffer::spare_capacity;
 use rustix::net::{RecvFlags, SendFlags, sockopt};
-use socket2::SockRef;
+use socket2::Domain;
 use std::io::{self, IoSlice, Write};
-use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::net::{Shutdown, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,10 +16,10 @@ use tokio::sync::Notify;
 /// wait behind them.
 const UNSENT_BYTES_MAX: u32 = 64 * 1024;
 
-/// A connected socket. Nothing that it does waits.
+/// A connected socket, of TCP or to a process of this machine. Nothing that it does waits.
 #[derive(Debug)]
 pub(crate) struct Socket {
-    stream: TcpStream,
+    stream: socket2::Socket,
     watcher: Watcher,
     wanted: Lock<Wanted>,
 }
@@ -44,10 +44,12 @@ struct Wanted {
 
 impl Socket {
     /// Takes a connected stream, to be watched by a poller, or by a task if there is none.
-    pub(crate) fn new(stream: TcpStream, poller: Option<&Arc<Poller>>) -> io::Result<Self> {
+    pub(crate) fn new(stream: socket2::Socket, poller: Option<&Arc<Poller>>) -> io::Result<Self> {
         stream.set_nonblocking(true)?;
-        stream.set_nodelay(true)?;
-        SockRef::from(&stream).set_tcp_notsent_lowat(UNSENT_BYTES_MAX)?;
+        if stream.domain()? != Domain::UNIX {
+            stream.set_tcp_nodelay(true)?;
+            stream.set_tcp_notsent_lowat(UNSENT_BYTES_MAX)?;
+        }
         let watcher = match poller {
             Some(poller) => Watcher::Poller(Arc::clone(poller), poller.next_id()),
             None => Watcher::Task(Notify::new()),
@@ -67,7 +69,8 @@ impl Socket {
 
     /// The address of this end.
     pub(crate) fn local_address(&self) -> io::Result<SocketAddr> {
-        self.stream.local_addr()
+        // A socket of this machine has none.
+        self.stream.local_addr()?.as_socket().ok_or_else(|| io::ErrorKind::Unsupported.into())
     }
 
     /// Its number at the poller that watches it.
@@ -116,7 +119,7 @@ impl Socket {
     }
 
     /// Another handle to the same connection.
-    pub(crate) fn try_clone(&self) -> io::Result<TcpStream> {
+    pub(crate) fn try_clone(&self) -> io::Result<socket2::Socket> {
         self.stream.try_clone()
     }
 

@@ -109,10 +109,10 @@ fn a_writer_is_answered_when_no_cache_uses_what_it_has_changed() {
     let writer = day.server.session();
     for round in 1..=100 {
         let (changed, other) = (day.web.fill_soon("item:1"), day.web.fill_soon("item:2"));
-        assert!(day.web.is_current(&changed));
+        assert!(changed.is_current());
         writer.run(&format!("UPDATE items SET name = 'round {round}' WHERE id = 1"));
-        assert!(!day.web.is_current(&changed), "round {round}");
-        assert!(day.web.is_current(&other));
+        assert!(!changed.is_current(), "round {round}");
+        assert!(other.is_current());
     }
     assert!(day.status().commits >= 100);
 }
@@ -126,9 +126,9 @@ fn old_and_new_keys_and_whole_tables_are_marked() {
         let spared = day.web.fill_soon("another");
         writer.run(statements);
         for (proof, name) in stored.iter().zip(dependencies) {
-            assert!(!day.web.is_current(proof), "{statements} leaves {name}");
+            assert!(!proof.is_current(), "{statements} leaves {name}");
         }
-        day.web.is_current(&spared)
+        spared.is_current()
     };
     assert!(marks("UPDATE items SET id = 200 WHERE id = 1", &["item:1", "item:200"]));
     assert!(marks("DELETE FROM items WHERE id = 2", &["item:2"]));
@@ -168,9 +168,9 @@ fn old_values_of_partitions_are_marked() {
         let whole = web.fill_soon("parts");
         session.run(statements);
         for (proof, name) in stored.iter().zip(dependencies) {
-            assert!(!web.is_current(proof), "{statements} leaves {name}");
+            assert!(!proof.is_current(), "{statements} leaves {name}");
         }
-        !web.is_current(&whole)
+        !whole.is_current()
     };
     let finds = |severity, text: &str| {
         let findings = block_on(check(&config)).unwrap();
@@ -223,7 +223,7 @@ fn a_partition_that_is_detached_concurrently_is_marked_before_it_is_gone() {
     let stored = day.web.fill_soon("parts");
     let (ended, _) = day.begin_write("ALTER TABLE parts DETACH PARTITION part CONCURRENTLY");
     until("it is gone for others", || session.ask("SELECT count(*) FROM parts") == "0");
-    assert!(!day.web.is_current(&stored));
+    assert!(!stored.is_current());
     assert!(ended.try_recv().is_err(), "the second transaction waits for the reader");
     reader.run("COMMIT");
     ends(&ended);
@@ -237,10 +237,10 @@ fn a_response_is_not_stored_until_the_update_is_visible() {
     day.wait_for_standbys(HOLD);
     let (ended, _) = day.begin_write("UPDATE items SET name = 'new' WHERE id = 1");
     until("the commit is confirmed", || day.status().unseen == 1);
-    assert!(!day.web.is_current(&stored));
+    assert!(!stored.is_current());
     // Confirmed, and not visible: this is what a fill would bring.
     assert_eq!(day.name_of(1), "old");
-    assert_eq!(day.web.fill("item:1"), Err(NotStored::Marked));
+    assert_eq!(day.web.fill("item:1").err(), Some(NotStored::Marked));
     assert!(day.web.fill("item:2").is_ok());
     let asked_meanwhile = day.web.ticket().unwrap();
     assert!(ended.recv_timeout(HELD).is_err());
@@ -249,7 +249,7 @@ fn a_response_is_not_stored_until_the_update_is_visible() {
     assert_eq!(day.name_of(1), "new");
     day.web.fill_soon("item:1");
     for ticket in [asked_before, asked_meanwhile] {
-        assert_eq!(day.web.store(ticket, "item:1"), Err(NotStored::Touched), "it may bring what was before");
+        assert_eq!(day.web.store(ticket, "item:1").err(), Some(NotStored::Touched), "it may bring what was before");
     }
 }
 
@@ -258,8 +258,8 @@ fn commits_wait_while_nobody_watches() {
     let Some(mut day) = Day::begin() else { return };
     let stored = day.web.fill_soon("item:2");
     day.stop_watching();
-    assert!(!day.web.is_current(&stored), "nobody would tell of an update");
-    assert_eq!(day.web.fill("item:2"), Err(NotStored::Marked));
+    assert!(!stored.is_current(), "nobody would tell of an update");
+    assert_eq!(day.web.fill("item:2").err(), Some(NotStored::Marked));
     let (ended, _) = day.begin_write("UPDATE items SET name = 'new' WHERE id = 1");
     assert!(ended.recv_timeout(HELD).is_err());
     assert_eq!(day.name_of(1), "old");
@@ -287,7 +287,7 @@ fn a_watcher_waits_for_what_another_one_has_confirmed() {
     assert!(!watch.wait_for(WatchState::Watching, HELD), "{:?}", watch.status());
     assert_eq!(watch.status().state, WatchState::CatchingUp);
     assert_eq!(day.name_of(1), "old");
-    assert_eq!(day.web.fill("item:1"), Err(NotStored::Marked));
+    assert_eq!(day.web.fill("item:1").err(), Some(NotStored::Marked));
     day.wait_for_standbys(LET_GO);
     ends(&ended);
     assert!(watch.wait_for(WatchState::Watching, PATIENCE), "{:?}", watch.status());
@@ -303,7 +303,7 @@ fn a_watcher_that_was_cut_off_comes_again() {
         let connections = day.status().connections;
         session.run("SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE active");
         until("it has come again", || day.status().connections > connections);
-        assert!(!day.web.is_current(&stored), "round {round}");
+        assert!(!stored.is_current(), "round {round}");
         let (ended, _) = day.begin_write("UPDATE items SET name = 'new' WHERE id = 1");
         ends(&ended);
     }
@@ -320,7 +320,7 @@ fn a_cancelled_waiter_is_marked_until_it_is_seen() {
     until("the commit is confirmed", || day.status().unseen == 1);
     session.run(&format!("SELECT pg_cancel_backend({process})"));
     ends(&ended);
-    assert!(!day.web.is_current(&stored));
+    assert!(!stored.is_current());
     assert_eq!(day.name_of(1), "new");
     day.wait_for_standbys(LET_GO);
     day.web.fill_soon("item:1");
@@ -334,7 +334,7 @@ fn a_cancelled_waiter_is_marked_until_it_is_seen() {
     session.run(&format!("SELECT pg_cancel_backend({process})"));
     ends(&ended);
     assert_eq!(day.name_of(1), "newer");
-    assert_eq!(day.web.fill("item:1"), Err(NotStored::Marked));
+    assert_eq!(day.web.fill("item:1").err(), Some(NotStored::Marked));
     day.watch();
     day.web.fill_soon("item:1");
 }
@@ -348,12 +348,12 @@ fn a_server_that_crashes_shows_what_nobody_was_told() {
     until("the commit is confirmed", || day.status().unseen == 1);
     let begun = Instant::now();
     day.server.crash();
-    until("everything is marked", || !day.web.is_current(&other));
+    until("everything is marked", || !other.is_current());
     let marked = begun.elapsed();
     assert!(ended.recv_timeout(PATIENCE).unwrap().is_err(), "its writer was told nothing");
     day.server.start_again();
     assert_eq!(day.name_of(1), "new", "visible, without a confirmation");
-    assert!(!day.web.is_current(&stored));
+    assert!(!stored.is_current());
     println!(
         "a server that has crashed: everything is marked {marked:?} after the signal, and up in {:?}",
         begun.elapsed()

@@ -1,6 +1,6 @@
 //! A hub and its homes.
 
-use coherence::{Cache, Dependency, NotStored, Proof, Site, SiteConfig, Ticket, Updates};
+use coherence::{Cache, Claim, Dependency, NotStored, Site, SiteConfig, Ticket, Updates};
 use net::Runtime;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -48,29 +48,27 @@ impl Web {
     }
 
     /// When it is there.
-    pub(crate) fn store(&self, ticket: Ticket, dependency: &str) -> Result<Proof, NotStored> {
-        self.cache.store(ticket, &[Dependency::new(dependency.to_owned()).unwrap()])
+    pub(crate) fn store(&self, ticket: Ticket, dependency: &str) -> Result<Claim, NotStored> {
+        let dependencies = [Dependency::new(dependency.to_owned()).unwrap()];
+        // The home is in this process: nothing is waited for.
+        let tasks = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        tasks.block_on(self.cache.store(ticket, &dependencies))
     }
 
     /// A fill that takes no time.
-    pub(crate) fn fill(&self, dependency: &str) -> Result<Proof, NotStored> {
+    pub(crate) fn fill(&self, dependency: &str) -> Result<Claim, NotStored> {
         self.store(self.ticket().ok_or(NotStored::Away)?, dependency)
     }
 
     /// Fills until the response is stored.
-    pub(crate) fn fill_soon(&self, dependency: &str) -> Proof {
+    pub(crate) fn fill_soon(&self, dependency: &str) -> Claim {
         let begun = Instant::now();
         loop {
             match self.fill(dependency) {
-                Ok(proof) => return proof,
+                Ok(claim) => return claim,
                 Err(why) => assert!(begun.elapsed() < PATIENCE, "{dependency} is not stored: {why}"),
             }
             thread::yield_now();
         }
-    }
-
-    /// A hit.
-    pub(crate) fn is_current(&self, proof: &Proof) -> bool {
-        self.cache.is_current(proof)
     }
 }

@@ -1,0 +1,74 @@
+//! The version table of a home, wherever that is, as a stored response's look-up needs it.
+
+use crate::call::Called;
+use crate::mapping::Mapping;
+use homes::{Attached, Home, Proof, Table};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::{Acquire, Release};
+
+/// A version table.
+pub(crate) trait VersionTable {
+    /// Whether a stored response answers a request that has come before this call.
+    fn is_current(&self, proof: &Proof) -> bool;
+}
+
+/// The table of a home in this process.
+#[derive(Debug)]
+pub(crate) struct Here {
+    pub(crate) home: Called<Home>,
+    pub(crate) table: Arc<Table>,
+}
+
+/// The way to the homes of another process that come and go.
+#[derive(Debug)]
+pub(crate) struct Remote {
+    pub(crate) attached: Called<Attached>,
+    /// How often all that this cache has stored has lapsed. The home keeps it: it is others' home, too.
+    lapses: AtomicU64,
+}
+
+impl Remote {
+    pub(crate) fn new(attached: Called<Attached>) -> Self {
+        Self { attached, lapses: AtomicU64::new(0) }
+    }
+
+    pub(crate) fn lapses(&self) -> u64 {
+        self.lapses.load(Acquire)
+    }
+
+    /// Nothing that was stored before is current any more.
+    pub(crate) fn lapse_all(&self) {
+        self.lapses.fetch_add(1, Release);
+    }
+}
+
+/// The table of a home in another process of this machine, for what was stored since so many lapses.
+#[derive(Clone, Debug)]
+pub(crate) struct Near {
+    pub(crate) home: Arc<Remote>,
+    pub(crate) lapses: u64,
+    pub(crate) table: Arc<Table<Mapping>>,
+}
+
+impl Here {
+    pub(crate) fn new(home: Called<Home>) -> Self {
+        let table = home.look(|home| home.table());
+        Self { home, table }
+    }
+}
+
+impl VersionTable for Here {
+    #[inline]
+    fn is_current(&self, proof: &Proof) -> bool {
+        self.table.is_current(proof, || self.home.driver().now())
+    }
+}
+
+impl VersionTable for Near {
+    #[inline]
+    fn is_current(&self, proof: &Proof) -> bool {
+        // The clock is the machine's, and so the home's.
+        self.home.lapses() == self.lapses && self.table.is_current(proof, || self.home.attached.driver().now())
+    }
+}

@@ -1,0 +1,188 @@
+//! A home that is a process of its own, and the caches of its machine.
+
+use coherence::{Cache, Claim, Dependency, HomeServer, NearHome, NotStored, SiteConfig};
+use net::Runtime;
+use std::io::{Read, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+use tokio::time::{sleep, timeout};
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// The path of a socket in a folder that is removed behind the test.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> Self {
+        static LAST: AtomicU32 = AtomicU32::new(0);
+        let number = LAST.fetch_add(1, Ordering::Relaxed);
+        let folder = std::env::temp_dir().join(format!("thorp-homes-{}-{number}", std::process::id()));
+        std::fs::create_dir(&folder).unwrap();
+        Self(folder)
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.0.join("home")
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A lease that a busy machine does not let lapse, and that a test can wait for.
+const LEASE: Duration = Duration::from_secs(1);
+
+fn home(socket: &Path, runtime: &Runtime) -> HomeServer {
+    let config = SiteConfig { lease: LEASE, responses_max: 100, ..SiteConfig::default() };
+    HomeServer::start(&config, socket, runtime).unwrap()
+}
+
+fn item(number: u32) -> Vec<Dependency> {
+    vec![Dependency::new(format!("item:{number}")).unwrap()]
+}
+
+/// Stores a response as soon as there is a home with a lease.
+async fn stored(cache: &Cache, dependencies: &[Dependency]) -> Claim {
+    let begun = Instant::now();
+    loop {
+        if let Some(ticket) = cache.ticket()
+            && let Ok(claim) = cache.store(ticket, dependencies).await
+        {
+            return claim;
+        }
+        assert!(begun.elapsed() < PATIENCE, "nothing is stored");
+        sleep(Duration::from_millis(1)).await;
+    }
+}
+
+async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
+    let begun = Instant::now();
+    while !is_so().await {
+        assert!(begun.elapsed() < PATIENCE, "{what} takes too long");
+        sleep(Duration::from_millis(1)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn caches_that_share_a_home_hear_of_each_others_changes() {
+    let (folder, runtime) = (Folder::new(), Runtime::start().unwrap());
+    let _home = home(&folder.socket(), &runtime);
+    let caches = [(); 3].map(|()| NearHome::attach(&folder.socket(), &runtime).unwrap());
+    for round in 0..30 {
+        let mut claims = Vec::new();
+        for cache in &caches {
+            claims.push(stored(&cache.cache(), &item(round)).await);
+        }
+        let kept = stored(&caches[0].cache(), &item(1000)).await;
+        assert!(claims.iter().all(Claim::is_current));
+        assert_eq!(claims[1].dependencies().await, item(round));
+        assert_eq!(caches[2].cache().dependents(&item(round)[0]).await, 3);
+        let ticket = caches[1].cache().ticket().unwrap();
+        caches[round as usize % 3].changes().made(item(round)).await.unwrap();
+        assert!(claims.iter().all(|claim| !claim.is_current()));
+        let late = caches[1].cache().store(ticket, &item(round)).await;
+        assert_eq!(late.unwrap_err(), NotStored::Touched, "it may be from before");
+        assert!(kept.is_current(), "what depends on something else stays");
+    }
+    // One of them lets go of all that it has stored, for a reason of its own.
+    let [own, others] = [&caches[0], &caches[1]].map(NearHome::cache);
+    let (own_claim, others_claim) = (stored(&own, &item(1)).await, stored(&others, &item(1)).await);
+    own.lapse_all();
+    assert!(!own_claim.is_current() && others_claim.is_current());
+    assert!(stored(&own, &item(1)).await.is_current());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cache_that_is_gone_keeps_no_slots() {
+    let (folder, runtime) = (Folder::new(), Runtime::start().unwrap());
+    let _home = home(&folder.socket(), &runtime);
+    let [one, other] = [(); 2].map(|()| NearHome::attach(&folder.socket(), &runtime).unwrap());
+    let mut claims = Vec::new();
+    for _ in 0..50 {
+        claims.push(stored(&one.cache(), &item(1)).await);
+        claims.push(stored(&other.cache(), &item(1)).await);
+    }
+    let ticket = other.cache().ticket().unwrap();
+    assert_eq!(other.cache().store(ticket, &item(1)).await.unwrap_err(), NotStored::Full);
+    // One that is given back is free at once; those of a cache that has ended are when the home sees it.
+    drop(claims.pop());
+    until("a slot that is given back", async || other.cache().dependents(&item(1)[0]).await == 99).await;
+    let kept: Vec<_> = claims.drain(..).enumerate().filter(|(at, _)| at % 2 == 1).map(|(_, claim)| claim).collect();
+    drop(one);
+    until("the slots of a cache that is gone", async || other.cache().dependents(&item(1)[0]).await == 49).await;
+    assert!(kept.iter().all(Claim::is_current), "the other cache has its own still");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_next_home_is_found_and_knows_nothing_of_the_one_before() {
+    let (folder, runtime) = (Folder::new(), Runtime::start().unwrap());
+    let cache = NearHome::attach(&folder.socket(), &runtime).unwrap();
+    assert!(cache.cache().ticket().is_none(), "there is no home yet");
+    // A change that is told of while there is none is told of to the first one that comes.
+    let changes = cache.changes();
+    let early = tokio::spawn(async move { changes.made(item(1)).await });
+    let first = home(&folder.socket(), &runtime);
+    timeout(PATIENCE, early).await.unwrap().unwrap().unwrap();
+    let claim = stored(&cache.cache(), &item(1)).await;
+    let ticket = cache.cache().ticket().unwrap();
+    drop(first);
+    // A stored response is current as long as the lease: that is proof, whatever has become of the home.
+    until("the end of the lease", async || !claim.is_current()).await;
+    assert!(cache.cache().ticket().is_none());
+    assert_eq!(cache.cache().store(ticket, &item(1)).await.unwrap_err(), NotStored::Away);
+    let _second = home(&folder.socket(), &runtime);
+    let again = stored(&cache.cache(), &item(1)).await;
+    assert!(again.is_current() && !claim.is_current());
+    assert_eq!(cache.cache().store(ticket, &item(1)).await.unwrap_err(), NotStored::TicketVoid);
+    drop(claim);
+    assert!(again.is_current(), "the slot is another one's by now");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_no_cache_is_refused() {
+    let (folder, runtime) = (Folder::new(), Runtime::start().unwrap());
+    let home = home(&folder.socket(), &runtime);
+    let cache = NearHome::attach(&folder.socket(), &runtime).unwrap();
+    let claim = stored(&cache.cache(), &item(1)).await;
+    for nonsense in [&b"GET / HTTP/1.1\r\n\r\n"[..], &[0xFF; 4096]] {
+        let mut stream = UnixStream::connect(folder.socket()).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.write_all(nonsense).unwrap();
+        // The greeting, a goodbye, the end.
+        let mut said = Vec::new();
+        let _ = stream.read_to_end(&mut said);
+        assert!(said.starts_with(b"thorp-fd"));
+    }
+    until("the refusals", async || home.host().tally().refusals.values().sum::<u64>() == 2).await;
+    assert!(claim.is_current(), "nobody else notices");
+}
+
+/// The homes that a cache does not take: it stores nothing, and goes on to look for one.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_no_home_is_left() {
+    let (folder, runtime) = (Folder::new(), Runtime::start().unwrap());
+    let listener = UnixListener::bind(folder.socket()).unwrap();
+    let cache = NearHome::attach(&folder.socket(), &runtime).unwrap();
+    // One that passes nothing, one that hangs up, one that says something else.
+    for greeting in [&b""[..], b"thorp-fd", b"thorp-fd\0\0\0\0\0\0\0\0", &[7; 64]] {
+        let (mut stream, _) = listener.accept().unwrap();
+        stream.write_all(greeting).unwrap();
+    }
+    assert!(cache.cache().ticket().is_none());
+    drop(listener);
+    let _home = home(&folder.socket(), &runtime);
+    stored(&cache.cache(), &item(1)).await;
+}
+
+#[test]
+fn two_homes_do_not_share_a_socket() {
+    let (folder, runtime) = (Folder::new(), Runtime::start().unwrap());
+    let _home = home(&folder.socket(), &runtime);
+    let error = HomeServer::start(&SiteConfig::default(), &folder.socket(), &runtime).unwrap_err();
+    assert!(error.to_string().contains("home"), "{error}");
+}
