@@ -67,6 +67,7 @@ impl Config {
         keep("hub", site.hub == other.hub);
         keep("hub-listen", site.listen == other.listen);
         keep("home", self.home == running.home);
+        keep("source", site.sources == other.sources);
         keep("insecure", site.insecure == other.insecure);
         if self.certificates.is_empty() != running.certificates.is_empty() {
             self.certificates.clone_from(&running.certificates);

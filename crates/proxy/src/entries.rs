@@ -13,6 +13,7 @@ use hashbrown::HashTable;
 use responses::{Key, KeyBytes, KeyRef, Policy, Request, Stored, select};
 use std::cmp::Reverse;
 use std::hash::BuildHasher;
+use std::mem;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use std::sync::atomic::{AtomicU16, AtomicU64};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
@@ -181,6 +182,20 @@ impl Entries {
             gone.push(entry);
         }
         gone.len()
+    }
+
+    /// Removes everything, and keeps what is on its way from being stored.
+    pub(crate) fn remove_all(&self) {
+        for count in &self.removals {
+            count.fetch_add(1, AcqRel);
+        }
+        // Dropped behind the locks.
+        let mut gone: Vec<HashTable<Arc<Entry>>> = Vec::new();
+        let mut queues = self.queues();
+        for shard in &self.shards {
+            gone.push(mem::take(&mut shard.write().unwrap_or_else(PoisonError::into_inner)));
+        }
+        gone.iter().flatten().for_each(|entry| queues.remove(entry));
     }
 
     /// Keeps all variants of a key, but has each validated before it is used again; gives how many there are.

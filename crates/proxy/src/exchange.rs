@@ -122,7 +122,7 @@ impl Client {
         if has_passed(request.headers(), &shared.config.name) {
             return Err(Refusal::Loop);
         }
-        if wants_upgrade(request.version(), request.headers()) {
+        if wants_upgrade(request.method(), request.version(), request.headers()) {
             return tunnel::open(self, request).await;
         }
         let is_empty = request.body().is_end_stream();
@@ -156,7 +156,10 @@ impl Client {
             return self.exchange(head, body, reason, detail).await;
         }
         let client = self.clone();
-        let exchange = tokio::spawn(async move { client.exchange(head, body, reason, detail).await });
+        let exchange = tokio::spawn(async move {
+            let _alive = client.worker.alive();
+            client.exchange(head, body, reason, detail).await
+        });
         // One that has ended without an answer has panicked.
         exchange.await.unwrap_or(Err(Refusal::OriginClosed))
     }
@@ -205,7 +208,7 @@ impl Client {
                 Look::Answer(answer) => return Ok(answer),
                 Look::StaleAnswer(answer, need) => {
                     if let Join::Lead(lead) = shared.fills.join(&name) {
-                        self.fill(&head, &target, name, need, Some(lead));
+                        self.fill(&head, &target, name, need, Some(lead))?;
                     }
                     return Ok(answer);
                 }
@@ -235,7 +238,7 @@ impl Client {
             }
         };
         // One whose task has ended without an answer has panicked.
-        self.fill(&head, &target, name, need, lead).await.unwrap_or(Err(Refusal::OriginClosed))
+        self.fill(&head, &target, name, need, lead)?.await.unwrap_or(Err(Refusal::OriginClosed))
     }
 
     /// Asks the origin, in a task of its own: what comes is stored even when this client has gone.
@@ -246,14 +249,14 @@ impl Client {
         name: Name,
         need: Need,
         lead: Option<Lead>,
-    ) -> oneshot::Receiver<Result<Response<Body>, Refusal>> {
+    ) -> Result<oneshot::Receiver<Result<Response<Body>, Refusal>>, Refusal> {
         let (reply, receiver) = oneshot::channel();
         let forwarded = self.forwarded(head, target);
         let mut head = head.clone();
-        head.uri = target.uri();
+        head.uri = target.uri()?;
         let fill = Fill::new(self.worker.clone(), head, forwarded, name, need, lead);
         tokio::spawn(fill.run(reply));
-        receiver
+        Ok(receiver)
     }
 }
 

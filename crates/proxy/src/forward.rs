@@ -122,15 +122,16 @@ pub(crate) fn add_forwarded(fields: &mut HeaderMap, target: &Target<'_>, client:
 }
 
 /// Whether a request asks for a protocol that is passed on: a WebSocket. Others, `h2c` above all, would carry requests
-/// that nothing here looks at.
-pub(crate) fn wants_upgrade(version: Version, fields: &HeaderMap) -> bool {
+/// that nothing here looks at; and a request that may change something is looked at, whatever else it asks for.
+pub(crate) fn wants_upgrade(method: &Method, version: Version, fields: &HeaderMap) -> bool {
     let is_named = fields.get_all(CONNECTION).iter().filter_map(|value| value.to_str().ok()).any(|value| {
         let mut options = value.split(',');
         options.any(|option| option.trim().eq_ignore_ascii_case("upgrade"))
     });
     let mut protocols = fields.get_all(UPGRADE).iter();
     let is_web_socket = |value: &HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"websocket");
-    is_named && version == Version::HTTP_11 && protocols.next().is_some_and(is_web_socket) && protocols.next().is_none()
+    let may_be_one = *method == Method::GET && version == Version::HTTP_11;
+    is_named && may_be_one && protocols.next().is_some_and(is_web_socket) && protocols.next().is_none()
 }
 
 #[cfg(test)]
@@ -184,10 +185,13 @@ mod tests {
     fn a_web_socket_is_passed_and_no_other_upgrade() {
         let wants = |upgrade| {
             let fields = fields(&[("connection", "keep-alive, Upgrade"), ("upgrade", upgrade)]);
-            wants_upgrade(Version::HTTP_11, &fields)
+            wants_upgrade(&Method::GET, Version::HTTP_11, &fields)
         };
         assert!(wants("websocket") && wants("WebSocket"));
         assert!(!wants("h2c") && !wants("websocket, h2c"));
-        assert!(!wants_upgrade(Version::HTTP_11, &fields(&[("upgrade", "websocket")])), "the connection is not asked");
+        assert!(
+            !wants_upgrade(&Method::GET, Version::HTTP_11, &fields(&[("upgrade", "websocket")])),
+            "the connection is not asked"
+        );
     }
 }

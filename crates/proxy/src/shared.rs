@@ -15,7 +15,7 @@ use crate::settings::Settings;
 use http::{HeaderValue, StatusCode};
 use responses::{CacheStatus, Time};
 use std::sync::atomic::Ordering::{Acquire, Release, SeqCst};
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
+use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 use tokio::sync::Semaphore;
@@ -36,8 +36,9 @@ pub(crate) struct Shared {
     /// TLS towards the origin, if its URL says so.
     pub(crate) origin_tls: Option<OriginTls>,
     pub(crate) notes: Arc<Notes>,
-    /// Set before what is stored under these settings lapses, since the next are different.
-    is_over: AtomicBool,
+    /// How often what is stored has lapsed for new settings, by now and when these came.
+    lapses: Arc<AtomicU64>,
+    lapses_before: u64,
     /// `Via` of an answer from here.
     pub(crate) via: HeaderValue,
 }
@@ -55,7 +56,8 @@ impl Shared {
             collected_bytes: Arc::default(),
             origin_permits: Arc::new(Semaphore::new(config.limits.origin_requests)),
             notes: Arc::new(Notes::to(config.notes.clone())),
-            is_over: AtomicBool::new(false),
+            lapses: Arc::default(),
+            lapses_before: 0,
             config,
             via,
             origin_tls,
@@ -74,7 +76,8 @@ impl Shared {
             collected_bytes: self.collected_bytes.clone(),
             origin_permits: self.origin_permits.clone(),
             notes: self.notes.clone(),
-            is_over: AtomicBool::new(false),
+            lapses: self.lapses.clone(),
+            lapses_before: self.lapses.load(SeqCst),
             config,
             via,
             origin_tls,
@@ -89,7 +92,7 @@ impl Shared {
     /// Whether a response that was asked for under these settings must not be stored any more. To be asked when it has its
     /// claim: if it is stored after this has said no, the claim lapses with those of all others.
     pub(crate) fn is_over(&self) -> bool {
-        self.is_over.load(SeqCst)
+        self.lapses.load(SeqCst) != self.lapses_before
     }
 }
 
@@ -114,13 +117,19 @@ impl Editions {
         self.now.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Requests that come after this go by these settings. Where they may store something else, or from elsewhere, all
-    /// that is stored is validated before it is used again.
+    /// Requests that come after this go by these settings. Where they may store something else, all that is stored is
+    /// validated before it is used again; where it is from elsewhere, it is removed: what validates it there says nothing
+    /// here.
     pub(crate) fn advance(&self, settings: Settings) {
         let mut now = self.now.write().unwrap_or_else(PoisonError::into_inner);
-        if settings.config.policy != now.config.policy || settings.config.origin != now.config.origin {
-            now.is_over.store(true, SeqCst);
+        let is_elsewhere = settings.config.origin != now.config.origin;
+        if is_elsewhere || settings.config.policy != now.config.policy {
+            // First: of all editions so far, nothing that comes is stored any more.
+            now.lapses.fetch_add(1, SeqCst);
             now.coherence.lapse_all();
+        }
+        if is_elsewhere {
+            now.entries.remove_all();
         }
         *now = Arc::new(now.next(settings));
         self.number.fetch_add(1, Release);

@@ -93,9 +93,9 @@ impl<'a> Target<'a> {
     }
 
     /// It in absolute form.
-    pub(crate) fn uri(&self) -> Uri {
+    pub(crate) fn uri(&self) -> Result<Uri, Refusal> {
         let uri = format!("{}://{}{}", self.scheme.name(), self.authority, self.path);
-        uri.parse().expect("its parts have been parsed")
+        uri.parse().map_err(|_| Refusal::WrongTarget)
     }
 
     /// The key of what is stored for it.
@@ -129,7 +129,10 @@ fn check_authority(authority: &str) -> Result<&str, Refusal> {
     let is_port = port.is_empty()
         || port.strip_prefix(':').is_some_and(|port| port.len() <= 5 && port.bytes().all(|byte| byte.is_ascii_digit()));
     let fits = authority.len() <= AUTHORITY_BYTES_MAX;
-    (is_host && is_port && fits).then_some(authority).ok_or(Refusal::AmbiguousHost)
+    // Brackets and percent signs have rules of their own.
+    let is_plain = !is_address && !host.contains('%');
+    let is_one = is_plain || authority.parse::<Authority>().is_ok();
+    (is_host && is_port && fits && is_one).then_some(authority).ok_or(Refusal::AmbiguousHost)
 }
 
 fn check_scheme(uri: &Uri, scheme: Scheme) -> Result<(), Refusal> {
@@ -164,8 +167,22 @@ mod tests {
         for fields in [&[][..], &[("host", "one"), ("host", "one")], &[("host", "one, two")], &[("host", "")]] {
             assert_eq!(target("GET", "/", fields), Err(Refusal::AmbiguousHost), "{fields:?}");
         }
-        for host in ["one/two", "one two", "user@one", "one:80@two", "one#", "one:x", "one:", "[::1", "[::1]x", "a\\b"]
-        {
+        for host in [
+            "a%41",
+            "a%",
+            "[:::::::::]",
+            "[1:2:3:4:5:6:7:8:9:a]",
+            "one/two",
+            "one two",
+            "user@one",
+            "one:80@two",
+            "one#",
+            "one:x",
+            "one:",
+            "[::1",
+            "[::1]x",
+            "a\\b",
+        ] {
             let is_refused = target("GET", "/", &[("host", host)]) == Err(Refusal::AmbiguousHost);
             assert_eq!(is_refused, host != "one:", "{host}");
         }

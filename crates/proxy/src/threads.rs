@@ -57,6 +57,15 @@ pub(crate) fn worker() -> (WorkerHandle, Seat) {
     (WorkerHandle { arrivals: sender, connections: connections.clone() }, Seat { arrivals, connections })
 }
 
+/// A connection that is counted until it ends, in whatever way.
+struct Connection(Arc<AtomicUsize>);
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Relaxed);
+    }
+}
+
 /// Runs a worker's thread until the proxy stops and its connections have ended, or had the time to.
 pub(crate) fn run(
     editions: Arc<Editions>,
@@ -66,12 +75,13 @@ pub(crate) fn run(
 ) -> std::io::Result<()> {
     let runtime = Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async move {
-        let thread = Arc::new(Thread::new(editions.clone()));
-        // Each connection holds a copy; when the last is dropped, the receiver is told.
+        // Each connection holds a copy, and each change that is under way; when the last is dropped, the receiver is told.
         let (alive, mut none_alive) = mpsc::channel::<Infallible>(1);
+        let thread = Arc::new(Thread::new(editions.clone(), alive.downgrade()));
         while let Some(arrival) = seat.arrivals.recv().await {
-            let (thread, connections, stop) = (thread.clone(), seat.connections.clone(), stop.clone());
+            let (thread, stop) = (thread.clone(), stop.clone());
             let (alive, tls) = (alive.clone(), tls.clone());
+            let connection = Connection(seat.connections.clone());
             tokio::spawn(async move {
                 let Arrival { stream, peer, permit } = arrival;
                 // One that was closed before it came here is no loss.
@@ -81,8 +91,7 @@ pub(crate) fn run(
                         None => connection::serve(thread, stream, false, peer, stop).await,
                     }
                 }
-                connections.fetch_sub(1, Relaxed);
-                drop((permit, alive));
+                drop((connection, permit, alive));
             });
         }
         drop(alive);

@@ -220,3 +220,52 @@ fn a_change_waits_for_its_hub_no_longer_than_it_may() {
         assert!(start.elapsed() < PATIENCE, "the hub is there again");
     }
 }
+
+/// A request that may change something does, whatever protocol it asks for besides.
+#[test]
+fn a_change_that_asks_for_a_web_socket_is_a_change() {
+    let proxy = proxy(&shop());
+    let mut client = Client::connect(proxy.address());
+    client.get("/page");
+    assert!(client.get("/page").is_hit());
+    let answer = client.ask("POST", "/buy", "Content-Length: 0\r\nConnection: upgrade\r\nUpgrade: websocket\r\n");
+    assert_eq!(answer.status, 204);
+    assert_eq!(Client::connect(proxy.address()).get("/page").text(), "1");
+}
+
+/// A proxy that is told to stop sees a change to its end whose client has gone.
+#[test]
+fn a_change_is_announced_before_the_proxy_stops() {
+    let (asked, wait) = mpsc::channel();
+    let (go, gate) = mpsc::channel::<()>();
+    let (asked, gate) = (Mutex::new(asked), Mutex::new(gate));
+    let origin = Origin::start(move |request| {
+        if request.method() == "POST" {
+            asked.lock().unwrap().send(()).unwrap();
+            gate.lock().unwrap().recv().unwrap();
+            return response(204, &[("cache-group-invalidation", "\"item\"")], "");
+        }
+        response(200, &[("cache-control", "max-age=60"), ("cache-groups", "\"item\"")], "")
+    });
+    let mut config = config(origin.address);
+    config.site.listen = Some("127.0.0.1:0".parse().unwrap());
+    config.site.lease = Duration::from_millis(300);
+    let one = Proxy::start(config.clone()).unwrap();
+    config.site = SiteConfig { hub: Some(one.hub_address().unwrap().to_string()), ..SiteConfig::default() };
+    let other = Proxy::start(config).unwrap();
+    let mut reader = Client::connect(one.address());
+    let start = Instant::now();
+    while !reader.get("/page").is_hit() {
+        assert!(start.elapsed() < PATIENCE, "nothing is stored");
+    }
+    let mut writer = Client::connect(other.address());
+    writer.write("POST /buy HTTP/1.1\r\nHost: shop.example\r\nContent-Length: 0\r\n\r\n");
+    wait.recv().unwrap();
+    drop(writer);
+    std::thread::sleep(Duration::from_millis(50));
+    let stopping = std::thread::spawn(move || drop(other));
+    std::thread::sleep(Duration::from_millis(50));
+    go.send(()).unwrap();
+    stopping.join().unwrap();
+    assert!(!reader.get("/page").is_hit(), "the change was announced");
+}

@@ -11,7 +11,7 @@ fn origin(name: &'static str) -> Origin {
 }
 
 #[test]
-fn another_origin_is_asked_about_all_that_is_stored() {
+fn another_origin_is_asked_for_all() {
     let (old, new) = (origin("old"), origin("new"));
     let proxy = Proxy::start(config(old.address)).unwrap();
     let mut client = Client::connect(proxy.address());
@@ -22,6 +22,8 @@ fn another_origin_is_asked_about_all_that_is_stored() {
     proxy.reload(config(new.address)).unwrap();
     let answer = client.get("/");
     assert_eq!(answer.text(), "new", "on the same connection: {answer:?}");
+    let asked = new.received();
+    assert!(!asked[0].headers().contains_key("if-none-match"), "the other origin's tags say nothing here: {asked:?}");
     assert!(client.get("/").is_hit());
     let mut guessing = config(new.address);
     guessing.policy.heuristic.percent = 50;
@@ -45,6 +47,10 @@ fn a_response_on_its_way_meanwhile_is_not_stored() {
     let mut early = Client::connect(proxy.address());
     let asking = std::thread::spawn(move || early.get("/"));
     arrival.recv().unwrap();
+    // New settings that change nothing of it come in between.
+    let mut patient = config(old.address);
+    patient.limits.origin *= 2;
+    proxy.reload(patient).unwrap();
     proxy.reload(config(new.address)).unwrap();
     release.send(()).unwrap();
     assert_eq!(asking.join().unwrap().text(), "old");
