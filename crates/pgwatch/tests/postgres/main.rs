@@ -558,6 +558,26 @@ fn nobody_watches_while_the_watcher_is_removed() {
     assert_eq!(watch.status().connections, 0, "{:?}", watch.status());
 }
 
+/// The server's processes read the list one by one. Commits wait when the checkpointer has.
+#[test]
+fn setting_up_ends_when_commits_wait() {
+    if !is_installed() {
+        return;
+    }
+    let server = Postgres::start(&[]);
+    let config = server.watched(MAP);
+    let session = server.session();
+    let checkpointer = session.ask("SELECT pid FROM pg_stat_activity WHERE backend_type = 'checkpointer'");
+    signal("STOP", &checkpointer);
+    let (end, ended) = mpsc::channel();
+    thread::spawn(move || end.send(block_on(set_up(&config)).map(drop)));
+    until("the list is set", || !server.session().ask("SHOW synchronous_standby_names").is_empty());
+    assert!(ended.recv_timeout(HELD).is_err());
+    session.run("SELECT pg_logical_emit_message(true, 'none', '')");
+    signal("CONT", &checkpointer);
+    ended.recv_timeout(PATIENCE).expect("it ends").unwrap();
+}
+
 /// Once it is said that commits wait, they do; and what was added to their list since stays there.
 #[test]
 fn commits_wait_from_the_end_of_setting_up_to_that_of_removing() {
