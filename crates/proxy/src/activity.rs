@@ -1,8 +1,9 @@
 //! The activity of a client's connection: a client that neither sends nor reads loses it.
 //!
 //! The connection's bytes, its requests and the bodies of its responses leave their marks here, with plain stores; one
-//! timer for each connection looks at them now and then. So a request costs no timer, and a slow client is seen the same
-//! way on HTTP/1.1, where its socket is full, and on HTTP/2, where one of its windows is.
+//! timer for each connection looks at them now and then. So a request costs no timer. A client that does not read is seen
+//! on HTTP/1.1 by its socket, which is full, and on HTTP/2 by its bodies, of which nothing is taken while a window is full:
+//! bytes of the connection itself, such as answers to PING, go on being written then.
 
 use crate::limits::Limits;
 use std::io;
@@ -26,16 +27,16 @@ pub(crate) struct Activity {
     idle_since: AtomicU64,
     /// When the first byte of a head came that is not there yet.
     head_since: AtomicU64,
-    /// When the client last took bytes, or a body was begun that it is to take.
-    written_at: AtomicU64,
+    /// When the client last took bytes of a body, or one was begun that it is to take.
+    taken_at: AtomicU64,
     /// When bytes last moved, in any direction.
     moved_at: AtomicU64,
     /// Requests that have no whole response yet.
     requests: AtomicU32,
     /// Bodies of responses that wait for the client, and not for the origin.
     offered: AtomicU32,
-    /// Whether bytes without a request under way are the head of one. On HTTP/2 they may be of the connection itself.
-    has_heads: AtomicBool,
+    /// Whether it speaks HTTP/2. Bytes may be of the connection itself then: neither a request's head, nor a body.
+    is_http2: AtomicBool,
 }
 
 /// Why a connection is ended.
@@ -52,7 +53,6 @@ pub(crate) enum Overdue {
 impl Activity {
     pub(crate) fn new() -> Self {
         let (now, activity) = (now_ms(), Self::default());
-        activity.has_heads.store(true, Relaxed);
         activity.idle_since.store(now, Relaxed);
         activity.moved_at.store(now, Relaxed);
         activity
@@ -60,7 +60,7 @@ impl Activity {
 
     /// It speaks HTTP/1.1, or HTTP/2. The bytes that have told so are no head yet.
     pub(crate) fn speaks(&self, is_http2: bool) {
-        self.has_heads.store(!is_http2, Relaxed);
+        self.is_http2.store(is_http2, Relaxed);
         if is_http2 {
             self.head_since.store(0, Relaxed);
         }
@@ -69,8 +69,19 @@ impl Activity {
     /// There is something for the client to take.
     pub(crate) fn offer(&self) {
         if self.offered.fetch_add(1, Relaxed) == 0 {
-            self.written_at.store(now_ms(), Relaxed);
+            self.taken_at.store(now_ms(), Relaxed);
         }
+    }
+
+    /// A part of a body was taken, as it only is on HTTP/2 where the client's windows let it go.
+    pub(crate) fn taken(&self) {
+        if self.is_http2() {
+            self.taken_at.store(now_ms(), Relaxed);
+        }
+    }
+
+    pub(crate) fn is_http2(&self) -> bool {
+        self.is_http2.load(Relaxed)
     }
 
     /// Nothing more of one body waits for the client.
@@ -81,7 +92,7 @@ impl Activity {
     fn read(&self) {
         let now = now_ms();
         self.moved_at.store(now, Relaxed);
-        let is_of_head = self.has_heads.load(Relaxed) && self.requests.load(Relaxed) == 0;
+        let is_of_head = !self.is_http2() && self.requests.load(Relaxed) == 0;
         if is_of_head && self.head_since.load(Relaxed) == 0 {
             self.head_since.store(now, Relaxed);
         }
@@ -90,7 +101,9 @@ impl Activity {
     fn written(&self) {
         let now = now_ms();
         self.moved_at.store(now, Relaxed);
-        self.written_at.store(now, Relaxed);
+        if !self.is_http2() {
+            self.taken_at.store(now, Relaxed);
+        }
     }
 
     /// Why the connection should end now; else, how long it cannot be overdue.
@@ -101,7 +114,7 @@ impl Activity {
             if self.offered.load(Relaxed) == 0 {
                 return Ok(limits.stall.min(limits.head));
             }
-            return left(self.written_at.load(Relaxed), limits.stall).ok_or(Overdue::Stalled);
+            return left(self.taken_at.load(Relaxed), limits.stall).ok_or(Overdue::Stalled);
         }
         match self.head_since.load(Relaxed) {
             0 => {

@@ -3,6 +3,7 @@
 use crate::activity::UnderWay;
 use crate::collect::{self, Next};
 use crate::content::{self, Content};
+use crate::limits::STREAM_STEP_BYTES_MAX;
 use crate::paced::{Arriving, BodyError, PollFrame};
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
@@ -102,6 +103,8 @@ impl http_body::Body for Body {
 #[derive(Debug)]
 pub(crate) struct Answered {
     body: Body,
+    /// The rest of a piece of which a part was taken.
+    rest: Bytes,
     request: UnderWay,
     /// Whether it waits for the client, not for the origin.
     is_offered: bool,
@@ -111,7 +114,7 @@ impl Answered {
     /// Until the body is dropped its request counts as under way.
     pub(crate) fn new(body: Body, request: UnderWay) -> Self {
         request.activity().offer();
-        Self { body, request, is_offered: true }
+        Self { body, rest: Bytes::new(), request, is_offered: true }
     }
 
     fn mark(&mut self, is_offered: bool) {
@@ -134,16 +137,62 @@ impl http_body::Body for Answered {
 
     fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> PollFrame {
         let this = self.get_mut();
-        let frame = Pin::new(&mut this.body).poll_frame(cx);
+        let mut frame = if this.rest.is_empty() {
+            Pin::new(&mut this.body).poll_frame(cx)
+        } else {
+            Poll::Ready(Some(Ok(Frame::data(std::mem::take(&mut this.rest)))))
+        };
         this.mark(frame.is_ready());
+        if let Poll::Ready(Some(Ok(frame))) = &mut frame {
+            this.request.activity().taken();
+            if let Some(piece) = frame.data_mut().filter(|piece| piece.len() > STREAM_STEP_BYTES_MAX)
+                && this.request.activity().is_http2()
+            {
+                this.rest = piece.split_off(STREAM_STEP_BYTES_MAX);
+            }
+        }
         frame
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
+        self.rest.is_empty() && self.body.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
+        let (body, rest) = (self.body.size_hint(), self.rest.len() as u64);
+        let mut size = SizeHint::new();
+        if let Some(upper) = body.upper() {
+            size.set_upper(upper + rest);
+        }
+        size.set_lower(body.lower() + rest);
+        size
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::activity::Activity;
+    use http_body::Body as _;
+    use std::sync::Arc;
+
+    /// Hyper keeps a piece once it has it: in small steps most of it stays here while a window is full.
+    #[test]
+    fn an_http2_stream_takes_a_large_piece_in_steps() {
+        let piece: Vec<u8> = (0..5 * STREAM_STEP_BYTES_MAX / 2).map(|index| (index % 251) as u8).collect();
+        for (is_http2, expected) in [(true, 3), (false, 1)] {
+            let activity = Arc::new(Activity::new());
+            activity.speaks(is_http2);
+            let mut body = Answered::new(Body::whole(piece.clone()), UnderWay::begin(activity));
+            let mut cx = Context::from_waker(std::task::Waker::noop());
+            let (mut frames, mut taken) = (0, Vec::new());
+            while let Poll::Ready(Some(Ok(frame))) = Pin::new(&mut body).poll_frame(&mut cx) {
+                taken.extend(frame.into_data().expect("it has no trailers"));
+                frames += 1;
+                let left = (piece.len() - taken.len()) as u64;
+                assert_eq!((body.size_hint().exact(), body.is_end_stream()), (Some(left), left == 0));
+            }
+            assert_eq!((frames, taken == piece), (expected, true));
+        }
     }
 }

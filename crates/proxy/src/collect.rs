@@ -1,9 +1,11 @@
 //! A response that goes to the client that asked for it, and into the cache at the same time.
 //!
 //! The origin is read as fast as it sends: what the client has not taken yet is in memory for the cache in any case. When
-//! the body turns out to be more than is stored, the rest goes to the client alone, at its pace.
+//! the body turns out to be more than is stored, the rest goes to the client alone, at its pace. The bytes that a slow
+//! client leaves here count as being stored, however long ago the cache has its copy.
 
 use crate::paced::Arriving;
+use crate::reserved::{NoRoom, Reserved};
 use bytes::Bytes;
 use http::HeaderMap;
 use http_body::{Frame, SizeHint};
@@ -12,12 +14,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 /// The part that has come and is not read.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Queue {
     pieces: VecDeque<Bytes>,
     trailers: Option<HeaderMap>,
     end: Option<End>,
     reader: Option<Waker>,
+    /// Given back when both ends are gone.
+    reserved: Reserved,
 }
 
 /// How it ended for the cache.
@@ -42,9 +46,10 @@ pub(crate) struct Reader {
     size: SizeHint,
 }
 
-/// Both ends of a body whose size is as the origin says.
-pub(crate) fn pair(size: SizeHint) -> (Writer, Reader) {
-    let queue = Arc::<Mutex<Queue>>::default();
+/// Both ends of a body whose size is as the origin says, and the room for it.
+pub(crate) fn pair(size: SizeHint, reserved: Reserved) -> (Writer, Reader) {
+    let queue = Queue { pieces: VecDeque::new(), trailers: None, end: None, reader: None, reserved };
+    let queue = Arc::new(Mutex::new(queue));
     (Writer(queue.clone()), Reader { queue, size })
 }
 
@@ -53,6 +58,11 @@ fn lock(queue: &Mutex<Queue>) -> MutexGuard<'_, Queue> {
 }
 
 impl Writer {
+    /// Makes room for so many bytes in all.
+    pub(crate) fn cover(&self, bytes: usize) -> Result<(), NoRoom> {
+        lock(&self.0).reserved.cover(bytes)
+    }
+
     pub(crate) fn push(&self, piece: Bytes) {
         self.change(|queue| queue.pieces.push_back(piece));
     }

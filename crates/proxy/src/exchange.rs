@@ -43,6 +43,7 @@ use std::task::{Context, Poll};
 use tokio::sync::oneshot;
 
 /// The answer to a request, at once or later.
+#[expect(clippy::large_enum_variant, reason = "a hit is answered without an allocation")]
 pub(crate) enum Answering {
     Now(Option<Response<Answered>>),
     Later(Pin<Box<dyn Future<Output = Response<Answered>> + Send>>),

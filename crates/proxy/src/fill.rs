@@ -12,6 +12,7 @@ use crate::fills::{Join, Lead, Outcome};
 use crate::origin::{RequestHead, Upload};
 use crate::paced::Arriving;
 use crate::refusal::Refusal;
+use crate::reserved::{NoRoom, Reserved};
 use crate::shared::{Shared, now};
 use crate::worker::Worker;
 use bytes::Bytes;
@@ -27,7 +28,6 @@ use responses::{
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::{AcqRel, Relaxed};
 use tokio::sync::oneshot;
 
 /// Why the origin is asked.
@@ -262,7 +262,7 @@ impl Fill {
         let (age_s, ttl_s) = (freshness.age_s(times.received), freshness.ttl_s(times.received));
         let status = CacheStatus { stored: true, ttl_s: Some(ttl_s), ..self.status() };
         self.decided(status, Some(head.status));
-        let (writer, reader) = collect::pair(size);
+        let (writer, reader) = collect::pair(size, reserved);
         // The origin was asked for the whole; the client may have it already.
         let how = answer(&self.asked(), &stored, u64::MAX, times.received);
         let answer = if how == Answer::NotModified {
@@ -275,7 +275,7 @@ impl Fill {
             writer.finish();
             return (answer, None);
         }
-        (answer, Some(Collecting { body, writer, stored, claim, reserved }))
+        (answer, Some(Collecting { body, writer, stored, claim }))
     }
 
     /// Whether this is a part of a response that would be stored if it were whole.
@@ -324,11 +324,11 @@ impl Fill {
         let response = times.response(status, fields);
         let stored =
             store(policy, &self.asked(), &response, &dependencies).map_err(|reason| declined(reason.name()))?;
-        if size.lower() > limits.stored_response_bytes as u64 {
-            return Err(declined("too-large"));
-        }
-        let busy = Declined { detail: "busy", outcome: Outcome::Failed, is_lasting: false };
-        let reserved = Reserved::new(self.worker.shared.clone(), size.lower() as usize).ok_or(busy)?;
+        let collected = self.shared().collected_bytes.clone();
+        let reserved = Reserved::new(collected, limits, size.lower() as usize).map_err(|why| match why {
+            NoRoom::TooLarge => declined(why.name()),
+            NoRoom::Busy => Declined { detail: why.name(), outcome: Outcome::Failed, is_lasting: false },
+        })?;
         Ok((stored, self.claim(&dependencies).await?, reserved))
     }
 
@@ -369,7 +369,7 @@ impl Fill {
 
     /// Takes in the body of a response that is to be stored.
     async fn collect(mut self, collecting: Collecting) {
-        let Collecting { mut body, writer, stored, claim, mut reserved } = collecting;
+        let Collecting { mut body, writer, stored, claim } = collecting;
         let (mut stored, mut received, mut bytes) = (Some((stored, claim)), Vec::new(), 0);
         while let Some(frame) = poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await {
             // Broken off, for the client and for those that wait.
@@ -387,10 +387,13 @@ impl Fill {
                 }
             };
             bytes += piece.len();
-            if !reserved.cover(bytes) {
-                self.shared().decisions.correct(self.name.hash, "too-large");
+            if let Err(why) = writer.cover(bytes) {
+                self.shared().decisions.correct(self.name.hash, why.name());
                 writer.push(piece);
                 writer.leave(body);
+                if why == NoRoom::Busy {
+                    return self.end(Outcome::Failed);
+                }
                 self.shared().fills.remember(self.name.hash, true);
                 return self.end(Outcome::Unstorable);
             }
@@ -427,42 +430,6 @@ struct Collecting {
     writer: Writer,
     stored: Stored,
     claim: Claim,
-    reserved: Reserved,
-}
-
-/// Room for a body that is being stored.
-#[derive(Debug)]
-struct Reserved {
-    shared: Arc<Shared>,
-    bytes: usize,
-}
-
-impl Reserved {
-    fn new(shared: Arc<Shared>, bytes: usize) -> Option<Self> {
-        let mut reserved = Self { shared, bytes: 0 };
-        reserved.cover(bytes).then_some(reserved)
-    }
-
-    /// Whether there is room for so many bytes in all.
-    fn cover(&mut self, bytes: usize) -> bool {
-        let limits = &self.shared.config.limits;
-        let more = bytes.saturating_sub(self.bytes);
-        if bytes > limits.stored_response_bytes {
-            return false;
-        }
-        let fits = |collected: usize| collected.checked_add(more).filter(|sum| *sum <= limits.collected_bytes);
-        let has_room = more == 0 || self.shared.collected_bytes.fetch_update(AcqRel, Relaxed, fits).is_ok();
-        if has_room {
-            self.bytes += more;
-        }
-        has_room
-    }
-}
-
-impl Drop for Reserved {
-    fn drop(&mut self) {
-        self.shared.collected_bytes.fetch_sub(self.bytes, AcqRel);
-    }
 }
 
 /// The statuses for which a stale response may stand in (RFC 5861, section 4).

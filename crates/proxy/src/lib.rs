@@ -20,7 +20,7 @@
 //! | `exchange` | the way of a request |
 //! | `target`, `forward`, `refusal` | what a request is for; what is said on the way; why it goes no further |
 //! | `entries`, `entry`, `s3fifo`, `content` | stored responses: found, kept in memory, evicted, read |
-//! | `fills`, `fill`, `collect` | requests that meet; a response into the cache, and to its client meanwhile |
+//! | `fills`, `fill`, `collect`, `reserved` | requests that meet; a response into the cache, to its client meanwhile, and room for it |
 //! | `coherence`, `announcements` | where the rules of coherent responses are kept; changes on their way to the hub |
 //! | `answer`, `prepared`, `body`, `paced` | answers, their fields and their bodies |
 //! | `origin`, `connector`, `url`, `tunnel` | requests to the origin; connections to it, and where it is; those that leave HTTP |
@@ -61,6 +61,7 @@ mod paced;
 mod prepared;
 mod proxy;
 mod refusal;
+mod reserved;
 mod s3fifo;
 mod settings;
 mod shared;

@@ -37,6 +37,10 @@ pub const CONNECTION_WINDOW_BYTES: u32 = 1024 * 1024;
 /// The bytes that are buffered for one HTTP/2 stream whose client does not read.
 pub const STREAM_BUFFER_BYTES_MAX: usize = 64 * 1024;
 
+/// The bytes of a response that an HTTP/2 stream is given at a time. Each time is the client's progress: one that takes
+/// less than this in [`Limits::stall`] counts as one that does not read.
+pub const STREAM_STEP_BYTES_MAX: usize = 16 * 1024;
+
 /// TLS handshakes of clients that a thread has under way. One more displaces the oldest.
 pub const HANDSHAKES_MAX: usize = 1024;
 
@@ -93,8 +97,8 @@ pub struct Limits {
     pub stored_bytes: usize,
     /// The largest response that is stored, in bytes of its body.
     pub stored_response_bytes: usize,
-    /// The memory for bodies that are being stored, in bytes, beside `stored_bytes`. Beyond, a response is passed and not
-    /// stored.
+    /// The memory for bodies that are being stored, or were and are not read yet by the clients that they came for; in
+    /// bytes, beside `stored_bytes`. Beyond, a response is passed and not stored.
     pub collected_bytes: usize,
 }
 

@@ -44,6 +44,69 @@ fn a_client_that_does_not_read_is_cut_off() {
     assert!(client.rest().len() < 12 << 20);
 }
 
+/// Frames that are written to an HTTP/2 client beside bodies, such as answers to its PINGs, are none that it has read.
+#[test]
+fn an_http2_client_that_does_not_read_is_cut_off_though_it_pings() {
+    let origin = Origin::start(|_| response(200, &[("cache-control", "max-age=60")], "ok"));
+    let proxy = proxy_with(&origin, |limits| limits.stall = Duration::from_millis(300));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let stream = tokio::net::TcpStream::connect(proxy.address()).await.unwrap();
+        let mut client = hyper::client::conn::http2::Builder::new(hyper_util::rt::TokioExecutor::new());
+        client.timer(hyper_util::rt::TokioTimer::new()).initial_stream_window_size(0);
+        client.keep_alive_interval(Duration::from_millis(50)).keep_alive_timeout(crate::harness::PATIENCE);
+        let io = hyper_util::rt::TokioIo::new(stream);
+        let (mut sender, connection) = client.handshake(io).await.unwrap();
+        let connection = tokio::spawn(connection);
+        let request = http::Request::get("http://one/").body(http_body_util::Empty::<bytes::Bytes>::new()).unwrap();
+        let answer = sender.send_request(request).await.unwrap();
+        let ended = tokio::time::timeout(crate::harness::PATIENCE, connection).await;
+        assert!(ended.is_ok(), "it is still there");
+        drop(answer);
+    });
+    assert_eq!(proxy.tally().ended_stalled, 1);
+}
+
+/// The bytes that a slow client has not read count as being stored: there is no room for others.
+#[test]
+fn what_slow_clients_leave_unread_is_bounded() {
+    let large = vec![7u8; 12 << 20];
+    let origin = Origin::start(move |_| response(200, &[("cache-control", "max-age=60")], large.clone()));
+    let proxy = proxy_with(&origin, |limits| limits.collected_bytes = 16 << 20);
+    let mut slow = Client::connect(proxy.address());
+    slow.write("GET /one HTTP/1.1\r\nHost: shop.example\r\n\r\n");
+    let start = std::time::Instant::now();
+    while origin.received().is_empty() {
+        assert!(start.elapsed() < crate::harness::PATIENCE, "it is not asked for");
+        std::thread::yield_now();
+    }
+    let mut other = Client::connect(proxy.address());
+    assert!(other.get("/one").is_hit(), "it was waited for, and is stored");
+    let passed = other.get("/two").field("cache-status").unwrap();
+    assert!(passed.contains("detail=busy"), "{passed}");
+    drop(slow);
+    while !other.get("/two").is_hit() {
+        assert!(start.elapsed() < crate::harness::PATIENCE, "the room of the one that has gone is not free");
+    }
+}
+
+/// A body whose size nobody has said, and for which there is no room now, may be stored the next time.
+#[test]
+fn a_body_for_which_there_is_no_room_is_not_taken_for_one_that_is_too_large() {
+    let chunked = "HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nTransfer-Encoding: chunked\r\n\r\n";
+    let answer: &'static str = format!("{chunked}5\r\nhello\r\n0\r\n\r\n").leak();
+    let mut config = config(crate::harness::raw_origin(vec![answer].leak()));
+    config.admin = Some("127.0.0.1:0".parse().unwrap());
+    let mut detail = |room: usize, largest: usize| {
+        (config.limits.collected_bytes, config.limits.stored_response_bytes) = (room, largest);
+        let proxy = Proxy::start(config.clone()).unwrap();
+        assert_eq!(Client::connect(proxy.address()).get("/").text(), "hello");
+        let admin = proxy.admin_address().unwrap().to_string();
+        proxy::why(&admin, None, "http://shop.example/").unwrap()["last_from_origin"]["detail"].clone()
+    };
+    assert_eq!((detail(4, 5), detail(5, 4)), ("busy".into(), "too-large".into()));
+}
+
 #[test]
 fn a_client_that_pauses_in_its_body_is_told() {
     let origin = Origin::start(|_| response(200, &[], "ok"));
