@@ -72,8 +72,8 @@ impl Config {
         if self.certificates.is_empty() != running.certificates.is_empty() {
             self.certificates.clone_from(&running.certificates);
         }
-        let (connections, origin_requests) = (running.limits.connections, running.limits.origin_requests);
-        self.limits = Limits { connections, origin_requests, stored_bytes: running.limits.stored_bytes, ..self.limits };
+        let Limits { connections, origin_requests, origin_waiting, stored_bytes, .. } = running.limits;
+        self.limits = Limits { connections, origin_requests, origin_waiting, stored_bytes, ..self.limits };
         let Self { listen, scheme, name, threads, admin, notes, site, home, .. } = running.clone();
         (Self { listen, scheme, name, threads, admin, notes, site, home, ..self }, left)
     }

@@ -69,6 +69,8 @@ pub struct Limits {
     pub connections: usize,
     /// Requests at the origin at a time. Beyond, a request waits for one of them to end, as long as for a connection.
     pub origin_requests: usize,
+    /// Requests that wait for that at a time. Beyond, a request is told to come again at once.
+    pub origin_waiting: usize,
     /// Connections to the origin that are kept open while nobody uses them, on each thread.
     pub origin_idle_connections: usize,
     /// How long they are kept. An application's server closes its idle connections after two to five seconds in most
@@ -107,6 +109,7 @@ impl Default for Limits {
         Self {
             connections: 16 * 1024,
             origin_requests: 1024,
+            origin_waiting: 4096,
             origin_idle_connections: 64,
             origin_idle: Duration::from_millis(1500),
             handshake: Duration::from_secs(10),

@@ -124,8 +124,7 @@ impl Origin {
     /// be repeated is sent again, then.
     pub(crate) async fn send(&self, head: RequestHead, upload: Upload) -> Result<Response<Arriving>, Refusal> {
         let limits = &self.shared.config.limits;
-        let permit = timeout(limits.connect, self.shared.origin_permits.clone().acquire_owned()).await;
-        let Ok(Ok(permit)) = permit else { return Err(Refusal::OriginBusy) };
+        let permit = self.shared.origin_permits.acquire(limits.connect).await.ok_or(Refusal::OriginBusy)?;
         let mut again = (matches!(upload, Upload::Empty) && is_idempotent(&head.method)).then(|| head.clone());
         let mut request = self.request(head, upload);
         let mut retries = 0;

@@ -21,7 +21,7 @@ pub(crate) enum Refusal {
     Trace,
     /// The request has been here before.
     Loop,
-    /// As many requests are at the origin as may be, and none ended in time.
+    /// As many requests are at the origin as may be, and none ended in time, or as many wait for that as may.
     OriginBusy,
     /// No connection to the origin.
     OriginUnreachable,

@@ -11,6 +11,7 @@ use crate::decisions::{Decision, Decisions};
 use crate::entries::Entries;
 use crate::fills::Fills;
 use crate::notes::Notes;
+use crate::origin_permits::OriginPermits;
 use crate::settings::Settings;
 use http::{HeaderValue, StatusCode};
 use responses::{CacheStatus, Time};
@@ -18,7 +19,6 @@ use std::sync::atomic::Ordering::{Acquire, Release, SeqCst};
 use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{SystemTime, UNIX_EPOCH};
-use tokio::sync::Semaphore;
 
 /// The settings of a proxy, and its state.
 #[derive(Debug)]
@@ -32,7 +32,7 @@ pub(crate) struct Shared {
     /// The bytes of bodies that are being stored.
     pub(crate) collected_bytes: Arc<AtomicUsize>,
     /// Those for requests at the origin.
-    pub(crate) origin_permits: Arc<Semaphore>,
+    pub(crate) origin_permits: Arc<OriginPermits>,
     /// TLS towards the origin, if its URL says so.
     pub(crate) origin_tls: Option<OriginTls>,
     pub(crate) notes: Arc<Notes>,
@@ -54,7 +54,7 @@ impl Shared {
             fills: Arc::new(Fills::new()),
             decisions: Arc::new(Decisions::new()),
             collected_bytes: Arc::default(),
-            origin_permits: Arc::new(Semaphore::new(config.limits.origin_requests)),
+            origin_permits: Arc::new(OriginPermits::new(&config.limits)),
             notes: Arc::new(Notes::to(config.notes.clone())),
             lapses: Arc::default(),
             lapses_before: 0,

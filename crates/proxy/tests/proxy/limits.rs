@@ -3,6 +3,7 @@
 use crate::harness::{Client, Origin, config, response};
 use proxy::Proxy;
 use std::io::{BufRead, BufReader, Read, Write};
+use std::sync::{Mutex, mpsc};
 use std::time::Duration;
 
 fn proxy_with(origin: &Origin, change: impl FnOnce(&mut proxy::Limits)) -> Proxy {
@@ -173,6 +174,33 @@ fn more_requests_at_the_origin_than_allowed_are_told_to_come_again() {
     let mut statuses = clients.map(|mut client| client.read().unwrap().status);
     statuses.sort_unstable();
     assert_eq!(statuses, [200, 503]);
+}
+
+/// Requests that go on without their client are bounded, too: those that wait for the origin are so many and no more.
+#[test]
+fn more_requests_that_wait_for_the_origin_than_allowed_are_told_at_once() {
+    let (release, released) = mpsc::channel::<()>();
+    let released = Mutex::new(released);
+    let origin = Origin::start(move |_| {
+        released.lock().unwrap().recv().unwrap();
+        response(200, &[("cache-control", "max-age=60")], "ok")
+    });
+    let proxy = proxy_with(&origin, |limits| {
+        (limits.origin_requests, limits.origin_waiting, limits.connect) = (1, 1, crate::harness::PATIENCE * 2);
+    });
+    let (answered, answers) = mpsc::channel();
+    for (number, method) in ["GET", "POST", "GET"].into_iter().enumerate() {
+        let (answered, mut client) = (answered.clone(), Client::connect(proxy.address()));
+        std::thread::spawn(move || {
+            let answer = client.ask(method, &format!("/{number}"), "Content-Length: 0\r\n");
+            answered.send(answer.status).unwrap();
+        });
+    }
+    let next = || answers.recv_timeout(crate::harness::PATIENCE).expect("an answer while the origin has none");
+    assert_eq!(next(), 503);
+    release.send(()).unwrap();
+    release.send(()).unwrap();
+    assert_eq!((next(), next()), (200, 200));
 }
 
 /// A tunnel is a request at the origin for as long as it lasts, also for the limit.
