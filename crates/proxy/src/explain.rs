@@ -9,9 +9,12 @@ use crate::entry::Entry;
 use crate::limits::{EXPLAINED_DEPENDENCIES_MAX, EXPLAINED_ENTRIES_MAX};
 use crate::shared::{Shared, now};
 use ::coherence::Dependency;
+use http::header::{ACCEPT_ENCODING, ACCEPT_LANGUAGE};
 use http::{HeaderMap, Method};
 use responses::{Dependencies, KeyBytes, KeyRef, Policy, Reuse, Time, Validity, reuse};
 use serde_json::{Value, json};
+use std::hash::{BuildHasher, RandomState};
+use std::sync::OnceLock;
 
 /// Why a URL is answered as it is.
 pub(crate) fn why(shared: &Shared, key: KeyRef<'_>) -> Value {
@@ -45,7 +48,7 @@ fn stored(shared: &Shared, key: KeyRef<'_>, entry: &Entry, now: Time) -> Value {
         "ttl_s": stored.freshness().ttl_s(now),
         "lifetime_s": stored.freshness().lifetime_s(),
         "lifetime_guessed": stored.is_heuristic(),
-        "for_requests_with": text(stored.selecting().as_bytes()).lines().collect::<Vec<_>>(),
+        "for_requests_with": text(stored.selecting().as_bytes()).lines().map(selecting).collect::<Vec<_>>(),
         "dependencies": if names.is_empty() { vec!["*".to_owned()] } else { dependencies },
         "dependencies_more": names.iter().count().saturating_sub(EXPLAINED_DEPENDENCIES_MAX),
         "etag": stored.etag().map(text),
@@ -59,6 +62,19 @@ fn stored(shared: &Shared, key: KeyRef<'_>, entry: &Entry, now: Time) -> Value {
         })),
         "next_request": next,
     })
+}
+
+/// A request field by which a stored response is selected. A value may be a cookie or a password, which is nothing for
+/// everyone who may ask: except for those of content negotiation, a value is told by a short hash. It is keyed anew in
+/// each process, so that nobody finds the value by trying; equal ones have equal hashes.
+fn selecting(line: &str) -> String {
+    static KEY: OnceLock<RandomState> = OnceLock::new();
+    match line.split_once(':') {
+        Some((name, value)) if name != ACCEPT_ENCODING && name != ACCEPT_LANGUAGE => {
+            format!("{name}:#{:08x}", KEY.get_or_init(RandomState::new).hash_one(value) as u32)
+        }
+        _ => line.to_owned(),
+    }
 }
 
 /// A decision of before.

@@ -57,6 +57,26 @@ fn a_stored_response_is_explained() {
     assert_eq!(hits, 0, "asking why is no use of a response");
 }
 
+/// Those who may ask why a response is stored do not get to know the secrets of its requester.
+#[test]
+fn values_that_select_a_response_are_not_shown() {
+    let origin =
+        Origin::start(|_| response(200, &[("cache-control", "public, max-age=60"), ("vary", "cookie, x-a, x-b")], ""));
+    let (proxy, admin) = start(&origin);
+    let mut client = Client::connect(proxy.address());
+    for cookie in ["session=a-secret", "session=another"] {
+        client.ask("GET", "/", &format!("Cookie: {cookie}\r\nX-A: a-secret\r\n"));
+    }
+    let said = said(&admin, "/");
+    let selecting: Vec<_> =
+        said["stored"].as_array().unwrap().iter().map(|entry| &entry["for_requests_with"]).collect();
+    assert_eq!(selecting.len(), 2, "{said}");
+    assert!(!said.to_string().contains("secret"), "{said}");
+    assert!(selecting[0][0].as_str().unwrap().starts_with("cookie:#"), "{said}");
+    assert_ne!(selecting[0][0], selecting[1][0], "other values are seen to be others");
+    assert_eq!((&selecting[0][1], &selecting[0][2]), (&selecting[1][1], &"x-b".into()), "{said}");
+}
+
 #[test]
 fn a_missing_response_is_explained_by_the_last_decision() {
     let origin = shop();
