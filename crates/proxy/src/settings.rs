@@ -48,7 +48,10 @@ impl std::error::Error for StartError {
 }
 
 /// Checks a configuration, and reads the files that it names; gives the certificates beside the rest.
-pub(crate) fn check(config: Config) -> Result<(Settings, Option<Loaded>), StartError> {
+pub(crate) fn check(mut config: Config) -> Result<(Settings, Option<Loaded>), StartError> {
+    // The memory is that of the running proxy, where there is one.
+    let limits = &mut config.limits;
+    limits.stored_response_bytes = limits.stored_response_bytes.min(limits.stored_bytes);
     let via = via(&config.name).ok_or_else(|| {
         let what = format!("'{}' is no name for Via: letters, digits, '-', '.' and '_'", config.name);
         StartError::new(what, io::ErrorKind::InvalidInput)

@@ -123,7 +123,7 @@ fn config(args: &ProxyArgs) -> Result<Config> {
     config.limits = Limits {
         connections: descriptors::connections_max(DESCRIPTORS_PER_CONNECTION)?.min(connections),
         stored_bytes: args.cache,
-        stored_response_bytes: args.largest.min(args.cache),
+        stored_response_bytes: args.largest,
         origin: Duration::from_secs(args.origin_timeout.into()),
         ..config.limits
     };

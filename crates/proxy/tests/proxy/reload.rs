@@ -70,6 +70,23 @@ fn settings_that_need_a_start_are_named_and_stay() {
     assert_eq!(Client::connect(proxy.address()).get("/").status, 200);
 }
 
+/// The memory stays as it is, and so does the largest response for which there could be room.
+#[test]
+fn a_larger_response_than_all_memory_is_not_stored_after_a_change() {
+    let origin = Origin::start(|_| response(200, &[("cache-control", "max-age=60")], vec![7u8; 2 << 20]));
+    let with_memory = |bytes: usize| {
+        let mut config = config(origin.address);
+        (config.limits.stored_bytes, config.limits.stored_response_bytes) = (bytes, 16 << 20);
+        config
+    };
+    let proxy = Proxy::start(with_memory(1 << 20)).unwrap();
+    let status = || Client::connect(proxy.address()).get("/").field("cache-status").unwrap();
+    let at_start = status();
+    assert_eq!(proxy.reload(with_memory(64 << 20)).unwrap(), ["cache"]);
+    let later = status();
+    assert!(at_start.contains("detail=too-large") && later.contains("detail=too-large"), "{at_start}; {later}");
+}
+
 #[test]
 fn settings_that_cannot_be_change_nothing() {
     let (old, new) = (origin("old"), origin("new"));
