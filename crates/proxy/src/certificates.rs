@@ -60,8 +60,17 @@ impl Certificates {
 
     /// Takes those that the files have now. If one of them cannot be used, all stay as they were.
     pub(crate) fn reload(&self) -> Result<(), TlsFileError> {
-        self.set(Loaded::read(&self.now().files)?);
+        let before = self.now();
+        self.replace(&before, Loaded::read(&before.files)?);
         Ok(())
+    }
+
+    /// Shows these in place of others, unless those have been replaced meanwhile: new settings may name other files.
+    fn replace(&self, before: &Arc<Loaded>, loaded: Loaded) {
+        let mut now = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        if Arc::ptr_eq(&now, before) {
+            *now = Arc::new(loaded);
+        }
     }
 
     /// The state of the files, by which a change shows.
@@ -131,4 +140,24 @@ type Stamp = (u64, u64, i64, i64);
 fn stamp(file: &Path) -> Option<Stamp> {
     let state = fs::metadata(file).ok()?;
     Some((state.ino(), state.size(), state.mtime(), state.mtime_nsec()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_that_were_read_again_do_not_undo_new_settings() {
+        let of = |name: &str| {
+            let files = vec![CertificateFiles { chain: name.into(), key: name.into() }];
+            Loaded { files, keys: Vec::new() }
+        };
+        let certificates = Certificates::new(of("old"));
+        let before = certificates.now();
+        certificates.set(of("new"));
+        certificates.replace(&before, of("old"));
+        assert_eq!(certificates.now().files, of("new").files);
+        certificates.replace(&certificates.now(), of("newest"));
+        assert_eq!(certificates.now().files, of("newest").files);
+    }
 }
