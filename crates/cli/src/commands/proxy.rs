@@ -48,23 +48,24 @@ pub(super) fn run(args: &ProxyArgs, output: &mut Output) -> Result {
         when_hung_up(move || reload.send(Event::Reload).unwrap_or_default())?;
     }
     say_ready(&proxy, output)?;
-    follow(args, &proxy, &events, output)?;
+    follow(args, &proxy, &events, output);
     proxy.stop();
     proxy.wait()?;
-    say_stopped(&proxy.tally(), output)
+    let _ = say_stopped(&proxy.tally(), output);
+    Ok(())
 }
 
-/// Does what happens asks for, until the proxy is to stop.
-fn follow(args: &ProxyArgs, proxy: &Proxy, events: &Receiver<Event>, output: &mut Output) -> Result {
+/// Does what happens asks for, until the proxy is to stop. It serves on when nobody reads its output any more, or there
+/// is no room for it.
+fn follow(args: &ProxyArgs, proxy: &Proxy, events: &Receiver<Event>, output: &mut Output) {
     while let Ok(event) = events.recv() {
-        match event {
+        let said = match event {
             Event::Stop => break,
-            Event::Note(note) => output.line(&json!({"note": note.name(), "text": note.to_string()}), &note)?,
-            Event::Reload => reload(args, proxy, output)?,
-        }
-        output.flush()?;
+            Event::Note(note) => output.line(&json!({"note": note.name(), "text": note.to_string()}), &note),
+            Event::Reload => reload(args, proxy, output),
+        };
+        let _ = said.and_then(|()| output.flush());
     }
-    Ok(())
 }
 
 /// Has the proxy take the settings that its files have now.

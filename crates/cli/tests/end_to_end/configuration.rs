@@ -1,8 +1,9 @@
 //! The configuration file of a proxy.
 
 use crate::program::{Folder, thorp};
-use crate::web::{Proxy, application, get};
+use crate::web::{PATIENCE, Proxy, application, get};
 use std::process::Command;
+use std::time::Instant;
 
 /// The words in which a proxy refuses a configuration file with this text.
 fn refusal(text: &str) -> String {
@@ -85,4 +86,25 @@ fn settings_change_while_a_proxy_runs() {
     assert!(!get(&address).contains("; hit"), "what is stored is of another origin");
     assert!(get(&address).ends_with("asked 0") && get(&address).contains("; hit"));
     proxy.stop();
+}
+
+/// A proxy that would say something is none that ends when nobody listens.
+#[test]
+fn a_proxy_whose_output_nobody_reads_serves_on() {
+    let folder = Folder::new();
+    let origins = [application(), application()];
+    let write = |origin: &str| folder.write("thorp.toml", format!("origin = \"{origin}\"\n"));
+    let file = write(&origins[0]);
+    let mut proxy = Proxy::start_with(&["--config", &file]);
+    proxy.hang_up();
+    // It says that the settings have changed once they have: the second change is one of a proxy that has tried to.
+    for origin in origins.iter().rev() {
+        while !get(proxy.address()).contains("; hit") {}
+        write(origin);
+        assert!(Command::new("kill").args(["-HUP", &proxy.id().to_string()]).status().unwrap().success());
+        let begun = Instant::now();
+        while get(proxy.address()).contains("; hit") {
+            assert!(begun.elapsed() < PATIENCE, "the settings are not read again");
+        }
+    }
 }

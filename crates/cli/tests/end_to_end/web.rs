@@ -2,14 +2,16 @@
 
 use crate::program::{Folder, command, thorp};
 use serde_json::Value;
+use std::fs::File;
 use std::io::{BufRead, BufReader, Lines, Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::process::{Child, ChildStdout, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// An application that says how often it was asked.
 pub(crate) fn application() -> String {
@@ -101,6 +103,12 @@ impl Proxy {
     /// The next thing that it says.
     pub(crate) fn line(&mut self) -> Value {
         serde_json::from_str(&self.lines.next().unwrap().unwrap()).unwrap()
+    }
+
+    /// Has nobody read what it says from now on.
+    pub(crate) fn hang_up(&mut self) {
+        let nothing = OwnedFd::from(File::open("/dev/null").unwrap());
+        self.lines = BufReader::new(ChildStdout::from(nothing)).lines();
     }
 
     /// Stops it; gives its last words.
