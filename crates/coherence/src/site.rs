@@ -7,7 +7,7 @@ use crate::error::SiteError;
 use crate::far::{drawn, uplink};
 use crate::updates::Updates;
 use homes::{Home, HomeConfig, Hub, HubConfig, Memory, SourceName};
-use net::{Host, ListenConfig, Machines, Runtime};
+use net::{Host, ListenConfig, Machines, Runtime, refuse_open_network};
 use node::RoleId;
 use std::fmt;
 use std::net::SocketAddr;
@@ -52,6 +52,17 @@ impl Default for SiteConfig {
 }
 
 impl SiteConfig {
+    /// Looks whether a site could start like this, as far as that shows without starting it.
+    ///
+    /// # Errors
+    /// A hub's address that is none, or one to listen on that others than this machine can reach.
+    pub fn check(&self) -> Result<(), SiteError> {
+        if let Some(hub) = &self.hub {
+            uplink(hub)?;
+        }
+        self.listen.map_or(Ok(()), |address| refuse_open_network(address, self.insecure).map_err(SiteError::Listen))
+    }
+
     /// The longest lease that homes may have of an earlier hub: those of other processes may have one.
     fn succeeds(&self) -> Option<Duration> {
         self.earlier_lease.or(self.listen.map(|_| self.lease))

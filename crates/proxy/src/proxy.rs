@@ -51,8 +51,7 @@ impl Proxy {
         let (stop, stopped) = watch::channel(false);
         let stop = Stopper(stop);
         let runtime = net::Runtime::start().map_err(cannot_start)?;
-        let coherence = Coherence::start(config, &runtime);
-        let coherence = coherence.map_err(|error| StartError::new("cannot start the home", io::Error::other(error)))?;
+        let coherence = Coherence::start(config, &runtime).map_err(StartError::site)?;
         let (threads, connections) = (config.threads.max(1), config.limits.connections);
         let mut proxy = Self {
             editions: Arc::new(Editions::new(Shared::new(settings, coherence))),

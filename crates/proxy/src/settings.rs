@@ -4,6 +4,7 @@ use crate::certificates::Loaded;
 use crate::config::Config;
 use crate::connector::OriginTls;
 use crate::tls::TlsFileError;
+use coherence::SiteError;
 use http::HeaderValue;
 use std::fmt;
 use std::io;
@@ -28,6 +29,10 @@ pub struct StartError {
 impl StartError {
     pub(crate) fn new(what: impl Into<String>, source: impl Into<io::Error>) -> Self {
         Self { what: what.into(), source: source.into() }
+    }
+
+    pub(crate) fn site(error: SiteError) -> Self {
+        Self::new("cannot start the home", io::Error::other(error))
     }
 
     pub(crate) fn tls(error: TlsFileError) -> Self {
@@ -60,6 +65,7 @@ pub(crate) fn check(mut config: Config) -> Result<(Settings, Option<Loaded>), St
         let what = format!("operators at {admin} need a token: others than this machine's can connect there");
         return Err(StartError::new(what, io::ErrorKind::PermissionDenied));
     }
+    config.site.check().map_err(StartError::site)?;
     let certificates = match &config.certificates[..] {
         [] => None,
         files => Some(Loaded::read(files).map_err(StartError::tls)?),

@@ -38,6 +38,10 @@ fn a_file_with_a_mistake_is_refused_with_its_line() {
     }
     let refused = refusal(&format!("{origin}hub = \"a:1\"\nhub-listen = \"127.0.0.1:0\""));
     assert!(refused.contains("thorp.toml and the command line together: ") && refused.contains("--hub-listen"));
+    let refused = refusal(&format!("{origin}hub = \"nowhere\""));
+    assert!(refused.contains("cannot start the home: ") && refused.contains("nowhere"), "{refused}");
+    let refused = refusal(&format!("{origin}hub-listen = \"0.0.0.0:7420\""));
+    assert!(refused.contains("will not listen on 0.0.0.0:7420"), "{refused}");
     let refused = refusal(&format!("{origin}tls-cert = \"absent.pem\"\ntls-key = \"absent.key\""));
     assert!(refused.contains("absent.pem: unreadable"), "{refused}");
     let absent = thorp(["proxy", "--config", "/nowhere/thorp.toml"]).error();
