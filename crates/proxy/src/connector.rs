@@ -1,6 +1,8 @@
 //! Connections to the origin: TCP, and TLS over it where the origin's URL says so.
 
 use crate::config::Config;
+use crate::notes::Notes;
+use crate::origin_tls_error::OriginTlsError;
 use crate::tls::{TlsFileError, TlsFileReason, certificates, provider};
 use http::Uri;
 use hyper_util::client::legacy::connect::{Connected, Connection, HttpConnector};
@@ -19,7 +21,7 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 use tokio_rustls::rustls::pki_types::ServerName;
-use tokio_rustls::rustls::{CertificateError, ClientConfig, Error, RootCertStore};
+use tokio_rustls::rustls::{ClientConfig, Error, RootCertStore};
 use tower_service::Service;
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
@@ -89,40 +91,6 @@ fn roots_of_system() -> Result<RootCertStore, TlsFileError> {
     Ok(roots)
 }
 
-/// Why there is no TLS with the origin.
-#[derive(Debug)]
-pub(crate) enum OriginTlsError {
-    Tls(Error),
-    /// It has not chosen HTTP/2, which alone it is to be asked in.
-    NoHttp2,
-}
-
-impl OriginTlsError {
-    /// Whether it is the origin's certificate that is refused.
-    pub(crate) fn is_certificate(&self) -> bool {
-        matches!(self, Self::Tls(Error::InvalidCertificate(_)))
-    }
-}
-
-impl fmt::Display for OriginTlsError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Tls(Error::InvalidCertificate(CertificateError::UnknownIssuer)) => {
-                f.write_str("its certificate is from no authority that is trusted: name the authority with --origin-ca")
-            }
-            // The kind of certificate that `openssl req -x509` makes unless it is told otherwise.
-            Self::Tls(Error::InvalidCertificate(error)) if error.to_string().contains("CaUsedAsEndEntity") => f
-                .write_str(
-                    "its certificate is an authority's own: issue one for the host, with basicConstraints=CA:FALSE",
-                ),
-            Self::Tls(error) => write!(f, "{error}"),
-            Self::NoHttp2 => f.write_str("the origin does not speak HTTP/2 over TLS: leave --origin-http2 out"),
-        }
-    }
-}
-
-impl std::error::Error for OriginTlsError {}
-
 /// Opens connections to the origin.
 #[derive(Clone, Debug)]
 pub(crate) struct Connector {
@@ -130,15 +98,16 @@ pub(crate) struct Connector {
     tls: Option<OriginTls>,
     /// How long TCP, and then TLS, may take.
     within: Duration,
+    notes: Arc<Notes>,
 }
 
 impl Connector {
-    pub(crate) fn new(tls: Option<OriginTls>, within: Duration) -> Self {
+    pub(crate) fn new(tls: Option<OriginTls>, within: Duration, notes: Arc<Notes>) -> Self {
         let mut tcp = HttpConnector::new();
         tcp.enforce_http(false);
         tcp.set_nodelay(true);
         tcp.set_connect_timeout(Some(within));
-        Self { tcp, tls, within }
+        Self { tcp, tls, within, notes }
     }
 }
 
@@ -152,12 +121,14 @@ impl Service<Uri> for Connector {
     }
 
     fn call(&mut self, uri: Uri) -> Self::Future {
-        let (connecting, tls, within) = (self.tcp.call(uri), self.tls.clone(), self.within);
+        let Self { tls, within, notes, .. } = self.clone();
+        let connecting = self.tcp.call(uri);
         Box::pin(async move {
             let tcp = connecting.await?.into_inner();
             let Some(tls) = tls else { return Ok(TokioIo::new(Stream::Tcp(tcp))) };
             let late = |_| io::Error::from(io::ErrorKind::TimedOut);
             let stream = timeout(within, tls.connect(tcp)).await.map_err(late)??;
+            notes.origin_tls_again();
             Ok(TokioIo::new(Stream::Tls(stream)))
         })
     }

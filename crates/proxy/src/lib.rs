@@ -23,7 +23,7 @@
 //! | `fills`, `fill`, `collect`, `reserved` | requests that meet; a response into the cache, to its client meanwhile, and room for it |
 //! | `coherence`, `announcements` | where the rules of coherent responses are kept; changes on their way to the hub |
 //! | `answer`, `prepared`, `body`, `paced` | answers, their fields and their bodies |
-//! | `origin`, `origin_permits`, `connector`, `url`, `tunnel` | requests to the origin, and how many; connections to it, and where it is; those that leave HTTP |
+//! | `origin`, `origin_permits`, `connector`, `origin_tls_error`, `url`, `tunnel` | requests to the origin, and how many; connections to it, and where it is; those that leave HTTP |
 //! | `tls`, `certificates`, `handshake` | PEM files; who the proxy is to its clients; how a connection over TLS begins |
 //! | `admin`, `ask`, `notes` | the listener for operators, and asking it; what they are told unasked |
 //! | `explain`, `decisions` | why a URL is answered as it is |
@@ -58,6 +58,7 @@ pub mod limits;
 mod notes;
 mod origin;
 mod origin_permits;
+mod origin_tls_error;
 mod paced;
 mod prepared;
 mod proxy;

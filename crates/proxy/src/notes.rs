@@ -1,9 +1,10 @@
 //! The notes of a running proxy to its operator, unasked.
 
+use crate::origin_tls_error::{OriginTlsError, OriginTlsKind};
 use crate::tls::TlsFileError;
 use std::fmt;
 use std::sync::mpsc::Sender;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Something that an operator should know.
 #[derive(Debug)]
@@ -12,7 +13,8 @@ pub enum Note {
     CertificatesChanged,
     /// The files have changed, and cannot be used. New connections are shown the old certificates.
     CertificatesRefused(TlsFileError),
-    /// TLS with the origin fails, for this reason. It is said once for each reason in a row.
+    /// TLS with the origin fails, for this reason. It is said once for each kind of error in a row, and anew after TLS has
+    /// worked, or with new settings.
     OriginTls(String),
 }
 
@@ -41,7 +43,7 @@ impl fmt::Display for Note {
 #[derive(Debug)]
 pub(crate) struct Notes {
     sender: Option<Sender<Note>>,
-    last_origin_tls: Mutex<Option<String>>,
+    last_origin_tls: Mutex<Option<OriginTlsKind>>,
 }
 
 impl Notes {
@@ -57,11 +59,46 @@ impl Notes {
     }
 
     /// TLS with the origin has failed, as it may do for every request.
-    pub(crate) fn origin_tls(&self, why: String) {
-        let mut last = self.last_origin_tls.lock().unwrap_or_else(PoisonError::into_inner);
-        if last.as_ref() != Some(&why) {
-            self.say(Note::OriginTls(why.clone()));
-            *last = Some(why);
+    pub(crate) fn origin_tls(&self, error: &OriginTlsError) {
+        if self.last_origin_tls().replace(error.kind()) != Some(error.kind()) {
+            self.say(Note::OriginTls(error.to_string()));
         }
+    }
+
+    /// TLS with the origin works, or is tried in another way: its next failure is news.
+    pub(crate) fn origin_tls_again(&self) {
+        *self.last_origin_tls() = None;
+    }
+
+    fn last_origin_tls(&self) -> MutexGuard<'_, Option<OriginTlsKind>> {
+        self.last_origin_tls.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc;
+    use std::time::Duration;
+    use tokio_rustls::rustls::pki_types::UnixTime;
+    use tokio_rustls::rustls::{CertificateError, Error};
+
+    #[test]
+    fn a_failure_is_told_once_until_it_is_another_or_tls_has_worked() {
+        let expired = |now: u64| {
+            let [time, not_after] = [now, 1].map(|s| UnixTime::since_unix_epoch(Duration::from_secs(s)));
+            OriginTlsError::Tls(CertificateError::ExpiredContext { time, not_after }.into())
+        };
+        let unknown = OriginTlsError::Tls(Error::InvalidCertificate(CertificateError::UnknownIssuer));
+        assert_ne!(expired(2).to_string(), expired(3).to_string());
+        let (sender, noted) = mpsc::channel();
+        let notes = Notes::to(Some(sender));
+        let told = |error: &OriginTlsError| {
+            notes.origin_tls(error);
+            noted.try_iter().count()
+        };
+        assert_eq!([told(&expired(2)), told(&expired(3)), told(&unknown), told(&expired(4))], [1, 0, 1, 1]);
+        notes.origin_tls_again();
+        assert_eq!([told(&expired(5)), told(&OriginTlsError::NoHttp2)], [1, 1]);
     }
 }

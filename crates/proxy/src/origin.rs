@@ -1,7 +1,8 @@
 //! Requests to the origin, over a pool of connections.
 
-use crate::connector::{Connector, OriginTlsError};
+use crate::connector::Connector;
 use crate::limits::{FIELDS_MAX, HEAD_BYTES_MAX, READ_AHEAD_BYTES_MAX, RETRIES_MAX};
+use crate::origin_tls_error::OriginTlsError;
 use crate::paced::{Arriving, BodyError, Paced, PollFrame};
 use crate::refusal::Refusal;
 use crate::shared::Shared;
@@ -98,7 +99,7 @@ impl Origin {
             // The request names the host that the client wants.
             .set_host(false);
         let version = if is_http2 { Version::HTTP_2 } else { Version::HTTP_11 };
-        let client = builder.build(Connector::new(shared.origin_tls.clone(), limits.connect));
+        let client = builder.build(Connector::new(shared.origin_tls.clone(), limits.connect, shared.notes.clone()));
         Self { client, url: config.origin.clone(), version, shared }
     }
 
@@ -161,7 +162,7 @@ fn refusal(shared: &Shared, error: &hyper_util::client::legacy::Error) -> Refusa
             return Refusal::RequestBody;
         }
         if let Some(error) = error.downcast_ref::<OriginTlsError>() {
-            shared.notes.origin_tls(error.to_string());
+            shared.notes.origin_tls(error);
             return if error.is_certificate() { Refusal::OriginCertificate } else { Refusal::OriginTls };
         }
         if let Some(error) = error.downcast_ref::<io::Error>() {

@@ -142,6 +142,7 @@ impl Proxy {
             certificates.set(loaded);
         }
         self.editions.advance(settings);
+        self.editions.now().notes.origin_tls_again();
         Ok(left)
     }
 
