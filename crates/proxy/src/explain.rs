@@ -13,6 +13,7 @@ use http::header::{ACCEPT_ENCODING, ACCEPT_LANGUAGE};
 use http::{HeaderMap, Method};
 use responses::{Dependencies, KeyBytes, KeyRef, Policy, Reuse, Time, Validity, reuse};
 use serde_json::{Value, json};
+use std::collections::BinaryHeap;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::OnceLock;
 
@@ -94,7 +95,8 @@ fn decided(policy: &Policy, decision: &Decision, now: Time) -> Value {
 pub(crate) fn who(shared: &Shared, dependency: &Dependency) -> Value {
     let now = now();
     let slots = shared.coherence.slots_of(dependency);
-    let mut found: Vec<(String, Value)> = Vec::new();
+    // The first ones by their URLs, the last of them on top.
+    let (mut found, mut count) = (BinaryHeap::with_capacity(EXPLAINED_ENTRIES_MAX + 1), 0_usize);
     shared.entries.look_at_all(|entry| {
         let depends = |claim: &Claim| match &slots {
             Some(slots) => slots.contains(&claim.proof().slot),
@@ -104,15 +106,15 @@ pub(crate) fn who(shared: &Shared, dependency: &Dependency) -> Value {
         let is_one = |claim: &Claim| depends(claim) && claim.proof_now() == Some(claim.proof());
         if entry.claim().is_some_and(is_one) {
             let freshness = entry.stored.freshness();
-            let age = json!({"age_s": freshness.age_s(now), "ttl_s": freshness.ttl_s(now)});
-            found.push((url(entry.key()), age));
+            count += 1;
+            found.push((url(entry.key()), freshness.age_s(now), freshness.ttl_s(now)));
+            if found.len() > EXPLAINED_ENTRIES_MAX {
+                found.pop();
+            }
         }
     });
-    found.sort_by(|(one, _), (other, _)| one.cmp(other));
-    let count = found.len();
-    found.truncate(EXPLAINED_ENTRIES_MAX);
-    let entries: Vec<_> =
-        found.into_iter().map(|(url, age)| json!({"url": url, "age_s": age["age_s"], "ttl_s": age["ttl_s"]})).collect();
+    let found = found.into_sorted_vec().into_iter();
+    let entries: Vec<_> = found.map(|(url, age, ttl)| json!({"url": url, "age_s": age, "ttl_s": ttl})).collect();
     json!({
         "dependency": text(dependency.name()),
         "responses": count,
