@@ -14,12 +14,12 @@ use crate::cache::{Cache, Current};
 use crate::call::Called;
 use crate::changes::Changes;
 use crate::error::SiteError;
-use crate::far::drawn;
+use crate::far::{drawn, trouble};
 use crate::mapping::Mapping;
 use crate::site::{Parts, Site, SiteConfig};
 use crate::updates::Updates;
 use homes::{Attached, CHANGES, Change, Dependency, Home, HomeConfig, Table};
-use net::{ConnectError, Host, Machines, Runtime, TakeDescriptor, UnixListenConfig, UplinkConfig, UplinkState};
+use net::{ConnectError, Host, Machines, Runtime, TakeDescriptor, UnixListenConfig, UplinkConfig};
 use node::RoleId;
 use std::fmt;
 use std::future::poll_fn;
@@ -199,10 +199,7 @@ impl NearHome {
 
     /// Why the home is not reached, if it is not.
     pub fn trouble(&self) -> Option<ConnectError> {
-        match self.host.server_state(self.role) {
-            UplinkState::Down(why) | UplinkState::Over(why) => Some(why),
-            UplinkState::Connecting | UplinkState::Up(_) => None,
-        }
+        trouble(&self.host, self.role)
     }
 }
 

@@ -2,9 +2,9 @@
 
 use crate::call::Called;
 use crate::error::SiteError;
-use crate::far::{drawn, uplink};
+use crate::far::{drawn, trouble, uplink};
 use homes::{Dependency, Hub, SourceName, UpdateId, Updater};
-use net::{ConnectError, Host, Machines, Runtime, UplinkState};
+use net::{ConnectError, Host, Machines, Runtime};
 use node::{Driver, RoleId, Waiter};
 use std::error::Error;
 use std::fmt;
@@ -125,10 +125,7 @@ impl Updates {
     pub fn trouble(&self) -> Option<ConnectError> {
         match &self.0 {
             Way::Here(_) => None,
-            Way::Far { role, host, .. } => match host.server_state(*role) {
-                UplinkState::Down(why) | UplinkState::Over(why) => Some(why),
-                UplinkState::Connecting | UplinkState::Up(_) => None,
-            },
+            Way::Far { role, host, .. } => trouble(host, *role),
         }
     }
 

@@ -56,8 +56,7 @@ fn prepare(task: WatchTask, config: &WatchConfig, output: &mut Output) -> Result
 /// So long after its watcher's end a cache may answer: a hub elsewhere gives the watcher up after a lease, and a cache that
 /// does not hear of it gives the hub up after another one. The clocks may drift apart.
 fn silence() -> Duration {
-    let lease = SiteConfig::default().lease;
-    2 * (lease + lease * LEASE_DRIFT_PERMILLE / 1000)
+    2 * longest_lease()
 }
 
 fn look(findings: &[pgwatch::Finding], output: &mut Output) -> Result {
