@@ -1,5 +1,5 @@
-"""Real applications behind real proxies, a real watcher and a real PostgreSQL: no response is older than a commit that
-has ended, and most responses come from the proxies."""
+"""Real applications behind real proxies and nginx, a real watcher and a real PostgreSQL: no response is older than a
+commit that has ended, and most responses come from what these have stored."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -19,8 +20,9 @@ import pytest
 import sqlalchemy as sa
 import uvicorn
 import waitress
+from nginx import Nginx
 from postgres import Postgres
-from programs import proxy, watcher
+from programs import Program, proxy, watcher
 from shop import COLUMNS, SCHEMA, Base, Item
 from sqlalchemy.orm import Session
 from starlette.applications import Starlette
@@ -108,7 +110,7 @@ def until(what: str, holds: Callable[[], bool]) -> None:
 
 
 class Reader:
-    """A client of a proxy, with a connection of its own."""
+    """A client of a proxy, or of an nginx, with a connection of its own."""
 
     def __init__(self, address: str) -> None:
         self._connection = http.client.HTTPConnection(address, timeout=PATIENCE_S)
@@ -119,7 +121,7 @@ class Reader:
         response = self._connection.getresponse()
         body = response.read()
         assert response.status == 200, body
-        is_hit = "hit" in (response.getheader("Cache-Status") or "")
+        is_hit = "hit" in (response.getheader("Cache-Status") or "") or response.getheader("X-Cache-Status") == "HIT"
         return {int(item): version for item, version in json.loads(body).items()}, is_hit
 
 
@@ -230,6 +232,38 @@ def test_no_response_is_older_than_a_commit(site: Site) -> None:
         load.run()
     print(load.counts)
     assert not load.faults, load.faults[:5]
+
+
+def test_an_nginx_that_asks_uses_nothing_older(site: Site, tmp_path: Path) -> None:
+    helper = tmp_path / "verify"
+    verify = Program("verify", helper, "--hub", site.hub)
+    assert verify.line()["socket"] == str(helper)
+    with contextlib.ExitStack() as stack:
+        stack.callback(verify.stop)
+        applications = [
+            serving_wsgi(WSGIMiddleware(wsgi_application(site.database), site.rules, verify=str(helper))),
+            serving_asgi(ASGIMiddleware(asgi_application(site.database), site.rules, verify=str(helper))),
+        ]
+        addresses = []
+        for number, application in enumerate(applications):
+            folder = tmp_path / str(number)
+            folder.mkdir()
+            nginx = Nginx(folder, stack.enter_context(application), helper)
+            stack.callback(nginx.stop)
+            until("it keeps", lambda address=nginx.address: keeps(address))
+            addresses.append(nginx.address)
+        load = Load(site.database, addresses)
+        load.run()
+    print(load.counts)
+    assert not load.faults, load.faults[:5]
+
+
+def keeps(address: str) -> bool:
+    """Whether a page comes from what an nginx has kept."""
+    try:
+        return Reader(address).read("/items/1")[1]
+    except ConnectionRefusedError:
+        return False
 
 
 def test_an_application_that_names_other_rows_is_noticed(site: Site) -> None:

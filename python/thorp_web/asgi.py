@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping, Sequence
 from typing import Any
 
 from thorp_web import recording
 from thorp_web.fields import BODY_BYTES_MAX, CACHE_GROUPS, Field, answer, is_read_along, is_worth_waiting
+from thorp_web.helper import TICKET, Helper
 from thorp_web.map import Map
 from thorp_web.wsgi import SAFE_METHODS
 
@@ -14,14 +16,21 @@ Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
+Stored = Callable[[Sequence[str] | None], Awaitable[list[tuple[str, str]]]]
 ASGIApplication = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+_TICKET = TICKET.lower().encode()
 
 
 class ASGIMiddleware:
-    """An application whose responses say what they depend on, by the names of a map."""
+    """An application whose responses say what they depend on, by the names of a map; to `thorp verify`, too, if it is
+    said where that listens."""
 
-    def __init__(self, app: ASGIApplication, rules: Map, *, field: str = CACHE_GROUPS) -> None:
+    def __init__(
+        self, app: ASGIApplication, rules: Map, *, field: str = CACHE_GROUPS, verify: str | None = None
+    ) -> None:
         self._app, self._map, self._field = app, rules, Field(field)
+        self._helper = Helper(verify) if verify else None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] not in ("http", "websocket"):
@@ -35,7 +44,7 @@ class ASGIMiddleware:
 
     async def _record(self, scope: Scope, receive: Receive, send: Send) -> None:
         record = recording.begin(self._map)
-        response = _Response(send, self._field, record)
+        response = _Response(send, self._field, record, self._stored(scope))
         try:
             with recording.recording_to(record):
                 await self._app(scope, receive, response.send)
@@ -45,12 +54,24 @@ class ASGIMiddleware:
             if not record.is_over:
                 recording.end(record, self._field.is_sayable)
 
+    def _stored(self, scope: Scope) -> Stored:
+        helper = self._helper
+        tickets = [bytes(value) for name, value in scope.get("headers", ()) if bytes(name).lower() == _TICKET]
+
+        async def stored(names: Sequence[str] | None) -> list[tuple[str, str]]:
+            if helper is None or not tickets or names is None:
+                return []
+            # It is asked in a thread: the loop serves others meanwhile.
+            return await asyncio.to_thread(helper.stored, tickets[0].decode("latin-1"), names)
+
+        return stored
+
 
 class _Response:
     """A response whose head waits for the names."""
 
-    def __init__(self, send: Send, field: Field, record: recording.Recording) -> None:
-        self._send, self._field, self._record = send, field, record
+    def __init__(self, send: Send, field: Field, record: recording.Recording, stored: Stored) -> None:
+        self._send, self._field, self._record, self._stored = send, field, record, stored
         self._head: Message | None = None
         self._pieces: list[Message] = []
         self._bytes = 0
@@ -87,7 +108,8 @@ class _Response:
         # Jobs that follow the response are none of it.
         recording.stop_here()
         if self._head is not None:
-            await self._send({**self._head, "headers": _encoded(answer(self._fields(), self._field, names))})
+            fields = answer(self._fields(), self._field, names) + await self._stored(names)
+            await self._send({**self._head, "headers": _encoded(fields)})
         for piece in self._pieces:
             await self._send(piece)
         self._pieces = []

@@ -7,25 +7,36 @@ response says that it is not to be stored, and its pieces go out as they come, o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from thorp_web import recording
 from thorp_web.fields import BODY_BYTES_MAX, CACHE_GROUPS, Field, answer, is_read_along, is_worth_waiting
+from thorp_web.helper import TICKET, Helper
 from thorp_web.map import Map
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
 
+_TICKET = "HTTP_" + TICKET.upper().replace("-", "_")
+
 SAFE_METHODS = frozenset({"GET", "HEAD"})
 """Others are never stored, and nothing is recorded of them."""
 
 
-class WSGIMiddleware:
-    """An application whose responses say what they depend on, by the names of a map."""
+Stored = Callable[[Sequence[str] | None], list[tuple[str, str]]]
+"""Stores a response with its names; gives the field that says so."""
 
-    def __init__(self, app: WSGIApplication, rules: Map, *, field: str = CACHE_GROUPS) -> None:
+
+class WSGIMiddleware:
+    """An application whose responses say what they depend on, by the names of a map; to `thorp verify`, too, if it is
+    said where that listens."""
+
+    def __init__(
+        self, app: WSGIApplication, rules: Map, *, field: str = CACHE_GROUPS, verify: str | None = None
+    ) -> None:
         self._app, self._map, self._field = app, rules, Field(field)
+        self._helper = Helper(verify) if verify else None
 
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         if environ.get("REQUEST_METHOD") not in SAFE_METHODS:
@@ -34,11 +45,16 @@ class WSGIMiddleware:
         record = recording.begin(self._map)
         try:
             with recording.recording_to(record):
-                return self._respond(environ, _Response(start_response, self._field, record))
+                stored = self._stored(environ.get(_TICKET, ""))
+                return self._respond(environ, _Response(start_response, self._field, record, stored))
         finally:
             # After an error it is still under way.
             if not record.is_over:
                 recording.end(record, self._field.is_sayable)
+
+    def _stored(self, ticket: str) -> Stored:
+        helper = self._helper
+        return lambda names: helper.stored(ticket, names) if helper else []
 
     def _respond(self, environ: WSGIEnvironment, response: _Response) -> Iterable[bytes]:
         body = self._app(environ, response.start)
@@ -64,9 +80,11 @@ class WSGIMiddleware:
 class _Response:
     """A response whose head waits for the names."""
 
-    def __init__(self, start_response: StartResponse, field: Field, record: recording.Recording) -> None:
+    def __init__(
+        self, start_response: StartResponse, field: Field, record: recording.Recording, stored: Stored
+    ) -> None:
         self.pieces: list[bytes] = []
-        self._start_response, self._field, self._record = start_response, field, record
+        self._start_response, self._field, self._record, self._stored = start_response, field, record, stored
         self._head: tuple[str, list[tuple[str, str]], Any] | None = None
         self._bytes = 0
 
@@ -102,7 +120,7 @@ class _Response:
         if self._head is None:
             return
         status, fields, exc_info = self._head
-        fields = answer(fields, self._field, names)
+        fields = answer(fields, self._field, names) + self._stored(names)
         if exc_info is None:
             self._start_response(status, fields)
         else:

@@ -10,6 +10,7 @@ mod churn;
 mod commit;
 mod contend;
 mod experiment;
+mod far_look_up;
 mod fetch;
 mod first;
 mod floor;
@@ -89,6 +90,10 @@ pub enum Case {
     },
     /// Look-ups of stored web responses in their home's version table.
     LookUp,
+    /// The same in that of another process, over TCP.
+    LookUpTcp,
+    /// The same by libfabric.
+    LookUpFabric,
     /// Hits of the caching proxy, beside those of others.
     Web {
         /// The others.
@@ -105,7 +110,7 @@ pub enum Case {
 
 impl Case {
     /// The measurements of `--all`: those that one machine can make.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::Floor,
         Self::Read,
         Self::Commit { clients: 1 },
@@ -119,6 +124,7 @@ impl Case {
         Self::Contend { clients: 8 },
         Self::Churn,
         Self::LookUp,
+        Self::LookUpTcp,
         Self::Web { beside: Beside::ALL },
         Self::Entries,
     ];
@@ -133,6 +139,8 @@ pub struct Place {
     pub dir: PathBuf,
     /// Places that are really apart, where there are some.
     pub apart: Option<Apart>,
+    /// The provider of libfabric, for those who read by it.
+    pub fabric: Option<String>,
 }
 
 /// Measures a case. `progress` hears what is being done, `found` each line as soon as it is known.
@@ -152,6 +160,11 @@ pub fn measure(
         Case::Churn => found(churn::measure(place, progress)?),
         Case::Contend { clients } => contend::measure(place, clients, progress, found),
         Case::LookUp => found(look_up::measure()?),
+        Case::LookUpTcp => found(far_look_up::measure(place)?),
+        Case::LookUpFabric => {
+            let provider = place.fabric.as_deref().ok_or("look-ups by libfabric want a provider")?;
+            found(far_look_up::measure_one_sided(place, provider)?)
+        }
         Case::Web { beside } => web::measure(place, beside, progress, found),
         Case::Entries => found(web::measure_entries(place, progress)?),
         Case::Load { gib } => found(load::measure(place, gib, progress)?),

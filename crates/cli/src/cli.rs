@@ -1,7 +1,7 @@
 //! The command line, as clap reads it. `docs/cli.md` is generated from here.
 
 use crate::job::JobName;
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 use std::io::ErrorKind;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
@@ -57,9 +57,13 @@ pub(crate) enum Command {
     /// Runs a caching reverse proxy before a web application: HTTP/1.1 and HTTP/2 to clients, a good cache by RFC 9111, and
     /// of every response `Cache-Status` says what happened and why. Until SIGTERM or Ctrl-C.
     Proxy(Box<ProxyArgs>),
-    /// Runs a home that the proxies of this machine share: it keeps the version of each stored response, which they read in
-    /// memory that they have together. Without --hub it has the hub, too. Until SIGTERM or Ctrl-C.
+    /// Runs a home that proxies share: it keeps the version of each stored response, which those of this machine read in
+    /// memory that they have together, and which those of others ask for. Without --hub it has the hub, too. Until SIGTERM
+    /// or Ctrl-C.
     Home(HomeArgs),
+    /// Tells servers that keep a cache of their own, such as nginx, or PHP with files, whether they may use what they have:
+    /// they ask at a socket, by HTTP, at every request. Until SIGTERM or Ctrl-C.
+    Verify(VerifyArgs),
     /// Watches a PostgreSQL database: every committed change of a row, by whatever program, invalidates what depends on it
     /// before it is visible. With --setup, --check, --remove or --renew-slot it prepares the database. Until SIGTERM or
     /// Ctrl-C.
@@ -67,6 +71,10 @@ pub(crate) enum Command {
     /// Runs an auction shop on a PostgreSQL database: a web application to try a proxy and a watcher with. With --setup it
     /// fills an empty database. Until SIGTERM or Ctrl-C.
     Shop(Box<ShopArgs>),
+    /// Makes and attaches volumes: disks that NBD clients use, whose writes go to a local cache and from there, in the order
+    /// of their flushes, to the file or device where they live.
+    #[command(subcommand)]
+    Volume(VolumeCommand),
     /// Tells a proxy what has changed: when this command ends, no later request is answered without it.
     Invalidate(InvalidateArgs),
     /// Explains how a proxy answers a URL: what it has stored, what that depends on, and what was decided when the application
@@ -294,6 +302,13 @@ pub(crate) struct ProxyArgs {
     /// Memory for stored responses: bytes, or with K, M or G.
     #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = size)]
     pub(crate) cache: usize,
+    /// A directory of the proxy's own, where responses are kept that do not fit into memory. It has to be there; what an
+    /// earlier proxy has left in it for the same --origin is validated with the application before it is used.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) disk: Option<PathBuf>,
+    /// The most that --disk takes there: bytes, or with K, M or G. At least four times --largest and a little more.
+    #[arg(long, value_name = "SIZE", default_value = "10G", value_parser = size, requires = "disk")]
+    pub(crate) disk_size: usize,
     /// The largest response that is stored. Larger ones are passed on.
     #[arg(long, value_name = "SIZE", default_value = "16M", value_parser = size)]
     pub(crate) largest: usize,
@@ -312,10 +327,14 @@ pub(crate) struct ProxyArgs {
     /// May be given several times. A watcher whose name is not among them is refused.
     #[arg(long = "source", value_name = "NAME", value_parser = source_name, requires = "hub_listen")]
     pub(crate) sources: Vec<coherence::SourceName>,
-    /// The socket of a home that is a process of its own (`thorp home`), which the proxies of this machine share. Nothing is
-    /// stored while it is not there.
-    #[arg(long, value_name = "PATH", conflicts_with_all = ["hub", "hub_listen"])]
-    pub(crate) home: Option<PathBuf>,
+    /// A home that is a process of its own (`thorp home`), which proxies share: its socket on this machine, as a path with a
+    /// slash, or HOST:PORT on another one. Nothing is stored while it is not there.
+    #[arg(long, value_name = "PATH_OR_ADDR", conflicts_with_all = ["hub", "hub_listen"])]
+    pub(crate) home: Option<proxy::HomeAddress>,
+    /// Reads the table of a home on another machine by libfabric, without the home's processor, with the provider of this name
+    /// as the home says it (`thorp home --fabric`), such as `verbs;ofi_rxm`.
+    #[arg(long, value_name = "PROVIDER", requires = "home")]
+    pub(crate) fabric: Option<String>,
     /// Listens for other proxies on other addresses than loopback, although their connections are neither encrypted nor
     /// authenticated yet.
     #[arg(long, requires = "hub_listen")]
@@ -392,10 +411,19 @@ fn coding(text: &str) -> Result<responses::Token, String> {
 
 /// `thorp home`.
 #[derive(Debug, Args)]
+#[command(group = ArgGroup::new("caches").args(["socket", "listen"]).multiple(true).required(true))]
+#[command(group = ArgGroup::new("listens").args(["listen", "hub_listen"]).multiple(true))]
 pub(crate) struct HomeArgs {
     /// The socket of proxies of this machine, which say --home. Its file can be reached by this user and its group.
     #[arg(long, value_name = "PATH")]
-    pub(crate) socket: PathBuf,
+    pub(crate) socket: Option<PathBuf>,
+    /// Listens here for proxies of other machines, which say --home, and at the next port for their look-ups.
+    #[arg(long, value_name = "ADDR", value_parser = listen_address)]
+    pub(crate) listen: Option<SocketAddr>,
+    /// Lets proxies of other machines read the table by libfabric, at the address where this listens, with the provider of
+    /// this name, such as `verbs;ofi_rxm`.
+    #[arg(long, value_name = "PROVIDER", requires = "listen")]
+    pub(crate) fabric: Option<String>,
     /// The address of the hub of the application, if it is not here: nothing is stored while it is not reached.
     #[arg(long, value_name = "ADDR", conflicts_with = "hub_listen")]
     pub(crate) hub: Option<String>,
@@ -407,7 +435,7 @@ pub(crate) struct HomeArgs {
     #[arg(long = "source", value_name = "NAME", value_parser = source_name, requires = "hub_listen")]
     pub(crate) sources: Vec<coherence::SourceName>,
     /// Listens on other addresses than loopback, although connections are neither encrypted nor authenticated yet.
-    #[arg(long, requires = "hub_listen")]
+    #[arg(long, requires = "listens")]
     pub(crate) insecure: bool,
     /// How many responses can be stored at a time, by all proxies together: eight bytes of memory each.
     #[arg(long, value_name = "N", default_value_t = 1 << 20,
@@ -417,6 +445,53 @@ pub(crate) struct HomeArgs {
     #[arg(long)]
     pub(crate) until_stdin_closes: bool,
 }
+
+/// `thorp verify`.
+#[derive(Debug, Args)]
+#[command(after_help = VERIFY_HELP)]
+pub(crate) struct VerifyArgs {
+    /// The socket at which servers and applications ask. Its file can be reached by this user and its group: start this with
+    /// the group of the server's user.
+    pub(crate) socket: PathBuf,
+    /// An address of this machine at which they can ask, too, such as 127.0.0.1:7414. Every user of the machine can.
+    #[arg(long, value_name = "ADDR", value_parser = listen_address)]
+    pub(crate) listen: Option<SocketAddr>,
+    /// A home that is a process of its own (`thorp home`): its socket on this machine, as a path with a slash, or HOST:PORT on
+    /// another one, such as the application's. Without it the home is in this process.
+    #[arg(long, value_name = "PATH_OR_ADDR", conflicts_with_all = ["hub", "hub_listen"])]
+    pub(crate) home: Option<proxy::HomeAddress>,
+    /// The address of the hub of the application, such as that of `thorp watch`: nothing is kept while it is not reached.
+    /// Without it the hub is in this process.
+    #[arg(long, value_name = "ADDR", conflicts_with = "hub_listen")]
+    pub(crate) hub: Option<String>,
+    /// Listens here for other homes and proxies of the same application, which say --hub, and for `thorp watch --hub`.
+    #[arg(long, value_name = "ADDR", value_parser = listen_address)]
+    pub(crate) hub_listen: Option<SocketAddr>,
+    /// The name of a source, as `thorp watch --hub` gives it: while its watcher is away, nothing is answered from caches. May
+    /// be given several times. A watcher whose name is not among them is refused.
+    #[arg(long = "source", value_name = "NAME", value_parser = source_name, requires = "hub_listen")]
+    pub(crate) sources: Vec<coherence::SourceName>,
+    /// Listens on other addresses than loopback for those, although connections are neither encrypted nor authenticated yet.
+    #[arg(long, requires = "hub_listen")]
+    pub(crate) insecure: bool,
+    /// How many keys can be known at a time: some 500 bytes of memory each if something is stored under them, and the key.
+    #[arg(long, value_name = "N", default_value_t = 1 << 18, value_parser = clap::value_parser!(u32).range(1..=1 << 24))]
+    pub(crate) responses: u32,
+    /// Stops the helper when standard input ends: with the program that started it.
+    #[arg(long)]
+    pub(crate) until_stdin_closes: bool,
+}
+
+const VERIFY_HELP: &str = "\
+The questions of a server and its application (docs/verify.md has all of them; examples/ has nginx, Apache and PHP):
+  curl --unix-socket SOCKET -i -H 'Thorp-Key: http://shop/item/42' http://localhost/look
+    Thorp-State: fill          nothing may be used: ask the application, with this ticket
+    Thorp-Version: 5d0c...01   keep its response under the key and this, if it comes to be stored
+    Thorp-Ticket: 0000...
+  curl --unix-socket SOCKET -d '{\"ticket\": \"0000...\", \"dependencies\": [\"item:42\"]}' http://localhost/store
+    {\"stored\":true,\"version\":\"5d0c...01\"}
+  curl --unix-socket SOCKET -d '{\"dependencies\": [\"item:42\"]}' http://localhost/invalidate
+    when this is answered, /look names another version";
 
 /// `thorp invalidate`.
 #[derive(Debug, Args)]
@@ -497,7 +572,8 @@ their next use.";
 #[command(group = clap::ArgGroup::new("task").args(["setup", "check", "remove", "renew_slot"]))]
 pub(crate) struct WatchArgs {
     /// Where the database is: postgres://USER@HOST:PORT/NAME, or `host=... user=... dbname=...`. A password may stand in
-    /// PGPASSWORD of the environment.
+    /// PGPASSWORD of the environment. For TLS say sslmode=verify-full, and sslrootcert=FILE where its certificate is from an
+    /// authority of your own: postgres://USER@HOST/NAME?sslmode=verify-full&sslrootcert=FILE.
     #[arg(value_name = "DATABASE")]
     pub(crate) database: pgwatch::Database,
     /// The publication whose changes are watched.
@@ -525,6 +601,10 @@ pub(crate) struct WatchArgs {
     /// Prepares the database, as a superuser, says what it has made, and ends. From then on commits wait for a watcher.
     #[arg(long)]
     pub(crate) setup: bool,
+    /// Gives a role that writes such settings, in this database, that its commits wait, and no time limit ends that. With
+    /// --setup, or alone at any time. May be given several times. --remove undoes it.
+    #[arg(long = "guard", value_name = "ROLE", conflicts_with_all = ["check", "remove", "renew_slot"])]
+    pub(crate) guards: Vec<String>,
     /// Says what is wrong with the database, and which holes it leaves, and ends.
     #[arg(long)]
     pub(crate) check: bool,
@@ -543,6 +623,7 @@ pub(crate) struct WatchArgs {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum WatchTask {
     Setup,
+    Guard,
     Check,
     Remove,
     RenewSlot,
@@ -553,6 +634,7 @@ impl WatchArgs {
     pub(crate) fn task(&self) -> Option<WatchTask> {
         let tasks = [
             (self.setup, WatchTask::Setup),
+            (!self.guards.is_empty(), WatchTask::Guard),
             (self.check, WatchTask::Check),
             (self.remove, WatchTask::Remove),
             (self.renew_slot, WatchTask::RenewSlot),
@@ -790,6 +872,12 @@ pub(crate) struct BenchArgs {
     /// The caches to measure beside, if they are installed. Only for `web`; both without it.
     #[arg(long, value_name = "NAME", value_delimiter = ',', conflicts_with = "all")]
     pub(crate) beside: Option<Vec<BenchRival>>,
+    /// Looks up in the table of a home that is another process, over TCP. Only for `look-up`.
+    #[arg(long, conflicts_with_all = ["all", "fabric"])]
+    pub(crate) tcp: bool,
+    /// Does so by libfabric, with the provider of this name, such as `tcp;ofi_rxm`. Only for `look-up`.
+    #[arg(long, value_name = "PROVIDER", conflicts_with = "all")]
+    pub(crate) fabric: Option<String>,
     /// Where stores are made, so that their disk is the one that is measured; a temporary folder inside it is removed
     /// at the end.
     #[arg(long, value_name = "DIR", default_value = ".")]
@@ -814,6 +902,8 @@ Cases and what their ratios compare with, measured in the same run:
   churn     objects created and deleted again and again; over_early: pages of the store over those after 20 rounds
   contend   one counter that 8 threads, and then 8 clients, increment; over_median: the longest wait
   look-up   the version of a stored web response, idle and while every processor marks updates; loaded_over_idle: of p99
+            with --tcp: in the table of another process, by 64 clients at a time, and alone; over_ping: a bare ping-pong
+            with --fabric: the same without the other process's answer; over_tcp: the same look-ups over TCP
   web       hits of `thorp proxy`, with 64 connections, beside nginx and Varnish where they are installed, each with half of
             the processors, in turns; hits_over_theirs, p99_over_theirs: of the time that a hit takes
   entries   memory that `thorp proxy` takes for a million small responses; above_bytes: for each, above its body, fields
@@ -1053,6 +1143,101 @@ pub(crate) struct DemoArgs {
     #[arg(long, value_name = "COUNT", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) visits: u32,
 }
+
+/// The commands of `thorp volume`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum VolumeCommand {
+    /// Makes the home of a volume: a raw file of zeros, which takes no room until it is written. A raw file or a block device
+    /// that is there already can be attached as it is.
+    Create(VolumeCreateArgs),
+    /// Attaches a volume at this host and serves it to NBD clients, until SIGTERM or Ctrl-C; then what is not home goes
+    /// there. A second Ctrl-C ends it at once: the cache has what is not home, and the next attachment goes on.
+    #[command(after_help = VOLUME_ATTACH_HELP)]
+    Attach(VolumeAttachArgs),
+    /// Prints how a home stands: its size, how often it was attached, and which cache has writes that are not home.
+    Status(VolumeStatusArgs),
+}
+
+/// `thorp volume create`.
+#[derive(Debug, Args)]
+pub(crate) struct VolumeCreateArgs {
+    /// The file, which must not be there yet.
+    pub(crate) home: PathBuf,
+    /// Its size, such as 100G: a multiple of 4096 bytes.
+    #[arg(long, value_parser = size)]
+    pub(crate) size: usize,
+}
+
+/// `thorp volume attach`.
+#[derive(Debug, Args)]
+pub(crate) struct VolumeAttachArgs {
+    /// The home: a raw file or a block device.
+    pub(crate) home: PathBuf,
+    /// The directory of the cache, on a fast disk. It is made if it is not there, and serves this volume only.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) cache: PathBuf,
+    /// The directory of the small files beside the home, if that is not its own: whose it is, and its journal. A device needs
+    /// one, on a disk.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) beside: Option<PathBuf>,
+    /// Where NBD clients come: unix:PATH, or nbd://HOST or nbd://HOST:PORT. May be given several times.
+    #[arg(long, value_name = "ADDR", required = true)]
+    pub(crate) listen: Vec<volumes::nbd::Address>,
+    /// The name of the export, which clients may also leave out.
+    #[arg(long, value_name = "NAME", default_value = "volume")]
+    pub(crate) export: String,
+    /// The room in the cache for writes that are not home, which it takes at once. When it is full, writers wait.
+    #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = size)]
+    pub(crate) dirty: usize,
+    /// The room in the cache for clean blocks, 24 bytes of memory for each 4096.
+    #[arg(long, value_name = "SIZE", default_value = "4G", value_parser = size)]
+    pub(crate) clean: usize,
+    /// When a write is answered.
+    #[arg(long, value_enum, default_value_t = VolumeAck::Flush)]
+    pub(crate) ack: VolumeAck,
+    /// A write is home before it is so old.
+    #[arg(long, value_name = "S", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=86_400))]
+    pub(crate) age_s: u32,
+    /// Attaches it although that loses writes which are not home: those of another cache, or of this one if the volume was
+    /// attached elsewhere since. Or although the home does not know its cache any more.
+    #[arg(long)]
+    pub(crate) force: bool,
+    /// Listens on other addresses than loopback, although connections are neither encrypted nor authenticated yet.
+    #[arg(long)]
+    pub(crate) insecure: bool,
+    /// Detaches it when standard input ends: with the program that started it.
+    #[arg(long)]
+    pub(crate) until_stdin_closes: bool,
+}
+
+/// When a write is answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum VolumeAck {
+    /// When it is on the cache's disk.
+    Write,
+    /// At once; a flush, or a write with FUA, when everything before it is on the cache's disk. As disks do.
+    Flush,
+}
+
+/// `thorp volume status`.
+#[derive(Debug, Args)]
+pub(crate) struct VolumeStatusArgs {
+    /// The home.
+    pub(crate) home: PathBuf,
+    /// The directory of the files beside it, as it was attached with.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) beside: Option<PathBuf>,
+}
+
+const VOLUME_ATTACH_HELP: &str = "\
+Examples:
+  thorp volume create disk.img --size 20G
+  thorp volume attach disk.img --cache /ssd/disk --listen unix:/run/disk.sock
+  nbdinfo 'nbd+unix:///?socket=/run/disk.sock'
+  qemu-system-x86_64 -drive driver=nbd,server.type=unix,server.path=/run/disk.sock,export=volume ...
+  nbd-client -unix /run/disk.sock /dev/nbd0 -N volume
+
+While a volume is attached, and until its cache has nothing that is not home, no other program may write to its home.";
 
 /// The demos that are not of the store.
 #[derive(Debug, Subcommand)]

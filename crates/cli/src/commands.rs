@@ -19,6 +19,8 @@ mod shop;
 mod spaces;
 mod status;
 mod torture;
+mod verify;
+mod volume;
 mod watch;
 mod why;
 
@@ -35,6 +37,8 @@ pub(crate) fn run(command: Command, output: &mut Output) -> Result {
         Command::Group(args) => group::run(&args, output),
         Command::Proxy(args) => proxy::run(&args, output),
         Command::Home(args) => home::run(&args, output),
+        Command::Verify(args) => verify::run(&args, output),
+        Command::Volume(command) => volume::run(&command, output),
         Command::Watch(args) => watch::run(&args, output),
         Command::Shop(args) => shop::run(&args, output),
         Command::Invalidate(args) => invalidate::run(&args, output),

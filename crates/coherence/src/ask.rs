@@ -1,34 +1,80 @@
-//! A question to a home of another process, and the wait for its answer.
+//! Questions to a home of another process, look-ups in the table of one on another machine, and the wait for the answers.
 
 use crate::call::Called;
-use homes::{Answer, Attached, Question};
-use node::Waiter;
+use homes::{Answer, Attached, Found, LookUps, Question, Wanted};
+use node::{Machine, Waiter};
 use std::future::poll_fn;
 use std::task::Poll;
 
+/// A machine that has answers some time later, and wakes those that wait for them.
+trait Answers: Machine {
+    type Answer;
+
+    /// The answer, once.
+    fn take(&mut self, id: u64) -> Option<Self::Answer>;
+
+    /// Nobody waits for it any more.
+    fn forget(&mut self, id: u64);
+}
+
+impl Answers for Attached {
+    type Answer = Answer;
+
+    fn take(&mut self, id: u64) -> Option<Answer> {
+        self.take(id)
+    }
+
+    fn forget(&mut self, id: u64) {
+        self.forget(id);
+    }
+}
+
+impl Answers for LookUps {
+    type Answer = Found;
+
+    fn take(&mut self, id: u64) -> Option<Found> {
+        self.take(id)
+    }
+
+    fn forget(&mut self, id: u64) {
+        self.forget(id);
+    }
+}
+
 /// A question that is waited for. One that is dropped is not waited for any more.
-struct Asked<'a> {
-    home: &'a Called<Attached>,
+struct Asked<'a, M: Answers> {
+    machine: &'a Called<M>,
     id: u64,
+}
+
+impl<M: Answers> Asked<'_, M> {
+    async fn answer(self) -> M::Answer {
+        poll_fn(|cx| {
+            if let Some(answer) = self.machine.look(|machine| machine.take(self.id)) {
+                return Poll::Ready(answer);
+            }
+            self.machine.driver().wake_on(Waiter(self.id), cx.waker());
+            Poll::Pending
+        })
+        .await
+    }
+}
+
+impl<M: Answers> Drop for Asked<'_, M> {
+    fn drop(&mut self) {
+        self.machine.driver().forget(Waiter(self.id));
+        self.machine.call(|machine| machine.forget(self.id));
+    }
 }
 
 /// Asks, and waits for the answer. That to a change is waited for however long there is no home.
 pub(crate) async fn ask(home: &Called<Attached>, question: Question) -> Answer {
     let id = home.call(|machine| machine.ask(home.driver().now(), question));
-    let asked = Asked { home, id };
-    poll_fn(|cx| {
-        if let Some(answer) = home.look(|machine| machine.take(asked.id)) {
-            return Poll::Ready(answer);
-        }
-        home.driver().wake_on(Waiter(asked.id), cx.waker());
-        Poll::Pending
-    })
-    .await
+    Asked { machine: home, id }.answer().await
 }
 
-impl Drop for Asked<'_> {
-    fn drop(&mut self) {
-        self.home.driver().forget(Waiter(self.id));
-        self.home.call(|machine| machine.forget(self.id));
-    }
+/// Looks up, and waits for the answer.
+pub(crate) async fn look(table: &Called<LookUps>, wanted: Wanted) -> Found {
+    let id = table.call(|machine| machine.look(table.driver().now(), wanted));
+    Asked { machine: table, id }.answer().await
 }

@@ -1,11 +1,16 @@
-//! A home, as a cache uses it: one of its own process, or one that it shares with others of this machine.
+//! A home, as a cache uses it: one of its own process, one that it shares with others of this machine, or one elsewhere.
 
 use crate::ask::ask;
 use crate::call::Called;
 use crate::mapping::Mapping;
-use crate::version_table::{Here, Near, Remote, VersionTable};
+use crate::version_table::{Far, FarTable, Here, Near, Remote, VersionTable};
 use homes::{Answer, Attached, Dependency, Home, NotStored, Proof, Question, Table, Ticket};
 use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+use tokio::time::timeout;
+
+/// How long a home on another machine may take to store a response, as it may to answer a look-up.
+const STORE_WITHIN: Duration = Duration::from_secs(1);
 
 /// A cache's side of its home. It is cheap to clone.
 #[derive(Clone, Debug)]
@@ -15,6 +20,7 @@ pub struct Cache(Way);
 enum Way {
     Here(Arc<Here>),
     Near(Arc<Remote>, Arc<Current>),
+    Far(Arc<Remote>, FarTable),
 }
 
 /// The table of the home that was attached to last, if any was.
@@ -29,12 +35,25 @@ impl Cache {
         Self(Way::Near(Arc::new(Remote::new(home)), current))
     }
 
+    pub(crate) fn far(home: Called<Attached>, table: FarTable) -> Self {
+        Self(Way::Far(Arc::new(Remote::new(home)), table))
+    }
+
     /// A ticket for a response that is about to be asked for. Without one it must not be stored: the home has no lease, or
-    /// there is no home.
+    /// there is no home. One on another machine has to be asked ([`Cache::fetch_ticket`]).
     pub fn ticket(&self) -> Option<Ticket> {
         match &self.0 {
             Way::Here(here) => here.home.look(|home| home.ticket(here.home.driver().now())),
             Way::Near(home, current) => table(current)?.ticket(home.attached.driver().now()),
+            Way::Far(..) => None,
+        }
+    }
+
+    /// A ticket as [`Cache::ticket`] gives it, wherever the home is. One that does not answer in time gives none.
+    pub async fn fetch_ticket(&self) -> Option<Ticket> {
+        match &self.0 {
+            Way::Here(_) | Way::Near(..) => self.ticket(),
+            Way::Far(_, table) => table.ticket().await,
         }
     }
 
@@ -51,12 +70,17 @@ impl Cache {
                 Ok(Claim::here(here.clone(), here.home.look(store)?))
             }
             Way::Near(home, current) => {
-                let lapses = home.lapses();
-                let answer = ask(&home.attached, Question::Store(ticket, dependencies.to_vec())).await;
-                let Answer::Stored(outcome) = answer else { return Err(NotStored::Away) };
+                let (proof, lapses) = home.store(ticket, dependencies).await?;
                 // If it is that of a later home, it does not know the proof.
                 let table = table(current).ok_or(NotStored::Away)?;
-                Ok(Claim(Place::Near(Box::new((Near { home: home.clone(), lapses, table }, outcome?)))))
+                Ok(Claim(Place::Near(Box::new((Near { home: home.clone(), lapses, table }, proof)))))
+            }
+            Way::Far(home, table) => {
+                // A request waits for it. The slot of one that comes later is given back.
+                let stored = timeout(STORE_WITHIN, home.store(ticket, dependencies)).await;
+                let (proof, lapses) = stored.unwrap_or(Err(NotStored::Away))?;
+                let far = Far { home: home.clone(), lapses, table: table.clone() };
+                Ok(Claim(Place::Far(Box::new((far, proof)))))
             }
         }
     }
@@ -66,7 +90,7 @@ impl Cache {
         match &self.0 {
             Way::Here(here) => here.home.look(Home::lapse_all),
             // Others store there, too.
-            Way::Near(home, _) => home.lapse_all(),
+            Way::Near(home, _) | Way::Far(home, _) => home.lapse_all(),
         }
     }
 
@@ -75,7 +99,7 @@ impl Cache {
     pub fn slots_of<C: FromIterator<u32>>(&self, dependency: &Dependency) -> Option<C> {
         match &self.0 {
             Way::Here(here) => Some(here.home.look(|home| home.slots_of(dependency).collect())),
-            Way::Near(..) => None,
+            Way::Near(..) | Way::Far(..) => None,
         }
     }
 
@@ -83,11 +107,37 @@ impl Cache {
     pub async fn dependents(&self, dependency: &Dependency) -> usize {
         match &self.0 {
             Way::Here(here) => here.home.look(|home| home.dependents(dependency)),
-            Way::Near(home, _) => match ask(&home.attached, Question::Count(dependency.clone())).await {
-                Answer::Counted(count) => count as usize,
-                _ => 0,
-            },
+            Way::Near(home, _) | Way::Far(home, _) => home.dependents(dependency).await,
         }
+    }
+}
+
+impl Remote {
+    /// Stores a response; gives its proof, and the lapses that it was stored after.
+    async fn store(&self, ticket: Ticket, dependencies: &[Dependency]) -> Result<(Proof, u64), NotStored> {
+        let lapses = self.lapses();
+        match ask(&self.attached, Question::Store(ticket, dependencies.to_vec())).await {
+            Answer::Stored(outcome) => Ok((outcome?, lapses)),
+            _ => Err(NotStored::Away),
+        }
+    }
+
+    async fn dependents(&self, dependency: &Dependency) -> usize {
+        match ask(&self.attached, Question::Count(dependency.clone())).await {
+            Answer::Counted(count) => count as usize,
+            _ => 0,
+        }
+    }
+
+    async fn dependencies(&self, proof: Proof) -> Vec<Dependency> {
+        match ask(&self.attached, Question::Describe(proof)).await {
+            Answer::Described(dependencies) => dependencies,
+            _ => Vec::new(),
+        }
+    }
+
+    fn free(&self, proof: Proof) {
+        self.attached.call(|home| home.free(proof));
     }
 }
 
@@ -100,11 +150,12 @@ fn table(current: &Current) -> Option<Arc<Table<Mapping>>> {
 pub struct Claim(Place);
 
 /// A look-up branches on which it is: that is foreseen, where a call through a table of functions would not be inlined. The
-/// parts of a proof stand singly, as a cache holds millions of them: so there is room for which of the two it is.
+/// parts of a proof stand singly, as a cache holds millions of them: so there is room for which of them it is.
 #[derive(Debug)]
 enum Place {
     Here { here: Arc<Here>, generation: u64, word: u64, slot: u32 },
     Near(Box<(Near, Proof)>),
+    Far(Box<(Far, Proof)>),
 }
 
 const _: () = assert!(size_of::<Option<Claim>>() <= 32);
@@ -115,12 +166,23 @@ impl Claim {
         Self(Place::Here { here, generation, word, slot })
     }
 
-    /// Whether the response answers a request that has come before this call.
+    /// Whether it shows at once that the response answers a request that has come before this call. A home on another machine
+    /// has to be asked ([`Claim::look`]).
     #[inline]
     pub fn is_current(&self) -> bool {
         match &self.0 {
             Place::Here { here, .. } => here.is_current(&self.proof()),
             Place::Near(near) => near.0.is_current(&near.1),
+            Place::Far(_) => false,
+        }
+    }
+
+    /// Whether the response answers a request that has come before this call, wherever its home is. One that does not answer
+    /// in time says nothing.
+    pub async fn look(&self) -> bool {
+        match &self.0 {
+            Place::Here { .. } | Place::Near(_) => self.is_current(),
+            Place::Far(far) => far.0.is_current(&far.1).await,
         }
     }
 
@@ -128,10 +190,8 @@ impl Claim {
     pub async fn dependencies(&self) -> Vec<Dependency> {
         match &self.0 {
             Place::Here { here, .. } => here.home.look(|home| home.dependencies(self.proof())),
-            Place::Near(near) => match ask(&near.0.home.attached, Question::Describe(near.1)).await {
-                Answer::Described(dependencies) => dependencies,
-                _ => Vec::new(),
-            },
+            Place::Near(near) => near.0.home.dependencies(near.1).await,
+            Place::Far(far) => far.0.home.dependencies(far.1).await,
         }
     }
 
@@ -141,14 +201,16 @@ impl Claim {
         match &self.0 {
             Place::Here { generation, word, slot, .. } => Proof { generation: *generation, word: *word, slot: *slot },
             Place::Near(near) => near.1,
+            Place::Far(far) => far.1,
         }
     }
 
-    /// The same place as it is now: another proof when the response is not current.
+    /// The same place as it is now: another proof when the response is not current. `None` if it is not to be seen from here.
     pub fn proof_now(&self) -> Option<Proof> {
         match &self.0 {
             Place::Here { here, slot, .. } => here.table.proof(*slot),
             Place::Near(near) => near.0.table.proof(near.1.slot),
+            Place::Far(_) => None,
         }
     }
 
@@ -157,7 +219,8 @@ impl Claim {
     pub fn lapse(&self) {
         match &self.0 {
             Place::Here { here, .. } => here.home.look(|home| home.free(self.proof())),
-            Place::Near(near) => near.0.home.attached.call(|home| home.free(near.1)),
+            Place::Near(near) => near.0.home.free(near.1),
+            Place::Far(far) => far.0.home.free(far.1),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Why a site, or the way to a hub, does not start.
 
+use fabric::FabricError;
 use net::{AddressError, ListenError};
 use std::error::Error;
 use std::fmt;
@@ -12,6 +13,8 @@ pub enum SiteError {
     Address(AddressError),
     /// Its hub, or its home, cannot listen.
     Listen(ListenError),
+    /// Its table cannot be read by libfabric, or that of another cannot.
+    Fabric(FabricError),
     /// The system gives no memory, or no thread.
     System(io::Error),
 }
@@ -21,6 +24,7 @@ impl fmt::Display for SiteError {
         match self {
             Self::Address(error) => error.fmt(f),
             Self::Listen(error) => error.fmt(f),
+            Self::Fabric(error) => error.fmt(f),
             Self::System(error) => error.fmt(f),
         }
     }
@@ -31,6 +35,7 @@ impl Error for SiteError {
         match self {
             Self::Address(error) => Some(error),
             Self::Listen(error) => Some(error),
+            Self::Fabric(error) => Some(error),
             Self::System(error) => Some(error),
         }
     }

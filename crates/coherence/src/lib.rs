@@ -9,7 +9,7 @@
 //!   | Updates - Hub      |                              +------------------+
 //!   +--------------------+
 //! ```
-//! Caches of several processes of a machine share a home by a [`HomeServer`]; each has it as a [`NearHome`].
+//! Caches of several processes share a home by a [`HomeServer`]; each has it as an [`AttachedHome`].
 //!
 //! A [`Cache`] takes a ticket before it asks the origin, stores what it has got, and looks at each hit; an [`Updates`]
 //! announces what is about to change, and waits until it may. `docs/coherence.md` has the rules.
@@ -36,21 +36,25 @@
 //! ```
 
 mod ask;
+mod attached_home;
 mod cache;
 mod call;
 mod changes;
 mod error;
 mod far;
 mod mapping;
+mod one_sided;
 mod shared_home;
 mod site;
 mod updates;
 mod version_table;
 
+pub use attached_home::{AttachedHome, HomeAddress};
 pub use cache::{Cache, Claim};
 pub use changes::Changes;
 pub use error::SiteError;
+pub use fabric::FabricError;
 pub use homes::{Dependency, NotStored, Proof, SourceName, Ticket};
-pub use shared_home::{HomeServer, NearHome};
+pub use shared_home::{HomeServer, ShareConfig};
 pub use site::{Site, SiteConfig};
 pub use updates::{Ended, Update, Updates};

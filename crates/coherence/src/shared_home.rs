@@ -1,41 +1,73 @@
-//! A home that is a process of its own: as it is hosted, and as the caches of its machine have it.
+//! A home that is a process of its own, as it is hosted.
 //!
 //! ```text
-//!   +--- HomeServer ---+                       +-- NearHome --+
-//!   |  Hub (or the way |  <-- a Unix socket -- | Attached     |  tickets' stores, slots, changes
-//!   |  |     to it)    |                       |              |
-//!   |  Home -- Table ==|== a mapped file ======| Table        |  look-ups and tickets, read in place
-//!   +------------------+                       +--------------+
+//!   +--- HomeServer ---+                       +-- AttachedHome, of this machine --+
+//!   |  Hub (or the way |  <-- a Unix socket -- | Attached                          |  tickets' stores, slots, changes
+//!   |  |     to it)    |                       |                                   |
+//!   |  Home -- Table ==|== a mapped file ======| Table                             |  look-ups and tickets, read in place
+//!   |   ^        |     |                       +-----------------------------------+
+//!   |   |   Responder  |                       +-- AttachedHome, of another one ---+
+//!   |   |        ^     |  <-- TCP, next port - | LookUps                           |  look-ups and tickets, in batches
+//!   |   +--------|-----|  <-- TCP ------------ | Attached                          |  tickets' stores, slots, changes
+//!   +------------------+                       +-----------------------------------+
 //! ```
+//! The responder has threads of its own, which do nothing else: a home that is busy does not slow look-ups.
+//!
 //! A home that is started again is another one: it passes another file, and what was stored under the earlier one is not
 //! current by it. That file stays as long as anything is stored under it, and its lease ends by itself.
 
-use crate::cache::{Cache, Current};
 use crate::call::Called;
-use crate::changes::Changes;
 use crate::error::SiteError;
-use crate::far::{drawn, trouble};
+use crate::far::drawn;
 use crate::mapping::Mapping;
 use crate::site::{Parts, Site, SiteConfig};
 use crate::updates::Updates;
-use homes::{Attached, CHANGES, Change, Dependency, Home, HomeConfig, Table};
-use net::{ConnectError, Host, Machines, Runtime, TakeDescriptor, UnixListenConfig, UplinkConfig};
+use fabric::{FabricError, Shared, Shim, Window as Memory};
+use homes::{CHANGES, Change, Dependency, Home, HomeConfig, Responder, Table, Window};
+use net::{
+    Host, HostEnd, ListenConfig, ListenError, Listener, Machines, Runtime, UnixListenConfig, refuse_open_network,
+};
 use node::RoleId;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::future::poll_fn;
 use std::io;
-use std::net::SocketAddr;
-use std::path::Path;
-use std::sync::{Arc, PoisonError};
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 use tokio::sync::oneshot;
 use types::limits::{CACHES_MAX, DEPENDENCIES_PER_UPDATE_MAX};
 
-/// A home, with its hub or the way to it, which caches of this machine share.
+/// How often a pair of ports is looked for, where any will do.
+const PAIR_TRIES_MAX: u32 = 32;
+
+/// How long the machine of a cache may be unheard of. Its slots are free then.
+const SILENCE: Duration = Duration::from_secs(30);
+
+/// How a home is shared.
+#[derive(Clone, Debug, Default)]
+pub struct ShareConfig {
+    /// The home, and its hub or the way to it.
+    pub site: SiteConfig,
+    /// The socket of caches of this machine.
+    pub socket: Option<PathBuf>,
+    /// Where caches of other machines come, and at the next port their look-ups.
+    pub listen: Option<SocketAddr>,
+    /// The provider of libfabric by which they may read the table, at the address where they come.
+    pub fabric: Option<String>,
+}
+
+/// A home, with its hub or the way to it, which caches share.
 pub struct HomeServer {
     host: Arc<Host>,
     role: RoleId,
+    /// Where caches of other machines come, and who answers their look-ups.
+    open: Option<(SocketAddr, Arc<Host>)>,
+    /// Its table, as those read it that need no answer.
+    _shared: Option<Shared>,
     updates: Updates,
     address: Option<SocketAddr>,
     /// Ends the thread that announces changes.
@@ -44,26 +76,36 @@ pub struct HomeServer {
 }
 
 impl HomeServer {
-    /// Starts it, and takes caches at a socket.
+    /// Starts it, and takes caches.
     ///
     /// # Errors
     /// An address that is none, or that cannot be listened on; no memory for the table.
-    pub fn start(config: &SiteConfig, socket: &Path, runtime: &Runtime) -> Result<Self, SiteError> {
+    pub fn start(config: &ShareConfig, runtime: &Runtime) -> Result<Self, SiteError> {
+        let ShareConfig { site: config, socket, listen, fabric } = config;
         let (memory, file) = Mapping::create(Table::words(config.responses_max)).map_err(SiteError::System)?;
         let home = Home::over(HomeConfig { slots: config.responses_max, ..HomeConfig::new(drawn()) }, memory);
         // Its table outlives it with those that read it: a hub that follows waits for their leases.
         let succeeds = config.earlier_lease.or(Some(config.lease));
         let parts = Site::start_with(&SiteConfig { earlier_lease: succeeds, ..config.clone() }, home, runtime)?;
-        let listen = UnixListenConfig {
-            sessions_max: CACHES_MAX,
-            passes: Some(Arc::new(file)),
-            ..UnixListenConfig::new(socket.to_owned(), wire::caches::HOME)
-        };
         if config.hub.is_none() && config.listen.is_none() && config.earlier_lease.is_none() {
             // The updaters of an earlier hub were its caches, which tell of what is visible already.
             parts.updates.caught_up();
         }
-        parts.host.listen_unix(parts.role, listen).map_err(SiteError::Listen)?;
+        if let Some(socket) = socket {
+            let config = UnixListenConfig {
+                sessions_max: CACHES_MAX,
+                passes: Some(Arc::new(file)),
+                ..UnixListenConfig::new(socket.clone(), wire::caches::HOME)
+            };
+            parts.host.listen_unix(parts.role, config).map_err(SiteError::Listen)?;
+        }
+        let shared = match (fabric, listen) {
+            (Some(provider), Some(address)) if refuse_open_network(*address, config.insecure).is_ok() => {
+                Some(share(&parts, provider, address.ip()).map_err(SiteError::Fabric)?)
+            }
+            _ => None,
+        };
+        let open = listen.map(|address| open(&parts, address, config.insecure, shared.as_ref())).transpose()?;
         let (stop, stopped) = oneshot::channel();
         let (home, updates) = (parts.home.clone(), parts.updates.clone());
         let announcer = thread::Builder::new()
@@ -71,12 +113,17 @@ impl HomeServer {
             .spawn(move || announce_all(&home, &updates, stopped))
             .map_err(SiteError::System)?;
         let Parts { host, role, updates, address, .. } = parts;
-        Ok(Self { host, role, updates, address, stop: Some(stop), announcer: Some(announcer) })
+        Ok(Self { host, role, open, _shared: shared, updates, address, stop: Some(stop), announcer: Some(announcer) })
     }
 
     /// Its hub, for updaters.
     pub fn updates(&self) -> Updates {
         self.updates.clone()
+    }
+
+    /// Where caches of other machines come.
+    pub fn address(&self) -> Option<SocketAddr> {
+        self.open.as_ref().map(|(address, _)| *address)
     }
 
     /// Where its hub listens for other homes and for updaters.
@@ -92,6 +139,31 @@ impl HomeServer {
                 host.close(role);
             }
         }
+    }
+
+    /// The sessions that were refused, by the names of the reasons.
+    pub fn refusals(&self) -> BTreeMap<&'static str, u64> {
+        let mut refusals = self.host.tally().refusals;
+        for (name, count) in self.open.iter().flat_map(|(_, responder)| responder.tally().refusals) {
+            *refusals.entry(name).or_default() += count;
+        }
+        refusals
+    }
+
+    /// Waits until it has ended: in good order, or as one of its machines has failed. A home without its responder is of no
+    /// use to caches of other machines.
+    ///
+    /// # Errors
+    /// The system gives no executor.
+    pub fn wait_end(&self) -> io::Result<HostEnd> {
+        let Some((_, responder)) = &self.open else { return Ok(self.host.wait_end()) };
+        let tasks = tokio::runtime::Builder::new_current_thread().build()?;
+        Ok(tasks.block_on(async {
+            tokio::select! {
+                end = self.host.ended() => end,
+                end = responder.ended() => end,
+            }
+        }))
     }
 
     /// The host of its machines.
@@ -113,6 +185,56 @@ impl Drop for HomeServer {
 impl fmt::Debug for HomeServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("HomeServer").field("address", &self.address).finish_non_exhaustive()
+    }
+}
+
+/// Takes caches of other machines at an address, and their look-ups at the next port.
+fn open(
+    parts: &Parts<Mapping>,
+    address: SocketAddr,
+    insecure: bool,
+    shared: Option<&Shared>,
+) -> Result<(SocketAddr, Arc<Host>), SiteError> {
+    let (sessions, look_ups) = listeners(address, insecure).map_err(SiteError::Listen)?;
+    let address = sessions.address();
+    let (table, driver) = (parts.home.look(|home| home.table()), parts.host.driver(parts.role));
+    let mut machines = Machines::new();
+    let slots = table.slots();
+    let responder = Responder::new(table, Box::new(move || driver.now()));
+    let responder = match shared.map(Shared::window).cloned() {
+        Some(Memory { name, base, key }) => responder.with_window(Window { name, base, key, slots }),
+        None => responder,
+    };
+    let (role, _) = machines.add(responder);
+    let responder = Host::start(machines, &Runtime::start_single().map_err(SiteError::System)?);
+    responder.listen_at(role, look_ups).map_err(SiteError::Listen)?;
+    parts.host.listen_at(parts.role, sessions).map_err(SiteError::Listen)?;
+    Ok((address, responder))
+}
+
+/// Lets caches read the table by libfabric, at an address of this machine.
+fn share(parts: &Parts<Mapping>, provider: &str, address: IpAddr) -> Result<Shared, FabricError> {
+    Shim::load()?.share(provider, address, parts.home.look(|home| home.table()))
+}
+
+/// An address for sessions, and the next port for look-ups.
+fn listeners(address: SocketAddr, insecure: bool) -> Result<(Listener, Listener), ListenError> {
+    let listen = |address, codec| {
+        let config = ListenConfig { insecure, codec, ..ListenConfig::new(address) };
+        Listener::bind(ListenConfig { sessions_max: CACHES_MAX, silence: Some(SILENCE), ..config })
+    };
+    let mut tries = 1;
+    loop {
+        let sessions = listen(address, wire::caches::HOME)?;
+        let taken = sessions.address();
+        let none = || io::Error::new(io::ErrorKind::InvalidInput, "look-ups have the next port, and there is none");
+        let next = taken.port().checked_add(1).ok_or_else(|| ListenError::Bind(taken, none()));
+        match next.and_then(|port| listen(SocketAddr::new(taken.ip(), port), wire::look_ups::TABLE)) {
+            Ok(look_ups) => return Ok((sessions, look_ups)),
+            // The system has chosen a port before one that is taken.
+            Err(_) if address.port() == 0 && tries < PAIR_TRIES_MAX => tries += 1,
+            Err(error) => return Err(error),
+        }
     }
 }
 
@@ -152,59 +274,4 @@ fn poll_changes(home: &Called<Home<Mapping>>, cx: &mut Context<'_>) -> Poll<Opti
     }
     home.driver().wake_on(CHANGES, cx.waker());
     Poll::Pending
-}
-
-/// A home of another process of this machine, as a cache has it. It is looked for again whenever it is gone.
-pub struct NearHome {
-    cache: Cache,
-    changes: Changes,
-    host: Arc<Host>,
-    role: RoleId,
-}
-
-impl NearHome {
-    /// The home at a socket, which need not be there yet: nothing is stored until it is.
-    ///
-    /// # Errors
-    /// A path that is no socket's.
-    pub fn attach(socket: &Path, runtime: &Runtime) -> Result<Self, SiteError> {
-        let no_path = || SiteError::System(io::Error::new(io::ErrorKind::InvalidInput, "the path is not UTF-8"));
-        let path = socket.to_str().ok_or_else(no_path)?;
-        let mut machines = Machines::new();
-        let (role, machine) = machines.add(Attached::new());
-        let host = Host::start(machines, runtime);
-        let home = Called::new(machine, host.driver(role));
-        let current = Arc::new(Current::default());
-        let takes = TakeDescriptor::new({
-            let current = current.clone();
-            move |file| {
-                let table = Table::of_another(Mapping::open(&file)?).map_err(|why| why.to_string())?;
-                *current.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(table));
-                Ok(())
-            }
-        });
-        host.connect(role, UplinkConfig { codec: wire::caches::CACHE, takes: Some(takes), ..UplinkConfig::unix(path) });
-        Ok(Self { cache: Cache::near(home.clone(), current), changes: Changes::of(home), host, role })
-    }
-
-    /// The home, for a cache.
-    pub fn cache(&self) -> Cache {
-        self.cache.clone()
-    }
-
-    /// The way of changes to all caches.
-    pub fn changes(&self) -> Changes {
-        self.changes.clone()
-    }
-
-    /// Why the home is not reached, if it is not.
-    pub fn trouble(&self) -> Option<ConnectError> {
-        trouble(&self.host, self.role)
-    }
-}
-
-impl fmt::Debug for NearHome {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("NearHome").field("cache", &self.cache).finish_non_exhaustive()
-    }
 }

@@ -1,13 +1,15 @@
 //! The version table of a home, wherever that is, as a stored response's look-up needs it.
 
+use crate::ask::look;
 use crate::call::Called;
 use crate::mapping::Mapping;
-use homes::{Attached, Home, Proof, Table};
+use crate::one_sided::OneSided;
+use homes::{Attached, Found, Home, LookUps, Proof, Table, Ticket, Wanted};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Release};
 
-/// A version table.
+/// A version table that is read in place.
 pub(crate) trait VersionTable {
     /// Whether a stored response answers a request that has come before this call.
     fn is_current(&self, proof: &Proof) -> bool;
@@ -70,5 +72,51 @@ impl VersionTable for Near {
     fn is_current(&self, proof: &Proof) -> bool {
         // The clock is the machine's, and so the home's.
         self.home.lapses() == self.lapses && self.table.is_current(proof, || self.home.attached.driver().now())
+    }
+}
+
+/// The table of a home on another machine, for what was stored since so many lapses: it is asked about.
+#[derive(Clone, Debug)]
+pub(crate) struct Far {
+    pub(crate) home: Arc<Remote>,
+    pub(crate) lapses: u64,
+    pub(crate) table: FarTable,
+}
+
+/// The way to that table.
+#[derive(Clone, Debug)]
+pub(crate) struct FarTable {
+    look_ups: Called<LookUps>,
+    /// It is read without its home's processor, where that can be.
+    one_sided: Option<OneSided>,
+}
+
+impl FarTable {
+    pub(crate) fn new(look_ups: Called<LookUps>, one_sided: Option<OneSided>) -> Self {
+        Self { look_ups, one_sided }
+    }
+
+    /// A ticket of a time after this call.
+    pub(crate) async fn ticket(&self) -> Option<Ticket> {
+        match look(&self.look_ups, Wanted::Ticket).await {
+            Found::Ticket(ticket) => ticket,
+            Found::Current(_) => None,
+        }
+    }
+
+    async fn is_current(&self, proof: &Proof) -> bool {
+        if let Some(one_sided) = &self.one_sided
+            && let Some(is_current) = one_sided.look(*proof).await
+        {
+            return is_current;
+        }
+        look(&self.look_ups, Wanted::Look(*proof)).await == Found::Current(true)
+    }
+}
+
+impl Far {
+    /// Whether a stored response answers a request that has come before this call: its word is read after it.
+    pub(crate) async fn is_current(&self, proof: &Proof) -> bool {
+        self.table.is_current(proof).await && self.home.lapses() == self.lapses
     }
 }

@@ -1,15 +1,15 @@
 //! A home that is a process of its own, and the caches of its machine.
 
-use coherence::{Cache, Claim, Dependency, HomeServer, NearHome, NotStored, SiteConfig};
+mod common;
+
+use coherence::{AttachedHome, Claim, HomeAddress, HomeServer, NotStored, ShareConfig, SiteConfig};
+use common::{LEASE, PATIENCE, item, stored, until};
 use net::Runtime;
 use std::io::{Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{Duration, Instant};
-use tokio::time::{sleep, timeout};
-
-const PATIENCE: Duration = Duration::from_secs(20);
+use tokio::time::timeout;
 
 /// The path of a socket in a folder that is removed behind the test.
 struct Folder(PathBuf);
@@ -34,45 +34,21 @@ impl Drop for Folder {
     }
 }
 
-/// A lease that a busy machine does not let lapse, and that a test can wait for.
-const LEASE: Duration = Duration::from_secs(1);
-
 fn home(socket: &Path, runtime: &Runtime) -> HomeServer {
     let config = SiteConfig { lease: LEASE, responses_max: 100, ..SiteConfig::default() };
-    HomeServer::start(&config, socket, runtime).unwrap()
+    let config = ShareConfig { site: config, socket: Some(socket.to_owned()), ..ShareConfig::default() };
+    HomeServer::start(&config, runtime).unwrap()
 }
 
-fn item(number: u32) -> Vec<Dependency> {
-    vec![Dependency::new(format!("item:{number}")).unwrap()]
-}
-
-/// Stores a response as soon as there is a home with a lease.
-async fn stored(cache: &Cache, dependencies: &[Dependency]) -> Claim {
-    let begun = Instant::now();
-    loop {
-        if let Some(ticket) = cache.ticket()
-            && let Ok(claim) = cache.store(ticket, dependencies).await
-        {
-            return claim;
-        }
-        assert!(begun.elapsed() < PATIENCE, "nothing is stored");
-        sleep(Duration::from_millis(1)).await;
-    }
-}
-
-async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
-    let begun = Instant::now();
-    while !is_so().await {
-        assert!(begun.elapsed() < PATIENCE, "{what} takes too long");
-        sleep(Duration::from_millis(1)).await;
-    }
+fn attach(socket: &Path, runtime: &Runtime) -> AttachedHome {
+    AttachedHome::attach(&HomeAddress::Socket(socket.to_owned()), runtime).unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn caches_that_share_a_home_hear_of_each_others_changes() {
     let (folder, runtime) = (Folder::new(), Runtime::start().unwrap());
     let _home = home(&folder.socket(), &runtime);
-    let caches = [(); 3].map(|()| NearHome::attach(&folder.socket(), &runtime).unwrap());
+    let caches = [(); 3].map(|()| attach(&folder.socket(), &runtime));
     for round in 0..30 {
         let mut claims = Vec::new();
         for cache in &caches {
@@ -90,7 +66,7 @@ async fn caches_that_share_a_home_hear_of_each_others_changes() {
         assert!(kept.is_current(), "what depends on something else stays");
     }
     // One of them lets go of all that it has stored, for a reason of its own.
-    let [own, others] = [&caches[0], &caches[1]].map(NearHome::cache);
+    let [own, others] = [&caches[0], &caches[1]].map(AttachedHome::cache);
     let (own_claim, others_claim) = (stored(&own, &item(1)).await, stored(&others, &item(1)).await);
     own.lapse_all();
     assert!(!own_claim.is_current() && others_claim.is_current());
@@ -101,7 +77,7 @@ async fn caches_that_share_a_home_hear_of_each_others_changes() {
 async fn a_cache_that_is_gone_keeps_no_slots() {
     let (folder, runtime) = (Folder::new(), Runtime::start().unwrap());
     let _home = home(&folder.socket(), &runtime);
-    let [one, other] = [(); 2].map(|()| NearHome::attach(&folder.socket(), &runtime).unwrap());
+    let [one, other] = [(); 2].map(|()| attach(&folder.socket(), &runtime));
     let mut claims = Vec::new();
     for _ in 0..50 {
         claims.push(stored(&one.cache(), &item(1)).await);
@@ -121,7 +97,7 @@ async fn a_cache_that_is_gone_keeps_no_slots() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_next_home_is_found_and_knows_nothing_of_the_one_before() {
     let (folder, runtime) = (Folder::new(), Runtime::start().unwrap());
-    let cache = NearHome::attach(&folder.socket(), &runtime).unwrap();
+    let cache = attach(&folder.socket(), &runtime);
     assert!(cache.cache().ticket().is_none(), "there is no home yet");
     // A change that is told of while there is none is told of to the first one that comes.
     let changes = cache.changes();
@@ -147,7 +123,7 @@ async fn the_next_home_is_found_and_knows_nothing_of_the_one_before() {
 async fn what_is_no_cache_is_refused() {
     let (folder, runtime) = (Folder::new(), Runtime::start().unwrap());
     let home = home(&folder.socket(), &runtime);
-    let cache = NearHome::attach(&folder.socket(), &runtime).unwrap();
+    let cache = attach(&folder.socket(), &runtime);
     let claim = stored(&cache.cache(), &item(1)).await;
     for nonsense in [&b"GET / HTTP/1.1\r\n\r\n"[..], &[0xFF; 4096]] {
         let mut stream = UnixStream::connect(folder.socket()).unwrap();
@@ -167,7 +143,7 @@ async fn what_is_no_cache_is_refused() {
 async fn what_is_no_home_is_left() {
     let (folder, runtime) = (Folder::new(), Runtime::start().unwrap());
     let listener = UnixListener::bind(folder.socket()).unwrap();
-    let cache = NearHome::attach(&folder.socket(), &runtime).unwrap();
+    let cache = attach(&folder.socket(), &runtime);
     // One that passes nothing, one that hangs up, one that says something else.
     for greeting in [&b""[..], b"thorp-fd", b"thorp-fd\0\0\0\0\0\0\0\0", &[7; 64]] {
         let (mut stream, _) = listener.accept().unwrap();
@@ -183,6 +159,7 @@ async fn what_is_no_home_is_left() {
 fn two_homes_do_not_share_a_socket() {
     let (folder, runtime) = (Folder::new(), Runtime::start().unwrap());
     let _home = home(&folder.socket(), &runtime);
-    let error = HomeServer::start(&SiteConfig::default(), &folder.socket(), &runtime).unwrap_err();
+    let error = HomeServer::start(&ShareConfig { socket: Some(folder.socket()), ..ShareConfig::default() }, &runtime)
+        .unwrap_err();
     assert!(error.to_string().contains("home"), "{error}");
 }

@@ -5,6 +5,7 @@
 //!    is over.
 //! 3. A change is announced to the hub by the home's process, and answered when it is released. A cache has
 //!    [`CHANGES_PER_CACHE_MAX`] under way; one that tells of more is sent away. Names beyond what a hub keeps are everything.
+//! 4. A cache that does not take its answers is owed [`ANSWERS_BYTES_MAX`] of them, and sent away then.
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::format;
@@ -19,6 +20,15 @@ use types::limits::{CHANGES_PER_CACHE_MAX, MARKED_BYTES_MAX};
 
 /// The number under which the caller of a home waits that announces the changes of its caches.
 pub const CHANGES: Waiter = Waiter(0);
+
+/// The bytes of answers to a cache that may not have left: some of the longest descriptions.
+const ANSWERS_BYTES_MAX: usize = 4 << 20;
+
+/// Behind so many it is asked whether they have left.
+const ANSWERS_BYTES_ASKED: usize = 64 << 10;
+
+/// The bytes of an answer beside names.
+const ANSWER_BYTES: usize = 64;
 
 /// The session of a cache, and the cache's number for a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +60,8 @@ pub(crate) enum Heard {
 pub(crate) struct Caches {
     /// The changes of each that are under way.
     sessions: BTreeMap<Port, usize>,
+    /// The bytes of the answers to each that may not have left.
+    owed: BTreeMap<Port, usize>,
     /// The session that has each slot.
     owners: Vec<Option<Port>>,
     changes: Vec<Change>,
@@ -77,7 +89,7 @@ impl Caches {
         match message {
             ToHome::Attach(Attach { asked }) => {
                 self.sessions.entry(port).or_default();
-                say(port, Attached { asked, life }, outputs);
+                self.answer(port, Attached { asked, life }, 0, outputs);
                 None
             }
             ToHome::Store(store) => Some(Heard::Store(store)),
@@ -94,6 +106,33 @@ impl Caches {
                 None
             }
         }
+    }
+
+    /// Answers a question, with so many bytes of names.
+    pub(crate) fn answer(
+        &mut self,
+        port: Port,
+        message: impl Into<FromHome>,
+        names: usize,
+        outputs: &mut VecDeque<Output>,
+    ) {
+        let owed = self.owed.entry(port).or_default();
+        let before = *owed;
+        *owed += ANSWER_BYTES + names;
+        if *owed > ANSWERS_BYTES_MAX {
+            let text = format!("a cache takes its answers: it is owed at most {ANSWERS_BYTES_MAX} bytes of them");
+            return outputs.push_back(Output::End(port, GoodbyeReason::TooMuch, text));
+        }
+        let is_asked = before < ANSWERS_BYTES_ASKED && *owed >= ANSWERS_BYTES_ASKED;
+        say(port, message, outputs);
+        if is_asked {
+            outputs.push_back(Output::AwaitRoom(port));
+        }
+    }
+
+    /// A cache was sent all its answers.
+    pub(crate) fn has_room(&mut self, port: Port) {
+        self.owed.remove(&port);
     }
 
     fn change(&mut self, port: Port, Changed { id, dependencies }: Changed, outputs: &mut VecDeque<Output>) {
@@ -154,12 +193,13 @@ impl Caches {
     /// A session is over; gives the slots that it had.
     pub(crate) fn end(&mut self, port: Port) -> Vec<u32> {
         self.sessions.remove(&port);
+        self.owed.remove(&port);
         let slots = self.owners.iter().enumerate().filter(|(_, owner)| **owner == Some(port));
         slots.map(|(slot, _)| slot as u32).collect()
     }
 }
 
 /// Says something to a cache.
-pub(crate) fn say(port: Port, message: impl Into<FromHome>, outputs: &mut VecDeque<Output>) {
+fn say(port: Port, message: impl Into<FromHome>, outputs: &mut VecDeque<Output>) {
     outputs.push_back(Output::Send(port, Parcel::new(message.into()), None));
 }

@@ -26,6 +26,9 @@ struct Edge {
     next: u32,
 }
 
+/// The bytes of a name beside its text: its place, that in the hash table, and the allocator's word.
+const NAME_BYTES: usize = size_of::<Name>() + 16;
+
 /// A dependency. One that no slot has is free: it is empty, and has no first edge.
 #[derive(Debug)]
 struct Name {
@@ -44,12 +47,20 @@ pub(crate) struct Dependents {
     edges_free: u32,
     /// The first edge of each slot.
     slots: Vec<u32>,
+    /// The bytes of the names and the edges that are not free.
+    bytes: usize,
 }
 
 impl Dependents {
     pub(crate) fn new() -> Self {
         let (numbers, names, names_free, edges, slots) = Default::default();
-        Self { numbers, names, names_free, edges, edges_free: NONE, slots }
+        Self { numbers, names, names_free, edges, edges_free: NONE, slots, bytes: 0 }
+    }
+
+    /// The bytes that it takes with a further slot, at most.
+    pub(crate) fn bytes_with(&self, dependencies: &[Dependency]) -> usize {
+        let pair = |dependency: &Dependency| size_of::<Edge>() + NAME_BYTES + dependency.name().len();
+        self.bytes + dependencies.iter().map(pair).sum::<usize>()
     }
 
     /// A slot without dependencies gets these.
@@ -74,6 +85,7 @@ impl Dependents {
         while at != NONE {
             let edge = self.edges[at as usize];
             self.unlink(edge);
+            self.bytes -= size_of::<Edge>();
             self.edges[at as usize].next = self.edges_free;
             self.edges_free = at;
             at = edge.next;
@@ -119,6 +131,7 @@ impl Dependents {
             self.names.len() as u32 - 1
         });
         self.names[number as usize].text = text.into();
+        self.bytes += NAME_BYTES + text.len();
         let names = &self.names;
         self.numbers.insert_unique(hash(text), number, |&number| hash(&names[number as usize].text));
         number
@@ -136,6 +149,7 @@ impl Dependents {
             at
         };
         *first = at;
+        self.bytes += size_of::<Edge>();
         if edge.after != NONE {
             self.edges[edge.after as usize].before = at;
         }
@@ -155,6 +169,7 @@ impl Dependents {
         name.first = edge.after;
         if edge.after == NONE {
             let text = core::mem::take(&mut name.text);
+            self.bytes -= NAME_BYTES + text.len();
             if let Ok(number) = self.numbers.find_entry(hash(&text), |&number| number == edge.name) {
                 number.remove();
             }
@@ -210,6 +225,8 @@ mod tests {
                 prop_assert!(dependents.edges.len() <= 6 * 3 && pairs <= dependents.edges.len());
                 let used: BTreeSet<_> = model.values().flatten().collect();
                 prop_assert_eq!(dependents.numbers.len(), used.len());
+                let names = used.len() * (NAME_BYTES + "item:0".len());
+                prop_assert_eq!(dependents.bytes_with(&[]), names + pairs * size_of::<Edge>());
             }
         }
     }

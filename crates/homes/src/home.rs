@@ -11,7 +11,7 @@
 //! 5. A cache that is a process of its own has a session with the home, and the slots that it was given are free when that
 //!    is over: it cannot say any more what it keeps (`caches.rs`).
 
-use crate::caches::{CHANGES, Caches, Change, ChangeId, Heard, say};
+use crate::caches::{CHANGES, Caches, Change, ChangeId, Heard};
 use crate::dependents::Dependents;
 use crate::marks::Marks;
 use crate::rule::Rule;
@@ -82,6 +82,11 @@ struct Link {
     lease: Duration,
 }
 
+/// The bytes of dependencies that a home keeps for each slot of its table: a response has a name that no other has in about 100 bytes. A
+/// small table has room for some of the longest responses.
+const DEPENDENTS_BYTES_PER_SLOT: usize = 1024;
+const DEPENDENTS_BYTES_MIN: usize = 16 << 20;
+
 /// How long a hub may take to let a home join before the home looks for it again.
 const JOIN_WITHIN: Duration = Duration::from_secs(10);
 
@@ -135,6 +140,10 @@ impl<M: Memory> Home<M> {
             return Err(NotStored::TooMany);
         }
         self.marks.allow(ticket.clock, dependencies)?;
+        let bytes_max = (self.config.slots as usize).saturating_mul(DEPENDENTS_BYTES_PER_SLOT);
+        if self.dependents.bytes_with(dependencies) > bytes_max.max(DEPENDENTS_BYTES_MIN) {
+            return Err(NotStored::Full);
+        }
         let slot = self.slots.take(self.table.slots()).ok_or(NotStored::Full)?;
         self.dependents.add(slot, dependencies);
         self.table.proof(slot).ok_or(NotStored::Full)
@@ -284,16 +293,18 @@ impl<M: Memory> Home<M> {
                 if let Ok(proof) = outcome {
                     self.caches.own(port, proof.slot);
                 }
-                say(port, Stored { id: question.id, outcome }, &mut self.outputs);
+                self.caches.answer(port, Stored { id: question.id, outcome }, 0, &mut self.outputs);
             }
             Some(Heard::Free(proof)) => self.free(proof),
             Some(Heard::Describe(question)) => {
-                let answer = Described { id: question.id, dependencies: self.dependencies(question.proof) };
-                say(port, answer, &mut self.outputs);
+                let dependencies = self.dependencies(question.proof);
+                let bytes = dependencies.iter().map(|dependency| dependency.name().len()).sum();
+                let answer = Described { id: question.id, dependencies };
+                self.caches.answer(port, answer, bytes, &mut self.outputs);
             }
             Some(Heard::Count(question)) => {
                 let responses = self.dependents(&question.dependency) as u64;
-                say(port, Counted { id: question.id, responses }, &mut self.outputs);
+                self.caches.answer(port, Counted { id: question.id, responses }, 0, &mut self.outputs);
             }
             None => {}
         }
@@ -331,6 +342,10 @@ impl<M: Memory> Machine for Home<M> {
         for slot in self.caches.end(port) {
             self.drop_slot(slot);
         }
+    }
+
+    fn has_room(&mut self, port: Port) {
+        self.caches.has_room(port);
     }
 
     fn handle(&mut self, now: Time, port: Port, message: Parcel) {

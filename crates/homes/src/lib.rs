@@ -22,6 +22,7 @@
 //! | `home` | marks, tickets, slots |
 //! | `table` | the versions, and the look-up at every hit |
 //! | `caches`, `attached` | the caches of other processes at a home; a home, as such a cache has it |
+//! | `look_ups` | look-ups in the table of a home on another machine: who answers them, and who asks |
 //! | `marks` | the dependencies that are marked, or were since a ticket |
 //! | `dependents` | the slots of a dependency, and the dependencies of a slot |
 //! | `rule` | the rules by name |
@@ -34,6 +35,7 @@ mod caches;
 mod dependents;
 mod home;
 mod hub;
+mod look_ups;
 mod marks;
 mod rule;
 mod table;
@@ -43,8 +45,10 @@ pub use attached::{Answer, Attached, Question};
 pub use caches::{CHANGES, Change, ChangeId};
 pub use home::{Home, HomeConfig};
 pub use hub::{Hub, HubConfig};
+pub use look_ups::{Clock, Found, LookUps, Responder, Wanted};
 pub use protocol::caches::{NotStored, Proof, Ticket};
 pub use protocol::homes::{Dependency, SourceName, UpdateId};
+pub use protocol::look_ups::Window;
 pub use rule::Rule;
 pub use table::{Memory, NoTable, Table};
 pub use updater::Updater;

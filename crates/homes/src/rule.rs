@@ -25,6 +25,8 @@ pub enum Rule {
     JoinersNeedStored,
     /// A stored response is used only if its word is read after the request came.
     LookAtHit,
+    /// A look-up in the table of a home elsewhere is answered by a message that leaves after it was asked for.
+    ReadAfterAsking,
     /// A slot's word changes when its response is freed, and so before another response gets the slot: from then on no
     /// update of what the response depends on would change it.
     BumpOnReuse,
@@ -55,7 +57,7 @@ pub enum Rule {
 
 impl Rule {
     /// All of them.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 22] = [
         Self::ReleaseAfterAll,
         Self::WaitForLease,
         Self::MarkUntilVisible,
@@ -65,6 +67,7 @@ impl Rule {
         Self::VoidForgotten,
         Self::JoinersNeedStored,
         Self::LookAtHit,
+        Self::ReadAfterAsking,
         Self::BumpOnReuse,
         Self::LeaseOfHome,
         Self::ClockAfterWord,

@@ -20,9 +20,11 @@
 
 use crate::rule::Rule;
 use alloc::boxed::Box;
+use alloc::vec::Vec;
 use core::fmt;
 use core::sync::atomic::{AtomicU64, Ordering, fence};
 use protocol::caches::{Proof, Ticket};
+use protocol::look_ups::Head;
 use types::limits::TABLE_SLOTS_MAX;
 use types::{Broken, Time};
 
@@ -72,14 +74,29 @@ impl fmt::Display for NoTable {
 impl core::error::Error for NoTable {}
 
 impl Table {
+    /// The place of the generation, for a reader that reads words by their places. One that has read it, and a slot's word,
+    /// after a request has come and within the home's lease has looked at the response: in either order, as both only grow.
+    pub const GENERATION: u64 = GENERATION as u64;
+
     /// The words of the memory that a table of so many slots takes.
     pub fn words(slots: u32) -> usize {
         HEAD + slots.min(TABLE_SLOTS_MAX) as usize
     }
 
+    /// The place of a slot's word.
+    pub fn place(slot: u32) -> u64 {
+        HEAD as u64 + u64::from(slot)
+    }
+
     /// Memory of this process for a table.
     pub(crate) fn memory(slots: u32) -> Box<[AtomicU64]> {
         (0..Self::words(slots)).map(|_| AtomicU64::new(0)).collect()
+    }
+}
+
+impl<M: Memory> AsRef<[AtomicU64]> for Table<M> {
+    fn as_ref(&self) -> &[AtomicU64] {
+        self.all()
     }
 }
 
@@ -141,6 +158,23 @@ impl<M: Memory> Table<M> {
             && (now.0 < lease || self.broken.is(Rule::LeaseOfHome))
     }
 
+    /// Reads words for a reader that cannot, and what says whether they count. A word beside the table is zero: it is asked
+    /// for by who has stored something in an earlier life of its home, and is of no response. `clock` is the home's, and is
+    /// read last.
+    pub(crate) fn read(&self, slots: &[u32], clock: impl FnOnce() -> Time) -> (Head, Vec<u64>) {
+        let mut lease = self.head(LEASE).load(Ordering::Acquire);
+        let word = |slot: &u32| self.word(*slot).map_or(0, |word| word.load(Ordering::Acquire));
+        let words = slots.iter().map(word).collect();
+        let generation = self.head(GENERATION).load(Ordering::Acquire);
+        let (life, fills) = (self.head(LIFE).load(Ordering::Relaxed), self.head(CLOCK).load(Ordering::Acquire));
+        fence(Ordering::SeqCst);
+        let now = clock();
+        if self.broken.is(Rule::ClockAfterWord) {
+            lease = self.head(LEASE).load(Ordering::Acquire);
+        }
+        (Head { life, generation, lease: Time(lease), now, fills }, words)
+    }
+
     /// A ticket for a response that is about to be asked for. Without one it is not to be stored.
     pub fn ticket(&self, now: Time) -> Option<Ticket> {
         let clock = self.head(CLOCK).load(Ordering::Acquire);
@@ -149,7 +183,7 @@ impl<M: Memory> Table<M> {
     }
 
     /// The number of slots.
-    pub(crate) fn slots(&self) -> u32 {
+    pub fn slots(&self) -> u32 {
         (self.all().len() - HEAD) as u32
     }
 

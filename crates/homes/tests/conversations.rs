@@ -1,5 +1,5 @@
-//! Plays the conversations of `testdata/conversations/hub-*.txt`, `home-*.txt` and `attached-*.txt`, and compares what is
-//! said, line by line.
+//! Plays the conversations of `testdata/conversations/hub-*.txt`, `home-*.txt`, `attached-*.txt`, `look-ups-*.txt` and
+//! `responder-*.txt`, and compares what is said, line by line.
 //!
 //! ```text
 //! > at 500                            the time, in milliseconds: what is due by then is done
@@ -14,7 +14,8 @@
 mod play;
 
 use homes::{
-    Answer, Attached, ChangeId, Dependency, Home, HomeConfig, Hub, HubConfig, Proof, Question, Rule, Ticket, UpdateId,
+    Answer, Attached, ChangeId, Dependency, Found, Home, HomeConfig, Hub, HubConfig, LookUps, Proof, Question,
+    Responder, Rule, Ticket, UpdateId, Wanted,
 };
 use node::{LOCAL, Machine, Output, Port};
 use play::Player;
@@ -26,8 +27,12 @@ use protocol::homes::{
     CaughtUp, FromHub, Introduce, Join, Lease, Mark, Marked, Released, Renew, Reset, SourceName, ToHub, Unmark, Update,
     Visible,
 };
+use protocol::look_ups::{FromTable, Head, Read, ToTable, Window, Words};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use types::{Broken, SessionId, Time};
 
@@ -403,6 +408,187 @@ impl Player for AttachedScript {
     }
 }
 
+/// A table on another machine, as a cache has it; its proofs are of generation 1.
+struct LookUpsScript {
+    table: LookUps,
+    now: Time,
+    said: String,
+}
+
+impl LookUpsScript {
+    fn new() -> Self {
+        Self { table: LookUps::new(), now: Time::ZERO, said: String::new() }
+    }
+
+    fn look(&mut self, wanted: Wanted) {
+        let id = self.table.look(self.now, wanted);
+        writeln!(self.said, "= {id}").unwrap();
+    }
+}
+
+/// The number behind a name.
+fn value<T: std::str::FromStr>(text: &str, name: &str) -> Option<T> {
+    text.strip_prefix(name)?.strip_prefix('=')?.parse().ok()
+}
+
+impl Player for LookUpsScript {
+    fn event(&mut self, event: &str) -> Option<()> {
+        let parts: Vec<_> = event.split(' ').collect();
+        match parts[..] {
+            ["at", time] => pass(&mut self.table, &mut self.now, ms(time)?),
+            ["connected"] => self.table.connected(self.now, Port::Server),
+            ["lost"] => self.table.disconnected(self.now, Port::Server),
+            ["look", slot, word] => {
+                let (slot, word) = (value(slot, "slot")?, value(word, "word")?);
+                self.look(Wanted::Look(Proof { generation: 1, word, slot }));
+            }
+            ["ticket"] => self.look(Wanted::Ticket),
+            ["take", id] => {
+                let said = match self.table.take(id.parse().ok()?) {
+                    None => "nothing yet".to_owned(),
+                    Some(Found::Current(is_current)) => if is_current { "current" } else { "not proven" }.to_owned(),
+                    Some(Found::Ticket(None)) => "none".to_owned(),
+                    Some(Found::Ticket(Some(ticket))) => format!("a ticket of {}", ticket.clock),
+                };
+                writeln!(self.said, "= {said}").unwrap();
+            }
+            ["forget", id] => self.table.forget(id.parse().ok()?),
+            ["words", id, generation, lease, now, fills, ref words @ ..] => {
+                let head = Head {
+                    life: 1,
+                    generation: value(generation, "generation")?,
+                    lease: ms(lease.strip_prefix("lease=")?)?,
+                    now: ms(now.strip_prefix("now=")?)?,
+                    fills: value(fills, "fills")?,
+                };
+                let words = words.iter().map(|word| word.parse().ok()).collect::<Option<_>>()?;
+                let words = FromTable::from(Words { id: id.parse().ok()?, head, words });
+                self.table.handle(self.now, Port::Server, Parcel::new(words));
+            }
+            ["stopped"] => self.table.stop("it has panicked"),
+            _ => return None,
+        }
+        Some(())
+    }
+
+    fn drain(&mut self) {
+        while let Some(output) = self.table.poll_output() {
+            match output {
+                Output::Send(Port::Server, message, None) => {
+                    let Ok(ToTable::Read(Read { id, slots })) = message.open() else {
+                        panic!("a cache does not say that to a table");
+                    };
+                    writeln!(self.said, "table Read {id} slots {slots:?}").unwrap();
+                }
+                Output::End(Port::Server, reason, text) => {
+                    writeln!(self.said, "table ends: {}: {text}", reason.name()).unwrap();
+                }
+                Output::Wake(waiter) => writeln!(self.said, "wake {}", waiter.0).unwrap(),
+                other => panic!("a cache does not want {other:?} of a table"),
+            }
+        }
+    }
+
+    fn said(&mut self) -> &mut String {
+        &mut self.said
+    }
+}
+
+/// A responder beside a home with four slots.
+struct ResponderScript {
+    home: Home,
+    responder: Responder<Box<[AtomicU64]>>,
+    clock: Arc<AtomicU64>,
+    said: String,
+}
+
+impl ResponderScript {
+    fn new() -> Self {
+        let home = Home::new(HomeConfig { slots: 4, ..HomeConfig::new(7) });
+        let clock = Arc::<AtomicU64>::default();
+        let reads = clock.clone();
+        let responder = Responder::new(home.table(), Box::new(move || Time(reads.load(Relaxed))));
+        Self { home, responder, clock, said: String::new() }
+    }
+
+    fn hear(&mut self, message: impl Into<FromHub>) {
+        let now = Time(self.clock.load(Relaxed));
+        self.home.handle(now, Port::Server, Parcel::new(message.into()));
+    }
+}
+
+impl Player for ResponderScript {
+    fn event(&mut self, event: &str) -> Option<()> {
+        let parts: Vec<_> = event.split(' ').collect();
+        let now = Time(self.clock.load(Relaxed));
+        match parts[..] {
+            ["at", time] => self.clock.store(ms(time)?.0, Relaxed),
+            ["hub", "lease", asked, lease_ms] => {
+                let asked = ms(asked.strip_prefix("asked=")?)?;
+                self.hear(Lease { asked, lease_ms: lease_ms.parse().ok()? });
+            }
+            ["hub", "mark", number, ref names @ ..] => {
+                self.hear(Mark { update: UpdateId(number.parse().ok()?), dependencies: named(names) });
+            }
+            ["hub", "unmark", number] => self.hear(Unmark { update: UpdateId(number.parse().ok()?) }),
+            ["store", ref names @ ..] => {
+                let ticket = self.home.ticket(now)?;
+                let Proof { generation, word, slot } = self.home.store(now, ticket, &named(names)).ok()?;
+                writeln!(self.said, "= generation {generation} word {word} slot {slot}").unwrap();
+            }
+            [link, "read", id, ref slots @ ..] => {
+                let slots = slots.iter().map(|slot| slot.parse().ok()).collect::<Option<_>>()?;
+                let read = ToTable::from(Read { id: id.parse().ok()?, slots });
+                self.responder.handle(now, port(link)?, Parcel::new(read));
+            }
+            ["window"] => {
+                let fresh = Self::new();
+                let window = Window { name: vec![1, 2], base: 3, key: 4, slots: 4 };
+                self.responder = fresh.responder.with_window(window);
+            }
+            [link, "takes", "all"] => self.responder.has_room(port(link)?),
+            [link, "lost"] => self.responder.disconnected(now, port(link)?),
+            _ => return None,
+        }
+        Some(())
+    }
+
+    fn drain(&mut self) {
+        while self.home.poll_output().is_some() {}
+        while let Some(output) = self.responder.poll_output() {
+            match output {
+                Output::Send(port, message, None) => {
+                    let (id, head, words) = match message.open() {
+                        Ok(FromTable::Words(Words { id, head, words })) => (id, head, words),
+                        Ok(FromTable::Window(window)) => {
+                            writeln!(self.said, "{} {window:?}", link(port)).unwrap();
+                            continue;
+                        }
+                        other => panic!("a responder does not say {other:?}"),
+                    };
+                    let Head { life, generation, lease, now, fills } = head;
+                    let (lease, now) = (in_ms(lease), in_ms(now));
+                    writeln!(
+                        self.said,
+                        "{} Words {id} life={life} generation={generation} lease={lease} now={now} fills={fills} {words:?}",
+                        link(port)
+                    )
+                    .unwrap();
+                }
+                Output::AwaitRoom(port) => writeln!(self.said, "{} awaits room", link(port)).unwrap(),
+                Output::End(port, reason, text) => {
+                    writeln!(self.said, "{} ends: {}: {text}", link(port), reason.name()).unwrap();
+                }
+                other => panic!("a responder does not want {other:?}"),
+            }
+        }
+    }
+
+    fn said(&mut self) -> &mut String {
+        &mut self.said
+    }
+}
+
 #[test]
 fn hubs_say_what_is_written() {
     play::play_all("hub-first-", || HubScript::new(None, &[], Broken::NONE));
@@ -418,4 +604,10 @@ fn homes_say_what_is_written() {
 #[test]
 fn caches_say_what_is_written() {
     play::play_all("attached-", AttachedScript::new);
+    play::play_all("look-ups-", LookUpsScript::new);
+}
+
+#[test]
+fn responders_say_what_is_written() {
+    play::play_all("responder-", ResponderScript::new);
 }

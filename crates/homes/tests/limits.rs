@@ -1,11 +1,13 @@
-//! A busy updater, and a hub with more names under way than it keeps.
+//! A busy updater, a hub with more names under way than it keeps, a home with more of them than it has room for, and a cache
+//! that takes no answers.
 
-use homes::{Dependency, Hub, HubConfig, Updater};
+use homes::{Dependency, Home, HomeConfig, Hub, HubConfig, NotStored, Updater};
 use node::{Machine, Output, Port};
-use protocol::homes::{FromHub, Join, ToHub};
+use protocol::caches::{Attach, Describe, ToHome};
+use protocol::homes::{FromHub, Join, Lease, ToHub};
 use protocol::{Message, Parcel};
-use types::limits::{MARKED_BYTES_MAX, UPDATES_PER_UPDATER_MAX};
-use types::{SessionId, Time};
+use types::limits::{DEPENDENCIES_PER_RESPONSE_MAX, MARKED_BYTES_MAX, UPDATES_PER_UPDATER_MAX};
+use types::{GoodbyeReason, SessionId, Time};
 
 fn said<M: Machine, D: Message>(machine: &mut M) -> Vec<D> {
     let outputs = std::iter::from_fn(|| machine.poll_output());
@@ -54,4 +56,57 @@ fn names_beyond_what_a_hub_keeps_are_everything() {
     said::<_, FromHub>(&mut hub);
     hub.update(Time::ZERO, names);
     assert!(!said::<_, FromHub>(&mut hub).iter().any(is_all));
+}
+
+fn leased_home() -> Home {
+    let mut home = Home::new(HomeConfig { slots: 1000, ..HomeConfig::new(7) });
+    let lease = FromHub::from(Lease { asked: Time::ZERO, lease_ms: 1000 });
+    home.handle(Time::ZERO, Port::Server, Parcel::new(lease));
+    home
+}
+
+/// As many names as a response has, of the longest, which no other response has.
+fn longest(response: usize) -> Vec<Dependency> {
+    let name = |number| Dependency::new(format!("{response}.{number}.").into_bytes().repeat(256)[..256].to_vec());
+    (0..DEPENDENCIES_PER_RESPONSE_MAX).map(|number| name(number).unwrap()).collect()
+}
+
+#[test]
+fn a_home_has_room_for_so_many_names() {
+    let mut home = leased_home();
+    let ticket = home.ticket(Time::ZERO).unwrap();
+    let store = |home: &mut Home, response| home.store(Time::ZERO, ticket, &longest(response));
+    let stored: Vec<_> = (0..1000).map_while(|response| store(&mut home, response).ok()).collect();
+    let bytes = stored.len() * DEPENDENCIES_PER_RESPONSE_MAX * 256;
+    assert!((8 << 20..16 << 20).contains(&bytes), "{bytes} bytes of names");
+    assert_eq!(store(&mut home, 1000).unwrap_err(), NotStored::Full);
+    // There is room again when one leaves, and for everything when all do.
+    home.free(stored[0]);
+    assert!(store(&mut home, 1000).is_ok());
+    assert_eq!(store(&mut home, 1001).unwrap_err(), NotStored::Full);
+    home.lapse_all();
+    assert!((0..stored.len()).all(|response| store(&mut home, response).is_ok()));
+}
+
+#[test]
+fn a_cache_takes_its_answers() {
+    let mut home = leased_home();
+    let ticket = home.ticket(Time::ZERO).unwrap();
+    let proof = home.store(Time::ZERO, ticket, &longest(1)).unwrap();
+    let port = Port::Session(SessionId(1));
+    home.handle(Time::ZERO, port, Parcel::new(ToHome::from(Attach { asked: Time::ZERO })));
+    // Gives what is wanted of the line: whether its room is waited for, and whether it ends.
+    let describe = |home: &mut Home| {
+        home.handle(Time::ZERO, port, Parcel::new(ToHome::from(Describe { id: 1, proof })));
+        let outputs: Vec<_> = std::iter::from_fn(|| home.poll_output()).collect();
+        let awaits = outputs.iter().any(|output| matches!(output, Output::AwaitRoom(_)));
+        let ends = outputs.iter().any(|output| matches!(output, Output::End(_, GoodbyeReason::TooMuch, _)));
+        (awaits, ends)
+    };
+    for _ in 0..100 {
+        assert_eq!(describe(&mut home), (true, false));
+        home.has_room(port);
+    }
+    let taken = (0..100).take_while(|_| !describe(&mut home).1).count();
+    assert_eq!(taken, (4 << 20) / (256 * 1024 + 64));
 }

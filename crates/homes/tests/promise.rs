@@ -1,18 +1,21 @@
 //! The promise in virtual time: a hub, homes with tables that outlive them, caches that look and store, one of them a
-//! process of its own, a database whose updates become visible some time after they were released, a source that dies and
+//! process of its own, beside its home or on another machine, a database whose updates become visible some time after they were released, a source that dies and
 //! whose changes nobody announces then, crashes, cut lines. Each answer has every update of its dependencies that a writer
 //! was told is done, or that anybody had been shown, before the request came.
 
 use homes::{
-    Answer, Attached, Dependency, Home, HomeConfig, Hub, HubConfig, Proof, Question, Rule, SourceName, Table, Ticket,
-    UpdateId, Updater,
+    Answer, Attached, Dependency, Found, Home, HomeConfig, Hub, HubConfig, LookUps, Proof, Question, Responder, Rule,
+    SourceName, Table, Ticket, UpdateId, Updater, Wanted,
 };
-use node::{Node, RoleId};
+use node::{Machine, Node, Output, Port, RoleId};
+use protocol::Parcel;
 use sim::{Family, Line, Processes};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 use std::task::Poll;
 use std::time::Duration;
 use types::{Broken, Time};
@@ -20,9 +23,15 @@ use wire::homes::{HOME, HUB};
 
 const FAMILY: Family = Family { client: HOME, server: HUB };
 const CACHES: Family = Family { client: wire::caches::CACHE, server: wire::caches::HOME };
+const LOOK_UPS: Family = Family { client: wire::look_ups::CACHE, server: wire::look_ups::TABLE };
 const HOMES: [&str; 2] = ["home 0", "home 1"];
-/// The cache of the second home is a process of its own, which reads the home's table where it is.
+/// The cache of the second home is a process of its own. On some days it reads the home's table where it is; on others it
+/// is on another machine, and asks the responder beside the home.
 const APART: &str = "cache 1";
+const RESPONDER: RoleId = RoleId(1);
+/// The line to a cache on another machine is as short as this, and at times as long.
+const NEAR: Duration = Duration::from_micros(100);
+const FAR: Duration = Duration::from_millis(15);
 const DEPENDENCIES: usize = 3;
 const KEYS: usize = 3;
 const STEPS: u32 = 300;
@@ -69,6 +78,8 @@ struct Entry {
 #[derive(Debug)]
 struct Fill {
     ticket: Option<Ticket>,
+    /// The question to a home on another machine for a ticket. The origin is not asked before there is an answer.
+    ticket_question: Option<u64>,
     body: Option<Updates>,
     /// The question to a home that is another process.
     question: Option<u64>,
@@ -81,6 +92,57 @@ struct Request {
     must: Updates,
 }
 
+/// A look at a stored response whose home is on another machine: it is waited for.
+#[derive(Debug)]
+struct Look {
+    id: u64,
+    key: usize,
+    request: Request,
+    body: Updates,
+}
+
+/// A responder, by the clock of the run: what it is told is told at the time that it is.
+#[derive(Debug)]
+struct Clocked {
+    responder: Responder<Box<[AtomicU64]>>,
+    now: Arc<AtomicU64>,
+}
+
+impl Clocked {
+    fn beside(home: &Home) -> Self {
+        let now = Arc::<AtomicU64>::default();
+        let clock = now.clone();
+        Self { responder: Responder::new(home.table(), Box::new(move || Time(clock.load(Relaxed)))), now }
+    }
+}
+
+impl Machine for Clocked {
+    fn connected(&mut self, now: Time, port: Port) {
+        self.responder.connected(now, port);
+    }
+
+    fn disconnected(&mut self, now: Time, port: Port) {
+        self.responder.disconnected(now, port);
+    }
+
+    fn has_room(&mut self, port: Port) {
+        self.responder.has_room(port);
+    }
+
+    fn handle(&mut self, now: Time, port: Port, message: Parcel) {
+        self.now.store(now.0, Relaxed);
+        self.responder.handle(now, port, message);
+    }
+
+    fn stop(&mut self, why: &str) {
+        self.responder.stop(why);
+    }
+
+    fn poll_output(&mut self) -> Option<Output> {
+        self.responder.poll_output()
+    }
+}
+
 /// The caches beside a home.
 #[derive(Debug)]
 struct Cache {
@@ -91,6 +153,8 @@ struct Cache {
     freed: Option<usize>,
     /// Requests that have come and not been looked at.
     come: Vec<(usize, Request)>,
+    /// Looks that are waited for, if the home is on another machine.
+    looks: Vec<Look>,
 }
 
 /// The updater that tells of all that changes in the database, but for what the others announce.
@@ -112,6 +176,8 @@ struct Day {
     visible: Updates,
     must: Updates,
     caches: Vec<Cache>,
+    /// The second cache is on another machine than its home.
+    is_far: bool,
     /// How often something goes wrong: it is drawn like all else.
     harms: usize,
     /// On some days nothing but the hub is harmed.
@@ -134,7 +200,7 @@ fn source_name() -> SourceName {
     SourceName::new("database").unwrap()
 }
 
-fn alone(machine: impl node::Machine) -> Node {
+fn alone(machine: impl Machine) -> Node {
     let mut node = Node::new();
     node.add(machine);
     node
@@ -159,14 +225,30 @@ impl Day {
             world.add(home, move |_| {
                 *lives.borrow_mut() += 1 << 32;
                 let life = *lives.borrow();
-                alone(Home::new(HomeConfig { life, slots, remembered_max, broken }))
+                let home = Home::new(HomeConfig { life, slots, remembered_max, broken });
+                let responder = Clocked::beside(&home);
+                let mut node = alone(home);
+                node.add(responder);
+                node
             });
             world.connect((home, RoleId::ONLY), ("hub", RoleId::ONLY), FAMILY);
             let delay = lines[world.draw(3) as usize];
             world.set_line(home, "hub", Line { delay, rate: None });
         }
-        world.add(APART, |_| alone(Attached::new()));
+        let is_far = seed % 3 == 2;
+        world.add(APART, move |_| {
+            let mut node = alone(Attached::new());
+            node.add(LookUps::without(broken));
+            node
+        });
         world.connect((APART, RoleId::ONLY), (HOMES[1], RoleId::ONLY), CACHES);
+        if is_far {
+            world.connect((APART, RESPONDER), (HOMES[1], RESPONDER), LOOK_UPS);
+            // Updates are done while a look is under way.
+            for home in HOMES {
+                world.set_line(home, "hub", Line { delay: NEAR, rate: None });
+            }
+        }
         world.add("updater", move |_| alone(Updater::without(1, None, broken)));
         world.connect(("updater", RoleId::ONLY), ("hub", RoleId::ONLY), FAMILY);
         let source_lives = Rc::new(RefCell::new(1));
@@ -185,6 +267,7 @@ impl Day {
             fills: BTreeMap::new(),
             freed: None,
             come: Vec::new(),
+            looks: Vec::new(),
         });
         let harms = [0, 1, 4][world.draw(3) as usize];
         let harms_hub_alone = world.draw(4) == 0;
@@ -198,6 +281,7 @@ impl Day {
             visible,
             must,
             caches: caches.into(),
+            is_far,
             harms,
             harms_hub_alone,
             is_apart: [false; 2],
@@ -219,16 +303,23 @@ impl Day {
         self.world.run_for(Duration::from_micros(length));
     }
 
+    /// A cache that is far takes more of them to see as much.
+    fn steps(&self) -> u32 {
+        if self.is_far { 2 * STEPS } else { STEPS }
+    }
+
     /// Something happens.
     fn step(&mut self) -> Result<(), String> {
         self.catch_up();
-        let cache = self.draw(2);
+        self.end_looks()?;
+        let cache = if self.is_far { self.draw(4).min(1) } else { self.draw(2) };
         match self.draw(100) {
             0..6 => self.write(),
             6..26 => self.go_on(),
-            26..48 => self.ask(cache),
+            26..48 => self.ask(cache)?,
             48..70 => self.look(cache)?,
             70..90 => self.fill(cache)?,
+            90..92 if self.is_far => self.set_far(),
             90..93 => self.evict(cache),
             93 | 94 => self.pass(Duration::from_millis(5)),
             95 => self.pass(self.lease),
@@ -388,10 +479,18 @@ impl Day {
         }
     }
 
-    fn ask(&mut self, cache: usize) {
+    fn ask(&mut self, cache: usize) -> Result<(), String> {
         let key = self.draw(KEYS as u64);
         let request = Request { must: self.must.clone() };
         self.caches[cache].come.push((key, request));
+        // Its answer is waited for in any case.
+        if self.is_far(cache) { self.look(cache) } else { Ok(()) }
+    }
+
+    /// The line to the cache on another machine becomes short or long.
+    fn set_far(&mut self) {
+        let delay = [NEAR, FAR][self.draw(2)];
+        self.world.set_line(APART, HOMES[1], Line { delay, rate: None });
     }
 
     /// A request that has come is answered from the cache, or becomes a fill, or joins one.
@@ -402,6 +501,11 @@ impl Day {
         let index = self.draw(self.caches[at].come.len() as u64);
         let (key, request) = self.caches[at].come.remove(index);
         if let Some(entry) = self.caches[at].entries.get(&key).cloned() {
+            if self.is_far(at) {
+                let id = self.look_up(Wanted::Look(entry.proof));
+                self.caches[at].looks.push(Look { id, key, request, body: entry.body });
+                return Ok(());
+            }
             let table = self.caches[at].table.clone();
             let sleeps = self.draw(8) == 0;
             let is_current = table.is_current(&entry.proof, || {
@@ -421,15 +525,54 @@ impl Day {
                 return self.answer(key, &request, &entry.body, "a hit");
             }
         }
+        self.miss(at, key, request);
+        Ok(())
+    }
+
+    /// Whether this cache is on another machine than its home.
+    fn is_far(&self, at: usize) -> bool {
+        self.is_far && at == 1
+    }
+
+    fn look_up(&mut self, wanted: Wanted) -> u64 {
+        self.world.call(APART, |table: &mut LookUps, now| table.look(now, wanted)).unwrap()
+    }
+
+    fn found(&mut self, id: u64) -> Option<Found> {
+        self.world.call(APART, |table: &mut LookUps, _| table.take(id)).unwrap()
+    }
+
+    /// Goes on with the requests whose looks have ended.
+    fn end_looks(&mut self) -> Result<(), String> {
+        for at in 0..self.caches.len() {
+            for look in std::mem::take(&mut self.caches[at].looks) {
+                match self.found(look.id) {
+                    None => self.caches[at].looks.push(look),
+                    Some(Found::Current(true)) => {
+                        self.hits += 1;
+                        self.answer(look.key, &look.request, &look.body, "a hit from afar")?;
+                    }
+                    Some(_) => self.miss(at, look.key, look.request),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A request joins a fill, or begins one.
+    fn miss(&mut self, at: usize, key: usize, request: Request) {
         if let Some(fill) = self.caches[at].fills.get_mut(&key) {
             fill.joiners.push(request);
-            return Ok(());
+            return;
         }
-        let ticket = self.caches[at].table.ticket(self.world.now());
-        self.caches[at]
-            .fills
-            .insert(key, Fill { ticket, body: None, question: None, leader: request, joiners: Vec::new() });
-        Ok(())
+        let (ticket, ticket_question) = if self.is_far(at) {
+            (None, Some(self.look_up(Wanted::Ticket)))
+        } else {
+            (self.caches[at].table.ticket(self.world.now()), None)
+        };
+        let (leader, joiners) = (request, Vec::new());
+        let fill = Fill { ticket, ticket_question, body: None, question: None, leader, joiners };
+        self.caches[at].fills.insert(key, fill);
     }
 
     /// A fill gets a step further.
@@ -439,6 +582,14 @@ impl Day {
             return Ok(());
         }
         let key = keys[self.draw(keys.len() as u64)];
+        if let Some(id) = self.caches[at].fills[&key].ticket_question {
+            if let Some(found) = self.found(id) {
+                let fill = self.caches[at].fills.get_mut(&key).unwrap();
+                fill.ticket_question = None;
+                fill.ticket = if let Found::Ticket(ticket) = found { ticket } else { None };
+            }
+            return Ok(());
+        }
         let reads = &self.reads[key];
         let fill = self.caches[at].fills.get_mut(&key).unwrap();
         let Some(body) = fill.body.clone() else {
@@ -460,7 +611,9 @@ impl Day {
         self.answer(key, &fill.leader, &body, "a fill")?;
         // The home's answer has been on its way: what is stored by it is looked at, as at any hit.
         let now = self.world.now();
-        let is_current = proof.is_some_and(|proof| self.caches[at].table.is_current(&proof, || now));
+        // Those that have waited for one from afar look for themselves.
+        let is_current =
+            !self.is_far(at) && proof.is_some_and(|proof| self.caches[at].table.is_current(&proof, || now));
         for joiner in fill.joiners {
             if is_current || self.broken.is(Rule::JoinersNeedStored) {
                 self.answer(key, &joiner, &body, "a fill that was joined")?;
@@ -616,7 +769,7 @@ fn day(seed: u64, broken: Broken<Rule>) -> Result<(u32, u32), String> {
     let mut day = Day::new(seed, broken);
     day.begin_source();
     day.world.run_for(Duration::from_millis(100));
-    for _ in 0..STEPS {
+    for _ in 0..day.steps() {
         day.step()?;
     }
     Ok((day.answers, day.hits))

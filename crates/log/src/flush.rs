@@ -15,6 +15,7 @@
 //! 4. Nothing of it counts before the syncs that follow, in whatever order it was written.
 
 use crate::frame::{FRAME_BYTES_MIN, Frame, HEADER_BYTES, MARK};
+use crate::places::RecordPlace;
 use crate::records::Records;
 use crate::segment::{LogId, Segment, SegmentHeader};
 use std::mem;
@@ -61,6 +62,8 @@ pub(crate) struct Written {
     pub(crate) at: usize,
     /// The memory that it was built in.
     pub(crate) memory: Aligned,
+    /// Where its records are, in their order, of records that are read back.
+    pub(crate) places: Vec<RecordPlace>,
 }
 
 /// Why a flush could not be written to its end.
@@ -88,6 +91,7 @@ pub(crate) struct Writer<'a> {
     frames: usize,
     written: Vec<Segment>,
     begun: Vec<Segment>,
+    places: Vec<RecordPlace>,
     supply: &'a mut dyn FnMut() -> Result<Segment, Refused>,
 }
 
@@ -109,9 +113,22 @@ impl<'a> Writer<'a> {
         memory.clear();
         let lap = segment.header.map_or(0, |header| header.lap);
         let last_header = (0, frame(MARK, 0, stamp, lap));
-        let (written, begun) = (Vec::new(), Vec::new());
         let (last, frames) = (stamp.last, 0);
-        Self { stamp, segment, at, memory, memory_bytes, lap, last, last_header, frames, written, begun, supply }
+        Self {
+            stamp,
+            segment,
+            at,
+            memory,
+            memory_bytes,
+            lap,
+            last,
+            last_header,
+            frames,
+            written: Vec::new(),
+            begun: Vec::new(),
+            places: Vec::new(),
+            supply,
+        }
     }
 
     /// Adds a record.
@@ -125,6 +142,10 @@ impl<'a> Writer<'a> {
         self.last = position;
         let frame = Frame { record_bytes: bytes as u32, ..frame(kind, self.last, self.stamp, self.lap) };
         let mut putting = self.begin_frame(frame, bytes)?;
+        if R::READ_BACK {
+            let Frame { lap, offset, .. } = putting.frame;
+            self.places.push(RecordPlace { lap, offset, part_bytes: putting.room as u32 });
+        }
         let mut put = Ok(());
         R::encode(record, &mut |part: &[u8]| {
             if put.is_ok() {
@@ -253,7 +274,7 @@ impl<'a> Writer<'a> {
             block.pad();
             write(segment, 0, &block)?;
         }
-        Ok(Written { segments: self.written, begun, at: self.at, memory: self.memory })
+        Ok(Written { segments: self.written, begun, at: self.at, memory: self.memory, places: self.places })
     }
 
     /// Says in a segment's header where the first flush that begins there does.

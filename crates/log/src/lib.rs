@@ -12,6 +12,7 @@
 //! | how a flush is laid out | `flush.rs`, `frame.rs` |
 //! | which segments there are | `ring.rs`, `segment.rs` |
 //! | what is read after a start | `scan.rs`, `windows.rs` |
+//! | what is read while the log is written | `places.rs` |
 //!
 //! ```text
 //!   segment of lap 7            segment of lap 8                       segment of lap 6 (free)
@@ -55,6 +56,7 @@
 
 mod flush;
 mod frame;
+mod places;
 mod queue;
 mod records;
 mod ring;

@@ -10,6 +10,7 @@
 //! 2. After a failure, or a panic of the leader, nothing is written any more. The ring, which the panic may have left
 //!    half changed, is locked for good by then.
 
+use crate::places::Places;
 use crate::records::Records;
 use crate::ring::{Batch, Limits, Ring};
 use crate::scan::Scan;
@@ -73,6 +74,7 @@ pub struct Log<R: Records> {
     segment_bytes: usize,
     queue: Mutex<Queue<R::Record>>,
     ring: Mutex<Ring<R>>,
+    places: Option<Arc<Places>>,
 }
 
 impl<R: Records> Log<R> {
@@ -99,7 +101,14 @@ impl<R: Records> Log<R> {
             newly_stuck: false,
             failed: false,
         };
-        Ok(Self { files, segment_bytes: limits.segment_bytes, queue: Mutex::new(queue), ring: Mutex::new(ring) })
+        let places = ring.places();
+        Ok(Self {
+            files,
+            segment_bytes: limits.segment_bytes,
+            queue: Mutex::new(queue),
+            ring: Mutex::new(ring),
+            places,
+        })
     }
 
     /// Queues a record, at the position behind the last one.
@@ -175,6 +184,17 @@ impl<R: Records> Log<R> {
         }
         (queue.flush, queue.mark) = (Flush::UnderWay, false);
         Some(Batch { records: std::mem::take(&mut queue.records), needed: queue.needed, witness })
+    }
+
+    /// Fills `into` with bytes of a durable record's body, from the `from`th on. Says whether they are the record's: not if
+    /// it was not needed any more before they were all read. Waits for no flush.
+    ///
+    /// Nothing is checked that the record's own bytes do not say: a frame's checksum is of more than is read here.
+    ///
+    /// # Panics
+    /// If records of this kind are not read back ([`Records::READ_BACK`]).
+    pub fn read(&self, position: u64, from: usize, into: &mut [u8]) -> Result<bool, FileError> {
+        self.places.as_ref().expect("its records are read back").read(position, from, into)
     }
 
     /// Whether a flush waits to be retried.

@@ -13,6 +13,10 @@ pub trait Records: fmt::Debug + Send + Sync + 'static {
     /// record.
     const BODY_BYTES_MAX: u32;
 
+    /// Whether records are read back while the log is written, with [`crate::Log::read`]: then it keeps the place of each
+    /// record that is needed, 12 bytes of memory.
+    const READ_BACK: bool = false;
+
     /// The record's kind, by which it is decoded: any number but 0.
     fn kind(record: &Self::Record) -> u8;
 

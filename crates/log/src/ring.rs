@@ -2,6 +2,7 @@
 //! nothing in them is needed, and new ones made when there is none such.
 
 use crate::flush::{Stamp, Start, Stopped, Writer, Written};
+use crate::places::Places;
 use crate::records::Records;
 use crate::scan::{Due, Scan};
 use crate::segment::{LogId, Segment, SegmentHeader, name_of, number_of};
@@ -61,6 +62,8 @@ pub(crate) struct Ring<R: Records> {
     /// A segment is being made, or could not be made and is not tried again before one becomes free.
     growing: bool,
     memory: Aligned,
+    /// Where records are, if they are read back.
+    places: Option<Arc<Places>>,
     pending: Option<Pending<R::Record>>,
 }
 
@@ -100,7 +103,7 @@ impl<R: Records> Ring<R> {
     ) -> Result<Self, FileError> {
         let tail = scan.place;
         let mut ring = Self {
-            files,
+            files: files.clone(),
             log,
             limits,
             incarnation,
@@ -111,6 +114,7 @@ impl<R: Records> Ring<R> {
             next_number: 1 + scan.segments.iter().filter_map(|segment| number_of(&segment.name)).max().unwrap_or(0),
             growing: false,
             memory: Aligned::default(),
+            places: R::READ_BACK.then(|| Arc::new(Places::new(files))),
             pending: None,
         };
         for (i, segment) in scan.segments.iter().enumerate() {
@@ -122,6 +126,9 @@ impl<R: Records> Ring<R> {
                 ring.blank(&segment)?;
                 ring.free.push(segment);
             }
+        }
+        if let Some(places) = &ring.places {
+            places.begin(&ring.live, scan.places())?;
         }
         ring.release();
         Ok(ring)
@@ -194,6 +201,9 @@ impl<R: Records> Ring<R> {
         self.due.flush += 1;
         self.due.position += pending.batch.records.len() as u64;
         (self.at, self.memory) = (written.at, written.memory);
+        if let Some(places) = &self.places {
+            places.extend(&written.begun, self.due.position - written.places.len() as u64, written.places)?;
+        }
         self.live.extend(written.begun);
         self.release();
         Ok(true)
@@ -249,6 +259,14 @@ impl<R: Records> Ring<R> {
             self.free.extend(self.live.pop_front());
             self.growing = false;
         }
+        if let Some(places) = &self.places {
+            places.release(self.live[0].header.map_or(0, |header| header.lap), self.due.needed);
+        }
+    }
+
+    /// The places of records that are read back.
+    pub(crate) fn places(&self) -> Option<Arc<Places>> {
+        self.places.clone()
     }
 
     /// Whether the oldest segment would be free if nothing before `needed` were needed.

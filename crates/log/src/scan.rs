@@ -2,6 +2,7 @@
 //! of what was read.
 
 use crate::frame::{FRAME_BYTES_MIN, Frame, HEADER_BYTES, MARK};
+use crate::places::RecordPlace;
 use crate::records::Records;
 use crate::segment::{LogId, Segment, is_segment};
 use crate::windows::{Place, Window, Windows};
@@ -51,8 +52,17 @@ enum Stop {
     Failed(FileError),
 }
 
+/// A record that has been read.
+#[derive(Debug)]
+struct Found {
+    position: u64,
+    kind: u8,
+    body: Bytes,
+    place: RecordPlace,
+}
+
 /// One flush: its records as far as they are needed, what is due after it, and where.
-type Flush = (VecDeque<(u64, u8, Bytes)>, Due, Place);
+type Flush = (VecDeque<Found>, Due, Place);
 
 /// A scan of the log.
 #[derive(Debug)]
@@ -67,7 +77,9 @@ pub struct Scan<R> {
     pub(crate) due: Due,
     /// Where the last flush begins, if there is one.
     pub(crate) last: Option<Place>,
-    records: VecDeque<(u64, u8, Bytes)>,
+    records: VecDeque<Found>,
+    /// Where the records that were given are, if they are read back.
+    places: VecDeque<(u64, RecordPlace)>,
     windows: Option<Windows>,
     window: Window,
     ended: bool,
@@ -108,6 +120,7 @@ impl<R: Records> Scan<R> {
             due,
             last: None,
             records: VecDeque::new(),
+            places: VecDeque::new(),
             windows,
             window: Window::empty(place),
             ended: false,
@@ -124,8 +137,11 @@ impl<R: Records> Scan<R> {
     /// The next record that is needed; `None` when the tail has been reached and cut.
     pub fn next_record(&mut self) -> Result<Option<(u64, R::Record)>, FileError> {
         loop {
-            if let Some((position, kind, body)) = self.records.pop_front() {
+            if let Some(Found { position, kind, body, place }) = self.records.pop_front() {
                 self.progress.records += 1;
+                if R::READ_BACK {
+                    self.places.push_back((position, place));
+                }
                 let record = R::decode(kind, body).map_err(|Malformed| {
                     let what = format!("record {position} has valid checksums and is none of kind {kind}");
                     self.corrupt(self.place, what)
@@ -157,6 +173,8 @@ impl<R: Records> Scan<R> {
             first = first.or(Some(frame));
             let (needed, witness) = (due.needed.max(frame.needed), due.witness.max(frame.witness));
             due = Due { incarnation: frame.incarnation, needed, witness, ..due };
+            let at = begun.as_ref().map_or(&frame, |(begun, _)| begun);
+            let record_place = RecordPlace { lap: at.lap, offset: at.offset, part_bytes: at.part_bytes };
             let whole = if frame.record_begins && frame.record_ends {
                 Some(body)
             } else {
@@ -167,7 +185,8 @@ impl<R: Records> Scan<R> {
             if let Some(body) = whole.filter(|_| frame.kind != MARK) {
                 // A record that is not needed is not even decoded: an old one may take long and helps nobody.
                 if frame.position >= self.needed {
-                    records.push_back((frame.position, frame.kind, body));
+                    let (position, kind) = (frame.position, frame.kind);
+                    records.push_back(Found { position, kind, body, place: record_place });
                 }
                 due.position += 1;
             }
@@ -288,6 +307,16 @@ impl<R: Records> Scan<R> {
         self.windows = None;
         self.ended = true;
         Ok(())
+    }
+
+    /// Where the records that were given are, if they are read back.
+    pub(crate) fn places(&self) -> &VecDeque<(u64, RecordPlace)> {
+        &self.places
+    }
+
+    /// The position of the next record, if there were one.
+    pub fn next_position(&self) -> u64 {
+        self.due.position
     }
 
     /// The highest number that the log's writer had put beside a flush (see [`crate::Log::flush`]).

@@ -3,7 +3,7 @@
 mod common;
 
 use common::*;
-use net::{ListenError, refuse_open_network};
+use net::{ListenConfig, ListenError, refuse_open_network};
 use protocol::{Fetch, Ping, Rejoin, ToClient, ToServer};
 use std::time::Duration;
 use types::limits::{FRAME_BYTES_MAX, PIECE_BYTES_MAX, PIECED_MESSAGES_MAX, TXN_BYTES_MAX};
@@ -223,6 +223,9 @@ fn a_full_store_says_so() {
     let second = Raw::greet(server.address, ClientId(7), 1);
     let mut third = Raw::connect(server.address);
     assert_eq!(third.goodbye(), ("full", "no more sessions are taken here".into()));
+    // Another address has room of its own.
+    let other = ListenConfig { sessions_max: 1, ..ListenConfig::new("127.0.0.1:0".parse().unwrap()) };
+    Raw::greet(server.host.listen(other).unwrap(), ClientId(9), 1);
     put_surely(&honest, 1, b"x");
     // A session that leaves makes room.
     drop(second);

@@ -1,6 +1,7 @@
 //! The faults of a database that is to be watched, and the holes that it leaves.
 
 use crate::error::WatchError;
+use crate::guard::GUARD;
 use crate::identity::{self, Identity};
 use crate::session::{client, show};
 use crate::setup::{trigger_names, truncate_function};
@@ -170,23 +171,50 @@ impl Findings<'_> {
         Ok(())
     }
 
-    /// Those whose commits do not wait.
+    /// Those whose commits do not wait, or not for long.
     async fn writers(&mut self) -> Result<(), WatchError> {
-        // A setting stands as it was written: `off` has four names. That of the server is read as one.
-        let query = "SELECT who, line FROM ( \
+        // A setting stands as it was written: `off` has four names. That of the server is read as one. A role's setting in
+        // this database goes before its other one.
+        let query = "WITH lines (who, setrole, setdatabase, line) AS ( \
                          SELECT CASE WHEN setrole = 0 THEN 'all roles' ELSE 'the role ' || setrole::regrole::text END \
                          || CASE WHEN setdatabase = 0 THEN '' \
                             ELSE ' in the database ' || (SELECT datname FROM pg_database d WHERE d.oid = setdatabase) END, \
-                         setconfig FROM pg_db_role_setting \
-                         UNION ALL SELECT 'the function ' || oid::regprocedure::text, proconfig FROM pg_proc \
-                     ) settings (who, lines), unnest(lines) AS line \
+                         setrole, setdatabase, line FROM pg_db_role_setting, unnest(setconfig) AS line \
+                     ), standing AS ( \
+                         SELECT who, line FROM lines WHERE setrole = 0 OR setdatabase <> 0 OR NOT EXISTS ( \
+                             SELECT FROM lines here WHERE here.setrole = lines.setrole \
+                             AND here.setdatabase = (SELECT oid FROM pg_database WHERE datname = current_database()) \
+                             AND split_part(here.line, '=', 1) = split_part(lines.line, '=', 1)) \
+                         UNION ALL SELECT 'the server', name || '=' || reset_val FROM pg_settings \
+                     ) \
+                     SELECT who, line, lower(line) ~ '^synchronous_commit=' FROM ( \
+                         SELECT who, line FROM standing \
+                         UNION ALL SELECT 'the function ' || oid::regprocedure::text, line \
+                         FROM pg_proc, unnest(proconfig) AS line WHERE line !~ '_timeout=' \
+                     ) settings \
                      WHERE lower(line) ~ '^synchronous_commit=(off|false|no|0|local)$' \
-                     UNION ALL SELECT 'the server', 'synchronous_commit=' || reset_val FROM pg_settings \
-                     WHERE name = 'synchronous_commit' AND reset_val IN ('off', 'local')";
+                     OR line ~ '^(statement|transaction)_timeout=' AND line !~ '=0+[a-z]*$' \
+                     ORDER BY who, line";
         for row in self.client.query(query, &[]).await? {
             let (who, what): (String, String) = (row.try_get(0)?, row.try_get(1)?);
-            let text = format!("{who}: {what}, so these commits are visible before they are marked");
-            self.find(Severity::Hole, text, "set it to on");
+            let (text, remedy) = if row.try_get(2)? {
+                let text = format!("{who}: {what}, so these commits are visible before they are marked");
+                (text, "set it to on, or guard the roles that write (--guard)")
+            } else {
+                let text = format!("{who}: {what}, so a commit that waits longer may be visible before it is marked");
+                (text, "set it to 0, or guard the roles that write (--guard)")
+            };
+            self.find(Severity::Hole, text, remedy);
+        }
+        let query = "SELECT rolname::text, count(*) FROM pg_db_role_setting JOIN pg_roles ON oid = setrole, \
+                     unnest(setconfig) AS line, pg_stat_activity \
+                     WHERE starts_with(line, $1 || '=') AND usesysid = setrole AND datid = setdatabase \
+                     AND datname = current_database() AND backend_start < substr(line, length($1) + 2)::timestamptz \
+                     GROUP BY rolname";
+        for row in self.client.query(query, &[&GUARD]).await? {
+            let (role, count): (String, i64) = (row.try_get(0)?, row.try_get(1)?);
+            let text = format!("{count} sessions of the role {role} are older than its guard, and have other settings");
+            self.find(Severity::Hole, text, "have them connect anew");
         }
         Ok(())
     }

@@ -2,6 +2,7 @@
 //! set up or undone.
 
 use crate::refusal::StreamError;
+use crate::tls_error::TlsError;
 use std::{fmt, io};
 
 /// Tables that a refusal names.
@@ -23,8 +24,8 @@ pub enum WatchError {
     },
     /// It wants a kind of authentication that is not known here.
     Authentication,
-    /// An address that asks for TLS.
-    Tls,
+    /// There is no TLS, and there has to be.
+    Tls(TlsError),
     /// Something else was sent than was asked for.
     Unexpected(&'static str),
     /// The stream makes no sense.
@@ -42,6 +43,12 @@ pub enum WatchError {
 impl From<io::Error> for WatchError {
     fn from(error: io::Error) -> Self {
         Self::Io(error)
+    }
+}
+
+impl From<TlsError> for WatchError {
+    fn from(error: TlsError) -> Self {
+        Self::Tls(error)
     }
 }
 
@@ -69,9 +76,7 @@ impl fmt::Display for WatchError {
             Self::Authentication => {
                 f.write_str("expected authentication by password, MD5 or SCRAM-SHA-256; set one of them in pg_hba.conf")
             }
-            Self::Tls => {
-                f.write_str("there is no TLS to the database yet: use sslmode=disable on a network that you trust")
-            }
+            Self::Tls(error) => write!(f, "TLS to the database: {error}"),
             Self::Unexpected(what) => write!(f, "the database has sent {what}"),
             Self::Stream(error) => write!(f, "the stream of changes: {error}"),
             Self::Ended => f.write_str("the database has ended the connection"),
@@ -113,6 +118,8 @@ pub enum SetupError {
     WalLevel(String),
     /// The standbys cannot be named beside a watcher.
     Standbys(String),
+    /// There is no role of that name.
+    NoRole(String),
     /// A watcher still runs.
     Watched,
     /// The server does not read its settings again.
@@ -159,6 +166,7 @@ impl fmt::Display for SetupError {
                 "synchronous_standby_names is {names}, which waits for some of several; PostgreSQL has no list that says \
                  `these as before, and the watcher always`. Have all of them waited for, or none"
             ),
+            Self::NoRole(role) => write!(f, "there is no role '{role}': nobody was guarded"),
             Self::Watched => f.write_str("a watcher is connected: stop it first"),
             Self::NotRead => f.write_str("the server has not read its settings again within 10 s; see its log"),
         }

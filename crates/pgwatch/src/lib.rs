@@ -19,7 +19,10 @@
 //! | `changes` | from a transaction's changes to its dependencies |
 //! | `refusal` | why a stream is not read on |
 //! | `watcher` | what is confirmed and unmarked when, decided |
+//! | `database` | where the database is, and its connections |
+//! | `tls`, `tls_error` | what protects them, and why it does not |
 //! | `replication` | the connection that the stream comes on |
+//! | `probe` | looks now and then whether a commit has waited |
 //! | `announced` | the watcher's updates at the hub |
 //! | `watch` | a watcher at work |
 //! | `standbys` | the server's list of those that commits wait for |
@@ -28,6 +31,7 @@
 //! | `setup` | what a database needs, made |
 //! | `remove` | the same, undone |
 //! | `check` | what is wrong with it |
+//! | `guard` | roles whose commits wait, as far as their settings see to that |
 //! | `session` | ordinary queries |
 //! | `error` | why a connection is given up, and why a database is not set up |
 //! | `rule` | the rules by name |
@@ -35,11 +39,14 @@
 mod announced;
 mod changes;
 mod check;
+mod database;
 mod error;
+mod guard;
 mod identity;
 mod lsn;
 mod map;
 pub mod pgoutput;
+mod probe;
 mod refusal;
 mod remove;
 mod replication;
@@ -49,12 +56,16 @@ mod session;
 mod setup;
 mod snapshot;
 mod standbys;
+mod tls;
+mod tls_error;
 mod watch;
 mod watcher;
 
 pub use changes::MESSAGE_PREFIX;
 pub use check::{Finding, Severity, check};
+pub use database::{Database, NotADatabase};
 pub use error::{SetupError, WatchError};
+pub use guard::guard;
 pub use lsn::{Lsn, NotAnLsn, Xid};
 pub use map::{Map, MapError};
 pub use refusal::StreamError;
@@ -62,7 +73,6 @@ pub use remove::remove;
 pub use rule::Rule;
 pub use setup::{renew_slot, set_up};
 pub use snapshot::{NotASnapshot, Snapshot};
-/// Where a database is, and who asks: parsed from `postgres://...` or `host=... user=...`.
-pub use tokio_postgres::Config as Database;
+pub use tls_error::TlsError;
 pub use watch::{Watch, WatchConfig, WatchState, WatchStatus};
 pub use watcher::{Effect, Server, Watcher};

@@ -1,6 +1,7 @@
 //! The things made in a database to watch it, undone.
 
 use crate::error::SetupError;
+use crate::guard::unguard;
 use crate::replication::quote;
 use crate::required::let_go;
 use crate::session::client;
@@ -43,6 +44,9 @@ pub async fn remove(config: &WatchConfig, leases: Duration) -> Result<Vec<String
         statements.push(format!("DROP PUBLICATION IF EXISTS {};", quote(&record.publication, '"')));
         said.push(format!("dropped the publication {}", record.publication));
     }
+    let (unguarded, roles) = unguard(&client).await?;
+    statements.push(unguarded);
+    said.extend(roles);
     // One transaction: the record goes with what it is about.
     statements.push(record.forget());
     client.batch_execute(&statements.concat()).await?;

@@ -3,8 +3,10 @@
 //! The clients of others reply to the server by themselves, with the position of what they have read. Here a reply makes
 //! a commit visible, so it is said by [`crate::Watcher`] alone (`docs/decisions/0022-own-replication-client.md`).
 
+use crate::database::Database;
 use crate::error::WatchError;
 use crate::lsn::Lsn;
+use crate::tls::Stream;
 use crate::watcher::Server;
 use bytes::{Buf, Bytes, BytesMut};
 use postgres_protocol::authentication::{md5_hash, sasl};
@@ -12,9 +14,7 @@ use postgres_protocol::message::backend::{self, ErrorFields};
 use postgres_protocol::message::frontend;
 use std::io;
 use std::time::{Duration, SystemTime};
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::net::{TcpStream, UnixStream};
-use tokio_postgres::config::{Host, SslMode};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio_postgres::fallible_iterator::FallibleIterator;
 
 /// The largest frame that is looked at, in bytes. A larger one of the stream is passed over.
@@ -32,10 +32,6 @@ const EPOCH: Duration = Duration::from_secs(946_684_800);
 /// Values are told as texts, which must not depend on the settings of the role.
 const OPTIONS: &str =
     "-c datestyle=ISO -c intervalstyle=postgres -c extra_float_digits=3 -c bytea_output=hex -c timezone=UTC";
-
-trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
-
-impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
 
 /// A connection.
 pub(crate) struct Replication {
@@ -66,17 +62,14 @@ struct Raw {
 
 impl Replication {
     /// Connects, and says who asks.
-    pub(crate) async fn connect(config: &tokio_postgres::Config, name: &str) -> Result<Self, WatchError> {
-        if config.get_ssl_mode() == SslMode::Require {
-            return Err(WatchError::Tls);
-        }
-        let stream = dial(config).await?;
+    pub(crate) async fn connect(database: &Database, name: &str) -> Result<Self, WatchError> {
+        let (stream, config) = (database.dial().await?, &database.config);
         let mut connection = Self { stream, input: BytesMut::new(), skip: 0 };
         let user = config.get_user().unwrap_or("postgres");
-        let database = config.get_dbname().unwrap_or(user);
+        let name_of_database = config.get_dbname().unwrap_or(user);
         let parameters = [
             ("user", user),
-            ("database", database),
+            ("database", name_of_database),
             ("application_name", name),
             ("client_encoding", "UTF8"),
             ("replication", "database"),
@@ -305,29 +298,4 @@ fn refusal(mut fields: ErrorFields<'_>) -> WatchError {
 /// A name or a text of SQL.
 pub(crate) fn quote(text: &str, mark: char) -> String {
     format!("{mark}{}{mark}", text.replace(mark, &format!("{mark}{mark}")))
-}
-
-/// The first of the addresses that answers.
-async fn dial(config: &tokio_postgres::Config) -> Result<Box<dyn Stream>, WatchError> {
-    let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
-    let ports = config.get_ports();
-    for (at, host) in config.get_hosts().iter().enumerate() {
-        let port = ports.get(at).or(ports.first()).copied().unwrap_or(5432);
-        match dial_host(host, port).await {
-            Ok(stream) => return Ok(stream),
-            Err(error) => last = error,
-        }
-    }
-    Err(last.into())
-}
-
-async fn dial_host(host: &Host, port: u16) -> io::Result<Box<dyn Stream>> {
-    match host {
-        Host::Tcp(name) => {
-            let stream = TcpStream::connect((name.as_str(), port)).await?;
-            stream.set_nodelay(true)?;
-            Ok(Box::new(stream))
-        }
-        Host::Unix(folder) => Ok(Box::new(UnixStream::connect(folder.join(format!(".s.PGSQL.{port}"))).await?)),
-    }
 }

@@ -2,12 +2,11 @@
 
 use crate::error::WatchError;
 use crate::watch::WatchConfig;
-use tokio_postgres::{Client, NoTls};
+use tokio_postgres::Client;
 
 /// A connection for ordinary queries, whose own commits never wait for a watcher.
 pub(crate) async fn client(config: &WatchConfig) -> Result<Client, WatchError> {
-    let (client, connection) = config.database.connect(NoTls).await?;
-    tokio::spawn(async { drop(connection.await) });
+    let client = config.database.connect().await?;
     client.batch_execute("SET synchronous_commit = local").await?;
     Ok(client)
 }

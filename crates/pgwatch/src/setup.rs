@@ -257,7 +257,8 @@ impl Record {
     }
 }
 
-async fn current(client: &Client) -> Result<String, WatchError> {
+/// The name of the database, quoted.
+pub(crate) async fn current(client: &Client) -> Result<String, WatchError> {
     let name: String = client.query_one("SELECT current_database()::text", &[]).await?.try_get(0)?;
     Ok(quote(&name, '"'))
 }

@@ -1,10 +1,12 @@
 //! A watcher at work: a thread with a connection to the database, and one for questions.
 
 use crate::announced::Announced;
+use crate::database::Database;
 use crate::error::WatchError;
-use crate::lsn::Lsn;
+use crate::lsn::{Lsn, Xid};
 use crate::map::Map;
 use crate::pgoutput::Message;
+use crate::probe::Probe;
 use crate::refusal::StreamError;
 use crate::replication::{Frame, Replication};
 use crate::snapshot::Snapshot;
@@ -18,14 +20,14 @@ use std::time::Duration;
 use std::{fmt, io, mem};
 use tokio::sync::oneshot;
 use tokio::time::{self, Instant};
-use tokio_postgres::{Client, NoTls};
+use tokio_postgres::Client;
 use types::Broken;
 
 /// The settings of a watcher.
 #[derive(Clone, Debug)]
 pub struct WatchConfig {
     /// Where the database is, and who asks.
-    pub database: tokio_postgres::Config,
+    pub database: Database,
     /// The name of the publication.
     pub publication: String,
     /// The name of the slot, by which the server also knows the watcher in `synchronous_standby_names`.
@@ -47,9 +49,9 @@ pub struct WatchConfig {
 
 impl WatchConfig {
     /// The usual settings.
-    pub fn new(database: tokio_postgres::Config, publication: impl Into<String>, map: Map) -> Self {
+    pub fn new(database: impl Into<Database>, publication: impl Into<String>, map: Map) -> Self {
         Self {
-            database,
+            database: database.into(),
             publication: publication.into(),
             slot: "thorp_watch".to_owned(),
             map,
@@ -87,6 +89,9 @@ pub struct WatchStatus {
     pub unconfirmed: usize,
     /// Commits that are confirmed, and that no snapshot had yet.
     pub unseen: usize,
+    /// Commits that were looked for, and were visible before they were confirmed: their sessions do not wait, or were
+    /// cancelled.
+    pub unheld: u64,
     /// Connections that were made.
     pub connections: u64,
     /// Why the last connection ended, or could not be made.
@@ -121,6 +126,7 @@ impl Watch {
             commits: 0,
             unconfirmed: 0,
             unseen: 0,
+            unheld: 0,
             connections: 0,
             last_error: None,
         };
@@ -128,7 +134,17 @@ impl Watch {
         let watcher = Watcher::new(config.map.clone(), Broken::NONE);
         let announced = Announced::new(hub);
         let shown = status.clone();
-        let mut task = Task { config, watcher, announced, shown, confirm: None, asks: false, commits: 0 };
+        let mut task = Task {
+            config,
+            watcher,
+            announced,
+            shown,
+            confirm: None,
+            asks: false,
+            commits: 0,
+            begun: None,
+            ended: None,
+        };
         let thread = thread::Builder::new().name("thorp-watch".to_owned()).spawn(move || {
             runtime.block_on(async {
                 let error = tokio::select! {
@@ -196,6 +212,9 @@ struct Task {
     confirm: Option<Lsn>,
     asks: bool,
     commits: u64,
+    /// The transaction that was begun last in the stream, and that which ended last.
+    begun: Option<Xid>,
+    ended: Option<Xid>,
 }
 
 type Question = Pin<Box<dyn Future<Output = Result<Snapshot, WatchError>>>>;
@@ -243,20 +262,23 @@ impl Task {
         let Opened { mut replication, client, server, next } = opened?;
         // They were for the connection before.
         (self.confirm, self.asks) = (None, false);
+        (self.begun, self.ended) = (None, None);
         self.watcher.connected(server, next);
         self.shown.lock().connections += 1;
 
         let silence = self.config.silence;
         let mut asker = Asker { client: Arc::new(client), silence, pause: Duration::ZERO, question: None };
         let (mut heard_at, mut ping_at) = (Instant::now(), Instant::now());
+        let (mut probe, mut told) = (Probe::new(next), Lsn(0));
         let confirm_at = Instant::now() + self.config.others_answer;
         loop {
             self.settle();
             let may_confirm = Instant::now() >= confirm_at;
-            if let Some(through) = self.confirm.take_if(|_| may_confirm) {
+            if let Some(through) = self.confirm.take_if(|_| may_confirm && !probe.is_under_way()) {
                 if !self.announced.are_released() {
                     return Err(WatchError::HubSilent);
                 }
+                told = through;
                 replication.reply(through, false).await?;
             }
             if mem::take(&mut self.asks) {
@@ -279,9 +301,16 @@ impl Task {
                         let Some(frame) = replication.take()? else { break };
                         self.hear(frame)?;
                     }
+                    if let Some(committed) = self.ended.take()
+                        && self.watcher.is_caught_up()
+                        && probe.begin(committed)
+                    {
+                        asker.ask();
+                    }
                 }
                 Event::Released(update) => self.watcher.released(update),
                 Event::Snapshot(snapshot) => {
+                    self.shown.lock().unheld += u64::from(probe.end(&snapshot));
                     let before = self.watcher.under_way().1;
                     self.watcher.snapshot(&snapshot);
                     asker.answered(self.watcher.under_way().1 < before);
@@ -291,8 +320,10 @@ impl Task {
                     if has_room && heard_at.elapsed() > silence {
                         asker.ask_if_it_lives();
                     }
-                    let through = if may_confirm { self.watcher.confirmed() } else { Lsn(0) };
-                    replication.reply(through, true).await?;
+                    let is_held = !may_confirm || probe.is_under_way();
+                    // Never less than before: a slot may go back.
+                    told = if is_held { told } else { self.watcher.confirmed() };
+                    replication.reply(told, true).await?;
                 }
             }
         }
@@ -302,7 +333,14 @@ impl Task {
         match frame {
             Frame::Change(bytes) => {
                 let message = Message::parse(&bytes)?;
-                self.commits += u64::from(matches!(message, Message::Commit { .. }));
+                match message {
+                    Message::Begin { xid } => self.begun = Some(xid),
+                    Message::Commit { .. } => {
+                        self.commits += 1;
+                        self.ended = self.begun.take();
+                    }
+                    _ => {}
+                }
                 self.watcher.hear(&message)
             }
             // A message outside of transactions is nobody's.
@@ -377,9 +415,7 @@ struct Opened {
 
 async fn open(config: &WatchConfig) -> Result<Opened, WatchError> {
     let mut replication = Replication::connect(&config.database, &config.slot).await?;
-    let (client, connection) = config.database.connect(NoTls).await?;
-    // Its end is noticed by the questions.
-    tokio::spawn(async { drop(connection.await) });
+    let client = config.database.connect().await?;
     // This session's own transaction, which gives a number, waits for nobody.
     client.batch_execute("SET synchronous_commit = local").await?;
     let server = replication.identify().await?;

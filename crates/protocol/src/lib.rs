@@ -2,7 +2,7 @@
 //!
 //! Messages come in *families*: one for each kind of machine that is talked to. A family has an enum for each direction,
 //! so a role is given nothing that is not for it; the store's are [`ToServer`], [`ToClient`] and [`ToPeer`], those of the
-//! web door stand in [`homes`] and [`caches`]. A [`Parcel`] carries a message of any family.
+//! web door stand in [`homes`], [`caches`] and [`look_ups`]. A [`Parcel`] carries a message of any family.
 //!
 //! The store's conversations:
 //!
@@ -37,11 +37,13 @@ pub mod help;
 pub mod homes;
 pub mod lease;
 pub mod lineage;
+pub mod look_ups;
 pub mod notice;
 pub mod order;
 mod parcel;
 pub mod session;
 pub mod status;
+pub mod volumes;
 
 pub use commit::{Advance, AskOutcome, CommitReply, CommitRequest, Outcome, PageReads};
 pub use directions::{ToClient, ToPeer, ToServer};

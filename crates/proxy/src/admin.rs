@@ -22,6 +22,7 @@ use crate::shared::{Editions, Shared};
 use crate::target::{Head, Target};
 use ::coherence::Dependency;
 use bytes::Bytes;
+use diskcache::Size;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST, ORIGIN};
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, Uri};
 use http_body_util::{BodyExt, Limited};
@@ -152,7 +153,7 @@ async fn route(shared: &Shared, request: Request<Incoming>) -> Result<Response<B
         ("GET", "/status") => Ok(response("application/json", status(shared).to_string())),
         ("GET", "/metrics") => Ok(response("text/plain; version=0.0.4", metrics(shared))),
         ("POST", "/invalidate") => invalidate(shared, &body(request).await?).await,
-        ("POST", "/why") => why(shared, &body(request).await?),
+        ("POST", "/why") => why(shared, &body(request).await?).await,
         ("POST", "/who") => who(shared, &body(request).await?),
         ("PURGE", _) => purge(shared, &request).await,
         (method, path) => {
@@ -186,12 +187,12 @@ fn parse_dependency(name: &str) -> Result<Dependency, Refused> {
     dependency.ok_or_else(|| wrong(format!("'{name}' is no dependency: one has 1 to 256 bytes")))
 }
 
-fn why(shared: &Shared, body: &Bytes) -> Result<Response<Body>, Refused> {
+async fn why(shared: &Shared, body: &Bytes) -> Result<Response<Body>, Refused> {
     let expected = r#"expected {"url": URL}"#;
     let Ask { url } = serde_json::from_slice(body).map_err(|error| wrong(format!("{error}; {expected}")))?;
     let uri = parse_url(&url)?;
     let key = KeyRef::of_uri(&uri).map_err(|refusal| wrong(refusal.name().to_owned()))?;
-    Ok(response("application/json", explain::why(shared, key).to_string()))
+    Ok(response("application/json", explain::why(shared, key).await.to_string()))
 }
 
 fn who(shared: &Shared, body: &Bytes) -> Result<Response<Body>, Refused> {
@@ -216,6 +217,7 @@ async fn invalidate(shared: &Shared, body: &Bytes) -> Result<Response<Body>, Ref
     let keys: Vec<Key> = urls.iter().filter_map(|url| KeyRef::of_uri(url).ok()).map(KeyRef::to_key).collect();
     let how = if batch.soft { How::Soft } else { How::Hard };
     let gone: usize = keys.iter().map(|key| how.purge(shared, key)).sum();
+    how.forbid(shared, &keys)?;
     let count = changed.len();
     changed.extend(keys.iter().filter_map(|key| shared.coherence.of_key(key)));
     announce(shared, changed).await?;
@@ -244,6 +246,15 @@ impl How {
             Self::Hard => shared.entries.remove(key),
             Self::Soft => shared.entries.lapse(key),
         }
+    }
+
+    /// Has responses that were removed not come back from disk when the proxy is started again. This thread may wait for it.
+    fn forbid(self, shared: &Shared, keys: &[Key]) -> Result<(), Refused> {
+        let (Self::Hard, Some(disk)) = (self, shared.entries.disk()) else { return Ok(()) };
+        disk.forbid(keys.iter().map(Key::as_bytes)).map_err(|error| {
+            let text = format!("removed for now, but it may come back when the proxy is started again: {error}");
+            (StatusCode::INTERNAL_SERVER_ERROR, text)
+        })
     }
 
     fn purged(self, dependencies: usize, count: usize) -> Value {
@@ -278,6 +289,7 @@ async fn purge(shared: &Shared, request: &Request<Incoming>) -> Result<Response<
     let key = key.map_err(|refusal| (refusal.status(), refusal.name().to_owned()))?;
     let how = How::of(request.headers());
     let count = how.purge(shared, &key);
+    how.forbid(shared, std::slice::from_ref(&key))?;
     announce(shared, shared.coherence.of_key(&key).into_iter().collect()).await?;
     Ok(response("application/json", how.purged(0, count).to_string()))
 }
@@ -295,11 +307,24 @@ fn status(shared: &Shared) -> Value {
         "hits": tally.hits,
         "stored_responses": entries,
         "stored_bytes": bytes,
+        "disk": shared.entries.disk().map(|disk| disk_status(disk.size(), tally.from_disk)),
         "ended_idle": tally.ended_idle,
         "ended_in_head": tally.ended_in_head,
         "ended_stalled": tally.ended_stalled,
         "failed_handshakes": by_name(&tally.failed_handshakes),
         "refused_requests": by_name(&tally.refusals),
+    })
+}
+
+fn disk_status(size: Size, from_disk: u64) -> Value {
+    let Size { records, bytes, written, not_written, unreadable } = size;
+    json!({
+        "stored_responses": records,
+        "stored_bytes": bytes,
+        "read": from_disk,
+        "written": written,
+        "not_written": not_written,
+        "unreadable": unreadable,
     })
 }
 
@@ -318,6 +343,16 @@ fn metrics(shared: &Shared) -> String {
     add("ended_stalled_total", "counter", tally.ended_stalled);
     add("stored_responses", "gauge", entries as u64);
     add("stored_bytes", "gauge", bytes as u64);
+    if let Some(Size { records, bytes, written, not_written, unreadable }) =
+        shared.entries.disk().map(|disk| disk.size())
+    {
+        add("disk_stored_responses", "gauge", records as u64);
+        add("disk_stored_bytes", "gauge", bytes);
+        add("disk_read_total", "counter", tally.from_disk);
+        add("disk_written_total", "counter", written);
+        add("disk_not_written_total", "counter", not_written);
+        add("disk_unreadable_total", "counter", unreadable);
+    }
     for (name, counts) in [("failed_handshakes", tally.failed_handshakes), ("refused_requests", tally.refusals)] {
         let _ = writeln!(text, "# TYPE thorp_proxy_{name}_total counter");
         for (reason, count) in counts {

@@ -1,11 +1,12 @@
 //! Answers: from a stored response, from the origin's, from the proxy itself.
 
+use crate::along::Along;
 use crate::body::Body;
 use crate::entry::Entry;
 use crate::forward::{add_via, keep_trailers};
 use crate::prepared::fields_of;
 use crate::shared::Shared;
-use http::header::{AGE, ALLOW, VIA};
+use http::header::{AGE, ALLOW, CONTENT_LENGTH, VIA};
 use http::{HeaderName, HeaderValue, Method, Response, StatusCode};
 use responses::{Answer, CacheStatus, Request, Stored, Time, answer, forward_response};
 use std::sync::Arc;
@@ -59,6 +60,34 @@ pub(crate) fn stored(
     fields.append(VIA, shared.via.clone());
     fields.append(CACHE_STATUS, status.to_header(&shared.config.policy));
     response
+}
+
+/// The answer that a response gives while its body is arriving; none if that would be a part of it.
+pub(crate) fn along(
+    shared: &Shared,
+    asked: &Request<'_>,
+    along: &Along,
+    now: Time,
+    age_s: u64,
+    status: &CacheStatus,
+) -> Option<Response<Body>> {
+    let bytes = along.body.bytes()?;
+    let how = answer(asked, &along.stored, bytes, now);
+    let mut response = Response::new(match how {
+        Answer::Whole => Body::Collected(Box::new(along.body.read(bytes))),
+        Answer::NotModified => Body::Empty,
+        Answer::Partial(_) | Answer::NotSatisfiable => return None,
+    });
+    *response.status_mut() = how.status(&along.stored);
+    let fields = response.headers_mut();
+    *fields = how.fields(&along.stored, bytes, age_s);
+    if how == Answer::Whole {
+        fields.insert(CONTENT_LENGTH, bytes.into());
+    }
+    fields.append(VIA, shared.via.clone());
+    fields.append(CACHE_STATUS, status.to_header(&shared.config.policy));
+    shared.counters.hits.fetch_add(1, Relaxed);
+    Some(response)
 }
 
 /// The answer to a client that has the response already, which has just come.

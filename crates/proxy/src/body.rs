@@ -3,6 +3,7 @@
 use crate::activity::UnderWay;
 use crate::collect::{self, Next};
 use crate::content::{self, Content};
+use crate::disk_content::{DiskReader, Unreadable};
 use crate::limits::STREAM_STEP_BYTES_MAX;
 use crate::paced::{Arriving, BodyError, PollFrame};
 use bytes::Bytes;
@@ -21,8 +22,10 @@ pub(crate) enum Body {
     Whole(Bytes),
     /// The content of a stored response, or a part of it.
     Stored(content::Reader),
+    /// The same of one whose content is on disk.
+    OnDisk(DiskReader),
     /// A response of the origin that is being stored.
-    Collected(collect::Reader),
+    Collected(Box<collect::Reader>),
     /// A response of the origin as it comes.
     Origin(Arriving),
 }
@@ -38,7 +41,10 @@ impl Body {
 
     /// A part of it.
     pub(crate) fn part(content: &Content, slice: Slice) -> Self {
-        Self::Stored(content.read(slice))
+        match content.disk_content() {
+            Some(content) => Self::OnDisk(DiskReader::new(content.clone(), slice)),
+            None => Self::Stored(content.read(slice)),
+        }
     }
 
     pub(crate) fn whole(bytes: impl Into<Bytes>) -> Self {
@@ -62,6 +68,10 @@ impl http_body::Body for Body {
                     Poll::Ready(Some(Ok(frame)))
                 }
                 Self::Stored(content) => Poll::Ready(content.next().map(|piece| Ok(Frame::data(piece)))),
+                Self::OnDisk(reader) => Poll::Ready(ready!(reader.poll_next(cx)).map(|step| match step {
+                    Ok(piece) => Ok(Frame::data(piece)),
+                    Err(Unreadable) => Err(BodyError::Unreadable),
+                })),
                 Self::Origin(body) => Pin::new(body).poll_frame(cx),
                 Self::Collected(reader) => match ready!(reader.poll_next(cx)) {
                     Next::Frame(frame) => Poll::Ready(Some(Ok(frame))),
@@ -83,6 +93,7 @@ impl http_body::Body for Body {
         match self {
             Self::Empty => true,
             Self::Stored(content) => content.left() == 0,
+            Self::OnDisk(reader) => reader.left() == 0,
             Self::Origin(body) => body.is_end_stream(),
             Self::Whole(_) | Self::Collected(_) => false,
         }
@@ -93,6 +104,7 @@ impl http_body::Body for Body {
             Self::Empty => SizeHint::with_exact(0),
             Self::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
             Self::Stored(content) => SizeHint::with_exact(content.left()),
+            Self::OnDisk(reader) => SizeHint::with_exact(reader.left()),
             Self::Origin(body) => body.size_hint(),
             Self::Collected(reader) => reader.size_hint(),
         }

@@ -4,14 +4,14 @@
 //! 2. The response is stored only if nothing that it depends on has changed since, rule StoreIfUntouched: it has a
 //!    [`Claim`] then ([`Coherence::store`]). One without is for its requester alone.
 //! 3. A stored response answers a request only if its claim is looked at after the request came, and holds, rule
-//!    LookAtHit ([`Claim::is_current`]).
+//!    LookAtHit ([`Claim::look`]; [`Claim::is_current`] where nothing may be awaited).
 //! 4. A change that passes here is announced before its client is told that it is done ([`Coherence::announce`]).
 //!
 //! A claim is given back when the last one drops it that holds the stored response.
 
 use crate::announcements::Announcements;
 use crate::config::Config;
-use coherence::{Cache, Dependency, NearHome, NotStored, Site, SiteError, Ticket};
+use coherence::{AttachedHome, Cache, Dependency, NotStored, Site, SiteConfig, SiteError, Ticket};
 use net::{ConnectError, Runtime};
 use responses::{Dependencies, InvalidGroups, Key};
 use std::collections::HashSet;
@@ -22,6 +22,12 @@ use types::limits::DEPENDENCY_BYTES_MAX;
 
 /// The place of a stored response at its home.
 pub(crate) use coherence::Claim;
+
+/// The disk that there is for a response on an average, in bytes: a home has places for as many as it has room for.
+const RESPONSE_BYTES: u64 = 2048;
+
+/// The most places of a home.
+const RESPONSES_MAX: u32 = 1 << 24;
 
 /// The hub was not reached in time: caches elsewhere may answer without a change that has been made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,17 +48,22 @@ enum Home {
     /// In this process.
     Own(Site),
     /// In a process of its own.
-    Shared(NearHome),
+    Shared(AttachedHome),
 }
 
 impl Coherence {
     pub(crate) fn start(config: &Config, runtime: &Runtime) -> Result<Self, SiteError> {
-        if let Some(socket) = &config.home {
-            let home = NearHome::attach(socket, runtime)?;
+        if let Some(address) = &config.home {
+            let home = match &config.fabric {
+                Some(provider) => AttachedHome::attach_by_fabric(address, provider, runtime)?,
+                None => AttachedHome::attach(address, runtime)?,
+            };
             let (cache, announcements) = (home.cache(), Announcements::to(home.changes()));
             return Ok(Self { home: Home::Shared(home), cache, announcements, has_others: true });
         }
-        let site = Site::start(&config.site, runtime)?;
+        let on_disk = (config.disk_bytes() / RESPONSE_BYTES).min(RESPONSES_MAX.into()) as u32;
+        let responses_max = config.site.responses_max.max(on_disk);
+        let site = Site::start(&SiteConfig { responses_max, ..config.site.clone() }, runtime)?;
         let has_others = config.site.hub.is_some() || config.site.listen.is_some();
         let (cache, announcements) = (site.cache(), Announcements::to(site.changes()));
         Ok(Self { home: Home::Own(site), cache, announcements, has_others })
@@ -67,8 +78,8 @@ impl Coherence {
     }
 
     /// A ticket for a request that is about to go to the origin. Without one its response is not stored.
-    pub(crate) fn ticket(&self) -> Option<Ticket> {
-        self.cache.ticket()
+    pub(crate) async fn ticket(&self) -> Option<Ticket> {
+        self.cache.fetch_ticket().await
     }
 
     /// Stores a response that was asked for with a ticket. One that names no dependencies depends on everything.

@@ -1,26 +1,34 @@
-//! A response that goes to the client that asked for it, and into the cache at the same time.
+//! A response that goes to the clients that asked for it, and into the cache at the same time.
 //!
-//! The origin is read as fast as it sends: what the client has not taken yet is in memory for the cache in any case. When
-//! the body turns out to be more than is stored, the rest goes to the client alone, at its pace. The bytes that a slow
-//! client leaves here count as being stored, however long ago the cache has its copy.
+//! The origin is read as fast as it sends, whatever its readers do: all that has come is in memory for the cache in any
+//! case. When all is there and the cache has made one content of it, readers go on in that, wherever it is. When the body
+//! turns out to be more than is stored, the rest goes to the first reader alone, at its pace; there are others only where
+//! the size is known before. The bytes that a slow reader leaves here count as being stored, however long ago the cache
+//! has its copy.
 
+use crate::content::{self, Content};
+use crate::disk_content::{DiskReader, Unreadable};
 use crate::paced::Arriving;
 use crate::reserved::{NoRoom, Reserved};
 use bytes::Bytes;
 use http::HeaderMap;
 use http_body::{Frame, SizeHint};
-use std::collections::VecDeque;
+use responses::Slice;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Waker, ready};
 
-/// The part that has come and is not read.
+/// The part that has come.
 #[derive(Debug)]
-struct Queue {
-    pieces: VecDeque<Bytes>,
+struct Received {
+    /// In order; none any more when there is a content.
+    pieces: Vec<Bytes>,
+    /// The content that was made of all pieces.
+    content: Option<Content>,
     trailers: Option<HeaderMap>,
     end: Option<End>,
-    reader: Option<Waker>,
-    /// Given back when both ends are gone.
+    /// Of the readers that wait.
+    waiting: Vec<Waker>,
+    /// Given back when all ends are gone.
     reserved: Reserved,
 }
 
@@ -29,75 +37,120 @@ struct Queue {
 enum End {
     /// It is all here.
     Whole,
-    /// The rest, which is for the reader alone.
-    Rest(Box<Arriving>),
+    /// The rest, which is for the first reader alone, until that has it.
+    Rest(Option<Box<Arriving>>),
     /// There is no more, and it is not whole.
     Broken,
 }
 
 /// Where the cache puts what comes.
 #[derive(Debug)]
-pub(crate) struct Writer(Arc<Mutex<Queue>>);
+pub(crate) struct Writer(Body);
 
-/// The body of the client's answer.
+/// A body as far as it has come, for those that want to read it.
+#[derive(Clone, Debug)]
+pub(crate) struct Body {
+    received: Arc<Mutex<Received>>,
+    bytes: Option<u64>,
+}
+
+/// The body of a client's answer.
 #[derive(Debug)]
 pub(crate) struct Reader {
-    queue: Arc<Mutex<Queue>>,
+    body: Body,
+    /// The next piece, and the byte at which it begins.
+    piece: usize,
+    at: u64,
+    /// Whether it has the trailers and the rest as well.
+    is_first: bool,
     size: SizeHint,
+    rest: Option<Rest>,
+}
+
+/// The part of the content that a reader has not had when it was made.
+#[derive(Debug)]
+enum Rest {
+    Memory(content::Reader),
+    Disk(DiskReader),
 }
 
 /// Both ends of a body whose size is as the origin says, and the room for it.
 pub(crate) fn pair(size: SizeHint, reserved: Reserved) -> (Writer, Reader) {
-    let queue = Queue { pieces: VecDeque::new(), trailers: None, end: None, reader: None, reserved };
-    let queue = Arc::new(Mutex::new(queue));
-    (Writer(queue.clone()), Reader { queue, size })
+    let (pieces, waiting) = (Vec::new(), Vec::new());
+    let received = Received { pieces, content: None, trailers: None, end: None, waiting, reserved };
+    let body = Body { received: Arc::new(Mutex::new(received)), bytes: size.exact() };
+    (Writer(body.clone()), Reader { body, piece: 0, at: 0, is_first: true, size, rest: None })
 }
 
-fn lock(queue: &Mutex<Queue>) -> MutexGuard<'_, Queue> {
-    queue.lock().unwrap_or_else(PoisonError::into_inner)
+impl Body {
+    fn lock(&self) -> MutexGuard<'_, Received> {
+        self.received.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Its size, if that was known before.
+    pub(crate) fn bytes(&self) -> Option<u64> {
+        self.bytes
+    }
+
+    /// One more reader, of a body of that size.
+    pub(crate) fn read(&self, bytes: u64) -> Reader {
+        let size = SizeHint::with_exact(bytes);
+        Reader { body: self.clone(), piece: 0, at: 0, is_first: false, size, rest: None }
+    }
 }
 
 impl Writer {
     /// Makes room for so many bytes in all.
     pub(crate) fn cover(&self, bytes: usize) -> Result<(), NoRoom> {
-        lock(&self.0).reserved.cover(bytes)
+        self.0.lock().reserved.cover(bytes)
+    }
+
+    /// The body, for those that want to read it.
+    pub(crate) fn body(&self) -> Body {
+        self.0.clone()
     }
 
     pub(crate) fn push(&self, piece: Bytes) {
-        self.change(|queue| queue.pieces.push_back(piece));
+        self.change(|received| received.pieces.push(piece));
     }
 
     pub(crate) fn push_trailers(&self, trailers: HeaderMap) {
-        self.change(|queue| queue.trailers = Some(trailers));
+        self.change(|received| received.trailers = Some(trailers));
     }
 
-    /// All has come.
+    /// All has come, and is this.
+    pub(crate) fn settle(&self, content: Content) {
+        self.change(|received| {
+            received.pieces = Vec::new();
+            received.content = Some(content);
+        });
+    }
+
+    /// There is no more.
     pub(crate) fn finish(self) {
-        self.change(|queue| queue.end = Some(End::Whole));
+        self.change(|received| received.end = Some(End::Whole));
     }
 
     /// The cache has enough of it.
     pub(crate) fn leave(self, rest: Arriving) {
-        self.change(|queue| queue.end = Some(End::Rest(Box::new(rest))));
+        self.change(|received| received.end = Some(End::Rest(Some(Box::new(rest)))));
     }
 
-    fn change(&self, change: impl FnOnce(&mut Queue)) {
-        let reader = {
-            let mut queue = lock(&self.0);
-            change(&mut queue);
-            queue.reader.take()
+    fn change(&self, change: impl FnOnce(&mut Received)) {
+        let waiting = {
+            let mut received = self.0.lock();
+            change(&mut received);
+            std::mem::take(&mut received.waiting)
         };
-        if let Some(reader) = reader {
-            reader.wake();
-        }
+        waiting.into_iter().for_each(Waker::wake);
     }
 }
 
 impl Drop for Writer {
     /// A body that nobody has finished broke off.
     fn drop(&mut self) {
-        self.change(|queue| {
-            queue.end.get_or_insert(End::Broken);
+        self.change(|received| {
+            received.end.get_or_insert(End::Broken);
         });
     }
 }
@@ -113,19 +166,37 @@ pub(crate) enum Next {
 
 impl Reader {
     pub(crate) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Next> {
-        let mut queue = lock(&self.queue);
-        if let Some(piece) = queue.pieces.pop_front() {
-            return Poll::Ready(Next::Frame(Frame::data(piece)));
+        if let Some(rest) = &mut self.rest {
+            match ready!(rest.poll_next(cx)) {
+                Some(Ok(piece)) => return Poll::Ready(Next::Frame(Frame::data(piece))),
+                Some(Err(Unreadable)) => return Poll::Ready(Next::Broken),
+                None => {}
+            }
         }
-        if let Some(trailers) = queue.trailers.take() {
+        let mut received = self.body.lock();
+        if let Some(content) = received.content.as_ref().filter(|_| self.rest.is_none()) {
+            self.rest = Some(Rest::of(content, self.at));
+            drop(received);
+            return self.poll_next(cx);
+        }
+        if let Some(piece) = received.pieces.get(self.piece) {
+            self.piece += 1;
+            self.at += piece.len() as u64;
+            return Poll::Ready(Next::Frame(Frame::data(piece.clone())));
+        }
+        if let Some(trailers) = received.trailers.take_if(|_| self.is_first) {
             return Poll::Ready(Next::Frame(Frame::trailers(trailers)));
         }
-        match queue.end.take() {
+        match &mut received.end {
             Some(End::Whole) => Poll::Ready(Next::End),
-            Some(End::Rest(rest)) => Poll::Ready(Next::Rest(*rest)),
+            Some(End::Rest(rest)) => {
+                Poll::Ready(rest.take_if(|_| self.is_first).map_or(Next::Broken, |rest| Next::Rest(*rest)))
+            }
             Some(End::Broken) => Poll::Ready(Next::Broken),
             None => {
-                queue.reader = Some(cx.waker().clone());
+                if !received.waiting.iter().any(|waiting| waiting.will_wake(cx.waker())) {
+                    received.waiting.push(cx.waker().clone());
+                }
                 Poll::Pending
             }
         }
@@ -134,5 +205,22 @@ impl Reader {
     /// The size of the whole, as the origin said it.
     pub(crate) fn size_hint(&self) -> SizeHint {
         self.size
+    }
+}
+
+impl Rest {
+    fn of(content: &Content, at: u64) -> Self {
+        let slice = Slice { start: at, end: content.bytes() };
+        match content.disk_content() {
+            Some(content) => Self::Disk(DiskReader::new(content.clone(), slice)),
+            None => Self::Memory(content.read(slice)),
+        }
+    }
+
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Unreadable>>> {
+        match self {
+            Self::Memory(reader) => Poll::Ready(reader.next().map(Ok)),
+            Self::Disk(reader) => reader.poll_next(cx),
+        }
     }
 }

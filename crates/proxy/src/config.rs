@@ -5,11 +5,20 @@ use crate::limits::Limits;
 use crate::notes::Note;
 use crate::target::Scheme;
 use crate::url::OriginUrl;
-use coherence::SiteConfig;
+use coherence::{HomeAddress, SiteConfig};
 use responses::Policy;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::mpsc::Sender;
+
+/// Where stored responses are kept that do not fit into memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DiskConfig {
+    /// A directory of its own.
+    pub dir: PathBuf,
+    /// The most that it takes there, in bytes.
+    pub bytes: u64,
+}
 
 /// The configuration of a proxy.
 #[derive(Clone, Debug)]
@@ -39,8 +48,12 @@ pub struct Config {
     pub notes: Option<Sender<Note>>,
     /// Its home, and where its hub is, if it has a home of its own.
     pub site: SiteConfig,
-    /// The socket of a home that is a process of its own, if it has none.
-    pub home: Option<PathBuf>,
+    /// Where its home is, if that is a process of its own.
+    pub home: Option<HomeAddress>,
+    /// The provider of libfabric by which that home's table is read, if it is on another machine.
+    pub fabric: Option<String>,
+    /// Where responses are kept that do not fit into memory; `None` is nowhere.
+    pub disk: Option<DiskConfig>,
     /// The decisions about what is stored, and for how long.
     pub policy: Policy,
     /// Limits on what clients and origin may make grow, and on how long they may take.
@@ -64,9 +77,12 @@ impl Config {
         keep("threads", self.threads == running.threads);
         keep("admin", self.admin == running.admin);
         keep("cache", self.limits.stored_bytes == running.limits.stored_bytes);
+        keep("disk", self.disk.as_ref().map(|disk| &disk.dir) == running.disk.as_ref().map(|disk| &disk.dir));
+        keep("disk-size", self.disk_bytes() == running.disk_bytes());
         keep("hub", site.hub == other.hub);
         keep("hub-listen", site.listen == other.listen);
         keep("home", self.home == running.home);
+        keep("fabric", self.fabric == running.fabric);
         keep("source", site.sources == other.sources);
         keep("insecure", site.insecure == other.insecure);
         if self.certificates.is_empty() != running.certificates.is_empty() {
@@ -74,8 +90,13 @@ impl Config {
         }
         let Limits { connections, origin_requests, origin_waiting, stored_bytes, .. } = running.limits;
         self.limits = Limits { connections, origin_requests, origin_waiting, stored_bytes, ..self.limits };
-        let Self { listen, scheme, name, threads, admin, notes, site, home, .. } = running.clone();
-        (Self { listen, scheme, name, threads, admin, notes, site, home, ..self }, left)
+        let Self { listen, scheme, name, threads, admin, notes, site, home, fabric, disk, .. } = running.clone();
+        (Self { listen, scheme, name, threads, admin, notes, site, home, fabric, disk, ..self }, left)
+    }
+
+    /// The disk for stored responses, in bytes.
+    pub(crate) fn disk_bytes(&self) -> u64 {
+        self.disk.as_ref().map_or(0, |disk| disk.bytes)
     }
 
     /// How clients reach it.
@@ -103,6 +124,8 @@ impl Config {
             notes: None,
             site: SiteConfig::default(),
             home: None,
+            fabric: None,
+            disk: None,
             policy: Policy::default(),
             limits: Limits::default(),
         }

@@ -1,6 +1,8 @@
-//! The content of a stored response: bytes that any number of readers share.
+//! The content of a stored response: bytes that any number of readers share, or that are on disk.
 
+use crate::disk_content::DiskContent;
 use bytes::{Bytes, BytesMut};
+use diskcache::Source;
 use responses::Slice;
 use std::sync::Arc;
 
@@ -20,6 +22,7 @@ enum Pieces {
     None,
     One(Bytes),
     Many(Arc<[Bytes]>),
+    OnDisk(Arc<DiskContent>),
 }
 
 impl Content {
@@ -58,6 +61,35 @@ impl Content {
         Self { pieces: if bytes == 0 { Pieces::None } else { Pieces::One(piece) }, bytes }
     }
 
+    /// One that stays on disk.
+    pub(crate) fn on_disk(content: DiskContent) -> Self {
+        let bytes = content.extent.bytes();
+        Self { pieces: Pieces::OnDisk(Arc::new(content)), bytes }
+    }
+
+    /// It, if it is on disk.
+    pub(crate) fn disk_content(&self) -> Option<&Arc<DiskContent>> {
+        match &self.pieces {
+            Pieces::OnDisk(content) => Some(content),
+            Pieces::None | Pieces::One(_) | Pieces::Many(_) => None,
+        }
+    }
+
+    /// It as the content of a record.
+    pub(crate) fn source(&self) -> Source {
+        match &self.pieces {
+            Pieces::None => Source::Memory(Vec::new()),
+            Pieces::One(piece) => Source::Memory(vec![piece.clone()]),
+            Pieces::Many(pieces) => Source::Memory(pieces.to_vec()),
+            Pieces::OnDisk(content) => Source::Disk(content.extent.clone()),
+        }
+    }
+
+    /// The memory that it takes.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        if self.disk_content().is_some() { 0 } else { self.bytes as usize }
+    }
+
     /// Its size.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
@@ -67,11 +99,11 @@ impl Content {
     pub(crate) fn only_piece(&self) -> Option<&Bytes> {
         match &self.pieces {
             Pieces::One(piece) => Some(piece),
-            Pieces::None | Pieces::Many(_) => None,
+            Pieces::None | Pieces::Many(_) | Pieces::OnDisk(_) => None,
         }
     }
 
-    /// A reader of a part of it.
+    /// A reader of a part of it, of one in memory.
     pub(crate) fn read(&self, slice: Slice) -> Reader {
         Reader { pieces: self.pieces.clone(), at: slice.start, end: slice.end.min(self.bytes) }
     }
@@ -97,7 +129,7 @@ impl Reader {
             return None;
         }
         let (piece, offset) = match &self.pieces {
-            Pieces::None => return None,
+            Pieces::None | Pieces::OnDisk(_) => return None,
             Pieces::One(piece) => (piece, self.at as usize),
             Pieces::Many(pieces) => {
                 (pieces.get(self.at as usize / PIECE_BYTES_MAX)?, self.at as usize % PIECE_BYTES_MAX)

@@ -11,6 +11,7 @@ pub(crate) struct Counters {
     pub(crate) connections: AtomicU64,
     pub(crate) requests: AtomicU64,
     pub(crate) hits: AtomicU64,
+    pub(crate) from_disk: AtomicU64,
     overdue: [AtomicU64; 3],
     handshakes: [AtomicU64; HandshakeFailure::ALL.len()],
     refusals: [AtomicU64; Refusal::ALL.len()],
@@ -40,6 +41,7 @@ impl Counters {
             connections: count(&self.connections),
             requests: count(&self.requests),
             hits: count(&self.hits),
+            from_disk: count(&self.from_disk),
             ended_idle: count(&self.overdue[Overdue::Idle as usize]),
             ended_in_head: count(&self.overdue[Overdue::Head as usize]),
             ended_stalled: count(&self.overdue[Overdue::Stalled as usize]),
@@ -58,6 +60,8 @@ pub struct Tally {
     pub requests: u64,
     /// Requests that a stored response answered without the origin.
     pub hits: u64,
+    /// Requests for which a stored response was read from disk.
+    pub from_disk: u64,
     /// Connections that were ended because no request came.
     pub ended_idle: u64,
     /// Connections that were ended in the middle of a request's head.

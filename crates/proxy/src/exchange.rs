@@ -13,7 +13,8 @@
 //! ```
 
 use crate::activity::UnderWay;
-use crate::answer::{hit, hit_status, options, passed};
+use crate::along::Along;
+use crate::answer::{along, hit, hit_status, options, passed};
 use crate::body::{Answered, Body};
 use crate::client::Client;
 use crate::coherence::{HubAway, changed};
@@ -34,6 +35,7 @@ use http_body::Body as _;
 use hyper::body::Incoming;
 use responses::{
     CacheStatus, ForwardReason, Invalidation, Lookup, PassReason, Reuse, RevalidateReason, StaleAllowed, invalidation,
+    select,
 };
 use std::convert::Infallible;
 use std::future::Future;
@@ -41,6 +43,7 @@ use std::pin::Pin;
 use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll};
 use tokio::sync::oneshot;
+use tokio::task::spawn_blocking;
 
 /// The answer to a request, at once or later.
 #[expect(clippy::large_enum_variant, reason = "a hit is answered without an allocation")]
@@ -109,7 +112,7 @@ impl Client {
         let found = shared.entries.find(&shared.config.policy, shared.entries.hash(key), &key, &asked);
         let Found::Entry(entry) = found else { return Ok(Next::Await) };
         let now = now();
-        match responses::reuse(&shared.config.policy, &asked, &entry.stored, entry.validity(), now) {
+        match responses::reuse(&shared.config.policy, &asked, &entry.stored, entry.validity_at_once(), now) {
             Reuse::Fresh { age_s, ttl_s } => {
                 Ok(Next::Answer(hit(shared, &asked, &entry, now, age_s, &hit_status(ttl_s))))
             }
@@ -205,7 +208,7 @@ impl Client {
         let asked = responses::Request::new(policy, &head.method, key, &head.headers);
         let mut rounds = 0;
         let (need, lead) = loop {
-            let need = match look(shared, &name, &asked, rounds > 0) {
+            let need = match look(shared, &name, &asked, rounds > 0).await {
                 Look::Answer(answer) => return Ok(answer),
                 Look::StaleAnswer(answer, need) => {
                     if let Join::Lead(lead) = shared.fills.join(&name) {
@@ -226,11 +229,22 @@ impl Client {
             rounds += 1;
             match shared.fills.join(&name) {
                 Join::Alone => break (need, None),
-                // Another may have stored its response since the look.
-                Join::Lead(_) if matches!(look(shared, &name, &asked, true), Look::Answer(_)) => {}
-                Join::Lead(lead) => break (need, Some(lead)),
+                Join::Lead(lead) => {
+                    // Another may have stored its response since the look.
+                    if let Look::Answer(answer) = look(shared, &name, &asked, true).await {
+                        return Ok(answer);
+                    }
+                    break (need, Some(lead));
+                }
                 Join::Wait(mut fill) => {
-                    let ended = fill.wait_for(|outcome| *outcome != Outcome::UnderWay).await.map(|outcome| *outcome);
+                    let is_begun = |outcome: &Outcome| !matches!(outcome, Outcome::UnderWay);
+                    let mut ended = fill.wait_for(is_begun).await.map(|outcome| outcome.clone());
+                    if let Ok(Outcome::Arriving(along)) = &ended {
+                        if let Some(answer) = read_along(shared, name.hash, &asked, along) {
+                            return Ok(answer);
+                        }
+                        ended = fill.wait_for(Outcome::is_end).await.map(|outcome| outcome.clone());
+                    }
                     // Else it is stored; or it was missed, and one of those that waited begins anew.
                     if let Ok(Outcome::Unstorable | Outcome::Failed) = ended {
                         break (need, None);
@@ -271,6 +285,47 @@ async fn invalidate(shared: &Shared, invalid: &Invalidation) -> Result<(), Refus
     shared.coherence.announce(changed, shared.config.limits.hub).await.map_err(|HubAway| Refusal::HubAway)
 }
 
+/// An answer with the response that this request waits for, while that is arriving; none if it has to wait on.
+fn read_along(shared: &Shared, hash: u64, asked: &responses::Request<'_>, response: &Along) -> Option<Response<Body>> {
+    let policy = &shared.config.policy;
+    let is_overtaken = shared.entries.removals(hash) != response.removals || shared.lapses() != response.lapses;
+    if is_overtaken || select(policy, asked, [&response.stored]).is_none() {
+        return None;
+    }
+    let now = now();
+    match responses::reuse(policy, asked, &response.stored, response.validity_at_once(), now) {
+        Reuse::Fresh { age_s, ttl_s } => {
+            let status = CacheStatus { collapsed: true, ..hit_status(ttl_s) };
+            along(shared, asked, response, now, age_s, &status)
+        }
+        Reuse::Stale { .. } | Reuse::Revalidate(_) => None,
+    }
+}
+
+/// The entry that a request selects, in memory or on disk.
+async fn find(shared: &Shared, name: &Name, asked: &responses::Request<'_>) -> Found {
+    let policy = &shared.config.policy;
+    let found = shared.entries.find(policy, name.hash, &name.key, asked);
+    if matches!(found, Found::Entry(_)) {
+        return found;
+    }
+    let records = shared.entries.records(name.hash);
+    if records.is_empty() {
+        return found;
+    }
+    let (entries, key) = (shared.entries.clone(), name.key.clone());
+    // One that has panicked has read nothing.
+    let loaded = spawn_blocking(move || entries.load(Some(&key), &records)).await.unwrap_or_default();
+    match shared.entries.select_loaded(policy, name, &loaded, asked) {
+        Some(entry) => {
+            shared.counters.from_disk.fetch_add(1, Relaxed);
+            Found::Entry(entry)
+        }
+        None if loaded.is_empty() => found,
+        None => Found::OtherVariants,
+    }
+}
+
 /// How often a request waits for others before it goes by itself.
 const ROUNDS_MAX: usize = 3;
 
@@ -282,10 +337,10 @@ enum Look {
     Need(Need),
 }
 
-fn look(shared: &Shared, name: &Name, asked: &responses::Request<'_>, has_waited: bool) -> Look {
+async fn look(shared: &Shared, name: &Name, asked: &responses::Request<'_>, has_waited: bool) -> Look {
     let policy = &shared.config.policy;
     let miss = |reason| Look::Need(Need { reason, detail: None, stale: None, is_shared: true });
-    let entry = match shared.entries.find(policy, name.hash, &name.key, asked) {
+    let entry = match find(shared, name, asked).await {
         Found::Nothing => return miss(ForwardReason::UriMiss),
         Found::OtherVariants => return miss(ForwardReason::VaryMiss),
         Found::Entry(entry) => entry,
@@ -297,8 +352,9 @@ fn look(shared: &Shared, name: &Name, asked: &responses::Request<'_>, has_waited
         // The others ask for validation of their own, each time.
         is_shared: matches!(reason, RevalidateReason::Invalidated | RevalidateReason::Stale),
     };
+    let validity = entry.validity().await;
     let now = now();
-    match responses::reuse(policy, asked, &entry.stored, entry.validity(), now) {
+    match responses::reuse(policy, asked, &entry.stored, validity, now) {
         Reuse::Revalidate(reason) => Look::Need(need(reason, entry)),
         Reuse::Fresh { age_s, ttl_s } => Look::Answer(hit(
             shared,

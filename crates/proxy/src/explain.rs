@@ -1,7 +1,7 @@
 //! Explanations for operators: why a URL is answered as it is, and which stored responses depend on something.
 //!
 //! They are made of what a request would look at, when they are asked for, and they change nothing. Each is bounded,
-//! however much is stored.
+//! however much is stored. The thread of the operators' listener reads what is on disk: no client waits for it.
 
 use crate::coherence::Claim;
 use crate::decisions::Decision;
@@ -9,28 +9,40 @@ use crate::entry::Entry;
 use crate::limits::{EXPLAINED_DEPENDENCIES_MAX, EXPLAINED_ENTRIES_MAX};
 use crate::shared::{Shared, now};
 use ::coherence::Dependency;
+use diskcache::Held;
 use http::header::{ACCEPT_ENCODING, ACCEPT_LANGUAGE};
 use http::{HeaderMap, Method};
 use responses::{Dependencies, KeyBytes, KeyRef, Policy, Reuse, Time, Validity, reuse};
 use serde_json::{Value, json};
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, HashSet};
 use std::hash::{BuildHasher, RandomState};
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 /// Why a URL is answered as it is.
-pub(crate) fn why(shared: &Shared, key: KeyRef<'_>) -> Value {
+pub(crate) async fn why(shared: &Shared, key: KeyRef<'_>) -> Value {
     let (hash, now) = (shared.entries.hash(key), now());
     let variants = shared.entries.variants(hash, &key);
-    let stored: Vec<Value> = variants.iter().map(|entry| stored(shared, key, entry, now)).collect();
+    let is_in_memory = |held: &Arc<Held<Claim>>| {
+        variants.iter().filter_map(|entry| entry.held()).any(|other| Arc::ptr_eq(other, held))
+    };
+    let mut on_disk = shared.entries.records(hash);
+    on_disk.retain(|held| !is_in_memory(held));
+    let loaded = shared.entries.load(Some(&key.to_key()), &on_disk);
+    let mut stored = Vec::new();
+    for (entry, place) in
+        variants.iter().map(|entry| (entry, "memory")).chain(loaded.iter().map(|entry| (entry, "disk")))
+    {
+        stored.push(variant(shared, key, entry, place, now).await);
+    }
     let last = shared.decisions.last(hash).map(|decision| decided(&shared.config.policy, &decision, now));
     let scheme = shared.config.client_scheme().name();
     json!({"url": url(key.to_key().bytes()), "stored": stored, "last_from_origin": last, "clients_speak": scheme})
 }
 
 /// A stored response.
-fn stored(shared: &Shared, key: KeyRef<'_>, entry: &Entry, now: Time) -> Value {
+async fn variant(shared: &Shared, key: KeyRef<'_>, entry: &Entry, place: &str, now: Time) -> Value {
     let policy = &shared.config.policy;
-    let (stored, validity) = (&entry.stored, entry.validity());
+    let (stored, validity) = (&entry.stored, entry.validity().await);
     let fields = stored.fields().to_map();
     let names = Dependencies::read(policy, &fields).unwrap_or_default();
     let dependencies: Vec<_> = names.iter().take(EXPLAINED_DEPENDENCIES_MAX).map(text).collect();
@@ -45,6 +57,7 @@ fn stored(shared: &Shared, key: KeyRef<'_>, entry: &Entry, now: Time) -> Value {
     json!({
         "status": stored.status().as_u16(),
         "bytes": entry.content_bytes(),
+        "in": place,
         "age_s": stored.freshness().age_s(now),
         "ttl_s": stored.freshness().ttl_s(now),
         "lifetime_s": stored.freshness().lifetime_s(),
@@ -97,13 +110,13 @@ pub(crate) fn who(shared: &Shared, dependency: &Dependency) -> Value {
     let slots = shared.coherence.slots_of(dependency);
     // The first ones by their URLs, the last of them on top.
     let (mut found, mut count) = (BinaryHeap::with_capacity(EXPLAINED_ENTRIES_MAX + 1), 0_usize);
-    shared.entries.look_at_all(|entry| {
+    let mut look = |entry: &Entry| {
         let depends = |claim: &Claim| match &slots {
             Some(slots) => slots.contains(&claim.proof().slot),
             // The home is another process, and has other caches' responses besides.
             None => names(&shared.config.policy, entry, dependency),
         };
-        let is_one = |claim: &Claim| depends(claim) && claim.proof_now() == Some(claim.proof());
+        let is_one = |claim: &Claim| depends(claim) && may_be_current(claim);
         if entry.claim().is_some_and(is_one) {
             let freshness = entry.stored.freshness();
             count += 1;
@@ -112,7 +125,19 @@ pub(crate) fn who(shared: &Shared, dependency: &Dependency) -> Value {
                 found.pop();
             }
         }
+    };
+    shared.entries.look_at_all(|entry| {
+        // One that is on disk as well is looked at there.
+        if entry.held().is_none_or(|held| !held.is_listed()) {
+            look(entry);
+        }
     });
+    for held in shared.entries.disk().map_or_else(Vec::new, |disk| disk.all()) {
+        let is_elsewhere = |slots: &HashSet<u32>| held.claim().is_none_or(|claim| !slots.contains(&claim.proof().slot));
+        if held.claim().is_some_and(may_be_current) && !slots.as_ref().is_some_and(is_elsewhere) {
+            shared.entries.load(None, &[held]).iter().for_each(|entry| look(entry));
+        }
+    }
     let found = found.into_sorted_vec().into_iter();
     let entries: Vec<_> = found.map(|(url, age, ttl)| json!({"url": url, "age_s": age, "ttl_s": ttl})).collect();
     json!({
@@ -121,6 +146,12 @@ pub(crate) fn who(shared: &Shared, dependency: &Dependency) -> Value {
         "entries": entries,
         "entries_more": count.saturating_sub(EXPLAINED_ENTRIES_MAX),
     })
+}
+
+/// Whether a response may be current, as far as that shows at once: where the home is on another machine, those that were
+/// changed and not asked for since are among them.
+fn may_be_current(claim: &Claim) -> bool {
+    claim.proof_now().is_none_or(|now| now == claim.proof())
 }
 
 /// Whether a stored response says that it depends on something.

@@ -1,5 +1,6 @@
 //! A fill: a response on its way from the origin into the cache.
 
+use crate::along::Along;
 use crate::answer::{not_modified, passed, stored};
 use crate::body::Body;
 use crate::coherence::Claim;
@@ -22,8 +23,8 @@ use http::request::Parts;
 use http::{HeaderMap, Method, Response, StatusCode};
 use http_body::{Body as _, SizeHint};
 use responses::{
-    Answer, CacheStatus, Dependencies, ForwardReason, Freshened, KeyRef, Request, Reuse, Stored, Time, after_error,
-    answer, complete_bytes, conditional, freshen, freshen_by_head, store, unconditional,
+    Answer, CacheStatus, Dependencies, ForwardReason, Freshened, KeyRef, Request, Reuse, Stored, Time, Validity,
+    after_error, answer, complete_bytes, conditional, freshen, freshen_by_head, store, unconditional,
 };
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -60,6 +61,8 @@ pub(crate) struct Fill {
     /// As of before the request went to the origin.
     removals: Removals,
     ticket: Option<Ticket>,
+    /// The home's word on the stored response that the origin is asked about.
+    validity: Validity,
     forwarded: HeaderMap,
 }
 
@@ -88,16 +91,20 @@ impl Fill {
         need: Need,
         lead: Option<Lead>,
     ) -> Self {
-        // Both as of now, which is before the request goes out.
-        let ticket = worker.shared.coherence.ticket();
         let removals = worker.shared.entries.removals(name.hash);
-        Self { worker, head, name, need, lead, removals, ticket, forwarded }
+        let (ticket, validity) = (None, Validity::Invalidated);
+        Self { worker, head, name, need, lead, removals, ticket, validity, forwarded }
     }
 
     /// Runs it to its end. The requester is answered as soon as the head of the response is there.
     pub(crate) async fn run(mut self, reply: oneshot::Sender<Reply>) {
+        self.ticket = self.shared().coherence.ticket().await;
+        // Behind the ticket: an update after this look leaves what the origin confirms by it unstored.
+        if let Some(stale) = self.need.stale.clone() {
+            self.validity = stale.validity().await;
+        }
         let mut is_conditional = match &self.need.stale {
-            Some(stale) => conditional(&stale.stored, stale.validity(), &mut self.forwarded),
+            Some(stale) => conditional(&stale.stored, self.validity, &mut self.forwarded),
             None if self.lead.is_some() || !self.head.headers.contains_key(RANGE) => {
                 unconditional(&mut self.forwarded);
                 false
@@ -172,7 +179,7 @@ impl Fill {
         let answer = self.need.stale.as_ref().and_then(|stale| {
             let shared = self.shared();
             let now = now();
-            match after_error(&shared.config.policy, &stale.stored, stale.validity(), now)? {
+            match after_error(&shared.config.policy, &stale.stored, self.validity, now)? {
                 Reuse::Stale { age_s, ttl_s, allowed } => {
                     let status = CacheStatus { ttl_s: Some(ttl_s), detail: Some(allowed.name()), ..self.status() };
                     Some(stored(shared, &self.asked(), stale, now, age_s, &status))
@@ -205,19 +212,18 @@ impl Fill {
             None => self.claim(&dependencies).await,
         };
         let not_kept = kept.as_ref().err().map_or(OVERTAKEN, |declined| declined.detail);
-        let (entry, outcome) = match kept {
+        let (is_kept, outcome) = match kept {
             Ok(claim) => {
-                let entry = self.keep(fresh, &stale.content(), claim);
-                let outcome = if entry.is_some() { Outcome::Stored } else { Outcome::Missed };
-                (entry, outcome)
+                let is_kept = self.keep(fresh, &stale.content(), claim);
+                (is_kept, if is_kept { Outcome::Stored } else { Outcome::Missed })
             }
             Err(declined) => {
                 shared.entries.remove(&self.name.key);
-                (None, declined.outcome)
+                (false, declined.outcome)
             }
         };
-        let status = CacheStatus { stored: entry.is_some(), ..status };
-        let detail = if entry.is_some() { status.detail } else { Some(not_kept) };
+        let status = CacheStatus { stored: is_kept, ..status };
+        let detail = if is_kept { status.detail } else { Some(not_kept) };
         self.decided(CacheStatus { detail, ..status }, Some(StatusCode::NOT_MODIFIED));
         let entry = Arc::new(Entry::alone(answering, &stale.content()));
         let answer = stored(&shared, &self.asked(), &entry, times.received, age_s, &status);
@@ -268,14 +274,20 @@ impl Fill {
         let answer = if how == Answer::NotModified {
             not_modified(&shared, &stored, age_s, &status)
         } else {
-            passed(&shared, Response::from_parts(head, Body::Collected(reader)), &status)
+            passed(&shared, Response::from_parts(head, Body::Collected(Box::new(reader))), &status)
         };
+        let along = Along::new(stored, self.removals, shared.lapses_before(), writer.body(), claim);
+        let along = Arc::new(along);
         if body.is_end_stream() {
-            self.publish(stored, claim, &[]);
+            writer.settle(self.publish(&along, &[]));
             writer.finish();
             return (answer, None);
         }
-        (answer, Some(Collecting { body, writer, stored, claim }))
+        // One of an unknown size may turn out to be more than is stored: then its rest is for this client alone.
+        if let Some(lead) = self.lead.as_ref().filter(|_| size.exact().is_some()) {
+            lead.arrives(along.clone());
+        }
+        (answer, Some(Collecting { body, writer, along }))
     }
 
     /// Whether this is a part of a response that would be stored if it were whole.
@@ -351,26 +363,29 @@ impl Fill {
     }
 
     /// Stores a response, unless something was removed or new settings came since the origin was asked.
-    fn keep(&self, stored: Stored, content: &Content, claim: Claim) -> Option<Arc<Entry>> {
+    fn keep(&self, stored: Stored, content: &Content, claim: Claim) -> bool {
         let shared = self.shared();
-        (!shared.is_over()).then(|| shared.entries.insert(&self.name, self.removals, stored, content, claim))?
+        !shared.is_over() && shared.entries.insert(&self.name, self.removals, stored, content, claim)
     }
 
-    /// Puts a whole response into the cache.
-    fn publish(&mut self, stored: Stored, claim: Claim, received: &[Bytes]) {
+    /// Puts a whole response into the cache; gives its content.
+    fn publish(&mut self, along: &Along, received: &[Bytes]) -> Content {
         let shared = self.worker.shared.clone();
-        let entry = self.keep(stored, &Content::of(received), claim);
+        let content = Content::of(received);
+        let claim = along.take_claim();
+        let is_kept = claim.is_some_and(|claim| self.keep(along.stored.clone(), &content, claim));
         shared.fills.remember(self.name.hash, false);
-        if entry.is_none() {
+        if !is_kept {
             shared.decisions.correct(self.name.hash, OVERTAKEN);
         }
-        self.end(if entry.is_some() { Outcome::Stored } else { Outcome::Missed });
+        self.end(if is_kept { Outcome::Stored } else { Outcome::Missed });
+        content
     }
 
     /// Takes in the body of a response that is to be stored.
     async fn collect(mut self, collecting: Collecting) {
-        let Collecting { mut body, writer, stored, claim } = collecting;
-        let (mut stored, mut received, mut bytes) = (Some((stored, claim)), Vec::new(), 0);
+        let Collecting { mut body, writer, along } = collecting;
+        let (mut is_stored, mut received, mut bytes) = (false, Vec::new(), 0);
         while let Some(frame) = poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await {
             // Broken off, for the client and for those that wait.
             let Ok(frame) = frame else {
@@ -399,22 +414,22 @@ impl Fill {
             }
             received.push(piece.clone());
             // The client may ask again the moment that it has the last byte: then it is stored.
-            if body.is_end_stream()
-                && let Some((stored, claim)) = stored.take()
-            {
-                self.publish(stored, claim, &received);
+            if body.is_end_stream() {
+                is_stored = true;
+                writer.settle(self.publish(&along, &received));
+            } else {
+                writer.push(piece);
             }
-            writer.push(piece);
         }
-        if let Some((stored, claim)) = stored {
-            self.publish(stored, claim, &received);
+        if !is_stored {
+            writer.settle(self.publish(&along, &received));
         }
         writer.finish();
     }
 }
 
 /// Why a response is not stored.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Declined {
     /// The name of the reason.
     detail: &'static str,
@@ -428,8 +443,7 @@ struct Declined {
 struct Collecting {
     body: Arriving,
     writer: Writer,
-    stored: Stored,
-    claim: Claim,
+    along: Arc<Along>,
 }
 
 /// The statuses for which a stale response may stand in (RFC 5861, section 4).

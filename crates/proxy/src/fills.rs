@@ -3,8 +3,10 @@
 //! Rule JoinersNeedStored: a request that waits is answered with the response of another only if that was stored. One that
 //! was not may lack an update that was done before the waiting request came; it is for the requester that started it
 //! alone. Of those that waited for it, one starts the next, unless the response was of the kind that is not stored: then
-//! all go by themselves, since there is nothing to wait for.
+//! all go by themselves, since there is nothing to wait for. One that its home has stored, and whose body is arriving, may
+//! be read along with.
 
+use crate::along::Along;
 use crate::entries::Name;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
@@ -20,9 +22,11 @@ const SHARDS: usize = 16;
 const UNSTORABLE_MAX: usize = 16 * 1024;
 
 /// The outcome of a fill.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(crate) enum Outcome {
     UnderWay,
+    /// Its home has stored it, and its body is arriving. It is of a size that is known, and not too large.
+    Arriving(Arc<Along>),
     /// Its response is stored.
     Stored,
     /// It is not, by chance: something changed meanwhile.
@@ -31,6 +35,13 @@ pub(crate) enum Outcome {
     Unstorable,
     /// The origin has failed.
     Failed,
+}
+
+impl Outcome {
+    /// Whether nothing more comes of it.
+    pub(crate) fn is_end(&self) -> bool {
+        !matches!(self, Self::UnderWay | Self::Arriving(_))
+    }
 }
 
 #[derive(Debug)]
@@ -105,6 +116,11 @@ pub(crate) struct Lead {
 }
 
 impl Lead {
+    /// Tells those that wait that they may read along.
+    pub(crate) fn arrives(&self, along: Arc<Along>) {
+        self.outcome.send_replace(Outcome::Arriving(along));
+    }
+
     /// Tells those that wait.
     pub(crate) fn end(self, outcome: Outcome) {
         self.outcome.send_replace(outcome);
@@ -116,7 +132,7 @@ impl Drop for Lead {
         // First out of the map: a request that comes now starts anew.
         self.fills.shard(self.name.hash).remove(&self.name.key);
         self.outcome.send_if_modified(|outcome| {
-            let is_left = *outcome == Outcome::UnderWay;
+            let is_left = !outcome.is_end();
             if is_left {
                 *outcome = Outcome::Missed;
             }

@@ -20,7 +20,8 @@
 //! | `exchange` | the way of a request |
 //! | `target`, `forward`, `refusal` | what a request is for; what is said on the way; why it goes no further |
 //! | `entries`, `entry`, `s3fifo`, `content` | stored responses: found, kept in memory, evicted, read |
-//! | `fills`, `fill`, `collect`, `reserved` | requests that meet; a response into the cache, to its client meanwhile, and room for it |
+//! | `disk`, `disk_content` | those on disk: as records, and read in steps |
+//! | `fills`, `fill`, `collect`, `along`, `reserved` | requests that meet; a response into the cache, to those who read along meanwhile, and room for it |
 //! | `coherence`, `announcements` | where the rules of coherent responses are kept; changes on their way to the hub |
 //! | `answer`, `prepared`, `body`, `paced` | answers, their fields and their bodies |
 //! | `origin`, `origin_permits`, `connector`, `origin_tls_error`, `url`, `tunnel` | requests to the origin, and how many; connections to it, and where it is; those that leave HTTP |
@@ -32,6 +33,7 @@
 
 mod activity;
 mod admin;
+mod along;
 mod announcements;
 mod answer;
 mod ask;
@@ -46,6 +48,8 @@ mod connector;
 mod content;
 mod counters;
 mod decisions;
+mod disk;
+mod disk_content;
 mod entries;
 mod entry;
 mod exchange;
@@ -74,10 +78,10 @@ mod tunnel;
 mod url;
 mod worker;
 
-pub use ::coherence::SiteConfig;
+pub use ::coherence::{HomeAddress, SiteConfig};
 pub use ask::{AskError, Changes, invalidate, who, why};
 pub use certificates::CertificateFiles;
-pub use config::Config;
+pub use config::{Config, DiskConfig};
 pub use counters::Tally;
 pub use limits::Limits;
 pub use notes::Note;

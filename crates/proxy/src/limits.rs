@@ -62,6 +62,9 @@ pub const EXPLAINED_ENTRIES_MAX: usize = 1000;
 /// Dependencies of each that it tells of.
 pub const EXPLAINED_DEPENDENCIES_MAX: usize = 256;
 
+/// The memory for responses that wait to be written to disk, in bytes. Beyond, those that leave memory are not kept.
+pub const UNWRITTEN_BYTES_MAX: u64 = 32 * 1024 * 1024;
+
 /// Limits that an operator may set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {

@@ -16,6 +16,8 @@ pub enum Note {
     /// TLS with the origin fails, for this reason. It is said once for each kind of error in a row, and anew after TLS has
     /// worked, or with new settings.
     OriginTls(String),
+    /// The disk for stored responses fails, or is full. It is said once, and again when it has worked meanwhile.
+    Disk(String),
 }
 
 impl Note {
@@ -25,6 +27,7 @@ impl Note {
             Self::CertificatesChanged => "certificates-changed",
             Self::CertificatesRefused(_) => "certificates-refused",
             Self::OriginTls(_) => "origin-tls",
+            Self::Disk(_) => "disk",
         }
     }
 }
@@ -35,6 +38,7 @@ impl fmt::Display for Note {
             Self::CertificatesChanged => f.write_str("the certificates have changed: new connections get the new ones"),
             Self::CertificatesRefused(why) => write!(f, "the certificates stay as they were: {why}"),
             Self::OriginTls(why) => write!(f, "TLS with the origin fails: {why}"),
+            Self::Disk(why) => write!(f, "the disk for stored responses: {why}"),
         }
     }
 }

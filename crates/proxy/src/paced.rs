@@ -19,6 +19,8 @@ pub(crate) enum BodyError {
     Paused,
     /// The response that it belongs to was being stored, and did not become whole.
     Abandoned,
+    /// It was on disk, which has not given it back.
+    Unreadable,
 }
 
 impl fmt::Display for BodyError {
@@ -27,6 +29,7 @@ impl fmt::Display for BodyError {
             Self::Broken(error) => write!(f, "the body broke off: {error}"),
             Self::Paused => f.write_str("the body's sender paused for too long"),
             Self::Abandoned => f.write_str("the body did not come to its end"),
+            Self::Unreadable => f.write_str("the disk did not give the body back"),
         }
     }
 }
@@ -35,7 +38,7 @@ impl std::error::Error for BodyError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Broken(error) => Some(error),
-            Self::Paused | Self::Abandoned => None,
+            Self::Paused | Self::Abandoned | Self::Unreadable => None,
         }
     }
 }

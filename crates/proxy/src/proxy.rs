@@ -5,20 +5,24 @@ use crate::certificates::{self, Certificates};
 use crate::coherence::Coherence;
 use crate::config::Config;
 use crate::counters::Tally;
+use crate::disk_content::Disk;
+use crate::entries::Entries;
 use crate::notes::{Note, Notes};
 use crate::settings::{self, StartError};
 use crate::shared::{Editions, Shared};
 use crate::threads::{self, Arrival, WorkerHandle};
 use crate::url::OriginUrl;
+use diskcache::Trouble;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
 use tokio::time::sleep;
 use tokio_rustls::TlsAcceptor;
+use vfs::Directory;
 
 /// How long the acceptor waits when the process can have no more sockets.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
@@ -35,6 +39,8 @@ pub struct Proxy {
     certificates: Option<Arc<Certificates>>,
     stop: Stopper,
     threads: Vec<JoinHandle<io::Result<()>>>,
+    /// The one that writes to the disk.
+    writer: Option<JoinHandle<()>>,
 }
 
 impl Proxy {
@@ -52,15 +58,21 @@ impl Proxy {
         let stop = Stopper(stop);
         let runtime = net::Runtime::start().map_err(cannot_start)?;
         let coherence = Coherence::start(config, &runtime).map_err(StartError::site)?;
+        let entries = open_entries(config)?;
         let (threads, connections) = (config.threads.max(1), config.limits.connections);
         let mut proxy = Self {
-            editions: Arc::new(Editions::new(Shared::new(settings, coherence))),
+            editions: Arc::new(Editions::new(Shared::new(settings, coherence, entries))),
             address,
             admin: admin.as_ref().map(|(_, address)| *address),
             certificates,
             stop,
             threads: Vec::new(),
+            writer: None,
         };
+        if let Some(disk) = proxy.editions.now().entries.disk().cloned() {
+            let writer = thread::Builder::new().name("proxy-disk".to_owned()).spawn(move || disk.run());
+            proxy.writer = Some(writer.map_err(cannot_start)?);
+        }
         let mut handles = Vec::new();
         for number in 0..threads {
             let (handle, seat) = threads::worker();
@@ -118,6 +130,11 @@ impl Proxy {
         self.editions.now().entries.size()
     }
 
+    /// How many responses are on disk, and the bytes that they take there.
+    pub fn on_disk(&self) -> (usize, u64) {
+        self.editions.now().entries.disk().map_or((0, 0), |disk| (disk.size().records, disk.size().bytes))
+    }
+
     /// Looks whether a proxy could start with these settings, as far as that shows without starting it: the files that
     /// they name are read.
     ///
@@ -163,6 +180,13 @@ impl Proxy {
             let ended = thread.join().unwrap_or_else(|_| Err(io::Error::other("a thread of the proxy panicked")));
             outcome = outcome.and(ended);
         }
+        if let Some(writer) = self.writer.take() {
+            let shared = self.editions.now();
+            shared.entries.save(Instant::now() + shared.config.limits.stop);
+            shared.entries.disk().into_iter().for_each(|disk| disk.stop());
+            let ended = writer.join();
+            outcome = outcome.and(ended.map_err(|_| io::Error::other("the writer of the disk panicked")));
+        }
         outcome
     }
 }
@@ -173,6 +197,16 @@ impl Drop for Proxy {
         // Nobody is left to be told of an error.
         let _ = self.wait();
     }
+}
+
+/// The stored responses: none, or those that are on disk.
+fn open_entries(config: &Config) -> Result<Entries, StartError> {
+    Entries::new(config.limits.stored_bytes, |hash| {
+        let Some(disk) = &config.disk else { return Ok(None) };
+        let (notes, files) = (Notes::to(config.notes.clone()), Arc::new(Directory::new(&disk.dir)));
+        let report = move |trouble: Trouble| notes.say(Note::Disk(trouble.to_string()));
+        Disk::open(files, &settings::disk_settings(disk, config), hash, report).map(Some).map_err(StartError::disk)
+    })
 }
 
 fn listen_on(address: SocketAddr) -> Result<(std::net::TcpListener, SocketAddr), StartError> {

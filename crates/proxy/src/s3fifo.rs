@@ -60,6 +60,11 @@ impl Meter {
         number.wrapping_sub(self.number)
     }
 
+    /// Whether it was used since it came, or came again soon after it left.
+    pub(crate) fn was_used(&self) -> bool {
+        self.is_main.load(Relaxed) || self.uses.load(Relaxed) > 0
+    }
+
     /// Counts a use. An entry that is used all the time is not written to: its cache line stays shared.
     pub(crate) fn use_once(&self) {
         let uses = self.uses.load(Relaxed);
@@ -99,6 +104,8 @@ pub(crate) struct S3Fifo<T> {
     small: Queue,
     main: Queue,
     ghosts: Ghosts,
+    /// How many are remembered beside as many as there are entries.
+    remembered_beside: usize,
 }
 
 /// An entry that has left, and the fingerprint that one has which comes later for the same requests.
@@ -107,7 +114,17 @@ pub(crate) type Evicted<T> = Vec<(u64, Arc<T>)>;
 impl<T: Queued> S3Fifo<T> {
     pub(crate) fn new(bytes_limit: usize) -> Self {
         let (small, main, ghosts) = (Queue::EMPTY, Queue::EMPTY, Ghosts::default());
-        Self { bytes_limit, nodes: Vec::new(), free: NONE, entries: 0, small, main, ghosts }
+        Self { bytes_limit, nodes: Vec::new(), free: NONE, entries: 0, small, main, ghosts, remembered_beside: 0 }
+    }
+
+    /// So many more that have left are remembered: those who come to a cache behind this one are told apart by it.
+    pub(crate) fn remember_beside(&mut self, entries: usize) {
+        self.remembered_beside = entries;
+    }
+
+    /// The most bytes that all entries may have.
+    pub(crate) fn bytes_limit(&self) -> usize {
+        self.bytes_limit
     }
 
     /// The bytes of all entries.
@@ -138,7 +155,7 @@ impl<T: Queued> S3Fifo<T> {
             let gone = if is_small_full { self.evict_small(&fingerprint) } else { self.evict_main() };
             evicted.extend(gone.map(|gone| (fingerprint(&gone), gone)));
         }
-        self.ghosts.shrink(self.entries);
+        self.ghosts.shrink(self.entries + self.remembered_beside);
         evicted
     }
 
@@ -147,7 +164,7 @@ impl<T: Queued> S3Fifo<T> {
         let node = entry.meter().node.load(Relaxed);
         if node != NONE {
             self.take(node);
-            self.ghosts.shrink(self.entries);
+            self.ghosts.shrink(self.entries + self.remembered_beside);
         }
     }
 

@@ -1,13 +1,17 @@
 //! The settings of a proxy once they are checked: the files that they name are read, and nothing is started yet.
 
 use crate::certificates::Loaded;
-use crate::config::Config;
+use crate::config::{Config, DiskConfig};
 use crate::connector::OriginTls;
+use crate::disk_content::Disk;
+use crate::limits::UNWRITTEN_BYTES_MAX;
 use crate::tls::TlsFileError;
 use coherence::SiteError;
+use diskcache::OpenError;
 use http::HeaderValue;
 use std::fmt;
 use std::io;
+use vfs::Directory;
 
 /// Settings by which requests can be served.
 #[derive(Debug)]
@@ -35,6 +39,10 @@ impl StartError {
         Self::new("cannot start the home", io::Error::other(error))
     }
 
+    pub(crate) fn disk(error: OpenError) -> Self {
+        Self::new(format!("cannot keep responses on disk ({})", error.name()), io::Error::other(error))
+    }
+
     pub(crate) fn tls(error: TlsFileError) -> Self {
         Self::new("cannot speak TLS", io::Error::other(error))
     }
@@ -56,7 +64,8 @@ impl std::error::Error for StartError {
 pub(crate) fn check(mut config: Config) -> Result<(Settings, Option<Loaded>), StartError> {
     // The memory is that of the running proxy, where there is one.
     let limits = &mut config.limits;
-    limits.stored_response_bytes = limits.stored_response_bytes.min(limits.stored_bytes);
+    let most = limits.stored_bytes.max(largest_on_disk(config.disk.as_ref()) as usize);
+    limits.stored_response_bytes = limits.stored_response_bytes.min(most);
     let via = via(&config.name).ok_or_else(|| {
         let what = format!("'{}' is no name for Via: letters, digits, '-', '.' and '_'", config.name);
         StartError::new(what, io::ErrorKind::InvalidInput)
@@ -66,12 +75,31 @@ pub(crate) fn check(mut config: Config) -> Result<(Settings, Option<Loaded>), St
         return Err(StartError::new(what, io::ErrorKind::PermissionDenied));
     }
     config.site.check().map_err(StartError::site)?;
+    if let Some(disk) = &config.disk {
+        let files = Directory::new(&disk.dir);
+        Disk::check(&files, &disk_settings(disk, &config)).map_err(StartError::disk)?;
+    }
     let certificates = match &config.certificates[..] {
         [] => None,
         files => Some(Loaded::read(files).map_err(StartError::tls)?),
     };
     let origin_tls = OriginTls::of(&config).map_err(StartError::tls)?;
     Ok((Settings { config, via, origin_tls }, certificates))
+}
+
+/// The largest content that there is room for on disk.
+fn largest_on_disk(disk: Option<&DiskConfig>) -> u64 {
+    disk.map_or(0, |disk| diskcache::Config::content_bytes_max_of(disk.bytes))
+}
+
+/// The settings of the disk behind the memory.
+pub(crate) fn disk_settings(disk: &DiskConfig, config: &Config) -> diskcache::Config {
+    diskcache::Config {
+        bytes: disk.bytes,
+        content_bytes_max: largest_on_disk(Some(disk)).min(config.limits.stored_response_bytes as u64),
+        unwritten_bytes_max: UNWRITTEN_BYTES_MAX,
+        of: config.origin.to_string(),
+    }
 }
 
 /// `Via` of an answer from here.

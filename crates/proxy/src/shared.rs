@@ -45,12 +45,12 @@ pub(crate) struct Shared {
 
 impl Shared {
     /// The first edition.
-    pub(crate) fn new(settings: Settings, coherence: Coherence) -> Self {
+    pub(crate) fn new(settings: Settings, coherence: Coherence, entries: Entries) -> Self {
         let Settings { config, via, origin_tls } = settings;
         Self {
             counters: Arc::default(),
             coherence: Arc::new(coherence),
-            entries: Arc::new(Entries::new(config.limits.stored_bytes)),
+            entries: Arc::new(entries),
             fills: Arc::new(Fills::new()),
             decisions: Arc::new(Decisions::new()),
             collected_bytes: Arc::default(),
@@ -77,7 +77,7 @@ impl Shared {
             origin_permits: self.origin_permits.clone(),
             notes: self.notes.clone(),
             lapses: self.lapses.clone(),
-            lapses_before: self.lapses.load(SeqCst),
+            lapses_before: self.lapses(),
             config,
             via,
             origin_tls,
@@ -89,10 +89,20 @@ impl Shared {
         self.decisions.record(hash, Decision { at: now(), status, response });
     }
 
+    /// How often what is stored has lapsed for new settings.
+    pub(crate) fn lapses(&self) -> u64 {
+        self.lapses.load(SeqCst)
+    }
+
+    /// The same when these settings came.
+    pub(crate) fn lapses_before(&self) -> u64 {
+        self.lapses_before
+    }
+
     /// Whether a response that was asked for under these settings must not be stored any more. To be asked when it has its
     /// claim: if it is stored after this has said no, the claim lapses with those of all others.
     pub(crate) fn is_over(&self) -> bool {
-        self.lapses.load(SeqCst) != self.lapses_before
+        self.lapses() != self.lapses_before
     }
 }
 
@@ -129,7 +139,7 @@ impl Editions {
             now.coherence.lapse_all();
         }
         if is_elsewhere {
-            now.entries.remove_all();
+            now.entries.remove_all(&settings.config.origin.to_string());
         }
         *now = Arc::new(now.next(settings));
         self.number.fetch_add(1, Release);

@@ -16,6 +16,9 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc, watch};
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
+/// Threads of a worker that wait for the disk, or for a name to be resolved.
+const READING_THREADS_MAX: usize = 16;
+
 /// A client's connection on its way to a worker, and the permit to be there.
 pub(crate) struct Arrival {
     pub(crate) stream: TcpStream,
@@ -73,7 +76,7 @@ pub(crate) fn run(
     mut seat: Seat,
     stop: watch::Receiver<bool>,
 ) -> std::io::Result<()> {
-    let runtime = Builder::new_current_thread().enable_all().build()?;
+    let runtime = Builder::new_current_thread().enable_all().max_blocking_threads(READING_THREADS_MAX).build()?;
     runtime.block_on(async move {
         // Each connection holds a copy, and each change that is under way; when the last is dropped, the receiver is told.
         let (alive, mut none_alive) = mpsc::channel::<Infallible>(1);

@@ -35,6 +35,7 @@ mod range;
 mod request;
 mod response;
 mod reuse;
+mod saved;
 mod status;
 mod storable;
 mod stored;

@@ -18,13 +18,13 @@ use http::{HeaderName, StatusCode, header};
 /// ```
 #[derive(Clone, Debug)]
 pub struct Stored {
-    text: Box<[u8]>,
+    pub(crate) text: Box<[u8]>,
     /// Where the fields begin, and where they end.
-    fields: (u32, u32),
+    pub(crate) fields: (u32, u32),
     pub(crate) freshness: Freshness,
     /// When the origin made it, or when it came if it does not say.
-    date: Time,
-    status: StatusCode,
+    pub(crate) date: Time,
+    pub(crate) status: StatusCode,
     pub(crate) flags: Flags,
 }
 
@@ -135,6 +135,12 @@ impl Stored {
     /// Whether the origin can be asked if it is still good.
     pub fn has_validator(&self) -> bool {
         self.flags.has_validator
+    }
+
+    /// Whether the origin can be asked if it is still good when nothing else is known of it: by a validator that two
+    /// contents never share.
+    pub fn has_strong_validator(&self) -> bool {
+        self.strong_etag().is_some() || self.last_modified_is_strong()
     }
 
     /// Its entity tag, if that is a strong one: two contents never share it.

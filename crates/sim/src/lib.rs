@@ -9,7 +9,8 @@
 //! ```
 //! For machines of other doors there are [`Processes`]: any of them, by name, on disks and lines of their own.
 //!
-//! Beside it stands a second kind of run, `reorder`: two masters' streams, out of order, around the real cache.
+//! Beside it stand two more kinds of run. `reorder`: two masters' streams, out of order, around the real cache. `volumes`: a
+//! volume with its owners, holders, home and registry.
 //!
 //! The machines are the real ones, hosted by the same `node::Hosted` as over TCP and files. Those of one process hear each
 //! other at once or a little later, as threads would take that from one to the other. The simulator has a driver of its own and sees neither `net` nor `disk`.
@@ -41,15 +42,19 @@ mod scenario;
 mod trace;
 mod value;
 mod violation;
+mod volumes;
 mod world;
 
 pub use enumerate::{CrashPoint, Enumeration, enumerate_crashes};
 pub use executor::Simulation;
 pub use layout::{Costs, Distances, Layout, Mishap, Stored, Traffic};
 #[cfg(feature = "mutants")]
-pub use mutants::{Mutant, OF_NAMED_TESTS, mutants};
+pub use mutants::{
+    Mutant, OF_NAMED_TESTS, OF_NAMED_VOLUME_TESTS, VolumeMutant, mutants, run_volume_seed, volume_mutants,
+};
 pub use processes::{Disks, Family, Line, Processes, Record};
 pub use run::Report;
 pub use runner::{Kind, Options, Summary, run_seeds};
 pub use scenario::Race;
 pub use violation::Violation;
+pub use volume::Rule as VolumeRule;

@@ -2,8 +2,9 @@
 //! notice. A rule that can go without anybody noticing is either not checked or not needed.
 
 use crate::Violation;
-use crate::runner::{Kind, Options, run_seeds};
+use crate::runner::{Kind, Options, run_each, run_seeds};
 use crate::scenario::Race;
+use crate::volumes;
 use types::{Broken, Rule};
 
 /// The rules that nothing but reordering can put to the test.
@@ -106,5 +107,34 @@ pub fn mutants(rules: &[Rule], seeds_max: u64, threads: usize) -> impl Iterator<
         let mut summary = run_seeds(0, seeds_max, &options, |_| {});
         let caught = summary.failures.pop().and_then(|report| Some((report.seed, report.violation?)));
         Mutant { rule, kind, caught }
+    })
+}
+
+/// The rules of volumes that hardly any run puts to the test: named tests of the machines notice their absence.
+/// (`crates/volume/tests/conversations.rs`).
+pub const OF_NAMED_VOLUME_TESTS: [volume::Rule; 4] =
+    [volume::Rule::HoldersKnown, volume::Rule::EpochStable, volume::Rule::AllowDrift, volume::Rule::StopAtGap];
+
+/// The result of taking a rule of volumes out.
+#[derive(Debug)]
+pub struct VolumeMutant {
+    /// The rule.
+    pub rule: volume::Rule,
+    /// The seed that noticed first, and what it saw; `None` if none did.
+    pub caught: Option<(u64, Violation)>,
+}
+
+/// Runs one seed of a volume without this rule.
+pub fn run_volume_seed(seed: u64, without: volume::Rule) -> Option<Violation> {
+    volumes::run_seed(seed, Broken::rule(without), false).violation
+}
+
+/// Takes out each of these rules of volumes, and runs up to `seeds_max` seeds until one notices.
+pub fn volume_mutants(rules: &[volume::Rule], seeds_max: u64, threads: usize) -> impl Iterator<Item = VolumeMutant> {
+    rules.iter().map(move |&rule| {
+        let run = |seed| volumes::run_seed(seed, Broken::rule(rule), false);
+        let reports = run_each(0..seeds_max, threads, true, run, |_| {});
+        let caught = reports.into_iter().find_map(|report| Some((report.seed, report.violation?)));
+        VolumeMutant { rule, caught }
     })
 }

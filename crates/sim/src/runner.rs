@@ -4,7 +4,9 @@ use crate::reorder;
 use crate::run::{self, Report};
 use crate::scenario::Race;
 use crate::trace::mix;
+use crate::volumes;
 use core::fmt;
+use core::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc;
 use types::Broken;
@@ -19,6 +21,8 @@ pub enum Kind {
     Steered(Race),
     /// Two masters' streams, out of order.
     Reorder,
+    /// A volume with its owners, holders, home and registry.
+    Volumes,
 }
 
 impl Kind {
@@ -28,6 +32,8 @@ impl Kind {
             Self::Nodes => run::run_seed(seed, None, broken, readable),
             Self::Steered(race) => run::run_seed(seed, Some(race), broken, readable),
             Self::Reorder => reorder::run_seed(seed, broken, readable),
+            // Its rules are others, and all stand.
+            Self::Volumes => volumes::run_seed(seed, Broken::NONE, readable),
         }
     }
 
@@ -37,6 +43,7 @@ impl Kind {
             Self::Nodes => String::new(),
             Self::Steered(race) => format!("--race {} ", race.name()),
             Self::Reorder => "--reorder ".into(),
+            Self::Volumes => "--volumes ".into(),
         }
     }
 }
@@ -47,6 +54,7 @@ impl fmt::Display for Kind {
             Self::Nodes => "nodes",
             Self::Steered(race) => race.name(),
             Self::Reorder => "reorder",
+            Self::Volumes => "volumes",
         })
     }
 }
@@ -105,22 +113,36 @@ impl fmt::Display for Summary {
 }
 
 /// Runs `count` seeds from `first` on. `progress` hears how many are done, from this thread.
-pub fn run_seeds(first: u64, count: u64, options: &Options, mut progress: impl FnMut(u64)) -> Summary {
-    let (next, stop) = (AtomicU64::new(first), AtomicBool::new(false));
+pub fn run_seeds(first: u64, count: u64, options: &Options, progress: impl FnMut(u64)) -> Summary {
+    let Options { kind, threads, broken, stop_at_first } = *options;
+    let reports =
+        run_each(first..first + count, threads, stop_at_first, |seed| kind.run_seed(seed, broken, false), progress);
+    sum_up(reports, options)
+}
+
+/// Runs each of these seeds, in any order; if `stop_at_first`, none that comes after one that has found something.
+pub(crate) fn run_each(
+    seeds: Range<u64>,
+    threads: usize,
+    stop_at_first: bool,
+    run: impl Fn(u64) -> Report + Sync,
+    mut progress: impl FnMut(u64),
+) -> Vec<Report> {
+    let (next, stop) = (AtomicU64::new(seeds.start), AtomicBool::new(false));
     let (sender, receiver) = mpsc::channel();
     let mut reports = Vec::new();
     std::thread::scope(|scope| {
-        for _ in 0..options.threads.max(1) {
-            let (sender, next, stop) = (sender.clone(), &next, &stop);
+        for _ in 0..threads.max(1) {
+            let (sender, next, stop, run, end) = (sender.clone(), &next, &stop, &run, seeds.end);
             scope.spawn(move || {
                 while !stop.load(Ordering::Relaxed) {
                     let seed = next.fetch_add(1, Ordering::Relaxed);
-                    if seed >= first + count {
+                    if seed >= end {
                         return;
                     }
-                    let report = options.kind.run_seed(seed, options.broken, false);
+                    let report = run(seed);
                     let found = report.violation.is_some();
-                    stop.fetch_or(found && options.stop_at_first, Ordering::Relaxed);
+                    stop.fetch_or(found && stop_at_first, Ordering::Relaxed);
                     // The receiver is gone only when this scope is.
                     let _ = sender.send(report);
                 }
@@ -132,12 +154,12 @@ pub fn run_seeds(first: u64, count: u64, options: &Options, mut progress: impl F
             progress(reports.len() as u64);
         }
     });
-    sum_up(reports, options)
+    reports.sort_unstable_by_key(|report| report.seed);
+    reports
 }
 
 /// Sums up in the order of the seeds; up to the first failure only, if the others were not all run.
-fn sum_up(mut reports: Vec<Report>, options: &Options) -> Summary {
-    reports.sort_unstable_by_key(|report| report.seed);
+fn sum_up(reports: Vec<Report>, options: &Options) -> Summary {
     let mut summary = Summary { kind: options.kind, ..Summary::default() };
     for report in reports {
         summary.seeds += 1;

@@ -164,8 +164,39 @@ pub const CACHES_MAX: usize = 256;
 /// The changes that a cache may have under way at its home; further ones wait for them.
 pub const CHANGES_PER_CACHE_MAX: usize = 256;
 
+/// The look-ups of one message.
+pub const LOOK_UPS_PER_MESSAGE_MAX: usize = 1024;
+
+/// The name of an endpoint of libfabric, in bytes.
+pub const ENDPOINT_NAME_BYTES_MAX: usize = 256;
+
+/// The messages of look-ups that a table owes a cache the answers to, at most.
+pub const READS_PER_CACHE_MAX: usize = 16;
+
+/// The look-ups of a cache that wait until there is a message for them. Beyond, a request goes to the origin.
+pub const LOOK_UPS_WAITING_MAX: usize = 4 * LOOK_UPS_PER_MESSAGE_MAX;
+
 /// The words of a version table, of which each stored response has one: eight gibibytes of them.
 pub const TABLE_SLOTS_MAX: u32 = 1 << 30;
+
+/// The copies of a write of a volume, its owner's own among them.
+pub const VOLUME_COPIES_MAX: u8 = 8;
+
+/// The contents of one write of a volume, in bytes.
+pub const VOLUME_WRITE_BYTES_MAX: usize = 32 * 1024 * 1024;
+
+/// The room that a copy of a write is counted to take at its holder besides its contents, in bytes. It bounds their
+/// number, too.
+pub const VOLUME_COPY_BYTES: u64 = 512;
+
+/// Copies in one message of a holder's list.
+pub const COPIES_PER_LIST_MAX: usize = 1024;
+
+/// The volumes that one holder keeps copies of.
+pub const VOLUMES_PER_HOLDER_MAX: usize = 1024;
+
+/// The copies that a take-over takes from all lists together: more than there is room for at any holder.
+pub const COPIES_PER_VOLUME_MAX: usize = 1 << 26;
 
 /// Addresses of a store that a group's members are told.
 pub const STORE_ADDRESSES_MAX: usize = 16;
@@ -315,6 +346,8 @@ const _: () = {
     // more than it names.
     assert!(1 + SPACES_MAX * (5 + SPACE_NAME_BYTES_MAX) + 8 < PAGE_BYTES_GROWTH);
     assert!(SPACE_NAME_BYTES_MAX <= u8::MAX as usize && SPACES_MAX < GRANTED_SPACES_MAX);
+    // The largest write of a volume is a message, and so is the largest part of a list.
+    assert!(VOLUME_WRITE_BYTES_MAX + 1024 < MESSAGE_BYTES_MAX && COPIES_PER_LIST_MAX * 64 < MESSAGE_BYTES_MAX);
     // The largest status is a message.
     assert!(STATUS_CELLS_MAX * (STATUS_TEXT_BYTES_MAX + 3) < MESSAGE_BYTES_MAX / 2);
     assert!(STATUS_TEXT_BYTES_MAX >= ADDRESS_BYTES_MAX && STATUS_TEXT_BYTES_MAX >= GROUP_NAME_BYTES_MAX);

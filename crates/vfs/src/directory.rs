@@ -1,11 +1,12 @@
 //! The files of a directory of the operating system.
 
 use crate::aligned::{Aligned, BLOCK};
-use crate::files::{File, Files, How, Lock};
-use rustix::fs::{FlockOperation, OFlags};
+use crate::files::{File, Files, How, Lock, write_zeros};
+use rustix::fs::{Advice, FallocateFlags, FlockOperation, OFlags, SeekFrom, fadvise};
+use rustix::io::Errno;
 use std::fs;
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -51,7 +52,13 @@ impl Files for Directory {
                 options.write(true);
             }
         }
-        Ok(Arc::new(Real { file: options.open(path)?, direct: false }))
+        let file = options.open(path)?;
+        if how == How::Read {
+            // Nothing is read ahead of what is asked for: what lies behind it may be written past the page cache at this
+            // moment, and a page from before would be found there later. It is advice; a file system may not take it.
+            let _ = fadvise(&file, 0, None, Advice::Random);
+        }
+        Ok(Arc::new(Real { file, direct: false }))
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
@@ -71,14 +78,24 @@ impl Files for Directory {
             fs::OpenOptions::new().read(true).write(sign).create(sign).truncate(false).open(self.path(name))?;
         match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}
-            Err(rustix::io::Errno::WOULDBLOCK) => return Ok(None),
+            Err(Errno::WOULDBLOCK) => return Ok(None),
             Err(error) => return Err(error.into()),
         }
         if sign {
             file.set_len(0)?;
             writeln!(file, "{}", std::process::id())?;
         }
-        Ok(Some(Box::new(file)))
+        Ok(Some(Box::new(Locked(file))))
+    }
+}
+
+/// A file that is locked. To close it would not be enough: a process that is being started may still have it, too.
+#[derive(Debug)]
+struct Locked(fs::File);
+
+impl Drop for Locked {
+    fn drop(&mut self) {
+        let _ = rustix::fs::flock(&self.0, FlockOperation::Unlock);
     }
 }
 
@@ -100,7 +117,10 @@ struct Real {
 
 impl File for Real {
     fn size(&self) -> io::Result<u64> {
-        Ok(self.file.metadata()?.len())
+        let metadata = self.file.metadata()?;
+        // A block device has a length of 0; its end tells.
+        let is_device = metadata.file_type().is_block_device();
+        if is_device { Ok(rustix::fs::seek(&self.file, SeekFrom::End(0))?) } else { Ok(metadata.len()) }
     }
 
     fn read_at(&self, at: u64, into: &mut [u8]) -> io::Result<()> {
@@ -117,6 +137,35 @@ impl File for Real {
 
     fn sync(&self) -> io::Result<()> {
         self.file.sync_data()
+    }
+
+    fn zero(&self, at: u64, len: u64, is_hole: bool) -> io::Result<()> {
+        let how = if is_hole { FallocateFlags::PUNCH_HOLE } else { FallocateFlags::ZERO_RANGE };
+        match rustix::fs::fallocate(&self.file, how | FallocateFlags::KEEP_SIZE, at, len) {
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => write_zeros(self, at, len),
+            done => Ok(done?),
+        }
+    }
+
+    fn run_at(&self, at: u64) -> io::Result<(u64, bool)> {
+        let size = self.size()?;
+        match rustix::fs::seek(&self.file, SeekFrom::Data(at)) {
+            Ok(data) if data > at => Ok((data, true)),
+            Ok(_) => Ok((rustix::fs::seek(&self.file, SeekFrom::Hole(at))?, false)),
+            // There is no data behind it.
+            Err(Errno::NXIO) if at < size => Ok((size, true)),
+            Err(Errno::NXIO) => Ok((at, true)),
+            Err(Errno::INVAL) => Ok((size, false)),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn modified(&self) -> io::Result<Option<u64>> {
+        let metadata = self.file.metadata()?;
+        let nanoseconds =
+            (metadata.mtime() as u64).wrapping_mul(1_000_000_000).wrapping_add(metadata.mtime_nsec() as u64);
+        // A device's time is that of its name.
+        Ok(metadata.is_file().then_some(nanoseconds))
     }
 
     fn is_direct(&self) -> bool {

@@ -19,6 +19,22 @@ pub trait File: fmt::Debug + Send + Sync {
     fn set_len(&self, len: u64) -> io::Result<()>;
     /// Returns when everything that was written is durable.
     fn sync(&self) -> io::Result<()>;
+    /// Makes a range within the file read as zeros, without writing them where the file system can. If `is_hole` the range
+    /// takes no room any more, where it can that.
+    fn zero(&self, at: u64, len: u64, is_hole: bool) -> io::Result<()> {
+        let _ = is_hole;
+        write_zeros(self, at, len)
+    }
+    /// Where the run of data, or the hole, that `at` lies in ends, and whether it is a hole. A file system that does not
+    /// know says that all is data.
+    fn run_at(&self, at: u64) -> io::Result<(u64, bool)> {
+        let _ = at;
+        Ok((self.size()?, false))
+    }
+    /// When its content was last changed, by whomever: a number that is another one then; `None` if nobody knows.
+    fn modified(&self) -> io::Result<Option<u64>> {
+        Ok(None)
+    }
     /// Whether reads and writes pass by the system's page cache.
     fn is_direct(&self) -> bool {
         false
@@ -84,6 +100,14 @@ pub fn replace_small(files: &dyn Files, name: &str, bytes: &[u8]) -> io::Result<
     file.sync()?;
     files.rename(&temporary, name)?;
     files.sync_dir()
+}
+
+/// Writes zeros as any other bytes.
+pub(crate) fn write_zeros(file: &(impl File + ?Sized), at: u64, len: u64) -> io::Result<()> {
+    const RUN: u64 = 1 << 20;
+    let zeros = vec![0; RUN.min(len) as usize];
+    let mut runs = (at..at + len).step_by(RUN as usize).map(|from| (from, RUN.min(at + len - from)));
+    runs.try_for_each(|(from, run)| file.write_at(from, &zeros[..run as usize]))
 }
 
 /// Makes a file of zeros.

@@ -49,10 +49,12 @@ pub mod homes;
 mod inbox;
 mod layout;
 mod length;
+pub mod look_ups;
 mod magic;
 mod outbox;
 mod pieces;
 pub mod store;
+pub mod volumes;
 
 pub use batch::Batch;
 pub use codec::{Codec, Direction, End, Known};

@@ -5,6 +5,7 @@ mod h2spec;
 mod lab;
 mod provision;
 mod python;
+mod shim;
 mod sim;
 mod steps;
 mod tidy;
@@ -28,6 +29,7 @@ Usage: cargo xtask <command>
             --seed S          this one
             --trace           with every event of it
             --reorder         of two masters' streams out of order, and not of whole nodes
+            --volumes         of a volume with its owners, holders and home
             --race NAME       steered towards one kind of race
             --mutants         takes each rule out of the code and shows the seed that notices
             --rule NAME       with --mutants, of this rule alone
@@ -35,6 +37,7 @@ Usage: cargo xtask <command>
           http-tests/cache-tests against the `thorp proxy` that was built last, with npm
   python  the tests of the Python package, with the `thorp` that was built last
   h2spec  h2spec's tests for HTTP/2 against the `thorp proxy` that was built last, with Go
+  shim    the library in C between libfabric and Thorp, beside the `thorp` that was built last (libfabric-dev)
   lab [options] -- command...
           runs the command beside places joined by lines with a real delay: network namespaces, one for the store and
           one for each site. A word `{lab}` becomes the path of a JSON file that says how to run programs at them
@@ -57,6 +60,7 @@ fn main() -> ExitCode {
         ("cache-tests", []) => steps::cache_tests().map(success),
         ("python", []) => steps::python().map(success),
         ("h2spec", []) => steps::h2spec().map(success),
+        ("shim", []) => shim::build().map(|library| println!("{}", library.display())).map(success),
         ("lab", words) => lab::run(words),
         ("help" | "--help" | "-h", _) => {
             print!("{USAGE}");
@@ -107,6 +111,12 @@ fn output_of(command: &mut Command) -> Result<String> {
         return Err(format!("{command:?}: {}", String::from_utf8_lossy(&output.stderr)));
     }
     String::from_utf8(output.stdout).map_err(|error| format!("{command:?}: {error}"))
+}
+
+/// The folder that cargo builds into.
+fn target() -> Result<PathBuf> {
+    let metadata = metadata()?;
+    Ok(metadata["target_directory"].as_str().ok_or("cargo metadata names no target directory")?.into())
 }
 
 /// The metadata that cargo has of this workspace's own crates, and nothing of those of others.

@@ -1,7 +1,7 @@
 //! The programs of others that tests run beside ours. In CI they have to be there, so what is missing is installed;
 //! elsewhere the tests that want them say that they are skipped.
 
-use crate::{Result, python, run};
+use crate::{Result, python, run, shim};
 use std::path::Path;
 use std::process::Command;
 
@@ -11,10 +11,18 @@ struct Package {
     is_there: fn() -> bool,
 }
 
-const PACKAGES: [Package; 3] = [
+const PACKAGES: [Package; 10] = [
     Package { name: "postgresql", is_there: has_postgres },
     Package { name: "python3-venv", is_there: python::is_there },
     Package { name: "golang-go", is_there: || is_on_path("go") },
+    Package { name: "libfabric-dev", is_there: shim::is_there },
+    Package { name: "nbdkit", is_there: || is_on_path("nbdkit") },
+    Package { name: "libnbd-bin", is_there: || is_on_path("nbdinfo") && is_on_path("nbdcopy") },
+    Package { name: "qemu-utils", is_there: || is_on_path("qemu-io") && is_on_path("qemu-img") },
+    Package { name: "fio", is_there: || is_on_path("fio") },
+    Package { name: "nginx", is_there: || Path::new("/usr/sbin/nginx").is_file() },
+    // With Apache, and not with its service.
+    Package { name: "libapache2-mod-php", is_there: has_apache_with_php },
 ];
 
 /// Installs what is missing, where that is ours to do.
@@ -37,6 +45,12 @@ pub(crate) fn install() -> Result {
 fn has_postgres() -> bool {
     let packaged = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
     is_on_path("initdb") || packaged.into_iter().any(|version| version.path().join("bin/initdb").is_file())
+}
+
+fn has_apache_with_php() -> bool {
+    let modules = std::fs::read_dir("/usr/lib/apache2/modules").into_iter().flatten().flatten();
+    let mut names = modules.filter_map(|entry| entry.file_name().into_string().ok());
+    names.any(|name| name.starts_with("libphp"))
 }
 
 fn is_on_path(program: &str) -> bool {

@@ -1,4 +1,4 @@
-//! `cargo xtask sim`: simulated runs with faults, by seed: of whole nodes, and of two masters' streams out of order.
+//! `cargo xtask sim`: simulated runs with faults, by seed: of whole nodes, of two masters' streams out of order, and of volumes.
 //!
 //! The simulator is linked by a feature of this crate, so that the other entry points do not wait for its build: without
 //! the feature the command calls cargo for the program that has it.
@@ -33,8 +33,8 @@ mod linked {
             Options { seeds, first, kind: Some(kind), .. } => seeds_from(kind, first, seeds.unwrap_or(1000)),
             Options { seeds, first, .. } => {
                 let count = seeds.unwrap_or(1000);
-                let reorder = seeds_from(Kind::Reorder, first, count);
-                seeds_from(Kind::Nodes, first, count).and(reorder)
+                let others = [Kind::Reorder, Kind::Volumes].map(|kind| seeds_from(kind, first, count));
+                others.into_iter().fold(seeds_from(Kind::Nodes, first, count), Result::and)
             }
         }
     }
@@ -77,13 +77,21 @@ mod linked {
             Some(only) => format!("{rule:?}") == only,
             None => !sim::OF_NAMED_TESTS.contains(rule),
         };
+        let is_meant_of_volumes = |rule: &sim::VolumeRule| match only {
+            Some(only) => format!("{rule:?}") == only,
+            None => !sim::OF_NAMED_VOLUME_TESTS.contains(rule),
+        };
         let rules: Vec<_> = Rule::ALL.into_iter().filter(is_meant).collect();
-        if rules.is_empty() {
+        let of_volumes: Vec<_> = sim::VolumeRule::ALL.into_iter().filter(is_meant_of_volumes).collect();
+        if rules.is_empty() && of_volumes.is_empty() {
             return Err(format!("sim: there is no rule `{}`", only.unwrap_or_default()));
         }
-        for mutant in sim::mutants(&rules, seeds_max, threads) {
-            let (rule, kind) = (format!("{:?}", mutant.rule), mutant.kind);
-            if let Some((seed, violation)) = mutant.caught {
+        let mutants = sim::mutants(&rules, seeds_max, threads);
+        let mutants = mutants.map(|mutant| (format!("{:?}", mutant.rule), mutant.kind, mutant.caught));
+        let volume_mutants = sim::volume_mutants(&of_volumes, seeds_max, threads);
+        let volume_mutants = volume_mutants.map(|mutant| (format!("{:?}", mutant.rule), Kind::Volumes, mutant.caught));
+        for (rule, kind, caught) in mutants.chain(volume_mutants) {
+            if let Some((seed, violation)) = caught {
                 let violation = violation.to_string();
                 println!("{rule:<20} {kind:<7} seed {seed}: {}", violation.lines().next().unwrap_or_default());
             } else {
@@ -114,6 +122,7 @@ mod linked {
                 match word.as_str() {
                     "--trace" => options.trace = true,
                     "--reorder" => options.kind = Some(Kind::Reorder),
+                    "--volumes" => options.kind = Some(Kind::Volumes),
                     "--race" => options.kind = Some(Kind::Steered(race(words.next())?)),
                     "--mutants" => options.mutants = true,
                     "--rule" => options.rule = words.next().cloned(),

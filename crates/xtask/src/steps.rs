@@ -4,7 +4,7 @@
 //! binary the crash loop and the groups apart then use. Simulated runs and mutants are tests of `sim`.
 
 use crate::lab::{self, Outcome};
-use crate::{Result, cache_tests, cargo, h2spec, metadata, output_of, provision, python, run, tidy};
+use crate::{Result, cache_tests, cargo, h2spec, output_of, provision, python, run, shim, target, tidy};
 use std::path::PathBuf;
 use std::process::Command;
 use std::thread;
@@ -76,6 +76,9 @@ fn packages() -> Result {
 fn tests() -> Result {
     let threads = 2 * thread::available_parallelism().map_or(1, usize::from);
     let mut test = cargo();
+    if shim::is_there() {
+        test.env("THORP_FABRIC_SHIM", shim::build()?);
+    }
     run(test.args(["test", "--workspace", "--no-fail-fast"]).env("RUST_TEST_THREADS", threads.to_string()))
 }
 
@@ -117,9 +120,7 @@ pub(crate) fn h2spec() -> Result {
 }
 
 fn thorp() -> Result<PathBuf> {
-    let metadata = metadata()?;
-    let target = metadata["target_directory"].as_str().ok_or("cargo metadata names no target directory")?;
-    Ok([target, "debug", "thorp"].iter().collect())
+    Ok(target()?.join("debug/thorp"))
 }
 
 fn words(line: &str) -> Vec<String> {

@@ -49,7 +49,7 @@ pub fn active_cache(
     for figure in figures {
         let rows = if *figure <= 7 {
             progress("looking versions up");
-            looked_up::rows(*figure)?
+            looked_up::rows(*figure, place)?
         } else {
             if made.get().is_none() {
                 progress("making a shop");

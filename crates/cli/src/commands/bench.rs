@@ -43,6 +43,8 @@ fn refuse_idle_options(args: &BenchArgs) -> Result {
     let fills = matches!(case, BenchCase::Recover | BenchCase::Load);
     only_for("--gib", args.gib.is_some() && !fills, "the cases 'recover' and 'load'")?;
     only_for("--beside", args.beside.is_some() && case != BenchCase::Web, "the case 'web'")?;
+    only_for("--tcp", args.tcp && case != BenchCase::LookUp, "the case 'look-up'")?;
+    only_for("--fabric", args.fabric.is_some() && case != BenchCase::LookUp, "the case 'look-up'")?;
     let is_apart = matches!(case, BenchCase::First | BenchCase::LeasedWriters);
     only_for("--lab", args.lab.is_some() && !is_apart, "the cases 'first' and 'leased-writers'")
 }
@@ -61,6 +63,8 @@ fn cases(args: &BenchArgs) -> Vec<Case> {
         BenchCase::SlowLine => Case::SlowLine,
         BenchCase::Contend => Case::Contend { clients: args.clients.unwrap_or(8) },
         BenchCase::Churn => Case::Churn,
+        BenchCase::LookUp if args.tcp => Case::LookUpTcp,
+        BenchCase::LookUp if args.fabric.is_some() => Case::LookUpFabric,
         BenchCase::LookUp => Case::LookUp,
         BenchCase::Entries => Case::Entries,
         BenchCase::Web => Case::Web { beside: beside(args) },
@@ -78,7 +82,8 @@ fn measure(case: Case, args: &BenchArgs, found: &mut dyn FnMut(Line) -> Result) 
     let program = std::env::current_exe()?;
     let apart = args.lab.as_ref().map(|lab| apart(lab, &program)).transpose()?;
     in_scratch(&args.dir, |dir, progress| {
-        bench::measure(case, &Place { program, dir: dir.to_owned(), apart }, progress, found)
+        let fabric = args.fabric.clone();
+        bench::measure(case, &Place { program, dir: dir.to_owned(), apart, fabric }, progress, found)
     })
 }
 

@@ -14,7 +14,7 @@ pub(super) fn run(args: &ExperimentArgs, output: &mut Output) -> Result {
     let chosen = Chosen::of(args)?;
     let scratch = Scratch::new(None, &args.dir, "experiment")?;
     let dir = std::fs::canonicalize(scratch.path())?;
-    let place = Place { program: std::env::current_exe()?, dir, apart: None };
+    let place = Place { program: std::env::current_exe()?, dir, apart: None, fabric: None };
     let spinner = output::spinner("measuring");
     let mut rows: Vec<Row> = Vec::new();
     if !output.is_json() {

@@ -1,15 +1,15 @@
-//! `thorp home`: a home that the proxies of this machine share, from its start to its stop.
+//! `thorp home`: a home that proxies share, from its start to its stop.
 
 use crate::Result;
 use crate::cli::HomeArgs;
 use crate::output::Output;
 use crate::stopper::{when_stdin_closes, when_told};
-use coherence::{HomeServer, SiteConfig};
+use coherence::{HomeServer, ShareConfig, SiteConfig};
 use net::{HostEnd, Runtime};
 use serde_json::json;
 
 pub(super) fn run(args: &HomeArgs, output: &mut Output) -> Result {
-    let config = SiteConfig {
+    let site = SiteConfig {
         hub: args.hub.clone(),
         listen: args.hub_listen,
         insecure: args.insecure,
@@ -17,19 +17,22 @@ pub(super) fn run(args: &HomeArgs, output: &mut Output) -> Result {
         responses_max: args.responses,
         ..SiteConfig::default()
     };
-    let home = HomeServer::start(&config, &args.socket, &Runtime::start()?)?;
+    let config = ShareConfig { site, socket: args.socket.clone(), listen: args.listen, fabric: args.fabric.clone() };
+    let home = HomeServer::start(&config, &Runtime::start()?)?;
     when_told(home.stopper())?;
     if args.until_stdin_closes {
         when_stdin_closes(home.stopper());
     }
-    let (socket, hub) = (args.socket.display(), home.hub_address());
-    let at = hub.map(|address| format!(", with a hub on {address}")).unwrap_or_default();
-    let json = json!({"socket": args.socket, "hub_listen": hub});
-    output.line(&json, format_args!("ready: home at {socket}{at}"))?;
+    let (listen, hub) = (home.address(), home.hub_address());
+    let at = args.socket.as_ref().map(|socket| format!(" at {}", socket.display())).unwrap_or_default();
+    let on = listen.map(|address| format!(" on {address}")).unwrap_or_default();
+    let with = hub.map(|address| format!(", with a hub on {address}")).unwrap_or_default();
+    let json = json!({"socket": args.socket, "listen": listen, "hub_listen": hub});
+    output.line(&json, format_args!("ready: home{at}{on}{with}"))?;
     output.flush()?;
-    if let HostEnd::Failed(why) = home.host().wait_end() {
+    if let HostEnd::Failed(why) = home.wait_end()? {
         return Err(format!("{why}; start it again: its proxies come to it by themselves").into());
     }
-    let refused = home.host().tally().refusals;
+    let refused = home.refusals();
     output.line(&json!({"stopped": "home", "refused_sessions": refused}), "stopped")
 }

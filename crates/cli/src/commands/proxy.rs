@@ -8,7 +8,7 @@ use crate::error::usage;
 use crate::output::Output;
 use crate::stopper::{when_hung_up, when_stdin_closes, when_told};
 use crate::{Error, Result, descriptors};
-use proxy::{CertificateFiles, Config, Limits, Note, Proxy, Scheme, Tally};
+use proxy::{CertificateFiles, Config, DiskConfig, Limits, Note, Proxy, Scheme, Tally};
 use responses::{Coherence, Heuristic, Policy, RequestDirectives};
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -117,6 +117,8 @@ fn config(args: &ProxyArgs) -> Result<Config> {
     config.site.sources.clone_from(&args.sources);
     config.site.insecure = args.insecure;
     config.home.clone_from(&args.home);
+    config.fabric.clone_from(&args.fabric);
+    config.disk = args.disk.clone().map(|dir| DiskConfig { dir, bytes: args.disk_size as u64 });
     config.admin = Some(args.admin);
     config.admin_token = args.token_file.as_deref().map(token).transpose()?;
     config.origin_http2 = args.origin_http2;

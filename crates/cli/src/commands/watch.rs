@@ -6,11 +6,15 @@ use crate::stopper::{when_stdin_closes, when_told};
 use crate::{Error, Result};
 use coherence::{Site, SiteConfig, SourceName, Updates};
 use net::Runtime;
-use pgwatch::{Map, Severity, Watch, WatchConfig, WatchState, WatchStatus, check, remove, renew_slot, set_up};
+use pgwatch::{Map, Severity, Watch, WatchConfig, WatchState, WatchStatus, check, guard, remove, renew_slot, set_up};
 use serde_json::json;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::Duration;
 use types::limits::LEASE_DRIFT_PERMILLE;
+
+/// Said when a commit is found that has not waited.
+const UNHELD: &str = "a commit was visible before it was marked: its session does not wait (synchronous_commit), or was \
+                      cancelled; see --check and --guard";
 
 /// How often the watcher is looked at: changes are printed.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -19,7 +23,7 @@ pub(super) fn run(args: &WatchArgs, output: &mut Output) -> Result {
     let config = config(args)?;
     match args.task() {
         None => watch(args, config, output),
-        Some(task) => prepare(task, &config, output),
+        Some(task) => prepare(task, &config, &args.guards, output),
     }
 }
 
@@ -32,18 +36,23 @@ fn config(args: &WatchArgs) -> Result<WatchConfig> {
         None => Map::everything(),
     };
     let mut database = args.database.clone();
-    if let (None, Some(password)) = (database.get_password(), std::env::var_os("PGPASSWORD")) {
-        database.password(password.as_encoded_bytes());
+    if let (None, Some(password)) = (database.config.get_password(), std::env::var_os("PGPASSWORD")) {
+        database.config.password(password.as_encoded_bytes());
     }
     Ok(WatchConfig { slot: args.slot.clone(), ..WatchConfig::new(database, &args.publication, map) })
 }
 
 /// Does one of the things that are done before or after watching.
-fn prepare(task: WatchTask, config: &WatchConfig, output: &mut Output) -> Result {
+fn prepare(task: WatchTask, config: &WatchConfig, guards: &[String], output: &mut Output) -> Result {
     let tasks = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let done = match task {
         WatchTask::Check => return look(&tasks.block_on(check(config))?, output),
-        WatchTask::Setup => tasks.block_on(set_up(config))?,
+        WatchTask::Setup => {
+            let mut done = tasks.block_on(set_up(config))?;
+            done.extend(tasks.block_on(guard(config, guards))?);
+            done
+        }
+        WatchTask::Guard => tasks.block_on(guard(config, guards))?,
         WatchTask::Remove => tasks.block_on(remove(config, silence()))?,
         WatchTask::RenewSlot => {
             tasks.block_on(renew_slot(config))?;
@@ -93,8 +102,8 @@ fn watch(args: &WatchArgs, config: WatchConfig, output: &mut Output) -> Result {
     let last = follow(&watch, &hub, &stopped, output)?;
     drop(watch);
     let text = "stopped: commits wait until somebody watches again, or `thorp watch --remove`";
-    output
-        .line(&json!({"stopped": "watch", "commits": last.commits}), format_args!("{text} (commits: {})", last.commits))
+    let json = json!({"stopped": "watch", "commits": last.commits, "unheld": last.unheld});
+    output.line(&json, format_args!("{text} (commits: {}, found not to wait: {})", last.commits, last.unheld))
 }
 
 /// How long a home answers that has not heard of its hub, by the hub's clock.
@@ -136,7 +145,7 @@ fn follow(watch: &Watch, hub: &Updates, stopped: &Receiver<()>, output: &mut Out
             status.last_error = Some(format!("the hub is not reached: {why}"));
             status.state = if status.state == WatchState::Ended { WatchState::Ended } else { WatchState::Apart };
         }
-        let news = (status.state, status.last_error.clone());
+        let news = (status.state, status.last_error.clone(), status.unheld > 0);
         if said.as_ref() != Some(&news) && (status.state != WatchState::Apart || status.last_error.is_some()) {
             say(&status, output)?;
             said = Some(news);
@@ -164,9 +173,13 @@ fn say(status: &WatchStatus, output: &mut Output) -> Result {
         "state": state,
         "confirmed": status.confirmed.to_string(),
         "commits": status.commits,
+        "unheld": status.unheld,
         "error": status.last_error,
     });
     output.line(&json, text)?;
+    if status.unheld > 0 && !output.is_json() {
+        output.raw(UNHELD)?;
+    }
     output.flush()?;
     Ok(())
 }

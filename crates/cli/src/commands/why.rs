@@ -45,7 +45,8 @@ fn explain(said: &Value, lines: &mut Vec<String>) {
             Some("stale") => format!("the next request is answered with it although it is stale ({because})"),
             _ => format!("it is validated before it is used again ({because})"),
         };
-        lines.push(format!("  stored: status {status}, {bytes} bytes, {fresh}; {next}"));
+        let place = if response["in"] == "disk" { " on disk" } else { "" };
+        lines.push(format!("  stored{place}: status {status}, {bytes} bytes, {fresh}; {next}"));
         let names = list_of(&response["dependencies"]);
         let more = response["dependencies_more"].as_u64().filter(|more| *more > 0);
         let more = more.map(|more| format!(" and {more} more")).unwrap_or_default();

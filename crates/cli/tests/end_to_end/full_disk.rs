@@ -15,17 +15,17 @@ const INSIDE: &str = "THORP_TEST_INSIDE";
 const UNSHARE: [&str; 2] = ["-m", "-Urm"];
 
 /// A file system in memory.
-struct SmallDisk(Folder);
+pub(crate) struct SmallDisk(pub(crate) Folder);
 
 impl SmallDisk {
-    fn new(mib: u32) -> Self {
+    pub(crate) fn new(mib: u32) -> Self {
         let folder = Folder::new();
         mount(&["-t", "tmpfs", "-o", &format!("size={mib}m"), "none"], &folder);
         Self(folder)
     }
 
     /// Makes room, or takes it.
-    fn resize(&self, mib: u32) {
+    pub(crate) fn resize(&self, mib: u32) {
         mount(&["-o", &format!("remount,size={mib}m")], &self.0);
     }
 }
@@ -40,9 +40,9 @@ fn mount(words: &[&str], folder: &Folder) {
     assert!(Command::new("mount").args(words).arg(folder.path()).status().unwrap().success(), "mount {words:?}");
 }
 
-/// Runs a test of this file in a namespace of its own, where file systems can be mounted that nobody else sees. Says
+/// Runs a test in a namespace of its own, where file systems can be mounted that nobody else sees. Says
 /// whether this process is that one.
-fn is_inside(test: &str) -> bool {
+pub(crate) fn is_inside(test: &str) -> bool {
     if std::env::var_os(INSIDE).is_some() {
         return true;
     }
@@ -53,12 +53,12 @@ fn is_inside(test: &str) -> bool {
         probe.status().is_ok_and(|status| status.success())
     };
     let Some(how) = UNSHARE.into_iter().find(can) else {
-        eprintln!("full_disk::{test} is skipped: this system lets us mount no file system");
+        eprintln!("{test} is skipped: this system lets us mount no file system");
         return false;
     };
     let exe = std::env::current_exe().unwrap();
     let mut inside = Command::new("unshare");
-    inside.arg(how).arg(exe).args([&format!("full_disk::{test}"), "--exact", "--nocapture"]).env(INSIDE, "1");
+    inside.arg(how).arg(exe).args([test, "--exact", "--nocapture"]).env(INSIDE, "1");
     let output = inside.output().unwrap();
     let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success() && said.contains("1 passed"), "{said}");
@@ -123,7 +123,7 @@ fn documents(folder: &Folder) -> (String, String) {
 
 #[test]
 fn no_room_for_a_new_store() {
-    if !is_inside("no_room_for_a_new_store") {
+    if !is_inside("full_disk::no_room_for_a_new_store") {
         return;
     }
     let disk = SmallDisk::new(64);
@@ -140,7 +140,7 @@ fn no_room_for_a_new_store() {
 
 #[test]
 fn a_disk_that_fills_up() {
-    if !is_inside("a_disk_that_fills_up") {
+    if !is_inside("full_disk::a_disk_that_fills_up") {
         return;
     }
     let (folder, disk) = (Folder::new(), SmallDisk::new(160));
@@ -172,7 +172,7 @@ fn a_disk_that_fills_up() {
 
 #[test]
 fn a_disk_that_fills_up_under_an_embedded_store() {
-    if !is_inside("a_disk_that_fills_up_under_an_embedded_store") {
+    if !is_inside("full_disk::a_disk_that_fills_up_under_an_embedded_store") {
         return;
     }
     let (folder, disk) = (Folder::new(), SmallDisk::new(160));

@@ -410,6 +410,19 @@ fn a_redirector_that_hangs_is_taken_over_from_and_stands_by_then() {
 fn signal(process: u32, name: &str) {
     let kill = Command::new("kill").args([format!("-{name}"), process.to_string()]).status();
     assert!(kill.unwrap().success());
+    if name == "STOP" {
+        eventually("it has stopped", || is_stopped(process));
+    }
+}
+
+/// Whether each thread of a process has been stopped: a signal is sent before it is.
+fn is_stopped(process: u32) -> bool {
+    let tasks = std::fs::read_dir(format!("/proc/{process}/task")).unwrap();
+    tasks.flatten().all(|task| {
+        let status = std::fs::read_to_string(task.path().join("stat")).unwrap_or_default();
+        // Behind the name, which stands in brackets and may have any in it.
+        status.rsplit_once(") ").is_some_and(|(_, state)| state.starts_with('T'))
+    })
 }
 
 #[test]

@@ -23,5 +23,8 @@ mod restored;
 mod shop;
 mod single;
 mod spaces;
+mod verify;
+mod volumes;
 mod watch;
 mod web;
+mod web_disk;

@@ -3,6 +3,7 @@
 use crate::designs::SMALL;
 use crate::groups;
 use crate::program::{Folder, serve, thorp};
+use crate::volumes;
 use crate::web::Proxy;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -87,6 +88,8 @@ fn the_command_lines_in_readme_run() {
         } else if let Some(rest) = line.strip_prefix("thorp invalidate ") {
             let admin = proxy.as_ref().expect("README starts a proxy first").admin();
             thorp(["invalidate", "--admin", admin].into_iter().chain(rest.split(' '))).ok();
+        } else if line.starts_with("thorp volume attach") {
+            volumes::attach_and_detach(&folder, line);
         } else if line.starts_with("thorp ") {
             let address = server.as_ref().expect("README starts a store first").address().to_string();
             let line = match &redirector {

@@ -6,7 +6,6 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Lines, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
-use std::path::Path;
 use std::process::{Child, ChildStdout, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -78,7 +77,7 @@ impl Proxy {
     }
 
     /// The head and the body of the answer to a request.
-    fn get(&self, target: &str) -> (String, String) {
+    pub(crate) fn get(&self, target: &str) -> (String, String) {
         let mut stream = TcpStream::connect(&self.address).unwrap();
         write!(stream, "GET {target} HTTP/1.1\r\nHost: shop.example\r\nConnection: close\r\n\r\n").unwrap();
         let mut answer = String::new();
@@ -109,6 +108,12 @@ impl Proxy {
     pub(crate) fn hang_up(&mut self) {
         let nothing = OwnedFd::from(File::open("/dev/null").unwrap());
         self.lines = BufReader::new(ChildStdout::from(nothing)).lines();
+    }
+
+    /// Kills it in the middle of what it does.
+    pub(crate) fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
     }
 
     /// Stops it; gives its last words.
@@ -183,20 +188,20 @@ fn an_origin_that_is_none_is_refused_with_what_was_expected() {
 }
 
 /// A home that is a process of its own; it ends with this.
-struct Home(Child);
+pub(crate) struct Home(Child);
 
 impl Home {
-    fn start(socket: &Path) -> Self {
+    /// Starts it; gives its first line, too.
+    pub(crate) fn start(at: &[&str]) -> (Self, Value) {
         let mut child = command()
-            .args(["home", "--json", "--until-stdin-closes", "--responses", "1000", "--socket"])
-            .arg(socket)
+            .args(["home", "--json", "--until-stdin-closes", "--responses", "1000"])
+            .args(at)
             .stdin(Stdio::piped())
             .spawn()
             .unwrap();
         let mut ready = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut ready).unwrap();
-        assert!(ready.contains("socket"), "{ready}");
-        Self(child)
+        (Self(child), serde_json::from_str(&ready).unwrap())
     }
 }
 
@@ -211,9 +216,53 @@ impl Drop for Home {
 #[test]
 fn proxies_share_a_home_and_serve_nothing_without_proof() {
     let folder = Folder::new();
-    let (socket, origin) = (folder.path().join("home"), application());
-    let options = ["--origin", &origin, "--home", socket.to_str().unwrap()];
-    let home = Home::start(&socket);
+    let socket = folder.path().join("home").to_str().unwrap().to_owned();
+    let (home, ready) = Home::start(&["--socket", &socket]);
+    assert_eq!(ready["socket"], *socket);
+    share(home, &["--home", &socket], &["--socket", &socket]);
+}
+
+#[test]
+fn proxies_of_other_machines_share_a_home_over_tcp() {
+    let (home, ready) = Home::start(&["--listen", "127.0.0.1:0"]);
+    let address = ready["listen"].as_str().unwrap();
+    share(home, &["--home", address], &["--listen", address]);
+}
+
+#[test]
+fn proxies_of_other_machines_read_the_table_by_libfabric() {
+    // The library between libfabric and Thorp, see `cargo xtask shim`.
+    if std::env::var_os("THORP_FABRIC_SHIM").is_none() {
+        assert!(std::env::var_os("CI").is_none(), "cargo xtask test builds the library");
+        return println!("skipped: no library, see cargo xtask shim");
+    }
+    let fabric = ["--fabric", "tcp;ofi_rxm"];
+    let (home, ready) = Home::start(&[&["--listen", "127.0.0.1:0"], &fabric[..]].concat());
+    let address = ready["listen"].as_str().unwrap();
+    share(home, &[&["--home", address], &fabric[..]].concat(), &[&["--listen", address], &fabric[..]].concat());
+}
+
+#[test]
+fn libfabric_that_cannot_be_had_is_named() {
+    let thorp = |words: &[&str]| {
+        let output = command().args(words).env("THORP_FABRIC_SHIM", "/no/such/library").output().unwrap();
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let fabric = ["--listen", "127.0.0.1:0", "--until-stdin-closes", "--fabric", "verbs;ofi_rxm"];
+    let home = [&["home"], &fabric[..]].concat();
+    let at = ["--origin", "http://127.0.0.1:1", "--admin", "127.0.0.1:0", "--home"];
+    let proxy = [&["proxy"], &fabric[..], &at].concat();
+    for said in [thorp(&home), thorp(&[&proxy[..], &["127.0.0.1:1"]].concat())] {
+        assert!(said.contains("/no/such/library") && said.contains("THORP_FABRIC_SHIM"), "{said}");
+    }
+    let near = thorp(&[&proxy[..], &["/run/thorp/home"]].concat());
+    assert!(near.contains("read in place"), "{near}");
+}
+
+/// Two proxies have a home by these options. It dies, and the next one is started with the others.
+fn share(home: Home, at: &[&str], next: &[&str]) {
+    let origin = application();
+    let options = [&["--origin", &origin], at].concat();
     let proxies = [(); 2].map(|()| Proxy::start_with(&options));
     let stored = proxies.each_ref().map(|proxy| proxy.wait_for_hit("/"));
     // A change that one is told of is one for the other.
@@ -234,7 +283,7 @@ fn proxies_share_a_home_and_serve_nothing_without_proof() {
         assert!(proxy.get("/").0.contains("detail=away"), "{}", proxy.get("/").0);
     }
     // The next home is found.
-    let _home = Home::start(&socket);
+    let _home = Home::start(next);
     for proxy in &proxies {
         proxy.wait_for_hit("/");
     }

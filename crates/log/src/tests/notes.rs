@@ -26,6 +26,7 @@ impl<const BYTES_MAX: u32> Records for NotesUpTo<BYTES_MAX> {
     type Record = Note;
 
     const BODY_BYTES_MAX: u32 = BYTES_MAX;
+    const READ_BACK: bool = true;
 
     fn kind(record: &Note) -> u8 {
         match record {
@@ -141,6 +142,51 @@ fn a_tail_that_is_torn_at_any_block_is_cut_and_written_again() {
         write(&log, last + 1..=last + 1, 0);
         drop(log);
         assert_eq!(open(&torn, last + 1, 3).unwrap().1.len() as u64, last + 1, "{name} at {at}");
+    }
+}
+
+/// A part of the note at a position as the log reads it back; `None` if it is not needed any more.
+fn read_back(log: &Log<Notes>, position: u64, from: usize, len: usize) -> Option<Vec<u8>> {
+    let mut bytes = vec![0; len];
+    log.read(position, from, &mut bytes).unwrap().then_some(bytes)
+}
+
+fn body(position: u64) -> Vec<u8> {
+    let mut body = Vec::new();
+    Notes::encode(&note(position), &mut |part| body.extend_from_slice(part));
+    body
+}
+
+#[test]
+fn durable_records_are_read_back_until_they_are_not_needed() {
+    let files = created();
+    let mut last = 0;
+    for incarnation in 1..=3 {
+        let (log, positions, _) = open(&files, last, incarnation).unwrap();
+        let mut first = positions.first().copied().unwrap_or(1);
+        for _ in 0..4 {
+            write(&log, last + 1..=last + 9, 0);
+            last += 9;
+            for position in first..=last {
+                // The longest are longer than a segment, so they have many parts.
+                let body = body(position);
+                for (from, len) in [(0, body.len()), (body.len() / 3, body.len() / 2), (body.len() - 1, 1)] {
+                    let read = read_back(&log, position, from, len);
+                    assert_eq!(read.as_deref(), Some(&body[from..from + len]), "note {position} from {from}");
+                }
+            }
+            let freed = last - 2;
+            if log.free_before(freed) {
+                log.flush(0, &mut |done| assert!(done.is_ok()));
+            }
+            for position in [first, freed - 1] {
+                let read = read_back(&log, position, 0, 1);
+                assert!(read.is_none_or(|read| read == body(position)[..1]), "note {position}");
+            }
+            first = freed;
+        }
+        assert_eq!(read_back(&log, last + 1, 0, 1), None);
+        assert_eq!(read_back(&log, 1, 0, 1), None, "its segment was begun anew");
     }
 }
 

@@ -42,8 +42,6 @@ pub(super) struct Sessions {
     pub(super) neighbours: Lock<Option<Neighbours>>,
     /// Connections that neighbours have opened.
     pub(super) neighbour_count: Arc<AtomicUsize>,
-    /// Connections that clients have opened.
-    pub(super) session_count: Arc<AtomicUsize>,
 }
 
 /// Where neighbours are taken.
@@ -60,7 +58,6 @@ impl Sessions {
             is_member: AtomicBool::new(false),
             neighbours: Lock::new(Rank::Neighbours, None),
             neighbour_count: Arc::default(),
-            session_count: Arc::default(),
         }
     }
 }

@@ -47,6 +47,8 @@ pub struct ListenConfig {
     pub sessions_max: usize,
     /// The codec of the machine that serves them.
     pub codec: &'static dyn Codec,
+    /// How long the machine at the other end may be unheard of, where no message would tell.
+    pub silence: Option<Duration>,
 }
 
 impl ListenConfig {
@@ -59,6 +61,7 @@ impl ListenConfig {
             hello_within: HELLO_WITHIN,
             sessions_max: SESSIONS_MAX,
             codec: wire::store::SERVER,
+            silence: None,
         }
     }
 }
@@ -173,7 +176,7 @@ impl Host {
     pub fn listen_at(&self, role: RoleId, listener: Listener) -> Result<SocketAddr, ListenError> {
         let Listener { config, socket } = listener;
         let acceptor = self.clients(role, config.codec, config.sessions_max);
-        let acceptor = Acceptor { hello_within: config.hello_within, ..acceptor };
+        let acceptor = Acceptor { hello_within: config.hello_within, silence: config.silence, ..acceptor };
         let taken = self.take_at(socket, acceptor);
         Ok(taken.map_err(|error| ListenError::Bind(config.address, error))?.0)
     }
@@ -214,7 +217,7 @@ impl Host {
             filter: Arc::new(ClientFilter(self.weak())),
             hello_within: HELLO_WITHIN,
             connections_max,
-            connections: Arc::clone(&self.sessions(role).session_count),
+            connections: Arc::default(),
             full: "no more sessions are taken here",
             silence: None,
         }

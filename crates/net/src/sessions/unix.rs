@@ -48,14 +48,15 @@ impl Host {
     /// The file cannot be made, or another process listens there.
     pub fn listen_unix(&self, role: RoleId, config: UnixListenConfig) -> Result<(), ListenError> {
         let UnixListenConfig { path, codec, sessions_max, passes } = config;
-        let listener = bind(&path).map_err(|error| ListenError::Socket(path, error))?;
+        let listener = listen_at_socket(&path).map_err(|error| ListenError::Socket(path, error))?;
         let acceptor = self.clients(role, codec, sessions_max);
         self.take_all(acceptor, || tokio::net::UnixListener::from_std(listener).map(|it| Door::Unix(it, passes)));
         Ok(())
     }
 }
 
-fn bind(path: &Path) -> io::Result<UnixListener> {
+/// Listens at a socket's file, for this user and its group. The file of a process that has ended is replaced.
+pub fn listen_at_socket(path: &Path) -> io::Result<UnixListener> {
     if UnixStream::connect(path).is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused) {
         remove_file(path)?;
     }

@@ -33,18 +33,22 @@ impl Runtime {
     /// Starts threads, for a process that shares the machine with those that it talks to: one that waits for sockets
     /// for every two cores.
     pub fn start() -> io::Result<Self> {
-        Self::with(None)
+        Self::with(readers_of_a_process()?, None)
+    }
+
+    /// The same with one thread that waits for sockets, for what is not to wait for anything else of its process.
+    pub fn start_single() -> io::Result<Self> {
+        Self::with(1, None)
     }
 
     /// The same for a process that hands on what others send to each other, and does nothing else. Each of them waits for
     /// it twice, on the way there and on the way back; so a thread that has nothing to do spins for a while before
     /// it sleeps (`docs/decisions/0009-who-reads-a-socket.md`).
     pub fn start_relay() -> io::Result<Self> {
-        Self::with(Some(AdaptiveSpin::new()))
+        Self::with(readers_of_a_process()?, Some(AdaptiveSpin::new()))
     }
 
-    fn with(spin: Option<AdaptiveSpin>) -> io::Result<Self> {
-        let readers = thread::available_parallelism()?.get().div_ceil(2);
+    fn with(readers: usize, spin: Option<AdaptiveSpin>) -> io::Result<Self> {
         let mut builder = tokio::runtime::Builder::new_multi_thread();
         let tasks = builder.worker_threads(1).thread_name("thorp-task").enable_io().enable_time().build()?;
         let (handle, reactor) = (tasks.handle().clone(), Reactor::start(readers, spin)?);
@@ -95,6 +99,11 @@ impl Runtime {
     pub(crate) fn block_on<F: Future>(&self, future: F) -> F::Output {
         self.tasks.block_on(future)
     }
+}
+
+/// One for every two cores: the others are for those that the process talks to.
+fn readers_of_a_process() -> io::Result<usize> {
+    Ok(thread::available_parallelism()?.get().div_ceil(2))
 }
 
 impl Drop for Threads {

@@ -1,6 +1,8 @@
 //! A watcher beside a real server: what is promised, and each hole with what becomes of it.
 
+mod guard;
 mod server;
+mod tls;
 mod web;
 
 use coherence::{NotStored, Update};
@@ -640,13 +642,13 @@ fn a_password_is_proved_and_not_told() {
     )
     .unwrap();
     session.run("SELECT pg_reload_conf()");
-    day.config.database.user("watcher").password("wrong");
+    day.config.database.config.user("watcher").password("wrong");
     until("the file is read", || {
         let watch = Watch::start(day.config.clone(), day.web.updates()).unwrap();
         until("it is refused or not", || watch.status().last_error.is_some() || watch.status().connections > 0);
         watch.status().last_error.is_some_and(|error| error.contains("password authentication failed"))
     });
-    day.config.database.password("secret");
+    day.config.database.config.password("secret");
     day.watch();
     let (ended, _) = day.begin_write("UPDATE items SET name = 'new' WHERE id = 1");
     ends(&ended);

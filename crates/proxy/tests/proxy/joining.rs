@@ -1,9 +1,12 @@
 //! Requests that meet: one goes to the origin, and the others wait with it.
 
-use crate::harness::{Answer, Client, Origin, proxy, response};
-use proxy::Proxy;
+use crate::harness::{Answer, Client, Origin, PATIENCE, config, proxy, response};
+use proxy::{Changes, Proxy, invalidate};
+use std::io::{BufRead, BufReader, Write};
+use std::net::{SocketAddr, TcpListener};
+use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Barrier};
+use std::sync::{Arc, Barrier, Mutex, mpsc};
 use std::time::Duration;
 
 /// So many clients at once, for the same.
@@ -60,8 +63,8 @@ fn a_response_that_is_not_stored_is_for_its_requester_alone() {
 #[test]
 fn a_fill_that_an_unsafe_request_overtakes_is_for_its_requester_alone() {
     let value = Arc::new(AtomicUsize::new(0));
-    let (asked, wait) = std::sync::mpsc::channel();
-    let asked = std::sync::Mutex::new(asked);
+    let (asked, wait) = mpsc::channel();
+    let asked = Mutex::new(asked);
     let state = value.clone();
     let origin = Origin::start(move |request| {
         if request.method() == "PUT" {
@@ -89,8 +92,8 @@ fn a_fill_that_an_unsafe_request_overtakes_is_for_its_requester_alone() {
 /// A client that hangs up does not take the response away from those that wait with it.
 #[test]
 fn a_fill_goes_on_without_its_requester() {
-    let (asked, wait) = std::sync::mpsc::channel();
-    let asked = std::sync::Mutex::new(asked);
+    let (asked, wait) = mpsc::channel();
+    let asked = Mutex::new(asked);
     let origin = Origin::start(move |_| {
         asked.lock().unwrap().send(()).unwrap();
         std::thread::sleep(Duration::from_millis(300));
@@ -103,4 +106,192 @@ fn a_fill_goes_on_without_its_requester() {
     drop(first);
     assert_eq!(Client::connect(proxy.address()).get("/").text(), "made once");
     assert_eq!(origin.received().len(), 1);
+}
+
+/// A step of an origin's answer.
+enum Step {
+    Send(Vec<u8>),
+    /// Until the test says so.
+    Wait,
+}
+
+/// An origin that answers in steps, each request on a connection of its own, which it closes then.
+struct Stepped {
+    address: SocketAddr,
+    /// The first lines of the requests.
+    asked: mpsc::Receiver<String>,
+    go: mpsc::Sender<()>,
+}
+
+impl Stepped {
+    fn start(answer: impl Fn(usize) -> Vec<Step> + Send + Sync + 'static) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let ((ask, asked), (go, gone)) = (mpsc::channel(), mpsc::channel());
+        let (answer, gone) = (Arc::new(answer), Arc::new(Mutex::new(gone)));
+        std::thread::spawn(move || {
+            for (number, stream) in listener.incoming().enumerate() {
+                let (answer, gone, ask) = (answer.clone(), gone.clone(), ask.clone());
+                std::thread::spawn(move || {
+                    let mut stream = stream.unwrap();
+                    let mut lines = BufReader::new(stream.try_clone().unwrap()).lines().map_while(Result::ok);
+                    let first = lines.next().unwrap_or_default();
+                    let _ = lines.find(String::is_empty);
+                    // A test that has ended does not listen any more.
+                    let _ = ask.send(first);
+                    for step in answer(number) {
+                        let _ = match step {
+                            Step::Send(bytes) => stream.write_all(&bytes),
+                            Step::Wait => {
+                                let _ = gone.lock().unwrap().recv();
+                                Ok(())
+                            }
+                        };
+                    }
+                });
+            }
+        });
+        Self { address, asked, go }
+    }
+
+    fn wait_for(&self, request: &str) {
+        assert_eq!(self.asked.recv_timeout(PATIENCE).unwrap(), format!("{request} HTTP/1.1"));
+    }
+}
+
+/// The head of a response with so many bytes, which depends on `item`.
+fn head(bytes: usize) -> Step {
+    let fields = "Cache-Control: max-age=60\r\nCache-Groups: \"item\"\r\nConnection: close";
+    Step::Send(format!("HTTP/1.1 200 OK\r\n{fields}\r\nContent-Length: {bytes}\r\n\r\n").into_bytes())
+}
+
+/// Bytes of a version that are told from those of others, in order.
+fn bytes(version: usize, range: Range<usize>) -> Vec<u8> {
+    range.map(|index| ((index / 7 + version * 31) % 251) as u8).collect()
+}
+
+/// Asks, and gives the client when the head of its answer is there.
+fn begin(address: SocketAddr) -> (Client, String) {
+    let mut client = Client::connect(address);
+    client.write("GET / HTTP/1.1\r\nHost: shop.example\r\n\r\n");
+    let mut fields = String::new();
+    loop {
+        let line = client.line().expect("a head");
+        if line.is_empty() {
+            return (client, fields);
+        }
+        fields += &(line.to_ascii_lowercase() + "\n");
+    }
+}
+
+const LARGE: usize = 3_000_000;
+
+#[test]
+fn a_request_reads_along_while_the_response_arrives() {
+    let origin = Stepped::start(|_| {
+        let (half, rest) = (bytes(0, 0..LARGE / 2), bytes(0, LARGE / 2..LARGE));
+        vec![head(LARGE), Step::Send(half), Step::Wait, Step::Send(rest)]
+    });
+    let proxy = Proxy::start(config(origin.address)).unwrap();
+    let (mut first, _) = begin(proxy.address());
+    origin.wait_for("GET /");
+    let (mut second, fields) = begin(proxy.address());
+    assert!(fields.contains("; hit; ") && fields.contains("; collapsed"), "{fields}");
+    assert!(fields.contains(&format!("content-length: {LARGE}\n")) && fields.contains("age: "), "{fields}");
+    let half = LARGE / 2;
+    assert!(second.bytes(half).unwrap() == bytes(0, 0..half), "before the rest has come");
+    // One that does not read holds nobody up.
+    let (mut slow, _) = begin(proxy.address());
+    origin.go.send(()).unwrap();
+    assert!(second.bytes(LARGE - half).unwrap() == bytes(0, half..LARGE));
+    assert!(first.bytes(LARGE).unwrap() == bytes(0, 0..LARGE));
+    assert!(Client::connect(proxy.address()).get("/").is_hit());
+    assert!(slow.bytes(LARGE).unwrap() == bytes(0, 0..LARGE));
+    assert_eq!(proxy.tally().hits, 3);
+    assert!(origin.asked.try_recv().is_err());
+}
+
+/// Rules LookAtHit and JoinersNeedStored: an update that is done before a request comes is not missed, though the response
+/// was at its home before it.
+#[test]
+fn a_request_after_an_update_does_not_read_along() {
+    for by_dependency in [true, false] {
+        let origin = Stepped::start(|number| match number {
+            0 => vec![
+                head(LARGE),
+                Step::Send(bytes(0, 0..LARGE / 2)),
+                Step::Wait,
+                Step::Send(bytes(0, LARGE / 2..LARGE)),
+            ],
+            _ => vec![head(10), Step::Send(bytes(1, 0..10))],
+        });
+        let mut config = config(origin.address);
+        config.admin = Some("127.0.0.1:0".parse().unwrap());
+        let proxy = Proxy::start(config).unwrap();
+        let (mut first, _) = begin(proxy.address());
+        origin.wait_for("GET /");
+        let (mut before, _) = begin(proxy.address());
+        let changes = if by_dependency {
+            Changes { dependencies: vec!["item".to_owned()], ..Changes::default() }
+        } else {
+            Changes { urls: vec!["http://shop.example/".to_owned()], ..Changes::default() }
+        };
+        invalidate(&proxy.admin_address().unwrap().to_string(), None, &changes).unwrap();
+        let address = proxy.address();
+        let after = std::thread::spawn(move || Client::connect(address).get("/"));
+        // It has to be there before the response has come: otherwise it is a request like any other.
+        while proxy.tally().requests < 3 {
+            std::thread::yield_now();
+        }
+        origin.go.send(()).unwrap();
+        assert!(after.join().unwrap().body == bytes(1, 0..10), "by dependency: {by_dependency}");
+        for client in [&mut first, &mut before] {
+            assert!(client.bytes(LARGE).unwrap() == bytes(0, 0..LARGE), "they came before the update");
+        }
+    }
+}
+
+#[test]
+fn a_response_that_breaks_off_does_so_for_all_that_read_along() {
+    let origin = Stepped::start(|number| match number {
+        0 => vec![head(LARGE), Step::Send(bytes(0, 0..LARGE / 2)), Step::Wait],
+        _ => vec![head(10), Step::Send(bytes(1, 0..10))],
+    });
+    let proxy = Proxy::start(config(origin.address)).unwrap();
+    let mut clients = vec![begin(proxy.address()).0];
+    origin.wait_for("GET /");
+    clients.extend((0..3).map(|_| begin(proxy.address()).0));
+    origin.go.send(()).unwrap();
+    for client in &mut clients {
+        assert!(client.rest() == bytes(0, 0..LARGE / 2), "what has come, and then the end of the connection");
+    }
+    assert!(Client::connect(proxy.address()).get("/").body == bytes(1, 0..10));
+}
+
+/// Of a response whose size is not known nobody knows whether it will be stored.
+#[test]
+fn a_request_waits_for_a_response_of_unknown_size() {
+    let origin = Stepped::start(|number| match number {
+        0 => {
+            let head = "HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\n\r\n";
+            vec![Step::Send(head.into()), Step::Send(bytes(0, 0..1000)), Step::Wait, Step::Send(bytes(0, 1000..5000))]
+        }
+        _ => vec![head(10), Step::Send(bytes(1, 0..10))],
+    });
+    let mut config = config(origin.address);
+    config.limits.stored_response_bytes = 4000;
+    let proxy = Proxy::start(config).unwrap();
+    let (mut first, _) = begin(proxy.address());
+    origin.wait_for("GET /");
+    let address = proxy.address();
+    let second = std::thread::spawn(move || Client::connect(address).get("/"));
+    while proxy.tally().requests < 2 {
+        std::thread::yield_now();
+    }
+    origin.go.send(()).unwrap();
+    assert!(
+        second.join().unwrap().body == bytes(1, 0..10),
+        "it is larger than what is stored, and for the first alone"
+    );
+    assert!(String::from_utf8_lossy(&first.rest()).len() >= 4000);
 }

@@ -3,6 +3,7 @@
 mod admin;
 mod caching;
 mod coherence;
+mod disk;
 mod explain;
 mod harness;
 mod joining;

@@ -1,0 +1,179 @@
+//! Look-ups in the version table of a home that is another process, over TCP and by libfabric: alone, and as many at a time
+//! as clients ask for, beside a bare ping-pong.
+//!
+//! The figure is the time for each of many: they share messages, so each costs less than a round trip.
+
+use crate::floor::PingPong;
+use crate::process::{Process, Program, listening};
+use crate::sample::{Sample, median};
+use crate::{Line, Place, Result};
+use coherence::{AttachedHome, Cache, Claim, Dependency};
+use net::Runtime;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Stored responses.
+const RESPONSES: usize = 10_000;
+
+/// Look-ups at a time: those of so many clients, each of which waits for its answer.
+const CLIENTS: usize = 64;
+
+/// Round trips, and look-ups alone, of a turn.
+const ALONE: usize = 2000;
+
+const TURNS: usize = 9;
+
+/// The must of the issue.
+const OVER_PING_MAX: f64 = 0.5;
+
+/// Over TCP.
+pub(crate) fn measure(place: &Place) -> Result<Line> {
+    let far = Far::start(place, None)?;
+    let mut ping = PingPong::new(8, 8)?;
+    let (mut pings, mut turns) = (Vec::new(), Turns::default());
+    for _ in 0..TURNS {
+        pings.push(ping_all(&mut ping)?);
+        turns.add(&far)?;
+    }
+    let (ping_us, look_up_us) = (median(pings), median(turns.together));
+    let over_ping = look_up_us / ping_us;
+    let line = Line::new("look-up-tcp")
+        .count("responses", RESPONSES as u64)
+        .count("clients", CLIENTS as u64)
+        .figure("look_up_us", look_up_us)
+        .figure("alone_us", median(turns.alone))
+        .figure("ping_us", ping_us)
+        .figure("over_ping", over_ping)
+        .flag("met", over_ping <= OVER_PING_MAX);
+    Ok(line)
+}
+
+/// By libfabric, beside the same over TCP.
+pub(crate) fn measure_one_sided(place: &Place, provider: &str) -> Result<Line> {
+    let (one_sided, tcp) = (Far::start(place, Some(provider))?, Far::start(place, None)?);
+    let (mut turns, mut of_tcp) = (Turns::default(), Turns::default());
+    for _ in 0..TURNS {
+        turns.add(&one_sided)?;
+        of_tcp.add(&tcp)?;
+    }
+    let (look_up_us, alone_us) = (median(turns.together), median(turns.alone));
+    let line = Line::new("look-up-fabric")
+        .word("provider", provider)
+        .count("responses", RESPONSES as u64)
+        .count("clients", CLIENTS as u64)
+        .figure("look_up_us", look_up_us)
+        .figure("alone_us", alone_us)
+        .figure("over_tcp", look_up_us / median(of_tcp.together))
+        .figure("alone_over_tcp", alone_us / median(of_tcp.alone));
+    Ok(line)
+}
+
+/// A home in another process, and responses that are stored there.
+struct Far {
+    claims: Arc<[Claim]>,
+    /// Its thread stands for one that serves clients.
+    tasks: tokio::runtime::Runtime,
+    _cache: AttachedHome,
+    _home: Process,
+}
+
+impl Far {
+    fn start(place: &Place, fabric: Option<&str>) -> Result<Self> {
+        let mut command = Program::from(&place.program).command();
+        command.args(["home", "--json", "--until-stdin-closes", "--listen", "127.0.0.1:0"]);
+        if let Some(provider) = fabric {
+            command.args(["--fabric", provider]);
+        }
+        let (home, ready) = Process::start(&mut command, "the home")?;
+        let (runtime, address) = (Runtime::start()?, listening(&ready)?.to_string().parse()?);
+        let cache = match fabric {
+            Some(provider) => AttachedHome::attach_by_fabric(&address, provider, &runtime)?,
+            None => AttachedHome::attach(&address, &runtime)?,
+        };
+        let tasks = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
+        let claims = tasks.block_on(fill(&cache.cache()))?;
+        Ok(Self { claims, tasks, _cache: cache, _home: home })
+    }
+}
+
+/// Look-ups, in microseconds: the median of those alone, and the time for each of those of many clients.
+#[derive(Default)]
+struct Turns {
+    alone: Vec<f64>,
+    together: Vec<f64>,
+}
+
+impl Turns {
+    fn add(&mut self, far: &Far) -> Result<()> {
+        self.alone.push(far.tasks.block_on(look_alone(&far.claims))?);
+        self.together.push(far.tasks.block_on(look_together(&far.claims))?);
+        Ok(())
+    }
+}
+
+/// Stores responses with a dependency each.
+async fn fill(cache: &Cache) -> Result<Arc<[Claim]>> {
+    let begun = Instant::now();
+    let dependency = |number| Dependency::new(format!("item:{number}")).expect("it is short");
+    // Tickets have a connection of their own, which may be up before that of responses.
+    let (ticket, first) = loop {
+        if let Some(ticket) = cache.fetch_ticket().await
+            && let Ok(claim) = cache.store(ticket, &[dependency(0)]).await
+        {
+            break (ticket, claim);
+        }
+        if begun.elapsed() > Duration::from_secs(10) {
+            return Err("the home stores nothing after ten seconds".into());
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    };
+    let mut claims = vec![first];
+    for number in 1..RESPONSES {
+        claims.push(cache.store(ticket, &[dependency(number)]).await?);
+    }
+    Ok(claims.into())
+}
+
+/// The median of round trips, in microseconds.
+fn ping_all(ping: &mut PingPong) -> Result<f64> {
+    let mut sample = Sample::default();
+    for _ in 0..ALONE {
+        sample.push(ping.once()?);
+    }
+    Ok(sample.micros(0.5))
+}
+
+/// The median of look-ups one after the other, in microseconds.
+async fn look_alone(claims: &[Claim]) -> Result<f64> {
+    let mut sample = Sample::default();
+    for claim in claims.iter().step_by(RESPONSES / ALONE) {
+        let begun = Instant::now();
+        check(claim.look().await)?;
+        sample.push(begun.elapsed());
+    }
+    Ok(sample.micros(0.5))
+}
+
+/// The time for each look-up of many clients, in microseconds.
+async fn look_together(claims: &Arc<[Claim]>) -> Result<f64> {
+    let begun = Instant::now();
+    let clients = (0..CLIENTS).map(|client| {
+        let claims = Arc::clone(claims);
+        tokio::spawn(async move {
+            for claim in claims.iter().skip(client).step_by(CLIENTS) {
+                if !claim.look().await {
+                    return false;
+                }
+            }
+            true
+        })
+    });
+    for client in clients.collect::<Vec<_>>() {
+        check(client.await?)?;
+    }
+    Ok(begun.elapsed().as_secs_f64() * 1e6 / RESPONSES as f64)
+}
+
+fn check(is_current: bool) -> Result<()> {
+    if is_current { Ok(()) } else { Err("a response is not current that nobody has changed".into()) }
+}

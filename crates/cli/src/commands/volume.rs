@@ -1,0 +1,135 @@
+//! `thorp volume`: homes are made and looked at, and attached from their start to their stop.
+
+use crate::cli::{VolumeAck, VolumeAttachArgs, VolumeCommand};
+use crate::output::{Output, bar, visible};
+use crate::stopper::{when_stdin_closes, when_told};
+use crate::{Result, cli};
+use serde_json::json;
+use std::sync::Arc;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread;
+use std::time::Duration;
+use volumes::nbd::{Export, Server, ServerConfig};
+use volumes::{AttachConfig, Attached, create_home, home_status};
+
+/// Requests that are under way when the volume is to be detached are waited for so long.
+const STOP_WITHIN: Duration = Duration::from_secs(30);
+
+/// How often to look for what has gone wrong, and for how much is not home.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+
+pub(super) fn run(command: &VolumeCommand, output: &mut Output) -> Result {
+    match command {
+        VolumeCommand::Create(cli::VolumeCreateArgs { home, size }) => {
+            create_home(home, *size as u64)?;
+            let text = format!("{}: {size} bytes of zeros; attach it with `thorp volume attach`", home.display());
+            output.line(&json!({"home": home, "size": size}), text)
+        }
+        VolumeCommand::Status(args) => status(args, output),
+        VolumeCommand::Attach(args) => attach(args, output),
+    }
+}
+
+fn status(args: &cli::VolumeStatusArgs, output: &mut Output) -> Result {
+    let status = home_status(&args.home, args.beside.as_deref())?;
+    let dirty = status.dirty_at.as_deref().map(visible);
+    output.table(&[
+        ("home", json!(args.home)),
+        ("size", json!(status.size)),
+        ("attachments", json!(status.epoch)),
+        ("not_home_at", json!(dirty)),
+    ])
+}
+
+fn attach(args: &VolumeAttachArgs, output: &mut Output) -> Result {
+    let (stop, stopped) = channel();
+    // Before anything is attached: a signal that comes early is not lost.
+    let tell = |stop: Sender<()>| {
+        move || {
+            // Nobody waits any more: it is being detached already.
+            let _ = stop.send(());
+        }
+    };
+    when_told(tell(stop.clone()))?;
+    if args.until_stdin_closes {
+        when_stdin_closes(tell(stop));
+    }
+    let attached = Arc::new(Attached::attach(&config(args))?);
+    let export =
+        Export { name: args.export.clone(), description: args.home.display().to_string(), device: attached.clone() };
+    let mut server = ServerConfig::new(args.listen[0].clone());
+    (server.listen, server.insecure) = (args.listen.clone(), args.insecure);
+    let server = Server::start(&server, vec![export])?;
+    let addresses: Vec<_> = server.addresses().iter().map(ToString::to_string).collect();
+    let status = attached.status();
+    let found = match status.dirty_writes {
+        0 => String::new(),
+        writes => format!("; {writes} writes of before go home now"),
+    };
+    output.line(
+        &json!({"listen": addresses, "size": status.size, "attachment": status.epoch, "recovered": status.dirty_writes}),
+        format_args!("ready: {} at {}{found}", args.home.display(), addresses.join(", ")),
+    )?;
+    output.flush()?;
+    let mut trouble = Trouble::default();
+    while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(LOOK_EVERY) {
+        let status = attached.status();
+        trouble.look(&status);
+        if let Some(why) = status.failed {
+            return Err(
+                format!("{why}; nothing that was promised is lost: mend it, and attach the volume again").into()
+            );
+        }
+    }
+    if !server.stop(STOP_WITHIN) {
+        eprintln!("clients still wait for answers after {} s: their requests fail", STOP_WITHIN.as_secs());
+    }
+    detach(&attached)?;
+    output.line(&json!({"detached": args.home}), format_args!("detached: everything is in {}", args.home.display()))
+}
+
+/// A trouble that lasts: it is said once, on standard error, and when it is over.
+#[derive(Default)]
+struct Trouble(Option<String>);
+
+impl Trouble {
+    fn look(&mut self, status: &volumes::Status) {
+        let full = || status.is_stuck.then(|| "the cache's disk is full: writes wait for room".to_owned());
+        let now = status.home_error.as_ref().map(|why| format!("home: {why}; it is tried again")).or_else(full);
+        if now != self.0 {
+            eprintln!("{}", now.as_deref().unwrap_or("it is well again"));
+            self.0 = now;
+        }
+    }
+}
+
+fn config(args: &VolumeAttachArgs) -> AttachConfig {
+    AttachConfig {
+        log_bytes: args.dirty as u64,
+        clean_bytes: args.clean as u64,
+        ack: match args.ack {
+            VolumeAck::Write => volumes::Ack::Write,
+            VolumeAck::Flush => volumes::Ack::Flush,
+        },
+        age_max: Duration::from_secs(args.age_s.into()),
+        beside: args.beside.clone(),
+        is_forced: args.force,
+        ..AttachConfig::new(args.home.clone(), args.cache.clone())
+    }
+}
+
+/// Brings everything home, and shows how far it has come.
+fn detach(attached: &Attached) -> Result {
+    let not_home = attached.status().dirty_bytes;
+    let progress = bar("bytes go home", not_home);
+    let detached = thread::scope(|scope| {
+        let detaching = scope.spawn(|| attached.detach());
+        while !detaching.is_finished() {
+            thread::sleep(LOOK_EVERY.min(Duration::from_millis(20)));
+            progress.set_position(not_home.saturating_sub(attached.status().dirty_bytes));
+        }
+        detaching.join().unwrap_or_else(|_| Err("a thread panicked: please report it".to_owned()))
+    });
+    progress.finish_and_clear();
+    detached.map_err(|why| format!("not everything is home: {why}; the cache has it: attach the volume again").into())
+}

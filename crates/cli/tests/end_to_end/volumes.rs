@@ -1,0 +1,300 @@
+//! Volumes as an operator has them: made, attached, killed, detached.
+
+use crate::program::{Folder, command, thorp};
+use std::collections::HashMap;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+use volumes::nbd::Address;
+use volumes::nbd::client::{Client, Command};
+
+const BLOCK: usize = 4096;
+const BLOCKS: u64 = 2048;
+
+/// A volume that is attached by a process of its own.
+struct Attached {
+    process: Child,
+    /// Its words when it is ready, and later.
+    output: BufReader<std::process::ChildStdout>,
+    ready: serde_json::Value,
+    socket: PathBuf,
+}
+
+impl Attached {
+    fn new(folder: &Folder, more: &[&str]) -> Self {
+        let (home, cache, socket) = (folder.file("disk"), folder.file("cache"), folder.path().join("nbd"));
+        let listen = format!("unix:{}", socket.display());
+        let mut words = vec!["volume", "attach", &home, "--cache", &cache, "--listen", &listen, "--json"];
+        words.extend_from_slice(&["--dirty", "8M", "--clean", "2M", "--until-stdin-closes"]);
+        words.extend_from_slice(more);
+        let mut process = command().args(&words).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut output = BufReader::new(process.stdout.take().unwrap());
+        let mut line = String::new();
+        output.read_line(&mut line).unwrap();
+        Self { process, output, ready: serde_json::from_str(&line).unwrap(), socket }
+    }
+
+    fn connect(&self) -> Client {
+        Client::connect(&Address::Unix(self.socket.clone()), "").unwrap()
+    }
+
+    fn kill(mut self) {
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
+    }
+
+    /// Detaches it; gives the last that it says.
+    fn detach(mut self) -> String {
+        drop(self.process.stdin.take());
+        let mut said = String::new();
+        self.output.read_to_string(&mut said).unwrap();
+        assert!(self.process.wait().unwrap().success(), "{said}");
+        said
+    }
+}
+
+/// Does what a command line says that attaches a volume, with a folder of its own in the place of `/tmp`, and detaches it.
+pub(crate) fn attach_and_detach(folder: &Folder, line: &str) {
+    let line = line.replace("/tmp", folder.path().to_str().unwrap());
+    let words = line.split_whitespace().skip(1).take_while(|word| *word != "&");
+    let mut attach = command();
+    attach.args(words).arg("--until-stdin-closes").current_dir(folder.path());
+    let mut process = attach.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut output = BufReader::new(process.stdout.take().unwrap());
+    let mut said = String::new();
+    output.read_line(&mut said).unwrap();
+    assert!(said.contains("ready: disk.img at nbd+unix"), "{said}");
+    drop(process.stdin.take());
+    output.read_to_string(&mut said).unwrap();
+    assert!(process.wait().unwrap().success(), "{said}");
+}
+
+/// The newest version of each block that was asked for, and the newest that was promised.
+#[derive(Default)]
+struct Versions {
+    written: HashMap<u64, u64>,
+    promised: HashMap<u64, u64>,
+}
+
+/// Writes blocks, each filled with its version, until the server is gone.
+fn write_until_gone(mut client: Client, versions: &mut Versions, first_version: u64) {
+    let mut version = first_version;
+    loop {
+        let (offset, block) = ((version * 7919) % BLOCKS * BLOCK as u64, (version * 7919) % BLOCKS);
+        let data = version.to_le_bytes().repeat(BLOCK / 8);
+        versions.written.insert(block, version);
+        let fua = version.is_multiple_of(3);
+        let asked = client.call(&Command::Write { offset, data: &data, fua });
+        if asked.is_err() {
+            return;
+        }
+        if fua {
+            versions.promised.insert(block, version);
+        }
+        if version.is_multiple_of(50) {
+            if client.call(&Command::Flush).is_err() {
+                return;
+            }
+            versions.promised = versions.written.clone();
+        }
+        version += 1;
+    }
+}
+
+/// Each block is one that was written, whole, and no older than what was promised.
+fn check(versions: &Versions, bytes: &[u8]) {
+    for (block, bytes) in (0..).zip(bytes.chunks(BLOCK)) {
+        let version = u64::from_le_bytes(bytes[..8].try_into().unwrap());
+        assert!(bytes.chunks(8).all(|part| part == version.to_le_bytes()), "block {block} is torn");
+        let promised = versions.promised.get(&block).copied().unwrap_or(0);
+        let written = versions.written.get(&block).copied().unwrap_or(0);
+        assert!((promised..=written).contains(&version), "block {block}: {version} of {promised} to {written}");
+    }
+}
+
+#[test]
+fn what_was_promised_survives_kills_and_is_home_in_the_end() {
+    let folder = Folder::new();
+    let home = folder.file("disk");
+    thorp(["volume", "create", &home, "--size", "8M"]).ok();
+    let mut versions = Versions::default();
+    for life in 1..=4_u64 {
+        let attached = Attached::new(&folder, &["--age-s", "1"]);
+        assert_eq!(attached.ready["attachment"], life);
+        let mut client = attached.connect();
+        let read = client.call(&Command::Read { offset: 0, len: 8 << 20, whole: true }).unwrap();
+        check(&versions, &read.data);
+        thread::scope(|scope| {
+            let writer = scope.spawn(|| write_until_gone(client, &mut versions, life * 1_000_000));
+            thread::sleep(Duration::from_millis(700));
+            attached.kill();
+            writer.join().unwrap();
+        });
+        // A block that came back after a kill may be newer than what was promised, and stays.
+        let status = thorp(["volume", "status", &home]).ok();
+        assert!(status.contains("not home at") && status.contains("/cache"), "{status}");
+    }
+    let attached = Attached::new(&folder, &[]);
+    let mut client = attached.connect();
+    let read = client.call(&Command::Read { offset: 0, len: 8 << 20, whole: true }).unwrap().data;
+    drop(client);
+    check(&versions, &read);
+    let said = attached.detach();
+    assert!(said.contains("detached"), "{said}");
+    assert!(std::fs::read(&home).unwrap() == read);
+    assert!(thorp(["volume", "status", &home, "--json"]).ok().contains(r#""not_home_at":null"#));
+}
+
+#[test]
+fn mistakes_with_volumes_are_told() {
+    let folder = Folder::new();
+    let (home, cache) = (folder.file("disk"), folder.file("cache"));
+    let error = thorp(["volume", "create", &home, "--size", "5000"]).error();
+    assert!(error.contains("whole number of blocks of 4096 bytes"), "{error}");
+    let error = thorp(["volume", "status", &home]).error();
+    assert!(error.contains("No such file"), "{error}");
+    thorp(["volume", "create", &home, "--size", "1M"]).ok();
+    let error = thorp(["volume", "create", &home, "--size", "1M"]).error();
+    assert!(error.contains("File exists"), "{error}");
+    let socket = format!("unix:{}", folder.file("nbd"));
+    let error = thorp(["volume", "attach", &home, "--cache", &cache, "--listen", "nbd://0.0.0.0:0"]).error();
+    assert!(error.contains("--insecure"), "{error}");
+    let error = thorp(["volume", "attach", &home, "--cache", &cache, "--listen", &socket, "--dirty", "1M"]).error();
+    assert!(error.contains("the log cannot have 1048576 bytes"), "{error}");
+    let usage = thorp(["volume", "attach", &home, "--listen", &socket]);
+    assert_eq!(usage.code, Some(2), "{}", usage.stderr);
+}
+
+/// ext4 on a volume, by libnbd's file system and a loop device: the process that has it attached is killed, and everything
+/// that was synced is there, in a file system that is whole.
+#[test]
+fn a_file_system_survives_the_kill_of_its_volume() {
+    if !can_mount() {
+        return;
+    }
+    let folder = Folder::new();
+    let home = folder.file("disk");
+    thorp(["volume", "create", &home, "--size", "64M"]).ok();
+    let text = |number: usize| format!("file {number}\n").repeat(3000);
+
+    let attached = Attached::new(&folder, &["--age-s", "1"]);
+    let mut disk = Fuse::new(&folder, &attached.socket);
+    run("mkfs.ext4", &["-q", "-F", &disk.file]);
+    let mut mounted = Mounted::new(&folder, &disk.file);
+    for number in 0..20 {
+        let mut file = std::fs::File::create(mounted.path.join(number.to_string())).unwrap();
+        file.write_all(text(number).as_bytes()).unwrap();
+        file.sync_all().unwrap();
+    }
+    attached.kill();
+    mounted.end();
+    disk.end();
+
+    let attached = Attached::new(&folder, &["--age-s", "1"]);
+    let mut disk = Fuse::new(&folder, &attached.socket);
+    // 1: it has replayed its journal, and counted what is free.
+    let checked = std::process::Command::new("e2fsck").args(["-fy", &disk.file]).output().unwrap();
+    assert!(matches!(checked.status.code(), Some(0 | 1)), "{checked:?}");
+    let mut mounted = Mounted::new(&folder, &disk.file);
+    for number in 0..20 {
+        let found = std::fs::read_to_string(mounted.path.join(number.to_string())).unwrap();
+        assert!(found == text(number), "file {number}");
+    }
+    run("fstrim", &[mounted.path.to_str().unwrap()]);
+    mounted.end();
+    disk.end();
+    attached.detach();
+    run("e2fsck", &["-fn", &home]);
+    let (size, room) = (std::fs::metadata(&home).unwrap().len(), std::fs::metadata(&home).unwrap().blocks() * 512);
+    assert!(room < size / 2, "what was trimmed takes no room: {room} of {size} bytes");
+}
+
+/// Whether file systems can be mounted here, and there is what that takes.
+fn can_mount() -> bool {
+    let has = |program: &str| {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
+    };
+    let programs = ["nbdfuse", "mkfs.ext4", "e2fsck", "losetup", "mount", "umount", "fstrim"];
+    let missing: Vec<_> = programs.into_iter().filter(|program| !has(program)).collect();
+    let opens = |file: &str| std::fs::File::options().read(true).write(true).open(file).is_ok();
+    let can = opens("/dev/fuse") && opens("/dev/loop-control");
+    if !missing.is_empty() || !can {
+        eprintln!("skipped: no file systems are mounted here (missing: {missing:?}; devices: {can})");
+    }
+    missing.is_empty() && can
+}
+
+#[track_caller]
+fn run(program: &str, words: &[&str]) -> String {
+    let ran = std::process::Command::new(program).args(words).output().unwrap();
+    assert!(ran.status.success(), "{program} {words:?}: {ran:?}");
+    String::from_utf8(ran.stdout).unwrap()
+}
+
+/// A volume as a file, by `nbdfuse`.
+struct Fuse {
+    process: Child,
+    folder: PathBuf,
+    file: String,
+}
+
+impl Fuse {
+    fn new(folder: &Folder, socket: &Path) -> Self {
+        let path = folder.path().join("fuse");
+        std::fs::create_dir_all(&path).unwrap();
+        let uri = format!("nbd+unix:///?socket={}", socket.display());
+        let process = std::process::Command::new("nbdfuse").arg(&path).arg(uri).stderr(Stdio::null()).spawn().unwrap();
+        let file = path.join("nbd");
+        let begun = Instant::now();
+        while !file.exists() {
+            assert!(begun.elapsed() < Duration::from_secs(30), "nbdfuse mounts nothing");
+            thread::sleep(Duration::from_millis(20));
+        }
+        Self { process, folder: path, file: file.to_str().unwrap().to_owned() }
+    }
+
+    fn end(&mut self) {
+        // It may have ended with its server.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+        let _ = std::process::Command::new("umount").arg("-l").arg(&self.folder).output();
+    }
+}
+
+impl Drop for Fuse {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// A file system in a file, mounted.
+struct Mounted {
+    path: PathBuf,
+    device: String,
+}
+
+impl Mounted {
+    fn new(folder: &Folder, file: &str) -> Self {
+        let path = folder.path().join("mounted");
+        std::fs::create_dir_all(&path).unwrap();
+        let device = run("losetup", &["--find", "--show", file]).trim().to_owned();
+        let mounted = Self { path, device };
+        run("mount", &[&mounted.device, mounted.path.to_str().unwrap()]);
+        mounted
+    }
+
+    fn end(&mut self) {
+        let _ = std::process::Command::new("umount").arg("-l").arg(&self.path).output();
+        let _ = std::process::Command::new("losetup").args(["--detach", &self.device]).output();
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        self.end();
+    }
+}

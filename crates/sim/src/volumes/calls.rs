@@ -1,0 +1,235 @@
+//! Calls: what hosts ask of home and of the registry, and what they are told.
+
+use super::host::{Host, Role};
+use super::house::{Caller, HomeAnswer};
+use super::run::{VOLUME, World};
+use crate::violation::{Check, ensure};
+use core::time::Duration;
+use std::mem;
+use volume::{Change, Circle, Epoch, HostId, Member, TakeOver, TakeOverConfig, View};
+
+impl World {
+    // Home.
+
+    pub(super) fn home_call(&mut self, host: usize) {
+        let Some((life, call)) = self.hosts[host].home_calls.pop_front() else { return };
+        self.note(&[16, host as u64], || format!("h{host} -> home: {call:?}"));
+        for (caller, answer) in self.house.take((host, life), call) {
+            self.tell_home_answer(caller, answer);
+        }
+    }
+
+    pub(super) fn home_work(&mut self) {
+        if !self.house.is_busy() {
+            return;
+        }
+        let told = self.house.work(&mut self.rng);
+        let image = self.house.image().map(|stamp| (stamp.epoch.0, stamp.sequence.0));
+        self.note(&[17], || format!("home has {image:?}, says {told:?}"));
+        if let Some((caller, answer)) = told {
+            self.tell_home_answer(caller, answer);
+        }
+    }
+
+    pub(super) fn home_answer(&mut self, host: usize) {
+        let it = &mut self.hosts[host];
+        let clock = it.clock(self.now);
+        let Some(answer) = it.home_answers.pop_front() else { return };
+        match (answer, &mut it.role) {
+            (HomeAnswer::Durable(mark), role) => {
+                let Some(through) = it.homing.take() else { return };
+                let is_home = mark >= through;
+                match role {
+                    Role::Owner(owner) if is_home => {
+                        owner.home_durable(clock, through);
+                        if let Some(log) = &mut it.log {
+                            log.records.retain(|_, record| record.stamp > through);
+                        }
+                    }
+                    Role::Owner(owner) => owner.home_failed(clock),
+                    Role::TakeOver(takeover) if is_home => takeover.home_durable(clock, through),
+                    Role::TakeOver(takeover) => takeover.home_failed(clock),
+                    Role::Idle => {}
+                }
+            }
+            (HomeAnswer::Fenced(epoch, mark), Role::TakeOver(takeover)) if takeover.epoch() == epoch => {
+                takeover.home_fenced(clock, mark);
+            }
+            (HomeAnswer::Failed, Role::Owner(owner)) => owner.home_failed(clock),
+            (HomeAnswer::Failed, Role::TakeOver(takeover)) => takeover.home_failed(clock),
+            (HomeAnswer::Ended(epoch), Role::Owner(owner)) => owner.home_ended(epoch),
+            (HomeAnswer::Ended(epoch), Role::TakeOver(takeover)) => takeover.home_ended(epoch),
+            _ => {}
+        }
+        self.note(&[18, host as u64], || format!("home -> h{host}: {answer:?}"));
+        self.drain(host);
+    }
+
+    pub(super) fn crash_home(&mut self) {
+        let waiting = self.house.crash(&mut self.rng);
+        self.note(&[19], || "home crashes");
+        for caller in waiting {
+            self.tell_home_answer(caller, HomeAnswer::Failed);
+        }
+    }
+
+    pub(super) fn tell_home_answer(&mut self, caller: Caller, answer: HomeAnswer) {
+        let (host, life) = caller;
+        if self.hosts[host].life == life {
+            self.hosts[host].home_answers.push_back(answer);
+        }
+    }
+
+    // The registry.
+
+    /// When an epoch begins, no owner of an earlier one answers reads.
+    fn no_other_reads(&self, host: usize, epoch: Epoch) -> Check {
+        let may_read = |it: &Host| matches!(&it.role, Role::Owner(owner) if owner.may_read(it.clock(self.now)));
+        let other = (0..self.hosts.len()).find(|&other| other != host && may_read(&self.hosts[other]));
+        ensure(other.is_none(), "one owner", || format!("h{host} begins {epoch:?}, and {other:?} answers reads"))
+    }
+
+    fn is_cut_off(&self, host: usize) -> bool {
+        self.hosts[host].is_cut || self.hosts[host].is_apart
+    }
+
+    pub(super) fn propose(&mut self, host: usize, change: Change) {
+        let it = &mut self.hosts[host];
+        it.changes.push_back((it.life, change));
+    }
+
+    pub(super) fn change(&mut self, host: usize) {
+        let Some((life, change)) = self.hosts[host].changes.pop_front() else { return };
+        let is_made = change.expects == self.registry.revision;
+        self.note(&[20, host as u64, u64::from(is_made)], || {
+            format!("h{host} -> registry: {:?}: {}", change.entry, if is_made { "made" } else { "refused" })
+        });
+        if is_made {
+            if change.entry.epoch > self.registry.entry.epoch {
+                let found = self.no_other_reads(host, change.entry.epoch);
+                self.found = mem::replace(&mut self.found, Ok(())).and(found);
+            }
+            let was_taking = self.registry.entry.is_taking;
+            self.registry = View { revision: self.registry.revision + 1, entry: change.entry };
+            if was_taking && !self.registry.entry.is_taking {
+                let has_lost = mem::take(&mut self.has_lost);
+                let begun = self.truth.begin(self.registry.entry.epoch, self.house.image(), has_lost);
+                self.found = mem::replace(&mut self.found, Ok(())).and(begun);
+            }
+        }
+        let view = self.registry.clone();
+        if self.hosts[host].life == life {
+            self.hosts[host].outcomes.push_back(if is_made { Ok(view) } else { Err(Some(view)) });
+        }
+    }
+
+    /// The answer of the registry arrives, or none does within the host's patience.
+    pub(super) fn outcome(&mut self, host: usize) {
+        let is_cut_off = self.is_cut_off(host);
+        let gives_up = is_cut_off && self.rng.chance(300);
+        let it = &mut self.hosts[host];
+        let outcome = match it.outcomes.pop_front() {
+            Some(outcome) if !is_cut_off => outcome,
+            Some(_) if gives_up => Err(None),
+            None if gives_up && it.changes.iter().any(|(life, _)| *life == it.life) => Err(None),
+            Some(outcome) => return it.outcomes.push_front(outcome),
+            None => return,
+        };
+        let clock = it.clock(self.now);
+        self.note(&[21, host as u64], || format!("registry -> h{host}: {outcome:?}"));
+        match &mut self.hosts[host].role {
+            Role::Owner(owner) => owner.changed(clock, outcome),
+            Role::TakeOver(takeover) => takeover.changed(clock, outcome),
+            Role::Idle => {}
+        }
+        self.drain(host);
+    }
+
+    pub(super) fn watch(&mut self, host: usize) {
+        let view = self.registry.clone();
+        let it = &mut self.hosts[host];
+        if it.heard == view.revision {
+            return;
+        }
+        it.heard = view.revision;
+        let clock = it.clock(self.now);
+        match &mut it.role {
+            Role::Owner(owner) => owner.hear_registry(clock, view),
+            Role::TakeOver(takeover) => takeover.hear_registry(clock, view),
+            Role::Idle => {}
+        }
+        self.drain(host);
+    }
+
+    pub(super) fn peer_watch(&mut self, peer: usize) {
+        if !self.peers[peer].is_up {
+            return;
+        }
+        self.peers[peer].holder.registered(VOLUME, &self.registry);
+        self.drain_peer(peer);
+    }
+
+    pub(super) fn members(&mut self, host: usize) {
+        let member = |(at, peer): (usize, &super::peer::Peer)| Member {
+            partition: peer.partition,
+            domain: at as u64,
+            free: peer.holder.free_room(),
+            copies: peer.holder.used(),
+        };
+        let there = self.peers.iter().enumerate().filter(|(_, peer)| peer.is_up && !peer.is_leaving);
+        let circle = Circle::new(there.map(member).collect());
+        let it = &mut self.hosts[host];
+        let clock = it.clock(self.now);
+        if let Some(owner) = it.owner() {
+            owner.members(clock, circle);
+        }
+        self.drain(host);
+    }
+
+    pub(super) fn take_over(&mut self, host: usize) {
+        let entry = &self.registry.entry;
+        if !matches!(self.hosts[host].role, Role::Idle) {
+            return;
+        }
+        let is_well =
+            |host: &Host| !host.is_cut && !host.is_apart && host.is_awake(self.now) && !matches!(host.role, Role::Idle);
+        let owner = entry.owner.and_then(|owner| self.hosts.get(owner.0 as usize));
+        let is_suspect = owner.is_none_or(|owner| !is_well(owner));
+        if !is_suspect && self.rng.below(20) != 0 {
+            return;
+        }
+        let config = TakeOverConfig {
+            keeps: self.is_calm || self.rng.chance(800),
+            join_bytes: self.scenario.join_bytes,
+            window: self.rng.between(1, 4) as usize,
+            retry: Duration::from_millis(3),
+            silence: Duration::from_millis(40),
+            broken: self.broken,
+            ..TakeOverConfig::new(VOLUME, HostId(host as u64))
+        };
+        let view = self.registry.clone();
+        let it = &mut self.hosts[host];
+        let clock = it.clock(self.now);
+        let mut takeover = TakeOver::new(clock, config, view);
+        if let Some(log) = &it.log {
+            takeover = takeover.with_own_log(log.epoch, log.entries());
+        }
+        it.role = Role::TakeOver(Box::new(takeover));
+        self.note(&[22, host as u64], || format!("h{host} begins to take over"));
+        self.drain(host);
+    }
+
+    pub(super) fn accept_loss(&mut self, host: usize) {
+        let it = &mut self.hosts[host];
+        let clock = it.clock(self.now);
+        if let Role::TakeOver(takeover) = &mut it.role
+            && it.misses
+        {
+            takeover.accept_loss(clock);
+            it.misses = false;
+            self.has_lost = true;
+            self.note(&[23, host as u64], || format!("h{host} accepts loss"));
+            self.drain(host);
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! A host: the owner of the volume, or one that takes it over, with its log and all that is on its way to and from it.
+
+use super::house::{HomeAnswer, HomeCall, WriteCall};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use types::{SessionId, Time};
+use volume::{
+    Change, Entry, Epoch, Found, FromHolder, Owner, PartitionId, Read, Record, RequestId, Sequence, Stamp, TakeOver,
+    ToHolder, View,
+};
+
+/// A host's part in the volume.
+#[derive(Debug)]
+pub(crate) enum Role {
+    Idle,
+    Owner(Box<Owner>),
+    TakeOver(Box<TakeOver>),
+}
+
+impl Role {
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Self::Idle => "idle",
+            Self::Owner(_) => "owner",
+            Self::TakeOver(_) => "taking over",
+        }
+    }
+}
+
+/// The log of an owner.
+#[derive(Debug, Default)]
+pub(crate) struct OwnLog {
+    pub(crate) epoch: Epoch,
+    pub(crate) records: BTreeMap<Sequence, Record>,
+    /// Everything through here is on stable media.
+    pub(crate) durable: Sequence,
+}
+
+impl OwnLog {
+    pub(crate) fn last(&self) -> Sequence {
+        self.records.keys().next_back().copied().unwrap_or_default().max(self.durable)
+    }
+
+    /// The answer to a read for a holder.
+    pub(crate) fn find(&self, read: Read) -> Found {
+        let mut found = Found { records: Vec::new(), through: read.through };
+        let mut bytes = 0;
+        for (&sequence, record) in self.records.range(read.from..=read.through) {
+            if bytes >= read.bytes.max(1) {
+                found.through = sequence.before();
+                break;
+            }
+            bytes += record.content.len();
+            found.records.push(record.clone());
+        }
+        found
+    }
+
+    pub(crate) fn entries(&self) -> Vec<Entry> {
+        self.records.values().map(|it| Entry { stamp: it.stamp, extent: it.extent }).collect()
+    }
+
+    pub(crate) fn by_stamp(&self, stamp: Stamp) -> Option<&Record> {
+        self.records.get(&stamp.sequence).filter(|it| it.stamp == stamp)
+    }
+
+    /// The newest write of a block.
+    pub(crate) fn newest(&self, block: usize) -> Option<&Record> {
+        self.records.values().rev().find(|it| super::blocks::blocks(it.extent).contains(&block))
+    }
+}
+
+/// A session with a holder, and the messages on their way.
+#[derive(Debug)]
+pub(crate) struct Link {
+    pub(crate) peer: usize,
+    pub(crate) session: SessionId,
+    pub(crate) to_peer: VecDeque<ToHolder>,
+    pub(crate) to_host: VecDeque<FromHolder>,
+}
+
+/// A read of the own log.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum OwnRead {
+    ForHolder(Read),
+    ForHome(Stamp),
+}
+
+#[derive(Debug)]
+pub(crate) struct Host {
+    /// Thousandths by which its clock is fast.
+    pub(crate) drift: i64,
+    /// Counts its roles.
+    pub(crate) life: u64,
+    pub(crate) role: Role,
+    pub(crate) log: Option<OwnLog>,
+    /// No call and no message gets through.
+    pub(crate) is_cut: bool,
+    /// No call gets through, but messages do.
+    pub(crate) is_apart: bool,
+    pub(crate) asleep_until: Time,
+    /// The sessions that are wanted, and those that there are.
+    pub(crate) wanted: BTreeSet<PartitionId>,
+    pub(crate) links: BTreeMap<PartitionId, Link>,
+    pub(crate) home_calls: VecDeque<(u64, HomeCall)>,
+    pub(crate) home_answers: VecDeque<HomeAnswer>,
+    pub(crate) changes: VecDeque<(u64, Change)>,
+    pub(crate) outcomes: VecDeque<Result<View, Option<View>>>,
+    pub(crate) reads: VecDeque<OwnRead>,
+    /// The write-back that waits for home: up to this write.
+    pub(crate) homing: Option<Stamp>,
+    /// The one that a take-over puts together.
+    pub(crate) collected: Option<WriteCall>,
+    pub(crate) requests: BTreeSet<RequestId>,
+    /// It waits for lists.
+    pub(crate) misses: bool,
+    /// The newest revision of the registry that it was told of.
+    pub(crate) heard: u64,
+}
+
+impl Host {
+    pub(crate) fn new(drift: i64) -> Self {
+        Self {
+            drift,
+            life: 0,
+            role: Role::Idle,
+            log: None,
+            is_cut: false,
+            is_apart: false,
+            asleep_until: Time::ZERO,
+            wanted: BTreeSet::new(),
+            links: BTreeMap::new(),
+            home_calls: VecDeque::new(),
+            home_answers: VecDeque::new(),
+            changes: VecDeque::new(),
+            outcomes: VecDeque::new(),
+            reads: VecDeque::new(),
+            homing: None,
+            collected: None,
+            requests: BTreeSet::new(),
+            misses: false,
+            heard: 0,
+        }
+    }
+
+    /// The time by its own clock.
+    pub(crate) fn clock(&self, now: Time) -> Time {
+        Time(now.0 / 1000 * (1000 + self.drift) as u64)
+    }
+
+    pub(crate) fn is_awake(&self, now: Time) -> bool {
+        now >= self.asleep_until
+    }
+
+    pub(crate) fn call_home(&mut self, call: HomeCall) {
+        self.home_calls.push_back((self.life, call));
+    }
+
+    pub(crate) fn owner(&mut self) -> Option<&mut Owner> {
+        if let Role::Owner(owner) = &mut self.role { Some(owner) } else { None }
+    }
+
+    /// Everything that it waits for comes to nothing: its role is over.
+    pub(crate) fn end_role(&mut self) {
+        self.role = Role::Idle;
+        self.life += 1;
+        self.wanted.clear();
+        self.home_answers.clear();
+        self.outcomes.clear();
+        self.reads.clear();
+        (self.homing, self.collected, self.misses) = (None, None, false);
+    }
+}

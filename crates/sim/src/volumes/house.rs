@@ -1,0 +1,187 @@
+//! Home: blocks that are written and synced, its journal, and what a crash leaves of them.
+//!
+//! A block that was written and not synced is lost in a crash, or not, each by itself.
+
+use super::blocks::{BLOCKS, Image};
+use crate::rng::Rng;
+use std::collections::VecDeque;
+use types::Broken;
+use volume::{Epoch, Home, HomeRefusal, Rule, Stamp, Step};
+
+/// The contents of home's device.
+#[derive(Clone, Debug)]
+struct Device {
+    epoch: Epoch,
+    mark: Stamp,
+    blocks: Image,
+    /// The write-back in the journal, with the mark that it comes to, when all of it is there.
+    journal: Option<(Stamp, Vec<(usize, Stamp)>)>,
+}
+
+/// A host in one of its lives: an answer for an earlier one is for nobody.
+pub(crate) type Caller = (usize, u64);
+
+/// A call of a host.
+#[derive(Clone, Debug)]
+pub(crate) enum HomeCall {
+    Fence(Epoch),
+    Write(WriteCall),
+}
+
+/// A write-back.
+#[derive(Clone, Debug)]
+pub(crate) struct WriteCall {
+    pub(crate) epoch: Epoch,
+    pub(crate) through: Stamp,
+    pub(crate) is_joined: bool,
+    pub(crate) blocks: Vec<(usize, Stamp)>,
+}
+
+/// Its answer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum HomeAnswer {
+    Fenced(Epoch, Stamp),
+    Durable(Stamp),
+    Failed,
+    Ended(Epoch),
+}
+
+#[derive(Debug)]
+pub(crate) struct House {
+    machine: Home,
+    device: Device,
+    /// The blocks that were written in place and not synced.
+    unsynced: VecDeque<(usize, Stamp)>,
+    /// The write-back under way, what of it is to be written yet, and the host that waits for it.
+    call: Option<(Caller, WriteCall)>,
+    left: Vec<(usize, Stamp)>,
+    is_writing: bool,
+    fencing: Option<(Caller, Epoch)>,
+    broken: Broken<Rule>,
+}
+
+impl House {
+    pub(crate) fn new(broken: Broken<Rule>) -> Self {
+        let device = Device { epoch: Epoch(0), mark: Stamp::ZERO, blocks: [Stamp::ZERO; BLOCKS], journal: None };
+        let machine = Home::new(device.epoch, device.mark, None, broken);
+        let (unsynced, left) = Default::default();
+        Self { machine, device, unsynced, call: None, left, is_writing: false, fencing: None, broken }
+    }
+
+    /// The blocks as a reader gets them.
+    pub(crate) fn image(&self) -> Image {
+        let mut image = self.device.blocks;
+        for &(block, stamp) in &self.unsynced {
+            image[block] = stamp;
+        }
+        image
+    }
+
+    /// The blocks as they would be after a crash now, and a start after it.
+    pub(crate) fn after_crash(&self, rng: &mut Rng) -> Image {
+        let mut image = self.device.blocks;
+        let lost = rng.below(2) == 0;
+        for &(block, stamp) in &self.unsynced {
+            if lost || rng.below(2) == 0 {
+                image[block] = stamp;
+            }
+        }
+        if let Some((_, blocks)) = &self.device.journal
+            && !self.broken.is(Rule::JournalWhole)
+        {
+            for &(block, stamp) in blocks {
+                image[block] = stamp;
+            }
+        }
+        image
+    }
+
+    /// Dies and starts again; gives the hosts that wait for it.
+    pub(crate) fn crash(&mut self, rng: &mut Rng) -> Vec<Caller> {
+        let calling = self.call.as_ref().map(|(host, _)| *host);
+        let waiting = calling.into_iter().chain(self.fencing.map(|(host, _)| host)).collect();
+        while let Some((block, stamp)) = self.unsynced.pop_front() {
+            if rng.below(2) == 0 {
+                self.device.blocks[block] = stamp;
+            }
+        }
+        let Device { epoch, mark, ref journal, .. } = self.device;
+        self.machine = Home::new(epoch, mark, journal.as_ref().map(|(through, _)| *through), self.broken);
+        (self.call, self.fencing, self.is_writing) = (None, None, false);
+        self.left.clear();
+        waiting
+    }
+
+    pub(crate) fn is_busy(&self) -> bool {
+        self.machine.step().is_some()
+    }
+
+    /// A call has arrived. Gives what is to be told at once, and to whom.
+    pub(crate) fn take(&mut self, host: Caller, call: HomeCall) -> Vec<(Caller, HomeAnswer)> {
+        let taken = match &call {
+            HomeCall::Fence(epoch) => self.machine.fence(*epoch),
+            HomeCall::Write(write) => self.machine.begin(write.epoch, write.through, write.is_joined),
+        };
+        match (taken, call) {
+            (Err(HomeRefusal::Ended(epoch)), _) => vec![(host, HomeAnswer::Ended(epoch))],
+            (Err(HomeRefusal::Busy), _) => vec![(host, HomeAnswer::Failed)],
+            (Err(HomeRefusal::NotNext(mark)), _) => vec![(host, HomeAnswer::Durable(mark))],
+            (Ok(()), HomeCall::Fence(epoch)) => {
+                let earlier = self.fencing.replace((host, epoch)).map(|(host, _)| host);
+                // The fence puts an end to a write-back that is not whole in the journal.
+                let is_ended = matches!(self.machine.step(), Some(Step::Fence(_)));
+                let writer = self.call.take_if(|_| is_ended).map(|(host, _)| host);
+                if is_ended {
+                    self.left.clear();
+                    self.is_writing = false;
+                }
+                earlier.into_iter().chain(writer).map(|host| (host, HomeAnswer::Failed)).collect()
+            }
+            (Ok(()), HomeCall::Write(write)) => {
+                self.call = Some((host, write));
+                Vec::new()
+            }
+        }
+    }
+
+    /// Does a piece of work: writes a block, or syncs; gives who is to be told, and what.
+    pub(crate) fn work(&mut self, rng: &mut Rng) -> Option<(Caller, HomeAnswer)> {
+        let step = self.machine.step()?;
+        if step == Step::Install {
+            if !self.is_writing {
+                self.is_writing = true;
+                let journal = self.device.journal.as_ref().map(|(_, blocks)| blocks.clone());
+                self.left =
+                    journal.unwrap_or_else(|| self.call.as_ref().map_or(Vec::new(), |(_, it)| it.blocks.clone()));
+            }
+            if !self.left.is_empty() {
+                // In any order.
+                let block = self.left.swap_remove(rng.index(self.left.len()));
+                self.unsynced.push_back(block);
+                return None;
+            }
+            self.is_writing = false;
+        }
+        // A sync leaves nothing unsynced, whatever it is for.
+        while let Some((block, stamp)) = self.unsynced.pop_front() {
+            self.device.blocks[block] = stamp;
+        }
+        match step {
+            Step::Journal => {
+                let blocks = self.call.as_ref().map(|(_, it)| (it.through, it.blocks.clone()));
+                self.device.journal = blocks;
+            }
+            Step::Install => {}
+            Step::Mark(through) => (self.device.mark, self.device.journal) = (through.max(self.device.mark), None),
+            Step::Fence(epoch) => (self.device.epoch, self.device.journal) = (epoch, None),
+        }
+        let mark = self.machine.done(step);
+        if let Step::Fence(epoch) = step {
+            let (host, _) = self.fencing.take().filter(|(_, it)| *it == epoch)?;
+            return Some((host, HomeAnswer::Fenced(epoch, self.machine.mark())));
+        }
+        let through = mark?;
+        let (host, _) = self.call.take()?;
+        Some((host, HomeAnswer::Durable(through)))
+    }
+}

@@ -1,0 +1,130 @@
+//! A holder in its process, with its log.
+
+use super::blocks::BLOCK;
+use super::scenario::Scenario;
+use crate::rng::Rng;
+use std::collections::VecDeque;
+use types::limits::VOLUME_COPY_BYTES;
+use types::{Broken, GoodbyeReason, SessionId};
+use volume::{FromHolder, Holder, HolderConfig, HolderEffect, HolderEntry, PartitionId, Rule, Stamp, ToHolder};
+
+/// A wish of a holder.
+#[derive(Debug)]
+pub(crate) enum PeerEvent {
+    Say(SessionId, FromHolder),
+    End(SessionId, GoodbyeReason),
+}
+
+#[derive(Debug)]
+pub(crate) struct Peer {
+    config: HolderConfig,
+    pub(crate) partition: PartitionId,
+    pub(crate) holder: Holder,
+    pub(crate) is_up: bool,
+    pub(crate) is_leaving: bool,
+    /// The log: what was freed is gone from it.
+    log: VecDeque<Option<HolderEntry>>,
+    /// Entries of this life that were appended, and those that are stable.
+    appended: u64,
+    stable: u64,
+}
+
+impl Peer {
+    pub(crate) fn new(partition: PartitionId, scenario: &Scenario, broken: Broken<Rule>) -> Self {
+        let bytes = BLOCK + VOLUME_COPY_BYTES;
+        let config = HolderConfig {
+            window: scenario.window_writes * bytes,
+            copies_per_list: scenario.copies_per_list,
+            broken,
+            ..HolderConfig::new(partition, scenario.room_writes * bytes)
+        };
+        Self {
+            config,
+            partition,
+            holder: Holder::new(config),
+            is_up: true,
+            is_leaving: false,
+            log: VecDeque::new(),
+            appended: 0,
+            stable: 0,
+        }
+    }
+
+    pub(crate) fn is_soft(&self) -> bool {
+        self.is_up && self.stable < self.appended
+    }
+
+    /// Dies. Of what is not stable the first part may be there all the same.
+    pub(crate) fn crash(&mut self, rng: &mut Rng) {
+        let soft = (self.appended - self.stable) as usize;
+        self.log.truncate(self.log.len() - rng.index(soft + 1));
+        self.is_up = false;
+    }
+
+    /// Starts with what its device has.
+    pub(crate) fn start(&mut self) {
+        self.holder = Holder::new(self.config);
+        self.log.iter().flatten().for_each(|entry| self.holder.recover(entry));
+        (self.appended, self.stable, self.is_up, self.is_leaving) = (0, 0, true, false);
+    }
+
+    /// Starts with another device.
+    pub(crate) fn start_empty(&mut self, partition: PartitionId) {
+        self.log.clear();
+        (self.config.partition, self.partition) = (partition, partition);
+        self.start();
+    }
+
+    /// Does not want to leave any more.
+    pub(crate) fn stay(&mut self) {
+        self.is_leaving = false;
+        self.holder.stay();
+    }
+
+    pub(crate) fn sync(&mut self, rng: &mut Rng) {
+        self.stable += rng.between(1, self.appended - self.stable);
+        self.holder.stable(self.stable);
+    }
+
+    pub(crate) fn hear(&mut self, session: SessionId, message: ToHolder) {
+        self.holder.heard(session, message);
+    }
+
+    /// Does what the holder wants.
+    pub(crate) fn drain(&mut self, rng: &mut Rng) -> Vec<PeerEvent> {
+        let mut events = Vec::new();
+        while let Some(effect) = self.holder.poll_effect() {
+            match effect {
+                HolderEffect::Append(entry) => {
+                    self.log.push_back(Some(entry));
+                    self.appended += 1;
+                }
+                HolderEffect::Send(session, message) => events.push(PeerEvent::Say(session, message)),
+                HolderEffect::End(session, reason, _) => events.push(PeerEvent::End(session, reason)),
+                HolderEffect::Read(session, _, stamp) => {
+                    let record = self.find(stamp);
+                    self.holder.read(session, stamp, record);
+                }
+                HolderEffect::Free(_, through) => self.free(through, rng),
+            }
+        }
+        events
+    }
+
+    fn find(&self, stamp: Stamp) -> Option<(volume::Extent, volume::Content)> {
+        self.log.iter().flatten().rev().find_map(|entry| match entry {
+            HolderEntry::Copy(_, _, record) if record.stamp == stamp => Some((record.extent, record.content.clone())),
+            _ => None,
+        })
+    }
+
+    /// The place of what was freed is taken by something else, soon or never.
+    fn free(&mut self, through: Stamp, rng: &mut Rng) {
+        for entry in &mut self.log {
+            let is_freed = matches!(entry, Some(HolderEntry::Copy(_, _, record)) if record.stamp <= through);
+            if is_freed && rng.below(2) == 0 {
+                *entry = None;
+            }
+        }
+    }
+}

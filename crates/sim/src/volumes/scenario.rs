@@ -1,0 +1,108 @@
+//! The properties of one seed's run.
+
+use crate::rng::Rng;
+use core::time::Duration;
+use volume::{Ack, Degraded};
+
+/// How often each kind of trouble comes, in parts of what else happens.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Troubles {
+    pub(crate) kill_host: u64,
+    pub(crate) lose_log: u64,
+    pub(crate) cut_host: u64,
+    pub(crate) sleep: u64,
+    pub(crate) crash_peer: u64,
+    pub(crate) lose_device: u64,
+    pub(crate) drop_link: u64,
+    pub(crate) crash_home: u64,
+    pub(crate) leave: u64,
+    pub(crate) resize: u64,
+    pub(crate) detach: u64,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Scenario {
+    pub(crate) peers: usize,
+    pub(crate) steps: u64,
+    /// W, and the holders that there are to be.
+    pub(crate) copies: u8,
+    pub(crate) holders: u8,
+    pub(crate) ack: Ack,
+    pub(crate) degraded: Degraded,
+    pub(crate) lease: Duration,
+    pub(crate) age_max: Duration,
+    /// Writes that the own log, and a holder, have room for.
+    pub(crate) log_writes: u64,
+    pub(crate) room_writes: u64,
+    pub(crate) window_writes: u64,
+    pub(crate) join_bytes: u64,
+    pub(crate) copies_per_list: usize,
+    pub(crate) back_bytes_per_second: u64,
+    /// Parts of a thousand by which each host's clock is fast or slow.
+    pub(crate) drift: Vec<i64>,
+    /// How often the operator gives up waiting for a list.
+    pub(crate) accept_loss: u64,
+    /// How often holders sync, in parts of what else happens.
+    pub(crate) sync: u64,
+    pub(crate) write: u64,
+    pub(crate) troubles: Troubles,
+}
+
+impl Scenario {
+    pub(crate) fn draw(rng: &mut Rng) -> Self {
+        let copies = rng.pick(&[2, 2, 3]);
+        let peers = rng.between(u64::from(copies), 4) as usize;
+        let hosts = rng.between(2, 3) as usize;
+        let t = |rng: &mut Rng, choices: &[u64]| rng.pick(choices);
+        Self {
+            peers,
+            steps: rng.between(1000, 4000),
+            copies,
+            holders: (copies - 1 + u8::from(rng.chance(300))).min(peers as u8),
+            ack: rng.pick(&[Ack::Write, Ack::Flush]),
+            degraded: rng.pick(&[Degraded::WriteThrough, Degraded::WriteThrough, Degraded::Refuse]),
+            lease: Duration::from_millis(rng.pick(&[30, 80])),
+            age_max: Duration::from_millis(rng.pick(&[10, 60, 2000])),
+            log_writes: rng.pick(&[4, 12, 100]),
+            room_writes: rng.pick(&[6, 20, 200]),
+            window_writes: rng.pick(&[2, 5, 100]),
+            join_bytes: rng.pick(&[0, 3000, 1 << 20]),
+            copies_per_list: rng.pick(&[1, 3, 1000]),
+            back_bytes_per_second: rng.pick(&[2000, 1 << 30]),
+            drift: (0..hosts).map(|_| rng.pick(&[-10, -9, -7, -4, -2, -1, 0, 2, 5, 7, 9])).collect(),
+            accept_loss: t(rng, &[0, 0, 40]),
+            sync: t(rng, &[10, 40]),
+            write: t(rng, &[10, 40]),
+            troubles: Troubles {
+                kill_host: t(rng, &[0, 1, 2]),
+                lose_log: t(rng, &[0, 1]),
+                cut_host: t(rng, &[0, 1, 3]),
+                sleep: t(rng, &[0, 1, 3]),
+                crash_peer: t(rng, &[0, 1, 3]),
+                lose_device: t(rng, &[0, 0, 2]),
+                drop_link: t(rng, &[0, 2]),
+                crash_home: t(rng, &[0, 2]),
+                leave: t(rng, &[0, 0, 1]),
+                resize: t(rng, &[0, 0, 5]),
+                detach: t(rng, &[0, 0, 2]),
+            },
+        }
+    }
+
+    /// A day without trouble.
+    pub(crate) fn calm(&mut self) {
+        self.troubles = Troubles {
+            kill_host: 0,
+            lose_log: 0,
+            cut_host: 0,
+            sleep: 0,
+            crash_peer: 0,
+            lose_device: 0,
+            drop_link: 0,
+            crash_home: 0,
+            leave: 0,
+            resize: 0,
+            detach: 0,
+        };
+    }
+}

@@ -1,0 +1,74 @@
+//! Trouble: processes that die, devices that are lost, and the operator's say.
+
+use super::host::Role;
+use super::run::World;
+use std::mem;
+use volume::PartitionId;
+
+impl World {
+    /// A host's process dies. Of its log the part that is not stable may be there all the same.
+    pub(super) fn kill_host(&mut self, host: usize, loses_log: bool) {
+        if matches!(self.hosts[host].role, Role::Idle) {
+            return;
+        }
+        self.note(&[24, host as u64, u64::from(loses_log)], || {
+            format!("h{host} dies{}", if loses_log { " with its log" } else { "" })
+        });
+        self.end_role(host);
+        let it = &mut self.hosts[host];
+        if let Some(log) = &mut it.log {
+            let kept = self.rng.between(log.durable.0, log.last().0);
+            log.records.retain(|sequence, _| sequence.0 <= kept);
+            log.durable.0 = kept;
+        }
+        if loses_log {
+            it.log = None;
+        }
+        let requests = mem::take(&mut it.requests);
+        self.truth.forget(&requests);
+    }
+
+    pub(super) fn crash_peer(&mut self, peer: usize) {
+        if !self.peers[peer].is_up {
+            return;
+        }
+        self.note(&[25, peer as u64], || format!("p{peer} crashes"));
+        self.peers[peer].crash(&mut self.rng);
+        self.orphans.retain(|orphan| orphan.peer != peer);
+        for host in 0..self.hosts.len() {
+            let links: Vec<_> =
+                self.hosts[host].links.iter().filter(|(_, it)| it.peer == peer).map(|(&it, _)| it).collect();
+            for partition in links {
+                self.close_link(host, partition);
+                self.drain(host);
+            }
+        }
+        self.orphans.retain(|orphan| orphan.peer != peer);
+    }
+
+    pub(super) fn lose_device(&mut self, peer: usize) {
+        self.crash_peer(peer);
+        // A number that leads to the same place.
+        self.partitions += self.peers.len() as u64;
+        let partition = PartitionId(self.partitions - (self.peers.len() - 1 - peer) as u64);
+        self.note(&[26, peer as u64], || format!("p{peer} is {partition:?} with another device"));
+        self.peers[peer].start_empty(partition);
+    }
+
+    pub(super) fn start_peer(&mut self, peer: usize) {
+        if !self.peers[peer].is_up {
+            self.note(&[27, peer as u64], || format!("p{peer} starts"));
+            self.peers[peer].start();
+        }
+    }
+
+    pub(super) fn leave(&mut self, peer: usize) {
+        let it = &mut self.peers[peer];
+        if it.is_up && !it.is_leaving {
+            it.is_leaving = true;
+            it.holder.leave();
+            self.note(&[28, peer as u64], || format!("p{peer} wants to leave"));
+            self.drain_peer(peer);
+        }
+    }
+}

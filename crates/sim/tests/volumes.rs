@@ -1,0 +1,79 @@
+//! Volumes: a few hundred seeds in a row, those that once found something, and the same one twice.
+
+use sim::{Kind, OF_NAMED_VOLUME_TESTS, Options, VolumeRule, run_seeds, run_volume_seed};
+use types::Broken;
+
+#[test]
+fn five_hundred_seeds_find_nothing() {
+    let options = Options { kind: Kind::Volumes, ..Options::default() };
+    let summary = run_seeds(0, 500, &options, |_| {});
+    assert!(summary.failures.is_empty(), "{summary}");
+    assert!(summary.commits > 10_000, "hardly anything was answered: {summary}");
+}
+
+/// For each rule that runs put to the test a seed that notices when it is taken out. If one does not any more, days are
+/// drawn in another way, and another seed is due.
+const KEPT: [(u64, VolumeRule); 23] = [
+    (1600, VolumeRule::CountStable),
+    (9, VolumeRule::AckAtW),
+    (8571, VolumeRule::HoldersKnown),
+    (3319, VolumeRule::ReplaceThenForget),
+    (414, VolumeRule::SamePartition),
+    (287, VolumeRule::HoldersRefuse),
+    (2, VolumeRule::CreditFirst),
+    (2, VolumeRule::FlushOrder),
+    (73, VolumeRule::FenceHome),
+    (2, VolumeRule::JournalWhole),
+    (2, VolumeRule::MarkDurable),
+    (2954, VolumeRule::FreeAfterHome),
+    (8, VolumeRule::TrimInOrder),
+    (5, VolumeRule::TrimTail),
+    (4, VolumeRule::ReadWithinLease),
+    (4, VolumeRule::LeaseFromAsking),
+    (2, VolumeRule::WaitOwnerLease),
+    (0, VolumeRule::EpochFirst),
+    (21, VolumeRule::EnoughLists),
+    (30, VolumeRule::PassHome),
+    (21, VolumeRule::NewestWins),
+    (41_924, VolumeRule::EpochStable),
+    (39_060, VolumeRule::StopAtGap),
+];
+
+#[test]
+fn each_rule_is_noticed_when_it_is_gone() {
+    let is_kept = |rule: &VolumeRule| KEPT.iter().any(|(_, it)| it == rule) || OF_NAMED_VOLUME_TESTS.contains(rule);
+    assert!(VolumeRule::ALL.iter().all(is_kept), "each rule has a seed, or a named test");
+    for (seed, rule) in KEPT {
+        let whole = Kind::Volumes.run_seed(seed, Broken::NONE, false);
+        assert!(whole.violation.is_none(), "seed {seed}: {:?}", whole.violation);
+        if run_volume_seed(seed, rule).is_none() {
+            let other = (0..10_000).find(|&seed| run_volume_seed(seed, rule).is_some());
+            panic!("seed {seed} does not notice any more that {rule:?} is gone; {other:?} does");
+        }
+    }
+}
+
+/// Days on which a fault was found, and what it was.
+const MENDED: [(u64, &str); 4] = [
+    (5151, "a holder that was to be forgotten, and was not, never counted again"),
+    (13_690, "so did another one"),
+    (29_316, "a host heard of an owner's sign of life by an answer that came late, and had waited from before that"),
+    (47_802, "a holder that was replaced while it was down kept its copies for good"),
+];
+
+#[test]
+fn faults_that_were_found_once_stay_mended() {
+    for (seed, was) in MENDED {
+        let report = Kind::Volumes.run_seed(seed, Broken::NONE, false);
+        assert!(report.violation.is_none(), "seed {seed}, on which {was}: {:?}", report.violation);
+    }
+}
+
+#[test]
+fn one_seed_is_one_run() {
+    for seed in 0..40 {
+        let run = |readable| Kind::Volumes.run_seed(seed, Broken::NONE, readable);
+        let (one, other) = (run(false), run(true));
+        assert_eq!((one.hash, one.commits), (other.hash, other.commits), "seed {seed}");
+    }
+}

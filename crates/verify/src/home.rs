@@ -1,0 +1,32 @@
+//! The home that the helper goes by.
+
+use coherence::{AttachedHome, Site};
+use std::net::SocketAddr;
+
+/// A home, which is there as long as the helper is.
+#[derive(Debug)]
+pub(crate) enum Home {
+    /// In this process, with its hub or the way to it.
+    Own(Site),
+    /// In another process.
+    Shared(AttachedHome),
+}
+
+impl Home {
+    /// Where its hub takes the homes of others.
+    pub(crate) fn hub_address(&self) -> Option<SocketAddr> {
+        match self {
+            Self::Own(site) => site.address(),
+            Self::Shared(_) => None,
+        }
+    }
+
+    /// Why it, or its hub, is not reached, if that is so.
+    pub(crate) fn trouble(&self) -> Option<String> {
+        let why = match self {
+            Self::Own(site) => site.updates().trouble(),
+            Self::Shared(home) => home.trouble(),
+        };
+        why.map(|why| why.to_string())
+    }
+}

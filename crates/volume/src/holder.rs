@@ -1,0 +1,468 @@
+//! A holder: it keeps copies of dirty writes for the owners of volumes, and gives them to a host that takes over.
+//!
+//! ```text
+//!   owner                    Holder                        driver
+//!     | Open, Copy ------------> | Append(Epoch | Copy) ------> |
+//!     |                          | <---------- stable(number)   |   everything up to that entry is on stable media
+//!     | <------ Opened, Counted  |                              |
+//! ```
+//! 1. A copy is counted when it is on stable media (**CountStable**).
+//! 2. An owner or a host under a newer epoch ends the sessions of older ones, which are refused from then on
+//!    (**HoldersRefuse**); it is answered when that is on stable media (**EpochStable**), and all copies that came before.
+//! 3. Every session has room reserved, and is told how much. One that sends more is ended.
+//! 4. A session that opens a volume takes the place of an earlier one of the same epoch.
+//! 5. A copy that is listed stays until it is said to be home, under an epoch that is not older than the newest.
+
+use crate::registry::View;
+use crate::rule::Rule;
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::string::String;
+use alloc::vec::Vec;
+use copies::Partition;
+use protocol::volumes::{
+    Content, Copy, Counted, Entry, Epoch, Extent, Fetch, Forget, Free, FromHolder, Kept, Leaving, List, Listed, Open,
+    Opened, PartitionId, Record, Refused, Sequence, Stamp, Stream, ToHolder, VolumeId,
+};
+use types::limits::{COPIES_PER_LIST_MAX, VOLUMES_PER_HOLDER_MAX};
+use types::{Broken, GoodbyeReason, SessionId};
+
+/// The settings of a holder.
+#[derive(Clone, Copy, Debug)]
+pub struct HolderConfig {
+    /// Its partition.
+    pub partition: PartitionId,
+    /// The room for copies.
+    pub room: u64,
+    /// The room that is reserved for a session at a time.
+    pub window: u64,
+    /// The copies in one message of a list, at most [`COPIES_PER_LIST_MAX`].
+    pub copies_per_list: usize,
+    /// The rule that is taken out, if any.
+    pub broken: Broken<Rule>,
+}
+
+impl HolderConfig {
+    /// The usual settings of a partition with this room.
+    pub fn new(partition: PartitionId, room: u64) -> Self {
+        let window = (room / 8).min(64 << 20);
+        Self { partition, room, window, copies_per_list: COPIES_PER_LIST_MAX, broken: Broken::NONE }
+    }
+}
+
+/// An entry of a holder's log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HolderEntry {
+    /// A newer epoch of a volume has begun, or its owner has come under a newer revision of the registry.
+    Epoch(VolumeId, Epoch, u64),
+    /// A copy.
+    Copy(VolumeId, Stream, Record),
+    /// Nothing is kept of a volume.
+    Forget(VolumeId),
+}
+
+/// An action that a holder wants done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HolderEffect {
+    /// Append to the log. The driver numbers what it is told to append from 1, and says [`Holder::stable`].
+    Append(HolderEntry),
+    /// Send a message.
+    Send(SessionId, FromHolder),
+    /// End a session, after what was sent before has gone out.
+    End(SessionId, GoodbyeReason, String),
+    /// Read a copy, and say [`Holder::read`].
+    Read(SessionId, VolumeId, Stamp),
+    /// The copies of a volume up to here take no room any more.
+    Free(VolumeId, Stamp),
+}
+
+/// A volume.
+#[derive(Debug, Default)]
+struct Volume {
+    partition: Partition,
+    /// The newest revision of the registry in which it is known to stand.
+    revision: u64,
+    /// The session of its owner.
+    owner: Option<SessionId>,
+}
+
+/// A session of an owner, or of a host that takes over.
+#[derive(Clone, Copy, Debug)]
+struct Session {
+    volume: VolumeId,
+    epoch: Epoch,
+    /// The room that it has taken, and that it was given in all.
+    taken: u64,
+    credit: u64,
+}
+
+/// An answer that waits for the log.
+#[derive(Clone, Copy, Debug)]
+enum Waiting {
+    Open,
+    List(Stamp),
+}
+
+/// An entry of the log that is not on stable media, or an answer that waits for those before it.
+#[derive(Clone, Copy, Debug)]
+enum Soft {
+    Copy(VolumeId, Epoch, Stream, Sequence),
+    Answer(SessionId, Waiting),
+}
+
+/// A holder.
+#[derive(Debug)]
+pub struct Holder {
+    config: HolderConfig,
+    volumes: BTreeMap<VolumeId, Volume>,
+    sessions: BTreeMap<SessionId, Session>,
+    /// Each with the number of the last entry that it waits for.
+    soft: VecDeque<(u64, Soft)>,
+    appended: u64,
+    stable: u64,
+    /// The room that copies take, and that is reserved for more.
+    used: u64,
+    reserved: u64,
+    is_leaving: bool,
+    effects: VecDeque<HolderEffect>,
+}
+
+impl Holder {
+    /// A holder that keeps nothing.
+    pub fn new(config: HolderConfig) -> Self {
+        Self {
+            config,
+            volumes: BTreeMap::new(),
+            sessions: BTreeMap::new(),
+            soft: VecDeque::new(),
+            appended: 0,
+            stable: 0,
+            used: 0,
+            reserved: 0,
+            is_leaving: false,
+            effects: VecDeque::new(),
+        }
+    }
+
+    /// An entry that was found in the log when the holder starts, in the order of the log.
+    pub fn recover(&mut self, entry: &HolderEntry) {
+        match entry {
+            HolderEntry::Epoch(volume, epoch, revision) => {
+                let volume = self.volumes.entry(*volume).or_default();
+                volume.partition.begin(*epoch);
+                volume.revision = volume.revision.max(*revision);
+            }
+            HolderEntry::Copy(volume, stream, record) => {
+                let Record { stamp, extent, content } = record;
+                let partition = &mut self.volumes.entry(*volume).or_default().partition;
+                self.used += partition.take(*stamp, *extent, content.copy_bytes());
+                partition.stable(stamp.epoch, *stream, stamp.sequence);
+            }
+            HolderEntry::Forget(volume) => {
+                self.used -= self.volumes.get_mut(volume).map_or(0, |volume| volume.partition.forget());
+            }
+        }
+    }
+
+    /// A session is over.
+    pub fn down(&mut self, session: SessionId) {
+        if let Some(Session { volume, taken, credit, .. }) = self.sessions.remove(&session) {
+            self.reserved -= credit - taken;
+            if let Some(volume) = self.volumes.get_mut(&volume)
+                && volume.owner == Some(session)
+            {
+                volume.owner = None;
+            }
+        }
+    }
+
+    /// A message has come in.
+    pub fn heard(&mut self, session: SessionId, message: ToHolder) {
+        match message {
+            ToHolder::Open(open) => self.open(session, open),
+            ToHolder::Copy(copy) => self.copy(session, copy),
+            ToHolder::Free(free) => self.free(session, free),
+            ToHolder::Forget(Forget) => self.forget(session),
+            ToHolder::List(list) => self.list(session, list),
+            ToHolder::Fetch(fetch) => self.fetch(session, fetch),
+            ToHolder::Goodbye(_) => self.down(session),
+        }
+    }
+
+    /// Every entry of the log up to this number is on stable media.
+    pub fn stable(&mut self, number: u64) {
+        self.stable = number.min(self.appended).max(self.stable);
+        let mut counting = Vec::new();
+        while let Some(&(last, soft)) = self.soft.front()
+            && last <= self.stable
+        {
+            self.soft.pop_front();
+            match soft {
+                Soft::Copy(volume, epoch, stream, sequence) => {
+                    let Some(volume) = self.volumes.get_mut(&volume) else { continue };
+                    volume.partition.stable(epoch, stream, sequence);
+                    counting.extend(volume.owner);
+                }
+                Soft::Answer(session, waiting) => self.answer(session, waiting),
+            }
+        }
+        counting.dedup();
+        for session in counting {
+            self.count(session);
+        }
+    }
+
+    /// The copy that was to be read, or `None` if it cannot be.
+    pub fn read(&mut self, session: SessionId, stamp: Stamp, record: Option<(Extent, Content)>) {
+        if self.sessions.contains_key(&session) {
+            self.send(session, Kept { stamp, record });
+        }
+    }
+
+    /// It wants to leave: owners are to move what it keeps. See [`Holder::is_empty`].
+    pub fn leave(&mut self) {
+        self.is_leaving = true;
+        let owners: Vec<_> = self.volumes.values().filter_map(|volume| volume.owner).collect();
+        for session in owners {
+            self.send(session, Leaving);
+        }
+    }
+
+    /// It stays. Owners that were told otherwise come again if there is nobody better.
+    pub fn stay(&mut self) {
+        self.is_leaving = false;
+    }
+
+    /// The registry's word on a volume. A partition that it knows of no more is not needed: it was replaced, in a later
+    /// revision than the one in which it was known to stand, or everything is home.
+    pub fn registered(&mut self, volume: VolumeId, view: &View) {
+        let Some(it) = self.volumes.get(&volume) else { return };
+        let View { revision, entry } = view;
+        let is_newer = entry.epoch > it.partition.epoch() || *revision > it.revision;
+        if is_newer && !entry.is_taking && !entry.holders.contains(&self.config.partition) && it.partition.bytes() > 0 {
+            self.drop_copies(volume);
+        }
+    }
+
+    /// Whether it keeps no copies.
+    pub fn is_empty(&self) -> bool {
+        self.used == 0
+    }
+
+    /// The room that copies take.
+    pub fn used(&self) -> u64 {
+        self.used
+    }
+
+    /// The room that is left for owners that come.
+    pub fn free_room(&self) -> u64 {
+        if self.is_leaving { 0 } else { self.config.room.saturating_sub(self.used + self.reserved) }
+    }
+
+    /// Its next effect.
+    pub fn poll_effect(&mut self) -> Option<HolderEffect> {
+        self.effects.pop_front()
+    }
+
+    fn send(&mut self, session: SessionId, message: impl Into<FromHolder>) {
+        self.effects.push_back(HolderEffect::Send(session, message.into()));
+    }
+
+    fn end(&mut self, session: SessionId, reason: GoodbyeReason, text: &str) {
+        self.down(session);
+        self.effects.push_back(HolderEffect::End(session, reason, text.into()));
+    }
+
+    fn append(&mut self, entry: HolderEntry) {
+        self.appended += 1;
+        self.effects.push_back(HolderEffect::Append(entry));
+    }
+
+    /// Begins a session under an epoch, unless a newer one was seen.
+    fn begin(&mut self, session: SessionId, volume: VolumeId, epoch: Epoch, revision: u64) -> bool {
+        if self.sessions.get(&session).is_some_and(|it| it.volume != volume) {
+            self.end(session, GoodbyeReason::Malformed, "a session is of one volume");
+            return false;
+        }
+        if !self.volumes.contains_key(&volume) && self.volumes.len() >= VOLUMES_PER_HOLDER_MAX {
+            self.end(session, GoodbyeReason::Full, "this holder has copies of as many volumes as it takes");
+            return false;
+        }
+        let seen = self.volumes.entry(volume).or_default().partition.epoch();
+        if epoch < seen {
+            self.refuse(session, seen);
+            return false;
+        }
+        let is_new = epoch > seen && !self.config.broken.is(Rule::HoldersRefuse);
+        let it = self.volumes.entry(volume).or_default();
+        if is_new || revision > it.revision {
+            it.revision = revision.max(it.revision);
+            if is_new {
+                it.partition.begin(epoch);
+            }
+            let (epoch, revision) = (it.partition.epoch(), it.revision);
+            self.append(HolderEntry::Epoch(volume, epoch, revision));
+        }
+        if is_new {
+            self.end_older(volume, epoch);
+        }
+        self.sessions.entry(session).or_insert(Session { volume, epoch, taken: 0, credit: 0 }).epoch = epoch;
+        true
+    }
+
+    /// Sessions of older epochs are refused.
+    fn end_older(&mut self, volume: VolumeId, epoch: Epoch) {
+        let is_older = |it: &Session| it.volume == volume && it.epoch < epoch;
+        let older: Vec<_> = self.sessions.iter().filter(|(_, it)| is_older(it)).map(|(&session, _)| session).collect();
+        for session in older {
+            self.refuse(session, epoch);
+        }
+    }
+
+    fn refuse(&mut self, session: SessionId, epoch: Epoch) {
+        self.send(session, Refused { epoch });
+        self.end(session, GoodbyeReason::Superseded, "a newer epoch of the volume has begun");
+    }
+
+    /// Answers when everything that was appended before is on stable media.
+    fn wait(&mut self, session: SessionId, waiting: Waiting) {
+        if self.stable == self.appended || self.config.broken.is(Rule::EpochStable) {
+            self.answer(session, waiting);
+        } else {
+            self.soft.push_back((self.appended, Soft::Answer(session, waiting)));
+        }
+    }
+
+    fn answer(&mut self, session: SessionId, waiting: Waiting) {
+        let Some(&Session { volume, .. }) = self.sessions.get(&session) else { return };
+        let Some(it) = self.volumes.get(&volume) else { return };
+        let partition = self.config.partition;
+        match waiting {
+            Waiting::Open => {
+                let (live, back) = it.partition.counted();
+                let credit = self.reserve(session);
+                self.send(session, Opened { partition, live, back, credit });
+                if self.is_leaving {
+                    self.send(session, Leaving);
+                }
+            }
+            Waiting::List(after) => {
+                let count_max = self.config.copies_per_list.min(COPIES_PER_LIST_MAX);
+                let (copies, is_last): (Vec<Entry>, _) = it.partition.list(after, count_max);
+                self.send(session, Listed { partition, copies, is_last });
+            }
+        }
+    }
+
+    /// Tells an owner what it counts.
+    fn count(&mut self, session: SessionId) {
+        let Some(&Session { volume, .. }) = self.sessions.get(&session) else { return };
+        let Some(it) = self.volumes.get(&volume) else { return };
+        let (live, back) = it.partition.counted();
+        let credit = self.reserve(session);
+        self.send(session, Counted { live, back, credit });
+    }
+
+    /// Reserves room for a session, as there is, and gives what it has been given in all.
+    fn reserve(&mut self, session: SessionId) -> u64 {
+        let free = self.config.room.saturating_sub(self.used + self.reserved);
+        let Some(it) = self.sessions.get_mut(&session) else { return 0 };
+        let more = self.config.window.saturating_sub(it.credit - it.taken).min(free);
+        it.credit += more;
+        self.reserved += more;
+        it.credit
+    }
+
+    fn open(&mut self, session: SessionId, open: Open) {
+        let Open { volume, epoch, revision, home } = open;
+        if !self.begin(session, volume, epoch, revision) {
+            return;
+        }
+        let earlier = self.volumes.entry(volume).or_default().owner.replace(session);
+        if let Some(earlier) = earlier.filter(|earlier| *earlier != session) {
+            self.end(earlier, GoodbyeReason::Superseded, "the owner of the volume has come again");
+        }
+        self.free_through(volume, home);
+        self.wait(session, Waiting::Open);
+    }
+
+    fn copy(&mut self, session: SessionId, copy: Copy) {
+        let Copy { stream, record } = copy;
+        let Some(it) = self.sessions.get_mut(&session) else { return };
+        let (volume, epoch, bytes) = (it.volume, it.epoch, record.content.copy_bytes());
+        let is_owner = self.volumes.get(&volume).is_some_and(|volume| volume.owner == Some(session));
+        if !is_owner || record.stamp.epoch != epoch || !record.content.fits(record.extent) {
+            return self.end(session, GoodbyeReason::Malformed, "a copy is of an epoch that its session has opened");
+        }
+        if it.taken + bytes > it.credit {
+            return self.end(session, GoodbyeReason::TooMuch, "there is no room reserved for this copy");
+        }
+        it.taken += bytes;
+        self.reserved -= bytes;
+        let Record { stamp, extent, .. } = record;
+        let is_kept = !record.content.is_empty() || !self.config.broken.is(Rule::TrimInOrder);
+        let partition = &mut self.volumes.entry(volume).or_default().partition;
+        if is_kept {
+            self.used += partition.take(stamp, extent, bytes);
+        }
+        if self.config.broken.is(Rule::CountStable) {
+            partition.stable(epoch, stream, stamp.sequence);
+        }
+        self.append(HolderEntry::Copy(volume, stream, record));
+        self.soft.push_back((self.appended, Soft::Copy(volume, epoch, stream, stamp.sequence)));
+        if self.config.broken.is(Rule::CountStable) {
+            self.count(session);
+        }
+    }
+
+    fn free(&mut self, session: SessionId, free: Free) {
+        let Some(&Session { volume, .. }) = self.sessions.get(&session) else { return };
+        if self.free_through(volume, free.through)
+            && self.volumes.get(&volume).is_some_and(|it| it.owner == Some(session))
+        {
+            self.count(session);
+        }
+    }
+
+    /// Copies up to here are home. Gives whether any were kept.
+    fn free_through(&mut self, volume: VolumeId, through: Stamp) -> bool {
+        let freed = self.volumes.get_mut(&volume).map_or(0, |it| it.partition.free(through));
+        self.used -= freed;
+        if freed > 0 {
+            self.effects.push_back(HolderEffect::Free(volume, through));
+        }
+        freed > 0
+    }
+
+    fn forget(&mut self, session: SessionId) {
+        let Some(&Session { volume, .. }) = self.sessions.get(&session) else { return };
+        if self.volumes.get(&volume).is_some_and(|it| it.owner == Some(session)) {
+            self.drop_copies(volume);
+            self.end(session, GoodbyeReason::Done, "the volume has no copies here any more");
+        }
+    }
+
+    /// Nothing of a volume is needed. Its streams begin anew if it comes again, also after a crash.
+    fn drop_copies(&mut self, volume: VolumeId) {
+        if let Some(it) = self.volumes.get_mut(&volume) {
+            self.used -= it.partition.forget();
+            self.append(HolderEntry::Forget(volume));
+        }
+    }
+
+    fn list(&mut self, session: SessionId, list: List) {
+        let List { volume, epoch, after } = list;
+        if self.begin(session, volume, epoch, 0) {
+            self.wait(session, Waiting::List(after));
+        }
+    }
+
+    fn fetch(&mut self, session: SessionId, fetch: Fetch) {
+        let Fetch { stamp } = fetch;
+        let Some(&Session { volume, .. }) = self.sessions.get(&session) else { return };
+        if self.volumes.get(&volume).is_some_and(|it| it.partition.has(stamp)) {
+            self.effects.push_back(HolderEffect::Read(session, volume, stamp));
+        } else {
+            self.send(session, Kept { stamp, record: None });
+        }
+    }
+}

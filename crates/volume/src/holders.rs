@@ -1,0 +1,444 @@
+//! The holders of an owner's copies, as the owner has them.
+//!
+//! ```text
+//!   down --up/Open--> opening --Opened--> behind --all is sent--> live
+//!     ^                                     |  reads of the own log, as far as there is credit
+//!     +------------- lost, silent ----------+---------------------------------------------------
+//! ```
+//! 1. A holder's *live* stream begins with the first write that does not have W copies when it becomes one, so it counts for
+//!    everything that is still to be answered. It is sent what was written before that in the *back* stream, at a bounded rate,
+//!    and is *whole* when it has that.
+//! 2. A write is sent at once to the holders that are live. The others are sent it out of the own log, when it is their turn.
+//! 3. Nothing is sent beyond the room that a holder has reserved (**CreditFirst**).
+//! 4. A holder may be forgotten when W - 1 others are whole and count all that was answered (**ReplaceThenForget**).
+
+use crate::config::OwnerConfig;
+use crate::effect::{Effect, Found, Read, Reading};
+use crate::rule::Rule;
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use copies::Counts;
+use core::time::Duration;
+use protocol::volumes::{
+    Copy, Counted, Epoch, Forget, Free, FromHolder, Open, Opened, PartitionId, Record, Sequence, Stamp, Stream,
+    VolumeId,
+};
+use types::{GoodbyeReason, Time};
+
+/// A session with a holder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Session {
+    Down,
+    /// The holder was told of the epoch.
+    Opening,
+    Up,
+}
+
+/// A holder.
+#[derive(Debug)]
+struct Target {
+    partition: PartitionId,
+    session: Session,
+    /// Since when it takes no copies.
+    lost_since: Option<Time>,
+    /// The first write of the live stream, the next one to be sent, and the last one that is counted.
+    first: Sequence,
+    next: Sequence,
+    counted: Sequence,
+    /// The same of the back stream, which ends before the first one of the other.
+    next_back: Sequence,
+    counted_back: Sequence,
+    /// The bytes that were sent in this session, and those that it takes in all.
+    sent: u64,
+    credit: u64,
+    /// It could not be sent what would have come to this.
+    needs: u64,
+    reading: Option<Reading>,
+    /// When the back stream may go on.
+    back_at: Time,
+    /// Since when something is under way that it has not counted.
+    waits_since: Option<Time>,
+    /// It wants to leave.
+    is_leaving: bool,
+    /// It is about to be forgotten, and counts no more: by a change of this revision of the registry, which may be made
+    /// until there is another one.
+    over_at: Option<u64>,
+}
+
+impl Target {
+    fn is_up(&self) -> bool {
+        self.session == Session::Up && self.over_at.is_none()
+    }
+
+    fn is_live(&self, last: Sequence) -> bool {
+        self.is_up() && self.next > last
+    }
+
+    fn room(&self) -> u64 {
+        self.credit.saturating_sub(self.sent)
+    }
+
+    /// Whether it has all that is not home.
+    fn is_whole(&self, home: Sequence) -> bool {
+        self.counted_back.max(home) >= self.first.before()
+    }
+
+    /// Whether everything that it was sent is counted.
+    fn is_quiet(&self) -> bool {
+        self.counted >= self.next.before() && self.counted_back >= self.next_back.before()
+    }
+}
+
+/// Something that the owner is to know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Heard {
+    Nothing,
+    /// A newer epoch has begun.
+    Ended(Epoch),
+}
+
+/// The holders, and what they count.
+#[derive(Debug)]
+pub(crate) struct Holders {
+    config: OwnerConfig,
+    volume: VolumeId,
+    epoch: Epoch,
+    /// The newest revision of the registry, in which the targets stand.
+    revision: u64,
+    targets: Vec<Target>,
+    counts: Counts<PartitionId>,
+    /// The last write.
+    last: Sequence,
+    /// Through here W copies have been counted at some time, or home has it: all that was answered is among it.
+    safe: Sequence,
+    home: Stamp,
+    reads: u64,
+    /// When timeouts were looked at last: what was due then is not due again.
+    looked_at: Time,
+}
+
+type Effects = VecDeque<Effect>;
+
+impl Holders {
+    /// None. Everything through `home` is home, and everything through `last` is in the own log.
+    pub(crate) fn new(config: OwnerConfig, volume: VolumeId, epoch: Epoch, home: Stamp, last: Sequence) -> Self {
+        let (targets, counts) = (Vec::new(), Counts::new(last));
+        Self {
+            config,
+            volume,
+            epoch,
+            revision: 0,
+            targets,
+            counts,
+            last,
+            safe: home.sequence,
+            home,
+            reads: 0,
+            looked_at: Time::ZERO,
+        }
+    }
+
+    /// The write through which `copies` count everything, or home has it.
+    pub(crate) fn counted(&self, copies: u8) -> Sequence {
+        let copies = if self.config.broken.is(Rule::AckAtW) { copies.saturating_sub(1) } else { copies };
+        self.counts.through(copies).max(self.home.sequence)
+    }
+
+    /// The write through which the own log is durable, or home has it.
+    pub(crate) fn appended(&self) -> Sequence {
+        self.counts.own_through().max(self.home.sequence)
+    }
+
+    /// The own log is durable through here.
+    pub(crate) fn append(&mut self, through: Sequence) {
+        self.counts.own(through.min(self.last));
+    }
+
+    /// Takes down what is counted now.
+    pub(crate) fn note_safe(&mut self) {
+        self.safe = self.safe.max(self.counted(self.config.copies));
+    }
+
+    /// The holders that are there, live or not.
+    pub(crate) fn partitions(&self) -> impl Iterator<Item = PartitionId> {
+        self.targets.iter().map(|it| it.partition)
+    }
+
+    /// The holders that are sent each write at once.
+    pub(crate) fn live(&self) -> u8 {
+        self.targets.iter().filter(|it| it.is_live(self.last)).count() as u8
+    }
+
+    /// Whether fewer than W - 1 are, and so W copies cannot be had.
+    pub(crate) fn is_degraded(&self) -> bool {
+        self.live() + 1 < self.config.copies
+    }
+
+    /// Whether W - 1 of them have room for a copy of this size; or would not have it if they were empty.
+    pub(crate) fn have_room(&self, bytes: u64) -> bool {
+        let has_room = |it: &&Target| it.room() >= bytes || self.config.broken.is(Rule::CreditFirst);
+        let count = self.targets.iter().filter(|it| it.is_live(self.last)).filter(has_room).count();
+        count + 1 >= usize::from(self.config.copies)
+    }
+
+    /// Whether this one is lost for so long that it is replaced, or wants to leave.
+    pub(crate) fn is_failing(&self, now: Time, partition: PartitionId) -> bool {
+        let is_lost = |since| now >= since + self.config.replace_after;
+        let is_it = |it: &&Target| it.partition == partition;
+        self.targets.iter().find(is_it).is_some_and(|it| it.is_leaving || it.lost_since.is_some_and(is_lost))
+    }
+
+    /// Whether all that this one counted for has as many copies elsewhere.
+    pub(crate) fn may_forget(&self, partition: PartitionId) -> bool {
+        let is_one = |it: &&Target| {
+            it.partition != partition
+                && it.over_at.is_none()
+                && it.is_whole(self.home.sequence)
+                && it.counted >= self.safe
+        };
+        let others = self.targets.iter().filter(is_one).count();
+        let is_clean = self.home.sequence == self.last;
+        others + 1 >= usize::from(self.config.copies) || is_clean || self.config.broken.is(Rule::ReplaceThenForget)
+    }
+
+    /// This one is about to be forgotten, by a change of this revision of the registry.
+    pub(crate) fn end(&mut self, partition: PartitionId, revision: u64) {
+        self.counts.remove(partition);
+        if let Some(target) = self.targets.iter_mut().find(|it| it.partition == partition) {
+            target.over_at = Some(revision);
+        }
+    }
+
+    /// The holders that stand in this revision of the registry are these.
+    pub(crate) fn set(&mut self, now: Time, revision: u64, partitions: &[PartitionId], effects: &mut Effects) {
+        self.revision = revision;
+        for at in (0..self.targets.len()).rev() {
+            let partition = self.targets[at].partition;
+            if !partitions.contains(&partition) {
+                let target = self.targets.remove(at);
+                self.counts.remove(partition);
+                if target.session == Session::Up {
+                    effects.push_back(Effect::Send(partition, Forget.into()));
+                }
+                effects.push_back(Effect::Disconnect(partition));
+            }
+        }
+        // One that was to be forgotten, and can be so no more, counts again.
+        for target in self.targets.iter_mut().filter(|it| it.over_at.is_some_and(|at| at < revision)) {
+            target.over_at = None;
+            self.counts.add(target.partition, target.counted);
+        }
+        for &partition in partitions {
+            self.add(now, partition, effects);
+        }
+    }
+
+    /// A holder more, if it is none yet.
+    pub(crate) fn add(&mut self, now: Time, partition: PartitionId, effects: &mut Effects) {
+        if self.partitions().any(|it| it == partition) {
+            return;
+        }
+        let first = self.safe.next();
+        self.counts.add(partition, self.safe);
+        self.targets.push(Target {
+            partition,
+            session: Session::Down,
+            lost_since: Some(now),
+            first,
+            next: first,
+            counted: self.safe,
+            next_back: self.home.sequence.next(),
+            counted_back: Sequence(0),
+            sent: 0,
+            credit: 0,
+            needs: 0,
+            reading: None,
+            back_at: now,
+            waits_since: None,
+            is_leaving: false,
+            over_at: None,
+        });
+        effects.push_back(Effect::Connect(partition));
+    }
+
+    /// There is a session with a holder.
+    pub(crate) fn up(&mut self, now: Time, partition: PartitionId, effects: &mut Effects) {
+        let Self { volume, epoch, revision, home, .. } = *self;
+        if let Some(target) = self.targets.iter_mut().find(|it| it.partition == partition) {
+            target.session = Session::Opening;
+            target.waits_since = Some(now);
+            effects.push_back(Effect::Send(partition, Open { volume, epoch, revision, home }.into()));
+        }
+    }
+
+    /// There is none any more.
+    pub(crate) fn down(&mut self, now: Time, partition: PartitionId) {
+        if let Some(target) = self.targets.iter_mut().find(|it| it.partition == partition) {
+            target.session = Session::Down;
+            target.lost_since.get_or_insert(now);
+            (target.reading, target.waits_since) = (None, None);
+            (target.sent, target.credit, target.needs) = (0, 0, 0);
+        }
+    }
+
+    /// A holder has said something.
+    pub(crate) fn heard(
+        &mut self,
+        now: Time,
+        partition: PartitionId,
+        message: &FromHolder,
+        effects: &mut Effects,
+    ) -> Heard {
+        let last = self.last;
+        let Some(target) = self.targets.iter_mut().find(|it| it.partition == partition) else { return Heard::Nothing };
+        match *message {
+            FromHolder::Opened(Opened { partition: other, .. }) if other != partition => {
+                // It has lost its device: whatever it counted for is not there.
+                effects.push_back(Effect::Reconnect(partition, GoodbyeReason::WrongCluster));
+                self.down(now, partition);
+            }
+            FromHolder::Opened(Opened { live, back, credit, .. }) if target.session == Session::Opening => {
+                (target.session, target.lost_since) = (Session::Up, None);
+                (target.sent, target.credit) = (0, credit);
+                // Numbers that nobody gave count for nothing.
+                target.next = live.min(last).next().max(target.first).max(self.home.sequence.next());
+                target.next_back = back.min(last).next().max(self.home.sequence.next());
+                self.count(now, partition, live, back);
+            }
+            FromHolder::Counted(Counted { live, back, credit }) if target.session == Session::Up => {
+                target.credit = target.credit.max(credit);
+                self.count(now, partition, live, back);
+            }
+            FromHolder::Refused(refused) if refused.epoch > self.epoch => return Heard::Ended(refused.epoch),
+            FromHolder::Leaving(_) => target.is_leaving = true,
+            _ => {}
+        }
+        self.go_on(now, effects);
+        Heard::Nothing
+    }
+
+    /// A holder counts so much.
+    fn count(&mut self, now: Time, partition: PartitionId, live: Sequence, back: Sequence) {
+        let Some(target) = self.targets.iter_mut().find(|it| it.partition == partition) else { return };
+        let (live, back) = (live.min(target.next.before()), back.min(target.next_back.before()));
+        target.counted = target.counted.max(live);
+        target.counted_back = target.counted_back.max(back);
+        target.waits_since = (!target.is_quiet()).then_some(now);
+        if target.over_at.is_none() {
+            self.counts.counted(partition, live);
+        }
+    }
+
+    /// A write, which is the next: it is sent to the holders that are live and have room.
+    pub(crate) fn write(&mut self, now: Time, record: &Record, effects: &mut Effects) {
+        let before = self.last;
+        self.last = record.stamp.sequence;
+        let bytes = record.content.copy_bytes();
+        for target in self.targets.iter_mut().filter(|it| it.is_live(before)) {
+            if target.room() >= bytes || self.config.broken.is(Rule::CreditFirst) {
+                send(now, target, Stream::Live, record.clone(), effects);
+            }
+        }
+    }
+
+    /// Home has everything up to here, durably.
+    pub(crate) fn home_durable(&mut self, through: Stamp, effects: &mut Effects) {
+        self.home = through;
+        self.note_safe();
+        self.free(through, effects);
+    }
+
+    /// Holders are told that these copies are needed no more.
+    pub(crate) fn free(&self, through: Stamp, effects: &mut Effects) {
+        for target in self.targets.iter().filter(|it| it.session == Session::Up) {
+            effects.push_back(Effect::Send(target.partition, Free { through }.into()));
+        }
+    }
+
+    /// The answer to a read.
+    pub(crate) fn found(&mut self, now: Time, number: u64, found: Found, effects: &mut Effects) {
+        let is_it = |it: &&mut Target| it.reading.is_some_and(|reading| reading.number == number);
+        let Some(target) = self.targets.iter_mut().find(is_it) else { return };
+        let Some(Reading { stream, .. }) = target.reading.take() else { return };
+        let Found { records, through } = found;
+        let mut bytes = 0;
+        for record in records {
+            let needs = target.sent + record.content.copy_bytes();
+            if needs > target.credit && !self.config.broken.is(Rule::CreditFirst) {
+                target.needs = needs;
+                return;
+            }
+            bytes += record.content.len();
+            send(now, target, stream, record, effects);
+        }
+        match stream {
+            Stream::Live => target.next = target.next.max(through.next()),
+            Stream::Back => target.next_back = target.next_back.max(through.next()),
+        }
+        if stream == Stream::Back {
+            let rate = self.config.back_bytes_per_second.max(1);
+            target.back_at = now + Duration::from_micros(bytes.saturating_mul(1_000_000) / rate);
+        }
+        self.go_on(now, effects);
+    }
+
+    /// Has what holders are behind with read, as far as they have room.
+    pub(crate) fn go_on(&mut self, now: Time, effects: &mut Effects) {
+        let Self { config, targets, last, home, reads, .. } = self;
+        for target in targets.iter_mut().filter(|it| it.is_up() && it.reading.is_none() && it.credit >= it.needs) {
+            let home = home.sequence;
+            (target.next, target.next_back) = (target.next.max(home.next()), target.next_back.max(home.next()));
+            let (stream, from, through) = if target.next <= *last {
+                (Stream::Live, target.next, *last)
+            } else if target.next_back < target.first && now >= target.back_at {
+                (Stream::Back, target.next_back, target.first.before())
+            } else {
+                continue;
+            };
+            *reads += 1;
+            target.reading = Some(Reading { number: *reads, stream });
+            let bytes = config.read_bytes.min(target.room());
+            effects.push_back(Effect::Read(Read { number: *reads, from, through, bytes }));
+        }
+    }
+
+    /// When [`Holders::handle_timeout`] is due.
+    pub(crate) fn poll_timeout(&self) -> Option<Time> {
+        let silent = self.targets.iter().filter_map(|it| it.waits_since).map(|since| since + self.config.silence);
+        let is_slow = |it: &&Target| it.is_up() && it.reading.is_none() && it.credit >= it.needs;
+        let behind =
+            |it: &&Target| it.next > self.last && it.next_back < it.first && it.home_is_behind(self.home.sequence);
+        let slow = self.targets.iter().filter(is_slow).filter(behind).map(|it| it.back_at);
+        let lost = self.targets.iter().filter_map(|it| it.lost_since).map(|since| since + self.config.replace_after);
+        silent.chain(slow).chain(lost.filter(|&at| at > self.looked_at)).min()
+    }
+
+    /// Time has passed.
+    pub(crate) fn handle_timeout(&mut self, now: Time, effects: &mut Effects) {
+        self.looked_at = now;
+        let silence = self.config.silence;
+        let is_silent = |it: &Target| it.waits_since.is_some_and(|since| now >= since + silence);
+        let silent: Vec<_> = self.targets.iter().filter(|it| is_silent(it)).map(|it| it.partition).collect();
+        for partition in silent {
+            effects.push_back(Effect::Reconnect(partition, GoodbyeReason::Silent));
+            self.down(now, partition);
+        }
+        self.go_on(now, effects);
+    }
+}
+
+impl Target {
+    /// Whether there is something for the back stream that is not home.
+    fn home_is_behind(&self, home: Sequence) -> bool {
+        home < self.first.before()
+    }
+}
+
+/// Sends a copy, which is the next of its stream.
+fn send(now: Time, target: &mut Target, stream: Stream, record: Record, effects: &mut Effects) {
+    let next = if stream == Stream::Live { &mut target.next } else { &mut target.next_back };
+    *next = record.stamp.sequence.next();
+    target.sent += record.content.copy_bytes();
+    target.waits_since.get_or_insert(now);
+    effects.push_back(Effect::Send(target.partition, Copy { stream, record }.into()));
+}

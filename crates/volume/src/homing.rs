@@ -1,0 +1,74 @@
+//! The way home of dirty data: what goes next, and when.
+
+use crate::config::OwnerConfig;
+use crate::dirty::Dirty;
+use crate::effect::WriteBack;
+use crate::rule::Rule;
+use protocol::volumes::{Sequence, Stamp};
+use types::Time;
+
+/// The write-back of one owner: at most one command at a time.
+#[derive(Debug)]
+pub(crate) struct Homing {
+    under_way: Option<WriteBack>,
+    /// Everything up to here is home.
+    through: Stamp,
+    /// Home has failed, or nothing that is due could go there: it is tried again then.
+    retry_at: Option<Time>,
+    /// Whether home has failed: until then it is let alone.
+    has_failed: bool,
+}
+
+impl Homing {
+    pub(crate) fn new(through: Stamp) -> Self {
+        Self { under_way: None, through, retry_at: None, has_failed: false }
+    }
+
+    /// The next command, of flush epochs that are closed and end at or before `ready`.
+    pub(crate) fn next(&mut self, config: &OwnerConfig, dirty: &Dirty, ready: Sequence) -> Option<WriteBack> {
+        if self.under_way.is_some() || self.has_failed {
+            return None;
+        }
+        let (mut taken, mut bytes, mut through) = (0, 0, None);
+        for it in dirty.closed().take_while(|it| it.last.sequence <= ready) {
+            bytes += it.bytes;
+            if taken > 0 && bytes > config.join_bytes {
+                break;
+            }
+            taken += 1;
+            through = Some(it.last);
+        }
+        let is_joined = taken > 1 && !config.broken.is(Rule::FlushOrder);
+        self.under_way = through.map(|through| WriteBack { after: self.through, through, is_joined });
+        self.under_way
+    }
+
+    /// The command under way is done, if it is this one.
+    pub(crate) fn done(&mut self, through: Stamp) -> bool {
+        let is_it = self.under_way.is_some_and(|it| it.through == through);
+        if is_it {
+            *self = Self::new(through);
+        }
+        is_it
+    }
+
+    /// The command under way has failed.
+    pub(crate) fn failed(&mut self, now: Time, config: &OwnerConfig) {
+        if self.under_way.take().is_some() {
+            (self.retry_at, self.has_failed) = (Some(now + config.retry), true);
+        }
+    }
+
+    /// When home is to be looked after, with what is dirty for so long.
+    pub(crate) fn due(&self, config: &OwnerConfig, since: Option<Time>) -> Option<Time> {
+        if self.under_way.is_some() {
+            return None;
+        }
+        self.retry_at.or_else(|| since.map(|since| since + config.age_max / 2))
+    }
+
+    /// It is due. Writes that are not counted yet cannot go home: there is nothing to do before they are.
+    pub(crate) fn look_again(&mut self, at: Time) {
+        (self.retry_at, self.has_failed) = (Some(at), false);
+    }
+}

@@ -1,0 +1,51 @@
+//! The machines of a write-back volume: a local disk's speed, and writes that survive their machine.
+//!
+//! | module | duty |
+//! |---|---|
+//! | `owner` | answers writes and flushes; copies, write-back, the registry |
+//! | `config`, `request`, `effect` | its settings, what it is asked, what it wants done |
+//! | `holders` | the holders of its copies, as it has them |
+//! | `dirty` | the flush epochs that are not home |
+//! | `homing` | what goes home next |
+//! | `waiting` | requests that wait until so many count a write |
+//! | `registry` | the registry's word on a volume, and the lease by it |
+//! | `circle` | which members keep copies |
+//! | `holder` | keeps copies |
+//! | `takeover`, `lists` | brings home what an owner has left at its holders |
+//! | `home` | whose writes home takes, and how it installs them |
+//! | `rule` | the rules by name |
+#![no_std]
+
+extern crate alloc;
+
+mod circle;
+mod config;
+mod dirty;
+mod effect;
+mod holder;
+mod holders;
+mod home;
+mod homing;
+mod lists;
+mod owner;
+mod registry;
+mod request;
+mod rule;
+mod takeover;
+mod waiting;
+
+pub use circle::{Circle, Member};
+pub use config::{Ack, Degraded, OwnerConfig};
+pub use effect::{Effect, Found, Read, WriteBack};
+pub use holder::{Holder, HolderConfig, HolderEffect, HolderEntry};
+pub use home::{Home, HomeRefusal, Step};
+pub use lists::Source;
+pub use owner::{Owner, Recovered};
+pub use protocol::volumes::{
+    Content, Entry, Epoch, Extent, FlushEpoch, FromHolder, Kept, PartitionId, Record, Sequence, Stamp, Stream,
+    ToHolder, VolumeId,
+};
+pub use registry::{Change, HostId, Registered, View};
+pub use request::{Declined, RequestId, Write};
+pub use rule::Rule;
+pub use takeover::{TakeOver, TakeOverConfig, TakeOverEffect};

@@ -1,0 +1,86 @@
+//! The rules of the volumes door, each of which a test can take out to see that the checkers notice.
+
+/// A rule of write-back volumes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Rule {
+    /// A holder counts a copy when it is on stable media.
+    CountStable,
+    /// A write is answered when W copies of it are counted, the owner's own among them, or when it is home.
+    AckAtW,
+    /// An owner counts copies of holders that stand in the registry: the registry learns of a holder before its copies
+    /// count.
+    HoldersKnown,
+    /// The registry forgets a holder only when all that it counted for has as many copies elsewhere.
+    ReplaceThenForget,
+    /// A list counts only if it is of the partition that stands in the registry: one that lost its device is another.
+    SamePartition,
+    /// A holder that has seen a newer epoch refuses copies of older ones.
+    HoldersRefuse,
+    /// A holder answers under a new epoch when that is on stable media, so that it refuses older ones after a crash, too.
+    EpochStable,
+    /// An owner sends a holder no more than that has reserved room for.
+    CreditFirst,
+    /// Nothing of a flush epoch is written home before all of the one before is durable there; several are joined only if
+    /// they are installed whole or not at all.
+    FlushOrder,
+    /// Home refuses what an ended epoch writes.
+    FenceHome,
+    /// Home installs a joined write-back when all of it is in its journal, and after a crash does so again.
+    JournalWhole,
+    /// Home marks as home what is durable there.
+    MarkDurable,
+    /// Holders free what is home, durably.
+    FreeAfterHome,
+    /// TRIM and WRITE_ZEROES are writes: they have copies, and go home in order.
+    TrimInOrder,
+    /// A volume that becomes smaller is trimmed behind its new end first.
+    TrimTail,
+    /// An owner answers reads only within its lease.
+    ReadWithinLease,
+    /// A lease counts from when the owner has asked for it.
+    LeaseFromAsking,
+    /// A take-over waits for the end of the owner's lease.
+    WaitOwnerLease,
+    /// It waits longer than the lease is, by how much its clock may be the faster one.
+    AllowDrift,
+    /// A take-over asks for lists under the new epoch, when that stands in the registry and at home.
+    EpochFirst,
+    /// A take-over has read the lists of all but W - 2 holders that stand in the registry.
+    EnoughLists,
+    /// Copies of what home's mark covers are left alone: home may have newer contents by now.
+    PassHome,
+    /// A take-over brings nothing home behind a write that no list has: home is an older state then, and never a mixed one.
+    StopAtGap,
+    /// Of several versions of a block the one with the highest stamp is the one that stays.
+    NewestWins,
+}
+
+impl Rule {
+    /// All of them.
+    pub const ALL: [Self; 24] = [
+        Self::CountStable,
+        Self::AckAtW,
+        Self::HoldersKnown,
+        Self::ReplaceThenForget,
+        Self::SamePartition,
+        Self::HoldersRefuse,
+        Self::EpochStable,
+        Self::CreditFirst,
+        Self::FlushOrder,
+        Self::FenceHome,
+        Self::JournalWhole,
+        Self::MarkDurable,
+        Self::FreeAfterHome,
+        Self::TrimInOrder,
+        Self::TrimTail,
+        Self::ReadWithinLease,
+        Self::LeaseFromAsking,
+        Self::WaitOwnerLease,
+        Self::AllowDrift,
+        Self::EpochFirst,
+        Self::EnoughLists,
+        Self::PassHome,
+        Self::StopAtGap,
+        Self::NewestWins,
+    ];
+}

@@ -1,0 +1,205 @@
+//! A take-over, with a registry that does what it is asked unless a script says otherwise.
+
+use super::owner::say_to_holder;
+use super::{content, extent, ms, number, partition, say_record, say_stamp, stamp, value};
+use crate::play::Player;
+use protocol::volumes::{Listed, Refused};
+use std::fmt::Write as _;
+use std::time::Duration;
+use types::{Broken, Time};
+use volume::{
+    Change, Entry, Epoch, FromHolder, HostId, Kept, PartitionId, Registered, Rule, Source, Stamp, TakeOver,
+    TakeOverConfig, TakeOverEffect, View, VolumeId,
+};
+
+pub(crate) struct TakeOverScript {
+    takeover: TakeOver,
+    broken: Broken<Rule>,
+    now: Time,
+    registry: View,
+    change: Option<Change>,
+    end: Stamp,
+    said: String,
+}
+
+impl TakeOverScript {
+    pub(crate) fn new(broken: Broken<Rule>) -> Self {
+        let registry = View { revision: 1, entry: Registered::new(1 << 20, 2, Duration::from_secs(1)) };
+        let config = TakeOverConfig { broken, ..TakeOverConfig::new(VolumeId(1), HostId(2)) };
+        let takeover = TakeOver::new(Time::ZERO, config, registry.clone());
+        Self { takeover, broken, now: Time::ZERO, registry, change: None, end: Stamp::ZERO, said: String::new() }
+    }
+
+    /// `take over owner=1 epoch=1 copies=2 holders=p7,p8 join=0 own=1`, in the words that differ from the usual.
+    fn begin(&mut self, words: &[&str]) -> Option<()> {
+        let of = |text: &str| text.split(',').map(partition).collect::<Option<Vec<_>>>();
+        let owner = value(words, "owner").map_or(Some(1), number)?;
+        self.registry.entry = Registered {
+            epoch: Epoch(1),
+            owner: (owner > 0).then_some(HostId(owner)),
+            copies: value(words, "copies").map_or(Some(2), number)? as u8,
+            holders: value(words, "holders").map_or(Some(Vec::new()), of)?,
+            ..self.registry.entry.clone()
+        };
+        let config = TakeOverConfig {
+            keeps: !words.contains(&"lets-go"),
+            join_bytes: value(words, "join").map_or(Some(0), number)?,
+            window: 2,
+            broken: self.broken,
+            ..TakeOverConfig::new(VolumeId(1), HostId(2))
+        };
+        self.takeover = TakeOver::new(self.now, config, self.registry.clone());
+        if let Some(entries) = value(words, "own") {
+            let entries = entries.split(',').map(entry).collect::<Option<Vec<_>>>()?;
+            let epoch = entries.first()?.stamp.epoch;
+            let config = TakeOverConfig { host: HostId(1), ..config };
+            self.takeover = TakeOver::new(self.now, config, self.registry.clone()).with_own_log(epoch, entries);
+        }
+        Some(())
+    }
+
+    fn said_by(&mut self, holder: PartitionId, words: &[&str]) -> Option<()> {
+        let message: FromHolder = match *words {
+            ["up"] => {
+                self.takeover.connected(self.now, holder);
+                return Some(());
+            }
+            ["down"] => {
+                self.takeover.disconnected(self.now, holder);
+                return Some(());
+            }
+            ["listed", ref rest @ ..] => {
+                let partition = value(rest, "as").map_or(Some(holder), partition)?;
+                let copies = rest.iter().filter_map(|word| entry(word)).collect();
+                Listed { partition, copies, is_last: !rest.contains(&"more") }.into()
+            }
+            ["kept", which, place, ref rest @ ..] => kept(which, place, rest)?.into(),
+            ["gone", which] => Kept { stamp: stamp(which)?, record: None }.into(),
+            ["refused", epoch] => Refused { epoch: Epoch(number(epoch)?) }.into(),
+            _ => return None,
+        };
+        self.takeover.heard(self.now, holder, message);
+        Some(())
+    }
+
+    fn outcome(&mut self, words: &[&str]) -> Option<()> {
+        let Some(change) = self.change.take() else {
+            writeln!(self.said, "= nothing was asked").unwrap();
+            return Some(());
+        };
+        let outcome = match words {
+            ["made"] => {
+                self.registry = View { revision: self.registry.revision + 1, entry: change.entry };
+                Ok(self.registry.clone())
+            }
+            ["refused", ..] => {
+                self.hear(words)?;
+                Err(Some(self.registry.clone()))
+            }
+            _ => Err(None),
+        };
+        self.takeover.changed(self.now, outcome);
+        Some(())
+    }
+
+    /// The entry was changed by others.
+    fn hear(&mut self, words: &[&str]) -> Option<()> {
+        self.registry.revision += 1;
+        self.registry.entry.pulse += 1;
+        if let Some(epoch) = value(words, "epoch") {
+            self.registry.entry.epoch = Epoch(number(epoch)?);
+            self.registry.entry.owner = Some(HostId(3));
+        }
+        Some(())
+    }
+
+    fn say(&mut self, effect: TakeOverEffect) {
+        let line = match effect {
+            TakeOverEffect::Change(change) => {
+                let Registered { epoch, owner, is_taking, ref holders, .. } = change.entry;
+                let holders: Vec<_> = holders.iter().map(|it| format!("p{}", it.0)).collect();
+                let owner = owner.map_or("nobody".to_owned(), |owner| format!("host {}", owner.0));
+                let taking = if is_taking { " taking over" } else { "" };
+                let line = format!("change: epoch {}, {owner}{taking}, holders {}", epoch.0, holders.join(","));
+                self.change = Some(change);
+                line
+            }
+            TakeOverEffect::FenceHome(epoch) => format!("fence home: {}", epoch.0),
+            TakeOverEffect::Connect(PartitionId(number)) => format!("p{number} connect"),
+            TakeOverEffect::Reconnect(PartitionId(number), reason) => format!("p{number} reconnect: {}", reason.name()),
+            TakeOverEffect::Disconnect(PartitionId(number)) => format!("p{number} disconnect"),
+            TakeOverEffect::Send(PartitionId(number), message) => format!("p{number} {}", say_to_holder(&message)),
+            TakeOverEffect::ReadOwn(stamp) => format!("own log: read {}", say_stamp(stamp)),
+            TakeOverEffect::Begin(through, is_joined) => {
+                format!("home: begin {}{}", say_stamp(through), if is_joined { " joined" } else { "" })
+            }
+            TakeOverEffect::Write(record) => format!("home: write {}", say_record(&record)),
+            TakeOverEffect::End(through) => {
+                self.end = through;
+                format!("home: end {}", say_stamp(through))
+            }
+            TakeOverEffect::Abort => "home: abort".to_owned(),
+            TakeOverEffect::Missing(holders) => {
+                let holders: Vec<_> = holders.iter().map(|it| format!("p{}", it.0)).collect();
+                format!("missing {}", holders.join(","))
+            }
+            TakeOverEffect::Done(view) => format!("done: epoch {}", view.entry.epoch.0),
+            TakeOverEffect::Lost(Epoch(epoch)) => format!("lost to epoch {epoch}"),
+        };
+        writeln!(self.said, "{line}").unwrap();
+    }
+}
+
+/// `1.3/f1@0+4096`
+fn entry(text: &str) -> Option<Entry> {
+    let (place, where_to) = text.split_once('@')?;
+    Some(Entry { stamp: stamp(place)?, extent: extent(where_to)? })
+}
+
+fn kept(which: &str, place: &str, rest: &[&str]) -> Option<Kept> {
+    let extent = extent(place)?;
+    Some(Kept { stamp: stamp(which)?, record: Some((extent, content(rest, extent))) })
+}
+
+impl Player for TakeOverScript {
+    fn event(&mut self, event: &str) -> Option<()> {
+        let words: Vec<_> = event.split(' ').collect();
+        match words[..] {
+            ["take", "over", ref words @ ..] => self.begin(words)?,
+            ["at", time] => {
+                self.now = ms(time)?;
+                let mut turns = 0;
+                while self.takeover.poll_timeout().is_some_and(|due| due <= self.now) && turns < 3 {
+                    self.takeover.handle_timeout(self.now);
+                    turns += 1;
+                }
+            }
+            ["made" | "unknown"] | ["refused", ..] => self.outcome(&words)?,
+            ["registry", ref words @ ..] => {
+                self.hear(words)?;
+                self.takeover.hear_registry(self.now, self.registry.clone());
+            }
+            ["home", "fenced", mark] => self.takeover.home_fenced(self.now, stamp(mark)?),
+            ["home", "durable"] => self.takeover.home_durable(self.now, self.end),
+            ["home", "failed"] => self.takeover.home_failed(self.now),
+            ["home", "ended", epoch] => self.takeover.home_ended(Epoch(number(epoch)?)),
+            ["own", "kept", which, place, ref rest @ ..] => {
+                self.takeover.kept(self.now, Source::Own, kept(which, place, rest)?);
+            }
+            ["accept", "loss"] => self.takeover.accept_loss(self.now),
+            [holder, ref words @ ..] => self.said_by(partition(holder)?, words)?,
+            _ => return None,
+        }
+        Some(())
+    }
+
+    fn drain(&mut self) {
+        while let Some(effect) = self.takeover.poll_effect() {
+            self.say(effect);
+        }
+    }
+
+    fn said(&mut self) -> &mut String {
+        &mut self.said
+    }
+}

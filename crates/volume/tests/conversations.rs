@@ -1,0 +1,90 @@
+//! Plays the conversations of `testdata/conversations/volume-*.txt`, and compares what is said, line by line. A write is
+//! named by its epoch and its number, with its flush epoch behind: `2.5/f3`.
+//!
+//! ```text
+//! > at 500                      the time, in milliseconds: what is due by then is done
+//! > p7 counted live=3           a message of the holder of partition 7 to an owner or a take-over
+//! > a copy 1.3/f1 0+4096        a message on the link `a` to a holder
+//! p7 Open 1 home=1.0/f0         a message to the holder
+//! answer 4: ok                  something else that the machine wants done
+//! = 1.3/f1                      the answer to a call
+//! ```
+
+#[path = "../../../testdata/conversations/play.rs"]
+mod play;
+
+mod conversation;
+
+use conversation::{HolderScript, HomeScript, OwnerScript, TakeOverScript};
+use std::fs;
+use std::path::Path;
+use types::Broken;
+use volume::Rule;
+
+#[test]
+fn owners_say_what_is_written() {
+    play::play_all("volume-owner-", || OwnerScript::new(Broken::NONE));
+}
+
+#[test]
+fn holders_say_what_is_written() {
+    play::play_all("volume-holder-", || HolderScript::new(Broken::NONE));
+}
+
+#[test]
+fn take_overs_say_what_is_written() {
+    play::play_all("volume-takeover-", || TakeOverScript::new(Broken::NONE));
+}
+
+#[test]
+fn homes_say_what_is_written() {
+    play::play_all("volume-home-", || HomeScript::new(Broken::NONE));
+}
+
+/// A conversation for each rule that goes otherwise without it.
+const NOTICED_BY: [(Rule, &str); 24] = [
+    (Rule::CountStable, "volume-holder-counts"),
+    (Rule::AckAtW, "volume-owner-copies"),
+    (Rule::HoldersKnown, "volume-owner-replaces"),
+    (Rule::ReplaceThenForget, "volume-owner-replaces"),
+    (Rule::SamePartition, "volume-takeover-lost-device"),
+    (Rule::HoldersRefuse, "volume-holder-old-owner"),
+    (Rule::EpochStable, "volume-holder-old-owner"),
+    (Rule::CreditFirst, "volume-owner-credit"),
+    (Rule::FlushOrder, "volume-owner-joins"),
+    (Rule::FenceHome, "volume-home-fence"),
+    (Rule::JournalWhole, "volume-home-joined"),
+    (Rule::MarkDurable, "volume-home-fence"),
+    (Rule::FreeAfterHome, "volume-owner-copies"),
+    (Rule::TrimInOrder, "volume-holder-trim"),
+    (Rule::TrimTail, "volume-owner-resizes"),
+    (Rule::ReadWithinLease, "volume-owner-cut-off"),
+    (Rule::LeaseFromAsking, "volume-owner-cut-off"),
+    (Rule::WaitOwnerLease, "volume-takeover-two"),
+    (Rule::AllowDrift, "volume-takeover-two"),
+    (Rule::EpochFirst, "volume-takeover-two"),
+    (Rule::EnoughLists, "volume-takeover-lists"),
+    (Rule::PassHome, "volume-takeover-lists"),
+    (Rule::StopAtGap, "volume-takeover-loss"),
+    (Rule::NewestWins, "volume-takeover-lists"),
+];
+
+#[test]
+fn each_rule_is_noticed_when_it_is_gone() {
+    for rule in Rule::ALL {
+        let (_, name) = NOTICED_BY.iter().find(|(it, _)| *it == rule).expect("each rule has its conversation");
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../testdata/conversations/{name}.txt"));
+        let expected = fs::read_to_string(path).unwrap();
+        let broken = Broken::rule(rule);
+        let played = if name.starts_with("volume-owner") {
+            play::play(&expected, OwnerScript::new(broken))
+        } else if name.starts_with("volume-holder") {
+            play::play(&expected, HolderScript::new(broken))
+        } else if name.starts_with("volume-takeover") {
+            play::play(&expected, TakeOverScript::new(broken))
+        } else {
+            play::play(&expected, HomeScript::new(broken))
+        };
+        assert_ne!(played, expected, "{name} does not notice that {rule:?} is gone");
+    }
+}

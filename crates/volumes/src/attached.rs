@@ -1,0 +1,255 @@
+//! A volume that is attached at this host: a local log takes its writes, which go home in the order of their flushes.
+//!
+//! ```text
+//!   request --> state: Owner, DirtyWrites --> log --> durable --> answers        (the thread of the request)
+//!                         |     ^                        |
+//!              write home |     | home, free             +--> the keeper: what nobody waits for
+//!                         v     |
+//!                      write-back --> home                                       (a thread of its own)
+//! ```
+//! The owner machine decides when a request is answered and what goes home ([`volume::Owner`]); here that is done. All that
+//! it says happens under one short lock, and no file is touched under it.
+//!
+//! 1. Positions in the log are the owner's sequence numbers: a write is appended under the lock that numbers it.
+//! 2. A write that is not home is found before a clean block or home (`read.rs`). Bytes of home count only if the
+//!    block was still not dirty afterwards, and no write-back has ended meanwhile.
+//! 3. A record is freed when its write-back is durable at home, never before (**FreeAfterHome**).
+//! 4. After a start everything that the log still has goes home as one joined write-back. Some of it may be there already,
+//!    with later flush epochs behind it: to write it again one epoch at a time would take home back.
+//!
+//! | to change | see |
+//! |---|---|
+//! | what is checked before a volume is attached | `open.rs` |
+//! | how requests become reads and writes | `device.rs` |
+//! | what a read finds where | `read.rs` |
+//! | what is appended, and blocks that are written in part | `write.rs` |
+//! | who flushes, and who is answered | `flush.rs` |
+//! | how dirty data goes home | `write_back.rs` |
+
+mod device;
+mod flush;
+mod open;
+mod read;
+mod requests;
+#[cfg(test)]
+mod tests;
+mod write;
+mod write_back;
+
+use crate::cache::{Clean, CleanFiles, DirtyWrites, Writes};
+use crate::home::FileHome;
+use log::Log;
+use requests::Requests;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Instant;
+use types::Time;
+use vfs::Lock;
+use volume::{Effect, Owner, WriteBack};
+
+pub use open::{AttachConfig, AttachError, LOG_BYTES_MAX, LOG_BYTES_MIN};
+
+/// An attached volume. When it is dropped without [`Attached::detach`] it stops at once: its log has what is not home.
+pub struct Attached {
+    core: Arc<Core>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+/// The state that the threads of an attached volume share.
+struct Core {
+    log: Log<Writes>,
+    home: FileHome,
+    clean: CleanFiles,
+    state: Mutex<State>,
+    /// There is room for writes that found none, or nothing waits any more.
+    room: Condvar,
+    /// There is something for the keeper.
+    keep: Condvar,
+    /// There is something to write home.
+    write_back: Condvar,
+    /// Everything is home, or it never will be.
+    drained: Condvar,
+    begun: Instant,
+    /// Whether a write is answered when it is in the log.
+    waits_for_log: bool,
+    /// The cache is locked until it is detached.
+    cache_lock: Mutex<Option<Lock>>,
+}
+
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own, and most are short-lived")]
+struct State {
+    owner: Owner,
+    dirty: DirtyWrites,
+    clean: Clean,
+    requests: Requests,
+    /// The next write-back.
+    to_home: Option<WriteBack>,
+    /// Everything through this position was found in the log by a start.
+    recovered: u64,
+    /// How many write-backs have ended.
+    write_backs: u64,
+    /// The bytes of appended writes that no flush has taken, and when the first of them came.
+    unflushed: Option<(u64, Instant)>,
+    /// A flush is worth its while although nobody waits for it.
+    wants_flush: bool,
+    /// How often there was room again.
+    rooms: u64,
+    /// The last error of home, while it lasts.
+    home_error: Option<String>,
+    /// The last error of a read.
+    read_error: Option<String>,
+    /// Why nothing works any more.
+    failed: Option<String>,
+    /// A write was appended that the keeper is to flush.
+    is_for_keeper: bool,
+    /// No write is taken any more.
+    is_detaching: bool,
+    is_detached: bool,
+    is_closing: bool,
+}
+
+/// How an attached volume stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Status {
+    /// Its size in bytes.
+    pub size: u64,
+    /// The number of this attachment.
+    pub epoch: u64,
+    /// The bytes that writes which are not home take in the log.
+    pub dirty_bytes: u64,
+    /// How many such writes there are.
+    pub dirty_writes: usize,
+    /// How many clean blocks are cached, and how many may be.
+    pub clean_blocks: (usize, usize),
+    /// How many write-backs have ended.
+    pub write_backs: u64,
+    /// Requests that wait for their answer.
+    pub waiting: usize,
+    /// Whether the cache's disk has no room for what waits.
+    pub is_stuck: bool,
+    /// The last error of home, while it lasts.
+    pub home_error: Option<String>,
+    /// The last error of a read.
+    pub read_error: Option<String>,
+    /// Why nothing works any more.
+    pub failed: Option<String>,
+}
+
+impl Attached {
+    /// How it stands.
+    pub fn status(&self) -> Status {
+        let state = self.core.state();
+        Status {
+            size: self.core.home.size(),
+            epoch: state.owner.epoch().0,
+            dirty_bytes: state.owner.dirty_bytes(),
+            dirty_writes: state.dirty.len(),
+            clean_blocks: state.clean.len(),
+            write_backs: state.write_backs,
+            waiting: state.owner.waiting(),
+            is_stuck: self.core.log.is_stuck(),
+            home_error: state.home_error.clone(),
+            read_error: state.read_error.clone(),
+            failed: state.failed.clone(),
+        }
+    }
+
+    /// Writes everything home and ends: requests are refused from then on.
+    ///
+    /// # Errors
+    /// Why something is not home. The log has it, and the next attachment goes on.
+    pub fn detach(&self) -> Result<(), String> {
+        if std::mem::replace(&mut self.core.state().is_detaching, true) && self.core.state().is_detached {
+            return Ok(());
+        }
+        self.core.drain()?;
+        self.end_threads();
+        self.core.close()
+    }
+
+    /// Begins to write everything home; a detach is quick then.
+    pub fn drain(&self) {
+        let mut state = self.core.state();
+        let now = self.core.now();
+        state.owner.drain(now);
+        self.core.carry_out(state, None);
+    }
+
+    fn end_threads(&self) {
+        self.core.state().is_closing = true;
+        for changed in [&self.core.keep, &self.core.write_back, &self.core.room, &self.core.drained] {
+            changed.notify_all();
+        }
+        let threads = std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
+        for thread in threads {
+            // One that panicked has said so in `failed`.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Attached {
+    fn drop(&mut self) {
+        self.end_threads();
+    }
+}
+
+impl std::fmt::Debug for Attached {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Attached").field("status", &self.status()).finish_non_exhaustive()
+    }
+}
+
+impl Core {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn now(&self) -> Time {
+        Time(self.begun.elapsed().as_nanos() as u64)
+    }
+
+    /// Nothing works any more, and everybody who waits is told.
+    fn fail(&self, why: String) {
+        self.log.fail();
+        let mut state = self.state();
+        state.failed.get_or_insert(why);
+        state.owner.stop();
+        self.carry_out(state, None);
+        for changed in [&self.keep, &self.write_back, &self.room, &self.drained] {
+            changed.notify_all();
+        }
+    }
+
+    /// Does what the owner wants done. Answers leave without the lock; those to the connection whose thread this is leave
+    /// when it returns from its submission, and those to others at once.
+    fn carry_out(&self, mut state: MutexGuard<'_, State>, own: Option<&requests::Own<'_>>) {
+        while let Some(effect) = state.owner.poll_effect() {
+            match effect {
+                Effect::Answer(request, outcome) => state.requests.finish(request, outcome.map_err(requests::errno)),
+                Effect::WriteHome(back) => {
+                    state.to_home = Some(back);
+                    self.write_back.notify_one();
+                }
+                Effect::Room => {
+                    state.rooms += 1;
+                    self.room.notify_all();
+                }
+                Effect::Connect(_)
+                | Effect::Disconnect(_)
+                | Effect::Reconnect(..)
+                | Effect::Send(..)
+                | Effect::Read(_)
+                | Effect::Change(_)
+                | Effect::Ended(_)
+                | Effect::Detached => unreachable!("an owner without holders and without a registry"),
+            }
+        }
+        if state.owner.is_clean() {
+            self.drained.notify_all();
+        }
+        let answered = state.requests.take_answered();
+        drop(state);
+        requests::deliver(answered, own);
+    }
+}

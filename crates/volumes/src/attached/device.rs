@@ -1,0 +1,199 @@
+//! The volume as a block server serves it.
+//!
+//! Of a batch the writes are appended and what is in memory is read; then the reads that wait for a disk are done; and if
+//! there are none such, this thread leads the flush that the others wait for. Else the keeper does, so that no read is
+//! behind a flush and no flush behind a read.
+
+use super::read::{AtHome, Found, blocks_of};
+use super::requests::Own;
+use super::write::{Change, is_inside};
+use super::{Attached, Core};
+use crate::cache::Kept;
+use crate::device::{Answer, Device, Errno, Extent, Geometry, Operation, Replies, Request, Ticket};
+use crate::extents::BLOCK;
+use protocol::volumes::Content;
+use std::sync::Arc;
+use vfs::FileError;
+
+/// The most extents of an answer.
+const EXTENTS_MAX: usize = 4096;
+
+/// A read that waits for a disk.
+struct Later {
+    ticket: Ticket,
+    offset: u64,
+    len: u32,
+    found: Found,
+}
+
+impl Device for Attached {
+    fn geometry(&self) -> Geometry {
+        Geometry { block_preferred: BLOCK as u32, ..Geometry::new(self.core.home.size()) }
+    }
+
+    fn submit(&self, batch: &mut Vec<Request>, replies: &Arc<dyn Replies>) {
+        self.core.submit(batch, replies);
+    }
+}
+
+impl Core {
+    pub(super) fn submit(&self, batch: &mut Vec<Request>, replies: &Arc<dyn Replies>) {
+        let is_lone = batch.len() == 1;
+        let (mut later, mut waits) = (Vec::new(), false);
+        for Request { ticket, operation } in batch.drain(..) {
+            waits |= self.begin(ticket, operation, replies, &mut later);
+        }
+        if later.is_empty() && !waits {
+            return;
+        }
+        // A lone read of the cache's disk is nearly always one of the system's page cache, and takes less time than another
+        // thread to be woken. While it does wait, requests come together, and the next batch is not a lone one.
+        if !is_lone || waits || later.iter().any(|read| read.found.has_home()) {
+            replies.stalls();
+        }
+        if waits && !later.is_empty() {
+            self.state().wants_flush = true;
+            self.keep.notify_one();
+        }
+        let is_alone = later.is_empty();
+        for Later { ticket, offset, len, found } in later {
+            let (outcome, at_home) = split(self.read(offset, len, found));
+            replies.done(ticket, outcome);
+            replies.send();
+            if let Some(read) = at_home {
+                self.keep_clean(&read);
+            }
+        }
+        if is_alone {
+            self.lead(Some(&Own(replies)));
+        }
+    }
+
+    /// Does what is quick of a request. Says whether its answer waits for the log.
+    fn begin(&self, ticket: Ticket, operation: Operation, replies: &Arc<dyn Replies>, later: &mut Vec<Later>) -> bool {
+        let size = self.home.size();
+        let refuse = |ticket, errno| {
+            replies.done(ticket, Err(errno));
+            false
+        };
+        let change = match operation {
+            Operation::Read { offset, len } => {
+                if let Err(errno) = is_inside(size, offset, len.into()) {
+                    return refuse(ticket, errno);
+                }
+                let mut state = self.state();
+                if !state.owner.may_read(self.now()) {
+                    return refuse(ticket, Errno::Shutdown);
+                }
+                let found = state.find(blocks_of(offset, len.into()));
+                drop(state);
+                if found.is_at_hand() {
+                    replies.done(ticket, split(self.read(offset, len, found)).0);
+                } else {
+                    later.push(Later { ticket, offset, len, found });
+                }
+                return false;
+            }
+            Operation::Flush => {
+                let mut state = self.state();
+                let request = state.requests.add(ticket, replies, 1);
+                let now = self.now();
+                state.owner.flush(now, request);
+                self.carry_out(state, Some(&Own(replies)));
+                return true;
+            }
+            Operation::Cache { .. } => {
+                replies.done(ticket, Ok(Answer::Done));
+                return false;
+            }
+            Operation::Extents { offset, len, one } => {
+                replies.stalls();
+                let extents = is_inside(size, offset, len).and_then(|()| self.extents(offset, len, one));
+                replies.done(ticket, extents.map(Answer::Extents));
+                return false;
+            }
+            Operation::Write { offset, data, fua } => {
+                Change { offset, len: data.len() as u64, content: Content::Data(data), is_fua: fua }
+            }
+            Operation::Trim { offset, len, fua } => Change { offset, len, content: Content::Trim, is_fua: fua },
+            Operation::Zero { offset, len, may_trim, fua, .. } => {
+                let content = if may_trim && is_aligned(offset, len) { Content::Trim } else { Content::Zero };
+                Change { offset, len, content, is_fua: fua }
+            }
+        };
+        match is_inside(size, change.offset, change.len) {
+            Ok(()) => self.change(ticket, change, replies),
+            Err(errno) => refuse(ticket, errno),
+        }
+    }
+
+    /// The extents of a range: of what is dirty, and of home where nothing is.
+    fn extents(&self, offset: u64, len: u64, one: bool) -> Result<Vec<Extent>, Errno> {
+        let pieces: Vec<_> = {
+            let state = self.state();
+            let is_hole = |position| match state.dirty.write(position).kept {
+                Kept::Zeros { is_hole } => (is_hole, true),
+                Kept::Memory(_) | Kept::Log => (false, false),
+            };
+            let pieces = state.dirty.pieces(blocks_of(offset, len)).take(if one { 2 } else { EXTENTS_MAX });
+            pieces.map(|(blocks, newest)| (blocks, newest.map(is_hole))).collect()
+        };
+        let mut extents = Extents { found: Vec::new(), at: offset, end: offset + len };
+        for (blocks, kind) in pieces {
+            let (mut at, end) = (u64::from(blocks.start) * BLOCK as u64, u64::from(blocks.end) * BLOCK as u64);
+            while at < end && !extents.is_enough(one) {
+                let (until, (is_hole, is_zero)) = if let Some(kind) = kind {
+                    (end, kind)
+                } else {
+                    let (until, is_hole) = self.home.run_at(at).map_err(|error| self.note(&error))?;
+                    (until.min(end), (is_hole, is_hole))
+                };
+                extents.add(until, is_hole, is_zero);
+                at = until;
+            }
+        }
+        Ok(extents.found)
+    }
+
+    /// Takes down an error of a file for the status.
+    pub(super) fn note(&self, error: &FileError) -> Errno {
+        self.state().read_error = Some(error.to_string());
+        Errno::Io
+    }
+}
+
+/// Extents one behind the other.
+struct Extents {
+    found: Vec<Extent>,
+    at: u64,
+    end: u64,
+}
+
+impl Extents {
+    /// Everything up to a byte is of this kind.
+    fn add(&mut self, until: u64, is_hole: bool, is_zero: bool) {
+        let len = until.min(self.end).saturating_sub(self.at);
+        self.at += len;
+        match self.found.last_mut() {
+            Some(last) if (last.is_hole, last.is_zero) == (is_hole, is_zero) => last.len += len,
+            _ if len > 0 => self.found.push(Extent { len, is_hole, is_zero }),
+            _ => {}
+        }
+    }
+
+    /// Whether no more are wanted: the last one may still grow.
+    fn is_enough(&self, one: bool) -> bool {
+        self.found.len() > if one { 1 } else { EXTENTS_MAX }
+    }
+}
+
+fn split(read: Result<(Answer, Option<AtHome>), Errno>) -> (Result<Answer, Errno>, Option<AtHome>) {
+    match read {
+        Ok((answer, at_home)) => (Ok(answer), at_home),
+        Err(errno) => (Err(errno), None),
+    }
+}
+
+fn is_aligned(offset: u64, len: u64) -> bool {
+    offset.is_multiple_of(BLOCK as u64) && len.is_multiple_of(BLOCK as u64)
+}

@@ -1,0 +1,433 @@
+//! Attaching: what is checked, what is recovered, and in which order it is made durable.
+//!
+//! ```text
+//!   lock the cache, lock home --> install home's journal --> whose is it? --> scan the log
+//!     --> home's ownership: a new epoch --> the cache's marker: a new incarnation --> open for requests
+//! ```
+//! A cache is made, whole, before home says that it has anything: so a home never speaks of a cache that is not there.
+
+use super::requests::Requests;
+use super::{Attached, Core, State};
+use crate::cache::{Clean, CleanFiles, DirtyWrites, SLOTS_MAX, Write, Writes};
+use crate::extents::BLOCK;
+use crate::home::{FileHome, HomeError, Ownership, check_size, is_device, split};
+use crate::marker::Kind;
+use log::{Limits, Log, LogId, Made, Scan, is_segment};
+use protocol::volumes::{Epoch, Sequence, Stamp};
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use types::Time;
+use vfs::{Directory, Doing, FileError, Files, Lock};
+use volume::{Ack, Owner, OwnerConfig, Recovered};
+
+const MARKER: Kind = Kind { title: "thorp volume cache", format: 1, fields: &["volume", "cache", "incarnation"] };
+const MARKER_NAME: &str = "thorp-volume-cache";
+const LOCK_NAME: &str = "lock";
+
+/// The least room for writes that are not home, in bytes.
+pub const LOG_BYTES_MIN: u64 = 4 << 20;
+
+/// The most.
+pub const LOG_BYTES_MAX: u64 = 1 << 40;
+
+/// How a volume is attached.
+#[derive(Clone, Debug)]
+pub struct AttachConfig {
+    /// Its home: a raw file or a block device.
+    pub home: PathBuf,
+    /// The directory of the files beside the home, if that is not its own. A device needs one, as `/dev` forgets them.
+    pub beside: Option<PathBuf>,
+    /// The directory of its cache, which is made if it is not there.
+    pub cache: PathBuf,
+    /// The room for writes that are not home, in bytes.
+    pub log_bytes: u64,
+    /// The room for clean blocks, in bytes.
+    pub clean_bytes: u64,
+    /// When a write is answered.
+    pub ack: Ack,
+    /// A write is home before it is as old as this.
+    pub age_max: Duration,
+    /// Attach although writes of another cache, or of this one, are lost by it.
+    pub is_forced: bool,
+}
+
+impl AttachConfig {
+    /// The usual settings.
+    pub fn new(home: PathBuf, cache: PathBuf) -> Self {
+        let (log_bytes, clean_bytes) = (1 << 30, 4 << 30);
+        let age_max = Duration::from_secs(10);
+        Self { home, beside: None, cache, log_bytes, clean_bytes, ack: Ack::Flush, age_max, is_forced: false }
+    }
+}
+
+/// Why a volume is not attached.
+#[derive(Debug)]
+pub enum AttachError {
+    /// A file of the cache cannot be used.
+    File(FileError),
+    /// The home cannot be used.
+    Home(HomeError),
+    /// The home is a device, and no directory was given for the files beside it.
+    Device(PathBuf),
+    /// The cache is used by another process.
+    CacheInUse(PathBuf),
+    /// The room for the log is none that it can have.
+    LogBytes(u64),
+    /// The cache's disk has no room for the log.
+    NoRoom(PathBuf, u64),
+    /// The room for clean blocks is more than there can be.
+    CleanBytes(u64),
+    /// The cache is that of another volume.
+    OtherVolume(PathBuf),
+    /// There are files in the cache's directory, and no cache.
+    NotEmpty(PathBuf),
+    /// Another cache has writes that are not home, at this place.
+    DirtyElsewhere(String),
+    /// The volume was attached elsewhere since, and this cache has so many writes that never went home.
+    Superseded(usize),
+    /// A thread could not be started.
+    Thread(std::io::Error),
+}
+
+impl fmt::Display for AttachError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(error) => error.fmt(f),
+            Self::Home(error) => error.fmt(f),
+            Self::Device(path) => write!(
+                f,
+                "{} is a device, beside which nothing can be kept: give --beside a directory that lasts",
+                path.display()
+            ),
+            Self::CacheInUse(path) => {
+                write!(
+                    f,
+                    "the cache {} is used by another process: end that, or give another directory",
+                    path.display()
+                )
+            }
+            Self::LogBytes(bytes) => {
+                write!(f, "the log cannot have {bytes} bytes: expected {LOG_BYTES_MIN} to {LOG_BYTES_MAX}")
+            }
+            Self::NoRoom(path, bytes) => write!(
+                f,
+                "the disk of {} has no room for {bytes} bytes of writes: make room, or give it less",
+                path.display()
+            ),
+            Self::CleanBytes(bytes) => {
+                write!(f, "clean blocks cannot have {bytes} bytes: expected at most {}", SLOTS_MAX * BLOCK as u64)
+            }
+            Self::OtherVolume(path) => write!(
+                f,
+                "{} is the cache of another volume, or the .thorp file beside the home is missing: give another directory; \
+                 or, if this is its cache, --force to go on with it",
+                path.display()
+            ),
+            Self::NotEmpty(path) => write!(
+                f,
+                "{} has files in it and is no cache of a volume: give an empty directory, or one that is to be made",
+                path.display()
+            ),
+            Self::DirtyElsewhere(place) => write!(
+                f,
+                "the cache at {place} has writes that are not home: attach the volume there and detach it, or give \
+                 --force to lose them"
+            ),
+            Self::Superseded(writes) => write!(
+                f,
+                "the volume was attached elsewhere since this cache was used, and {writes} of its writes never went \
+                 home: give --force to drop them, or another cache to keep them aside"
+            ),
+            Self::Thread(error) => write!(f, "cannot start a thread: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for AttachError {}
+
+impl From<HomeError> for AttachError {
+    fn from(error: HomeError) -> Self {
+        Self::Home(error)
+    }
+}
+
+impl From<FileError> for AttachError {
+    fn from(error: FileError) -> Self {
+        Self::File(error)
+    }
+}
+
+/// The directories that a volume is attached from.
+pub(super) struct Places {
+    pub(super) home_files: Arc<dyn Files>,
+    pub(super) home_name: String,
+    pub(super) beside: Arc<dyn Files>,
+    pub(super) cache_files: Arc<dyn Files>,
+    /// The cache, for people.
+    pub(super) cache_place: String,
+}
+
+/// The marker of a cache, as it says.
+#[derive(Clone, Copy, Debug)]
+struct Marker {
+    volume: u64,
+    cache: u64,
+    incarnation: u32,
+}
+
+impl Marker {
+    fn read(files: &dyn Files) -> Result<Option<Self>, FileError> {
+        let Some(values) = MARKER.read(files, MARKER_NAME)? else { return Ok(None) };
+        let number = |at: usize| u64::from_str_radix(&values[at], 16).ok();
+        let incarnation = number(2).and_then(|incarnation| u32::try_from(incarnation).ok());
+        let marker = number(0).zip(number(1)).zip(incarnation);
+        let marker = marker.map(|((volume, cache), incarnation)| Self { volume, cache, incarnation });
+        let what = "a field has a value that was never written".to_owned();
+        marker.map(Some).ok_or(FileError::Corrupt { file: files.path(MARKER_NAME), offset: 0, what })
+    }
+
+    fn write(&self, files: &dyn Files) -> Result<(), FileError> {
+        let values = [self.volume, self.cache, u64::from(self.incarnation)].map(|value| format!("{value:016x}"));
+        MARKER.write(files, MARKER_NAME, &values)
+    }
+}
+
+impl Attached {
+    /// Attaches a volume.
+    ///
+    /// # Errors
+    /// Why it cannot be. Nothing was lost or changed that a further attempt would miss.
+    pub fn attach(config: &AttachConfig) -> Result<Self, AttachError> {
+        if is_device(&config.home) && config.beside.is_none() {
+            return Err(AttachError::Device(config.home.clone()));
+        }
+        // Under whatever name: the files beside it are those of the one.
+        let home = config.home.canonicalize().doing("open", || config.home.clone())?;
+        let (above, name) = split(&home)?;
+        std::fs::create_dir_all(&config.cache).doing("create", || config.cache.clone())?;
+        let cache = config.cache.canonicalize().unwrap_or_else(|_| config.cache.clone());
+        let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+        let places = Places {
+            home_files: Arc::new(Directory::new(above)),
+            home_name: name,
+            beside: Arc::new(Directory::new(config.beside.as_deref().unwrap_or(above))),
+            cache_files: Arc::new(Directory::new(&config.cache)),
+            cache_place: format!("{host}:{}", cache.display()),
+        };
+        let attached = Self { core: Arc::new(Core::open(places, config)?), threads: Mutex::default() };
+        attached.start("volume-keep", Core::keep)?;
+        attached.start("volume-home", Core::write_back)?;
+        Ok(attached)
+    }
+
+    fn start(&self, name: &str, run: fn(&Core)) -> Result<(), AttachError> {
+        let core = self.core.clone();
+        let run = move || {
+            let ran = vfs::contain(|| {
+                run(&core);
+                Ok(())
+            });
+            if let Err(error) = ran {
+                core.fail(error.to_string());
+            }
+        };
+        let thread: JoinHandle<()> =
+            std::thread::Builder::new().name(name.to_owned()).spawn(run).map_err(AttachError::Thread)?;
+        self.threads.lock().unwrap_or_else(PoisonError::into_inner).push(thread);
+        Ok(())
+    }
+}
+
+impl Core {
+    /// Opens home and cache, and begins a new epoch.
+    pub(super) fn open(places: Places, config: &AttachConfig) -> Result<Self, AttachError> {
+        let Places { home_files, home_name, beside, cache_files, cache_place } = places;
+        let limits = limits(config.log_bytes)?;
+        let slots = config.clean_bytes / BLOCK as u64;
+        if slots > SLOTS_MAX {
+            return Err(AttachError::CleanBytes(config.clean_bytes));
+        }
+        let lock = lock_cache(&*cache_files)?.ok_or_else(|| AttachError::CacheInUse(config.cache.clone()))?;
+        let found = Marker::read(&*cache_files)?;
+        let volume = found.map_or_else(random, |marker| Ok(marker.volume))?;
+        let mut home = FileHome::open(home_files, &home_name, beside, volume)?;
+        check_size(&config.home, home.size())?;
+        let volume = home.ownership().volume;
+        // A cache that was never attached may still be that of a home which does not know of it.
+        let is_first = home.ownership().epoch == 0;
+        let is_other =
+            |marker: Marker| marker.volume != volume || is_first && marker.incarnation > 0 && !config.is_forced;
+        if found.is_some_and(is_other) {
+            return Err(AttachError::OtherVolume(config.cache.clone()));
+        }
+        let is_owner = |marker: &Marker| is_first || marker.cache == home.ownership().cache;
+        let is_elsewhere = home.ownership().is_dirty && !found.as_ref().is_some_and(is_owner);
+        if is_elsewhere && !config.is_forced {
+            return Err(AttachError::DirtyElsewhere(home.ownership().place.clone()));
+        }
+        if let Some(marker) = found.filter(|marker| marker.incarnation > 0 && !is_owner(marker)) {
+            give_up(&cache_files, marker, config)?;
+        }
+        let mut marker = match found.filter(is_owner) {
+            Some(marker) => marker,
+            None => create_cache(&*cache_files, volume, limits, config)?,
+        };
+        let mut scan = Scan::<Writes>::begin(cache_files.clone(), LogId(marker.cache), 0)?;
+        let recovered = recover(&mut scan)?;
+        let is_changed = home.is_changed()?;
+        let epoch = home.ownership().epoch + 1;
+        let ownership =
+            Ownership { epoch, cache: marker.cache, is_dirty: true, place: cache_place, ..home.ownership().clone() };
+        home.own(ownership)?;
+        marker.incarnation += 1;
+        marker.write(&*cache_files)?;
+        let keeps = |block| !is_changed && recovered.writes.newest(block).is_none();
+        let (clean_files, clean) = CleanFiles::open(cache_files.clone(), marker.cache, slots as usize, keeps)?;
+        let log = Log::resume(cache_files, LogId(marker.cache), limits, marker.incarnation, &scan)?;
+        make_room(&log, config)?;
+        Ok(Self::new(Parts { log, home, clean_files, clean, recovered, epoch: Epoch(epoch), lock }, config))
+    }
+
+    fn new(parts: Parts, config: &AttachConfig) -> Self {
+        let Parts { log, home, clean_files, clean, recovered, epoch, lock } = parts;
+        let durable = log.durable();
+        let before = durable - recovered.writes.len() as u64;
+        let at = |sequence, epoch| Stamp { epoch, sequence: Sequence(sequence), ..Stamp::ZERO };
+        let owner_config = OwnerConfig {
+            ack: config.ack,
+            age_max: config.age_max,
+            // A write that is flushed alone takes a block more than its own.
+            record_bytes: BLOCK as u64,
+            ..OwnerConfig::new(home.size(), config.log_bytes)
+        };
+        // One flush epoch: what was found goes home as one.
+        let found: Vec<_> = recovered.last.into_iter().collect();
+        let home_stamp = found.first().map_or(at(before, Epoch(0)), |found| at(before, Epoch(found.last.epoch.0 - 1)));
+        let state = State {
+            owner: Owner::resume(Time::ZERO, owner_config, epoch, home_stamp, &found),
+            dirty: recovered.writes,
+            clean,
+            requests: Requests::default(),
+            to_home: None,
+            recovered: durable,
+            write_backs: 0,
+            unflushed: None,
+            wants_flush: true,
+            rooms: 0,
+            home_error: None,
+            read_error: None,
+            failed: None,
+            is_for_keeper: false,
+            is_detaching: false,
+            is_detached: false,
+            is_closing: false,
+        };
+        Self {
+            log,
+            home,
+            clean: clean_files,
+            state: Mutex::new(state),
+            room: Condvar::new(),
+            keep: Condvar::new(),
+            write_back: Condvar::new(),
+            drained: Condvar::new(),
+            begun: Instant::now(),
+            waits_for_log: config.ack == Ack::Write,
+            cache_lock: Mutex::new(Some(lock)),
+        }
+    }
+}
+
+/// The parts of a volume that is attached.
+struct Parts {
+    log: Log<Writes>,
+    home: FileHome,
+    clean_files: CleanFiles,
+    clean: Clean,
+    recovered: Recovery,
+    epoch: Epoch,
+    lock: Lock,
+}
+
+/// The findings of a start in its log.
+struct Recovery {
+    writes: DirtyWrites,
+    last: Option<Recovered>,
+}
+
+fn recover(scan: &mut Scan<Writes>) -> Result<Recovery, FileError> {
+    let mut recovery: Option<Recovery> = None;
+    while let Some((position, Write { epoch, flush, blocks, content })) = scan.next_record()? {
+        let found = recovery.get_or_insert_with(|| Recovery { writes: DirtyWrites::new(position), last: None });
+        let bytes = found.last.map_or(0, |last| last.bytes) + content.len() + BLOCK as u64;
+        found.last = Some(Recovered { last: Stamp { epoch, sequence: Sequence(position), flush }, bytes });
+        found.writes.push(position, blocks, content);
+        // The log has it: it need not be in memory, too.
+        found.writes.durable(position);
+    }
+    Ok(recovery.unwrap_or_else(|| Recovery { writes: DirtyWrites::new(scan.next_position()), last: None }))
+}
+
+fn limits(log_bytes: u64) -> Result<Limits, AttachError> {
+    if !(LOG_BYTES_MIN..=LOG_BYTES_MAX).contains(&log_bytes) {
+        return Err(AttachError::LogBytes(log_bytes));
+    }
+    let segment_bytes = (log_bytes / 16).clamp(1 << 20, 64 << 20).next_multiple_of(BLOCK as u64) as usize;
+    // One more is being written while the others wait to be freed.
+    let segments_max = (log_bytes as usize).div_ceil(segment_bytes) + 1;
+    Ok(Limits { segment_bytes, segments_max, memory_bytes: 1 << 20 })
+}
+
+/// Makes all segments of the log: nobody who has room by the owner's count waits for room on the disk.
+fn make_room(log: &Log<Writes>, config: &AttachConfig) -> Result<(), AttachError> {
+    while let Some(name) = log.plan_segment_for(u64::MAX) {
+        if log.make_segment(&name)? != Made::Yes {
+            return Err(AttachError::NoRoom(config.cache.clone(), config.log_bytes));
+        }
+    }
+    Ok(())
+}
+
+fn lock_cache(files: &dyn Files) -> Result<Option<Lock>, FileError> {
+    files.lock(LOCK_NAME, true).doing("lock", || files.path(LOCK_NAME))
+}
+
+/// Gives up what a cache has, whose volume was attached elsewhere since: a new one is made in its place, under a number of
+/// its own, so that nothing of this one ever comes back.
+fn give_up(files: &Arc<dyn Files>, marker: Marker, config: &AttachConfig) -> Result<(), AttachError> {
+    let mut scan = Scan::<Writes>::begin(files.clone(), LogId(marker.cache), 0)?;
+    let writes = recover(&mut scan)?.writes.len();
+    if writes > 0 && !config.is_forced {
+        return Err(AttachError::Superseded(writes));
+    }
+    files.remove(MARKER_NAME).doing("remove", || files.path(MARKER_NAME))?;
+    Ok(files.sync_dir().doing("sync", || files.path(""))?)
+}
+
+/// Makes a new cache. An earlier attempt that was interrupted left no marker; its segments are made again.
+fn create_cache(files: &dyn Files, volume: u64, limits: Limits, config: &AttachConfig) -> Result<Marker, AttachError> {
+    for name in files.list().doing("read", || files.path(""))? {
+        if is_segment(&name) || name.strip_suffix(".tmp").is_some() || name.starts_with("clean.") {
+            files.remove(&name).doing("remove", || files.path(&name))?;
+        } else if name != LOCK_NAME && name != MARKER_NAME {
+            return Err(AttachError::NotEmpty(config.cache.clone()));
+        }
+    }
+    let marker = Marker { volume, cache: random()?, incarnation: 0 };
+    Log::<Writes>::create(files, LogId(marker.cache), limits, 2)?;
+    files.sync_dir().doing("sync", || files.path(""))?;
+    marker.write(files)?;
+    Ok(marker)
+}
+
+/// A number that nobody else draws.
+fn random() -> Result<u64, FileError> {
+    let mut bytes = [0; 8];
+    let drawn = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty());
+    drawn.map_err(std::io::Error::from).doing("read", || "/dev/urandom".into())?;
+    // 0 is nobody's.
+    Ok(u64::from_le_bytes(bytes).max(1))
+}

@@ -1,0 +1,272 @@
+//! Reads: each block from the newest place that has it.
+
+use super::{Core, State};
+use crate::cache::{Kept, places_in_body};
+use crate::device::{Answer, Errno};
+use crate::extents::{BLOCK, Blocks};
+use bytes::Bytes;
+use smallvec::SmallVec;
+use vfs::FileError;
+
+/// Where a run of blocks is read.
+#[derive(Debug)]
+pub(super) enum Source {
+    /// In memory.
+    Memory(Bytes),
+    /// In the log, in the record at a position, of a write of these blocks.
+    Log(u64, Blocks),
+    /// They are zeros.
+    Zeros,
+    /// In the clean blocks, from this slot on, with these checksums.
+    Clean(u32, SmallVec<[u32; 1]>),
+    /// At home.
+    Home,
+}
+
+/// Where the blocks of a read are.
+#[derive(Debug)]
+pub(super) struct Found {
+    blocks: Blocks,
+    sources: SmallVec<[(Blocks, Source); 2]>,
+    /// How many write-backs had ended.
+    write_backs: u64,
+}
+
+/// Blocks that were read, some of them at home.
+#[derive(Debug)]
+pub(super) struct AtHome {
+    found: Found,
+    bytes: Bytes,
+}
+
+/// The version of a block that was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Version {
+    /// Its newest write that was not home.
+    newest: Option<u64>,
+    /// How many write-backs had ended.
+    write_backs: u64,
+}
+
+/// The blocks that have bytes of a range.
+pub(super) fn blocks_of(offset: u64, len: u64) -> Blocks {
+    (offset / BLOCK as u64) as u32..(offset + len).div_ceil(BLOCK as u64) as u32
+}
+
+impl State {
+    /// Where these blocks are now.
+    pub(super) fn find(&mut self, blocks: Blocks) -> Found {
+        let Self { dirty, clean, .. } = self;
+        let mut sources: SmallVec<[(Blocks, Source); 2]> = SmallVec::new();
+        for (piece, newest) in dirty.pieces(blocks.clone()) {
+            let Some(position) = newest else {
+                piece.for_each(|block| add_clean(&mut sources, block, clean.find(block)));
+                continue;
+            };
+            let write = dirty.write(position);
+            let source = match &write.kept {
+                Kept::Memory(_) => Source::Memory(write.in_memory(&piece).expect("it is in memory")),
+                Kept::Log => Source::Log(position, write.blocks.clone()),
+                Kept::Zeros { .. } => Source::Zeros,
+            };
+            sources.push((piece, source));
+        }
+        Found { blocks, sources, write_backs: self.write_backs }
+    }
+
+    /// The version of a block now.
+    pub(super) fn version(&self, block: u32) -> Version {
+        Version { newest: self.dirty.newest(block), write_backs: self.write_backs }
+    }
+
+    /// Whether what was read of home was the newest: nothing of it is dirty, and nothing has gone home meanwhile.
+    fn is_still_home(&self, found: &Found) -> bool {
+        let is_home = |(blocks, source): &(Blocks, Source)| {
+            !matches!(source, Source::Home) || self.dirty.pieces(blocks.clone()).all(|(_, newest)| newest.is_none())
+        };
+        self.write_backs == found.write_backs && found.sources.iter().all(is_home)
+    }
+}
+
+/// Adds a block that is not dirty: to the last run, if it goes on there.
+fn add_clean(sources: &mut SmallVec<[(Blocks, Source); 2]>, block: u32, found: Option<(u32, u32)>) {
+    match (sources.last_mut(), found) {
+        (Some((blocks, Source::Home)), None) => blocks.end += 1,
+        (Some((blocks, Source::Clean(first, checksums))), Some((slot, checksum)))
+            if *first + blocks.len() as u32 == slot =>
+        {
+            blocks.end += 1;
+            checksums.push(checksum);
+        }
+        (_, Some((slot, checksum))) => {
+            sources.push((block..block + 1, Source::Clean(slot, SmallVec::from_buf([checksum]))));
+        }
+        (_, None) => sources.push((block..block + 1, Source::Home)),
+    }
+}
+
+impl Found {
+    /// Whether it is all in memory: nobody waits for it.
+    pub(super) fn is_at_hand(&self) -> bool {
+        self.sources.iter().all(|(_, source)| matches!(source, Source::Memory(_) | Source::Zeros))
+    }
+
+    /// Whether some of it is read at home.
+    pub(super) fn has_home(&self) -> bool {
+        self.sources.iter().any(|(_, source)| matches!(source, Source::Home))
+    }
+}
+
+impl Core {
+    /// Reads a range. The blocks that were read at home are given, too.
+    pub(super) fn read(&self, offset: u64, len: u32, found: Found) -> Result<(Answer, Option<AtHome>), Errno> {
+        if let [(_, Source::Zeros)] = found.sources[..] {
+            return Ok((Answer::zeros(len), None));
+        }
+        let skip = (offset % BLOCK as u64) as usize;
+        if let [(_, Source::Memory(bytes))] = &found.sources[..] {
+            return Ok((Answer::data(bytes.slice(skip..skip + len as usize)), None));
+        }
+        let (bytes, found) = self.read_blocks(found)?;
+        let bytes = Bytes::from(bytes);
+        let answer = Answer::data(bytes.slice(skip..skip + len as usize));
+        Ok((answer, found.has_home().then_some(AtHome { found, bytes })))
+    }
+
+    /// One block and its version.
+    pub(super) fn read_block(&self, block: u32) -> Result<(Vec<u8>, Version), Errno> {
+        loop {
+            let (found, version) = {
+                let mut state = self.state();
+                (state.find(block..block + 1), state.version(block))
+            };
+            let (bytes, _) = self.read_blocks(found)?;
+            if self.state().version(block) == version {
+                return Ok((bytes, version));
+            }
+        }
+    }
+
+    /// Reads whole blocks, again if something has changed meanwhile.
+    fn read_blocks(&self, mut found: Found) -> Result<(Vec<u8>, Found), Errno> {
+        let mut bytes = vec![0; found.blocks.len() * BLOCK];
+        loop {
+            let is_read = self.try_read(&found, &mut bytes).map_err(|error| self.note(&error))?;
+            let mut state = self.state();
+            if is_read && (!found.has_home() || state.is_still_home(&found)) {
+                return Ok((bytes, found));
+            }
+            found = state.find(found.blocks);
+        }
+    }
+
+    /// Says whether everything was still where it had been found.
+    fn try_read(&self, found: &Found, bytes: &mut [u8]) -> Result<bool, FileError> {
+        for (blocks, source) in &found.sources {
+            let from = (blocks.start - found.blocks.start) as usize * BLOCK;
+            let into = &mut bytes[from..from + blocks.len() * BLOCK];
+            match source {
+                Source::Memory(bytes) => into.copy_from_slice(bytes),
+                Source::Zeros => into.fill(0),
+                Source::Home => self.home.read(blocks.start, into)?,
+                Source::Clean(slot, checksums) => {
+                    if !self.read_clean(*slot, checksums, blocks, into) {
+                        return Ok(false);
+                    }
+                }
+                Source::Log(position, record) => {
+                    if !self.read_log(*position, record, blocks, into)? {
+                        return Ok(false);
+                    }
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    /// Reads clean blocks; says whether they were still there. Those that are damaged, or cannot be read, are not any more.
+    fn read_clean(&self, slot: u32, checksums: &[u32], blocks: &Blocks, into: &mut [u8]) -> bool {
+        let mut is_read = true;
+        if let Err(error) = self.clean.read(slot, into) {
+            // Home has them.
+            self.note(&error);
+            into.fill(0);
+        }
+        for (at, (block, bytes)) in (0..).zip(blocks.clone().zip(into.chunks_exact(BLOCK))) {
+            let checksum = checksums[at as usize];
+            if crc32c::crc32c(bytes) != checksum {
+                is_read = false;
+                let mut state = self.state();
+                if state.clean.is_in(slot + at, block, checksum) {
+                    state.clean.drop_blocks(block..block + 1);
+                }
+            }
+        }
+        is_read
+    }
+
+    /// Caches what was read at home, if it is still the newest.
+    pub(super) fn keep_clean(&self, read: &AtHome) {
+        let AtHome { found, bytes } = read;
+        for (blocks, _) in found.sources.iter().filter(|(_, source)| matches!(source, Source::Home)) {
+            let from = (blocks.start - found.blocks.start) as usize * BLOCK;
+            let put = self.put_clean(blocks.start, &bytes[from..from + blocks.len() * BLOCK]);
+            let mut state = self.state();
+            let is_newest = state.is_still_home(found);
+            for (slot, block, checksum) in put {
+                if is_newest {
+                    state.clean.publish(slot, block, checksum);
+                } else {
+                    state.clean.release(slot);
+                }
+            }
+        }
+    }
+
+    /// Writes blocks to slots, which are to be published or released, with their block and checksum. Where there is no
+    /// room they are not cached.
+    pub(super) fn put_clean(&self, first: u32, bytes: &[u8]) -> Vec<(u32, u32, u32)> {
+        let reserved: Vec<_> = {
+            let mut state = self.state();
+            (0..bytes.len() / BLOCK).map_while(|_| state.clean.reserve()).collect()
+        };
+        let mut put = Vec::with_capacity(reserved.len());
+        let mut at = 0;
+        for run in reserved.chunk_by(|one, next| one + 1 == *next) {
+            let part = &bytes[at * BLOCK..(at + run.len()) * BLOCK];
+            let is_written = self.clean.write(run[0], part).map_err(|error| self.note(&error)).is_ok();
+            for (slot, block) in run.iter().zip(part.chunks_exact(BLOCK)) {
+                if is_written {
+                    put.push((*slot, first + at as u32, crc32c::crc32c(block)));
+                } else {
+                    self.state().clean.release(*slot);
+                }
+                at += 1;
+            }
+        }
+        put
+    }
+
+    /// Reads blocks of a record of the log; says whether it was still there.
+    pub(super) fn read_log(
+        &self,
+        position: u64,
+        record: &Blocks,
+        blocks: &Blocks,
+        into: &mut [u8],
+    ) -> Result<bool, FileError> {
+        let (checksum, first) = places_in_body(record, blocks.start);
+        let mut checksums = vec![0; 4 * blocks.len()];
+        if !self.log.read(position, checksum, &mut checksums)? || !self.log.read(position, first, into)? {
+            return Ok(false);
+        }
+        for ((block, bytes), crc) in blocks.clone().zip(into.chunks_exact(BLOCK)).zip(checksums.chunks_exact(4)) {
+            let (expected, got) = (u32::from_le_bytes([crc[0], crc[1], crc[2], crc[3]]), crc32c::crc32c(bytes));
+            if expected != got {
+                let what = format!("block {block} of write {position} has checksum {got:08x}, expected {expected:08x}");
+                return Err(FileError::Corrupt { file: "the log of the cache".into(), offset: 0, what });
+            }
+        }
+        Ok(true)
+    }
+}

@@ -1,0 +1,288 @@
+//! A volume whose machine loses power at any moment, with its cache and without.
+
+use super::open::Places;
+use super::{AttachConfig, Core};
+use crate::device::{Answer, Errno, Operation, Piece, Replies, Request, Ticket};
+use crate::extents::BLOCK;
+use bytes::Bytes;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use types::Time;
+use vfs::memory::{Dice, Fault, Memory};
+use vfs::{Files, How};
+use volume::Ack;
+
+const BLOCKS: u64 = 24;
+const SECTOR: usize = 512;
+const SECTORS: usize = BLOCKS as usize * BLOCK / SECTOR;
+
+/// The answers so far, by cookie.
+#[derive(Debug, Default)]
+struct Answers(Mutex<Vec<(u64, Result<Answer, Errno>)>>);
+
+impl Replies for Answers {
+    fn done(&self, ticket: Ticket, outcome: Result<Answer, Errno>) {
+        self.0.lock().unwrap().push((ticket.cookie, outcome));
+    }
+    fn send(&self) {}
+    fn stalls(&self) {}
+}
+
+/// A write of a mark to some sectors.
+#[derive(Clone, Debug)]
+struct Written {
+    sectors: std::ops::Range<usize>,
+    mark: u8,
+    /// How many flushes were asked for before it.
+    flush: usize,
+}
+
+/// The writes that were asked for, and those that were promised.
+#[derive(Clone, Debug, Default)]
+struct History {
+    writes: Vec<Written>,
+    flush: usize,
+    /// So many writes are safe while the cache is.
+    safe: usize,
+}
+
+impl History {
+    /// The volume after so many writes.
+    fn after(&self, count: usize) -> Vec<u8> {
+        let mut sectors = vec![0; SECTORS];
+        for write in &self.writes[..count] {
+            sectors[write.sectors.clone()].fill(write.mark);
+        }
+        sectors
+    }
+
+    /// After how many writes the volume was so, if they are no fewer than those that were safe.
+    fn allows_with_cache(&self, sectors: &[u8]) -> Option<usize> {
+        (self.safe..=self.writes.len()).rev().find(|&count| self.after(count) == sectors)
+    }
+
+    /// Whether a single disk could have been left like this: all before some flush, and any of the writes up to the next.
+    fn allows_without_cache(&self, sectors: &[u8]) -> bool {
+        (0..=self.flush).any(|flush| {
+            let before = self.writes.iter().filter(|write| write.flush < flush).count();
+            let base = self.after(before);
+            let next = || self.writes[before..].iter().filter(|write| write.flush == flush);
+            (0..SECTORS).all(|at| {
+                sectors[at] == base[at] || next().any(|write| write.sectors.contains(&at) && write.mark == sectors[at])
+            })
+        })
+    }
+}
+
+struct World {
+    home: Memory,
+    cache: Memory,
+    core: Arc<Core>,
+    answers: Arc<Answers>,
+    history: History,
+    /// Requests that are not answered: the cookie, and how many writes are safe when it is.
+    open: Vec<(u64, usize)>,
+    cookie: u64,
+    mark: u8,
+    ack: Ack,
+    /// A write was refused: what there is of it, nobody says.
+    is_refused: bool,
+}
+
+fn first_bytes(bytes: &[u8]) -> Vec<u8> {
+    bytes.chunks(SECTOR).map(|sector| sector[0]).collect()
+}
+
+fn open(home: &Memory, cache: &Memory, ack: Ack) -> Core {
+    let config = AttachConfig {
+        log_bytes: 4 << 20,
+        clean_bytes: 8 * BLOCK as u64,
+        ack,
+        is_forced: true,
+        ..AttachConfig::new(PathBuf::new(), PathBuf::new())
+    };
+    let places = Places {
+        home_files: Arc::new(home.clone()),
+        home_name: "disk".into(),
+        beside: Arc::new(home.clone()),
+        cache_files: Arc::new(cache.clone()),
+        cache_place: "here".into(),
+    };
+    Core::open(places, &config).unwrap()
+}
+
+impl World {
+    fn new(ack: Ack) -> Self {
+        let (home, cache) = (Memory::default(), Memory::default());
+        home.open("disk", How::Create).unwrap().set_len(BLOCKS * BLOCK as u64).unwrap();
+        home.damage("disk", |_| ());
+        home.sync_dir().unwrap();
+        Self::over(home, cache, ack, History::default(), 0)
+    }
+
+    fn over(home: Memory, cache: Memory, ack: Ack, history: History, mark: u8) -> Self {
+        let core = Arc::new(open(&home, &cache, ack));
+        Self {
+            home,
+            cache,
+            core,
+            answers: Arc::default(),
+            history,
+            open: Vec::new(),
+            cookie: 0,
+            mark,
+            ack,
+            is_refused: false,
+        }
+    }
+
+    fn submit(&mut self, operations: Vec<Operation>) -> u64 {
+        let ticket = |cookie| Ticket { cookie, offset: 0, len: 0, form: crate::device::Form::Simple };
+        let first = self.cookie;
+        let requests = operations.into_iter().map(|operation| {
+            self.cookie += 1;
+            Request { ticket: ticket(self.cookie - 1), operation }
+        });
+        let mut batch: Vec<_> = requests.collect();
+        let replies: Arc<dyn Replies> = self.answers.clone();
+        self.core.submit(&mut batch, &replies);
+        first
+    }
+
+    fn take(&self, cookie: u64) -> Option<Result<Answer, Errno>> {
+        let mut answers = self.answers.0.lock().unwrap();
+        let at = answers.iter().position(|(answered, _)| *answered == cookie)?;
+        Some(answers.swap_remove(at).1)
+    }
+
+    /// Takes note of what is promised by now.
+    fn hear(&mut self) {
+        let open = std::mem::take(&mut self.open);
+        for (cookie, safe) in open {
+            match self.take(cookie) {
+                Some(Ok(_)) => self.history.safe = self.history.safe.max(safe),
+                Some(Err(_)) => self.is_refused = true,
+                None => self.open.push((cookie, safe)),
+            }
+        }
+    }
+
+    fn step(&mut self, dice: &mut Dice) {
+        match dice.roll(12) {
+            0..=5 => {
+                let (mut operations, mut safe) = (Vec::new(), Vec::new());
+                for _ in 0..=dice.roll(3) {
+                    let (operation, is_safe) = self.draw(dice);
+                    operations.push(operation);
+                    safe.push(if is_safe { self.history.writes.len() } else { 0 });
+                }
+                let first = self.submit(operations);
+                self.open.extend((first..).zip(safe));
+            }
+            6 => {
+                let safe = self.history.writes.len();
+                let cookie = self.submit(vec![Operation::Flush]);
+                self.history.flush += 1;
+                self.open.push((cookie, safe));
+            }
+            7 | 8 => self.core.write_back_once(),
+            9 => self.core.lead(None),
+            10 => {
+                let mut state = self.core.state();
+                state.owner.drain(Time::ZERO);
+                self.core.carry_out(state, None);
+            }
+            _ => {
+                let read = self.read_all();
+                assert!(read.is_none_or(|read| read == self.history.after(self.history.writes.len())));
+            }
+        }
+        self.hear();
+    }
+
+    /// A write, zeros or a trim; and whether its answer is a promise.
+    fn draw(&mut self, dice: &mut Dice) -> (Operation, bool) {
+        let whole = dice.roll(3) > 0;
+        let unit = if whole { BLOCK / SECTOR } else { 1 };
+        let units = SECTORS / unit;
+        let (one, other) = (dice.roll(units as u64) as usize, dice.roll(units as u64) as usize);
+        let sectors = one.min(other) * unit..(one.max(other) + 1) * unit;
+        let fua = dice.roll(4) == 0;
+        let (offset, len) = ((sectors.start * SECTOR) as u64, (sectors.len() * SECTOR) as u64);
+        self.mark = self.mark % 250 + 1;
+        let (operation, mark) = match dice.roll(6) {
+            0 => (Operation::Zero { offset, len, may_trim: fua, fast: false, fua }, 0),
+            // A trim of parts of blocks leaves them.
+            1 if whole => (Operation::Trim { offset, len, fua }, 0),
+            _ => (Operation::Write { offset, data: Bytes::from(vec![self.mark; len as usize]), fua }, self.mark),
+        };
+        self.history.writes.push(Written { sectors, mark, flush: self.history.flush });
+        self.history.flush += usize::from(fua);
+        (operation, fua || self.ack == Ack::Write)
+    }
+
+    /// The first byte of each sector; `None` if it could not be read.
+    fn read_all(&mut self) -> Option<Vec<u8>> {
+        let len = (BLOCKS as usize * BLOCK) as u32;
+        let cookie = self.submit(vec![Operation::Read { offset: 0, len }]);
+        match self.take(cookie).expect("reads are answered at once") {
+            Ok(Answer::Read(pieces)) => Some(first_bytes(&pieces.iter().flat_map(bytes_of).collect::<Vec<_>>())),
+            Ok(other) => panic!("{other:?}"),
+            Err(_) => None,
+        }
+    }
+}
+
+fn bytes_of(piece: &Piece) -> Vec<u8> {
+    match piece {
+        Piece::Data(bytes) => bytes.to_vec(),
+        Piece::Zeros(count) => vec![0; *count as usize],
+    }
+}
+
+/// Runs until the power fails at some operation of the cache's files or home's, and looks at what is left; three times.
+fn power_failures(seed: u64) {
+    let mut dice = Dice(seed);
+    let ack = if dice.roll(2) == 0 { Ack::Write } else { Ack::Flush };
+    let mut world = World::new(ack);
+    for life in 0..3 {
+        let fault = Some(Fault::Crash(dice.roll(80)));
+        if dice.roll(2) == 0 {
+            world.cache.plan(fault);
+        } else {
+            world.home.plan(fault);
+        }
+        for _ in 0..dice.roll(40) {
+            world.step(&mut dice);
+            if world.core.state().failed.is_some() {
+                break;
+            }
+            if world.is_refused {
+                return;
+            }
+        }
+        let (home, cache) = if dice.roll(4) == 0 {
+            (world.home.after_kill(), world.cache.after_kill())
+        } else {
+            (world.home.after_power_failure(&mut dice), world.cache.after_power_failure(&mut dice))
+        };
+        let World { mut history, mark, .. } = world;
+        let without = home.after_kill();
+        drop(open(&without, &Memory::default(), ack));
+        let found = first_bytes(&without.bytes("disk"));
+        assert!(history.allows_without_cache(&found), "seed {seed}, life {life}, no cache: {found:?}\n{history:#?}");
+        world = World::over(home, cache, ack, History::default(), mark);
+        let found = world.read_all().expect("nothing fails now");
+        let count = history.allows_with_cache(&found);
+        let count = count.unwrap_or_else(|| panic!("seed {seed}, life {life}: {found:?}\n{history:#?}"));
+        history.writes.truncate(count);
+        (history.safe, history.flush) = (count, history.flush + 1);
+        world.history = history;
+    }
+}
+
+#[test]
+fn what_was_promised_survives_a_power_failure_and_home_is_never_mixed() {
+    let seeds = std::env::var("SEEDS").map_or(0..300, |seeds| 0..seeds.parse().unwrap());
+    seeds.for_each(power_failures);
+}

@@ -1,0 +1,214 @@
+//! Writes: each becomes records of whole blocks, numbered by the owner and appended to the log under one lock.
+//!
+//! A block that is written in part is read first, and what was read is merged under the lock only if the block has not
+//! changed since; else it is read again. So writes to different parts of a block, under way together, all stay.
+
+use super::read::{Version, blocks_of};
+use super::requests::{Own, errno};
+use super::{Core, State};
+use crate::cache::{BLOCKS_MAX, Write};
+use crate::device::{Errno, Replies, Ticket};
+use crate::extents::{BLOCK, Blocks};
+use bytes::Bytes;
+use protocol::volumes::{Content, Extent};
+use std::ops::Range;
+use std::sync::{Arc, MutexGuard, PoisonError};
+use volume::{Declined, RequestId};
+
+/// A request to change a range.
+#[derive(Debug)]
+pub(super) struct Change {
+    pub(super) offset: u64,
+    pub(super) len: u64,
+    pub(super) content: Content,
+    pub(super) is_fua: bool,
+}
+
+/// A part of a change that is one record.
+#[derive(Debug)]
+enum Part {
+    /// Whole blocks.
+    Whole(Blocks, Content),
+    /// A block that gets some bytes.
+    Edge(u32, Range<usize>, Patch),
+}
+
+/// The bytes that a part of a block gets.
+#[derive(Clone, Debug)]
+enum Patch {
+    Bytes(Bytes),
+    Zeros,
+}
+
+/// A payload is a part of a read buffer, and keeps that in memory. One that is smaller than this is copied instead.
+const COPIED_BYTES_MAX: usize = 16 << 10;
+
+impl Change {
+    /// Its records.
+    fn parts(self) -> Vec<Part> {
+        let Self { offset, len, mut content, .. } = self;
+        if let Content::Data(bytes) = &mut content
+            && bytes.len() < COPIED_BYTES_MAX
+        {
+            *bytes = Bytes::copy_from_slice(bytes);
+        }
+        let (all, end) = (blocks_of(offset, len), offset + len);
+        let whole = offset.div_ceil(BLOCK as u64) as u32..(end / BLOCK as u64) as u32;
+        let mut parts = Vec::with_capacity(whole.len() / BLOCKS_MAX as usize + 2);
+        let edge = |block: u32| {
+            let at = u64::from(block) * BLOCK as u64;
+            let (from, to) = (offset.max(at), end.min(at + BLOCK as u64));
+            let patch = match &content {
+                Content::Data(bytes) => Patch::Bytes(bytes.slice((from - offset) as usize..(to - offset) as usize)),
+                Content::Zero | Content::Trim => Patch::Zeros,
+            };
+            Part::Edge(block, (from - at) as usize..(to - at) as usize, patch)
+        };
+        // A trim is a hint: a part of a block stays.
+        let edges = all.clone().filter(|block| !whole.contains(block) && !matches!(content, Content::Trim));
+        parts.extend(edges.map(edge));
+        match &content {
+            Content::Data(bytes) => parts.extend(whole.clone().step_by(BLOCKS_MAX as usize).map(|first| {
+                let blocks = first..whole.end.min(first.saturating_add(BLOCKS_MAX));
+                let at = |block: u32| (u64::from(block) * BLOCK as u64 - offset) as usize;
+                Part::Whole(blocks.clone(), Content::Data(bytes.slice(at(blocks.start)..at(blocks.end))))
+            })),
+            content if !whole.is_empty() => parts.push(Part::Whole(whole, content.clone())),
+            _ => {}
+        }
+        parts
+    }
+}
+
+impl Core {
+    /// Takes a change; its answer comes by the owner. Says whether somebody has to make the log durable for that.
+    pub(super) fn change(&self, ticket: Ticket, change: Change, replies: &Arc<dyn Replies>) -> bool {
+        let is_fua = change.is_fua;
+        let parts = change.parts();
+        if parts.is_empty() {
+            replies.done(ticket, Ok(crate::device::Answer::Done));
+            return false;
+        }
+        let own = Own(replies);
+        let mut state = self.state();
+        if state.is_detaching {
+            drop(state);
+            replies.done(ticket, Err(Errno::Shutdown));
+            return false;
+        }
+        let was_clean = state.owner.is_clean();
+        let request = state.requests.add(ticket, replies, parts.len() as u32);
+        for part in parts {
+            state = self.put(state, request, &part, is_fua, Some(&own));
+        }
+        let waits = is_fua || self.waits_for_log;
+        // The first dirty write has an age that the keeper watches, whoever flushes it.
+        if was_clean || std::mem::take(&mut state.is_for_keeper) && !waits {
+            self.keep.notify_one();
+        }
+        self.carry_out(state, Some(&own));
+        waits
+    }
+
+    /// Puts a part into the log, when there is room.
+    fn put<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, State>,
+        request: RequestId,
+        part: &Part,
+        is_fua: bool,
+        own: Option<&Own<'_>>,
+    ) -> MutexGuard<'a, State> {
+        let mut merged: Option<(Vec<u8>, Version)> = None;
+        loop {
+            if Self::is_far_behind(&state) && state.failed.is_none() {
+                state = self.await_log(state, own);
+            }
+            let (blocks, content) = match part {
+                Part::Whole(blocks, content) => (blocks.clone(), content.clone()),
+                Part::Edge(block, range, patch) => match &merged {
+                    Some((bytes, version)) if state.version(*block) == *version => {
+                        let mut bytes = bytes.clone();
+                        match patch {
+                            Patch::Bytes(patch) => bytes[range.clone()].copy_from_slice(patch),
+                            Patch::Zeros => bytes[range.clone()].fill(0),
+                        }
+                        (*block..*block + 1, Content::Data(bytes.into()))
+                    }
+                    _ => {
+                        self.carry_out(state, own);
+                        if let Some(Own(replies)) = own {
+                            replies.stalls();
+                        }
+                        let read = self.read_block(*block);
+                        state = self.state();
+                        match read {
+                            Ok(read) => merged = Some(read),
+                            Err(errno) => {
+                                state.requests.finish(request, Err(errno));
+                                return state;
+                            }
+                        }
+                        continue;
+                    }
+                },
+            };
+            match self.append(&mut state, request, blocks, content, is_fua) {
+                Ok(()) => return state,
+                Err(Declined::NoRoom) => state = self.await_room(state, own),
+                Err(declined) => {
+                    state.requests.finish(request, Err(errno(declined)));
+                    return state;
+                }
+            }
+        }
+    }
+
+    fn append(
+        &self,
+        state: &mut State,
+        request: RequestId,
+        blocks: Blocks,
+        content: Content,
+        is_fua: bool,
+    ) -> Result<(), Declined> {
+        let extent = Extent { offset: u64::from(blocks.start) * BLOCK as u64, len: blocks.len() as u64 * BLOCK as u64 };
+        let now = self.now();
+        let write = volume::Write { request, extent, content: &content, is_fua, copies: 0 };
+        let stamp = state.owner.write(now, write)?;
+        let position = stamp.sequence.0;
+        state.dirty.push(position, blocks.clone(), content.clone());
+        state.clean.drop_blocks(blocks.clone());
+        state.is_for_keeper |= Self::count_unflushed(state, content.len() + BLOCK as u64);
+        self.log.append(position, Write { epoch: stamp.epoch, flush: stamp.flush, blocks, content });
+        Ok(())
+    }
+
+    /// Waits until the log has more of what is in memory.
+    fn await_log<'a>(&'a self, state: MutexGuard<'a, State>, own: Option<&Own<'_>>) -> MutexGuard<'a, State> {
+        self.carry_out(state, own);
+        if let Some(Own(replies)) = own {
+            replies.stalls();
+        }
+        self.lead(own);
+        let waits = |state: &mut State| Self::is_far_behind(state) && state.failed.is_none() && !state.is_closing;
+        self.room.wait_while(self.state(), waits).unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until something has gone home. A write that is not durable cannot go there.
+    fn await_room<'a>(&'a self, state: MutexGuard<'a, State>, own: Option<&Own<'_>>) -> MutexGuard<'a, State> {
+        let seen = state.rooms;
+        self.carry_out(state, own);
+        if let Some(Own(replies)) = own {
+            replies.stalls();
+        }
+        self.lead(own);
+        let waits = |state: &mut State| state.rooms == seen && state.failed.is_none() && !state.is_closing;
+        self.room.wait_while(self.state(), waits).unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Whether a range is one that a volume can have.
+pub(super) fn is_inside(size: u64, offset: u64, len: u64) -> Result<(), Errno> {
+    offset.checked_add(len).filter(|&end| end <= size).map(drop).ok_or(Errno::Invalid)
+}

@@ -1,0 +1,247 @@
+//! The way home: the newest version of each block in the flush epochs that the owner names, in large pieces.
+
+use super::{Core, State};
+use crate::cache::Kept;
+use crate::extents::{BLOCK, Blocks, ExtentMap};
+use crate::home::{PIECE_BYTES_MAX, Piece};
+use std::sync::{MutexGuard, PoisonError};
+use vfs::{FileError, contain};
+use volume::WriteBack;
+
+/// The blocks of one write-back.
+struct Plan {
+    back: WriteBack,
+    is_joined: bool,
+    /// The write of each block.
+    newest: ExtentMap<u64>,
+}
+
+/// Where the bytes of a run of blocks are.
+enum Source {
+    /// In the log, in the record of a write of these blocks.
+    Log(u64, Blocks),
+    /// Zeros; whether the range may become a hole.
+    Zeros(bool),
+}
+
+impl Core {
+    /// The thread that writes home.
+    pub(super) fn write_back(&self) {
+        loop {
+            let waits = |state: &mut State| state.to_home.is_none() && !state.is_closing && state.failed.is_none();
+            let state = self.write_back.wait_while(self.state(), waits).unwrap_or_else(PoisonError::into_inner);
+            if state.is_closing || state.failed.is_some() {
+                return;
+            }
+            drop(state);
+            self.write_back_once();
+        }
+    }
+
+    /// Writes home what the owner has named, if it has named something.
+    pub(super) fn write_back_once(&self) {
+        let Some(plan) = self.plan() else { return };
+        let mut clean = NowClean { put: Vec::new(), room: self.state().clean.len().1 / 4 };
+        let installed = contain(|| self.install(&plan, &mut clean));
+        if let Err(error) = installed {
+            clean.release(&mut self.state());
+            return self.is_not_home(&error);
+        }
+        if let Err(error) = self.is_home(plan.back, clean) {
+            self.fail(error.to_string());
+        }
+    }
+
+    fn plan(&self) -> Option<Plan> {
+        let mut state = self.state();
+        let back = state.to_home.take()?;
+        let through = back.through.sequence.0;
+        // The writes that a start has found may be home in part already.
+        let is_joined = back.is_joined || back.after.sequence.0 < state.recovered;
+        Some(Plan { back, is_joined, newest: state.dirty.newest_through(through) })
+    }
+
+    fn install(&self, plan: &Plan, clean: &mut NowClean) -> Result<(), FileError> {
+        self.home.install(plan.is_joined, &mut |put| {
+            let mut gathered = Gathered { clean: &mut *clean, first: 0, bytes: Vec::new() };
+            for (blocks, position) in plan.newest.iter() {
+                match self.source(position) {
+                    Source::Zeros(is_hole) => {
+                        gathered.put(put)?;
+                        put(Piece::Zeros { blocks, is_hole })?;
+                    }
+                    Source::Log(position, record) => gathered.add(self, position, &record, blocks, put)?,
+                }
+            }
+            gathered.put(put)
+        })
+    }
+
+    fn source(&self, position: u64) -> Source {
+        let state = self.state();
+        let write = state.dirty.write(position);
+        match write.kept {
+            Kept::Zeros { is_hole } => Source::Zeros(is_hole),
+            // Only what is counted goes home, so the log has it.
+            Kept::Log | Kept::Memory(_) => Source::Log(position, write.blocks.clone()),
+        }
+    }
+
+    /// Everything through there is home, durably.
+    fn is_home(&self, back: WriteBack, clean: NowClean) -> Result<(), FileError> {
+        let through = back.through.sequence.0;
+        let dropped = {
+            let mut state = self.state();
+            clean.publish(&mut state);
+            state.dirty.home(through);
+            state.write_backs += 1;
+            state.home_error = None;
+            state.clean.take_dropped(&self.clean)
+        };
+        self.clean.write_pages(dropped)?;
+        let frees = self.log.free_before(through + 1);
+        let mut state = self.state();
+        state.wants_flush |= frees;
+        let now = self.now();
+        state.owner.home_durable(now, back.through);
+        self.keep.notify_one();
+        self.carry_out(state, None);
+        Ok(())
+    }
+
+    /// Home has refused: the owner tries again after a while, and the log keeps everything.
+    fn is_not_home(&self, error: &FileError) {
+        let mut state = self.state();
+        state.home_error = Some(error.to_string());
+        let now = self.now();
+        state.owner.home_failed(now);
+        self.keep.notify_one();
+        self.carry_out(state, None);
+        self.drained.notify_all();
+    }
+
+    /// Says that this cache has nothing any more, and leaves a mark behind the last record, so that a later damage to it
+    /// cannot pass for a torn tail.
+    pub(super) fn close(&self) -> Result<(), String> {
+        let changed = {
+            let mut state = self.state();
+            if let Some(why) = &state.failed {
+                return Err(why.clone());
+            }
+            if state.is_detached {
+                return Ok(());
+            }
+            if !state.owner.is_clean() {
+                return Err("a write came meanwhile".to_owned());
+            }
+            state.owner.stop();
+            state.clean.take_changed(&self.clean)
+        };
+        self.clean.write_pages(changed).map_err(|error| error.to_string())?;
+        self.log.mark();
+        self.lead(None);
+        // Home must not be free before the log is: a start would write home what somebody has changed there since.
+        if self.log.has_failed() || self.log.is_stuck() {
+            return Err("the log could not be closed".to_owned());
+        }
+        self.home.release().map_err(|error| error.to_string())?;
+        self.cache_lock.lock().unwrap_or_else(PoisonError::into_inner).take();
+        self.state().is_detached = true;
+        Ok(())
+    }
+
+    /// Waits until everything is home.
+    pub(super) fn drain(&self) -> Result<(), String> {
+        let mut state = self.state();
+        // An error of before need not come again.
+        state.home_error = None;
+        let now = self.now();
+        state.owner.drain(now);
+        self.carry_out(state, None);
+        self.lead(None);
+        let waits = |state: &mut State| {
+            !state.owner.is_clean() && state.failed.is_none() && state.home_error.is_none() && !self.log.is_stuck()
+        };
+        let state: MutexGuard<'_, State> =
+            self.drained.wait_while(self.state(), waits).unwrap_or_else(PoisonError::into_inner);
+        match state.failed.as_ref().or(state.home_error.as_ref()) {
+            Some(why) if !state.owner.is_clean() => Err(why.clone()),
+            None if !state.owner.is_clean() => Err("the cache's disk has no room for what waits".to_owned()),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Blocks on their way home, in slots of the clean blocks, which they are when they are home.
+#[derive(Debug)]
+struct NowClean {
+    /// The slot, the block, its checksum and its write.
+    put: Vec<(u32, u32, u32, u64)>,
+    /// How many more there may be: what is read often must not all leave for what was written.
+    room: usize,
+}
+
+impl NowClean {
+    fn add(&mut self, core: &Core, position: u64, first: u32, bytes: &[u8]) {
+        let count = (bytes.len() / BLOCK).min(self.room);
+        let put = core.put_clean(first, &bytes[..count * BLOCK]);
+        self.room -= put.len();
+        self.put.extend(put.into_iter().map(|(slot, block, checksum)| (slot, block, checksum, position)));
+    }
+
+    /// They are home: those that were not written again are clean.
+    fn publish(self, state: &mut State) {
+        for (slot, block, checksum, position) in self.put {
+            if state.dirty.newest(block) == Some(position) {
+                state.clean.publish(slot, block, checksum);
+            } else {
+                state.clean.release(slot);
+            }
+        }
+    }
+
+    fn release(self, state: &mut State) {
+        self.put.into_iter().for_each(|(slot, ..)| state.clean.release(slot));
+    }
+}
+
+/// Blocks one behind the other, to be written as one piece.
+struct Gathered<'a> {
+    clean: &'a mut NowClean,
+    first: u32,
+    bytes: Vec<u8>,
+}
+
+impl Gathered<'_> {
+    /// Adds blocks of a write, and lets go of what is gathered when it is enough or not followed by them.
+    fn add(
+        &mut self,
+        core: &Core,
+        position: u64,
+        record: &Blocks,
+        blocks: Blocks,
+        put: &mut dyn FnMut(Piece<'_>) -> Result<(), FileError>,
+    ) -> Result<(), FileError> {
+        let is_next = self.first as usize + self.bytes.len() / BLOCK == blocks.start as usize;
+        if !is_next || self.bytes.len() + blocks.len() * BLOCK > PIECE_BYTES_MAX {
+            self.put(put)?;
+            self.first = blocks.start;
+        }
+        let before = self.bytes.len();
+        self.bytes.resize(before + blocks.len() * BLOCK, 0);
+        if !core.read_log(position, record, &blocks, &mut self.bytes[before..])? {
+            let what = format!("write {position} is not home, and the log has freed it");
+            return Err(FileError::Corrupt { file: "the log".into(), offset: 0, what });
+        }
+        self.clean.add(core, position, blocks.start, &self.bytes[before..]);
+        Ok(())
+    }
+
+    fn put(&mut self, put: &mut dyn FnMut(Piece<'_>) -> Result<(), FileError>) -> Result<(), FileError> {
+        if !self.bytes.is_empty() {
+            put(Piece::Bytes(self.first, &self.bytes))?;
+            self.bytes.clear();
+        }
+        Ok(())
+    }
+}

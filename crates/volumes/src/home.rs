@@ -1,0 +1,25 @@
+//! The home of a volume: a raw file or a block device, with small files beside it. Nothing in it is Thorp's: detached, it is
+//! what any other program takes for a disk.
+//!
+//! ```text
+//!   disk.img            the volume, byte for byte
+//!   disk.img.thorp      which volume this is, its epoch, and the cache that has what is not here
+//!   disk.img.journal    the writes of joined flush epochs, before they are installed
+//! ```
+//! 1. Writes of one flush epoch go to their places and are synced: a crash leaves some of them, as it would on a disk.
+//! 2. Joined flush epochs, in which a later write may have taken the place of an earlier one, are installed whole or not at
+//!    all: they are durable in the journal before the first of them goes to its place, and a start installs them again.
+
+mod error;
+mod file;
+mod journal;
+mod made;
+mod ownership;
+mod pieces;
+
+pub use error::HomeError;
+pub(crate) use file::FileHome;
+pub use made::{HomeStatus, create_home, home_status};
+pub(crate) use made::{check_size, is_device, split};
+pub(crate) use ownership::Ownership;
+pub(crate) use pieces::{PIECE_BYTES_MAX, Piece};

@@ -1,0 +1,45 @@
+//! The errors of homes, whose texts say what to do.
+
+use crate::extents::BLOCK;
+use std::fmt;
+use std::path::PathBuf;
+use vfs::FileError;
+
+/// Why a home cannot be made, looked at or used.
+#[derive(Debug)]
+pub enum HomeError {
+    /// A file cannot be used.
+    File(FileError),
+    /// The path has no file's name.
+    NoName(PathBuf),
+    /// It is attached by another process of this machine.
+    InUse(PathBuf),
+    /// Its size is none that a volume can have.
+    Size(PathBuf, u64),
+}
+
+impl fmt::Display for HomeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(error) => error.fmt(f),
+            Self::NoName(path) => write!(f, "{} names no file: give the volume's file or device", path.display()),
+            Self::InUse(path) => {
+                write!(f, "{} is attached by another process of this machine: detach it there first", path.display())
+            }
+            Self::Size(path, size) => write!(
+                f,
+                "{} has {size} bytes: expected a whole number of blocks of {BLOCK} bytes, at least one and at most {}",
+                path.display(),
+                u32::MAX
+            ),
+        }
+    }
+}
+
+impl std::error::Error for HomeError {}
+
+impl From<FileError> for HomeError {
+    fn from(error: FileError) -> Self {
+        Self::File(error)
+    }
+}

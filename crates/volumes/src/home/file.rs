@@ -1,0 +1,254 @@
+//! The file or the device that a volume lives in.
+
+use super::error::HomeError;
+use super::journal::{Complete, Journal};
+use super::ownership::Ownership;
+use super::pieces::{Piece, Pieces};
+use crate::extents::BLOCK;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+use vfs::{Doing, File, FileError, Files, How, Lock};
+
+/// The home of a volume.
+#[derive(Debug)]
+pub(crate) struct FileHome {
+    files: Arc<dyn Files>,
+    name: String,
+    /// The files beside it.
+    beside: Arc<dyn Files>,
+    file: Arc<dyn File>,
+    size: u64,
+    ownership: Ownership,
+    journal: Journal,
+    /// A journal is durable that is not wholly installed.
+    is_unfinished: AtomicBool,
+    lock: Mutex<Option<Lock>>,
+}
+
+impl FileHome {
+    /// Opens the home of this name, with the directory of the files beside it, and installs what a crash has left in its
+    /// journal. `volume` becomes its number if it has none yet.
+    pub(crate) fn open(
+        files: Arc<dyn Files>,
+        name: &str,
+        beside: Arc<dyn Files>,
+        volume: u64,
+    ) -> Result<Self, HomeError> {
+        // The file itself is locked: it may have other names.
+        let lock = files
+            .lock(name, false)
+            .doing("open", || files.path(name))?
+            .ok_or_else(|| HomeError::InUse(files.path(name)))?;
+        let file = files.open(name, How::Write).doing("open", || files.path(name))?;
+        let size = file.size().doing("read the length of", || files.path(name))?;
+        let ownership = Ownership::read(&*beside, &format!("{name}.thorp"))?;
+        let fresh = || Ownership { volume, epoch: 0, cache: 0, is_dirty: false, modified: 0, place: String::new() };
+        let ownership = ownership.unwrap_or_else(fresh);
+        let journal = Journal { files: beside.clone(), name: format!("{name}.journal"), volume: ownership.volume };
+        let home = Self {
+            files,
+            name: name.to_owned(),
+            beside,
+            file,
+            size,
+            ownership,
+            journal,
+            is_unfinished: AtomicBool::new(true),
+            lock: Mutex::new(Some(lock)),
+        };
+        home.finish()?;
+        Ok(home)
+    }
+
+    /// Its size in bytes.
+    pub(crate) fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// Its owner.
+    pub(crate) fn ownership(&self) -> &Ownership {
+        &self.ownership
+    }
+
+    /// Gives it another owner, durably.
+    pub(crate) fn own(&mut self, ownership: Ownership) -> Result<(), FileError> {
+        self.write_ownership(&ownership)?;
+        self.ownership = ownership;
+        Ok(())
+    }
+
+    /// Says, durably, that the cache which it is attached with has nothing that is not here. From then on others may attach
+    /// it.
+    pub(crate) fn release(&self) -> Result<(), FileError> {
+        let modified = self.modified()?;
+        self.write_ownership(&Ownership { is_dirty: false, modified, ..self.ownership.clone() })?;
+        self.lock.lock().unwrap_or_else(PoisonError::into_inner).take();
+        Ok(())
+    }
+
+    /// Whether somebody else has changed it since it was detached, as far as its time tells. While it has an owner nobody
+    /// may, and nobody could tell.
+    pub(crate) fn is_changed(&self) -> Result<bool, FileError> {
+        Ok(!self.ownership.is_dirty && self.modified()? != self.ownership.modified)
+    }
+
+    fn modified(&self) -> Result<u64, FileError> {
+        let modified = self.file.modified().doing("read the time of", || self.path())?;
+        Ok(modified.unwrap_or(0))
+    }
+
+    fn write_ownership(&self, ownership: &Ownership) -> Result<(), FileError> {
+        ownership.write(&*self.beside, &format!("{}.thorp", self.name))
+    }
+
+    /// Reads whole blocks.
+    pub(crate) fn read(&self, first: u32, into: &mut [u8]) -> Result<(), FileError> {
+        self.file.read_at(u64::from(first) * BLOCK as u64, into).doing("read", || self.path())
+    }
+
+    /// Writes; it is durable when this returns. Of what is not joined a crash may leave any part.
+    pub(crate) fn install(&self, is_joined: bool, pieces: Pieces<'_>) -> Result<(), FileError> {
+        self.finish()?;
+        if !is_joined {
+            return self.put(pieces);
+        }
+        let complete = self.journal.write(pieces)?;
+        self.is_unfinished.store(true, Relaxed);
+        self.finish_with(complete)
+    }
+
+    /// Installs a journal that was not, or not wholly: nothing else may be written before, to home or to the journal.
+    fn finish(&self) -> Result<(), FileError> {
+        if !self.is_unfinished.load(Relaxed) {
+            return Ok(());
+        }
+        if let Some(complete) = self.journal.find()? {
+            return self.finish_with(complete);
+        }
+        self.is_unfinished.store(false, Relaxed);
+        Ok(())
+    }
+
+    fn finish_with(&self, complete: Complete<'_>) -> Result<(), FileError> {
+        self.put(&mut |put| complete.each(put))?;
+        complete.blank()?;
+        self.is_unfinished.store(false, Relaxed);
+        Ok(())
+    }
+
+    /// Where the run of data, or the hole, that a byte lies in ends, and whether it is a hole.
+    pub(crate) fn run_at(&self, at: u64) -> Result<(u64, bool), FileError> {
+        let (end, is_hole) = self.file.run_at(at).doing("look for holes in", || self.path())?;
+        Ok((end.clamp(at + 1, self.size), is_hole))
+    }
+
+    fn put(&self, pieces: Pieces<'_>) -> Result<(), FileError> {
+        let at = |block: u32| u64::from(block) * BLOCK as u64;
+        pieces(&mut |piece| {
+            let put = match piece {
+                Piece::Bytes(first, bytes) => self.file.write_at(at(first), bytes),
+                Piece::Zeros { blocks, is_hole } => {
+                    self.file.zero(at(blocks.start), at(blocks.end) - at(blocks.start), is_hole)
+                }
+            };
+            put.doing("write", || self.path())
+        })?;
+        self.file.sync().doing("sync", || self.path())
+    }
+
+    fn path(&self) -> std::path::PathBuf {
+        self.files.path(&self.name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use vfs::memory::{Dice, Fault, Memory};
+
+    const BLOCKS: usize = 12;
+
+    fn files() -> Memory {
+        let files = Memory::default();
+        files.open("disk", How::Create).unwrap().set_len((BLOCKS * BLOCK) as u64).unwrap();
+        files.damage("disk", |_| ());
+        files.sync_dir().unwrap();
+        files
+    }
+
+    fn open(files: &Memory) -> FileHome {
+        FileHome::open(Arc::new(files.clone()), "disk", Arc::new(files.clone()), 1).unwrap()
+    }
+
+    /// The first byte of each block.
+    fn contents(files: &Memory) -> Vec<u8> {
+        files.bytes("disk").chunks(BLOCK).map(|block| block[0]).collect()
+    }
+
+    /// Writes `mark` to some blocks, and zeros to one.
+    fn install(home: &FileHome, is_joined: bool, mark: u8) -> Result<(), FileError> {
+        home.install(is_joined, &mut |put| {
+            put(Piece::Bytes(u32::from(mark % 3), &[mark; 3 * BLOCK]))?;
+            put(Piece::Zeros { blocks: 6..7 + u32::from(mark % 2), is_hole: mark > 2 })?;
+            put(Piece::Bytes(9, &[mark; BLOCK]))
+        })
+    }
+
+    fn after(mut contents: Vec<u8>, mark: u8) -> Vec<u8> {
+        let first = usize::from(mark % 3);
+        contents[first..first + 3].fill(mark);
+        contents[6..7 + usize::from(mark % 2)].fill(0);
+        contents[9] = mark;
+        contents
+    }
+
+    #[test]
+    fn what_is_joined_is_installed_whole_or_not_at_all() {
+        let (mut dice, mut whole, mut none) = (Dice(7), 0, 0);
+        for at in 0.. {
+            let files = files();
+            let home = open(&files);
+            install(&home, false, 1).unwrap();
+            install(&home, true, 2).unwrap();
+            let before = contents(&files);
+            files.plan(Some(Fault::Crash(at)));
+            if install(&home, true, 3).is_ok() && install(&home, true, 4).is_ok() {
+                assert!(at > 10 && whole > 10 && none > 10, "{at} {whole} {none}");
+                return;
+            }
+            for _ in 0..20 {
+                let left = files.after_power_failure(&mut dice);
+                drop(open(&left));
+                let (third, found) = (after(before.clone(), 3), contents(&left));
+                let fourth = after(third.clone(), 4);
+                assert!([&before, &third, &fourth].contains(&&found), "operation {at}: {found:?}");
+                whole += u32::from(found != before);
+                none += u32::from(found == before);
+                // The journal that was installed is not installed again.
+                install(&open(&left), false, 5).unwrap();
+                let found = contents(&left);
+                drop(open(&left.after_power_failure(&mut dice)));
+                assert_eq!(contents(&left), found);
+            }
+        }
+    }
+
+    #[test]
+    fn a_home_is_attached_once_and_says_whose_it_is() {
+        let files = files();
+        let mut home = open(&files);
+        assert!(matches!(
+            FileHome::open(Arc::new(files.clone()), "disk", Arc::new(files.clone()), 2),
+            Err(HomeError::InUse(_))
+        ));
+        assert_eq!((home.ownership().volume, home.ownership().epoch), (1, 0));
+        let ownership =
+            Ownership { epoch: 1, cache: 3, is_dirty: true, place: "here".into(), ..home.ownership().clone() };
+        home.own(ownership.clone()).unwrap();
+        drop(home);
+        assert_eq!(
+            FileHome::open(Arc::new(files.clone()), "disk", Arc::new(files), 2).unwrap().ownership(),
+            &ownership
+        );
+    }
+}

@@ -1,0 +1,69 @@
+//! Homes as they are made and looked at, without being attached.
+
+use super::error::HomeError;
+use super::ownership::Ownership;
+use crate::extents::BLOCK;
+use rustix::fs::{Mode, OFlags};
+use std::os::unix::fs::FileTypeExt;
+use std::path::Path;
+use vfs::{Directory, Doing};
+
+/// How a home stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HomeStatus {
+    /// The size of the volume in bytes.
+    pub size: u64,
+    /// The number of its attachments so far.
+    pub epoch: u64,
+    /// The cache that may have writes that are not home, if one may.
+    pub dirty_at: Option<String>,
+}
+
+/// Makes a raw file of zeros that takes no room yet.
+///
+/// # Errors
+/// The size is none that a volume can have, or there is such a file already, or none can be made.
+pub fn create_home(path: &Path, size: u64) -> Result<(), HomeError> {
+    check_size(path, size)?;
+    let (flags, mode) = (OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC, Mode::from_raw_mode(0o600));
+    let made = rustix::fs::open(path, flags, mode).and_then(|file| {
+        rustix::fs::ftruncate(&file, size)?;
+        rustix::fs::fsync(&file)
+    });
+    Ok(made.map_err(std::io::Error::from).doing("create", || path.to_owned())?)
+}
+
+/// Looks at a home; at the files beside it in another directory, if they are in one.
+///
+/// # Errors
+/// It cannot be read.
+pub fn home_status(path: &Path, beside: Option<&Path>) -> Result<HomeStatus, HomeError> {
+    let path = path.canonicalize().doing("open", || path.to_owned())?;
+    let (above, name) = split(&path)?;
+    let files = Directory::new(above);
+    let home = vfs::Files::open(&files, &name, vfs::How::Read).doing("open", || path.clone())?;
+    let size = home.size().doing("read the length of", || path.clone())?;
+    let beside = beside.map_or(files, Directory::new);
+    let ownership = Ownership::read(&beside, &format!("{name}.thorp"))?;
+    let epoch = ownership.as_ref().map_or(0, |ownership| ownership.epoch);
+    let dirty_at = ownership.filter(|ownership| ownership.is_dirty).map(|ownership| ownership.place);
+    Ok(HomeStatus { size, epoch, dirty_at })
+}
+
+/// Whether a home is a device: then the files beside it need a directory of their own, as `/dev` forgets them.
+pub(crate) fn is_device(path: &Path) -> bool {
+    std::fs::metadata(path).is_ok_and(|metadata| metadata.file_type().is_block_device())
+}
+
+/// The directory of a home and its name there.
+pub(crate) fn split(path: &Path) -> Result<(&Path, String), HomeError> {
+    let name = path.file_name().ok_or_else(|| HomeError::NoName(path.to_owned()))?;
+    let above = path.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    Ok((above, name.to_string_lossy().into_owned()))
+}
+
+/// Whether a volume can have this size.
+pub(crate) fn check_size(path: &Path, size: u64) -> Result<(), HomeError> {
+    let is_good = size > 0 && size.is_multiple_of(BLOCK as u64) && size / (BLOCK as u64) < u64::from(u32::MAX);
+    if is_good { Ok(()) } else { Err(HomeError::Size(path.to_owned(), size)) }
+}

@@ -1,0 +1,33 @@
+//! The block door: an NBD server, and the devices that it serves.
+//!
+//! ```text
+//!   qemu, libnbd, fio, the kernel --NBD--> nbd::Server --requests--> dyn Device: a file, memory
+//!                                                      <--answers---
+//! ```
+//! | file | what it is |
+//! |---|---|
+//! | `attached` | a volume that is attached at this host: its writes go to a log, and from there home |
+//! | `cache`, `extents` | the log's records, clean blocks, and maps of blocks |
+//! | `home`, `marker` | the file or device where a volume lives, and the small files that say whose it is |
+//! | `device` | what a server serves: requests by batches, answers in any order |
+//! | [`nbd`] | the protocol, and the server that speaks it |
+//! | `file`, `readers` | a file or block device, and the threads that wait for its disk |
+//! | `memory` | a device in memory |
+
+mod attached;
+mod cache;
+mod device;
+mod extents;
+mod file;
+mod home;
+mod marker;
+mod memory;
+pub mod nbd;
+mod readers;
+
+pub use attached::{AttachConfig, AttachError, Attached, LOG_BYTES_MAX, LOG_BYTES_MIN, Status};
+pub use device::{Answer, Device, Errno, Extent, Form, Geometry, Operation, Piece, Replies, Request, Ticket};
+pub use file::FileDevice;
+pub use home::{HomeError, HomeStatus, create_home, home_status};
+pub use memory::MemoryDevice;
+pub use volume::Ack;

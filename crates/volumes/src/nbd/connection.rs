@@ -1,0 +1,413 @@
+//! The threads of a connection.
+//!
+//! ```text
+//!              +-- idle <-------------------------+
+//!   the seat   |                                  |
+//!   is free    v                                  | the seat is another's
+//!            reader: receive, parse, submit, send-+
+//!              |  ^                      |
+//!              |  +----------------------+  still in the seat
+//!              v
+//!            no more requests: wait for the replies, end
+//! ```
+//! 1. One thread at a time, the one in the seat, receives. It carries a batch to the device and sends the replies.
+//! 2. A device that is about to wait says so ([`Replies::stalls`]); the thread then gives the seat away and comes back
+//!    to be idle. As long as nothing stalls, one thread does everything.
+//! 3. A request is counted from when it was read until its reply has left. The reader stops at the limit.
+//! 4. The connection ends when every request that was read has been replied to, whatever ended it.
+
+use super::counters::Ended;
+use super::handshake::Session;
+use super::limits::{CREW_MAX, OUTSTANDING_BYTES_MAX, OUTSTANDING_MAX, READ_BYTES, SPARE_BYTES_MAX};
+use super::outbox::{Full, Load, Outbox, Sent};
+use super::replies;
+use super::requests::{Item, Requests};
+use super::shared::Shared;
+use crate::device::{Answer, Device, Errno, Form, Geometry, Replies, Request, Ticket};
+use bytes::Bytes;
+use rustix::buffer::spare_capacity;
+use rustix::io::Errno as SystemError;
+use rustix::net::{RecvFlags, Shutdown, recv, shutdown};
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::thread::{self, ThreadId};
+
+/// A connection with an export.
+pub(super) struct Connection {
+    socket: Arc<OwnedFd>,
+    device: Arc<dyn Device>,
+    shared: Arc<Shared>,
+    /// Its number with the server.
+    number: u64,
+    /// For the thread in the seat.
+    input: Mutex<Input>,
+    seat: Mutex<Seat>,
+    seat_changed: Condvar,
+    outbox: Outbox,
+    load: Mutex<Load>,
+    unloaded: Condvar,
+    /// This connection, for threads that it starts.
+    me: Weak<Self>,
+}
+
+/// The bytes that have been received.
+struct Input {
+    requests: Requests,
+    /// Those that are not parsed yet.
+    unparsed: Bytes,
+    /// Memory to receive into.
+    spare: Vec<u8>,
+    /// Why nothing more is read, once the requests before it are submitted.
+    ended: Option<Ended>,
+}
+
+/// The place of the thread that receives.
+#[derive(Debug)]
+struct Seat {
+    reader: Option<ThreadId>,
+    idle: usize,
+    crew: usize,
+    is_ended: bool,
+}
+
+/// The reason for which the parsing stopped.
+enum Stopped {
+    /// So many bytes are missing.
+    Missing(usize),
+    /// There are as many requests as may be.
+    Loaded,
+    /// Nothing more is to come.
+    Ended,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Connection {
+    /// Serves a session on this thread, and on those that it starts, until it ends.
+    pub(super) fn serve(shared: Arc<Shared>, number: u64, socket: Arc<OwnedFd>, session: Session, received: Vec<u8>) {
+        let device = shared.device(session.export);
+        let input =
+            Input { requests: Requests::new(session), unparsed: received.into(), spare: Vec::new(), ended: None };
+        let connection = Arc::new_cyclic(|me| Self {
+            socket,
+            device,
+            shared,
+            number,
+            input: Mutex::new(input),
+            seat: Mutex::new(Seat { reader: None, idle: 0, crew: 1, is_ended: false }),
+            seat_changed: Condvar::new(),
+            outbox: Outbox::default(),
+            load: Mutex::default(),
+            unloaded: Condvar::new(),
+            me: Weak::clone(me),
+        });
+        connection.run();
+    }
+
+    /// The work of each thread of the crew.
+    fn run(self: Arc<Self>) {
+        let replies: Arc<dyn Replies> = Arc::<Self>::clone(&self);
+        let _panicking = EndOnPanic(&self);
+        let mut batch = Vec::new();
+        while self.sit() {
+            while self.serve_batch(&mut batch, &replies) {}
+        }
+    }
+
+    /// Waits for the seat. Says whether there is one.
+    fn sit(&self) -> bool {
+        let mut seat = lock(&self.seat);
+        seat.idle += 1;
+        let is_taken = |seat: &mut Seat| seat.reader.is_some() && !seat.is_ended;
+        seat = self.seat_changed.wait_while(seat, is_taken).unwrap_or_else(PoisonError::into_inner);
+        seat.idle -= 1;
+        if seat.is_ended {
+            seat.crew -= 1;
+            return false;
+        }
+        seat.reader = Some(thread::current().id());
+        true
+    }
+
+    /// Receives requests, has them carried out and sends the replies that are there. Says whether to go on.
+    fn serve_batch(&self, batch: &mut Vec<Request>, replies: &Arc<dyn Replies>) -> bool {
+        let received = match self.receive(batch) {
+            Ok(received) => received,
+            Err(why) => {
+                self.finish(why);
+                return false;
+            }
+        };
+        if !batch.is_empty() {
+            self.device.submit(batch, replies);
+            debug_assert!(batch.is_empty(), "the device took every request");
+        }
+        let is_in_seat = lock(&self.seat).reader == Some(thread::current().id());
+        if is_in_seat {
+            lock(&self.input).recover(received);
+        }
+        self.leave(Full::Wait);
+        is_in_seat
+    }
+
+    /// Fills the batch with requests that have arrived, waiting for the first. The result is the memory that they were
+    /// received in, which is used again if the device is done with it.
+    fn receive(&self, batch: &mut Vec<Request>) -> Result<Bytes, Ended> {
+        let geometry = self.device.geometry();
+        let mut input = lock(&self.input);
+        loop {
+            let received = input.unparsed.clone();
+            let (taken, stopped) = self.parse(&mut input, &geometry, batch);
+            if taken > 0 {
+                self.shared.counters.requests.fetch_add(batch.len() as u64, Relaxed);
+                return Ok(received);
+            }
+            drop(received);
+            match stopped {
+                Stopped::Missing(bytes) => self.receive_bytes(&mut input, &geometry, bytes)?,
+                Stopped::Loaded => self.wait_for_room(),
+                Stopped::Ended => return Err(input.ended.unwrap_or(Ended::Closed)),
+            }
+        }
+    }
+
+    /// Takes requests off what was received. Says how many, with those that were refused at once.
+    fn parse(&self, input: &mut Input, geometry: &Geometry, batch: &mut Vec<Request>) -> (usize, Stopped) {
+        let mut load = *lock(&self.load);
+        let before = load;
+        let mut refused = Vec::new();
+        let stopped = loop {
+            if input.ended.is_some() {
+                break Stopped::Ended;
+            }
+            if load.is_full() {
+                break Stopped::Loaded;
+            }
+            match input.requests.next(geometry, &mut input.unparsed) {
+                Item::More(bytes) => break Stopped::Missing(bytes),
+                Item::Request(request) => {
+                    load.add(&request.ticket);
+                    batch.push(request);
+                }
+                Item::Refused(ticket, errno, why) => {
+                    load.add(&ticket);
+                    refused.push((ticket, errno, why));
+                }
+                Item::Disconnect => input.ended = Some(Ended::Disconnected),
+                Item::OutOfStep => input.ended = Some(Ended::RequestMagic),
+            }
+        };
+        let (requests, bytes) = (load.requests - before.requests, load.bytes - before.bytes);
+        if requests > 0 {
+            let mut load = lock(&self.load);
+            load.requests += requests;
+            load.bytes += bytes;
+        }
+        for (ticket, errno, why) in refused {
+            self.shared.counters.refused.fetch_add(1, Relaxed);
+            self.outbox.add(ticket.load(), |to| {
+                replies::put(to, &ticket, Err(errno), why);
+            });
+        }
+        (requests, stopped)
+    }
+
+    /// Receives at least so many bytes, and on to the end of a request that has begun. So a large payload lies where it
+    /// was received, not where a second buffer has the rest of it.
+    fn receive_bytes(&self, input: &mut Input, geometry: &Geometry, mut missing: usize) -> Result<(), Ended> {
+        let mut buffer = input.refill();
+        while missing > 0 {
+            let enough = buffer.len() + missing;
+            buffer.reserve(missing.max(READ_BYTES.saturating_sub(buffer.len())));
+            while buffer.len() < enough {
+                match recv(&self.socket, spare_capacity(&mut buffer), RecvFlags::empty()) {
+                    Ok((_, 0)) | Err(_) if self.shared.is_stopping() => return Err(Ended::Stopped),
+                    Ok((_, 0)) => return Err(Ended::Closed),
+                    Ok(_) | Err(SystemError::INTR) => {}
+                    Err(_) => return Err(Ended::Closed),
+                }
+            }
+            missing = input.requests.missing(geometry, &buffer);
+        }
+        input.unparsed = buffer.into();
+        if self.shared.is_stopping() { Err(Ended::Stopped) } else { Ok(()) }
+    }
+
+    fn wait_for_room(&self) {
+        let is_full = |load: &mut Load| load.is_full();
+        drop(self.unloaded.wait_while(lock(&self.load), is_full).unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// Lets replies leave.
+    fn leave(&self, full: Full) {
+        match self.outbox.send(self.socket.as_fd(), full, |load| self.release(load)) {
+            Sent::Yes => {}
+            Sent::Broken => self.hang_up(),
+            Sent::NeedsAttendant => {
+                let started = self.me.upgrade().map(|me| {
+                    thread::Builder::new().name("nbd-full".to_owned()).spawn(move || {
+                        if me.outbox.attend(me.socket.as_fd(), |load| me.release(load)) == Sent::Broken {
+                            me.hang_up();
+                        }
+                    })
+                });
+                if !matches!(started, Some(Ok(_))) {
+                    self.hang_up();
+                    self.abandon();
+                }
+            }
+        }
+    }
+
+    /// Replies to so many requests have left.
+    fn release(&self, left: Load) {
+        let mut load = lock(&self.load);
+        let was_full = load.is_full();
+        load.requests = load.requests.saturating_sub(left.requests);
+        load.bytes = load.bytes.saturating_sub(left.bytes);
+        if was_full || load.requests == 0 {
+            self.unloaded.notify_all();
+        }
+    }
+
+    /// Ends the connection once every request that was read has its reply.
+    fn finish(&self, why: Ended) {
+        self.leave(Full::Wait);
+        let is_loaded = |load: &mut Load| load.requests > 0;
+        drop(self.unloaded.wait_while(lock(&self.load), is_loaded).unwrap_or_else(PoisonError::into_inner));
+        self.shared.counters.ended(why);
+        self.hang_up();
+        self.dismiss();
+    }
+
+    /// Receives and sends nothing more. A thread that waits for the socket goes on.
+    fn hang_up(&self) {
+        // It may be gone already.
+        let _ = shutdown(&*self.socket, Shutdown::Both);
+    }
+
+    /// Sends the crew home. The connection does not count any more, though one of its threads may be in the device yet, at
+    /// work for others.
+    fn dismiss(&self) {
+        lock(&self.seat).is_ended = true;
+        self.seat_changed.notify_all();
+        self.outbox.end();
+        self.shared.forget(self.number);
+    }
+
+    /// Ends the connection without the replies that cannot come any more.
+    fn abandon(&self) {
+        *lock(&self.load) = Load::default();
+        self.unloaded.notify_all();
+    }
+}
+
+impl Replies for Connection {
+    fn done(&self, ticket: Ticket, outcome: Result<Answer, Errno>) {
+        let failed = outcome.as_ref().err().copied();
+        let why = failed.map(|errno| errno.to_string()).unwrap_or_default();
+        let mut succeeded = true;
+        let leaves = self.outbox.add(ticket.load(), |to| succeeded = replies::put(to, &ticket, outcome, &why));
+        if !succeeded {
+            self.shared.counters.failed.fetch_add(1, Relaxed);
+        }
+        if leaves {
+            self.leave(Full::Later);
+        }
+    }
+
+    fn send(&self) {
+        self.leave(Full::Leave);
+    }
+
+    fn stalls(&self) {
+        let mut seat = lock(&self.seat);
+        if seat.reader == Some(thread::current().id()) {
+            if seat.idle > 0 {
+                seat.reader = None;
+                self.seat_changed.notify_one();
+            } else if seat.crew < CREW_MAX && !seat.is_ended {
+                self.enlarge(&mut seat);
+            }
+        }
+        drop(seat);
+        self.leave(Full::Leave);
+    }
+}
+
+impl Connection {
+    /// Gives the seat to a new thread. If the system has none, this thread keeps it, and the requests that follow wait.
+    fn enlarge(&self, seat: &mut Seat) {
+        let Some(me) = self.me.upgrade() else { return };
+        if thread::Builder::new().name("nbd".to_owned()).spawn(move || me.run()).is_ok() {
+            seat.crew += 1;
+            seat.reader = None;
+        }
+    }
+}
+
+/// Ends the connection of a thread that panics: a bug in a device, and nobody knows what it has left half done.
+struct EndOnPanic<'a>(&'a Connection);
+
+impl Drop for EndOnPanic<'_> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.0.shared.counters.ended(Ended::Panicked);
+            self.0.hang_up();
+            self.0.abandon();
+            self.0.dismiss();
+        }
+    }
+}
+
+impl Input {
+    /// Memory with what is not parsed yet.
+    fn refill(&mut self) -> Vec<u8> {
+        let mut buffer = std::mem::take(&mut self.spare);
+        buffer.clear();
+        buffer.extend_from_slice(&self.unparsed);
+        let unparsed = std::mem::take(&mut self.unparsed);
+        self.recover(unparsed);
+        buffer
+    }
+
+    /// Keeps memory for the next time, unless somebody still uses it.
+    fn recover(&mut self, received: Bytes) {
+        if self.unparsed.is_empty() {
+            // An empty rest is a user, too.
+            self.unparsed = Bytes::new();
+        }
+        if let Ok(mut memory) = received.try_into_mut() {
+            // Bytes that are still in it would be moved to its front.
+            memory.clear();
+            let memory = Vec::from(memory);
+            if memory.capacity() <= SPARE_BYTES_MAX && memory.capacity() > self.spare.capacity() {
+                self.spare = memory;
+            }
+        }
+    }
+}
+
+impl Load {
+    fn is_full(&self) -> bool {
+        self.requests >= OUTSTANDING_MAX || self.bytes >= OUTSTANDING_BYTES_MAX
+    }
+
+    fn add(&mut self, ticket: &Ticket) {
+        self.requests += 1;
+        self.bytes += ticket.load();
+    }
+}
+
+impl Ticket {
+    /// The bytes of payload that the request keeps in memory.
+    fn load(&self) -> usize {
+        match self.form {
+            Form::Extents | Form::OneExtent => 0,
+            _ => self.len as usize,
+        }
+    }
+}

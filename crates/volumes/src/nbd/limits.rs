@@ -1,0 +1,52 @@
+//! Limits of what a client may have. Room is made for what has arrived, never for what was announced, but for the payload
+//! of a single request.
+
+use std::time::Duration;
+
+/// A string: the name of an export, a query, the text of an error.
+pub const NAME_BYTES_MAX: usize = 4096;
+
+/// The data of an option that is looked at. A longer option is passed over and refused.
+pub const OPTION_BYTES_MAX: usize = 16 * 1024;
+
+/// Options of one handshake.
+pub const OPTIONS_MAX: u32 = 128;
+
+/// The time from a connection's beginning to the end of its handshake.
+pub const HANDSHAKE_WITHIN: Duration = Duration::from_secs(10);
+
+/// The bytes that a request reads or writes. The specification asks for no less.
+pub const PAYLOAD_BYTES_MAX: u32 = 32 * 1024 * 1024;
+
+/// Requests of one connection that were read and whose replies have not left yet.
+pub const OUTSTANDING_MAX: usize = 1024;
+
+/// The payloads of those. A connection is read on as long as it is below, so it may have one request more.
+pub const OUTSTANDING_BYTES_MAX: usize = PAYLOAD_BYTES_MAX as usize;
+
+/// Extents of one reply; a client asks again where the list ends.
+pub const EXTENTS_MAX: usize = 4096;
+
+/// Connections at a time, unless something else is said.
+pub const CONNECTIONS_MAX: usize = 64;
+
+/// Threads of one connection. All but one of them wait for a device.
+pub const CREW_MAX: usize = 16;
+
+/// Bytes that are read from a socket at a time.
+pub(super) const READ_BYTES: usize = 64 * 1024;
+
+/// Memory that a connection keeps to receive into.
+pub(super) const SPARE_BYTES_MAX: usize = 1024 * 1024;
+
+/// Replies that leave before those behind them in the same batch are there.
+pub(super) const SEND_BYTES: usize = 256 * 1024;
+
+/// The time after which replies leave also before the rest of their batch: what a few system calls take.
+pub(super) const SEND_AFTER: Duration = Duration::from_micros(20);
+
+/// The text of an error is short enough for any client.
+pub(super) const TEXT_BYTES_MAX: usize = 256;
+
+const _: () = assert!(2 * (NAME_BYTES_MAX + 8) < OPTION_BYTES_MAX, "an option has room for a name and a query");
+const _: () = assert!(SEND_BYTES < OUTSTANDING_BYTES_MAX, "replies leave before they stop the reading");

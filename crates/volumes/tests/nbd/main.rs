@@ -1,0 +1,11 @@
+//! The NBD server: its protocol as bytes, its threads and limits, and the clients and servers of others.
+
+mod attached;
+mod clients;
+mod differential;
+mod files;
+mod fuzz;
+mod handshake;
+mod requests;
+mod rig;
+mod threads;
