@@ -86,9 +86,11 @@ def serving_wsgi(application: Any) -> Iterator[str]:
     server = waitress.create_server(application, host="127.0.0.1", port=0, threads=8)
     thread = threading.Thread(target=server.run)
     thread.start()
-    yield f"http://127.0.0.1:{server.effective_port}"
-    server.close()
-    thread.join()
+    try:
+        yield f"http://127.0.0.1:{server.effective_port}"
+    finally:
+        server.close()
+        thread.join()
 
 
 @contextlib.contextmanager
@@ -96,10 +98,12 @@ def serving_asgi(application: Any) -> Iterator[str]:
     server = uvicorn.Server(uvicorn.Config(application, port=0, log_level="error"))
     thread = threading.Thread(target=server.run)
     thread.start()
-    until("it listens", lambda: server.started)
-    yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
-    server.should_exit = True
-    thread.join()
+    try:
+        until("it listens", lambda: server.started)
+        yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        thread.join()
 
 
 def until(what: str, holds: Callable[[], bool]) -> None:

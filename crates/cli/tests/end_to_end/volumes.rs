@@ -87,30 +87,28 @@ fn write_until_gone(mut client: Client, versions: &mut Versions, first_version: 
         let data = version.to_le_bytes().repeat(BLOCK / 8);
         versions.written.insert(block, version);
         let fua = version.is_multiple_of(3);
-        let asked = client.call(&Command::Write { offset, data: &data, fua });
-        if asked.is_err() {
-            return;
-        }
+        let Ok(written) = client.call(&Command::Write { offset, data: &data, fua }) else { return };
+        assert_eq!(written.error, 0, "write {version}");
         if fua {
             versions.promised.insert(block, version);
         }
         if version.is_multiple_of(50) {
-            if client.call(&Command::Flush).is_err() {
-                return;
-            }
+            let Ok(flushed) = client.call(&Command::Flush) else { return };
+            assert_eq!(flushed.error, 0, "the flush behind write {version}");
             versions.promised = versions.written.clone();
         }
         version += 1;
     }
 }
 
-/// Each block is one that was written, whole, and no older than what was promised.
-fn check(versions: &Versions, bytes: &[u8]) {
+/// Each block is one that was written, whole, and no older than what was promised. Once it was read it is a promise, too; and
+/// a newer one that was not promised is gone for good.
+fn check(versions: &mut Versions, bytes: &[u8]) {
     for (block, bytes) in (0..).zip(bytes.chunks(BLOCK)) {
         let version = u64::from_le_bytes(bytes[..8].try_into().unwrap());
         assert!(bytes.chunks(8).all(|part| part == version.to_le_bytes()), "block {block} is torn");
-        let promised = versions.promised.get(&block).copied().unwrap_or(0);
-        let written = versions.written.get(&block).copied().unwrap_or(0);
+        let promised = versions.promised.insert(block, version).unwrap_or(0);
+        let written = versions.written.insert(block, version).unwrap_or(0);
         assert!((promised..=written).contains(&version), "block {block}: {version} of {promised} to {written}");
     }
 }
@@ -126,14 +124,13 @@ fn what_was_promised_survives_kills_and_is_home_in_the_end() {
         assert_eq!(attached.ready["attachment"], life);
         let mut client = attached.connect();
         let read = client.call(&Command::Read { offset: 0, len: 8 << 20, whole: true }).unwrap();
-        check(&versions, &read.data);
+        check(&mut versions, &read.data);
         thread::scope(|scope| {
             let writer = scope.spawn(|| write_until_gone(client, &mut versions, life * 1_000_000));
             thread::sleep(Duration::from_millis(700));
             attached.kill();
             writer.join().unwrap();
         });
-        // A block that came back after a kill may be newer than what was promised, and stays.
         let status = thorp(["volume", "status", &home]).ok();
         assert!(status.contains("not home at") && status.contains("/cache"), "{status}");
     }
@@ -141,7 +138,7 @@ fn what_was_promised_survives_kills_and_is_home_in_the_end() {
     let mut client = attached.connect();
     let read = client.call(&Command::Read { offset: 0, len: 8 << 20, whole: true }).unwrap().data;
     drop(client);
-    check(&versions, &read);
+    check(&mut versions, &read);
     let said = attached.detach();
     assert!(said.contains("detached"), "{said}");
     assert!(std::fs::read(&home).unwrap() == read);
