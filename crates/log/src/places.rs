@@ -12,8 +12,12 @@
 use crate::frame::{FRAME_BYTES_MIN, Frame, HEADER_BYTES};
 use crate::segment::Segment;
 use std::collections::VecDeque;
+use std::io;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use vfs::{BLOCK, Doing, File, FileError, Files, How};
+
+/// A way to read a file; says whether it did.
+type ReadAt = dyn Fn(&dyn File, u64, &mut [u8]) -> io::Result<bool>;
 
 /// Where a record's first frame is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,6 +100,15 @@ impl Places {
 
     /// See [`crate::Log::read`].
     pub(crate) fn read(&self, position: u64, from: usize, into: &mut [u8]) -> Result<bool, FileError> {
+        self.read_by(position, from, into, &|file, at, into| file.read_at(at, into).map(|()| true))
+    }
+
+    /// See [`crate::Log::read_at_hand`].
+    pub(crate) fn read_at_hand(&self, position: u64, from: usize, into: &mut [u8]) -> Result<bool, FileError> {
+        self.read_by(position, from, into, &|file, at, into| file.read_at_hand(at, into))
+    }
+
+    fn read_by(&self, position: u64, from: usize, into: &mut [u8], read: &ReadAt) -> Result<bool, FileError> {
         let Some(mut place) = self.table().place(position) else { return Ok(false) };
         let first_lap = place.lap;
         let (mut skip, mut filled) = (from, 0);
@@ -105,27 +118,37 @@ impl Places {
             if skip < part {
                 let count = (part - skip).min(into.len() - filled);
                 let at = place.offset as usize + HEADER_BYTES + skip;
-                let read = source.file.read_at(at as u64, &mut into[filled..filled + count]);
-                read.doing("read", || self.files.path(&source.name))?;
+                let is_read = read(&*source.file, at as u64, &mut into[filled..filled + count]);
+                if !is_read.doing("read", || self.files.path(&source.name))? {
+                    return Ok(false);
+                }
                 filled += count;
             }
             if filled == into.len() {
                 return Ok(self.table().source(first_lap).is_some());
             }
             skip = skip.saturating_sub(part);
-            let Some(next) = self.next_part(&source, place, position)? else { return Ok(false) };
+            let Some(next) = self.next_part(&source, place, position, read)? else { return Ok(false) };
             place = next;
         }
     }
 
     /// The frame in which a record goes on: directly behind the last one, or at the beginning of the next segment.
-    fn next_part(&self, source: &Source, place: RecordPlace, position: u64) -> Result<Option<RecordPlace>, FileError> {
+    fn next_part(
+        &self,
+        source: &Source,
+        place: RecordPlace,
+        position: u64,
+        read: &ReadAt,
+    ) -> Result<Option<RecordPlace>, FileError> {
         let end = place.offset as usize + HEADER_BYTES + place.part_bytes as usize;
         let is_there = source.bytes.saturating_sub(end) >= FRAME_BYTES_MIN;
         let (lap, offset) = if is_there { (place.lap, end) } else { (place.lap + 1, BLOCK) };
         let Some(source) = self.table().source(lap) else { return Ok(None) };
         let mut header = [0; HEADER_BYTES];
-        source.file.read_at(offset as u64, &mut header).doing("read", || self.files.path(&source.name))?;
+        if !read(&*source.file, offset as u64, &mut header).doing("read", || self.files.path(&source.name))? {
+            return Ok(None);
+        }
         let goes_on = |frame: &Frame| frame.lap == lap && frame.position == position && !frame.record_begins;
         if let Some(frame) = Frame::decode(&header).filter(goes_on) {
             return Ok(Some(RecordPlace { lap, offset: offset as u32, part_bytes: frame.part_bytes }));

@@ -197,6 +197,14 @@ impl<R: Records> Log<R> {
         self.places.as_ref().expect("its records are read back").read(position, from, into)
     }
 
+    /// The same if nobody has to wait for a device; says whether it was read.
+    ///
+    /// # Panics
+    /// See [`Log::read`].
+    pub fn read_at_hand(&self, position: u64, from: usize, into: &mut [u8]) -> Result<bool, FileError> {
+        self.places.as_ref().expect("its records are read back").read_at_hand(position, from, into)
+    }
+
     /// Whether a flush waits to be retried.
     pub fn is_stuck(&self) -> bool {
         self.queue().flush == Flush::Stuck

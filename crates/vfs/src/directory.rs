@@ -2,10 +2,10 @@
 
 use crate::aligned::{Aligned, BLOCK};
 use crate::files::{File, Files, How, Lock, write_zeros};
-use rustix::fs::{Advice, FallocateFlags, FlockOperation, OFlags, SeekFrom, fadvise};
-use rustix::io::Errno;
+use rustix::fs::{FallocateFlags, FlockOperation, OFlags, SeekFrom};
+use rustix::io::{Errno, ReadWriteFlags, preadv2};
 use std::fs;
-use std::io::{self, Read, Write};
+use std::io::{self, IoSliceMut, Read, Write};
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -52,13 +52,7 @@ impl Files for Directory {
                 options.write(true);
             }
         }
-        let file = options.open(path)?;
-        if how == How::Read {
-            // Nothing is read ahead of what is asked for: what lies behind it may be written past the page cache at this
-            // moment, and a page from before would be found there later. It is advice; a file system may not take it.
-            let _ = fadvise(&file, 0, None, Advice::Random);
-        }
-        Ok(Arc::new(Real { file, direct: false }))
+        Ok(Arc::new(Real { file: options.open(path)?, direct: false }))
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
@@ -125,6 +119,18 @@ impl File for Real {
 
     fn read_at(&self, at: u64, into: &mut [u8]) -> io::Result<()> {
         self.file.read_exact_at(into, at)
+    }
+
+    fn read_at_hand(&self, at: u64, into: &mut [u8]) -> io::Result<bool> {
+        if self.direct {
+            return Ok(false);
+        }
+        let wanted = into.len();
+        match preadv2(&self.file, &mut [IoSliceMut::new(into)], at, ReadWriteFlags::NOWAIT) {
+            Ok(read) => Ok(read == wanted),
+            Err(Errno::AGAIN | Errno::INTR | Errno::OPNOTSUPP) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
     }
 
     fn write_at(&self, at: u64, bytes: &[u8]) -> io::Result<()> {

@@ -13,6 +13,11 @@ pub trait File: fmt::Debug + Send + Sync {
     fn size(&self) -> io::Result<u64>;
     /// Fills `into` with the bytes from `at` on; an error if the file ends before.
     fn read_at(&self, at: u64, into: &mut [u8]) -> io::Result<()>;
+    /// The same if all of them are at hand, as the system's page cache has them; says whether they were. Nobody waits for a
+    /// device; `into` may be changed all the same.
+    fn read_at_hand(&self, at: u64, into: &mut [u8]) -> io::Result<bool> {
+        self.read_at(at, into).map(|()| true)
+    }
     /// Writes all of `bytes` at `at`.
     fn write_at(&self, at: u64, bytes: &[u8]) -> io::Result<()>;
     /// Cuts or extends the file; new bytes are zero.

@@ -38,7 +38,6 @@ impl Device for Attached {
 
 impl Core {
     pub(super) fn submit(&self, batch: &mut Vec<Request>, replies: &Arc<dyn Replies>) {
-        let is_lone = batch.len() == 1;
         let (mut later, mut waits) = (Vec::new(), false);
         for Request { ticket, operation } in batch.drain(..) {
             waits |= self.begin(ticket, operation, replies, &mut later);
@@ -46,11 +45,7 @@ impl Core {
         if later.is_empty() && !waits {
             return;
         }
-        // A lone read of the cache's disk is nearly always one of the system's page cache, and takes less time than another
-        // thread to be woken. While it does wait, requests come together, and the next batch is not a lone one.
-        if !is_lone || waits || later.iter().any(|read| read.found.has_home()) {
-            replies.stalls();
-        }
+        replies.stalls();
         if waits && !later.is_empty() {
             self.state().wants_flush = true;
             self.keep.notify_one();
@@ -87,10 +82,9 @@ impl Core {
                 }
                 let found = state.find(blocks_of(offset, len.into()));
                 drop(state);
-                if found.is_at_hand() {
-                    replies.done(ticket, split(self.read(offset, len, found)).0);
-                } else {
-                    later.push(Later { ticket, offset, len, found });
+                match self.read_at_hand(offset, len, &found) {
+                    Some(answer) => replies.done(ticket, Ok(answer)),
+                    None => later.push(Later { ticket, offset, len, found }),
                 }
                 return false;
             }

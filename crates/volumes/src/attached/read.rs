@@ -23,6 +23,14 @@ pub(super) enum Source {
     Home,
 }
 
+/// Whether a thread may wait for a disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Waits {
+    Yes,
+    /// It reads no more than is in memory, the system's page cache included.
+    No,
+}
+
 /// Where the blocks of a read are.
 #[derive(Debug)]
 pub(super) struct Found {
@@ -106,9 +114,13 @@ fn add_clean(sources: &mut SmallVec<[(Blocks, Source); 2]>, block: u32, found: O
 }
 
 impl Found {
-    /// Whether it is all in memory: nobody waits for it.
-    pub(super) fn is_at_hand(&self) -> bool {
-        self.sources.iter().all(|(_, source)| matches!(source, Source::Memory(_) | Source::Zeros))
+    /// The answer to a read of one piece that is in memory: nothing is copied.
+    fn in_memory(&self, offset: u64, len: u32) -> Option<Answer> {
+        match &self.sources[..] {
+            [(_, Source::Zeros)] => Some(Answer::zeros(len)),
+            [(_, Source::Memory(bytes))] => Some(part(bytes, offset, len)),
+            _ => None,
+        }
     }
 
     /// Whether some of it is read at home.
@@ -117,19 +129,31 @@ impl Found {
     }
 }
 
+/// The bytes of a range among those of the blocks that it lies in.
+fn part(bytes: &Bytes, offset: u64, len: u32) -> Answer {
+    let skip = (offset % BLOCK as u64) as usize;
+    Answer::data(bytes.slice(skip..skip + len as usize))
+}
+
 impl Core {
+    /// Reads a range if all of it is in memory, the system's page cache included.
+    pub(super) fn read_at_hand(&self, offset: u64, len: u32, found: &Found) -> Option<Answer> {
+        found.in_memory(offset, len).or_else(|| {
+            if found.has_home() {
+                return None;
+            }
+            let mut bytes = vec![0; found.blocks.len() * BLOCK];
+            // An error is told by the read that waits, which comes next.
+            let is_read = self.try_read(found, &mut bytes, Waits::No).unwrap_or(false);
+            is_read.then(|| part(&bytes.into(), offset, len))
+        })
+    }
+
     /// Reads a range. The blocks that were read at home are given, too.
     pub(super) fn read(&self, offset: u64, len: u32, found: Found) -> Result<(Answer, Option<AtHome>), Errno> {
-        if let [(_, Source::Zeros)] = found.sources[..] {
-            return Ok((Answer::zeros(len), None));
-        }
-        let skip = (offset % BLOCK as u64) as usize;
-        if let [(_, Source::Memory(bytes))] = &found.sources[..] {
-            return Ok((Answer::data(bytes.slice(skip..skip + len as usize)), None));
-        }
         let (bytes, found) = self.read_blocks(found)?;
         let bytes = Bytes::from(bytes);
-        let answer = Answer::data(bytes.slice(skip..skip + len as usize));
+        let answer = part(&bytes, offset, len);
         Ok((answer, found.has_home().then_some(AtHome { found, bytes })))
     }
 
@@ -151,7 +175,7 @@ impl Core {
     fn read_blocks(&self, mut found: Found) -> Result<(Vec<u8>, Found), Errno> {
         let mut bytes = vec![0; found.blocks.len() * BLOCK];
         loop {
-            let is_read = self.try_read(&found, &mut bytes).map_err(|error| self.note(&error))?;
+            let is_read = self.try_read(&found, &mut bytes, Waits::Yes).map_err(|error| self.note(&error))?;
             let mut state = self.state();
             if is_read && (!found.has_home() || state.is_still_home(&found)) {
                 return Ok((bytes, found));
@@ -160,22 +184,23 @@ impl Core {
         }
     }
 
-    /// Says whether everything was still where it had been found.
-    fn try_read(&self, found: &Found, bytes: &mut [u8]) -> Result<bool, FileError> {
+    /// Says whether everything was still where it had been found, and at hand for a thread that does not wait.
+    fn try_read(&self, found: &Found, bytes: &mut [u8], waits: Waits) -> Result<bool, FileError> {
         for (blocks, source) in &found.sources {
             let from = (blocks.start - found.blocks.start) as usize * BLOCK;
             let into = &mut bytes[from..from + blocks.len() * BLOCK];
             match source {
                 Source::Memory(bytes) => into.copy_from_slice(bytes),
                 Source::Zeros => into.fill(0),
+                Source::Home if waits == Waits::No => return Ok(false),
                 Source::Home => self.home.read(blocks.start, into)?,
                 Source::Clean(slot, checksums) => {
-                    if !self.read_clean(*slot, checksums, blocks, into) {
+                    if !self.read_clean(*slot, checksums, blocks, into, waits) {
                         return Ok(false);
                     }
                 }
                 Source::Log(position, record) => {
-                    if !self.read_log(*position, record, blocks, into)? {
+                    if !self.read_log_by(*position, record, blocks, into, waits)? {
                         return Ok(false);
                     }
                 }
@@ -185,12 +210,19 @@ impl Core {
     }
 
     /// Reads clean blocks; says whether they were still there. Those that are damaged, or cannot be read, are not any more.
-    fn read_clean(&self, slot: u32, checksums: &[u32], blocks: &Blocks, into: &mut [u8]) -> bool {
-        let mut is_read = true;
-        if let Err(error) = self.clean.read(slot, into) {
-            // Home has them.
+    fn read_clean(&self, slot: u32, checksums: &[u32], blocks: &Blocks, into: &mut [u8], waits: Waits) -> bool {
+        let read = match waits {
+            Waits::Yes => self.clean.read(slot, into).map(|()| true),
+            Waits::No => self.clean.read_at_hand(slot, into),
+        };
+        let mut is_read = read.unwrap_or_else(|error| {
+            // Home has them. Of what was read no checksum is right.
             self.note(&error);
             into.fill(0);
+            true
+        });
+        if !is_read {
+            return false;
         }
         for (at, (block, bytes)) in (0..).zip(blocks.clone().zip(into.chunks_exact(BLOCK))) {
             let checksum = checksums[at as usize];
@@ -255,9 +287,24 @@ impl Core {
         blocks: &Blocks,
         into: &mut [u8],
     ) -> Result<bool, FileError> {
+        self.read_log_by(position, record, blocks, into, Waits::Yes)
+    }
+
+    fn read_log_by(
+        &self,
+        position: u64,
+        record: &Blocks,
+        blocks: &Blocks,
+        into: &mut [u8],
+        waits: Waits,
+    ) -> Result<bool, FileError> {
+        let read = |from, into: &mut [u8]| match waits {
+            Waits::Yes => self.log.read(position, from, into),
+            Waits::No => self.log.read_at_hand(position, from, into),
+        };
         let (checksum, first) = places_in_body(record, blocks.start);
-        let mut checksums = vec![0; 4 * blocks.len()];
-        if !self.log.read(position, checksum, &mut checksums)? || !self.log.read(position, first, into)? {
+        let mut checksums: SmallVec<[u8; 64]> = SmallVec::from_elem(0, 4 * blocks.len());
+        if !read(checksum, &mut checksums)? || !read(first, into)? {
             return Ok(false);
         }
         for ((block, bytes), crc) in blocks.clone().zip(into.chunks_exact(BLOCK)).zip(checksums.chunks_exact(4)) {
