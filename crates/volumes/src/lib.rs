@@ -9,6 +9,7 @@
 //! | `attached` | a volume that is attached at this host: its writes go to a log, and from there home |
 //! | `cache`, `extents` | the log's records, clean blocks, and maps of blocks |
 //! | `home`, `marker` | the file or device where a volume lives, and the small files that say whose it is |
+//! | [`registry`] | what stands of each volume, and who gives room for copies |
 //! | `device` | what a server serves: requests by batches, answers in any order |
 //! | [`nbd`] | the protocol, and the server that speaks it |
 //! | `file`, `readers` | a file or block device, and the threads that wait for its disk |
@@ -24,6 +25,7 @@ mod marker;
 mod memory;
 pub mod nbd;
 mod readers;
+pub mod registry;
 
 pub use attached::{AttachConfig, AttachError, Attached, LOG_BYTES_MAX, LOG_BYTES_MIN, Status};
 pub use device::{Answer, Device, Errno, Extent, Form, Geometry, Operation, Piece, Replies, Request, Ticket};

@@ -1,0 +1,175 @@
+//! The registry of volumes and of the members that give room for copies, as hosts ask it.
+//!
+//! | to change | see |
+//! |---|---|
+//! | a registry in this process | `memory.rs` |
+//!
+//! A member's *pulse* is a word to the registry now and then. One that is silent for [`SILENCE`] is no member any more, by
+//! the clock of whoever looks: no clocks of two machines are compared.
+
+mod memory;
+
+pub use memory::MemoryRegistry;
+
+use std::fmt;
+use std::time::Duration;
+use volume::{Change, Member, PartitionId, View, VolumeId};
+
+/// How often a member is to [`Registry::enter`].
+pub const PULSE: Duration = Duration::from_secs(2);
+
+/// A member that has not entered for longer is taken for gone.
+pub const SILENCE: Duration = Duration::from_secs(7);
+
+/// The members of a registry.
+pub const MEMBERS_MAX: usize = 256;
+
+/// The volumes of a registry.
+pub const VOLUMES_MAX: usize = 256;
+
+/// The name of a volume or a member, in bytes.
+pub const NAME_BYTES_MAX: usize = 64;
+
+/// A member's address, in bytes.
+pub const ADDRESS_BYTES_MAX: usize = 256;
+
+/// The registry of volumes and of the members that give room, as hosts ask it. Calls block: each party has a thread for
+/// them, and a handle of its own.
+pub trait Registry: Send + Sync + fmt::Debug {
+    /// The entry of a volume.
+    ///
+    /// # Errors
+    /// [`RegistryError::NoSuchVolume`], or why it could not be asked.
+    fn view(&self, volume: VolumeId) -> Result<View, RegistryError>;
+
+    /// Changes the entry of a volume, if it still is at the revision that the change expects.
+    ///
+    /// # Errors
+    /// The entry as it stands otherwise; or `None` if the registry could not be asked, and nobody knows.
+    fn change(&self, volume: VolumeId, change: Change) -> Result<View, Option<View>>;
+
+    /// The members that have had a pulse lately.
+    ///
+    /// # Errors
+    /// Why it could not be asked.
+    fn members(&self) -> Result<Vec<Registrant>, RegistryError>;
+
+    /// A member joins, or says anew what it has: its pulse.
+    ///
+    /// # Errors
+    /// [`RegistryError::Registrant`], [`RegistryError::TooManyMembers`], or why it could not be asked.
+    fn enter(&self, member: &Registrant) -> Result<(), RegistryError>;
+
+    /// A member leaves. One that is not there has left already.
+    ///
+    /// # Errors
+    /// Why it could not be asked.
+    fn leave(&self, partition: PartitionId) -> Result<(), RegistryError>;
+
+    /// Returns when something may have changed since the last call of this handle, or after this time.
+    fn wait(&self, within: Duration);
+}
+
+/// A member, as it stands in the registry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Registrant {
+    /// Its partition, its failure domain, and its room.
+    pub member: Member,
+    /// Where owners reach it.
+    pub address: String,
+    /// Its name, for people.
+    pub name: String,
+}
+
+impl Registrant {
+    /// Refuses what cannot stand in a registry.
+    ///
+    /// # Errors
+    /// [`RegistryError::Registrant`].
+    pub fn check(&self) -> Result<(), RegistryError> {
+        let is_text = |text: &str, bytes_max| {
+            !text.is_empty() && text.len() <= bytes_max && !text.chars().any(|it| it.is_control() || it.is_whitespace())
+        };
+        if is_text(&self.address, ADDRESS_BYTES_MAX) && is_text(&self.name, NAME_BYTES_MAX) {
+            return Ok(());
+        }
+        Err(RegistryError::Registrant(format!("{:?} at {:?}", self.name, self.address)))
+    }
+}
+
+/// The number of a failure domain, by its name: FNV-1a, so that every host has the same one.
+pub fn domain(name: &str) -> u64 {
+    let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+    name.bytes().fold(0xcbf2_9ce4_8422_2325, step)
+}
+
+/// Why the registry has not done something.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RegistryError {
+    /// It has no such volume.
+    NoSuchVolume(VolumeId),
+    /// A member's name or address is none.
+    Registrant(String),
+    /// It has as many members as it takes.
+    TooManyMembers,
+    /// It has no volume of this name.
+    NoSuchName(String),
+    /// This is no name of a volume.
+    Name(String),
+    /// It has a volume of this name.
+    NameTaken(String),
+    /// It has as many volumes as it takes.
+    TooManyVolumes,
+    /// The volume of this name is attached, at this place, or its copies are not home.
+    Attached(String, String),
+    /// There is something in the store that no registry has ever written.
+    Damaged(String),
+    /// It could not be asked, and may be asked again.
+    Unreachable(String),
+}
+
+impl fmt::Display for RegistryError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoSuchVolume(volume) => {
+                write!(f, "the registry has no volume {:016x}: it was removed, or is in another store", volume.0)
+            }
+            Self::Registrant(what) => write!(
+                f,
+                "the member {what} cannot be registered: a name has 1 to {NAME_BYTES_MAX} bytes, an address 1 to \
+                 {ADDRESS_BYTES_MAX}, without spaces"
+            ),
+            Self::TooManyMembers => {
+                write!(f, "the registry has {MEMBERS_MAX} members, and takes no more: end some that are not needed")
+            }
+            Self::NoSuchName(name) => {
+                write!(f, "there is no volume '{name}': `thorp volume list` shows those there are, `create` makes one")
+            }
+            Self::Name(name) => write!(
+                f,
+                "'{name}' is no name of a volume: it begins with a letter of ASCII, and has at most {NAME_BYTES_MAX} of \
+                 these, digits, '-', '_' and '.'"
+            ),
+            Self::NameTaken(name) => write!(f, "there is a volume '{name}' already: choose another name"),
+            Self::TooManyVolumes => {
+                write!(
+                    f,
+                    "the registry has {VOLUMES_MAX} volumes, and takes no more: remove some, or use another store"
+                )
+            }
+            Self::Attached(name, place) if place.is_empty() => {
+                write!(f, "not all of '{name}' is home: attach it, and detach it")
+            }
+            Self::Attached(name, place) => write!(f, "'{name}' is attached at {place}: detach it there first"),
+            Self::Damaged(what) => {
+                write!(
+                    f,
+                    "the registry is damaged ({what}): another program may have written to its spaces in the store"
+                )
+            }
+            Self::Unreachable(why) => write!(f, "the registry cannot be asked: {why}"),
+        }
+    }
+}
+
+impl std::error::Error for RegistryError {}
