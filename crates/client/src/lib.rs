@@ -239,6 +239,17 @@ impl Client {
         self.txns.running(txn).map(drop)
     }
 
+    /// The transaction waits for what dooms it: that others have changed what it has read. It is woken then, or when it has
+    /// waited for as long as the application is patient.
+    ///
+    /// # Errors
+    /// Why it can go on no more: [`TxnError::Doomed`] is what it waits for.
+    pub fn watch(&mut self, now: Time, txn: TxnHandle) -> Result<(), TxnError> {
+        self.txns.running(txn)?;
+        self.txns.wait(now, txn);
+        Ok(())
+    }
+
     /// Whether the transaction has changed nothing so far.
     pub fn is_read_only(&mut self, txn: TxnHandle) -> Result<bool, TxnError> {
         Ok(self.txns.running(txn)?.workspace.is_read_only())

@@ -8,9 +8,10 @@ use client::{Client, TxnError, TxnHandle};
 use net::Shared;
 use node::{Driver, Hosted};
 use std::fmt;
-use std::future::poll_fn;
+use std::future::{Future, poll_fn};
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
@@ -191,6 +192,22 @@ impl Database {
             let answer = ask();
             waiting.has_waker = answer.is_pending();
             answer
+        })
+        .await
+    }
+
+    /// Waits until others have changed something that a running transaction has read, which dooms it; or until `until`.
+    ///
+    /// # Errors
+    /// Why the transaction can go on no more: [`Error::Doomed`] is what it waits for.
+    pub async fn await_doom(&self, txn: TxnHandle, until: Time) -> Result<()> {
+        let mut watching = pin!(self.wait(txn, |client, now| {
+            client.watch(now, txn)?;
+            Ok(if now < until { Poll::Pending } else { Poll::Ready(()) })
+        }));
+        poll_fn(|context| {
+            self.wake_at(until, context.waker());
+            watching.as_mut().poll(context)
         })
         .await
     }

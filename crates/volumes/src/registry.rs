@@ -3,13 +3,19 @@
 //! | to change | see |
 //! |---|---|
 //! | a registry in this process | `memory.rs` |
+//! | a registry in a store; its objects | `store.rs`; `entries.rs` |
+//! | which members live | `pulses.rs` |
 //!
 //! A member's *pulse* is a word to the registry now and then. One that is silent for [`SILENCE`] is no member any more, by
 //! the clock of whoever looks: no clocks of two machines are compared.
 
+mod entries;
 mod memory;
+mod pulses;
+mod store;
 
 pub use memory::MemoryRegistry;
+pub use store::{StoreRegistry, Volume};
 
 use std::fmt;
 use std::time::Duration;

@@ -1,0 +1,437 @@
+//! The registry as objects in a store: changed by transactions, read from the cache, of whose changes a notice tells.
+//!
+//! 1. A change is a transaction that reads the entry and writes it: of two that expect one revision, the store refuses one.
+//! 2. A read is answered from the cache, and may be behind by a notice that is under way, or by more while the store is not
+//!    to be had. A host is wrong by that about what it sees, and by nothing else: what it then asks for expects what it saw.
+//! 3. A call ends within the client's patience; a change whose outcome is not known by then may still be made.
+
+use super::entries::{Directory, Entry, Listed, MEMBERS, MemberEntry, PLACE_BYTES_MAX, VOLUMES, VolumeEntry};
+use super::pulses::Pulses;
+use super::{MEMBERS_MAX, NAME_BYTES_MAX, Registrant, Registry, RegistryError, VOLUMES_MAX};
+use bytes::Bytes;
+use client::{Created, Read, TxnError, TxnHandle, Write};
+use database::{Cure, Database, Error, Transaction, Tries, block_on};
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
+use std::time::{Duration, Instant};
+use types::ObjectId;
+use volume::{Change, PartitionId, Registered, View, VolumeId};
+
+/// How long a call waits for the store.
+const PATIENCE: Duration = Duration::from_secs(4);
+
+/// How long the first connection to it is tried.
+const CONNECT_WITHIN: Duration = Duration::from_secs(10);
+
+/// The registry's objects are few.
+const CACHE_BYTES: usize = 4 << 20;
+
+/// A volume of a store, as a list shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Volume {
+    /// Its number.
+    pub id: VolumeId,
+    /// Its name.
+    pub name: String,
+    /// Its entry.
+    pub view: View,
+    /// Where its owner is, for people; empty if it has none.
+    pub place: String,
+}
+
+/// A registry in a store. Each party has one of its own.
+pub struct StoreRegistry {
+    database: Arc<Database>,
+    volumes: u32,
+    members: u32,
+    /// Where this party is, for people.
+    place: String,
+    seen: Mutex<Seen>,
+}
+
+/// All that this party has seen.
+#[derive(Default)]
+struct Seen {
+    pulses: Pulses,
+    /// The volumes that were asked for.
+    asked: BTreeSet<VolumeId>,
+    /// The state of it when it was waited last.
+    last: Vec<Option<Bytes>>,
+}
+
+impl StoreRegistry {
+    /// Connects to the store at these addresses. `place` says where this party is, for people.
+    ///
+    /// # Errors
+    /// [`RegistryError::Unreachable`].
+    pub fn connect(addresses: &str, place: &str) -> Result<Self, RegistryError> {
+        let mut config = database::Config { connect_within: CONNECT_WITHIN, ..database::Config::default() };
+        config.client = client::Config { cache_bytes_limit: CACHE_BYTES, patience: PATIENCE, ..config.client };
+        Self::over(Database::connect(addresses, &config).map_err(|error| unreachable(&error))?, place)
+    }
+
+    /// The registry of an open store.
+    ///
+    /// # Errors
+    /// [`RegistryError::Unreachable`].
+    pub fn over(database: Arc<Database>, place: &str) -> Result<Self, RegistryError> {
+        let space = |name| block_on(database.space(name, true)).map_err(|error| unreachable(&error));
+        let (volumes, members) = (space(VOLUMES)?, space(MEMBERS)?);
+        let place = place.chars().filter(|it| !it.is_control()).collect::<String>();
+        let place = place.chars().take(PLACE_BYTES_MAX / 4).collect();
+        Ok(Self { database, volumes, members, place, seen: Mutex::default() })
+    }
+
+    /// Makes a volume of this name.
+    ///
+    /// # Errors
+    /// [`RegistryError::Name`], [`RegistryError::NameTaken`], [`RegistryError::TooManyVolumes`], or why the store has not
+    /// done it.
+    pub fn create(&self, name: &str, volume: VolumeId, entry: &Registered) -> Result<(), RegistryError> {
+        check_name(name)?;
+        let root = ObjectId::root(self.volumes);
+        self.transact(|step| {
+            let mut directory = step.read_or_default::<Directory>(root)?;
+            if directory.entries.iter().any(|it| it.name == name || it.id == volume.0) {
+                return Err(RegistryError::NameTaken(name.to_owned()).into());
+            }
+            if directory.entries.len() >= VOLUMES_MAX {
+                return Err(RegistryError::TooManyVolumes.into());
+            }
+            let view = View { revision: 1, entry: entry.clone() };
+            let object = step.create(self.volumes, &VolumeEntry::new(&view, ""))?;
+            directory.entries.push(Listed::new(volume.0, name, object));
+            step.write(root, &directory)
+        })
+    }
+
+    /// The volume of this name.
+    ///
+    /// # Errors
+    /// [`RegistryError::NoSuchName`], or why the store has not said.
+    pub fn find(&self, name: &str) -> Result<Volume, RegistryError> {
+        let found = self.transact(|step| {
+            let directory = step.read_or_default::<Directory>(ObjectId::root(self.volumes))?;
+            directory.entries.iter().find(|it| it.name == name).map(|it| step.volume(it)).transpose()
+        });
+        found?.ok_or_else(|| RegistryError::NoSuchName(name.to_owned()))
+    }
+
+    /// All volumes.
+    ///
+    /// # Errors
+    /// Why the store has not said.
+    pub fn list(&self) -> Result<Vec<Volume>, RegistryError> {
+        self.transact(|step| {
+            let directory = step.read_or_default::<Directory>(ObjectId::root(self.volumes))?;
+            directory.entries.iter().map(|it| step.volume(it)).collect()
+        })
+    }
+
+    /// Removes a volume that nobody has attached, and whose copies are all home.
+    ///
+    /// # Errors
+    /// [`RegistryError::NoSuchName`], [`RegistryError::Attached`], or why the store has not done it.
+    pub fn remove(&self, name: &str) -> Result<VolumeId, RegistryError> {
+        let root = ObjectId::root(self.volumes);
+        self.transact(|step| {
+            let mut directory = step.read_or_default::<Directory>(root)?;
+            let found = directory.entries.iter().position(|it| it.name == name);
+            let at = found.ok_or_else(|| RegistryError::NoSuchName(name.to_owned()))?;
+            let listed = directory.entries.remove(at);
+            let volume = step.volume(&listed)?;
+            if volume.view.entry.owner.is_some() || !volume.view.entry.holders.is_empty() {
+                return Err(RegistryError::Attached(name.to_owned(), volume.place).into());
+            }
+            step.delete(listed.object())?;
+            step.write(root, &directory)?;
+            Ok(volume.id)
+        })
+    }
+
+    /// Ends the session with the store.
+    pub fn close(&self) {
+        // An error says that it has ended already.
+        let _ = self.database.close();
+    }
+
+    fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Where a volume's entry is.
+    fn place_of(&self, step: &Step<'_>, volume: VolumeId) -> Result<ObjectId, Failed> {
+        let directory = step.read_or_default::<Directory>(ObjectId::root(self.volumes))?;
+        let listed = directory.entries.iter().find(|it| it.id == volume.0);
+        Ok(listed.ok_or(RegistryError::NoSuchVolume(volume))?.object())
+    }
+
+    /// Does `steps` in a transaction that takes effect as a whole, as often as it takes.
+    fn transact<R>(&self, mut steps: impl FnMut(&Step<'_>) -> Result<R, Failed>) -> Result<R, RegistryError> {
+        let mut tries = Tries::begin(&self.database);
+        loop {
+            let transaction = Transaction::begin(&self.database).map_err(|error| unreachable(&error))?;
+            let txn = transaction.handle();
+            let step = Step { database: &self.database, txn };
+            let done = match steps(&step) {
+                // A refusal is true of what was read, so that is to be current, too.
+                Err(Failed::Final(error)) if step.is_read_only() => Ok(Err(error)),
+                Err(Failed::Final(error)) => return Err(error),
+                Err(Failed::Store(error)) => Err(error),
+                Ok(done) => Ok(Ok(done)),
+            };
+            let done = done.and_then(|done| block_on(transaction.commit(Some(&tries))).map(|_| done));
+            let error = match done {
+                Ok(done) => return done,
+                Err(error) => error,
+            };
+            let cure = Cure::of(&error).filter(|&cure| block_on(tries.pause(cure, txn)).is_ok());
+            cure.ok_or_else(|| unreachable(&error))?;
+        }
+    }
+
+    /// Reads what the cache has, without asking whether it is the newest; unless something is missing there.
+    fn look<R>(&self, mut steps: impl FnMut(&Step<'_>) -> Result<R, Failed>) -> Result<R, RegistryError> {
+        loop {
+            let transaction = Transaction::begin(&self.database).map_err(|error| unreachable(&error))?;
+            match steps(&Step { database: &self.database, txn: transaction.handle() }) {
+                Ok(done) => return Ok(done),
+                Err(Failed::Store(Error::Doomed)) => {}
+                Err(Failed::Store(error)) => return Err(unreachable(&error)),
+                Err(Failed::Final(_)) => return self.transact(steps),
+            }
+        }
+    }
+
+    /// The bytes of all that this party waits for changes of.
+    fn watched(&self, step: &Step<'_>, asked: &BTreeSet<VolumeId>) -> Result<Vec<Option<Bytes>>, Failed> {
+        let mut found = vec![step.bytes(ObjectId::root(self.volumes))?, step.bytes(ObjectId::root(self.members))?];
+        for &volume in asked {
+            match self.place_of(step, volume) {
+                Ok(object) => found.push(step.bytes(object)?),
+                Err(Failed::Final(_)) => found.push(None),
+                Err(failed) => return Err(failed),
+            }
+        }
+        Ok(found)
+    }
+
+    /// Removes the members that have been silent for long. A member that comes back enters anew.
+    fn forget_silent(&self) -> Result<(), RegistryError> {
+        let silent = self.seen().pulses.long_silent(Instant::now());
+        silent.into_iter().try_for_each(|partition| self.leave(partition))
+    }
+}
+
+impl Registry for StoreRegistry {
+    fn view(&self, volume: VolumeId) -> Result<View, RegistryError> {
+        self.seen().asked.insert(volume);
+        self.look(|step| Ok(step.expect::<VolumeEntry>(self.place_of(step, volume)?)?.view()))
+    }
+
+    fn change(&self, volume: VolumeId, change: Change) -> Result<View, Option<View>> {
+        let Change { expects, entry } = change;
+        let made = View { revision: expects + 1, entry };
+        let written = VolumeEntry::new(&made, &self.place);
+        if !written.is_sound() {
+            return Err(None);
+        }
+        let standing = self.transact(|step| {
+            let object = self.place_of(step, volume)?;
+            let standing = step.expect::<VolumeEntry>(object)?.view();
+            if standing.revision != expects {
+                return Ok(Some(standing));
+            }
+            step.write(object, &written)?;
+            Ok(None)
+        });
+        match standing {
+            Ok(None) => Ok(made),
+            // Also if it stands as it was to be: the change that did that was asked for earlier than this one.
+            Ok(Some(view)) => Err(Some(view)),
+            Err(_) => Err(None),
+        }
+    }
+
+    fn members(&self) -> Result<Vec<Registrant>, RegistryError> {
+        let members: Vec<MemberEntry> = self.look(|step| {
+            let directory = step.read_or_default::<Directory>(ObjectId::root(self.members))?;
+            directory.entries.iter().map(|it| step.expect(it.object())).collect()
+        })?;
+        let mut seen = self.seen();
+        let pulses = members.iter().map(|it| (it.partition(), it.pulse));
+        let alive = seen.pulses.hear(Instant::now(), pulses);
+        Ok(members.into_iter().filter(|it| alive.contains(&it.partition())).map(MemberEntry::registrant).collect())
+    }
+
+    fn enter(&self, member: &Registrant) -> Result<(), RegistryError> {
+        member.check()?;
+        let partition = member.member.partition;
+        let root = ObjectId::root(self.members);
+        self.transact(|step| {
+            let mut directory = step.read_or_default::<Directory>(root)?;
+            if let Some(listed) = directory.entries.iter().find(|it| it.id == partition.0) {
+                let pulse = step.expect::<MemberEntry>(listed.object())?.pulse.wrapping_add(1);
+                return step.write(listed.object(), &MemberEntry::new(member, pulse));
+            }
+            if directory.entries.len() >= MEMBERS_MAX {
+                return Err(RegistryError::TooManyMembers.into());
+            }
+            let object = step.create(self.members, &MemberEntry::new(member, 0))?;
+            directory.entries.push(Listed::new(partition.0, &member.name, object));
+            step.write(root, &directory)
+        })?;
+        // The others' pulses are looked at now and then, so that their silence is noticed.
+        self.members()?;
+        self.forget_silent()
+    }
+
+    fn leave(&self, partition: PartitionId) -> Result<(), RegistryError> {
+        let root = ObjectId::root(self.members);
+        self.transact(|step| {
+            let mut directory = step.read_or_default::<Directory>(root)?;
+            let Some(at) = directory.entries.iter().position(|it| it.id == partition.0) else { return Ok(()) };
+            step.delete(directory.entries.remove(at).object())?;
+            step.write(root, &directory)
+        })
+    }
+
+    fn wait(&self, within: Duration) {
+        let until = Instant::now() + within;
+        let asked = self.seen().asked.clone();
+        loop {
+            let Ok(transaction) = Transaction::begin(&self.database) else { return std::thread::sleep(within) };
+            let txn = transaction.handle();
+            let found = self.watched(&Step { database: &self.database, txn }, &asked);
+            let left = until.saturating_duration_since(Instant::now());
+            match found {
+                Ok(found) => {
+                    let last = std::mem::replace(&mut self.seen().last, found.clone());
+                    if last != found || left.is_zero() {
+                        return;
+                    }
+                    // A transaction waits for no longer than the client is patient.
+                    let until = self.database.now() + left.min(PATIENCE / 2);
+                    // It is looked again, whatever has ended the wait.
+                    let _ = block_on(self.database.await_doom(txn, until));
+                }
+                Err(_) if left.is_zero() => return,
+                Err(Failed::Store(Error::Doomed)) => {}
+                Err(_) => std::thread::sleep(left.min(Duration::from_millis(200))),
+            }
+        }
+    }
+}
+
+impl fmt::Debug for StoreRegistry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StoreRegistry").field("place", &self.place).finish_non_exhaustive()
+    }
+}
+
+/// A name is a word wherever it may stand.
+fn check_name(name: &str) -> Result<(), RegistryError> {
+    database::check_name(name)
+        .ok()
+        .filter(|()| name.len() <= NAME_BYTES_MAX)
+        .ok_or_else(|| RegistryError::Name(name.to_owned()))
+}
+
+fn unreachable(error: &Error) -> RegistryError {
+    RegistryError::Unreachable(error.to_string())
+}
+
+/// Why a step was not done.
+enum Failed {
+    /// To try again may help, as the database says.
+    Store(Error),
+    Final(RegistryError),
+}
+
+impl From<RegistryError> for Failed {
+    fn from(error: RegistryError) -> Self {
+        Self::Final(error)
+    }
+}
+
+/// The steps of a running transaction.
+struct Step<'a> {
+    database: &'a Database,
+    txn: TxnHandle,
+}
+
+impl Step<'_> {
+    fn call<R>(
+        &self,
+        mut call: impl FnMut(&mut client::Client, types::Time, TxnHandle) -> Result<Poll<R>, TxnError>,
+    ) -> Result<R, Failed> {
+        block_on(self.database.wait(self.txn, |client, now| call(client, now, self.txn))).map_err(Failed::Store)
+    }
+
+    fn is_read_only(&self) -> bool {
+        self.database.look(|client| client.is_read_only(self.txn)).unwrap_or(false)
+    }
+
+    fn bytes(&self, object: ObjectId) -> Result<Option<Bytes>, Failed> {
+        self.call(|client, now, txn| {
+            Ok(match client.read(now, txn, object)? {
+                Read::Value(bytes) => Poll::Ready(Some(Bytes::copy_from_slice(bytes))),
+                Read::Absent => Poll::Ready(None),
+                Read::Wait => Poll::Pending,
+            })
+        })
+    }
+
+    fn read_or_default<E: Entry + Default>(&self, object: ObjectId) -> Result<E, Failed> {
+        self.bytes(object)?.map_or_else(|| Ok(E::default()), |bytes| decode(&bytes))
+    }
+
+    fn expect<E: Entry>(&self, object: ObjectId) -> Result<E, Failed> {
+        decode(&self.bytes(object)?.unwrap_or_default())
+    }
+
+    fn volume(&self, listed: &Listed) -> Result<Volume, Failed> {
+        let entry = self.expect::<VolumeEntry>(listed.object())?;
+        Ok(Volume { id: VolumeId(listed.id), name: listed.name.clone(), view: entry.view(), place: entry.place })
+    }
+
+    fn write<E: Entry>(&self, object: ObjectId, entry: &E) -> Result<(), Failed> {
+        let bytes = Bytes::from(entry.to_bytes());
+        self.change(|client, now, txn| client.write(now, txn, object, bytes.clone()))
+    }
+
+    fn delete(&self, object: ObjectId) -> Result<(), Failed> {
+        self.change(|client, now, txn| client.delete(now, txn, object))
+    }
+
+    fn change(
+        &self,
+        mut change: impl FnMut(&mut client::Client, types::Time, TxnHandle) -> Result<Write, TxnError>,
+    ) -> Result<(), Failed> {
+        let done = self.call(|client, now, txn| {
+            Ok(match change(client, now, txn)? {
+                Write::Done => Poll::Ready(true),
+                Write::Full => Poll::Ready(false),
+                Write::Wait => Poll::Pending,
+            })
+        });
+        let full = || RegistryError::Damaged("a page of the registry has no room for it".to_owned());
+        if done? { Ok(()) } else { Err(full().into()) }
+    }
+
+    fn create<E: Entry>(&self, space: u32, entry: &E) -> Result<ObjectId, Failed> {
+        let bytes = Bytes::from(entry.to_bytes());
+        self.call(|client, now, txn| {
+            Ok(match client.create(now, txn, space, None, bytes.clone())? {
+                Created::Object(object) => Poll::Ready(object),
+                Created::Wait => Poll::Pending,
+            })
+        })
+    }
+}
+
+fn decode<E: Entry>(bytes: &[u8]) -> Result<E, Failed> {
+    E::from_bytes(bytes).map_err(|what| Failed::Final(RegistryError::Damaged(what)))
+}
