@@ -75,6 +75,9 @@ pub(crate) enum Command {
     /// of their flushes, to the file or device where they live.
     #[command(subcommand)]
     Volume(VolumeCommand),
+    /// Gives room on a disk of this host to volumes that are attached elsewhere: it keeps copies of what is not home of them
+    /// yet, until SIGTERM or Ctrl-C.
+    Holder(HolderArgs),
     /// Tells a proxy what has changed: when this command ends, no later request is answered without it.
     Invalidate(InvalidateArgs),
     /// Explains how a proxy answers a URL: what it has stored, what that depends on, and what was decided when the application
@@ -1206,6 +1209,30 @@ pub(crate) struct VolumeAttachArgs {
     #[arg(long)]
     pub(crate) insecure: bool,
     /// Detaches it when standard input ends: with the program that started it.
+    #[arg(long)]
+    pub(crate) until_stdin_closes: bool,
+}
+
+/// `thorp holder`.
+#[derive(Debug, Args)]
+pub(crate) struct HolderArgs {
+    /// The directory of the copies, on a fast disk. It is made if it is not there.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) dir: PathBuf,
+    /// The room that its files may take, such as 50G. Half of it is given to owners: the rest is for what is not freed yet.
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub(crate) room: usize,
+    /// Listens here for the owners of volumes.
+    #[arg(long, value_name = "ADDR", value_parser = listen_address)]
+    pub(crate) listen: SocketAddr,
+    /// When it is stopped, has owners move its copies elsewhere first; a second Ctrl-C ends it at once. Without this they
+    /// stay, and count again when it is started again.
+    #[arg(long)]
+    pub(crate) leave: bool,
+    /// Listens on other addresses than loopback, although connections are neither encrypted nor authenticated yet.
+    #[arg(long)]
+    pub(crate) insecure: bool,
+    /// Stops the holder when standard input ends: with the program that started it.
     #[arg(long)]
     pub(crate) until_stdin_closes: bool,
 }

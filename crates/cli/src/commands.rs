@@ -7,6 +7,7 @@ mod doctor;
 mod documents;
 mod experiment;
 mod group;
+mod holder;
 mod home;
 mod invalidate;
 mod load;
@@ -36,6 +37,7 @@ pub(crate) fn run(command: Command, output: &mut Output) -> Result {
         Command::Serve(args) => serve::run(&args, output),
         Command::Group(args) => group::run(&args, output),
         Command::Proxy(args) => proxy::run(&args, output),
+        Command::Holder(args) => holder::run(&args, output),
         Command::Home(args) => home::run(&args, output),
         Command::Verify(args) => verify::run(&args, output),
         Command::Volume(command) => volume::run(&command, output),

@@ -132,6 +132,13 @@ impl<R: Records> Log<R> {
         frees
     }
 
+    /// The same without a word on whether that frees anything: it is known with the next flush, whose end this does not wait
+    /// for.
+    pub fn free_with_next(&self, position: u64) {
+        let mut queue = self.queue();
+        queue.needed = queue.needed.max(position);
+    }
+
     /// Leads one flush, if there is something to flush and nobody else does, and reports what became of it, unless it is
     /// stuck. Says whether more was queued at its end.
     ///
@@ -233,6 +240,11 @@ impl<R: Records> Log<R> {
     /// Room for records, in bytes.
     pub fn bytes_free(&self) -> u64 {
         self.ring().bytes_free()
+    }
+
+    /// The bytes of all of its segments.
+    pub fn bytes(&self) -> u64 {
+        self.ring().bytes()
     }
 
     /// Whether writes pass by the system's page cache.

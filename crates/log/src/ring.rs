@@ -293,6 +293,11 @@ impl<R: Records> Ring<R> {
         (active + free).saturating_sub(kept_back) as u64
     }
 
+    /// The bytes of all segments.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.live.iter().chain(&self.free).map(|segment| segment.bytes as u64).sum()
+    }
+
     /// The name of a segment that should be made now, so that no flush has to wait for it. It is asked for once.
     pub(crate) fn plan_segment(&mut self) -> Option<String> {
         let segments = self.live.len() + self.free.len();

@@ -19,6 +19,7 @@ use alloc::collections::{BTreeMap, VecDeque};
 use alloc::string::String;
 use alloc::vec::Vec;
 use copies::Partition;
+use core::mem::replace;
 use protocol::volumes::{
     Content, Copy, Counted, Entry, Epoch, Extent, Fetch, Forget, Free, FromHolder, Kept, Leaving, List, Listed, Open,
     Opened, PartitionId, Record, Refused, Sequence, Stamp, Stream, ToHolder, VolumeId,
@@ -105,7 +106,8 @@ enum Waiting {
 /// An entry of the log that is not on stable media, or an answer that waits for those before it.
 #[derive(Clone, Copy, Debug)]
 enum Soft {
-    Copy(VolumeId, Epoch, Stream, Sequence),
+    /// With the room that it takes.
+    Copy(VolumeId, Epoch, Stream, Sequence, u64),
     Answer(SessionId, Waiting),
 }
 
@@ -122,6 +124,9 @@ pub struct Holder {
     /// The room that copies take, and that is reserved for more.
     used: u64,
     reserved: u64,
+    /// The room that copies take which are not on stable media, and that the log has for those and for what is promised.
+    soft_bytes: u64,
+    log_room: u64,
     is_leaving: bool,
     effects: VecDeque<HolderEffect>,
 }
@@ -138,6 +143,8 @@ impl Holder {
             stable: 0,
             used: 0,
             reserved: 0,
+            soft_bytes: 0,
+            log_room: u64::MAX,
             is_leaving: false,
             effects: VecDeque::new(),
         }
@@ -197,7 +204,8 @@ impl Holder {
         {
             self.soft.pop_front();
             match soft {
-                Soft::Copy(volume, epoch, stream, sequence) => {
+                Soft::Copy(volume, epoch, stream, sequence, bytes) => {
+                    self.soft_bytes -= bytes;
                     let Some(volume) = self.volumes.get_mut(&volume) else { continue };
                     volume.partition.stable(epoch, stream, sequence);
                     counting.extend(volume.owner);
@@ -255,12 +263,44 @@ impl Holder {
 
     /// The room that is left for owners that come.
     pub fn free_room(&self) -> u64 {
-        if self.is_leaving { 0 } else { self.config.room.saturating_sub(self.used + self.reserved) }
+        if self.is_leaving { 0 } else { self.unpromised() }
+    }
+
+    /// The log has room for so many bytes more, beside what it has on stable media: no more than that is promised. Promises
+    /// are kept; owners that had to be content with little are told of more.
+    pub fn limit(&mut self, room: u64) {
+        let before = replace(&mut self.log_room, room);
+        if room <= before {
+            return;
+        }
+        let owners = self.volumes.values().filter_map(|volume| volume.owner);
+        let is_short = |it: &Session| it.credit - it.taken < self.config.window / 2;
+        let is_short = |owner: &SessionId| self.sessions.get(owner).is_some_and(is_short) && !self.is_opening(*owner);
+        let short: Vec<_> = owners.filter(is_short).collect();
+        for session in short {
+            self.count(session);
+        }
+    }
+
+    /// The volumes of which it keeps copies.
+    pub fn volumes(&self) -> impl Iterator<Item = VolumeId> {
+        self.volumes.iter().filter(|(_, it)| it.partition.bytes() > 0).map(|(&volume, _)| volume)
     }
 
     /// Its next effect.
     pub fn poll_effect(&mut self) -> Option<HolderEffect> {
         self.effects.pop_front()
+    }
+
+    /// Whether a session waits for the answer to its opening, which is the first thing that it is to hear.
+    fn is_opening(&self, session: SessionId) -> bool {
+        self.soft.iter().any(|(_, soft)| matches!(soft, Soft::Answer(of, Waiting::Open) if *of == session))
+    }
+
+    /// The room that can be promised.
+    fn unpromised(&self) -> u64 {
+        let kept = self.config.room.saturating_sub(self.used + self.reserved);
+        kept.min(self.log_room.saturating_sub(self.soft_bytes + self.reserved))
     }
 
     fn send(&mut self, session: SessionId, message: impl Into<FromHolder>) {
@@ -364,7 +404,7 @@ impl Holder {
 
     /// Reserves room for a session, as there is, and gives what it has been given in all.
     fn reserve(&mut self, session: SessionId) -> u64 {
-        let free = self.config.room.saturating_sub(self.used + self.reserved);
+        let free = self.unpromised();
         let Some(it) = self.sessions.get_mut(&session) else { return 0 };
         let more = self.config.window.saturating_sub(it.credit - it.taken).min(free);
         it.credit += more;
@@ -408,7 +448,8 @@ impl Holder {
             partition.stable(epoch, stream, stamp.sequence);
         }
         self.append(HolderEntry::Copy(volume, stream, record));
-        self.soft.push_back((self.appended, Soft::Copy(volume, epoch, stream, stamp.sequence)));
+        self.soft.push_back((self.appended, Soft::Copy(volume, epoch, stream, stamp.sequence, bytes)));
+        self.soft_bytes += bytes;
         if self.config.broken.is(Rule::CountStable) {
             self.count(session);
         }

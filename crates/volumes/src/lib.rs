@@ -10,26 +10,35 @@
 //! | `cache`, `extents` | the log's records, clean blocks, and maps of blocks |
 //! | `home`, `marker` | the file or device where a volume lives, and the small files that say whose it is |
 //! | [`registry`] | what stands of each volume, and who gives room for copies |
+//! | `holder` | room on this host for copies of others' dirty writes |
 //! | `device` | what a server serves: requests by batches, answers in any order |
 //! | [`nbd`] | the protocol, and the server that speaks it |
 //! | `file`, `readers` | a file or block device, and the threads that wait for its disk |
 //! | `memory` | a device in memory |
+//! | `random` | numbers that nobody else draws |
 
 mod attached;
 mod cache;
 mod device;
 mod extents;
 mod file;
+mod holder;
 mod home;
+#[cfg(test)]
+mod links;
 mod marker;
 mod memory;
 pub mod nbd;
+mod random;
 mod readers;
 pub mod registry;
 
 pub use attached::{AttachConfig, AttachError, Attached, LOG_BYTES_MAX, LOG_BYTES_MIN, Status};
 pub use device::{Answer, Device, Errno, Extent, Form, Geometry, Operation, Piece, Replies, Request, Ticket};
 pub use file::FileDevice;
+pub use holder::{
+    FolderError, HOLDER_ROOM_MAX, HOLDER_ROOM_MIN, HolderError, HolderServer, HolderSettings, HolderStatus,
+};
 pub use home::{HomeError, HomeStatus, create_home, home_status};
 pub use memory::MemoryDevice;
 pub use volume::Ack;

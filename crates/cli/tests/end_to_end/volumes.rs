@@ -165,6 +165,41 @@ fn mistakes_with_volumes_are_told() {
     assert_eq!(usage.code, Some(2), "{}", usage.stderr);
 }
 
+/// A holder of a process of its own, and what it says when it is ready.
+fn holder(folder: &Folder, more: &[&str]) -> (Child, serde_json::Value) {
+    let dir = folder.file("copies");
+    let mut words = vec!["holder", "--dir", &dir, "--room", "16M", "--listen", "127.0.0.1:0", "--json"];
+    words.extend_from_slice(&["--until-stdin-closes"]);
+    words.extend_from_slice(more);
+    let mut process = command().args(&words).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(process.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+    (process, serde_json::from_str(&line).unwrap())
+}
+
+#[test]
+fn a_holder_that_was_killed_is_the_same_partition_and_one_with_another_disk_is_not() {
+    let folder = Folder::new();
+    let (mut process, first) = holder(&folder, &[]);
+    let error = thorp(["holder", "--dir", &folder.file("copies"), "--room", "16M", "--listen", "127.0.0.1:0"]).error();
+    assert!(error.contains("used by another process"), "{error}");
+    process.kill().unwrap();
+    process.wait().unwrap();
+    let (mut process, again) = holder(&folder, &["--leave"]);
+    assert_eq!(first["partition"], again["partition"]);
+    drop(process.stdin.take());
+    assert!(process.wait().unwrap().success());
+    std::fs::remove_dir_all(folder.file("copies")).unwrap();
+    let (mut process, other) = holder(&folder, &[]);
+    assert_ne!(first["partition"], other["partition"]);
+    drop(process.stdin.take());
+    assert!(process.wait().unwrap().success());
+    let error = thorp(["holder", "--dir", &folder.file("copies"), "--room", "1M", "--listen", "127.0.0.1:0"]).error();
+    assert!(error.contains("expected 16777216 to"), "{error}");
+    let error = thorp(["holder", "--dir", &folder.file("copies"), "--room", "16M", "--listen", "0.0.0.0:0"]).error();
+    assert!(error.contains("--insecure"), "{error}");
+}
+
 /// ext4 on a volume, by libnbd's file system and a loop device: the process that has it attached is killed, and everything
 /// that was synced is there, in a file system that is whole.
 #[test]

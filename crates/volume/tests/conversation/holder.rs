@@ -146,6 +146,7 @@ impl Player for HolderScript {
                 self.holder = Holder::new(self.config);
                 self.log.iter().for_each(|entry| self.holder.recover(entry));
             }
+            ["room", copies] => self.holder.limit(number(copies)? * (4096 + 512)),
             ["leave"] => self.holder.leave(),
             ["empty"] => {
                 let is = if self.holder.is_empty() { "yes" } else { "no" };

@@ -12,6 +12,7 @@ use crate::cache::{Clean, CleanFiles, DirtyWrites, SLOTS_MAX, Write, Writes};
 use crate::extents::BLOCK;
 use crate::home::{FileHome, HomeError, Ownership, check_size, is_device, split};
 use crate::marker::Kind;
+use crate::random::random;
 use log::{Limits, Log, LogId, Made, Scan, is_segment};
 use protocol::volumes::{Epoch, Sequence, Stamp};
 use std::fmt;
@@ -421,13 +422,4 @@ fn create_cache(files: &dyn Files, volume: u64, limits: Limits, config: &AttachC
     files.sync_dir().doing("sync", || files.path(""))?;
     marker.write(files)?;
     Ok(marker)
-}
-
-/// A number that nobody else draws.
-fn random() -> Result<u64, FileError> {
-    let mut bytes = [0; 8];
-    let drawn = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty());
-    drawn.map_err(std::io::Error::from).doing("read", || "/dev/urandom".into())?;
-    // 0 is nobody's.
-    Ok(u64::from_le_bytes(bytes).max(1))
 }

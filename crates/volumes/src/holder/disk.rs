@@ -1,0 +1,286 @@
+//! A holder's disk: its log, and the threads that read it, free it, make it larger and try again what was stuck.
+
+use super::machine::{Room, Whose, Work, WorkDone};
+use super::record::{Entries, read_copy};
+use log::{Durable, Log, Made};
+use node::Disk;
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, Once, OnceLock, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use vfs::{Doing, FileError, Lock, Pause, contain};
+
+/// How long to wait before making the log larger again when the disk has had no room for that.
+const GROW_AGAIN: Duration = Duration::from_secs(1);
+
+/// The disk of a holder.
+pub(super) struct HolderDisk {
+    shared: Arc<Shared>,
+    reads: Option<Sender<(Whose, u64)>>,
+    keeping: Option<Sender<Keeping>>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+    _lock: Lock,
+}
+
+/// The keeper's tasks.
+enum Keeping {
+    Free(u64),
+    /// There is less free than there is to be.
+    Grow,
+    /// A flush waits for what it needs.
+    Retry,
+}
+
+type OnDone = Box<dyn Fn(WorkDone) + Send + Sync>;
+type OnFailed = Box<dyn Fn(&str) + Send + Sync>;
+
+struct Shared {
+    log: Log<Entries>,
+    /// So many bytes are to be free, if the log may have as many.
+    free_wanted: u64,
+    /// The most bytes that it may have, and that it has.
+    bytes_max: u64,
+    bytes: AtomicU64,
+    /// Everything through this position is known to be durable.
+    through: AtomicU64,
+    done: OnceLock<OnDone>,
+    failed: OnceLock<OnFailed>,
+    end: Once,
+}
+
+impl HolderDisk {
+    /// Starts the threads. The log is to have so many bytes free while it has no more than `bytes_max`.
+    pub(super) fn start(log: Log<Entries>, free_wanted: u64, bytes_max: u64, lock: Lock) -> Result<Self, FileError> {
+        let (bytes, through) = (AtomicU64::new(log.bytes()), AtomicU64::new(log.durable()));
+        let (done, failed, end) = (OnceLock::new(), OnceLock::new(), Once::new());
+        let shared = Arc::new(Shared { log, free_wanted, bytes_max, bytes, through, done, failed, end });
+        let (reads, to_read) = channel();
+        let (keeping, to_keep) = channel();
+        let disk = Self {
+            shared: shared.clone(),
+            reads: Some(reads),
+            keeping: Some(keeping),
+            threads: Mutex::default(),
+            _lock: lock,
+        };
+        let reading = shared.clone();
+        disk.spawn("holder-read", move || reading.run(|| reading.read_all(&to_read)))?;
+        disk.spawn("holder-keep", move || shared.run(|| shared.keep_all(&to_keep)))?;
+        Ok(disk)
+    }
+
+    fn spawn(&self, name: &str, run: impl FnOnce() + Send + 'static) -> Result<(), FileError> {
+        let thread = std::thread::Builder::new().name(name.to_owned()).spawn(run);
+        let thread = thread.doing("start a thread for", || name.into())?;
+        self.threads.lock().unwrap_or_else(PoisonError::into_inner).push(thread);
+        Ok(())
+    }
+
+    /// The room that there is.
+    pub(super) fn room(&self) -> Room {
+        self.shared.room(self.shared.log.bytes_free())
+    }
+
+    /// Leaves a mark behind the last entry, so that a later damage to it cannot pass for a torn tail. Without this it is
+    /// like a crash: nothing that was durable is lost.
+    pub(super) fn mark(&self) {
+        self.shared.log.mark();
+        self.shared.log.flush(0, &mut |_| {});
+    }
+
+    fn keep(&self, work: Keeping) {
+        // The keeper is gone only when it has panicked: then the disk has failed.
+        let _ = self.keeping.as_ref().map(|keeping| keeping.send(work));
+    }
+}
+
+impl Drop for HolderDisk {
+    fn drop(&mut self) {
+        (self.reads, self.keeping) = (None, None);
+        let this_thread = std::thread::current().id();
+        let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
+        // The last handle may go in a callback, on one of these threads, which cannot wait for its own end.
+        for thread in threads.drain(..).filter(|thread| thread.thread().id() != this_thread) {
+            // One that panicked has ended the disk, and has nothing more to do.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl fmt::Debug for HolderDisk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HolderDisk").field("bytes", &self.shared.bytes).finish_non_exhaustive()
+    }
+}
+
+impl Disk for HolderDisk {
+    type Work = Work;
+    type Done = WorkDone;
+
+    fn submit(&self, work: Work) -> bool {
+        match work {
+            Work::Append(position, entry) => {
+                self.shared.log.append(position, entry);
+                return true;
+            }
+            Work::Read(whose, position) => {
+                let _ = self.reads.as_ref().map(|reads| reads.send((whose, position)));
+            }
+            Work::Free(position, is_awaited) => {
+                self.shared.log.free_with_next(position);
+                // Not here: it waits for a flush that is under way.
+                if is_awaited {
+                    self.keep(Keeping::Free(position));
+                }
+            }
+        }
+        false
+    }
+
+    fn flush(&self, done: &mut dyn FnMut(WorkDone)) -> bool {
+        let mut is_short = false;
+        let more = self.shared.log.flush(0, &mut |result| is_short |= self.shared.report(result, done));
+        if is_short {
+            self.keep(Keeping::Grow);
+        }
+        if self.shared.log.take_newly_stuck() {
+            self.keep(Keeping::Retry);
+        }
+        more
+    }
+
+    fn on_done(&self, done: OnDone) {
+        assert!(self.shared.done.set(done).is_ok(), "registered once");
+    }
+
+    fn on_failed(&self, failed: OnFailed) {
+        assert!(self.shared.failed.set(failed).is_ok(), "registered once");
+    }
+}
+
+impl Shared {
+    fn room(&self, free: u64) -> Room {
+        let total = self.bytes.load(Relaxed);
+        Room { free, total, may_grow: total < self.bytes_max }
+    }
+
+    /// Reports a flush. Says whether less is free than there is to be.
+    fn report(&self, result: Result<Durable, FileError>, done: &mut dyn FnMut(WorkDone)) -> bool {
+        match result {
+            Ok(Durable { through, bytes_free }) => {
+                let room = self.room(bytes_free);
+                // A flush without entries has freed something. Nobody would hear of it as one that is durable already.
+                let is_new = self.through.fetch_max(through, Relaxed) < through;
+                done(if is_new { WorkDone::Durable(through, room) } else { WorkDone::Room(room) });
+                bytes_free < self.free_wanted && room.may_grow
+            }
+            Err(error) => {
+                self.fail(&error);
+                false
+            }
+        }
+    }
+
+    fn run(&self, work: impl FnOnce()) {
+        let ran = contain(|| {
+            work();
+            Ok(())
+        });
+        if let Err(error) = ran {
+            self.fail(&error);
+        }
+    }
+
+    /// Everything ends: says so, once.
+    fn fail(&self, error: &FileError) {
+        self.log.fail();
+        if let Some(failed) = self.failed.get() {
+            self.end.call_once(|| failed(&error.to_string()));
+        }
+    }
+
+    fn tell(&self, done: WorkDone) {
+        if let Some(tell) = self.done.get() {
+            tell(done);
+        }
+    }
+
+    fn read_all(&self, reads: &Receiver<(Whose, u64)>) {
+        while let Ok((whose, position)) = reads.recv() {
+            // A copy that cannot be read is none: another holder may have it, and who asks says what is missing.
+            let entry = read_copy(&self.log, position).ok().flatten();
+            self.tell(WorkDone::Read(whose, entry));
+        }
+    }
+
+    fn keep_all(&self, work: &Receiver<Keeping>) {
+        let (mut pause, mut retry_at, mut grow_at) = (Pause::FIRST, None, Some(Instant::now()));
+        loop {
+            if !self.log.is_stuck() {
+                (pause, retry_at) = (Pause::FIRST, None);
+            } else if retry_at.is_none() {
+                retry_at = Some(Instant::now() + pause.grow());
+            }
+            let due = retry_at.into_iter().chain(grow_at).min();
+            let received = match due {
+                Some(due) => work.recv_timeout(due.saturating_duration_since(Instant::now())),
+                None => work.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            };
+            let now = Instant::now();
+            match received {
+                Err(RecvTimeoutError::Disconnected) => return,
+                Ok(Keeping::Free(position)) => self.free(position),
+                Ok(Keeping::Grow) => grow_at = grow_at.or(Some(now)),
+                Ok(Keeping::Retry) | Err(RecvTimeoutError::Timeout) => {}
+            }
+            if retry_at.is_some_and(|at| at <= now) {
+                retry_at = None;
+                self.retry();
+            }
+            if grow_at.is_some_and(|at| at <= now) {
+                match self.grow() {
+                    Ok(is_enough) => grow_at = (!is_enough).then(|| now + GROW_AGAIN),
+                    Err(error) => return self.fail(&error),
+                }
+            }
+        }
+    }
+
+    /// Frees what is before a position; if that frees a segment, it is flushed at once.
+    fn free(&self, position: u64) {
+        if self.log.free_before(position) {
+            while self.flush() {}
+        }
+        self.tell(WorkDone::Room(self.room(self.log.bytes_free())));
+    }
+
+    fn retry(&self) {
+        let mut more = self.log.retry(&mut |result| self.tell_flushed(result));
+        while more {
+            more = self.flush();
+        }
+    }
+
+    fn flush(&self) -> bool {
+        self.log.flush(0, &mut |result| self.tell_flushed(result))
+    }
+
+    fn tell_flushed(&self, result: Result<Durable, FileError>) {
+        let _is_short = self.report(result, &mut |done| self.tell(done));
+    }
+
+    /// Makes segments until there is as much room as there is to be, or may be. Says whether there is: the disk may have none.
+    fn grow(&self) -> Result<bool, FileError> {
+        while self.bytes.load(Relaxed) < self.bytes_max {
+            let Some(name) = self.log.plan_segment_for(self.free_wanted) else { break };
+            if self.log.make_segment(&name)? != Made::Yes {
+                return Ok(false);
+            }
+            self.bytes.store(self.log.bytes(), Relaxed);
+            self.tell(WorkDone::Room(self.room(self.log.bytes_free())));
+        }
+        Ok(true)
+    }
+}

@@ -1,0 +1,297 @@
+//! The holder in its process: the entries that it wants in its log get positions, and its answers leave by sessions.
+//!
+//! ```text
+//!   owner --Copy--> volume::Holder --Append--> position 17 --> HolderDisk --> durable through 17
+//!         <--Counted------------------------- stable <------------+
+//!   taker --Fetch-------> Read --> position 17 --> HolderDisk --> the copy
+//! ```
+//! It promises owners no more room than its log has (`limit`). When the log cannot grow any more and fills up with what is
+//! not needed, the oldest entries that are needed are moved to its end, so that segments become free ([`Places`]).
+
+use super::places::{Oldest, Places};
+use node::{Done, Machine, Opaque, Output, Port};
+use protocol::Parcel;
+use protocol::volumes::{Stamp, ToHolder, VolumeId};
+use std::collections::VecDeque;
+use types::{Position, SessionId, Time};
+use volume::{Holder, HolderEffect, HolderEntry, View};
+
+/// The most bytes of copies that are moved at a time.
+const MOVED_BYTES_MAX: u64 = 4 << 20;
+
+/// Work for a holder's disk.
+#[derive(Debug)]
+pub(super) enum Work {
+    /// Append this at the next position.
+    Append(u64, HolderEntry),
+    /// Read the copy at this position.
+    Read(Whose, u64),
+    /// Nothing before this position is needed; and whether somebody waits for the room.
+    Free(u64, bool),
+}
+
+/// The party that has wanted a copy read.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Whose {
+    /// A host that takes over.
+    Session(SessionId, Stamp),
+    /// The log's cleaning.
+    Cleaning(VolumeId, Stamp),
+}
+
+/// The work that is done.
+#[derive(Debug)]
+pub(super) enum WorkDone {
+    /// Everything through this position is durable.
+    Durable(u64, Room),
+    /// The log has become larger, or something in it free.
+    Room(Room),
+    /// A copy, if it is there and sound.
+    Read(Whose, Option<HolderEntry>),
+}
+
+impl Done for WorkDone {
+    fn durable(&self) -> Option<Position> {
+        if let Self::Durable(through, _) = *self { Some(Position(through)) } else { None }
+    }
+}
+
+/// The room of a log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Room {
+    /// Free bytes.
+    pub(super) free: u64,
+    /// All of them.
+    pub(super) total: u64,
+    /// Whether the log may become larger.
+    pub(super) may_grow: bool,
+}
+
+impl Room {
+    /// Whether so little is free that it is worth a flush, or moving what is needed.
+    fn is_short(self) -> bool {
+        self.free < self.total / 4
+    }
+
+    /// The bytes of copies that are moved at a time.
+    fn moved_max(self) -> u64 {
+        (self.total / 32).min(MOVED_BYTES_MAX)
+    }
+}
+
+/// How far the oldest entries have been moved to the end.
+#[derive(Debug)]
+enum Cleaning {
+    Idle,
+    /// So many copies are being read.
+    Reading(usize),
+    /// Through this position they are not durable yet.
+    Flushing(u64),
+    /// Everything before them is to be free.
+    Freeing,
+}
+
+/// A holder, with the places of its entries.
+#[derive(Debug)]
+pub(super) struct HolderMachine {
+    holder: Holder,
+    places: Places,
+    /// The positions of the machine's own entries that are not durable. Those that were moved are not among them.
+    soft: VecDeque<u64>,
+    /// The machine's entries of this life that are.
+    stable: u64,
+    /// Everything through this position is durable.
+    durable: u64,
+    room: Room,
+    cleaning: Cleaning,
+    /// Everything before this position is known to be free.
+    freed: u64,
+    outputs: VecDeque<Output>,
+}
+
+impl HolderMachine {
+    /// A holder that has recovered what its log has.
+    pub(super) fn new(holder: Holder, places: Places, room: Room) -> Self {
+        let durable = places.next() - 1;
+        let mut machine = Self {
+            holder,
+            places,
+            durable,
+            soft: VecDeque::new(),
+            stable: 0,
+            room: Room::default(),
+            cleaning: Cleaning::Idle,
+            freed: 0,
+            outputs: VecDeque::new(),
+        };
+        machine.has_room(room);
+        machine
+    }
+
+    /// The holder, to look at.
+    pub(super) fn holder(&self) -> &Holder {
+        &self.holder
+    }
+
+    /// See [`Holder::leave`].
+    pub(super) fn leave(&mut self) {
+        self.holder.leave();
+    }
+
+    /// See [`Holder::registered`].
+    pub(super) fn registered(&mut self, volume: VolumeId, view: &View) {
+        self.holder.registered(volume, view);
+    }
+
+    fn carry_out(&mut self, effect: HolderEffect) {
+        let output = match effect {
+            HolderEffect::Append(entry) => {
+                let position = self.places.push(&entry);
+                self.soft.push_back(position);
+                disk(Work::Append(position, entry))
+            }
+            HolderEffect::Send(session, message) => Output::Send(Port::Session(session), Parcel::new(message), None),
+            HolderEffect::End(session, reason, text) => Output::End(Port::Session(session), reason, text),
+            HolderEffect::Read(session, volume, stamp) => match self.places.find(volume, stamp) {
+                Some(position) => disk(Work::Read(Whose::Session(session, stamp), position)),
+                None => return self.holder.read(session, stamp, None),
+            },
+            HolderEffect::Free(volume, through) => return self.places.free(volume, through),
+        };
+        self.outputs.push_back(output);
+    }
+
+    /// Everything through a position is durable.
+    fn durable(&mut self, through: u64) {
+        while self.soft.front().is_some_and(|&position| position <= through) {
+            self.soft.pop_front();
+            self.stable += 1;
+        }
+        self.durable = self.durable.max(through);
+        self.holder.stable(self.stable);
+        if matches!(self.cleaning, Cleaning::Flushing(last) if last <= self.durable) {
+            self.cleaning = Cleaning::Freeing;
+        }
+    }
+
+    /// The log has so much room: half of what is free is promised, as a copy that is flushed alone takes up to two blocks
+    /// for one, and none of what the cleaning takes.
+    fn has_room(&mut self, room: Room) {
+        self.room = room;
+        self.holder.limit(room.free.saturating_sub(room.moved_max()) / 2);
+    }
+
+    /// Moves the oldest entries, if the log is full of what is not needed.
+    fn clean(&mut self) {
+        let Room { total, may_grow, .. } = self.room;
+        let is_due = !may_grow && self.room.is_short() && self.holder.used() < total / 8 * 5;
+        if !is_due || !matches!(self.cleaning, Cleaning::Idle) {
+            return;
+        }
+        let oldest = self.places.oldest(self.durable + 1, self.room.moved_max());
+        if oldest.is_empty() {
+            return;
+        }
+        let mut reads = 0;
+        for oldest in oldest {
+            match oldest {
+                Oldest::Copy(volume, stamp, position) => {
+                    reads += 1;
+                    self.outputs.push_back(disk(Work::Read(Whose::Cleaning(volume, stamp), position)));
+                }
+                Oldest::Epoch(entry) => self.append_moved(entry),
+            }
+        }
+        self.cleaning = if reads > 0 { Cleaning::Reading(reads) } else { Cleaning::Flushing(self.places.next() - 1) };
+    }
+
+    /// A copy that is to be moved was read. One that is damaged stays where it is: a later read may succeed, and says so if
+    /// not.
+    fn moved(&mut self, volume: VolumeId, stamp: Stamp, entry: Option<HolderEntry>) {
+        if let Some(entry) = entry.filter(|_| self.places.find(volume, stamp).is_some()) {
+            self.append_moved(entry);
+        }
+        let last = self.places.next() - 1;
+        self.cleaning = match self.cleaning {
+            Cleaning::Reading(reads) if reads > 1 => Cleaning::Reading(reads - 1),
+            _ if last > self.durable => Cleaning::Flushing(last),
+            _ => Cleaning::Freeing,
+        };
+    }
+
+    fn append_moved(&mut self, entry: HolderEntry) {
+        let position = self.places.push(&entry);
+        self.outputs.push_back(disk(Work::Append(position, entry)));
+    }
+}
+
+fn disk(work: Work) -> Output {
+    Output::Disk(Opaque::new(work))
+}
+
+impl Machine for HolderMachine {
+    fn connected(&mut self, _: Time, _: Port) {}
+
+    fn disconnected(&mut self, _: Time, port: Port) {
+        if let Port::Session(session) = port {
+            self.holder.down(session);
+        }
+    }
+
+    fn handle(&mut self, _: Time, port: Port, message: Parcel) {
+        if let (Port::Session(session), Ok(message)) = (port, message.open::<ToHolder>()) {
+            self.holder.heard(session, message);
+        }
+    }
+
+    fn disk(&mut self, _: Time, done: node::DiskDone) {
+        match done.open() {
+            Ok(WorkDone::Durable(through, room)) => {
+                self.durable(through);
+                self.has_room(room);
+            }
+            Ok(WorkDone::Room(room)) => {
+                self.has_room(room);
+                if matches!(self.cleaning, Cleaning::Freeing) {
+                    self.cleaning = Cleaning::Idle;
+                }
+            }
+            Ok(WorkDone::Read(Whose::Session(session, stamp), entry)) => {
+                let record = entry.and_then(|entry| match entry {
+                    HolderEntry::Copy(_, _, record) if record.stamp == stamp => Some((record.extent, record.content)),
+                    _ => None,
+                });
+                self.holder.read(session, stamp, record);
+            }
+            Ok(WorkDone::Read(Whose::Cleaning(volume, stamp), entry)) => self.moved(volume, stamp, entry),
+            Err(other) => debug_assert!(false, "{other:?} is no work of a holder's disk"),
+        }
+    }
+
+    fn stop(&mut self, _: &str) {
+        self.outputs.clear();
+    }
+
+    fn poll_output(&mut self) -> Option<Output> {
+        while let Some(effect) = self.holder.poll_effect() {
+            self.carry_out(effect);
+        }
+        if self.outputs.is_empty() {
+            self.clean();
+            let needed = self.places.needed();
+            if needed > self.freed {
+                self.freed = needed;
+                let is_awaited = self.room.is_short() || matches!(self.cleaning, Cleaning::Freeing);
+                self.outputs.push_back(disk(Work::Free(needed, is_awaited)));
+            } else if matches!(self.cleaning, Cleaning::Freeing) {
+                // The entries that were moved were in nobody's way.
+                self.cleaning = Cleaning::Idle;
+            }
+        }
+        self.outputs.pop_front()
+    }
+
+    fn close(&mut self, _: Time) {
+        self.outputs.push_back(Output::Closed);
+    }
+}

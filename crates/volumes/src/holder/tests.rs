@@ -1,0 +1,302 @@
+//! A holder over TCP, with its log in a folder: what it has counted is there after it has died at any moment.
+
+use super::{FolderError, HolderError, HolderServer, HolderSettings};
+use crate::links::{Link, Listener, News};
+use net::Runtime;
+use protocol::volumes::{
+    Content, Copy, Epoch, Extent, Fetch, FlushEpoch, Free, FromHolder, List, Open, PartitionId, Record, Sequence,
+    Stamp, Stream, ToHolder, VolumeId,
+};
+use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::thread;
+use std::time::{Duration, Instant};
+
+const PATIENCE: Duration = Duration::from_secs(20);
+const ONE: VolumeId = VolumeId(1);
+const TWO: VolumeId = VolumeId(2);
+
+/// A folder that is removed at the end.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(name: &str) -> Self {
+        let dir = std::env::temp_dir().join(format!("thorp-test-holder-{name}-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&dir);
+        std::fs::create_dir(&dir).unwrap();
+        Self(dir)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn settings(dir: &Path, room: u64) -> HolderSettings {
+    HolderSettings { dir: dir.join("r"), room, listen: "127.0.0.1:0".parse().unwrap(), insecure: false }
+}
+
+/// Starts a holder, when the one before has let go of the folder: a thread of its may be about to.
+fn start_with(dir: &Path, room: u64, runtime: &Runtime) -> HolderServer {
+    let begun = Instant::now();
+    loop {
+        match HolderServer::start(&settings(dir, room), runtime) {
+            Err(HolderError::Folder(FolderError::InUse(_))) if begun.elapsed() < PATIENCE => thread::yield_now(),
+            started => return started.unwrap(),
+        }
+    }
+}
+
+fn start(dir: &Path, runtime: &Runtime) -> HolderServer {
+    start_with(dir, 32 << 20, runtime)
+}
+
+/// An owner, or a host that takes over, by hand.
+struct Party {
+    link: Arc<Link>,
+    heard: Receiver<News>,
+    _ears: Arc<Ears>,
+    credit: u64,
+    sent: u64,
+    counted: u64,
+    said: VecDeque<FromHolder>,
+}
+
+struct Ears {
+    link: OnceLock<Arc<Link>>,
+    heard: Mutex<Sender<News>>,
+}
+
+impl Listener for Ears {
+    fn news(&self, _: PartitionId) {
+        if let Some(link) = self.link.get() {
+            let heard = self.heard.lock().unwrap();
+            link.line().take().into_iter().for_each(|news| heard.send(news).unwrap());
+        }
+    }
+}
+
+impl Party {
+    fn new(holder: &HolderServer, runtime: &Runtime) -> Self {
+        let (heard, hears) = channel();
+        let ears = Arc::new(Ears { link: OnceLock::new(), heard: Mutex::new(heard) });
+        let weak: std::sync::Weak<Ears> = Arc::downgrade(&ears);
+        let link = Link::open(holder.partition(), holder.address().to_string(), runtime, weak);
+        assert!(ears.link.set(link.clone()).is_ok());
+        ears.news(holder.partition());
+        let party = Self { link, heard: hears, _ears: ears, credit: 0, sent: 0, counted: 0, said: VecDeque::new() };
+        while !matches!(party.news(), News::Up) {}
+        party
+    }
+
+    fn news(&self) -> News {
+        self.heard.recv_timeout(PATIENCE).expect("the holder has something to say")
+    }
+
+    fn say(&self, message: impl Into<ToHolder>) {
+        self.link.line().push(message.into());
+        self.link.settle();
+    }
+
+    /// The next message that is no count.
+    fn hear(&mut self) -> FromHolder {
+        loop {
+            if let Some(said) = self.said.pop_front() {
+                return said;
+            }
+            self.hear_one();
+        }
+    }
+
+    fn hear_one(&mut self) {
+        match self.news() {
+            News::Heard(FromHolder::Counted(counted)) => {
+                (self.credit, self.counted) = (counted.credit, counted.live.0);
+            }
+            News::Heard(said) => self.said.push_back(said),
+            News::Up | News::Down => panic!("the session is lost"),
+        }
+    }
+
+    fn open(&mut self, volume: VolumeId, epoch: u64) -> (u64, PartitionId) {
+        self.say(Open { volume, epoch: Epoch(epoch), revision: 1, home: Stamp::ZERO });
+        match self.hear() {
+            FromHolder::Opened(opened) => {
+                (self.credit, self.sent) = (opened.credit, 0);
+                (opened.live.0, opened.partition)
+            }
+            other => panic!("expected Opened, got {other:?}"),
+        }
+    }
+
+    /// Sends a copy when there is room for it.
+    fn copy(&mut self, sequence: u64, bytes: usize) {
+        let content = content(sequence, bytes);
+        self.sent += content.copy_bytes();
+        while self.sent > self.credit {
+            self.hear_one();
+        }
+        let extent = Extent { offset: sequence * 4096, len: bytes as u64 };
+        self.say(Copy { stream: Stream::Live, record: Record { stamp: stamp(sequence), extent, content } });
+    }
+
+    fn await_counted(&mut self, sequence: u64) {
+        while self.counted < sequence {
+            self.hear_one();
+        }
+    }
+
+    /// The contents of all that is listed.
+    fn take_over(&mut self, volume: VolumeId, epoch: u64) -> Vec<(u64, Option<Content>)> {
+        self.say(List { volume, epoch: Epoch(epoch), after: Stamp::ZERO });
+        let copies = match self.hear() {
+            FromHolder::Listed(listed) => listed.copies,
+            other => panic!("expected Listed, got {other:?}"),
+        };
+        let fetched = copies.into_iter().map(|entry| {
+            self.say(Fetch { stamp: entry.stamp });
+            match self.hear() {
+                FromHolder::Kept(kept) => (kept.stamp.sequence.0, kept.record.map(|(_, content)| content)),
+                other => panic!("expected Kept, got {other:?}"),
+            }
+        });
+        fetched.collect()
+    }
+}
+
+fn stamp(sequence: u64) -> Stamp {
+    Stamp { epoch: Epoch(1), sequence: Sequence(sequence), flush: FlushEpoch(1) }
+}
+
+fn content(sequence: u64, bytes: usize) -> Content {
+    Content::Data(vec![sequence as u8; bytes].into())
+}
+
+#[test]
+fn counted_copies_are_there_after_a_restart_and_freed_ones_make_room() {
+    let (scratch, runtime) = (Scratch::new("restart"), Runtime::start().unwrap());
+    let holder = start(&scratch.0, &runtime);
+    let partition = holder.partition();
+    let mut owner = Party::new(&holder, &runtime);
+    assert_eq!(owner.open(ONE, 1), (0, partition));
+    (1..=100).for_each(|sequence| owner.copy(sequence, 4096));
+    owner.await_counted(100);
+    owner.say(Free { through: stamp(90) });
+    while holder.status().used != 10 * (4096 + 512) {
+        owner.hear_one();
+    }
+    assert_eq!(holder.volumes(), [ONE]);
+    drop((owner, holder));
+
+    // Not closed: it stands where a kill would have left it.
+    let holder = start(&scratch.0, &runtime);
+    assert_eq!(holder.partition(), partition);
+    let mut owner = Party::new(&holder, &runtime);
+    assert_eq!(owner.open(ONE, 1).0, 100);
+    owner.say(Free { through: stamp(90) });
+    owner.copy(101, 100_000);
+    owner.await_counted(101);
+    let mut taker = Party::new(&holder, &runtime);
+    let expected: Vec<_> = (91..=100).map(|it| (it, 4096)).chain([(101, 100_000)]).collect();
+    let expected: Vec<_> = expected.into_iter().map(|(it, bytes)| (it, Some(content(it, bytes)))).collect();
+    assert_eq!(taker.take_over(ONE, 2), expected);
+    assert!(matches!(owner.hear(), FromHolder::Refused(refused) if refused.epoch == Epoch(2)));
+    drop((owner, taker, holder));
+
+    // The newer epoch was on its disk before it was answered.
+    let holder = start(&scratch.0, &runtime);
+    let mut late = Party::new(&holder, &runtime);
+    late.say(Open { volume: ONE, epoch: Epoch(1), revision: 1, home: Stamp::ZERO });
+    assert!(matches!(late.hear(), FromHolder::Refused(refused) if refused.epoch == Epoch(2)));
+}
+
+/// A volume whose home is away for long is not in the way of others: its copies are moved, and stay.
+#[test]
+fn a_log_that_is_full_of_what_is_not_needed_is_cleaned() {
+    let (scratch, runtime) = (Scratch::new("clean"), Runtime::start().unwrap());
+    let holder = start(&scratch.0, &runtime);
+    let (mut slow, mut busy) = (Party::new(&holder, &runtime), Party::new(&holder, &runtime));
+    slow.open(ONE, 1);
+    busy.open(TWO, 1);
+    for round in 0..10 {
+        slow.copy(round + 1, 20_000);
+        slow.await_counted(round + 1);
+        for sequence in round * 200 + 1..=(round + 1) * 200 {
+            busy.copy(sequence, 64 << 10);
+            if sequence % 8 == 0 {
+                busy.say(Free { through: stamp(sequence - 8) });
+            }
+        }
+        busy.await_counted((round + 1) * 200);
+    }
+    // 125 MiB went through 32.
+    let files = std::fs::read_dir(scratch.0.join("r")).unwrap();
+    let bytes: u64 = files.map(|file| file.unwrap().metadata().unwrap().len()).sum();
+    assert!(bytes < 36 << 20, "its files have {bytes} bytes");
+    drop((slow, busy, holder));
+    let holder = start(&scratch.0, &runtime);
+    let expected: Vec<_> = (1..=10).map(|sequence| (sequence, Some(content(sequence, 20_000)))).collect();
+    assert_eq!(Party::new(&holder, &runtime).take_over(ONE, 2), expected);
+}
+
+#[test]
+fn a_damaged_copy_is_said_to_be_none() {
+    let (scratch, runtime) = (Scratch::new("damage"), Runtime::start().unwrap());
+    let holder = start(&scratch.0, &runtime);
+    let mut owner = Party::new(&holder, &runtime);
+    owner.open(ONE, 1);
+    (1..=3).for_each(|sequence| owner.copy(sequence, 4096));
+    owner.await_counted(3);
+    let damaged = std::fs::read_dir(scratch.0.join("r")).unwrap().any(|file| {
+        let path = file.unwrap().path();
+        // One that is being made is gone under its name a moment later.
+        let Ok(mut bytes) = std::fs::read(&path) else { return false };
+        let found = bytes.windows(64).position(|window| window == [2; 64]);
+        found.inspect(|at| bytes[at + 32] ^= 1).map(|_| std::fs::write(&path, bytes).unwrap()).is_some()
+    });
+    assert!(damaged, "the second copy stands in some file");
+    let kept = Party::new(&holder, &runtime).take_over(ONE, 2);
+    assert_eq!(kept, [(1, Some(content(1, 4096))), (2, None), (3, Some(content(3, 4096)))]);
+}
+
+#[test]
+fn folders_that_are_none_of_a_holder_are_refused() {
+    let (scratch, runtime) = (Scratch::new("folders"), Runtime::start().unwrap());
+    let error = |room| HolderServer::start(&settings(&scratch.0, room), &runtime).unwrap_err().to_string();
+    assert!(error(1 << 20).contains("expected 16777216 to"));
+    let holder = start(&scratch.0, &runtime);
+    assert!(error(32 << 20).contains("used by another process"));
+    drop(holder);
+    drop(start(&scratch.0, &runtime));
+    std::fs::remove_file(scratch.0.join("r/thorp-holder")).unwrap();
+    let missing = || error(32 << 20).contains("its file thorp-holder is missing");
+    assert!((0..100).any(|_| missing() || {
+        thread::sleep(Duration::from_millis(50));
+        false
+    }));
+}
+
+/// A folder with less room than copies take in it promises nothing until they are home.
+#[test]
+fn a_holder_that_gets_less_room_keeps_what_it_has() {
+    let (scratch, runtime) = (Scratch::new("less"), Runtime::start().unwrap());
+    let holder = start(&scratch.0, &runtime);
+    let mut owner = Party::new(&holder, &runtime);
+    owner.open(ONE, 1);
+    (1..=100).for_each(|sequence| owner.copy(sequence, 128 << 10));
+    owner.await_counted(100);
+    drop((owner, holder));
+    let holder = start_with(&scratch.0, 16 << 20, &runtime);
+    let mut owner = Party::new(&holder, &runtime);
+    owner.open(ONE, 1);
+    assert_eq!((owner.credit, holder.status().free), (0, 0));
+    owner.say(Free { through: stamp(99) });
+    owner.copy(101, 128 << 10);
+    owner.await_counted(101);
+    let kept = Party::new(&holder, &runtime).take_over(ONE, 2);
+    assert_eq!(kept, [100, 101].map(|it| (it, Some(content(it, 128 << 10)))));
+}

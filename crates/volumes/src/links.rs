@@ -1,0 +1,222 @@
+//! Sessions with holders, of an owner or of a host that takes over: a small machine for each, on a host of its own, which
+//! comes up again by itself whenever it was lost.
+//!
+//! ```text
+//!   owner, under its lock --push--> [ Line ] --settle--> the machine --> socket     (the thread of the write)
+//!   owner, under its lock <--take-- [ Line ] <---------- the machine <-- socket     (the thread that has read it)
+//! ```
+//! 1. Messages leave in the order in which they were pushed, whichever thread settles, by the thread that does.
+//! 2. A message for a session that is gone is dropped: a line counts sessions, and a message is for that one whose
+//!    beginning its sender had taken.
+//! 3. No lock of the owner's is held when the machine's is taken, nor the other way: a line's own is held for a push.
+
+use net::{Host, Machines, Runtime, UplinkConfig};
+use node::{Driver, Machine, Output, Port, RoleId, Waiter};
+use protocol::Parcel;
+use protocol::volumes::{FromHolder, PartitionId, ToHolder};
+use std::collections::VecDeque;
+use std::fmt;
+use std::mem;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::task::{Wake, Waker};
+use std::time::Duration;
+use types::{GoodbyeReason, Time};
+
+/// The number under which a listener waits for news of its line.
+const NEWS: Waiter = Waiter(1);
+
+/// A holder that is not there is looked for at least so often.
+const PAUSE_MAX: Duration = Duration::from_millis(500);
+
+/// A party that hears holders.
+pub(crate) trait Listener: Send + Sync {
+    /// There is news of this one: see [`Line::take`]. Called without a lock, by one thread at a time for each line.
+    fn news(&self, partition: PartitionId);
+}
+
+/// News of a line.
+#[derive(Debug)]
+pub(crate) enum News {
+    /// There is a session.
+    Up,
+    /// There is none any more.
+    Down,
+    /// The holder has said something.
+    Heard(FromHolder),
+}
+
+/// The messages on their way to a holder, and the news of it.
+#[derive(Debug, Default)]
+pub(crate) struct Line(Mutex<Queues>);
+
+#[derive(Debug, Default)]
+struct Queues {
+    out: VecDeque<(u64, ToHolder)>,
+    news: VecDeque<News>,
+    /// The sessions that have begun, and those of them that the owner knows of.
+    begun: u64,
+    known: u64,
+    is_up: bool,
+}
+
+impl Line {
+    fn queues(&self) -> MutexGuard<'_, Queues> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Queues a message for the session that is known. It leaves with the next [`Link::settle`].
+    pub(crate) fn push(&self, message: ToHolder) {
+        let mut queues = self.queues();
+        let session = queues.known;
+        if session == queues.begun && queues.is_up {
+            queues.out.push_back((session, message));
+        }
+    }
+
+    /// The news that there are.
+    pub(crate) fn take(&self) -> VecDeque<News> {
+        let mut queues = self.queues();
+        let news = mem::take(&mut queues.news);
+        queues.known = queues.begun;
+        news
+    }
+}
+
+/// The machine.
+#[derive(Debug)]
+struct LinkMachine {
+    line: Arc<Line>,
+    outputs: VecDeque<Output>,
+}
+
+impl LinkMachine {
+    fn news(&mut self, news: News) {
+        let mut queues = self.line.queues();
+        match news {
+            News::Up => (queues.begun, queues.is_up) = (queues.begun + 1, true),
+            News::Down => {
+                queues.is_up = false;
+                queues.out.clear();
+            }
+            News::Heard(_) => {}
+        }
+        queues.news.push_back(news);
+        self.outputs.push_back(Output::Wake(NEWS));
+    }
+}
+
+impl Machine for LinkMachine {
+    fn connected(&mut self, _: Time, _: Port) {
+        self.news(News::Up);
+    }
+
+    fn disconnected(&mut self, _: Time, _: Port) {
+        self.news(News::Down);
+    }
+
+    fn handle(&mut self, _: Time, _: Port, message: Parcel) {
+        if let Ok(message) = message.open::<FromHolder>() {
+            self.news(News::Heard(message));
+        }
+    }
+
+    fn stop(&mut self, _: &str) {
+        self.news(News::Down);
+    }
+
+    fn poll_output(&mut self) -> Option<Output> {
+        let mut queues = self.line.queues();
+        let begun = queues.begun;
+        while let Some((session, message)) = queues.out.pop_front() {
+            if session == begun {
+                return Some(Output::Send(Port::Server, Parcel::new(message), None));
+            }
+        }
+        drop(queues);
+        self.outputs.pop_front()
+    }
+
+    /// Its owner says when a holder is not wanted any more.
+    fn tries_again(&self, _: GoodbyeReason) -> bool {
+        true
+    }
+}
+
+/// A link: it is open, or is being opened, until it is dropped.
+pub(crate) struct Link {
+    line: Arc<Line>,
+    address: String,
+    driver: Arc<dyn Driver>,
+    _host: Arc<Host>,
+}
+
+impl Link {
+    /// Opens a session with the holder of a partition at an address, again and again.
+    pub(crate) fn open(
+        partition: PartitionId,
+        address: String,
+        runtime: &Runtime,
+        listener: Weak<dyn Listener>,
+    ) -> Arc<Self> {
+        let line = Arc::new(Line::default());
+        let mut machines = Machines::new();
+        machines.add(LinkMachine { line: line.clone(), outputs: VecDeque::new() });
+        let host = Host::start(machines, runtime);
+        let driver = host.driver(RoleId::ONLY);
+        let link = Arc::new(Self { line, address: address.clone(), driver, _host: host.clone() });
+        let tells = Arc::new(Tells {
+            partition,
+            link: Arc::downgrade(&link),
+            listener,
+            is_told: AtomicBool::new(false),
+            has_news: AtomicBool::new(false),
+        });
+        tells.wake();
+        let config = UplinkConfig { codec: wire::volumes::OWNER, pause_max: PAUSE_MAX, ..UplinkConfig::new(address) };
+        host.connect(RoleId::ONLY, config);
+        link
+    }
+
+    /// Its line.
+    pub(crate) fn line(&self) -> &Arc<Line> {
+        &self.line
+    }
+
+    /// Sends what was pushed. The caller holds no lock that a listener takes.
+    pub(crate) fn settle(&self) {
+        self.driver.settle();
+    }
+}
+
+impl fmt::Debug for Link {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Link").field("address", &self.address).finish_non_exhaustive()
+    }
+}
+
+/// Tells a listener of news, by the thread that has read them, which holds no lock then.
+struct Tells {
+    partition: PartitionId,
+    link: Weak<Link>,
+    listener: Weak<dyn Listener>,
+    /// A thread is telling.
+    is_told: AtomicBool,
+    /// There were more meanwhile.
+    has_news: AtomicBool,
+}
+
+impl Wake for Tells {
+    fn wake(self: Arc<Self>) {
+        self.has_news.store(true, SeqCst);
+        while self.has_news.load(SeqCst) && !self.is_told.swap(true, SeqCst) {
+            self.has_news.store(false, SeqCst);
+            if let (Some(link), Some(listener)) = (self.link.upgrade(), self.listener.upgrade()) {
+                // Before they are taken: what comes later wakes again.
+                link.driver.wake_on(NEWS, &Waker::from(self.clone()));
+                listener.news(self.partition);
+            }
+            self.is_told.store(false, SeqCst);
+        }
+    }
+}
