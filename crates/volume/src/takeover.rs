@@ -48,7 +48,7 @@ pub struct TakeOverConfig {
     pub keeps: bool,
     /// Flush epochs are joined as long as they take no more than this: as much as home's journal takes.
     pub join_bytes: u64,
-    /// The copies that are asked for at a time.
+    /// The copies that are asked for, or on their way home and not taken there, at a time.
     pub window: usize,
     /// The wait before something that has failed is tried again.
     pub retry: Duration,
@@ -93,7 +93,7 @@ pub enum TakeOverEffect {
     ReadOwn(Stamp),
     /// A write-back to home begins, up to this write, joined or not.
     Begin(Stamp, bool),
-    /// Of it, the next write: later ones go over earlier ones.
+    /// Of it, the next write: later ones go over earlier ones. Say [`TakeOver::home_took`] when home has taken it.
     Write(Record),
     /// That was all of it. When it is durable, say [`TakeOver::home_durable`].
     End(Stamp),
@@ -149,6 +149,8 @@ struct Asked {
 struct UnderWay {
     rest: vec::IntoIter<(Stamp, Source)>,
     asked: VecDeque<Asked>,
+    /// Copies that were given to home, and not taken there.
+    given: usize,
     through: Stamp,
     is_ended: bool,
 }
@@ -284,6 +286,14 @@ impl TakeOver {
         if self.phase == Phase::Fence {
             self.mark = mark;
             self.list(now);
+        }
+    }
+
+    /// Home has taken so many more writes of the write-back under way: there is room for others on their way.
+    pub fn home_took(&mut self, now: Time, writes: usize) {
+        if let Some(under_way) = &mut self.under_way {
+            under_way.given = under_way.given.saturating_sub(writes);
+            self.go_on(now);
         }
     }
 
@@ -566,20 +576,22 @@ impl TakeOver {
             let is_joined = is_joined && !self.config.broken.is(Rule::FlushOrder);
             self.effects.push_back(TakeOverEffect::Begin(through, is_joined));
             let rest = copies.into_iter();
-            self.under_way = Some(UnderWay { rest, asked: VecDeque::new(), through, is_ended: false });
+            self.under_way = Some(UnderWay { rest, asked: VecDeque::new(), given: 0, through, is_ended: false });
         }
         let mut fetches = Vec::new();
         let Some(under_way) = &mut self.under_way else { return };
         while under_way.asked.front().is_some_and(|it| it.record.is_some()) {
             let Some(Asked { stamp, record: Some((extent, content)), .. }) = under_way.asked.pop_front() else { break };
             self.effects.push_back(TakeOverEffect::Write(Record { stamp, extent, content }));
+            under_way.given += 1;
         }
-        while under_way.asked.len() < self.config.window {
+        while under_way.asked.len() + under_way.given < self.config.window {
             let Some((stamp, source)) = under_way.rest.next() else { break };
             under_way.asked.push_back(Asked { stamp, source, record: None });
             fetches.push((stamp, source));
         }
-        if under_way.asked.is_empty() && !mem::replace(&mut under_way.is_ended, true) {
+        let has_more = !under_way.asked.is_empty() || !under_way.rest.as_slice().is_empty();
+        if !has_more && !mem::replace(&mut under_way.is_ended, true) {
             self.effects.push_back(TakeOverEffect::End(under_way.through));
         }
         // Of one that was lost since it was listed, others may have it.

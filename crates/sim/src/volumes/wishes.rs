@@ -107,6 +107,10 @@ impl World {
                     call.blocks.retain(|(block, _)| !written.contains(block));
                     call.blocks.extend(written.map(|block| (block, record.stamp)));
                 }
+                let clock = it.clock(self.now);
+                if let Role::TakeOver(takeover) = &mut it.role {
+                    takeover.home_took(clock, 1);
+                }
             }
             TakeOverEffect::End(through) => {
                 if let Some(call) = it.collected.take() {

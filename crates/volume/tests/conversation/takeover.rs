@@ -19,6 +19,8 @@ pub(crate) struct TakeOverScript {
     registry: View,
     change: Option<Change>,
     end: Stamp,
+    /// Whether home takes what is written only when the script says so.
+    is_home_slow: bool,
     said: String,
 }
 
@@ -27,10 +29,11 @@ impl TakeOverScript {
         let registry = View { revision: 1, entry: Registered::new(1 << 20, 2, Duration::from_secs(1)) };
         let config = TakeOverConfig { broken, ..TakeOverConfig::new(VolumeId(1), HostId(2)) };
         let takeover = TakeOver::new(Time::ZERO, config, registry.clone());
-        Self { takeover, broken, now: Time::ZERO, registry, change: None, end: Stamp::ZERO, said: String::new() }
+        let (end, said) = (Stamp::ZERO, String::new());
+        Self { takeover, broken, now: Time::ZERO, registry, change: None, end, is_home_slow: false, said }
     }
 
-    /// `take over owner=1 epoch=1 copies=2 holders=p7,p8 join=0 own=1`, in the words that differ from the usual.
+    /// `take over owner=1 epoch=1 copies=2 holders=p7,p8 join=0 own=1 slow-home`, in the words that differ from the usual.
     fn begin(&mut self, words: &[&str]) -> Option<()> {
         let of = |text: &str| text.split(',').map(partition).collect::<Option<Vec<_>>>();
         let owner = value(words, "owner").map_or(Some(1), number)?;
@@ -49,6 +52,7 @@ impl TakeOverScript {
             ..TakeOverConfig::new(VolumeId(1), HostId(2))
         };
         self.takeover = TakeOver::new(self.now, config, self.registry.clone());
+        self.is_home_slow = words.contains(&"slow-home");
         if let Some(entries) = value(words, "own") {
             let entries = entries.split(',').map(entry).collect::<Option<Vec<_>>>()?;
             let epoch = entries.first()?.stamp.epoch;
@@ -133,7 +137,12 @@ impl TakeOverScript {
             TakeOverEffect::Begin(through, is_joined) => {
                 format!("home: begin {}{}", say_stamp(through), if is_joined { " joined" } else { "" })
             }
-            TakeOverEffect::Write(record) => format!("home: write {}", say_record(&record)),
+            TakeOverEffect::Write(record) => {
+                if !self.is_home_slow {
+                    self.takeover.home_took(self.now, 1);
+                }
+                format!("home: write {}", say_record(&record))
+            }
             TakeOverEffect::End(through) => {
                 self.end = through;
                 format!("home: end {}", say_stamp(through))
@@ -181,6 +190,7 @@ impl Player for TakeOverScript {
             }
             ["home", "fenced", mark] => self.takeover.home_fenced(self.now, stamp(mark)?),
             ["home", "durable"] => self.takeover.home_durable(self.now, self.end),
+            ["home", "took", writes] => self.takeover.home_took(self.now, number(writes)? as usize),
             ["home", "failed"] => self.takeover.home_failed(self.now),
             ["home", "ended", epoch] => self.takeover.home_ended(Epoch(number(epoch)?)),
             ["own", "kept", which, place, ref rest @ ..] => {
