@@ -13,7 +13,10 @@
 //! 5. Everything is marked while a source is away, from when its lease is over until it has come and has caught up
 //!    (**StarWithoutSource**): what changes there meanwhile, nobody announces. The names of the sources are settings, so that
 //!    a hub that begins anew knows whom it waits for.
-//! 6. A hub that begins anew knows of no home, no mark and no release of the hub before it. It releases nothing until the
+//! 6. Where the source of this process gives a lease itself, as a store does, that of a home ends within it
+//!    (**LeaseWithinSource**): the source waits so long for those who watch it, and no longer. Without one no home has any.
+//!    The source is told to have given more behind all updates that were heard of before: a home with more has marked them.
+//! 7. A hub that begins anew knows of no home, no mark and no release of the hub before it. It releases nothing until the
 //!    leases that the other may have given are over (**HubWaits**), and keeps everything marked until what the other may
 //!    have released is visible (**StarUntilVisible**).
 
@@ -22,6 +25,7 @@ use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::mem;
 use core::time::Duration;
 use node::{Machine, Output, Port, Waiter};
 use protocol::homes::{
@@ -48,6 +52,8 @@ pub struct HubConfig {
     pub succeeds: Option<Duration>,
     /// The sources that announce all of their changes before they are visible. No other updater speaks for a source.
     pub sources: Vec<SourceName>,
+    /// Whether the source of this process gives a lease, within which those of homes end ([`Hub::source_lease`]).
+    pub within_source: bool,
     /// The rule that is taken out, if any.
     pub broken: Broken<Rule>,
 }
@@ -56,7 +62,8 @@ impl Default for HubConfig {
     fn default() -> Self {
         let lease = Duration::from_secs(2);
         let (succeeds, sources) = (Some(lease), Vec::new());
-        Self { lease, updater_lease: Duration::from_secs(10), succeeds, sources, broken: Broken::NONE }
+        let (within_source, broken) = (false, Broken::NONE);
+        Self { lease, updater_lease: Duration::from_secs(10), succeeds, sources, within_source, broken }
     }
 }
 
@@ -69,6 +76,10 @@ pub struct Hub {
     config: HubConfig,
     /// Before this nothing is released.
     opens_at: Time,
+    /// Where there is one, when the lease of the source of this process is over.
+    source_until: Time,
+    /// Homes that have asked for a lease while the source had given none, and when, by their clocks.
+    owed: BTreeMap<HolderId, Time>,
     homes: BTreeMap<HolderId, Holder>,
     updaters: BTreeMap<u64, Updater>,
     sources: BTreeMap<SourceName, Source>,
@@ -161,6 +172,8 @@ impl Hub {
         Self {
             config,
             opens_at: Time::ZERO,
+            source_until: Time::ZERO,
+            owed: BTreeMap::new(),
             homes,
             updaters,
             sources,
@@ -206,6 +219,24 @@ impl Hub {
         if let Some((update, _)) = self.earlier {
             self.unmark(update);
         }
+    }
+
+    /// The source of this process gives a lease until then, by this hub's clock. All updates are announced that were heard
+    /// of before.
+    pub fn source_lease(&mut self, now: Time, until: Time) {
+        self.source_until = self.source_until.max(until);
+        for (holder, asked) in mem::take(&mut self.owed) {
+            self.lease_home(now, holder, asked);
+        }
+    }
+
+    /// How long a lease of a home may be now.
+    fn home_lease(&self, now: Time) -> Duration {
+        let HubConfig { lease, within_source, broken, .. } = self.config;
+        if !within_source || broken.is(Rule::LeaseWithinSource) {
+            return lease;
+        }
+        lease.min(shorter(self.source_until.since(now), broken))
     }
 
     fn next(&mut self) -> UpdateId {
@@ -281,6 +312,7 @@ impl Hub {
             None => home.life != life && now < home.until,
             Some(_) => true,
         });
+        self.owed.retain(|holder, _| self.homes.contains_key(holder));
         if self.homes.len() >= HOMES_MAX {
             let text = format!("a hub has at most {HOMES_MAX} homes");
             return self.outputs.push_back(Output::End(port, GoodbyeReason::Full, text));
@@ -311,12 +343,18 @@ impl Hub {
             under_way.begun + lease <= now && under_way.awaited.contains(&holder)
         };
         let is_stuck = self.waiting.iter().any(waits_for);
-        let Some(home) = self.homes.get_mut(&holder) else { return };
+        let Some(home) = self.homes.get(&holder) else { return };
         let Some(port) = home.port else { return };
         if is_stuck && home.until > Time::ZERO {
             let text = String::from("the home asks for its lease, but does not mark what it was told of");
             return self.outputs.push_back(Output::End(port, GoodbyeReason::Silent, text));
         }
+        let lease = self.home_lease(now);
+        if millis(lease) == 0 {
+            self.owed.insert(holder, asked);
+            return;
+        }
+        let Some(home) = self.homes.get_mut(&holder) else { return };
         home.until = home.until.max(now + longer(lease, self.config.broken));
         self.say(port, Lease { asked, lease_ms: millis(lease) });
     }
@@ -466,6 +504,12 @@ fn millis(lease: Duration) -> u32 {
 fn longer(lease: Duration, broken: Broken<Rule>) -> Duration {
     let drift = if broken.is(Rule::AllowDrift) { 0 } else { LEASE_DRIFT_PERMILLE };
     lease + lease * drift / 1000
+}
+
+/// A duration that is over in time by a clock which is slower than the hub's.
+fn shorter(lease: Duration, broken: Broken<Rule>) -> Duration {
+    let drift = if broken.is(Rule::AllowDrift) { 0 } else { LEASE_DRIFT_PERMILLE };
+    lease * 1000 / (1000 + drift)
 }
 
 impl Machine for Hub {

@@ -51,13 +51,16 @@ pub enum Rule {
     HubWaits,
     /// A new hub keeps everything marked until all that an earlier one may have released is visible.
     StarUntilVisible,
+    /// A home's lease ends within that of its hub's source, where the source gives one: it lets updates become visible
+    /// that nobody has announced when that is over.
+    LeaseWithinSource,
     /// Everything is marked while a source is away, until it has caught up: of what changes there meanwhile, nobody tells.
     StarWithoutSource,
 }
 
 impl Rule {
     /// All of them.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 23] = [
         Self::ReleaseAfterAll,
         Self::WaitForLease,
         Self::MarkUntilVisible,
@@ -79,6 +82,7 @@ impl Rule {
         Self::ReleaseWithinLease,
         Self::HubWaits,
         Self::StarUntilVisible,
+        Self::LeaseWithinSource,
         Self::StarWithoutSource,
     ];
 }

@@ -70,9 +70,13 @@ struct HubScript {
 }
 
 impl HubScript {
-    fn new(succeeds: Option<Duration>, sources: &[&str], broken: Broken<Rule>) -> Self {
+    fn new(succeeds: Option<Duration>, sources: &[&str]) -> Self {
         let sources = sources.iter().filter_map(|&name| SourceName::new(name)).collect();
-        let config = HubConfig { lease: LEASE, succeeds, sources, broken, ..HubConfig::default() };
+        Self::with(HubConfig { succeeds, sources, ..HubConfig::default() })
+    }
+
+    fn with(config: HubConfig) -> Self {
+        let config = HubConfig { lease: LEASE, broken: Broken::NONE, ..config };
         let mut hub = Hub::new(config);
         hub.start(Time::ZERO);
         Self { hub, now: Time::ZERO, said: String::new() }
@@ -108,6 +112,7 @@ impl Player for HubScript {
             }
             ["visible", number] => self.hub.visible(UpdateId(number.parse().ok()?)),
             ["caught", "up"] => self.hub.caught_up(),
+            ["source", until] => self.hub.source_lease(self.now, ms(until.strip_prefix("until=")?)?),
             [link, "join", life, asked] => {
                 let join = Join { life: life.parse().ok()?, asked: ms(asked.strip_prefix("asked=")?)? };
                 self.hear(port(link)?, join);
@@ -591,9 +596,11 @@ impl Player for ResponderScript {
 
 #[test]
 fn hubs_say_what_is_written() {
-    play::play_all("hub-first-", || HubScript::new(None, &[], Broken::NONE));
-    play::play_all("hub-next-", || HubScript::new(Some(LEASE), &[], Broken::NONE));
-    play::play_all("hub-sourced-", || HubScript::new(None, &["shop"], Broken::NONE));
+    play::play_all("hub-first-", || HubScript::new(None, &[]));
+    play::play_all("hub-next-", || HubScript::new(Some(LEASE), &[]));
+    play::play_all("hub-sourced-", || HubScript::new(None, &["shop"]));
+    let within = || HubConfig { succeeds: None, within_source: true, ..HubConfig::default() };
+    play::play_all("hub-within-", || HubScript::with(within()));
 }
 
 #[test]

@@ -217,7 +217,8 @@ impl Day {
         world.add("hub", move |_| {
             let succeeds = (!is_first.replace(false)).then_some(lease);
             let sources = vec![source_name()];
-            alone(Hub::new(HubConfig { lease, updater_lease: 2 * lease, succeeds, sources, broken }))
+            let config = HubConfig { lease, updater_lease: 2 * lease, succeeds, sources, ..HubConfig::default() };
+            alone(Hub::new(HubConfig { broken, ..config }))
         });
         let lives = Rc::new(RefCell::new(0u64));
         for home in HOMES {
@@ -793,9 +794,12 @@ fn one_seed_is_one_run() {
 /// The rule that no run here puts to the test, as all processes have the same clock.
 const OF_CLOCKS: Rule = Rule::AllowDrift;
 
+/// That which is of sources with leases of their own, of which these days have none: `hub-within-source.txt` is about it.
+const OF_LEASING_SOURCES: Rule = Rule::LeaseWithinSource;
+
 #[test]
 fn each_rule_is_missed() {
-    for rule in Rule::ALL.into_iter().filter(|&rule| rule != OF_CLOCKS) {
+    for rule in Rule::ALL.into_iter().filter(|&rule| rule != OF_CLOCKS && rule != OF_LEASING_SOURCES) {
         let caught = (0..20_000).find_map(|seed| Some((seed, day(seed, Broken::rule(rule)).err()?)));
         let (seed, stale) = caught.unwrap_or_else(|| panic!("nothing notices that {rule:?} is broken"));
         println!("{rule:?}: seed {seed}: {stale}");

@@ -16,6 +16,7 @@
 //! | [`help`] | `Help`, `Reachable` | `PeerPage`, `NoHelp`, `Arrived` |
 //! | [`lease`] | `Intent` | `Leased`, `Promise` |
 //! | [`group`] | `Revalidate`, `Lead`, `FindLeader`, `Departed` | `Revalidated`, `Leader`, `Members` |
+//! | [`watch`] | `Intent` | `Leased`, `Promise`, `Notices` |
 //! | [`status`] | `AskStatus` | `Status` |
 //!
 //! A link is a FIFO stream, but for what [`order`] lets pass. Every answer of a master is preceded on the stream by the
@@ -44,6 +45,7 @@ mod parcel;
 pub mod session;
 pub mod status;
 pub mod volumes;
+pub mod watch;
 
 pub use commit::{Advance, AskOutcome, CommitReply, CommitRequest, Outcome, PageReads};
 pub use directions::{ToClient, ToPeer, ToServer};
@@ -57,6 +59,7 @@ pub use notice::{Ack, Notice, Notices};
 pub use parcel::{Message, Parcel};
 pub use session::{Goodbye, Held, Hello, Ping, Pong, Rejoin, Rejoined, SessionLimits, Welcome};
 pub use status::{AskStatus, Cell, Status, Table};
+pub use watch::WATCH;
 
 /// The oldest and the newest protocol that this code speaks.
 pub const PROTOCOL: (u16, u16) = (4, 4);

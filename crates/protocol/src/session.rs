@@ -22,7 +22,8 @@ use types::{ClientId, ClusterId, GoodbyeReason, Incarnation, Life, Limits, NodeI
 pub struct Hello {
     /// The oldest and newest protocol that the client speaks.
     pub protocol: (u16, u16),
-    /// The features of the client beside what every client can, one bit each: [`crate::GROUP`].
+    /// The features of the client beside what every client can, one bit each: [`crate::GROUP`], or
+    /// [`crate::WATCH`], which has no meaning beside it.
     pub features: u64,
     /// The store that the client's cache belongs to; `None` for an empty cache.
     pub cluster: Option<ClusterId>,

@@ -204,7 +204,7 @@ impl Store {
     }
 
     /// Distribute: the master applies it, and every holder of the changed pages is told, but for the one that has the
-    /// reply.
+    /// reply; and every watcher.
     fn distribute(&mut self, now: Time, commit: InFlight, advances: Vec<Advance>, replied: &[SessionId]) {
         let CommitRecord { txn, answered, deltas } = commit.record;
         let version = advances.first().map_or(Version::ZERO, |advance| advance.version);
@@ -220,6 +220,11 @@ impl Store {
                     let notice = Notice { page, prev, version, slots: slots.clone(), txn, data };
                     self.notices.push(now, holder, notice);
                 }
+            }
+            let is_watched = self.is_leased(page);
+            for &watcher in self.sessions.watchers().iter().filter(|_| is_watched) {
+                let notice = Notice { page, prev, version, slots: slots.clone(), txn, data: None };
+                self.notices.push(now, watcher, notice);
             }
         }
         for delta in &deltas {

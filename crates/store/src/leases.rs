@@ -20,6 +20,8 @@
 //!    changes no more needs no promise of it. Before a group is given more, it hears of all that is prepared in what it
 //!    holds; a promise that it was asked for before that counts for the commit that waits for it, and for no other. Nor
 //!    is anything promised for a page that the group lets go of.
+//! 7. A watcher counts as a group that holds all leased pages, but for its promises, each of which is for one commit
+//!    (**PromiseOnce**, see `watch`).
 //!
 //! Clocks may run differently fast by [`DRIFT_PERMILLE`]: the store lets a lease last longer by that, its holder shorter.
 
@@ -145,7 +147,8 @@ impl Leases {
 }
 
 impl Store {
-    fn is_leased(&self, page: PageId) -> bool {
+    /// Whether groups have leases on the page's space.
+    pub(crate) fn is_leased(&self, page: PageId) -> bool {
         self.config.leased_spaces.contains(&page.space)
     }
 
@@ -157,7 +160,9 @@ impl Store {
     /// A redirector shows that it lives: its group has a lease from then on.
     pub(crate) fn renew_lease(&mut self, now: Time, session: SessionId, nonce: u64) {
         let lease = self.config.lease;
-        if self.config.leased_spaces.is_empty() || !self.sessions.is_group(session) || self.closing {
+        let is_watcher = self.sessions.is_watcher(session);
+        let may_have_one = is_watcher || self.sessions.is_group(session);
+        if self.config.leased_spaces.is_empty() || !may_have_one || self.closing {
             return;
         }
         let held = self.leases.held.entry(session).or_default();
@@ -170,7 +175,7 @@ impl Store {
         if !self.config.broken.is(Rule::WarnLeased) {
             // It was not asked for promises as long as it had no lease, nor for those that it had given before.
             for page in self.master.prepared_pages() {
-                if self.master.holds(page, session) {
+                if self.master.holds(page, session) || is_watcher && self.is_leased(page) {
                     self.warn(session, page);
                 }
             }
@@ -201,7 +206,7 @@ impl Store {
         let txn = ticket.request.txn;
         let mut intents: BTreeMap<SessionId, Vec<(PageId, SlotSet)>> = BTreeMap::new();
         for delta in leased() {
-            for &holder in self.master.holders(delta.page) {
+            for &holder in self.master.holders(delta.page).iter().chain(self.sessions.watchers()) {
                 let Some(held) = self.leases.held.get(&holder) else { continue };
                 let slots = delta.slots();
                 if holder != ticket.from && held.until > now && !held.has_promised(delta.page, &slots) {
@@ -227,9 +232,10 @@ impl Store {
     /// A redirector has promised: the transaction does not wait for it any more, and those that follow soon need not ask
     /// for the same.
     pub(crate) fn promise(&mut self, from: SessionId, promise: Promise) {
+        let is_for_once = self.sessions.is_watcher(from) && !self.config.broken.is(Rule::PromiseOnce);
         let Leases { waiting, held, .. } = &mut self.leases;
         let Some(asked) = waiting.get_mut(&promise.txn).and_then(|waiting| waiting.left.remove(&from)) else { return };
-        if let Some(held) = held.get_mut(&from).filter(|held| held.number == asked.lease) {
+        if let Some(held) = held.get_mut(&from).filter(|held| held.number == asked.lease && !is_for_once) {
             for (page, slots) in asked.pages {
                 held.promised.entry(page).or_default().union_with(&slots);
             }

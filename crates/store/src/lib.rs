@@ -24,6 +24,7 @@
 //! | `notices` | what is said to a session, and what goes before it |
 //! | `outcomes` | what became of each transaction |
 //! | `leases`, `lives` | groups that may validate on their own; leases of before a restart |
+//! | `watch` | watchers, which hear of each change before it is visible |
 //! | `grant` | which pages exist, and whose the empty ones are |
 //! | `writeback`, `recovery` | from memory to the home, and back after a crash |
 //! | `status`, `inspect` | what an operator asks; what checkers look at |
@@ -66,6 +67,7 @@ mod status;
 mod ticket;
 mod turns;
 mod validate;
+mod watch;
 pub mod work;
 mod writeback;
 
@@ -420,6 +422,7 @@ impl Store {
             _ if self.sessions.client(from).is_none() => {
                 Err(Goodbye::malformed("expected a hello before anything else".into()))
             }
+            message if self.sessions.is_watcher(from) => self.hear_watcher(now, from, message),
             ToServer::Rejoin(rejoin) => self.rejoin(now, from, &rejoin),
             ToServer::Ping(ping) => {
                 self.ping(now, from, ping);
@@ -452,7 +455,7 @@ impl Store {
     }
 
     /// A sign of life. The answer moves the horizon of a client that asks for nothing else.
-    fn ping(&mut self, now: Time, from: SessionId, ping: Ping) {
+    pub(crate) fn ping(&mut self, now: Time, from: SessionId, ping: Ping) {
         self.flush(from, Urgency::All);
         self.renew_lease(now, from, ping.nonce);
         self.reply(from, Pong { nonce: ping.nonce }, None);

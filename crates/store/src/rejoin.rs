@@ -1,10 +1,10 @@
 //! How a session begins, and how one resumes: what a client still holds is listed first, then compared by version.
 
-use crate::sessions::{Greeting, Resuming};
+use crate::sessions::{Greeting, Kind, Resuming};
 use crate::{SessionId, Store};
 use alloc::format;
 use directory::Urgency;
-use protocol::{GROUP, Goodbye, Held, Hello, Notice, Rejoin, Rejoined, SessionLimits, Welcome};
+use protocol::{GROUP, Goodbye, Held, Hello, Notice, Rejoin, Rejoined, SessionLimits, WATCH, Welcome};
 use types::limits::{GRANTED_PAGES_MAX, PAGES_PER_MESSAGE_MAX, TXN_PAGES_MAX};
 use types::{GoodbyeReason, PageId, PageRange, Rule, Time, Version};
 
@@ -28,8 +28,12 @@ impl Store {
             return Err(Goodbye::malformed(format!("expected one hello, got another of {:?}", hello.client)));
         }
         let protocol = hello.agree(self.cluster)?;
-        let features = hello.features & GROUP;
-        let greeting = Greeting { client: hello.client, epoch: hello.epoch, is_group: features != 0 };
+        let (features, kind) = match hello.features {
+            features if features & GROUP != 0 => (GROUP, Kind::Group),
+            features if features & WATCH != 0 => (WATCH, Kind::Watcher),
+            _ => (0, Kind::Client),
+        };
+        let greeting = Greeting { client: hello.client, epoch: hello.epoch, kind };
         let superseded = self.sessions.hello(from, greeting).map_err(|newer| Goodbye {
             reason: GoodbyeReason::Superseded,
             text: format!("expected an epoch of {:?} after {newer}, got {}", hello.client, hello.epoch),

@@ -7,7 +7,8 @@
 //! ```
 //! 1. A client has at most one session of its own past hello: the one with the highest epoch.
 //! 2. The least acknowledged count is over the joined sessions: one that resumes proves what it has by versions.
-//! 3. A group's session vouches for every client that it names, until it says that the client has departed, or ends.
+//! 3. A watcher's session is none of these: it holds nothing that it could have missed a change of.
+//! 4. A group's session vouches for every client that it names, until it says that the client has departed, or ends.
 
 use crate::SessionId;
 use crate::clients::{Clients, Vouched};
@@ -54,8 +55,17 @@ struct Session {
 pub(crate) struct Greeting {
     pub(crate) client: ClientId,
     pub(crate) epoch: u64,
-    /// The session is a redirector's.
-    pub(crate) is_group: bool,
+    pub(crate) kind: Kind,
+}
+
+/// The kind of a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Client,
+    /// A redirector's, for its whole group.
+    Group,
+    /// A watcher's, which is asked before a change becomes visible.
+    Watcher,
 }
 
 /// The requests that one session has outstanding, and how far it is.
@@ -74,6 +84,8 @@ pub(crate) struct SessionState {
 pub(crate) struct Sessions {
     live: Map<SessionId, Session>,
     clients: Clients,
+    /// Those of watchers, in the order of their hellos.
+    watchers: Vec<SessionId>,
     /// Acknowledged counts of the joined sessions.
     acked: Acks<SessionId>,
     limits: Limits,
@@ -82,7 +94,7 @@ pub(crate) struct Sessions {
 impl Sessions {
     pub(crate) fn new(grace: Duration, limits: Limits) -> Self {
         let clients = Clients::new(grace, limits.gone_clients);
-        Self { live: Map::default(), clients, acked: Acks::default(), limits }
+        Self { live: Map::default(), clients, watchers: Vec::new(), acked: Acks::default(), limits }
     }
 
     /// A connection has come in; says whether there is room for it.
@@ -113,6 +125,16 @@ impl Sessions {
         self.live.get(&id).is_some_and(|session| session.vouched.is_some())
     }
 
+    /// Whether the session is a watcher's.
+    pub(crate) fn is_watcher(&self, id: SessionId) -> bool {
+        self.watchers.contains(&id)
+    }
+
+    /// The sessions of watchers.
+    pub(crate) fn watchers(&self) -> &[SessionId] {
+        &self.watchers
+    }
+
     /// Whether all that the session holds is listed.
     pub(crate) fn has_joined(&self, id: SessionId) -> bool {
         self.live.get(&id).is_some_and(|session| matches!(session.stage, Stage::Joined))
@@ -120,11 +142,14 @@ impl Sessions {
 
     /// Says hello for a client; gives the session that it takes over from, or the epoch that fences it off.
     pub(crate) fn hello(&mut self, id: SessionId, greeting: Greeting) -> Result<Option<SessionId>, u64> {
-        let Greeting { client, epoch, is_group } = greeting;
+        let Greeting { client, epoch, kind } = greeting;
         let previous = self.clients.hello(id, client, epoch)?;
         let session = self.live.get_mut(&id).expect("the caller heard of it");
         session.client = Some(client);
-        session.vouched = is_group.then(Vouched::default);
+        session.vouched = (kind == Kind::Group).then(Vouched::default);
+        if kind == Kind::Watcher {
+            self.watchers.push(id);
+        }
         session.stage = Stage::AwaitRejoin(Resuming::default());
         Ok(previous)
     }
@@ -164,7 +189,9 @@ impl Sessions {
         let Stage::AwaitRejoin(resuming) = &mut session.stage else { return Resuming::default() };
         let resumed = core::mem::take(resuming);
         session.stage = Stage::Joined;
-        self.acked.join(id, resumed.horizon);
+        if !self.watchers.contains(&id) {
+            self.acked.join(id, resumed.horizon);
+        }
         resumed
     }
 
@@ -205,6 +232,7 @@ impl Sessions {
     pub(crate) fn disconnect(&mut self, now: Time, id: SessionId) {
         let Some(session) = self.live.remove(&id) else { return };
         self.acked.leave(id);
+        self.watchers.retain(|&watcher| watcher != id);
         if let Some(client) = session.client {
             self.clients.hung_up(now, id, client);
         }

@@ -1,5 +1,7 @@
 //! Identities. All are plain numbers, so that they cost nothing to copy, hash and compare.
 
+use alloc::format;
+use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
@@ -33,6 +35,11 @@ impl PageId {
     /// The inverse of [`PageId::to_bits`].
     pub const fn from_bits(bits: u64) -> Self {
         Self { space: (bits >> 32) as u32, number: bits as u32 }
+    }
+
+    /// Its name in other caches than Thorp's, which stands for all objects in it: `thorp:SPACE/PAGE`.
+    pub fn name(self) -> String {
+        format!("thorp:{self}")
     }
 
     /// The page that lies `distance` pages further in the same space, if there can be one.
@@ -74,6 +81,11 @@ impl ObjectId {
     /// The object in `slot` of `page`.
     pub const fn new(page: PageId, slot: SlotNo) -> Self {
         Self { page, slot }
+    }
+
+    /// Its name in other caches than Thorp's: `thorp:SPACE/PAGE.SLOT`.
+    pub fn name(self) -> String {
+        format!("thorp:{self}")
     }
 }
 

@@ -190,6 +190,8 @@ pub enum Rule {
     PromiseAnew,
     /// A redirector keeps to what it has promised until it is given more of its lease.
     KeepPromise,
+    /// A watcher's promise is for the commit that it was asked for, and for no other.
+    PromiseOnce,
     /// A lease lasts as long as it was given for, whether its session does or not.
     LeasesOutliveSession,
     /// After a restart commits wait for the leases that may have been given before.
@@ -220,7 +222,7 @@ pub enum Rule {
 
 impl Rule {
     /// All rules, in the order of the documents.
-    pub const ALL: [Self; 101] = [
+    pub const ALL: [Self; 102] = [
         Self::PruneCheck,
         Self::ListHolderFirst,
         Self::ListAbsent,
@@ -309,6 +311,7 @@ impl Rule {
         Self::WarnLeased,
         Self::PromiseAnew,
         Self::KeepPromise,
+        Self::PromiseOnce,
         Self::LeasesOutliveSession,
         Self::LeasesOutliveStore,
         Self::AllowDrift,

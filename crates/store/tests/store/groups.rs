@@ -3,7 +3,7 @@
 use crate::driver::{Driver, ROOT, count, notices, txn};
 use protocol::{
     AskOutcome, CommitReply, Departed, FindLeader, GROUP, Held, Hello, Lead, Leader, Outcome, PROTOCOL, Rejoin,
-    Revalidate, Revalidated, ToClient, ToServer,
+    Revalidate, Revalidated, ToClient, ToServer, WATCH,
 };
 use std::time::Duration;
 use store::{Config, SessionId};
@@ -93,7 +93,8 @@ fn grace() -> Duration {
 #[test]
 fn the_features_of_a_hello_that_both_know_are_agreed() {
     let mut driver = Driver::new();
-    for (session, features, agreed) in [(1, GROUP, GROUP), (2, !0, GROUP), (3, !GROUP, 0)] {
+    for (session, features, agreed) in [(1, GROUP, GROUP), (2, !0, GROUP), (3, !GROUP, WATCH), (4, !(GROUP | WATCH), 0)]
+    {
         let id = SessionId(session);
         let hello = Hello { protocol: PROTOCOL, features, cluster: None, client: ClientId(session), epoch: 1 };
         driver.store.connected(driver.now, id);

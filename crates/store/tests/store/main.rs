@@ -17,3 +17,4 @@ mod room;
 mod rules;
 mod sessions;
 mod turns;
+mod watch;

@@ -1,10 +1,10 @@
 //! Rules whose absence hardly any simulated run notices: with one of them taken out, the test of it fails.
 
-use crate::{commits, driver, follow, grants, groups, lease_waits, losses, promised, turns};
+use crate::{commits, driver, follow, grants, groups, lease_waits, losses, promised, turns, watch};
 use std::panic;
 use types::{Broken, Rule};
 
-const NOTICED_BY: [(Rule, fn()); 17] = [
+const NOTICED_BY: [(Rule, fn()); 18] = [
     (Rule::GrantEmpty, grants::an_emptied_page_is_granted_again_with_its_version),
     (Rule::HearBeforeGrant, grants::an_emptied_page_is_granted_again_with_its_version),
     (Rule::FollowUnheld, follow::a_page_that_a_session_holds_does_not_follow),
@@ -21,6 +21,7 @@ const NOTICED_BY: [(Rule, fn()); 17] = [
     (Rule::KeepTurns, turns::nobody_overtakes_it),
     (Rule::KeepPlace, losses::a_client_that_has_lost_often_goes_before_the_winner),
     (Rule::PromiseAnew, promised::more_of_the_lease_ends_what_was_promised),
+    (Rule::PromiseOnce, watch::a_watcher_is_asked_for_each_commit),
     (Rule::WarnLeased, lease_waits::a_group_that_gets_a_lease_hears_of_what_is_about_to_change),
 ];
 
