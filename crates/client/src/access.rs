@@ -8,7 +8,7 @@ use bytes::Bytes;
 use cache::{Cache, FrameNo, Slot};
 use core::mem;
 use types::limits::SLOTS_MAX;
-use types::{ObjectId, ObjectPage, PageId, Time};
+use types::{ObjectId, ObjectPage, PageId, SlotSet, Time};
 
 /// Where the value of an object is.
 enum Found {
@@ -73,6 +73,13 @@ impl Client {
     /// Ends an object.
     pub fn delete(&mut self, now: Time, txn: TxnHandle, object: ObjectId) -> Result<Write, TxnError> {
         self.change(now, txn, object, None)
+    }
+
+    /// The slots that the transaction has read so far, page by page. Those that it has written are among them.
+    pub fn reads(&mut self, txn: TxnHandle) -> Result<Vec<(PageId, SlotSet)>, TxnError> {
+        let pages = self.txns.running(txn)?.workspace.pages();
+        let reads = pages.iter().map(|touched| (touched.page, touched.all_reads()));
+        Ok(reads.filter(|(_, slots)| !slots.is_empty()).collect())
     }
 
     /// An operation of the transaction begins to write: [`Client::take_back`] undoes what it writes from here on.

@@ -111,6 +111,15 @@ impl Touched {
         &self.reads
     }
 
+    /// The slots that were read, whether the cache still has their values or not.
+    pub(crate) fn all_reads(&self) -> SlotSet {
+        let mut slots = self.reads.clone();
+        if let Some(frozen) = self.frozen() {
+            slots.union_with(&frozen.reads.slots);
+        }
+        slots
+    }
+
     pub(crate) fn frozen(&self) -> Option<&Frozen> {
         self.frozen.as_deref()
     }

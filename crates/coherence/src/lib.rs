@@ -35,6 +35,7 @@
 //! # }
 //! ```
 
+mod announced;
 mod ask;
 mod attached_home;
 mod cache;
@@ -42,6 +43,7 @@ mod call;
 mod changes;
 mod error;
 mod far;
+mod finding;
 mod mapping;
 mod one_sided;
 mod shared_home;
@@ -49,12 +51,14 @@ mod site;
 mod updates;
 mod version_table;
 
+pub use announced::Announced;
 pub use attached_home::{AttachedHome, HomeAddress};
 pub use cache::{Cache, Claim};
 pub use changes::Changes;
 pub use error::SiteError;
 pub use fabric::FabricError;
+pub use finding::{Finding, Severity};
 pub use homes::{Dependency, NotStored, Proof, SourceName, Ticket};
 pub use shared_home::{HomeServer, ShareConfig};
-pub use site::{Site, SiteConfig};
+pub use site::{Site, SiteConfig, SourceLease};
 pub use updates::{Ended, Update, Updates};

@@ -13,6 +13,7 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
+use types::Time;
 
 /// How a site is set up.
 #[derive(Clone, Debug)]
@@ -32,6 +33,9 @@ pub struct SiteConfig {
     /// The sources of other processes that tell the hub of this one of all their changes. While one of them is away, and
     /// until it has caught up, nothing is stored.
     pub sources: Vec<SourceName>,
+    /// Whether the hub of this process tells of a source that gives leases, within which those of homes end: until it hears of
+    /// one by [`Site::source_lease`], no home answers anything.
+    pub within_source: bool,
     /// The responses that can be stored at a time: eight bytes each.
     pub responses_max: u32,
 }
@@ -46,6 +50,7 @@ impl Default for SiteConfig {
             lease,
             earlier_lease: None,
             sources: Vec::new(),
+            within_source: false,
             responses_max: HomeConfig::new(0).slots,
         }
     }
@@ -74,7 +79,20 @@ pub struct Site {
     host: Arc<Host>,
     cache: Cache,
     updates: Updates,
+    source: Option<SourceLease>,
     address: Option<SocketAddr>,
+}
+
+/// The lease of a source that gives some itself, as the hub of this process is told of it.
+#[derive(Clone, Debug)]
+pub struct SourceLease(Called<Hub>);
+
+impl SourceLease {
+    /// The source tells of all its changes before they are visible until then. All of them are announced that were heard of
+    /// before it gave that lease.
+    pub fn until(&self, until: Time) {
+        self.0.call(|hub| hub.source_lease(self.0.driver().now(), until));
+    }
 }
 
 /// A home that runs, and what belongs to it.
@@ -83,6 +101,7 @@ pub(crate) struct Parts<M> {
     pub(crate) role: RoleId,
     pub(crate) home: Called<Home<M>>,
     pub(crate) updates: Updates,
+    pub(crate) source: Option<SourceLease>,
     pub(crate) address: Option<SocketAddr>,
 }
 
@@ -93,8 +112,8 @@ impl Site {
     /// An address that is none, or that cannot be listened on.
     pub fn start(config: &SiteConfig, runtime: &Runtime) -> Result<Self, SiteError> {
         let home = Home::new(HomeConfig { slots: config.responses_max, ..HomeConfig::new(drawn()) });
-        let Parts { host, home, updates, address, .. } = Self::start_with(config, home, runtime)?;
-        Ok(Self { host, cache: Cache::here(home), updates, address })
+        let Parts { host, home, updates, source, address, .. } = Self::start_with(config, home, runtime)?;
+        Ok(Self { host, cache: Cache::here(home), updates, source, address })
     }
 
     /// Starts this home, with its hub or the way to it.
@@ -110,19 +129,21 @@ impl Site {
             let host = Host::start(machines, runtime);
             let home = Called::new(home, host.driver(role));
             host.connect(role, uplink);
-            return Ok(Parts { host, role, home, updates, address: None });
+            return Ok(Parts { host, role, home, updates, source: None, address: None });
         }
-        let SiteConfig { lease, ref sources, .. } = *config;
+        let SiteConfig { lease, ref sources, within_source, .. } = *config;
         let (succeeds, sources) = (config.succeeds(), sources.clone());
-        let hub_config = HubConfig { lease, succeeds, sources, ..HubConfig::default() };
+        let hub_config = HubConfig { lease, succeeds, sources, within_source, ..HubConfig::default() };
         let (hub_role, hub) = machines.add(Hub::new(hub_config));
         let (role, home) = machines.add(home);
         machines.link(role, hub_role);
         let host = Host::start(machines, runtime);
         let home = Called::new(home, host.driver(role));
-        let updates = Updates::here(Called::new(hub, host.driver(hub_role)));
+        let hub = Called::new(hub, host.driver(hub_role));
+        let source = within_source.then(|| SourceLease(hub.clone()));
+        let updates = Updates::here(hub);
         let address = config.listen.map(|address| listen(&host, hub_role, address, config.insecure)).transpose()?;
-        Ok(Parts { host, role, home, updates, address })
+        Ok(Parts { host, role, home, updates, source, address })
     }
 
     /// Its home, for a cache.
@@ -133,6 +154,11 @@ impl Site {
     /// Its hub, for updaters.
     pub fn updates(&self) -> Updates {
         self.updates.clone()
+    }
+
+    /// How its hub is told of the lease of a source that gives some, if it is to ([`SiteConfig::within_source`]).
+    pub fn source_lease(&self) -> Option<SourceLease> {
+        self.source.clone()
     }
 
     /// Where its hub listens.

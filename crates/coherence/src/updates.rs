@@ -63,6 +63,18 @@ impl Update {
     }
 }
 
+/// An update that is announced, and not known to be released. It lapses if this is dropped.
+pub(crate) struct Begun(Update);
+
+impl Begun {
+    /// Waits until no cache answers without it.
+    pub(crate) async fn released(self) -> Result<Update, Ended> {
+        let Update { updates, id } = &self.0;
+        poll_fn(|cx| updates.poll_released(*id, cx)).await?;
+        Ok(self.0)
+    }
+}
+
 impl Updates {
     pub(crate) fn here(hub: Called<Hub>) -> Self {
         Self(Way::Here(hub))
@@ -103,13 +115,16 @@ impl Updates {
     /// The hub of this process has ended, or another speaks for the source. A hub elsewhere is waited for, however long it is
     /// gone; [`Updates::trouble`] says why it is not reached.
     pub async fn announce(&self, dependencies: Vec<Dependency>) -> Result<Update, Ended> {
+        self.begin(dependencies).released().await
+    }
+
+    /// Announces an update, and waits for nothing: [`Begun::released`] does.
+    pub(crate) fn begin(&self, dependencies: Vec<Dependency>) -> Begun {
         let id = match &self.0 {
             Way::Here(hub) => hub.call(|machine| machine.update(hub.driver().now(), dependencies)).0,
             Way::Far { updater, .. } => updater.call(|updater| updater.update(dependencies)),
         };
-        let update = Update { updates: self.clone(), id };
-        poll_fn(|cx| self.poll_released(id, cx)).await?;
-        Ok(update)
+        Begun(Update { updates: self.clone(), id })
     }
 
     /// Everything is visible that an earlier hub than that of this process may have released. To a hub elsewhere it is said

@@ -794,7 +794,7 @@ fn one_seed_is_one_run() {
 /// The rule that no run here puts to the test, as all processes have the same clock.
 const OF_CLOCKS: Rule = Rule::AllowDrift;
 
-/// That which is of sources with leases of their own, of which these days have none: `hub-within-source.txt` is about it.
+/// That which is of sources with leases of their own: `crates/storewatch/tests/promise.rs` runs one.
 const OF_LEASING_SOURCES: Rule = Rule::LeaseWithinSource;
 
 #[test]

@@ -94,7 +94,7 @@ pub const STORE: Metrics<13> = Metrics {
 /// Its spaces.
 pub const SPACES: Metrics<3> = Metrics {
     name: "spaces",
-    what: "a space in which pages were granted",
+    what: "a space in which pages were granted, or that is leased",
     columns: [
         column("space", "number", "the space's number; `thorp spaces` says its name, and 4294967295 is the catalog's"),
         column("pages", "now", "pages that exist in it: those that were ever granted"),

@@ -6,12 +6,13 @@ use client::Client;
 use protocol::{Cell, Leader, Table};
 use redirector::{MemberStatus, Redirector};
 use store::{SessionStatus, SpaceStatus, Store};
-use types::limits::{GRANTED_SPACES_MAX, MEMBERS_MAX, SESSIONS_MAX, STATUS_CELLS_MAX};
+use types::limits::{GRANTED_SPACES_MAX, LEASED_SPACES_MAX, MEMBERS_MAX, SESSIONS_MAX, STATUS_CELLS_MAX};
 use types::{ClientId, Version};
 
 // Beside the sessions and the spaces, or the members, there is room for all that has one row.
 const _: () = assert!(
-    SESSIONS.columns.len() * SESSIONS_MAX + SPACES.columns.len() * GRANTED_SPACES_MAX + 1024 < STATUS_CELLS_MAX
+    SESSIONS.columns.len() * SESSIONS_MAX + SPACES.columns.len() * (GRANTED_SPACES_MAX + LEASED_SPACES_MAX) + 1024
+        < STATUS_CELLS_MAX
 );
 const _: () = assert!(MEMBERS.columns.len() * MEMBERS_MAX + 1024 < STATUS_CELLS_MAX);
 

@@ -53,5 +53,5 @@ pub use open::Builder;
 pub use reference::{Anywhere, Near, Ref};
 pub use references::references;
 pub use transaction::{AsyncTransaction, Transaction};
-pub use tx::{AsyncTx, Tx};
+pub use tx::{AsyncTx, OBJECTS_NAMED_MAX, Tx};
 pub use types::{ClientId, GoodbyeReason, Incarnation, ObjectId, PageId, Refusal, SlotSet, TxnId, Version};

@@ -44,6 +44,9 @@ pub struct Tx<M: Mode = Blocking> {
     mode: PhantomData<fn() -> M>,
 }
 
+/// Objects of a page that [`Tx::names_read`] names one by one; beyond, it names the page.
+pub const OBJECTS_NAMED_MAX: usize = 8;
+
 /// A transaction whose operations are futures.
 pub type AsyncTx = Tx<Async>;
 
@@ -195,6 +198,43 @@ impl<M: Mode> Tx<M> {
         self.database.look(|client| client.check(self.handle)).map_err(|error| self.database.error(error))?;
         self.database.fetch_ahead(&pages);
         Ok(())
+    }
+
+    /// The names of all that the transaction has read so far, for a cache beside Thorp's own: a web response that is made
+    /// from it depends on these, and `thorp watch` has it invalidated before any of them changes visibly. They stand for
+    /// values that were looked at, for places that were looked into in vain, and for what leads there, as a map's inner
+    /// parts; so a response names all that could change it.
+    ///
+    /// A name is that of an object, or of its page where more than [`OBJECTS_NAMED_MAX`] objects of one page were read. It
+    /// has letters, digits and `:/.` alone. Use the names of a transaction that commits: call this last in its closure.
+    ///
+    /// ```
+    /// # use objects as thorp;
+    /// # let db = thorp::Db::in_memory()?;
+    /// # let note = db.transact(|tx| tx.create(thorp::Anywhere, &"buy milk".to_string()))?;
+    /// let (body, names) = db.transact(|tx| Ok((tx.get(note)?, tx.names_read()?)))?;
+    /// // Fields of the response: `Cache-Groups: "thorp:0/0.1", "thorp:0/5.0"`
+    /// let groups: Vec<_> = names.iter().map(|name| format!("\"{name}\"")).collect();
+    /// let field = format!("Cache-Groups: {}", groups.join(", "));
+    /// # assert_eq!(body, "buy milk");
+    /// # assert!(field.contains(&format!("\"thorp:{}\"", note.id())), "{field}");
+    /// # Ok::<(), thorp::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`crate::Error::Doomed`], as of each operation.
+    pub fn names_read(&self) -> Result<Vec<String>> {
+        let reads = self.database.look(|client| client.reads(self.handle));
+        let reads = reads.map_err(|error| self.database.error(error))?;
+        let mut names = Vec::new();
+        for (page, slots) in reads {
+            if slots.len() > OBJECTS_NAMED_MAX {
+                names.push(page.name());
+            } else {
+                names.extend(slots.iter().map(|slot| ObjectId::new(page, slot).name()));
+            }
+        }
+        Ok(names)
     }
 
     /// Gives an object new bytes.

@@ -3,6 +3,7 @@
 
 use crate::refusal::StreamError;
 use crate::tls_error::TlsError;
+use coherence::Ended;
 use std::{fmt, io};
 
 /// Tables that a refusal names.
@@ -61,6 +62,12 @@ impl From<tokio_postgres::Error> for WatchError {
 impl From<StreamError> for WatchError {
     fn from(error: StreamError) -> Self {
         Self::Stream(error)
+    }
+}
+
+impl From<Ended> for WatchError {
+    fn from(_: Ended) -> Self {
+        Self::Hub
     }
 }
 

@@ -23,7 +23,6 @@
 //! | `tls`, `tls_error` | what protects them, and why it does not |
 //! | `replication` | the connection that the stream comes on |
 //! | `probe` | looks now and then whether a commit has waited |
-//! | `announced` | the watcher's updates at the hub |
 //! | `watch` | a watcher at work |
 //! | `standbys` | the server's list of those that commits wait for |
 //! | `identity` | the columns by which the server tells which row was changed |
@@ -36,7 +35,6 @@
 //! | `error` | why a connection is given up, and why a database is not set up |
 //! | `rule` | the rules by name |
 
-mod announced;
 mod changes;
 mod check;
 mod database;
@@ -62,7 +60,8 @@ mod watch;
 mod watcher;
 
 pub use changes::MESSAGE_PREFIX;
-pub use check::{Finding, Severity, check};
+pub use check::check;
+pub use coherence::{Finding, Severity};
 pub use database::{Database, NotADatabase};
 pub use error::{SetupError, WatchError};
 pub use guard::guard;

@@ -1,6 +1,5 @@
 //! A watcher at work: a thread with a connection to the database, and one for questions.
 
-use crate::announced::Announced;
 use crate::database::Database;
 use crate::error::WatchError;
 use crate::lsn::{Lsn, Xid};
@@ -11,7 +10,7 @@ use crate::refusal::StreamError;
 use crate::replication::{Frame, Replication};
 use crate::snapshot::Snapshot;
 use crate::watcher::{Effect, Server, Watcher};
-use coherence::{Update, Updates};
+use coherence::{Announced, Update, Updates};
 use std::future::{self, Future};
 use std::pin::Pin;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -246,7 +245,7 @@ impl Task {
                     () = &mut pause => break,
                     released = self.announced.next() => match released {
                         Ok(update) => self.watcher.released(update),
-                        Err(error) => return error,
+                        Err(ended) => return ended.into(),
                     },
                 }
                 self.settle();

@@ -82,6 +82,8 @@ pub struct Processes {
     lines: BTreeMap<(String, String), Line>,
     /// The pairs between which there is no line for a while.
     apart: BTreeSet<(String, String)>,
+    /// The processes that do not run for a while, and all that has happened to them meanwhile.
+    stopped: BTreeMap<String, Vec<Event>>,
     usual: Line,
     connections: BTreeMap<SessionId, Connection>,
     opened: u64,
@@ -172,7 +174,7 @@ enum Event {
 impl Processes {
     /// No process yet, on lines that are like this one where nothing else is said.
     pub fn new(seed: u64, usual: Line) -> Self {
-        let (all, lines, apart, connections) = Default::default();
+        let (all, lines, apart, stopped, connections) = Default::default();
         Self {
             now: Time::ZERO,
             rng: Rng::new(seed),
@@ -180,6 +182,7 @@ impl Processes {
             all,
             lines,
             apart,
+            stopped,
             usual,
             connections,
             opened: 0,
@@ -239,8 +242,21 @@ impl Processes {
         self.apart.remove(&pair(one, other));
     }
 
+    /// A process does not run until [`Processes::go_on`]: its messages and timers wait for that.
+    pub fn stop(&mut self, name: &str) {
+        self.stopped.entry(name.to_owned()).or_default();
+    }
+
+    /// A process that was stopped runs on, and finds all that has come meanwhile.
+    pub fn go_on(&mut self, name: &str) {
+        for event in self.stopped.remove(name).into_iter().flatten() {
+            self.queue.push(self.now, event);
+        }
+    }
+
     /// A process dies: a prefix of the records that were not durable yet survives.
     pub fn crash(&mut self, name: &str) {
+        self.go_on(name);
         // Of its connections' end this life of it hears no more.
         self.break_off(|connection| connection.dialer.0 == name || connection.listener.0 == name);
         let rng = &mut self.rng;
@@ -308,6 +324,9 @@ impl Processes {
     }
 
     fn happen(&mut self, event: Event) {
+        if let Some(stopped) = self.process_of(&event).and_then(|name| self.stopped.get_mut(&name)) {
+            return stopped.push(event);
+        }
         match event {
             Event::Dial { process, life, server } if self.lives(&process, life) => self.dial(&process, server),
             Event::Arrive { connection, to, item } => self.arrive(connection, to, item),
@@ -316,6 +335,17 @@ impl Processes {
             Event::Timer { process, life } if self.lives(&process, life) => self.timer(&process),
             // It was meant for an earlier life.
             Event::Dial { .. } | Event::Gone { .. } | Event::Flushed { .. } | Event::Timer { .. } => {}
+        }
+    }
+
+    /// The process that an event happens to, unless it is of a connection that is no more.
+    fn process_of(&self, event: &Event) -> Option<String> {
+        match event {
+            Event::Arrive { connection, to, .. } => Some(self.connections.get(connection)?.end(*connection, *to).0),
+            Event::Dial { process, .. }
+            | Event::Gone { process, .. }
+            | Event::Flushed { process, .. }
+            | Event::Timer { process, .. } => Some(process.clone()),
         }
     }
 

@@ -17,7 +17,7 @@ pub struct Status {
     pub sessions: Vec<SessionStatus>,
     /// Refused commits since the start, by the reason's name.
     pub refusals: BTreeMap<&'static str, u64>,
-    /// Every space in which pages were granted, in the order of their numbers.
+    /// Every space in which pages were granted, or that is leased, in the order of their numbers.
     pub spaces: Vec<SpaceStatus>,
 }
 
@@ -63,13 +63,14 @@ impl Store {
             pruned: self.master.pruned(),
             sessions: self.sessions.all().into_iter().filter_map(|session| self.session_status(session)).collect(),
             refusals: self.refusals.clone(),
-            spaces: self
-                .grants
-                .next_pages()
-                .into_iter()
-                .map(|(space, pages)| self.space_status(space, pages))
-                .collect(),
+            spaces: self.spaces().into_iter().map(|(space, pages)| self.space_status(space, pages)).collect(),
         }
+    }
+
+    /// Every space, and how many pages it has.
+    fn spaces(&self) -> BTreeMap<u32, u32> {
+        let leased = self.config.leased_spaces.iter().map(|&space| (space, 0));
+        leased.chain(self.grants.next_pages()).collect()
     }
 
     fn space_status(&self, space: u32, pages: u32) -> SpaceStatus {

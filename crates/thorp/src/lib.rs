@@ -33,8 +33,8 @@
 
 pub use objects::{
     Anywhere, Async, AsyncTransaction, AsyncTx, Blocking, Builder, Caller, ClientId, Committed, Cursor, Db, EncodeKey,
-    Error, GoodbyeReason, Incarnation, KEY_BYTES_MAX, Key, KeyType, Map, Mode, Near, ObjectId, PageId, Ref, Refusal,
-    Result, SlotSet, Space, Stats, Transaction, Tx, TxnId, Version, wait_for,
+    Error, GoodbyeReason, Incarnation, KEY_BYTES_MAX, Key, KeyType, Map, Mode, Near, OBJECTS_NAMED_MAX, ObjectId,
+    PageId, Ref, Refusal, Result, SlotSet, Space, Stats, Transaction, Tx, TxnId, Version, wait_for,
 };
 pub use types::limits;
 

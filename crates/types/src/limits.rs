@@ -208,7 +208,7 @@ pub const STATUS_TABLES_MAX: usize = 16;
 pub const STATUS_COLUMNS_MAX: usize = 32;
 
 /// Cells of all its tables together.
-pub const STATUS_CELLS_MAX: usize = 64 * 1024;
+pub const STATUS_CELLS_MAX: usize = 80 * 1024;
 
 /// A text in a status, in bytes; a longer one is cut.
 pub const STATUS_TEXT_BYTES_MAX: usize = 256;

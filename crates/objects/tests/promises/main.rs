@@ -8,6 +8,7 @@ mod large;
 mod lifetime;
 mod map;
 mod model;
+mod names;
 mod operations;
 mod relay;
 mod scratch;

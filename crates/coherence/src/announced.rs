@@ -1,14 +1,15 @@
-//! The watcher's updates at the hub, by the watcher's numbers.
+//! The updates of a watcher at its hub, by the watcher's numbers.
 
-use crate::error::WatchError;
-use coherence::{Dependency, Ended, Update, Updates};
+use crate::updates::{Ended, Update, Updates};
+use homes::Dependency;
 use std::collections::HashMap;
 use std::mem;
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 use tokio::task::AbortHandle;
 
-/// Updates that are under way.
-pub(crate) struct Announced {
+/// Updates that are under way, for a thread that runs tasks of tokio.
+#[derive(Debug)]
+pub struct Announced {
     hub: Updates,
     waiting: HashMap<u64, AbortHandle>,
     released: HashMap<u64, Update>,
@@ -18,17 +19,20 @@ pub(crate) struct Announced {
 }
 
 impl Announced {
-    /// None yet.
-    pub(crate) fn new(hub: Updates) -> Self {
+    /// None yet, at this hub.
+    pub fn new(hub: Updates) -> Self {
         let (told, heard) = mpsc::unbounded_channel();
         Self { hub, waiting: HashMap::new(), released: HashMap::new(), told, heard, is_caught_up: false }
     }
 
-    /// Announces an update.
-    pub(crate) fn begin(&mut self, update: u64, dependencies: Vec<Dependency>) {
-        let (hub, told) = (self.hub.clone(), self.told.clone());
+    /// Announces an update: the hub knows of it when this is over.
+    ///
+    /// # Panics
+    /// Outside of a task of tokio.
+    pub fn begin(&mut self, update: u64, dependencies: Vec<Dependency>) {
+        let (announced, told) = (self.hub.begin(dependencies), self.told.clone());
         let task = tokio::spawn(async move {
-            let released = hub.announce(dependencies).await;
+            let released = announced.released().await;
             // Nobody hears of it if the watcher has ended meanwhile.
             let _ = told.send((update, released));
         });
@@ -36,10 +40,13 @@ impl Announced {
     }
 
     /// The next update that is released.
-    pub(crate) async fn next(&mut self) -> Result<u64, WatchError> {
+    ///
+    /// # Errors
+    /// The hub has ended.
+    pub async fn next(&mut self) -> Result<u64, Ended> {
         loop {
             let (update, released) = self.heard.recv().await.expect("the other end is kept here");
-            let released = released.map_err(|Ended| WatchError::Hub)?;
+            let released = released?;
             // It has lapsed, if nobody waits for it any more.
             if self.waiting.remove(&update).is_some() {
                 self.released.insert(update, released);
@@ -50,12 +57,12 @@ impl Announced {
 
     /// Whether all that was released still is. A hub elsewhere that was not heard of for long may have given updates up:
     /// this is asked last before a commit may become visible.
-    pub(crate) fn are_released(&self) -> bool {
+    pub fn are_released(&self) -> bool {
         self.released.values().all(Update::is_released)
     }
 
     /// An update is visible, or something else is marked in its place.
-    pub(crate) fn end(&mut self, update: u64) {
+    pub fn end(&mut self, update: u64) {
         if let Some(task) = self.waiting.remove(&update) {
             task.abort();
         }
@@ -65,14 +72,14 @@ impl Announced {
     }
 
     /// All is visible that was confirmed before there was this hub.
-    pub(crate) fn caught_up(&mut self) {
+    pub fn caught_up(&mut self) {
         if !mem::replace(&mut self.is_caught_up, true) {
             self.hub.caught_up();
         }
     }
 
     /// Takes what is released, and marked.
-    pub(crate) fn take(&mut self) -> Vec<Update> {
+    pub fn take(&mut self) -> Vec<Update> {
         self.released.drain().map(|(_, update)| update).collect()
     }
 }
