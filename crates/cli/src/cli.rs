@@ -1216,6 +1216,9 @@ pub(crate) struct VolumeAttachArgs {
 /// `thorp holder`.
 #[derive(Debug, Args)]
 pub(crate) struct HolderArgs {
+    /// The store with the registry of volumes, such as localhost:7411.
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) store: String,
     /// The directory of the copies, on a fast disk. It is made if it is not there.
     #[arg(long, value_name = "DIR")]
     pub(crate) dir: PathBuf,
@@ -1225,6 +1228,13 @@ pub(crate) struct HolderArgs {
     /// Listens here for the owners of volumes.
     #[arg(long, value_name = "ADDR", value_parser = listen_address)]
     pub(crate) listen: SocketAddr,
+    /// Where they reach it, if that is not where it listens: the registry says it to them.
+    #[arg(long, value_name = "HOST:PORT")]
+    pub(crate) address: Option<String>,
+    /// The failure domain: everything in one dies together, so a volume's copies are in different ones, and none in its
+    /// owner's. The name of this host, unless another one is said.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) domain: Option<String>,
     /// When it is stopped, has owners move its copies elsewhere first; a second Ctrl-C ends it at once. Without this they
     /// stay, and count again when it is started again.
     #[arg(long)]

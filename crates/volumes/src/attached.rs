@@ -25,7 +25,11 @@
 //! | what is appended, and blocks that are written in part | `write.rs` |
 //! | who flushes, and who is answered | `flush.rs` |
 //! | how dirty data goes home | `write_back.rs` |
+//! | copies at holders, and the registry | `copies.rs` |
 
+#[cfg(test)]
+mod between;
+mod copies;
 mod device;
 mod flush;
 mod open;
@@ -38,6 +42,7 @@ mod write_back;
 
 use crate::cache::{Clean, CleanFiles, DirtyWrites, Writes};
 use crate::home::FileHome;
+use copies::Sessions;
 use log::Log;
 use requests::Requests;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -47,6 +52,7 @@ use types::Time;
 use vfs::Lock;
 use volume::{Effect, Owner, WriteBack};
 
+pub use copies::CopiesConfig;
 pub use open::{AttachConfig, AttachError, LOG_BYTES_MAX, LOG_BYTES_MIN};
 
 /// An attached volume. When it is dropped without [`Attached::detach`] it stops at once: its log has what is not home.
@@ -72,6 +78,14 @@ struct Core {
     begun: Instant,
     /// Whether a write is answered when it is in the log.
     waits_for_log: bool,
+    /// The write with sequence 0 would have this position: those before it are of other epochs.
+    base: u64,
+    /// Its copies, if it has any.
+    copies: Option<CopiesConfig>,
+    /// There is something to do for sessions with holders.
+    tasks: Condvar,
+    /// There is a change for the registry.
+    changes: Condvar,
     /// The cache is locked until it is detached.
     cache_lock: Mutex<Option<Lock>>,
 }
@@ -82,6 +96,7 @@ struct State {
     dirty: DirtyWrites,
     clean: Clean,
     requests: Requests,
+    sessions: Sessions,
     /// The next write-back.
     to_home: Option<WriteBack>,
     /// Everything through this position was found in the log by a start.
@@ -105,6 +120,8 @@ struct State {
     /// No write is taken any more.
     is_detaching: bool,
     is_detached: bool,
+    /// The registry knows that it is nobody's.
+    is_released: bool,
     is_closing: bool,
 }
 
@@ -127,6 +144,8 @@ pub struct Status {
     pub waiting: usize,
     /// Whether the cache's disk has no room for what waits.
     pub is_stuck: bool,
+    /// Whether there are fewer copies to be had than each write is to have.
+    pub is_degraded: bool,
     /// The last error of home, while it lasts.
     pub home_error: Option<String>,
     /// The last error of a read.
@@ -148,6 +167,7 @@ impl Attached {
             write_backs: state.write_backs,
             waiting: state.owner.waiting(),
             is_stuck: self.core.log.is_stuck(),
+            is_degraded: state.owner.is_degraded(),
             home_error: state.home_error.clone(),
             read_error: state.read_error.clone(),
             failed: state.failed.clone(),
@@ -177,9 +197,7 @@ impl Attached {
 
     fn end_threads(&self) {
         self.core.state().is_closing = true;
-        for changed in [&self.core.keep, &self.core.write_back, &self.core.room, &self.core.drained] {
-            changed.notify_all();
-        }
+        self.core.wake_all();
         let threads = std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
         for thread in threads {
             // One that panicked has said so in `failed`.
@@ -216,9 +234,13 @@ impl Core {
         state.failed.get_or_insert(why);
         state.owner.stop();
         self.carry_out(state, None);
-        for changed in [&self.keep, &self.write_back, &self.room, &self.drained] {
-            changed.notify_all();
-        }
+        self.wake_all();
+    }
+
+    /// Everybody who waits looks again.
+    fn wake_all(&self) {
+        let waited = [&self.keep, &self.write_back, &self.room, &self.drained, &self.tasks, &self.changes];
+        waited.into_iter().for_each(Condvar::notify_all);
     }
 
     /// Does what the owner wants done. Answers leave without the lock; those to the connection whose thread this is leave
@@ -235,21 +257,35 @@ impl Core {
                     state.rooms += 1;
                     self.room.notify_all();
                 }
-                Effect::Connect(_)
-                | Effect::Disconnect(_)
-                | Effect::Reconnect(..)
-                | Effect::Send(..)
-                | Effect::Read(_)
-                | Effect::Change(_)
-                | Effect::Ended(_)
-                | Effect::Detached => unreachable!("an owner without holders and without a registry"),
+                Effect::Send(partition, message) => state.sessions.send(partition, message),
+                Effect::Connect(partition) => state.sessions.connect(partition),
+                Effect::Disconnect(partition) => state.sessions.disconnect(partition),
+                Effect::Reconnect(partition, reason) => state.sessions.reconnect(partition, reason),
+                Effect::Read(read) => state.sessions.read(read),
+                Effect::Change(change) => {
+                    state.sessions.change(change);
+                    self.changes.notify_one();
+                }
+                Effect::Ended(epoch) => {
+                    let why = || format!("the volume is another host's since epoch {} has begun", epoch.0);
+                    state.failed.get_or_insert_with(why);
+                    self.wake_all();
+                }
+                Effect::Detached => {
+                    state.is_released = true;
+                    self.drained.notify_all();
+                }
             }
+        }
+        if state.sessions.has_tasks() {
+            self.tasks.notify_one();
         }
         if state.owner.is_clean() {
             self.drained.notify_all();
         }
-        let answered = state.requests.take_answered();
+        let (answered, pushed) = (state.requests.take_answered(), state.sessions.take_pushed());
         drop(state);
+        copies::settle(pushed);
         requests::deliver(answered, own);
     }
 }

@@ -7,29 +7,34 @@
 //! | the log's bytes | `record.rs` |
 //! | the log's threads | `disk.rs` |
 //! | what a folder is | `folder.rs` |
+//! | what it tells the registry, and hears from it | `membership.rs` |
 
 mod disk;
 mod folder;
 mod machine;
+mod membership;
 mod places;
 mod record;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use crate::holder::disk::HolderDisk;
+use crate::registry::{Registry, RegistryError};
 use folder::Folder;
 use machine::HolderMachine;
+use membership::Membership;
 use net::{Host, HostEnd, ListenConfig, ListenError, Machines, Runtime, Shared};
 use node::{Driver, RoleId};
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use vfs::FileError;
 use volume::{PartitionId, View, VolumeId};
 
 pub use folder::{FolderError, HOLDER_ROOM_MAX, HOLDER_ROOM_MIN};
+pub use membership::HolderNames;
 
 /// How long the machine of an owner may be unheard of. The room that it has reserved is free then.
 const SILENCE: Duration = Duration::from_secs(15);
@@ -54,6 +59,8 @@ pub enum HolderError {
     Folder(FolderError),
     /// Its address cannot be had.
     Listen(ListenError),
+    /// The registry does not take it.
+    Registry(RegistryError),
 }
 
 impl fmt::Display for HolderError {
@@ -61,6 +68,7 @@ impl fmt::Display for HolderError {
         match self {
             Self::Folder(error) => error.fmt(f),
             Self::Listen(error) => error.fmt(f),
+            Self::Registry(error) => error.fmt(f),
         }
     }
 }
@@ -70,6 +78,12 @@ impl std::error::Error for HolderError {}
 impl From<FolderError> for HolderError {
     fn from(error: FolderError) -> Self {
         Self::Folder(error)
+    }
+}
+
+impl From<RegistryError> for HolderError {
+    fn from(error: RegistryError) -> Self {
+        Self::Registry(error)
     }
 }
 
@@ -90,8 +104,14 @@ pub struct HolderStatus {
     pub volumes: usize,
 }
 
-/// A holder in this process. When it is dropped it stops at once; what it has counted is on its disk.
+/// A holder in this process. When it is dropped it stops at once; everything that it has counted is on its disk.
 pub struct HolderServer {
+    hosted: Arc<HostedHolder>,
+    membership: Mutex<Option<Membership>>,
+}
+
+/// A holder on its host.
+struct HostedHolder {
     host: Arc<Host>,
     role: RoleId,
     machine: Shared<HolderMachine>,
@@ -123,21 +143,66 @@ impl HolderServer {
         };
         let address = host.listen(role, config).map_err(HolderError::Listen)?;
         let driver = host.driver(role);
-        Ok(Self { host, role, machine, driver, disk, partition, address })
+        let hosted = Arc::new(HostedHolder { host, role, machine, driver, disk, partition, address });
+        Ok(Self { hosted, membership: Mutex::new(None) })
     }
 
     /// Its partition.
     pub fn partition(&self) -> PartitionId {
-        self.partition
+        self.hosted.partition
     }
 
     /// Where owners come.
     pub fn address(&self) -> SocketAddr {
-        self.address
+        self.hosted.address
+    }
+
+    /// Registers it, so that owners find it, until it is stopped. The registry's word on volumes tells it which copies
+    /// nobody counts any more.
+    ///
+    /// # Errors
+    /// The registry refuses it, or cannot be asked now.
+    pub fn register(&self, registry: Arc<dyn Registry>, names: HolderNames) -> Result<(), HolderError> {
+        let membership = Membership::begin(self.hosted.clone(), registry, names)?;
+        *self.membership.lock().unwrap_or_else(PoisonError::into_inner) = Some(membership);
+        Ok(())
     }
 
     /// How it stands.
     pub fn status(&self) -> HolderStatus {
+        self.hosted.status()
+    }
+
+    /// The volumes of which it has copies.
+    pub fn volumes(&self) -> Vec<VolumeId> {
+        self.hosted.volumes()
+    }
+
+    /// Owners are to move what it keeps. It is done when [`HolderStatus::used`] is zero.
+    pub fn leave(&self) {
+        self.hosted.call(HolderMachine::leave);
+    }
+
+    /// Stops it in good order: the registry does not name it any more, and its log is closed. Its copies stay, and count
+    /// again when it is started again.
+    pub fn stop(&self) {
+        drop(self.membership.lock().unwrap_or_else(PoisonError::into_inner).take());
+        self.hosted.host.close(self.hosted.role);
+        self.hosted.host.wait_end();
+        self.hosted.disk.mark();
+    }
+
+    /// Waits until it has failed, for at most so long; gives why.
+    pub fn wait_failed_within(&self, within: Duration) -> Option<String> {
+        match self.hosted.host.wait_end_within(within) {
+            Some(HostEnd::Failed(why)) => Some(why),
+            _ => None,
+        }
+    }
+}
+
+impl HostedHolder {
+    fn status(&self) -> HolderStatus {
         self.look(|holder| HolderStatus {
             used: holder.used(),
             free: holder.free_room(),
@@ -145,38 +210,12 @@ impl HolderServer {
         })
     }
 
-    /// The volumes of which it has copies.
-    pub fn volumes(&self) -> Vec<VolumeId> {
+    fn volumes(&self) -> Vec<VolumeId> {
         self.look(|holder| holder.volumes().collect())
     }
 
-    /// The registry's word on a volume: copies that nobody counts are dropped.
-    pub fn registered(&self, volume: VolumeId, view: &View) {
+    fn registered(&self, volume: VolumeId, view: &View) {
         self.call(|machine| machine.registered(volume, view));
-    }
-
-    /// Owners are to move what it keeps. It is done when [`HolderStatus::used`] is zero.
-    pub fn leave(&self) {
-        self.call(HolderMachine::leave);
-    }
-
-    /// Has it end in good order: sessions are ended, and the log closed.
-    pub fn stopper(&self) -> impl FnOnce() + Send + Sync + Clone + 'static {
-        let (host, role) = (Arc::downgrade(&self.host), self.role);
-        move || {
-            if let Some(host) = host.upgrade() {
-                host.close(role);
-            }
-        }
-    }
-
-    /// Waits until it has ended, for at most so long; `None` if it has not ended until then.
-    pub fn wait_end_within(&self, within: Duration) -> Option<HostEnd> {
-        let end = self.host.wait_end_within(within)?;
-        if end == HostEnd::Closed {
-            self.disk.mark();
-        }
-        Some(end)
     }
 
     fn look<T>(&self, look: impl FnOnce(&volume::Holder) -> T) -> T {
@@ -191,7 +230,7 @@ impl HolderServer {
 
 impl fmt::Debug for HolderServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { partition, address, .. } = self;
+        let HostedHolder { partition, address, .. } = &*self.hosted;
         f.debug_struct("HolderServer").field("partition", partition).field("address", address).finish_non_exhaustive()
     }
 }

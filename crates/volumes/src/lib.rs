@@ -11,6 +11,7 @@
 //! | `home`, `marker` | the file or device where a volume lives, and the small files that say whose it is |
 //! | [`registry`] | what stands of each volume, and who gives room for copies |
 //! | `holder` | room on this host for copies of others' dirty writes |
+//! | `links` | sessions with holders, of an owner or of a host that takes over |
 //! | `device` | what a server serves: requests by batches, answers in any order |
 //! | [`nbd`] | the protocol, and the server that speaks it |
 //! | `file`, `readers` | a file or block device, and the threads that wait for its disk |
@@ -24,7 +25,6 @@ mod extents;
 mod file;
 mod holder;
 mod home;
-#[cfg(test)]
 mod links;
 mod marker;
 mod memory;
@@ -33,11 +33,11 @@ mod random;
 mod readers;
 pub mod registry;
 
-pub use attached::{AttachConfig, AttachError, Attached, LOG_BYTES_MAX, LOG_BYTES_MIN, Status};
+pub use attached::{AttachConfig, AttachError, Attached, CopiesConfig, LOG_BYTES_MAX, LOG_BYTES_MIN, Status};
 pub use device::{Answer, Device, Errno, Extent, Form, Geometry, Operation, Piece, Replies, Request, Ticket};
 pub use file::FileDevice;
 pub use holder::{
-    FolderError, HOLDER_ROOM_MAX, HOLDER_ROOM_MIN, HolderError, HolderServer, HolderSettings, HolderStatus,
+    FolderError, HOLDER_ROOM_MAX, HOLDER_ROOM_MIN, HolderError, HolderNames, HolderServer, HolderSettings, HolderStatus,
 };
 pub use home::{HomeError, HomeStatus, create_home, home_status};
 pub use memory::MemoryDevice;

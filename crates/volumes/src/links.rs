@@ -12,8 +12,8 @@
 
 use net::{Host, Machines, Runtime, UplinkConfig};
 use node::{Driver, Machine, Output, Port, RoleId, Waiter};
-use protocol::Parcel;
 use protocol::volumes::{FromHolder, PartitionId, ToHolder};
+use protocol::{Goodbye, Parcel};
 use std::collections::VecDeque;
 use std::fmt;
 use std::mem;
@@ -58,6 +58,8 @@ struct Queues {
     begun: u64,
     known: u64,
     is_up: bool,
+    /// The session is to be ended for this reason, and another one begun.
+    ends: Option<GoodbyeReason>,
 }
 
 impl Line {
@@ -71,6 +73,14 @@ impl Line {
         let session = queues.known;
         if session == queues.begun && queues.is_up {
             queues.out.push_back((session, message));
+        }
+    }
+
+    /// The session that is known ends after what was pushed, and another one is begun.
+    pub(crate) fn end(&self, reason: GoodbyeReason) {
+        let mut queues = self.queues();
+        if queues.known == queues.begun && queues.is_up {
+            queues.ends = Some(reason);
         }
     }
 
@@ -97,6 +107,7 @@ impl LinkMachine {
             News::Up => (queues.begun, queues.is_up) = (queues.begun + 1, true),
             News::Down => {
                 queues.is_up = false;
+                queues.ends = None;
                 queues.out.clear();
             }
             News::Heard(_) => {}
@@ -133,8 +144,10 @@ impl Machine for LinkMachine {
                 return Some(Output::Send(Port::Server, Parcel::new(message), None));
             }
         }
+        let ends = queues.ends.take();
         drop(queues);
-        self.outputs.pop_front()
+        let end = ends.map(|reason| Output::End(Port::Server, reason, "another session is begun".to_owned()));
+        end.or_else(|| self.outputs.pop_front())
     }
 
     /// Its owner says when a holder is not wanted any more.
@@ -183,9 +196,20 @@ impl Link {
         &self.line
     }
 
+    /// Where the holder is.
+    pub(crate) fn address(&self) -> &str {
+        &self.address
+    }
+
     /// Sends what was pushed. The caller holds no lock that a listener takes.
     pub(crate) fn settle(&self) {
         self.driver.settle();
+    }
+
+    /// Says goodbye, so that the holder need not find out.
+    pub(crate) fn close(&self) {
+        self.line.push(Goodbye { reason: GoodbyeReason::Done, text: String::new() }.into());
+        self.settle();
     }
 }
 

@@ -4,11 +4,14 @@ use crate::Result;
 use crate::cli::HolderArgs;
 use crate::output::Output;
 use crate::stopper::{when_stdin_closes, when_told};
-use net::{HostEnd, Runtime};
+use net::Runtime;
 use serde_json::json;
+use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::Duration;
-use volumes::{HolderServer, HolderSettings};
+use volumes::registry::{self, Registry, StoreRegistry};
+use volumes::{HolderNames, HolderServer, HolderSettings};
 
 /// How often to look whether it has failed, or is empty.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -30,6 +33,7 @@ pub(super) fn run(args: &HolderArgs, output: &mut Output) -> Result {
     let settings = HolderSettings { dir: dir.clone(), room: *room as u64, listen: *listen, insecure: *insecure };
     let holder = HolderServer::start(&settings, &Runtime::start()?)?;
     let (address, status) = (holder.address(), holder.status());
+    holder.register(registry(args)?, names(args, address)?)?;
     let partition = format!("{:016x}", holder.partition().0);
     let found = match status.volumes {
         0 => String::new(),
@@ -41,26 +45,45 @@ pub(super) fn run(args: &HolderArgs, output: &mut Output) -> Result {
     )?;
     output.flush()?;
     while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(LOOK_EVERY) {
-        look(&holder)?;
+        look(&holder, Duration::ZERO)?;
     }
     if args.leave {
         holder.leave();
         while holder.status().used > 0 {
-            look(&holder)?;
+            look(&holder, LOOK_EVERY)?;
         }
     }
-    holder.stopper()();
-    look(&holder)?;
+    holder.stop();
     let used = holder.status().used;
     output.line(&json!({"stopped": partition, "used": used}), format_args!("stopped: it keeps {used} bytes"))
 }
 
-/// Waits a while, and says why it has ended if it has done so by itself.
-fn look(holder: &HolderServer) -> Result {
-    match holder.wait_end_within(LOOK_EVERY) {
-        Some(HostEnd::Failed(why)) => {
-            Err(format!("{why}; what it has counted is in its folder: mend that, and start it again").into())
-        }
-        _ => Ok(()),
+fn registry(args: &HolderArgs) -> Result<Arc<dyn Registry>> {
+    let place = format!("{}:{}", host_name(), args.dir.display());
+    Ok(Arc::new(StoreRegistry::connect(&args.store, &place)?))
+}
+
+fn names(args: &HolderArgs, address: SocketAddr) -> Result<HolderNames> {
+    if args.address.is_none() && address.ip().is_unspecified() {
+        let text = format!("owners cannot reach {address}: say with --address where they reach this host");
+        return Err(text.into());
+    }
+    let name = host_name();
+    let domain = registry::domain(args.domain.as_ref().unwrap_or(&name));
+    Ok(HolderNames { name, domain, address: args.address.clone().unwrap_or_else(|| address.to_string()) })
+}
+
+/// The name of this host, in which no spaces are.
+fn host_name() -> String {
+    let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let name: String = name.chars().filter(|it| !it.is_whitespace() && !it.is_control()).take(64).collect();
+    if name.is_empty() { "host".to_owned() } else { name }
+}
+
+/// Waits a while, and says why it has failed if it has.
+fn look(holder: &HolderServer, within: Duration) -> Result {
+    match holder.wait_failed_within(within) {
+        Some(why) => Err(format!("{why}; what it has counted is in its folder: mend that, and start it again").into()),
+        None => Ok(()),
     }
 }

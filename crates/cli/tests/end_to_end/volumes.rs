@@ -1,6 +1,6 @@
 //! Volumes as an operator has them: made, attached, killed, detached.
 
-use crate::program::{Folder, command, thorp};
+use crate::program::{Folder, command, serve, thorp};
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::MetadataExt;
@@ -166,9 +166,10 @@ fn mistakes_with_volumes_are_told() {
 }
 
 /// A holder of a process of its own, and what it says when it is ready.
-fn holder(folder: &Folder, more: &[&str]) -> (Child, serde_json::Value) {
+fn holder(folder: &Folder, store: &str, more: &[&str]) -> (Child, serde_json::Value) {
     let dir = folder.file("copies");
-    let mut words = vec!["holder", "--dir", &dir, "--room", "16M", "--listen", "127.0.0.1:0", "--json"];
+    let mut words =
+        vec!["holder", "--store", store, "--dir", &dir, "--room", "16M", "--listen", "127.0.0.1:0", "--json"];
     words.extend_from_slice(&["--until-stdin-closes"]);
     words.extend_from_slice(more);
     let mut process = command().args(&words).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
@@ -180,24 +181,30 @@ fn holder(folder: &Folder, more: &[&str]) -> (Child, serde_json::Value) {
 #[test]
 fn a_holder_that_was_killed_is_the_same_partition_and_one_with_another_disk_is_not() {
     let folder = Folder::new();
-    let (mut process, first) = holder(&folder, &[]);
-    let error = thorp(["holder", "--dir", &folder.file("copies"), "--room", "16M", "--listen", "127.0.0.1:0"]).error();
+    let server = serve(&folder);
+    let store = server.address().to_string();
+    let refusal = |room: &str, listen: &str| {
+        let dir = folder.file("copies");
+        thorp(["holder", "--store", &store, "--dir", &dir, "--room", room, "--listen", listen]).error()
+    };
+    let (mut process, first) = holder(&folder, &store, &[]);
+    let error = refusal("16M", "127.0.0.1:0");
     assert!(error.contains("used by another process"), "{error}");
     process.kill().unwrap();
     process.wait().unwrap();
-    let (mut process, again) = holder(&folder, &["--leave"]);
+    let (mut process, again) = holder(&folder, &store, &["--leave"]);
     assert_eq!(first["partition"], again["partition"]);
     drop(process.stdin.take());
     assert!(process.wait().unwrap().success());
     std::fs::remove_dir_all(folder.file("copies")).unwrap();
-    let (mut process, other) = holder(&folder, &[]);
+    let (mut process, other) = holder(&folder, &store, &[]);
     assert_ne!(first["partition"], other["partition"]);
     drop(process.stdin.take());
     assert!(process.wait().unwrap().success());
-    let error = thorp(["holder", "--dir", &folder.file("copies"), "--room", "1M", "--listen", "127.0.0.1:0"]).error();
-    assert!(error.contains("expected 16777216 to"), "{error}");
-    let error = thorp(["holder", "--dir", &folder.file("copies"), "--room", "16M", "--listen", "0.0.0.0:0"]).error();
-    assert!(error.contains("--insecure"), "{error}");
+    for (room, listen, why) in [("1M", "127.0.0.1:0", "expected 16777216 to"), ("16M", "0.0.0.0:0", "--insecure")] {
+        let error = refusal(room, listen);
+        assert!(error.contains(why), "{error}");
+    }
 }
 
 /// ext4 on a volume, by libnbd's file system and a loop device: the process that has it attached is killed, and everything

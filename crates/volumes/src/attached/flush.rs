@@ -48,7 +48,7 @@ impl Core {
                     self.room.notify_all();
                 }
                 let now = self.now();
-                state.owner.appended(now, Sequence(through));
+                state.owner.appended(now, Sequence(through.saturating_sub(self.base)));
                 self.carry_out(state, own);
             }
             Err(error) => self.fail(error.to_string()),

@@ -6,6 +6,7 @@
 //! ```
 //! A cache is made, whole, before home says that it has anything: so a home never speaks of a cache that is not there.
 
+use super::copies::{CopiesConfig, Sessions};
 use super::requests::Requests;
 use super::{Attached, Core, State};
 use crate::cache::{Clean, CleanFiles, DirtyWrites, SLOTS_MAX, Write, Writes};
@@ -27,6 +28,9 @@ use volume::{Ack, Owner, OwnerConfig, Recovered};
 const MARKER: Kind = Kind { title: "thorp volume cache", format: 1, fields: &["volume", "cache", "incarnation"] };
 const MARKER_NAME: &str = "thorp-volume-cache";
 const LOCK_NAME: &str = "lock";
+
+/// The registry is waited for so long.
+const LEASE_WITHIN: Duration = Duration::from_secs(15);
 
 /// The least room for writes that are not home, in bytes.
 pub const LOG_BYTES_MIN: u64 = 4 << 20;
@@ -51,6 +55,8 @@ pub struct AttachConfig {
     pub ack: Ack,
     /// A write is home before it is as old as this.
     pub age_max: Duration,
+    /// Its copies, if it is a volume of several hosts.
+    pub copies: Option<CopiesConfig>,
     /// Attach although writes of another cache, or of this one, are lost by it.
     pub is_forced: bool,
 }
@@ -60,7 +66,17 @@ impl AttachConfig {
     pub fn new(home: PathBuf, cache: PathBuf) -> Self {
         let (log_bytes, clean_bytes) = (1 << 30, 4 << 30);
         let age_max = Duration::from_secs(10);
-        Self { home, beside: None, cache, log_bytes, clean_bytes, ack: Ack::Flush, age_max, is_forced: false }
+        Self {
+            home,
+            beside: None,
+            cache,
+            log_bytes,
+            clean_bytes,
+            ack: Ack::Flush,
+            age_max,
+            copies: None,
+            is_forced: false,
+        }
     }
 }
 
@@ -89,6 +105,10 @@ pub enum AttachError {
     DirtyElsewhere(String),
     /// The volume was attached elsewhere since, and this cache has so many writes that never went home.
     Superseded(usize),
+    /// The registry has the volume larger than its home is: so many bytes, and so many.
+    Size(u64, u64),
+    /// The registry has not said within this time that the volume is this host's.
+    NoLease(Duration),
     /// A thread could not be started.
     Thread(std::io::Error),
 }
@@ -141,6 +161,14 @@ impl fmt::Display for AttachError {
                 f,
                 "the volume was attached elsewhere since this cache was used, and {writes} of its writes never went \
                  home: give --force to drop them, or another cache to keep them aside"
+            ),
+            Self::Size(registered, home) => {
+                write!(f, "the registry says that the volume has {registered} bytes, and its home has {home}")
+            }
+            Self::NoLease(within) => write!(
+                f,
+                "the registry has not said within {} s that the volume is this host's: see whether its store is reached",
+                within.as_secs()
             ),
             Self::Thread(error) => write!(f, "cannot start a thread: {error}"),
         }
@@ -219,12 +247,18 @@ impl Attached {
             cache_place: format!("{host}:{}", cache.display()),
         };
         let attached = Self { core: Arc::new(Core::open(places, config)?), threads: Mutex::default() };
-        attached.start("volume-keep", Core::keep)?;
-        attached.start("volume-home", Core::write_back)?;
+        attached.start("volume-keep", |core| core.keep())?;
+        attached.start("volume-home", |core| core.write_back())?;
+        if config.copies.is_some() {
+            attached.start("volume-links", Core::tend_links)?;
+            attached.start("volume-change", |core| core.change_registry())?;
+            attached.start("volume-watch", |core| core.watch_registry())?;
+            attached.core.await_lease()?;
+        }
         Ok(attached)
     }
 
-    fn start(&self, name: &str, run: fn(&Core)) -> Result<(), AttachError> {
+    fn start(&self, name: &str, run: fn(&Arc<Core>)) -> Result<(), AttachError> {
         let core = self.core.clone();
         let run = move || {
             let ran = vfs::contain(|| {
@@ -266,7 +300,8 @@ impl Core {
         }
         let is_owner = |marker: &Marker| is_first || marker.cache == home.ownership().cache;
         let is_elsewhere = home.ownership().is_dirty && !found.as_ref().is_some_and(is_owner);
-        if is_elsewhere && !config.is_forced {
+        // A take-over has brought home what was not, where there are copies.
+        if is_elsewhere && !config.is_forced && config.copies.is_none() {
             return Err(AttachError::DirtyElsewhere(home.ownership().place.clone()));
         }
         if let Some(marker) = found.filter(|marker| marker.incarnation > 0 && !is_owner(marker)) {
@@ -279,7 +314,11 @@ impl Core {
         let mut scan = Scan::<Writes>::begin(cache_files.clone(), LogId(marker.cache), 0)?;
         let recovered = recover(&mut scan)?;
         let is_changed = home.is_changed()?;
-        let epoch = home.ownership().epoch + 1;
+        let registered = config.copies.as_ref().map(|copies| &copies.view.entry);
+        if let Some(entry) = registered.filter(|entry| entry.size > home.size()) {
+            return Err(AttachError::Size(entry.size, home.size()));
+        }
+        let epoch = registered.map_or(home.ownership().epoch + 1, |entry| entry.epoch.0);
         let ownership =
             Ownership { epoch, cache: marker.cache, is_dirty: true, place: cache_place, ..home.ownership().clone() };
         home.own(ownership)?;
@@ -292,9 +331,24 @@ impl Core {
         Ok(Self::new(Parts { log, home, clean_files, clean, recovered, epoch: Epoch(epoch), lock }, config))
     }
 
+    /// Waits until the registry has said that the volume is this host's.
+    fn await_lease(&self) -> Result<(), AttachError> {
+        self.carry_out(self.state(), None);
+        let waits = |state: &mut State| !state.owner.may_read(self.now()) && state.failed.is_none();
+        let waited = self.room.wait_timeout_while(self.state(), LEASE_WITHIN, waits);
+        let (state, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
+        let is_leased = !timeout.timed_out() && state.failed.is_none();
+        if is_leased { Ok(()) } else { Err(AttachError::NoLease(LEASE_WITHIN)) }
+    }
+
     fn new(parts: Parts, config: &AttachConfig) -> Self {
-        let Parts { log, home, clean_files, clean, recovered, epoch, lock } = parts;
+        let Parts { log, home, clean_files, clean, mut recovered, epoch, lock } = parts;
         let durable = log.durable();
+        if config.copies.is_some() {
+            // It is home, or it was not the volume's any more when it was written.
+            recovered = Recovery { writes: DirtyWrites::new(durable + 1), last: None };
+            log.free_with_next(durable + 1);
+        }
         let before = durable - recovered.writes.len() as u64;
         let at = |sequence, epoch| Stamp { epoch, sequence: Sequence(sequence), ..Stamp::ZERO };
         let owner_config = OwnerConfig {
@@ -307,8 +361,13 @@ impl Core {
         // One flush epoch: what was found goes home as one.
         let found: Vec<_> = recovered.last.into_iter().collect();
         let home_stamp = found.first().map_or(at(before, Epoch(0)), |found| at(before, Epoch(found.last.epoch.0 - 1)));
+        let owner = match &config.copies {
+            Some(copies) => owner_of(copies, owner_config),
+            None => Owner::resume(Time::ZERO, owner_config, epoch, home_stamp, &found),
+        };
         let state = State {
-            owner: Owner::resume(Time::ZERO, owner_config, epoch, home_stamp, &found),
+            owner,
+            sessions: Sessions::default(),
             dirty: recovered.writes,
             clean,
             requests: Requests::default(),
@@ -324,6 +383,7 @@ impl Core {
             is_for_keeper: false,
             is_detaching: false,
             is_detached: false,
+            is_released: false,
             is_closing: false,
         };
         Self {
@@ -335,11 +395,22 @@ impl Core {
             keep: Condvar::new(),
             write_back: Condvar::new(),
             drained: Condvar::new(),
+            base: if config.copies.is_some() { durable } else { 0 },
+            copies: config.copies.clone(),
+            tasks: Condvar::new(),
+            changes: Condvar::new(),
             begun: Instant::now(),
             waits_for_log: config.ack == Ack::Write,
             cache_lock: Mutex::new(Some(lock)),
         }
     }
+}
+
+/// The owner of a volume that stands in a registry.
+fn owner_of(copies: &CopiesConfig, config: OwnerConfig) -> Owner {
+    let CopiesConfig { volume, host, domain, ref view, spare_holders, replace_after, .. } = *copies;
+    let holders = view.entry.copies.saturating_sub(1).saturating_add(spare_holders);
+    Owner::attach(Time::ZERO, OwnerConfig { holders, replace_after, ..config }, volume, host, domain, view.clone())
 }
 
 /// The parts of a volume that is attached.
@@ -365,7 +436,7 @@ fn recover(scan: &mut Scan<Writes>) -> Result<Recovery, FileError> {
         let found = recovery.get_or_insert_with(|| Recovery { writes: DirtyWrites::new(position), last: None });
         let bytes = found.last.map_or(0, |last| last.bytes) + content.len() + BLOCK as u64;
         found.last = Some(Recovered { last: Stamp { epoch, sequence: Sequence(position), flush }, bytes });
-        found.writes.push(position, blocks, content);
+        found.writes.push(position, flush, blocks, content);
         // The log has it: it need not be in memory, too.
         found.writes.durable(position);
     }

@@ -3,6 +3,7 @@
 //! A block that is written in part is read first, and what was read is merged under the lock only if the block has not
 //! changed since; else it is read again. So writes to different parts of a block, under way together, all stay.
 
+use super::copies::extent_of;
 use super::read::{Version, blocks_of};
 use super::requests::{Own, errno};
 use super::{Core, State};
@@ -10,7 +11,7 @@ use crate::cache::{BLOCKS_MAX, Write};
 use crate::device::{Errno, Replies, Ticket};
 use crate::extents::{BLOCK, Blocks};
 use bytes::Bytes;
-use protocol::volumes::{Content, Extent};
+use protocol::volumes::Content;
 use std::ops::Range;
 use std::sync::{Arc, MutexGuard, PoisonError};
 use volume::{Declined, RequestId};
@@ -172,12 +173,12 @@ impl Core {
         content: Content,
         is_fua: bool,
     ) -> Result<(), Declined> {
-        let extent = Extent { offset: u64::from(blocks.start) * BLOCK as u64, len: blocks.len() as u64 * BLOCK as u64 };
+        let extent = extent_of(&blocks);
         let now = self.now();
         let write = volume::Write { request, extent, content: &content, is_fua, copies: 0 };
         let stamp = state.owner.write(now, write)?;
-        let position = stamp.sequence.0;
-        state.dirty.push(position, blocks.clone(), content.clone());
+        let position = self.base + stamp.sequence.0;
+        state.dirty.push(position, stamp.flush, blocks.clone(), content.clone());
         state.clean.drop_blocks(blocks.clone());
         state.is_for_keeper |= Self::count_unflushed(state, content.len() + BLOCK as u64);
         self.log.append(position, Write { epoch: stamp.epoch, flush: stamp.flush, blocks, content });

@@ -55,9 +55,9 @@ impl Core {
     fn plan(&self) -> Option<Plan> {
         let mut state = self.state();
         let back = state.to_home.take()?;
-        let through = back.through.sequence.0;
+        let through = self.base + back.through.sequence.0;
         // The writes that a start has found may be home in part already.
-        let is_joined = back.is_joined || back.after.sequence.0 < state.recovered;
+        let is_joined = back.is_joined || self.base + back.after.sequence.0 < state.recovered;
         Some(Plan { back, is_joined, newest: state.dirty.newest_through(through) })
     }
 
@@ -89,7 +89,7 @@ impl Core {
 
     /// Everything through there is home, durably.
     fn is_home(&self, back: WriteBack, clean: NowClean) -> Result<(), FileError> {
-        let through = back.through.sequence.0;
+        let through = self.base + back.through.sequence.0;
         let dropped = {
             let mut state = self.state();
             clean.publish(&mut state);
@@ -150,17 +150,23 @@ impl Core {
         Ok(())
     }
 
-    /// Waits until everything is home.
+    /// Waits until everything is home, and the registry knows it if there is one.
     pub(super) fn drain(&self) -> Result<(), String> {
         let mut state = self.state();
         // An error of before need not come again.
         state.home_error = None;
         let now = self.now();
-        state.owner.drain(now);
+        if self.copies.is_some() {
+            state.owner.detach(now);
+        } else {
+            state.owner.drain(now);
+        }
+        self.keep.notify_one();
         self.carry_out(state, None);
         self.lead(None);
+        let is_done = |state: &State| state.owner.is_clean() && (self.copies.is_none() || state.is_released);
         let waits = |state: &mut State| {
-            !state.owner.is_clean() && state.failed.is_none() && state.home_error.is_none() && !self.log.is_stuck()
+            !is_done(state) && state.failed.is_none() && state.home_error.is_none() && !self.log.is_stuck()
         };
         let state: MutexGuard<'_, State> =
             self.drained.wait_while(self.state(), waits).unwrap_or_else(PoisonError::into_inner);

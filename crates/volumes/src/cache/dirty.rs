@@ -7,7 +7,7 @@
 
 use crate::extents::{BLOCK, Blocks, ExtentMap};
 use bytes::Bytes;
-use protocol::volumes::Content;
+use protocol::volumes::{Content, FlushEpoch};
 use std::collections::VecDeque;
 
 /// Where the contents of a write are.
@@ -28,6 +28,7 @@ pub(crate) enum Kept {
 #[derive(Clone, Debug)]
 pub(crate) struct DirtyWrite {
     pub(crate) blocks: Blocks,
+    pub(crate) flush: FlushEpoch,
     pub(crate) kept: Kept,
 }
 
@@ -60,7 +61,7 @@ impl DirtyWrites {
     }
 
     /// Adds a write, behind all others.
-    pub(crate) fn push(&mut self, position: u64, blocks: Blocks, content: Content) {
+    pub(crate) fn push(&mut self, position: u64, flush: FlushEpoch, blocks: Blocks, content: Content) {
         assert_eq!(position, self.first + self.writes.len() as u64, "writes come in order");
         self.newest.insert(blocks.clone(), position);
         self.memory_bytes += content.len();
@@ -69,7 +70,7 @@ impl DirtyWrites {
             Content::Zero => Kept::Zeros { is_hole: false },
             Content::Trim => Kept::Zeros { is_hole: true },
         };
-        self.writes.push_back(DirtyWrite { blocks, kept });
+        self.writes.push_back(DirtyWrite { blocks, flush, kept });
     }
 
     /// The log has everything through a position: the memory is free.
@@ -96,6 +97,11 @@ impl DirtyWrites {
     /// A write.
     pub(crate) fn write(&self, position: u64) -> &DirtyWrite {
         &self.writes[(position - self.first) as usize]
+    }
+
+    /// A write, if it is not home.
+    pub(crate) fn find(&self, position: u64) -> Option<&DirtyWrite> {
+        self.writes.get(position.checked_sub(self.first)? as usize)
     }
 
     /// The newest write of a block.
@@ -132,6 +138,8 @@ impl DirtyWrites {
 mod tests {
     use super::*;
 
+    const FLUSH: FlushEpoch = FlushEpoch(1);
+
     fn data(mark: u8, blocks: usize) -> Content {
         Content::Data(vec![mark; blocks * BLOCK].into())
     }
@@ -139,9 +147,9 @@ mod tests {
     #[test]
     fn the_newest_write_counts_until_it_is_home() {
         let mut dirty = DirtyWrites::new(5);
-        dirty.push(5, 0..4, data(5, 4));
-        dirty.push(6, 2..3, Content::Trim);
-        dirty.push(7, 3..8, data(7, 5));
+        dirty.push(5, FLUSH, 0..4, data(5, 4));
+        dirty.push(6, FLUSH, 2..3, Content::Trim);
+        dirty.push(7, FLUSH, 3..8, data(7, 5));
         let pieces: Vec<_> = dirty.pieces(0..10).collect();
         assert_eq!(pieces, [(0..2, Some(5)), (2..3, Some(6)), (3..8, Some(7)), (8..10, None)]);
         assert_eq!(dirty.write(7).in_memory(&(4..6)).unwrap(), vec![7; 2 * BLOCK]);

@@ -4,8 +4,8 @@ use super::{FolderError, HolderError, HolderServer, HolderSettings};
 use crate::links::{Link, Listener, News};
 use net::Runtime;
 use protocol::volumes::{
-    Content, Copy, Epoch, Extent, Fetch, FlushEpoch, Free, FromHolder, List, Open, PartitionId, Record, Sequence,
-    Stamp, Stream, ToHolder, VolumeId,
+    Content, Copy, Entry, Epoch, Extent, Fetch, FlushEpoch, Free, FromHolder, List, Open, PartitionId, Record,
+    Sequence, Stamp, Stream, ToHolder, VolumeId,
 };
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -19,10 +19,10 @@ const ONE: VolumeId = VolumeId(1);
 const TWO: VolumeId = VolumeId(2);
 
 /// A folder that is removed at the end.
-struct Scratch(PathBuf);
+pub(crate) struct Scratch(pub(crate) PathBuf);
 
 impl Scratch {
-    fn new(name: &str) -> Self {
+    pub(crate) fn new(name: &str) -> Self {
         let dir = std::env::temp_dir().join(format!("thorp-test-holder-{name}-{}", std::process::id()));
         let _ = std::fs::remove_dir_all(&dir);
         std::fs::create_dir(&dir).unwrap();
@@ -36,12 +36,12 @@ impl Drop for Scratch {
     }
 }
 
-fn settings(dir: &Path, room: u64) -> HolderSettings {
+pub(crate) fn settings(dir: &Path, room: u64) -> HolderSettings {
     HolderSettings { dir: dir.join("r"), room, listen: "127.0.0.1:0".parse().unwrap(), insecure: false }
 }
 
 /// Starts a holder, when the one before has let go of the folder: a thread of its may be about to.
-fn start_with(dir: &Path, room: u64, runtime: &Runtime) -> HolderServer {
+pub(crate) fn start_with(dir: &Path, room: u64, runtime: &Runtime) -> HolderServer {
     let begun = Instant::now();
     loop {
         match HolderServer::start(&settings(dir, room), runtime) {
@@ -51,12 +51,12 @@ fn start_with(dir: &Path, room: u64, runtime: &Runtime) -> HolderServer {
     }
 }
 
-fn start(dir: &Path, runtime: &Runtime) -> HolderServer {
+pub(crate) fn start(dir: &Path, runtime: &Runtime) -> HolderServer {
     start_with(dir, 32 << 20, runtime)
 }
 
 /// An owner, or a host that takes over, by hand.
-struct Party {
+pub(crate) struct Party {
     link: Arc<Link>,
     heard: Receiver<News>,
     _ears: Arc<Ears>,
@@ -81,7 +81,7 @@ impl Listener for Ears {
 }
 
 impl Party {
-    fn new(holder: &HolderServer, runtime: &Runtime) -> Self {
+    pub(crate) fn new(holder: &HolderServer, runtime: &Runtime) -> Self {
         let (heard, hears) = channel();
         let ears = Arc::new(Ears { link: OnceLock::new(), heard: Mutex::new(heard) });
         let weak: std::sync::Weak<Ears> = Arc::downgrade(&ears);
@@ -152,15 +152,29 @@ impl Party {
 
     /// The contents of all that is listed.
     fn take_over(&mut self, volume: VolumeId, epoch: u64) -> Vec<(u64, Option<Content>)> {
-        self.say(List { volume, epoch: Epoch(epoch), after: Stamp::ZERO });
-        let copies = match self.hear() {
-            FromHolder::Listed(listed) => listed.copies,
-            other => panic!("expected Listed, got {other:?}"),
-        };
-        let fetched = copies.into_iter().map(|entry| {
+        let copies = self.take_over_with(volume, epoch).into_iter();
+        copies.map(|(entry, content)| (entry.stamp.sequence.0, content)).collect()
+    }
+
+    /// The same with all that is said of each.
+    pub(crate) fn take_over_with(&mut self, volume: VolumeId, epoch: u64) -> Vec<(Entry, Option<Content>)> {
+        let (mut copies, mut after) = (Vec::new(), Stamp::ZERO);
+        loop {
+            self.say(List { volume, epoch: Epoch(epoch), after });
+            let listed = match self.hear() {
+                FromHolder::Listed(listed) => listed,
+                other => panic!("expected Listed, got {other:?}"),
+            };
+            copies.extend(listed.copies);
+            if listed.is_last {
+                break;
+            }
+            after = copies.last().unwrap().stamp;
+        }
+        let fetched = copies.into_iter().map(|entry: Entry| {
             self.say(Fetch { stamp: entry.stamp });
             match self.hear() {
-                FromHolder::Kept(kept) => (kept.stamp.sequence.0, kept.record.map(|(_, content)| content)),
+                FromHolder::Kept(kept) => (entry, kept.record.map(|(_, content)| content)),
                 other => panic!("expected Kept, got {other:?}"),
             }
         });

@@ -1,0 +1,340 @@
+//! The copies of what is dirty: sessions with holders, reads of the own log for those that are behind, and the registry,
+//! which the owner asks by threads of their own, as its calls block.
+//!
+//! ```text
+//!   write --> state: Owner --Send--> Line --settle--> holder              (the thread of the write, before it flushes)
+//!                 ^   |                                  |
+//!                 |   +--Read, Connect--> volume-links   |
+//!                 |   +--Change --------> volume-change  +--Counted--> news --> answers   (the thread that reads it)
+//!                 +--view, members------- volume-watch
+//! ```
+//! A write's payload is shared by the log, the copies and the memory in which it came; nothing of it is copied on its way.
+
+use super::{Core, State};
+use crate::cache::Kept;
+use crate::extents::{BLOCK, Blocks};
+use crate::links::{Link, Listener, News};
+use crate::registry::{Registrant, Registry};
+use bytes::Bytes;
+use net::Runtime;
+use protocol::volumes::{Content, Extent, PartitionId, Record, Sequence, Stamp, ToHolder, VolumeId};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::{Arc, PoisonError, Weak};
+use std::time::Duration;
+use types::GoodbyeReason;
+use vfs::{FileError, contain};
+use volume::{Change, Circle, Found, HostId, Read, View};
+
+/// How often the registry is looked at, unless it says that something has changed.
+const WATCH_EVERY: Duration = Duration::from_millis(250);
+
+/// The wait before the own log is read again where it could not be.
+const READ_AGAIN: Duration = Duration::from_millis(500);
+
+/// How a volume that stands in a registry is attached, when a take-over has brought home what was dirty before.
+#[derive(Clone, Debug)]
+pub struct CopiesConfig {
+    /// The registry. Its handle is this attachment's alone.
+    pub registry: Arc<dyn Registry>,
+    /// The threads of the sessions with holders.
+    pub runtime: Runtime,
+    /// The volume.
+    pub volume: VolumeId,
+    /// This host, which the registry has as its owner.
+    pub host: HostId,
+    /// The failure domain of this host.
+    pub domain: u64,
+    /// The registry's word, under whose epoch it is attached.
+    pub view: View,
+    /// Holders beyond those that W takes: with one, a write goes on without a pause when a holder is lost.
+    pub spare_holders: u8,
+    /// A holder that is lost for longer is replaced.
+    pub replace_after: Duration,
+}
+
+/// Something that is done without the state's lock.
+#[derive(Debug)]
+pub(super) enum Task {
+    /// Open a link, if one is still wanted.
+    Open(PartitionId),
+    /// Let go of one.
+    Close(Arc<Link>),
+    /// Read the own log for a holder.
+    Read(Read),
+}
+
+/// The sessions with holders, as the owner wants them.
+#[derive(Debug, Default)]
+pub(super) struct Sessions {
+    links: BTreeMap<PartitionId, Arc<Link>>,
+    wanted: BTreeSet<PartitionId>,
+    members: Vec<Registrant>,
+    /// Those to which something was pushed.
+    pushed: Vec<Arc<Link>>,
+    tasks: VecDeque<Task>,
+    changes: VecDeque<Change>,
+}
+
+impl Sessions {
+    pub(super) fn connect(&mut self, partition: PartitionId) {
+        self.wanted.insert(partition);
+        self.tasks.push_back(Task::Open(partition));
+    }
+
+    pub(super) fn disconnect(&mut self, partition: PartitionId) {
+        self.wanted.remove(&partition);
+        self.close(partition);
+    }
+
+    /// One that turned out to be another partition is looked for anew by the watch: its address may have changed.
+    pub(super) fn reconnect(&mut self, partition: PartitionId, reason: GoodbyeReason) {
+        if reason == GoodbyeReason::WrongCluster {
+            return self.close(partition);
+        }
+        if let Some(link) = self.links.get(&partition) {
+            link.line().end(reason);
+            self.pushed.push(link.clone());
+        }
+    }
+
+    pub(super) fn send(&mut self, partition: PartitionId, message: ToHolder) {
+        if let Some(link) = self.links.get(&partition) {
+            link.line().push(message);
+            if !self.pushed.iter().any(|pushed| Arc::ptr_eq(pushed, link)) {
+                self.pushed.push(link.clone());
+            }
+        }
+    }
+
+    pub(super) fn read(&mut self, read: Read) {
+        self.tasks.push_back(Task::Read(read));
+    }
+
+    pub(super) fn change(&mut self, change: Change) {
+        self.changes.push_back(change);
+    }
+
+    pub(super) fn has_tasks(&self) -> bool {
+        !self.tasks.is_empty()
+    }
+
+    pub(super) fn take_pushed(&mut self) -> Vec<Arc<Link>> {
+        std::mem::take(&mut self.pushed)
+    }
+
+    fn close(&mut self, partition: PartitionId) {
+        self.tasks.extend(self.links.remove(&partition).map(Task::Close));
+    }
+
+    fn address(&self, partition: PartitionId) -> Option<String> {
+        self.members.iter().find(|it| it.member.partition == partition).map(|it| it.address.clone())
+    }
+
+    /// The members are these now: links that are missing are opened, and those to another address are opened anew.
+    fn has_members(&mut self, members: Vec<Registrant>) {
+        self.members = members;
+        for partition in self.wanted.clone() {
+            let Some(address) = self.address(partition) else { continue };
+            if self.links.get(&partition).is_some_and(|link| link.address() != address) {
+                self.close(partition);
+            }
+            if !self.links.contains_key(&partition) {
+                self.tasks.push_back(Task::Open(partition));
+            }
+        }
+    }
+}
+
+/// Sends what was pushed. The caller holds no lock.
+pub(super) fn settle(pushed: Vec<Arc<Link>>) {
+    for link in pushed {
+        link.settle();
+    }
+}
+
+impl Listener for Core {
+    fn news(&self, partition: PartitionId) {
+        let heard = contain(|| {
+            self.hear(partition);
+            Ok(())
+        });
+        if let Err(error) = heard {
+            self.fail(error.to_string());
+        }
+    }
+}
+
+impl Core {
+    fn hear(&self, partition: PartitionId) {
+        let mut state = self.state();
+        let Some(link) = state.sessions.links.get(&partition).cloned() else { return };
+        let mut is_turn = false;
+        for news in link.line().take() {
+            let now = self.now();
+            match news {
+                News::Up => state.owner.up(now, partition),
+                News::Down => state.owner.down(now, partition),
+                News::Heard(message) => {
+                    state.owner.heard(now, partition, &message);
+                    continue;
+                }
+            }
+            is_turn = true;
+        }
+        if is_turn {
+            // Something may be due earlier than it was.
+            self.keep.notify_one();
+        }
+        self.carry_out(state, None);
+    }
+
+    /// The thread that opens links, and reads the log for holders.
+    pub(super) fn tend_links(self: &Arc<Self>) {
+        let Some(copies) = &self.copies else { return };
+        while let Some(task) = self.next_task() {
+            match task {
+                Task::Open(partition) => self.open_link(partition, &copies.runtime),
+                Task::Close(link) => link.close(),
+                Task::Read(read) => {
+                    let found = self.find_copies(read);
+                    let mut state = self.state();
+                    let now = self.now();
+                    state.owner.found(now, read.number, found);
+                    // The back stream goes on at some time.
+                    self.keep.notify_one();
+                    self.carry_out(state, None);
+                }
+            }
+        }
+        let links = std::mem::take(&mut self.state().sessions.links);
+        for link in links.into_values() {
+            link.close();
+        }
+    }
+
+    fn next_task(&self) -> Option<Task> {
+        let waits = |state: &mut State| state.sessions.tasks.is_empty() && !state.is_closing && state.failed.is_none();
+        let mut state = self.tasks.wait_while(self.state(), waits).unwrap_or_else(PoisonError::into_inner);
+        if state.is_closing || state.failed.is_some() { None } else { state.sessions.tasks.pop_front() }
+    }
+
+    fn open_link(self: &Arc<Self>, partition: PartitionId, runtime: &Runtime) {
+        let address = {
+            let state = self.state();
+            let is_wanted = state.sessions.wanted.contains(&partition);
+            if !is_wanted || state.sessions.links.contains_key(&partition) {
+                return;
+            }
+            // The watch opens it when the registry says where it is.
+            let Some(address) = state.sessions.address(partition) else { return };
+            address
+        };
+        let listener: Weak<Self> = Arc::downgrade(self);
+        let link = Link::open(partition, address, runtime, listener);
+        self.state().sessions.links.insert(partition, link);
+        // It may have come up before anybody could find it.
+        self.news(partition);
+    }
+
+    /// Writes of the own log, for a holder.
+    fn find_copies(&self, read: Read) -> Found {
+        let mut found = Found { records: Vec::new(), through: read.through };
+        let (mut sequence, mut bytes) = (read.from, 0);
+        while sequence <= read.through && bytes < read.bytes.max(1) {
+            match self.find_copy(sequence) {
+                Ok(Some(record)) => {
+                    bytes += record.content.len();
+                    found.records.push(record);
+                }
+                // It is home.
+                Ok(None) => {}
+                Err(error) => {
+                    self.note(&error);
+                    std::thread::sleep(READ_AGAIN);
+                    break;
+                }
+            }
+            sequence = sequence.next();
+        }
+        found.through = sequence.before();
+        found
+    }
+
+    /// A write of the own log; `None` if it is home.
+    fn find_copy(&self, sequence: Sequence) -> Result<Option<Record>, FileError> {
+        let position = self.base + sequence.0;
+        let (stamp, blocks, kept) = {
+            let state = self.state();
+            let Some(write) = state.dirty.find(position) else { return Ok(None) };
+            let stamp = Stamp { epoch: state.owner.epoch(), sequence, flush: write.flush };
+            (stamp, write.blocks.clone(), write.kept.clone())
+        };
+        let content = match kept {
+            Kept::Memory(bytes) => Content::Data(bytes),
+            Kept::Zeros { is_hole: true } => Content::Trim,
+            Kept::Zeros { is_hole: false } => Content::Zero,
+            Kept::Log => {
+                let mut bytes = vec![0; blocks.len() * BLOCK];
+                if !self.read_log(position, &blocks, &blocks, &mut bytes)? {
+                    return Ok(None);
+                }
+                Content::Data(Bytes::from(bytes))
+            }
+        };
+        Ok(Some(Record { stamp, extent: extent_of(&blocks), content }))
+    }
+
+    /// The thread that changes the registry.
+    pub(super) fn change_registry(&self) {
+        let Some(copies) = &self.copies else { return };
+        let waits =
+            |state: &mut State| state.sessions.changes.is_empty() && !state.is_closing && state.failed.is_none();
+        loop {
+            let mut state = self.changes.wait_while(self.state(), waits).unwrap_or_else(PoisonError::into_inner);
+            if state.is_closing || state.failed.is_some() {
+                return;
+            }
+            let Some(change) = state.sessions.changes.pop_front() else { continue };
+            drop(state);
+            let outcome = copies.registry.change(copies.volume, change);
+            let mut state = self.state();
+            let now = self.now();
+            state.owner.changed(now, outcome);
+            self.keep.notify_one();
+            self.room.notify_all();
+            self.carry_out(state, None);
+        }
+    }
+
+    /// The thread that watches the registry.
+    pub(super) fn watch_registry(&self) {
+        let Some(copies) = &self.copies else { return };
+        let mut members = Vec::new();
+        loop {
+            let (view, found) = (copies.registry.view(copies.volume), copies.registry.members());
+            let mut state = self.state();
+            if state.is_closing || state.failed.is_some() {
+                return;
+            }
+            let now = self.now();
+            if let Ok(found) = found {
+                if found != members {
+                    members.clone_from(&found);
+                    state.owner.members(now, Circle::new(found.iter().map(|it| it.member).collect()));
+                }
+                state.sessions.has_members(found);
+            }
+            if let Ok(view) = view {
+                state.owner.hear_registry(now, view);
+            }
+            self.keep.notify_one();
+            self.carry_out(state, None);
+            copies.registry.wait(WATCH_EVERY);
+        }
+    }
+}
+
+/// The bytes that blocks are.
+pub(super) fn extent_of(blocks: &Blocks) -> Extent {
+    Extent { offset: u64::from(blocks.start) * BLOCK as u64, len: blocks.len() as u64 * BLOCK as u64 }
+}
