@@ -185,6 +185,10 @@ pub(crate) struct ServeArgs {
     /// takes any free port; the line that says "ready" names it.
     #[arg(long, value_name = "ADDR", default_value = DEFAULT_SERVER, value_parser = listen_address)]
     pub(crate) listen: SocketAddr,
+    /// The directory of the homes of volumes, for owners that come to the same address. Made if there is none, but not the
+    /// directories above it.
+    #[arg(long, value_name = "HOMES")]
+    pub(crate) volumes: Option<PathBuf>,
     /// Listens on other addresses than loopback, although connections are neither encrypted nor authenticated yet.
     #[arg(long)]
     pub(crate) insecure: bool,

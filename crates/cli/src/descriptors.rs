@@ -3,7 +3,7 @@
 
 use crate::{Error, Result};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use types::limits::SESSIONS_MAX;
+use types::limits::{SESSIONS_MAX, VOLUME_SESSIONS_MAX};
 
 /// The descriptors of any server beside its sessions and its log: standard streams, the home, the lock, the listener,
 /// the poller, and some for connections that are only told why they are refused.
@@ -35,6 +35,14 @@ fn connections_within(limit: Option<u64>, descriptors: u64) -> Result<usize> {
 fn refusal(limit: u64, own: u64, least: u64) -> Error {
     let text = format!("this process may have {limit} files open, and {own} of them are for itself");
     format!("{text}: allow it {least} at least ('ulimit -n')").into()
+}
+
+/// The descriptors that a session of homes needs: its own, and its volume's files.
+pub(crate) const PER_HOME_SESSION: usize = 5;
+
+/// How many sessions the homes of a store may take: half of what there is goes to them at most.
+pub(crate) fn home_sessions_max() -> Result<usize> {
+    Ok((connections_max(PER_HOME_SESSION)? / 2).clamp(1, VOLUME_SESSIONS_MAX))
 }
 
 /// How many sessions a process may take that has so many other files open.

@@ -46,7 +46,7 @@ pub use sessions::address::AddressError;
 pub use sessions::descriptor::TakeDescriptor;
 pub use sessions::dial::UplinkConfig;
 pub use sessions::host::Host;
-pub use sessions::listen::{ListenConfig, ListenError, Listener, refuse_open_network};
+pub use sessions::listen::{Beside, ListenConfig, ListenError, Listener, refuse_open_network};
 pub use sessions::state::{ConnectError, UplinkState};
 pub use sessions::status::ask_status;
 pub use sessions::unix::{UnixListenConfig, listen_at_socket};

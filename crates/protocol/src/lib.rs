@@ -2,7 +2,7 @@
 //!
 //! Messages come in *families*: one for each kind of machine that is talked to. A family has an enum for each direction,
 //! so a role is given nothing that is not for it; the store's are [`ToServer`], [`ToClient`] and [`ToPeer`], those of the
-//! web door stand in [`homes`], [`caches`] and [`look_ups`]. A [`Parcel`] carries a message of any family.
+//! web door stand in [`homes`], [`caches`] and [`look_ups`], those of the volumes door in [`volumes`] and [`volume_home`]. A [`Parcel`] carries a message of any family.
 //!
 //! The store's conversations:
 //!
@@ -44,6 +44,7 @@ pub mod order;
 mod parcel;
 pub mod session;
 pub mod status;
+pub mod volume_home;
 pub mod volumes;
 pub mod watch;
 

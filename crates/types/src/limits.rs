@@ -198,6 +198,24 @@ pub const VOLUMES_PER_HOLDER_MAX: usize = 1024;
 /// The copies that a take-over takes from all lists together: more than there is room for at any holder.
 pub const COPIES_PER_VOLUME_MAX: usize = 1 << 26;
 
+/// The contents of one part of a volume's write-back, and of one read at its home, in bytes: with its header it is one frame.
+pub const VOLUME_PART_BYTES_MAX: usize = PIECE_BYTES_MAX;
+
+/// The parts of write-backs of one session that are on their way home, and not written there, in bytes.
+pub const VOLUME_WINDOW_BYTES: u64 = 8 * 1024 * 1024;
+
+/// The reads, and questions for holes, that one session of a volume's home may have outstanding.
+pub const VOLUME_READS_PER_SESSION_MAX: usize = 256;
+
+/// The runs of one answer about holes.
+pub const VOLUME_RUNS_PER_ANSWER_MAX: usize = 1024;
+
+/// The runs of blocks in a journal of a volume's home: each takes some bytes of memory while it is written.
+pub const VOLUME_JOURNAL_RUNS_MAX: usize = 1 << 20;
+
+/// Sessions that the homes of one process take at a time.
+pub const VOLUME_SESSIONS_MAX: usize = 1024;
+
 /// Addresses of a store that a group's members are told.
 pub const STORE_ADDRESSES_MAX: usize = 16;
 
@@ -348,6 +366,12 @@ const _: () = {
     assert!(SPACE_NAME_BYTES_MAX <= u8::MAX as usize && SPACES_MAX < GRANTED_SPACES_MAX);
     // The largest write of a volume is a message, and so is the largest part of a list.
     assert!(VOLUME_WRITE_BYTES_MAX + 1024 < MESSAGE_BYTES_MAX && COPIES_PER_LIST_MAX * 64 < MESSAGE_BYTES_MAX);
+    // A part of a write-back is one frame, and all that are on their way find room in the queue to their home; so do the
+    // reads in the queue back.
+    assert!(VOLUME_PART_BYTES_MAX + 192 <= FRAME_BYTES_MAX);
+    assert!((VOLUME_WINDOW_BYTES as usize) < SEND_QUEUE_BYTES_MAX / 2);
+    assert!(VOLUME_READS_PER_SESSION_MAX * (VOLUME_PART_BYTES_MAX + 64) < SEND_QUEUE_BYTES_MAX / 2);
+    assert!(VOLUME_RUNS_PER_ANSWER_MAX * 12 < FRAME_BYTES_MAX);
     // The largest status is a message.
     assert!(STATUS_CELLS_MAX * (STATUS_TEXT_BYTES_MAX + 3) < MESSAGE_BYTES_MAX / 2);
     assert!(STATUS_TEXT_BYTES_MAX >= ADDRESS_BYTES_MAX && STATUS_TEXT_BYTES_MAX >= GROUP_NAME_BYTES_MAX);

@@ -59,6 +59,19 @@ impl Files for Directory {
         fs::rename(self.path(from), self.path(to))
     }
 
+    fn share(&self, from: &str, to: &str) -> io::Result<()> {
+        let (source, path) = (fs::File::open(self.path(from))?, self.path(to));
+        let made = fs::OpenOptions::new().write(true).create_new(true).open(&path)?;
+        let shared = rustix::fs::ioctl_ficlone(&made, &source).map_err(|error| match error {
+            Errno::OPNOTSUPP | Errno::NOTTY | Errno::INVAL => io::Error::new(
+                io::ErrorKind::Unsupported,
+                "the file system cannot share blocks between files (XFS and btrfs can)",
+            ),
+            error => error.into(),
+        });
+        shared.and_then(|()| made.sync_all()).inspect_err(|_| drop(fs::remove_file(&path)))
+    }
+
     fn remove(&self, name: &str) -> io::Result<()> {
         fs::remove_file(self.path(name))
     }

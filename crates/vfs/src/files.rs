@@ -76,6 +76,12 @@ pub trait Files: fmt::Debug + Send + Sync {
     fn open(&self, name: &str, how: How) -> io::Result<Arc<dyn File>>;
     /// Gives a file another name, in the place of a file that had it.
     fn rename(&self, from: &str, to: &str) -> io::Result<()>;
+    /// Makes a file that has the contents of another one, durably, and shares their blocks with it until one of the two
+    /// changes them; an error if the file system cannot.
+    fn share(&self, from: &str, to: &str) -> io::Result<()> {
+        let _ = (from, to);
+        Err(io::ErrorKind::Unsupported.into())
+    }
     /// Removes a file.
     fn remove(&self, name: &str) -> io::Result<()>;
     /// Returns when all creations, renames and removals are durable.

@@ -41,7 +41,7 @@ mod write;
 mod write_back;
 
 use crate::cache::{Clean, CleanFiles, DirtyWrites, Writes};
-use crate::home::FileHome;
+use crate::home::Home;
 use copies::Sessions;
 use log::Log;
 use requests::Requests;
@@ -64,7 +64,7 @@ pub struct Attached {
 /// The state that the threads of an attached volume share.
 struct Core {
     log: Log<Writes>,
-    home: FileHome,
+    home: Home,
     clean: CleanFiles,
     state: Mutex<State>,
     /// There is room for writes that found none, or nothing waits any more.

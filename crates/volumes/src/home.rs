@@ -10,6 +10,7 @@
 //! 2. Joined flush epochs, in which a later write may have taken the place of an earlier one, are installed whole or not at
 //!    all: they are durable in the journal before the first of them goes to its place, and a start installs them again.
 
+mod at;
 mod error;
 mod file;
 mod journal;
@@ -17,9 +18,11 @@ mod made;
 mod ownership;
 mod pieces;
 
+pub(crate) use at::Home;
 pub use error::HomeError;
-pub(crate) use file::FileHome;
+pub(crate) use file::{FileHome, put};
+pub(crate) use journal::{Complete as JournalFound, Incomplete, Journal};
 pub use made::{HomeStatus, create_home, home_status};
-pub(crate) use made::{check_size, is_device, split};
+pub(crate) use made::{check_size, is_device, is_size, split};
 pub(crate) use ownership::Ownership;
-pub(crate) use pieces::{PIECE_BYTES_MAX, Piece};
+pub(crate) use pieces::{PIECE_BYTES_MAX, Piece, Pieces};

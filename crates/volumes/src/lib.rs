@@ -12,6 +12,8 @@
 //! | [`registry`] | what stands of each volume, and who gives room for copies |
 //! | `holder` | room on this host for copies of others' dirty writes |
 //! | `links` | sessions with holders, of an owner or of a host that takes over |
+//! | `house` | homes for owners in other processes |
+//! | `far` | such a home, as its owner has it |
 //! | `device` | what a server serves: requests by batches, answers in any order |
 //! | [`nbd`] | the protocol, and the server that speaks it |
 //! | `file`, `readers` | a file or block device, and the threads that wait for its disk |
@@ -22,9 +24,11 @@ mod attached;
 mod cache;
 mod device;
 mod extents;
+mod far;
 mod file;
 mod holder;
 mod home;
+mod house;
 mod links;
 mod marker;
 mod memory;
@@ -35,10 +39,12 @@ pub mod registry;
 
 pub use attached::{AttachConfig, AttachError, Attached, CopiesConfig, LOG_BYTES_MAX, LOG_BYTES_MIN, Status};
 pub use device::{Answer, Device, Errno, Extent, Form, Geometry, Operation, Piece, Replies, Request, Ticket};
+pub use far::{FarError, FarHome, PATIENCE};
 pub use file::FileDevice;
 pub use holder::{
     FolderError, HOLDER_ROOM_MAX, HOLDER_ROOM_MIN, HolderError, HolderNames, HolderServer, HolderSettings, HolderStatus,
 };
 pub use home::{HomeError, HomeStatus, create_home, home_status};
+pub use house::{HomeServer, HomesError};
 pub use memory::MemoryDevice;
 pub use volume::Ack;

@@ -54,6 +54,7 @@ mod magic;
 mod outbox;
 mod pieces;
 pub mod store;
+pub mod volume_home;
 pub mod volumes;
 
 pub use batch::Batch;

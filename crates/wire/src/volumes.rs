@@ -142,7 +142,7 @@ impl Direction for FromHolder {
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
-struct StampMeta {
+pub(crate) struct StampMeta {
     epoch: U64,
     sequence: U64,
     flush: U64,
@@ -163,7 +163,7 @@ impl From<&StampMeta> for Stamp {
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
-struct ExtentMeta {
+pub(crate) struct ExtentMeta {
     offset: U64,
     len: U64,
 }
@@ -175,7 +175,7 @@ impl From<Extent> for ExtentMeta {
 }
 
 /// An extent of a volume, which has a length and an end.
-fn extent(meta: &ExtentMeta) -> Result<Extent, WireError> {
+pub(crate) fn extent(meta: &ExtentMeta) -> Result<Extent, WireError> {
     let extent = Extent { offset: meta.offset.get(), len: meta.len.get() };
     if extent.len == 0 || extent.end().is_none() {
         return Err(WireError::Code { what: "length of an extent", got: extent.len });
@@ -187,7 +187,7 @@ const DATA: u32 = 0;
 const TRIM: u32 = 1;
 const ZERO: u32 = 2;
 
-fn content_code(content: &Content) -> U32 {
+pub(crate) fn content_code(content: &Content) -> U32 {
     U32::new(match content {
         Content::Data(_) => DATA,
         Content::Trim => TRIM,
@@ -196,7 +196,7 @@ fn content_code(content: &Content) -> U32 {
 }
 
 /// The content of an extent: its bytes are the body.
-fn get_content(reader: &mut Reader<'_>, code: U32, extent: Extent) -> Result<Content, WireError> {
+pub(crate) fn get_content(reader: &mut Reader<'_>, code: U32, extent: Extent) -> Result<Content, WireError> {
     let content = match code.get() {
         DATA => Content::Data(reader.bytes_rest()),
         TRIM => Content::Trim,
@@ -211,7 +211,7 @@ fn put_content(content: &Content) -> Result<(), WireError> {
     check_count("bytes of a write", content.len() as usize, VOLUME_WRITE_BYTES_MAX)
 }
 
-fn body(content: &Content) -> Option<&Bytes> {
+pub(crate) fn body(content: &Content) -> Option<&Bytes> {
     if let Content::Data(data) = content { Some(data) } else { None }
 }
 

@@ -13,10 +13,13 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::time::{Duration, Instant};
+use volumes::HomeServer;
 
 pub(super) fn run(args: &ServeArgs, output: &mut Output) -> Result {
     let disk_config = disk_config(&args.store);
-    let sessions_max = descriptors::sessions_max(disk_config.segments_max)?;
+    let home_sessions = if args.volumes.is_some() { descriptors::home_sessions_max()? } else { 0 };
+    let files = disk_config.segments_max + home_sessions * descriptors::PER_HOME_SESSION;
+    let sessions_max = descriptors::sessions_max(files)?;
     // The address first: where it cannot be had, no store is made. A client that connects already is let in after the
     // recovery.
     let listen = ListenConfig { insecure: args.insecure, sessions_max, ..ListenConfig::new(args.listen) };
@@ -25,9 +28,10 @@ pub(super) fn run(args: &ServeArgs, output: &mut Output) -> Result {
     make_directory(&args.dir)?;
     let (recovered, seconds) = recover(&args.dir, &disk_config, &args.store)?;
     let (runtime, progress) = (Runtime::start()?, recovered.progress);
+    let homes = args.volumes.as_deref().map(|dir| homes(dir, &runtime)).transpose()?;
     let store = recovered.start(None, &runtime);
     let host = store.host().clone();
-    host.listen_at(store.role(), listener)?;
+    host.listen_with(store.role(), listener, homes.iter().map(|homes| homes.beside(home_sessions)).collect())?;
     close_on_signal(&host)?;
     if args.until_stdin_closes {
         close_with_stdin(&host);
@@ -39,6 +43,12 @@ pub(super) fn run(args: &ServeArgs, output: &mut Output) -> Result {
     let counted = Counted::of(&host, &store);
     store.close()?;
     counted.say(&args.dir, output)
+}
+
+/// The homes of volumes, in a directory.
+fn homes(dir: &Path, runtime: &Runtime) -> Result<HomeServer> {
+    make_directory(dir)?;
+    Ok(HomeServer::start(dir, runtime)?)
 }
 
 /// The counts of a store from its start to its close.

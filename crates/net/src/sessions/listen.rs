@@ -6,7 +6,8 @@
 //!       +-- anything else, or nothing --> Goodbye
 //! ```
 //! The machine hears of a connection only with its `Hello` or `PeerHello`: a connection that never says it costs a socket
-//! and a small buffer for a bounded time.
+//! and a small buffer for a bounded time. Where machines of several families listen at one address, the number of the first message
+//! tells whose it is: it is looked at before anything is made of the connection.
 
 use crate::host::link::{Filter, Link};
 use crate::sessions::descriptor;
@@ -22,7 +23,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
-use tokio::net::{TcpListener, UnixListener};
+use tokio::net::{TcpListener, TcpStream, UnixListener};
 use tokio::task::AbortHandle;
 use types::limits::SESSIONS_MAX;
 use types::{GoodbyeReason, SessionId};
@@ -30,6 +31,9 @@ use wire::Codec;
 
 /// How long to wait before accepting again when the system has no room for another connection.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// How long to wait before looking again at a connection of which a byte or two have come.
+const PEEK_PAUSE: Duration = Duration::from_millis(20);
 
 /// How long a new connection may take to say hello, unless something else is said.
 const HELLO_WITHIN: Duration = Duration::from_secs(5);
@@ -124,6 +128,21 @@ impl Listener {
     }
 }
 
+/// A machine that takes its sessions at the address of another one.
+#[derive(Clone, Debug)]
+pub struct Beside {
+    /// Its host.
+    pub host: Arc<Host>,
+    /// The machine.
+    pub role: RoleId,
+    /// Its codec: none of its first messages has a number of one of the other machines'.
+    pub codec: &'static dyn Codec,
+    /// Its connections at a time.
+    pub sessions_max: usize,
+    /// How long the machine at the other end may be unheard of, where no message would tell.
+    pub silence: Option<Duration>,
+}
+
 /// Takes connections at a listener.
 pub(super) struct Acceptor {
     /// The machine that they are for.
@@ -143,6 +162,8 @@ pub(super) struct Acceptor {
     pub(super) full: &'static str,
     /// How long the machine at the other end may be unheard of, where no message would tell.
     pub(super) silence: Option<Duration>,
+    /// Other machines at the same address, each with its host.
+    pub(super) beside: Vec<(Weak<Host>, Acceptor)>,
 }
 
 /// Looks at what a client of our store or redirector says. The machine hears of it with its first message.
@@ -174,9 +195,25 @@ impl Host {
 
     /// The same at an address that is taken already.
     pub fn listen_at(&self, role: RoleId, listener: Listener) -> Result<SocketAddr, ListenError> {
+        self.listen_with(role, listener, Vec::new())
+    }
+
+    /// The same with other machines at the address, which also take the listener's time for a hello.
+    pub fn listen_with(
+        &self,
+        role: RoleId,
+        listener: Listener,
+        beside: Vec<Beside>,
+    ) -> Result<SocketAddr, ListenError> {
         let Listener { config, socket } = listener;
+        let hello_within = config.hello_within;
+        let one = |it: Beside| {
+            let acceptor = it.host.clients(it.role, it.codec, it.sessions_max);
+            (it.host.weak(), Acceptor { hello_within, silence: it.silence, ..acceptor })
+        };
+        let beside = beside.into_iter().map(one).collect();
         let acceptor = self.clients(role, config.codec, config.sessions_max);
-        let acceptor = Acceptor { hello_within: config.hello_within, silence: config.silence, ..acceptor };
+        let acceptor = Acceptor { hello_within, silence: config.silence, beside, ..acceptor };
         let taken = self.take_at(socket, acceptor);
         Ok(taken.map_err(|error| ListenError::Bind(config.address, error))?.0)
     }
@@ -220,6 +257,7 @@ impl Host {
             connections: Arc::default(),
             full: "no more sessions are taken here",
             silence: None,
+            beside: Vec::new(),
         }
     }
 }
@@ -248,11 +286,13 @@ impl Door {
 
 impl Acceptor {
     async fn run(self, host: Weak<Host>, door: Door) {
+        let this = Arc::new(self);
         loop {
             let accepted = door.accept().await;
             let Some(host) = host.upgrade() else { return };
             match accepted {
-                Ok(stream) => self.take(&host, stream),
+                Ok(stream) if this.beside.is_empty() => this.take(&host, stream),
+                Ok(stream) => this.choose(&host, stream),
                 Err(error) => {
                     host.core.counters().refused("accept_failed");
                     // One connection that broke is its own affair; a lack of file descriptors is better waited out.
@@ -263,6 +303,28 @@ impl Acceptor {
                 }
             }
         }
+    }
+
+    /// Begins a connection with the machine that its first message is for, or with the first machine, if it is for none.
+    fn choose(self: &Arc<Self>, host: &Host, stream: socket2::Socket) {
+        if self.connections.fetch_add(1, SeqCst) >= self.connections_max {
+            self.take(host, stream);
+            self.connections.fetch_sub(1, SeqCst);
+            return;
+        }
+        let (this, weak) = (Arc::clone(self), host.weak());
+        host.core.spawn(async move {
+            let kind = tokio::time::timeout(this.hello_within, first_kind(&stream)).await;
+            // It stands for itself from now on.
+            this.connections.fetch_sub(1, SeqCst);
+            let kind = kind.ok().and_then(Result::ok);
+            let opens = |codec: &dyn Codec| codec.known(kind?).filter(|kind| kind.may_open);
+            let chosen = this.beside.iter().find(|(_, acceptor)| opens(acceptor.codec).is_some());
+            let (host, acceptor) = chosen.map_or((&weak, &*this), |(host, acceptor)| (host, acceptor));
+            if let Some(host) = host.upgrade() {
+                acceptor.take(&host, stream);
+            }
+        });
     }
 
     /// Begins a connection, or refuses it for want of room.
@@ -288,5 +350,20 @@ impl Acceptor {
             serving.finish(ended).await;
             connections.fetch_sub(1, SeqCst);
         });
+    }
+}
+
+/// The number of a connection's first message, which stays there to be read.
+async fn first_kind(stream: &socket2::Socket) -> io::Result<u8> {
+    const KIND_AT: usize = 2;
+    let watched = TcpStream::from_std(stream.try_clone()?.into())?;
+    let mut head = [0; KIND_AT + 1];
+    loop {
+        match watched.peek(&mut head).await? {
+            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+            bytes if bytes > KIND_AT => return Ok(head[KIND_AT]),
+            // The rest of it comes, or the time for a hello ends.
+            _ => tokio::time::sleep(PEEK_PAUSE).await,
+        }
     }
 }

@@ -111,6 +111,7 @@ impl Host {
             connections: Arc::clone(&self.sessions(role).neighbour_count),
             full: "no more neighbours are taken here",
             silence: Some(SILENCE),
+            beside: Vec::new(),
         }
     }
 

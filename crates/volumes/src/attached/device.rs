@@ -11,9 +11,10 @@ use super::{Attached, Core};
 use crate::cache::Kept;
 use crate::device::{Answer, Device, Errno, Extent, Geometry, Operation, Replies, Request, Ticket};
 use crate::extents::BLOCK;
+use protocol::volume_home::Run;
 use protocol::volumes::Content;
+use std::fmt::Display;
 use std::sync::Arc;
-use vfs::FileError;
 
 /// The most extents of an answer.
 const EXTENTS_MAX: usize = 4096;
@@ -51,6 +52,10 @@ impl Core {
             self.keep.notify_one();
         }
         let is_alone = later.is_empty();
+        // All at once: a home elsewhere answers them together.
+        for read in &mut later {
+            read.found.ask(&self.home);
+        }
         for Later { ticket, offset, len, found } in later {
             let (outcome, at_home) = split(self.read(offset, len, found));
             replies.done(ticket, outcome);
@@ -80,9 +85,9 @@ impl Core {
                 if !state.owner.may_read(self.now()) {
                     return refuse(ticket, Errno::Shutdown);
                 }
-                let found = state.find(blocks_of(offset, len.into()));
+                let mut found = state.find(blocks_of(offset, len.into()));
                 drop(state);
-                match self.read_at_hand(offset, len, &found) {
+                match self.read_at_hand(offset, len, &mut found) {
                     Some(answer) => replies.done(ticket, Ok(answer)),
                     None => later.push(Later { ticket, offset, len, found }),
                 }
@@ -135,22 +140,23 @@ impl Core {
         let mut extents = Extents { found: Vec::new(), at: offset, end: offset + len };
         for (blocks, kind) in pieces {
             let (mut at, end) = (u64::from(blocks.start) * BLOCK as u64, u64::from(blocks.end) * BLOCK as u64);
+            if let Some((is_hole, is_zero)) = kind {
+                extents.add(end, is_hole, is_zero);
+                continue;
+            }
             while at < end && !extents.is_enough(one) {
-                let (until, (is_hole, is_zero)) = if let Some(kind) = kind {
-                    (end, kind)
-                } else {
-                    let (until, is_hole) = self.home.run_at(at).map_err(|error| self.note(&error))?;
-                    (until.min(end), (is_hole, is_hole))
-                };
-                extents.add(until, is_hole, is_zero);
-                at = until;
+                let runs = self.home.runs(protocol::volumes::Extent { offset: at, len: end - at });
+                for Run { len, is_hole } in runs.map_err(|error| self.note(&error))? {
+                    at += len;
+                    extents.add(at, is_hole, is_hole);
+                }
             }
         }
         Ok(extents.found)
     }
 
-    /// Takes down an error of a file for the status.
-    pub(super) fn note(&self, error: &FileError) -> Errno {
+    /// Takes down an error for the status.
+    pub(super) fn note(&self, error: &impl Display) -> Errno {
         self.state().read_error = Some(error.to_string());
         Errno::Io
     }

@@ -11,7 +11,8 @@ use super::requests::Requests;
 use super::{Attached, Core, State};
 use crate::cache::{Clean, CleanFiles, DirtyWrites, SLOTS_MAX, Write, Writes};
 use crate::extents::BLOCK;
-use crate::home::{FileHome, HomeError, Ownership, check_size, is_device, split};
+use crate::far::FarHome;
+use crate::home::{FileHome, Home, HomeError, Ownership, check_size, is_device, split};
 use crate::marker::Kind;
 use crate::random::random;
 use log::{Limits, Log, LogId, Made, Scan, is_segment};
@@ -246,7 +247,22 @@ impl Attached {
             cache_files: Arc::new(Directory::new(&config.cache)),
             cache_place: format!("{host}:{}", cache.display()),
         };
-        let attached = Self { core: Arc::new(Core::open(places, config)?), threads: Mutex::default() };
+        Self::run(Core::open(places, config)?, config)
+    }
+
+    /// Attaches a volume whose home is in another process; `config.home` and `config.beside` are not looked at. It is attached
+    /// under the registry's epoch, if the volume stands in one, and else under the one behind that which home knows. Whether
+    /// another cache has writes that are not home is for the caller to know: home does not.
+    ///
+    /// # Errors
+    /// Why it cannot be. Nothing was lost or changed that a further attempt would miss.
+    pub fn attach_far(home: FarHome, config: &AttachConfig) -> Result<Self, AttachError> {
+        std::fs::create_dir_all(&config.cache).doing("create", || config.cache.clone())?;
+        Self::run(Core::open_far(home, Arc::new(Directory::new(&config.cache)), config)?, config)
+    }
+
+    fn run(core: Core, config: &AttachConfig) -> Result<Self, AttachError> {
+        let attached = Self { core: Arc::new(core), threads: Mutex::default() };
         attached.start("volume-keep", |core| core.keep())?;
         attached.start("volume-home", |core| core.write_back())?;
         if config.copies.is_some() {
@@ -312,7 +328,7 @@ impl Core {
             None => create_cache(&*cache_files, volume, limits, config)?,
         };
         let mut scan = Scan::<Writes>::begin(cache_files.clone(), LogId(marker.cache), 0)?;
-        let recovered = recover(&mut scan)?;
+        let recovered = recover(&mut scan, Stamp::ZERO)?.joined();
         let is_changed = home.is_changed()?;
         let registered = config.copies.as_ref().map(|copies| &copies.view.entry);
         if let Some(entry) = registered.filter(|entry| entry.size > home.size()) {
@@ -328,6 +344,7 @@ impl Core {
         let (clean_files, clean) = CleanFiles::open(cache_files.clone(), marker.cache, slots as usize, keeps)?;
         let log = Log::resume(cache_files, LogId(marker.cache), limits, marker.incarnation, &scan)?;
         make_room(&log, config)?;
+        let home = Home::File(home);
         Ok(Self::new(Parts { log, home, clean_files, clean, recovered, epoch: Epoch(epoch), lock }, config))
     }
 
@@ -341,12 +358,54 @@ impl Core {
         if is_leased { Ok(()) } else { Err(AttachError::NoLease(LEASE_WITHIN)) }
     }
 
+    /// The same with a home elsewhere, which keeps a mark: what is not home goes there flush by flush.
+    fn open_far(home: FarHome, cache_files: Arc<dyn Files>, config: &AttachConfig) -> Result<Self, AttachError> {
+        let limits = limits(config.log_bytes)?;
+        let slots = config.clean_bytes / BLOCK as u64;
+        if slots > SLOTS_MAX {
+            return Err(AttachError::CleanBytes(config.clean_bytes));
+        }
+        let lock = lock_cache(&*cache_files)?.ok_or_else(|| AttachError::CacheInUse(config.cache.clone()))?;
+        let found = Marker::read(&*cache_files)?;
+        let volume = home.volume().0;
+        if found.is_some_and(|marker| marker.volume != volume) {
+            return Err(AttachError::OtherVolume(config.cache.clone()));
+        }
+        let before = home.opened().map_err(HomeError::from)?;
+        if let Some(copies) = config.copies.as_ref().filter(|copies| copies.view.entry.size > before.size) {
+            return Err(AttachError::Size(copies.view.entry.size, before.size));
+        }
+        // Of a volume that stands in a registry a take-over has brought home what there was.
+        let is_owner = |marker: &Marker| marker.cache == before.owner || config.copies.is_some();
+        if let Some(marker) = found.filter(|marker| marker.incarnation > 0 && !is_owner(marker)) {
+            give_up(&cache_files, marker, config)?;
+        }
+        let mut marker = match found.filter(is_owner) {
+            Some(marker) => marker,
+            None => create_cache(&*cache_files, volume, limits, config)?,
+        };
+        let own = (before.epoch.next(), marker.cache);
+        let (epoch, owner) = config.copies.as_ref().map_or(own, |copies| (copies.view.entry.epoch, copies.host.0));
+        let mark = home.fence(epoch, owner).map_err(HomeError::from)?;
+        let mut scan = Scan::<Writes>::begin(cache_files.clone(), LogId(marker.cache), 0)?;
+        let recovered = recover(&mut scan, mark)?;
+        // Nobody else has had it since, as home tells.
+        let keeps = |block| marker.cache == before.owner && recovered.writes.newest(block).is_none();
+        let (clean_files, clean) = CleanFiles::open(cache_files.clone(), marker.cache, slots as usize, keeps)?;
+        marker.incarnation += 1;
+        marker.write(&*cache_files)?;
+        let log = Log::resume(cache_files, LogId(marker.cache), limits, marker.incarnation, &scan)?;
+        make_room(&log, config)?;
+        let home = Home::Far(home);
+        Ok(Self::new(Parts { log, home, clean_files, clean, recovered, epoch, lock }, config))
+    }
+
     fn new(parts: Parts, config: &AttachConfig) -> Self {
         let Parts { log, home, clean_files, clean, mut recovered, epoch, lock } = parts;
         let durable = log.durable();
         if config.copies.is_some() {
             // It is home, or it was not the volume's any more when it was written.
-            recovered = Recovery { writes: DirtyWrites::new(durable + 1), last: None };
+            recovered = Recovery::new(durable + 1);
             log.free_with_next(durable + 1);
         }
         let before = durable - recovered.writes.len() as u64;
@@ -358,12 +417,11 @@ impl Core {
             record_bytes: BLOCK as u64,
             ..OwnerConfig::new(home.size(), config.log_bytes)
         };
-        // One flush epoch: what was found goes home as one.
-        let found: Vec<_> = recovered.last.into_iter().collect();
+        let found = &recovered.flushes;
         let home_stamp = found.first().map_or(at(before, Epoch(0)), |found| at(before, Epoch(found.last.epoch.0 - 1)));
         let owner = match &config.copies {
             Some(copies) => owner_of(copies, owner_config),
-            None => Owner::resume(Time::ZERO, owner_config, epoch, home_stamp, &found),
+            None => Owner::resume(Time::ZERO, owner_config, epoch, home_stamp, found),
         };
         let state = State {
             owner,
@@ -372,7 +430,7 @@ impl Core {
             clean,
             requests: Requests::default(),
             to_home: None,
-            recovered: durable,
+            recovered: if recovered.is_joined { durable } else { 0 },
             write_backs: 0,
             unflushed: None,
             wants_flush: true,
@@ -416,7 +474,7 @@ fn owner_of(copies: &CopiesConfig, config: OwnerConfig) -> Owner {
 /// The parts of a volume that is attached.
 struct Parts {
     log: Log<Writes>,
-    home: FileHome,
+    home: Home,
     clean_files: CleanFiles,
     clean: Clean,
     recovered: Recovery,
@@ -427,20 +485,44 @@ struct Parts {
 /// The findings of a start in its log.
 struct Recovery {
     writes: DirtyWrites,
-    last: Option<Recovered>,
+    /// The flush epochs, oldest first.
+    flushes: Vec<Recovered>,
+    /// They go home as one.
+    is_joined: bool,
 }
 
-fn recover(scan: &mut Scan<Writes>) -> Result<Recovery, FileError> {
+impl Recovery {
+    fn new(first: u64) -> Self {
+        Self { writes: DirtyWrites::new(first), flushes: Vec::new(), is_joined: false }
+    }
+
+    /// One flush epoch of all: where nobody knows what of it is home, it goes there as one.
+    fn joined(self) -> Self {
+        let bytes = self.flushes.iter().map(|flush| flush.bytes).sum();
+        let flushes = self.flushes.last().map(|last| Recovered { bytes, ..*last }).into_iter().collect();
+        Self { flushes, is_joined: true, ..self }
+    }
+}
+
+/// The writes behind a mark.
+fn recover(scan: &mut Scan<Writes>, mark: Stamp) -> Result<Recovery, FileError> {
     let mut recovery: Option<Recovery> = None;
     while let Some((position, Write { epoch, flush, blocks, content })) = scan.next_record()? {
-        let found = recovery.get_or_insert_with(|| Recovery { writes: DirtyWrites::new(position), last: None });
-        let bytes = found.last.map_or(0, |last| last.bytes) + content.len() + BLOCK as u64;
-        found.last = Some(Recovered { last: Stamp { epoch, sequence: Sequence(position), flush }, bytes });
+        let last = Stamp { epoch, sequence: Sequence(position), flush };
+        if last <= mark {
+            continue;
+        }
+        let found = recovery.get_or_insert_with(|| Recovery::new(position));
+        let bytes = content.len() + BLOCK as u64;
+        match found.flushes.last_mut().filter(|it| (it.last.epoch, it.last.flush) == (epoch, flush)) {
+            Some(it) => *it = Recovered { last, bytes: it.bytes + bytes },
+            None => found.flushes.push(Recovered { last, bytes }),
+        }
         found.writes.push(position, flush, blocks, content);
         // The log has it: it need not be in memory, too.
         found.writes.durable(position);
     }
-    Ok(recovery.unwrap_or_else(|| Recovery { writes: DirtyWrites::new(scan.next_position()), last: None }))
+    Ok(recovery.unwrap_or_else(|| Recovery::new(scan.next_position())))
 }
 
 fn limits(log_bytes: u64) -> Result<Limits, AttachError> {
@@ -471,7 +553,7 @@ fn lock_cache(files: &dyn Files) -> Result<Option<Lock>, FileError> {
 /// its own, so that nothing of this one ever comes back.
 fn give_up(files: &Arc<dyn Files>, marker: Marker, config: &AttachConfig) -> Result<(), AttachError> {
     let mut scan = Scan::<Writes>::begin(files.clone(), LogId(marker.cache), 0)?;
-    let writes = recover(&mut scan)?.writes.len();
+    let writes = recover(&mut scan, Stamp::ZERO)?.writes.len();
     if writes > 0 && !config.is_forced {
         return Err(AttachError::Superseded(writes));
     }

@@ -4,6 +4,8 @@ use super::{Core, State};
 use crate::cache::{Kept, places_in_body};
 use crate::device::{Answer, Errno};
 use crate::extents::{BLOCK, Blocks};
+use crate::far::Asked;
+use crate::home::{Home, HomeError};
 use bytes::Bytes;
 use smallvec::SmallVec;
 use vfs::FileError;
@@ -19,8 +21,8 @@ pub(super) enum Source {
     Zeros,
     /// In the clean blocks, from this slot on, with these checksums.
     Clean(u32, SmallVec<[u32; 1]>),
-    /// At home.
-    Home,
+    /// At home, where it may have been asked for.
+    Home(Option<Asked>),
 }
 
 /// Whether a thread may wait for a disk.
@@ -90,7 +92,7 @@ impl State {
     /// Whether what was read of home was the newest: nothing of it is dirty, and nothing has gone home meanwhile.
     fn is_still_home(&self, found: &Found) -> bool {
         let is_home = |(blocks, source): &(Blocks, Source)| {
-            !matches!(source, Source::Home) || self.dirty.pieces(blocks.clone()).all(|(_, newest)| newest.is_none())
+            !matches!(source, Source::Home(_)) || self.dirty.pieces(blocks.clone()).all(|(_, newest)| newest.is_none())
         };
         self.write_backs == found.write_backs && found.sources.iter().all(is_home)
     }
@@ -99,7 +101,7 @@ impl State {
 /// Adds a block that is not dirty: to the last run, if it goes on there.
 fn add_clean(sources: &mut SmallVec<[(Blocks, Source); 2]>, block: u32, found: Option<(u32, u32)>) {
     match (sources.last_mut(), found) {
-        (Some((blocks, Source::Home)), None) => blocks.end += 1,
+        (Some((blocks, Source::Home(_))), None) => blocks.end += 1,
         (Some((blocks, Source::Clean(first, checksums))), Some((slot, checksum)))
             if *first + blocks.len() as u32 == slot =>
         {
@@ -109,7 +111,7 @@ fn add_clean(sources: &mut SmallVec<[(Blocks, Source); 2]>, block: u32, found: O
         (_, Some((slot, checksum))) => {
             sources.push((block..block + 1, Source::Clean(slot, SmallVec::from_buf([checksum]))));
         }
-        (_, None) => sources.push((block..block + 1, Source::Home)),
+        (_, None) => sources.push((block..block + 1, Source::Home(None))),
     }
 }
 
@@ -123,9 +125,18 @@ impl Found {
         }
     }
 
+    /// Asks for what is at home, if that is elsewhere.
+    pub(super) fn ask(&mut self, home: &Home) {
+        for (blocks, source) in &mut self.sources {
+            if let Source::Home(asked) = source {
+                *asked = home.ask(blocks);
+            }
+        }
+    }
+
     /// Whether some of it is read at home.
     pub(super) fn has_home(&self) -> bool {
-        self.sources.iter().any(|(_, source)| matches!(source, Source::Home))
+        self.sources.iter().any(|(_, source)| matches!(source, Source::Home(_)))
     }
 }
 
@@ -137,7 +148,7 @@ fn part(bytes: &Bytes, offset: u64, len: u32) -> Answer {
 
 impl Core {
     /// Reads a range if all of it is in memory, the system's page cache included.
-    pub(super) fn read_at_hand(&self, offset: u64, len: u32, found: &Found) -> Option<Answer> {
+    pub(super) fn read_at_hand(&self, offset: u64, len: u32, found: &mut Found) -> Option<Answer> {
         found.in_memory(offset, len).or_else(|| {
             if found.has_home() {
                 return None;
@@ -175,7 +186,7 @@ impl Core {
     fn read_blocks(&self, mut found: Found) -> Result<(Vec<u8>, Found), Errno> {
         let mut bytes = vec![0; found.blocks.len() * BLOCK];
         loop {
-            let is_read = self.try_read(&found, &mut bytes, Waits::Yes).map_err(|error| self.note(&error))?;
+            let is_read = self.try_read(&mut found, &mut bytes, Waits::Yes).map_err(|error| self.note(&error))?;
             let mut state = self.state();
             if is_read && (!found.has_home() || state.is_still_home(&found)) {
                 return Ok((bytes, found));
@@ -185,15 +196,15 @@ impl Core {
     }
 
     /// Says whether everything was still where it had been found, and at hand for a thread that does not wait.
-    fn try_read(&self, found: &Found, bytes: &mut [u8], waits: Waits) -> Result<bool, FileError> {
-        for (blocks, source) in &found.sources {
+    fn try_read(&self, found: &mut Found, bytes: &mut [u8], waits: Waits) -> Result<bool, HomeError> {
+        for (blocks, source) in &mut found.sources {
             let from = (blocks.start - found.blocks.start) as usize * BLOCK;
             let into = &mut bytes[from..from + blocks.len() * BLOCK];
             match source {
                 Source::Memory(bytes) => into.copy_from_slice(bytes),
                 Source::Zeros => into.fill(0),
-                Source::Home if waits == Waits::No => return Ok(false),
-                Source::Home => self.home.read(blocks.start, into)?,
+                Source::Home(_) if waits == Waits::No => return Ok(false),
+                Source::Home(asked) => self.home.read(blocks.start, asked.take(), into)?,
                 Source::Clean(slot, checksums) => {
                     if !self.read_clean(*slot, checksums, blocks, into, waits) {
                         return Ok(false);
@@ -240,7 +251,7 @@ impl Core {
     /// Caches what was read at home, if it is still the newest.
     pub(super) fn keep_clean(&self, read: &AtHome) {
         let AtHome { found, bytes } = read;
-        for (blocks, _) in found.sources.iter().filter(|(_, source)| matches!(source, Source::Home)) {
+        for (blocks, _) in found.sources.iter().filter(|(_, source)| matches!(source, Source::Home(_))) {
             let from = (blocks.start - found.blocks.start) as usize * BLOCK;
             let put = self.put_clean(blocks.start, &bytes[from..from + blocks.len() * BLOCK]);
             let mut state = self.state();

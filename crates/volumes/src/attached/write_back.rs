@@ -3,7 +3,7 @@
 use super::{Core, State};
 use crate::cache::Kept;
 use crate::extents::{BLOCK, Blocks, ExtentMap};
-use crate::home::{PIECE_BYTES_MAX, Piece};
+use crate::home::{HomeError, PIECE_BYTES_MAX, Piece};
 use std::sync::{MutexGuard, PoisonError};
 use vfs::{FileError, contain};
 use volume::WriteBack;
@@ -42,7 +42,7 @@ impl Core {
     pub(super) fn write_back_once(&self) {
         let Some(plan) = self.plan() else { return };
         let mut clean = NowClean { put: Vec::new(), room: self.state().clean.len().1 / 4 };
-        let installed = contain(|| self.install(&plan, &mut clean));
+        let installed = contain(|| Ok(self.install(&plan, &mut clean))).unwrap_or_else(|panic| Err(panic.into()));
         if let Err(error) = installed {
             clean.release(&mut self.state());
             return self.is_not_home(&error);
@@ -61,8 +61,9 @@ impl Core {
         Some(Plan { back, is_joined, newest: state.dirty.newest_through(through) })
     }
 
-    fn install(&self, plan: &Plan, clean: &mut NowClean) -> Result<(), FileError> {
-        self.home.install(plan.is_joined, &mut |put| {
+    fn install(&self, plan: &Plan, clean: &mut NowClean) -> Result<(), HomeError> {
+        let epoch = self.state().owner.epoch();
+        self.home.install(epoch, plan.back, plan.is_joined, &mut |put| {
             let mut gathered = Gathered { clean: &mut *clean, first: 0, bytes: Vec::new() };
             for (blocks, position) in plan.newest.iter() {
                 match self.source(position) {
@@ -110,11 +111,14 @@ impl Core {
     }
 
     /// Home has refused: the owner tries again after a while, and the log keeps everything.
-    fn is_not_home(&self, error: &FileError) {
+    fn is_not_home(&self, error: &HomeError) {
         let mut state = self.state();
         state.home_error = Some(error.to_string());
         let now = self.now();
-        state.owner.home_failed(now);
+        match error.ended() {
+            Some(epoch) => state.owner.home_ended(epoch),
+            None => state.owner.home_failed(now),
+        }
         self.keep.notify_one();
         self.carry_out(state, None);
         self.drained.notify_all();

@@ -1,6 +1,8 @@
 //! The errors of homes, whose texts say what to do.
 
 use crate::extents::BLOCK;
+use crate::far::FarError;
+use protocol::volumes::Epoch;
 use std::fmt;
 use std::path::PathBuf;
 use vfs::FileError;
@@ -16,12 +18,22 @@ pub enum HomeError {
     InUse(PathBuf),
     /// Its size is none that a volume can have.
     Size(PathBuf, u64),
+    /// It is elsewhere, and does not do it.
+    Far(FarError),
+}
+
+impl HomeError {
+    /// The epoch of the host that has the volume instead, if that is why.
+    pub(crate) fn ended(&self) -> Option<Epoch> {
+        if let Self::Far(FarError::Ended(epoch)) = self { Some(*epoch) } else { None }
+    }
 }
 
 impl fmt::Display for HomeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::File(error) => error.fmt(f),
+            Self::Far(error) => error.fmt(f),
             Self::NoName(path) => write!(f, "{} names no file: give the volume's file or device", path.display()),
             Self::InUse(path) => {
                 write!(f, "{} is attached by another process of this machine: detach it there first", path.display())
@@ -37,6 +49,12 @@ impl fmt::Display for HomeError {
 }
 
 impl std::error::Error for HomeError {}
+
+impl From<FarError> for HomeError {
+    fn from(error: FarError) -> Self {
+        Self::Far(error)
+    }
+}
 
 impl From<FileError> for HomeError {
     fn from(error: FileError) -> Self {

@@ -5,6 +5,7 @@ use super::journal::{Complete, Journal};
 use super::ownership::Ownership;
 use super::pieces::{Piece, Pieces};
 use crate::extents::BLOCK;
+use std::io;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use vfs::{Doing, File, FileError, Files, How, Lock};
@@ -129,7 +130,7 @@ impl FileHome {
         Ok(())
     }
 
-    fn finish_with(&self, complete: Complete<'_>) -> Result<(), FileError> {
+    fn finish_with(&self, complete: Complete) -> Result<(), FileError> {
         self.put(&mut |put| complete.each(put))?;
         complete.blank()?;
         self.is_unfinished.store(false, Relaxed);
@@ -143,21 +144,21 @@ impl FileHome {
     }
 
     fn put(&self, pieces: Pieces<'_>) -> Result<(), FileError> {
-        let at = |block: u32| u64::from(block) * BLOCK as u64;
-        pieces(&mut |piece| {
-            let put = match piece {
-                Piece::Bytes(first, bytes) => self.file.write_at(at(first), bytes),
-                Piece::Zeros { blocks, is_hole } => {
-                    self.file.zero(at(blocks.start), at(blocks.end) - at(blocks.start), is_hole)
-                }
-            };
-            put.doing("write", || self.path())
-        })?;
+        pieces(&mut |piece| put(&*self.file, &piece).doing("write", || self.path()))?;
         self.file.sync().doing("sync", || self.path())
     }
 
     fn path(&self) -> std::path::PathBuf {
         self.files.path(&self.name)
+    }
+}
+
+/// Writes a piece to its place.
+pub(crate) fn put(file: &dyn File, piece: &Piece<'_>) -> io::Result<()> {
+    let at = |block: u32| u64::from(block) * BLOCK as u64;
+    match piece {
+        Piece::Bytes(first, bytes) => file.write_at(at(*first), bytes),
+        Piece::Zeros { blocks, is_hole } => file.zero(at(blocks.start), at(blocks.end) - at(blocks.start), *is_hole),
     }
 }
 

@@ -3,7 +3,9 @@
 //! ```text
 //!   block 0    0  magic "THORPJNL" | 8  format u32 | entries u32
 //!             16  volume u64 | 24  where the entries are u64
-//!             32  CRC32C u32 of the entries | CRC32C u32 of bytes 0..36
+//!             32  CRC32C u32 of the entries | 0 u32
+//!             40  the mark that it comes to: epoch u64, sequence u64, flush epoch u64; zeros if its home keeps none
+//!             64  CRC32C u32 of bytes 0..64
 //!   block 1..     the bytes of each entry of kind 1, one after the other
 //!   then          entries: first block u32 | blocks u32 | kind u32 (1 bytes, 2 hole, 3 zeros) | CRC32C u32 of the bytes
 //! ```
@@ -13,12 +15,15 @@
 
 use super::pieces::{Piece, Pieces};
 use crate::extents::{BLOCK, Blocks};
+use protocol::volumes::{Epoch, FlushEpoch, Sequence, Stamp};
 use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 use vfs::{Doing, Fields, File, FileError, Files, How, Malformed};
 
 const MAGIC: [u8; 8] = *b"THORPJNL";
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
+const CRC_AT: usize = 64;
 const ENTRY_BYTES: usize = 16;
 const BYTES: u32 = 1;
 const HOLE: u32 = 2;
@@ -26,10 +31,20 @@ const ZEROS: u32 = 3;
 
 /// The journal of a home.
 #[derive(Debug)]
-pub(super) struct Journal {
-    pub(super) files: Arc<dyn Files>,
-    pub(super) name: String,
-    pub(super) volume: u64,
+pub(crate) struct Journal {
+    pub(crate) files: Arc<dyn Files>,
+    pub(crate) name: String,
+    pub(crate) volume: u64,
+}
+
+/// The header of a journal.
+#[derive(Debug)]
+struct Header {
+    count: usize,
+    /// Where the entries are, and their checksum.
+    at: u64,
+    crc: u32,
+    through: Stamp,
 }
 
 /// A run of blocks in a journal.
@@ -46,43 +61,68 @@ impl Entry {
     }
 }
 
+/// A journal that is being written.
+#[derive(Debug)]
+pub(crate) struct Incomplete {
+    file: Arc<dyn File>,
+    at: u64,
+    entries: Vec<Entry>,
+}
+
 /// A journal that is durable.
 #[derive(Debug)]
-pub(super) struct Complete<'a> {
-    journal: &'a Journal,
+pub(crate) struct Complete {
+    path: PathBuf,
     file: Arc<dyn File>,
     entries: Vec<Entry>,
+    through: Stamp,
 }
 
 impl Journal {
     /// Makes writes durable, all of them.
-    pub(super) fn write(&self, pieces: Pieces<'_>) -> Result<Complete<'_>, FileError> {
+    pub(super) fn write(&self, pieces: Pieces<'_>) -> Result<Complete, FileError> {
+        let mut journal = self.begin()?;
+        pieces(&mut |piece| self.put(&mut journal, &piece))?;
+        self.complete(journal, Stamp::ZERO)
+    }
+
+    /// Begins to write one, in the place of whatever there was.
+    pub(crate) fn begin(&self) -> Result<Incomplete, FileError> {
         let file = self.files.open(&self.name, How::Create).doing("create", || self.path())?;
-        let (mut at, mut entries) = (BLOCK, Vec::new());
-        pieces(&mut |piece| {
-            let entry = match piece {
-                Piece::Bytes(first, bytes) => {
-                    file.write_at(at as u64, bytes).doing("write", || self.path())?;
-                    at += bytes.len();
-                    let blocks = first..first + (bytes.len() / BLOCK) as u32;
-                    Entry { blocks, kind: BYTES, crc: crc32c::crc32c(bytes) }
-                }
-                Piece::Zeros { blocks, is_hole } => Entry { blocks, kind: if is_hole { HOLE } else { ZEROS }, crc: 0 },
-            };
-            entries.push(entry);
-            Ok(())
-        })?;
+        Ok(Incomplete { file, at: BLOCK as u64, entries: Vec::new() })
+    }
+
+    /// Writes a piece.
+    pub(crate) fn put(&self, journal: &mut Incomplete, piece: &Piece<'_>) -> Result<(), FileError> {
+        let entry = match piece {
+            Piece::Bytes(first, bytes) => {
+                journal.file.write_at(journal.at, bytes).doing("write", || self.path())?;
+                journal.at += bytes.len() as u64;
+                let blocks = *first..first + (bytes.len() / BLOCK) as u32;
+                Entry { blocks, kind: BYTES, crc: crc32c::crc32c(bytes) }
+            }
+            Piece::Zeros { blocks, is_hole } => {
+                Entry { blocks: blocks.clone(), kind: if *is_hole { HOLE } else { ZEROS }, crc: 0 }
+            }
+        };
+        journal.entries.push(entry);
+        Ok(())
+    }
+
+    /// Makes it durable, with the mark that it comes to.
+    pub(crate) fn complete(&self, journal: Incomplete, through: Stamp) -> Result<Complete, FileError> {
+        let Incomplete { file, at, entries } = journal;
         let table: Vec<u8> = entries.iter().flat_map(encode).collect();
-        let header = self.header(entries.len(), at, crc32c::crc32c(&table));
-        file.write_at(at as u64, &table).doing("write", || self.path())?;
+        let header = self.header(entries.len(), at, crc32c::crc32c(&table), through);
+        file.write_at(at, &table).doing("write", || self.path())?;
         file.write_at(0, &header).doing("write", || self.path())?;
         file.sync().doing("sync", || self.path())?;
         self.files.sync_dir().doing("sync", || self.files.path(""))?;
-        Ok(Complete { journal: self, file, entries })
+        Ok(Complete { path: self.path(), file, entries, through })
     }
 
     /// The journal that a crash has left, if it was durable.
-    pub(super) fn find(&self) -> Result<Option<Complete<'_>>, FileError> {
+    pub(crate) fn find(&self) -> Result<Option<Complete>, FileError> {
         let file = match self.files.open(&self.name, How::Write) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -96,7 +136,7 @@ impl Journal {
         if size < BLOCK as u64 {
             return Ok(None);
         }
-        let Some((count, at, crc)) = self.decode_header(&read(0, BLOCK)?)? else { return Ok(None) };
+        let Some(Header { count, at, crc, through }) = self.decode_header(&read(0, BLOCK)?)? else { return Ok(None) };
         if (count as u64 * ENTRY_BYTES as u64).checked_add(at).is_none_or(|end| end > size) {
             return Ok(None);
         }
@@ -107,54 +147,75 @@ impl Journal {
         let Ok(entries) = table.chunks_exact(ENTRY_BYTES).map(decode).collect::<Result<Vec<_>, _>>() else {
             return Ok(None);
         };
-        let complete = Complete { journal: self, file, entries };
+        let complete = Complete { path: self.path(), file, entries, through };
         Ok(complete.is_whole(at)?.then_some(complete))
     }
 
-    fn header(&self, count: usize, at: usize, crc: u32) -> [u8; BLOCK] {
+    fn header(&self, count: usize, at: u64, crc: u32, through: Stamp) -> [u8; BLOCK] {
         let mut header = [0; BLOCK];
         header[0..8].copy_from_slice(&MAGIC);
         header[8..12].copy_from_slice(&FORMAT.to_le_bytes());
         header[12..16].copy_from_slice(&(count as u32).to_le_bytes());
         header[16..24].copy_from_slice(&self.volume.to_le_bytes());
-        header[24..32].copy_from_slice(&(at as u64).to_le_bytes());
+        header[24..32].copy_from_slice(&at.to_le_bytes());
         header[32..36].copy_from_slice(&crc.to_le_bytes());
-        let crc = crc32c::crc32c(&header[..36]);
-        header[36..40].copy_from_slice(&crc.to_le_bytes());
+        header[40..48].copy_from_slice(&through.epoch.0.to_le_bytes());
+        header[48..56].copy_from_slice(&through.sequence.0.to_le_bytes());
+        header[56..64].copy_from_slice(&through.flush.0.to_le_bytes());
+        let crc = crc32c::crc32c(&header[..CRC_AT]);
+        header[CRC_AT..CRC_AT + 4].copy_from_slice(&crc.to_le_bytes());
         header
     }
 
-    /// How many entries there are, where, and their checksum; `None` if that is no header of this volume.
-    fn decode_header(&self, bytes: &[u8]) -> Result<Option<(usize, u64, u32)>, FileError> {
-        let mut fields = Fields::new(bytes[..40].to_vec().into());
+    /// The header, if that is one of this volume.
+    fn decode_header(&self, bytes: &[u8]) -> Result<Option<Header>, FileError> {
+        let mut fields = Fields::new(bytes[..CRC_AT + 4].to_vec().into());
         let decoded = (|| {
             let magic = fields.take(8)?;
             let (format, count) = (fields.u32()?, fields.u32()?);
             let (volume, at) = (fields.u64()?, fields.u64()?);
-            Ok::<_, Malformed>((magic, format, count, volume, at, fields.u32()?, fields.u32()?))
+            let (crc, _) = (fields.u32()?, fields.u32()?);
+            let (epoch, sequence, flush) = (Epoch(fields.u64()?), Sequence(fields.u64()?), FlushEpoch(fields.u64()?));
+            let header = Header { count: count as usize, at, crc, through: Stamp { epoch, sequence, flush } };
+            Ok::<_, Malformed>((magic, format, volume, header, fields.u32()?))
         })();
-        let (magic, format, count, volume, at, crc, own) = decoded.expect("there are so many bytes");
-        if magic[..] != MAGIC || own != crc32c::crc32c(&bytes[..36]) {
+        let (magic, format, volume, header, own) = decoded.expect("there are so many bytes");
+        if magic[..] != MAGIC {
             return Ok(None);
         }
-        if format > FORMAT {
+        if format != FORMAT {
             return Err(FileError::Format { file: self.path(), expected: FORMAT, got: format });
+        }
+        if own != crc32c::crc32c(&bytes[..CRC_AT]) {
+            return Ok(None);
         }
         if volume != self.volume {
             let what = format!("expected the journal of volume {:016x}, got that of {volume:016x}", self.volume);
             return Err(FileError::Corrupt { file: self.path(), offset: 16, what });
         }
-        Ok(Some((count as usize, at, crc)))
+        Ok(Some(header))
     }
 
-    fn path(&self) -> std::path::PathBuf {
+    fn path(&self) -> PathBuf {
         self.files.path(&self.name)
     }
 }
 
-impl Complete<'_> {
+impl Incomplete {
+    /// How many runs of blocks it has.
+    pub(crate) fn runs(&self) -> usize {
+        self.entries.len()
+    }
+}
+
+impl Complete {
+    /// The mark that it comes to.
+    pub(crate) fn through(&self) -> Stamp {
+        self.through
+    }
+
     /// Gives all that is in it, in order.
-    pub(super) fn each(&self, put: &mut dyn FnMut(Piece<'_>) -> Result<(), FileError>) -> Result<(), FileError> {
+    pub(crate) fn each(&self, put: &mut dyn FnMut(Piece<'_>) -> Result<(), FileError>) -> Result<(), FileError> {
         let (mut at, mut bytes) = (BLOCK, Vec::new());
         for entry in &self.entries {
             if entry.kind != BYTES {
@@ -162,7 +223,7 @@ impl Complete<'_> {
                 continue;
             }
             bytes.resize(entry.bytes(), 0);
-            self.file.read_at(at as u64, &mut bytes).doing("read", || self.journal.path())?;
+            self.file.read_at(at as u64, &mut bytes).doing("read", || self.path.clone())?;
             at += bytes.len();
             put(Piece::Bytes(entry.blocks.start, &bytes))?;
         }
@@ -170,9 +231,9 @@ impl Complete<'_> {
     }
 
     /// It has been installed, durably, and is never to be installed again.
-    pub(super) fn blank(self) -> Result<(), FileError> {
+    pub(crate) fn blank(self) -> Result<(), FileError> {
         let blanked = self.file.write_at(0, &[0; BLOCK]).and_then(|()| self.file.sync());
-        blanked.doing("write", || self.journal.path())
+        blanked.doing("write", || self.path.clone())
     }
 
     /// Whether all the bytes are those that were written; they end at `end`.

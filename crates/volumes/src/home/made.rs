@@ -63,7 +63,11 @@ pub(crate) fn split(path: &Path) -> Result<(&Path, String), HomeError> {
 }
 
 /// Whether a volume can have this size.
+pub(crate) fn is_size(size: u64) -> bool {
+    size > 0 && size.is_multiple_of(BLOCK as u64) && size / (BLOCK as u64) < u64::from(u32::MAX)
+}
+
+/// Refuses a size that no volume can have.
 pub(crate) fn check_size(path: &Path, size: u64) -> Result<(), HomeError> {
-    let is_good = size > 0 && size.is_multiple_of(BLOCK as u64) && size / (BLOCK as u64) < u64::from(u32::MAX);
-    if is_good { Ok(()) } else { Err(HomeError::Size(path.to_owned(), size)) }
+    if is_size(size) { Ok(()) } else { Err(HomeError::Size(path.to_owned(), size)) }
 }

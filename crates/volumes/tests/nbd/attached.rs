@@ -10,10 +10,10 @@ use volumes::nbd::client::{Client, Command};
 use volumes::nbd::numbers::flag;
 use volumes::{Ack, AttachConfig, AttachError, Attached, Device, create_home, home_status};
 
-const MIB: u64 = 1 << 20;
+pub(crate) const MIB: u64 = 1 << 20;
 
 /// As long as a test waits for what has to come.
-const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 fn config(folder: &Folder, cache: &str) -> AttachConfig {
     let config = AttachConfig::new(folder.path("disk"), folder.path(cache));
@@ -21,7 +21,7 @@ fn config(folder: &Folder, cache: &str) -> AttachConfig {
 }
 
 /// Stops a server, and waits until none of its threads has the volume any more: to drop it then ends it.
-fn end(rig: Rig, attached: &Arc<Attached>) {
+pub(crate) fn end(rig: Rig, attached: &Arc<Attached>) {
     assert!(rig.server.stop(PATIENCE));
     let begun = Instant::now();
     while Arc::strong_count(attached) > 1 {
@@ -38,7 +38,7 @@ fn home(size: u64) -> (Folder, PathBuf) {
 }
 
 /// Changes a region of its own and holds what it reads there against what it wrote; gives what the region has in the end.
-fn work(client: &mut Client, first: u64, len: u64, seed: u64) -> Vec<u8> {
+pub(crate) fn work(client: &mut Client, first: u64, len: u64, seed: u64) -> Vec<u8> {
     let mut random = Random(seed);
     let mut model = vec![0; len as usize];
     for _ in 0..300 {

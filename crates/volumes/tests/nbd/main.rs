@@ -3,6 +3,7 @@
 mod attached;
 mod clients;
 mod differential;
+mod far;
 mod files;
 mod fuzz;
 mod handshake;

@@ -1,0 +1,300 @@
+//! The family of a volume's home in another process: the owner of a volume, or a host that takes it over, with home.
+//!
+//! ```text
+//!   owner                                           home
+//!     | Open{volume} -----------------------------> |
+//!     | <--------- Opened{epoch, owner, mark, size, window}
+//!     | Fence{epoch, owner} ----------------------> |   older epochs write no more from now on
+//!     | <-------------------------------- Fenced{epoch, mark}
+//!     | Begin{epoch, through, is_joined} ---------> |
+//!     | Put{extent, content} * -------------------> |   no more than the window ahead of Took
+//!     | <-------------------------------- Took{bytes} *
+//!     | End{is_whole} ----------------------------> |   synced, and then the mark
+//!     | <-------------------------------- Durable{mark}
+//!     | Read{id, extent} *, Map{id, extent} * ----> |
+//!     | <-------------- Bytes{id, data} *, Runs{id, runs} *
+//! ```
+//! A session is of one volume. It has one command at a time (`Fence`, a write-back from `Begin` on, `Resize`, `Snapshot`,
+//! `Remove`), which has one answer: `Fenced`, `Durable`, `Done` or `NotDone`. Reads and questions for runs are beside that, many at a
+//! time, and are answered in any order. `Open` may be said again, and is answered again: a sign of life.
+
+use crate::order::Pace;
+use crate::volumes::{Content, Epoch, Extent, Stamp, VolumeId};
+use crate::{Goodbye, Message};
+use alloc::string::String;
+use alloc::vec::Vec;
+use bytes::Bytes;
+
+/// Opens the session, of a volume that home has; or asks whether home is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Open {
+    /// The volume.
+    pub volume: VolumeId,
+}
+
+/// Makes a volume of zeros and opens the session. One that was just made like this counts as made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Create {
+    /// The volume.
+    pub volume: VolumeId,
+    /// Its size in bytes, of whole blocks.
+    pub size: u64,
+}
+
+/// A newer epoch begins. An owner that says so again, as the answer was lost, is answered again; another one is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fence {
+    /// This one.
+    pub epoch: Epoch,
+    /// Its owner's number, which is drawn at random.
+    pub owner: u64,
+}
+
+/// A write-back begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Begin {
+    /// The owner's epoch.
+    pub epoch: Epoch,
+    /// The last write that it has a part of.
+    pub through: Stamp,
+    /// Whether it is installed whole or not at all.
+    pub is_joined: bool,
+}
+
+/// A part of the write-back under way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Put {
+    /// Where, in whole blocks.
+    pub extent: Extent,
+    /// The contents.
+    pub content: Content,
+}
+
+impl Put {
+    /// The share of the window that it takes.
+    pub fn cost(&self) -> u64 {
+        self.content.copy_bytes()
+    }
+}
+
+/// The write-back under way has no more parts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct End {
+    /// Whether all of them have come. If not, it is given up.
+    pub is_whole: bool,
+}
+
+/// Wants bytes of the volume.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Read {
+    /// The question's number, for its answer.
+    pub id: u64,
+    /// Which.
+    pub extent: Extent,
+}
+
+/// Wants to know where the volume has data, and where holes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Map {
+    /// The question's number, for its answer.
+    pub id: u64,
+    /// In this part of it.
+    pub extent: Extent,
+}
+
+/// Gives the volume another size. Nothing behind a new end that is nearer is needed any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Resize {
+    /// The owner's epoch.
+    pub epoch: Epoch,
+    /// The size in bytes, of whole blocks.
+    pub size: u64,
+}
+
+/// Makes another volume at the same home, with the contents of this one as they are there, and shares its blocks with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Snapshot {
+    /// The other volume.
+    pub to: VolumeId,
+}
+
+/// Removes the volume, if no other session has it open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Remove {
+    /// The epoch under which it is removed.
+    pub epoch: Epoch,
+}
+
+/// The volume is open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Opened {
+    /// The newest epoch that home has heard of.
+    pub epoch: Epoch,
+    /// Its owner; 0 if nobody has had the volume yet.
+    pub owner: u64,
+    /// Everything up to here is home.
+    pub mark: Stamp,
+    /// The volume's size in bytes.
+    pub size: u64,
+    /// The bytes of write-backs that may be on their way, and not taken.
+    pub window: u64,
+}
+
+/// The epoch has begun: older ones write no more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fenced {
+    /// This one.
+    pub epoch: Epoch,
+    /// Everything up to here is home.
+    pub mark: Stamp,
+}
+
+/// Parts of write-backs were taken from the session's window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Took {
+    /// So many bytes in all, from its begin, as [`Put::cost`] counts them.
+    pub bytes: u64,
+}
+
+/// Everything up to there is home, durably.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Durable {
+    /// The mark: at or behind the last write of the write-back.
+    pub mark: Stamp,
+}
+
+/// A `Resize`, a `Snapshot` or a `Remove` is done, durably.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Done;
+
+/// Why home does not do what it was told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NotDone {
+    /// A newer epoch has begun: this one.
+    Ended(Epoch),
+    /// Something else is under way there: try again after a while.
+    Busy,
+    /// There is no such volume.
+    NoVolume,
+    /// There is one already.
+    Exists,
+    /// The write-back was given up by its writer.
+    GivenUp,
+    /// Its files do not allow it: with a line for a person.
+    Failed(String),
+}
+
+impl NotDone {
+    /// The reason's name, as it is counted and logged.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Ended(_) => "ended",
+            Self::Busy => "busy",
+            Self::NoVolume => "no_volume",
+            Self::Exists => "exists",
+            Self::GivenUp => "given_up",
+            Self::Failed(_) => "failed",
+        }
+    }
+}
+
+/// The answer to `Read`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answered {
+    /// The question's number.
+    pub id: u64,
+    /// The bytes; nothing if they cannot be read.
+    pub data: Bytes,
+}
+
+/// A run of a volume that is of one kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Run {
+    /// Its length in bytes.
+    pub len: u64,
+    /// Whether it takes no room, and reads as zeros.
+    pub is_hole: bool,
+}
+
+/// The answer to `Map`: the runs from its begin on, as many as fit; none if they cannot be found out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Runs {
+    /// The question's number.
+    pub id: u64,
+    /// One behind the other.
+    pub runs: Vec<Run>,
+}
+
+crate::directions::messages! {
+    /// The messages to home.
+    pub enum ToHome {
+        /// Opens the session.
+        Open(Open),
+        /// The same, of a new volume.
+        Create(Create),
+        /// A newer epoch begins.
+        Fence(Fence),
+        /// A write-back begins.
+        Begin(Begin),
+        /// A part of it.
+        Put(Put),
+        /// Its end.
+        End(End),
+        /// Wants bytes.
+        Read(Read),
+        /// Wants to know of holes.
+        Map(Map),
+        /// Gives another size.
+        Resize(Resize),
+        /// Makes another volume.
+        Snapshot(Snapshot),
+        /// Removes the volume.
+        Remove(Remove),
+        /// Ends the session, with the reason.
+        Goodbye(Goodbye),
+    }
+}
+
+crate::directions::messages! {
+    /// The messages of home.
+    pub enum FromHome {
+        /// The volume is open.
+        Opened(Opened),
+        /// The epoch has begun.
+        Fenced(Fenced),
+        /// There is room in the window.
+        Took(Took),
+        /// The write-back is home.
+        Durable(Durable),
+        /// The command is done.
+        Done(Done),
+        /// It is not.
+        NotDone(NotDone),
+        /// Bytes of the volume.
+        Answered(Answered),
+        /// Its holes.
+        Runs(Runs),
+        /// Ends the session, with the reason.
+        Goodbye(Goodbye),
+    }
+}
+
+impl Message for ToHome {
+    fn pace(&self) -> Pace {
+        Pace::Ordered
+    }
+
+    fn goodbye(&self) -> Option<&Goodbye> {
+        if let Self::Goodbye(goodbye) = self { Some(goodbye) } else { None }
+    }
+}
+
+impl Message for FromHome {
+    fn pace(&self) -> Pace {
+        Pace::Ordered
+    }
+
+    fn goodbye(&self) -> Option<&Goodbye> {
+        if let Self::Goodbye(goodbye) = self { Some(goodbye) } else { None }
+    }
+}

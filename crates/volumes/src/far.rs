@@ -1,0 +1,437 @@
+//! The home of a volume in another process, as an owner has it: calls that wait.
+//!
+//! | file | what it is |
+//! |---|---|
+//! | `machine` | what was asked, and what has come of it, over sessions that come and go |
+//! | `error` | why home did not do it |
+//!
+//! A home that is away is waited for, for as long as [`PATIENCE`]: one that is started again is found again, and reads go on as if
+//! nothing had been. A write-back whose session is lost has failed, and its owner sends it again.
+
+mod error;
+mod machine;
+
+use crate::extents::BLOCK;
+use crate::home::{Piece, Pieces, is_size};
+use bytes::Bytes;
+use machine::{Answer, COMMAND, Far, Outcome, Question, Standing};
+use net::{Host, Machines, Runtime, Shared, UplinkConfig, UplinkState};
+use node::{Driver, RoleId, Waiter};
+use protocol::volume_home::{Begin, End, Fence, NotDone, Opened, Put, Remove, Resize, Run, Snapshot, ToHome};
+use protocol::volumes::{Content, Epoch, Extent, Stamp, VolumeId};
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Wake, Waker};
+use std::thread::{self, Thread};
+use std::time::{Duration, Instant};
+use types::limits::{VOLUME_COPY_BYTES, VOLUME_PART_BYTES_MAX, VOLUME_READS_PER_SESSION_MAX};
+
+pub use error::FarError;
+
+/// A home that is away is waited for so long.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A home that is busy is asked again after so long.
+const BUSY_PAUSE: Duration = Duration::from_millis(50);
+
+/// The home of a volume in another process.
+pub struct FarHome {
+    volume: VolumeId,
+    address: String,
+    machine: Shared<Far>,
+    driver: Arc<dyn Driver>,
+    host: Arc<Host>,
+    size: AtomicU64,
+    patience: Duration,
+    /// One command at a time.
+    commanding: Mutex<()>,
+}
+
+/// A read that is under way at home, until it is dropped.
+pub(crate) struct Asked {
+    /// The numbers of its questions, and how many bytes each is for.
+    parts: VecDeque<(u64, u64)>,
+    machine: Shared<Far>,
+    driver: Arc<dyn Driver>,
+}
+
+impl Drop for Asked {
+    fn drop(&mut self) {
+        for (id, _) in self.parts.drain(..) {
+            self.machine.lock().unwrap_or_else(PoisonError::into_inner).machine().forget(id);
+            self.driver.forget(Waiter(id));
+        }
+    }
+}
+
+impl fmt::Debug for Asked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Asked").field("parts", &self.parts).finish_non_exhaustive()
+    }
+}
+
+impl FarHome {
+    /// Opens a volume at its home, which is reached at this address.
+    ///
+    /// # Errors
+    /// Why it cannot be opened: home is not there, or has no such volume.
+    pub fn connect(address: &str, volume: VolumeId, runtime: &Runtime) -> Result<Self, FarError> {
+        Self::open(address, volume, None, runtime)
+    }
+
+    /// Makes a volume of zeros of this size, under a number that was drawn for it, and opens it.
+    ///
+    /// # Errors
+    /// Why it cannot be made.
+    pub fn create(address: &str, volume: VolumeId, size: u64, runtime: &Runtime) -> Result<Self, FarError> {
+        if !is_size(size) {
+            return Err(FarError::Size(size));
+        }
+        Self::open(address, volume, Some(size), runtime)
+    }
+
+    fn open(address: &str, volume: VolumeId, create: Option<u64>, runtime: &Runtime) -> Result<Self, FarError> {
+        let uplink = UplinkConfig::parse(address).map_err(|error| FarError::Address(error.to_string()))?;
+        let mut machines = Machines::new();
+        let (role, machine) = machines.add(Far::new(volume, create));
+        let host = Host::start(machines, runtime);
+        let (driver, size) = (host.driver(role), AtomicU64::new(0));
+        let address = uplink.addresses.join(",");
+        host.connect(role, UplinkConfig { codec: wire::volume_home::OWNER, ..uplink });
+        let (patience, commanding) = (Duration::from_secs(5), Mutex::new(()));
+        let mut home = Self { volume, address, machine, driver, host, size, patience, commanding };
+        let Opened { size, window, .. } = home.opened()?;
+        if !is_size(size) || window < VOLUME_PART_BYTES_MAX as u64 + VOLUME_COPY_BYTES {
+            return Err(FarError::NotHome(home.address));
+        }
+        home.size = AtomicU64::new(size);
+        home.patience = PATIENCE;
+        Ok(home)
+    }
+
+    /// Waits for a home that is away for so long; before it fails what was asked.
+    #[must_use]
+    pub fn with_patience(self, patience: Duration) -> Self {
+        Self { patience, ..self }
+    }
+
+    /// The volume.
+    pub fn volume(&self) -> VolumeId {
+        self.volume
+    }
+
+    /// Where its home is reached.
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// Its size in bytes, as home had it when it was opened or resized.
+    pub fn size(&self) -> u64 {
+        self.size.load(Relaxed)
+    }
+
+    /// How home stands: its epoch and its mark, when the session was opened or it was last asked.
+    ///
+    /// # Errors
+    /// It is away, or has no such volume.
+    pub fn opened(&self) -> Result<Opened, FarError> {
+        self.wait(COMMAND, |machine| match machine.standing() {
+            Standing::Open(opened) => Some(Ok(*opened)),
+            Standing::Refused(why) => Some(Err(self.refused(why.clone()))),
+            Standing::Away => None,
+        })?
+    }
+
+    /// A newer epoch of this owner begins: home refuses what older ones write from now on. Gives home's mark.
+    ///
+    /// # Errors
+    /// A newer one has begun, or this one is another owner's.
+    pub fn fence(&self, epoch: Epoch, owner: u64) -> Result<Stamp, FarError> {
+        let _one = self.command();
+        // Said again it is the same.
+        Ok(self.until_done(|| Fence { epoch, owner })?.unwrap_or_default())
+    }
+
+    /// Gives the volume another size.
+    ///
+    /// # Errors
+    /// Why it has the one of before.
+    pub fn resize(&self, epoch: Epoch, size: u64) -> Result<(), FarError> {
+        if !is_size(size) {
+            return Err(FarError::Size(size));
+        }
+        let _one = self.command();
+        self.until_done(|| Resize { epoch, size })?;
+        self.size.store(size, Relaxed);
+        Ok(())
+    }
+
+    /// Makes another volume at the same home, with what this one has there now. Blocks are shared until one of the two changes
+    /// them, so it takes no room and no time.
+    ///
+    /// # Errors
+    /// The file system there cannot do that, or the session was lost, and nobody knows whether it was made.
+    pub fn snapshot(&self, to: VolumeId) -> Result<(), FarError> {
+        let _one = self.command();
+        self.once(|| Snapshot { to })
+    }
+
+    /// Removes the volume, if nobody else has it open.
+    ///
+    /// # Errors
+    /// Why it is there still; or the session was lost, and nobody knows.
+    pub fn remove(&self, epoch: Epoch) -> Result<(), FarError> {
+        let _one = self.command();
+        self.once(|| Remove { epoch })
+    }
+
+    /// Writes pieces home, under an epoch, up to a stamp; gives home's mark when all of it is durable there. Each block comes
+    /// once; `is_joined` are installed whole or not at all.
+    pub(crate) fn write_back(&self, begin: Begin, pieces: Pieces<'_>) -> Result<Stamp, FarError> {
+        let _one = self.command();
+        self.opened()?;
+        if !self.call(|machine| machine.command(self.driver.now(), begin)) {
+            return Err(self.away());
+        }
+        let mut trouble = None;
+        let given = pieces(&mut |piece| {
+            if trouble.is_none() {
+                trouble = self.put(&piece).err();
+            }
+            Ok(())
+        });
+        let is_whole = given.is_ok() && trouble.is_none();
+        self.call(|machine| machine.go_on(End { is_whole }));
+        let outcome = self.outcome();
+        given?;
+        match trouble {
+            Some(trouble) => Err(trouble),
+            None => Ok(outcome?.unwrap_or(begin.through)),
+        }
+    }
+
+    /// Sends a piece in parts, as the window has room for them.
+    fn put(&self, piece: &Piece<'_>) -> Result<(), FarError> {
+        let at = |block: u32| u64::from(block) * BLOCK as u64;
+        let (first, bytes) = match piece {
+            Piece::Bytes(first, bytes) => (at(*first), bytes),
+            Piece::Zeros { blocks, is_hole } => {
+                let extent = Extent { offset: at(blocks.start), len: at(blocks.end) - at(blocks.start) };
+                let content = if *is_hole { Content::Trim } else { Content::Zero };
+                return self.put_part(Put { extent, content });
+            }
+        };
+        // One copy for all parts: they share it on their way.
+        let bytes = Bytes::copy_from_slice(bytes);
+        for from in (0..bytes.len()).step_by(VOLUME_PART_BYTES_MAX) {
+            let part = bytes.slice(from..bytes.len().min(from + VOLUME_PART_BYTES_MAX));
+            let extent = Extent { offset: first + from as u64, len: part.len() as u64 };
+            self.put_part(Put { extent, content: Content::Data(part) })?;
+        }
+        Ok(())
+    }
+
+    fn put_part(&self, put: Put) -> Result<(), FarError> {
+        let mut put = Some(put);
+        let sent = self.wait(COMMAND, |machine| match machine.put(put.take()?) {
+            Ok(()) => Some(()),
+            Err(back) => {
+                put = Some(back);
+                None
+            }
+        });
+        self.driver.settle();
+        sent
+    }
+
+    /// Asks for the bytes of some blocks.
+    pub(crate) fn ask(&self, first: u32, blocks: usize) -> Asked {
+        let (offset, end) = (u64::from(first) * BLOCK as u64, (u64::from(first) + blocks as u64) * BLOCK as u64);
+        let part = |at: u64| Extent { offset: at, len: (end - at).min(VOLUME_PART_BYTES_MAX as u64) };
+        let parts = (offset..end).step_by(VOLUME_PART_BYTES_MAX).map(part);
+        let parts = self.call(|machine| {
+            let now = self.driver.now();
+            parts.map(|extent| (machine.ask(now, Question::Bytes(extent)), extent.len)).collect()
+        });
+        Asked { parts, machine: self.machine.clone(), driver: self.driver.clone() }
+    }
+
+    /// Waits for the bytes that were asked for.
+    pub(crate) fn answer(&self, mut asked: Asked, mut into: &mut [u8]) -> Result<(), FarError> {
+        while let Some((id, len)) = asked.parts.pop_front() {
+            let (part, rest) = into.split_at_mut(len as usize);
+            into = rest;
+            match self.wait_answer(id)? {
+                Answer::Bytes(bytes) if bytes.len() == part.len() => part.copy_from_slice(&bytes),
+                _ => return Err(FarError::NotRead(self.address.clone())),
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads whole blocks.
+    ///
+    /// # Errors
+    /// Home is away, or cannot read them.
+    pub fn read(&self, first: u32, into: &mut [u8]) -> Result<(), FarError> {
+        // As many at a time as a session may have: more would wait in line here.
+        for (at, chunk) in into.chunks_mut(VOLUME_READS_PER_SESSION_MAX / 4 * VOLUME_PART_BYTES_MAX).enumerate() {
+            let first = first + (at * (VOLUME_READS_PER_SESSION_MAX / 4 * VOLUME_PART_BYTES_MAX / BLOCK)) as u32;
+            self.answer(self.ask(first, chunk.len() / BLOCK), chunk)?;
+        }
+        Ok(())
+    }
+
+    /// The runs of data and holes from a byte on, as many as home tells at a time.
+    ///
+    /// # Errors
+    /// Home is away, or cannot tell.
+    pub fn runs(&self, extent: Extent) -> Result<Vec<Run>, FarError> {
+        let id = self.call(|machine| machine.ask(self.driver.now(), Question::Runs(extent)));
+        let told = |runs: &[Run]| runs.iter().map(|run| run.len).sum::<u64>();
+        match self.wait_answer(id)? {
+            Answer::Runs(runs) if !runs.is_empty() && told(&runs) <= extent.len => Ok(runs),
+            _ => Err(FarError::NotRead(self.address.clone())),
+        }
+    }
+
+    fn wait_answer(&self, id: u64) -> Result<Answer, FarError> {
+        let answer = self.wait(Waiter(id), |machine| match (machine.take(id), machine.standing()) {
+            (Some(answer), _) => Some(Ok(answer)),
+            (None, Standing::Refused(why)) => Some(Err(self.refused(why.clone()))),
+            (None, Standing::Away | Standing::Open(_)) => None,
+        });
+        self.forget(id);
+        answer?
+    }
+
+    fn forget(&self, id: u64) {
+        self.call(|machine| machine.forget(id));
+        self.driver.forget(Waiter(id));
+    }
+
+    /// Says a command that may be said twice, until its outcome is known.
+    fn until_done<T: Into<ToHome>>(&self, message: impl Fn() -> T) -> Result<Option<Stamp>, FarError> {
+        let until = Instant::now() + self.patience;
+        loop {
+            self.opened()?;
+            if self.call(|machine| machine.command(self.driver.now(), message())) {
+                match self.outcome() {
+                    Err(FarError::Lost(_)) => {}
+                    Err(FarError::Busy(_)) if Instant::now() < until => thread::sleep(BUSY_PAUSE),
+                    outcome => return outcome,
+                }
+            }
+        }
+    }
+
+    /// Says a command once it is not busy.
+    fn once<T: Into<ToHome>>(&self, message: impl Fn() -> T) -> Result<(), FarError> {
+        let until = Instant::now() + self.patience;
+        loop {
+            self.opened()?;
+            if !self.call(|machine| machine.command(self.driver.now(), message())) {
+                continue;
+            }
+            match self.outcome() {
+                Err(FarError::Busy(_)) if Instant::now() < until => thread::sleep(BUSY_PAUSE),
+                outcome => return outcome.map(drop),
+            }
+        }
+    }
+
+    fn outcome(&self) -> Result<Option<Stamp>, FarError> {
+        // Its end is certain: home answers, or the session is lost. A sync may take as long as it wants.
+        let outcome = loop {
+            if let Ok(outcome) = self.wait(COMMAND, Far::outcome) {
+                break outcome;
+            }
+            if let Some(end) = self.host.end() {
+                return Err(FarError::Host(format!("{end:?}")));
+            }
+        };
+        match outcome {
+            Outcome::Done(mark) => Ok(mark),
+            Outcome::Refused(why) => Err(self.refused(why)),
+            Outcome::Lost => Err(FarError::Lost(self.address.clone())),
+        }
+    }
+
+    fn refused(&self, why: NotDone) -> FarError {
+        let address = self.address.clone();
+        match why {
+            NotDone::Ended(epoch) => FarError::Ended(epoch),
+            NotDone::Busy => FarError::Busy(address),
+            NotDone::NoVolume => FarError::NoVolume(address, self.volume),
+            NotDone::Exists => FarError::Exists(address, self.volume),
+            NotDone::GivenUp => FarError::Lost(address),
+            NotDone::Failed(text) => FarError::Failed(address, text),
+        }
+    }
+
+    /// Home is not there, and why.
+    fn away(&self) -> FarError {
+        match self.host.server_state(RoleId::ONLY) {
+            UplinkState::Down(why) | UplinkState::Over(why) => FarError::Away(why.to_string()),
+            UplinkState::Connecting | UplinkState::Up(_) => FarError::Lost(self.address.clone()),
+        }
+    }
+
+    fn command(&self) -> MutexGuard<'_, ()> {
+        self.commanding.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Calls the machine, and lets its driver carry out what comes of that.
+    fn call<R>(&self, call: impl FnOnce(&mut Far) -> R) -> R {
+        let answer = self.look(call);
+        self.driver.settle();
+        answer
+    }
+
+    fn look<R>(&self, call: impl FnOnce(&mut Far) -> R) -> R {
+        let mut machine = self.machine.lock().unwrap_or_else(|poisoned| {
+            // A call has panicked: the driver finds the lock poisoned, and stops the machine.
+            drop(poisoned);
+            self.driver.settle();
+            self.machine.lock().unwrap_or_else(PoisonError::into_inner)
+        });
+        call(machine.machine())
+    }
+
+    /// Waits until the machine has what is looked for; for as long as there is patience while nothing comes.
+    fn wait<T>(&self, waiter: Waiter, mut look: impl FnMut(&mut Far) -> Option<T>) -> Result<T, FarError> {
+        let (until, waker) = (Instant::now() + self.patience, Waker::from(Arc::new(Unpark(thread::current()))));
+        loop {
+            let (found, is_over) = self.look(|machine| (look(machine), machine.is_over()));
+            match found {
+                Some(found) => return Ok(found),
+                None if is_over => return Err(FarError::Host(format!("{:?}", self.host.end()))),
+                None => {}
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                self.driver.forget(waiter);
+                return Err(self.away());
+            }
+            self.driver.wake_on(waiter, &waker);
+            thread::park_timeout(left);
+        }
+    }
+}
+
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+impl fmt::Debug for FarHome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { volume, address, .. } = self;
+        f.debug_struct("FarHome").field("volume", volume).field("address", address).finish_non_exhaustive()
+    }
+}

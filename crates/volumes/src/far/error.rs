@@ -1,0 +1,81 @@
+//! The errors of a home elsewhere, whose texts say what to do.
+
+use protocol::volumes::{Epoch, VolumeId};
+use std::fmt;
+use vfs::FileError;
+
+/// Why a home elsewhere did not do it.
+#[derive(Debug)]
+pub enum FarError {
+    /// The address is none.
+    Address(String),
+    /// The volume cannot have this size.
+    Size(u64),
+    /// There is no session with it, and why.
+    Away(String),
+    /// The session was lost: nobody knows whether it was done.
+    Lost(String),
+    /// The answers at this address are no home's.
+    NotHome(String),
+    /// It has no such volume.
+    NoVolume(String, VolumeId),
+    /// It has one already.
+    Exists(String, VolumeId),
+    /// The volume is another host's, under this epoch.
+    Ended(Epoch),
+    /// Something else is under way there.
+    Busy(String),
+    /// Its files do not allow it.
+    Failed(String, String),
+    /// It could not read.
+    NotRead(String),
+    /// The own data for it cannot be read.
+    File(FileError),
+    /// This process cannot talk to it any more.
+    Host(String),
+}
+
+impl fmt::Display for FarError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Address(why) => write!(f, "the address of home is none: {why}"),
+            Self::Size(size) => write!(
+                f,
+                "a volume cannot have {size} bytes: expected a whole number of blocks of 4096 bytes, at least one and at most {}",
+                u32::MAX
+            ),
+            Self::Away(why) => write!(f, "home is away: {why}"),
+            Self::Lost(address) => write!(f, "the session with home at {address} was lost"),
+            Self::NotHome(address) => {
+                write!(
+                    f,
+                    "home at {address} says what none can: expected a size of whole blocks, and a window for parts"
+                )
+            }
+            Self::NoVolume(address, volume) => {
+                write!(
+                    f,
+                    "home at {address} has no volume {:016x}: was it removed, or is it at another home?",
+                    volume.0
+                )
+            }
+            Self::Exists(address, volume) => {
+                write!(f, "home at {address} has a volume {:016x} already: draw another number", volume.0)
+            }
+            Self::Ended(epoch) => write!(f, "the volume is another host's since, under epoch {}", epoch.0),
+            Self::Busy(address) => write!(f, "something else is under way at home at {address}: try again"),
+            Self::Failed(address, text) => write!(f, "home at {address}: {text}"),
+            Self::NotRead(address) => write!(f, "home at {address} cannot read: look at its disk"),
+            Self::File(error) => error.fmt(f),
+            Self::Host(why) => write!(f, "this process cannot reach home any more: {why}"),
+        }
+    }
+}
+
+impl std::error::Error for FarError {}
+
+impl From<FileError> for FarError {
+    fn from(error: FileError) -> Self {
+        Self::File(error)
+    }
+}

@@ -1,0 +1,362 @@
+//! The machine of a home elsewhere: the questions and the one command of its owner, over sessions that come and go.
+//!
+//! ```text
+//!   away --connected/Open--> opening --Opened--> open --lost--> away
+//! ```
+//! 1. A read is asked again in each session until it is answered: it changes nothing.
+//! 2. A command is of one session. If that is lost nobody knows what became of it: its owner asks, or does it again.
+//! 3. Of a write-back, no more is on its way than the window.
+//! 4. While anything is waited for, home is asked whether it is there, and left if it is silent.
+
+use bytes::Bytes;
+use node::{Machine, Output, Port, Waiter};
+use protocol::Parcel;
+use protocol::volume_home::{
+    Answered, Create, Durable, Fenced, FromHome, Map, NotDone, Open, Opened, Put, Read, Run, Runs, ToHome, Took,
+};
+use protocol::volumes::{Extent, Stamp, VolumeId};
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+use types::limits::VOLUME_READS_PER_SESSION_MAX;
+use types::{GoodbyeReason, Time};
+
+/// How often home is asked whether it is there while something is waited for, and how long it may be silent then.
+const ASK_EVERY: Duration = Duration::from_secs(2);
+const SILENCE: Duration = Duration::from_secs(10);
+
+/// The number under which the one waits who has begun a command, or for the session.
+pub(super) const COMMAND: Waiter = Waiter(0);
+
+/// A question.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Question {
+    /// The bytes of an extent, of no more than a part.
+    Bytes(Extent),
+    /// Its runs.
+    Runs(Extent),
+}
+
+/// Its answer; nothing in it if home could not read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Answer {
+    Bytes(Bytes),
+    Runs(Vec<Run>),
+}
+
+/// The outcome of a command.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// Done; with home's mark, if that is what it says.
+    Done(Option<Stamp>),
+    /// Not done.
+    Refused(NotDone),
+    /// Nobody knows: the session was lost.
+    Lost,
+}
+
+/// The command of the session.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+enum Command {
+    #[default]
+    None,
+    UnderWay,
+    Over(Outcome),
+}
+
+/// How it stands with home.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Standing {
+    /// There is no session.
+    Away,
+    /// The volume is open.
+    Open(Opened),
+    /// Home does not open it.
+    Refused(NotDone),
+}
+
+#[derive(Debug)]
+struct Asked {
+    question: Question,
+    answer: Option<Answer>,
+}
+
+/// A home elsewhere.
+#[derive(Debug)]
+pub(super) struct Far {
+    volume: VolumeId,
+    /// It is made with this size.
+    create: Option<u64>,
+    is_connected: bool,
+    standing: Standing,
+    /// The bytes of parts that were sent in this session, and those that home has taken.
+    sent: u64,
+    taken: u64,
+    command: Command,
+    last: u64,
+    questions: BTreeMap<u64, Asked>,
+    /// Those that home was not asked in this session.
+    unsaid: VecDeque<u64>,
+    /// Those that home was asked in this session, and has not answered.
+    asked: usize,
+    ask_at: Option<Time>,
+    silent_at: Option<Time>,
+    is_over: bool,
+    outputs: VecDeque<Output>,
+}
+
+impl Far {
+    /// A home that was not heard of yet.
+    pub(super) fn new(volume: VolumeId, create: Option<u64>) -> Self {
+        Self {
+            volume,
+            create,
+            is_connected: false,
+            standing: Standing::Away,
+            sent: 0,
+            taken: 0,
+            command: Command::None,
+            last: COMMAND.0,
+            questions: BTreeMap::new(),
+            unsaid: VecDeque::new(),
+            asked: 0,
+            ask_at: None,
+            silent_at: None,
+            is_over: false,
+            outputs: VecDeque::new(),
+        }
+    }
+
+    /// How it stands with home.
+    pub(super) fn standing(&self) -> &Standing {
+        &self.standing
+    }
+
+    /// Whether its host has ended: nothing will ever be answered.
+    pub(super) fn is_over(&self) -> bool {
+        self.is_over
+    }
+
+    /// Asks; gives the question's number, under which a caller waits.
+    pub(super) fn ask(&mut self, now: Time, question: Question) -> u64 {
+        self.last += 1;
+        self.questions.insert(self.last, Asked { question, answer: None });
+        self.unsaid.push_back(self.last);
+        self.say_questions();
+        self.watch(now);
+        self.last
+    }
+
+    /// The answer to a question, once.
+    pub(super) fn take(&mut self, id: u64) -> Option<Answer> {
+        let answer = self.questions.get_mut(&id)?.answer.take()?;
+        self.questions.remove(&id);
+        Some(answer)
+    }
+
+    /// Nobody waits for the answer to a question any more. Home answers it all the same, if it was asked.
+    pub(super) fn forget(&mut self, id: u64) {
+        self.questions.remove(&id);
+    }
+
+    /// Begins a command. Says whether there is a session for it.
+    pub(super) fn command(&mut self, now: Time, message: impl Into<ToHome>) -> bool {
+        let is_open = matches!(self.standing, Standing::Open(_));
+        if is_open {
+            self.command = Command::UnderWay;
+            self.say(message);
+            self.watch(now);
+        }
+        is_open
+    }
+
+    /// The outcome of the command, once.
+    pub(super) fn outcome(&mut self) -> Option<Outcome> {
+        match std::mem::take(&mut self.command) {
+            Command::Over(outcome) => Some(outcome),
+            before => {
+                self.command = before;
+                None
+            }
+        }
+    }
+
+    /// Sends a part of the write-back, if the window has room. Whether it was sent; or the write-back is over already, and
+    /// takes no more.
+    pub(super) fn put(&mut self, put: Put) -> Result<(), Put> {
+        let Standing::Open(Opened { window, .. }) = self.standing else { return Ok(()) };
+        if self.command != Command::UnderWay {
+            return Ok(());
+        }
+        let cost = put.cost();
+        if self.sent - self.taken + cost > window {
+            return Err(put);
+        }
+        self.sent += cost;
+        self.say(put);
+        Ok(())
+    }
+
+    /// Says what belongs to the command under way.
+    pub(super) fn go_on(&mut self, message: impl Into<ToHome>) {
+        if self.command == Command::UnderWay && matches!(self.standing, Standing::Open(_)) {
+            self.say(message);
+        }
+    }
+
+    fn finish(&mut self, outcome: Outcome) {
+        if self.command == Command::UnderWay {
+            self.command = Command::Over(outcome);
+            self.outputs.push_back(Output::Wake(COMMAND));
+        }
+    }
+
+    fn answer(&mut self, id: u64, answer: Answer) {
+        self.asked = self.asked.saturating_sub(1);
+        // An answer of the other kind is none.
+        let is_one = |asked: &&mut Asked| {
+            matches!(
+                (&asked.question, &answer),
+                (Question::Bytes(_), Answer::Bytes(_)) | (Question::Runs(_), Answer::Runs(_))
+            )
+        };
+        if let Some(asked) = self.questions.get_mut(&id).filter(is_one) {
+            asked.answer = Some(answer);
+            self.outputs.push_back(Output::Wake(Waiter(id)));
+        }
+        self.say_questions();
+    }
+
+    /// Asks home what it was not asked in this session, as much as it takes.
+    fn say_questions(&mut self) {
+        if !matches!(self.standing, Standing::Open(_)) {
+            return;
+        }
+        while self.asked < VOLUME_READS_PER_SESSION_MAX
+            && let Some(id) = self.unsaid.pop_front()
+        {
+            let Some(asked) = self.questions.get(&id) else { continue };
+            self.asked += 1;
+            let message = match asked.question {
+                Question::Bytes(extent) => ToHome::Read(Read { id, extent }),
+                Question::Runs(extent) => ToHome::Map(Map { id, extent }),
+            };
+            self.outputs.push_back(Output::Send(Port::Server, Parcel::new(message), None));
+        }
+    }
+
+    fn stand(&mut self, standing: Standing) {
+        self.standing = standing;
+        self.outputs.push_back(Output::Wake(COMMAND));
+    }
+
+    fn open(&mut self) {
+        let volume = self.volume;
+        match self.create {
+            Some(size) => self.say(Create { volume, size }),
+            None => self.say(Open { volume }),
+        }
+    }
+
+    /// Asks whether home is there, as long as something is waited for.
+    fn watch(&mut self, now: Time) {
+        let waits = self.standing == Standing::Away
+            || self.command == Command::UnderWay
+            || self.questions.values().any(|asked| asked.answer.is_none());
+        if !self.is_connected || !waits {
+            (self.ask_at, self.silent_at) = (None, None);
+        } else if self.ask_at.is_none() {
+            (self.ask_at, self.silent_at) = (Some(now + ASK_EVERY), Some(now + SILENCE));
+        }
+    }
+
+    fn lose(&mut self) {
+        (self.is_connected, self.sent, self.taken, self.asked) = (false, 0, 0, 0);
+        (self.ask_at, self.silent_at) = (None, None);
+        let waits = self.questions.iter().filter(|(_, asked)| asked.answer.is_none());
+        self.unsaid = waits.map(|(id, _)| *id).collect();
+        self.finish(Outcome::Lost);
+        if !matches!(self.standing, Standing::Refused(_)) {
+            self.stand(Standing::Away);
+        }
+    }
+
+    fn say(&mut self, message: impl Into<ToHome>) {
+        self.outputs.push_back(Output::Send(Port::Server, Parcel::new(message.into()), None));
+    }
+}
+
+impl Machine for Far {
+    fn connected(&mut self, now: Time, _: Port) {
+        self.is_connected = true;
+        self.open();
+        self.watch(now);
+    }
+
+    fn disconnected(&mut self, _: Time, _: Port) {
+        self.lose();
+    }
+
+    fn heard(&mut self, now: Time, _: Port) {
+        self.silent_at = self.ask_at.map(|_| now + SILENCE);
+    }
+
+    fn handle(&mut self, now: Time, _: Port, message: Parcel) {
+        match message.open() {
+            Ok(FromHome::Opened(opened)) => {
+                // From now on it is there: whoever makes it again finds it so.
+                self.create = None;
+                if let Standing::Open(before) = &mut self.standing {
+                    *before = opened;
+                } else {
+                    self.stand(Standing::Open(opened));
+                    self.say_questions();
+                }
+            }
+            Ok(FromHome::Fenced(Fenced { mark, .. }) | FromHome::Durable(Durable { mark })) => {
+                self.finish(Outcome::Done(Some(mark)));
+            }
+            Ok(FromHome::Done(_)) => self.finish(Outcome::Done(None)),
+            Ok(FromHome::NotDone(why)) => match self.standing {
+                Standing::Open(_) => self.finish(Outcome::Refused(why)),
+                Standing::Away | Standing::Refused(_) => self.stand(Standing::Refused(why)),
+            },
+            Ok(FromHome::Took(Took { bytes })) => {
+                // More than was sent is no room.
+                self.taken = bytes.clamp(self.taken, self.sent);
+                self.outputs.push_back(Output::Wake(COMMAND));
+            }
+            Ok(FromHome::Answered(Answered { id, data })) => self.answer(id, Answer::Bytes(data)),
+            Ok(FromHome::Runs(Runs { id, runs })) => self.answer(id, Answer::Runs(runs)),
+            Ok(FromHome::Goodbye(_)) | Err(_) => {}
+        }
+        self.silent_at = self.ask_at.map(|_| now + SILENCE);
+        self.watch(now);
+    }
+
+    fn stop(&mut self, _: &str) {
+        self.is_over = true;
+        self.finish(Outcome::Lost);
+        let questions = std::mem::take(&mut self.questions);
+        self.outputs = questions.into_keys().map(|id| Output::Wake(Waiter(id))).collect();
+        self.outputs.push_back(Output::Wake(COMMAND));
+    }
+
+    fn poll_output(&mut self) -> Option<Output> {
+        self.outputs.pop_front()
+    }
+
+    fn poll_timeout(&self) -> Option<Time> {
+        self.ask_at.into_iter().chain(self.silent_at).min()
+    }
+
+    fn handle_timeout(&mut self, now: Time) {
+        if self.silent_at.is_some_and(|at| at <= now) {
+            self.lose();
+            let text = String::from("nothing was heard of home");
+            self.outputs.push_back(Output::End(Port::Server, GoodbyeReason::Silent, text));
+        } else if self.ask_at.is_some_and(|at| at <= now) {
+            self.ask_at = Some(now + ASK_EVERY);
+            self.say(Open { volume: self.volume });
+        }
+    }
+}

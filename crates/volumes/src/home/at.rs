@@ -1,0 +1,83 @@
+//! The home of an attached volume, which is here or elsewhere.
+
+use super::error::HomeError;
+use super::file::FileHome;
+use super::pieces::Pieces;
+use crate::extents::Blocks;
+use crate::far::{Asked, FarHome};
+use protocol::volume_home::{Begin, Run};
+use protocol::volumes::{Epoch, Extent};
+use volume::WriteBack;
+
+/// The home of an attached volume.
+#[derive(Debug)]
+pub(crate) enum Home {
+    /// A file or a device of this host.
+    File(FileHome),
+    /// In another process.
+    Far(FarHome),
+}
+
+impl Home {
+    /// Its size in bytes.
+    pub(crate) fn size(&self) -> u64 {
+        match self {
+            Self::File(home) => home.size(),
+            Self::Far(home) => home.size(),
+        }
+    }
+
+    /// Begins to read whole blocks, where that takes a way there and back: the answers to many come together.
+    pub(crate) fn ask(&self, blocks: &Blocks) -> Option<Asked> {
+        match self {
+            Self::File(_) => None,
+            Self::Far(home) => Some(home.ask(blocks.start, blocks.len())),
+        }
+    }
+
+    /// Reads whole blocks; those that were asked for before are waited for.
+    pub(crate) fn read(&self, first: u32, asked: Option<Asked>, into: &mut [u8]) -> Result<(), HomeError> {
+        match (self, asked) {
+            (Self::File(home), _) => Ok(home.read(first, into)?),
+            (Self::Far(home), Some(asked)) => Ok(home.answer(asked, into)?),
+            (Self::Far(home), None) => Ok(home.read(first, into)?),
+        }
+    }
+
+    /// The runs of data and holes from the begin of an extent on: some of them, one at least.
+    pub(crate) fn runs(&self, extent: Extent) -> Result<Vec<Run>, HomeError> {
+        match self {
+            Self::File(home) => {
+                let (until, is_hole) = home.run_at(extent.offset)?;
+                Ok(vec![Run { len: until.saturating_sub(extent.offset).min(extent.len), is_hole }])
+            }
+            Self::Far(home) => Ok(home.runs(extent)?),
+        }
+    }
+
+    /// Writes; it is durable when this returns. Of what is not joined a crash may leave any part.
+    pub(crate) fn install(
+        &self,
+        epoch: Epoch,
+        back: WriteBack,
+        is_joined: bool,
+        pieces: Pieces<'_>,
+    ) -> Result<(), HomeError> {
+        match self {
+            Self::File(home) => Ok(home.install(is_joined, pieces)?),
+            Self::Far(home) => {
+                home.write_back(Begin { epoch, through: back.through, is_joined }, pieces)?;
+                Ok(())
+            }
+        }
+    }
+
+    /// The cache which it is attached with has nothing that is not here.
+    pub(crate) fn release(&self) -> Result<(), HomeError> {
+        match self {
+            Self::File(home) => Ok(home.release()?),
+            // Its mark says so.
+            Self::Far(_) => Ok(()),
+        }
+    }
+}

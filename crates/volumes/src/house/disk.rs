@@ -1,0 +1,394 @@
+//! The disk of homes: threads that do the work on the files of volumes.
+//!
+//! ```text
+//!   work of a volume --> its line --> one writer at a time, in order
+//!   reads            --> one line --> readers
+//! ```
+//! What changes a volume is done in the order in which it was given, so a mark never overtakes what it covers. Reads wait for
+//! none of that. Nothing here ends the process: a home that is full or fails says so, and is tried again.
+
+use super::files::{self, Found, VolumeFiles, With};
+use bytes::Bytes;
+use node::{Disk, Done as AnyDone};
+use protocol::volume_home::{NotDone, Put, Run};
+use protocol::volumes::{Epoch, Extent, VolumeId};
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::io;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread::{self, JoinHandle};
+use types::limits::VOLUME_RUNS_PER_ANSWER_MAX;
+use types::{Position, SessionId, said};
+use vfs::{File, Files};
+use volume::Step;
+
+/// Threads that change volumes, and threads that read them.
+const WRITERS: usize = 4;
+const READERS: usize = 8;
+
+/// The work of a volume that a writer does before it is another volume's turn.
+const TURN_MAX: usize = 256;
+
+/// The number of a write-back in the life of a home's process: what is left of an earlier one is told by it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct WriteNumber(pub(super) u64);
+
+/// Work.
+#[derive(Debug)]
+pub(super) enum Work {
+    /// On a volume, in order.
+    Ordered(VolumeId, Ordered),
+    /// A read of a session, under the number of its question.
+    Read(SessionId, VolumeId, u64, Extent),
+    /// The same for holes.
+    Map(SessionId, VolumeId, u64, Extent),
+}
+
+/// Work on a volume that is done in order.
+#[derive(Debug)]
+pub(super) enum Ordered {
+    /// Open its files; make it first, with this size, if that is given.
+    Open(Option<u64>),
+    /// Close them.
+    Close,
+    /// A write-back begins.
+    Begin(WriteNumber, bool),
+    /// A part of it, from a session.
+    Put(WriteNumber, SessionId, Put),
+    /// A step of home's.
+    Step(Step, With),
+    /// Another size.
+    Resize(u64),
+    /// Another volume with the same contents.
+    Snapshot(VolumeId),
+    /// Close and remove them.
+    Remove,
+}
+
+/// The outcome of work.
+#[derive(Debug)]
+pub(super) enum Done {
+    /// A volume is open, or is not, and why.
+    Opened(VolumeId, Result<Found, NotDone>),
+    /// A part of a write-back is off the window of its session.
+    Took(SessionId, u64),
+    /// A write-back has failed.
+    Failed(VolumeId, WriteNumber, String),
+    /// A step is done, or has failed.
+    Stepped(VolumeId, Step, Result<(), String>),
+    /// A command is done, or has failed.
+    Changed(VolumeId, Result<(), String>),
+    /// The bytes of a read, or none.
+    Read(SessionId, u64, Bytes),
+    /// The runs of a volume, or none.
+    Mapped(SessionId, u64, Vec<Run>),
+}
+
+impl AnyDone for Done {
+    fn durable(&self) -> Option<Position> {
+        None
+    }
+}
+
+type Tell = Box<dyn Fn(Done) + Send + Sync>;
+
+/// The disk.
+pub(super) struct HomeDisk {
+    shared: Arc<Shared>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+struct Shared {
+    files: Arc<dyn Files>,
+    tell: OnceLock<Tell>,
+    queue: Mutex<Queue>,
+    /// There is something for a writer, or for a reader.
+    write: Condvar,
+    read: Condvar,
+    /// The open volumes: a writer takes one out while it works on it.
+    volumes: Mutex<HashMap<VolumeId, Open>>,
+    /// Their files, for readers.
+    readable: Mutex<HashMap<VolumeId, Arc<dyn File>>>,
+}
+
+#[derive(Default)]
+struct Queue {
+    lines: HashMap<VolumeId, VecDeque<Ordered>>,
+    /// Volumes with a line that no writer is at, in their order.
+    ready: VecDeque<VolumeId>,
+    /// Volumes that a writer is at.
+    taken: HashSet<VolumeId>,
+    reads: VecDeque<Work>,
+    is_ended: bool,
+}
+
+/// A volume that is open.
+struct Open {
+    files: VolumeFiles,
+    /// The write-back under way, and why it has failed, if it has.
+    writing: Option<(WriteNumber, Option<String>)>,
+}
+
+impl HomeDisk {
+    /// Begins to work on the files of a directory.
+    pub(super) fn start(files: Arc<dyn Files>) -> io::Result<Arc<Self>> {
+        let shared = Arc::new(Shared {
+            files,
+            tell: OnceLock::new(),
+            queue: Mutex::default(),
+            write: Condvar::new(),
+            read: Condvar::new(),
+            volumes: Mutex::default(),
+            readable: Mutex::default(),
+        });
+        let disk = Arc::new(Self { shared, threads: Mutex::default() });
+        (0..WRITERS).try_for_each(|_| disk.spawn("home-write", Shared::write))?;
+        (0..READERS).try_for_each(|_| disk.spawn("home-read", Shared::read))?;
+        Ok(disk)
+    }
+
+    fn spawn(&self, name: &str, run: fn(&Shared)) -> io::Result<()> {
+        let shared = self.shared.clone();
+        let thread = thread::Builder::new().name(name.to_owned()).spawn(move || run(&shared))?;
+        lock(&self.threads).push(thread);
+        Ok(())
+    }
+}
+
+impl Disk for HomeDisk {
+    type Work = Work;
+    type Done = Done;
+
+    fn submit(&self, work: Work) -> bool {
+        let mut queue = lock(&self.shared.queue);
+        match work {
+            Work::Ordered(volume, work) => {
+                queue.lines.entry(volume).or_default().push_back(work);
+                queue.offer(volume);
+                self.shared.write.notify_one();
+            }
+            read @ (Work::Read(..) | Work::Map(..)) => {
+                queue.reads.push_back(read);
+                self.shared.read.notify_one();
+            }
+        }
+        false
+    }
+
+    fn flush(&self, _: &mut dyn FnMut(Done)) -> bool {
+        false
+    }
+
+    fn on_done(&self, done: Tell) {
+        assert!(self.shared.tell.set(done).is_ok(), "registered once");
+    }
+
+    fn on_failed(&self, _: Box<dyn Fn(&str) + Send + Sync>) {}
+}
+
+impl Drop for HomeDisk {
+    fn drop(&mut self) {
+        lock(&self.shared.queue).is_ended = true;
+        self.shared.write.notify_all();
+        self.shared.read.notify_all();
+        for thread in std::mem::take(&mut *lock(&self.threads)) {
+            // The last handle may go on one of them.
+            if thread.thread().id() != thread::current().id() {
+                let _ = thread.join();
+            }
+        }
+    }
+}
+
+impl Open {
+    /// A step; one of a write-back of which a part could not be written has failed with that.
+    fn step(&mut self, step: Step, with: With) -> Result<(), String> {
+        match &self.writing {
+            Some((_, Some(text))) if matches!(step, Step::Journal | Step::Install) => Err(text.clone()),
+            _ => self.files.step(step, with).map_err(|trouble| trouble.to_string()),
+        }
+    }
+}
+
+impl Queue {
+    /// Lets a writer have a volume, if none is at it and there is something to do.
+    fn offer(&mut self, volume: VolumeId) {
+        let waits = self.lines.get(&volume).is_some_and(|line| !line.is_empty());
+        if waits && !self.taken.contains(&volume) && !self.ready.contains(&volume) {
+            self.ready.push_back(volume);
+        }
+    }
+}
+
+impl Shared {
+    fn tell(&self, done: Done) {
+        if let Some(tell) = self.tell.get() {
+            tell(done);
+        }
+    }
+
+    /// A writer's thread.
+    fn write(&self) {
+        loop {
+            let (volume, work) = {
+                let is_idle = |queue: &mut Queue| queue.ready.is_empty() && !queue.is_ended;
+                let queue = self.write.wait_while(lock(&self.queue), is_idle);
+                let mut queue = queue.unwrap_or_else(PoisonError::into_inner);
+                if queue.is_ended {
+                    return;
+                }
+                let Some(volume) = queue.ready.pop_front() else { continue };
+                queue.taken.insert(volume);
+                let line = queue.lines.entry(volume).or_default();
+                (volume, line.drain(..line.len().min(TURN_MAX)).collect::<Vec<_>>())
+            };
+            for work in work {
+                self.work(volume, work);
+            }
+            let mut queue = lock(&self.queue);
+            queue.taken.remove(&volume);
+            if queue.lines.get(&volume).is_some_and(VecDeque::is_empty) {
+                queue.lines.remove(&volume);
+            }
+            queue.offer(volume);
+        }
+    }
+
+    fn work(&self, volume: VolumeId, work: Ordered) {
+        match work {
+            Ordered::Open(size) => {
+                let opened = contained(|| self.open(volume, size)).unwrap_or_else(|text| Err(NotDone::Failed(text)));
+                self.tell(Done::Opened(volume, opened));
+            }
+            Ordered::Close => self.close(volume),
+            Ordered::Begin(number, is_joined) => {
+                let begun = self.with(volume, |open| {
+                    open.writing = Some((number, None));
+                    open.files.begin(is_joined).map_err(|trouble| trouble.to_string())
+                });
+                self.check(volume, number, begun);
+            }
+            Ordered::Put(number, session, put) => {
+                let done = self.with(volume, |open| {
+                    if open.writing != Some((number, None)) {
+                        return Ok(());
+                    }
+                    open.files.put(put.extent, &put.content).map_err(|trouble| trouble.to_string())
+                });
+                self.tell(Done::Took(session, put.cost()));
+                self.check(volume, number, done);
+            }
+            Ordered::Step(step, with) => {
+                let done = self.with(volume, |open| open.step(step, with));
+                self.tell(Done::Stepped(volume, step, done));
+            }
+            Ordered::Resize(size) => {
+                let done = self.with(volume, |open| open.files.resize(size).map_err(|error| error.to_string()));
+                self.tell(Done::Changed(volume, done));
+            }
+            Ordered::Snapshot(to) => {
+                let done = self.with(volume, |open| open.files.snapshot(to).map_err(|error| error.to_string()));
+                self.tell(Done::Changed(volume, done));
+            }
+            Ordered::Remove => {
+                self.close(volume);
+                let removed = contained(|| files::remove(&*self.files, volume).map_err(|error| error.to_string()));
+                self.tell(Done::Changed(volume, removed.and_then(|removed| removed)));
+            }
+        }
+    }
+
+    fn open(&self, volume: VolumeId, create: Option<u64>) -> Result<Found, NotDone> {
+        let failed = |error: vfs::FileError| NotDone::Failed(error.to_string());
+        let exists = files::exists(&*self.files, volume).map_err(failed)?;
+        match create {
+            None if !exists => return Err(NotDone::NoVolume),
+            Some(size) if !exists => files::create(&*self.files, volume, size).map_err(failed)?,
+            _ => {}
+        }
+        let (files, found) = VolumeFiles::open(self.files.clone(), volume).map_err(failed)?;
+        // One that was just made like this counts as made: its maker may have asked twice.
+        if create.is_some_and(|size| found.size != size || found.epoch != Epoch(0)) {
+            return Err(NotDone::Exists);
+        }
+        lock(&self.readable).insert(volume, files.file());
+        lock(&self.volumes).insert(volume, Open { files, writing: None });
+        Ok(found)
+    }
+
+    fn close(&self, volume: VolumeId) {
+        lock(&self.readable).remove(&volume);
+        let closed = lock(&self.volumes).remove(&volume);
+        drop(closed);
+    }
+
+    /// Works on an open volume, which nobody else does meanwhile.
+    fn with(&self, volume: VolumeId, work: impl FnOnce(&mut Open) -> Result<(), String>) -> Result<(), String> {
+        let taken = lock(&self.volumes).remove(&volume);
+        let Some(mut open) = taken else { return Err("the volume is not open at its home".to_owned()) };
+        let done = contained(|| work(&mut open)).and_then(|done| done);
+        lock(&self.volumes).insert(volume, open);
+        done
+    }
+
+    /// Tells of a write-back that has failed, once.
+    fn check(&self, volume: VolumeId, number: WriteNumber, done: Result<(), String>) {
+        if let Err(text) = done {
+            if let Some(open) = lock(&self.volumes).get_mut(&volume) {
+                open.writing = Some((number, Some(text.clone())));
+            }
+            self.tell(Done::Failed(volume, number, text));
+        }
+    }
+
+    /// A reader's thread.
+    fn read(&self) {
+        loop {
+            let work = {
+                let is_idle = |queue: &mut Queue| queue.reads.is_empty() && !queue.is_ended;
+                let queue = self.read.wait_while(lock(&self.queue), is_idle);
+                let mut queue = queue.unwrap_or_else(PoisonError::into_inner);
+                if queue.is_ended {
+                    return;
+                }
+                queue.reads.pop_front()
+            };
+            match work {
+                Some(Work::Read(session, volume, id, extent)) => {
+                    self.tell(Done::Read(session, id, self.bytes(volume, extent)));
+                }
+                Some(Work::Map(session, volume, id, extent)) => {
+                    self.tell(Done::Mapped(session, id, self.runs(volume, extent)));
+                }
+                Some(Work::Ordered(..)) | None => {}
+            }
+        }
+    }
+
+    fn file(&self, volume: VolumeId) -> Option<Arc<dyn File>> {
+        lock(&self.readable).get(&volume).cloned()
+    }
+
+    /// Bytes of a volume; none if they cannot be read.
+    fn bytes(&self, volume: VolumeId, extent: Extent) -> Bytes {
+        let mut bytes = vec![0; extent.len as usize];
+        let is_read = self.file(volume).is_some_and(|file| file.read_at(extent.offset, &mut bytes).is_ok());
+        if is_read { bytes.into() } else { Bytes::new() }
+    }
+
+    fn runs(&self, volume: VolumeId, extent: Extent) -> Vec<Run> {
+        let runs = self.file(volume).map(|file| files::runs(&*file, extent, VOLUME_RUNS_PER_ANSWER_MAX));
+        runs.and_then(Result::ok).unwrap_or_default()
+    }
+}
+
+/// Works; a panic is a failure like any other.
+fn contained<T>(work: impl FnOnce() -> T) -> Result<T, String> {
+    let ran = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
+    ran.map_err(|panic| {
+        format!("home panicked ('{}'), which is an error of Thorp's own: please report it", said(&*panic))
+    })
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,250 @@
+//! The files of one volume at its home.
+//!
+//! ```text
+//!   0123456789abcdef.raw       the volume, byte for byte
+//!   0123456789abcdef.mark      its epoch and its mark; a volume that has none was not wholly made, or is being removed
+//!   0123456789abcdef.journal   a joined write-back, before it is installed
+//! ```
+//! Steps are those of [`volume::Home`], and each is durable when it has returned. The mark is written before the journal that
+//! came to it is blanked: a home that starts between the two finds the journal behind its mark, and lets it go.
+
+use super::mark::{MarkFile, Marked};
+use crate::extents::{BLOCK, Blocks};
+use crate::home::{Incomplete, Journal, JournalFound, Piece, put};
+use protocol::volume_home::Run;
+use protocol::volumes::{Content, Epoch, Extent, Stamp, VolumeId};
+use std::fmt;
+use std::sync::Arc;
+use types::limits::VOLUME_JOURNAL_RUNS_MAX;
+use vfs::{Doing, File, FileError, Files, How};
+use volume::Step;
+
+/// Why a file of a volume was not read or written.
+#[derive(Debug)]
+pub(super) enum Trouble {
+    /// The system refused it.
+    File(FileError),
+    /// A joined write-back is of more runs of blocks than a journal takes.
+    JournalFull,
+}
+
+impl fmt::Display for Trouble {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(error) => error.fmt(f),
+            Self::JournalFull => {
+                write!(f, "the write-back has more than {VOLUME_JOURNAL_RUNS_MAX} runs of blocks: join fewer flushes")
+            }
+        }
+    }
+}
+
+impl From<FileError> for Trouble {
+    fn from(error: FileError) -> Self {
+        Self::File(error)
+    }
+}
+
+/// The state of a volume as its files have it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Found {
+    pub(super) size: u64,
+    pub(super) epoch: Epoch,
+    pub(super) owner: u64,
+    pub(super) mark: Stamp,
+    /// The mark that its journal comes to, if that is whole and not installed.
+    pub(super) journal: Option<Stamp>,
+}
+
+/// The particulars of a step, besides those that it names.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct With {
+    pub(super) through: Stamp,
+    pub(super) owner: u64,
+}
+
+/// The files of a volume that is open.
+#[derive(Debug)]
+pub(super) struct VolumeFiles {
+    name: String,
+    files: Arc<dyn Files>,
+    file: Arc<dyn File>,
+    mark: MarkFile,
+    journal: Journal,
+    /// The journal of the write-back under way.
+    incomplete: Option<Incomplete>,
+    /// The journal that is whole.
+    complete: Option<JournalFound>,
+}
+
+fn raw(volume: VolumeId) -> String {
+    format!("{:016x}.raw", volume.0)
+}
+
+fn mark(volume: VolumeId) -> String {
+    format!("{:016x}.mark", volume.0)
+}
+
+fn journal(volume: VolumeId) -> String {
+    format!("{:016x}.journal", volume.0)
+}
+
+/// Whether there is such a volume.
+pub(super) fn exists(files: &dyn Files, volume: VolumeId) -> Result<bool, FileError> {
+    match files.open(&mark(volume), How::Read) {
+        Ok(_) => Ok(true),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error).doing("open", || files.path(&mark(volume))),
+    }
+}
+
+/// Makes a volume of zeros, durably.
+pub(super) fn create(files: &dyn Files, volume: VolumeId, size: u64) -> Result<(), FileError> {
+    let path = || files.path(&raw(volume));
+    let file = files.open(&raw(volume), How::Create).doing("create", path)?;
+    file.set_len(size).doing("extend", path)?;
+    file.sync().doing("sync", path)?;
+    finish_new(files, volume)
+}
+
+/// The last of what makes a volume: until its mark is there, there is none.
+fn finish_new(files: &dyn Files, volume: VolumeId) -> Result<(), FileError> {
+    MarkFile::create(files, &mark(volume), volume.0, Marked::NEW)?;
+    files.sync_dir().doing("sync", || files.path(""))
+}
+
+/// Removes a volume. One that is interrupted is no volume any more.
+pub(super) fn remove(files: &dyn Files, volume: VolumeId) -> Result<(), FileError> {
+    let remove = |name: String| match files.remove(&name) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error).doing("remove", || files.path(&name)),
+        _ => Ok(()),
+    };
+    remove(mark(volume))?;
+    files.sync_dir().doing("sync", || files.path(""))?;
+    remove(journal(volume))?;
+    remove(raw(volume))?;
+    files.sync_dir().doing("sync", || files.path(""))
+}
+
+impl VolumeFiles {
+    /// Opens the files of a volume that exists.
+    pub(super) fn open(files: Arc<dyn Files>, volume: VolumeId) -> Result<(Self, Found), FileError> {
+        let name = raw(volume);
+        let mark = MarkFile::open(&*files, &mark(volume), volume.0)?;
+        let file = files.open(&name, How::Write).doing("open", || files.path(&name))?;
+        let size = file.size().doing("read the length of", || files.path(&name))?;
+        let Marked { epoch, owner, mark: stamp } = mark.marked();
+        let journal = Journal { files: files.clone(), name: journal(volume), volume: volume.0 };
+        let mut complete = journal.find()?;
+        // It was installed, and the mark written: only its end was interrupted.
+        if let Some(old) = complete.take_if(|it| it.through() <= stamp) {
+            old.blank()?;
+        }
+        let found = Found { size, epoch, owner, mark: stamp, journal: complete.as_ref().map(JournalFound::through) };
+        Ok((Self { name, files, file, mark, journal, incomplete: None, complete }, found))
+    }
+
+    /// The volume's file, for readers beside.
+    pub(super) fn file(&self) -> Arc<dyn File> {
+        self.file.clone()
+    }
+
+    /// Begins a write-back.
+    pub(super) fn begin(&mut self, is_joined: bool) -> Result<(), Trouble> {
+        self.incomplete = if is_joined { Some(self.journal.begin()?) } else { None };
+        Ok(())
+    }
+
+    /// Writes a part of the write-back under way.
+    pub(super) fn put(&mut self, extent: Extent, content: &Content) -> Result<(), Trouble> {
+        let blocks = blocks(extent);
+        let piece = match content {
+            Content::Data(bytes) => Piece::Bytes(blocks.start, bytes),
+            Content::Trim => Piece::Zeros { blocks, is_hole: true },
+            Content::Zero => Piece::Zeros { blocks, is_hole: false },
+        };
+        match &mut self.incomplete {
+            Some(journal) if journal.runs() >= VOLUME_JOURNAL_RUNS_MAX => return Err(Trouble::JournalFull),
+            Some(journal) => self.journal.put(journal, &piece)?,
+            None => put(&*self.file, &piece).doing("write", || self.files.path(&self.name))?,
+        }
+        Ok(())
+    }
+
+    /// Does a step, durably: of a journal, with the mark that it comes to; of an epoch, with its owner.
+    pub(super) fn step(&mut self, step: Step, With { through, owner }: With) -> Result<(), Trouble> {
+        match step {
+            Step::Journal => {
+                if let Some(journal) = self.incomplete.take() {
+                    self.complete = Some(self.journal.complete(journal, through)?);
+                }
+            }
+            Step::Install => {
+                if let Some(journal) = &self.complete {
+                    let path = || self.files.path(&self.name);
+                    journal.each(&mut |piece| put(&*self.file, &piece).doing("write", path))?;
+                }
+                self.file.sync().doing("sync", || self.files.path(&self.name))?;
+            }
+            Step::Mark(mark) => {
+                let marked = Marked { mark, ..self.mark.marked() };
+                self.write_mark(marked)?;
+            }
+            Step::Fence(epoch) => {
+                let marked = Marked { epoch, owner, ..self.mark.marked() };
+                self.write_mark(marked)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the mark, and lets the journal be empty.
+    fn write_mark(&mut self, marked: Marked) -> Result<(), FileError> {
+        self.mark.write(marked)?;
+        self.incomplete = None;
+        if let Some(journal) = self.complete.take() {
+            journal.blank()?;
+        }
+        Ok(())
+    }
+
+    /// Makes another volume with the same contents, which shares their blocks with this one.
+    pub(super) fn snapshot(&self, to: VolumeId) -> Result<(), FileError> {
+        let path = || self.files.path(&raw(to));
+        if exists(&*self.files, to)? {
+            return Err(std::io::Error::from(std::io::ErrorKind::AlreadyExists)).doing("create", path);
+        }
+        self.files.share(&self.name, &raw(to)).doing("share the blocks of the volume with", path)?;
+        finish_new(&*self.files, to)
+    }
+
+    /// Gives it another size, durably.
+    pub(super) fn resize(&self, size: u64) -> Result<(), FileError> {
+        let path = || self.files.path(&self.name);
+        self.file.set_len(size).doing("resize", path)?;
+        self.file.sync().doing("sync", path)
+    }
+}
+
+/// The blocks of an extent of whole blocks.
+fn blocks(extent: Extent) -> Blocks {
+    (extent.offset / BLOCK as u64) as u32..((extent.offset + extent.len) / BLOCK as u64) as u32
+}
+
+/// The runs of an extent from its begin on, as many as are asked for.
+pub(super) fn runs(file: &dyn File, extent: Extent, runs_max: usize) -> std::io::Result<Vec<Run>> {
+    let (mut runs, end) = (Vec::<Run>::new(), extent.offset + extent.len);
+    let mut at = extent.offset;
+    while at < end {
+        let (until, is_hole) = file.run_at(at)?;
+        let len = until.clamp(at + 1, end) - at;
+        let count = runs.len();
+        match runs.last_mut() {
+            Some(last) if last.is_hole == is_hole => last.len += len,
+            _ if count == runs_max => break,
+            _ => runs.push(Run { len, is_hole }),
+        }
+        at += len;
+    }
+    Ok(runs)
+}

@@ -1,0 +1,176 @@
+//! The file beside a volume that says which epoch its home has heard of last, and through which write all is there.
+//!
+//! ```text
+//!   two slots of 4096 bytes, written in turn:
+//!    0  magic "THORPMRK" | 8  format u32 | 0 u32
+//!   16  volume u64 | 24  revision u64, the later slot counts
+//!   32  epoch u64 | 40  its owner u64
+//!   48  mark: epoch u64, sequence u64, flush epoch u64
+//!   72  CRC32C u32 of bytes 0..72
+//! ```
+//! It is written with each write-back, so it is one write and one sync, and nothing that a rename would cost besides. A slot
+//! that was interrupted has no right checksum, and the other one counts.
+
+use crate::extents::BLOCK;
+use protocol::volumes::{Epoch, FlushEpoch, Sequence, Stamp};
+use std::sync::Arc;
+use vfs::{Doing, Fields, File, FileError, Files, How, Malformed};
+
+const MAGIC: [u8; 8] = *b"THORPMRK";
+const FORMAT: u32 = 1;
+const CRC_AT: usize = 72;
+
+/// A home's state, as it says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Marked {
+    pub(super) epoch: Epoch,
+    /// The owner of that epoch; 0 if nobody has had the volume yet.
+    pub(super) owner: u64,
+    pub(super) mark: Stamp,
+}
+
+impl Marked {
+    /// Of a volume that was just made.
+    pub(super) const NEW: Self = Self { epoch: Epoch(0), owner: 0, mark: Stamp::ZERO };
+}
+
+/// The file.
+#[derive(Debug)]
+pub(super) struct MarkFile {
+    file: Arc<dyn File>,
+    path: std::path::PathBuf,
+    volume: u64,
+    revision: u64,
+    marked: Marked,
+}
+
+impl MarkFile {
+    /// Makes it.
+    pub(super) fn create(files: &dyn Files, name: &str, volume: u64, marked: Marked) -> Result<(), FileError> {
+        let path = || files.path(name);
+        let mut file = Self {
+            file: files.open(name, How::Create).doing("create", path)?,
+            path: path(),
+            volume,
+            revision: 0,
+            marked,
+        };
+        file.file.write_at(0, &[0; 2 * BLOCK]).doing("write", path)?;
+        file.write(marked)
+    }
+
+    /// Opens it.
+    pub(super) fn open(files: &dyn Files, name: &str, volume: u64) -> Result<Self, FileError> {
+        let path = || files.path(name);
+        let file = files.open(name, How::Write).doing("open", path)?;
+        let mut slots = [0; 2 * BLOCK];
+        let len = file.size().doing("read the length of", path)?.min(slots.len() as u64) as usize;
+        file.read_at(0, &mut slots[..len]).doing("read", path)?;
+        let mut newest: Option<(u64, Marked)> = None;
+        for slot in slots.chunks_exact(BLOCK) {
+            let Ok((format, of, revision, marked)) = decode(slot) else { continue };
+            if format > FORMAT {
+                return Err(FileError::Format { file: path(), expected: FORMAT, got: format });
+            }
+            if of == volume && newest.is_none_or(|(newest, _)| newest < revision) {
+                newest = Some((revision, marked));
+            }
+        }
+        let what = || format!("expected the mark of volume {volume:016x} with its checksum, got something else");
+        let corrupt = || FileError::Corrupt { file: path(), offset: 0, what: what() };
+        let (revision, marked) = newest.ok_or_else(corrupt)?;
+        Ok(Self { file, path: path(), volume, revision, marked })
+    }
+
+    /// The state that it says.
+    pub(super) fn marked(&self) -> Marked {
+        self.marked
+    }
+
+    /// Writes it, durably.
+    pub(super) fn write(&mut self, marked: Marked) -> Result<(), FileError> {
+        let revision = self.revision + 1;
+        let at = revision % 2 * BLOCK as u64;
+        let written = self.file.write_at(at, &encode(self.volume, revision, marked)).and_then(|()| self.file.sync());
+        written.doing("write", || self.path.clone())?;
+        (self.revision, self.marked) = (revision, marked);
+        Ok(())
+    }
+}
+
+fn encode(volume: u64, revision: u64, Marked { epoch, owner, mark }: Marked) -> [u8; CRC_AT + 4] {
+    let mut bytes = [0; CRC_AT + 4];
+    bytes[0..8].copy_from_slice(&MAGIC);
+    bytes[8..12].copy_from_slice(&FORMAT.to_le_bytes());
+    let fields = [volume, revision, epoch.0, owner, mark.epoch.0, mark.sequence.0, mark.flush.0];
+    for (into, field) in bytes[16..CRC_AT].chunks_exact_mut(8).zip(fields) {
+        into.copy_from_slice(&field.to_le_bytes());
+    }
+    let crc = crc32c::crc32c(&bytes[..CRC_AT]);
+    bytes[CRC_AT..].copy_from_slice(&crc.to_le_bytes());
+    bytes
+}
+
+/// The format, the volume, the revision and the state of a slot.
+fn decode(slot: &[u8]) -> Result<(u32, u64, u64, Marked), Malformed> {
+    let mut fields = Fields::new(slot[..CRC_AT + 4].to_vec().into());
+    let magic = fields.take(8)?;
+    let (format, _) = (fields.u32()?, fields.u32()?);
+    let (volume, revision) = (fields.u64()?, fields.u64()?);
+    let (epoch, owner) = (Epoch(fields.u64()?), fields.u64()?);
+    let (of, sequence, flush) = (Epoch(fields.u64()?), Sequence(fields.u64()?), FlushEpoch(fields.u64()?));
+    if magic[..] != MAGIC || fields.u32()? != crc32c::crc32c(&slot[..CRC_AT]) {
+        return Err(Malformed);
+    }
+    Ok((format, volume, revision, Marked { epoch, owner, mark: Stamp { epoch: of, sequence, flush } }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use vfs::memory::{Dice, Fault, Memory};
+
+    fn marked(number: u64) -> Marked {
+        let mark = Stamp { epoch: Epoch(number), sequence: Sequence(number + 1), flush: FlushEpoch(number + 2) };
+        Marked { epoch: Epoch(number + 3), owner: number + 4, mark }
+    }
+
+    #[test]
+    fn a_mark_has_its_golden_bytes() {
+        let bytes = encode(0x0102, 5, marked(1));
+        let hex = bytes.iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"));
+        assert_eq!(
+            hex,
+            "54484f52504d524b01000000000000000201000000000000050000000000000004000000000000000500000000000000010000000000\
+             00000200000000000000030000000000000042367343"
+        );
+    }
+
+    #[test]
+    fn an_interrupted_write_leaves_the_mark_of_before() {
+        let mut dice = Dice(3);
+        for at in 0..12 {
+            let files = Memory::default();
+            MarkFile::create(&files, "m", 7, Marked::NEW).unwrap();
+            files.sync_dir().unwrap();
+            let mut file = MarkFile::open(&files, "m", 7).unwrap();
+            file.write(marked(1)).unwrap();
+            files.plan(Some(Fault::Crash(at)));
+            let last = (2..99).take_while(|&number| file.write(marked(number)).is_ok()).last().unwrap_or(1);
+            for _ in 0..8 {
+                let left = files.after_power_failure(&mut dice);
+                let found = MarkFile::open(&left, "m", 7).unwrap().marked();
+                assert!([last, last + 1].map(marked).contains(&found), "operation {at}: {found:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_mark_of_another_volume_and_a_damaged_one_are_refused() {
+        let files = Memory::default();
+        MarkFile::create(&files, "m", 7, Marked::NEW).unwrap();
+        assert!(matches!(MarkFile::open(&files, "m", 8), Err(FileError::Corrupt { .. })));
+        files.damage("m", |bytes| bytes[BLOCK + 40] ^= 1);
+        assert!(matches!(MarkFile::open(&files, "m", 7), Err(FileError::Corrupt { .. })));
+    }
+}

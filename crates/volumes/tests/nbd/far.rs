@@ -1,0 +1,277 @@
+//! A volume whose home is in another process, over TCP: this test's own program, started once more.
+
+use crate::attached::{MIB, PATIENCE, end, work};
+use crate::rig::{Folder, Random, Rig, ask};
+use net::Runtime;
+use protocol::volumes::{Epoch, Extent, VolumeId};
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command as Program, Stdio};
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+use volumes::nbd::client::Command;
+use volumes::{Ack, AttachConfig, AttachError, Attached, FarError, FarHome, HomeServer};
+
+const DIR: &str = "THORP_TEST_HOMES";
+const ADDRESS: &str = "THORP_TEST_ADDRESS";
+const VOLUME: VolumeId = VolumeId(0x5EED);
+
+/// The homes of another process.
+struct Homes {
+    process: Child,
+    address: String,
+}
+
+impl Homes {
+    fn start(dir: &Path) -> Self {
+        Self::start_at(dir, "127.0.0.1:0")
+    }
+
+    fn start_at(dir: &Path, address: &str) -> Self {
+        let mut process = Program::new(std::env::current_exe().unwrap())
+            .args(["--exact", "far::homes_of_this_process", "--nocapture"])
+            .env(DIR, dir)
+            .env(ADDRESS, address)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
+        let said = lines.find_map(|line| Some(line.unwrap().split_once("homes at ")?.1.to_owned()));
+        Self { process, address: said.expect("it says where it listens") }
+    }
+
+    /// Kills it at once, and starts it again at the same address.
+    fn restart(&mut self, dir: &Path) {
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
+        let begun = Instant::now();
+        let address = self.address.clone();
+        // The address of connections that were just broken may be taken for a moment.
+        *self = loop {
+            let next = std::panic::catch_unwind(|| Self::start_at(dir, &address));
+            match next {
+                Ok(next) => break next,
+                Err(_) => assert!(begun.elapsed() < PATIENCE, "it does not start again"),
+            }
+        };
+    }
+}
+
+impl Drop for Homes {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// Not a test, but for the process that a test starts.
+#[test]
+fn homes_of_this_process() {
+    let (Some(dir), Ok(address)) = (std::env::var_os(DIR), std::env::var(ADDRESS)) else { return };
+    let homes = HomeServer::start(Path::new(&dir), &Runtime::start().unwrap()).unwrap();
+    println!("homes at {}", homes.listen(address.parse().unwrap(), false).unwrap());
+    let _ = std::io::stdin().read(&mut [0]);
+}
+
+fn raw(dir: &Path, volume: VolumeId) -> PathBuf {
+    dir.join(format!("{:016x}.raw", volume.0))
+}
+
+fn config(folder: &Folder, cache: &str) -> AttachConfig {
+    let config = AttachConfig::new(PathBuf::new(), folder.path(cache));
+    AttachConfig { log_bytes: 4 * MIB, clean_bytes: 2 * MIB, ..config }
+}
+
+fn attach(home: FarHome, config: &AttachConfig) -> Arc<Attached> {
+    Arc::new(Attached::attach_far(home, config).unwrap())
+}
+
+#[test]
+fn a_volume_with_its_home_in_another_process_is_home_when_it_is_detached() {
+    const LEN: u64 = 10 * MIB + 512;
+    let (folder, runtime) = (Folder::new(), Runtime::start().unwrap());
+    let dir = folder.path("homes");
+    let homes = Homes::start(&dir);
+    drop(FarHome::create(&homes.address, VOLUME, 22 * MIB, &runtime).unwrap());
+    for (round, ack) in [Ack::Flush, Ack::Write].into_iter().enumerate() {
+        let home = FarHome::connect(&homes.address, VOLUME, &runtime).unwrap();
+        assert_eq!(home.size(), 22 * MIB);
+        let attached = attach(home, &AttachConfig { ack, ..config(&folder, "cache") });
+        assert_eq!(attached.status().epoch, round as u64 + 1);
+        let rig = Rig::new(attached.clone());
+        let models: Vec<Vec<u8>> = thread::scope(|scope| {
+            let work = |client: u64| {
+                let mut connection = rig.connect();
+                for at in (0..LEN).step_by(MIB as usize) {
+                    let len = MIB.min(LEN - at) as u32;
+                    ask(&mut connection, &Command::Zero { offset: client * LEN + at, len, flags: 0 });
+                }
+                work(&mut connection, client * LEN, LEN, 10 * round as u64 + client)
+            };
+            let clients = [0, 1].map(|client| scope.spawn(move || work(client)));
+            clients.into_iter().map(|client| client.join().unwrap()).collect()
+        });
+        // Everything is read as it was written, from home where it is only there.
+        assert!(rig.server.stop(PATIENCE));
+        attached.detach().unwrap();
+        let bytes = std::fs::read(raw(&dir, VOLUME)).unwrap();
+        for (client, model) in models.iter().enumerate() {
+            let first = client * LEN as usize;
+            assert!(bytes[first..first + model.len()] == model[..], "the region of client {client}");
+        }
+    }
+    let home = FarHome::connect(&homes.address, VOLUME, &runtime).unwrap();
+    let mut found = vec![0; 22 * MIB as usize];
+    home.read(0, &mut found).unwrap();
+    assert!(found == std::fs::read(raw(&dir, VOLUME)).unwrap());
+    let runs = home.runs(Extent { offset: 0, len: 22 * MIB }).unwrap();
+    assert_eq!(runs.iter().map(|run| run.len).sum::<u64>(), 22 * MIB);
+}
+
+/// Home is killed again and again while a volume is written, and started again: nobody who uses the volume hears of it.
+#[test]
+fn a_home_that_is_killed_and_started_again_is_written_to_once_more() {
+    let (folder, runtime) = (Folder::new(), Runtime::start().unwrap());
+    let dir = folder.path("homes");
+    let mut homes = Homes::start(&dir);
+    let home = FarHome::create(&homes.address, VOLUME, 16 * MIB, &runtime).unwrap();
+    let config = AttachConfig { age_max: Duration::from_millis(20), ..config(&folder, "cache") };
+    let attached = attach(home, &config);
+    let rig = Rig::new(attached.clone());
+    let model: Vec<u8> = thread::scope(|scope| {
+        let worker = scope.spawn(|| {
+            let mut connection = rig.connect();
+            (0..8).flat_map(|round| work(&mut connection, round * 2 * MIB, 2 * MIB, round)).collect()
+        });
+        let mut random = Random(17);
+        while !worker.is_finished() {
+            thread::sleep(Duration::from_millis(random.below(200)));
+            homes.restart(&dir);
+        }
+        worker.join().unwrap()
+    });
+    assert!(rig.server.stop(PATIENCE));
+    detach(&attached);
+    assert!(std::fs::read(raw(&dir, VOLUME)).unwrap() == model);
+}
+
+/// Detaches, although home has just been killed.
+fn detach(attached: &Attached) {
+    let begun = Instant::now();
+    while let Err(why) = attached.detach() {
+        assert!(begun.elapsed() < PATIENCE, "{why}");
+    }
+}
+
+#[test]
+fn an_owner_whose_epoch_has_ended_is_refused_and_says_so() {
+    let (folder, runtime) = (Folder::new(), Runtime::start().unwrap());
+    let dir = folder.path("homes");
+    let homes = Homes::start(&dir);
+    let home = FarHome::create(&homes.address, VOLUME, 4 * MIB, &runtime).unwrap();
+    let config = config(&folder, "cache");
+    let attached = attach(home, &config);
+    let rig = Rig::new(attached.clone());
+    let mut client = rig.connect();
+    ask(&mut client, &Command::Write { offset: 0, data: &[1; 8192], fua: true });
+
+    // Another host takes the volume.
+    let other = FarHome::connect(&homes.address, VOLUME, &runtime).unwrap();
+    assert!(matches!(other.fence(Epoch(1), 77), Err(FarError::Ended(Epoch(1)))), "that is the first owner's");
+    other.fence(Epoch(2), 77).unwrap();
+    other.fence(Epoch(2), 77).unwrap();
+    assert!(matches!(other.fence(Epoch(2), 78), Err(FarError::Ended(Epoch(2)))));
+
+    let why = attached.detach().unwrap_err();
+    assert!(why.contains("epoch 2"), "{why}");
+    assert!(attached.status().failed.is_some_and(|why| why.contains("epoch 2")));
+    let error = client.call(&Command::Write { offset: 0, data: &[2; 4096], fua: true }).unwrap().error;
+    assert_ne!(error, 0, "no write is taken any more");
+    assert!(std::fs::read(raw(&dir, VOLUME)).unwrap().iter().all(|byte| *byte == 0), "nothing has come of it");
+    drop(client);
+    end(rig, &attached);
+    drop(attached);
+
+    // The cache has a write that never went home, and is not given up without a word.
+    let again = FarHome::connect(&homes.address, VOLUME, &runtime).unwrap();
+    let refused = Attached::attach_far(again, &config).unwrap_err();
+    assert!(matches!(refused, AttachError::Superseded(1)), "{refused}");
+    let again = FarHome::connect(&homes.address, VOLUME, &runtime).unwrap();
+    let attached = attach(again, &AttachConfig { is_forced: true, ..config });
+    assert_eq!((attached.status().epoch, attached.status().dirty_writes), (3, 0));
+    attached.detach().unwrap();
+}
+
+#[test]
+fn a_cache_that_was_not_detached_goes_on_behind_the_mark() {
+    let (folder, runtime) = (Folder::new(), Runtime::start().unwrap());
+    let dir = folder.path("homes");
+    let homes = Homes::start(&dir);
+    drop(FarHome::create(&homes.address, VOLUME, 4 * MIB, &runtime).unwrap());
+    let config = AttachConfig { age_max: Duration::from_secs(3600), ..config(&folder, "cache") };
+    let mut model = vec![0; 4 * MIB as usize];
+    for round in 1..=3_u8 {
+        let home = FarHome::connect(&homes.address, VOLUME, &runtime).unwrap();
+        let attached = attach(home, &config);
+        let before = usize::from(round - 1) * 4;
+        assert_eq!(attached.status().dirty_writes, before, "of the rounds before");
+        let rig = Rig::new(attached.clone());
+        let mut client = rig.connect();
+        for flush in 0..4_u8 {
+            let at = usize::from(round) * 8192 + usize::from(flush) * 4096;
+            let data = [16 * round + flush; 8192];
+            ask(&mut client, &Command::Write { offset: at as u64, data: &data, fua: false });
+            ask(&mut client, &Command::Flush);
+            model[at..at + 8192].copy_from_slice(&data);
+        }
+        let read = ask(&mut client, &Command::Read { offset: 0, len: 4 << 20, whole: true });
+        assert!(read.data == model, "round {round}");
+        drop(client);
+        end(rig, &attached);
+        if round == 3 {
+            attached.detach().unwrap();
+        }
+    }
+    assert!(std::fs::read(raw(&dir, VOLUME)).unwrap() == model);
+}
+
+#[test]
+fn a_volume_has_another_size_is_copied_and_is_removed() {
+    let (folder, runtime) = (Folder::new(), Runtime::start().unwrap());
+    let dir = folder.path("homes");
+    let homes = Homes::start(&dir);
+    let home = FarHome::create(&homes.address, VOLUME, 4 * MIB, &runtime).unwrap();
+    home.fence(Epoch(1), 7).unwrap();
+    home.resize(Epoch(1), 6 * MIB).unwrap();
+    assert_eq!((home.size(), std::fs::metadata(raw(&dir, VOLUME)).unwrap().len()), (6 * MIB, 6 * MIB));
+    assert!(matches!(home.resize(Epoch(0), 4 * MIB), Err(FarError::Ended(Epoch(1)))));
+    assert!(matches!(home.resize(Epoch(1), 4097), Err(FarError::Size(4097))));
+
+    // Where the file system shares no blocks it says so, and there is no half of a volume.
+    let copy = VolumeId(0xC0B1);
+    match home.snapshot(copy) {
+        Ok(()) => assert_eq!(FarHome::connect(&homes.address, copy, &runtime).unwrap().size(), 6 * MIB),
+        Err(error) => {
+            assert!(error.to_string().contains("cannot share blocks"), "{error}");
+            let none = FarHome::connect(&homes.address, copy, &runtime).unwrap_err();
+            assert!(matches!(none, FarError::NoVolume(_, volume) if volume == copy), "{none}");
+        }
+    }
+
+    let again = FarHome::create(&homes.address, VOLUME, 6 * MIB, &runtime).unwrap_err();
+    assert!(matches!(again, FarError::Exists(_, VOLUME)), "{again}");
+    let other = FarHome::connect(&homes.address, VOLUME, &runtime).unwrap();
+    let used = other.with_patience(Duration::from_millis(100)).remove(Epoch(1)).unwrap_err();
+    assert!(matches!(used, FarError::Busy(_)), "{used}");
+    let begun = Instant::now();
+    while let Err(error) = home.remove(Epoch(1)) {
+        assert!(matches!(error, FarError::Busy(_)) && begun.elapsed() < PATIENCE, "{error}");
+    }
+    let files: Vec<_> = std::fs::read_dir(&dir).unwrap().map(|file| file.unwrap().file_name()).collect();
+    let is_left = |name: &std::ffi::OsString| name.to_string_lossy().starts_with("0000000000005eed");
+    assert!(!files.iter().any(is_left), "{files:?}");
+    let gone = FarHome::connect(&homes.address, VOLUME, &runtime).unwrap_err();
+    assert!(matches!(gone, FarError::NoVolume(..)), "{gone}");
+}
