@@ -283,7 +283,9 @@ impl Core {
         if state.owner.is_clean() {
             self.drained.notify_all();
         }
-        let (answered, pushed) = (state.requests.take_answered(), state.sessions.take_pushed());
+        let answered = state.requests.take_answered();
+        // A batch's copies leave together, before its thread flushes: a holder then makes them durable together, too.
+        let pushed = if own.is_none() { state.sessions.take_pushed() } else { Vec::new() };
         drop(state);
         copies::settle(pushed);
         requests::deliver(answered, own);

@@ -165,6 +165,14 @@ impl Listener for Core {
 }
 
 impl Core {
+    /// Sends the copies of a batch.
+    pub(super) fn send_copies(&self) {
+        if self.copies.is_some() {
+            let pushed = self.state().sessions.take_pushed();
+            settle(pushed);
+        }
+    }
+
     fn hear(&self, partition: PartitionId) {
         let mut state = self.state();
         let Some(link) = state.sessions.links.get(&partition).cloned() else { return };

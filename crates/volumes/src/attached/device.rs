@@ -43,6 +43,7 @@ impl Core {
         for Request { ticket, operation } in batch.drain(..) {
             waits |= self.begin(ticket, operation, replies, &mut later);
         }
+        self.send_copies();
         if later.is_empty() && !waits {
             return;
         }
