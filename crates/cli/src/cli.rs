@@ -64,9 +64,9 @@ pub(crate) enum Command {
     /// Tells servers that keep a cache of their own, such as nginx, or PHP with files, whether they may use what they have:
     /// they ask at a socket, by HTTP, at every request. Until SIGTERM or Ctrl-C.
     Verify(VerifyArgs),
-    /// Watches a PostgreSQL database: every committed change of a row, by whatever program, invalidates what depends on it
-    /// before it is visible. With --setup, --check, --remove or --renew-slot it prepares the database. Until SIGTERM or
-    /// Ctrl-C.
+    /// Watches a PostgreSQL database, or a store: every committed change of a row or an object, by whatever program,
+    /// invalidates what depends on it before it is visible. With --setup, --check, --remove or --renew-slot it prepares the
+    /// database. Until SIGTERM or Ctrl-C.
     Watch(Box<WatchArgs>),
     /// Runs an auction shop on a PostgreSQL database: a web application to try a proxy and a watcher with. With --setup it
     /// fills an empty database. Until SIGTERM or Ctrl-C.
@@ -581,17 +581,19 @@ pub(crate) struct WatchArgs {
     /// Where the database is: postgres://USER@HOST:PORT/NAME, or `host=... user=... dbname=...`. A password may stand in
     /// PGPASSWORD of the environment. For TLS say sslmode=verify-full, and sslrootcert=FILE where its certificate is from an
     /// authority of your own: postgres://USER@HOST/NAME?sslmode=verify-full&sslrootcert=FILE.
-    #[arg(value_name = "DATABASE")]
-    pub(crate) database: pgwatch::Database,
-    /// The publication whose changes are watched.
-    #[arg(long, value_name = "NAME", default_value = "thorp")]
-    pub(crate) publication: String,
+    /// Or where the store is: thorp://HOST:PORT, which leases the spaces to watch (`thorp serve --leased 0`). Only --listen,
+    /// --insecure and --check go with it.
+    #[arg(value_name = "SOURCE", value_parser = source)]
+    pub(crate) source_at: Source,
+    /// The publication whose changes are watched. Without it `thorp`.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) publication: Option<String>,
     /// The rules from rows to dependencies: a TOML file. Without it every change invalidates everything.
     #[arg(long, value_name = "FILE")]
     pub(crate) map: Option<PathBuf>,
-    /// The replication slot, which is also the watcher's name in synchronous_standby_names.
-    #[arg(long, value_name = "NAME", default_value = "thorp_watch")]
-    pub(crate) slot: String,
+    /// The replication slot, which is also the watcher's name in synchronous_standby_names. Without it `thorp_watch`.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) slot: Option<String>,
     /// Where the hub of this process takes homes. Port 0 takes any free port; the line that says "ready" names it.
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7413", value_parser = listen_address)]
     pub(crate) listen: SocketAddr,
@@ -612,7 +614,7 @@ pub(crate) struct WatchArgs {
     /// --setup, or alone at any time. May be given several times. --remove undoes it.
     #[arg(long = "guard", value_name = "ROLE", conflicts_with_all = ["check", "remove", "renew_slot"])]
     pub(crate) guards: Vec<String>,
-    /// Says what is wrong with the database, and which holes it leaves, and ends.
+    /// Says what is wrong with the database or the store, and which holes it leaves, and ends.
     #[arg(long)]
     pub(crate) check: bool,
     /// Undoes what --setup has made, and ends. The watcher has to be stopped before.
@@ -624,6 +626,25 @@ pub(crate) struct WatchArgs {
     /// Stops the watcher when standard input ends: with the program that started it.
     #[arg(long)]
     pub(crate) until_stdin_closes: bool,
+}
+
+/// A source that is watched.
+#[derive(Clone, Debug)]
+pub(crate) enum Source {
+    Postgres(Box<pgwatch::Database>),
+    /// A store, at these addresses.
+    Store(String),
+}
+
+fn source(text: &str) -> Result<Source, String> {
+    if !text.trim_start().starts_with("thorp://") {
+        return text
+            .parse()
+            .map(|database| Source::Postgres(Box::new(database)))
+            .map_err(|error: pgwatch::NotADatabase| error.to_string());
+    }
+    net::UplinkConfig::parse(text).map_err(|error| error.to_string())?;
+    Ok(Source::Store(text.to_owned()))
 }
 
 /// The things that are done before or after watching.

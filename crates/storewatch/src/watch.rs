@@ -30,7 +30,7 @@ pub enum WatchState {
     CatchingUp,
     /// Commits are told one by one.
     Watching,
-    /// It has ended, or its hub has: everything stays marked.
+    /// It has ended, its hub has, or the store refuses it for good: everything stays marked.
     Ended,
 }
 
@@ -110,12 +110,13 @@ impl Watch {
 
     /// How it is.
     pub fn status(&self) -> WatchStatus {
-        let trouble = match self.host.server_state(self.role) {
-            UplinkState::Down(why) | UplinkState::Over(why) => Some(why),
-            UplinkState::Connecting | UplinkState::Up(_) => None,
+        let (trouble, is_refused) = match self.host.server_state(self.role) {
+            UplinkState::Down(why) => (Some(why), false),
+            UplinkState::Over(why) => (Some(why), true),
+            UplinkState::Connecting | UplinkState::Up(_) => (None, false),
         };
         let now = self.watcher.driver.now();
-        let has_ended = self.thread.as_ref().is_none_or(JoinHandle::is_finished);
+        let has_ended = is_refused || self.thread.as_ref().is_none_or(JoinHandle::is_finished);
         self.watcher.call(|watcher| WatchStatus {
             state: if has_ended || watcher.is_over() { WatchState::Ended } else { watcher.standing(now).into() },
             spaces: watcher.spaces().to_vec(),

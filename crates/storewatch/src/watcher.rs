@@ -49,10 +49,10 @@ pub enum Standing {
 #[derive(Debug, Default)]
 struct Lease {
     until: Time,
-    /// The ping that is not answered yet, and whether a lease has come with it.
+    /// The last ping in this session, and whether a lease has come for it.
     asked: Option<(u64, Time)>,
     is_given: bool,
-    /// The store has answered a ping without giving any.
+    /// None has come for the one before.
     is_refused: bool,
     last_nonce: u64,
     ask_at: Option<Time>,
@@ -183,8 +183,10 @@ impl Watcher {
     }
 
     fn ask_for_lease(&mut self, now: Time) {
-        self.lease.last_nonce += 1;
-        (self.lease.asked, self.lease.is_given, self.lease.ask_at) = (Some((self.lease.last_nonce, now)), false, None);
+        let lease = &mut self.lease;
+        lease.is_refused = lease.asked.is_some() && !lease.is_given;
+        lease.last_nonce += 1;
+        (lease.asked, lease.is_given, lease.ask_at) = (Some((lease.last_nonce, now)), false, None);
         self.up.pinged(now);
         self.say(Ping { nonce: self.lease.last_nonce });
     }
@@ -196,16 +198,14 @@ impl Watcher {
         let until = asked + length * 1000 / (1000 + LEASE_DRIFT_PERMILLE);
         let follows = now < self.lease.until;
         self.lease.until = self.lease.until.max(until);
-        (self.lease.is_given, self.lease.spaces) = (true, leased.spaces);
+        (self.lease.is_given, self.lease.is_refused, self.lease.spaces) = (true, false, leased.spaces);
         self.lease.ask_at = Some(asked + length / 3);
         self.under_way.leased(self.lease.until, follows);
     }
 
-    /// The store has answered. It says before that what lease it gives.
+    /// The store has answered, and says what lease it gives, if any: the answer may pass that on a slow line.
     fn answered(&mut self, nonce: u64) {
         if let Some((_, asked)) = self.lease.asked.filter(|(asked, _)| *asked == nonce) {
-            self.lease.asked = None;
-            self.lease.is_refused = !self.lease.is_given;
             self.lease.ask_at.get_or_insert(asked + ASK_EVERY);
         }
     }
@@ -308,5 +308,102 @@ impl Machine for Watcher {
         ];
         let (columns, cells): (Vec<_>, Vec<Cell>) = row.into_iter().map(|(name, cell)| (name.to_owned(), cell)).unzip();
         vec![protocol::Table { name: "watcher".to_owned(), columns, rows: vec![cells] }]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use protocol::{Lineage, Rejoined, SessionLimits};
+    use types::{ClusterId, Incarnation, NodeId};
+
+    fn ms(milliseconds: u64) -> Time {
+        Time(milliseconds * 1_000_000)
+    }
+
+    /// A watcher that has asked for its first lease, at that time.
+    fn asked(now: Time, features: u64) -> Watcher {
+        let mut watcher = Watcher::new(ClientId(7));
+        watcher.connected(now, Port::Server);
+        let welcome = Welcome {
+            protocol: protocol::PROTOCOL.1,
+            features,
+            cluster: ClusterId(1),
+            node: NodeId(0),
+            incarnation: Incarnation(1),
+            lineage: Lineage::default(),
+            through: Version::ZERO,
+            limits: SessionLimits { silence_ms: 10_000, ..SessionLimits::UNTOLD },
+        };
+        watcher.hear(now, welcome.into());
+        watcher.hear(now, Rejoined { through: Version::ZERO, dropped: Vec::new() }.into());
+        watcher
+    }
+
+    fn leased(nonce: u64) -> ToClient {
+        Leased { nonce, lease_ms: 1020, spaces: vec![0] }.into()
+    }
+
+    /// An answer to a ping passes what is before it on a line.
+    #[test]
+    fn a_lease_may_come_before_its_answer_and_after_it() {
+        for order in [[0, 1], [1, 0]] {
+            let mut watcher = asked(ms(1000), WATCH);
+            let messages = [leased(1), Pong { nonce: 1 }.into()];
+            for at in order {
+                watcher.hear(ms(1100), messages[at].clone());
+            }
+            assert_eq!(watcher.standing(ms(1999)), Standing::CatchingUp);
+            assert_eq!(watcher.standing(ms(2000)), Standing::Apart, "it counts from the asking, and drifts");
+            assert_eq!(watcher.poll_timeout(), Some(ms(1340)));
+        }
+    }
+
+    #[test]
+    fn a_store_that_gives_none_is_asked_again_and_told_of() {
+        let mut watcher = asked(ms(1000), WATCH);
+        watcher.hear(ms(1001), Pong { nonce: 1 }.into());
+        assert_eq!((watcher.standing(ms(1001)), watcher.poll_timeout()), (Standing::Apart, Some(ms(2000))));
+        watcher.handle_timeout(ms(2000));
+        assert_eq!(watcher.standing(ms(2000)), Standing::NotLeased);
+        watcher.hear(ms(2001), leased(1));
+        assert_eq!(watcher.standing(ms(2001)), Standing::NotLeased, "of a ping before");
+        watcher.hear(ms(2001), leased(2));
+        assert_eq!(watcher.standing(ms(2001)), Standing::CatchingUp);
+    }
+
+    /// The commits that are told before a lease are announced before it, and a lease that was over is no lease.
+    #[test]
+    fn a_home_has_more_of_a_lease_behind_what_it_has_to_mark() {
+        let mut watcher = asked(ms(1000), WATCH);
+        let effects = |watcher: &mut Watcher| std::iter::from_fn(|| watcher.poll_effect()).collect::<Vec<_>>();
+        let star = vec![coherence::Dependency::ALL];
+        assert_eq!(effects(&mut watcher), [Effect::Update(1, star.clone())]);
+        watcher.hear(ms(1000), leased(1));
+        watcher.released(1);
+        assert_eq!(effects(&mut watcher), [Effect::Lease(ms(2000)), Effect::Visible(1)]);
+        assert_eq!(watcher.standing(ms(1999)), Standing::Watching);
+
+        let pages = vec![(types::PageId::new(0, 3), [5].into_iter().collect())];
+        let txn = TxnId { client: ClientId(1), number: 1 };
+        watcher.handle_timeout(ms(1340));
+        watcher.hear(ms(1341), Intent { txn, pages: pages.clone() }.into());
+        watcher.hear(ms(1341), Intent { txn, pages }.into());
+        watcher.hear(ms(1341), leased(2));
+        let names = ["thorp:0/3", "thorp:0/3.5"].map(|name| coherence::Dependency::new(name).unwrap()).to_vec();
+        assert_eq!(effects(&mut watcher), [Effect::Update(2, names), Effect::Lease(ms(2340))]);
+
+        // The process slept: the store may have gone on without a word.
+        watcher.handle_timeout(ms(1680));
+        watcher.hear(ms(2341), leased(3));
+        assert_eq!(effects(&mut watcher), [Effect::Update(3, star), Effect::Lease(ms(2680))]);
+    }
+
+    #[test]
+    fn a_redirector_is_no_store_to_watch() {
+        let mut watcher = asked(ms(1000), protocol::GROUP);
+        let said: Vec<_> = std::iter::from_fn(|| watcher.poll_output()).collect();
+        let is_end = |output: &Output| matches!(output, Output::End(_, GoodbyeReason::Protocol, text) if text.contains("own address"));
+        assert!(said.iter().any(is_end), "{said:?}");
     }
 }

@@ -1,5 +1,5 @@
-//! The promise in virtual time: a real store with a writer and an application as its clients, a watcher with its hub, homes
-//! with caches beside them; crashes, cut lines, lines that are slow. A response names what its transaction has read, and
+//! The promise in virtual time: a real store with a writer and an application as its clients, that on some days is a member
+//! of a group which reads under a lease, a watcher with its hub, homes with caches beside them; crashes, cut lines, lines that are slow. A response names what its transaction has read, and
 //! each answer has all that a writer was told is done, or that anybody had been shown, before the request came.
 
 mod stored;
@@ -10,6 +10,7 @@ use coherence::Dependency;
 use homes::{Home, HomeConfig, Hub, HubConfig, Proof, Table, Ticket, UpdateId};
 use node::{Machine, Node, RoleId};
 use protocol::Outcome;
+use redirector::Redirector;
 use sim::{Family, Line, Processes};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,8 +25,15 @@ const STORE: Family = Family { client: wire::store::CLIENT, server: wire::store:
 const HUB: Family = Family { client: wire::homes::HOME, server: wire::homes::HUB };
 const HUB_ROLE: RoleId = RoleId(1);
 const HOMES: [&str; 2] = ["home 0", "home 1"];
-const PAIRS: [(&str, &str); 5] =
-    [("watcher", "store"), ("writer", "store"), ("origin", "store"), (HOMES[0], "watcher"), (HOMES[1], "watcher")];
+const PAIRS: [(&str, &str); 7] = [
+    ("watcher", "store"),
+    ("writer", "store"),
+    ("origin", "store"),
+    ("origin", "group"),
+    ("group", "store"),
+    (HOMES[0], "watcher"),
+    (HOMES[1], "watcher"),
+];
 const NEAR: Duration = Duration::from_micros(100);
 const OBJECTS: u64 = 3;
 const KEYS: u64 = 3;
@@ -116,10 +124,17 @@ impl Day {
             };
             alone(Stored::open(config, disk.clone()))
         });
-        for (number, name) in [(1, "writer"), (2, "origin")] {
+        world.add("group", |_| {
+            let (group, address, store) = ("site".into(), "group:1".into(), vec!["store:1".into()]);
+            let config = redirector::Config { group, address, store, ..redirector::Config::default() };
+            alone(Redirector::new(config, ClientId(500)))
+        });
+        world.connect(("group", RoleId::ONLY), ("store", RoleId::ONLY), STORE);
+        let server = ["store", "group"][world.draw(2) as usize];
+        for (number, name, server) in [(1, "writer", "store"), (2, "origin", server)] {
             let config = client::Config { patience: Duration::from_millis(100), ..client::Config::default() };
             world.add(name, move |_| alone(Client::new(config.clone(), ClientId(number))));
-            world.connect((name, RoleId::ONLY), ("store", RoleId::ONLY), STORE);
+            world.connect((name, RoleId::ONLY), (server, RoleId::ONLY), STORE);
         }
         let lives = Rc::new(RefCell::new(0u64));
         let watchers = lives.clone();

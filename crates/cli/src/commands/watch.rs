@@ -1,74 +1,54 @@
-//! `thorp watch`: a watcher of PostgreSQL, from its start to its stop, and what its database needs.
+//! `thorp watch`: a watcher of a source, from its start to its stop, and what its source needs.
 
-use crate::cli::{WatchArgs, WatchTask};
+mod postgres;
+mod store;
+
+use crate::cli::{Source, WatchArgs};
 use crate::output::Output;
 use crate::stopper::{when_stdin_closes, when_told};
 use crate::{Error, Result};
-use coherence::{Site, SiteConfig, SourceName, Updates};
+use coherence::{Finding, Severity, Site, SiteConfig};
 use net::Runtime;
-use pgwatch::{Map, Severity, Watch, WatchConfig, WatchState, WatchStatus, check, guard, remove, renew_slot, set_up};
 use serde_json::json;
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::sync::mpsc::{self, Receiver};
 use std::time::Duration;
-use types::limits::LEASE_DRIFT_PERMILLE;
-
-/// Said when a commit is found that has not waited.
-const UNHELD: &str = "a commit was visible before it was marked: its session does not wait (synchronous_commit), or was \
-                      cancelled; see --check and --guard";
 
 /// How often the watcher is looked at: changes are printed.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 pub(super) fn run(args: &WatchArgs, output: &mut Output) -> Result {
-    let config = config(args)?;
-    match args.task() {
-        None => watch(args, config, output),
-        Some(task) => prepare(task, &config, &args.guards, output),
+    match &args.source_at {
+        Source::Postgres(database) => postgres::run(args, database, output),
+        Source::Store(addresses) => store::run(args, addresses, output),
     }
 }
 
-fn config(args: &WatchArgs) -> Result<WatchConfig> {
-    let map = match &args.map {
-        Some(path) => {
-            let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
-            Map::parse(&text).map_err(|error| format!("{}: {error}", path.display()))?
-        }
-        None => Map::everything(),
-    };
-    let mut database = args.database.clone();
-    if let (None, Some(password)) = (database.config.get_password(), std::env::var_os("PGPASSWORD")) {
-        database.config.password(password.as_encoded_bytes());
+/// Hears when the watcher is to stop.
+fn stopped(args: &WatchArgs) -> Result<Receiver<()>> {
+    let (stop, stopped) = mpsc::channel();
+    // A watcher that has ended is not to be stopped any more.
+    let stop = move || stop.send(()).unwrap_or_default();
+    when_told(stop.clone())?;
+    if args.until_stdin_closes {
+        when_stdin_closes(stop);
     }
-    Ok(WatchConfig { slot: args.slot.clone(), ..WatchConfig::new(database, &args.publication, map) })
+    Ok(stopped)
 }
 
-/// Does one of the things that are done before or after watching.
-fn prepare(task: WatchTask, config: &WatchConfig, guards: &[String], output: &mut Output) -> Result {
-    let tasks = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let done = match task {
-        WatchTask::Check => return look(&tasks.block_on(check(config))?, output),
-        WatchTask::Setup => {
-            let mut done = tasks.block_on(set_up(config))?;
-            done.extend(tasks.block_on(guard(config, guards))?);
-            done
-        }
-        WatchTask::Guard => tasks.block_on(guard(config, guards))?,
-        WatchTask::Remove => tasks.block_on(remove(config, silence()))?,
-        WatchTask::RenewSlot => {
-            tasks.block_on(renew_slot(config))?;
-            vec![format!("made the slot {} anew", config.slot)]
-        }
-    };
-    done.iter().try_for_each(|line| output.line(&json!({"done": line}), line))
+/// A hub of this process, which homes reach.
+fn site(args: &WatchArgs, within_source: bool, runtime: &Runtime, output: &mut Output) -> Result<Site> {
+    let WatchArgs { listen, insecure, .. } = *args;
+    // Its own home stores nothing.
+    let site = SiteConfig { listen: Some(listen), insecure, within_source, responses_max: 1, ..SiteConfig::default() };
+    let site = Site::start(&site, runtime)?;
+    let address = site.address().ok_or_else(|| Error::from("the hub does not listen"))?;
+    output.line(&json!({"listen": address}), format_args!("ready: watcher, with a hub on {address}"))?;
+    output.flush()?;
+    Ok(site)
 }
 
-/// So long after its watcher's end a cache may answer: a hub elsewhere gives the watcher up after a lease, and a cache that
-/// does not hear of it gives the hub up after another one. The clocks may drift apart.
-fn silence() -> Duration {
-    2 * longest_lease()
-}
-
-fn look(findings: &[pgwatch::Finding], output: &mut Output) -> Result {
+/// Says what a look at the source has found.
+fn look(findings: &[Finding], output: &mut Output) -> Result {
     for finding in findings {
         let json = json!({
             "severity": finding.severity.name(),
@@ -81,105 +61,4 @@ fn look(findings: &[pgwatch::Finding], output: &mut Output) -> Result {
         0 => output.line(&json!({"ready": true}), "it can be watched"),
         count => Err(format!("it cannot be watched: {count} things are broken").into()),
     }
-}
-
-fn watch(args: &WatchArgs, config: WatchConfig, output: &mut Output) -> Result {
-    let (stop, stopped) = mpsc::channel();
-    // A watcher that has ended is not to be stopped any more.
-    let stop = move || stop.send(()).unwrap_or_default();
-    when_told(stop.clone())?;
-    if args.until_stdin_closes {
-        when_stdin_closes(stop);
-    }
-    let runtime = Runtime::start()?;
-    let (hub, _site) = hub(args, &runtime, output)?;
-    let config = match &args.hub {
-        Some(_) => config,
-        // Another watcher, which had the slot before, may have had a hub of its own.
-        None => WatchConfig { others_answer: longest_lease(), ..config },
-    };
-    let watch = Watch::start(config, hub.clone())?;
-    let last = follow(&watch, &hub, &stopped, output)?;
-    drop(watch);
-    let text = "stopped: commits wait until somebody watches again, or `thorp watch --remove`";
-    let json = json!({"stopped": "watch", "commits": last.commits, "unheld": last.unheld});
-    output.line(&json, format_args!("{text} (commits: {}, found not to wait: {})", last.commits, last.unheld))
-}
-
-/// How long a home answers that has not heard of its hub, by the hub's clock.
-fn longest_lease() -> Duration {
-    let lease = SiteConfig::default().lease;
-    lease + lease * LEASE_DRIFT_PERMILLE / 1000
-}
-
-/// The hub elsewhere, or one of this process, which homes reach.
-fn hub(args: &WatchArgs, runtime: &Runtime, output: &mut Output) -> Result<(Updates, Option<Site>)> {
-    if let Some(hub) = &args.hub {
-        let source = match &args.source {
-            Some(source) => source.clone(),
-            None => SourceName::new(&args.slot).ok_or_else(|| format!("a source cannot be called '{}'", args.slot))?,
-        };
-        let updates = Updates::connect_source(hub, source.clone(), runtime)?;
-        let text = format!("ready: watcher of the source {source}, for the hub at {hub}");
-        output.line(&json!({"hub": hub, "source": source.as_str()}), text)?;
-        output.flush()?;
-        return Ok((updates, None));
-    }
-    // Its own home stores nothing.
-    let site =
-        SiteConfig { listen: Some(args.listen), insecure: args.insecure, responses_max: 1, ..SiteConfig::default() };
-    let site = Site::start(&site, runtime)?;
-    let address = site.address().ok_or_else(|| Error::from("the hub does not listen"))?;
-    output.line(&json!({"listen": address}), format_args!("ready: watcher, with a hub on {address}"))?;
-    output.flush()?;
-    Ok((site.updates(), Some(site)))
-}
-
-/// Tells of each change of its state, until it is to stop.
-fn follow(watch: &Watch, hub: &Updates, stopped: &Receiver<()>, output: &mut Output) -> Result<WatchStatus> {
-    let mut said = None;
-    loop {
-        let mut status = watch.status();
-        if let Some(why) = hub.trouble() {
-            // The database has nothing to complain of: it is the hub that is waited for.
-            status.last_error = Some(format!("the hub is not reached: {why}"));
-            status.state = if status.state == WatchState::Ended { WatchState::Ended } else { WatchState::Apart };
-        }
-        let news = (status.state, status.last_error.clone(), status.unheld > 0);
-        if said.as_ref() != Some(&news) && (status.state != WatchState::Apart || status.last_error.is_some()) {
-            say(&status, output)?;
-            said = Some(news);
-        }
-        if status.state == WatchState::Ended {
-            return Err(status.last_error.unwrap_or_else(|| "the watcher has ended".to_owned()).into());
-        }
-        match stopped.recv_timeout(LOOK_EVERY) {
-            Err(RecvTimeoutError::Timeout) => {}
-            Ok(()) | Err(RecvTimeoutError::Disconnected) => return Ok(watch.status()),
-        }
-    }
-}
-
-fn say(status: &WatchStatus, output: &mut Output) -> Result {
-    let (state, text) = match status.state {
-        WatchState::Watching => ("watching", "watching: commits are told one by one".to_owned()),
-        WatchState::CatchingUp => ("catching_up", "catching up: everything is marked".to_owned()),
-        WatchState::Apart | WatchState::Ended => {
-            let why = status.last_error.as_deref().unwrap_or_default();
-            ("apart", format!("apart: everything is marked, and commits wait: {why}"))
-        }
-    };
-    let json = json!({
-        "state": state,
-        "confirmed": status.confirmed.to_string(),
-        "commits": status.commits,
-        "unheld": status.unheld,
-        "error": status.last_error,
-    });
-    output.line(&json, text)?;
-    if status.unheld > 0 && !output.is_json() {
-        output.raw(UNHELD)?;
-    }
-    output.flush()?;
-    Ok(())
 }

@@ -26,5 +26,6 @@ mod spaces;
 mod verify;
 mod volumes;
 mod watch;
+mod watch_store;
 mod web;
 mod web_disk;

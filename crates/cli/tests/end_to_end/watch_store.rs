@@ -1,0 +1,299 @@
+//! The watcher of a store as an operator runs it: a store, a watcher with its hub, a proxy, an application that reads objects
+//! and names them, writers. Processes are killed and stopped, and no response lacks what was done before it was asked for.
+
+use crate::program::{Folder, command, options, serve, thorp};
+use crate::web::{PATIENCE, Proxy};
+use bench::{Server, ServerOptions, lasting_address};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use std::io::{BufRead, BufReader, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::process::{Child, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
+use std::thread::{self, sleep};
+use std::time::{Duration, Instant};
+use thorp::{Anywhere, Db, Ref};
+
+const LEASE_MS: u64 = 500;
+const ITEMS: usize = 4;
+
+/// A watcher's process; it ends with this.
+struct Watcher(Child);
+
+impl Watcher {
+    /// Starts it, with its hub at this address, and waits until it is in a state.
+    fn start(store: SocketAddr, hub: SocketAddr, state: &str) -> Self {
+        let mut child = command()
+            .args(["watch", &format!("thorp://{store}"), "--json", "--until-stdin-closes", "--listen"])
+            .arg(hub.to_string())
+            .stdin(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let mut line = || serde_json::from_str::<Value>(&lines.next().unwrap().unwrap()).unwrap();
+        assert_eq!(line()["listen"], hub.to_string());
+        while line()["state"] != state {}
+        // Nobody would read on: what it says later has to have room all the same.
+        thread::spawn(move || lines.for_each(drop));
+        Self(child)
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.0), signal).unwrap();
+    }
+
+    /// Ends it as an operator does.
+    fn stop(mut self) {
+        drop(self.0.stdin.take());
+        assert!(self.0.wait().unwrap().success());
+    }
+}
+
+impl Drop for Watcher {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn leased(folder: &Folder, listen: SocketAddr) -> ServerOptions {
+    let arguments = ["--leased", "0", "--lease-ms", &LEASE_MS.to_string()].map(str::to_owned).to_vec();
+    ServerOptions { listen, arguments, ..options(folder) }
+}
+
+/// An application whose pages show an item each, and name what they were made from.
+fn application(db: Db, items: [Ref<u64>; ITEMS]) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let (mut stream, db) = (stream.unwrap(), db.clone());
+            thread::spawn(move || {
+                let mut reader = BufReader::new(stream.try_clone().unwrap());
+                let (mut target, mut line) = (String::new(), String::new());
+                reader.read_line(&mut target).unwrap();
+                while reader.read_line(&mut line).unwrap() > 2 {
+                    line.clear();
+                }
+                let item: usize = target.trim_start_matches("GET /").split(' ').next().unwrap().parse().unwrap();
+                let head = match db.transact(|tx| Ok((tx.get(items[item])?, tx.names_read()?))) {
+                    Ok((count, names)) => {
+                        let groups: Vec<_> = names.iter().map(|name| format!("\"{name}\"")).collect();
+                        let fields = format!("Cache-Control: max-age=3600\r\nCache-Groups: {}", groups.join(", "));
+                        format!("200 OK\r\n{fields}\r\nConnection: close\r\nContent-Length: 8\r\n\r\n{count:08}")
+                    }
+                    Err(_) => "503 Away\r\nConnection: close\r\nContent-Length: 0\r\n\r\n".to_owned(),
+                };
+                // A proxy that waits no longer has hung up.
+                let _ = write!(stream, "HTTP/1.1 {head}");
+            });
+        }
+    });
+    format!("http://{address}")
+}
+
+/// The changes that somebody was told of, or shown, and how everybody gets on.
+#[derive(Default)]
+struct Site {
+    known: Mutex<[u64; ITEMS]>,
+    stale: Mutex<Vec<String>>,
+    commits: AtomicU64,
+    hits: AtomicU64,
+    answers: AtomicU64,
+    slowest: Mutex<Duration>,
+    is_over: AtomicBool,
+}
+
+impl Site {
+    fn write(&self, db: &Db, items: &[Ref<u64>; ITEMS], first: usize) {
+        let mut number = first;
+        while !self.is_over.load(SeqCst) {
+            let item = number % ITEMS;
+            number += 1;
+            let begun = Instant::now();
+            let written = db.transact(|tx| {
+                let count = tx.get(items[item])? + 1;
+                tx.put(items[item], &count).map(|()| count)
+            });
+            if let Ok(count) = written {
+                self.know(item, count);
+                self.commits.fetch_add(1, SeqCst);
+                let mut slowest = self.slowest.lock().unwrap();
+                *slowest = begun.elapsed().max(*slowest);
+            }
+            sleep(Duration::from_millis(20));
+        }
+    }
+
+    fn know(&self, item: usize, count: u64) {
+        let known = &mut self.known.lock().unwrap()[item];
+        *known = count.max(*known);
+    }
+
+    fn read(&self, proxy: &str, first: usize) {
+        let mut number = first;
+        while !self.is_over.load(SeqCst) {
+            let item = number % ITEMS;
+            number += 1;
+            let must = self.known.lock().unwrap()[item];
+            let answer = ask(proxy, item);
+            let Some((head, body)) = answer.split_once("\r\n\r\n").filter(|(head, _)| head.starts_with("HTTP/1.1 200"))
+            else {
+                sleep(Duration::from_millis(5));
+                continue;
+            };
+            let shown: u64 = body.parse().unwrap();
+            if shown < must {
+                self.stale.lock().unwrap().push(format!("item {item} shows {shown}, and {must} was done: {head}"));
+            }
+            self.know(item, shown);
+            self.answers.fetch_add(1, SeqCst);
+            self.hits.fetch_add(u64::from(head.contains("thorp; hit")), SeqCst);
+            sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// Waits until all have got on, and nothing was stale.
+    fn get_on(&self, when: &str) {
+        let counts = || [&self.commits, &self.hits].map(|count| count.load(SeqCst));
+        let (before, begun) = (counts(), Instant::now());
+        *self.slowest.lock().unwrap() = Duration::ZERO;
+        while counts().iter().zip(before).any(|(now, before)| *now < before + 20) {
+            assert!(begun.elapsed() < PATIENCE, "{when}: {before:?} became {:?}", counts());
+            sleep(Duration::from_millis(5));
+        }
+        assert_eq!(*self.stale.lock().unwrap(), Vec::<String>::new(), "{when}");
+        println!("{when}: after {:?}; slowest commit {:?}", begun.elapsed(), self.slowest.lock().unwrap());
+    }
+}
+
+fn ask(proxy: &str, item: usize) -> String {
+    let mut answer = String::new();
+    let mut exchange = || {
+        let mut stream = TcpStream::connect(proxy)?;
+        write!(stream, "GET /{item} HTTP/1.1\r\nHost: shop.example\r\nConnection: close\r\n\r\n")?;
+        std::io::Read::read_to_string(&mut stream, &mut answer)
+    };
+    let _ = exchange();
+    answer
+}
+
+#[test]
+fn no_response_lacks_a_commit_whatever_is_killed() {
+    let folder = Folder::new();
+    let [store_at, hub] = [(); 2].map(|()| lasting_address().unwrap());
+    let mut store = Server::start(&leased(&folder, store_at)).unwrap();
+    let patience = Duration::from_secs(20);
+    let [writer, reader] = [(); 2].map(|()| Db::builder().patience(patience).connect(store_at).unwrap());
+    let items: [Ref<u64>; ITEMS] = std::array::from_fn(|_| writer.transact(|tx| tx.create(Anywhere, &0)).unwrap());
+    let mut watcher = Watcher::start(store_at, hub, "watching");
+    let proxy = Proxy::start_with(&["--origin", &application(reader, items), "--hub", &hub.to_string()]);
+    let site = Arc::new(Site::default());
+    thread::scope(|scope| {
+        let _over = Over(&site.is_over);
+        for first in 0..2 {
+            scope.spawn({
+                let (site, writer) = (&site, &writer);
+                move || site.write(writer, &items, first)
+            });
+            scope.spawn({
+                let (site, proxy) = (&site, proxy.address());
+                move || site.read(proxy, 2 * first)
+            });
+        }
+        site.get_on("at first");
+        site.get_on("and on");
+
+        // The hub dies with its watcher: the store waits until no cache answers, and goes on without them.
+        watcher.signal(Signal::KILL);
+        let (begun, commits) = (Instant::now(), site.commits.load(SeqCst));
+        while site.commits.load(SeqCst) < commits + 20 {
+            assert!(begun.elapsed() < PATIENCE, "the store waits for the dead");
+            sleep(Duration::from_millis(5));
+        }
+        assert_eq!(*site.stale.lock().unwrap(), Vec::<String>::new(), "the watcher is dead");
+        watcher = Watcher::start(store_at, hub, "watching");
+        site.get_on("the watcher was killed and replaced");
+
+        // It does not know that it was stopped for longer than its lease, and the store did not wait any longer.
+        watcher.signal(Signal::STOP);
+        sleep(Duration::from_millis(3 * LEASE_MS));
+        watcher.signal(Signal::CONT);
+        site.get_on("the watcher was stopped");
+
+        store.kill().unwrap();
+        store = Server::start(&leased(&folder, store_at)).unwrap();
+        site.get_on("the store was killed and started again");
+
+        // Two watch for a while, each with a hub of its own: no commit waits for the one that leaves for longer than a lease.
+        let other = Watcher::start(store_at, lasting_address().unwrap(), "watching");
+        site.get_on("two watch");
+        other.stop();
+        site.get_on("one has left");
+    });
+    println!(
+        "{} commits, {} answers, {} hits",
+        site.commits.load(SeqCst),
+        site.answers.load(SeqCst),
+        site.hits.load(SeqCst)
+    );
+    proxy.stop();
+    watcher.stop();
+}
+
+/// Ends the threads of a scope also where its test fails.
+struct Over<'a>(&'a AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, SeqCst);
+    }
+}
+
+#[test]
+fn a_store_that_cannot_be_watched_is_said_in_a_line() {
+    let (folder, other) = (Folder::new(), Folder::new());
+    let unleased = serve(&folder);
+    let at = format!("thorp://{}", unleased.address());
+    let check = |at: &str| thorp(["watch", at, "--check"]);
+    let broken = check(&at);
+    assert_eq!(broken.code, Some(1));
+    assert!(broken.stdout.contains("broken: the store leases no space") && broken.stdout.contains("--leased 0"));
+    // It waits for a store that leases something, and says why.
+    let waits = Watcher::start(unleased.address(), lasting_address().unwrap(), "not_leased");
+    waits.stop();
+
+    let leased = Server::start(&leased(&other, "127.0.0.1:0".parse().unwrap())).unwrap();
+    let at = format!("thorp://{}", leased.address());
+    assert_eq!(check(&at).ok(), "it can be watched\n");
+    thorp(["put", "--server", &leased.address().to_string(), "--space", "attic", "wheel", "{}"]).ok();
+    // A store says what it has said a moment ago.
+    let (mut hole, begun) = (String::new(), Instant::now());
+    while !hole.contains("is not leased: no change there invalidates anything") {
+        assert!(begun.elapsed() < PATIENCE, "{hole}");
+        hole = check(&at).ok();
+    }
+
+    let group =
+        bench::Redirector::start(&bench::RedirectorOptions::new(env!("CARGO_BIN_EXE_thorp"), "site", leased.address()));
+    let group = group.unwrap();
+    let at = format!("thorp://{}", group.address());
+    assert!(check(&at).stdout.contains("broken: no store answers"));
+    let refused = thorp(["watch", &at, "--listen", "127.0.0.1:0"]);
+    assert_eq!(refused.code, Some(1));
+    assert!(refused.stderr.contains("name the store's own address"), "{}", refused.stderr);
+}
+
+#[test]
+fn words_that_do_not_go_with_a_store_are_refused() {
+    for option in [["--map", "map.toml"], ["--slot", "shop"], ["--publication", "shop"], ["--hub", "127.0.0.1:1"]] {
+        let refused = thorp(["watch", "thorp://127.0.0.1:1"].into_iter().chain(option)).usage();
+        assert!(refused.contains(option[0]) && refused.contains("only for PostgreSQL"), "{refused}");
+    }
+    assert!(thorp(["watch", "thorp://127.0.0.1:1", "--setup"]).usage().contains("only for PostgreSQL"));
+    let nowhere = thorp(["watch", "thorp://127.0.0.1:1", "--check"]).error();
+    assert!(nowhere.contains("127.0.0.1:1"), "{nowhere}");
+    let none = thorp(["watch", "thorp://shed", "--check"]);
+    assert!(none.code == Some(2) && none.stderr.contains("HOST:PORT"), "{}", none.stderr);
+}
