@@ -9,6 +9,7 @@ mod active_cache;
 mod churn;
 mod commit;
 mod contend;
+mod coop_replica;
 mod experiment;
 mod far_look_up;
 mod fetch;
@@ -31,6 +32,7 @@ mod slow_line;
 mod web;
 
 pub use active_cache::{ACTIVE_CACHE_FIGURES, active_cache, draw_active_cache};
+pub use coop_replica::{COPIES_MAX, Lasting, draw_reliability, reliability};
 pub use experiment::{Experiment, HEAD, Row, draw, experiment};
 pub use first::{Apart, Newcomer};
 pub use line::Line;

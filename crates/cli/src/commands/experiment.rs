@@ -4,13 +4,20 @@ use crate::Result;
 use crate::cli::{ExperimentArgs, Paper};
 use crate::output::{self, Output};
 use crate::scratch::Scratch;
-use bench::{ACTIVE_CACHE_FIGURES, Experiment, HEAD, Place, Row};
+use bench::{ACTIVE_CACHE_FIGURES, Experiment, HEAD, Lasting, Place, Row};
+use serde_json::Value;
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
 use std::time::Duration;
 
 pub(super) fn run(args: &ExperimentArgs, output: &mut Output) -> Result {
+    if args.paper == Paper::Coopreplica {
+        return reliability(args, output);
+    }
+    if args.reliability {
+        return Err("--reliability is of the CoopReplica paper".into());
+    }
     let chosen = Chosen::of(args)?;
     let scratch = Scratch::new(None, &args.dir, "experiment")?;
     let dir = std::fs::canonicalize(scratch.path())?;
@@ -40,7 +47,38 @@ pub(super) fn run(args: &ExperimentArgs, output: &mut Output) -> Result {
     }
 }
 
-/// The experiments of one of the papers.
+/// The study of the CoopReplica paper.
+fn reliability(args: &ExperimentArgs, output: &mut Output) -> Result {
+    if args.figure.is_some() || args.table.is_some() || args.failover {
+        return Err("of the CoopReplica paper there is --reliability".into());
+    }
+    let spinner = output::spinner("counting failures");
+    let progress = |what: &str| spinner.set_message(what.to_owned());
+    let mut rows = Vec::new();
+    bench::reliability(args.cycles, &progress, |row| {
+        output.line(&row.to_json(), &row)?;
+        rows.push(row);
+        output.flush()
+    })?;
+    spinner.finish_and_clear();
+    if let Some(out) = &args.out {
+        write_rows(out, "coopreplica.jsonl", rows.iter().map(Lasting::to_json))?;
+        bench::draw_reliability(&rows, out)?;
+    }
+    Ok(())
+}
+
+/// Writes rows into a folder, which is made if it is not there.
+fn write_rows(out: &Path, name: &str, rows: impl Iterator<Item = Value>) -> Result {
+    std::fs::create_dir_all(out)?;
+    let mut file = BufWriter::new(File::create(out.join(name))?);
+    for row in rows {
+        writeln!(file, "{row}")?;
+    }
+    Ok(file.flush()?)
+}
+
+/// The experiments of one of the papers that measure.
 enum Chosen {
     Buddycache(Vec<Experiment>),
     Activecache(Vec<u32>),
@@ -63,20 +101,16 @@ impl Chosen {
             }
             Paper::Activecache if args.all => Ok(Self::Activecache(ACTIVE_CACHE_FIGURES.collect())),
             Paper::Activecache => Ok(Self::Activecache(args.figure.into_iter().collect())),
+            Paper::Coopreplica => unreachable!("it has a function of its own"),
         }
     }
 
     fn write(&self, rows: &[Row], out: &Path) -> Result {
-        std::fs::create_dir_all(out)?;
         let name = match self {
             Self::Buddycache(_) => "buddycache.jsonl",
             Self::Activecache(_) => "activecache.jsonl",
         };
-        let mut file = BufWriter::new(File::create(out.join(name))?);
-        for row in rows {
-            writeln!(file, "{}", row.to_json())?;
-        }
-        file.flush()?;
+        write_rows(out, name, rows.iter().map(Row::to_json))?;
         match self {
             Self::Buddycache(_) => bench::draw(rows, out),
             Self::Activecache(_) => bench::draw_active_cache(rows, out),

@@ -52,6 +52,27 @@ fn experiments_of_the_other_paper() {
 }
 
 #[test]
+fn how_long_copies_last_is_counted_and_drawn() {
+    let folder = Folder::new();
+    let out = folder.file("out");
+    let printed =
+        thorp(["experiment", "coopreplica", "--reliability", "--cycles", "500", "--json", "--out", &out]).ok();
+    let rows: Vec<Value> = printed.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let years = |case: &str, copies: u8| {
+        let is_it = |row: &&Value| row["case"] == case && row["copies"] == copies;
+        rows.iter().find(is_it).unwrap()["mttf_years"].as_f64().unwrap()
+    };
+    assert!(years("markov", 2) > 1000.0 * years("markov", 1) && years("volume", 3) > 5.0 * years("volume", 2));
+    assert!(rows.iter().filter(|row| row["case"] == "markov").all(|row| row["met"].is_boolean()));
+    assert_eq!(std::fs::read_to_string(folder.path().join("out/coopreplica.jsonl")).unwrap(), printed);
+    assert!(folder.path().join("out/reliability.png").is_file());
+    let figure = thorp(["experiment", "coopreplica", "--figure", "7"]).error();
+    assert!(figure.contains("--reliability"), "{figure}");
+    let other = thorp(["experiment", "buddycache", "--reliability"]).error();
+    assert!(other.contains("CoopReplica"), "{other}");
+}
+
+#[test]
 fn a_figure_that_the_paper_does_not_have() {
     let ran = thorp(["experiment", "buddycache", "--figure", "13"]);
     assert_eq!(ran.code, Some(2));

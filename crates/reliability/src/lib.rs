@@ -1,0 +1,27 @@
+//! How long acknowledged writes of a write-back volume last, by the number of their copies: the reliability study that the
+//! CoopReplica paper planned (section 4) and could not do.
+//!
+//! A Monte Carlo run lets hosts, devices, racks and whole sites fail, and has the placement of copies
+//! ([`volume::Circle`]) and take-overs ([`volume::TakeOver`]) done by the machines that a real volume has. Losses are rare, so they are
+//! sought out and weighted. Where a Markov chain is exact the two are held against each other.
+//!
+//! | module | duty |
+//! |---|---|
+//! | `world` | how often things fail and how long they stay so, with sources |
+//! | `fleet` | hosts, devices and racks: what of them works |
+//! | `takeover` | a take-over as the machine does it |
+//! | `cycle` | a volume from its first failure until all is well again |
+//! | `study` | from cycles to times to loss |
+//! | `markov` | chains beside them, and RAIDs |
+//! | `chance` | numbers |
+
+mod chance;
+mod cycle;
+mod fleet;
+pub mod markov;
+mod study;
+mod takeover;
+mod world;
+
+pub use study::{Estimate, estimate};
+pub use world::{Failure, Rate, Takes, World, YEAR_S};

@@ -1,0 +1,173 @@
+//! From cycles to figures: the mean time until dirty data of a volume is lost, by a Monte Carlo run over cycles.
+//!
+//! The time to loss is that of a renewal process: cycles follow one another until one ends with a loss, so it is the mean
+//! length of a cycle over the share of cycles that lose data (Keilson, Markov Chain Models, 1979, chapter 8: rare losses then
+//! come as if by chance alone, R(t) = exp(-t / MTTF)). Cycles are run apart for each kind of first failure, as many of each, and
+//! count by how often it is the first.
+
+use crate::chance::Chance;
+use crate::cycle::{Cycle, Outcome};
+use crate::world::{Failure, World, YEAR_S};
+
+/// The figures of one number of copies.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Estimate {
+    /// The mean time until dirty data is lost, in years; infinite if no cycle has lost any.
+    pub mttf_years: f64,
+    /// Its standard error, as a share of it.
+    pub error: f64,
+    /// The share of losses that began with each kind of failure.
+    pub begins: Vec<(Failure, f64)>,
+    /// The bytes that are lost in a year in the mean.
+    pub lost_bytes_per_year: f64,
+    /// The hours of a year in which the volume has no owner.
+    pub waits_hours_per_year: f64,
+}
+
+impl Estimate {
+    /// The probability that nothing is lost in so many years: R(t) = 1 - F(t), equations 8 and 9 of the CoopReplica paper.
+    pub fn survives(&self, years: f64) -> f64 {
+        (-years / self.mttf_years).exp()
+    }
+
+    /// The density of the time to loss: f(t), equation 4, per year.
+    pub fn density(&self, years: f64) -> f64 {
+        self.survives(years) / self.mttf_years
+    }
+}
+
+/// Sums over the cycles with one kind of first failure.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sums {
+    /// Such failures of one volume in a second.
+    rate: f64,
+    lost: f64,
+    lost_squared: f64,
+    length_s: f64,
+    waited_s: f64,
+}
+
+/// Runs so many cycles for each kind of failure.
+///
+/// # Panics
+/// If `copies` is none, or `cycles`.
+pub fn estimate(world: &World, copies: u8, cycles: u32, seed: u64) -> Estimate {
+    assert!(copies > 0 && cycles > 0, "a volume has a copy, and a mean something to be of");
+    let mut chance = Chance::new(seed);
+    let fails = |&failure: &Failure| world.rate(failure).every_s.is_finite();
+    let kinds: Vec<(Failure, Sums)> = Failure::ALL
+        .into_iter()
+        .filter(fails)
+        .map(|failure| (failure, Sums::over(world, copies, failure, cycles, &mut chance)))
+        .collect();
+    let all = |figure: &dyn Fn(&Sums) -> f64| kinds.iter().map(|(_, sums)| figure(sums)).sum::<f64>();
+    // Of a second in which all is well: the cycles that begin, and what they come to.
+    let begun = all(&|sums| sums.rate);
+    let lost = all(&|sums| sums.rate * sums.lost);
+    let variance = all(&|sums| (sums.rate * sums.lost_error(cycles)).powi(2));
+    let cycle_s = (1.0 + all(&|sums| sums.rate * sums.length_s)) / begun;
+    let lost_per_year = lost / begun / cycle_s * YEAR_S;
+    Estimate {
+        mttf_years: 1.0 / lost_per_year,
+        error: variance.sqrt() / lost,
+        begins: kinds.iter().map(|(failure, sums)| (*failure, sums.rate * sums.lost / lost)).collect(),
+        lost_bytes_per_year: lost_per_year * world.dirty_bytes,
+        waits_hours_per_year: all(&|sums| sums.rate * sums.waited_s) / begun / cycle_s * YEAR_S / 3600.0,
+    }
+}
+
+impl Sums {
+    fn over(world: &World, copies: u8, failure: Failure, cycles: u32, chance: &mut Chance) -> Self {
+        let mut sums = Self::default();
+        for _ in 0..cycles {
+            // Losses are sought; times are the common ones.
+            let Outcome { is_lost, weight, .. } = first(world, copies, failure, true, chance, &mut sums.rate);
+            let lost = if is_lost { weight } else { 0.0 };
+            sums.lost += lost;
+            sums.lost_squared += lost * lost;
+            let Outcome { length_s, waited_s, .. } = first(world, copies, failure, false, chance, &mut 0.0);
+            sums.length_s += length_s;
+            sums.waited_s += waited_s;
+        }
+        let count = f64::from(cycles);
+        for sum in [&mut sums.rate, &mut sums.lost, &mut sums.lost_squared, &mut sums.length_s, &mut sums.waited_s] {
+            *sum /= count;
+        }
+        sums
+    }
+
+    /// The standard error of the share that is lost.
+    fn lost_error(&self, cycles: u32) -> f64 {
+        ((self.lost_squared - self.lost * self.lost).max(0.0) / f64::from(cycles)).sqrt()
+    }
+}
+
+/// Runs a cycle from a failure of this kind on, and adds up how often there is one.
+fn first(
+    world: &World,
+    copies: u8,
+    failure: Failure,
+    seeks_loss: bool,
+    chance: &mut Chance,
+    rate: &mut f64,
+) -> Outcome {
+    let mut cycle = Cycle::new(world, copies, seeks_loss, chance);
+    let sources = cycle.sources(failure);
+    *rate += world.rate(failure).per_s() * sources.len() as f64;
+    let source = sources[cycle.index(sources.len())];
+    cycle.run(failure, source)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::markov;
+    use crate::world::Rate;
+
+    const CYCLES: u32 = 6_000;
+
+    /// Where every time is exponential and failures are independent, the chain is exact: the machines' run comes to the same.
+    #[test]
+    fn a_run_over_the_machines_agrees_with_the_chain() {
+        for (every_s, mend_s) in [(1e9, 20.0), (1e5, 100.0)] {
+            let world = World::exponential(every_s, mend_s);
+            for copies in 1..=3 {
+                // Each copy more is harder to lose, and takes more cycles to be as sure of.
+                let cycles = CYCLES * u32::from(copies).pow(2);
+                let Estimate { mttf_years, error, .. } = estimate(&world, copies, cycles, 7);
+                let chain = markov::volume(copies, 1.0 / every_s, 1.0 / mend_s) / YEAR_S;
+                let ratio = mttf_years / chain;
+                assert!((ratio - 1.0).abs() < 0.05 && error < 0.04, "{copies} copies: {ratio}, error {error}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_take_over_that_takes_longer_is_noticed() {
+        let world = World::exponential(1e9, 20.0);
+        let slow = World { silent_s: 0.0, ..world };
+        let times = [world, slow].map(|world| estimate(&world, 2, CYCLES, 7).mttf_years);
+        // The lease is as long as the way home: half of the losses have twice the time.
+        assert!((times[1] / times[0] - 2.0 / 3.0).abs() < 0.05, "{times:?}");
+    }
+
+    #[test]
+    fn a_burst_finds_all_copies_at_once_and_capacitors_help() {
+        let [bare, protected] = [false, true].map(|with| estimate(&World::published(with), 2, CYCLES, 7));
+        let burst = bare.begins.iter().find(|(failure, _)| *failure == Failure::Burst).unwrap().1;
+        assert!(burst > 0.9 && bare.error < 0.05, "{bare:?}");
+        // One burst a year, of which each copy is lost once in 15.
+        assert!((bare.mttf_years / 225.0 - 1.0).abs() < 0.1, "{bare:?}");
+        assert!(protected.mttf_years > 1000.0 * bare.mttf_years, "{protected:?}");
+    }
+
+    #[test]
+    fn a_volume_with_one_copy_waits_for_its_owner() {
+        // While all is without power, both wait.
+        let world = World { burst: Rate::NEVER, ..World::published(true) };
+        let [one, two] = [1, 2].map(|copies| estimate(&world, copies, CYCLES, 7));
+        assert!(one.waits_hours_per_year > 5.0 * two.waits_hours_per_year, "{one:?} {two:?}");
+        assert!((one.survives(1.0) - (-0.0098_f64).exp()).abs() < 0.001, "{one:?}");
+        assert!((one.density(0.0) - 1.0 / one.mttf_years).abs() < 1e-12);
+    }
+}

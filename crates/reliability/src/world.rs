@@ -1,0 +1,176 @@
+//! The world that volumes live in: how often things fail, how long they stay so, and how fast the volume's parts answer.
+
+/// A day in seconds.
+const DAY_S: f64 = 86_400.0;
+
+/// A year in seconds.
+pub const YEAR_S: f64 = 365.25 * DAY_S;
+
+/// A kind of failure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// A host stops, and comes back with its device as it was.
+    Node,
+    /// A cache device is gone, and with it all that is on it.
+    Device,
+    /// A rack has no power.
+    Power,
+    /// A rack is cut off from the others, from home and from the registry.
+    Partition,
+    /// All racks lose power together: a burst, of which some devices do not come back.
+    Burst,
+}
+
+impl Failure {
+    /// All of them.
+    pub const ALL: [Self; 5] = [Self::Node, Self::Device, Self::Power, Self::Partition, Self::Burst];
+
+    /// Its name in tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Node => "node",
+            Self::Device => "device",
+            Self::Power => "power",
+            Self::Partition => "partition",
+            Self::Burst => "burst",
+        }
+    }
+}
+
+/// How often something fails, and how long it stays so.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Rate {
+    /// The mean time between failures of one, in seconds; infinite if it does not fail.
+    pub every_s: f64,
+    /// The mean time that one lasts, in seconds.
+    pub lasts_s: f64,
+    /// Where these are from.
+    pub source: &'static str,
+}
+
+impl Rate {
+    /// It does not fail.
+    pub const NEVER: Self = Self { every_s: f64::INFINITY, lasts_s: 0.0, source: "" };
+
+    /// Failures a second, of one.
+    pub(crate) fn per_s(&self) -> f64 {
+        1.0 / self.every_s
+    }
+}
+
+/// How long the volume's parts take for something.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Takes {
+    /// Always so many seconds.
+    Fixed(f64),
+    /// So many seconds in the mean, exponentially: for comparisons with a Markov chain.
+    Exponential(f64),
+}
+
+/// The world.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct World {
+    /// The racks: failure domains.
+    pub racks: u64,
+    /// The hosts of each, every one with a cache device and room for others' copies.
+    pub hosts_per_rack: u64,
+    /// Failures of a host.
+    pub node: Rate,
+    /// Failures of a device, and how long it takes to replace one.
+    pub device: Rate,
+    /// Power failures of a rack.
+    pub power: Rate,
+    /// A rack that is cut off.
+    pub partition: Rate,
+    /// Power failures of all racks together.
+    pub burst: Rate,
+    /// The share of devices that do not come back from a power failure.
+    pub device_dies_with_power: f64,
+    /// The bytes that are dirty at a time.
+    pub dirty_bytes: f64,
+    /// The time until a holder that does not answer is taken for lost, and the owner writes through, in seconds.
+    pub silence_s: f64,
+    /// How long a holder is lost before another one takes its place, in seconds.
+    pub replace_after_s: f64,
+    /// The length of an owner's lease, in seconds.
+    pub lease_s: f64,
+    /// For how long an owner that dies has given no sign of life already, in seconds.
+    pub silent_s: f64,
+    /// How long it takes to write what is dirty home.
+    pub home: Takes,
+}
+
+impl World {
+    /// A site of 12 hosts in 4 racks, by published rates, with the usual settings of volumes: 1 GiB is dirty, and goes home at
+    /// 100 MB/s. `with_protection` says whether devices have capacitors that save them when power fails.
+    pub fn published(with_protection: bool) -> Self {
+        const FORD: &str = "Ford et al., Availability in Globally Distributed Storage Systems, OSDI 2010, section 7";
+        const DEAN: &str = "Dean, Designs, Lessons and Advice from Building Large Distributed Systems, LADIS 2009";
+        let hour = 3600.0;
+        let dirty_bytes = f64::from(1 << 30);
+        Self {
+            racks: 4,
+            hosts_per_rack: 3,
+            node: Rate { every_s: 4.3 / 12.0 * YEAR_S, lasts_s: hour / 4.0, source: FORD },
+            device: Rate {
+                every_s: YEAR_S / 0.0098,
+                lasts_s: DAY_S,
+                source: "Backblaze, The SSD Edition: 2022 Drive Stats Review: 0.98 % a year",
+            },
+            power: Rate { every_s: 10.2 * YEAR_S, lasts_s: 3.0 * hour, source: FORD },
+            partition: Rate { every_s: YEAR_S, lasts_s: hour / 12.0, source: DEAN },
+            burst: Rate { every_s: YEAR_S, lasts_s: 6.0 * hour, source: DEAN },
+            // Zheng et al., Understanding the Robustness of SSDs under Power Fault, FAST 2013: 1 of 15 was dead afterwards.
+            device_dies_with_power: if with_protection { 0.0 } else { 1.0 / 15.0 },
+            dirty_bytes,
+            silence_s: 5.0,
+            replace_after_s: 30.0,
+            lease_s: 10.0,
+            silent_s: 0.0,
+            home: Takes::Fixed(dirty_bytes / 100e6),
+        }
+    }
+
+    /// A world in which devices die and nothing else happens, and the volume's answers take exponential times: where the
+    /// Markov chain is exact.
+    pub fn exponential(device_every_s: f64, mend_s: f64) -> Self {
+        Self {
+            node: Rate::NEVER,
+            device: Rate { every_s: device_every_s, lasts_s: 0.0, source: "" },
+            power: Rate::NEVER,
+            partition: Rate::NEVER,
+            burst: Rate::NEVER,
+            device_dies_with_power: 0.0,
+            silence_s: 0.0,
+            replace_after_s: 0.0,
+            // Its lease is over when it dies.
+            lease_s: mend_s,
+            silent_s: 2.0 * mend_s,
+            home: Takes::Exponential(mend_s),
+            ..Self::published(true)
+        }
+    }
+
+    pub(crate) fn hosts(&self) -> usize {
+        (self.racks * self.hosts_per_rack) as usize
+    }
+
+    pub(crate) fn rate(&self, failure: Failure) -> &Rate {
+        match failure {
+            Failure::Node => &self.node,
+            Failure::Device => &self.device,
+            Failure::Power => &self.power,
+            Failure::Partition => &self.partition,
+            Failure::Burst => &self.burst,
+        }
+    }
+
+    /// How many there are that fail so.
+    pub(crate) fn sources(&self, failure: Failure) -> usize {
+        match failure {
+            Failure::Node | Failure::Device => self.hosts(),
+            Failure::Power | Failure::Partition => self.racks as usize,
+            Failure::Burst => 1,
+        }
+    }
+}
