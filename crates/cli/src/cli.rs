@@ -1188,32 +1188,77 @@ pub(crate) struct DemoArgs {
 /// The commands of `thorp volume`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum VolumeCommand {
-    /// Makes the home of a volume: a raw file of zeros, which takes no room until it is written. A raw file or a block device
-    /// that is there already can be attached as it is.
+    /// Makes a volume: with --store one of this name, whose home is beside the store; without it the raw file of one host's
+    /// volume, of zeros, which takes no room until it is written. A raw file or a block device that is there already can be
+    /// attached as it is.
     Create(VolumeCreateArgs),
     /// Attaches a volume at this host and serves it to NBD clients, until SIGTERM or Ctrl-C; then what is not home goes
     /// there. A second Ctrl-C ends it at once: the cache has what is not home, and the next attachment goes on.
     #[command(after_help = VOLUME_ATTACH_HELP)]
     Attach(VolumeAttachArgs),
-    /// Prints how a home stands: its size, how often it was attached, and which cache has writes that are not home.
+    /// Prints how a volume stands: its size, how often it was attached, and where; of a home, which cache has writes that are
+    /// not home.
     Status(VolumeStatusArgs),
+    /// Lists the volumes of a store, and where they are attached.
+    List(VolumeListArgs),
+    /// Lists the holders that give room to the volumes of a store.
+    Holders(VolumeListArgs),
+    /// Removes a volume of a store, with its home. It must not be attached.
+    Remove(VolumeRemoveArgs),
 }
 
 /// `thorp volume create`.
 #[derive(Debug, Args)]
 pub(crate) struct VolumeCreateArgs {
-    /// The file, which must not be there yet.
-    pub(crate) home: PathBuf,
+    /// The name of the volume; or without --store the file, which must not be there yet.
+    pub(crate) volume: PathBuf,
     /// Its size, such as 100G: a multiple of 4096 bytes.
     #[arg(long, value_parser = size)]
     pub(crate) size: usize,
+    /// The address of the store, which was started with --volumes; or several, separated by commas.
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) store: Option<String>,
+    /// The copies of a write that its answer tells of, that of the host where the volume is attached among them.
+    #[arg(long, value_name = "COUNT", requires = "store", default_value_t = 2)]
+    #[arg(value_parser = clap::value_parser!(u8).range(1..=i64::from(types::limits::VOLUME_COPIES_MAX)))]
+    pub(crate) copies: u8,
+    /// A host that is silent for longer may have its volume taken over: it answers no reads then.
+    #[arg(long, value_name = "S", requires = "store", default_value_t = 6, value_parser = clap::value_parser!(u32).range(1..=3600))]
+    pub(crate) lease_s: u32,
+}
+
+/// `thorp volume list`, `thorp volume holders`.
+#[derive(Debug, Args)]
+pub(crate) struct VolumeListArgs {
+    /// The address of the store; or several, separated by commas.
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) store: String,
+}
+
+/// `thorp volume remove`.
+#[derive(Debug, Args)]
+pub(crate) struct VolumeRemoveArgs {
+    /// The name of the volume.
+    pub(crate) volume: String,
+    /// The address of the store; or several, separated by commas.
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) store: String,
 }
 
 /// `thorp volume attach`.
 #[derive(Debug, Args)]
 pub(crate) struct VolumeAttachArgs {
-    /// The home: a raw file or a block device.
-    pub(crate) home: PathBuf,
+    /// The name of the volume; or without --store its home: a raw file or a block device.
+    pub(crate) volume: PathBuf,
+    /// The address of the store that has the volume; or several, separated by commas.
+    #[arg(long, value_name = "ADDR", conflicts_with = "beside")]
+    pub(crate) store: Option<String>,
+    /// The failure domain of this host: no holder in it gets copies. The name of this host, unless another one is said.
+    #[arg(long, value_name = "NAME", requires = "store")]
+    pub(crate) domain: Option<String>,
+    /// Holders beyond those that copies are needed of: with one, writes go on without a pause when a holder is lost.
+    #[arg(long, value_name = "COUNT", requires = "store", default_value_t = 1, value_parser = clap::value_parser!(u8).range(0..=4))]
+    pub(crate) spare: u8,
     /// The directory of the cache, on a fast disk. It is made if it is not there, and serves this volume only.
     #[arg(long, value_name = "DIR")]
     pub(crate) cache: PathBuf,
@@ -1240,7 +1285,8 @@ pub(crate) struct VolumeAttachArgs {
     #[arg(long, value_name = "S", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=86_400))]
     pub(crate) age_s: u32,
     /// Attaches it although that loses writes which are not home: those of another cache, or of this one if the volume was
-    /// attached elsewhere since. Or although the home does not know its cache any more.
+    /// attached elsewhere since; with --store, those that only holders have which do not answer. Or although the home does
+    /// not know its cache any more.
     #[arg(long)]
     pub(crate) force: bool,
     /// Listens on other addresses than loopback, although connections are neither encrypted nor authenticated yet.
@@ -1297,17 +1343,21 @@ pub(crate) enum VolumeAck {
 /// `thorp volume status`.
 #[derive(Debug, Args)]
 pub(crate) struct VolumeStatusArgs {
-    /// The home.
-    pub(crate) home: PathBuf,
-    /// The directory of the files beside it, as it was attached with.
-    #[arg(long, value_name = "DIR")]
+    /// The name of the volume; or without --store the home.
+    pub(crate) volume: PathBuf,
+    /// The directory of the files beside the home, as it was attached with.
+    #[arg(long, value_name = "DIR", conflicts_with = "store")]
     pub(crate) beside: Option<PathBuf>,
+    /// The address of the store; or several, separated by commas.
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) store: Option<String>,
 }
 
 const VOLUME_ATTACH_HELP: &str = "\
 Examples:
   thorp volume create disk.img --size 20G
   thorp volume attach disk.img --cache /ssd/disk --listen unix:/run/disk.sock
+  thorp volume attach v --store store:7411 --cache /ssd/v --listen unix:/run/v.sock
   nbdinfo 'nbd+unix:///?socket=/run/disk.sock'
   qemu-system-x86_64 -drive driver=nbd,server.type=unix,server.path=/run/disk.sock,export=volume ...
   nbd-client -unix /run/disk.sock /dev/nbd0 -N volume

@@ -20,6 +20,7 @@
 //! | to change | see |
 //! |---|---|
 //! | what is checked before a volume is attached | `open.rs` |
+//! | a volume of a store, which another host may have had | `stored.rs` |
 //! | how requests become reads and writes | `device.rs` |
 //! | what a read finds where | `read.rs` |
 //! | what is appended, and blocks that are written in part | `write.rs` |
@@ -27,14 +28,18 @@
 //! | how dirty data goes home | `write_back.rs` |
 //! | copies at holders, and the registry | `copies.rs` |
 
+mod attachment;
 #[cfg(test)]
 mod between;
+mod config;
 mod copies;
 mod device;
+mod error;
 mod flush;
 mod open;
 mod read;
 mod requests;
+mod stored;
 #[cfg(test)]
 mod tests;
 mod write;
@@ -52,8 +57,10 @@ use types::Time;
 use vfs::Lock;
 use volume::{Effect, Owner, WriteBack};
 
+pub use config::{AttachConfig, LOG_BYTES_MAX, LOG_BYTES_MIN};
 pub use copies::CopiesConfig;
-pub use open::{AttachConfig, AttachError, LOG_BYTES_MAX, LOG_BYTES_MIN};
+pub use error::AttachError;
+pub use stored::StoredVolume;
 
 /// An attached volume. When it is dropped without [`Attached::detach`] it stops at once: its log has what is not home.
 pub struct Attached {

@@ -14,6 +14,7 @@
 //! | `links` | sessions with holders, of an owner or of a host that takes over |
 //! | `house` | homes for owners in other processes |
 //! | `far` | such a home, as its owner has it |
+//! | `takeover` | brings home what an owner has left at its holders, for the host that has the volume next |
 //! | `device` | what a server serves: requests by batches, answers in any order |
 //! | [`nbd`] | the protocol, and the server that speaks it |
 //! | `file`, `readers` | a file or block device, and the threads that wait for its disk |
@@ -36,8 +37,11 @@ pub mod nbd;
 mod random;
 mod readers;
 pub mod registry;
+mod takeover;
 
-pub use attached::{AttachConfig, AttachError, Attached, CopiesConfig, LOG_BYTES_MAX, LOG_BYTES_MIN, Status};
+pub use attached::{
+    AttachConfig, AttachError, Attached, CopiesConfig, LOG_BYTES_MAX, LOG_BYTES_MIN, Status, StoredVolume,
+};
 pub use device::{Answer, Device, Errno, Extent, Form, Geometry, Operation, Piece, Replies, Request, Ticket};
 pub use far::{FarError, FarHome, PATIENCE};
 pub use file::FileDevice;
@@ -47,4 +51,5 @@ pub use holder::{
 pub use home::{HomeError, HomeStatus, create_home, home_status};
 pub use house::{HomeServer, HomesError};
 pub use memory::MemoryDevice;
-pub use volume::Ack;
+pub use takeover::{TakeOverError, TakeOverWord};
+pub use volume::{Ack, Epoch, HostId, PartitionId, Registered, VolumeId};

@@ -17,8 +17,10 @@ mod store;
 pub use memory::MemoryRegistry;
 pub use store::{StoreRegistry, Volume};
 
+use crate::random::random;
 use std::fmt;
 use std::time::Duration;
+use vfs::FileError;
 use volume::{Change, Member, PartitionId, View, VolumeId};
 
 /// How often a member is to [`Registry::enter`].
@@ -107,6 +109,22 @@ impl Registrant {
 pub fn domain(name: &str) -> u64 {
     let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
     name.bytes().fold(0xcbf2_9ce4_8422_2325, step)
+}
+
+/// A number for a new volume, which nobody else draws.
+///
+/// # Errors
+/// The system gives none.
+pub fn draw_volume() -> Result<VolumeId, FileError> {
+    random().map(VolumeId)
+}
+
+/// The name of this host, in which no spaces are.
+pub fn host_name() -> String {
+    let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let is_of_name = |it: &char| !it.is_whitespace() && !it.is_control();
+    let name: String = name.chars().filter(is_of_name).take(NAME_BYTES_MAX / 4).collect();
+    if name.is_empty() { "host".to_owned() } else { name }
 }
 
 /// Why the registry has not done something.

@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::Duration;
-use volumes::registry::{self, Registry, StoreRegistry};
+use volumes::registry::{self, Registry, StoreRegistry, host_name};
 use volumes::{HolderNames, HolderServer, HolderSettings};
 
 /// How often to look whether it has failed, or is empty.
@@ -71,13 +71,6 @@ fn names(args: &HolderArgs, address: SocketAddr) -> Result<HolderNames> {
     let name = host_name();
     let domain = registry::domain(args.domain.as_ref().unwrap_or(&name));
     Ok(HolderNames { name, domain, address: args.address.clone().unwrap_or_else(|| address.to_string()) })
-}
-
-/// The name of this host, in which no spaces are.
-fn host_name() -> String {
-    let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
-    let name: String = name.chars().filter(|it| !it.is_whitespace() && !it.is_control()).take(64).collect();
-    if name.is_empty() { "host".to_owned() } else { name }
 }
 
 /// Waits a while, and says why it has failed if it has.

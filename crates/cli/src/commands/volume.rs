@@ -1,4 +1,6 @@
-//! `thorp volume`: homes are made and looked at, and attached from their start to their stop.
+//! `thorp volume`: homes are made and looked at, and attached from their start to their stop; and volumes of a store.
+
+mod stored;
 
 use crate::cli::{VolumeAck, VolumeAttachArgs, VolumeCommand};
 use crate::output::{Output, bar, visible};
@@ -6,6 +8,7 @@ use crate::stopper::{when_stdin_closes, when_told};
 use crate::{Result, cli};
 use serde_json::json;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::Duration;
@@ -20,21 +23,34 @@ const LOOK_EVERY: Duration = Duration::from_millis(200);
 
 pub(super) fn run(command: &VolumeCommand, output: &mut Output) -> Result {
     match command {
-        VolumeCommand::Create(cli::VolumeCreateArgs { home, size }) => {
-            create_home(home, *size as u64)?;
-            let text = format!("{}: {size} bytes of zeros; attach it with `thorp volume attach`", home.display());
-            output.line(&json!({"home": home, "size": size}), text)
-        }
-        VolumeCommand::Status(args) => status(args, output),
+        VolumeCommand::Create(args) => match &args.store {
+            Some(store) => stored::create(args, store, output),
+            None => create(args, output),
+        },
+        VolumeCommand::Status(args) => match &args.store {
+            Some(store) => stored::status(&args.volume, store, output),
+            None => status(args, output),
+        },
+        VolumeCommand::List(args) => stored::list(args, output),
+        VolumeCommand::Holders(args) => stored::holders(args, output),
+        VolumeCommand::Remove(args) => stored::remove(args, output),
         VolumeCommand::Attach(args) => attach(args, output),
     }
 }
 
+fn create(args: &cli::VolumeCreateArgs, output: &mut Output) -> Result {
+    let cli::VolumeCreateArgs { volume: home, size, .. } = args;
+    create_home(home, *size as u64)?;
+    let text = format!("{}: {size} bytes of zeros; attach it with `thorp volume attach`", home.display());
+    output.line(&json!({"home": home, "size": size}), text)
+}
+
 fn status(args: &cli::VolumeStatusArgs, output: &mut Output) -> Result {
-    let status = home_status(&args.home, args.beside.as_deref())?;
+    let home = &args.volume;
+    let status = home_status(home, args.beside.as_deref())?;
     let dirty = status.dirty_at.as_deref().map(visible);
     output.table(&[
-        ("home", json!(args.home)),
+        ("home", json!(home)),
         ("size", json!(status.size)),
         ("attachments", json!(status.epoch)),
         ("not_home_at", json!(dirty)),
@@ -43,9 +59,12 @@ fn status(args: &cli::VolumeStatusArgs, output: &mut Output) -> Result {
 
 fn attach(args: &VolumeAttachArgs, output: &mut Output) -> Result {
     let (stop, stopped) = channel();
+    let is_told = Arc::new(AtomicBool::new(false));
     // Before anything is attached: a signal that comes early is not lost.
     let tell = |stop: Sender<()>| {
+        let is_told = is_told.clone();
         move || {
+            is_told.store(true, SeqCst);
             // Nobody waits any more: it is being detached already.
             let _ = stop.send(());
         }
@@ -54,9 +73,12 @@ fn attach(args: &VolumeAttachArgs, output: &mut Output) -> Result {
     if args.until_stdin_closes {
         when_stdin_closes(tell(stop));
     }
-    let attached = Arc::new(Attached::attach(&config(args))?);
+    let attached = Arc::new(match &args.store {
+        Some(store) => stored::attach(args, &config(args), store, &is_told)?,
+        None => Attached::attach(&config(args))?,
+    });
     let export =
-        Export { name: args.export.clone(), description: args.home.display().to_string(), device: attached.clone() };
+        Export { name: args.export.clone(), description: args.volume.display().to_string(), device: attached.clone() };
     let mut server = ServerConfig::new(args.listen[0].clone());
     (server.listen, server.insecure) = (args.listen.clone(), args.insecure);
     let server = Server::start(&server, vec![export])?;
@@ -68,7 +90,7 @@ fn attach(args: &VolumeAttachArgs, output: &mut Output) -> Result {
     };
     output.line(
         &json!({"listen": addresses, "size": status.size, "attachment": status.epoch, "recovered": status.dirty_writes}),
-        format_args!("ready: {} at {}{found}", args.home.display(), addresses.join(", ")),
+        format_args!("ready: {} at {}{found}", args.volume.display(), addresses.join(", ")),
     )?;
     output.flush()?;
     let mut trouble = Trouble::default();
@@ -85,7 +107,11 @@ fn attach(args: &VolumeAttachArgs, output: &mut Output) -> Result {
         eprintln!("clients still wait for answers after {} s: their requests fail", STOP_WITHIN.as_secs());
     }
     detach(&attached)?;
-    output.line(&json!({"detached": args.home}), format_args!("detached: everything is in {}", args.home.display()))
+    let text = match args.store {
+        Some(_) => format!("detached: everything of {} is home", args.volume.display()),
+        None => format!("detached: everything is in {}", args.volume.display()),
+    };
+    output.line(&json!({"detached": args.volume}), text)
 }
 
 /// A trouble that lasts: it is said once, on standard error, and when it is over.
@@ -114,7 +140,7 @@ fn config(args: &VolumeAttachArgs) -> AttachConfig {
         age_max: Duration::from_secs(args.age_s.into()),
         beside: args.beside.clone(),
         is_forced: args.force,
-        ..AttachConfig::new(args.home.clone(), args.cache.clone())
+        ..AttachConfig::new(args.volume.clone(), args.cache.clone())
     }
 }
 

@@ -23,6 +23,7 @@ mod restored;
 mod shop;
 mod single;
 mod spaces;
+mod stored_volumes;
 mod verify;
 mod volumes;
 mod watch;

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use volumes::nbd::Address;
 use volumes::nbd::client::{Client, Command};
 
-const BLOCK: usize = 4096;
+pub(crate) const BLOCK: usize = 4096;
 const BLOCKS: u64 = 2048;
 
 /// A volume that is attached by a process of its own.
@@ -74,13 +74,13 @@ pub(crate) fn attach_and_detach(folder: &Folder, line: &str) {
 
 /// The newest version of each block that was asked for, and the newest that was promised.
 #[derive(Default)]
-struct Versions {
+pub(crate) struct Versions {
     written: HashMap<u64, u64>,
     promised: HashMap<u64, u64>,
 }
 
 /// Writes blocks, each filled with its version, until the server is gone.
-fn write_until_gone(mut client: Client, versions: &mut Versions, first_version: u64) {
+pub(crate) fn write_until_gone(mut client: Client, versions: &mut Versions, first_version: u64) {
     let mut version = first_version;
     loop {
         let (offset, block) = ((version * 7919) % BLOCKS * BLOCK as u64, (version * 7919) % BLOCKS);
@@ -103,7 +103,7 @@ fn write_until_gone(mut client: Client, versions: &mut Versions, first_version: 
 
 /// Each block is one that was written, whole, and no older than what was promised. Once it was read it is a promise, too; and
 /// a newer one that was not promised is gone for good.
-fn check(versions: &mut Versions, bytes: &[u8]) {
+pub(crate) fn check(versions: &mut Versions, bytes: &[u8]) {
     for (block, bytes) in (0..).zip(bytes.chunks(BLOCK)) {
         let version = u64::from_le_bytes(bytes[..8].try_into().unwrap());
         assert!(bytes.chunks(8).all(|part| part == version.to_le_bytes()), "block {block} is torn");

@@ -6,7 +6,10 @@
 //! ```
 //! A cache is made, whole, before home says that it has anything: so a home never speaks of a cache that is not there.
 
+use super::attachment::ATTACHMENT_NAME;
+use super::config::{AttachConfig, LOG_BYTES_MAX, LOG_BYTES_MIN};
 use super::copies::{CopiesConfig, Sessions};
+use super::error::AttachError;
 use super::requests::Requests;
 use super::{Attached, Core, State};
 use crate::cache::{Clean, CleanFiles, DirtyWrites, SLOTS_MAX, Write, Writes};
@@ -17,8 +20,6 @@ use crate::marker::Kind;
 use crate::random::random;
 use log::{Limits, Log, LogId, Made, Scan, is_segment};
 use protocol::volumes::{Epoch, Sequence, Stamp};
-use std::fmt;
-use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -33,163 +34,6 @@ const LOCK_NAME: &str = "lock";
 /// The registry is waited for so long.
 const LEASE_WITHIN: Duration = Duration::from_secs(15);
 
-/// The least room for writes that are not home, in bytes.
-pub const LOG_BYTES_MIN: u64 = 4 << 20;
-
-/// The most.
-pub const LOG_BYTES_MAX: u64 = 1 << 40;
-
-/// How a volume is attached.
-#[derive(Clone, Debug)]
-pub struct AttachConfig {
-    /// Its home: a raw file or a block device.
-    pub home: PathBuf,
-    /// The directory of the files beside the home, if that is not its own. A device needs one, as `/dev` forgets them.
-    pub beside: Option<PathBuf>,
-    /// The directory of its cache, which is made if it is not there.
-    pub cache: PathBuf,
-    /// The room for writes that are not home, in bytes.
-    pub log_bytes: u64,
-    /// The room for clean blocks, in bytes.
-    pub clean_bytes: u64,
-    /// When a write is answered.
-    pub ack: Ack,
-    /// A write is home before it is as old as this.
-    pub age_max: Duration,
-    /// Its copies, if it is a volume of several hosts.
-    pub copies: Option<CopiesConfig>,
-    /// Attach although writes of another cache, or of this one, are lost by it.
-    pub is_forced: bool,
-}
-
-impl AttachConfig {
-    /// The usual settings.
-    pub fn new(home: PathBuf, cache: PathBuf) -> Self {
-        let (log_bytes, clean_bytes) = (1 << 30, 4 << 30);
-        let age_max = Duration::from_secs(10);
-        Self {
-            home,
-            beside: None,
-            cache,
-            log_bytes,
-            clean_bytes,
-            ack: Ack::Flush,
-            age_max,
-            copies: None,
-            is_forced: false,
-        }
-    }
-}
-
-/// Why a volume is not attached.
-#[derive(Debug)]
-pub enum AttachError {
-    /// A file of the cache cannot be used.
-    File(FileError),
-    /// The home cannot be used.
-    Home(HomeError),
-    /// The home is a device, and no directory was given for the files beside it.
-    Device(PathBuf),
-    /// The cache is used by another process.
-    CacheInUse(PathBuf),
-    /// The room for the log is none that it can have.
-    LogBytes(u64),
-    /// The cache's disk has no room for the log.
-    NoRoom(PathBuf, u64),
-    /// The room for clean blocks is more than there can be.
-    CleanBytes(u64),
-    /// The cache is that of another volume.
-    OtherVolume(PathBuf),
-    /// There are files in the cache's directory, and no cache.
-    NotEmpty(PathBuf),
-    /// Another cache has writes that are not home, at this place.
-    DirtyElsewhere(String),
-    /// The volume was attached elsewhere since, and this cache has so many writes that never went home.
-    Superseded(usize),
-    /// The registry has the volume larger than its home is: so many bytes, and so many.
-    Size(u64, u64),
-    /// The registry has not said within this time that the volume is this host's.
-    NoLease(Duration),
-    /// A thread could not be started.
-    Thread(std::io::Error),
-}
-
-impl fmt::Display for AttachError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::File(error) => error.fmt(f),
-            Self::Home(error) => error.fmt(f),
-            Self::Device(path) => write!(
-                f,
-                "{} is a device, beside which nothing can be kept: give --beside a directory that lasts",
-                path.display()
-            ),
-            Self::CacheInUse(path) => {
-                write!(
-                    f,
-                    "the cache {} is used by another process: end that, or give another directory",
-                    path.display()
-                )
-            }
-            Self::LogBytes(bytes) => {
-                write!(f, "the log cannot have {bytes} bytes: expected {LOG_BYTES_MIN} to {LOG_BYTES_MAX}")
-            }
-            Self::NoRoom(path, bytes) => write!(
-                f,
-                "the disk of {} has no room for {bytes} bytes of writes: make room, or give it less",
-                path.display()
-            ),
-            Self::CleanBytes(bytes) => {
-                write!(f, "clean blocks cannot have {bytes} bytes: expected at most {}", SLOTS_MAX * BLOCK as u64)
-            }
-            Self::OtherVolume(path) => write!(
-                f,
-                "{} is the cache of another volume, or the .thorp file beside the home is missing: give another directory; \
-                 or, if this is its cache, --force to go on with it",
-                path.display()
-            ),
-            Self::NotEmpty(path) => write!(
-                f,
-                "{} has files in it and is no cache of a volume: give an empty directory, or one that is to be made",
-                path.display()
-            ),
-            Self::DirtyElsewhere(place) => write!(
-                f,
-                "the cache at {place} has writes that are not home: attach the volume there and detach it, or give \
-                 --force to lose them"
-            ),
-            Self::Superseded(writes) => write!(
-                f,
-                "the volume was attached elsewhere since this cache was used, and {writes} of its writes never went \
-                 home: give --force to drop them, or another cache to keep them aside"
-            ),
-            Self::Size(registered, home) => {
-                write!(f, "the registry says that the volume has {registered} bytes, and its home has {home}")
-            }
-            Self::NoLease(within) => write!(
-                f,
-                "the registry has not said within {} s that the volume is this host's: see whether its store is reached",
-                within.as_secs()
-            ),
-            Self::Thread(error) => write!(f, "cannot start a thread: {error}"),
-        }
-    }
-}
-
-impl std::error::Error for AttachError {}
-
-impl From<HomeError> for AttachError {
-    fn from(error: HomeError) -> Self {
-        Self::Home(error)
-    }
-}
-
-impl From<FileError> for AttachError {
-    fn from(error: FileError) -> Self {
-        Self::File(error)
-    }
-}
-
 /// The directories that a volume is attached from.
 pub(super) struct Places {
     pub(super) home_files: Arc<dyn Files>,
@@ -202,14 +46,14 @@ pub(super) struct Places {
 
 /// The marker of a cache, as it says.
 #[derive(Clone, Copy, Debug)]
-struct Marker {
-    volume: u64,
-    cache: u64,
-    incarnation: u32,
+pub(super) struct Marker {
+    pub(super) volume: u64,
+    pub(super) cache: u64,
+    pub(super) incarnation: u32,
 }
 
 impl Marker {
-    fn read(files: &dyn Files) -> Result<Option<Self>, FileError> {
+    pub(super) fn read(files: &dyn Files) -> Result<Option<Self>, FileError> {
         let Some(values) = MARKER.read(files, MARKER_NAME)? else { return Ok(None) };
         let number = |at: usize| u64::from_str_radix(&values[at], 16).ok();
         let incarnation = number(2).and_then(|incarnation| u32::try_from(incarnation).ok());
@@ -219,7 +63,7 @@ impl Marker {
         marker.map(Some).ok_or(FileError::Corrupt { file: files.path(MARKER_NAME), offset: 0, what })
     }
 
-    fn write(&self, files: &dyn Files) -> Result<(), FileError> {
+    pub(super) fn write(&self, files: &dyn Files) -> Result<(), FileError> {
         let values = [self.volume, self.cache, u64::from(self.incarnation)].map(|value| format!("{value:016x}"));
         MARKER.write(files, MARKER_NAME, &values)
     }
@@ -247,7 +91,7 @@ impl Attached {
             cache_files: Arc::new(Directory::new(&config.cache)),
             cache_place: format!("{host}:{}", cache.display()),
         };
-        Self::run(Core::open(places, config)?, config)
+        Self::run(Core::open(places, config)?)
     }
 
     /// Attaches a volume whose home is in another process; `config.home` and `config.beside` are not looked at. It is attached
@@ -258,14 +102,14 @@ impl Attached {
     /// Why it cannot be. Nothing was lost or changed that a further attempt would miss.
     pub fn attach_far(home: FarHome, config: &AttachConfig) -> Result<Self, AttachError> {
         std::fs::create_dir_all(&config.cache).doing("create", || config.cache.clone())?;
-        Self::run(Core::open_far(home, Arc::new(Directory::new(&config.cache)), config)?, config)
+        Self::run(Core::open_far(home, Arc::new(Directory::new(&config.cache)), config)?)
     }
 
-    fn run(core: Core, config: &AttachConfig) -> Result<Self, AttachError> {
+    pub(super) fn run(core: Core) -> Result<Self, AttachError> {
         let attached = Self { core: Arc::new(core), threads: Mutex::default() };
         attached.start("volume-keep", |core| core.keep())?;
         attached.start("volume-home", |core| core.write_back())?;
-        if config.copies.is_some() {
+        if attached.core.copies.is_some() {
             attached.start("volume-links", Core::tend_links)?;
             attached.start("volume-change", |core| core.change_registry())?;
             attached.start("volume-watch", |core| core.watch_registry())?;
@@ -400,7 +244,7 @@ impl Core {
         Ok(Self::new(Parts { log, home, clean_files, clean, recovered, epoch, lock }, config))
     }
 
-    fn new(parts: Parts, config: &AttachConfig) -> Self {
+    pub(super) fn new(parts: Parts, config: &AttachConfig) -> Self {
         let Parts { log, home, clean_files, clean, mut recovered, epoch, lock } = parts;
         let durable = log.durable();
         if config.copies.is_some() {
@@ -472,18 +316,18 @@ fn owner_of(copies: &CopiesConfig, config: OwnerConfig) -> Owner {
 }
 
 /// The parts of a volume that is attached.
-struct Parts {
-    log: Log<Writes>,
-    home: Home,
-    clean_files: CleanFiles,
-    clean: Clean,
-    recovered: Recovery,
-    epoch: Epoch,
-    lock: Lock,
+pub(super) struct Parts {
+    pub(super) log: Log<Writes>,
+    pub(super) home: Home,
+    pub(super) clean_files: CleanFiles,
+    pub(super) clean: Clean,
+    pub(super) recovered: Recovery,
+    pub(super) epoch: Epoch,
+    pub(super) lock: Lock,
 }
 
 /// The findings of a start in its log.
-struct Recovery {
+pub(super) struct Recovery {
     writes: DirtyWrites,
     /// The flush epochs, oldest first.
     flushes: Vec<Recovered>,
@@ -492,7 +336,7 @@ struct Recovery {
 }
 
 impl Recovery {
-    fn new(first: u64) -> Self {
+    pub(super) fn new(first: u64) -> Self {
         Self { writes: DirtyWrites::new(first), flushes: Vec::new(), is_joined: false }
     }
 
@@ -525,7 +369,7 @@ fn recover(scan: &mut Scan<Writes>, mark: Stamp) -> Result<Recovery, FileError> 
     Ok(recovery.unwrap_or_else(|| Recovery::new(scan.next_position())))
 }
 
-fn limits(log_bytes: u64) -> Result<Limits, AttachError> {
+pub(super) fn limits(log_bytes: u64) -> Result<Limits, AttachError> {
     if !(LOG_BYTES_MIN..=LOG_BYTES_MAX).contains(&log_bytes) {
         return Err(AttachError::LogBytes(log_bytes));
     }
@@ -536,7 +380,7 @@ fn limits(log_bytes: u64) -> Result<Limits, AttachError> {
 }
 
 /// Makes all segments of the log: nobody who has room by the owner's count waits for room on the disk.
-fn make_room(log: &Log<Writes>, config: &AttachConfig) -> Result<(), AttachError> {
+pub(super) fn make_room(log: &Log<Writes>, config: &AttachConfig) -> Result<(), AttachError> {
     while let Some(name) = log.plan_segment_for(u64::MAX) {
         if log.make_segment(&name)? != Made::Yes {
             return Err(AttachError::NoRoom(config.cache.clone(), config.log_bytes));
@@ -545,7 +389,7 @@ fn make_room(log: &Log<Writes>, config: &AttachConfig) -> Result<(), AttachError
     Ok(())
 }
 
-fn lock_cache(files: &dyn Files) -> Result<Option<Lock>, FileError> {
+pub(super) fn lock_cache(files: &dyn Files) -> Result<Option<Lock>, FileError> {
     files.lock(LOCK_NAME, true).doing("lock", || files.path(LOCK_NAME))
 }
 
@@ -562,11 +406,16 @@ fn give_up(files: &Arc<dyn Files>, marker: Marker, config: &AttachConfig) -> Res
 }
 
 /// Makes a new cache. An earlier attempt that was interrupted left no marker; its segments are made again.
-fn create_cache(files: &dyn Files, volume: u64, limits: Limits, config: &AttachConfig) -> Result<Marker, AttachError> {
+pub(super) fn create_cache(
+    files: &dyn Files,
+    volume: u64,
+    limits: Limits,
+    config: &AttachConfig,
+) -> Result<Marker, AttachError> {
     for name in files.list().doing("read", || files.path(""))? {
         if is_segment(&name) || name.strip_suffix(".tmp").is_some() || name.starts_with("clean.") {
             files.remove(&name).doing("remove", || files.path(&name))?;
-        } else if name != LOCK_NAME && name != MARKER_NAME {
+        } else if ![LOCK_NAME, MARKER_NAME, ATTACHMENT_NAME].contains(&&*name) {
             return Err(AttachError::NotEmpty(config.cache.clone()));
         }
     }

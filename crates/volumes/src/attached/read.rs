@@ -1,12 +1,13 @@
 //! Reads: each block from the newest place that has it.
 
 use super::{Core, State};
-use crate::cache::{Kept, places_in_body};
+use crate::cache::{Kept, Writes, places_in_body};
 use crate::device::{Answer, Errno};
 use crate::extents::{BLOCK, Blocks};
 use crate::far::Asked;
 use crate::home::{Home, HomeError};
 use bytes::Bytes;
+use log::Log;
 use smallvec::SmallVec;
 use vfs::FileError;
 
@@ -309,22 +310,45 @@ impl Core {
         into: &mut [u8],
         waits: Waits,
     ) -> Result<bool, FileError> {
-        let read = |from, into: &mut [u8]| match waits {
-            Waits::Yes => self.log.read(position, from, into),
-            Waits::No => self.log.read_at_hand(position, from, into),
-        };
-        let (checksum, first) = places_in_body(record, blocks.start);
-        let mut checksums: SmallVec<[u8; 64]> = SmallVec::from_elem(0, 4 * blocks.len());
-        if !read(checksum, &mut checksums)? || !read(first, into)? {
-            return Ok(false);
-        }
-        for ((block, bytes), crc) in blocks.clone().zip(into.chunks_exact(BLOCK)).zip(checksums.chunks_exact(4)) {
-            let (expected, got) = (u32::from_le_bytes([crc[0], crc[1], crc[2], crc[3]]), crc32c::crc32c(bytes));
-            if expected != got {
-                let what = format!("block {block} of write {position} has checksum {got:08x}, expected {expected:08x}");
-                return Err(FileError::Corrupt { file: "the log of the cache".into(), offset: 0, what });
+        match waits {
+            Waits::Yes => read_record(&self.log, position, record, blocks, into),
+            Waits::No => {
+                read_checked(|from, into| self.log.read_at_hand(position, from, into), position, record, blocks, into)
             }
         }
-        Ok(true)
     }
+}
+
+/// Reads blocks of a record of a log; says whether it was still there.
+pub(super) fn read_record(
+    log: &Log<Writes>,
+    position: u64,
+    record: &Blocks,
+    blocks: &Blocks,
+    into: &mut [u8],
+) -> Result<bool, FileError> {
+    read_checked(|from, into| log.read(position, from, into), position, record, blocks, into)
+}
+
+/// The same, by this way of reading a part of it.
+fn read_checked(
+    read: impl Fn(usize, &mut [u8]) -> Result<bool, FileError>,
+    position: u64,
+    record: &Blocks,
+    blocks: &Blocks,
+    into: &mut [u8],
+) -> Result<bool, FileError> {
+    let (checksum, first) = places_in_body(record, blocks.start);
+    let mut checksums: SmallVec<[u8; 64]> = SmallVec::from_elem(0, 4 * blocks.len());
+    if !read(checksum, &mut checksums)? || !read(first, into)? {
+        return Ok(false);
+    }
+    for ((block, bytes), crc) in blocks.clone().zip(into.chunks_exact(BLOCK)).zip(checksums.chunks_exact(4)) {
+        let (expected, got) = (u32::from_le_bytes([crc[0], crc[1], crc[2], crc[3]]), crc32c::crc32c(bytes));
+        if expected != got {
+            let what = format!("block {block} of write {position} has checksum {got:08x}, expected {expected:08x}");
+            return Err(FileError::Corrupt { file: "the log of the cache".into(), offset: 0, what });
+        }
+    }
+    Ok(true)
 }

@@ -1,0 +1,177 @@
+//! Volumes of a store, which any host can attach: made, listed, looked at, removed.
+
+use crate::Result;
+use crate::cli::{VolumeAttachArgs, VolumeCreateArgs, VolumeListArgs, VolumeRemoveArgs};
+use crate::output::{Output, visible};
+use net::Runtime;
+use serde_json::{Value, json};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+use volumes::registry::{Registrant, Registry, RegistryError, StoreRegistry, Volume, domain, draw_volume, host_name};
+use volumes::{AttachConfig, AttachError, Attached, FarHome, StoredVolume, TakeOverError, TakeOverWord};
+
+/// A holder that is lost for longer is replaced.
+const REPLACE_AFTER: Duration = Duration::from_secs(30);
+
+/// The name of a volume, as it stands on the command line.
+pub(super) fn name(volume: &Path) -> Result<&str> {
+    Ok(volume.to_str().ok_or_else(|| RegistryError::Name(volume.display().to_string()))?)
+}
+
+pub(super) fn create(args: &VolumeCreateArgs, store: &str, output: &mut Output) -> Result {
+    let (name, size) = (name(&args.volume)?, args.size as u64);
+    let registry = StoreRegistry::connect(store, &host_name())?;
+    // Before a home is made for nothing.
+    match registry.find(name) {
+        Err(RegistryError::NoSuchName(_)) => {}
+        found => return Err(found.map_or_else(|error| error, |_| RegistryError::NameTaken(name.to_owned())).into()),
+    }
+    let (volume, lease) = (draw_volume()?, Duration::from_secs(args.lease_s.into()));
+    let home = FarHome::create(store, volume, size, &Runtime::start()?)?;
+    let entry = volumes::Registered::new(size, args.copies, lease);
+    if let Err(error) = registry.create(name, volume, &entry) {
+        // Nobody knows of it.
+        let _ = home.remove(volumes::Epoch(0));
+        return Err(error.into());
+    }
+    let number = number(volume.0);
+    let text = format!("{name}: {size} bytes of zeros; attach it with `thorp volume attach {name} --store {store}`");
+    output.line(&json!({"name": name, "volume": number, "size": size, "copies": args.copies}), text)
+}
+
+pub(super) fn remove(args: &VolumeRemoveArgs, output: &mut Output) -> Result {
+    let registry = StoreRegistry::connect(&args.store, &host_name())?;
+    let found = registry.find(&args.volume)?;
+    let home = FarHome::connect(&args.store, found.id, &Runtime::start()?)?;
+    // The registry first: nobody attaches it any more.
+    registry.remove(&args.volume)?;
+    home.remove(found.view.entry.epoch.next())?;
+    output.line(&json!({"removed": args.volume}), format_args!("removed: {}", args.volume))
+}
+
+pub(super) fn list(args: &VolumeListArgs, output: &mut Output) -> Result {
+    let volumes = StoreRegistry::connect(&args.store, &host_name())?.list()?;
+    let width = volumes.iter().map(|it| it.name.len()).max().unwrap_or(0);
+    volumes.iter().try_for_each(|volume| {
+        let Volume { name, view, .. } = volume;
+        let text = format!("{name:<width$}  {:>16} bytes  {}", view.entry.size, owner(volume));
+        output.line(&describe(volume, &[]), text)
+    })
+}
+
+pub(super) fn holders(args: &VolumeListArgs, output: &mut Output) -> Result {
+    let members = StoreRegistry::connect(&args.store, &host_name())?.members()?;
+    members.iter().try_for_each(|it| {
+        let Registrant { member, address, name } = it;
+        let json = json!({
+            "name": name,
+            "partition": number(member.partition.0),
+            "address": address,
+            "domain": number(member.domain),
+            "free": member.free,
+            "volumes": member.copies,
+        });
+        let (partition, free, volumes) = (number(member.partition.0), member.free, member.copies);
+        let text = format!("{name}  {partition} at {address}: {free} bytes free, copies of {volumes} volumes");
+        output.line(&json, visible(&text))
+    })
+}
+
+pub(super) fn status(volume: &Path, store: &str, output: &mut Output) -> Result {
+    let registry = StoreRegistry::connect(store, &host_name())?;
+    let volume = registry.find(name(volume)?)?;
+    let Value::Object(fields) = describe(&volume, &registry.members()?) else { unreachable!("an object is described") };
+    let rows: Vec<_> = fields.iter().map(|(name, value)| (name.as_str(), value.clone())).collect();
+    output.table(&rows)
+}
+
+/// Attaches a volume, which is taken over if the host that had it is silent.
+pub(super) fn attach(
+    args: &VolumeAttachArgs,
+    config: &AttachConfig,
+    store: &str,
+    stop: &AtomicBool,
+) -> Result<Attached> {
+    let (name, here) = (name(&args.volume)?, host_name());
+    let cache = std::path::absolute(&args.cache).unwrap_or_else(|_| args.cache.clone());
+    let registry = Arc::new(StoreRegistry::connect(store, &format!("{here}:{}", cache.display()))?);
+    let found = registry.find(name)?;
+    let stored = StoredVolume {
+        registry: registry.clone(),
+        runtime: Runtime::start()?,
+        volume: found.id,
+        home: store.to_owned(),
+        domain: domain(args.domain.as_ref().unwrap_or(&here)),
+        spare_holders: args.spare,
+        replace_after: REPLACE_AFTER,
+    };
+    let attached = Attached::attach_stored(&stored, config, stop, &mut |word| eprintln!("{}", say(&found, &word)));
+    attached.map_err(|error| match error {
+        AttachError::TakeOver(TakeOverError::Lives | TakeOverError::Lost(_)) => {
+            let place = registry.find(name).map(|it| it.place).unwrap_or_default();
+            format!("'{name}' is attached at {}, and its host lives: detach it there first", visible(&place)).into()
+        }
+        error => error.into(),
+    })
+}
+
+/// A word on how it goes.
+fn say(volume: &Volume, word: &TakeOverWord) -> String {
+    let Volume { name, place, .. } = volume;
+    match word {
+        TakeOverWord::Watches(lease) => format!(
+            "'{name}' is attached at {}: if that is silent for {} s, it is taken over",
+            visible(place),
+            lease.as_secs_f64()
+        ),
+        TakeOverWord::Claimed(epoch) => {
+            format!("'{name}' is this host's, by attachment {}: what is not home is brought there", epoch.0)
+        }
+        TakeOverWord::Missing(holders) => format!(
+            "no answer of {}, which may have what nobody else has: start them again; or end this, and attach it with \
+             --force to lose that",
+            visible(&holders.join(", "))
+        ),
+        TakeOverWord::Home(why) => format!("home: {}; it is tried again", visible(why)),
+        TakeOverWord::Dropped(writes) => format!(
+            "other hosts have had '{name}' since this cache: {writes} writes in it are dropped; of those, what was \
+             promised was brought home from copies"
+        ),
+    }
+}
+
+/// A volume for programs; its holders by name, as far as there are such members.
+fn describe(volume: &Volume, members: &[Registrant]) -> Value {
+    let entry = &volume.view.entry;
+    let holder = |partition: &volumes::PartitionId| {
+        let member = members.iter().find(|it| it.member.partition == *partition);
+        member.map_or_else(|| number(partition.0), |it| it.name.clone())
+    };
+    json!({
+        "name": volume.name,
+        "volume": number(volume.id.0),
+        "size": entry.size,
+        "copies": entry.copies,
+        "attachments": entry.epoch.0,
+        "attached_at": entry.owner.map(|_| visible(&volume.place).into_owned()),
+        "is_taken_over": entry.is_taking,
+        "holders": entry.holders.iter().map(holder).collect::<Vec<_>>(),
+        "lease_s": entry.lease.as_secs_f64(),
+    })
+}
+
+/// Where a volume is, for people.
+fn owner(volume: &Volume) -> String {
+    let entry = &volume.view.entry;
+    match entry.owner {
+        Some(_) if entry.is_taking => format!("is taken over by {}", visible(&volume.place)),
+        Some(_) => format!("attached at {}", visible(&volume.place)),
+        None => "not attached".to_owned(),
+    }
+}
+
+fn number(number: u64) -> String {
+    format!("{number:016x}")
+}

@@ -1,0 +1,305 @@
+//! Volumes of a store, between hosts: each host, each holder and the store a process of its own.
+
+use crate::program::{Folder, command, options, thorp};
+use crate::volumes::{BLOCK, Versions, check, write_until_gone};
+use serde_json::Value;
+use std::io::{BufRead, BufReader, Read};
+use std::path::PathBuf;
+use std::process::{Child, ChildStdin, ChildStdout, Stdio};
+use std::sync::mpsc::channel;
+use std::thread;
+use std::time::{Duration, Instant};
+use volumes::nbd::Address;
+use volumes::nbd::client::{Client, Command};
+
+/// Longer than anything takes on a machine that has much else to do.
+const LONG: Duration = Duration::from_secs(60);
+
+const SIZE: &str = "8M";
+
+/// Long for a pulse on a busy machine, and short for those who wait for its end.
+const LEASE: Duration = Duration::from_secs(4);
+
+/// A store with the homes of volumes, and holders.
+struct Site {
+    folder: Folder,
+    store: bench::Server,
+    holders: Vec<Process>,
+}
+
+/// A process that says when it is ready.
+struct Process {
+    child: Child,
+    stdin: Option<ChildStdin>,
+    output: BufReader<ChildStdout>,
+    ready: Value,
+}
+
+impl Process {
+    /// Starts it; `Err` has its words on standard error if it ends before it is ready.
+    fn start(words: &[&str]) -> Result<Self, String> {
+        let mut child = command();
+        child.args(words).args(["--json", "--until-stdin-closes"]).stdin(Stdio::piped());
+        let mut child = child.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let (stdin, mut output) = (child.stdin.take(), BufReader::new(child.stdout.take().unwrap()));
+        let mut line = String::new();
+        output.read_line(&mut line).unwrap();
+        let mut process = Self { child, stdin, output, ready: Value::Null };
+        match serde_json::from_str(&line) {
+            Ok(ready) => process.ready = ready,
+            Err(_) => return Err(process.said().0),
+        }
+        Ok(process)
+    }
+
+    /// Waits for its end; gives its words on standard error, and on standard output.
+    fn said(mut self) -> (String, String) {
+        let (mut errors, mut said) = (String::new(), String::new());
+        self.output.read_to_string(&mut said).unwrap();
+        self.child.stderr.take().unwrap().read_to_string(&mut errors).unwrap();
+        self.child.wait().unwrap();
+        (errors, said)
+    }
+
+    fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    fn signal(&self, signal: rustix::process::Signal) {
+        let pid = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(pid, signal).unwrap();
+    }
+
+    /// Ends it in good order.
+    fn end(mut self) -> (String, String) {
+        drop(self.stdin.take());
+        self.said()
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // It may have ended.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Site {
+    fn new(holders: usize) -> Self {
+        let folder = Folder::new();
+        let mut options = options(&folder);
+        options.arguments = vec!["--volumes".into(), folder.file("homes")];
+        let store = bench::Server::start(&options).unwrap();
+        let mut site = Self { folder, store, holders: Vec::new() };
+        site.holders = (0..holders).map(|number| site.holder(number)).collect();
+        site
+    }
+
+    fn address(&self) -> String {
+        self.store.address().to_string()
+    }
+
+    fn holder(&self, number: usize) -> Process {
+        let (dir, domain) = (self.folder.file(&format!("copies-{number}")), format!("rack-{number}"));
+        let words = ["holder", "--store", &self.address(), "--dir", &dir, "--room", "64M", "--domain", &domain];
+        Process::start(&[&words[..], &["--listen", "127.0.0.1:0"]].concat()).unwrap()
+    }
+
+    fn create(&self, copies: &str) {
+        let words = ["volume", "create", "v", "--store", &self.address(), "--size", SIZE, "--copies", copies];
+        thorp([&words[..], &["--lease-s", &LEASE.as_secs().to_string()]].concat()).ok();
+    }
+
+    /// Attaches the volume at a host, with a cache and a failure domain of its own.
+    fn attach(&self, host: &str, more: &[&str]) -> Result<Host, String> {
+        let (cache, socket) = (self.folder.file(host), self.folder.path().join(format!("{host}.nbd")));
+        let listen = format!("unix:{}", socket.display());
+        let words = ["volume", "attach", "v", "--store", &self.address(), "--cache", &cache, "--listen", &listen];
+        let sizes = ["--dirty", "8M", "--clean", "2M", "--domain", host, "--spare", "0"];
+        let process = Process::start(&[&words[..], &sizes[..], more].concat())?;
+        Ok(Host { process, socket })
+    }
+
+    fn status(&self) -> Value {
+        let status = thorp(["volume", "status", "v", "--store", &self.address(), "--json"]).ok();
+        serde_json::from_str(&status).unwrap()
+    }
+
+    /// Waits until the volume stands so.
+    fn wait_until(&self, what: &str, is_so: impl Fn(&Value) -> bool) {
+        let begun = Instant::now();
+        loop {
+            let status = self.status();
+            if is_so(&status) {
+                return;
+            }
+            assert!(begun.elapsed() < LONG, "{what}: {status}");
+            thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    fn wait_for_holders(&self, count: usize) {
+        self.wait_until("there are as many holders", |it| it["holders"].as_array().unwrap().len() == count);
+    }
+}
+
+/// A host that has the volume attached.
+struct Host {
+    process: Process,
+    socket: PathBuf,
+}
+
+impl Host {
+    fn connect(&self) -> Client {
+        Client::connect(&Address::Unix(self.socket.clone()), "").unwrap()
+    }
+
+    fn read(&self) -> Vec<u8> {
+        self.connect().call(&Command::Read { offset: 0, len: 8 << 20, whole: true }).unwrap().data
+    }
+
+    /// Writes for a while, and is killed.
+    fn write_and_kill(self, versions: &mut Versions, first: u64) {
+        let client = self.connect();
+        thread::scope(|scope| {
+            let writer = scope.spawn(|| write_until_gone(client, versions, first));
+            thread::sleep(Duration::from_millis(700));
+            self.process.kill();
+            writer.join().unwrap();
+        });
+    }
+}
+
+fn write(client: &mut Client, block: u64, version: u64) {
+    let data = version.to_le_bytes().repeat(BLOCK / 8);
+    let written = client.call(&Command::Write { offset: block * BLOCK as u64, data: &data, fua: true }).unwrap();
+    assert_eq!(written.error, 0);
+}
+
+fn version(bytes: &[u8], block: usize) -> u64 {
+    u64::from_le_bytes(bytes[block * BLOCK..][..8].try_into().unwrap())
+}
+
+/// The promise: the owner is killed, its disk is gone, and on another host is everything that was flushed. Again and again.
+#[test]
+fn a_volume_survives_its_host() {
+    let site = Site::new(2);
+    site.create("2");
+    let mut versions = Versions::default();
+    for life in 1..=3_u64 {
+        // Blocks go home late: nearly everything is at holders alone.
+        let host = site.attach(&format!("host-{life}"), &["--age-s", "60"]).unwrap();
+        check(&mut versions, &host.read());
+        site.wait_for_holders(1);
+        host.write_and_kill(&mut versions, life * 1_000_000);
+        std::fs::remove_dir_all(site.folder.file(&format!("host-{life}"))).unwrap();
+    }
+    let host = site.attach("host-9", &[]).unwrap();
+    check(&mut versions, &host.read());
+    let status = site.status();
+    assert!(status["attached_at"].as_str().unwrap().ends_with("/host-9"), "{status}");
+    let (errors, said) = host.process.end();
+    assert!(said.contains("detached"), "{errors}{said}");
+    assert!(site.status()["attached_at"].is_null());
+    // Detached, there is nothing to wait for.
+    let begun = Instant::now();
+    let host = site.attach("host-9", &[]).unwrap();
+    check(&mut versions, &host.read());
+    assert!(begun.elapsed() < LEASE, "nobody has it, and it was waited for");
+}
+
+/// A host that was cut off from all others, here by being stopped, finds when it comes back that another one has its
+/// volume; and later its cache says what it had.
+#[test]
+fn a_host_that_comes_back_is_refused_and_says_what_it_drops() {
+    let site = Site::new(2);
+    site.create("2");
+    let old = site.attach("old", &["--age-s", "60"]).unwrap();
+    site.wait_for_holders(1);
+    let mut client = old.connect();
+    (0..50).for_each(|block| write(&mut client, block, 100 + block));
+    old.process.signal(rustix::process::Signal::STOP);
+
+    let new = site.attach("new", &[]).unwrap();
+    let read = new.read();
+    (0..50).for_each(|block| assert_eq!(version(&read, block), 100 + block as u64, "block {block}"));
+    write(&mut new.connect(), 7, 999);
+
+    old.process.signal(rustix::process::Signal::CONT);
+    // It neither shows what it has nor takes anything more.
+    let shown = client.call(&Command::Read { offset: 7 * BLOCK as u64, len: BLOCK as u32, whole: true });
+    assert!(shown.as_ref().map_or(true, |shown| shown.error != 0), "{shown:?}");
+    let (errors, _) = old.process.said();
+    assert!(errors.contains("another host's"), "{errors}");
+    // While the other one lives it does not get it back.
+    let refused = site.attach("old", &[]).map(drop).unwrap_err();
+    assert!(refused.contains("is attached at") && refused.contains("/new"), "{refused}");
+
+    new.process.end();
+    let old = site.attach("old", &[]).unwrap();
+    assert_eq!(version(&old.read(), 7), 999);
+    let (errors, _) = old.process.end();
+    assert!(errors.contains("50 writes in it are dropped"), "{errors}");
+}
+
+#[test]
+fn of_two_hosts_that_attach_at_once_one_gets_the_volume() {
+    let site = Site::new(1);
+    site.create("2");
+    let dead = site.attach("dead", &["--age-s", "60"]).unwrap();
+    site.wait_for_holders(1);
+    write(&mut dead.connect(), 3, 77);
+    dead.process.kill();
+    let (told, tells) = channel();
+    thread::scope(|scope| {
+        for host in ["one", "two"] {
+            let (told, site) = (told.clone(), &site);
+            scope.spawn(move || told.send(site.attach(host, &[])).unwrap());
+        }
+    });
+    let (got, refused): (Vec<_>, Vec<_>) = tells.iter().take(2).partition(Result::is_ok);
+    assert_eq!((got.len(), refused.len()), (1, 1));
+    let why = refused.into_iter().find_map(Result::err).unwrap();
+    assert!(why.contains("its host lives"), "{why}");
+    assert_eq!(version(&got[0].as_ref().unwrap().read(), 3), 77);
+}
+
+/// With one copy there is nobody else to ask: the log of the host itself has it.
+#[test]
+fn a_host_goes_on_with_its_own_log() {
+    let site = Site::new(0);
+    site.create("1");
+    let mut versions = Versions::default();
+    for life in 1..=3_u64 {
+        let begun = Instant::now();
+        let host = site.attach("host", &["--age-s", "60"]).unwrap();
+        assert!(begun.elapsed() < LEASE, "it has waited for itself");
+        check(&mut versions, &host.read());
+        host.write_and_kill(&mut versions, life * 1_000_000);
+    }
+    let host = site.attach("host", &[]).unwrap();
+    check(&mut versions, &host.read());
+}
+
+#[test]
+fn volumes_of_a_store_are_told_of_and_mistakes_with_them() {
+    let site = Site::new(1);
+    let store = site.address();
+    let volume = |words: &[&str]| thorp([&["volume"], words, &["--store", &store]].concat());
+    assert_eq!(volume(&["list"]).ok(), "");
+    assert!(volume(&["holders"]).ok().contains("bytes free"));
+    site.create("2");
+    assert!(volume(&["create", "v", "--size", SIZE]).error().contains("already"));
+    assert!(volume(&["create", "a/b", "--size", SIZE]).error().contains("no name of a volume"));
+    assert!(volume(&["create", "w", "--size", "5000"]).error().contains("whole number of blocks"));
+    assert!(volume(&["status", "w"]).error().contains("there is no volume 'w'"));
+    assert!(volume(&["list"]).ok().contains("not attached"));
+    let host = site.attach("host", &[]).unwrap();
+    assert!(volume(&["list"]).ok().contains("attached at"));
+    assert!(volume(&["remove", "v"]).error().contains("detach it there first"));
+    host.process.end();
+    assert!(volume(&["remove", "v"]).ok().contains("removed"));
+    assert_eq!(volume(&["list"]).ok(), "");
+}

@@ -1,0 +1,123 @@
+//! Why a volume is not attached, in words that say what to do.
+
+use super::config::{LOG_BYTES_MAX, LOG_BYTES_MIN};
+use crate::cache::SLOTS_MAX;
+use crate::extents::BLOCK;
+use crate::home::HomeError;
+use crate::takeover::TakeOverError;
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+use vfs::FileError;
+
+/// Why a volume is not attached.
+#[derive(Debug)]
+pub enum AttachError {
+    /// A file of the cache cannot be used.
+    File(FileError),
+    /// The home cannot be used.
+    Home(HomeError),
+    /// The home is a device, and no directory was given for the files beside it.
+    Device(PathBuf),
+    /// The cache is used by another process.
+    CacheInUse(PathBuf),
+    /// The room for the log is none that it can have.
+    LogBytes(u64),
+    /// The cache's disk has no room for the log.
+    NoRoom(PathBuf, u64),
+    /// The room for clean blocks is more than there can be.
+    CleanBytes(u64),
+    /// The cache is that of another volume.
+    OtherVolume(PathBuf),
+    /// There are files in the cache's directory, and no cache.
+    NotEmpty(PathBuf),
+    /// Another cache has writes that are not home, at this place.
+    DirtyElsewhere(String),
+    /// The volume was attached elsewhere since, and this cache has so many writes that never went home.
+    Superseded(usize),
+    /// The registry has the volume larger than its home is: so many bytes, and so many.
+    Size(u64, u64),
+    /// The registry has not said within this time that the volume is this host's.
+    NoLease(Duration),
+    /// It is not this host's.
+    TakeOver(TakeOverError),
+    /// A thread could not be started.
+    Thread(std::io::Error),
+}
+
+impl fmt::Display for AttachError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(error) => error.fmt(f),
+            Self::Home(error) => error.fmt(f),
+            Self::Device(path) => write!(
+                f,
+                "{} is a device, beside which nothing can be kept: give --beside a directory that lasts",
+                path.display()
+            ),
+            Self::CacheInUse(path) => {
+                write!(
+                    f,
+                    "the cache {} is used by another process: end that, or give another directory",
+                    path.display()
+                )
+            }
+            Self::LogBytes(bytes) => {
+                write!(f, "the log cannot have {bytes} bytes: expected {LOG_BYTES_MIN} to {LOG_BYTES_MAX}")
+            }
+            Self::NoRoom(path, bytes) => write!(
+                f,
+                "the disk of {} has no room for {bytes} bytes of writes: make room, or give it less",
+                path.display()
+            ),
+            Self::CleanBytes(bytes) => {
+                write!(f, "clean blocks cannot have {bytes} bytes: expected at most {}", SLOTS_MAX * BLOCK as u64)
+            }
+            Self::OtherVolume(path) => write!(
+                f,
+                "{} is the cache of another volume, or the .thorp file beside the home is missing: give another directory; \
+                 or, if this is its cache, --force to go on with it",
+                path.display()
+            ),
+            Self::NotEmpty(path) => write!(
+                f,
+                "{} has files in it and is no cache of a volume: give an empty directory, or one that is to be made",
+                path.display()
+            ),
+            Self::DirtyElsewhere(place) => write!(
+                f,
+                "the cache at {place} has writes that are not home: attach the volume there and detach it, or give \
+                 --force to lose them"
+            ),
+            Self::Superseded(writes) => write!(
+                f,
+                "the volume was attached elsewhere since this cache was used, and {writes} of its writes never went \
+                 home: give --force to drop them, or another cache to keep them aside"
+            ),
+            Self::Size(registered, home) => {
+                write!(f, "the registry says that the volume has {registered} bytes, and its home has {home}")
+            }
+            Self::NoLease(within) => write!(
+                f,
+                "the registry has not said within {} s that the volume is this host's: see whether its store is reached",
+                within.as_secs()
+            ),
+            Self::TakeOver(error) => error.fmt(f),
+            Self::Thread(error) => write!(f, "cannot start a thread: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for AttachError {}
+
+impl From<HomeError> for AttachError {
+    fn from(error: HomeError) -> Self {
+        Self::Home(error)
+    }
+}
+
+impl From<FileError> for AttachError {
+    fn from(error: FileError) -> Self {
+        Self::File(error)
+    }
+}

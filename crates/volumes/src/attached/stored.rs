@@ -1,0 +1,209 @@
+//! Attaching a volume of a store: the registry says whose it is, and a take-over brings home what is dirty, from holders or from
+//! this host's own log.
+//!
+//! ```text
+//!   lock the cache --> scan its log --> take over: registry, home, lists, home, registry
+//!     --> the cache's attachment: its epoch, and the position before its first write --> open for requests
+//! ```
+//! 1. This host's number is its cache's: a host that lost its cache is another one, and waits for the end of its own lease.
+//! 2. Sequences begin anew with each epoch, positions in the log do not: an attachment's base is between them.
+//! 3. A log of an earlier epoch than home's mark is dropped: those who took over have brought home what was promised of it.
+//!    Clean blocks stay if home has not heard of another epoch since.
+
+use super::attachment::Attachment;
+use super::copies::CopiesConfig;
+use super::open::{Marker, Parts, Recovery, create_cache, limits, lock_cache, make_room};
+use super::read::read_record;
+use super::{AttachConfig, AttachError, Attached, Core};
+use crate::cache::{CleanFiles, DirtyWrites, Kept as Place, SLOTS_MAX, Writes};
+use crate::extents::BLOCK;
+use crate::far::FarHome;
+use crate::home::{Home, HomeError};
+use crate::registry::Registry;
+use crate::takeover::{OwnLog, TakeOverSettings, TakeOverWord, take_over};
+use bytes::Bytes;
+use log::{Log, LogId, Scan};
+use net::Runtime;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+use vfs::{Directory, Doing, FileError, Files};
+use volume::{Content, Entry, Epoch, Extent, HostId, Kept, Sequence, Stamp, VolumeId};
+
+/// A volume of a store, as a host is to attach it.
+#[derive(Clone, Debug)]
+pub struct StoredVolume {
+    /// The registry. Its handle is this attachment's alone.
+    pub registry: Arc<dyn Registry>,
+    /// The threads of the sessions with holders and with home.
+    pub runtime: Runtime,
+    /// The volume.
+    pub volume: VolumeId,
+    /// Where its home is reached.
+    pub home: String,
+    /// The failure domain of this host.
+    pub domain: u64,
+    /// Holders beyond those that W takes.
+    pub spare_holders: u8,
+    /// A holder that is lost for longer is replaced.
+    pub replace_after: Duration,
+}
+
+/// The writes of the last attachment, in the log.
+struct OwnWrites<'a> {
+    attachment: Attachment,
+    /// The place of each, by the position.
+    stamps: Vec<(u64, Stamp)>,
+    writes: &'a DirtyWrites,
+    log: &'a Log<Writes>,
+}
+
+impl OwnWrites<'_> {
+    fn content(&self, position: u64) -> Result<Option<(Extent, Content)>, FileError> {
+        let Some(write) = self.writes.find(position) else { return Ok(None) };
+        let blocks = &write.blocks;
+        let extent = Extent { offset: u64::from(blocks.start) * BLOCK as u64, len: (blocks.len() * BLOCK) as u64 };
+        let content = match &write.kept {
+            Place::Zeros { is_hole: true } => Content::Trim,
+            Place::Zeros { is_hole: false } => Content::Zero,
+            Place::Memory(bytes) => Content::Data(bytes.clone()),
+            Place::Log => {
+                let mut bytes = vec![0; blocks.len() * BLOCK];
+                if !read_record(self.log, position, blocks, blocks, &mut bytes)? {
+                    return Ok(None);
+                }
+                Content::Data(Bytes::from(bytes))
+            }
+        };
+        Ok(Some((extent, content)))
+    }
+}
+
+impl OwnLog for OwnWrites<'_> {
+    fn entries(&self) -> (Epoch, Vec<Entry>) {
+        let entry = |&(position, stamp): &(u64, Stamp)| {
+            let blocks = &self.writes.find(position)?.blocks;
+            let extent = Extent { offset: u64::from(blocks.start) * BLOCK as u64, len: (blocks.len() * BLOCK) as u64 };
+            Some(Entry { stamp, extent })
+        };
+        (self.attachment.epoch, self.stamps.iter().filter_map(entry).collect())
+    }
+
+    fn read(&self, stamp: Stamp) -> Result<Kept, FileError> {
+        let record = self.content(self.attachment.base + stamp.sequence.0)?;
+        Ok(Kept { stamp, record })
+    }
+}
+
+/// The writes of an attachment that a log has, by their stamps.
+fn scan_own(
+    scan: &mut Scan<Writes>,
+    attachment: Option<Attachment>,
+) -> Result<(DirtyWrites, Vec<(u64, Stamp)>), FileError> {
+    let (mut writes, mut stamps) = (None, Vec::new());
+    while let Some((position, write)) = scan.next_record()? {
+        let Some(Attachment { epoch, base }) = attachment else { continue };
+        if write.epoch != epoch || position <= base {
+            continue;
+        }
+        let found: &mut DirtyWrites = writes.get_or_insert_with(|| DirtyWrites::new(position));
+        found.push(position, write.flush, write.blocks, write.content);
+        // The log has it: it need not be in memory, too.
+        found.durable(position);
+        stamps.push((position, Stamp { epoch, sequence: Sequence(position - base), flush: write.flush }));
+    }
+    Ok((writes.unwrap_or_else(|| DirtyWrites::new(scan.next_position())), stamps))
+}
+
+impl Attached {
+    /// Attaches a volume of a store at this host, which takes it over if another host has had it and is silent. `config.home`
+    /// and `config.beside` are not looked at; `config.is_forced` goes on without the copies of holders that do not answer.
+    /// `say` hears how it goes; it is given up when `stop` says so.
+    ///
+    /// # Errors
+    /// Why it cannot be. Nothing was lost or changed that a further attempt would miss.
+    pub fn attach_stored(
+        stored: &StoredVolume,
+        config: &AttachConfig,
+        stop: &AtomicBool,
+        say: &mut dyn FnMut(TakeOverWord),
+    ) -> Result<Self, AttachError> {
+        std::fs::create_dir_all(&config.cache).doing("create", || config.cache.clone())?;
+        Self::run(Core::open_stored(stored, config, stop, say)?)
+    }
+}
+
+impl Core {
+    fn open_stored(
+        stored: &StoredVolume,
+        config: &AttachConfig,
+        stop: &AtomicBool,
+        say: &mut dyn FnMut(TakeOverWord),
+    ) -> Result<Self, AttachError> {
+        let StoredVolume { registry, runtime, volume, domain, spare_holders, replace_after, .. } = stored;
+        let (limits, slots) = (limits(config.log_bytes)?, config.clean_bytes / BLOCK as u64);
+        if slots > SLOTS_MAX {
+            return Err(AttachError::CleanBytes(config.clean_bytes));
+        }
+        let files: Arc<dyn Files> = Arc::new(Directory::new(&config.cache));
+        let lock = lock_cache(&*files)?.ok_or_else(|| AttachError::CacheInUse(config.cache.clone()))?;
+        let found = Marker::read(&*files)?;
+        if found.is_some_and(|marker| marker.volume != volume.0) {
+            return Err(AttachError::OtherVolume(config.cache.clone()));
+        }
+        let home = FarHome::connect(&stored.home, *volume, runtime).map_err(HomeError::from)?;
+        let mut marker = match found {
+            Some(marker) => marker,
+            None => create_cache(&*files, volume.0, limits, config)?,
+        };
+        let (host, attachment) = (HostId(marker.cache), Attachment::read(&*files)?);
+        let mut scan = Scan::<Writes>::begin(files.clone(), LogId(marker.cache), 0)?;
+        let (writes, stamps) = scan_own(&mut scan, attachment)?;
+        marker.incarnation += 1;
+        marker.write(&*files)?;
+        let log = Log::resume(files.clone(), LogId(marker.cache), limits, marker.incarnation, &scan)?;
+
+        let before = home.opened().map_err(HomeError::from)?;
+        let is_same = attachment.is_some_and(|it| it.epoch == before.epoch) && before.owner == host.0;
+        let is_needed = attachment.is_some_and(|it| it.epoch == before.mark.epoch);
+        let dropped = if is_needed { 0 } else { stamps.len() };
+        let own = attachment.map(|attachment| OwnWrites { attachment, stamps, writes: &writes, log: &log });
+        let settings = TakeOverSettings {
+            registry: registry.clone(),
+            runtime: runtime.clone(),
+            home: Arc::new(FarHome::connect(&stored.home, *volume, runtime).map_err(HomeError::from)?),
+            volume: *volume,
+            host,
+            keeps: true,
+            accepts_loss: config.is_forced,
+        };
+        let own = own.as_ref().map(|own| own as &dyn OwnLog);
+        let view = take_over(&settings, own, stop, say).map_err(AttachError::TakeOver)?;
+        if dropped > 0 {
+            say(TakeOverWord::Dropped(dropped));
+        }
+        if view.entry.size > home.size() {
+            return Err(AttachError::Size(view.entry.size, home.size()));
+        }
+        let epoch = view.entry.epoch;
+        Attachment { epoch, base: log.durable() }.write(&*files)?;
+        // They are home now, and the clean blocks have older ones in their place.
+        let keeps = |block| is_same && writes.newest(block).is_none();
+        let (clean_files, clean) = CleanFiles::open(files, marker.cache, slots as usize, keeps)?;
+        make_room(&log, config)?;
+        let copies = CopiesConfig {
+            registry: registry.clone(),
+            runtime: runtime.clone(),
+            volume: *volume,
+            host,
+            domain: *domain,
+            view,
+            spare_holders: *spare_holders,
+            replace_after: *replace_after,
+        };
+        let config = AttachConfig { copies: Some(copies), ..config.clone() };
+        let recovered = Recovery::new(log.durable() + 1);
+        let home = Home::Far(home);
+        Ok(Self::new(Parts { log, home, clean_files, clean, recovered, epoch, lock }, &config))
+    }
+}

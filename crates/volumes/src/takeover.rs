@@ -1,0 +1,338 @@
+//! Taking a volume over: a host makes it its own, and brings home what the owner before it has left at its holders.
+//!
+//! ```text
+//!   registry --view, members--> takeover-watch --+
+//!   registry <--change--------- takeover-change -+--> events --> TakeOver    (the thread of the caller)
+//!   home <-----fence, writes--- takeover-home ---+                  |
+//!   holders ---news--------------------------------+                v
+//!   holders <--lists, copies-- Line --settle---------------------- effects
+//! ```
+//! | to change | see |
+//! |---|---|
+//! | what is asked of whom, and in which order | `volume::TakeOver`, the machine |
+//! | sessions with holders | `holders.rs` |
+//! | what goes home | `homeward.rs` |
+//!
+//! A volume whose owner lives is let alone: a sign of life of its owner, or of another host that takes it over, ends this.
+
+mod error;
+mod holders;
+mod homeward;
+#[cfg(test)]
+mod tests;
+
+use crate::far::FarHome;
+use crate::registry::{Registrant, Registry};
+use holders::Holders;
+use homeward::{Call, Part, Told, go_home};
+use net::Runtime;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+use types::Time;
+use vfs::FileError;
+use volume::{
+    Change, Entry, Epoch, HostId, Kept, PartitionId, Source, Stamp, TakeOver, TakeOverConfig, TakeOverEffect, View,
+    VolumeId,
+};
+
+pub use error::TakeOverError;
+
+/// How often the registry is looked at, unless it says that something has changed.
+const WATCH_EVERY: Duration = Duration::from_millis(250);
+
+/// How often it is looked whether this is to stop.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// How a volume is taken over.
+#[derive(Clone, Debug)]
+pub(crate) struct TakeOverSettings {
+    /// The registry. Its handle is this host's alone.
+    pub(crate) registry: Arc<dyn Registry>,
+    /// The threads of the sessions with holders.
+    pub(crate) runtime: Runtime,
+    /// The volume's home.
+    pub(crate) home: Arc<FarHome>,
+    /// The volume.
+    pub(crate) volume: VolumeId,
+    /// This host.
+    pub(crate) host: HostId,
+    /// Whether it keeps the volume, or only brings it home.
+    pub(crate) keeps: bool,
+    /// Whether it goes on without the copies of holders that cannot be had.
+    pub(crate) accepts_loss: bool,
+}
+
+/// The log of this host, if the volume was its own before.
+pub(crate) trait OwnLog {
+    /// The epoch that it is of, and its writes, as far as they are not known to be home.
+    fn entries(&self) -> (Epoch, Vec<Entry>);
+
+    /// One of them.
+    fn read(&self, stamp: Stamp) -> Result<Kept, FileError>;
+}
+
+/// A word for people on how it goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TakeOverWord {
+    /// The volume has an owner: whether that lives is told by its silence, for so long.
+    Watches(Duration),
+    /// The volume is this host's, under this epoch, and is brought home.
+    Claimed(Epoch),
+    /// These holders have not answered. They are waited for, unless what they have is given up.
+    Missing(Vec<String>),
+    /// Home has not done what it was to do, and is asked again.
+    Home(String),
+    /// Other hosts have had the volume since this one: so many writes that its log has, and that it did not know to be home,
+    /// are dropped. The promised ones among them were brought home from copies.
+    Dropped(usize),
+}
+
+/// Something has happened.
+#[derive(Debug)]
+enum Event {
+    Registered(View),
+    Members(Vec<Registrant>),
+    Changed(Result<View, Option<View>>),
+    Home(u64, Told),
+    News(PartitionId),
+}
+
+/// Takes a volume over; gives the registry's word on it then. `say` hears how it goes; it is given up when `stop` says so.
+///
+/// # Errors
+/// Why the volume is not this host's.
+pub(crate) fn take_over(
+    settings: &TakeOverSettings,
+    own: Option<&dyn OwnLog>,
+    stop: &AtomicBool,
+    say: &mut dyn FnMut(TakeOverWord),
+) -> Result<View, TakeOverError> {
+    let TakeOverSettings { registry, volume, .. } = settings;
+    let view = registry.view(*volume)?;
+    let (tell, events) = channel();
+    let (changes, to_change) = channel::<Change>();
+    let (calls, to_home) = channel::<(u64, Call)>();
+    // It may wait for home for longer than anybody waits here.
+    let (home, told) = (settings.home.clone(), tell.clone());
+    let going_home = move || go_home(&home, &to_home, &|number, what| drop(told.send(Event::Home(number, what))));
+    thread::Builder::new().name("takeover-home".into()).spawn(going_home).map_err(TakeOverError::Thread)?;
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let (told, over) = (tell.clone(), &is_over);
+        scope.spawn(move || watch(&**registry, *volume, &told, over));
+        let told = tell.clone();
+        scope.spawn(move || {
+            for change in to_change {
+                let _ = told.send(Event::Changed(registry.change(*volume, change)));
+            }
+        });
+        if view.entry.owner.is_some_and(|owner| owner != settings.host) {
+            say(TakeOverWord::Watches(view.entry.lease));
+        }
+        let mut driver = Driver::new(settings, own, view, tell, changes, calls);
+        let taken = loop {
+            match driver.carry_out(say) {
+                Ok(None) if stop.load(SeqCst) => break Err(TakeOverError::Stopped),
+                Ok(None) => {}
+                Ok(Some(view)) => break Ok(view),
+                Err(error) => break Err(error),
+            }
+            match events.recv_timeout(driver.due_within()) {
+                Ok(event) => {
+                    if let Err(error) = driver.handle(event, say) {
+                        break Err(error);
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) => driver.handle_timeout(),
+                Err(RecvTimeoutError::Disconnected) => unreachable!("the driver can tell itself"),
+            }
+        };
+        is_over.store(true, SeqCst);
+        taken
+    })
+}
+
+/// The thread that watches the registry.
+fn watch(registry: &dyn Registry, volume: VolumeId, told: &Sender<Event>, is_over: &AtomicBool) {
+    while !is_over.load(SeqCst) {
+        if let Ok(members) = registry.members() {
+            let _ = told.send(Event::Members(members));
+        }
+        if let Ok(view) = registry.view(volume) {
+            let _ = told.send(Event::Registered(view));
+        }
+        registry.wait(WATCH_EVERY);
+    }
+}
+
+/// The machine, and those who do what it wants.
+struct Driver<'a> {
+    settings: &'a TakeOverSettings,
+    own: Option<&'a dyn OwnLog>,
+    takeover: TakeOver,
+    begun: Instant,
+    /// The registry's word, as it was heard last.
+    view: View,
+    holders: Holders,
+    changes: Sender<Change>,
+    calls: Sender<(u64, Call)>,
+    /// The last call of home, and the writes of it that follow.
+    call: u64,
+    parts: Option<Sender<Part>>,
+    home_trouble: Option<String>,
+}
+
+impl<'a> Driver<'a> {
+    fn new(
+        settings: &'a TakeOverSettings,
+        own: Option<&'a dyn OwnLog>,
+        view: View,
+        tell: Sender<Event>,
+        changes: Sender<Change>,
+        calls: Sender<(u64, Call)>,
+    ) -> Self {
+        let TakeOverSettings { volume, host, keeps, .. } = *settings;
+        let config = TakeOverConfig { keeps, ..TakeOverConfig::new(volume, host) };
+        let mut takeover = TakeOver::new(Time::ZERO, config, view.clone());
+        if let Some((epoch, entries)) = own.map(OwnLog::entries) {
+            takeover = takeover.with_own_log(epoch, entries);
+        }
+        let holders = Holders::new(settings.runtime.clone(), move |partition| {
+            // Nobody hears it: it is over.
+            let _ = tell.send(Event::News(partition));
+        });
+        let begun = Instant::now();
+        Self { settings, own, takeover, begun, view, holders, changes, calls, call: 0, parts: None, home_trouble: None }
+    }
+
+    fn now(&self) -> Time {
+        Time(self.begun.elapsed().as_nanos() as u64)
+    }
+
+    /// How long to wait for an event.
+    fn due_within(&self) -> Duration {
+        let due = self.takeover.poll_timeout().map(|at| Duration::from_nanos(at.0));
+        due.map_or(LOOK_EVERY, |due| due.saturating_sub(self.begun.elapsed()).min(LOOK_EVERY))
+    }
+
+    fn handle_timeout(&mut self) {
+        let now = self.now();
+        if self.takeover.poll_timeout().is_some_and(|at| at <= now) {
+            self.takeover.handle_timeout(now);
+        }
+    }
+
+    fn handle(&mut self, event: Event, say: &mut dyn FnMut(TakeOverWord)) -> Result<(), TakeOverError> {
+        let now = self.now();
+        match event {
+            Event::Registered(view) => {
+                self.takeover.hear_registry(now, view.clone());
+                self.hear(view)?;
+            }
+            Event::Members(members) => self.holders.has_members(members),
+            Event::Changed(outcome) => {
+                let heard = match &outcome {
+                    Ok(view) | Err(Some(view)) => Some(view.clone()),
+                    Err(None) => None,
+                };
+                let was_watching = self.takeover.epoch();
+                self.takeover.changed(now, outcome);
+                if self.takeover.epoch() > was_watching {
+                    say(TakeOverWord::Claimed(self.takeover.epoch()));
+                }
+                heard.map_or(Ok(()), |view| self.hear(view))?;
+            }
+            Event::Home(number, told) if number == self.call => self.home(now, told, say),
+            Event::Home(..) => {}
+            Event::News(partition) => self.holders.take_news(partition, |news| match news {
+                crate::links::News::Up => self.takeover.connected(now, partition),
+                crate::links::News::Down => self.takeover.disconnected(now, partition),
+                crate::links::News::Heard(message) => self.takeover.heard(now, partition, message),
+            }),
+        }
+        self.handle_timeout();
+        Ok(())
+    }
+
+    /// A change by another host, while it is waited whether there is one, is a sign of life.
+    fn hear(&mut self, view: View) -> Result<(), TakeOverError> {
+        let is_new = view.revision > self.view.revision;
+        let is_other = view.entry.owner.is_some_and(|owner| owner != self.settings.host);
+        if is_new {
+            self.view = view;
+        }
+        if is_new && is_other && self.takeover.is_watching() { Err(TakeOverError::Lives) } else { Ok(()) }
+    }
+
+    fn home(&mut self, now: Time, told: Told, say: &mut dyn FnMut(TakeOverWord)) {
+        match told {
+            Told::Fenced(mark) => self.takeover.home_fenced(now, mark),
+            Told::Took => return self.takeover.home_took(now, 1),
+            Told::Durable(through) => self.takeover.home_durable(now, through),
+            Told::Ended(epoch) => self.takeover.home_ended(epoch),
+            Told::Failed(why) => {
+                if self.home_trouble.as_ref() != Some(&why) {
+                    say(TakeOverWord::Home(why.clone()));
+                }
+                self.home_trouble = Some(why);
+                return self.takeover.home_failed(now);
+            }
+        }
+        self.home_trouble = None;
+    }
+
+    /// Does what the machine wants done; gives the registry's word when all is.
+    fn carry_out(&mut self, say: &mut dyn FnMut(TakeOverWord)) -> Result<Option<View>, TakeOverError> {
+        while let Some(effect) = self.takeover.poll_effect() {
+            match effect {
+                TakeOverEffect::Change(change) => drop(self.changes.send(change)),
+                TakeOverEffect::FenceHome(epoch) => self.call_home(Call::Fence(epoch, self.settings.host)),
+                TakeOverEffect::Connect(partition) => self.holders.connect(partition),
+                TakeOverEffect::Reconnect(partition, reason) => self.holders.reconnect(partition, reason),
+                TakeOverEffect::Disconnect(partition) => self.holders.disconnect(partition),
+                TakeOverEffect::Send(partition, message) => self.holders.send(partition, message),
+                TakeOverEffect::ReadOwn(stamp) => {
+                    let nothing = || Ok(Kept { stamp, record: None });
+                    let kept = self.own.map_or_else(nothing, |own| own.read(stamp))?;
+                    self.takeover.kept(self.now(), Source::Own, kept);
+                }
+                TakeOverEffect::Begin(through, is_joined) => {
+                    let (parts, to_write) = channel();
+                    self.parts = Some(parts);
+                    let epoch = self.takeover.epoch();
+                    self.call_home(Call::Write { epoch, through, is_joined, parts: to_write });
+                }
+                TakeOverEffect::Write(record) => self.give(Part::Write(record)),
+                TakeOverEffect::End(_) => {
+                    self.give(Part::End);
+                    self.parts = None;
+                }
+                TakeOverEffect::Abort => self.parts = None,
+                TakeOverEffect::Missing(partitions) => {
+                    say(TakeOverWord::Missing(partitions.iter().map(|it| self.holders.name(*it)).collect()));
+                    if self.settings.accepts_loss {
+                        self.takeover.accept_loss(self.now());
+                    }
+                }
+                TakeOverEffect::Done(view) => return Ok(Some(view)),
+                TakeOverEffect::Lost(epoch) => return Err(TakeOverError::Lost(epoch)),
+            }
+        }
+        self.holders.settle();
+        Ok(None)
+    }
+
+    fn call_home(&mut self, call: Call) {
+        self.call += 1;
+        let _ = self.calls.send((self.call, call));
+    }
+
+    fn give(&mut self, part: Part) {
+        if let Some(parts) = &self.parts {
+            let _ = parts.send(part);
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! Why a volume is not taken over.
+
+use crate::registry::RegistryError;
+use std::fmt;
+use vfs::FileError;
+use volume::Epoch;
+
+/// Why a volume is not taken over.
+#[derive(Debug)]
+pub enum TakeOverError {
+    /// The registry.
+    Registry(RegistryError),
+    /// Its owner, or another host that takes it over, has shown a sign of life.
+    Lives,
+    /// Another host was first, under this epoch.
+    Lost(Epoch),
+    /// The own log cannot be read.
+    Own(FileError),
+    /// It was told to stop.
+    Stopped,
+    /// A thread could not be started.
+    Thread(std::io::Error),
+}
+
+impl fmt::Display for TakeOverError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Registry(error) => error.fmt(f),
+            Self::Lives => write!(f, "the volume is attached at another host, which lives: detach it there first"),
+            Self::Lost(epoch) => {
+                write!(f, "another host has taken the volume over, under epoch {}: it is attached there", epoch.0)
+            }
+            Self::Own(error) => {
+                write!(f, "this host's log has what is not home, and it cannot be read: {error}; mend its disk")
+            }
+            Self::Stopped => {
+                write!(f, "the volume is not taken over: it was told to stop; the next attachment goes on with it")
+            }
+            Self::Thread(error) => write!(f, "cannot start a thread: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for TakeOverError {}
+
+impl From<RegistryError> for TakeOverError {
+    fn from(error: RegistryError) -> Self {
+        Self::Registry(error)
+    }
+}
+
+impl From<FileError> for TakeOverError {
+    fn from(error: FileError) -> Self {
+        Self::Own(error)
+    }
+}

@@ -1,0 +1,232 @@
+//! Take-overs with a home and a holder that run, over TCP; and an owner that has sent copies and is gone.
+
+use super::*;
+use crate::extents::BLOCK;
+use crate::holder::{HolderNames, HolderServer, HolderSettings};
+use crate::house::HomeServer;
+use crate::links::{Link, Listener, News};
+use crate::registry::MemoryRegistry;
+use bytes::Bytes;
+use protocol::volumes::{Copy, FlushEpoch, Open, Sequence, Stream};
+use std::path::PathBuf;
+use std::sync::atomic::AtomicU32;
+use std::sync::{Condvar, Mutex, Weak};
+use volume::{Content, Extent, FromHolder, Record, Registered};
+
+const VOLUME: VolumeId = VolumeId(7);
+const OLD: HostId = HostId(1);
+const SIZE: u64 = 8 << 20;
+const LEASE: Duration = Duration::from_millis(300);
+
+/// Longer than anything takes on a busy machine.
+const LONG: Duration = Duration::from_secs(60);
+
+/// A registry with a volume, its home, and a holder of it.
+struct Rig {
+    folder: PathBuf,
+    runtime: Runtime,
+    registry: MemoryRegistry,
+    _homes: HomeServer,
+    home: Arc<FarHome>,
+    holder: HolderServer,
+}
+
+impl Rig {
+    fn new() -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let number = COUNT.fetch_add(1, SeqCst);
+        let folder = std::env::temp_dir().join(format!("thorp-takeover-{}-{number}", std::process::id()));
+        let runtime = Runtime::start().unwrap();
+        let homes = HomeServer::start(&folder.join("homes"), &runtime).unwrap();
+        let address = homes.listen(([127, 0, 0, 1], 0).into(), false).unwrap();
+        let home = Arc::new(FarHome::create(&address.to_string(), VOLUME, SIZE, &runtime).unwrap());
+        home.fence(Epoch(1), OLD.0).unwrap();
+        let (dir, listen) = (folder.join("copies"), ([127, 0, 0, 1], 0).into());
+        let settings = HolderSettings { dir, room: 64 << 20, listen, insecure: false };
+        let holder = HolderServer::start(&settings, &runtime).unwrap();
+        let registry = MemoryRegistry::new();
+        let entry = Registered {
+            epoch: Epoch(1),
+            owner: Some(OLD),
+            holders: vec![holder.partition()],
+            ..Registered::new(SIZE, 2, LEASE)
+        };
+        registry.create(VOLUME, entry);
+        let names = HolderNames { address: holder.address().to_string(), name: "peer".into(), domain: 1 };
+        holder.register(Arc::new(registry.clone()), names).unwrap();
+        Self { folder, runtime, registry, _homes: homes, home, holder }
+    }
+
+    /// The owner sends copies, all of which are counted, and is gone.
+    fn leave_copies(&self, writes: &[(u64, u64, Content)]) {
+        let heard = Arc::new(Counts::default());
+        let listener: Arc<dyn Listener> = heard.clone();
+        let weak: Weak<dyn Listener> = Arc::downgrade(&listener);
+        let link = Link::open(self.holder.partition(), self.holder.address().to_string(), &self.runtime, weak);
+        let revision = self.registry.view(VOLUME).unwrap().revision;
+        heard.wait_until(&link, |news| matches!(news, News::Up));
+        let open = Open { volume: VOLUME, epoch: Epoch(1), revision, home: Stamp::begin(Epoch(1)) };
+        link.line().push(open.into());
+        link.settle();
+        heard.wait_until(&link, |news| matches!(news, News::Heard(FromHolder::Opened(_))));
+        for (sequence, (flush, first, content)) in (1..).zip(writes) {
+            let stamp = Stamp { epoch: Epoch(1), sequence: Sequence(sequence), flush: FlushEpoch(*flush) };
+            let len = content.len().max(BLOCK as u64);
+            let extent = Extent { offset: first * BLOCK as u64, len };
+            let record = Record { stamp, extent, content: content.clone() };
+            link.line().push(Copy { stream: Stream::Live, record }.into());
+        }
+        link.settle();
+        let all = Sequence(writes.len() as u64);
+        heard
+            .wait_until(&link, |news| matches!(news, News::Heard(FromHolder::Counted(counted)) if counted.live == all));
+        link.close();
+    }
+
+    fn settings(&self, host: u64) -> TakeOverSettings {
+        TakeOverSettings {
+            registry: Arc::new(self.registry.clone()),
+            runtime: self.runtime.clone(),
+            home: self.home.clone(),
+            volume: VOLUME,
+            host: HostId(host),
+            keeps: true,
+            accepts_loss: false,
+        }
+    }
+
+    fn block(&self, block: u32) -> u8 {
+        let mut bytes = vec![0; BLOCK];
+        self.home.read(block, &mut bytes).unwrap();
+        assert!(bytes.iter().all(|byte| *byte == bytes[0]), "block {block} is torn");
+        bytes[0]
+    }
+}
+
+impl Drop for Rig {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// Counts news of a link.
+#[derive(Default)]
+struct Counts {
+    news: Mutex<u64>,
+    more: Condvar,
+}
+
+impl Listener for Counts {
+    fn news(&self, _: PartitionId) {
+        *self.news.lock().unwrap() += 1;
+        self.more.notify_all();
+    }
+}
+
+impl Counts {
+    fn wait_until(&self, link: &Link, mut is_it: impl FnMut(&News) -> bool) {
+        let begun = Instant::now();
+        loop {
+            let before = *self.news.lock().unwrap();
+            if link.line().take().iter().any(&mut is_it) {
+                return;
+            }
+            assert!(begun.elapsed() < LONG, "nothing came of it");
+            let is_same = |news: &mut u64| *news == before;
+            drop(self.more.wait_timeout_while(self.news.lock().unwrap(), Duration::from_millis(100), is_same));
+        }
+    }
+}
+
+fn data(mark: u8, blocks: usize) -> Content {
+    Content::Data(Bytes::from(vec![mark; blocks * BLOCK]))
+}
+
+fn take(settings: &TakeOverSettings, words: &mut Vec<TakeOverWord>) -> Result<View, TakeOverError> {
+    take_over(settings, None, &AtomicBool::new(false), &mut |word| words.push(word))
+}
+
+#[test]
+fn what_an_owner_has_left_at_a_holder_comes_home_and_the_owner_is_fenced() {
+    let rig = Rig::new();
+    rig.leave_copies(&[
+        (1, 0, data(1, 4)),
+        (1, 1, data(2, 1)),
+        (2, 8, data(3, 2)),
+        (2, 9, Content::Trim),
+        (3, 2, data(4, 1)),
+    ]);
+    let mut words = Vec::new();
+    let begun = Instant::now();
+    let view = take(&rig.settings(2), &mut words).unwrap();
+    assert!(begun.elapsed() >= LEASE, "it has not waited for the owner");
+    let entry = &view.entry;
+    assert_eq!((entry.epoch, entry.owner, entry.is_taking), (Epoch(2), Some(HostId(2)), false));
+    assert_eq!((&entry.holders, rig.registry.view(VOLUME).unwrap()), (&vec![], view.clone()));
+    assert_eq!([0, 1, 2, 3, 8, 9, 10].map(|block| rig.block(block)), [1, 2, 4, 1, 3, 0, 0]);
+    assert_eq!(words, [TakeOverWord::Watches(LEASE), TakeOverWord::Claimed(Epoch(2))]);
+    // Home refuses the owner of before, and so does the holder.
+    assert!(matches!(rig.home.fence(Epoch(1), OLD.0), Err(crate::far::FarError::Ended(Epoch(2)))));
+}
+
+#[test]
+fn of_two_hosts_one_takes_over() {
+    let rig = Rig::new();
+    rig.leave_copies(&[(1, 0, data(9, 64))]);
+    let hosts = thread::scope(|scope| {
+        let hosts = [2, 3].map(|host| {
+            let settings = rig.settings(host);
+            scope.spawn(move || take(&settings, &mut Vec::new()))
+        });
+        hosts.map(|host| host.join().unwrap())
+    });
+    let owner = rig.registry.view(VOLUME).unwrap().entry.owner;
+    match hosts {
+        [Ok(view), Err(TakeOverError::Lives | TakeOverError::Lost(_))]
+        | [Err(TakeOverError::Lives | TakeOverError::Lost(_)), Ok(view)] => assert_eq!(view.entry.owner, owner),
+        hosts => panic!("{hosts:?}"),
+    }
+    assert_eq!(rig.block(63), 9);
+}
+
+#[test]
+fn an_owner_that_lives_keeps_its_volume() {
+    let rig = Rig::new();
+    let is_over = AtomicBool::new(false);
+    let refused = thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(SeqCst) {
+                let View { revision, entry } = rig.registry.view(VOLUME).unwrap();
+                let entry = Registered { pulse: entry.pulse + 1, ..entry };
+                rig.registry.change(VOLUME, Change { expects: revision, entry }).unwrap();
+                thread::sleep(LEASE / 3);
+            }
+        });
+        let refused = take(&rig.settings(2), &mut Vec::new());
+        is_over.store(true, SeqCst);
+        refused
+    });
+    assert!(matches!(refused, Err(TakeOverError::Lives)), "{refused:?}");
+    assert_eq!(rig.registry.view(VOLUME).unwrap().entry.owner, Some(OLD));
+}
+
+#[test]
+fn copies_that_cannot_be_had_are_waited_for_unless_they_are_given_up() {
+    let rig = Rig::new();
+    rig.leave_copies(&[(1, 0, data(1, 4))]);
+    rig.holder.stop();
+    let stop = AtomicBool::new(false);
+    let mut words = Vec::new();
+    // It waits, until it is told not to.
+    let stopped = take_over(&rig.settings(2), None, &stop, &mut |word| {
+        stop.store(matches!(word, TakeOverWord::Missing(_)), SeqCst);
+        words.push(word);
+    });
+    assert!(matches!(stopped, Err(TakeOverError::Stopped)), "{stopped:?}");
+    let Some(TakeOverWord::Missing(missing)) = words.last() else { panic!("{words:?}") };
+    assert!(missing[0].contains(&format!("{:016x}", rig.holder.partition().0)), "{missing:?}");
+    // The host that began goes on where it was, and need not wait for itself.
+    let settings = TakeOverSettings { accepts_loss: true, ..rig.settings(2) };
+    let view = take(&settings, &mut Vec::new()).unwrap();
+    assert_eq!((view.entry.owner, view.entry.epoch, rig.block(0)), (Some(HostId(2)), Epoch(3), 0));
+}
