@@ -137,7 +137,9 @@ mod tests {
                 let Estimate { mttf_years, error, .. } = estimate(&world, copies, cycles, 7);
                 let chain = markov::volume(copies, 1.0 / every_s, 1.0 / mend_s) / YEAR_S;
                 let ratio = mttf_years / chain;
-                assert!((ratio - 1.0).abs() < 0.05 && error < 0.04, "{copies} copies: {ratio}, error {error}");
+                // A deterministic run is one draw of many: three standard errors hold nearly all of them.
+                let is_near = (ratio - 1.0).abs() < 3.0 * error.max(0.001);
+                assert!(is_near && error < 0.03, "{copies} copies: {ratio}, error {error}");
             }
         }
     }
