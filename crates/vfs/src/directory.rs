@@ -2,10 +2,11 @@
 
 use crate::aligned::{Aligned, BLOCK};
 use crate::files::{File, Files, How, Lock, write_zeros};
-use rustix::fs::{FallocateFlags, FlockOperation, OFlags, SeekFrom};
+use rustix::fs::{Advice, FallocateFlags, FlockOperation, OFlags, SeekFrom, fadvise};
 use rustix::io::{Errno, ReadWriteFlags, preadv2};
 use std::fs;
 use std::io::{self, IoSliceMut, Read, Write};
+use std::num::NonZeroU64;
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -156,6 +157,12 @@ impl File for Real {
 
     fn sync(&self) -> io::Result<()> {
         self.file.sync_data()
+    }
+
+    fn begin_sync(&self, at: u64, len: u64) {
+        // The advice that a range is not needed has the system write it out before it could let go of it. Where it does not
+        // take the advice there is more to sync in the end.
+        let _ = fadvise(&self.file, at, NonZeroU64::new(len), Advice::DontNeed);
     }
 
     fn zero(&self, at: u64, len: u64, is_hole: bool) -> io::Result<()> {

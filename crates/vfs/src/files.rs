@@ -24,6 +24,10 @@ pub trait File: fmt::Debug + Send + Sync {
     fn set_len(&self, len: u64) -> io::Result<()>;
     /// Returns when everything that was written is durable.
     fn sync(&self) -> io::Result<()>;
+    /// Has the system begin to make a range durable, and waits for nothing: a later [`File::sync`] has less to wait for. Advice.
+    fn begin_sync(&self, at: u64, len: u64) {
+        let _ = (at, len);
+    }
     /// Makes a range within the file read as zeros, without writing them where the file system can. If `is_hole` the range
     /// takes no room any more, where it can that.
     fn zero(&self, at: u64, len: u64, is_hole: bool) -> io::Result<()> {

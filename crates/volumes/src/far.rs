@@ -22,16 +22,21 @@ use protocol::volumes::{Content, Epoch, Extent, Stamp, VolumeId};
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 use types::limits::{VOLUME_COPY_BYTES, VOLUME_PART_BYTES_MAX, VOLUME_READS_PER_SESSION_MAX};
+use vfs::FileError;
 
 pub use error::FarError;
 
 /// A home that is away is waited for so long.
 pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Parts of a write-back that were read, and wait for their way.
+const AHEAD_MAX: usize = 64;
 
 /// A home that is busy is asked again after so long.
 const BUSY_PAUSE: Duration = Duration::from_millis(50);
@@ -195,13 +200,7 @@ impl FarHome {
         if !self.call(|machine| machine.command(self.driver.now(), begin)) {
             return Err(self.away());
         }
-        let mut trouble = None;
-        let given = pieces(&mut |piece| {
-            if trouble.is_none() {
-                trouble = self.put(&piece).err();
-            }
-            Ok(())
-        });
+        let (given, trouble) = self.send(pieces);
         let is_whole = given.is_ok() && trouble.is_none();
         self.call(|machine| machine.go_on(End { is_whole }));
         let outcome = self.outcome();
@@ -212,25 +211,22 @@ impl FarHome {
         }
     }
 
-    /// Sends a piece in parts, as the window has room for them.
-    fn put(&self, piece: &Piece<'_>) -> Result<(), FarError> {
-        let at = |block: u32| u64::from(block) * BLOCK as u64;
-        let (first, bytes) = match piece {
-            Piece::Bytes(first, bytes) => (at(*first), bytes),
-            Piece::Zeros { blocks, is_hole } => {
-                let extent = Extent { offset: at(blocks.start), len: at(blocks.end) - at(blocks.start) };
-                let content = if *is_hole { Content::Trim } else { Content::Zero };
-                return self.put_part(Put { extent, content });
-            }
-        };
-        // One copy for all parts: they share it on their way.
-        let bytes = Bytes::copy_from_slice(bytes);
-        for from in (0..bytes.len()).step_by(VOLUME_PART_BYTES_MAX) {
-            let part = bytes.slice(from..bytes.len().min(from + VOLUME_PART_BYTES_MAX));
-            let extent = Extent { offset: first + from as u64, len: part.len() as u64 };
-            self.put_part(Put { extent, content: Content::Data(part) })?;
-        }
-        Ok(())
+    /// Sends pieces, as the window has room for them. The own log is read for the next ones meanwhile, so neither the line nor the
+    /// log's disk waits for the other. Gives what came of the reading, and the trouble with home, if there was any.
+    fn send(&self, pieces: Pieces<'_>) -> (Result<(), FileError>, Option<FarError>) {
+        let (sender, parts) = sync_channel(AHEAD_MAX);
+        thread::scope(|scope| {
+            // The channel ends with the first trouble: what is read from then on goes nowhere.
+            let sending = scope.spawn(move || parts.into_iter().try_for_each(|part| self.put_part(part)).err());
+            let mut is_over = false;
+            let given = pieces(&mut |piece| {
+                each_part(&piece, &mut |part| is_over = is_over || sender.send(part).is_err());
+                Ok(())
+            });
+            drop(sender);
+            let panicked = |_| Some(FarError::Host("a thread panicked: please report it".to_owned()));
+            (given, sending.join().unwrap_or_else(panicked))
+        })
     }
 
     fn put_part(&self, put: Put) -> Result<(), FarError> {
@@ -417,6 +413,26 @@ impl FarHome {
             }
             self.driver.wake_on(waiter, &waker);
             thread::park_timeout(left);
+        }
+    }
+}
+
+/// Gives a piece in parts.
+fn each_part(piece: &Piece<'_>, give: &mut dyn FnMut(Put)) {
+    let at = |block: u32| u64::from(block) * BLOCK as u64;
+    match piece {
+        Piece::Bytes(first, bytes) => {
+            // One copy for all parts: they share it on their way.
+            let bytes = Bytes::copy_from_slice(bytes);
+            for from in (0..bytes.len()).step_by(VOLUME_PART_BYTES_MAX) {
+                let part = bytes.slice(from..bytes.len().min(from + VOLUME_PART_BYTES_MAX));
+                let extent = Extent { offset: at(*first) + from as u64, len: part.len() as u64 };
+                give(Put { extent, content: Content::Data(part) });
+            }
+        }
+        Piece::Zeros { blocks, is_hole } => {
+            let extent = Extent { offset: at(blocks.start), len: at(blocks.end) - at(blocks.start) };
+            give(Put { extent, content: if *is_hole { Content::Trim } else { Content::Zero } });
         }
     }
 }

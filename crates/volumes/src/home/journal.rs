@@ -25,6 +25,10 @@ const MAGIC: [u8; 8] = *b"THORPJNL";
 const FORMAT: u32 = 2;
 const CRC_AT: usize = 64;
 const ENTRY_BYTES: usize = 16;
+
+/// From so many bytes on the disk begins to write them, while more come.
+const SYNC_BYTES: u64 = 4 << 20;
+
 const BYTES: u32 = 1;
 const HOLE: u32 = 2;
 const ZEROS: u32 = 3;
@@ -66,6 +70,8 @@ impl Entry {
 pub(crate) struct Incomplete {
     file: Arc<dyn File>,
     at: u64,
+    /// The disk has begun to write what is before this.
+    handed_over: u64,
     entries: Vec<Entry>,
 }
 
@@ -89,7 +95,7 @@ impl Journal {
     /// Begins to write one, in the place of whatever there was.
     pub(crate) fn begin(&self) -> Result<Incomplete, FileError> {
         let file = self.files.open(&self.name, How::Create).doing("create", || self.path())?;
-        Ok(Incomplete { file, at: BLOCK as u64, entries: Vec::new() })
+        Ok(Incomplete { file, at: BLOCK as u64, handed_over: 0, entries: Vec::new() })
     }
 
     /// Writes a piece.
@@ -98,6 +104,10 @@ impl Journal {
             Piece::Bytes(first, bytes) => {
                 journal.file.write_at(journal.at, bytes).doing("write", || self.path())?;
                 journal.at += bytes.len() as u64;
+                if journal.at - journal.handed_over >= SYNC_BYTES {
+                    journal.file.begin_sync(journal.handed_over, journal.at - journal.handed_over);
+                    journal.handed_over = journal.at;
+                }
                 let blocks = *first..first + (bytes.len() / BLOCK) as u32;
                 Entry { blocks, kind: BYTES, crc: crc32c::crc32c(bytes) }
             }
@@ -111,7 +121,7 @@ impl Journal {
 
     /// Makes it durable, with the mark that it comes to.
     pub(crate) fn complete(&self, journal: Incomplete, through: Stamp) -> Result<Complete, FileError> {
-        let Incomplete { file, at, entries } = journal;
+        let Incomplete { file, at, entries, .. } = journal;
         let table: Vec<u8> = entries.iter().flat_map(encode).collect();
         let header = self.header(entries.len(), at, crc32c::crc32c(&table), through);
         file.write_at(at, &table).doing("write", || self.path())?;

@@ -71,6 +71,8 @@ pub(super) struct VolumeFiles {
     file: Arc<dyn File>,
     mark: MarkFile,
     journal: Journal,
+    /// The part of the write-back under way that was not handed to the disk yet.
+    unsynced: Unsynced,
     /// The journal of the write-back under way.
     incomplete: Option<Incomplete>,
     /// The journal that is whole.
@@ -141,7 +143,10 @@ impl VolumeFiles {
             old.blank()?;
         }
         let found = Found { size, epoch, owner, mark: stamp, journal: complete.as_ref().map(JournalFound::through) };
-        Ok((Self { name, files, file, mark, journal, incomplete: None, complete }, found))
+        Ok((
+            Self { name, files, file, mark, journal, unsynced: Unsynced::default(), incomplete: None, complete },
+            found,
+        ))
     }
 
     /// The volume's file, for readers beside.
@@ -151,6 +156,7 @@ impl VolumeFiles {
 
     /// Begins a write-back.
     pub(super) fn begin(&mut self, is_joined: bool) -> Result<(), Trouble> {
+        self.unsynced = Unsynced::default();
         self.incomplete = if is_joined { Some(self.journal.begin()?) } else { None };
         Ok(())
     }
@@ -166,7 +172,12 @@ impl VolumeFiles {
         match &mut self.incomplete {
             Some(journal) if journal.runs() >= VOLUME_JOURNAL_RUNS_MAX => return Err(Trouble::JournalFull),
             Some(journal) => self.journal.put(journal, &piece)?,
-            None => put(&*self.file, &piece).doing("write", || self.files.path(&self.name))?,
+            None => {
+                put(&*self.file, &piece).doing("write", || self.files.path(&self.name))?;
+                if let (Piece::Bytes(..), Some((at, len))) = (&piece, self.unsynced.add(extent)) {
+                    self.file.begin_sync(at, len);
+                }
+            }
         }
         Ok(())
     }
@@ -223,6 +234,32 @@ impl VolumeFiles {
         let path = || self.files.path(&self.name);
         self.file.set_len(size).doing("resize", path)?;
         self.file.sync().doing("sync", path)
+    }
+}
+
+/// From so many bytes on the disk begins to write what has come of a write-back, while more of it comes.
+const SYNC_BYTES: u64 = 4 << 20;
+
+/// The range of what was written and not handed to the disk, and how much of that was.
+#[derive(Debug, Default)]
+struct Unsynced {
+    range: Option<(u64, u64)>,
+    bytes: u64,
+}
+
+impl Unsynced {
+    /// Adds an extent; gives the range that the disk is to begin with, if there is enough of it. Where little of a range was
+    /// written the rest of it is better left alone: others may read it.
+    fn add(&mut self, Extent { offset, len }: Extent) -> Option<(u64, u64)> {
+        let (from, to) = self.range.unwrap_or((offset, offset));
+        let (from, to) = (from.min(offset), to.max(offset + len));
+        (self.range, self.bytes) = (Some((from, to)), self.bytes + len);
+        if self.bytes < SYNC_BYTES {
+            return None;
+        }
+        let is_dense = to - from <= 2 * self.bytes;
+        *self = Self::default();
+        is_dense.then_some((from, to - from))
     }
 }
 

@@ -11,6 +11,9 @@
 //! 3. A newer epoch ends a write-back of an older one that has not come as a whole: its writer may be cut off for ever.
 //! 4. A step that has failed is tried again; a write-back whose writing has failed is sent again by its owner.
 
+#[cfg(test)]
+mod tests;
+
 use super::disk::{Done, Ordered, Work, WriteNumber};
 use super::files::Found;
 use super::volume::{Change, Out, Volume};
