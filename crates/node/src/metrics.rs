@@ -103,7 +103,7 @@ pub const SPACES: Metrics<3> = Metrics {
 };
 
 /// Its sessions.
-pub const SESSIONS: Metrics<12> = Metrics {
+pub const SESSIONS: Metrics<13> = Metrics {
     name: "sessions",
     what: "a session of the store",
     columns: [
@@ -119,6 +119,7 @@ pub const SESSIONS: Metrics<12> = Metrics {
         column("fetches", "now", "pages that it waits for"),
         column("commits", "now", "commits whose outcome it waits for"),
         column("notices", "now", "notices that wait for its next batch"),
+        column("watches", "name", "`yes` if it is a watcher's: commits of leased spaces wait for it"),
     ],
 };
 

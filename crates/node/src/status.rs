@@ -45,7 +45,8 @@ fn space_row(SpaceStatus { space, pages, is_leased }: SpaceStatus) -> [Cell; SPA
 }
 
 fn session_row(applied: Version, session: SessionStatus) -> [Cell; SESSIONS.columns.len()] {
-    let SessionStatus { session, client, leads, vouched, acked, pages, fetches, commits, notices } = session;
+    let SessionStatus { session, client, leads, is_watcher, vouched, acked, pages, fetches, commits, notices } =
+        session;
     let (group, epoch, address) = match leads {
         Some(Leader { group, epoch, address }) => (group.into(), epoch.into(), address.into()),
         None => (Cell::Nothing, Cell::Nothing, Cell::Nothing),
@@ -63,6 +64,7 @@ fn session_row(applied: Version, session: SessionStatus) -> [Cell; SESSIONS.colu
         fetches.into(),
         commits.into(),
         notices.into(),
+        if is_watcher { "yes".into() } else { Cell::Nothing },
     ]
 }
 

@@ -41,6 +41,8 @@ pub struct SessionStatus {
     pub client: ClientId,
     /// The group that it leads.
     pub leads: Option<Leader>,
+    /// Whether it is a watcher's, for which commits of leased spaces wait.
+    pub is_watcher: bool,
     /// For how many other clients it speaks.
     pub vouched: usize,
     /// The count that it has acknowledged; none before it has listed what it holds.
@@ -83,6 +85,7 @@ impl Store {
             session,
             client: state.client,
             leads: self.leaders.led_by(session),
+            is_watcher: self.sessions.is_watcher(session),
             vouched: state.vouched,
             acked: state.acked,
             pages: self.master.pages_held(session),
