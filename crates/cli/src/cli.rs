@@ -1203,6 +1203,9 @@ pub(crate) enum VolumeCommand {
     List(VolumeListArgs),
     /// Lists the holders that give room to the volumes of a store.
     Holders(VolumeListArgs),
+    /// Brings home what a host that is gone has left of a volume at its holders, without attaching it here. A volume is detached
+    /// by ending the `thorp volume attach` that has it; this is for those that cannot be.
+    Detach(VolumeDetachArgs),
     /// Removes a volume of a store, with its home. It must not be attached.
     Remove(VolumeRemoveArgs),
 }
@@ -1233,6 +1236,19 @@ pub(crate) struct VolumeListArgs {
     /// The address of the store; or several, separated by commas.
     #[arg(long, value_name = "ADDR")]
     pub(crate) store: String,
+}
+
+/// `thorp volume detach`.
+#[derive(Debug, Args)]
+pub(crate) struct VolumeDetachArgs {
+    /// The name of the volume.
+    pub(crate) volume: PathBuf,
+    /// The address of the store; or several, separated by commas.
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) store: String,
+    /// Goes on without the copies of holders that do not answer, although that loses the writes that only they have.
+    #[arg(long)]
+    pub(crate) force: bool,
 }
 
 /// `thorp volume remove`.

@@ -51,5 +51,5 @@ pub use holder::{
 pub use home::{HomeError, HomeStatus, create_home, home_status};
 pub use house::{HomeServer, HomesError};
 pub use memory::MemoryDevice;
-pub use takeover::{TakeOverError, TakeOverWord};
+pub use takeover::{TakeOverError, TakeOverWord, bring_home};
 pub use volume::{Ack, Epoch, HostId, PartitionId, Registered, VolumeId};

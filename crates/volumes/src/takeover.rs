@@ -22,6 +22,7 @@ mod homeward;
 mod tests;
 
 use crate::far::FarHome;
+use crate::random::random;
 use crate::registry::{Registrant, Registry};
 use holders::Holders;
 use homeward::{Call, Part, Told, go_home};
@@ -153,6 +154,23 @@ pub(crate) fn take_over(
         is_over.store(true, SeqCst);
         taken
     })
+}
+
+/// Brings home what a host that is gone has left of a volume, and leaves the volume to nobody. See [`take_over`] for the rest.
+///
+/// # Errors
+/// Why it is not home; a volume whose owner lives is let alone.
+pub fn bring_home(
+    registry: Arc<dyn Registry>,
+    runtime: Runtime,
+    home: FarHome,
+    accepts_loss: bool,
+    stop: &AtomicBool,
+    say: &mut dyn FnMut(TakeOverWord),
+) -> Result<View, TakeOverError> {
+    let (volume, host, home) = (home.volume(), HostId(random()?), Arc::new(home));
+    let settings = TakeOverSettings { registry, runtime, home, volume, host, keeps: false, accepts_loss };
+    take_over(&settings, None, stop, say)
 }
 
 /// The thread that watches the registry.

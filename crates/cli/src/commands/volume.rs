@@ -33,6 +33,7 @@ pub(super) fn run(command: &VolumeCommand, output: &mut Output) -> Result {
         },
         VolumeCommand::List(args) => stored::list(args, output),
         VolumeCommand::Holders(args) => stored::holders(args, output),
+        VolumeCommand::Detach(args) => stored::detach(args, output),
         VolumeCommand::Remove(args) => stored::remove(args, output),
         VolumeCommand::Attach(args) => attach(args, output),
     }

@@ -283,6 +283,28 @@ fn a_host_goes_on_with_its_own_log() {
     check(&mut versions, &host.read());
 }
 
+/// Nobody attaches it: what the host has left is brought home all the same, and it is nobody's then.
+#[test]
+fn a_volume_of_a_dead_host_is_brought_home() {
+    let site = Site::new(1);
+    site.create("2");
+    let host = site.attach("host", &["--age-s", "60"]).unwrap();
+    site.wait_for_holders(1);
+    write(&mut host.connect(), 5, 55);
+    let detach = || thorp(["volume", "detach", "v", "--store", &site.address()]);
+    let refused = detach();
+    assert!(refused.stderr.contains("its host lives") && refused.code == Some(1), "{}", refused.stderr);
+    host.process.kill();
+    let detached = detach();
+    assert!(detached.stdout.contains("everything of v is home"), "{}", detached.stderr);
+    let raw = std::fs::read_dir(site.folder.file("homes")).unwrap().map(|it| it.unwrap().path());
+    let raw = raw.into_iter().find(|it| it.extension().is_some_and(|it| it == "raw")).expect("a volume's home");
+    assert_eq!(version(&std::fs::read(raw).unwrap(), 5), 55);
+    assert!(site.status()["attached_at"].is_null());
+    // Where there is nothing to be done, it is done.
+    detach().ok();
+}
+
 #[test]
 fn volumes_of_a_store_are_told_of_and_mistakes_with_them() {
     let site = Site::new(1);

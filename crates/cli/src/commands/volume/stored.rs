@@ -1,16 +1,17 @@
 //! Volumes of a store, which any host can attach: made, listed, looked at, removed.
 
 use crate::Result;
-use crate::cli::{VolumeAttachArgs, VolumeCreateArgs, VolumeListArgs, VolumeRemoveArgs};
+use crate::cli::{VolumeAttachArgs, VolumeCreateArgs, VolumeDetachArgs, VolumeListArgs, VolumeRemoveArgs};
 use crate::output::{Output, visible};
+use crate::stopper::when_told;
 use net::Runtime;
 use serde_json::{Value, json};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 use volumes::registry::{Registrant, Registry, RegistryError, StoreRegistry, Volume, domain, draw_volume, host_name};
-use volumes::{AttachConfig, AttachError, Attached, FarHome, StoredVolume, TakeOverError, TakeOverWord};
+use volumes::{AttachConfig, AttachError, Attached, FarHome, StoredVolume, TakeOverError, TakeOverWord, bring_home};
 
 /// A holder that is lost for longer is replaced.
 const REPLACE_AFTER: Duration = Duration::from_secs(30);
@@ -109,12 +110,38 @@ pub(super) fn attach(
     };
     let attached = Attached::attach_stored(&stored, config, stop, &mut |word| eprintln!("{}", say(&found, &word)));
     attached.map_err(|error| match error {
-        AttachError::TakeOver(TakeOverError::Lives | TakeOverError::Lost(_)) => {
+        AttachError::TakeOver(error) => refused(&registry, name, error),
+        error => error.into(),
+    })
+}
+
+/// Brings home what a host that is gone has left, and leaves the volume to nobody.
+pub(super) fn detach(args: &VolumeDetachArgs, output: &mut Output) -> Result {
+    let stop = Arc::new(AtomicBool::new(false));
+    let told = stop.clone();
+    when_told(move || told.store(true, SeqCst))?;
+    let (name, runtime) = (name(&args.volume)?, Runtime::start()?);
+    let registry = Arc::new(StoreRegistry::connect(&args.store, &host_name())?);
+    let found = registry.find(name)?;
+    if found.view.entry.owner.is_some() {
+        let home = FarHome::connect(&args.store, found.id, &runtime)?;
+        let brought = bring_home(registry.clone(), runtime, home, args.force, &stop, &mut |word| {
+            eprintln!("{}", say(&found, &word));
+        });
+        brought.map_err(|error| refused(&registry, name, error))?;
+    }
+    output.line(&json!({"detached": name}), format_args!("detached: everything of {name} is home"))
+}
+
+/// Why a volume is not this host's, with the place of the host that has it.
+fn refused(registry: &StoreRegistry, name: &str, error: TakeOverError) -> crate::Error {
+    match error {
+        TakeOverError::Lives | TakeOverError::Lost(_) => {
             let place = registry.find(name).map(|it| it.place).unwrap_or_default();
             format!("'{name}' is attached at {}, and its host lives: detach it there first", visible(&place)).into()
         }
         error => error.into(),
-    })
+    }
 }
 
 /// A word on how it goes.
