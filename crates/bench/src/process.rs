@@ -75,6 +75,11 @@ impl Process {
         self.child.stderr.take().into_iter().for_each(drain);
     }
 
+    /// Its standard input ends, and with it a process that was told so.
+    pub(crate) fn close_stdin(&mut self) {
+        drop(self.child.stdin.take());
+    }
+
     pub(crate) fn id(&self) -> u32 {
         self.child.id()
     }

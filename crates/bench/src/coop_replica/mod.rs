@@ -1,12 +1,15 @@
-//! The CoopReplica paper's experiments: the reliability study that it planned (section 4) and could not do.
+//! The CoopReplica paper's experiments: its figure 2, and the reliability study that it planned (section 4) and could not do.
 //!
 //! | module | duty |
 //! |---|---|
 //! | `reliability` | how long dirty data lasts, by the number of its copies |
 //! | `chart` | the same as curves |
+//! | `throughput` | figure 2: write throughput with copies and without |
 
 mod chart;
 mod reliability;
+mod throughput;
 
 pub use chart::draw_reliability;
 pub use reliability::{COPIES_MAX, Lasting, reliability};
+pub use throughput::{COOPREPLICA_FIGURE, coopreplica};

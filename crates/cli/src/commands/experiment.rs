@@ -4,7 +4,7 @@ use crate::Result;
 use crate::cli::{ExperimentArgs, Paper};
 use crate::output::{self, Output};
 use crate::scratch::Scratch;
-use bench::{ACTIVE_CACHE_FIGURES, Experiment, HEAD, Lasting, Place, Row};
+use bench::{ACTIVE_CACHE_FIGURES, COOPREPLICA_FIGURE, Experiment, HEAD, Lasting, Place, Row};
 use serde_json::Value;
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -12,10 +12,12 @@ use std::path::Path;
 use std::time::Duration;
 
 pub(super) fn run(args: &ExperimentArgs, output: &mut Output) -> Result {
-    if args.paper == Paper::Coopreplica {
-        return reliability(args, output);
-    }
-    if args.reliability {
+    if args.paper == Paper::Coopreplica && (args.reliability || args.all) {
+        reliability(args, output)?;
+        if args.reliability {
+            return Ok(());
+        }
+    } else if args.reliability {
         return Err("--reliability is of the CoopReplica paper".into());
     }
     let chosen = Chosen::of(args)?;
@@ -39,6 +41,7 @@ pub(super) fn run(args: &ExperimentArgs, output: &mut Output) -> Result {
             let length = Duration::from_secs(args.case_s.into());
             bench::active_cache(figures, &place, length, &progress, &mut found)?;
         }
+        Chosen::Coopreplica => bench::coopreplica(&place, &progress, &mut found)?,
     }
     spinner.finish_and_clear();
     match &args.out {
@@ -50,7 +53,7 @@ pub(super) fn run(args: &ExperimentArgs, output: &mut Output) -> Result {
 /// The study of the CoopReplica paper.
 fn reliability(args: &ExperimentArgs, output: &mut Output) -> Result {
     if args.figure.is_some() || args.table.is_some() || args.failover {
-        return Err("of the CoopReplica paper there is --reliability".into());
+        return Err("of the CoopReplica paper there are --reliability and --figure 2, one at a time".into());
     }
     let spinner = output::spinner("counting failures");
     let progress = |what: &str| spinner.set_message(what.to_owned());
@@ -82,13 +85,15 @@ fn write_rows(out: &Path, name: &str, rows: impl Iterator<Item = Value>) -> Resu
 enum Chosen {
     Buddycache(Vec<Experiment>),
     Activecache(Vec<u32>),
+    /// Its figure 2.
+    Coopreplica,
 }
 
 impl Chosen {
     fn of(args: &ExperimentArgs) -> Result<Self> {
         match args.paper {
-            Paper::Buddycache if args.figure == Some(6) => {
-                Err("figure 6 of the BuddyCache paper is no experiment".into())
+            Paper::Buddycache if args.figure.is_some_and(|figure| figure < 7) => {
+                Err("of the BuddyCache paper, figures 7 to 12 are experiments".into())
             }
             Paper::Buddycache if args.all => Ok(Self::Buddycache(Experiment::ALL.to_vec())),
             Paper::Buddycache => {
@@ -96,12 +101,16 @@ impl Chosen {
                 let (table, figure) = (args.table.map(Experiment::Table), args.figure.map(Experiment::Figure));
                 Ok(Self::Buddycache(table.into_iter().chain(figure).chain(failover).collect()))
             }
-            Paper::Activecache if args.table.is_some() || args.failover => {
+            Paper::Activecache | Paper::Coopreplica if args.table.is_some() || args.failover => {
                 Err("--table and --failover are of the BuddyCache paper".into())
             }
+            Paper::Activecache if args.figure.is_some_and(|figure| !ACTIVE_CACHE_FIGURES.contains(&figure)) => {
+                Err("of the ActiveCache paper, figures 6 to 12 are experiments".into())
+            }
+            Paper::Coopreplica if args.all || args.figure == Some(COOPREPLICA_FIGURE) => Ok(Self::Coopreplica),
+            Paper::Coopreplica => Err("of the CoopReplica paper there are --reliability and --figure 2".into()),
             Paper::Activecache if args.all => Ok(Self::Activecache(ACTIVE_CACHE_FIGURES.collect())),
             Paper::Activecache => Ok(Self::Activecache(args.figure.into_iter().collect())),
-            Paper::Coopreplica => unreachable!("it has a function of its own"),
         }
     }
 
@@ -109,11 +118,14 @@ impl Chosen {
         let name = match self {
             Self::Buddycache(_) => "buddycache.jsonl",
             Self::Activecache(_) => "activecache.jsonl",
+            Self::Coopreplica => "coopreplica-throughput.jsonl",
         };
         write_rows(out, name, rows.iter().map(Row::to_json))?;
         match self {
             Self::Buddycache(_) => bench::draw(rows, out),
             Self::Activecache(_) => bench::draw_active_cache(rows, out),
+            // A table says it all.
+            Self::Coopreplica => Ok(()),
         }
     }
 }

@@ -266,6 +266,31 @@ fn of_two_hosts_that_attach_at_once_one_gets_the_volume() {
     assert_eq!(version(&got[0].as_ref().unwrap().read(), 3), 77);
 }
 
+/// Holders are killed and come back, at other addresses, while writes go on. Then the owner is killed, and its disk is gone.
+#[test]
+fn holders_that_are_killed_and_come_back_lose_nothing() {
+    let mut site = Site::new(1);
+    site.create("2");
+    let host = site.attach("host-1", &["--age-s", "60"]).unwrap();
+    site.wait_for_holders(1);
+    let mut client = host.connect();
+    for round in 0..3 {
+        (0..30).for_each(|block| write(&mut client, block, round * 100 + block + 1));
+        site.holders.remove(0).kill();
+        // With nobody to copy to, a write is answered when it is home.
+        write(&mut client, 40 + round, 900 + round);
+        let again = site.holder(0);
+        site.holders.push(again);
+        (0..30).for_each(|block| write(&mut client, block, round * 100 + 50 + block));
+    }
+    host.process.kill();
+    std::fs::remove_dir_all(site.folder.file("host-1")).unwrap();
+    let host = site.attach("host-2", &[]).unwrap();
+    let read = host.read();
+    (0..30).for_each(|block| assert_eq!(version(&read, block), 250 + block as u64, "block {block}"));
+    (0..3).for_each(|round| assert_eq!(version(&read, 40 + round), 900 + round as u64, "round {round}"));
+}
+
 /// With one copy there is nobody else to ask: the log of the host itself has it.
 #[test]
 fn a_host_goes_on_with_its_own_log() {
