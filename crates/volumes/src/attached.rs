@@ -46,6 +46,7 @@ mod write;
 mod write_back;
 
 use crate::cache::{Clean, CleanFiles, DirtyWrites, Writes};
+use crate::clock::Clock;
 use crate::home::Home;
 use copies::Sessions;
 use log::Log;
@@ -82,7 +83,7 @@ struct Core {
     write_back: Condvar,
     /// Everything is home, or it never will be.
     drained: Condvar,
-    begun: Instant,
+    clock: Clock,
     /// Whether a write is answered when it is in the log.
     waits_for_log: bool,
     /// The write with sequence 0 would have this position: those before it are of other epochs.
@@ -231,7 +232,7 @@ impl Core {
     }
 
     fn now(&self) -> Time {
-        Time(self.begun.elapsed().as_nanos() as u64)
+        self.clock.now()
     }
 
     /// Nothing works any more, and everybody who waits is told.

@@ -20,9 +20,11 @@
 //! | `file`, `readers` | a file or block device, and the threads that wait for its disk |
 //! | `memory` | a device in memory |
 //! | `random` | numbers that nobody else draws |
+//! | `clock` | the time of leases |
 
 mod attached;
 mod cache;
+mod clock;
 mod device;
 mod extents;
 mod far;

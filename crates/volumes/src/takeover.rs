@@ -21,6 +21,7 @@ mod homeward;
 #[cfg(test)]
 mod tests;
 
+use crate::clock::Clock;
 use crate::far::FarHome;
 use crate::random::random;
 use crate::registry::{Registrant, Registry};
@@ -31,7 +32,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use types::Time;
 use vfs::FileError;
 use volume::{
@@ -191,7 +192,7 @@ struct Driver<'a> {
     settings: &'a TakeOverSettings,
     own: Option<&'a dyn OwnLog>,
     takeover: TakeOver,
-    begun: Instant,
+    clock: Clock,
     /// The registry's word, as it was heard last.
     view: View,
     holders: Holders,
@@ -222,18 +223,17 @@ impl<'a> Driver<'a> {
             // Nobody hears it: it is over.
             let _ = tell.send(Event::News(partition));
         });
-        let begun = Instant::now();
-        Self { settings, own, takeover, begun, view, holders, changes, calls, call: 0, parts: None, home_trouble: None }
+        let clock = Clock::start();
+        Self { settings, own, takeover, clock, view, holders, changes, calls, call: 0, parts: None, home_trouble: None }
     }
 
     fn now(&self) -> Time {
-        Time(self.begun.elapsed().as_nanos() as u64)
+        self.clock.now()
     }
 
     /// How long to wait for an event.
     fn due_within(&self) -> Duration {
-        let due = self.takeover.poll_timeout().map(|at| Duration::from_nanos(at.0));
-        due.map_or(LOOK_EVERY, |due| due.saturating_sub(self.begun.elapsed()).min(LOOK_EVERY))
+        self.takeover.poll_timeout().map_or(LOOK_EVERY, |at| self.clock.until(at).min(LOOK_EVERY))
     }
 
     fn handle_timeout(&mut self) {

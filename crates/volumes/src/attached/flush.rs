@@ -116,7 +116,7 @@ impl Core {
         stuck_until: Option<Instant>,
     ) -> Option<MutexGuard<'a, State>> {
         let now = Instant::now();
-        let due = |at: Time| self.begun + Duration::from_nanos(at.0);
+        let due = |at: Time| now + self.clock.until(at);
         let flush = state.unflushed.map(|(_, since)| since + FLUSH_AFTER);
         let next = [state.owner.poll_timeout().map(due), flush.filter(|_| stuck_until.is_none()), stuck_until];
         let next = next.into_iter().flatten().min();

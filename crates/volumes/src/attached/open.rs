@@ -13,6 +13,7 @@ use super::error::AttachError;
 use super::requests::Requests;
 use super::{Attached, Core, State};
 use crate::cache::{Clean, CleanFiles, DirtyWrites, SLOTS_MAX, Write, Writes};
+use crate::clock::Clock;
 use crate::extents::BLOCK;
 use crate::far::FarHome;
 use crate::home::{FileHome, Home, HomeError, Ownership, check_size, is_device, split};
@@ -22,7 +23,7 @@ use log::{Limits, Log, LogId, Made, Scan, is_segment};
 use protocol::volumes::{Epoch, Sequence, Stamp};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use types::Time;
 use vfs::{Directory, Doing, FileError, Files, Lock};
 use volume::{Ack, Owner, OwnerConfig, Recovered};
@@ -178,14 +179,15 @@ impl Core {
         if let Some(entry) = registered.filter(|entry| entry.size > home.size()) {
             return Err(AttachError::Size(entry.size, home.size()));
         }
+        // Before home is this cache's: the next start could not tell any more that others have had it.
+        let keeps = |block| !is_changed && recovered.writes.newest(block).is_none();
+        let (clean_files, clean) = CleanFiles::open(cache_files.clone(), marker.cache, slots as usize, keeps)?;
         let epoch = registered.map_or(home.ownership().epoch + 1, |entry| entry.epoch.0);
         let ownership =
             Ownership { epoch, cache: marker.cache, is_dirty: true, place: cache_place, ..home.ownership().clone() };
         home.own(ownership)?;
         marker.incarnation += 1;
         marker.write(&*cache_files)?;
-        let keeps = |block| !is_changed && recovered.writes.newest(block).is_none();
-        let (clean_files, clean) = CleanFiles::open(cache_files.clone(), marker.cache, slots as usize, keeps)?;
         let log = Log::resume(cache_files, LogId(marker.cache), limits, marker.incarnation, &scan)?;
         make_room(&log, config)?;
         let home = Home::File(home);
@@ -230,11 +232,15 @@ impl Core {
         };
         let own = (before.epoch.next(), marker.cache);
         let (epoch, owner) = config.copies.as_ref().map_or(own, |copies| (copies.view.entry.epoch, copies.host.0));
+        let is_same = marker.cache == before.owner;
+        if !is_same {
+            // Before home is this cache's: the next start could not tell any more that others have had it.
+            CleanFiles::forget(&*cache_files)?;
+        }
         let mark = home.fence(epoch, owner).map_err(HomeError::from)?;
         let mut scan = Scan::<Writes>::begin(cache_files.clone(), LogId(marker.cache), 0)?;
         let recovered = recover(&mut scan, mark)?;
-        // Nobody else has had it since, as home tells.
-        let keeps = |block| marker.cache == before.owner && recovered.writes.newest(block).is_none();
+        let keeps = |block| is_same && recovered.writes.newest(block).is_none();
         let (clean_files, clean) = CleanFiles::open(cache_files.clone(), marker.cache, slots as usize, keeps)?;
         marker.incarnation += 1;
         marker.write(&*cache_files)?;
@@ -301,7 +307,7 @@ impl Core {
             copies: config.copies.clone(),
             tasks: Condvar::new(),
             changes: Condvar::new(),
-            begun: Instant::now(),
+            clock: Clock::start(),
             waits_for_log: config.ack == Ack::Write,
             cache_lock: Mutex::new(Some(lock)),
         }

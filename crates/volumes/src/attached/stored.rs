@@ -8,7 +8,9 @@
 //! 1. This host's number is its cache's: a host that lost its cache is another one, and waits for the end of its own lease.
 //! 2. Sequences begin anew with each epoch, positions in the log do not: an attachment's base is between them.
 //! 3. A log of an earlier epoch than home's mark is dropped: those who took over have brought home what was promised of it.
-//!    Clean blocks stay if home has not heard of another epoch since.
+//!    Clean blocks stay if the epoch is the one behind that of the cache's last attachment: nobody has had it in between.
+//! 4. The files of clean blocks know which of them are no more before the attachment is written, and before the log frees
+//!    anything: a start after the next crash goes by these two.
 
 use super::attachment::Attachment;
 use super::copies::CopiesConfig;
@@ -164,7 +166,6 @@ impl Core {
         let log = Log::resume(files.clone(), LogId(marker.cache), limits, marker.incarnation, &scan)?;
 
         let before = home.opened().map_err(HomeError::from)?;
-        let is_same = attachment.is_some_and(|it| it.epoch == before.epoch) && before.owner == host.0;
         let is_needed = attachment.is_some_and(|it| it.epoch == before.mark.epoch);
         let dropped = if is_needed { 0 } else { stamps.len() };
         let own = attachment.map(|attachment| OwnWrites { attachment, stamps, writes: &writes, log: &log });
@@ -186,10 +187,11 @@ impl Core {
             return Err(AttachError::Size(view.entry.size, home.size()));
         }
         let epoch = view.entry.epoch;
-        Attachment { epoch, base: log.durable() }.write(&*files)?;
-        // They are home now, and the clean blocks have older ones in their place.
+        let is_same = attachment.is_some_and(|it| it.epoch.next() == epoch);
+        // Its own writes are home now, and the clean blocks have older ones in their place.
         let keeps = |block| is_same && writes.newest(block).is_none();
-        let (clean_files, clean) = CleanFiles::open(files, marker.cache, slots as usize, keeps)?;
+        let (clean_files, clean) = CleanFiles::open(files.clone(), marker.cache, slots as usize, keeps)?;
+        Attachment { epoch, base: log.durable() }.write(&*files)?;
         make_room(&log, config)?;
         let copies = CopiesConfig {
             registry: registry.clone(),

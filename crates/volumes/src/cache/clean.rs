@@ -12,7 +12,8 @@
 //!
 //! **DropBeforeFree**: before the log frees a write, no page on the disk says any more that an older version of its blocks is
 //! cached. So every page that has lost a block, by a write or by eviction, is written and synced before anything is freed.
-//! Of a block whose newest version is still in the log a start takes no other.
+//! A start takes no other version of a block whose newest is still in the log, and none of a block that has changed elsewhere;
+//! and before it says so to anybody else, those are gone from the disk, too: the next start knows less.
 
 use super::slots::Slots;
 use crate::extents::{BLOCK, Blocks};
@@ -168,7 +169,17 @@ impl CleanFiles {
         let files = Self { files, data, table, cache };
         let mut clean = Clean::new(count);
         files.load(&mut clean, keeps)?;
+        let rejected = clean.take_dropped(&files);
+        files.write_pages(rejected)?;
         Ok((files, clean))
+    }
+
+    /// No block is cached any more, durably.
+    pub(crate) fn forget(files: &dyn Files) -> Result<(), FileError> {
+        match files.remove(TABLE) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            removed => removed.and_then(|()| files.sync_dir()).doing("remove", || files.path(TABLE)),
+        }
     }
 
     fn load(&self, clean: &mut Clean, keeps: impl Fn(u32) -> bool) -> Result<(), FileError> {
@@ -176,7 +187,7 @@ impl CleanFiles {
         let pages = self.table.size().doing("read the length of", path(TABLE))? / BLOCK as u64;
         let blocks = self.data.size().doing("read the length of", path(DATA))? / BLOCK as u64;
         // Slots are taken in their order, so those before the last one that has a block are taken, too.
-        let mut taken = Vec::new();
+        let (mut taken, mut rejected) = (Vec::new(), BTreeSet::new());
         let mut page = vec![0; BLOCK];
         for number in 0..pages {
             self.table.read_at(number * BLOCK as u64, &mut page).doing("read", path(TABLE))?;
@@ -187,8 +198,13 @@ impl CleanFiles {
             for index in 0..u64::from(PAGE_SLOTS) {
                 let (slot, at) = (number * u64::from(PAGE_SLOTS) + index, HEADER_BYTES + index as usize * ENTRY_BYTES);
                 let block = field(at);
-                if is_valid && block != NONE && slot < blocks.min(clean.len().1 as u64) && keeps(block) {
+                if !is_valid || block == NONE {
+                    continue;
+                }
+                if slot < blocks.min(clean.len().1 as u64) && keeps(block) {
                     taken.push((slot as u32, block, field(at + 4)));
+                } else {
+                    rejected.insert(number as u32);
                 }
             }
         }
@@ -205,8 +221,7 @@ impl CleanFiles {
         for slot in unused {
             clean.slots.release(slot);
         }
-        // Blocks that were not taken may still stand in the table.
-        (clean.changed, clean.dropped) = ((0..pages as u32).collect(), (0..pages as u32).collect());
+        (clean.changed, clean.dropped) = (rejected.clone(), rejected);
         Ok(())
     }
 
@@ -275,6 +290,27 @@ mod tests {
         assert_eq!(clean.len(), (2000, 2000));
         drop((files, clean));
         assert_eq!(open(&memory, 600, |_| true).1.len().1, 600);
+    }
+
+    #[test]
+    fn a_block_that_a_start_has_rejected_is_rejected_by_the_next_one() {
+        let memory = Memory::default();
+        let (files, mut clean) = open(&memory, 2000, |_| true);
+        (0..1500).for_each(|block| put(&files, &mut clean, block));
+        files.write_pages(clean.take_changed(&files)).unwrap();
+        files.data.sync().unwrap();
+        memory.sync_dir().unwrap();
+        drop((files, clean));
+        // Others have had the volume, or the log has something newer: this start says so to home, and dies.
+        drop(open(&memory, 2000, |block| block >= 700));
+        let left = memory.after_power_failure(&mut vfs::memory::Dice(7));
+        let (files, clean) = open(&left, 2000, |_| true);
+        assert_eq!(clean.len().0, 800);
+        drop((files, clean));
+        CleanFiles::forget(&left).unwrap();
+        CleanFiles::forget(&left).unwrap();
+        let left = left.after_power_failure(&mut vfs::memory::Dice(7));
+        assert_eq!(open(&left, 2000, |_| true).1.len().0, 0);
     }
 
     #[test]

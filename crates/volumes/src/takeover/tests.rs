@@ -11,6 +11,7 @@ use protocol::volumes::{Copy, FlushEpoch, Open, Sequence, Stream};
 use std::path::PathBuf;
 use std::sync::atomic::AtomicU32;
 use std::sync::{Condvar, Mutex, Weak};
+use std::time::Instant;
 use volume::{Content, Extent, FromHolder, Record, Registered};
 
 const VOLUME: VolumeId = VolumeId(7);
