@@ -80,10 +80,8 @@ impl Taking {
             TakeOverConfig { silence: Duration::from_secs(86_400), ..TakeOverConfig::new(volume, HostId(host as u64)) };
         let mut machine = TakeOver::new(time(seen), config, view.clone());
         match own {
-            Own::Nothing => {}
+            Own::Nothing | Own::Home => {}
             Own::Log => machine = machine.with_own_log(epoch, vec![dirty(epoch)]),
-            // The operator is told which lists are missing, and knows that nothing was dirty.
-            Own::Home => machine.accept_loss(time(seen)),
         }
         Self {
             machine,
@@ -185,6 +183,10 @@ impl Taking {
             TakeOverEffect::FenceHome(_) => {
                 let mark = if self.is_home { dirty(self.epoch).stamp } else { Stamp::begin(self.epoch) };
                 self.machine.home_fenced(at, mark);
+                if self.is_home {
+                    // The operator is told which lists are missing, and knows that nothing is dirty.
+                    self.machine.accept_loss(at);
+                }
             }
             TakeOverEffect::Connect(partition) => {
                 self.wanted.push(partition);

@@ -1,7 +1,7 @@
 //! The lists of a take-over, and what is to be brought home of them.
 
 use crate::rule::Rule;
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use protocol::volumes::{Entry, Extent, PartitionId, Stamp};
 use types::Broken;
@@ -36,10 +36,17 @@ pub(crate) struct Lists {
 }
 
 impl Lists {
-    /// Adds a part of a list; false if that is more than there can be.
-    pub(crate) fn add(&mut self, source: Source, entries: &[Entry]) -> bool {
-        self.copies.extend(entries.iter().map(|it| (it.stamp, (it.extent, source))));
+    /// Adds a part of a list, without copies that are known to be damaged there; false if that is more than there can be.
+    pub(crate) fn add(&mut self, source: Source, entries: &[Entry], damaged: &BTreeSet<(Stamp, Source)>) -> bool {
+        for it in entries.iter().filter(|it| !damaged.contains(&(it.stamp, source))) {
+            self.copies.entry(it.stamp).or_insert((it.extent, source));
+        }
         self.copies.len() <= COPIES_PER_VOLUME_MAX
+    }
+
+    /// Whether a list has a copy of this write.
+    pub(crate) fn has(&self, stamp: Stamp) -> bool {
+        self.copies.contains_key(&stamp)
     }
 
     /// The way home of what is behind home's mark (**PassHome**) and has no gap before it (**StopAtGap**), flush epoch by
@@ -126,7 +133,7 @@ mod tests {
 
     fn plan(entries: &[Entry], mark: u64, join_bytes: u64) -> Vec<(Vec<u64>, u64, bool)> {
         let mut lists = Lists::default();
-        assert!(lists.add(Source::Own, entries));
+        assert!(lists.add(Source::Own, entries, &BTreeSet::new()));
         let parts = lists.plan(stamp(mark, 9), join_bytes, Broken::NONE);
         let numbers = |part: &Part| part.copies.iter().map(|(stamp, _)| stamp.sequence.0).collect();
         parts.iter().map(|part| (numbers(part), part.through.sequence.0, part.is_joined)).collect()

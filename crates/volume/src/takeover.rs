@@ -21,13 +21,15 @@
 //! 4. The copies behind home's mark go home in the order of their flushes, under the rules of any write-back. Those that
 //!    the mark covers are left alone (**PassHome**): a holder that did not hear that it may free a copy has it still, and home has
 //!    newer contents by now.
-//! 5. A holder that is lost meanwhile has the lists read anew, behind the mark.
+//! 5. A holder that is lost meanwhile has the lists read anew, behind the mark. So has a copy that turns out to be damaged,
+//!    after a while: another source is taken for it, and if no list has one, the damaged one's list counts as missing.
+//!    Loss is accepted for one reading of the lists: those that answer again are waited for again.
 //! 6. At last home's mark is the begin of the new epoch: no copy of an earlier one counts from then on.
 
 use crate::lists::{Lists, Part, Source};
 use crate::registry::{Change, HostId, Registration, View, wait_for_lease};
 use crate::rule::Rule;
-use alloc::collections::VecDeque;
+use alloc::collections::{BTreeSet, VecDeque};
 use alloc::vec::{self, Vec};
 use core::mem;
 use core::time::Duration;
@@ -99,8 +101,9 @@ pub enum TakeOverEffect {
     End(Stamp),
     /// The write-back that has begun comes to no end.
     Abort,
-    /// These lists are missing. It waits for them, or for [`TakeOver::accept_loss`]: writes that only their holders have
-    /// are lost then.
+    /// These lists are missing, or have a damaged copy that no other list has a good one for. It waits for them, or for
+    /// [`TakeOver::accept_loss`]: writes that only their holders have are lost then. It says so once for each time that the
+    /// lists are read, and each has to be accepted.
     Missing(Vec<PartitionId>),
     /// It is over: the volume is home, and the registry stands so.
     Done(View),
@@ -168,6 +171,8 @@ pub struct TakeOver {
     mark: Stamp,
     holders: Vec<Holder>,
     lists: Lists,
+    /// Copies that were asked for, and are none.
+    damaged: BTreeSet<(Stamp, Source)>,
     /// The own log, and the epoch that it is of.
     own: Option<(Epoch, Vec<Entry>)>,
     parts: vec::IntoIter<Part>,
@@ -176,6 +181,8 @@ pub struct TakeOver {
     /// When lists that are missing are spoken of.
     say_at: Option<Time>,
     accepts_loss: bool,
+    /// The holders whose sessions ended in the middle of their lists when loss was accepted, and that were waited for once more.
+    spared: BTreeSet<PartitionId>,
     effects: VecDeque<TakeOverEffect>,
 }
 
@@ -192,12 +199,14 @@ impl TakeOver {
             mark: Stamp::ZERO,
             holders: Vec::new(),
             lists: Lists::default(),
+            damaged: BTreeSet::new(),
             own: None,
             parts: Vec::new().into_iter(),
             under_way: None,
             retry_at: None,
             say_at: None,
             accepts_loss: false,
+            spared: BTreeSet::new(),
             effects: VecDeque::new(),
         };
         it.watch(now);
@@ -227,7 +236,7 @@ impl TakeOver {
         self.phase == Phase::Over
     }
 
-    /// Lists that cannot be had are not waited for.
+    /// Lists that cannot be had are not waited for, unless they have to be read anew.
     pub fn accept_loss(&mut self, now: Time) {
         self.accepts_loss = true;
         self.go_on(now);
@@ -330,6 +339,12 @@ impl TakeOver {
     pub fn connected(&mut self, now: Time, partition: PartitionId) {
         let Some(holder) = self.holders.iter_mut().find(|it| it.partition == partition) else { return };
         holder.is_up = true;
+        // It may have been mended.
+        let of_it = |it: &&(Stamp, Source)| it.1 == Source::Holder(partition);
+        if self.phase == Phase::List && self.damaged.iter().any(|it| of_it(&it)) {
+            self.damaged.retain(|it| !of_it(&it));
+            (holder.listed, holder.is_listed) = (self.mark, false);
+        }
         if !holder.is_listed {
             self.ask_list(now, partition);
         }
@@ -338,7 +353,11 @@ impl TakeOver {
     /// There is none any more, or none could be had.
     pub fn disconnected(&mut self, now: Time, partition: PartitionId) {
         let Some(holder) = self.holders.iter_mut().find(|it| it.partition == partition) else { return };
-        (holder.is_up, holder.waits_since) = (false, None);
+        holder.waits_since = None;
+        let is_cut_off = mem::replace(&mut holder.is_up, false) && !holder.is_listed && self.accepts_loss;
+        if self.phase == Phase::List && is_cut_off && self.spared.insert(partition) {
+            (self.accepts_loss, self.say_at) = (false, Some(now + self.config.silence));
+        }
         if self.phase == Phase::WriteHome {
             let of_it = |it: &Asked| it.source == Source::Holder(partition) && it.record.is_none();
             let is_needed = self.under_way.as_ref().is_some_and(|it| it.asked.iter().any(of_it));
@@ -372,7 +391,10 @@ impl TakeOver {
         let is_it = |it: &&mut Asked| it.stamp == stamp && it.source == source && it.record.is_none();
         let Some(asked) = under_way.asked.iter_mut().find(is_it) else { return };
         if record.is_none() {
-            return self.list_again();
+            // Others may have a good one. The rest of this part comes meanwhile.
+            self.damaged.insert((stamp, source));
+            self.retry_at.get_or_insert(now + self.config.retry);
+            return;
         }
         asked.record = record;
         self.go_on(now);
@@ -462,6 +484,8 @@ impl TakeOver {
         }
         self.phase = Phase::List;
         self.lists = Lists::default();
+        self.accepts_loss = false;
+        self.spared.clear();
         self.say_at = Some(now + self.config.silence);
         let after = if self.config.broken.is(Rule::PassHome) { Stamp::ZERO } else { self.mark };
         let connected = self.up();
@@ -475,8 +499,11 @@ impl TakeOver {
         };
         self.holders = self.registration.entry().holders.iter().map(holder).collect();
         if let Some((_, own)) = self.own.as_ref().filter(|(epoch, _)| *epoch == self.mark.epoch) {
-            self.lists.add(Source::Own, own);
-            self.holders.clear();
+            self.lists.add(Source::Own, own, &self.damaged);
+            let is_behind = |it: &(Stamp, Source)| it.1 == Source::Own && it.0 > self.mark;
+            if !self.damaged.iter().any(is_behind) {
+                self.holders.clear();
+            }
         }
         for at in 0..self.holders.len() {
             let Holder { partition, is_up, .. } = self.holders[at];
@@ -494,6 +521,7 @@ impl TakeOver {
         if self.under_way.take().is_some() {
             self.effects.push_back(TakeOverEffect::Abort);
         }
+        self.retry_at = None;
         self.fence_home();
     }
 
@@ -512,7 +540,7 @@ impl TakeOver {
         if self.phase != Phase::List || holder.is_listed || !is_same || !is_next {
             return;
         }
-        if !self.lists.add(Source::Holder(partition), &listed.copies) {
+        if !self.lists.add(Source::Holder(partition), &listed.copies, &self.damaged) {
             return;
         }
         holder.listed = listed.copies.last().map_or(holder.listed, |it| it.stamp);
@@ -522,12 +550,19 @@ impl TakeOver {
         }
     }
 
-    /// The lists that are missing, if they are too many.
-    fn missing(&self) -> Vec<PartitionId> {
-        let missing = self.holders.iter().filter(|it| !it.is_listed).map(|it| it.partition).collect::<Vec<_>>();
+    /// The lists that are missing, if they are too many. One with a damaged copy that no other has a good one for is none.
+    fn missing(&self) -> Option<Vec<PartitionId>> {
+        let is_missing = |it: &&Holder| !it.is_listed || self.has_lost(it.partition);
+        let missing = self.holders.iter().filter(is_missing).map(|it| it.partition).collect::<Vec<_>>();
         let without = usize::from(self.registration.entry().copies).saturating_sub(2);
         let without = without + usize::from(self.config.broken.is(Rule::EnoughLists));
-        if missing.len() > without { missing } else { Vec::new() }
+        (missing.len() > without).then_some(missing)
+    }
+
+    /// Whether a holder has a damaged copy of what no list has.
+    fn has_lost(&self, partition: PartitionId) -> bool {
+        let is_lost = |stamp| stamp > self.mark && !self.lists.has(stamp);
+        self.damaged.iter().any(|&(stamp, source)| source == Source::Holder(partition) && is_lost(stamp))
     }
 
     /// Does what can be done next.
@@ -535,12 +570,14 @@ impl TakeOver {
         match self.phase {
             Phase::Watch => self.watch(now),
             Phase::List => {
-                let missing = self.missing();
                 let is_had = |it: &Holder| it.is_listed || it.is_lost || !it.is_up;
-                if missing.is_empty() || self.accepts_loss && self.holders.iter().all(is_had) {
-                    self.write_home(now);
-                } else if self.say_at.take_if(|at| *at <= now).is_some() {
-                    self.effects.push_back(TakeOverEffect::Missing(missing));
+                match self.missing() {
+                    Some(_) if self.accepts_loss && self.holders.iter().all(is_had) => self.write_home(now),
+                    Some(missing) if self.say_at.take_if(|at| *at <= now).is_some() => {
+                        self.effects.push_back(TakeOverEffect::Missing(missing));
+                    }
+                    Some(_) => {}
+                    None => self.write_home(now),
                 }
             }
             Phase::WriteHome => self.next_part(now),

@@ -83,7 +83,8 @@ pub enum TakeOverWord {
     Watches(Duration),
     /// The volume is this host's, under this epoch, and is brought home.
     Claimed(Epoch),
-    /// These holders have not answered. They are waited for, unless what they have is given up.
+    /// These holders have not answered, or have a damaged copy of what no other has. They are waited for, unless what they
+    /// have is given up.
     Missing(Vec<String>),
     /// Home has not done what it was to do, and is asked again.
     Home(String),

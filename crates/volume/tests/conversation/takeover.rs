@@ -196,6 +196,9 @@ impl Player for TakeOverScript {
             ["own", "kept", which, place, ref rest @ ..] => {
                 self.takeover.kept(self.now, Source::Own, kept(which, place, rest)?);
             }
+            ["own", "gone", which] => {
+                self.takeover.kept(self.now, Source::Own, Kept { stamp: stamp(which)?, record: None });
+            }
             ["accept", "loss"] => self.takeover.accept_loss(self.now),
             [holder, ref words @ ..] => self.said_by(partition(holder)?, words)?,
             _ => return None,

@@ -157,8 +157,8 @@ fn say(volume: &Volume, word: &TakeOverWord) -> String {
             format!("'{name}' is this host's, by attachment {}: what is not home is brought there", epoch.0)
         }
         TakeOverWord::Missing(holders) => format!(
-            "no answer of {}, which may have what nobody else has: start them again; or end this, and attach it with \
-             --force to lose that",
+            "no answer of {}, or a damaged copy there, and they may have what nobody else has: start them again; or end \
+             this, and give --force to lose that",
             visible(&holders.join(", "))
         ),
         TakeOverWord::Home(why) => format!("home: {}; it is tried again", visible(why)),
