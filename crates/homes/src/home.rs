@@ -5,7 +5,7 @@
 //! ```
 //! 1. The home answers for its table within its lease alone, wherever it is in this picture.
 //! 2. Tickets are given, and responses stored, only while it has joined and its lease goes on: it knows of all outstanding
-//!    marks then (**JoinWithMarks**).
+//!    marks then (**JoinWithMarks**), and answers no longer than its hub knows (**OutlastEarlierLease**).
 //! 3. A mark changes the words of all that depends on it, and only then is acknowledged.
 //! 4. A slot is free only when its word has changed (**BumpOnReuse**), or all have.
 //! 5. A cache that is a process of its own has a session with the home, and the slots that it was given are free when that
@@ -89,6 +89,10 @@ const DEPENDENTS_BYTES_MIN: usize = 16 << 20;
 
 /// How long a hub may take to let a home join before the home looks for it again.
 const JOIN_WITHIN: Duration = Duration::from_secs(10);
+
+/// How long a hub may be silent at least. Its leases may be short, as they end within its source's: such a hub is no further
+/// away than others. It decides nothing about what is safe.
+const SILENT_AFTER_MIN: Duration = Duration::from_secs(1);
 
 impl Home {
     /// A home that has stored nothing.
@@ -255,6 +259,7 @@ impl<M: Memory> Home<M> {
             self.flush();
         }
         self.marks.reset();
+        self.link.is_joined = false;
     }
 
     fn renew(&mut self, now: Time, lease: Lease) {
@@ -264,11 +269,13 @@ impl<M: Memory> Home<M> {
         }
         let asked = if self.config.broken.is(Rule::LeaseFromAsking) { now } else { lease.asked };
         let length = Duration::from_millis(lease.lease_ms.into());
-        self.table.extend(asked + length);
+        let until = asked + length;
+        let outlasts = until >= self.table.lease() || self.config.broken.is(Rule::OutlastEarlierLease);
+        self.table.extend(until);
         self.link = Link {
-            is_joined: true,
+            is_joined: self.link.is_joined || outlasts,
             renew_at: Some(now + length / 3),
-            silent_at: Some(now + 2 * length),
+            silent_at: Some(now + (2 * length).max(SILENT_AFTER_MIN)),
             lease: length,
         };
     }

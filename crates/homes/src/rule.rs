@@ -54,13 +54,16 @@ pub enum Rule {
     /// A home's lease ends within that of its hub's source, where the source gives one: it lets updates become visible
     /// that nobody has announced when that is over.
     LeaseWithinSource,
+    /// A home that joins gives no ticket and stores nothing until the lease from this hub reaches the end of the one that its
+    /// table has: within that of another hub, it would answer for what this hub has never promised for so long.
+    OutlastEarlierLease,
     /// Everything is marked while a source is away, until it has caught up: of what changes there meanwhile, nobody tells.
     StarWithoutSource,
 }
 
 impl Rule {
     /// All of them.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 24] = [
         Self::ReleaseAfterAll,
         Self::WaitForLease,
         Self::MarkUntilVisible,
@@ -83,6 +86,7 @@ impl Rule {
         Self::HubWaits,
         Self::StarUntilVisible,
         Self::LeaseWithinSource,
+        Self::OutlastEarlierLease,
         Self::StarWithoutSource,
     ];
 }

@@ -192,6 +192,11 @@ impl<M: Memory> Table<M> {
         now.0 < self.head(LEASE).load(Ordering::Relaxed)
     }
 
+    /// The end of the longest lease that it was given.
+    pub(crate) fn lease(&self) -> Time {
+        Time(self.head(LEASE).load(Ordering::Relaxed))
+    }
+
     pub(crate) fn extend(&self, until: Time) {
         self.head(LEASE).fetch_max(until.0, Ordering::Release);
     }
