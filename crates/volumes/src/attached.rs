@@ -216,6 +216,9 @@ impl Attached {
 
 impl Drop for Attached {
     fn drop(&mut self) {
+        // A thread may wait for a home that does not answer.
+        self.core.state().is_closing = true;
+        self.core.home.close();
         self.end_threads();
     }
 }

@@ -16,7 +16,7 @@ use crate::home::{Piece, Pieces, is_size};
 use bytes::Bytes;
 use machine::{Answer, COMMAND, Far, Outcome, Question, Standing};
 use net::{Host, Machines, Runtime, Shared, UplinkConfig, UplinkState};
-use node::{Driver, RoleId, Waiter};
+use node::{Driver, Machine, RoleId, Waiter};
 use protocol::volume_home::{Begin, End, Fence, NotDone, Opened, Put, Remove, Resize, Run, Snapshot, ToHome};
 use protocol::volumes::{Content, Epoch, Extent, Stamp, VolumeId};
 use std::collections::VecDeque;
@@ -135,6 +135,11 @@ impl FarHome {
     /// Its size in bytes, as home had it when it was opened or resized.
     pub fn size(&self) -> u64 {
         self.size.load(Relaxed)
+    }
+
+    /// Nobody wants anything of home any more: whoever waits for it is told so at once, and nothing is asked again.
+    pub(crate) fn close(&self) {
+        self.call(|machine| machine.stop("the volume is closed"));
     }
 
     /// How home stands: its epoch and its mark, when the session was opened or it was last asked.
@@ -339,13 +344,16 @@ impl FarHome {
     }
 
     fn outcome(&self) -> Result<Option<Stamp>, FarError> {
-        // Its end is certain: home answers, or the session is lost. A sync may take as long as it wants.
+        // Its end is certain: home answers, the session is lost, or nobody wants to know any more. A sync may take as long
+        // as it wants.
         let outcome = loop {
-            if let Ok(outcome) = self.wait(COMMAND, Far::outcome) {
-                break outcome;
+            match self.wait(COMMAND, Far::outcome) {
+                Ok(outcome) => break outcome,
+                Err(over @ FarError::Host(_)) => return Err(over),
+                Err(_) => {}
             }
-            if let Some(end) = self.host.end() {
-                return Err(FarError::Host(format!("{end:?}")));
+            if self.host.end().is_some() {
+                return Err(self.over());
             }
         };
         match outcome {
@@ -373,6 +381,12 @@ impl FarHome {
             UplinkState::Down(why) | UplinkState::Over(why) => FarError::Away(why.to_string()),
             UplinkState::Connecting | UplinkState::Up(_) => FarError::Lost(self.address.clone()),
         }
+    }
+
+    /// Nothing is answered any more, and why.
+    fn over(&self) -> FarError {
+        let end = self.host.end();
+        FarError::Host(end.map_or_else(|| "the volume is closed".to_owned(), |end| format!("{end:?}")))
     }
 
     fn command(&self) -> MutexGuard<'_, ()> {
@@ -403,7 +417,7 @@ impl FarHome {
             let (found, is_over) = self.look(|machine| (look(machine), machine.is_over()));
             match found {
                 Some(found) => return Ok(found),
-                None if is_over => return Err(FarError::Host(format!("{:?}", self.host.end()))),
+                None if is_over => return Err(self.over()),
                 None => {}
             }
             let left = until.saturating_duration_since(Instant::now());

@@ -7,7 +7,7 @@
 use super::read::{AtHome, Found, blocks_of};
 use super::requests::Own;
 use super::write::{Change, is_inside};
-use super::{Attached, Core};
+use super::{Attached, Core, State};
 use crate::cache::Kept;
 use crate::device::{Answer, Device, Errno, Extent, Geometry, Operation, Replies, Request, Ticket};
 use crate::extents::BLOCK;
@@ -83,8 +83,8 @@ impl Core {
                     return refuse(ticket, errno);
                 }
                 let mut state = self.state();
-                if !state.owner.may_read(self.now()) {
-                    return refuse(ticket, Errno::Shutdown);
+                if let Err(errno) = self.may_read(&state) {
+                    return refuse(ticket, errno);
                 }
                 let mut found = state.find(blocks_of(offset, len.into()));
                 drop(state);
@@ -127,10 +127,12 @@ impl Core {
         }
     }
 
-    /// The extents of a range: of what is dirty, and of home where nothing is.
+    /// The extents of a range: of what is dirty, and of home where nothing is. The volume is this host's when they are
+    /// looked for, and still when home has answered, which may have taken long.
     fn extents(&self, offset: u64, len: u64, one: bool) -> Result<Vec<Extent>, Errno> {
         let pieces: Vec<_> = {
             let state = self.state();
+            self.may_read(&state)?;
             let is_hole = |position| match state.dirty.write(position).kept {
                 Kept::Zeros { is_hole } => (is_hole, true),
                 Kept::Memory(_) | Kept::Log => (false, false),
@@ -153,7 +155,13 @@ impl Core {
                 }
             }
         }
+        self.may_read(&self.state())?;
         Ok(extents.found)
+    }
+
+    /// Refuses a read while another host may have the volume.
+    fn may_read(&self, state: &State) -> Result<(), Errno> {
+        if state.owner.may_read(self.now()) { Ok(()) } else { Err(Errno::Shutdown) }
     }
 
     /// Takes down an error for the status.

@@ -72,6 +72,14 @@ impl Home {
         }
     }
 
+    /// Nobody wants anything of it any more: nothing waits for a home elsewhere from now on.
+    pub(crate) fn close(&self) {
+        match self {
+            Self::File(_) => {}
+            Self::Far(home) => home.close(),
+        }
+    }
+
     /// The cache which it is attached with has nothing that is not here.
     pub(crate) fn release(&self) -> Result<(), HomeError> {
         match self {

@@ -117,6 +117,10 @@ impl Volume {
             Ok(()) => {
                 (self.newest, self.owner) = (epoch, owner);
                 self.give_up_before(epoch, None, NotDone::Ended(epoch), out);
+                // One that came as a whole is dropped with its journal: its writer waits for an answer all the same.
+                if matches!(self.home.step(), Some(Step::Fence(_))) {
+                    self.give_up(NotDone::Ended(epoch), out);
+                }
                 self.fences.push((from, epoch));
             }
             Err(refusal) => out.answer(Some(from), refused(refusal)),

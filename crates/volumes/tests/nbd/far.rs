@@ -204,6 +204,27 @@ fn an_owner_whose_epoch_has_ended_is_refused_and_says_so() {
     attached.detach().unwrap();
 }
 
+/// Home has stopped in the middle of a write-back, and its session is there still.
+#[test]
+fn an_attachment_ends_although_home_does_not_answer() {
+    let (folder, runtime) = (Folder::new(), Runtime::start().unwrap());
+    let homes = Homes::start(&folder.path("homes"));
+    let home = FarHome::create(&homes.address, VOLUME, 4 * MIB, &runtime).unwrap();
+    let config = AttachConfig { age_max: Duration::from_millis(20), ..config(&folder, "cache") };
+    let attached = attach(home, &config);
+    let rig = Rig::new(attached.clone());
+    let mut client = rig.connect();
+    let stopped = Program::new("kill").args(["-STOP", &homes.process.id().to_string()]).status().unwrap();
+    assert!(stopped.success());
+    ask(&mut client, &Command::Write { offset: 0, data: &[1; 8192], fua: true });
+    thread::sleep(Duration::from_millis(500));
+    drop(client);
+    end(rig, &attached);
+    let begun = Instant::now();
+    drop(attached);
+    assert!(begun.elapsed() < Duration::from_secs(5), "it took {:?}", begun.elapsed());
+}
+
 #[test]
 fn a_cache_that_was_not_detached_goes_on_behind_the_mark() {
     let (folder, runtime) = (Folder::new(), Runtime::start().unwrap());

@@ -141,6 +141,28 @@ fn a_write_back_of_which_a_part_could_not_be_written_is_never_durable() {
     }
 }
 
+/// Its writer would wait for ever, for home keeps nothing of it.
+#[test]
+fn a_write_back_that_a_newer_epoch_drops_is_answered_although_it_came_as_a_whole() {
+    let mut world = World::default();
+    for session in [1, 2] {
+        world.say(session, Open { volume: VOLUME });
+    }
+    world.work_all();
+    world.say(1, begin(1, 1, true));
+    world.say(1, put(0, BLOCK));
+    world.say(1, End { is_whole: true });
+    world.said.clear();
+    // Its journal is at the disk, or waits for it.
+    world.say(2, Fence { epoch: Epoch(2), owner: 2 });
+    assert_eq!(world.said, [(SessionId(1), FromHome::NotDone(NotDone::Ended(Epoch(2))))]);
+    world.work_all();
+    assert!(matches!(world.said[1..], [(SessionId(2), FromHome::Fenced(_))]), "{:?}", world.said);
+    // The one who asks again hears the same.
+    world.say(1, begin(1, 1, true));
+    assert_eq!(world.said[2..], [(SessionId(1), FromHome::NotDone(NotDone::Ended(Epoch(2))))]);
+}
+
 /// Sessions that say anything at any time, over a disk that fails: each command has one answer at most, and in the end
 /// nothing is kept.
 #[test]
