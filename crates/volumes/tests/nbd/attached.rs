@@ -209,8 +209,10 @@ fn clean_blocks_are_read_from_the_cache_after_a_restart() {
     assert!(read.data == data);
     assert!(rig.server.stop(PATIENCE));
     attached.detach().unwrap();
-    // A home that somebody else has written to meanwhile is not what is cached.
+    // A home that somebody else has written to meanwhile is not what is cached: not for the attachment that sees it, which
+    // ends before it has written anything, and not for the next one, which cannot see it any more.
     std::fs::write(&disk, vec![9; MIB as usize]).unwrap();
+    drop(Attached::attach(&config).unwrap());
     let attached = Arc::new(Attached::attach(&config).unwrap());
     let rig = Rig::new(attached.clone());
     let read = ask(&mut rig.connect(), &Command::Read { offset: 0, len: MIB as u32, whole: true });
