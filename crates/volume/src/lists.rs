@@ -53,7 +53,7 @@ impl Lists {
     /// flush epoch, or several joined as long as they take no more than `join_bytes`. A copy that later ones of its part
     /// cover is left out (**NewestWins**).
     pub(crate) fn plan(&self, mark: Stamp, join_bytes: u64, broken: Broken<Rule>) -> Vec<Part> {
-        let mut parts: Vec<(Vec<Listing>, u64)> = Vec::new();
+        let mut flushes: Vec<(Vec<Listing>, u64)> = Vec::new();
         let mut next = mark.sequence.next();
         for (&stamp, &(extent, source)) in &self.copies {
             if stamp <= mark && !broken.is(Rule::PassHome) {
@@ -63,15 +63,25 @@ impl Lists {
                 break;
             }
             next = stamp.sequence.next();
-            let begins = |part: &[Listing]| {
-                part.last().is_none_or(|(last, ..)| (last.epoch, last.flush) != (stamp.epoch, stamp.flush))
+            let is_of = |flush: &[Listing]| {
+                flush.last().is_some_and(|(last, ..)| (last.epoch, last.flush) == (stamp.epoch, stamp.flush))
             };
-            match parts.last_mut() {
-                Some((part, bytes)) if !begins(part) || *bytes + extent.len <= join_bytes => {
-                    part.push((stamp, extent, source));
-                    *bytes += extent.len;
+            match flushes.last_mut() {
+                Some((flush, bytes)) if is_of(flush) => {
+                    flush.push((stamp, extent, source));
+                    *bytes = bytes.saturating_add(extent.len);
                 }
-                _ => parts.push((Vec::from([(stamp, extent, source)]), extent.len)),
+                _ => flushes.push((Vec::from([(stamp, extent, source)]), extent.len)),
+            }
+        }
+        let mut parts: Vec<(Vec<Listing>, u64)> = Vec::new();
+        for (flush, bytes) in flushes {
+            match parts.last_mut() {
+                Some((part, all)) if all.saturating_add(bytes) <= join_bytes => {
+                    part.extend(flush);
+                    *all = all.saturating_add(bytes);
+                }
+                _ => parts.push((flush, bytes)),
             }
         }
         parts.into_iter().map(|(part, _)| newest(part, broken)).collect()
@@ -145,6 +155,13 @@ mod tests {
         assert_eq!(plan(&entries, 0, 0), [(vec![1, 2], 2, false), (vec![3], 3, false), (vec![4], 4, false)]);
         assert_eq!(plan(&entries, 0, 100), [(vec![3, 4], 4, true)]);
         assert_eq!(plan(&entries, 2, 0), [(vec![3], 3, false), (vec![4], 4, false)]);
+    }
+
+    #[test]
+    fn whole_flush_epochs_are_joined_as_long_as_they_fit() {
+        let entries = [entry(1, 1, 0, 10), entry(2, 2, 20, 10), entry(3, 2, 40, 10), entry(4, 3, 60, 10)];
+        assert_eq!(plan(&entries, 0, 29), [(vec![1], 1, false), (vec![2, 3], 3, false), (vec![4], 4, false)]);
+        assert_eq!(plan(&entries, 0, 30), [(vec![1, 2, 3], 3, true), (vec![4], 4, false)]);
     }
 
     #[test]

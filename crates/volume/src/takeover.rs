@@ -17,7 +17,8 @@
 //! 2. The epoch moves in the registry, then at home, then at each holder whose list is read (**EpochFirst**).
 //! 3. The lists of all but W - 2 of the holders that stand in the registry are enough, since the owner's own copy was one
 //!    of the W (**EnoughLists**). Fewer are if the operator accepts what may be lost. The own log of a host that takes over
-//!    from itself is enough by itself, if home's mark is of the epoch that it is of.
+//!    from itself is enough by itself, if home's mark is of the epoch that it is of. None is needed when an earlier take-over
+//!    had all at home and did not come to say so. With W = 1 none is enough: the log of the owner before has the only copy.
 //! 4. The copies behind home's mark go home in the order of their flushes, under the rules of any write-back. Those that
 //!    the mark covers are left alone (**PassHome**): a holder that did not hear that it may free a copy has it still, and home has
 //!    newer contents by now.
@@ -27,7 +28,7 @@
 //! 6. At last home's mark is the begin of the new epoch: no copy of an earlier one counts from then on.
 
 use crate::lists::{Lists, Part, Source};
-use crate::registry::{Change, HostId, Registration, View, wait_for_lease};
+use crate::registry::{Change, HostId, Registered, Registration, View, wait_for_lease};
 use crate::rule::Rule;
 use alloc::collections::{BTreeSet, VecDeque};
 use alloc::vec::{self, Vec};
@@ -101,7 +102,8 @@ pub enum TakeOverEffect {
     End(Stamp),
     /// The write-back that has begun comes to no end.
     Abort,
-    /// These lists are missing, or have a damaged copy that no other list has a good one for. It waits for them, or for
+    /// These lists are missing, or have a damaged copy that no other list has a good one for; or, if none is named, the only
+    /// copy that counts is in the log of another host, or is damaged. It waits for them, or for
     /// [`TakeOver::accept_loss`]: writes that only their holders have are lost then. It says so once for each time that the
     /// lists are read, and each has to be accepted.
     Missing(Vec<PartitionId>),
@@ -164,6 +166,8 @@ pub struct TakeOver {
     config: TakeOverConfig,
     registration: Registration,
     phase: Phase,
+    /// The entry that the claim is a change of: whose the volume was.
+    before: Registered,
     /// The epoch that is taken over to, once it is claimed, and before that the one it is taken from.
     epoch: Epoch,
     /// Since when the owner's last sign of life is known.
@@ -171,6 +175,8 @@ pub struct TakeOver {
     mark: Stamp,
     holders: Vec<Holder>,
     lists: Lists,
+    /// Whether they are not enough, whatever they have: nobody else counted copies.
+    lacks_owner: bool,
     /// Copies that were asked for, and are none.
     damaged: BTreeSet<(Stamp, Source)>,
     /// The own log, and the epoch that it is of.
@@ -189,16 +195,18 @@ pub struct TakeOver {
 impl TakeOver {
     /// A take-over of a volume that stands in the registry as it was just heard.
     pub fn new(now: Time, config: TakeOverConfig, view: View) -> Self {
-        let epoch = view.entry.epoch;
+        let (epoch, before) = (view.entry.epoch, view.entry.clone());
         let mut it = Self {
             config,
             registration: Registration::new(view, config.broken),
             phase: Phase::Watch,
+            before,
             epoch,
             seen_at: now,
             mark: Stamp::ZERO,
             holders: Vec::new(),
             lists: Lists::default(),
+            lacks_owner: false,
             damaged: BTreeSet::new(),
             own: None,
             parts: Vec::new().into_iter(),
@@ -463,6 +471,7 @@ impl TakeOver {
 
     fn claim(&mut self, now: Time) {
         self.phase = Phase::Claim;
+        self.before = self.registration.entry().clone();
         let host = self.config.host;
         let change = self.registration.change(now, |entry| {
             entry.epoch = entry.epoch.next();
@@ -498,12 +507,15 @@ impl TakeOver {
             waits_since: None,
         };
         self.holders = self.registration.entry().holders.iter().map(holder).collect();
-        if let Some((_, own)) = self.own.as_ref().filter(|(epoch, _)| *epoch == self.mark.epoch) {
+        let (is_home, own) = (self.is_home(), self.own.as_ref().filter(|(epoch, _)| *epoch == self.mark.epoch));
+        let is_behind = |it: &(Stamp, Source)| it.1 == Source::Own && it.0 > self.mark;
+        let has_own = own.is_some() && !self.damaged.iter().any(is_behind);
+        if let Some((_, own)) = own {
             self.lists.add(Source::Own, own, &self.damaged);
-            let is_behind = |it: &(Stamp, Source)| it.1 == Source::Own && it.0 > self.mark;
-            if !self.damaged.iter().any(is_behind) {
-                self.holders.clear();
-            }
+        }
+        self.lacks_owner = !is_home && !has_own && (own.is_some() || self.had_other_owner()) && self.before.copies < 2;
+        if is_home || has_own {
+            self.holders.clear();
         }
         for at in 0..self.holders.len() {
             let Holder { partition, is_up, .. } = self.holders[at];
@@ -514,6 +526,17 @@ impl TakeOver {
             }
         }
         self.go_on(now);
+    }
+
+    /// Whether the host before was taking over, too, and had all at home: it wrote nothing, as it did not come to say so.
+    fn is_home(&self) -> bool {
+        self.before.is_taking && self.mark == Stamp::begin(self.before.epoch)
+    }
+
+    /// Whether another host may have had the volume, and has not detached it. Home hears of the epoch of each one that has.
+    fn had_other_owner(&self) -> bool {
+        let Registered { owner, is_taking, .. } = self.before;
+        self.mark.epoch > Epoch(0) && owner.is_some_and(|owner| owner != self.config.host || is_taking)
     }
 
     /// The lists are read anew, from home's mark on, which home is asked for: it may have gone on by itself.
@@ -556,7 +579,7 @@ impl TakeOver {
         let missing = self.holders.iter().filter(is_missing).map(|it| it.partition).collect::<Vec<_>>();
         let without = usize::from(self.registration.entry().copies).saturating_sub(2);
         let without = without + usize::from(self.config.broken.is(Rule::EnoughLists));
-        (missing.len() > without).then_some(missing)
+        (missing.len() > without || self.lacks_owner).then_some(missing)
     }
 
     /// Whether a holder has a damaged copy of what no list has.

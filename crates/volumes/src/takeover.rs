@@ -84,12 +84,12 @@ pub enum TakeOverWord {
     /// The volume is this host's, under this epoch, and is brought home.
     Claimed(Epoch),
     /// These holders have not answered, or have a damaged copy of what no other has. They are waited for, unless what they
-    /// have is given up.
+    /// have is given up. If none is named, the only copy that counts is in the cache of another host, or is damaged.
     Missing(Vec<String>),
     /// Home has not done what it was to do, and is asked again.
     Home(String),
     /// Other hosts have had the volume since this one: so many writes that its log has, and that it did not know to be home,
-    /// are dropped. The promised ones among them were brought home from copies.
+    /// are dropped. The promised ones among them were brought home from copies, or were given up.
     Dropped(usize),
 }
 

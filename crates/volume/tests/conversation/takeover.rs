@@ -33,7 +33,7 @@ impl TakeOverScript {
         Self { takeover, broken, now: Time::ZERO, registry, change: None, end, is_home_slow: false, said }
     }
 
-    /// `take over owner=1 epoch=1 copies=2 holders=p7,p8 join=0 own=1 slow-home`, in the words that differ from the usual.
+    /// `take over owner=1 copies=2 holders=p7,p8 join=0 own=1.1/f1@0+512 lets-go slow-home taking`, in the words that differ from the usual.
     fn begin(&mut self, words: &[&str]) -> Option<()> {
         let of = |text: &str| text.split(',').map(partition).collect::<Option<Vec<_>>>();
         let owner = value(words, "owner").map_or(Some(1), number)?;
@@ -41,6 +41,7 @@ impl TakeOverScript {
             epoch: Epoch(1),
             owner: (owner > 0).then_some(HostId(owner)),
             copies: value(words, "copies").map_or(Some(2), number)? as u8,
+            is_taking: words.contains(&"taking"),
             holders: value(words, "holders").map_or(Some(Vec::new()), of)?,
             ..self.registry.entry.clone()
         };
@@ -150,7 +151,8 @@ impl TakeOverScript {
             TakeOverEffect::Abort => "home: abort".to_owned(),
             TakeOverEffect::Missing(holders) => {
                 let holders: Vec<_> = holders.iter().map(|it| format!("p{}", it.0)).collect();
-                format!("missing {}", holders.join(","))
+                let holders = if holders.is_empty() { "the owner's own".to_owned() } else { holders.join(",") };
+                format!("missing {holders}")
             }
             TakeOverEffect::Done(view) => format!("done: epoch {}", view.entry.epoch.0),
             TakeOverEffect::Lost(Epoch(epoch)) => format!("lost to epoch {epoch}"),

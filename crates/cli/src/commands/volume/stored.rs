@@ -156,15 +156,23 @@ fn say(volume: &Volume, word: &TakeOverWord) -> String {
         TakeOverWord::Claimed(epoch) => {
             format!("'{name}' is this host's, by attachment {}: what is not home is brought there", epoch.0)
         }
+        TakeOverWord::Missing(holders) if holders.is_empty() => format!(
+            "the only copy of what is not home of '{name}' is in the cache that it was attached with last, or is damaged \
+             there: attach it at that host, with that cache; or end this, and give --force to lose that"
+        ),
         TakeOverWord::Missing(holders) => format!(
             "no answer of {}, or a damaged copy there, and they may have what nobody else has: start them again; or end \
              this, and give --force to lose that",
             visible(&holders.join(", "))
         ),
         TakeOverWord::Home(why) => format!("home: {}; it is tried again", visible(why)),
+        TakeOverWord::Dropped(writes) if volume.view.entry.copies < 2 => format!(
+            "other hosts have had '{name}' since this cache: {writes} writes in it are dropped, and those that were not \
+             home are lost: they had no other copy, and --force gave them up"
+        ),
         TakeOverWord::Dropped(writes) => format!(
             "other hosts have had '{name}' since this cache: {writes} writes in it are dropped; of those, what was \
-             promised was brought home from copies"
+             promised was brought home from copies, unless --force gave it up"
         ),
     }
 }
