@@ -142,4 +142,15 @@ mod tests {
         assert_eq!(partition.free(Stamp::begin(Epoch(2))), 2);
         assert!(partition.has(stamp(2, 1)));
     }
+
+    /// It comes from a peer, which may say anything.
+    #[test]
+    fn the_last_number_of_all_frees_what_is_before_it() {
+        let mut partition = Partition::new();
+        for (epoch, sequence) in [(1, 1), (1, 2), (2, 1)] {
+            partition.take(stamp(epoch, sequence), EXTENT, 1);
+        }
+        assert_eq!((partition.free(stamp(1, u64::MAX)), partition.free(stamp(u64::MAX, u64::MAX))), (2, 1));
+        assert_eq!((Epoch(u64::MAX).next(), Sequence(u64::MAX).next()), (Epoch(u64::MAX), Sequence(u64::MAX)));
+    }
 }

@@ -38,10 +38,10 @@ pub struct PartitionId(pub u64);
 pub struct Epoch(pub u64);
 
 impl Epoch {
-    /// The one after it.
+    /// The one after it. No volume gets to the last one, but a peer may say anything: after that comes none.
     #[must_use]
     pub const fn next(self) -> Self {
-        Self(self.0 + 1)
+        Self(self.0.saturating_add(1))
     }
 }
 
@@ -50,10 +50,10 @@ impl Epoch {
 pub struct Sequence(pub u64);
 
 impl Sequence {
-    /// The one after it.
+    /// The one after it; see [`Epoch::next`].
     #[must_use]
     pub const fn next(self) -> Self {
-        Self(self.0 + 1)
+        Self(self.0.saturating_add(1))
     }
 
     /// The one before it; of the first, that is none.

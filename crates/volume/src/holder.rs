@@ -20,6 +20,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use copies::Partition;
 use core::mem::replace;
+use core::ops::Bound;
 use protocol::volumes::{
     Content, Copy, Counted, Entry, Epoch, Extent, Fetch, Forget, Free, FromHolder, Kept, Leaving, List, Listed, Open,
     Opened, PartitionId, Record, Refused, Sequence, Stamp, Stream, ToHolder, VolumeId,
@@ -249,6 +250,28 @@ impl Holder {
         if is_newer && !entry.is_taking && !entry.holders.contains(&self.config.partition) && it.partition.bytes() > 0 {
             self.drop_copies(volume);
         }
+    }
+
+    /// The registry has no such volume. It is forgotten if nothing is kept of it and nobody has it open: no copy of it counts
+    /// any more, so its epoch protects nothing, and it would take the place of another for ever. Gives whether it is.
+    pub fn unregistered(&mut self, volume: VolumeId) -> bool {
+        let is_idle = self.is_idle(volume);
+        if is_idle {
+            self.volumes.remove(&volume);
+        }
+        is_idle
+    }
+
+    /// The first volume behind this one of which nothing is kept, and which nobody has open.
+    pub fn idle_after(&self, after: Option<VolumeId>) -> Option<VolumeId> {
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        self.volumes.range((from, Bound::Unbounded)).map(|(&volume, _)| volume).find(|&volume| self.is_idle(volume))
+    }
+
+    fn is_idle(&self, volume: VolumeId) -> bool {
+        let is_kept = |it: &Volume| it.partition.bytes() > 0 || it.owner.is_some();
+        self.volumes.get(&volume).is_some_and(|it| !is_kept(it))
+            && !self.sessions.values().any(|it| it.volume == volume)
     }
 
     /// Whether it keeps no copies.

@@ -218,6 +218,14 @@ impl HostedHolder {
         self.call(|machine| machine.registered(volume, view));
     }
 
+    fn idle_after(&self, after: Option<VolumeId>) -> Option<VolumeId> {
+        self.look(|holder| holder.idle_after(after))
+    }
+
+    fn unregistered(&self, volume: VolumeId) {
+        self.call(|machine| machine.unregistered(volume));
+    }
+
     fn look<T>(&self, look: impl FnOnce(&volume::Holder) -> T) -> T {
         look(self.machine.lock().unwrap_or_else(PoisonError::into_inner).look().holder())
     }

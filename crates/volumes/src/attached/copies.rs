@@ -122,6 +122,16 @@ impl Sessions {
         std::mem::take(&mut self.pushed)
     }
 
+    /// A link is open. It is given back if it is not wanted any more: one that stayed would never be heard to come up when
+    /// it is wanted again.
+    fn opened(&mut self, partition: PartitionId, link: Arc<Link>) -> Option<Arc<Link>> {
+        if !self.wanted.contains(&partition) {
+            return Some(link);
+        }
+        self.links.insert(partition, link);
+        None
+    }
+
     fn close(&mut self, partition: PartitionId) {
         self.tasks.extend(self.links.remove(&partition).map(Task::Close));
     }
@@ -239,7 +249,10 @@ impl Core {
         };
         let listener: Weak<Self> = Arc::downgrade(self);
         let link = Link::open(partition, address, runtime, listener);
-        self.state().sessions.links.insert(partition, link);
+        let unwanted = self.state().sessions.opened(partition, link);
+        if let Some(link) = unwanted {
+            return link.close();
+        }
         // It may have come up before anybody could find it.
         self.news(partition);
     }
@@ -345,4 +358,21 @@ impl Core {
 /// The bytes that blocks are.
 pub(super) fn extent_of(blocks: &Blocks) -> Extent {
     Extent { offset: u64::from(blocks.start) * BLOCK as u64, len: blocks.len() as u64 * BLOCK as u64 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_that_nobody_wants_any_more_when_it_is_open_is_given_back() {
+        let (mut sessions, partition) = (Sessions::default(), PartitionId(1));
+        let nobody: Weak<Core> = Weak::new();
+        let link = Link::open(partition, "127.0.0.1:1".to_owned(), &Runtime::start().unwrap(), nobody);
+        sessions.connect(partition);
+        sessions.disconnect(partition);
+        assert!(sessions.opened(partition, link.clone()).is_some() && sessions.links.is_empty());
+        sessions.connect(partition);
+        assert!(sessions.opened(partition, link).is_none() && sessions.links.contains_key(&partition));
+    }
 }

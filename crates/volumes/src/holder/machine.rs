@@ -13,11 +13,15 @@ use node::{Done, Machine, Opaque, Output, Port};
 use protocol::Parcel;
 use protocol::volumes::{Stamp, ToHolder, VolumeId};
 use std::collections::VecDeque;
+use std::time::Duration;
 use types::{Position, SessionId, Time};
 use volume::{Holder, HolderEffect, HolderEntry, View};
 
 /// The most bytes of copies that are moved at a time.
 const MOVED_BYTES_MAX: u64 = 4 << 20;
+
+/// A copy at the log's front that could not be read is read again after so long.
+const READ_AGAIN_AFTER: Duration = Duration::from_secs(30);
 
 /// Work for a holder's disk.
 #[derive(Debug)]
@@ -91,6 +95,15 @@ enum Cleaning {
     Freeing,
 }
 
+/// A copy in the way that could not be read. Nothing behind it is moved, as that would make nothing free: the log is freed
+/// from its front alone, so all of it would be appended again and again.
+#[derive(Clone, Copy, Debug)]
+struct Damaged {
+    position: u64,
+    /// It is read again then; `None` when that time has come.
+    again_at: Option<Time>,
+}
+
 /// A holder, with the places of its entries.
 #[derive(Debug)]
 pub(super) struct HolderMachine {
@@ -104,6 +117,7 @@ pub(super) struct HolderMachine {
     durable: u64,
     room: Room,
     cleaning: Cleaning,
+    damaged: Option<Damaged>,
     /// Everything before this position is known to be free.
     freed: u64,
     outputs: VecDeque<Output>,
@@ -121,6 +135,7 @@ impl HolderMachine {
             stable: 0,
             room: Room::default(),
             cleaning: Cleaning::Idle,
+            damaged: None,
             freed: 0,
             outputs: VecDeque::new(),
         };
@@ -141,6 +156,13 @@ impl HolderMachine {
     /// See [`Holder::registered`].
     pub(super) fn registered(&mut self, volume: VolumeId, view: &View) {
         self.holder.registered(volume, view);
+    }
+
+    /// See [`Holder::unregistered`].
+    pub(super) fn unregistered(&mut self, volume: VolumeId) {
+        if self.holder.unregistered(volume) {
+            self.places.drop_volume(volume);
+        }
     }
 
     fn carry_out(&mut self, effect: HolderEffect) {
@@ -188,7 +210,14 @@ impl HolderMachine {
         if !is_due || !matches!(self.cleaning, Cleaning::Idle) {
             return;
         }
-        let oldest = self.places.oldest(self.durable + 1, self.room.moved_max());
+        let needed = self.places.needed();
+        self.damaged = self.damaged.filter(|it| it.position >= needed);
+        let end = match self.damaged {
+            Some(Damaged { again_at: Some(_), .. }) => return,
+            Some(Damaged { position, again_at: None }) => position + 1,
+            None => self.durable + 1,
+        };
+        let oldest = self.places.oldest(end, self.room.moved_max());
         if oldest.is_empty() {
             return;
         }
@@ -207,9 +236,14 @@ impl HolderMachine {
 
     /// A copy that is to be moved was read. One that is damaged stays where it is: a later read may succeed, and says so if
     /// not.
-    fn moved(&mut self, volume: VolumeId, stamp: Stamp, entry: Option<HolderEntry>) {
-        if let Some(entry) = entry.filter(|_| self.places.find(volume, stamp).is_some()) {
-            self.append_moved(entry);
+    fn moved(&mut self, now: Time, volume: VolumeId, stamp: Stamp, entry: Option<HolderEntry>) {
+        let is_in_front = |position: &u64| self.damaged.is_none_or(|it| it.position >= *position);
+        // It may be home meanwhile.
+        if let Some(position) = self.places.find(volume, stamp).filter(is_in_front) {
+            match entry {
+                Some(entry) => self.append_moved(entry),
+                None => self.damaged = Some(Damaged { position, again_at: Some(now + READ_AGAIN_AFTER) }),
+            }
         }
         let last = self.places.next() - 1;
         self.cleaning = match self.cleaning {
@@ -244,7 +278,7 @@ impl Machine for HolderMachine {
         }
     }
 
-    fn disk(&mut self, _: Time, done: node::DiskDone) {
+    fn disk(&mut self, now: Time, done: node::DiskDone) {
         match done.open() {
             Ok(WorkDone::Durable(through, room)) => {
                 self.durable(through);
@@ -263,13 +297,23 @@ impl Machine for HolderMachine {
                 });
                 self.holder.read(session, stamp, record);
             }
-            Ok(WorkDone::Read(Whose::Cleaning(volume, stamp), entry)) => self.moved(volume, stamp, entry),
+            Ok(WorkDone::Read(Whose::Cleaning(volume, stamp), entry)) => self.moved(now, volume, stamp, entry),
             Err(other) => debug_assert!(false, "{other:?} is no work of a holder's disk"),
         }
     }
 
     fn stop(&mut self, _: &str) {
         self.outputs.clear();
+    }
+
+    fn poll_timeout(&self) -> Option<Time> {
+        self.damaged?.again_at
+    }
+
+    fn handle_timeout(&mut self, now: Time) {
+        if let Some(damaged) = &mut self.damaged {
+            damaged.again_at.take_if(|at| *at <= now);
+        }
     }
 
     fn poll_output(&mut self) -> Option<Output> {
@@ -293,5 +337,67 @@ impl Machine for HolderMachine {
 
     fn close(&mut self, _: Time) {
         self.outputs.push_back(Output::Closed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use protocol::volumes::{Content, Epoch, Extent, FlushEpoch, PartitionId, Record, Sequence, Stream};
+    use volume::HolderConfig;
+
+    const VOLUME: VolumeId = VolumeId(1);
+    const FULL: Room = Room { free: 4096, total: 1 << 20, may_grow: false };
+
+    fn copy(sequence: u64) -> HolderEntry {
+        let stamp = Stamp { epoch: Epoch(1), sequence: Sequence(sequence), flush: FlushEpoch(1) };
+        let (extent, content) = (Extent { offset: 0, len: 4096 }, Content::Data(vec![0; 4096].into()));
+        HolderEntry::Copy(VOLUME, Stream::Live, Record { stamp, extent, content })
+    }
+
+    /// Does the work of a disk that cannot read one position, and gives what was appended and read, for so many steps at most.
+    fn work(machine: &mut HolderMachine, now: Time, damaged: u64) -> (Vec<u64>, Vec<u64>) {
+        let (mut appended, mut read) = (Vec::new(), Vec::new());
+        for _ in 0..1000 {
+            let Some(output) = machine.poll_output() else { break };
+            let Output::Disk(work) = output else { continue };
+            let done = match work.open().unwrap() {
+                Work::Append(position, _) => {
+                    appended.push(position);
+                    WorkDone::Durable(position, FULL)
+                }
+                Work::Read(whose @ Whose::Cleaning(_, stamp), position) => {
+                    read.push(position);
+                    WorkDone::Read(whose, (position != damaged).then(|| copy(stamp.sequence.0)))
+                }
+                Work::Read(Whose::Session(..), _) => panic!("nobody takes over"),
+                Work::Free(..) => WorkDone::Room(FULL),
+            };
+            machine.disk(now, node::DiskDone::new(done));
+        }
+        (appended, read)
+    }
+
+    #[test]
+    fn nothing_is_moved_past_a_copy_that_cannot_be_read() {
+        let (mut holder, mut places) = (Holder::new(HolderConfig::new(PartitionId(1), 1 << 20)), Places::new(1));
+        let entries = [HolderEntry::Epoch(VOLUME, Epoch(1), 1)].into_iter().chain((1..=5).map(copy));
+        for entry in entries {
+            holder.recover(&entry);
+            places.push(&entry);
+        }
+        let mut machine = HolderMachine::new(holder, places, FULL);
+        // The epoch and two copies are moved from before position 4, and after that nothing goes on.
+        let (appended, read) = work(&mut machine, Time(0), 4);
+        assert_eq!((appended, read), (vec![7, 8, 9], vec![2, 3, 4, 5, 6]));
+        let again_at = Time(0) + READ_AGAIN_AFTER;
+        assert_eq!(machine.poll_timeout(), Some(again_at));
+        machine.handle_timeout(again_at);
+        assert_eq!(work(&mut machine, again_at, 4), (vec![], vec![4]), "that one alone is read again");
+        // When it can be read the others follow.
+        let again_at = again_at + READ_AGAIN_AFTER;
+        machine.handle_timeout(again_at);
+        let (appended, read) = work(&mut machine, again_at, 0);
+        assert_eq!((&appended[..3], &read[..3]), (&[10, 11, 12][..], &[4, 5, 6][..]));
     }
 }

@@ -69,6 +69,7 @@ fn registrant(holder: &HostedHolder, names: &HolderNames) -> Registrant {
 
 fn keep(holder: &HostedHolder, registry: &dyn Registry, names: &HolderNames, ends: &AtomicBool) {
     let mut entered = Instant::now();
+    let mut idle = None;
     while !ends.load(SeqCst) {
         if entered.elapsed() >= PULSE {
             // A registry that cannot be asked is asked again.
@@ -79,6 +80,13 @@ fn keep(holder: &HostedHolder, registry: &dyn Registry, names: &HolderNames, end
             if let Ok(view) = registry.view(volume) {
                 holder.registered(volume, &view);
             }
+        }
+        // One at a time of those of which it has none: most are there, and will have copies again.
+        idle = holder.idle_after(idle);
+        if let Some(volume) = idle
+            && let Err(RegistryError::NoSuchVolume(_)) = registry.view(volume)
+        {
+            holder.unregistered(volume);
         }
         registry.wait(LOOK_EVERY);
     }

@@ -84,6 +84,14 @@ impl Places {
         self.leave(freed.into_values());
     }
 
+    /// Nothing of a volume is needed, and neither is its epoch.
+    pub(super) fn drop_volume(&mut self, volume: VolumeId) {
+        let copies = self.copies.remove(&volume).unwrap_or_default();
+        self.leave(copies.into_values());
+        let epoch = self.epochs.remove(&volume);
+        self.leave(epoch.map(|(position, ..)| position));
+    }
+
     /// The position of a copy.
     pub(super) fn find(&self, volume: VolumeId, stamp: Stamp) -> Option<u64> {
         self.copies.get(&volume)?.get(&stamp).copied()
@@ -170,5 +178,9 @@ mod tests {
         assert_eq!((places.needed(), places.find(ONE, stamp(2))), (2, None));
         places.free(TWO, stamp(1));
         assert_eq!((places.needed(), places.next()), (5, 5));
+        places.push(&HolderEntry::Epoch(ONE, Epoch(2), 7));
+        assert_eq!(places.needed(), 5, "an older owner is to be refused");
+        places.drop_volume(ONE);
+        assert_eq!((places.needed(), places.oldest(6, 1)), (6, vec![]));
     }
 }

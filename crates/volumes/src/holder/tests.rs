@@ -1,7 +1,8 @@
 //! A holder over TCP, with its log in a folder: what it has counted is there after it has died at any moment.
 
-use super::{FolderError, HolderError, HolderServer, HolderSettings};
+use super::{FolderError, HolderError, HolderNames, HolderServer, HolderSettings};
 use crate::links::{Link, Listener, News};
+use crate::registry::MemoryRegistry;
 use net::Runtime;
 use protocol::volumes::{
     Content, Copy, Entry, Epoch, Extent, Fetch, FlushEpoch, Free, FromHolder, List, Open, PartitionId, Record,
@@ -13,6 +14,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
+use volume::Registered;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 const ONE: VolumeId = VolumeId(1);
@@ -292,6 +294,37 @@ fn folders_that_are_none_of_a_holder_are_refused() {
         thread::sleep(Duration::from_millis(50));
         false
     }));
+}
+
+/// Volumes come and go, and a holder knows no more than so many.
+#[test]
+fn a_volume_that_the_registry_has_not_is_forgotten_when_nothing_is_kept_of_it() {
+    let (scratch, runtime, registry) = (Scratch::new("forgotten"), Runtime::start().unwrap(), MemoryRegistry::new());
+    registry.create(TWO, Registered::new(1 << 20, 2, Duration::from_secs(1)));
+    let holder = start(&scratch.0, &runtime);
+    let mut owners = [ONE, TWO].map(|volume| {
+        let mut owner = Party::new(&holder, &runtime);
+        owner.open(volume, 1);
+        owner
+    });
+    owners[0].copy(1, 4096);
+    owners[0].await_counted(1);
+    owners[0].say(Free { through: stamp(1) });
+    while holder.status().used > 0 {
+        owners[0].hear_one();
+    }
+    let names = HolderNames { name: "one".into(), domain: 1, address: holder.address().to_string() };
+    holder.register(Arc::new(registry), names).unwrap();
+    thread::sleep(Duration::from_millis(700));
+    assert_eq!(holder.hosted.idle_after(None), None, "both are open");
+    drop(owners);
+    let begun = Instant::now();
+    let has_both_looked_at = || begun.elapsed() > Duration::from_secs(2);
+    while !has_both_looked_at() || holder.hosted.idle_after(None) != Some(TWO) {
+        assert!(begun.elapsed() < PATIENCE, "it knows of one that nobody has");
+        thread::sleep(Duration::from_millis(50));
+    }
+    assert_eq!(holder.hosted.idle_after(Some(TWO)), None);
 }
 
 /// A folder with less room than copies take in it promises nothing until they are home.
