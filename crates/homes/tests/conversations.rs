@@ -608,6 +608,22 @@ fn homes_say_what_is_written() {
     play::play_all("home-", || HomeScript::new(Broken::NONE));
 }
 
+/// Whether a home gives tickets whose lease from another hub is longer than that from the one which it has joined.
+fn has_ticket_within_the_lease_of_another_hub(broken: Broken<Rule>) -> bool {
+    let mut script = HomeScript::new(broken);
+    let first = ["connected", "hub reset", "hub lease asked=0 1000", "lost", "at 200"];
+    for event in first.into_iter().chain(["connected", "hub reset", "hub lease asked=200 300"]) {
+        script.event(event).expect("an event");
+    }
+    script.home.ticket(script.now).is_some()
+}
+
+#[test]
+fn a_home_that_changes_hubs_needs_its_rule() {
+    assert!(!has_ticket_within_the_lease_of_another_hub(Broken::NONE));
+    assert!(has_ticket_within_the_lease_of_another_hub(Broken::rule(Rule::OutlastEarlierLease)));
+}
+
 #[test]
 fn caches_say_what_is_written() {
     play::play_all("attached-", AttachedScript::new);

@@ -794,7 +794,8 @@ fn one_seed_is_one_run() {
 /// The rule that no run here puts to the test, as all processes have the same clock.
 const OF_CLOCKS: Rule = Rule::AllowDrift;
 
-/// Those that are of sources with leases of their own, and of several hubs: `crates/storewatch/tests/promise.rs` runs these.
+/// Those that are of sources with leases of their own, which `crates/storewatch/tests/promise.rs` runs. That a home's lease
+/// outlasts the one of another hub is taken out by a conversation: `tests/conversations.rs`.
 const OF_LEASING_SOURCES: [Rule; 2] = [Rule::LeaseWithinSource, Rule::OutlastEarlierLease];
 
 #[test]

@@ -220,6 +220,14 @@ impl Processes {
         self.queue.push(self.now, Event::Dial { process: client.0.to_owned(), life, server });
     }
 
+    /// A machine's server is another one from now on. Its session with the one before breaks.
+    pub fn connect_elsewhere(&mut self, client: (&str, RoleId), server: (&str, RoleId)) {
+        for known in self.process(client.0).servers.iter_mut().filter(|known| known.client == client.1) {
+            known.at = (server.0.to_owned(), server.1);
+        }
+        self.break_off(|connection| (connection.dialer.0.as_str(), connection.dialer.1) == client);
+    }
+
     /// From now on two processes are as far from each other as this.
     pub fn set_line(&mut self, one: &str, other: &str, line: Line) {
         self.lines.insert(pair(one, other), line);

@@ -29,11 +29,12 @@ use crate::overlap::writes_what_is_read;
 use crate::ticket::Ticket;
 use crate::{SessionId, Store};
 use alloc::collections::BTreeMap;
+use alloc::format;
 use alloc::vec::Vec;
 use core::time::Duration;
-use protocol::{CommitRequest, Intent, Leased, Promise};
+use protocol::{CommitRequest, Goodbye, Intent, Leased, Promise};
 use types::limits::LEASE_DRIFT_PERMILLE as DRIFT_PERMILLE;
-use types::{Broken, Map, PageId, Rule, SlotSet, Time, TxnId};
+use types::{Broken, GoodbyeReason, Map, PageId, Rule, SlotSet, Time, TxnId};
 
 /// The promises that a group was asked for, for a commit that waits.
 #[derive(Debug)]
@@ -129,6 +130,19 @@ impl Leases {
 
     fn stands_in_the_way(&self, request: &CommitRequest) -> bool {
         self.waiting.values().any(|waiting| writes_what_is_read(request, &waiting.ticket.request))
+    }
+
+    /// Those that have not promised before their lease of then ran out, and were given more of it since: they live.
+    fn unanswered(&self, now: Time) -> Vec<SessionId> {
+        let is_renewed = |session: &SessionId, asked: &Asked| {
+            self.held.get(session).is_some_and(|held| held.until > now && held.number > asked.lease)
+        };
+        let left = self.waiting.values().flat_map(|waiting| &waiting.left);
+        let over = left.filter(|(session, asked)| asked.until <= now && is_renewed(session, asked));
+        let mut sessions: Vec<_> = over.map(|(&session, _)| session).collect();
+        sessions.sort_unstable();
+        sessions.dedup();
+        sessions
     }
 
     fn take_ready(&mut self, now: Time) -> Vec<Ticket> {
@@ -247,10 +261,22 @@ impl Store {
         if self.leases.is_idle() {
             return;
         }
+        self.end_unanswering(now);
         for ticket in self.leases.take_ready(now) {
             // Its reads stand in nobody's way any more.
             self.turns.make_way();
             self.log(now, ticket);
+        }
+    }
+
+    /// Ends the sessions of watchers that live and do not promise: every commit would wait for their leases.
+    fn end_unanswering(&mut self, now: Time) {
+        for session in self.leases.unanswered(now) {
+            if self.sessions.is_watcher(session) {
+                let lease = self.config.lease;
+                let text = format!("expected a promise within the lease of {lease:?}: a watcher that lives gives them");
+                self.end(now, session, Goodbye { reason: GoodbyeReason::Silent, text });
+            }
         }
     }
 

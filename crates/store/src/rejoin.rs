@@ -5,7 +5,7 @@ use crate::{SessionId, Store};
 use alloc::format;
 use directory::Urgency;
 use protocol::{GROUP, Goodbye, Held, Hello, Notice, Rejoin, Rejoined, SessionLimits, WATCH, Welcome};
-use types::limits::{GRANTED_PAGES_MAX, PAGES_PER_MESSAGE_MAX, TXN_PAGES_MAX};
+use types::limits::{GRANTED_PAGES_MAX, PAGES_PER_MESSAGE_MAX, TXN_PAGES_MAX, WATCHERS_MAX};
 use types::{GoodbyeReason, PageId, PageRange, Rule, Time, Version};
 
 /// Pages that one rejoin may find useless: no cache holds more.
@@ -33,6 +33,10 @@ impl Store {
             features if features & WATCH != 0 => (WATCH, Kind::Watcher),
             _ => (0, Kind::Client),
         };
+        if kind == Kind::Watcher && self.sessions.is_full_of_watchers() {
+            let text = format!("expected {WATCHERS_MAX} watchers at most, got one more: stop one that is not needed");
+            return Err(Goodbye { reason: GoodbyeReason::Full, text });
+        }
         let greeting = Greeting { client: hello.client, epoch: hello.epoch, kind };
         let superseded = self.sessions.hello(from, greeting).map_err(|newer| Goodbye {
             reason: GoodbyeReason::Superseded,

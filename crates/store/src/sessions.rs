@@ -16,6 +16,7 @@ use crate::queue::Queue;
 use alloc::vec::Vec;
 use core::time::Duration;
 use directory::Acks;
+use types::limits::WATCHERS_MAX;
 use types::{ClientId, Limits, Map, PageId, PageRange, Time, Version};
 
 /// The pages that a session which resumes has told of so far.
@@ -40,6 +41,7 @@ enum Stage {
 #[derive(Debug)]
 struct Session {
     client: Option<ClientId>,
+    kind: Kind,
     /// Of a group's session: for whom it has spoken.
     vouched: Option<Vouched>,
     stage: Stage,
@@ -104,7 +106,8 @@ impl Sessions {
         }
         let stage = Stage::AwaitHello;
         let (client, vouched, ahead) = (None, None, Queue::default());
-        let session = Session { client, vouched, stage, heard: now, fetches: 0, ahead, commits: 0 };
+        let kind = Kind::Client;
+        let session = Session { client, kind, vouched, stage, heard: now, fetches: 0, ahead, commits: 0 };
         self.live.insert(id, session);
         true
     }
@@ -127,7 +130,12 @@ impl Sessions {
 
     /// Whether the session is a watcher's.
     pub(crate) fn is_watcher(&self, id: SessionId) -> bool {
-        self.watchers.contains(&id)
+        self.live.get(&id).is_some_and(|session| session.kind == Kind::Watcher)
+    }
+
+    /// Whether one more watcher is one too many.
+    pub(crate) fn is_full_of_watchers(&self) -> bool {
+        self.watchers.len() >= WATCHERS_MAX
     }
 
     /// The sessions of watchers.
@@ -146,6 +154,7 @@ impl Sessions {
         let previous = self.clients.hello(id, client, epoch)?;
         let session = self.live.get_mut(&id).expect("the caller heard of it");
         session.client = Some(client);
+        session.kind = kind;
         session.vouched = (kind == Kind::Group).then(Vouched::default);
         if kind == Kind::Watcher {
             self.watchers.push(id);
@@ -189,7 +198,7 @@ impl Sessions {
         let Stage::AwaitRejoin(resuming) = &mut session.stage else { return Resuming::default() };
         let resumed = core::mem::take(resuming);
         session.stage = Stage::Joined;
-        if !self.watchers.contains(&id) {
+        if session.kind != Kind::Watcher {
             self.acked.join(id, resumed.horizon);
         }
         resumed

@@ -189,6 +189,11 @@ impl UnderWay {
         !self.effects.is_empty()
     }
 
+    /// How much there is to do.
+    pub(crate) fn effects(&self) -> usize {
+        self.effects.len()
+    }
+
     /// Whether updates are told one by one, and not everything is marked.
     pub(crate) fn is_caught_up(&self) -> bool {
         self.star.is_none()

@@ -101,7 +101,7 @@ impl Watch {
         let host = Host::start(machines, runtime);
         let watcher = Called { machine, driver: host.driver(role) };
         let (stop, stopped) = oneshot::channel();
-        let task = Task { watcher: watcher.clone(), announced: Announced::new(site.updates()), lease };
+        let task = Task { watcher: Leaves(watcher.clone()), announced: Announced::new(site.updates()), lease };
         let thread = thread::Builder::new().name("thorp-watch".to_owned());
         let thread = thread.spawn(move || tasks.block_on(task.run(stopped))).map_err(StartError::System)?;
         host.connect(role, uplink);
@@ -174,9 +174,19 @@ impl fmt::Display for StartError {
 
 impl std::error::Error for StartError {}
 
+/// The thread's watcher, which leaves when the thread ends, by a panic, too: one that went on without it would have commits wait
+/// for promises that nobody gives.
+struct Leaves(Called);
+
+impl Drop for Leaves {
+    fn drop(&mut self) {
+        self.0.call(Watcher::leave);
+    }
+}
+
 /// The thread's own.
 struct Task {
-    watcher: Called,
+    watcher: Leaves,
     announced: Announced,
     lease: SourceLease,
 }
@@ -186,11 +196,11 @@ impl Task {
     async fn run(mut self, mut stopped: oneshot::Receiver<()>) -> Vec<Update> {
         loop {
             self.settle();
-            let watcher = self.watcher.clone();
+            let watcher = self.watcher.0.clone();
             tokio::select! {
                 is_over = effects(&watcher) => if is_over { break },
                 released = self.announced.next() => match released {
-                    Ok(update) => self.watcher.call(|watcher| watcher.released(update)),
+                    Ok(update) => self.watcher.0.call(|watcher| watcher.released(update)),
                     // Without a hub no home has a lease any more.
                     Err(_) => break,
                 },
@@ -202,26 +212,26 @@ impl Task {
 
     /// Has done what the watcher wants done, in its order: a home is given more of a lease behind what it has to mark.
     fn settle(&mut self) {
-        while let Some(effect) = self.watcher.call(Watcher::poll_effect) {
+        while let Some(effect) = self.watcher.0.call(Watcher::poll_effect) {
             match effect {
                 Effect::Update(update, dependencies) => self.announced.begin(update, dependencies),
                 Effect::Visible(update) => self.announced.end(update),
                 Effect::Lease(until) => self.lease.until(until),
             }
         }
-        if self.watcher.call(|watcher| watcher.is_caught_up()) {
+        if self.watcher.0.call(|watcher| watcher.is_caught_up()) {
             self.announced.caught_up();
         }
     }
 
     /// Has everything marked.
     async fn leave(mut self) -> Vec<Update> {
-        self.watcher.call(Watcher::leave);
+        self.watcher.0.call(Watcher::leave);
         self.settle();
         let until = Instant::now() + MARKED_WITHIN;
-        while !self.watcher.call(|watcher| watcher.is_all_marked()) {
+        while !self.watcher.0.call(|watcher| watcher.is_all_marked()) {
             let Ok(Ok(update)) = time::timeout_at(until, self.announced.next()).await else { break };
-            self.watcher.call(|watcher| watcher.released(update));
+            self.watcher.0.call(|watcher| watcher.released(update));
             self.settle();
         }
         self.announced.take()

@@ -9,7 +9,8 @@
 //!    session ends: the store waits for it.
 //! 2. It is asked for again at a third of its length. One that is given when the one before is over does not follow on it:
 //!    the store may have gone on in between without a word.
-//! 3. A watcher keeps nothing over sessions, so it need not know the store again that it finds.
+//! 3. A watcher that leaves hangs up, and asks for no lease any more: commits would wait for one whose promises nobody gives.
+//! 4. A watcher keeps nothing over sessions, so it need not know the store again that it finds.
 
 use crate::rule::Rule;
 use crate::under_way::{Effect, UnderWay};
@@ -29,8 +30,13 @@ pub const EFFECTS: Waiter = Waiter(0);
 /// Commits that the store may have under way at a time.
 const COMMITS_MAX: usize = 1 << 16;
 
+/// Things that may wait to be done: some for each commit, and some before everything is marked in their place.
+const EFFECTS_MAX: usize = 4 * COMMITS_MAX;
+
 /// How often a store that gives no lease is asked for one.
 const ASK_EVERY: Duration = Duration::from_secs(1);
+
+const LEAVES: &str = "the watcher is done";
 
 /// How a watcher stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -137,11 +143,14 @@ impl Watcher {
         self.under_way.is_all_marked()
     }
 
-    /// Everything is to be marked, and stay so: it takes no more of a lease.
+    /// Everything is to be marked, and stay so: it hangs up for good.
     pub fn leave(&mut self) {
-        self.is_leaving = true;
-        self.under_way.lost();
-        self.wake();
+        if !self.is_leaving {
+            self.is_leaving = true;
+            self.hang_up(GoodbyeReason::Done, LEAVES);
+            self.under_way.lost();
+            self.wake();
+        }
     }
 
     /// Whether nothing is to be had of it any more.
@@ -167,6 +176,7 @@ impl Watcher {
 
     fn hang_up(&mut self, reason: GoodbyeReason, text: &str) {
         self.up.close();
+        (self.lease.asked, self.lease.ask_at) = (None, None);
         self.outputs.push_back(Output::End(Port::Server, reason, text.to_owned()));
     }
 
@@ -192,7 +202,7 @@ impl Watcher {
     }
 
     fn leased(&mut self, now: Time, leased: Leased) {
-        let is_answer = |&(nonce, _): &(u64, Time)| nonce == leased.nonce && !self.is_leaving;
+        let is_answer = |&(nonce, _): &(u64, Time)| nonce == leased.nonce;
         let Some((_, asked)) = self.lease.asked.filter(is_answer) else { return };
         let length = Duration::from_millis(leased.lease_ms.into());
         let until = asked + length * 1000 / (1000 + LEASE_DRIFT_PERMILLE);
@@ -248,6 +258,9 @@ impl Watcher {
 
 impl Machine for Watcher {
     fn connected(&mut self, now: Time, _: Port) {
+        if self.is_leaving {
+            return self.hang_up(GoodbyeReason::Done, LEAVES);
+        }
         // It may be another store by now.
         self.up.forget_store();
         let hello = self.up.open(now, self.client, WATCH);
@@ -269,6 +282,9 @@ impl Machine for Watcher {
     fn handle(&mut self, now: Time, _: Port, message: Parcel) {
         if let Ok(message) = message.open() {
             self.hear(now, message);
+            if self.under_way.effects() > EFFECTS_MAX && self.up.is_up() {
+                self.hang_up(GoodbyeReason::TooMuch, "the hub does not keep up with the commits that it is told of");
+            }
             self.wake();
         }
     }
@@ -397,6 +413,44 @@ mod tests {
         watcher.handle_timeout(ms(1680));
         watcher.hear(ms(2341), leased(3));
         assert_eq!(effects(&mut watcher), [Effect::Update(3, star), Effect::Lease(ms(2680))]);
+    }
+
+    /// Else the store would give it leases for which commits wait, and nobody would promise.
+    #[test]
+    fn a_watcher_that_leaves_asks_for_no_lease_any_more() {
+        let mut watcher = asked(ms(1000), WATCH);
+        watcher.hear(ms(1000), leased(1));
+        while watcher.poll_output().is_some() {}
+        let said = |watcher: &mut Watcher| std::iter::from_fn(|| watcher.poll_output()).collect::<Vec<_>>();
+        let is_end = |output: &Output| matches!(output, Output::End(Port::Server, GoodbyeReason::Done, _));
+        watcher.leave();
+        assert_eq!(said(&mut watcher).iter().filter(|output| is_end(output)).count(), 1);
+        assert_eq!((watcher.poll_timeout(), watcher.standing(ms(1001))), (None, Standing::Apart));
+        watcher.disconnected(ms(1002), Port::Server);
+        watcher.connected(ms(1100), Port::Server);
+        let again = said(&mut watcher);
+        assert!(again.iter().any(is_end) && !again.iter().any(|it| matches!(it, Output::Send(..))), "{again:?}");
+        assert_eq!(watcher.poll_timeout(), None);
+    }
+
+    /// A store may tell of as much as it likes: so much of it waits to be done.
+    #[test]
+    fn a_hub_that_hangs_does_not_fill_the_watcher() {
+        let mut watcher = asked(ms(1000), WATCH);
+        watcher.hear(ms(1000), leased(1));
+        while watcher.poll_output().is_some() {}
+        let intent = |number, slot| {
+            let txn = TxnId { client: ClientId(1), number };
+            Intent { txn, pages: vec![(types::PageId::new(0, 3), [slot].into_iter().collect())] }
+        };
+        for number in 0..=EFFECTS_MAX as u64 {
+            let message = ToClient::from(intent(1, (number % 1024) as u16));
+            watcher.handle(ms(1001), Port::Server, Parcel::new(message));
+            watcher.under_way.applied(TxnId { client: ClientId(1), number: 1 });
+        }
+        let said: Vec<_> = std::iter::from_fn(|| watcher.poll_output()).collect();
+        let ends = said.iter().filter(|it| matches!(it, Output::End(_, GoodbyeReason::TooMuch, _))).count();
+        assert_eq!(ends, 1);
     }
 
     #[test]

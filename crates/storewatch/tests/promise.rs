@@ -1,5 +1,6 @@
 //! The promise in virtual time: a real store with a writer and an application as its clients, that on some days is a member
-//! of a group which reads under a lease, a watcher with its hub, homes with caches beside them; crashes, cut lines, lines that are slow. A response names what its transaction has read, and
+//! of a group which reads under a lease, a watcher with its hub or two of them, homes with caches beside
+//! them, which go from one hub to the other; crashes, cut lines, lines that are slow. A response names what its transaction has read, and
 //! each answer has all that a writer was told is done, or that anybody had been shown, before the request came.
 
 mod stored;
@@ -25,14 +26,19 @@ const STORE: Family = Family { client: wire::store::CLIENT, server: wire::store:
 const HUB: Family = Family { client: wire::homes::HOME, server: wire::homes::HUB };
 const HUB_ROLE: RoleId = RoleId(1);
 const HOMES: [&str; 2] = ["home 0", "home 1"];
-const PAIRS: [(&str, &str); 7] = [
-    ("watcher", "store"),
+/// On some days there is the first one alone.
+const WATCHERS: [&str; 2] = ["watcher", "another watcher"];
+const PAIRS: [(&str, &str); 10] = [
+    (WATCHERS[0], "store"),
+    (WATCHERS[1], "store"),
     ("writer", "store"),
     ("origin", "store"),
     ("origin", "group"),
     ("group", "store"),
-    (HOMES[0], "watcher"),
-    (HOMES[1], "watcher"),
+    (HOMES[0], WATCHERS[0]),
+    (HOMES[1], WATCHERS[0]),
+    (HOMES[0], WATCHERS[1]),
+    (HOMES[1], WATCHERS[1]),
 ];
 const NEAR: Duration = Duration::from_micros(100);
 const OBJECTS: u64 = 3;
@@ -91,12 +97,13 @@ struct Day {
     entries: [BTreeMap<u64, Entry>; 2],
     fill: Option<Fill>,
     write: Option<Job>,
-    /// The watcher's updates at its hub, and whether it was told of their release.
-    updates: BTreeMap<u64, (UpdateId, bool)>,
+    watchers: &'static [&'static str],
+    /// Each watcher's updates at its hub, and whether it was told of their release.
+    updates: [BTreeMap<u64, (UpdateId, bool)>; WATCHERS.len()],
     /// The processes that are down.
     down: BTreeSet<&'static str>,
     apart: BTreeSet<(&'static str, &'static str)>,
-    is_stopped: bool,
+    stopped: BTreeSet<&'static str>,
     harms: u64,
     hits: u32,
     commits: u32,
@@ -137,17 +144,20 @@ impl Day {
             world.connect((name, RoleId::ONLY), (server, RoleId::ONLY), STORE);
         }
         let lives = Rc::new(RefCell::new(0u64));
-        let watchers = lives.clone();
-        world.add("watcher", move |_| {
-            *watchers.borrow_mut() += 1;
-            let life = *watchers.borrow();
-            let mut node = alone(Watcher::without(ClientId(1000 + life), without.watcher));
-            let succeeds = (life > 1).then_some(lease);
-            let config = HubConfig { lease, succeeds, within_source: true, ..HubConfig::default() };
-            node.add(Hub::new(HubConfig { broken: without.hub, ..config }));
-            node
-        });
-        world.connect(("watcher", RoleId::ONLY), ("store", RoleId::ONLY), STORE);
+        let watchers = &WATCHERS[..=world.draw(2) as usize];
+        for watcher in watchers {
+            let lives = lives.clone();
+            world.add(watcher, move |_| {
+                *lives.borrow_mut() += 1;
+                let life = *lives.borrow();
+                let mut node = alone(Watcher::without(ClientId(1000 + life), without.watcher));
+                let succeeds = (life > 1).then_some(lease);
+                let config = HubConfig { lease, succeeds, within_source: true, ..HubConfig::default() };
+                node.add(Hub::new(HubConfig { broken: without.hub, ..config }));
+                node
+            });
+            world.connect((watcher, RoleId::ONLY), ("store", RoleId::ONLY), STORE);
+        }
         for home in HOMES {
             let lives = lives.clone();
             world.add(home, move |_| {
@@ -155,7 +165,7 @@ impl Day {
                 let life = *lives.borrow() << 32;
                 alone(Home::new(HomeConfig { slots: 4, ..HomeConfig::new(life) }))
             });
-            world.connect((home, RoleId::ONLY), ("watcher", HUB_ROLE), HUB);
+            world.connect((home, RoleId::ONLY), (WATCHERS[0], HUB_ROLE), HUB);
         }
         let tables = HOMES.map(|home| world.look::<Home>(home).unwrap().table()).into();
         let mut draw = |bound| world.draw(bound);
@@ -171,10 +181,11 @@ impl Day {
             entries: Default::default(),
             fill: None,
             write: None,
-            updates: BTreeMap::new(),
+            watchers,
+            updates: Default::default(),
             down: BTreeSet::new(),
             apart: BTreeSet::new(),
-            is_stopped: false,
+            stopped: BTreeSet::new(),
             harms,
             hits: 0,
             commits: 0,
@@ -192,7 +203,7 @@ impl Day {
 
     fn step(&mut self) -> Result<(), String> {
         if self.draw(4) > 0 {
-            self.serve_watcher();
+            self.serve_watchers();
         }
         match self.draw(100) {
             0..20 => self.write(),
@@ -207,36 +218,43 @@ impl Day {
         Ok(())
     }
 
-    /// The thread beside the watcher does what that wants done, in its order.
-    fn serve_watcher(&mut self) {
-        if self.is_stopped {
+    fn serve_watchers(&mut self) {
+        for at in 0..self.watchers.len() {
+            self.serve_watcher(at);
+        }
+    }
+
+    /// The thread beside a watcher does what that wants done, in its order.
+    fn serve_watcher(&mut self, at: usize) {
+        let name = self.watchers[at];
+        if self.stopped.contains(name) {
             return;
         }
-        let world = &mut self.world;
-        while let Some(effect) = world.call("watcher", |watcher: &mut Watcher, _| watcher.poll_effect()).flatten() {
+        let (world, updates) = (&mut self.world, &mut self.updates[at]);
+        while let Some(effect) = world.call(name, |watcher: &mut Watcher, _| watcher.poll_effect()).flatten() {
             match effect {
                 Effect::Update(number, names) => {
-                    let update = world.call("watcher", |hub: &mut Hub, now| hub.update(now, names)).unwrap();
-                    self.updates.insert(number, (update, false));
+                    let update = world.call(name, |hub: &mut Hub, now| hub.update(now, names)).unwrap();
+                    updates.insert(number, (update, false));
                 }
                 Effect::Visible(number) => {
-                    let (update, _) = self.updates.remove(&number).expect("it was announced");
-                    world.call("watcher", |hub: &mut Hub, _| hub.visible(update));
+                    let (update, _) = updates.remove(&number).expect("it was announced");
+                    world.call(name, |hub: &mut Hub, _| hub.visible(update));
                 }
                 Effect::Lease(until) => {
-                    world.call("watcher", |hub: &mut Hub, now| hub.source_lease(now, until));
+                    world.call(name, |hub: &mut Hub, now| hub.source_lease(now, until));
                 }
             }
         }
-        for (number, (update, is_told)) in &mut self.updates {
-            let is_released = world.call("watcher", |hub: &mut Hub, _| hub.is_released(*update));
+        for (number, (update, is_told)) in updates.iter_mut() {
+            let is_released = world.call(name, |hub: &mut Hub, _| hub.is_released(*update));
             if is_released == Some(true) && !*is_told {
                 *is_told = true;
-                world.call("watcher", |watcher: &mut Watcher, _| watcher.released(*number));
+                world.call(name, |watcher: &mut Watcher, _| watcher.released(*number));
             }
         }
-        if world.look::<Watcher>("watcher").is_some_and(Watcher::is_caught_up) {
-            world.call("watcher", |hub: &mut Hub, _| hub.caught_up());
+        if world.look::<Watcher>(name).is_some_and(Watcher::is_caught_up) {
+            world.call(name, |hub: &mut Hub, _| hub.caught_up());
         }
     }
 
@@ -308,13 +326,15 @@ impl Day {
     }
 
     fn harm(&mut self) {
-        match self.draw(12) {
-            0 => self.toggle("watcher"),
-            10 if !self.is_stopped => {
-                self.world.stop("watcher");
-                self.is_stopped = true;
+        let watcher = self.watchers[self.draw(self.watchers.len() as u64) as usize];
+        match self.draw(14) {
+            0 => self.toggle(watcher),
+            10 if self.stopped.insert(watcher) => self.world.stop(watcher),
+            10 | 11 => self.go_on(watcher),
+            12 | 13 => {
+                let home = HOMES[self.draw(2) as usize];
+                self.world.connect_elsewhere((home, RoleId::ONLY), (watcher, HUB_ROLE));
             }
-            10 | 11 => self.go_on(),
             1 => self.toggle("store"),
             2 => self.toggle(HOMES[0]),
             3 => self.pass(3 * self.lease),
@@ -337,9 +357,9 @@ impl Day {
     }
 
     /// A watcher that was stopped runs on.
-    fn go_on(&mut self) {
-        self.world.go_on("watcher");
-        self.is_stopped = false;
+    fn go_on(&mut self, watcher: &'static str) {
+        self.world.go_on(watcher);
+        self.stopped.remove(watcher);
     }
 
     fn toggle(&mut self, name: &'static str) {
@@ -352,9 +372,9 @@ impl Day {
         }
         self.world.crash(name);
         self.down.insert(name);
-        if name == "watcher" {
-            self.go_on();
-            self.updates.clear();
+        if let Some(at) = WATCHERS.iter().position(|watcher| *watcher == name) {
+            self.go_on(name);
+            self.updates[at].clear();
         }
     }
 
@@ -364,7 +384,9 @@ impl Day {
             self.down.insert(name);
             self.toggle(name);
         }
-        self.go_on();
+        for watcher in self.watchers {
+            self.go_on(watcher);
+        }
         for (one, other) in PAIRS {
             self.world.mend(one, other);
             self.world.set_line(one, other, Line { delay: NEAR, rate: None });
@@ -372,13 +394,14 @@ impl Day {
         let (commits, hits) = (self.commits, self.hits);
         self.harms = 0;
         for _ in 0..4000 {
-            self.serve_watcher();
+            self.serve_watchers();
             self.step()?;
             if self.commits > commits + 2 && self.hits > hits + 2 {
                 return Ok(());
             }
         }
-        let standing = self.world.look::<Watcher>("watcher").map(|watcher| watcher.standing(self.world.now()));
+        let standing = |name: &&str| self.world.look::<Watcher>(name).map(|watcher| watcher.standing(self.world.now()));
+        let standing: Vec<_> = self.watchers.iter().map(standing).collect();
         Err(format!("{} commits and {} hits in the end: {standing:?}", self.commits - commits, self.hits - hits))
     }
 }

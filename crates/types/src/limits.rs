@@ -62,6 +62,9 @@ pub const NOTICES_PER_MESSAGE_MAX: usize = 16 * 1024;
 /// Sessions that one store node takes at a time.
 pub const SESSIONS_MAX: usize = 4096;
 
+/// Watchers among them: each commit of a leased space waits for all of them.
+pub const WATCHERS_MAX: usize = 16;
+
 /// Fetches that one session may have outstanding.
 pub const FETCHES_PER_SESSION_MAX: usize = 1024;
 

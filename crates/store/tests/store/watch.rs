@@ -4,6 +4,7 @@ use crate::driver::{Driver, ROOT, count, notices, txn};
 use protocol::{Fetch, Hello, Intent, PROTOCOL, Ping, Promise, Rejoin, ToClient, ToServer, WATCH};
 use std::time::Duration;
 use store::{Config, SessionId};
+use types::limits::WATCHERS_MAX;
 use types::{ClientId, GoodbyeReason, PageId, TxnId, Version};
 
 const LEASE: Duration = Duration::from_secs(2);
@@ -158,6 +159,46 @@ fn a_space_that_is_not_leased_is_not_watched() {
     let watcher = join_watcher(&mut driver, 2);
     let told = driver.ping(watcher);
     assert!(matches!(&told[..], [ToClient::Pong(_)]), "{told:?}");
+}
+
+/// It lives, as it asks for more of its lease, and every commit would wait for that.
+#[test]
+fn a_watcher_that_lives_and_never_promises_is_put_out() {
+    let (mut driver, own, watcher) = beside_a_watcher();
+    driver.say(own, txn(1, 1).write(ROOT, 0, 0, b"a").message());
+    driver.run();
+    driver.pass(LEASE / 2);
+    lease(&mut driver, watcher);
+    driver.pass(LEASE / 4);
+    lease(&mut driver, watcher);
+    assert_eq!((driver.outcome(own), driver.ended(watcher)), (None, None));
+    driver.pass(LEASE / 4 + LEASE / 50);
+    assert_eq!(driver.ended(watcher), Some(GoodbyeReason::Silent));
+    assert_eq!(count(&driver.outcome(own).expect("an outcome")), 1);
+    // Its last lease goes on, as anybody's does that is gone, and then nobody's is waited for.
+    for (number, waits) in [(2, true), (3, false)] {
+        driver.say(own, txn(1, number).write(ROOT, 0, number - 1, b"b").message());
+        driver.run();
+        if waits {
+            assert_eq!(driver.outcome(own), None);
+            driver.pass(LEASE);
+        }
+        assert_eq!(count(&driver.outcome(own).expect("an outcome")), number);
+    }
+}
+
+#[test]
+fn there_are_so_many_watchers() {
+    let mut driver = leased();
+    for number in 0..WATCHERS_MAX as u64 {
+        join_watcher(&mut driver, 10 + number);
+    }
+    let one_more = SessionId(9);
+    driver.store.connected(driver.now, one_more);
+    driver.say(one_more, hello(9, WATCH));
+    assert_eq!(driver.ended(one_more), Some(GoodbyeReason::Full));
+    driver.hang_up(SessionId(10));
+    join_watcher(&mut driver, 8);
 }
 
 /// A watcher acknowledges nothing: what is remembered of changes does not wait for it.
