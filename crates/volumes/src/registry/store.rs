@@ -176,9 +176,12 @@ impl StoreRegistry {
             let txn = transaction.handle();
             let step = Step { database: &self.database, txn };
             let done = match steps(&step) {
-                // A refusal is true of what was read, so that is to be current, too.
-                Err(Failed::Final(error)) if step.is_read_only() => Ok(Err(error)),
-                Err(Failed::Final(error)) => return Err(error),
+                // A refusal is true of what was read, so that is to be current, too. What is doomed is not.
+                Err(Failed::Final(error)) => match step.is_read_only() {
+                    Ok(true) => Ok(Err(error)),
+                    Ok(false) => return Err(error),
+                    Err(doomed) => Err(doomed),
+                },
                 Err(Failed::Store(error)) => Err(error),
                 Ok(done) => Ok(Ok(done)),
             };
@@ -370,8 +373,8 @@ impl Step<'_> {
         block_on(self.database.wait(self.txn, |client, now| call(client, now, self.txn))).map_err(Failed::Store)
     }
 
-    fn is_read_only(&self) -> bool {
-        self.database.look(|client| client.is_read_only(self.txn)).unwrap_or(false)
+    fn is_read_only(&self) -> Result<bool, Error> {
+        self.database.look(|client| client.is_read_only(self.txn)).map_err(|error| self.database.error(error))
     }
 
     fn bytes(&self, object: ObjectId) -> Result<Option<Bytes>, Failed> {
