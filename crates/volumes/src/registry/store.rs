@@ -176,7 +176,7 @@ impl StoreRegistry {
             let txn = transaction.handle();
             let step = Step { database: &self.database, txn };
             let done = match steps(&step) {
-                // A refusal is true of what was read, so that is to be current, too. What is doomed is not.
+                // A refusal is true of what was read, so that is to be current, too, which a doomed transaction is not.
                 Err(Failed::Final(error)) => match step.is_read_only() {
                     Ok(true) => Ok(Err(error)),
                     Ok(false) => return Err(error),
