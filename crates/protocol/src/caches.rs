@@ -13,9 +13,9 @@
 //! ```
 //! The slots of a cache are free when its session is over. Look-ups are no part of it: a cache reads the home's table.
 
+use crate::Goodbye;
+use crate::directions::ordered_messages;
 use crate::homes::{Dependency, Released};
-use crate::order::Pace;
-use crate::{Goodbye, Message};
 use alloc::vec::Vec;
 use core::fmt;
 use types::Time;
@@ -177,7 +177,7 @@ pub struct Changed {
     pub dependencies: Vec<Dependency>,
 }
 
-crate::directions::messages! {
+ordered_messages! {
     /// The messages of a cache to its home.
     pub enum ToHome {
         /// Begins, or asks whether the home is there.
@@ -197,7 +197,7 @@ crate::directions::messages! {
     }
 }
 
-crate::directions::messages! {
+ordered_messages! {
     /// The messages of a home to its caches.
     pub enum FromHome {
         /// It is there.
@@ -212,25 +212,5 @@ crate::directions::messages! {
         Released(Released),
         /// Ends the session, with the reason.
         Goodbye(Goodbye),
-    }
-}
-
-impl Message for ToHome {
-    fn pace(&self) -> Pace {
-        Pace::Ordered
-    }
-
-    fn goodbye(&self) -> Option<&Goodbye> {
-        if let Self::Goodbye(goodbye) = self { Some(goodbye) } else { None }
-    }
-}
-
-impl Message for FromHome {
-    fn pace(&self) -> Pace {
-        Pace::Ordered
-    }
-
-    fn goodbye(&self) -> Option<&Goodbye> {
-        if let Self::Goodbye(goodbye) = self { Some(goodbye) } else { None }
     }
 }

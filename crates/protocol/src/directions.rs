@@ -27,7 +27,27 @@ macro_rules! messages {
     };
 }
 
-pub(crate) use messages;
+/// The same of a direction in which no message passes another, and one is a goodbye.
+macro_rules! ordered_messages {
+    ($(#[$of_all:meta])* pub enum $direction:ident { $($messages:tt)+ }) => {
+        $crate::directions::messages! {
+            $(#[$of_all])*
+            pub enum $direction { $($messages)+ }
+        }
+
+        impl $crate::Message for $direction {
+            fn pace(&self) -> $crate::order::Pace {
+                $crate::order::Pace::Ordered
+            }
+
+            fn goodbye(&self) -> Option<&$crate::Goodbye> {
+                if let Self::Goodbye(goodbye) = self { Some(goodbye) } else { None }
+            }
+        }
+    };
+}
+
+pub(crate) use {messages, ordered_messages};
 
 messages! {
     /// The messages to a store or a redirector, from the end that has opened the link.

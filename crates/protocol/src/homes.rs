@@ -19,8 +19,8 @@
 //! A home hears everything from its hub in one order, renewals of its lease among them: one that is behind with its
 //! marks is never renewed past what it has not heard (**RenewInOrder**).
 
-use crate::order::Pace;
-use crate::{Goodbye, Message};
+use crate::Goodbye;
+use crate::directions::ordered_messages;
 use alloc::string::String;
 use alloc::vec::Vec;
 use bytes::Bytes;
@@ -183,7 +183,7 @@ pub struct Released {
     pub id: u64,
 }
 
-crate::directions::messages! {
+ordered_messages! {
     /// The messages to a hub.
     pub enum ToHub {
         /// A home begins.
@@ -205,7 +205,7 @@ crate::directions::messages! {
     }
 }
 
-crate::directions::messages! {
+ordered_messages! {
     /// The messages of a hub, to its homes and its updaters.
     pub enum FromHub {
         /// Begin anew.
@@ -223,29 +223,10 @@ crate::directions::messages! {
     }
 }
 
-impl Message for ToHub {
-    fn pace(&self) -> Pace {
-        Pace::Ordered
-    }
-
-    fn goodbye(&self) -> Option<&Goodbye> {
-        if let Self::Goodbye(goodbye) = self { Some(goodbye) } else { None }
-    }
-}
-
-impl Message for FromHub {
-    fn pace(&self) -> Pace {
-        Pace::Ordered
-    }
-
-    fn goodbye(&self) -> Option<&Goodbye> {
-        if let Self::Goodbye(goodbye) = self { Some(goodbye) } else { None }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Message;
     use alloc::vec;
 
     /// **RenewInOrder**: no message to a home passes another.

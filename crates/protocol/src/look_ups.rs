@@ -11,8 +11,8 @@
 //! have read: the lease, loaded before the words, and the home's clock, read after them. Whether a response is current is
 //! decided by the cache, by these alone: its own clock has no part in it.
 
-use crate::order::Pace;
-use crate::{Goodbye, Message};
+use crate::Goodbye;
+use crate::directions::ordered_messages;
 use alloc::vec::Vec;
 use types::Time;
 
@@ -64,7 +64,7 @@ pub struct Head {
     pub fills: u64,
 }
 
-crate::directions::messages! {
+ordered_messages! {
     /// The messages of a cache to a table.
     pub enum ToTable {
         /// Wants words.
@@ -74,7 +74,7 @@ crate::directions::messages! {
     }
 }
 
-crate::directions::messages! {
+ordered_messages! {
     /// The messages of a table to a cache.
     pub enum FromTable {
         /// The words.
@@ -83,25 +83,5 @@ crate::directions::messages! {
         Window(Window),
         /// Ends the session, with the reason.
         Goodbye(Goodbye),
-    }
-}
-
-impl Message for ToTable {
-    fn pace(&self) -> Pace {
-        Pace::Ordered
-    }
-
-    fn goodbye(&self) -> Option<&Goodbye> {
-        if let Self::Goodbye(goodbye) = self { Some(goodbye) } else { None }
-    }
-}
-
-impl Message for FromTable {
-    fn pace(&self) -> Pace {
-        Pace::Ordered
-    }
-
-    fn goodbye(&self) -> Option<&Goodbye> {
-        if let Self::Goodbye(goodbye) = self { Some(goodbye) } else { None }
     }
 }

@@ -18,9 +18,9 @@
 //! `Remove`), which has one answer: `Fenced`, `Durable`, `Done` or `NotDone`. Reads and questions for runs are beside that, many at a
 //! time, and are answered in any order. `Open` may be said again, and is answered again: a sign of life.
 
-use crate::order::Pace;
+use crate::Goodbye;
+use crate::directions::ordered_messages;
 use crate::volumes::{Content, Epoch, Extent, Stamp, VolumeId};
-use crate::{Goodbye, Message};
 use alloc::string::String;
 use alloc::vec::Vec;
 use bytes::Bytes;
@@ -225,7 +225,7 @@ pub struct Runs {
     pub runs: Vec<Run>,
 }
 
-crate::directions::messages! {
+ordered_messages! {
     /// The messages to home.
     pub enum ToHome {
         /// Opens the session.
@@ -255,7 +255,7 @@ crate::directions::messages! {
     }
 }
 
-crate::directions::messages! {
+ordered_messages! {
     /// The messages of home.
     pub enum FromHome {
         /// The volume is open.
@@ -276,25 +276,5 @@ crate::directions::messages! {
         Runs(Runs),
         /// Ends the session, with the reason.
         Goodbye(Goodbye),
-    }
-}
-
-impl Message for ToHome {
-    fn pace(&self) -> Pace {
-        Pace::Ordered
-    }
-
-    fn goodbye(&self) -> Option<&Goodbye> {
-        if let Self::Goodbye(goodbye) = self { Some(goodbye) } else { None }
-    }
-}
-
-impl Message for FromHome {
-    fn pace(&self) -> Pace {
-        Pace::Ordered
-    }
-
-    fn goodbye(&self) -> Option<&Goodbye> {
-        if let Self::Goodbye(goodbye) = self { Some(goodbye) } else { None }
     }
 }

@@ -18,8 +18,8 @@
 //! place of another one is sent at a bounded rate. A holder that is asked for its list answers when all that it has taken
 //! before is on stable media, and so is the epoch under which it was asked.
 
-use crate::order::Pace;
-use crate::{Goodbye, Message};
+use crate::Goodbye;
+use crate::directions::ordered_messages;
 use alloc::vec::Vec;
 use bytes::Bytes;
 use types::limits::VOLUME_COPY_BYTES;
@@ -274,7 +274,7 @@ pub struct Kept {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Leaving;
 
-crate::directions::messages! {
+ordered_messages! {
     /// The messages to a holder.
     pub enum ToHolder {
         /// An owner begins.
@@ -294,7 +294,7 @@ crate::directions::messages! {
     }
 }
 
-crate::directions::messages! {
+ordered_messages! {
     /// The messages of a holder.
     pub enum FromHolder {
         /// It takes copies.
@@ -311,25 +311,5 @@ crate::directions::messages! {
         Leaving(Leaving),
         /// Ends the session, with the reason.
         Goodbye(Goodbye),
-    }
-}
-
-impl Message for ToHolder {
-    fn pace(&self) -> Pace {
-        Pace::Ordered
-    }
-
-    fn goodbye(&self) -> Option<&Goodbye> {
-        if let Self::Goodbye(goodbye) = self { Some(goodbye) } else { None }
-    }
-}
-
-impl Message for FromHolder {
-    fn pace(&self) -> Pace {
-        Pace::Ordered
-    }
-
-    fn goodbye(&self) -> Option<&Goodbye> {
-        if let Self::Goodbye(goodbye) = self { Some(goodbye) } else { None }
     }
 }

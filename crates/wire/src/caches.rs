@@ -5,10 +5,11 @@
 //! | [`HOME`] | a home | `ToHome` | `FromHome` |
 //! | [`CACHE`] | a cache | `FromHome` | `ToHome` |
 
-use crate::codec::{Codec, Direction, End, Known};
+use crate::codec::{Codec, End};
+use crate::family::family;
 use crate::homes::{NAMED, get_named, put_named};
 use crate::layout::{Layout, Meta, Reader};
-use crate::{Batch, Limits, WireError};
+use crate::{Limits, WireError};
 use protocol::Goodbye;
 use protocol::caches::{
     Attach, Attached, Changed, Count, Counted, Describe, Described, Free, FromHome, NotStored, Proof, Store, Stored,
@@ -25,123 +26,23 @@ pub const HOME: &dyn Codec = End::<ToHome, FromHome>::CODEC;
 /// The cache's end.
 pub const CACHE: &dyn Codec = End::<FromHome, ToHome>::CODEC;
 
-/// The messages' names by their numbers on the wire, which count from 1.
-const NAMES: [&str; 12] = [
-    "Attach",
-    "Store",
-    "Free",
-    "Describe",
-    "Count",
-    "Changed",
-    "Attached",
-    "Stored",
-    "Described",
-    "Counted",
-    "Released",
-    "Goodbye",
-];
-
-const ATTACH: u8 = 1;
-const STORE: u8 = 2;
-const FREE: u8 = 3;
-const DESCRIBE: u8 = 4;
-const COUNT: u8 = 5;
-const CHANGED: u8 = 6;
-const ATTACHED: u8 = 7;
-const STORED: u8 = 8;
-const DESCRIBED: u8 = 9;
-const COUNTED: u8 = 10;
-const RELEASED: u8 = 11;
-const GOODBYE: u8 = 12;
-
-/// The kind of this number; `limits` are those of the kinds that are heard.
-fn known(number: u8, limits: Option<Limits>, opens: &[u8]) -> Option<Known> {
-    let name = NAMES.get(usize::from(number).checked_sub(1)?)?;
-    Some(Known { name, limits, may_open: opens.contains(&number) })
-}
-
-impl Direction for ToHome {
-    const READER: &'static str = "home of caches";
-    const OPENING: &'static str = "Attach or Goodbye";
-
-    fn known(number: u8) -> Option<Known> {
-        let limits = match number {
-            ATTACH => Some(Attach::LIMITS),
-            STORE => Some(Store::LIMITS),
-            FREE => Some(Free::LIMITS),
-            DESCRIBE => Some(Describe::LIMITS),
-            COUNT => Some(Count::LIMITS),
-            CHANGED => Some(Changed::LIMITS),
-            GOODBYE => Some(Goodbye::LIMITS),
-            _ => None,
-        };
-        known(number, limits, &[ATTACH, GOODBYE])
+family! {
+    ToHome, heard by "home of caches", opened by "Attach or Goodbye" {
+        1 Attach opens,
+        2 Store,
+        3 Free,
+        4 Describe,
+        5 Count,
+        6 Changed,
+        12 Goodbye opens,
     }
-
-    fn encode(&self, batch: &mut Batch) -> Result<(), WireError> {
-        match self {
-            Self::Attach(attach) => batch.frame(ATTACH, attach),
-            Self::Store(store) => batch.frame(STORE, store),
-            Self::Free(free) => batch.frame(FREE, free),
-            Self::Describe(describe) => batch.frame(DESCRIBE, describe),
-            Self::Count(count) => batch.frame(COUNT, count),
-            Self::Changed(changed) => batch.frame(CHANGED, changed),
-            Self::Goodbye(goodbye) => batch.frame(GOODBYE, goodbye),
-        }
-    }
-
-    fn decode(number: u8, reader: Reader<'_>) -> Result<Self, WireError> {
-        match number {
-            ATTACH => reader.message().map(Self::Attach),
-            STORE => reader.message().map(Self::Store),
-            FREE => reader.message().map(Self::Free),
-            DESCRIBE => reader.message().map(Self::Describe),
-            COUNT => reader.message().map(Self::Count),
-            CHANGED => reader.message().map(Self::Changed),
-            GOODBYE => reader.message().map(Self::Goodbye),
-            got => Err(WireError::Kind { got }),
-        }
-    }
-}
-
-impl Direction for FromHome {
-    const READER: &'static str = "cache";
-    const OPENING: &'static str = "Attached or Goodbye";
-
-    fn known(number: u8) -> Option<Known> {
-        let limits = match number {
-            ATTACHED => Some(Attached::LIMITS),
-            STORED => Some(Stored::LIMITS),
-            DESCRIBED => Some(Described::LIMITS),
-            COUNTED => Some(Counted::LIMITS),
-            RELEASED => Some(Released::LIMITS),
-            GOODBYE => Some(Goodbye::LIMITS),
-            _ => None,
-        };
-        known(number, limits, &[ATTACHED, GOODBYE])
-    }
-
-    fn encode(&self, batch: &mut Batch) -> Result<(), WireError> {
-        match self {
-            Self::Attached(attached) => batch.frame(ATTACHED, attached),
-            Self::Stored(stored) => batch.frame(STORED, stored),
-            Self::Described(described) => batch.frame(DESCRIBED, described),
-            Self::Counted(counted) => batch.frame(COUNTED, counted),
-            Self::Released(released) => batch.frame(RELEASED, released),
-            Self::Goodbye(goodbye) => batch.frame(GOODBYE, goodbye),
-        }
-    }
-
-    fn decode(number: u8, reader: Reader<'_>) -> Result<Self, WireError> {
-        match number {
-            ATTACHED => reader.message().map(Self::Attached),
-            STORED => reader.message().map(Self::Stored),
-            DESCRIBED => reader.message().map(Self::Described),
-            COUNTED => reader.message().map(Self::Counted),
-            RELEASED => reader.message().map(Self::Released),
-            GOODBYE => reader.message().map(Self::Goodbye),
-            got => Err(WireError::Kind { got }),
-        }
+    FromHome, heard by "cache", opened by "Attached or Goodbye" {
+        7 Attached opens,
+        8 Stored,
+        9 Described,
+        10 Counted,
+        11 Released,
+        12 Goodbye opens,
     }
 }
 
@@ -327,6 +228,7 @@ impl Layout for Count {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Direction;
     use crate::{HEADER_BYTES, Inbox, frames_of};
     use alloc::string::ToString;
     use alloc::vec;

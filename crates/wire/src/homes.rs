@@ -5,10 +5,11 @@
 //! | [`HUB`] | a hub | `ToHub` | `FromHub` |
 //! | [`HOME`] | a home, or an updater | `FromHub` | `ToHub` |
 
-use crate::codec::{Codec, Direction, End, Known};
+use crate::codec::{Codec, End};
+use crate::family::family;
 use crate::field::{check_count, get_text, put_text};
 use crate::layout::{Layout, Meta, Reader};
-use crate::{Batch, Limits, WireError};
+use crate::{Limits, WireError};
 use alloc::vec::Vec;
 use bytes::Bytes;
 use protocol::Goodbye;
@@ -27,128 +28,24 @@ pub const HUB: &dyn Codec = End::<ToHub, FromHub>::CODEC;
 /// The end of a home, or of an updater.
 pub const HOME: &dyn Codec = End::<FromHub, ToHub>::CODEC;
 
-/// The messages' names by their numbers on the wire, which count from 1.
-const NAMES: [&str; 13] = [
-    "Join",
-    "Renew",
-    "Marked",
-    "Introduce",
-    "Update",
-    "Visible",
-    "Reset",
-    "Mark",
-    "Unmark",
-    "Lease",
-    "Released",
-    "Goodbye",
-    "CaughtUp",
-];
-
-const JOIN: u8 = 1;
-const RENEW: u8 = 2;
-const MARKED: u8 = 3;
-const INTRODUCE: u8 = 4;
-const UPDATE: u8 = 5;
-const VISIBLE: u8 = 6;
-const RESET: u8 = 7;
-const MARK: u8 = 8;
-const UNMARK: u8 = 9;
-const LEASE: u8 = 10;
-const RELEASED: u8 = 11;
-const GOODBYE: u8 = 12;
-const CAUGHT_UP: u8 = 13;
-
-/// The kind of this number; `limits` are those of the kinds that are heard.
-fn known(number: u8, limits: Option<Limits>, opens: &[u8]) -> Option<Known> {
-    let name = NAMES.get(usize::from(number).checked_sub(1)?)?;
-    Some(Known { name, limits, may_open: opens.contains(&number) })
-}
-
-impl Direction for ToHub {
-    const READER: &'static str = "hub";
-    const OPENING: &'static str = "Join, Introduce or Goodbye";
-
-    fn known(number: u8) -> Option<Known> {
-        let limits = match number {
-            JOIN => Some(Join::LIMITS),
-            RENEW => Some(Renew::LIMITS),
-            MARKED => Some(Marked::LIMITS),
-            INTRODUCE => Some(Introduce::LIMITS),
-            UPDATE => Some(Update::LIMITS),
-            VISIBLE => Some(Visible::LIMITS),
-            CAUGHT_UP => Some(CaughtUp::LIMITS),
-            GOODBYE => Some(Goodbye::LIMITS),
-            _ => None,
-        };
-        known(number, limits, &[JOIN, INTRODUCE, GOODBYE])
+family! {
+    ToHub, heard by "hub", opened by "Join, Introduce or Goodbye" {
+        1 Join opens,
+        2 Renew,
+        3 Marked,
+        4 Introduce opens,
+        5 Update,
+        6 Visible,
+        12 Goodbye opens,
+        13 CaughtUp,
     }
-
-    fn encode(&self, batch: &mut Batch) -> Result<(), WireError> {
-        match self {
-            Self::Join(join) => batch.frame(JOIN, join),
-            Self::Renew(renew) => batch.frame(RENEW, renew),
-            Self::Marked(marked) => batch.frame(MARKED, marked),
-            Self::Introduce(introduce) => batch.frame(INTRODUCE, introduce),
-            Self::Update(update) => batch.frame(UPDATE, update),
-            Self::Visible(visible) => batch.frame(VISIBLE, visible),
-            Self::CaughtUp(caught_up) => batch.frame(CAUGHT_UP, caught_up),
-            Self::Goodbye(goodbye) => batch.frame(GOODBYE, goodbye),
-        }
-    }
-
-    fn decode(number: u8, reader: Reader<'_>) -> Result<Self, WireError> {
-        match number {
-            JOIN => reader.message().map(Self::Join),
-            RENEW => reader.message().map(Self::Renew),
-            MARKED => reader.message().map(Self::Marked),
-            INTRODUCE => reader.message().map(Self::Introduce),
-            UPDATE => reader.message().map(Self::Update),
-            VISIBLE => reader.message().map(Self::Visible),
-            CAUGHT_UP => reader.message().map(Self::CaughtUp),
-            GOODBYE => reader.message().map(Self::Goodbye),
-            got => Err(WireError::Kind { got }),
-        }
-    }
-}
-
-impl Direction for FromHub {
-    const READER: &'static str = "home or updater";
-    const OPENING: &'static str = "Reset, Lease or Goodbye";
-
-    fn known(number: u8) -> Option<Known> {
-        let limits = match number {
-            RESET => Some(Reset::LIMITS),
-            MARK => Some(Mark::LIMITS),
-            UNMARK => Some(Unmark::LIMITS),
-            LEASE => Some(Lease::LIMITS),
-            RELEASED => Some(Released::LIMITS),
-            GOODBYE => Some(Goodbye::LIMITS),
-            _ => None,
-        };
-        known(number, limits, &[RESET, LEASE, GOODBYE])
-    }
-
-    fn encode(&self, batch: &mut Batch) -> Result<(), WireError> {
-        match self {
-            Self::Reset(reset) => batch.frame(RESET, reset),
-            Self::Mark(mark) => batch.frame(MARK, mark),
-            Self::Unmark(unmark) => batch.frame(UNMARK, unmark),
-            Self::Lease(lease) => batch.frame(LEASE, lease),
-            Self::Released(released) => batch.frame(RELEASED, released),
-            Self::Goodbye(goodbye) => batch.frame(GOODBYE, goodbye),
-        }
-    }
-
-    fn decode(number: u8, reader: Reader<'_>) -> Result<Self, WireError> {
-        match number {
-            RESET => reader.message().map(Self::Reset),
-            MARK => reader.message().map(Self::Mark),
-            UNMARK => reader.message().map(Self::Unmark),
-            LEASE => reader.message().map(Self::Lease),
-            RELEASED => reader.message().map(Self::Released),
-            GOODBYE => reader.message().map(Self::Goodbye),
-            got => Err(WireError::Kind { got }),
-        }
+    FromHub, heard by "home or updater", opened by "Reset, Lease or Goodbye" {
+        7 Reset opens,
+        8 Mark,
+        9 Unmark,
+        10 Lease opens,
+        11 Released,
+        12 Goodbye opens,
     }
 }
 
@@ -314,6 +211,7 @@ impl Layout for Mark {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Batch, Direction};
     use crate::{HEADER_BYTES, Inbox, frames_of};
     use alloc::vec;
     use protocol::{Message, Parcel};

@@ -41,6 +41,7 @@ mod body;
 pub mod caches;
 mod codec;
 mod error;
+mod family;
 pub mod field;
 mod gate;
 mod goodbye;

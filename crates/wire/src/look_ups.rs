@@ -5,10 +5,11 @@
 //! | [`TABLE`] | the responder beside a home | `ToTable` | `FromTable` |
 //! | [`CACHE`] | a cache | `FromTable` | `ToTable` |
 
-use crate::codec::{Codec, Direction, End, Known};
+use crate::codec::{Codec, End};
+use crate::family::family;
 use crate::field::check_count;
 use crate::layout::{Layout, Meta, Reader};
-use crate::{Batch, Limits, WireError};
+use crate::{Limits, WireError};
 use protocol::Goodbye;
 use protocol::look_ups::{FromTable, Head, Read, ToTable, Window, Words};
 use types::Time;
@@ -22,78 +23,15 @@ pub const TABLE: &dyn Codec = End::<ToTable, FromTable>::CODEC;
 /// The cache's end.
 pub const CACHE: &dyn Codec = End::<FromTable, ToTable>::CODEC;
 
-/// The messages' names by their numbers on the wire, which count from 1.
-const NAMES: [&str; 4] = ["Read", "Words", "Goodbye", "Window"];
-
-const READ: u8 = 1;
-const WORDS: u8 = 2;
-const GOODBYE: u8 = 3;
-const WINDOW: u8 = 4;
-
-/// The kind of this number; `limits` are those of the kinds that are heard.
-fn known(number: u8, limits: Option<Limits>) -> Option<Known> {
-    let name = NAMES.get(usize::from(number).checked_sub(1)?)?;
-    Some(Known { name, limits, may_open: limits.is_some() && number != WINDOW })
-}
-
-impl Direction for ToTable {
-    const READER: &'static str = "version table";
-    const OPENING: &'static str = "Read or Goodbye";
-
-    fn known(number: u8) -> Option<Known> {
-        let limits = match number {
-            READ => Some(Read::LIMITS),
-            GOODBYE => Some(Goodbye::LIMITS),
-            _ => None,
-        };
-        known(number, limits)
+family! {
+    ToTable, heard by "version table", opened by "Read or Goodbye" {
+        1 Read opens,
+        3 Goodbye opens,
     }
-
-    fn encode(&self, batch: &mut Batch) -> Result<(), WireError> {
-        match self {
-            Self::Read(read) => batch.frame(READ, read),
-            Self::Goodbye(goodbye) => batch.frame(GOODBYE, goodbye),
-        }
-    }
-
-    fn decode(number: u8, reader: Reader<'_>) -> Result<Self, WireError> {
-        match number {
-            READ => reader.message().map(Self::Read),
-            GOODBYE => reader.message().map(Self::Goodbye),
-            got => Err(WireError::Kind { got }),
-        }
-    }
-}
-
-impl Direction for FromTable {
-    const READER: &'static str = "cache that looks up";
-    const OPENING: &'static str = "Words or Goodbye";
-
-    fn known(number: u8) -> Option<Known> {
-        let limits = match number {
-            WORDS => Some(Words::LIMITS),
-            WINDOW => Some(Window::LIMITS),
-            GOODBYE => Some(Goodbye::LIMITS),
-            _ => None,
-        };
-        known(number, limits)
-    }
-
-    fn encode(&self, batch: &mut Batch) -> Result<(), WireError> {
-        match self {
-            Self::Words(words) => batch.frame(WORDS, words),
-            Self::Window(window) => batch.frame(WINDOW, window),
-            Self::Goodbye(goodbye) => batch.frame(GOODBYE, goodbye),
-        }
-    }
-
-    fn decode(number: u8, reader: Reader<'_>) -> Result<Self, WireError> {
-        match number {
-            WORDS => reader.message().map(Self::Words),
-            WINDOW => reader.message().map(Self::Window),
-            GOODBYE => reader.message().map(Self::Goodbye),
-            got => Err(WireError::Kind { got }),
-        }
+    FromTable, heard by "cache that looks up", opened by "Words or Goodbye" {
+        2 Words opens,
+        3 Goodbye opens,
+        4 Window,
     }
 }
 
@@ -184,6 +122,7 @@ impl Layout for Window {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Batch, Direction};
     use crate::{Inbox, frames_of};
     use alloc::vec;
     use protocol::Parcel;

@@ -7,11 +7,12 @@
 //!
 //! Homes may listen at the address of a store: no number of a message that may come first here is one there.
 
-use crate::codec::{Codec, Direction, End as LinkEnd, Known};
+use crate::codec::{Codec, End as LinkEnd};
+use crate::family::family;
 use crate::field::{check_count, cut, flag};
 use crate::layout::{Layout, Meta, Reader};
 use crate::volumes::{ExtentMeta, StampMeta, body, content_code, extent, get_content};
-use crate::{Batch, Limits, WireError};
+use crate::{Limits, WireError};
 use alloc::borrow::ToOwned;
 use alloc::vec::Vec;
 use bytes::Bytes;
@@ -31,148 +32,31 @@ pub const HOME: &dyn Codec = LinkEnd::<ToHome, FromHome>::CODEC;
 /// The end of an owner, or of a host that takes over.
 pub const OWNER: &dyn Codec = LinkEnd::<FromHome, ToHome>::CODEC;
 
-/// The number of the first message; the others follow.
-const FIRST: u8 = 129;
-
-/// The messages' names by their numbers on the wire.
-const NAMES: [&str; 20] = [
-    "Open", "Create", "Fence", "Begin", "Put", "End", "Read", "Map", "Resize", "Snapshot", "Remove", "Opened",
-    "Fenced", "Took", "Durable", "Done", "NotDone", "Answered", "Runs", "Goodbye",
-];
-
-const OPEN: u8 = 129;
-const CREATE: u8 = 130;
-const FENCE: u8 = 131;
-const BEGIN: u8 = 132;
-const PUT: u8 = 133;
-const END: u8 = 134;
-const READ: u8 = 135;
-const MAP: u8 = 136;
-const RESIZE: u8 = 137;
-const SNAPSHOT: u8 = 138;
-const REMOVE: u8 = 139;
-const OPENED: u8 = 140;
-const FENCED: u8 = 141;
-const TOOK: u8 = 142;
-const DURABLE: u8 = 143;
-const DONE: u8 = 144;
-const NOT_DONE: u8 = 145;
-const ANSWERED: u8 = 146;
-const RUNS: u8 = 147;
-const GOODBYE: u8 = 148;
-
-/// The kind of this number; `limits` are those of the kinds that are heard.
-fn known(number: u8, limits: Option<Limits>, opens: &[u8]) -> Option<Known> {
-    let name = NAMES.get(usize::from(number.checked_sub(FIRST)?))?;
-    Some(Known { name, limits, may_open: opens.contains(&number) })
-}
-
-impl Direction for ToHome {
-    const READER: &'static str = "home";
-    const OPENING: &'static str = "Open, Create or Goodbye";
-
-    fn known(number: u8) -> Option<Known> {
-        let limits = match number {
-            OPEN => Some(Open::LIMITS),
-            CREATE => Some(Create::LIMITS),
-            FENCE => Some(Fence::LIMITS),
-            BEGIN => Some(Begin::LIMITS),
-            PUT => Some(Put::LIMITS),
-            END => Some(End::LIMITS),
-            READ => Some(Read::LIMITS),
-            MAP => Some(Map::LIMITS),
-            RESIZE => Some(Resize::LIMITS),
-            SNAPSHOT => Some(Snapshot::LIMITS),
-            REMOVE => Some(Remove::LIMITS),
-            GOODBYE => Some(Goodbye::LIMITS),
-            _ => None,
-        };
-        known(number, limits, &[OPEN, CREATE, GOODBYE])
+family! {
+    ToHome, heard by "home", opened by "Open, Create or Goodbye" {
+        129 Open opens,
+        130 Create opens,
+        131 Fence,
+        132 Begin,
+        133 Put,
+        134 End,
+        135 Read,
+        136 Map,
+        137 Resize,
+        138 Snapshot,
+        139 Remove,
+        148 Goodbye opens,
     }
-
-    fn encode(&self, batch: &mut Batch) -> Result<(), WireError> {
-        match self {
-            Self::Open(open) => batch.frame(OPEN, open),
-            Self::Create(create) => batch.frame(CREATE, create),
-            Self::Fence(fence) => batch.frame(FENCE, fence),
-            Self::Begin(begin) => batch.frame(BEGIN, begin),
-            Self::Put(put) => batch.frame(PUT, put),
-            Self::End(end) => batch.frame(END, end),
-            Self::Read(read) => batch.frame(READ, read),
-            Self::Map(map) => batch.frame(MAP, map),
-            Self::Resize(resize) => batch.frame(RESIZE, resize),
-            Self::Snapshot(snapshot) => batch.frame(SNAPSHOT, snapshot),
-            Self::Remove(remove) => batch.frame(REMOVE, remove),
-            Self::Goodbye(goodbye) => batch.frame(GOODBYE, goodbye),
-        }
-    }
-
-    fn decode(number: u8, reader: Reader<'_>) -> Result<Self, WireError> {
-        match number {
-            OPEN => reader.message().map(Self::Open),
-            CREATE => reader.message().map(Self::Create),
-            FENCE => reader.message().map(Self::Fence),
-            BEGIN => reader.message().map(Self::Begin),
-            PUT => reader.message().map(Self::Put),
-            END => reader.message().map(Self::End),
-            READ => reader.message().map(Self::Read),
-            MAP => reader.message().map(Self::Map),
-            RESIZE => reader.message().map(Self::Resize),
-            SNAPSHOT => reader.message().map(Self::Snapshot),
-            REMOVE => reader.message().map(Self::Remove),
-            GOODBYE => reader.message().map(Self::Goodbye),
-            got => Err(WireError::Kind { got }),
-        }
-    }
-}
-
-impl Direction for FromHome {
-    const READER: &'static str = "owner";
-    const OPENING: &'static str = "Opened, NotDone or Goodbye";
-
-    fn known(number: u8) -> Option<Known> {
-        let limits = match number {
-            OPENED => Some(Opened::LIMITS),
-            FENCED => Some(Fenced::LIMITS),
-            TOOK => Some(Took::LIMITS),
-            DURABLE => Some(Durable::LIMITS),
-            DONE => Some(Done::LIMITS),
-            NOT_DONE => Some(NotDone::LIMITS),
-            ANSWERED => Some(Answered::LIMITS),
-            RUNS => Some(Runs::LIMITS),
-            GOODBYE => Some(Goodbye::LIMITS),
-            _ => None,
-        };
-        known(number, limits, &[OPENED, NOT_DONE, GOODBYE])
-    }
-
-    fn encode(&self, batch: &mut Batch) -> Result<(), WireError> {
-        match self {
-            Self::Opened(opened) => batch.frame(OPENED, opened),
-            Self::Fenced(fenced) => batch.frame(FENCED, fenced),
-            Self::Took(took) => batch.frame(TOOK, took),
-            Self::Durable(durable) => batch.frame(DURABLE, durable),
-            Self::Done(done) => batch.frame(DONE, done),
-            Self::NotDone(not_done) => batch.frame(NOT_DONE, not_done),
-            Self::Answered(answered) => batch.frame(ANSWERED, answered),
-            Self::Runs(runs) => batch.frame(RUNS, runs),
-            Self::Goodbye(goodbye) => batch.frame(GOODBYE, goodbye),
-        }
-    }
-
-    fn decode(number: u8, reader: Reader<'_>) -> Result<Self, WireError> {
-        match number {
-            OPENED => reader.message().map(Self::Opened),
-            FENCED => reader.message().map(Self::Fenced),
-            TOOK => reader.message().map(Self::Took),
-            DURABLE => reader.message().map(Self::Durable),
-            DONE => reader.message().map(Self::Done),
-            NOT_DONE => reader.message().map(Self::NotDone),
-            ANSWERED => reader.message().map(Self::Answered),
-            RUNS => reader.message().map(Self::Runs),
-            GOODBYE => reader.message().map(Self::Goodbye),
-            got => Err(WireError::Kind { got }),
-        }
+    FromHome, heard by "owner", opened by "Opened, NotDone or Goodbye" {
+        140 Opened opens,
+        141 Fenced,
+        142 Took,
+        143 Durable,
+        144 Done,
+        145 NotDone opens,
+        146 Answered,
+        147 Runs,
+        148 Goodbye opens,
     }
 }
 
@@ -504,6 +388,7 @@ impl Layout for Runs {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Direction;
     use crate::store::{CLIENT, SERVER};
     use crate::{HEADER_BYTES, Inbox, frames_of};
     use alloc::format;

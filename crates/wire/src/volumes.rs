@@ -5,10 +5,11 @@
 //! | [`HOLDER`] | a holder | `ToHolder` | `FromHolder` |
 //! | [`OWNER`] | an owner, or a host that takes over | `FromHolder` | `ToHolder` |
 
-use crate::codec::{Codec, Direction, End, Known};
+use crate::codec::{Codec, End};
+use crate::family::family;
 use crate::field::{check_count, check_order, flag};
 use crate::layout::{Layout, Meta, Reader};
-use crate::{Batch, Limits, WireError};
+use crate::{Limits, WireError};
 use alloc::vec::Vec;
 use bytes::Bytes;
 use protocol::Goodbye;
@@ -26,117 +27,24 @@ pub const HOLDER: &dyn Codec = End::<ToHolder, FromHolder>::CODEC;
 /// The end of an owner, or of a host that takes over.
 pub const OWNER: &dyn Codec = End::<FromHolder, ToHolder>::CODEC;
 
-/// The messages' names by their numbers on the wire, which count from 1.
-const NAMES: [&str; 13] = [
-    "Open", "Copy", "Free", "List", "Fetch", "Opened", "Counted", "Refused", "Listed", "Kept", "Leaving", "Goodbye",
-    "Forget",
-];
-
-const OPEN: u8 = 1;
-const COPY: u8 = 2;
-const FREE: u8 = 3;
-const LIST: u8 = 4;
-const FETCH: u8 = 5;
-const OPENED: u8 = 6;
-const COUNTED: u8 = 7;
-const REFUSED: u8 = 8;
-const LISTED: u8 = 9;
-const KEPT: u8 = 10;
-const LEAVING: u8 = 11;
-const GOODBYE: u8 = 12;
-const FORGET: u8 = 13;
-
-/// The kind of this number; `limits` are those of the kinds that are heard.
-fn known(number: u8, limits: Option<Limits>, opens: &[u8]) -> Option<Known> {
-    let name = NAMES.get(usize::from(number).checked_sub(1)?)?;
-    Some(Known { name, limits, may_open: opens.contains(&number) })
-}
-
-impl Direction for ToHolder {
-    const READER: &'static str = "holder";
-    const OPENING: &'static str = "Open, List or Goodbye";
-
-    fn known(number: u8) -> Option<Known> {
-        let limits = match number {
-            OPEN => Some(Open::LIMITS),
-            COPY => Some(Copy::LIMITS),
-            FREE => Some(Free::LIMITS),
-            FORGET => Some(Forget::LIMITS),
-            LIST => Some(List::LIMITS),
-            FETCH => Some(Fetch::LIMITS),
-            GOODBYE => Some(Goodbye::LIMITS),
-            _ => None,
-        };
-        known(number, limits, &[OPEN, LIST, GOODBYE])
+family! {
+    ToHolder, heard by "holder", opened by "Open, List or Goodbye" {
+        1 Open opens,
+        2 Copy,
+        3 Free,
+        4 List opens,
+        5 Fetch,
+        12 Goodbye opens,
+        13 Forget,
     }
-
-    fn encode(&self, batch: &mut Batch) -> Result<(), WireError> {
-        match self {
-            Self::Open(open) => batch.frame(OPEN, open),
-            Self::Copy(copy) => batch.frame(COPY, copy),
-            Self::Free(free) => batch.frame(FREE, free),
-            Self::Forget(forget) => batch.frame(FORGET, forget),
-            Self::List(list) => batch.frame(LIST, list),
-            Self::Fetch(fetch) => batch.frame(FETCH, fetch),
-            Self::Goodbye(goodbye) => batch.frame(GOODBYE, goodbye),
-        }
-    }
-
-    fn decode(number: u8, reader: Reader<'_>) -> Result<Self, WireError> {
-        match number {
-            OPEN => reader.message().map(Self::Open),
-            COPY => reader.message().map(Self::Copy),
-            FREE => reader.message().map(Self::Free),
-            FORGET => reader.message().map(Self::Forget),
-            LIST => reader.message().map(Self::List),
-            FETCH => reader.message().map(Self::Fetch),
-            GOODBYE => reader.message().map(Self::Goodbye),
-            got => Err(WireError::Kind { got }),
-        }
-    }
-}
-
-impl Direction for FromHolder {
-    const READER: &'static str = "owner";
-    const OPENING: &'static str = "Opened, Refused, Listed, Leaving or Goodbye";
-
-    fn known(number: u8) -> Option<Known> {
-        let limits = match number {
-            OPENED => Some(Opened::LIMITS),
-            COUNTED => Some(Counted::LIMITS),
-            REFUSED => Some(Refused::LIMITS),
-            LISTED => Some(Listed::LIMITS),
-            KEPT => Some(Kept::LIMITS),
-            LEAVING => Some(Leaving::LIMITS),
-            GOODBYE => Some(Goodbye::LIMITS),
-            _ => None,
-        };
-        known(number, limits, &[OPENED, REFUSED, LISTED, LEAVING, GOODBYE])
-    }
-
-    fn encode(&self, batch: &mut Batch) -> Result<(), WireError> {
-        match self {
-            Self::Opened(opened) => batch.frame(OPENED, opened),
-            Self::Counted(counted) => batch.frame(COUNTED, counted),
-            Self::Refused(refused) => batch.frame(REFUSED, refused),
-            Self::Listed(listed) => batch.frame(LISTED, listed),
-            Self::Kept(kept) => batch.frame(KEPT, kept),
-            Self::Leaving(leaving) => batch.frame(LEAVING, leaving),
-            Self::Goodbye(goodbye) => batch.frame(GOODBYE, goodbye),
-        }
-    }
-
-    fn decode(number: u8, reader: Reader<'_>) -> Result<Self, WireError> {
-        match number {
-            OPENED => reader.message().map(Self::Opened),
-            COUNTED => reader.message().map(Self::Counted),
-            REFUSED => reader.message().map(Self::Refused),
-            LISTED => reader.message().map(Self::Listed),
-            KEPT => reader.message().map(Self::Kept),
-            LEAVING => reader.message().map(Self::Leaving),
-            GOODBYE => reader.message().map(Self::Goodbye),
-            got => Err(WireError::Kind { got }),
-        }
+    FromHolder, heard by "owner", opened by "Opened, Refused, Listed, Leaving or Goodbye" {
+        6 Opened opens,
+        7 Counted,
+        8 Refused opens,
+        9 Listed opens,
+        10 Kept,
+        11 Leaving opens,
+        12 Goodbye opens,
     }
 }
 
@@ -471,6 +379,8 @@ empty! { Leaving Forget }
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Batch;
+    use crate::Direction;
     use crate::{HEADER_BYTES, Inbox, frames_of};
     use alloc::vec;
     use protocol::{Message, Parcel};
