@@ -32,7 +32,9 @@ mod slow_line;
 mod web;
 
 pub use active_cache::{ACTIVE_CACHE_FIGURES, active_cache, draw_active_cache};
-pub use coop_replica::{COOPREPLICA_FIGURE, COPIES_MAX, Lasting, coopreplica, draw_reliability, reliability};
+pub use coop_replica::{
+    COOPREPLICA_FIGURE, COPIES_MAX, Lasting, coopreplica, draw_reliability, reliability, take_overs,
+};
 pub use experiment::{Experiment, HEAD, Row, draw, experiment};
 pub use first::{Apart, Newcomer};
 pub use line::Line;

@@ -987,6 +987,7 @@ pub(crate) enum BenchRival {
 /// `thorp experiment`.
 #[derive(Debug, Args)]
 #[command(after_help = EXPERIMENT_HELP)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of the command line")]
 pub(crate) struct ExperimentArgs {
     /// The paper.
     pub(crate) paper: Paper,
@@ -1002,14 +1003,17 @@ pub(crate) struct ExperimentArgs {
     /// How long dirty data of a volume lasts, by the number of its copies. Of CoopReplica.
     #[arg(long)]
     pub(crate) reliability: bool,
+    /// How long it takes to bring home what a dead host has left of a volume. Of CoopReplica.
+    #[arg(long)]
+    pub(crate) take_over: bool,
     /// The simulated cycles of failure and mending for each kind of failure. Of CoopReplica.
     #[arg(long, value_name = "COUNT", default_value_t = 200_000, value_parser = clap::value_parser!(u32).range(100..=100_000_000))]
     pub(crate) cycles: u32,
     /// All of these.
     #[arg(
         long,
-        conflicts_with_all = ["figure", "table", "failover", "reliability"],
-        required_unless_present_any = ["figure", "table", "failover", "reliability"]
+        conflicts_with_all = ["figure", "table", "failover", "reliability", "take_over"],
+        required_unless_present_any = ["figure", "table", "failover", "reliability", "take_over"]
     )]
     pub(crate) all: bool,
     /// How long each case is measured, in seconds. Of ActiveCache.
@@ -1050,6 +1054,8 @@ Experiments of the CoopReplica paper, which planned the first and could not do i
   figure 2       throughput of writes without copies, with asynchronous and with synchronous ones: 128 MiB sequential, and
                  4 KiB random; and what a synchronous one takes over an fdatasync and a round trip; on a store with homes, a
                  holder and an owner, processes of their own on one disk
+  take-over      the time from the death of a host that has 1 GiB that is not home until all of it is home and the volume
+                 attached elsewhere, without that which it takes to find out, beside a sequential writer on home's disk
 
 The columns: what the paper says, what its model says with the costs of this machine, what we measure. Costs are
 measured on sockets when the command begins; curves run in virtual time with these costs, and some points of them on
@@ -1338,6 +1344,10 @@ pub(crate) struct HolderArgs {
     /// owner's. The name of this host, unless another one is said.
     #[arg(long, value_name = "NAME")]
     pub(crate) domain: Option<String>,
+    /// Brings home by itself what a host has left of a volume that has copies here, when that host is silent for so long. With 0 it
+    /// does not, and leaves that to the next host that attaches the volume.
+    #[arg(long, value_name = "S", default_value_t = 30, value_parser = clap::value_parser!(u32).range(0..=86_400))]
+    pub(crate) bring_home_after_s: u32,
     /// When it is stopped, has owners move its copies elsewhere first; a second Ctrl-C ends it at once. Without this they
     /// stay, and count again when it is started again.
     #[arg(long)]

@@ -8,6 +8,7 @@
 //! | the log's threads | `disk.rs` |
 //! | what a folder is | `folder.rs` |
 //! | what it tells the registry, and hears from it | `membership.rs` |
+//! | how it brings home what a silent host has left | `rescue.rs` |
 
 mod disk;
 mod folder;
@@ -15,6 +16,7 @@ mod machine;
 mod membership;
 mod places;
 mod record;
+mod rescue;
 #[cfg(test)]
 pub(crate) mod tests;
 
@@ -25,6 +27,7 @@ use machine::HolderMachine;
 use membership::Membership;
 use net::{Host, HostEnd, ListenConfig, ListenError, Machines, Runtime, Shared};
 use node::{Driver, RoleId};
+use rescue::Rescue;
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -35,6 +38,7 @@ use volume::{PartitionId, View, VolumeId};
 
 pub use folder::{FolderError, HOLDER_ROOM_MAX, HOLDER_ROOM_MIN};
 pub use membership::HolderNames;
+pub use rescue::{RescueSettings, RescueWord};
 
 /// How long the machine of an owner may be unheard of. The room that it has reserved is free then.
 const SILENCE: Duration = Duration::from_secs(15);
@@ -61,6 +65,8 @@ pub enum HolderError {
     Listen(ListenError),
     /// The registry does not take it.
     Registry(RegistryError),
+    /// A thread could not be started.
+    Thread(std::io::Error),
 }
 
 impl fmt::Display for HolderError {
@@ -69,6 +75,7 @@ impl fmt::Display for HolderError {
             Self::Folder(error) => error.fmt(f),
             Self::Listen(error) => error.fmt(f),
             Self::Registry(error) => error.fmt(f),
+            Self::Thread(error) => write!(f, "cannot start a thread: {error}"),
         }
     }
 }
@@ -108,6 +115,7 @@ pub struct HolderStatus {
 pub struct HolderServer {
     hosted: Arc<HostedHolder>,
     membership: Mutex<Option<Membership>>,
+    rescue: Mutex<Option<Rescue>>,
 }
 
 /// A holder on its host.
@@ -144,7 +152,7 @@ impl HolderServer {
         let address = host.listen(role, config).map_err(HolderError::Listen)?;
         let driver = host.driver(role);
         let hosted = Arc::new(HostedHolder { host, role, machine, driver, disk, partition, address });
-        Ok(Self { hosted, membership: Mutex::new(None) })
+        Ok(Self { hosted, membership: Mutex::default(), rescue: Mutex::default() })
     }
 
     /// Its partition.
@@ -168,6 +176,20 @@ impl HolderServer {
         Ok(())
     }
 
+    /// Has it bring home, by itself, what silent hosts have left of volumes, until it is stopped. `say` hears of each.
+    ///
+    /// # Errors
+    /// A thread could not be started.
+    pub fn rescue(
+        &self,
+        settings: RescueSettings,
+        say: impl Fn(VolumeId, RescueWord) + Send + Sync + 'static,
+    ) -> Result<(), HolderError> {
+        let rescue = Rescue::begin(self.hosted.clone(), settings, say).map_err(HolderError::Thread)?;
+        *self.rescue.lock().unwrap_or_else(PoisonError::into_inner) = Some(rescue);
+        Ok(())
+    }
+
     /// How it stands.
     pub fn status(&self) -> HolderStatus {
         self.hosted.status()
@@ -186,6 +208,7 @@ impl HolderServer {
     /// Stops it in good order: the registry does not name it any more, and its log is closed. Its copies stay, and count
     /// again when it is started again.
     pub fn stop(&self) {
+        drop(self.rescue.lock().unwrap_or_else(PoisonError::into_inner).take());
         drop(self.membership.lock().unwrap_or_else(PoisonError::into_inner).take());
         self.hosted.host.close(self.hosted.role);
         self.hosted.host.wait_end();

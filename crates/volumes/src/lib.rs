@@ -48,7 +48,8 @@ pub use device::{Answer, Device, Errno, Extent, Form, Geometry, Operation, Piece
 pub use far::{FarError, FarHome, PATIENCE};
 pub use file::FileDevice;
 pub use holder::{
-    FolderError, HOLDER_ROOM_MAX, HOLDER_ROOM_MIN, HolderError, HolderNames, HolderServer, HolderSettings, HolderStatus,
+    FolderError, HOLDER_ROOM_MAX, HOLDER_ROOM_MIN, HolderError, HolderNames, HolderServer, HolderSettings,
+    HolderStatus, RescueSettings, RescueWord,
 };
 pub use home::{HomeError, HomeStatus, create_home, home_status};
 pub use house::{HomeServer, HomesError};

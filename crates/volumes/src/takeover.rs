@@ -81,6 +81,8 @@ pub(crate) trait OwnLog {
 pub enum TakeOverWord {
     /// The volume has an owner: whether that lives is told by its silence, for so long.
     Watches(Duration),
+    /// Another host brings it home, or takes it over: that is waited for, and for no longer than so much silence.
+    WatchesRescue(Duration),
     /// The volume is this host's, under this epoch, and is brought home.
     Claimed(Epoch),
     /// These holders have not answered, or have a damaged copy of what no other has. They are waited for, unless what they
@@ -103,14 +105,15 @@ enum Event {
     News(PartitionId),
 }
 
-/// Takes a volume over; gives the registry's word on it then. `say` hears how it goes; it is given up when `stop` says so.
+/// Takes a volume over; gives the registry's word on it then. `say` hears how it goes; it is given up when `is_given_up`
+/// says so, which is asked all the time.
 ///
 /// # Errors
 /// Why the volume is not this host's.
 pub(crate) fn take_over(
     settings: &TakeOverSettings,
     own: Option<&dyn OwnLog>,
-    stop: &AtomicBool,
+    is_given_up: &dyn Fn() -> bool,
     say: &mut dyn FnMut(TakeOverWord),
 ) -> Result<View, TakeOverError> {
     let TakeOverSettings { registry, volume, .. } = settings;
@@ -133,12 +136,13 @@ pub(crate) fn take_over(
             }
         });
         if view.entry.owner.is_some_and(|owner| owner != settings.host) {
-            say(TakeOverWord::Watches(view.entry.lease));
+            let lease = view.entry.lease;
+            say(if view.entry.is_taking { TakeOverWord::WatchesRescue(lease) } else { TakeOverWord::Watches(lease) });
         }
         let mut driver = Driver::new(settings, own, view, tell, changes, calls);
         let taken = loop {
             match driver.carry_out(say) {
-                Ok(None) if stop.load(SeqCst) => break Err(TakeOverError::Stopped),
+                Ok(None) if is_given_up() => break Err(TakeOverError::Stopped),
                 Ok(None) => {}
                 Ok(Some(view)) => break Ok(view),
                 Err(error) => break Err(error),
@@ -167,12 +171,12 @@ pub fn bring_home(
     runtime: Runtime,
     home: FarHome,
     accepts_loss: bool,
-    stop: &AtomicBool,
+    is_given_up: &dyn Fn() -> bool,
     say: &mut dyn FnMut(TakeOverWord),
 ) -> Result<View, TakeOverError> {
     let (volume, host, home) = (home.volume(), HostId(random()?), Arc::new(home));
     let settings = TakeOverSettings { registry, runtime, home, volume, host, keeps: false, accepts_loss };
-    take_over(&settings, None, stop, say)
+    take_over(&settings, None, is_given_up, say)
 }
 
 /// The thread that watches the registry.
@@ -276,14 +280,20 @@ impl<'a> Driver<'a> {
         Ok(())
     }
 
-    /// A change by another host, while it is waited whether there is one, is a sign of life.
+    /// A change by another host, while it is waited whether there is one, is a sign of life. One that is bringing the volume
+    /// home is waited for: it may leave it to nobody.
     fn hear(&mut self, view: View) -> Result<(), TakeOverError> {
         let is_new = view.revision > self.view.revision;
         let is_other = view.entry.owner.is_some_and(|owner| owner != self.settings.host);
+        let is_waited_for = view.entry.is_taking && self.settings.keeps;
         if is_new {
             self.view = view;
         }
-        if is_new && is_other && self.takeover.is_watching() { Err(TakeOverError::Lives) } else { Ok(()) }
+        if is_new && is_other && !is_waited_for && self.takeover.is_watching() {
+            Err(TakeOverError::Lives)
+        } else {
+            Ok(())
+        }
     }
 
     fn home(&mut self, now: Time, told: Told, say: &mut dyn FnMut(TakeOverWord)) {

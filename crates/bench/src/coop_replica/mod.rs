@@ -5,11 +5,16 @@
 //! | `reliability` | how long dirty data lasts, by the number of its copies |
 //! | `chart` | the same as curves |
 //! | `throughput` | figure 2: write throughput with copies and without |
+//! | `takeover` | how long it takes to bring home what a dead host has left |
+//! | `house` | the processes of these two |
 
 mod chart;
+mod house;
 mod reliability;
+mod takeover;
 mod throughput;
 
 pub use chart::draw_reliability;
 pub use reliability::{COPIES_MAX, Lasting, reliability};
+pub use takeover::take_overs;
 pub use throughput::{COOPREPLICA_FIGURE, coopreplica};

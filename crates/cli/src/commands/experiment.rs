@@ -12,15 +12,15 @@ use std::path::Path;
 use std::time::Duration;
 
 pub(super) fn run(args: &ExperimentArgs, output: &mut Output) -> Result {
-    if args.paper == Paper::Coopreplica && (args.reliability || args.all) {
+    let chosen = Chosen::of(args)?;
+    if let Chosen::Coopreplica(studies) = &chosen
+        && studies.contains(&Study::Reliability)
+    {
         reliability(args, output)?;
-        if args.reliability {
+        if studies == &[Study::Reliability] {
             return Ok(());
         }
-    } else if args.reliability {
-        return Err("--reliability is of the CoopReplica paper".into());
     }
-    let chosen = Chosen::of(args)?;
     let scratch = Scratch::new(None, &args.dir, "experiment")?;
     let dir = std::fs::canonicalize(scratch.path())?;
     let place = Place { program: std::env::current_exe()?, dir, apart: None, fabric: None };
@@ -41,7 +41,16 @@ pub(super) fn run(args: &ExperimentArgs, output: &mut Output) -> Result {
             let length = Duration::from_secs(args.case_s.into());
             bench::active_cache(figures, &place, length, &progress, &mut found)?;
         }
-        Chosen::Coopreplica => bench::coopreplica(&place, &progress, &mut found)?,
+        Chosen::Coopreplica(studies) => {
+            for study in studies {
+                match study {
+                    // Its rows are others.
+                    Study::Reliability => {}
+                    Study::Throughput => bench::coopreplica(&place, &progress, &mut found)?,
+                    Study::TakeOver => bench::take_overs(&place, &progress, &mut found)?,
+                }
+            }
+        }
     }
     spinner.finish_and_clear();
     match &args.out {
@@ -52,9 +61,6 @@ pub(super) fn run(args: &ExperimentArgs, output: &mut Output) -> Result {
 
 /// The study of the CoopReplica paper.
 fn reliability(args: &ExperimentArgs, output: &mut Output) -> Result {
-    if args.figure.is_some() || args.table.is_some() || args.failover {
-        return Err("of the CoopReplica paper there are --reliability and --figure 2, one at a time".into());
-    }
     let spinner = output::spinner("counting failures");
     let progress = |what: &str| spinner.set_message(what.to_owned());
     let mut rows = Vec::new();
@@ -81,36 +87,58 @@ fn write_rows(out: &Path, name: &str, rows: impl Iterator<Item = Value>) -> Resu
     Ok(file.flush()?)
 }
 
-/// The experiments of one of the papers that measure.
+/// The experiments of one of the papers.
 enum Chosen {
     Buddycache(Vec<Experiment>),
     Activecache(Vec<u32>),
+    Coopreplica(Vec<Study>),
+}
+
+/// An experiment of the CoopReplica paper.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Study {
+    Reliability,
     /// Its figure 2.
-    Coopreplica,
+    Throughput,
+    TakeOver,
 }
 
 impl Chosen {
     fn of(args: &ExperimentArgs) -> Result<Self> {
+        let ExperimentArgs { all, figure, table, failover, reliability, take_over, .. } = *args;
         match args.paper {
-            Paper::Buddycache if args.figure.is_some_and(|figure| figure < 7) => {
-                Err("of the BuddyCache paper, figures 7 to 12 are experiments".into())
+            Paper::Buddycache | Paper::Activecache if reliability || take_over => {
+                Err("--reliability and --take-over are of the CoopReplica paper".into())
             }
-            Paper::Buddycache if args.all => Ok(Self::Buddycache(Experiment::ALL.to_vec())),
-            Paper::Buddycache => {
-                let failover = args.failover.then_some(Experiment::Failover);
-                let (table, figure) = (args.table.map(Experiment::Table), args.figure.map(Experiment::Figure));
-                Ok(Self::Buddycache(table.into_iter().chain(figure).chain(failover).collect()))
-            }
-            Paper::Activecache | Paper::Coopreplica if args.table.is_some() || args.failover => {
+            Paper::Activecache | Paper::Coopreplica if table.is_some() || failover => {
                 Err("--table and --failover are of the BuddyCache paper".into())
             }
-            Paper::Activecache if args.figure.is_some_and(|figure| !ACTIVE_CACHE_FIGURES.contains(&figure)) => {
+            Paper::Buddycache if figure.is_some_and(|figure| figure < 7) => {
+                Err("of the BuddyCache paper, figures 7 to 12 are experiments".into())
+            }
+            Paper::Buddycache if all => Ok(Self::Buddycache(Experiment::ALL.to_vec())),
+            Paper::Buddycache => {
+                let failover = failover.then_some(Experiment::Failover);
+                let (table, figure) = (table.map(Experiment::Table), figure.map(Experiment::Figure));
+                Ok(Self::Buddycache(table.into_iter().chain(figure).chain(failover).collect()))
+            }
+            Paper::Activecache if figure.is_some_and(|figure| !ACTIVE_CACHE_FIGURES.contains(&figure)) => {
                 Err("of the ActiveCache paper, figures 6 to 12 are experiments".into())
             }
-            Paper::Coopreplica if args.all || args.figure == Some(COOPREPLICA_FIGURE) => Ok(Self::Coopreplica),
-            Paper::Coopreplica => Err("of the CoopReplica paper there are --reliability and --figure 2".into()),
-            Paper::Activecache if args.all => Ok(Self::Activecache(ACTIVE_CACHE_FIGURES.collect())),
-            Paper::Activecache => Ok(Self::Activecache(args.figure.into_iter().collect())),
+            Paper::Activecache if all => Ok(Self::Activecache(ACTIVE_CACHE_FIGURES.collect())),
+            Paper::Activecache => Ok(Self::Activecache(figure.into_iter().collect())),
+            Paper::Coopreplica if figure.is_some_and(|figure| figure != COOPREPLICA_FIGURE) => {
+                Err("of the CoopReplica paper, --figure 2, --reliability and --take-over are experiments".into())
+            }
+            Paper::Coopreplica => {
+                let studies = [
+                    (reliability, Study::Reliability),
+                    (figure.is_some(), Study::Throughput),
+                    (take_over, Study::TakeOver),
+                ];
+                let is_chosen = |(is_it, study): (bool, Study)| (all || is_it).then_some(study);
+                Ok(Self::Coopreplica(studies.into_iter().filter_map(is_chosen).collect()))
+            }
         }
     }
 
@@ -118,14 +146,14 @@ impl Chosen {
         let name = match self {
             Self::Buddycache(_) => "buddycache.jsonl",
             Self::Activecache(_) => "activecache.jsonl",
-            Self::Coopreplica => "coopreplica-throughput.jsonl",
+            Self::Coopreplica(_) => "coopreplica-throughput.jsonl",
         };
         write_rows(out, name, rows.iter().map(Row::to_json))?;
         match self {
             Self::Buddycache(_) => bench::draw(rows, out),
             Self::Activecache(_) => bench::draw_active_cache(rows, out),
             // A table says it all.
-            Self::Coopreplica => Ok(()),
+            Self::Coopreplica(_) => Ok(()),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::Result;
 use crate::cli::HolderArgs;
-use crate::output::Output;
+use crate::output::{Output, visible};
 use crate::stopper::{when_stdin_closes, when_told};
 use net::Runtime;
 use serde_json::json;
@@ -10,8 +10,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::Duration;
-use volumes::registry::{self, Registry, StoreRegistry, host_name};
-use volumes::{HolderNames, HolderServer, HolderSettings};
+use volumes::registry::{self, StoreRegistry, Volume, host_name};
+use volumes::{HolderNames, HolderServer, HolderSettings, RescueSettings, RescueWord, TakeOverWord};
 
 /// How often to look whether it has failed, or is empty.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -31,9 +31,13 @@ pub(super) fn run(args: &HolderArgs, output: &mut Output) -> Result {
     }
     let HolderArgs { dir, room, listen, insecure, .. } = args;
     let settings = HolderSettings { dir: dir.clone(), room: *room as u64, listen: *listen, insecure: *insecure };
-    let holder = HolderServer::start(&settings, &Runtime::start()?)?;
+    let runtime = Runtime::start()?;
+    let holder = HolderServer::start(&settings, &runtime)?;
     let (address, status) = (holder.address(), holder.status());
     holder.register(registry(args)?, names(args, address)?)?;
+    if args.bring_home_after_s > 0 {
+        rescue(args, &holder, runtime)?;
+    }
     let partition = format!("{:016x}", holder.partition().0);
     let found = match status.volumes {
         0 => String::new(),
@@ -58,9 +62,39 @@ pub(super) fn run(args: &HolderArgs, output: &mut Output) -> Result {
     output.line(&json!({"stopped": partition, "used": used}), format_args!("stopped: it keeps {used} bytes"))
 }
 
-fn registry(args: &HolderArgs) -> Result<Arc<dyn Registry>> {
+fn registry(args: &HolderArgs) -> Result<Arc<StoreRegistry>> {
     let place = format!("{}:{}", host_name(), args.dir.display());
     Ok(Arc::new(StoreRegistry::connect(&args.store, &place)?))
+}
+
+/// Has the holder bring home what silent hosts have left, and say so on standard error.
+fn rescue(args: &HolderArgs, holder: &HolderServer, runtime: Runtime) -> Result {
+    let registry = registry(args)?;
+    let settings = RescueSettings {
+        registry: registry.clone(),
+        runtime,
+        home: args.store.clone(),
+        after: Duration::from_secs(args.bring_home_after_s.into()),
+    };
+    let is_it = move |volume| move |it: &Volume| it.id == volume;
+    holder.rescue(settings, move |volume, word| {
+        let found = registry.list().ok().and_then(|all| all.into_iter().find(is_it(volume)));
+        let name = found.map_or_else(|| format!("{:016x}", volume.0), |it| it.name);
+        let text = match word {
+            RescueWord::Begins => {
+                format!("the host that has '{name}' is silent: what is not home is to be brought there")
+            }
+            RescueWord::On(TakeOverWord::Missing(holders)) => {
+                format!("no answer of {}, and they may have what of '{name}' nobody else has", holders.join(", "))
+            }
+            RescueWord::On(TakeOverWord::Home(why)) => format!("the home of '{name}': {why}"),
+            RescueWord::On(_) => return,
+            RescueWord::Home => format!("all of '{name}' is home"),
+            RescueWord::GivenUp(why) => format!("'{name}' was not brought home: {why}"),
+        };
+        eprintln!("{}", visible(&text));
+    })?;
+    Ok(())
 }
 
 fn names(args: &HolderArgs, address: SocketAddr) -> Result<HolderNames> {

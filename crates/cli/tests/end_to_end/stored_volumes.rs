@@ -102,9 +102,13 @@ impl Site {
     }
 
     fn holder(&self, number: usize) -> Process {
+        self.holder_with(number, &[])
+    }
+
+    fn holder_with(&self, number: usize, more: &[&str]) -> Process {
         let (dir, domain) = (self.folder.file(&format!("copies-{number}")), format!("rack-{number}"));
         let words = ["holder", "--store", &self.address(), "--dir", &dir, "--room", "64M", "--domain", &domain];
-        Process::start(&[&words[..], &["--listen", "127.0.0.1:0"]].concat()).unwrap()
+        Process::start(&[&words[..], &["--listen", "127.0.0.1:0"], more].concat()).unwrap()
     }
 
     fn create(&self, copies: &str) {
@@ -328,6 +332,35 @@ fn a_volume_of_a_dead_host_is_brought_home() {
     assert!(site.status()["attached_at"].is_null());
     // Where there is nothing to be done, it is done.
     detach().ok();
+}
+
+/// Nobody attaches the volume or asks for it: and then the holder may be lost, too.
+#[test]
+fn a_holder_brings_home_what_a_dead_host_has_left() {
+    let mut site = Site::new(0);
+    site.holders.push(site.holder_with(0, &["--bring-home-after-s", "1"]));
+    site.create("2");
+    let host = site.attach("one", &["--age-s", "600"]).unwrap();
+    site.wait_for_holders(1);
+    let mut client = host.connect();
+    (0..64).for_each(|block| write(&mut client, block, block + 1));
+    assert_eq!(client.call(&Command::Flush).unwrap().error, 0);
+    drop(client);
+    host.process.kill();
+    std::fs::remove_dir_all(site.folder.file("one")).unwrap();
+    site.wait_until("the holder is to bring it home", |status| status["attached_at"].is_null());
+    let (errors, _) = site.holders.remove(0).end();
+    assert!(errors.contains("'v' is silent") && errors.contains("all of 'v' is home"), "{errors}");
+    std::fs::remove_dir_all(site.folder.file("copies-0")).unwrap();
+    let begun = Instant::now();
+    let host = site.attach("two", &[]).unwrap();
+    assert!(begun.elapsed() < LEASE, "there was nobody to wait for");
+    let mut client = host.connect();
+    for block in 0..64 {
+        let read =
+            client.call(&Command::Read { offset: block * BLOCK as u64, len: BLOCK as u32, whole: true }).unwrap();
+        assert_eq!(version(&read.data, 0), block + 1, "block {block}");
+    }
 }
 
 #[test]

@@ -27,7 +27,7 @@ use bytes::Bytes;
 use log::{Log, LogId, Scan};
 use net::Runtime;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 use vfs::{Directory, Doing, FileError, Files};
 use volume::{Content, Entry, Epoch, Extent, HostId, Kept, Sequence, Stamp, VolumeId};
@@ -165,6 +165,8 @@ impl Core {
         marker.write(&*files)?;
         let log = Log::resume(files.clone(), LogId(marker.cache), limits, marker.incarnation, &scan)?;
 
+        // Before anything is anybody's: nothing has to wait for it then, and a disk that is full changes nothing.
+        make_room(&log, config)?;
         let before = home.opened().map_err(HomeError::from)?;
         let is_needed = attachment.is_some_and(|it| it.epoch == before.mark.epoch);
         let dropped = if is_needed { 0 } else { stamps.len() };
@@ -179,7 +181,7 @@ impl Core {
             accepts_loss: config.is_forced,
         };
         let own = own.as_ref().map(|own| own as &dyn OwnLog);
-        let view = take_over(&settings, own, stop, say).map_err(AttachError::TakeOver)?;
+        let view = take_over(&settings, own, &|| stop.load(SeqCst), say).map_err(AttachError::TakeOver)?;
         if dropped > 0 {
             say(TakeOverWord::Dropped(dropped));
         }
@@ -192,7 +194,6 @@ impl Core {
         let keeps = |block| is_same && writes.newest(block).is_none();
         let (clean_files, clean) = CleanFiles::open(files.clone(), marker.cache, slots as usize, keeps)?;
         Attachment { epoch, base: log.durable() }.write(&*files)?;
-        make_room(&log, config)?;
         let copies = CopiesConfig {
             registry: registry.clone(),
             runtime: runtime.clone(),

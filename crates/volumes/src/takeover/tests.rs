@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::extents::BLOCK;
-use crate::holder::{HolderNames, HolderServer, HolderSettings};
+use crate::holder::{HolderNames, HolderServer, HolderSettings, RescueSettings, RescueWord};
 use crate::house::HomeServer;
 use crate::links::{Link, Listener, News};
 use crate::registry::MemoryRegistry;
@@ -28,6 +28,8 @@ struct Rig {
     runtime: Runtime,
     registry: MemoryRegistry,
     _homes: HomeServer,
+    /// Where they are reached.
+    homes: String,
     home: Arc<FarHome>,
     holder: HolderServer,
 }
@@ -39,8 +41,8 @@ impl Rig {
         let folder = std::env::temp_dir().join(format!("thorp-takeover-{}-{number}", std::process::id()));
         let runtime = Runtime::start().unwrap();
         let homes = HomeServer::start(&folder.join("homes"), &runtime).unwrap();
-        let address = homes.listen(([127, 0, 0, 1], 0).into(), false).unwrap();
-        let home = Arc::new(FarHome::create(&address.to_string(), VOLUME, SIZE, &runtime).unwrap());
+        let address = homes.listen(([127, 0, 0, 1], 0).into(), false).unwrap().to_string();
+        let home = Arc::new(FarHome::create(&address, VOLUME, SIZE, &runtime).unwrap());
         home.fence(Epoch(1), OLD.0).unwrap();
         let (dir, listen) = (folder.join("copies"), ([127, 0, 0, 1], 0).into());
         let settings = HolderSettings { dir, room: 64 << 20, listen, insecure: false };
@@ -55,7 +57,7 @@ impl Rig {
         registry.create(VOLUME, entry);
         let names = HolderNames { address: holder.address().to_string(), name: "peer".into(), domain: 1 };
         holder.register(Arc::new(registry.clone()), names).unwrap();
-        Self { folder, runtime, registry, _homes: homes, home, holder }
+        Self { folder, runtime, registry, _homes: homes, homes: address, home, holder }
     }
 
     /// The owner sends copies, all of which are counted, and is gone.
@@ -94,6 +96,12 @@ impl Rig {
             keeps: true,
             accepts_loss: false,
         }
+    }
+
+    fn rescue(&self) -> RescueSettings {
+        let registry = Arc::new(self.registry.clone());
+        let (runtime, home) = (self.runtime.clone(), self.homes.clone());
+        RescueSettings { registry, runtime, home, after: LEASE }
     }
 
     fn block(&self, block: u32) -> u8 {
@@ -144,7 +152,7 @@ fn data(mark: u8, blocks: usize) -> Content {
 }
 
 fn take(settings: &TakeOverSettings, words: &mut Vec<TakeOverWord>) -> Result<View, TakeOverError> {
-    take_over(settings, None, &AtomicBool::new(false), &mut |word| words.push(word))
+    take_over(settings, None, &|| false, &mut |word| words.push(word))
 }
 
 #[test]
@@ -219,7 +227,7 @@ fn copies_that_cannot_be_had_are_waited_for_unless_they_are_given_up() {
     let stop = AtomicBool::new(false);
     let mut words = Vec::new();
     // It waits, until it is told not to.
-    let stopped = take_over(&rig.settings(2), None, &stop, &mut |word| {
+    let stopped = take_over(&rig.settings(2), None, &|| stop.load(SeqCst), &mut |word| {
         stop.store(matches!(word, TakeOverWord::Missing(_)), SeqCst);
         words.push(word);
     });
@@ -230,4 +238,68 @@ fn copies_that_cannot_be_had_are_waited_for_unless_they_are_given_up() {
     let settings = TakeOverSettings { accepts_loss: true, ..rig.settings(2) };
     let view = take(&settings, &mut Vec::new()).unwrap();
     assert_eq!((view.entry.owner, view.entry.epoch, rig.block(0)), (Some(HostId(2)), Epoch(3), 0));
+}
+
+#[test]
+fn a_holder_brings_home_by_itself_what_a_silent_host_has_left() {
+    let rig = Rig::new();
+    rig.leave_copies(&[(1, 0, data(1, 4)), (2, 1, data(2, 1))]);
+    let words = Arc::new(Mutex::new(Vec::new()));
+    let heard = words.clone();
+    rig.holder.rescue(rig.rescue(), move |volume, word| heard.lock().unwrap().push((volume, word))).unwrap();
+    let begun = Instant::now();
+    while rig.registry.view(VOLUME).unwrap().entry.owner.is_some() {
+        assert!(begun.elapsed() < LONG, "{words:?}");
+        thread::sleep(Duration::from_millis(10));
+    }
+    let entry = rig.registry.view(VOLUME).unwrap().entry;
+    assert_eq!((entry.epoch, entry.is_taking, entry.holders), (Epoch(2), false, vec![]));
+    assert_eq!([0, 1, 2].map(|block| rig.block(block)), [1, 2, 1]);
+    // The copies are of no use any more.
+    while rig.holder.status().used > 0 {
+        assert!(begun.elapsed() < LONG, "{:?}", rig.holder.status());
+        thread::sleep(Duration::from_millis(10));
+    }
+    rig.holder.stop();
+    let words: Vec<_> = words.lock().unwrap().iter().map(|(_, word)| word.clone()).collect();
+    assert_eq!((words.first(), words.last()), (Some(&RescueWord::Begins), Some(&RescueWord::Home)));
+}
+
+#[test]
+fn a_holder_lets_a_host_alone_that_lives() {
+    let rig = Rig::new();
+    rig.leave_copies(&[(1, 0, data(1, 1))]);
+    rig.holder.rescue(rig.rescue(), |_, word| panic!("{word:?}")).unwrap();
+    for _ in 0..30 {
+        let View { revision, entry } = rig.registry.view(VOLUME).unwrap();
+        let entry = Registered { pulse: entry.pulse + 1, ..entry };
+        rig.registry.change(VOLUME, Change { expects: revision, entry }).unwrap();
+        thread::sleep(LEASE / 6);
+    }
+    assert_eq!(rig.registry.view(VOLUME).unwrap().entry.owner, Some(OLD));
+}
+
+#[test]
+fn a_host_waits_for_one_that_brings_the_volume_home_and_has_it_then() {
+    let rig = Rig::new();
+    rig.leave_copies(&[(1, 0, data(3, 4))]);
+    let (claimed, has_claimed) = channel();
+    let (view, words) = thread::scope(|scope| {
+        scope.spawn(|| {
+            let settings = TakeOverSettings { keeps: false, ..rig.settings(2) };
+            // It takes its time: the other host sees it at work.
+            let brought = take_over(&settings, None, &|| false, &mut |word| {
+                if matches!(word, TakeOverWord::Claimed(_)) {
+                    claimed.send(()).unwrap();
+                    thread::sleep(LEASE / 2);
+                }
+            });
+            assert_eq!(brought.unwrap().entry.owner, None);
+        });
+        has_claimed.recv_timeout(LONG).unwrap();
+        let mut words = Vec::new();
+        (take(&rig.settings(3), &mut words), words)
+    });
+    assert_eq!((view.unwrap().entry.owner, rig.block(3)), (Some(HostId(3)), 3));
+    assert_eq!(words, [TakeOverWord::WatchesRescue(LEASE), TakeOverWord::Claimed(Epoch(3))]);
 }

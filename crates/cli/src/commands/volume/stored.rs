@@ -125,7 +125,7 @@ pub(super) fn detach(args: &VolumeDetachArgs, output: &mut Output) -> Result {
     let found = registry.find(name)?;
     if found.view.entry.owner.is_some() {
         let home = FarHome::connect(&args.store, found.id, &runtime)?;
-        let brought = bring_home(registry.clone(), runtime, home, args.force, &stop, &mut |word| {
+        let brought = bring_home(registry.clone(), runtime, home, args.force, &|| stop.load(SeqCst), &mut |word| {
             eprintln!("{}", say(&found, &word));
         });
         brought.map_err(|error| refused(&registry, name, error))?;
@@ -153,6 +153,9 @@ fn say(volume: &Volume, word: &TakeOverWord) -> String {
             visible(place),
             lease.as_secs_f64()
         ),
+        TakeOverWord::WatchesRescue(_) => {
+            format!("'{name}' is being brought home at {}, as its host was silent: that is waited for", visible(place))
+        }
         TakeOverWord::Claimed(epoch) => {
             format!("'{name}' is this host's, by attachment {}: what is not home is brought there", epoch.0)
         }

@@ -1,0 +1,187 @@
+//! The processes of the CoopReplica experiments: a store with homes, a holder, and owners that come and go.
+//!
+//! ```text
+//!   this process --NBD--> owner (thorp volume attach) --copies--> holder (thorp holder)
+//!                           |                                        |
+//!                           +------------ thorp serve --volumes -----+      homes, registry
+//! ```
+//! Processes of their own, on one machine and one disk: the holder's flushes wait for the owner's and the other way.
+
+use crate::process::Process;
+use crate::{Place, Program, Result, Sample, Server, ServerOptions};
+use serde_json::Value;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+use volumes::nbd::Address;
+use volumes::nbd::client::{Client, Command as Ask};
+
+/// An owner that has its first copy at a holder is waited for so long.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// How an owner has its volume.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Attaching {
+    /// The volume's number.
+    pub(super) volume: usize,
+    /// Its copies, the owner's own among them.
+    pub(super) copies: u8,
+    /// When a write is answered: `write` or `flush`.
+    pub(super) ack: &'static str,
+    /// The room of its log.
+    pub(super) dirty: &'static str,
+}
+
+/// A load: how many writes of how many bytes, and how many of them are under way at a time.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Load {
+    pub(super) name: &'static str,
+    pub(super) bytes: usize,
+    pub(super) count: usize,
+    pub(super) depth: usize,
+    pub(super) is_random: bool,
+    /// The part of the volume that is written: so many bytes from its begin.
+    pub(super) over: u64,
+}
+
+/// The outcome of a load.
+#[derive(Clone, Debug)]
+pub(super) struct Outcome {
+    pub(super) bytes_per_s: f64,
+    pub(super) p50_us: f64,
+}
+
+/// A store with homes, and a holder.
+pub(super) struct House {
+    program: Program,
+    dir: PathBuf,
+    store: String,
+    _server: Server,
+    _holder: Process,
+}
+
+impl House {
+    pub(super) fn start(place: &Place, room: &str) -> Result<Self> {
+        let (program, dir) = (Program::from(&place.program), place.dir.clone());
+        let homes = path(&dir, "homes");
+        let options = ServerOptions::new(program.clone(), dir.join("store"));
+        let server = Server::start(&ServerOptions { arguments: vec!["--volumes".into(), homes], ..options })?;
+        let store = server.address().to_string();
+        let words = ["holder", "--store", &store, "--dir", &path(&dir, "copies"), "--room", room, "--domain", "holder"];
+        let more = ["--listen", "127.0.0.1:0", "--json", "--until-stdin-closes"];
+        let (mut holder, _) = Process::start(program.command().args(words).args(more), "the holder")?;
+        holder.ignore();
+        Ok(Self { program, dir, store, _server: server, _holder: holder })
+    }
+
+    /// Where the store is.
+    pub(super) fn store(&self) -> &str {
+        &self.store
+    }
+
+    /// A folder of the experiment.
+    pub(super) fn path(&self, name: &str) -> PathBuf {
+        self.dir.join(name)
+    }
+
+    /// Calls `thorp volume`, and gives what it says.
+    pub(super) fn call(&self, words: &[&str]) -> Result<Value> {
+        let mut command = self.program.command();
+        let said = command.arg("volume").args(words).args(["--store", &self.store, "--json"]).output()?;
+        if !said.status.success() {
+            let why = String::from_utf8_lossy(&said.stderr);
+            return Err(format!("thorp volume {}: {}", words[0], why.trim()).into());
+        }
+        Ok(serde_json::from_slice(&said.stdout).unwrap_or_default())
+    }
+
+    /// Makes a volume.
+    pub(super) fn create(&self, number: usize, size: u64, copies: u8) -> Result<()> {
+        let (size, copies) = (size.to_string(), copies.to_string());
+        self.call(&["create", &volume(number), "--size", &size, "--copies", &copies]).map(drop)
+    }
+
+    /// Attaches a volume, of which nothing goes home by itself, and waits until its copies count.
+    pub(super) fn attach(&self, attaching: Attaching) -> Result<Owner> {
+        let Attaching { volume: number, copies, ack, dirty } = attaching;
+        let (name, socket) = (volume(number), self.dir.join("nbd"));
+        let (cache, listen) = (path(&self.dir, &format!("cache-{number}")), format!("unix:{}", socket.display()));
+        let words = ["volume", "attach", &name, "--store", &self.store, "--cache", &cache, "--listen", &listen];
+        let more = ["--ack", ack, "--age-s", "86400", "--dirty", dirty, "--domain", "owner", "--spare", "0"];
+        let mut command = self.program.command();
+        command.args(words).args(more).args(["--json", "--until-stdin-closes"]);
+        let (process, _) = Process::start(&mut command, "the owner")?;
+        let owner = Owner { process, client: Client::connect(&Address::Unix(socket), "")? };
+        if copies > 1 {
+            self.await_holder(&name)?;
+        }
+        Ok(owner)
+    }
+
+    /// Waits until a volume has its copies at the holder.
+    fn await_holder(&self, name: &str) -> Result<()> {
+        let begun = Instant::now();
+        while self.call(&["status", name])?["holders"].as_array().is_none_or(Vec::is_empty) {
+            if begun.elapsed() > PATIENCE {
+                return Err(format!("volume {name} has no holder after {} s", PATIENCE.as_secs()).into());
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The name of a volume.
+pub(super) fn volume(number: usize) -> String {
+    format!("v{number}")
+}
+
+fn path(dir: &Path, name: &str) -> String {
+    dir.join(name).to_string_lossy().into_owned()
+}
+
+/// A volume that is attached by a process of its own.
+pub(super) struct Owner {
+    process: Process,
+    client: Client,
+}
+
+impl Owner {
+    /// Runs a load, whose blocks say which turn wrote them; it is safe at its end, which is not measured.
+    pub(super) fn run(&mut self, load: Load, turn: usize) -> Result<Outcome> {
+        let Load { bytes, count, depth, is_random, over, .. } = load;
+        let data = vec![turn as u8 + 1; bytes];
+        // A step that shares no divisor with the places visits each of them once.
+        let step = if is_random { 0x9e37_79b9 } else { 1 };
+        let place = |number: usize| ((turn * count + number) as u64).wrapping_mul(step) % (over / bytes as u64);
+        let (mut begun, mut latencies) = (HashMap::new(), Sample::default());
+        let (start, mut asked) = (Instant::now(), 0);
+        while latencies.len() < count {
+            while asked < count && begun.len() < depth {
+                let write = Ask::Write { offset: place(asked) * bytes as u64, data: &data, fua: false };
+                begun.insert(self.client.add(&write), Instant::now());
+                asked += 1;
+            }
+            self.client.flush()?;
+            let reply = self.client.receive()?;
+            if reply.error != 0 {
+                return Err(format!("a write was refused with error {}", reply.error).into());
+            }
+            latencies.push(begun.remove(&reply.cookie).ok_or("a reply to nothing")?.elapsed());
+        }
+        let bytes_per_s = (bytes * count) as f64 / start.elapsed().as_secs_f64();
+        self.client.call(&Ask::Flush)?;
+        Ok(Outcome { bytes_per_s, p50_us: latencies.micros(0.5) })
+    }
+
+    /// Brings everything home.
+    pub(super) fn detach(mut self) -> Result<()> {
+        self.client.disconnect()?;
+        self.process.close_stdin();
+        if self.process.wait()? { Ok(()) } else { Err("the owner could not bring everything home".into()) }
+    }
+
+    /// It is gone, with all that it had in memory.
+    pub(super) fn kill(mut self) -> Result<()> {
+        self.process.kill()
+    }
+}

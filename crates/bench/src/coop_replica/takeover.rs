@@ -1,0 +1,126 @@
+//! How long it takes to bring home what a dead host has left: a take-over, beside a sequential writer on home's disk.
+//!
+//! An owner is killed and its cache removed when it has 1 GiB that is not home. This process attaches the volume anew, as
+//! another host would. Its time has two parts: the *detection*, until the owner's lease is over and the volume this host's,
+//! and the way home. Of one turn to the next the volume, the log and the copies are new.
+
+use super::house::{Attaching, House, Load, volume};
+use crate::experiment::Target;
+use crate::sample::median;
+use crate::{Place, Result, Row};
+use net::Runtime;
+use std::fs::File;
+use std::io::Write;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+use volumes::nbd::client::{Client, Command as Ask};
+use volumes::nbd::{Address, Export, Server, ServerConfig};
+use volumes::registry::{StoreRegistry, domain};
+use volumes::{AttachConfig, Attached, StoredVolume, TakeOverWord};
+
+const TURNS: usize = 3;
+
+/// The bytes that are not home.
+const DIRTY: u64 = 1 << 30;
+
+const WRITES: Load =
+    Load { name: "1 GiB", bytes: 1 << 20, count: (DIRTY >> 20) as usize, depth: 16, is_random: false, over: DIRTY };
+
+/// The way home may take so many times what a writer takes to write as much there.
+const TIMES_MAX: f64 = 1.2;
+
+/// The parts of a take-over.
+struct Took {
+    detection: Duration,
+    home: Duration,
+}
+
+/// Runs the experiment. `progress` hears what is being done, `found` each row as soon as it is known.
+///
+/// # Errors
+/// Something does not start, or what was promised is not there.
+pub fn take_overs(place: &Place, progress: &dyn Fn(&str), found: &mut dyn FnMut(Row) -> Result<()>) -> Result<()> {
+    let house = House::start(place, "4G")?;
+    let (mut detection, mut home, mut writer, mut times) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    for turn in 0..TURNS {
+        progress(&format!("take-over of 1 GiB, turn {} of {TURNS}", turn + 1));
+        house.create(turn, DIRTY, 2)?;
+        let mut owner = house.attach(Attaching { volume: turn, copies: 2, ack: "flush", dirty: "1536M" })?;
+        owner.run(WRITES, turn)?;
+        owner.kill()?;
+        std::fs::remove_dir_all(house.path(&format!("cache-{turn}")))?;
+        let took = take_over(&house, turn)?;
+        let wrote = write(&house.path("writer"))?;
+        detection.push(took.detection.as_secs_f64());
+        home.push(took.home.as_secs_f64());
+        writer.push(wrote.as_secs_f64());
+        times.push(took.home.as_secs_f64() / wrote.as_secs_f64());
+        house.call(&["remove", &volume(turn)])?;
+    }
+    let row = |case: &str, unit, figures: Vec<f64>| Row::new("take-over", case, unit, median(figures));
+    found(row("detection", "s", detection))?;
+    found(row("from then on, until 1 GiB is home and the volume attached", "s", home))?;
+    found(row("1 GiB written to home's disk and synced", "s", writer))?;
+    found(row("the one over the other", "times", times).target(Target::AtMost(TIMES_MAX)))
+}
+
+/// Attaches a volume whose owner is gone, and looks whether all of it is there.
+fn take_over(house: &House, turn: usize) -> Result<Took> {
+    let runtime = Runtime::start()?;
+    let registry = Arc::new(StoreRegistry::connect(house.store(), "the experiment")?);
+    let stored = StoredVolume {
+        volume: registry.find(&volume(turn))?.id,
+        registry,
+        runtime,
+        home: house.store().to_owned(),
+        domain: domain("another"),
+        spare_holders: 0,
+        replace_after: Duration::from_secs(30),
+    };
+    let config = AttachConfig {
+        clean_bytes: 0,
+        log_bytes: 64 << 20,
+        ..AttachConfig::new("".into(), house.path(&format!("after-{turn}")))
+    };
+    let (begun, mut claimed) = (Instant::now(), None);
+    let mut hear = |word: TakeOverWord| {
+        if matches!(word, TakeOverWord::Claimed(_)) {
+            claimed = Some(Instant::now());
+        }
+    };
+    let attached = Arc::new(Attached::attach_stored(&stored, &config, &AtomicBool::new(false), &mut hear)?);
+    let claimed = claimed.ok_or("the volume was taken over without a claim")?;
+    let took = Took { detection: claimed.duration_since(begun), home: claimed.elapsed() };
+    check(house, turn, &attached)?;
+    Ok(took)
+}
+
+/// Reads the volume through its new owner, and detaches it.
+fn check(house: &House, turn: usize, attached: &Arc<Attached>) -> Result<()> {
+    let address = Address::Unix(house.path("nbd-after"));
+    let export = Export { name: String::new(), description: String::new(), device: attached.clone() };
+    let server = Server::start(&ServerConfig::new(address.clone()), vec![export])?;
+    let mut client = Client::connect(&address, "")?;
+    for piece in 0..DIRTY >> 20 {
+        let read = client.call(&Ask::Read { offset: piece << 20, len: 1 << 20, whole: false })?;
+        if read.error != 0 || read.data.iter().any(|byte| *byte != turn as u8 + 1) {
+            return Err(format!("of the MiB at {piece} something that was promised is not there").into());
+        }
+    }
+    client.disconnect()?;
+    server.stop(Duration::from_secs(5));
+    Ok(attached.detach()?)
+}
+
+/// Writes as much, sequentially, and syncs it.
+fn write(path: &Path) -> Result<Duration> {
+    let (piece, begun) = (vec![1; 1 << 20], Instant::now());
+    let mut file = File::create(path)?;
+    (0..DIRTY >> 20).try_for_each(|_| file.write_all(&piece))?;
+    file.sync_data()?;
+    let took = begun.elapsed();
+    std::fs::remove_file(path)?;
+    Ok(took)
+}

@@ -1,0 +1,182 @@
+//! A holder brings home what a silent host has left of a volume, by itself: nobody has to attach the volume for that, and its
+//! copies are not the only ones for longer than need be.
+//!
+//! ```text
+//!   registry --view of each volume with copies here--> watch: is it silent? --> bring_home, one volume at a time
+//! ```
+//! A host that only starts anew is to go on with its own log, so it has a while. Where a volume has several holders, the first in
+//! the registry begins, and the next ones some seconds later, if that one does not. Copies that others have and do not give are not
+//! waited for long: another host may want the volume, and it is tried again later.
+
+use super::HostedHolder;
+use crate::far::FarHome;
+use crate::registry::Registry;
+use crate::takeover::{TakeOverError, TakeOverWord, bring_home};
+use net::Runtime;
+use std::cell::Cell;
+use std::collections::HashMap;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+use volume::{PartitionId, View, VolumeId};
+
+/// How often to look which volumes are silent.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+
+/// The holders of a volume begin so far apart.
+const APART: Duration = Duration::from_secs(5);
+
+/// A rescue that lacks something is given up after so long.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// One that was given up is tried again after so long.
+const AGAIN_AFTER: Duration = Duration::from_secs(120);
+
+/// How a holder brings volumes home.
+#[derive(Clone, Debug)]
+pub struct RescueSettings {
+    /// The registry. Its handle is for this alone.
+    pub registry: Arc<dyn Registry>,
+    /// The threads of the sessions with holders and with home.
+    pub runtime: Runtime,
+    /// Where homes are reached.
+    pub home: String,
+    /// A host that is silent for longer is taken for gone.
+    pub after: Duration,
+}
+
+/// A word for people on a volume that is brought home.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RescueWord {
+    /// Its host is silent: it is to be brought home.
+    Begins,
+    /// This is so on the way.
+    On(TakeOverWord),
+    /// It is home, and nobody has it.
+    Home,
+    /// It is not, for this reason. It is tried again later if that is needed.
+    GivenUp(String),
+}
+
+/// Looks after volumes, until it is dropped.
+pub(super) struct Rescue {
+    ends: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Rescue {
+    pub(super) fn begin(
+        holder: Arc<HostedHolder>,
+        settings: RescueSettings,
+        say: impl Fn(VolumeId, RescueWord) + Send + Sync + 'static,
+    ) -> io::Result<Self> {
+        let ends = Arc::new(AtomicBool::new(false));
+        let end = ends.clone();
+        let watch = move || Watch { holder, settings, say: &say, seen: HashMap::new() }.run(&end);
+        let thread = thread::Builder::new().name("holder-rescue".to_owned()).spawn(watch)?;
+        Ok(Self { ends, thread: Some(thread) })
+    }
+}
+
+impl Drop for Rescue {
+    fn drop(&mut self) {
+        self.ends.store(true, SeqCst);
+        if let Some(thread) = self.thread.take() {
+            // One that panicked has ended, too.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// The last sign of life of a volume's host.
+struct Seen {
+    revision: u64,
+    since: Instant,
+    /// It is not tried before.
+    not_before: Instant,
+}
+
+struct Watch<'a> {
+    holder: Arc<HostedHolder>,
+    settings: RescueSettings,
+    say: &'a (dyn Fn(VolumeId, RescueWord) + Sync),
+    seen: HashMap<VolumeId, Seen>,
+}
+
+impl Watch<'_> {
+    fn run(&mut self, ends: &AtomicBool) {
+        while !ends.load(SeqCst) {
+            let volumes = self.holder.volumes();
+            self.seen.retain(|volume, _| volumes.contains(volume));
+            for volume in volumes {
+                if ends.load(SeqCst) {
+                    return;
+                }
+                if let Ok(view) = self.settings.registry.view(volume)
+                    && self.is_silent(Instant::now(), volume, &view)
+                {
+                    self.rescue(volume, ends);
+                }
+            }
+            self.settings.registry.wait(LOOK_EVERY);
+        }
+    }
+
+    /// Whether a volume that counts copies here has a host of which nothing was heard for long enough.
+    fn is_silent(&mut self, now: Instant, volume: VolumeId, view: &View) -> bool {
+        let Some(turn) = turn(view, self.holder.partition) else {
+            self.seen.remove(&volume);
+            return false;
+        };
+        let new = Seen { revision: view.revision, since: now, not_before: now };
+        let seen = self.seen.entry(volume).or_insert(new);
+        if seen.revision != view.revision {
+            (seen.revision, seen.since) = (view.revision, now);
+        }
+        let silence = now.saturating_duration_since(seen.since);
+        now >= seen.not_before && silence >= self.settings.after + APART * turn
+    }
+
+    fn rescue(&mut self, volume: VolumeId, ends: &AtomicBool) {
+        (self.say)(volume, RescueWord::Begins);
+        let word = match self.bring_home(volume, ends) {
+            Ok(()) => RescueWord::Home,
+            Err(why) => {
+                if let Some(seen) = self.seen.get_mut(&volume) {
+                    seen.not_before = Instant::now() + AGAIN_AFTER;
+                }
+                RescueWord::GivenUp(why)
+            }
+        };
+        (self.say)(volume, word);
+    }
+
+    fn bring_home(&self, volume: VolumeId, ends: &AtomicBool) -> Result<(), String> {
+        let RescueSettings { registry, runtime, home, .. } = &self.settings;
+        let home = FarHome::connect(home, volume, runtime).map_err(|error| error.to_string())?;
+        // Since when something is missing.
+        let lacks = Cell::new(None::<Instant>);
+        let is_given_up = || ends.load(SeqCst) || lacks.get().is_some_and(|since| since.elapsed() >= PATIENCE);
+        let brought = bring_home(registry.clone(), runtime.clone(), home, false, &is_given_up, &mut |word| {
+            if matches!(word, TakeOverWord::Missing(_) | TakeOverWord::Home(_)) {
+                lacks.set(lacks.get().or_else(|| Some(Instant::now())));
+            }
+            (self.say)(volume, RescueWord::On(word));
+        });
+        match brought {
+            Ok(_) => Ok(()),
+            Err(TakeOverError::Stopped) if !ends.load(SeqCst) => {
+                Err(format!("not all of it could be had within {} s", PATIENCE.as_secs()))
+            }
+            Err(error) => Err(error.to_string()),
+        }
+    }
+}
+
+/// The turn of a holder to look after a volume; `None` if the volume has no host, or counts no copies there.
+fn turn(view: &View, partition: PartitionId) -> Option<u32> {
+    view.entry.owner?;
+    view.entry.holders.iter().position(|it| *it == partition).map(|at| at as u32)
+}
