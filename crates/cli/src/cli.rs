@@ -1022,6 +1022,10 @@ pub(crate) struct ExperimentArgs {
     /// Writes the rows to `PAPER.jsonl` in this folder, and each figure as SVG and PNG beside it.
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
+    /// Where the holder's copies are, on a disk of its own, as on another host; else they share the disk of `--dir`. Of
+    /// CoopReplica's figure 2.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) holder_dir: Option<PathBuf>,
     /// Where stores and databases are made; a temporary folder inside it is removed at the end.
     #[arg(long, value_name = "DIR", default_value = ".")]
     pub(crate) dir: PathBuf,

@@ -32,7 +32,7 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use vfs::FileError;
 use volume::{PartitionId, View, VolumeId};
 
@@ -127,6 +127,8 @@ struct HostedHolder {
     disk: Arc<HolderDisk>,
     partition: PartitionId,
     address: SocketAddr,
+    /// Since when the registry has taken each of this one's pulses.
+    registry_since: Mutex<Option<Instant>>,
 }
 
 impl HolderServer {
@@ -151,7 +153,16 @@ impl HolderServer {
         };
         let address = host.listen(role, config).map_err(HolderError::Listen)?;
         let driver = host.driver(role);
-        let hosted = Arc::new(HostedHolder { host, role, machine, driver, disk, partition, address });
+        let hosted = Arc::new(HostedHolder {
+            host,
+            role,
+            machine,
+            driver,
+            disk,
+            partition,
+            address,
+            registry_since: Mutex::default(),
+        });
         Ok(Self { hosted, membership: Mutex::default(), rescue: Mutex::default() })
     }
 
@@ -235,6 +246,16 @@ impl HostedHolder {
 
     fn volumes(&self) -> Vec<VolumeId> {
         self.look(|holder| holder.volumes().collect())
+    }
+
+    fn registry_since(&self) -> Option<Instant> {
+        *self.registry_since.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The registry was asked to take a pulse, and has done so or not.
+    fn asked_registry(&self, is_taken: bool) {
+        let mut since = self.registry_since.lock().unwrap_or_else(PoisonError::into_inner);
+        *since = since.filter(|_| is_taken).or_else(|| is_taken.then(Instant::now));
     }
 
     fn registered(&self, volume: VolumeId, view: &View) {

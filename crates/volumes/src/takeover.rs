@@ -65,6 +65,17 @@ pub(crate) struct TakeOverSettings {
     pub(crate) keeps: bool,
     /// Whether it goes on without the copies of holders that cannot be had.
     pub(crate) accepts_loss: bool,
+    /// Whether another host that brings the volume home is waited for: it may leave it to nobody. Else that one is let alone.
+    pub(crate) waits: bool,
+}
+
+/// A volume that was taken over.
+#[derive(Clone, Debug)]
+pub(crate) struct Taken {
+    /// The registry's word on it.
+    pub(crate) view: View,
+    /// Home's mark when the epoch began there.
+    pub(crate) found: Stamp,
 }
 
 /// The log of this host, if the volume was its own before.
@@ -81,8 +92,10 @@ pub(crate) trait OwnLog {
 pub enum TakeOverWord {
     /// The volume has an owner: whether that lives is told by its silence, for so long.
     Watches(Duration),
-    /// Another host brings it home, or takes it over: that is waited for, and for no longer than so much silence.
-    WatchesRescue(Duration),
+    /// Another host brings it home, or takes it over: that is waited for.
+    WatchesRescue,
+    /// Everything that was missing or in trouble is there again.
+    GoesOn,
     /// The volume is this host's, under this epoch, and is brought home.
     Claimed(Epoch),
     /// These holders have not answered, or have a damaged copy of what no other has. They are waited for, unless what they
@@ -105,7 +118,7 @@ enum Event {
     News(PartitionId),
 }
 
-/// Takes a volume over; gives the registry's word on it then. `say` hears how it goes; it is given up when `is_given_up`
+/// Takes a volume over. `say` hears how it goes; it is given up when `is_given_up`
 /// says so, which is asked all the time.
 ///
 /// # Errors
@@ -115,7 +128,7 @@ pub(crate) fn take_over(
     own: Option<&dyn OwnLog>,
     is_given_up: &dyn Fn() -> bool,
     say: &mut dyn FnMut(TakeOverWord),
-) -> Result<View, TakeOverError> {
+) -> Result<Taken, TakeOverError> {
     let TakeOverSettings { registry, volume, .. } = settings;
     let view = registry.view(*volume)?;
     let (tell, events) = channel();
@@ -127,6 +140,8 @@ pub(crate) fn take_over(
     thread::Builder::new().name("takeover-home".into()).spawn(going_home).map_err(TakeOverError::Thread)?;
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
+        // Also if this panics: the scope waits for the watch.
+        let _over = Over(&is_over);
         let (told, over) = (tell.clone(), &is_over);
         scope.spawn(move || watch(&**registry, *volume, &told, over));
         let told = tell.clone();
@@ -135,31 +150,34 @@ pub(crate) fn take_over(
                 let _ = told.send(Event::Changed(registry.change(*volume, change)));
             }
         });
-        if view.entry.owner.is_some_and(|owner| owner != settings.host) {
-            let lease = view.entry.lease;
-            say(if view.entry.is_taking { TakeOverWord::WatchesRescue(lease) } else { TakeOverWord::Watches(lease) });
+        if view.entry.owner.is_some_and(|owner| owner != settings.host) && !view.entry.is_taking {
+            say(TakeOverWord::Watches(view.entry.lease));
         }
         let mut driver = Driver::new(settings, own, view, tell, changes, calls);
-        let taken = loop {
-            match driver.carry_out(say) {
-                Ok(None) if is_given_up() => break Err(TakeOverError::Stopped),
-                Ok(None) => {}
-                Ok(Some(view)) => break Ok(view),
-                Err(error) => break Err(error),
+        loop {
+            driver.speak_of_rescue(say);
+            if let Some(view) = driver.carry_out(say)? {
+                return Ok(Taken { view, found: driver.found });
+            }
+            if is_given_up() {
+                return Err(TakeOverError::Stopped);
             }
             match events.recv_timeout(driver.due_within()) {
-                Ok(event) => {
-                    if let Err(error) = driver.handle(event, say) {
-                        break Err(error);
-                    }
-                }
+                Ok(event) => driver.handle(event, say)?,
                 Err(RecvTimeoutError::Timeout) => driver.handle_timeout(),
                 Err(RecvTimeoutError::Disconnected) => unreachable!("the driver can tell itself"),
             }
-        };
-        is_over.store(true, SeqCst);
-        taken
+        }
     })
+}
+
+/// Says that it is over.
+struct Over<'a>(&'a AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, SeqCst);
+    }
 }
 
 /// Brings home what a host that is gone has left of a volume, and leaves the volume to nobody. See [`take_over`] for the rest.
@@ -174,9 +192,21 @@ pub fn bring_home(
     is_given_up: &dyn Fn() -> bool,
     say: &mut dyn FnMut(TakeOverWord),
 ) -> Result<View, TakeOverError> {
-    let (volume, host, home) = (home.volume(), HostId(random()?), Arc::new(home));
-    let settings = TakeOverSettings { registry, runtime, home, volume, host, keeps: false, accepts_loss };
-    take_over(&settings, None, is_given_up, say)
+    let settings =
+        TakeOverSettings { accepts_loss, waits: true, ..TakeOverSettings::homeward(registry, runtime, home)? };
+    Ok(take_over(&settings, None, is_given_up, say)?.view)
+}
+
+impl TakeOverSettings {
+    /// Those of a party that only brings a volume home.
+    pub(crate) fn homeward(
+        registry: Arc<dyn Registry>,
+        runtime: Runtime,
+        home: FarHome,
+    ) -> Result<Self, TakeOverError> {
+        let (volume, host, home) = (home.volume(), HostId(random()?), Arc::new(home));
+        Ok(Self { registry, runtime, home, volume, host, keeps: false, accepts_loss: false, waits: false })
+    }
 }
 
 /// The thread that watches the registry.
@@ -207,6 +237,12 @@ struct Driver<'a> {
     call: u64,
     parts: Option<Sender<Part>>,
     home_trouble: Option<String>,
+    /// Something is missing or in trouble, and was spoken of.
+    is_lacking: bool,
+    /// It was said that another host brings it home.
+    has_said_rescue: bool,
+    /// Home's mark when it was fenced.
+    found: Stamp,
 }
 
 impl<'a> Driver<'a> {
@@ -228,8 +264,22 @@ impl<'a> Driver<'a> {
             // Nobody hears it: it is over.
             let _ = tell.send(Event::News(partition));
         });
-        let clock = Clock::start();
-        Self { settings, own, takeover, clock, view, holders, changes, calls, call: 0, parts: None, home_trouble: None }
+        Self {
+            settings,
+            own,
+            takeover,
+            clock: Clock::start(),
+            view,
+            holders,
+            changes,
+            calls,
+            call: 0,
+            parts: None,
+            home_trouble: None,
+            is_lacking: false,
+            has_said_rescue: false,
+            found: Stamp::ZERO,
+        }
     }
 
     fn now(&self) -> Time {
@@ -285,7 +335,7 @@ impl<'a> Driver<'a> {
     fn hear(&mut self, view: View) -> Result<(), TakeOverError> {
         let is_new = view.revision > self.view.revision;
         let is_other = view.entry.owner.is_some_and(|owner| owner != self.settings.host);
-        let is_waited_for = view.entry.is_taking && self.settings.keeps;
+        let is_waited_for = view.entry.is_taking && self.settings.waits;
         if is_new {
             self.view = view;
         }
@@ -296,9 +346,29 @@ impl<'a> Driver<'a> {
         }
     }
 
+    /// Says once that another host is waited for, as it brings the volume home.
+    fn speak_of_rescue(&mut self, say: &mut dyn FnMut(TakeOverWord)) {
+        let entry = &self.view.entry;
+        let is_other = entry.owner.is_some_and(|owner| owner != self.settings.host);
+        if self.takeover.is_watching() && is_other && entry.is_taking && !self.has_said_rescue {
+            self.has_said_rescue = true;
+            say(TakeOverWord::WatchesRescue);
+        }
+    }
+
+    /// Nothing is missing any more.
+    fn goes_on(&mut self, say: &mut dyn FnMut(TakeOverWord)) {
+        if std::mem::take(&mut self.is_lacking) {
+            say(TakeOverWord::GoesOn);
+        }
+    }
+
     fn home(&mut self, now: Time, told: Told, say: &mut dyn FnMut(TakeOverWord)) {
         match told {
-            Told::Fenced(mark) => self.takeover.home_fenced(now, mark),
+            Told::Fenced(mark) => {
+                self.found = mark;
+                self.takeover.home_fenced(now, mark);
+            }
             Told::Took => return self.takeover.home_took(now, 1),
             Told::Durable(through) => self.takeover.home_durable(now, through),
             Told::Ended(epoch) => self.takeover.home_ended(epoch),
@@ -306,11 +376,12 @@ impl<'a> Driver<'a> {
                 if self.home_trouble.as_ref() != Some(&why) {
                     say(TakeOverWord::Home(why.clone()));
                 }
-                self.home_trouble = Some(why);
+                (self.home_trouble, self.is_lacking) = (Some(why), true);
                 return self.takeover.home_failed(now);
             }
         }
         self.home_trouble = None;
+        self.goes_on(say);
     }
 
     /// Does what the machine wants done; gives the registry's word when all is.
@@ -329,6 +400,7 @@ impl<'a> Driver<'a> {
                     self.takeover.kept(self.now(), Source::Own, kept);
                 }
                 TakeOverEffect::Begin(through, is_joined) => {
+                    self.goes_on(say);
                     let (parts, to_write) = channel();
                     self.parts = Some(parts);
                     let epoch = self.takeover.epoch();
@@ -341,6 +413,7 @@ impl<'a> Driver<'a> {
                 }
                 TakeOverEffect::Abort => self.parts = None,
                 TakeOverEffect::Missing(partitions) => {
+                    self.is_lacking = true;
                     say(TakeOverWord::Missing(partitions.iter().map(|it| self.holders.name(*it)).collect()));
                     if self.settings.accepts_loss {
                         self.takeover.accept_loss(self.now());

@@ -5,9 +5,12 @@
 //!                           |                                        |
 //!                           +------------ thorp serve --volumes -----+      homes, registry
 //! ```
-//! Processes of their own, on one machine and one disk: the holder's flushes wait for the owner's and the other way.
+//! Processes of their own, on one machine. Two hosts are meant: this process and the owner have one half of its processors, the
+//! holder and the store the other. The disk is one, unless the holder is given another: else its flushes wait for the owner's,
+//! and the other way.
 
 use crate::process::Process;
+use crate::web::Cores;
 use crate::{Place, Program, Result, Sample, Server, ServerOptions};
 use serde_json::Value;
 use std::collections::HashMap;
@@ -56,22 +59,32 @@ pub(super) struct House {
     program: Program,
     dir: PathBuf,
     store: String,
+    cores: Cores,
     _server: Server,
     _holder: Process,
 }
 
 impl House {
-    pub(super) fn start(place: &Place, room: &str) -> Result<Self> {
-        let (program, dir) = (Program::from(&place.program), place.dir.clone());
-        let homes = path(&dir, "homes");
+    /// Starts them; the holder has so much room in a folder on `disk`, if it is to have another one than the rest.
+    pub(super) fn start(place: &Place, room: &str, disk: Option<&Path>) -> Result<Self> {
+        let (program, dir, cores) = (Program::from(&place.program), place.dir.clone(), Cores::halves()?);
         let options = ServerOptions::new(program.clone(), dir.join("store"));
-        let server = Server::start(&ServerOptions { arguments: vec!["--volumes".into(), homes], ..options })?;
+        let arguments = vec!["--volumes".into(), path(&dir, "homes")];
+        let server = cores.run_on_servers(|| Server::start(&ServerOptions { arguments, ..options }))?;
         let store = server.address().to_string();
-        let words = ["holder", "--store", &store, "--dir", &path(&dir, "copies"), "--room", room, "--domain", "holder"];
+        let copies = path(disk.unwrap_or(&dir), "copies");
+        let words = ["holder", "--store", &store, "--dir", &copies, "--room", room, "--domain", "holder"];
         let more = ["--listen", "127.0.0.1:0", "--json", "--until-stdin-closes"];
-        let (mut holder, _) = Process::start(program.command().args(words).args(more), "the holder")?;
+        let mut command = program.command();
+        command.args(words).args(more);
+        let (mut holder, _) = cores.run_on_servers(|| Process::start(&mut command, "the holder"))?;
         holder.ignore();
-        Ok(Self { program, dir, store, _server: server, _holder: holder })
+        Ok(Self { program, dir, store, cores, _server: server, _holder: holder })
+    }
+
+    /// Does something on the owner's host: it has one half of the processors, and so have owners that it starts.
+    pub(super) fn on_host<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
+        self.cores.run_with_clients(work)
     }
 
     /// Where the store is.
@@ -79,9 +92,9 @@ impl House {
         &self.store
     }
 
-    /// A folder of the experiment.
-    pub(super) fn path(&self, name: &str) -> PathBuf {
-        self.dir.join(name)
+    /// The folder of the experiment, on the owner's and home's disk.
+    pub(super) fn dir(&self) -> &Path {
+        &self.dir
     }
 
     /// Calls `thorp volume`, and gives what it says.

@@ -42,7 +42,11 @@ struct Took {
 /// # Errors
 /// Something does not start, or what was promised is not there.
 pub fn take_overs(place: &Place, progress: &dyn Fn(&str), found: &mut dyn FnMut(Row) -> Result<()>) -> Result<()> {
-    let house = House::start(place, "4G")?;
+    let house = House::start(place, "4G", None)?;
+    house.on_host(|| measure(&house, progress, found))
+}
+
+fn measure(house: &House, progress: &dyn Fn(&str), found: &mut dyn FnMut(Row) -> Result<()>) -> Result<()> {
     let (mut detection, mut home, mut writer, mut times) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for turn in 0..TURNS {
         progress(&format!("take-over of 1 GiB, turn {} of {TURNS}", turn + 1));
@@ -50,9 +54,9 @@ pub fn take_overs(place: &Place, progress: &dyn Fn(&str), found: &mut dyn FnMut(
         let mut owner = house.attach(Attaching { volume: turn, copies: 2, ack: "flush", dirty: "1536M" })?;
         owner.run(WRITES, turn)?;
         owner.kill()?;
-        std::fs::remove_dir_all(house.path(&format!("cache-{turn}")))?;
-        let took = take_over(&house, turn)?;
-        let wrote = write(&house.path("writer"))?;
+        std::fs::remove_dir_all(house.dir().join(format!("cache-{turn}")))?;
+        let took = take_over(house, turn)?;
+        let wrote = write(&house.dir().join("writer"))?;
         detection.push(took.detection.as_secs_f64());
         home.push(took.home.as_secs_f64());
         writer.push(wrote.as_secs_f64());
@@ -82,7 +86,7 @@ fn take_over(house: &House, turn: usize) -> Result<Took> {
     let config = AttachConfig {
         clean_bytes: 0,
         log_bytes: 64 << 20,
-        ..AttachConfig::new("".into(), house.path(&format!("after-{turn}")))
+        ..AttachConfig::new("".into(), house.dir().join(format!("after-{turn}")))
     };
     let (begun, mut claimed) = (Instant::now(), None);
     let mut hear = |word: TakeOverWord| {
@@ -99,7 +103,7 @@ fn take_over(house: &House, turn: usize) -> Result<Took> {
 
 /// Reads the volume through its new owner, and detaches it.
 fn check(house: &House, turn: usize, attached: &Arc<Attached>) -> Result<()> {
-    let address = Address::Unix(house.path("nbd-after"));
+    let address = Address::Unix(house.dir().join("nbd-after"));
     let export = Export { name: String::new(), description: String::new(), device: attached.clone() };
     let server = Server::start(&ServerConfig::new(address.clone()), vec![export])?;
     let mut client = Client::connect(&address, "")?;

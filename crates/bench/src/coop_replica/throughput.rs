@@ -8,6 +8,7 @@ use crate::experiment::Target;
 use crate::floor::{PingPong, SyncFloor};
 use crate::sample::median;
 use crate::{Place, Result, Row, Sample};
+use std::path::Path;
 
 /// The figure of the paper that is an experiment which can be repeated.
 pub const COOPREPLICA_FIGURE: u32 = 2;
@@ -44,17 +45,27 @@ const LOADS: [Load; 3] = [
     Load { name: "4 KiB random, depth 1", bytes: 4096, count: 1000, depth: 1, is_random: true, over: SIZE / 4 },
 ];
 
-/// Runs the experiment. `progress` hears what is being done, `found` each row as soon as it is known.
+/// Runs the experiment; the holder's copies are on `disk`, if they are to be on another one than the rest. `progress` hears
+/// what is being done, `found` each row as soon as it is known.
 ///
 /// # Errors
 /// Something does not start, or a write is refused.
-pub fn coopreplica(place: &Place, progress: &dyn Fn(&str), found: &mut dyn FnMut(Row) -> Result<()>) -> Result<()> {
-    let house = House::start(place, "2G")?;
+pub fn coopreplica(
+    place: &Place,
+    disk: Option<&Path>,
+    progress: &dyn Fn(&str),
+    found: &mut dyn FnMut(Row) -> Result<()>,
+) -> Result<()> {
+    let house = House::start(place, "2G", disk)?;
+    house.on_host(|| compare(&house, progress, found))
+}
+
+fn compare(house: &House, progress: &dyn Fn(&str), found: &mut dyn FnMut(Row) -> Result<()>) -> Result<()> {
     for (number, kind) in KINDS.iter().enumerate() {
         house.create(number, SIZE, kind.copies)?;
     }
     let mut outcomes: Vec<Vec<[Outcome; LOADS.len()]>> = vec![Vec::new(); KINDS.len()];
-    let (mut floor, mut line) = (SyncFloor::new(&place.dir)?, PingPong::new(4096, 64)?);
+    let (mut floor, mut line) = (SyncFloor::new(house.dir())?, PingPong::new(4096, 64)?);
     let (mut syncs, mut trips) = (Sample::default(), Sample::default());
     for turn in 0..TURNS {
         for step in 0..KINDS.len() {

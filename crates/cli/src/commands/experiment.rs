@@ -46,7 +46,7 @@ pub(super) fn run(args: &ExperimentArgs, output: &mut Output) -> Result {
                 match study {
                     // Its rows are others.
                     Study::Reliability => {}
-                    Study::Throughput => bench::coopreplica(&place, &progress, &mut found)?,
+                    Study::Throughput => throughput(args, &place, &progress, &mut found)?,
                     Study::TakeOver => bench::take_overs(&place, &progress, &mut found)?,
                 }
             }
@@ -57,6 +57,19 @@ pub(super) fn run(args: &ExperimentArgs, output: &mut Output) -> Result {
         Some(out) => chosen.write(&rows, out),
         None => Ok(()),
     }
+}
+
+/// Figure 2 of the CoopReplica paper.
+fn throughput(
+    args: &ExperimentArgs,
+    place: &Place,
+    progress: &dyn Fn(&str),
+    found: &mut dyn FnMut(Row) -> bench::Result<()>,
+) -> Result {
+    let Some(dir) = &args.holder_dir else { return bench::coopreplica(place, None, progress, found) };
+    let scratch = Scratch::new(None, dir, "experiment")?;
+    let disk = std::fs::canonicalize(scratch.path())?;
+    bench::coopreplica(place, Some(&disk), progress, found)
 }
 
 /// The study of the CoopReplica paper.

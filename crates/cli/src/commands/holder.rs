@@ -6,11 +6,12 @@ use crate::output::{Output, visible};
 use crate::stopper::{when_stdin_closes, when_told};
 use net::Runtime;
 use serde_json::json;
+use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::Duration;
-use volumes::registry::{self, StoreRegistry, Volume, host_name};
+use volumes::registry::{self, StoreRegistry, host_name};
 use volumes::{HolderNames, HolderServer, HolderSettings, RescueSettings, RescueWord, TakeOverWord};
 
 /// How often to look whether it has failed, or is empty.
@@ -76,23 +77,27 @@ fn rescue(args: &HolderArgs, holder: &HolderServer, runtime: Runtime) -> Result 
         home: args.store.clone(),
         after: Duration::from_secs(args.bring_home_after_s.into()),
     };
-    let is_it = move |volume| move |it: &Volume| it.id == volume;
     holder.rescue(settings, move |volume, word| {
-        let found = registry.list().ok().and_then(|all| all.into_iter().find(is_it(volume)));
+        let found = registry.list().ok().and_then(|all| all.into_iter().find(|it| it.id == volume));
         let name = found.map_or_else(|| format!("{:016x}", volume.0), |it| it.name);
         let text = match word {
-            RescueWord::Begins => {
-                format!("the host that has '{name}' is silent: what is not home is to be brought there")
+            RescueWord::On(TakeOverWord::Claimed(_)) => {
+                format!("the host that has '{name}' is silent: what is not home is brought there")
+            }
+            RescueWord::On(TakeOverWord::Missing(holders)) if holders.is_empty() => {
+                format!("a copy of '{name}' is damaged, and nobody else has it")
             }
             RescueWord::On(TakeOverWord::Missing(holders)) => {
                 format!("no answer of {}, and they may have what of '{name}' nobody else has", holders.join(", "))
             }
-            RescueWord::On(TakeOverWord::Home(why)) => format!("the home of '{name}': {why}"),
+            RescueWord::On(TakeOverWord::Home(why)) => format!("the home of '{name}': {why}; it is tried again"),
+            RescueWord::On(TakeOverWord::GoesOn) => format!("'{name}' goes home again"),
             RescueWord::On(_) => return,
             RescueWord::Home => format!("all of '{name}' is home"),
-            RescueWord::GivenUp(why) => format!("'{name}' was not brought home: {why}"),
+            RescueWord::GivenUp(why) => format!("'{name}' was not brought home: {why}; it is tried again later"),
         };
-        eprintln!("{}", visible(&text));
+        // Nobody may listen there any more.
+        let _ = writeln!(io::stderr(), "{}", visible(&text));
     })?;
     Ok(())
 }

@@ -2,7 +2,7 @@
 //! which the owner asks by threads of their own, as its calls block.
 //!
 //! ```text
-//!   write --> state: Owner --Send--> Line --settle--> holder              (the thread of the write, before it flushes)
+//!   write --> state: Owner --Send--> Line --settle--> holder              (the thread that is to flush it, before it does)
 //!                 ^   |                                  |
 //!                 |   +--Read, Connect--> volume-links   |
 //!                 |   +--Change --------> volume-change  +--Counted--> news --> answers   (the thread that reads it)

@@ -43,8 +43,10 @@ impl Core {
         for Request { ticket, operation } in batch.drain(..) {
             waits |= self.begin(ticket, operation, replies, &mut later);
         }
-        self.send_copies();
-        if later.is_empty() && !waits {
+        if waits {
+            self.send_copies();
+        } else if later.is_empty() {
+            // Copies that nobody waits for leave with the keeper's next flush, many at a time.
             return;
         }
         replies.stalls();

@@ -22,7 +22,7 @@ use crate::extents::BLOCK;
 use crate::far::FarHome;
 use crate::home::{Home, HomeError};
 use crate::registry::Registry;
-use crate::takeover::{OwnLog, TakeOverSettings, TakeOverWord, take_over};
+use crate::takeover::{OwnLog, TakeOverSettings, TakeOverWord, Taken, take_over};
 use bytes::Bytes;
 use log::{Log, LogId, Scan};
 use net::Runtime;
@@ -167,9 +167,6 @@ impl Core {
 
         // Before anything is anybody's: nothing has to wait for it then, and a disk that is full changes nothing.
         make_room(&log, config)?;
-        let before = home.opened().map_err(HomeError::from)?;
-        let is_needed = attachment.is_some_and(|it| it.epoch == before.mark.epoch);
-        let dropped = if is_needed { 0 } else { stamps.len() };
         let own = attachment.map(|attachment| OwnWrites { attachment, stamps, writes: &writes, log: &log });
         let settings = TakeOverSettings {
             registry: registry.clone(),
@@ -179,11 +176,14 @@ impl Core {
             host,
             keeps: true,
             accepts_loss: config.is_forced,
+            waits: true,
         };
         let own = own.as_ref().map(|own| own as &dyn OwnLog);
-        let view = take_over(&settings, own, &|| stop.load(SeqCst), say).map_err(AttachError::TakeOver)?;
-        if dropped > 0 {
-            say(TakeOverWord::Dropped(dropped));
+        let Taken { view, found } =
+            take_over(&settings, own, &|| stop.load(SeqCst), say).map_err(AttachError::TakeOver)?;
+        // Others have had it since, and maybe while this one waited: home was not as this host's log is any more.
+        if attachment.is_some_and(|it| it.epoch != found.epoch) && writes.len() > 0 {
+            say(TakeOverWord::Dropped(writes.len()));
         }
         if view.entry.size > home.size() {
             return Err(AttachError::Size(view.entry.size, home.size()));

@@ -38,6 +38,7 @@ impl Membership {
         names: HolderNames,
     ) -> Result<Self, RegistryError> {
         registry.enter(&registrant(&holder, &names))?;
+        holder.asked_registry(true);
         let ends = Arc::new(AtomicBool::new(false));
         let (of, asked, end) = (holder.clone(), registry.clone(), ends.clone());
         let thread = thread::Builder::new().name("holder-pulse".to_owned());
@@ -73,7 +74,7 @@ fn keep(holder: &HostedHolder, registry: &dyn Registry, names: &HolderNames, end
     while !ends.load(SeqCst) {
         if entered.elapsed() >= PULSE {
             // A registry that cannot be asked is asked again.
-            let _ = registry.enter(&registrant(holder, names));
+            holder.asked_registry(registry.enter(&registrant(holder, names)).is_ok());
             entered = Instant::now();
         }
         for volume in holder.volumes() {

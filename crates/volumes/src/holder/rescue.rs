@@ -2,30 +2,35 @@
 //! copies are not the only ones for longer than need be.
 //!
 //! ```text
-//!   registry --view of each volume with copies here--> watch: is it silent? --> bring_home, one volume at a time
+//!   registry --view of each volume with copies here--> watch: is it silent? --> take_over, one volume at a time
 //! ```
-//! A host that only starts anew is to go on with its own log, so it has a while. Where a volume has several holders, the first in
-//! the registry begins, and the next ones some seconds later, if that one does not. Copies that others have and do not give are not
-//! waited for long: another host may want the volume, and it is tried again later.
+//! 1. A host that only starts anew is to go on with its own log, so it has a while. Silence is counted as long as the registry is
+//!    reached: nobody shows a sign of life to one that is away.
+//! 2. Where a volume has several holders, the first in the registry begins, and the next one when that one would have claimed
+//!    the volume by then.
+//! 3. Copies that others have and do not give are not waited for long: another host may want the volume, and it is tried again
+//!    later.
 
 use super::HostedHolder;
 use crate::far::FarHome;
 use crate::registry::Registry;
-use crate::takeover::{TakeOverError, TakeOverWord, bring_home};
+use crate::takeover::{TakeOverError, TakeOverSettings, TakeOverWord, take_over};
 use net::Runtime;
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
+use types::limits::LEASE_DRIFT_PERMILLE;
 use volume::{PartitionId, View, VolumeId};
 
 /// How often to look which volumes are silent.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
-/// The holders of a volume begin so far apart.
+/// The holders of a volume begin so far apart, and by how long each of them waits for the lease.
 const APART: Duration = Duration::from_secs(5);
 
 /// A rescue that lacks something is given up after so long.
@@ -50,9 +55,7 @@ pub struct RescueSettings {
 /// A word for people on a volume that is brought home.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RescueWord {
-    /// Its host is silent: it is to be brought home.
-    Begins,
-    /// This is so on the way.
+    /// This is so on the way. The first word is that it is claimed: its host is silent.
     On(TakeOverWord),
     /// It is home, and nobody has it.
     Home,
@@ -74,7 +77,15 @@ impl Rescue {
     ) -> io::Result<Self> {
         let ends = Arc::new(AtomicBool::new(false));
         let end = ends.clone();
-        let watch = move || Watch { holder, settings, say: &say, seen: HashMap::new() }.run(&end);
+        let watch = move || {
+            let mut watch = Watch { holder, settings, say: &say, seen: HashMap::new() };
+            // A panic of `say` is its own, and ends no other's rescue.
+            while !end.load(SeqCst) {
+                if catch_unwind(AssertUnwindSafe(|| watch.run(&end))).is_err() {
+                    thread::sleep(LOOK_EVERY);
+                }
+            }
+        };
         let thread = thread::Builder::new().name("holder-rescue".to_owned()).spawn(watch)?;
         Ok(Self { ends, thread: Some(thread) })
     }
@@ -126,7 +137,7 @@ impl Watch<'_> {
 
     /// Whether a volume that counts copies here has a host of which nothing was heard for long enough.
     fn is_silent(&mut self, now: Instant, volume: VolumeId, view: &View) -> bool {
-        let Some(turn) = turn(view, self.holder.partition) else {
+        let (Some(turn), Some(reached)) = (turn(view, self.holder.partition), self.holder.registry_since()) else {
             self.seen.remove(&volume);
             return false;
         };
@@ -135,15 +146,23 @@ impl Watch<'_> {
         if seen.revision != view.revision {
             (seen.revision, seen.since) = (view.revision, now);
         }
-        let silence = now.saturating_duration_since(seen.since);
-        now >= seen.not_before && silence >= self.settings.after + APART * turn
+        let silence = now.saturating_duration_since(seen.since.max(reached));
+        let for_others = (APART + wait_for_lease(view.entry.lease)) * turn;
+        now >= seen.not_before && silence >= self.settings.after + for_others
     }
 
     fn rescue(&mut self, volume: VolumeId, ends: &AtomicBool) {
-        (self.say)(volume, RescueWord::Begins);
         let word = match self.bring_home(volume, ends) {
             Ok(()) => RescueWord::Home,
-            Err(why) => {
+            // It has a host, or another holder was first.
+            Err(Failed::Others) => return,
+            Err(Failed::Away) => {
+                if let Some(seen) = self.seen.get_mut(&volume) {
+                    seen.since = Instant::now();
+                }
+                return;
+            }
+            Err(Failed::Lacks(why)) => {
                 if let Some(seen) = self.seen.get_mut(&volume) {
                     seen.not_before = Instant::now() + AGAIN_AFTER;
                 }
@@ -153,30 +172,77 @@ impl Watch<'_> {
         (self.say)(volume, word);
     }
 
-    fn bring_home(&self, volume: VolumeId, ends: &AtomicBool) -> Result<(), String> {
+    fn bring_home(&self, volume: VolumeId, ends: &AtomicBool) -> Result<(), Failed> {
         let RescueSettings { registry, runtime, home, .. } = &self.settings;
-        let home = FarHome::connect(home, volume, runtime).map_err(|error| error.to_string())?;
+        let home = FarHome::connect(home, volume, runtime).map_err(|_| Failed::Away)?;
+        let settings = TakeOverSettings::homeward(registry.clone(), runtime.clone(), home)?;
         // Since when something is missing.
         let lacks = Cell::new(None::<Instant>);
         let is_given_up = || ends.load(SeqCst) || lacks.get().is_some_and(|since| since.elapsed() >= PATIENCE);
-        let brought = bring_home(registry.clone(), runtime.clone(), home, false, &is_given_up, &mut |word| {
-            if matches!(word, TakeOverWord::Missing(_) | TakeOverWord::Home(_)) {
-                lacks.set(lacks.get().or_else(|| Some(Instant::now())));
+        let brought = take_over(&settings, None, &is_given_up, &mut |word| {
+            match word {
+                TakeOverWord::Missing(_) | TakeOverWord::Home(_) => {
+                    lacks.set(lacks.get().or_else(|| Some(Instant::now())));
+                }
+                TakeOverWord::GoesOn => lacks.set(None),
+                _ => {}
             }
-            (self.say)(volume, RescueWord::On(word));
+            if !matches!(word, TakeOverWord::Watches(_)) {
+                (self.say)(volume, RescueWord::On(word));
+            }
         });
-        match brought {
-            Ok(_) => Ok(()),
-            Err(TakeOverError::Stopped) if !ends.load(SeqCst) => {
-                Err(format!("not all of it could be had within {} s", PATIENCE.as_secs()))
+        Ok(brought.map(drop)?)
+    }
+}
+
+/// Why a volume was not brought home.
+enum Failed {
+    /// Others look after it.
+    Others,
+    /// The registry or home is away.
+    Away,
+    /// It lacks something.
+    Lacks(String),
+}
+
+impl From<TakeOverError> for Failed {
+    fn from(error: TakeOverError) -> Self {
+        match error {
+            TakeOverError::Lives | TakeOverError::Lost(_) => Self::Others,
+            TakeOverError::Registry(_) => Self::Away,
+            TakeOverError::Stopped => {
+                Self::Lacks(format!("not all of it could be had within {} s", PATIENCE.as_secs()))
             }
-            Err(error) => Err(error.to_string()),
+            error => Self::Lacks(error.to_string()),
         }
     }
 }
 
-/// The turn of a holder to look after a volume; `None` if the volume has no host, or counts no copies there.
+/// How long a take-over waits for the lease of a silent host.
+fn wait_for_lease(lease: Duration) -> Duration {
+    lease + lease * LEASE_DRIFT_PERMILLE / 1000
+}
+
+/// The turn of a holder to look after a volume; `None` if the volume has no host, or counts no copies there: with one copy that
+/// is in its host's log, and no list is enough.
 fn turn(view: &View, partition: PartitionId) -> Option<u32> {
-    view.entry.owner?;
+    view.entry.owner.filter(|_| view.entry.copies > 1)?;
     view.entry.holders.iter().position(|it| *it == partition).map(|at| at as u32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use volume::{HostId, Registered};
+
+    #[test]
+    fn a_holder_has_its_turn_where_copies_count() {
+        let mut view = View { revision: 1, entry: Registered::new(1 << 20, 2, Duration::from_secs(6)) };
+        view.entry.holders = vec![PartitionId(1), PartitionId(2)];
+        assert_eq!(turn(&view, PartitionId(1)), None, "nobody has it");
+        view.entry.owner = Some(HostId(9));
+        assert_eq!([1, 2, 3].map(|it| turn(&view, PartitionId(it))), [Some(0), Some(1), None]);
+        view.entry.copies = 1;
+        assert_eq!(turn(&view, PartitionId(1)), None, "its only copy is its host's");
+    }
 }

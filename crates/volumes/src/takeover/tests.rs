@@ -95,6 +95,7 @@ impl Rig {
             host: HostId(host),
             keeps: true,
             accepts_loss: false,
+            waits: true,
         }
     }
 
@@ -152,7 +153,7 @@ fn data(mark: u8, blocks: usize) -> Content {
 }
 
 fn take(settings: &TakeOverSettings, words: &mut Vec<TakeOverWord>) -> Result<View, TakeOverError> {
-    take_over(settings, None, &|| false, &mut |word| words.push(word))
+    take_over(settings, None, &|| false, &mut |word| words.push(word)).map(|taken| taken.view)
 }
 
 #[test]
@@ -262,14 +263,16 @@ fn a_holder_brings_home_by_itself_what_a_silent_host_has_left() {
     }
     rig.holder.stop();
     let words: Vec<_> = words.lock().unwrap().iter().map(|(_, word)| word.clone()).collect();
-    assert_eq!((words.first(), words.last()), (Some(&RescueWord::Begins), Some(&RescueWord::Home)));
+    assert_eq!(words, [RescueWord::On(TakeOverWord::Claimed(Epoch(2))), RescueWord::Home]);
 }
 
 #[test]
 fn a_holder_lets_a_host_alone_that_lives() {
     let rig = Rig::new();
     rig.leave_copies(&[(1, 0, data(1, 1))]);
-    rig.holder.rescue(rig.rescue(), |_, word| panic!("{word:?}")).unwrap();
+    let words = Arc::new(Mutex::new(Vec::new()));
+    let heard = words.clone();
+    rig.holder.rescue(rig.rescue(), move |_, word| heard.lock().unwrap().push(word)).unwrap();
     for _ in 0..30 {
         let View { revision, entry } = rig.registry.view(VOLUME).unwrap();
         let entry = Registered { pulse: entry.pulse + 1, ..entry };
@@ -277,6 +280,8 @@ fn a_holder_lets_a_host_alone_that_lives() {
         thread::sleep(LEASE / 6);
     }
     assert_eq!(rig.registry.view(VOLUME).unwrap().entry.owner, Some(OLD));
+    rig.holder.stop();
+    assert_eq!(*words.lock().unwrap(), []);
 }
 
 #[test]
@@ -294,12 +299,33 @@ fn a_host_waits_for_one_that_brings_the_volume_home_and_has_it_then() {
                     thread::sleep(LEASE / 2);
                 }
             });
-            assert_eq!(brought.unwrap().entry.owner, None);
+            assert_eq!(brought.unwrap().view.entry.owner, None);
         });
         has_claimed.recv_timeout(LONG).unwrap();
         let mut words = Vec::new();
         (take(&rig.settings(3), &mut words), words)
     });
     assert_eq!((view.unwrap().entry.owner, rig.block(3)), (Some(HostId(3)), 3));
-    assert_eq!(words, [TakeOverWord::WatchesRescue(LEASE), TakeOverWord::Claimed(Epoch(3))]);
+    assert_eq!(words, [TakeOverWord::WatchesRescue, TakeOverWord::Claimed(Epoch(3))]);
+}
+
+/// The order of two holders, and neither speaks of the other's.
+#[test]
+fn the_next_holder_brings_home_what_the_first_one_does_not() {
+    let rig = Rig::new();
+    rig.leave_copies(&[(1, 0, data(5, 2))]);
+    let View { revision, entry } = rig.registry.view(VOLUME).unwrap();
+    // The first one is gone. Of three copies the host had one, so one list is enough.
+    let holders = vec![PartitionId(99), rig.holder.partition()];
+    rig.registry
+        .change(VOLUME, Change { expects: revision, entry: Registered { holders, copies: 3, ..entry } })
+        .unwrap();
+    rig.holder.rescue(rig.rescue(), |_, _| {}).unwrap();
+    let begun = Instant::now();
+    while rig.registry.view(VOLUME).unwrap().entry.owner.is_some() {
+        assert!(begun.elapsed() < LONG, "it waits for the first one for ever");
+        thread::sleep(Duration::from_millis(10));
+    }
+    assert!(begun.elapsed() > Duration::from_secs(5), "it has not waited for its turn");
+    assert_eq!(rig.block(1), 5);
 }

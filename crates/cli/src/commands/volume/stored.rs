@@ -153,9 +153,10 @@ fn say(volume: &Volume, word: &TakeOverWord) -> String {
             visible(place),
             lease.as_secs_f64()
         ),
-        TakeOverWord::WatchesRescue(_) => {
-            format!("'{name}' is being brought home at {}, as its host was silent: that is waited for", visible(place))
+        TakeOverWord::WatchesRescue => {
+            format!("another host is bringing '{name}' home, as the one that had it was silent: that is waited for")
         }
+        TakeOverWord::GoesOn => "it goes on".to_owned(),
         TakeOverWord::Claimed(epoch) => {
             format!("'{name}' is this host's, by attachment {}: what is not home is brought there", epoch.0)
         }
