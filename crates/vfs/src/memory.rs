@@ -8,6 +8,7 @@ use crate::aligned::BLOCK;
 use crate::files::{File, Files, How, Lock};
 use rustix::io::Errno;
 use std::collections::BTreeMap;
+use std::fmt;
 use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -43,7 +44,7 @@ impl Dice {
 
 #[derive(Clone, Debug)]
 enum Change {
-    Bytes(usize, Vec<u8>),
+    Bytes(usize, Arc<[u8]>),
     Len(usize),
 }
 
@@ -60,9 +61,12 @@ enum NameChange {
     Gone(String),
 }
 
-#[derive(Debug, Default)]
+/// Told of a directory after each change of it.
+type Watcher = Arc<dyn Fn(Memory) + Send + Sync>;
+
+#[derive(Default)]
 struct State {
-    inodes: Vec<Inode>,
+    inodes: Vec<Arc<Inode>>,
     durable_names: BTreeMap<String, usize>,
     names: BTreeMap<String, usize>,
     pending_names: Vec<NameChange>,
@@ -70,11 +74,56 @@ struct State {
     fault: Option<Fault>,
     crashed: bool,
     locked: bool,
+    watcher: Option<Watcher>,
+}
+
+impl State {
+    fn inode(&mut self, inode: usize) -> &mut Inode {
+        Arc::make_mut(&mut self.inodes[inode])
+    }
+
+    /// The same directory for another process.
+    fn copy(&self) -> Memory {
+        let copy = Self {
+            inodes: self.inodes.clone(),
+            durable_names: self.durable_names.clone(),
+            names: self.names.clone(),
+            pending_names: self.pending_names.clone(),
+            ..Self::default()
+        };
+        Memory(Arc::new(Mutex::new(copy)))
+    }
+
+    /// Something has changed: whoever watches is told before anything else happens here.
+    fn changed(&self) {
+        if let Some(watcher) = &self.watcher {
+            watcher(self.copy());
+        }
+    }
+
+    /// The directory after a power failure that so many changes of names have survived, and of the files what `torn` says.
+    fn failed(&self, names_survive: usize, torn: impl FnMut(&Arc<Inode>) -> Arc<Inode>) -> Memory {
+        let mut names = self.durable_names.clone();
+        for change in &self.pending_names[..names_survive] {
+            match change {
+                NameChange::Put(name, inode) => drop(names.insert(name.clone(), *inode)),
+                NameChange::Gone(name) => drop(names.remove(name)),
+            }
+        }
+        let inodes = self.inodes.iter().map(torn).collect();
+        Memory(Arc::new(Mutex::new(Self { inodes, durable_names: names.clone(), names, ..Self::default() })))
+    }
 }
 
 /// The directory.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct Memory(Arc<Mutex<State>>);
+
+impl fmt::Debug for Memory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Memory")
+    }
+}
 
 fn apply(bytes: &mut Blocks, change: &Change) {
     match change {
@@ -120,34 +169,48 @@ impl Memory {
         self.state().operations
     }
 
+    /// Has `watcher` told of this directory after each change, as a copy of its own. It is called under this directory's lock, so
+    /// changes are told in the order in which they happen.
+    pub fn watch(&self, watcher: impl Fn(Self) + Send + Sync + 'static) {
+        self.state().watcher = Some(Arc::new(watcher));
+    }
+
     /// The same directory for another process, after this one has been killed: nothing is lost.
     pub fn after_kill(&self) -> Self {
-        let state = self.state();
-        let copy = State {
-            inodes: state.inodes.clone(),
-            durable_names: state.durable_names.clone(),
-            names: state.names.clone(),
-            pending_names: state.pending_names.clone(),
-            ..State::default()
-        };
-        Self(Arc::new(Mutex::new(copy)))
+        self.state().copy()
     }
 
     /// The directory after a power failure: of what was not synced, the dice decide what is there.
     pub fn after_power_failure(&self, dice: &mut Dice) -> Self {
         let state = self.state();
-        let mut names = state.durable_names.clone();
         let survive = dice.roll(state.pending_names.len() as u64 + 1) as usize;
-        for change in &state.pending_names[..survive] {
-            match change {
-                NameChange::Put(name, inode) => drop(names.insert(name.clone(), *inode)),
-                NameChange::Gone(name) => drop(names.remove(name)),
-            }
-        }
         let mood = dice.roll(4);
-        let inodes = state.inodes.iter().map(|inode| torn(inode, mood, dice)).collect();
-        let copy = State { inodes, durable_names: names.clone(), names, ..State::default() };
-        Self(Arc::new(Mutex::new(copy)))
+        state.failed(survive, |inode| if inode.pending.is_empty() { inode.clone() } else { torn(inode, mood, dice) })
+    }
+
+    /// The directory after each power failure that there can be, as far as writes are whole or not at all; `None` if more than
+    /// `changes_max` changes are not synced. Names survive in the order in which they were changed.
+    pub fn after_each_power_failure(&self, changes_max: u32) -> Option<Vec<Self>> {
+        let state = self.state();
+        let changes: usize = state.inodes.iter().map(|inode| inode.pending.len()).sum();
+        if changes > changes_max as usize {
+            return None;
+        }
+        let some = |survive, which: u32| {
+            let mut next = 0;
+            state.failed(survive, |inode| {
+                let mut durable = inode.durable.clone();
+                for change in &inode.pending {
+                    if which >> next & 1 == 1 {
+                        apply(&mut durable, change);
+                    }
+                    next += 1;
+                }
+                Arc::new(Inode { current: durable.clone(), durable, pending: Vec::new() })
+            })
+        };
+        let each = |survive| (0..1_u32 << changes).map(move |which| (survive, which));
+        Some((0..=state.pending_names.len()).flat_map(each).map(|(survive, which)| some(survive, which)).collect())
     }
 
     /// The bytes of a file.
@@ -165,7 +228,7 @@ impl Memory {
     pub fn damage(&self, name: &str, damage: impl FnOnce(&mut Vec<u8>)) {
         let mut state = self.state();
         let inode = state.names[name];
-        let inode = &mut state.inodes[inode];
+        let inode = state.inode(inode);
         let mut bytes = inode.current.to_vec();
         damage(&mut bytes);
         inode.current = Blocks::from(&bytes[..]);
@@ -174,7 +237,7 @@ impl Memory {
 }
 
 /// The file that a power failure leaves: nothing, all, or any sectors of what was not synced.
-fn torn(inode: &Inode, mood: u64, dice: &mut Dice) -> Inode {
+fn torn(inode: &Inode, mood: u64, dice: &mut Dice) -> Arc<Inode> {
     let mut durable = inode.durable.clone();
     for change in &inode.pending {
         match (mood, change) {
@@ -193,7 +256,7 @@ fn torn(inode: &Inode, mood: u64, dice: &mut Dice) -> Inode {
             }
         }
     }
-    Inode { current: durable.clone(), durable, pending: Vec::new() }
+    Arc::new(Inode { current: durable.clone(), durable, pending: Vec::new() })
 }
 
 #[derive(Debug)]
@@ -214,9 +277,10 @@ impl MemoryFile {
 
     fn change(&self, change: Change) -> io::Result<()> {
         let mut state = self.memory.operation()?;
-        let inode = &mut state.inodes[self.inode];
+        let inode = state.inode(self.inode);
         apply(&mut inode.current, &change);
         inode.pending.push(change);
+        state.changed();
         Ok(())
     }
 }
@@ -234,14 +298,14 @@ impl File for MemoryFile {
 
     fn write_at(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
         self.check_aligned(at, bytes)?;
-        let change = Change::Bytes(at as usize, bytes.to_vec());
+        let change = Change::Bytes(at as usize, bytes.into());
         let will_crash = {
             let state = self.memory.state();
             !state.crashed && matches!(state.fault, Some(Fault::Crash(at)) if at == state.operations)
         };
         if will_crash {
             // A write that was under way when the power failed may have left its traces.
-            self.memory.state().inodes[self.inode].pending.push(change.clone());
+            self.memory.state().inode(self.inode).pending.push(change.clone());
         }
         self.change(change)
     }
@@ -253,15 +317,16 @@ impl File for MemoryFile {
     fn sync(&self) -> io::Result<()> {
         match self.memory.operation() {
             Ok(mut state) => {
-                let inode = &mut state.inodes[self.inode];
+                let inode = state.inode(self.inode);
                 inode.durable = inode.current.clone();
                 inode.pending.clear();
+                state.changed();
                 Ok(())
             }
             Err(error) => {
                 let mut state = self.memory.state();
                 if !state.crashed {
-                    state.inodes[self.inode].pending.clear();
+                    state.inode(self.inode).pending.clear();
                 }
                 Err(error)
             }
@@ -291,10 +356,11 @@ impl Files for Memory {
         let mut state = self.operation()?;
         let inode = match (how, state.names.get(name)) {
             (How::Create, _) => {
-                state.inodes.push(Inode::default());
+                state.inodes.push(Arc::default());
                 let inode = state.inodes.len() - 1;
                 state.names.insert(name.to_owned(), inode);
                 state.pending_names.push(NameChange::Put(name.to_owned(), inode));
+                state.changed();
                 inode
             }
             (_, Some(inode)) => *inode,
@@ -310,6 +376,7 @@ impl Files for Memory {
         // One change: a rename is atomic. A remainder of the old name does no harm.
         state.pending_names.push(NameChange::Put(to.to_owned(), inode));
         state.pending_names.push(NameChange::Gone(from.to_owned()));
+        state.changed();
         Ok(())
     }
 
@@ -317,6 +384,7 @@ impl Files for Memory {
         let mut state = self.operation()?;
         state.names.remove(name).ok_or(io::ErrorKind::NotFound)?;
         state.pending_names.push(NameChange::Gone(name.to_owned()));
+        state.changed();
         Ok(())
     }
 
@@ -324,6 +392,7 @@ impl Files for Memory {
         let mut state = self.operation()?;
         state.durable_names = state.names.clone();
         state.pending_names.clear();
+        state.changed();
         Ok(())
     }
 
@@ -333,5 +402,39 @@ impl Files for Memory {
             return Ok(None);
         }
         Ok(Some(Box::new(MemoryLock(self.clone()))))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_power_failure_leaves_another_part_of_what_was_not_synced() {
+        let memory = Memory::default();
+        let file = memory.open("file", How::Create).unwrap();
+        file.write_at(0, &[1; 4]).unwrap();
+        file.sync().unwrap();
+        let told = Arc::new(Mutex::new(0));
+        let count = told.clone();
+        memory.watch(move |now| {
+            assert!(!now.names().is_empty());
+            *count.lock().unwrap() += 1;
+        });
+        let left = |memory: &Memory| -> Vec<_> {
+            let left = memory.after_each_power_failure(2).unwrap();
+            left.iter().map(|left| (!left.names().is_empty()).then(|| left.bytes("file"))).collect()
+        };
+        assert_eq!(left(&memory), [None, Some(vec![1; 4])], "its name is not synced");
+        memory.sync_dir().unwrap();
+        file.write_at(0, &[2; 2]).unwrap();
+        file.write_at(1, &[3; 2]).unwrap();
+        let bytes = [[1, 1, 1, 1], [2, 2, 1, 1], [1, 3, 3, 1], [2, 3, 3, 1]];
+        assert_eq!(left(&memory), bytes.map(|bytes| Some(bytes.to_vec())));
+        file.set_len(1).unwrap();
+        assert!(memory.after_each_power_failure(2).is_none(), "there are too many");
+        file.sync().unwrap();
+        assert_eq!(left(&memory), [Some(vec![2])]);
+        assert_eq!(*told.lock().unwrap(), 5);
     }
 }

@@ -33,6 +33,8 @@ mod attachment;
 mod between;
 mod config;
 mod copies;
+#[cfg(test)]
+mod crashes;
 mod device;
 mod error;
 mod flush;

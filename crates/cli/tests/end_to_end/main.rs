@@ -12,6 +12,8 @@ mod full_disk;
 mod groups;
 mod hostile;
 mod leases;
+#[path = "../../../volumes/tests/mounts/mounts.rs"]
+mod mounts;
 mod pages;
 mod panics;
 mod pipes;

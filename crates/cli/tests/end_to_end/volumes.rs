@@ -1,13 +1,14 @@
 //! Volumes as an operator has them: made, attached, killed, detached.
 
+use crate::mounts::{Fuse, Mounted, can_mount, run};
 use crate::program::{Folder, command, serve, thorp};
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Stdio};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use volumes::nbd::Address;
 use volumes::nbd::client::{Client, Command};
 
@@ -220,9 +221,9 @@ fn a_file_system_survives_the_kill_of_its_volume() {
     let text = |number: usize| format!("file {number}\n").repeat(3000);
 
     let attached = Attached::new(&folder, &["--age-s", "1"]);
-    let mut disk = Fuse::new(&folder, &attached.socket);
+    let mut disk = Fuse::new(folder.path(), &attached.socket);
     run("mkfs.ext4", &["-q", "-F", &disk.file]);
-    let mut mounted = Mounted::new(&folder, &disk.file);
+    let mut mounted = Mounted::new(folder.path(), &disk.file);
     for number in 0..20 {
         let mut file = std::fs::File::create(mounted.path.join(number.to_string())).unwrap();
         file.write_all(text(number).as_bytes()).unwrap();
@@ -233,11 +234,11 @@ fn a_file_system_survives_the_kill_of_its_volume() {
     disk.end();
 
     let attached = Attached::new(&folder, &["--age-s", "1"]);
-    let mut disk = Fuse::new(&folder, &attached.socket);
+    let mut disk = Fuse::new(folder.path(), &attached.socket);
     // 1: it has replayed its journal, and counted what is free.
     let checked = std::process::Command::new("e2fsck").args(["-fy", &disk.file]).output().unwrap();
     assert!(matches!(checked.status.code(), Some(0 | 1)), "{checked:?}");
-    let mut mounted = Mounted::new(&folder, &disk.file);
+    let mut mounted = Mounted::new(folder.path(), &disk.file);
     for number in 0..20 {
         let found = std::fs::read_to_string(mounted.path.join(number.to_string())).unwrap();
         assert!(found == text(number), "file {number}");
@@ -249,91 +250,4 @@ fn a_file_system_survives_the_kill_of_its_volume() {
     run("e2fsck", &["-fn", &home]);
     let (size, room) = (std::fs::metadata(&home).unwrap().len(), std::fs::metadata(&home).unwrap().blocks() * 512);
     assert!(room < size / 2, "what was trimmed takes no room: {room} of {size} bytes");
-}
-
-/// Whether file systems can be mounted here, and there is what that takes.
-fn can_mount() -> bool {
-    let has = |program: &str| {
-        let path = std::env::var_os("PATH").unwrap_or_default();
-        std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
-    };
-    let programs = ["nbdfuse", "mkfs.ext4", "e2fsck", "losetup", "mount", "umount", "fstrim"];
-    let missing: Vec<_> = programs.into_iter().filter(|program| !has(program)).collect();
-    let opens = |file: &str| std::fs::File::options().read(true).write(true).open(file).is_ok();
-    let can = opens("/dev/fuse") && opens("/dev/loop-control");
-    if !missing.is_empty() || !can {
-        eprintln!("skipped: no file systems are mounted here (missing: {missing:?}; devices: {can})");
-    }
-    missing.is_empty() && can
-}
-
-#[track_caller]
-fn run(program: &str, words: &[&str]) -> String {
-    let ran = std::process::Command::new(program).args(words).output().unwrap();
-    assert!(ran.status.success(), "{program} {words:?}: {ran:?}");
-    String::from_utf8(ran.stdout).unwrap()
-}
-
-/// A volume as a file, by `nbdfuse`.
-struct Fuse {
-    process: Child,
-    folder: PathBuf,
-    file: String,
-}
-
-impl Fuse {
-    fn new(folder: &Folder, socket: &Path) -> Self {
-        let path = folder.path().join("fuse");
-        std::fs::create_dir_all(&path).unwrap();
-        let uri = format!("nbd+unix:///?socket={}", socket.display());
-        let process = std::process::Command::new("nbdfuse").arg(&path).arg(uri).stderr(Stdio::null()).spawn().unwrap();
-        let file = path.join("nbd");
-        let begun = Instant::now();
-        while !file.exists() {
-            assert!(begun.elapsed() < Duration::from_secs(30), "nbdfuse mounts nothing");
-            thread::sleep(Duration::from_millis(20));
-        }
-        Self { process, folder: path, file: file.to_str().unwrap().to_owned() }
-    }
-
-    fn end(&mut self) {
-        // It may have ended with its server.
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-        let _ = std::process::Command::new("umount").arg("-l").arg(&self.folder).output();
-    }
-}
-
-impl Drop for Fuse {
-    fn drop(&mut self) {
-        self.end();
-    }
-}
-
-/// A file system in a file, mounted.
-struct Mounted {
-    path: PathBuf,
-    device: String,
-}
-
-impl Mounted {
-    fn new(folder: &Folder, file: &str) -> Self {
-        let path = folder.path().join("mounted");
-        std::fs::create_dir_all(&path).unwrap();
-        let device = run("losetup", &["--find", "--show", file]).trim().to_owned();
-        let mounted = Self { path, device };
-        run("mount", &[&mounted.device, mounted.path.to_str().unwrap()]);
-        mounted
-    }
-
-    fn end(&mut self) {
-        let _ = std::process::Command::new("umount").arg("-l").arg(&self.path).output();
-        let _ = std::process::Command::new("losetup").args(["--detach", &self.device]).output();
-    }
-}
-
-impl Drop for Mounted {
-    fn drop(&mut self) {
-        self.end();
-    }
 }
