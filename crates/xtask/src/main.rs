@@ -33,6 +33,8 @@ Usage: cargo xtask <command>
             --race NAME       steered towards one kind of race
             --mutants         takes each rule out of the code and shows the seed that notices
             --rule NAME       with --mutants, of this rule alone
+  provision
+          installs the programs of others that tests run beside ours (Debian, root)
   cache-tests
           http-tests/cache-tests against the `thorp proxy` that was built last, with npm
   python  the tests of the Python package, with the `thorp` that was built last
@@ -56,6 +58,7 @@ fn main() -> ExitCode {
     let outcome = match (command.as_str(), rest) {
         ("test" | "ci", []) => steps::test().map(success),
         ("tidy", []) => tidy::run().map(success),
+        ("provision", []) => provision::install().map(success),
         ("sim", options) => sim::run(options).map(success),
         ("cache-tests", []) => steps::cache_tests().map(success),
         ("python", []) => steps::python().map(success),

@@ -1,9 +1,9 @@
 //! The programs of others that tests run beside ours. In CI they have to be there, so what is missing is installed;
 //! elsewhere the tests that want them say that they are skipped.
 
-use crate::{Result, python, run, shim};
-use std::path::Path;
-use std::process::Command;
+use crate::{Result, cargo, output_of, python, run, shim, target};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 /// A package, and a way to see that it is there.
 struct Package {
@@ -11,7 +11,7 @@ struct Package {
     is_there: fn() -> bool,
 }
 
-const PACKAGES: [Package; 10] = [
+const PACKAGES: [Package; 13] = [
     Package { name: "postgresql", is_there: has_postgres },
     Package { name: "python3-venv", is_there: python::is_there },
     Package { name: "golang-go", is_there: || is_on_path("go") },
@@ -20,26 +20,115 @@ const PACKAGES: [Package; 10] = [
     Package { name: "libnbd-bin", is_there: || is_on_path("nbdinfo") && is_on_path("nbdcopy") },
     Package { name: "qemu-utils", is_there: || is_on_path("qemu-io") && is_on_path("qemu-img") },
     Package { name: "fio", is_there: || is_on_path("fio") },
+    // The guest that has a volume for a disk: 84 MB.
+    Package { name: "qemu-system-x86", is_there: || is_on_path("qemu-system-x86_64") },
+    Package { name: "busybox-static", is_there: || is_on_path("busybox") },
+    Package { name: "nbd-client", is_there: || Path::new("/usr/sbin/nbd-client").is_file() },
     Package { name: "nginx", is_there: || Path::new("/usr/sbin/nginx").is_file() },
     // With Apache, and not with its service.
     Package { name: "libapache2-mod-php", is_there: has_apache_with_php },
 ];
 
+/// A program that is no package of the system's, or a part of one. It is put into `tools` beside the build, where tests
+/// look for it.
+struct Tool {
+    name: &'static str,
+    /// A file that it has.
+    file: &'static str,
+    install: fn(&Path) -> Result,
+}
+
+const TOOLS: [Tool; 2] = [
+    Tool { name: "fsx", file: "bin/fsx", install: install_fsx },
+    Tool { name: "kernel of a guest", file: "kernel/nbd.ko", install: install_kernel },
+];
+
+/// The modules of the guest's kernel, without what they are below.
+const MODULES: [&str; 10] = [
+    "drivers/virtio/virtio.ko",
+    "drivers/virtio/virtio_ring.ko",
+    "drivers/virtio/virtio_pci_legacy_dev.ko",
+    "drivers/virtio/virtio_pci_modern_dev.ko",
+    "drivers/virtio/virtio_pci.ko",
+    "net/core/failover.ko",
+    "drivers/net/net_failover.ko",
+    "drivers/net/virtio_net.ko",
+    "drivers/block/virtio_blk.ko",
+    "drivers/block/nbd.ko",
+];
+
 /// Installs what is missing, where that is ours to do.
+pub(crate) fn install_in_ci() -> Result {
+    if std::env::var_os("CI").is_some() {
+        return install();
+    }
+    let tools = tools()?;
+    let packages = PACKAGES.iter().filter(|package| !(package.is_there)()).map(|package| package.name);
+    let missing: Vec<_> =
+        packages.chain(TOOLS.iter().filter(|it| !tools.join(it.file).is_file()).map(|it| it.name)).collect();
+    if !missing.is_empty() {
+        let what = missing.join(", ");
+        println!("not installed, so its tests are skipped: {what}; `cargo xtask provision` installs it (Debian, root)");
+    }
+    Ok(())
+}
+
+/// Installs what is missing.
 pub(crate) fn install() -> Result {
     let missing: Vec<_> = PACKAGES.iter().filter(|package| !(package.is_there)()).map(|package| package.name).collect();
-    if missing.is_empty() {
+    let is_root = std::env::var_os("USER").is_none_or(|user| user == "root");
+    if !is_root || !is_on_path("apt-get") {
+        println!("cannot be installed here, so its tests are skipped: {}", missing.join(", "));
         return Ok(());
     }
-    let is_root = std::env::var_os("USER").is_none_or(|user| user == "root");
-    if std::env::var_os("CI").is_none() || !is_root || !is_on_path("apt-get") {
-        println!("not installed, so its tests are skipped outside of CI: {}", missing.join(", "));
+    let tools = tools()?;
+    let to_install: Vec<_> = TOOLS.iter().filter(|it| !tools.join(it.file).is_file()).collect();
+    if missing.is_empty() && to_install.is_empty() {
         return Ok(());
     }
     run(Command::new("apt-get").args(["update", "--quiet"]))?;
-    let mut install = Command::new("apt-get");
-    install.args(["install", "--quiet", "--yes", "--no-install-recommends"]).args(missing);
-    run(install.env("DEBIAN_FRONTEND", "noninteractive"))
+    if !missing.is_empty() {
+        let mut install = Command::new("apt-get");
+        install.args(["install", "--quiet", "--yes", "--no-install-recommends"]).args(missing);
+        run(install.env("DEBIAN_FRONTEND", "noninteractive"))?;
+    }
+    std::fs::create_dir_all(&tools).map_err(|error| format!("{}: {error}", tools.display()))?;
+    to_install.iter().try_for_each(|tool| (tool.install)(&tools).map_err(|why| format!("{}: {why}", tool.name)))
+}
+
+fn tools() -> Result<PathBuf> {
+    Ok(target()?.join("tools"))
+}
+
+/// A file system exerciser, of crates.io. A debug build does: it waits for the file system.
+fn install_fsx(tools: &Path) -> Result {
+    run(cargo().args(["install", "fsx", "--version", "0.3.2", "--locked", "--debug", "--quiet", "--root"]).arg(tools))
+}
+
+/// Debian's kernel for machines in a cloud: 27 MB come, 15 MB stay. It is not installed, which would make it this machine's.
+fn install_kernel(tools: &Path) -> Result {
+    let depends = output_of(Command::new("apt-cache").args(["depends", "linux-image-cloud-amd64"]))?;
+    let package = depends.lines().find_map(|line| line.trim().strip_prefix("Depends: "));
+    let package = package.ok_or("linux-image-cloud-amd64 depends on no kernel")?;
+    let folder = tools.join("kernel");
+    let failed = |error: std::io::Error| format!("{}: {error}", folder.display());
+    std::fs::create_dir_all(&folder).map_err(failed)?;
+    run(Command::new("apt-get").args(["download", "--quiet", package]).current_dir(&folder))?;
+    let files = || std::fs::read_dir(&folder).map_err(failed);
+    let archive =
+        files()?.flatten().map(|entry| entry.path()).find(|path| path.extension().is_some_and(|it| it == "deb"));
+    let archive = archive.ok_or("nothing came")?;
+    let mut list = Command::new("dpkg-deb");
+    let mut list = list.arg("--fsys-tarfile").arg(&archive).stdout(Stdio::piped()).spawn().map_err(failed)?;
+    let mut unpack = Command::new("tar");
+    unpack.args(["--extract", "--wildcards", "--transform=s|.*/||", "--directory"]).arg(&folder);
+    unpack.arg("./boot/vmlinuz-*").args(MODULES.map(|module| format!("*/kernel/{module}")));
+    run(unpack.stdin(list.stdout.take().expect("it is piped")))?;
+    list.wait().map_err(failed)?;
+    std::fs::remove_file(archive).map_err(failed)?;
+    let kernel = files()?.flatten().find(|entry| entry.file_name().to_string_lossy().starts_with("vmlinuz-"));
+    let kernel = kernel.ok_or("it has no kernel")?.path();
+    std::fs::rename(kernel, folder.join("vmlinuz")).map_err(failed)
 }
 
 fn has_postgres() -> bool {

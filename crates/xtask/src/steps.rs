@@ -21,7 +21,7 @@ const STEPS: &[Step] = &[
     Step { name: "tidy", check: tidy::run },
     Step { name: "lints", check: lints },
     Step { name: "packages", check: packages },
-    Step { name: "provision", check: provision::install },
+    Step { name: "provision", check: provision::install_in_ci },
     Step { name: "tests", check: tests },
     Step { name: "crash loop", check: crash_loop },
     Step { name: "groups apart", check: groups_apart },
