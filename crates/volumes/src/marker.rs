@@ -1,11 +1,15 @@
 //! The small files that say what a directory or a file is to a volume: lines of text for people who look into them, and a
-//! checksum. They are replaced as a whole.
+//! checksum. They are replaced as a whole, and the place of the next one is there before it is needed (`NAME.tmp`): a process
+//! that was killed on a disk without room starts again.
 
 use std::fmt::Write;
 use std::io;
-use vfs::{Doing, FileError, Files, read_small, replace_small};
+use vfs::{Doing, FileError, Files, How, read_small};
 
 const BYTES_MAX: u64 = 16 << 10;
+
+/// A block of a file system: none of these files has more.
+const SPARE_BYTES: usize = 4096;
 
 /// The kind of a marker.
 #[derive(Clone, Copy, Debug)]
@@ -60,8 +64,26 @@ impl Kind {
     /// Puts a marker in its place, at once and durably.
     pub(crate) fn write(self, files: &dyn Files, name: &str, values: &[String]) -> Result<(), FileError> {
         debug_assert!(values.len() == self.fields.len() && values.iter().all(|value| !value.contains('\n')));
-        replace_small(files, name, self.encode(values).as_bytes()).doing("write", || files.path(name))
+        replace(files, name, self.encode(values).as_bytes()).doing("write", || files.path(name))
     }
+}
+
+/// Puts a small file in its place. At every moment either the old or the new one is there.
+fn replace(files: &dyn Files, name: &str, bytes: &[u8]) -> io::Result<()> {
+    let spare = format!("{name}.tmp");
+    // Written in place: to make it anew would give its room away.
+    let file = match files.open(&spare, How::Write) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => files.open(&spare, How::Create)?,
+        opened => opened?,
+    };
+    file.write_at(0, bytes)?;
+    file.set_len(bytes.len() as u64)?;
+    file.sync()?;
+    files.rename(&spare, name)?;
+    files.sync_dir()?;
+    // The old one's room is free now. Without a spare one the next is as good, as long as there is room.
+    let _ = files.open(&spare, How::Create).and_then(|file| file.write_at(0, &[0; SPARE_BYTES]));
+    Ok(())
 }
 
 #[cfg(test)]

@@ -189,7 +189,7 @@ fn a_disk_that_fills_up_under_an_embedded_store() {
 }
 
 /// Takes what room there is.
-fn fill(folder: &Folder) {
+pub(crate) fn fill(folder: &Folder) {
     let mut file = std::fs::File::create(folder.path().join("fill")).unwrap();
     while file.write_all(&[1; 4096]).is_ok() {}
 }

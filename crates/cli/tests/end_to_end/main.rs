@@ -9,9 +9,12 @@ mod distance;
 mod errors;
 mod experiments;
 mod full_disk;
+mod full_volumes;
 mod groups;
+mod guest;
 mod hostile;
 mod leases;
+mod mounted_volumes;
 #[path = "../../../volumes/tests/mounts/mounts.rs"]
 mod mounts;
 mod pages;

@@ -118,3 +118,14 @@ pub(crate) fn serve(folder: &Folder) -> bench::Server {
 pub(crate) fn options(folder: &Folder) -> bench::ServerOptions {
     bench::ServerOptions::new(env!("CARGO_BIN_EXE_thorp"), folder.path().join("store"))
 }
+
+/// A program of others that `cargo xtask provision` has put beside the build. Where it is not there its tests are skipped, but
+/// for CI, which puts it there.
+pub(crate) fn tool(file: &str) -> Option<PathBuf> {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("tools").join(file);
+    assert!(path.is_file() || std::env::var_os("CI").is_none(), "{} is not installed", path.display());
+    if !path.is_file() {
+        eprintln!("skipped: `cargo xtask provision` has not installed {file}");
+    }
+    path.is_file().then_some(path)
+}

@@ -21,15 +21,15 @@ const SIZE: &str = "8M";
 const LEASE: Duration = Duration::from_secs(4);
 
 /// A store with the homes of volumes, and holders.
-struct Site {
-    folder: Folder,
-    store: bench::Server,
-    holders: Vec<Process>,
+pub(crate) struct Site {
+    pub(crate) folder: Folder,
+    pub(crate) store: bench::Server,
+    pub(crate) holders: Vec<Process>,
 }
 
 /// A process that says when it is ready.
-struct Process {
-    child: Child,
+pub(crate) struct Process {
+    pub(crate) child: Child,
     stdin: Option<ChildStdin>,
     output: BufReader<ChildStdout>,
     ready: Value,
@@ -37,7 +37,7 @@ struct Process {
 
 impl Process {
     /// Starts it; `Err` has its words on standard error if it ends before it is ready.
-    fn start(words: &[&str]) -> Result<Self, String> {
+    pub(crate) fn start(words: &[&str]) -> Result<Self, String> {
         let mut child = command();
         child.args(words).args(["--json", "--until-stdin-closes"]).stdin(Stdio::piped());
         let mut child = child.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -61,7 +61,7 @@ impl Process {
         (errors, said)
     }
 
-    fn kill(mut self) {
+    pub(crate) fn kill(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
@@ -72,9 +72,21 @@ impl Process {
     }
 
     /// Ends it in good order.
-    fn end(mut self) -> (String, String) {
+    pub(crate) fn end(mut self) -> (String, String) {
         drop(self.stdin.take());
         self.said()
+    }
+}
+
+impl Process {
+    /// Ends it in good order, with its standard error in other hands; gives its words on standard output.
+    pub(crate) fn end_reading(mut self, mut errors: impl Read) -> String {
+        drop(self.stdin.take());
+        let (mut told, mut said) = (String::new(), String::new());
+        errors.read_to_string(&mut told).unwrap();
+        self.output.read_to_string(&mut said).unwrap();
+        self.child.wait().unwrap();
+        told + &said
     }
 }
 
@@ -87,7 +99,7 @@ impl Drop for Process {
 }
 
 impl Site {
-    fn new(holders: usize) -> Self {
+    pub(crate) fn new(holders: usize) -> Self {
         let folder = Folder::new();
         let mut options = options(&folder);
         options.arguments = vec!["--volumes".into(), folder.file("homes")];
@@ -97,27 +109,35 @@ impl Site {
         site
     }
 
-    fn address(&self) -> String {
+    pub(crate) fn address(&self) -> String {
         self.store.address().to_string()
     }
 
-    fn holder(&self, number: usize) -> Process {
+    pub(crate) fn holder(&self, number: usize) -> Process {
         self.holder_with(number, &[])
     }
 
     fn holder_with(&self, number: usize, more: &[&str]) -> Process {
-        let (dir, domain) = (self.folder.file(&format!("copies-{number}")), format!("rack-{number}"));
-        let words = ["holder", "--store", &self.address(), "--dir", &dir, "--room", "64M", "--domain", &domain];
+        self.holder_in(&self.folder.file(&format!("copies-{number}")), number, more)
+    }
+
+    pub(crate) fn holder_in(&self, dir: &str, number: usize, more: &[&str]) -> Process {
+        let domain = format!("rack-{number}");
+        let words = ["holder", "--store", &self.address(), "--dir", dir, "--room", "64M", "--domain", &domain];
         Process::start(&[&words[..], &["--listen", "127.0.0.1:0"], more].concat()).unwrap()
     }
 
     fn create(&self, copies: &str) {
-        let words = ["volume", "create", "v", "--store", &self.address(), "--size", SIZE, "--copies", copies];
+        self.create_with(copies, SIZE);
+    }
+
+    pub(crate) fn create_with(&self, copies: &str, size: &str) {
+        let words = ["volume", "create", "v", "--store", &self.address(), "--size", size, "--copies", copies];
         thorp([&words[..], &["--lease-s", &LEASE.as_secs().to_string()]].concat()).ok();
     }
 
     /// Attaches the volume at a host, with a cache and a failure domain of its own.
-    fn attach(&self, host: &str, more: &[&str]) -> Result<Host, String> {
+    pub(crate) fn attach(&self, host: &str, more: &[&str]) -> Result<Host, String> {
         let (cache, socket) = (self.folder.file(host), self.folder.path().join(format!("{host}.nbd")));
         let listen = format!("unix:{}", socket.display());
         let words = ["volume", "attach", "v", "--store", &self.address(), "--cache", &cache, "--listen", &listen];
@@ -144,19 +164,19 @@ impl Site {
         }
     }
 
-    fn wait_for_holders(&self, count: usize) {
+    pub(crate) fn wait_for_holders(&self, count: usize) {
         self.wait_until("there are as many holders", |it| it["holders"].as_array().unwrap().len() == count);
     }
 }
 
 /// A host that has the volume attached.
-struct Host {
-    process: Process,
-    socket: PathBuf,
+pub(crate) struct Host {
+    pub(crate) process: Process,
+    pub(crate) socket: PathBuf,
 }
 
 impl Host {
-    fn connect(&self) -> Client {
+    pub(crate) fn connect(&self) -> Client {
         Client::connect(&Address::Unix(self.socket.clone()), "").unwrap()
     }
 

@@ -16,16 +16,16 @@ pub(crate) const BLOCK: usize = 4096;
 const BLOCKS: u64 = 2048;
 
 /// A volume that is attached by a process of its own.
-struct Attached {
+pub(crate) struct Attached {
     process: Child,
     /// Its words when it is ready, and later.
     output: BufReader<std::process::ChildStdout>,
     ready: serde_json::Value,
-    socket: PathBuf,
+    pub(crate) socket: PathBuf,
 }
 
 impl Attached {
-    fn new(folder: &Folder, more: &[&str]) -> Self {
+    pub(crate) fn new(folder: &Folder, more: &[&str]) -> Self {
         let (home, cache, socket) = (folder.file("disk"), folder.file("cache"), folder.path().join("nbd"));
         let listen = format!("unix:{}", socket.display());
         let mut words = vec!["volume", "attach", &home, "--cache", &cache, "--listen", &listen, "--json"];
@@ -38,17 +38,24 @@ impl Attached {
         Self { process, output, ready: serde_json::from_str(&line).unwrap(), socket }
     }
 
-    fn connect(&self) -> Client {
+    pub(crate) fn connect(&self) -> Client {
         Client::connect(&Address::Unix(self.socket.clone()), "").unwrap()
     }
 
-    fn kill(mut self) {
+    /// The port that it listens at, if it does at one.
+    pub(crate) fn port(&self) -> u16 {
+        let addresses = self.ready["listen"].as_array().unwrap().iter();
+        let ports = addresses.filter_map(|it| it.as_str().unwrap().strip_prefix("nbd://127.0.0.1:"));
+        ports.map(|port| port.trim_end_matches('/').parse().unwrap()).next().expect("it listens at a port")
+    }
+
+    pub(crate) fn kill(mut self) {
         self.process.kill().unwrap();
         self.process.wait().unwrap();
     }
 
     /// Detaches it; gives the last that it says.
-    fn detach(mut self) -> String {
+    pub(crate) fn detach(mut self) -> String {
         drop(self.process.stdin.take());
         let mut said = String::new();
         self.output.read_to_string(&mut said).unwrap();

@@ -168,6 +168,10 @@ impl Core {
         if let Some(marker) = found.filter(|marker| marker.incarnation > 0 && !is_owner(marker)) {
             give_up(&cache_files, marker, config)?;
         }
+        let is_own = found.as_ref().is_some_and(|marker| marker.cache == home.ownership().cache);
+        if !is_own || config.copies.is_some() {
+            home.finish()?;
+        }
         let mut marker = match found.filter(is_owner) {
             Some(marker) => marker,
             None => create_cache(&*cache_files, volume, limits, config)?,

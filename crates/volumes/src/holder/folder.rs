@@ -137,7 +137,7 @@ fn create(files: &dyn Files, dir: &Path, limits: Limits, unfinished: Option<Mark
         let is_left = unfinished.is_some() && (is_segment(&name) || name.strip_suffix(".tmp").is_some());
         if is_left {
             files.remove(&name).doing("remove", || files.path(&name))?;
-        } else if name != LOCK_NAME && name != MARKER_NAME {
+        } else if name != LOCK_NAME && name != MARKER_NAME && name.strip_suffix(".tmp") != Some(MARKER_NAME) {
             return Err(FolderError::NotEmpty(dir.to_owned()));
         }
     }

@@ -28,7 +28,7 @@ pub(crate) struct FileHome {
 
 impl FileHome {
     /// Opens the home of this name, with the directory of the files beside it, and installs what a crash has left in its
-    /// journal. `volume` becomes its number if it has none yet.
+    /// journal, if there is room. `volume` becomes its number if it has none yet.
     pub(crate) fn open(
         files: Arc<dyn Files>,
         name: &str,
@@ -57,7 +57,11 @@ impl FileHome {
             is_unfinished: AtomicBool::new(true),
             lock: Mutex::new(Some(lock)),
         };
-        home.finish()?;
+        match home.finish() {
+            // Its owner's log has all of the journal, and needs no more to be read.
+            Err(error) if error.is_full() => {}
+            finished => finished?,
+        }
         Ok(home)
     }
 
@@ -118,8 +122,9 @@ impl FileHome {
         self.finish_with(complete)
     }
 
-    /// Installs a journal that was not, or not wholly: nothing else may be written before, to home or to the journal.
-    fn finish(&self) -> Result<(), FileError> {
+    /// Installs a journal that was not, or not wholly: nothing else may be written before, to home or to the journal; and who has
+    /// not the log that it is of may read nothing before.
+    pub(crate) fn finish(&self) -> Result<(), FileError> {
         if !self.is_unfinished.load(Relaxed) {
             return Ok(());
         }

@@ -1,0 +1,211 @@
+//! Volumes on disks without room: a cache's, home's, a holder's. Nothing that was promised is lost, nothing is promised that
+//! there is no room for, and with room it goes on. Ten times as much is written as a log has room for.
+
+use crate::full_disk::{SmallDisk, fill, is_inside};
+use crate::program::{Folder, thorp};
+use crate::stored_volumes::{Process, Site};
+use std::io::{BufRead, BufReader};
+use std::thread;
+use std::time::{Duration, Instant};
+use volumes::nbd::Address;
+use volumes::nbd::client::{Client, Command};
+
+/// Longer than anything takes on a machine that has much else to do.
+const LONG: Duration = Duration::from_secs(60);
+
+const PIECE: usize = 64 << 10;
+
+/// The log of each volume here has so much room.
+const DIRTY: usize = 8 << 20;
+
+/// A volume that is written piece by piece, each full of its version.
+struct Pieces {
+    written: Vec<u64>,
+    promised: Vec<u64>,
+}
+
+impl Pieces {
+    fn new(bytes: usize) -> Self {
+        Self { written: vec![0; bytes / PIECE], promised: vec![0; bytes / PIECE] }
+    }
+
+    /// Writes all of it, with a flush now and then and at the end; `false` if the server is gone.
+    fn write(&mut self, client: &mut Client, version: u64) -> bool {
+        for piece in 0..self.written.len() {
+            self.written[piece] = version;
+            let data = version.to_le_bytes().repeat(PIECE / 8);
+            let offset = (piece * PIECE) as u64;
+            let Ok(written) = client.call(&Command::Write { offset, data: &data, fua: false }) else { return false };
+            assert_eq!(written.error, 0, "{}", written.text);
+            if piece % 16 == 15 || piece + 1 == self.written.len() {
+                let Ok(flushed) = client.call(&Command::Flush) else { return false };
+                assert_eq!(flushed.error, 0, "{}", flushed.text);
+                self.promised.clone_from(&self.written);
+            }
+        }
+        true
+    }
+
+    /// Each block is of a version that was written, and none is older than what was promised. After that it is promised as it was read.
+    fn check(&mut self, client: &mut Client) {
+        for piece in 0..self.written.len() {
+            let offset = (piece * PIECE) as u64;
+            let read = client.call(&Command::Read { offset, len: PIECE as u32, whole: true }).unwrap();
+            assert_eq!(read.error, 0, "{}", read.text);
+            let mut oldest = u64::MAX;
+            for block in read.data.chunks(4096) {
+                let version = u64::from_le_bytes(block[..8].try_into().unwrap());
+                assert!(block.chunks(8).all(|part| part == version.to_le_bytes()), "a block of piece {piece} is torn");
+                let may_be = self.promised[piece]..=self.written[piece];
+                assert!(may_be.contains(&version), "piece {piece}: {version} of {may_be:?}");
+                oldest = oldest.min(version);
+            }
+            self.promised[piece] = oldest;
+        }
+    }
+}
+
+/// A volume whose home and cache are in folders of their own.
+fn attach(home: &str, cache: &str, folder: &Folder) -> Result<(Process, Address), String> {
+    let socket = folder.path().join("nbd");
+    let listen = format!("unix:{}", socket.display());
+    let words = ["volume", "attach", home, "--cache", cache, "--listen", &listen, "--dirty", "8M", "--clean", "4M"];
+    let process = Process::start(&[&words[..], &["--age-s", "1"]].concat())?;
+    Ok((process, Address::Unix(socket)))
+}
+
+fn connect(address: &Address) -> Client {
+    Client::connect(address, "").unwrap()
+}
+
+/// Waits for a line on standard error.
+fn wait_for_line(errors: &mut impl BufRead, part: &str) {
+    let mut line = String::new();
+    while !line.contains(part) {
+        line.clear();
+        assert!(errors.read_line(&mut line).unwrap() > 0, "it ends without a word of `{part}`");
+    }
+}
+
+/// The room of the log is taken when a volume is attached, so a cache's disk that fills up later keeps nobody from writing.
+#[test]
+fn a_cache_whose_disk_fills_up() {
+    if !is_inside("full_volumes::a_cache_whose_disk_fills_up") {
+        return;
+    }
+    let (folder, disk) = (Folder::new(), SmallDisk::new(6));
+    let (home, cache) = (folder.file("disk"), disk.0.file("cache"));
+    thorp(["volume", "create", &home, "--size", "24M"]).ok();
+    let refused = attach(&home, &cache, &folder).map(drop).unwrap_err();
+    assert!(refused.contains("has no room for 8388608 bytes of writes: make room"), "{refused}");
+    disk.resize(12);
+    let mut pieces = Pieces::new(24 << 20);
+    let (owner, address) = attach(&home, &cache, &folder).unwrap();
+    fill(&disk.0);
+    let mut client = connect(&address);
+    for version in 1..=4 {
+        assert!(pieces.write(&mut client, version));
+    }
+    const { assert!((4 * 24) << 20 > 10 * DIRTY) };
+    pieces.check(&mut client);
+    thread::scope(|scope| {
+        let writer = scope.spawn(|| while pieces.write(&mut client, 5) {});
+        thread::sleep(Duration::from_millis(200));
+        owner.kill();
+        writer.join().unwrap();
+    });
+    // It starts without a byte of room.
+    let (owner, address) = attach(&home, &cache, &folder).unwrap();
+    pieces.check(&mut connect(&address));
+    let (errors, said) = owner.end();
+    assert!(said.contains("detached"), "{errors}{said}");
+}
+
+/// Home has no room any more: the log fills up, and writers wait. The owner is killed meanwhile. With room all goes on, and is
+/// home in the end.
+#[test]
+fn a_home_whose_disk_fills_up() {
+    if !is_inside("full_volumes::a_home_whose_disk_fills_up") {
+        return;
+    }
+    let (folder, disk) = (Folder::new(), SmallDisk::new(6));
+    let (home, cache) = (disk.0.file("disk"), folder.file("cache"));
+    thorp(["volume", "create", &home, "--size", "96M"]).ok();
+    let mut pieces = Pieces::new(96 << 20);
+    let (mut owner, address) = attach(&home, &cache, &folder).unwrap();
+    let mut errors = BufReader::new(owner.child.stderr.take().unwrap());
+    thread::scope(|scope| {
+        let writer = scope.spawn(|| pieces.write(&mut connect(&address), 1));
+        wait_for_line(&mut errors, "home: ");
+        thread::sleep(Duration::from_millis(300));
+        owner.kill();
+        assert!(!writer.join().unwrap(), "there was room for all of it");
+    });
+    let promised = pieces.promised.iter().filter(|version| **version > 0).count() * PIECE;
+    assert!(promised < 6 * (1 << 20) + DIRTY, "{promised} bytes were promised");
+    let (mut owner, address) = attach(&home, &cache, &folder).unwrap();
+    let mut errors = BufReader::new(owner.child.stderr.take().unwrap());
+    pieces.check(&mut connect(&address));
+    thread::scope(|scope| {
+        let writer = scope.spawn(|| pieces.write(&mut connect(&address), 2));
+        wait_for_line(&mut errors, "home: ");
+        thread::sleep(Duration::from_millis(300));
+        assert!(!writer.is_finished(), "there is no room");
+        disk.resize(120);
+        wait_for_line(&mut errors, "it is well again");
+        assert!(writer.join().unwrap());
+    });
+    pieces.check(&mut connect(&address));
+    let said = owner.end_reading(errors);
+    assert!(said.contains("detached"), "{said}");
+    let bytes = std::fs::read(&home).unwrap();
+    assert!(bytes.chunks(8).all(|part| part == 2_u64.to_le_bytes()), "all of it is home");
+}
+
+/// The disk of a holder fills up: it promises no more than it has, so everything goes home instead of waiting for it. It is
+/// killed, and starts on the full disk. The owner dies with its cache, and nothing is lost; with room it goes on.
+#[test]
+fn a_holder_whose_disk_fills_up() {
+    if !is_inside("full_volumes::a_holder_whose_disk_fills_up") {
+        return;
+    }
+    let disk = SmallDisk::new(24);
+    let mut site = Site::new(0);
+    let dir = disk.0.file("copies");
+    site.holders.push(site.holder_in(&dir, 0, &[]));
+    site.create_with("2", "16M");
+    let mut pieces = Pieces::new(16 << 20);
+    let begun = Instant::now();
+    for life in 1..=3 {
+        let host = site.attach(&format!("host-{life}"), &["--age-s", "60"]).unwrap();
+        let mut client = host.connect();
+        pieces.check(&mut client);
+        site.wait_for_holders(1);
+        match life {
+            // The rest of the disk is somebody else's.
+            1 => fill(&disk.0),
+            2 => {
+                site.holders.remove(0).kill();
+                assert!(pieces.write(&mut client, 10));
+                let again = site.holder_in(&dir, 0, &[]);
+                site.holders.push(again);
+            }
+            _ => disk.resize(100),
+        }
+        for version in 1..=2 {
+            assert!(pieces.write(&mut client, 20 * life + version));
+        }
+        thread::scope(|scope| {
+            let writer = scope.spawn(|| while pieces.write(&mut client, 20 * life + 3) {});
+            thread::sleep(Duration::from_millis(300));
+            host.process.kill();
+            writer.join().unwrap();
+        });
+        std::fs::remove_dir_all(site.folder.file(&format!("host-{life}"))).unwrap();
+    }
+    assert!(begun.elapsed() < 2 * LONG, "it waits for room that there is not");
+    let host = site.attach("host-4", &[]).unwrap();
+    pieces.check(&mut host.connect());
+    let (errors, said) = host.process.end();
+    assert!(said.contains("detached"), "{errors}{said}");
+}
