@@ -19,7 +19,7 @@ const KEPT: [(u64, VolumeRule); 22] = [
     (8571, VolumeRule::HoldersKnown),
     (3319, VolumeRule::ReplaceThenForget),
     (414, VolumeRule::SamePartition),
-    (287, VolumeRule::HoldersRefuse),
+    (359, VolumeRule::HoldersRefuse),
     (2, VolumeRule::CreditFirst),
     (2, VolumeRule::FlushOrder),
     (73, VolumeRule::FenceHome),
@@ -33,9 +33,9 @@ const KEPT: [(u64, VolumeRule); 22] = [
     (2, VolumeRule::WaitOwnerLease),
     (0, VolumeRule::EpochFirst),
     (21, VolumeRule::EnoughLists),
-    (30, VolumeRule::PassHome),
+    (715, VolumeRule::PassHome),
     (21, VolumeRule::NewestWins),
-    (39_060, VolumeRule::StopAtGap),
+    (3173, VolumeRule::StopAtGap),
 ];
 
 #[test]

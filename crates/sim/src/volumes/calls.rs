@@ -186,6 +186,11 @@ impl World {
         self.drain(host);
     }
 
+    /// The name by which the registry knows a host.
+    pub(super) fn host_id(&self, host: usize) -> HostId {
+        HostId(host as u64 + self.hosts[host].logs * self.hosts.len() as u64)
+    }
+
     pub(super) fn take_over(&mut self, host: usize) {
         let entry = &self.registry.entry;
         if !matches!(self.hosts[host].role, Role::Idle) {
@@ -193,7 +198,8 @@ impl World {
         }
         let is_well =
             |host: &Host| !host.is_cut && !host.is_apart && host.is_awake(self.now) && !matches!(host.role, Role::Idle);
-        let owner = entry.owner.and_then(|owner| self.hosts.get(owner.0 as usize));
+        let owner = entry.owner.and_then(|owner| (0..self.hosts.len()).find(|&it| self.host_id(it) == owner));
+        let owner = owner.map(|owner| &self.hosts[owner]);
         let is_suspect = owner.is_none_or(|owner| !is_well(owner));
         if !is_suspect && self.rng.below(20) != 0 {
             return;
@@ -205,7 +211,7 @@ impl World {
             retry: Duration::from_millis(3),
             silence: Duration::from_millis(40),
             broken: self.broken,
-            ..TakeOverConfig::new(VOLUME, HostId(host as u64))
+            ..TakeOverConfig::new(VOLUME, self.host_id(host))
         };
         let view = self.registry.clone();
         let it = &mut self.hosts[host];

@@ -92,6 +92,8 @@ pub(crate) struct Host {
     /// Counts its roles.
     pub(crate) life: u64,
     pub(crate) role: Role,
+    /// Counts its logs: a host is known by its log, and is another one without.
+    pub(crate) logs: u64,
     pub(crate) log: Option<OwnLog>,
     /// No call and no message gets through.
     pub(crate) is_cut: bool,
@@ -123,6 +125,7 @@ impl Host {
             drift,
             life: 0,
             role: Role::Idle,
+            logs: 0,
             log: None,
             is_cut: false,
             is_apart: false,

@@ -73,7 +73,7 @@ pub(crate) fn run_seed(seed: u64, broken: Broken<Rule>, readable: bool) -> Repor
 impl World {
     fn new(seed: u64, broken: Broken<Rule>, readable: bool) -> Self {
         let mut rng = Rng::new(seed);
-        let scenario = Scenario::draw(&mut rng);
+        let scenario = Scenario::draw(seed, &mut rng);
         let entry = Registered::new(BLOCKS as u64 * BLOCK, scenario.copies, scenario.lease);
         let partitions = scenario.peers as u64;
         let peers = (1..=partitions).map(|number| Peer::new(PartitionId(number), &scenario, broken)).collect();

@@ -20,6 +20,9 @@ pub(crate) struct Troubles {
     pub(crate) detach: u64,
 }
 
+/// On so many days of a thousand the only copy that an answer waits for is the owner's own.
+const ONE_COPY_PERMILLE: u32 = 120;
+
 #[derive(Clone, Debug)]
 pub(crate) struct Scenario {
     pub(crate) peers: usize,
@@ -49,7 +52,18 @@ pub(crate) struct Scenario {
 }
 
 impl Scenario {
-    pub(crate) fn draw(rng: &mut Rng) -> Self {
+    pub(crate) fn draw(seed: u64, rng: &mut Rng) -> Self {
+        let mut scenario = Self::draw_copied(rng);
+        // By numbers of its own: the days of other seeds stay as they are.
+        let mut own = Rng::new(!seed);
+        if own.chance(ONE_COPY_PERMILLE) {
+            scenario.copies = 1;
+            scenario.holders = own.pick(&[0, 1]);
+        }
+        scenario
+    }
+
+    fn draw_copied(rng: &mut Rng) -> Self {
         let copies = rng.pick(&[2, 2, 3]);
         let peers = rng.between(u64::from(copies), 4) as usize;
         let hosts = rng.between(2, 3) as usize;

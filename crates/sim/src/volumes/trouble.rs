@@ -23,6 +23,7 @@ impl World {
         }
         if loses_log {
             it.log = None;
+            it.logs += 1;
         }
         let requests = mem::take(&mut it.requests);
         self.truth.forget(&requests);

@@ -7,7 +7,7 @@ use super::run::{VOLUME, World};
 use core::time::Duration;
 use std::collections::BTreeMap;
 use std::mem;
-use volume::{Effect, HostId, Owner, OwnerConfig, TakeOverEffect, View, WriteBack};
+use volume::{Effect, Owner, OwnerConfig, TakeOverEffect, View, WriteBack};
 
 impl World {
     pub(super) fn drain(&mut self, host: usize) {
@@ -143,7 +143,8 @@ impl World {
         self.end_role(host);
         // The log's writes are home, or were not the volume's any more.
         self.hosts[host].log = None;
-        if view.entry.owner != Some(HostId(host as u64)) {
+        let id = self.host_id(host);
+        if view.entry.owner != Some(id) {
             return;
         }
         let scenario = &self.scenario;
@@ -165,7 +166,7 @@ impl World {
         };
         let it = &mut self.hosts[host];
         let clock = it.clock(self.now);
-        let owner = Owner::attach(clock, config, VOLUME, HostId(host as u64), 1000 + host as u64, view);
+        let owner = Owner::attach(clock, config, VOLUME, id, 1000 + host as u64, view);
         it.log = Some(OwnLog { epoch, ..OwnLog::default() });
         it.role = Role::Owner(Box::new(owner));
         self.drain(host);
