@@ -2,7 +2,7 @@
 //! a disk that qemu's NBD client serves. In the guest ext4 is mounted on each, and files are written and synced.
 
 use crate::mounts::{can_mount, check_ext4, copy_files, run};
-use crate::program::{Folder, thorp, tool};
+use crate::program::{Folder, is_on_path, thorp, tool};
 use crate::volumes::Attached;
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader};
@@ -231,7 +231,8 @@ fn volume() -> Folder {
 /// system, with all that was synced.
 #[test]
 fn a_guest_keeps_what_it_has_synced() {
-    let Some(kernel) = tool("kernel/nbd.ko").filter(|_| can_mount()) else { return };
+    let programs = ["qemu-system-x86_64", "busybox"].into_iter().all(is_on_path);
+    let Some(kernel) = tool("kernel/nbd.ko").filter(|_| programs && can_mount()) else { return };
     let kernel = kernel.parent().unwrap();
     let (own, qemus) = (volume(), volume());
     let of_kernel = Attached::new(&own, &["--age-s", "1", "--listen", "nbd://127.0.0.1:0"]);

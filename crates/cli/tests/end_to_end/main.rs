@@ -8,6 +8,7 @@ mod designs;
 mod distance;
 mod errors;
 mod experiments;
+mod fio_volumes;
 mod full_disk;
 mod full_volumes;
 mod groups;

@@ -119,6 +119,17 @@ pub(crate) fn options(folder: &Folder) -> bench::ServerOptions {
     bench::ServerOptions::new(env!("CARGO_BIN_EXE_thorp"), folder.path().join("store"))
 }
 
+/// Whether a program of others is there. Where it is not its tests are skipped, but for CI, which installs it.
+pub(crate) fn is_on_path(name: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let is_there = std::env::split_paths(&path).any(|folder| folder.join(name).is_file());
+    assert!(is_there || std::env::var_os("CI").is_none(), "{name} is not installed");
+    if !is_there {
+        eprintln!("skipped: {name} is not installed");
+    }
+    is_there
+}
+
 /// A program of others that `cargo xtask provision` has put beside the build. Where it is not there its tests are skipped, but
 /// for CI, which puts it there.
 pub(crate) fn tool(file: &str) -> Option<PathBuf> {

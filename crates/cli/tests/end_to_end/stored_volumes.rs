@@ -109,6 +109,16 @@ impl Site {
         site
     }
 
+    /// Starts the store again, at its address.
+    pub(crate) fn restart_store(&mut self) {
+        // Its address and its folder are to be had when the one before is gone for good.
+        self.store.kill().unwrap();
+        let mut options = options(&self.folder);
+        options.arguments = vec!["--volumes".into(), self.folder.file("homes")];
+        options.listen = self.store.address();
+        self.store = bench::Server::start(&options).unwrap();
+    }
+
     pub(crate) fn address(&self) -> String {
         self.store.address().to_string()
     }
