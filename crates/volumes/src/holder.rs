@@ -137,7 +137,11 @@ impl HolderServer {
     /// # Errors
     /// The folder or the address cannot be used.
     pub fn start(settings: &HolderSettings, runtime: &Runtime) -> Result<Self, HolderError> {
-        let Folder { holder, places, log, partition, window, lock } = Folder::open(&settings.dir, settings.room)?;
+        Self::start_in(Folder::open(&settings.dir, settings.room)?, settings, runtime)
+    }
+
+    fn start_in(folder: Folder, settings: &HolderSettings, runtime: &Runtime) -> Result<Self, HolderError> {
+        let Folder { holder, places, log, partition, window, lock } = folder;
         // Twice what two owners may send at once, each copy of which may take up to two blocks for one.
         let free_wanted = (4 * window).min(settings.room / 2);
         let disk = Arc::new(HolderDisk::start(log, free_wanted, settings.room, lock)?);

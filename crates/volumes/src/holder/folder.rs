@@ -82,7 +82,11 @@ impl Folder {
             return Err(FolderError::Room(room));
         }
         std::fs::create_dir_all(dir).doing("create", || dir.to_owned())?;
-        let files: Arc<dyn Files> = Arc::new(Directory::new(dir));
+        Self::open_in(Arc::new(Directory::new(dir)), dir, room)
+    }
+
+    /// The same with the files of a folder that is there.
+    pub(super) fn open_in(files: Arc<dyn Files>, dir: &Path, room: u64) -> Result<Self, FolderError> {
         let lock = files.lock(LOCK_NAME, true).doing("lock", || files.path(LOCK_NAME))?;
         let lock = lock.ok_or_else(|| FolderError::InUse(dir.to_owned()))?;
         let limits = limits(room);

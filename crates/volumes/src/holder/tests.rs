@@ -1,5 +1,6 @@
 //! A holder over TCP, with its log in a folder: what it has counted is there after it has died at any moment.
 
+use super::folder::Folder;
 use super::{FolderError, HolderError, HolderNames, HolderServer, HolderSettings};
 use crate::links::{Link, Listener, News};
 use crate::registry::MemoryRegistry;
@@ -8,12 +9,14 @@ use protocol::volumes::{
     Content, Copy, Entry, Epoch, Extent, Fetch, FlushEpoch, Free, FromHolder, List, Open, PartitionId, Record,
     Sequence, Stamp, Stream, ToHolder, VolumeId,
 };
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
+use vfs::memory::{Dice, Memory};
 use volume::Registered;
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -231,6 +234,55 @@ fn counted_copies_are_there_after_a_restart_and_freed_ones_make_room() {
 }
 
 /// A volume whose home is away for long is not in the way of others: its copies are moved, and stay.
+/// A holder on a directory in memory.
+fn start_on(files: &Memory, runtime: &Runtime) -> HolderServer {
+    let settings = settings(Path::new("memory"), 16 << 20);
+    let folder = Folder::open_in(Arc::new(files.clone()), &settings.dir, settings.room).unwrap();
+    HolderServer::start_in(folder, &settings, runtime).unwrap()
+}
+
+/// The power fails at moments of a holder's life: all that was counted by then and not freed is there, and nothing that is
+/// there is torn.
+#[test]
+fn counted_copies_are_there_after_a_power_failure() {
+    let (runtime, files) = (Runtime::start().unwrap(), Memory::default());
+    // The copies that are counted, and those that are freed, and the files.
+    let heard = Arc::new((AtomicU64::new(0), AtomicU64::new(0)));
+    let moments = Arc::new(Mutex::new(Vec::new()));
+    let holder = start_on(&files, &runtime);
+    let partition = holder.partition();
+    let (told, written) = (heard.clone(), moments.clone());
+    files.watch(move |now| written.lock().unwrap().push((told.0.load(SeqCst), told.1.load(SeqCst), now)));
+    let mut owner = Party::new(&holder, &runtime);
+    owner.open(ONE, 1);
+    for sequence in 1..=60 {
+        owner.copy(sequence, 4096 * (1 + sequence as usize * 7 % 40));
+        if sequence.is_multiple_of(3) {
+            owner.await_counted(sequence);
+            heard.0.store(sequence, SeqCst);
+        }
+        if sequence.is_multiple_of(20) {
+            heard.1.store(sequence - 10, SeqCst);
+            owner.say(Free { through: stamp(sequence - 10) });
+        }
+    }
+    drop((owner, holder));
+    let (mut dice, moments) = (Dice(5), std::mem::take(&mut *moments.lock().unwrap()));
+    assert!(moments.len() > 60, "{}", moments.len());
+    for (counted, freed, files) in moments.into_iter().step_by(2) {
+        let holder = start_on(&files.after_power_failure(&mut dice), &runtime);
+        assert_eq!(holder.partition(), partition);
+        let found: BTreeMap<_, _> = Party::new(&holder, &runtime).take_over(ONE, 2).into_iter().collect();
+        for sequence in freed + 1..=counted {
+            assert!(found.contains_key(&sequence), "copy {sequence} of those counted through {counted} is lost");
+        }
+        for (sequence, found) in found {
+            let bytes = 4096 * (1 + sequence as usize * 7 % 40);
+            assert!(found == Some(content(sequence, bytes)), "copy {sequence} is torn");
+        }
+    }
+}
+
 #[test]
 fn a_log_that_is_full_of_what_is_not_needed_is_cleaned() {
     let (scratch, runtime) = (Scratch::new("clean"), Runtime::start().unwrap());
