@@ -87,7 +87,9 @@ fn fio_finds_what_it_wrote_whoever_is_killed() {
     write_until_killed(&mut site, host, 4, &everybody);
     std::fs::remove_dir_all(site.folder.file("host-2")).unwrap();
     site.restart_store();
-    site.holders.drain(..).for_each(|holder| holder.kill());
+    for holder in site.holders.drain(..) {
+        holder.kill();
+    }
     site.holders = vec![site.holder(0)];
     let host = site.attach("host-3", &options).unwrap();
     verify(&site, &host, 4);
