@@ -119,7 +119,7 @@ fn commits_that_come_during_a_flush_go_with_the_next() {
 #[test]
 fn a_store_that_closes_lets_its_clients_know() {
     let server = server();
-    let host = connect(server.address);
+    let host = connect_impatient(server.address);
     put_surely(&host, 1, b"x");
     server.host.close();
     assert_eq!(server.host.wait_end(), HostEnd::Closed);
@@ -130,7 +130,7 @@ fn a_store_that_closes_lets_its_clients_know() {
 #[test]
 fn a_disk_that_fails_ends_the_node() {
     let server = server();
-    let host = connect(server.address);
+    let host = connect_impatient(server.address);
     put_surely(&host, 1, b"x");
     server.disk.open_gate(false);
     let waiting = {

@@ -3,7 +3,9 @@
 mod common;
 
 use client::{Client, TxnError, Write};
-use common::{At, MemoryDisk, PATIENCE, Raw, begin, connect, embedded, object, put, put_surely, runtime, store, wait};
+use common::{
+    At, MemoryDisk, PATIENCE, Raw, begin, connect_impatient, embedded, object, put, put_surely, runtime, store, wait,
+};
 use net::{Host, HostEnd, ListenConfig};
 use node::Disk;
 use protocol::Outcome;
@@ -90,7 +92,7 @@ fn assert_ended(host: &Host, said: &str) {
 fn serve(disk: &Arc<Panicking>) -> (At<Store>, At<Client>, Raw) {
     let server = At::with_disk(store(), disk.clone(), &runtime());
     let address = server.listen(ListenConfig::new("127.0.0.1:0".parse().unwrap())).unwrap();
-    let host = connect(address);
+    let host = connect_impatient(address);
     put_surely(&host, 1, b"x");
     let other = Raw::greet(address, ClientId(0x0E), 1);
     (server, host, other)

@@ -179,10 +179,12 @@ pub fn store_with(config: store::Config) -> Store {
 }
 
 pub fn new_client() -> Client {
+    client_with(PATIENCE)
+}
+
+fn client_with(patience: Duration) -> Client {
     // Raw peers of the tests have small numbers.
     static LAST: AtomicU64 = AtomicU64::new(0x2_0000);
-    // Tests of what never comes wait for it; on a busy machine what does come may take a few hundred milliseconds.
-    let patience = Duration::from_secs(2);
     let config = client::Config { patience, ..client::Config::default() };
     Client::new(config, ClientId(1 + LAST.fetch_add(1, Ordering::SeqCst)))
 }
@@ -313,7 +315,16 @@ pub fn server_with(change: impl FnOnce(&mut ListenConfig)) -> Server {
 
 /// A client that has connected.
 pub fn connect(address: SocketAddr) -> At<Client> {
-    let host = At::alone(new_client(), &runtime());
+    connected(new_client(), address)
+}
+
+/// The same for tests of what never comes, which wait for it.
+pub fn connect_impatient(address: SocketAddr) -> At<Client> {
+    connected(client_with(Duration::from_secs(2)), address)
+}
+
+fn connected(client: Client, address: SocketAddr) -> At<Client> {
+    let host = At::alone(client, &runtime());
     host.connect(UplinkConfig::new(address.to_string()));
     host.wait_connected(PATIENCE).unwrap();
     host
