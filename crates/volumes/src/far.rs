@@ -13,7 +13,6 @@ mod machine;
 
 use crate::extents::BLOCK;
 use crate::home::{Piece, Pieces, is_size};
-use bytes::Bytes;
 use machine::{Answer, COMMAND, Far, Outcome, Question, Standing};
 use net::{Host, Machines, Runtime, Shared, UplinkConfig, UplinkState};
 use node::{Driver, Machine, RoleId, Waiter};
@@ -22,7 +21,7 @@ use protocol::volumes::{Content, Epoch, Extent, Stamp, VolumeId};
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::mpsc::sync_channel;
+use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Wake, Waker};
 use std::thread::{self, Thread};
@@ -37,6 +36,9 @@ pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Parts of a write-back that were read, and wait for their way.
 const AHEAD_MAX: usize = 64;
+
+/// Parts that leave together at the most.
+const TOGETHER_MAX: usize = 16;
 
 /// A home that is busy is asked again after so long.
 const BUSY_PAUSE: Duration = Duration::from_millis(50);
@@ -222,7 +224,7 @@ impl FarHome {
         let (sender, parts) = sync_channel(AHEAD_MAX);
         thread::scope(|scope| {
             // The channel ends with the first trouble: what is read from then on goes nowhere.
-            let sending = scope.spawn(move || parts.into_iter().try_for_each(|part| self.put_part(part)).err());
+            let sending = scope.spawn(move || self.put_parts(&parts).err());
             let mut is_over = false;
             let given = pieces(&mut |piece| {
                 each_part(&piece, &mut |part| is_over = is_over || sender.send(part).is_err());
@@ -234,17 +236,18 @@ impl FarHome {
         })
     }
 
-    fn put_part(&self, put: Put) -> Result<(), FarError> {
-        let mut put = Some(put);
-        let sent = self.wait(COMMAND, |machine| match machine.put(put.take()?) {
-            Ok(()) => Some(()),
-            Err(back) => {
-                put = Some(back);
-                None
+    /// Sends parts as they come: those that are there leave together.
+    fn put_parts(&self, parts: &Receiver<Put>) -> Result<(), FarError> {
+        let mut unsent = VecDeque::new();
+        while let Ok(part) = parts.recv() {
+            unsent.push_back(part);
+            unsent.extend(parts.try_iter().take(TOGETHER_MAX - 1));
+            while !unsent.is_empty() {
+                self.wait(COMMAND, |machine| machine.put(&mut unsent).then_some(()))?;
+                self.driver.settle();
             }
-        });
-        self.driver.settle();
-        sent
+        }
+        Ok(())
     }
 
     /// Asks for the bytes of some blocks.
@@ -432,12 +435,10 @@ impl FarHome {
 }
 
 /// Gives a piece in parts.
-fn each_part(piece: &Piece<'_>, give: &mut dyn FnMut(Put)) {
+fn each_part(piece: &Piece, give: &mut dyn FnMut(Put)) {
     let at = |block: u32| u64::from(block) * BLOCK as u64;
     match piece {
         Piece::Bytes(first, bytes) => {
-            // One copy for all parts: they share it on their way.
-            let bytes = Bytes::copy_from_slice(bytes);
             for from in (0..bytes.len()).step_by(VOLUME_PART_BYTES_MAX) {
                 let part = bytes.slice(from..bytes.len().min(from + VOLUME_PART_BYTES_MAX));
                 let extent = Extent { offset: at(*first) + from as u64, len: part.len() as u64 };

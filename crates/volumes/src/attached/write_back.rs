@@ -230,7 +230,7 @@ impl Gathered<'_> {
         position: u64,
         record: &Blocks,
         blocks: Blocks,
-        put: &mut dyn FnMut(Piece<'_>) -> Result<(), FileError>,
+        put: &mut dyn FnMut(Piece) -> Result<(), FileError>,
     ) -> Result<(), FileError> {
         let is_next = self.first as usize + self.bytes.len() / BLOCK == blocks.start as usize;
         if !is_next || self.bytes.len() + blocks.len() * BLOCK > PIECE_BYTES_MAX {
@@ -247,10 +247,9 @@ impl Gathered<'_> {
         Ok(())
     }
 
-    fn put(&mut self, put: &mut dyn FnMut(Piece<'_>) -> Result<(), FileError>) -> Result<(), FileError> {
+    fn put(&mut self, put: &mut dyn FnMut(Piece) -> Result<(), FileError>) -> Result<(), FileError> {
         if !self.bytes.is_empty() {
-            put(Piece::Bytes(self.first, &self.bytes))?;
-            self.bytes.clear();
+            put(Piece::Bytes(self.first, std::mem::take(&mut self.bytes).into()))?;
         }
         Ok(())
     }

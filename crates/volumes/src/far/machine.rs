@@ -180,20 +180,23 @@ impl Far {
         }
     }
 
-    /// Sends a part of the write-back, if the window has room. Whether it was sent; or the write-back is over already, and
-    /// takes no more.
-    pub(super) fn put(&mut self, put: Put) -> Result<(), Put> {
-        let Standing::Open(Opened { window, .. }) = self.standing else { return Ok(()) };
-        if self.command != Command::UnderWay {
-            return Ok(());
+    /// Sends parts of the write-back, those that the window has room for; all if the write-back is over already, which takes
+    /// no more. Says whether there were such.
+    pub(super) fn put(&mut self, unsent: &mut VecDeque<Put>) -> bool {
+        let window = match self.standing {
+            Standing::Open(Opened { window, .. }) if self.command == Command::UnderWay => window,
+            _ => {
+                unsent.clear();
+                return true;
+            }
+        };
+        let before = unsent.len();
+        while unsent.front().is_some_and(|put| self.sent - self.taken + put.cost() <= window) {
+            let put = unsent.pop_front().expect("it is the first");
+            self.sent += put.cost();
+            self.say(put);
         }
-        let cost = put.cost();
-        if self.sent - self.taken + cost > window {
-            return Err(put);
-        }
-        self.sent += cost;
-        self.say(put);
-        Ok(())
+        unsent.len() < before
     }
 
     /// Says what belongs to the command under way.

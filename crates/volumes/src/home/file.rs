@@ -159,7 +159,7 @@ impl FileHome {
 }
 
 /// Writes a piece to its place.
-pub(crate) fn put(file: &dyn File, piece: &Piece<'_>) -> io::Result<()> {
+pub(crate) fn put(file: &dyn File, piece: &Piece) -> io::Result<()> {
     let at = |block: u32| u64::from(block) * BLOCK as u64;
     match piece {
         Piece::Bytes(first, bytes) => file.write_at(at(*first), bytes),
@@ -194,9 +194,9 @@ mod tests {
     /// Writes `mark` to some blocks, and zeros to one.
     fn install(home: &FileHome, is_joined: bool, mark: u8) -> Result<(), FileError> {
         home.install(is_joined, &mut |put| {
-            put(Piece::Bytes(u32::from(mark % 3), &[mark; 3 * BLOCK]))?;
+            put(Piece::Bytes(u32::from(mark % 3), vec![mark; 3 * BLOCK].into()))?;
             put(Piece::Zeros { blocks: 6..7 + u32::from(mark % 2), is_hole: mark > 2 })?;
-            put(Piece::Bytes(9, &[mark; BLOCK]))
+            put(Piece::Bytes(9, vec![mark; BLOCK].into()))
         })
     }
 

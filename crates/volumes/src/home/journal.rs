@@ -99,7 +99,7 @@ impl Journal {
     }
 
     /// Writes a piece.
-    pub(crate) fn put(&self, journal: &mut Incomplete, piece: &Piece<'_>) -> Result<(), FileError> {
+    pub(crate) fn put(&self, journal: &mut Incomplete, piece: &Piece) -> Result<(), FileError> {
         let entry = match piece {
             Piece::Bytes(first, bytes) => {
                 journal.file.write_at(journal.at, bytes).doing("write", || self.path())?;
@@ -225,17 +225,17 @@ impl Complete {
     }
 
     /// Gives all that is in it, in order.
-    pub(crate) fn each(&self, put: &mut dyn FnMut(Piece<'_>) -> Result<(), FileError>) -> Result<(), FileError> {
-        let (mut at, mut bytes) = (BLOCK, Vec::new());
+    pub(crate) fn each(&self, put: &mut dyn FnMut(Piece) -> Result<(), FileError>) -> Result<(), FileError> {
+        let mut at = BLOCK;
         for entry in &self.entries {
             if entry.kind != BYTES {
                 put(Piece::Zeros { blocks: entry.blocks.clone(), is_hole: entry.kind == HOLE })?;
                 continue;
             }
-            bytes.resize(entry.bytes(), 0);
+            let mut bytes = vec![0; entry.bytes()];
             self.file.read_at(at as u64, &mut bytes).doing("read", || self.path.clone())?;
             at += bytes.len();
-            put(Piece::Bytes(entry.blocks.start, &bytes))?;
+            put(Piece::Bytes(entry.blocks.start, bytes.into()))?;
         }
         Ok(())
     }
@@ -255,7 +255,7 @@ impl Complete {
         let (mut index, mut is_whole) = (0, true);
         self.each(&mut |piece| {
             if let Piece::Bytes(_, bytes) = piece {
-                is_whole &= crc32c::crc32c(bytes) == self.entries[index].crc;
+                is_whole &= crc32c::crc32c(&bytes) == self.entries[index].crc;
             }
             index += 1;
             Ok(())

@@ -1,6 +1,7 @@
 //! The form in which blocks go home: pieces, each block once.
 
 use crate::extents::Blocks;
+use bytes::Bytes;
 use vfs::FileError;
 
 /// The most bytes of a [`Piece`].
@@ -8,9 +9,9 @@ pub(crate) const PIECE_BYTES_MAX: usize = 1 << 20;
 
 /// A part of what is written home.
 #[derive(Clone, Debug)]
-pub(crate) enum Piece<'a> {
+pub(crate) enum Piece {
     /// Whole blocks from this one on.
-    Bytes(u32, &'a [u8]),
+    Bytes(u32, Bytes),
     /// Zeros, which take no room if `is_hole`.
     Zeros {
         /// Where.
@@ -21,5 +22,4 @@ pub(crate) enum Piece<'a> {
 }
 
 /// Gives what is to be written home piece by piece, each block once.
-pub(crate) type Pieces<'a> =
-    &'a mut dyn FnMut(&mut dyn FnMut(Piece<'_>) -> Result<(), FileError>) -> Result<(), FileError>;
+pub(crate) type Pieces<'a> = &'a mut dyn FnMut(&mut dyn FnMut(Piece) -> Result<(), FileError>) -> Result<(), FileError>;

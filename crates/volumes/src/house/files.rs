@@ -165,7 +165,7 @@ impl VolumeFiles {
     pub(super) fn put(&mut self, extent: Extent, content: &Content) -> Result<(), Trouble> {
         let blocks = blocks(extent);
         let piece = match content {
-            Content::Data(bytes) => Piece::Bytes(blocks.start, bytes),
+            Content::Data(bytes) => Piece::Bytes(blocks.start, bytes.clone()),
             Content::Trim => Piece::Zeros { blocks, is_hole: true },
             Content::Zero => Piece::Zeros { blocks, is_hole: false },
         };

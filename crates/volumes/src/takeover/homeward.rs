@@ -90,7 +90,7 @@ fn write_home(home: &FarHome, begin: Begin, parts: &Receiver<Part>, took: &dyn F
 fn put_record(
     record: &Record,
     size: u64,
-    put: &mut dyn FnMut(Piece<'_>) -> Result<(), FileError>,
+    put: &mut dyn FnMut(Piece) -> Result<(), FileError>,
 ) -> Result<(), FileError> {
     let Record { stamp, extent, content } = record;
     let end = extent.end().unwrap_or(u64::MAX).min(size);
@@ -105,11 +105,11 @@ fn put_record(
     match content {
         Content::Trim => put(Piece::Zeros { blocks, is_hole: true }),
         Content::Zero => put(Piece::Zeros { blocks, is_hole: false }),
-        Content::Data(bytes) => {
-            let pieces = bytes[..blocks.len() * BLOCK].chunks(PIECE_BYTES_MAX);
-            let step = (PIECE_BYTES_MAX / BLOCK) as u32;
-            (0..).zip(pieces).try_for_each(|(at, piece)| put(Piece::Bytes(blocks.start + at * step, piece)))
-        }
+        Content::Data(bytes) => blocks.clone().step_by(PIECE_BYTES_MAX / BLOCK).try_for_each(|first| {
+            let from = (first - blocks.start) as usize * BLOCK;
+            let until = (blocks.len() * BLOCK).min(from + PIECE_BYTES_MAX);
+            put(Piece::Bytes(first, bytes.slice(from..until)))
+        }),
     }
 }
 

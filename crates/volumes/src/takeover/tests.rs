@@ -17,7 +17,7 @@ use volume::{Content, Extent, FromHolder, Record, Registered};
 const VOLUME: VolumeId = VolumeId(7);
 const OLD: HostId = HostId(1);
 const SIZE: u64 = 8 << 20;
-const LEASE: Duration = Duration::from_millis(300);
+const LEASE: Duration = Duration::from_secs(1);
 
 /// Longer than anything takes on a busy machine.
 const LONG: Duration = Duration::from_secs(60);
@@ -288,24 +288,31 @@ fn a_holder_lets_a_host_alone_that_lives() {
 fn a_host_waits_for_one_that_brings_the_volume_home_and_has_it_then() {
     let rig = Rig::new();
     rig.leave_copies(&[(1, 0, data(3, 4))]);
-    let (claimed, has_claimed) = channel();
-    let (view, words) = thread::scope(|scope| {
+    let ((claimed, has_claimed), (watched, is_watched)) = (channel(), channel());
+    let (taken, words) = thread::scope(|scope| {
         scope.spawn(|| {
+            let is_watched = is_watched;
             let settings = TakeOverSettings { keeps: false, ..rig.settings(2) };
             // It takes its time: the other host sees it at work.
             let brought = take_over(&settings, None, &|| false, &mut |word| {
                 if matches!(word, TakeOverWord::Claimed(_)) {
                     claimed.send(()).unwrap();
-                    thread::sleep(LEASE / 2);
+                    is_watched.recv_timeout(LONG).unwrap();
                 }
             });
             assert_eq!(brought.unwrap().view.entry.owner, None);
         });
         has_claimed.recv_timeout(LONG).unwrap();
         let mut words = Vec::new();
-        (take(&rig.settings(3), &mut words), words)
+        let taken = take_over(&rig.settings(3), None, &|| false, &mut |word| {
+            if word == TakeOverWord::WatchesRescue {
+                watched.send(()).unwrap();
+            }
+            words.push(word);
+        });
+        (taken, words)
     });
-    assert_eq!((view.unwrap().entry.owner, rig.block(3)), (Some(HostId(3)), 3));
+    assert_eq!((taken.unwrap().view.entry.owner, rig.block(3)), (Some(HostId(3)), 3));
     assert_eq!(words, [TakeOverWord::WatchesRescue, TakeOverWord::Claimed(Epoch(3))]);
 }
 
