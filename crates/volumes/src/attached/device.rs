@@ -46,7 +46,6 @@ impl Core {
         if waits {
             self.send_copies();
         } else if later.is_empty() {
-            // Copies that nobody waits for leave with the keeper's next flush, many at a time.
             return;
         }
         replies.stalls();

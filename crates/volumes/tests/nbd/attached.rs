@@ -198,6 +198,12 @@ fn clean_blocks_are_read_from_the_cache_after_a_restart() {
     let read = ask(&mut rig.connect(), &Command::Read { offset: 0, len: MIB as u32, whole: true });
     assert!(read.data == data);
     assert!(rig.server.stop(PATIENCE));
+    // They are kept after the answer.
+    let begun = Instant::now();
+    while attached.status().clean_blocks.0 < 256 {
+        assert!(begun.elapsed() < PATIENCE, "{:?}", attached.status());
+        thread::sleep(Duration::from_millis(1));
+    }
     attached.detach().unwrap();
     let attached = Arc::new(Attached::attach(&config).unwrap());
     assert_eq!(attached.status().clean_blocks, (256, 512));
