@@ -21,8 +21,11 @@ pub enum Rule {
     StoreIfUntouched,
     /// A ticket that is older than what is remembered of unmarked dependencies is void.
     VoidForgotten,
-    /// Requests that have waited with a fill are given its response only if that was stored.
+    /// A request that came after the origin was asked for a response is given that only if it was stored.
     JoinersNeedStored,
+    /// A response that was not stored is given to the requests that had come before the origin was asked for it, and to no
+    /// other.
+    AskAfterJoining,
     /// A stored response is used only if its word is read after the request came.
     LookAtHit,
     /// A look-up in the table of a home elsewhere is answered by a message that leaves after it was asked for.
@@ -63,7 +66,7 @@ pub enum Rule {
 
 impl Rule {
     /// All of them.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 25] = [
         Self::ReleaseAfterAll,
         Self::WaitForLease,
         Self::MarkUntilVisible,
@@ -72,6 +75,7 @@ impl Rule {
         Self::StoreIfUntouched,
         Self::VoidForgotten,
         Self::JoinersNeedStored,
+        Self::AskAfterJoining,
         Self::LookAtHit,
         Self::ReadAfterAsking,
         Self::BumpOnReuse,

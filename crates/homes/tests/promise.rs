@@ -83,7 +83,9 @@ struct Fill {
     body: Option<Updates>,
     /// The question to a home that is another process.
     question: Option<u64>,
-    leader: Request,
+    /// Those that had come before the origin was asked: the one that leads is among them.
+    sharers: Vec<Request>,
+    /// Those that came later.
     joiners: Vec<Request>,
 }
 
@@ -562,17 +564,23 @@ impl Day {
 
     /// A request joins a fill, or begins one.
     fn miss(&mut self, at: usize, key: usize, request: Request) {
+        let is_counted_late = !self.broken.is(Rule::AskAfterJoining);
         if let Some(fill) = self.caches[at].fills.get_mut(&key) {
-            fill.joiners.push(request);
+            let is_late = fill.body.is_some() && is_counted_late;
+            if is_late { &mut fill.joiners } else { &mut fill.sharers }.push(request);
             return;
         }
+        self.begin_fill(at, key, vec![request]);
+    }
+
+    /// The origin is about to be asked for these requests.
+    fn begin_fill(&mut self, at: usize, key: usize, sharers: Vec<Request>) {
         let (ticket, ticket_question) = if self.is_far(at) {
             (None, Some(self.look_up(Wanted::Ticket)))
         } else {
             (self.caches[at].table.ticket(self.world.now()), None)
         };
-        let (leader, joiners) = (request, Vec::new());
-        let fill = Fill { ticket, ticket_question, body: None, question: None, leader, joiners };
+        let fill = Fill { ticket, ticket_question, body: None, question: None, sharers, joiners: Vec::new() };
         self.caches[at].fills.insert(key, fill);
     }
 
@@ -609,19 +617,26 @@ impl Day {
                 self.free(at, earlier.proof);
             }
         }
-        self.answer(key, &fill.leader, &body, "a fill")?;
+        for sharer in &fill.sharers {
+            self.answer(key, sharer, &body, "a fill")?;
+        }
         // The home's answer has been on its way: what is stored by it is looked at, as at any hit.
         let now = self.world.now();
         // Those that have waited for one from afar look for themselves.
         let is_current =
             !self.is_far(at) && proof.is_some_and(|proof| self.caches[at].table.is_current(&proof, || now));
-        for joiner in fill.joiners {
-            if is_current || self.broken.is(Rule::JoinersNeedStored) {
-                self.answer(key, &joiner, &body, "a fill that was joined")?;
-            } else {
-                self.caches[at].come.push((key, joiner));
-            }
+        if is_current || self.broken.is(Rule::JoinersNeedStored) {
+            return fill
+                .joiners
+                .iter()
+                .try_for_each(|joiner| self.answer(key, joiner, &body, "a fill that was joined"));
         }
+        if proof.is_none() && !fill.joiners.is_empty() {
+            // They share the next one.
+            self.begin_fill(at, key, fill.joiners);
+            return Ok(());
+        }
+        self.caches[at].come.extend(fill.joiners.into_iter().map(|joiner| (key, joiner)));
         Ok(())
     }
 
@@ -783,7 +798,7 @@ fn no_answer_lacks_what_was_done_before_it_was_asked_for() {
         let (some, of_them) = day(seed, Broken::NONE).unwrap_or_else(|stale| panic!("seed {seed}: {stale}"));
         (answers, hits) = (answers + some, hits + of_them);
     }
-    assert!(answers > 50_000 && hits > answers / 25, "{answers} answers, {hits} hits");
+    assert!(answers > 50_000 && hits > 3_000, "{answers} answers, {hits} hits");
 }
 
 #[test]

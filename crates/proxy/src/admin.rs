@@ -305,6 +305,7 @@ fn status(shared: &Shared) -> Value {
         "connections": tally.connections,
         "requests": tally.requests,
         "hits": tally.hits,
+        "waited": tally.waited,
         "stored_responses": entries,
         "stored_bytes": bytes,
         "disk": shared.entries.disk().map(|disk| disk_status(disk.size(), tally.from_disk)),
@@ -338,6 +339,7 @@ fn metrics(shared: &Shared) -> String {
     add("connections_total", "counter", tally.connections);
     add("requests_total", "counter", tally.requests);
     add("hits_total", "counter", tally.hits);
+    add("waited_total", "counter", tally.waited);
     add("ended_idle_total", "counter", tally.ended_idle);
     add("ended_in_head_total", "counter", tally.ended_in_head);
     add("ended_stalled_total", "counter", tally.ended_stalled);

@@ -1,13 +1,15 @@
-//! A response whose home has stored it, and whose body is still arriving: requests that wait for it may read along.
+//! A response whose body is still arriving: requests that wait for it may read along.
 //!
-//! The place at the home is taken when the head of the response is there, so from then on an update finds it. A request
-//! that waits looks at it as at a stored one, after it has come (rule LookAtHit), and nothing may have been removed under
-//! the key since the origin was asked: it is answered with what the cache is about to have, or waits on (rule
-//! JoinersNeedStored).
+//! A request that had come before the origin was asked is as well answered as the one that asked (rule AskAfterJoining).
+//! For one that came later the home has to have stored the response. The place there is taken when the head of the
+//! response is there, so from then on an update finds it. The request looks at it as at a stored one, after it has come
+//! (rule LookAtHit), and nothing may have been removed under the key since the origin was asked: it is answered with what
+//! the cache is about to have, or waits on (rule JoinersNeedStored).
 
 use crate::coherence::Claim;
 use crate::collect::Body;
 use crate::entries::Removals;
+use crate::moments::{Asked, Come};
 use responses::{Stored, Validity};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -15,32 +17,43 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 #[derive(Debug)]
 pub(crate) struct Along {
     pub(crate) stored: Stored,
-    /// As of before the origin was asked.
-    pub(crate) removals: Removals,
-    /// Likewise, how often what is stored had lapsed for new settings.
-    pub(crate) lapses: u64,
+    pub(crate) since: Since,
     pub(crate) body: Body,
-    /// None when it is stored as all others are, or not any more.
+    /// The name of the reason, if its home has not stored it.
+    pub(crate) not_stored: Option<&'static str>,
+    /// None when it is stored as all others are, or not any more, or was not to be.
     claim: Mutex<Option<Claim>>,
 }
 
+/// As of when the origin was asked.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Since {
+    pub(crate) asked: Asked,
+    pub(crate) removals: Removals,
+    /// How often what is stored had lapsed for new settings.
+    pub(crate) lapses: u64,
+}
+
 impl Along {
-    pub(crate) fn new(stored: Stored, removals: Removals, lapses: u64, body: Body, claim: Claim) -> Self {
-        Self { stored, removals, lapses, body, claim: Mutex::new(Some(claim)) }
+    /// One that its home has stored, or has not, for a reason of that name.
+    pub(crate) fn new(stored: Stored, since: Since, body: Body, claim: Result<Claim, &'static str>) -> Self {
+        let not_stored = claim.as_ref().err().copied();
+        Self { stored, since, body, not_stored, claim: Mutex::new(claim.ok()) }
     }
 
     fn claim(&self) -> MutexGuard<'_, Option<Claim>> {
         self.claim.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The word of the home on it, as far as that shows at once: where the home is on another machine, requests wait until it
-    /// is stored. A request that it is to answer has come before.
-    pub(crate) fn validity_at_once(&self) -> Validity {
-        let is_current = self.claim().as_ref().is_some_and(Claim::is_current);
+    /// Whether it answers a request, by the rules of coherent responses and what was removed, as far as that shows at once:
+    /// where the home is on another machine, requests that came later wait until it is stored. `removals` are those of now.
+    pub(crate) fn validity_at_once(&self, request: Come, removals: Removals) -> Validity {
+        let is_claimed = || self.claim().as_ref().is_some_and(Claim::is_current);
+        let is_current = self.since.asked.is_after(request) || self.since.removals == removals && is_claimed();
         if is_current { Validity::Current } else { Validity::Invalidated }
     }
 
-    /// Its claim, for the response that is stored; nobody begins to read along after that.
+    /// Its claim, for the response that is stored; nobody that came later begins to read along after that.
     pub(crate) fn take_claim(&self) -> Option<Claim> {
         self.claim().take()
     }

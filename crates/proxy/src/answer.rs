@@ -86,7 +86,9 @@ pub(crate) fn along(
     }
     fields.append(VIA, shared.via.clone());
     fields.append(CACHE_STATUS, status.to_header(&shared.config.policy));
-    shared.counters.hits.fetch_add(1, Relaxed);
+    if status.hit {
+        shared.counters.hits.fetch_add(1, Relaxed);
+    }
     Some(response)
 }
 

@@ -82,14 +82,24 @@ pub(crate) fn pair(size: SizeHint, reserved: Reserved) -> (Writer, Reader) {
     (Writer(body.clone()), Reader { body, piece: 0, at: 0, is_first: true, size, rest: None })
 }
 
+/// A body that is here.
+pub(crate) fn whole(content: Content, reserved: Reserved) -> Body {
+    let size = SizeHint::with_exact(content.bytes());
+    let (writer, _) = pair(size, reserved);
+    writer.settle(content);
+    let body = writer.body();
+    writer.finish();
+    body
+}
+
 impl Body {
     fn lock(&self) -> MutexGuard<'_, Received> {
         self.received.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Its size, if that was known before.
+    /// Its size, if that was known before, or all of it has come.
     pub(crate) fn bytes(&self) -> Option<u64> {
-        self.bytes
+        self.bytes.or_else(|| self.lock().content.as_ref().map(Content::bytes))
     }
 
     /// One more reader, of a body of that size.

@@ -12,6 +12,7 @@ pub(crate) struct Counters {
     pub(crate) requests: AtomicU64,
     pub(crate) hits: AtomicU64,
     pub(crate) from_disk: AtomicU64,
+    pub(crate) waited: AtomicU64,
     overdue: [AtomicU64; 3],
     handshakes: [AtomicU64; HandshakeFailure::ALL.len()],
     refusals: [AtomicU64; Refusal::ALL.len()],
@@ -42,6 +43,7 @@ impl Counters {
             requests: count(&self.requests),
             hits: count(&self.hits),
             from_disk: count(&self.from_disk),
+            waited: count(&self.waited),
             ended_idle: count(&self.overdue[Overdue::Idle as usize]),
             ended_in_head: count(&self.overdue[Overdue::Head as usize]),
             ended_stalled: count(&self.overdue[Overdue::Stalled as usize]),
@@ -62,6 +64,8 @@ pub struct Tally {
     pub hits: u64,
     /// Requests for which a stored response was read from disk.
     pub from_disk: u64,
+    /// Requests that have waited, or do, for the response to another one for the same.
+    pub waited: u64,
     /// Connections that were ended because no request came.
     pub ended_idle: u64,
     /// Connections that were ended in the middle of a request's head.

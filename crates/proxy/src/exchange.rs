@@ -7,7 +7,7 @@
 //!     |
 //!   a method or a condition for the origin ------------- yes ---> pass
 //!     |
-//!   somebody else is at the origin for the same -------- yes ---> wait, and look again
+//!   somebody else is at the origin for the same -------- yes ---> wait: read along, or look again
 //!     |
 //!   fill: to the origin, and the response into the cache
 //! ```
@@ -20,8 +20,9 @@ use crate::client::Client;
 use crate::coherence::{HubAway, changed};
 use crate::entries::{Found, Name};
 use crate::fill::{Fill, Need};
-use crate::fills::{Join, Lead, Outcome};
+use crate::fills::{Join, Lead, Next, Outcome};
 use crate::forward::{Way, count_down, has_passed, strip_named, wants_upgrade};
+use crate::moments::Come;
 use crate::origin::{RequestHead, Upload};
 use crate::paced::Paced;
 use crate::refusal::Refusal;
@@ -40,6 +41,7 @@ use responses::{
 use std::convert::Infallible;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll};
 use tokio::sync::oneshot;
@@ -64,7 +66,7 @@ impl Future for Answering {
 }
 
 /// The next step for a request.
-enum Next {
+enum Step {
     /// The answer is here.
     Answer(Response<Body>),
     /// The rest of the way is awaited.
@@ -78,12 +80,12 @@ impl Client {
         let shared = &self.worker.shared;
         shared.counters.requests.fetch_add(1, Relaxed);
         match self.at_once(&mut request) {
-            Ok(Next::Answer(response)) => Answering::Now(Some(response.map(|body| Answered::new(body, under_way)))),
+            Ok(Step::Answer(response)) => Answering::Now(Some(response.map(|body| Answered::new(body, under_way)))),
             Err(refusal) => {
                 shared.counters.refused(refusal);
                 Answering::Now(Some(refusal.response().map(|body| Answered::new(body, under_way))))
             }
-            Ok(Next::Await) => Answering::Later(Box::pin(async move {
+            Ok(Step::Await) => Answering::Later(Box::pin(async move {
                 let answer = self.through(request).await.unwrap_or_else(|refusal| {
                     self.worker.shared.counters.refused(refusal);
                     refusal.response()
@@ -94,29 +96,29 @@ impl Client {
     }
 
     /// Answers what can be answered without waiting.
-    fn at_once(&self, request: &mut Request<Incoming>) -> Result<Next, Refusal> {
+    fn at_once(&self, request: &mut Request<Incoming>) -> Result<Step, Refusal> {
         strip_named(request.headers_mut());
         let method = request.method().clone();
         if count_down(&method, request.headers_mut())? == Way::Here {
-            return Ok(Next::Answer(options()));
+            return Ok(Step::Answer(options()));
         }
         let shared = &*self.worker.shared;
         let target = Target::of(&Head::from(&*request), self.scheme, &shared.config.origin.authority)?;
         // The whole server as a target, `*`, has no key.
-        let Ok(key) = target.key() else { return Ok(Next::Await) };
+        let Ok(key) = target.key() else { return Ok(Step::Await) };
         let asked = responses::Request::new(&shared.config.policy, request.method(), key, request.headers());
         // On HTTP/2 no field announces the content of a GET.
         if asked.lookup() != Lookup::Cache || !request.body().is_end_stream() {
-            return Ok(Next::Await);
+            return Ok(Step::Await);
         }
         let found = shared.entries.find(&shared.config.policy, shared.entries.hash(key), &key, &asked);
-        let Found::Entry(entry) = found else { return Ok(Next::Await) };
+        let Found::Entry(entry) = found else { return Ok(Step::Await) };
         let now = now();
         match responses::reuse(&shared.config.policy, &asked, &entry.stored, entry.validity_at_once(), now) {
             Reuse::Fresh { age_s, ttl_s } => {
-                Ok(Next::Answer(hit(shared, &asked, &entry, now, age_s, &hit_status(ttl_s))))
+                Ok(Step::Answer(hit(shared, &asked, &entry, now, age_s, &hit_status(ttl_s))))
             }
-            _ => Ok(Next::Await),
+            _ => Ok(Step::Await),
         }
     }
 
@@ -206,7 +208,7 @@ impl Client {
         let key = target.key()?;
         let name = Name { hash: shared.entries.hash(key), key: key.to_key() };
         let asked = responses::Request::new(policy, &head.method, key, &head.headers);
-        let mut rounds = 0;
+        let (come, mut rounds, mut next) = (shared.moments.come(), 0, None::<Arc<Next>>);
         let (need, lead) = loop {
             let need = match look(shared, &name, &asked, rounds > 0).await {
                 Look::Answer(answer) => return Ok(answer),
@@ -227,7 +229,7 @@ impl Client {
                 break (need, None);
             }
             rounds += 1;
-            match shared.fills.join(&name) {
+            match next.take().map_or_else(|| shared.fills.join(&name), |next| next.join()) {
                 Join::Alone => break (need, None),
                 Join::Lead(lead) => {
                     // Another may have stored its response since the look.
@@ -237,17 +239,26 @@ impl Client {
                     break (need, Some(lead));
                 }
                 Join::Wait(mut fill) => {
+                    shared.counters.waited.fetch_add(u64::from(rounds == 1), Relaxed);
                     let is_begun = |outcome: &Outcome| !matches!(outcome, Outcome::UnderWay);
                     let mut ended = fill.wait_for(is_begun).await.map(|outcome| outcome.clone());
+                    let read = |along: &Along| read_along(shared, name.hash, &asked, need.reason, come, along);
                     if let Ok(Outcome::Arriving(along)) = &ended {
-                        if let Some(answer) = read_along(shared, name.hash, &asked, along) {
+                        if let Some(answer) = read(along) {
                             return Ok(answer);
                         }
                         ended = fill.wait_for(Outcome::is_end).await.map(|outcome| outcome.clone());
                     }
-                    // Else it is stored; or it was missed, and one of those that waited begins anew.
-                    if let Ok(Outcome::Unstorable | Outcome::Failed) = ended {
-                        break (need, None);
+                    match ended {
+                        // One that may have it, and does not want it, would not want the next one.
+                        Ok(Outcome::Passed(along, _)) if along.since.asked.is_after(come) => match read(&along) {
+                            Some(answer) => return Ok(answer),
+                            None => break (need, None),
+                        },
+                        Ok(Outcome::Passed(_, of_others)) => next = Some(of_others),
+                        Ok(Outcome::Unstorable | Outcome::Failed) => break (need, None),
+                        // It is stored; or it was missed, and one of those that have waited begins anew.
+                        Ok(_) | Err(_) => {}
                     }
                 }
             }
@@ -286,16 +297,26 @@ async fn invalidate(shared: &Shared, invalid: &Invalidation) -> Result<(), Refus
 }
 
 /// An answer with the response that this request waits for, while that is arriving; none if it has to wait on.
-fn read_along(shared: &Shared, hash: u64, asked: &responses::Request<'_>, response: &Along) -> Option<Response<Body>> {
+fn read_along(
+    shared: &Shared,
+    hash: u64,
+    asked: &responses::Request<'_>,
+    why: ForwardReason,
+    come: Come,
+    response: &Along,
+) -> Option<Response<Body>> {
     let policy = &shared.config.policy;
-    let is_overtaken = shared.entries.removals(hash) != response.removals || shared.lapses() != response.lapses;
-    if is_overtaken || select(policy, asked, [&response.stored]).is_none() {
+    if shared.lapses() != response.since.lapses || select(policy, asked, [&response.stored]).is_none() {
         return None;
     }
-    let now = now();
-    match responses::reuse(policy, asked, &response.stored, response.validity_at_once(), now) {
+    let (now, validity) = (now(), response.validity_at_once(come, shared.entries.removals(hash)));
+    match responses::reuse(policy, asked, &response.stored, validity, now) {
         Reuse::Fresh { age_s, ttl_s } => {
-            let status = CacheStatus { collapsed: true, ..hit_status(ttl_s) };
+            let status = match response.not_stored {
+                None => hit_status(ttl_s),
+                detail => CacheStatus { forward: Some(why), ttl_s: Some(ttl_s), detail, ..CacheStatus::default() },
+            };
+            let status = CacheStatus { collapsed: true, ..status };
             along(shared, asked, response, now, age_s, &status)
         }
         Reuse::Stale { .. } | Reuse::Revalidate(_) => None,
@@ -326,7 +347,8 @@ async fn find(shared: &Shared, name: &Name, asked: &responses::Request<'_>) -> F
     }
 }
 
-/// How often a request waits for others before it goes by itself.
+/// How often a request waits for others before it goes by itself. Where nothing is stored the second fill answers it, and
+/// what is stored may have been changed before it was looked at.
 const ROUNDS_MAX: usize = 3;
 
 /// The outcome of a look at the cache.

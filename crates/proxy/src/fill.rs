@@ -1,13 +1,14 @@
 //! A fill: a response on its way from the origin into the cache.
 
-use crate::along::Along;
+mod decide;
+
+use crate::along::{Along, Since};
 use crate::answer::{not_modified, passed, stored};
 use crate::body::Body;
 use crate::coherence::Claim;
 use crate::collect::{self, Writer};
-use crate::config::Config;
 use crate::content::Content;
-use crate::entries::{Name, Removals};
+use crate::entries::Name;
 use crate::entry::Entry;
 use crate::fills::{Join, Lead, Outcome};
 use crate::origin::{RequestHead, Upload};
@@ -17,14 +18,15 @@ use crate::reserved::{NoRoom, Reserved};
 use crate::shared::{Shared, now};
 use crate::worker::Worker;
 use bytes::Bytes;
-use coherence::{NotStored, Ticket};
+use coherence::Ticket;
+use decide::{Decided, Declined};
 use http::header::{DATE, RANGE};
 use http::request::Parts;
 use http::{HeaderMap, Method, Response, StatusCode};
-use http_body::{Body as _, SizeHint};
+use http_body::Body as _;
 use responses::{
-    Answer, CacheStatus, Dependencies, ForwardReason, Freshened, KeyRef, Request, Reuse, Stored, Time, Validity,
-    after_error, answer, complete_bytes, conditional, freshen, freshen_by_head, store, unconditional,
+    Answer, CacheStatus, ForwardReason, Freshened, KeyRef, Request, Reuse, Stored, Time, Validity, after_error, answer,
+    conditional, freshen, freshen_by_head, unconditional,
 };
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -59,7 +61,7 @@ pub(crate) struct Fill {
     /// Those who wait for it.
     lead: Option<Lead>,
     /// As of before the request went to the origin.
-    removals: Removals,
+    since: Since,
     ticket: Option<Ticket>,
     /// The home's word on the stored response that the origin is asked about.
     validity: Validity,
@@ -91,9 +93,11 @@ impl Fill {
         need: Need,
         lead: Option<Lead>,
     ) -> Self {
-        let removals = worker.shared.entries.removals(name.hash);
+        let shared = &worker.shared;
+        let (removals, lapses) = (shared.entries.removals(name.hash), shared.lapses_before());
+        let since = Since { asked: shared.moments.ask(), removals, lapses };
         let (ticket, validity) = (None, Validity::Invalidated);
-        Self { worker, head, name, need, lead, removals, ticket, validity, forwarded }
+        Self { worker, head, name, need, lead, since, ticket, validity, forwarded }
     }
 
     /// Runs it to its end. The requester is answered as soon as the head of the response is there.
@@ -163,6 +167,26 @@ impl Fill {
         CacheStatus { forward: Some(self.need.reason), detail: self.need.detail, ..CacheStatus::default() }
     }
 
+    fn is_waited_for(&self) -> bool {
+        self.lead.as_ref().is_some_and(Lead::is_waited_for)
+    }
+
+    /// Those that wait may read along. Where that is not for all of them, the others begin the next fill.
+    fn arrives(&mut self, along: &Arc<Along>) {
+        if along.not_stored.is_some() {
+            self.pass(along.clone());
+        } else if let Some(lead) = &self.lead {
+            lead.arrives(along.clone());
+        }
+    }
+
+    /// It is not stored: those that had come before the origin was asked have it.
+    fn pass(&mut self, along: Arc<Along>) {
+        if let Some(lead) = self.lead.take() {
+            lead.pass(along);
+        }
+    }
+
     fn end(&mut self, outcome: Outcome) {
         if let Some(lead) = self.lead.take() {
             lead.end(outcome);
@@ -207,28 +231,42 @@ impl Fill {
         let (age_s, ttl_s) = (fresh.freshness().age_s(times.received), fresh.freshness().ttl_s(times.received));
         let status =
             CacheStatus { forward_status: Some(StatusCode::NOT_MODIFIED), ttl_s: Some(ttl_s), ..self.status() };
-        let kept = match not_stored {
-            Some(reason) => Err(Declined { detail: reason.name(), outcome: Outcome::Unstorable, is_lasting: true }),
-            None => self.claim(&dependencies).await,
-        };
-        let not_kept = kept.as_ref().err().map_or(OVERTAKEN, |declined| declined.detail);
-        let (is_kept, outcome) = match kept {
-            Ok(claim) => {
-                let is_kept = self.keep(fresh, &stale.content(), claim);
-                (is_kept, if is_kept { Outcome::Stored } else { Outcome::Missed })
-            }
-            Err(declined) => {
+        let content = stale.content();
+        let (not_kept, outcome) = match not_stored {
+            Some(reason) => {
                 shared.entries.remove(&self.name.key);
-                (false, declined.outcome)
+                (Some(reason.name()), Outcome::Unstorable)
             }
+            None => match self.claim(&dependencies).await {
+                Ok(claim) => {
+                    let is_kept = self.keep(fresh, &content, claim);
+                    if is_kept { (None, Outcome::Stored) } else { (Some(OVERTAKEN), Outcome::Missed) }
+                }
+                // It is validated again at its next use.
+                Err(reason) => {
+                    self.pass_whole(fresh, content.clone(), reason);
+                    (Some(reason), Outcome::Missed)
+                }
+            },
         };
+        let is_kept = not_kept.is_none();
         let status = CacheStatus { stored: is_kept, ..status };
-        let detail = if is_kept { status.detail } else { Some(not_kept) };
+        let detail = not_kept.or(status.detail);
         self.decided(CacheStatus { detail, ..status }, Some(StatusCode::NOT_MODIFIED));
-        let entry = Arc::new(Entry::alone(answering, &stale.content()));
+        let entry = Arc::new(Entry::alone(answering, &content));
         let answer = stored(&shared, &self.asked(), &entry, times.received, age_s, &status);
         self.end(outcome);
         answer
+    }
+
+    /// The same of one that is here already.
+    fn pass_whole(&mut self, stored: Stored, content: Content, not_stored: &'static str) {
+        let shared = self.worker.shared.clone();
+        let reserved = Reserved::new(shared.collected_bytes.clone(), &shared.config.limits, 0);
+        if let (true, Ok(reserved)) = (self.is_waited_for(), reserved) {
+            let body = collect::whole(content, reserved);
+            self.pass(Arc::new(Along::new(stored, self.since, body, Err(not_stored))));
+        }
     }
 
     /// The response to a HEAD says whether the stored one to a GET is still good.
@@ -252,7 +290,14 @@ impl Fill {
         let (mut head, body) = response.into_parts();
         head.headers.entry(DATE).or_insert_with(|| times.received.to_header());
         let size = body.size_hint();
-        let (stored, claim, reserved) = match self.decide(head.status, &head.headers, &size, times).await {
+        let decided = match self.decide(head.status, &head.headers, &size, times).await {
+            // Nobody waits for it.
+            Ok(Decided { claim: Err(detail), .. }) if !self.is_waited_for() => {
+                Err(Declined { detail, outcome: Outcome::Missed, is_lasting: false })
+            }
+            decided => decided,
+        };
+        let Decided { stored, reserved, claim } = match decided {
             Ok(decided) => decided,
             Err(Declined { detail, outcome, is_lasting }) => {
                 self.decline(head.status, outcome, is_lasting);
@@ -266,7 +311,13 @@ impl Fill {
         };
         let freshness = stored.freshness();
         let (age_s, ttl_s) = (freshness.age_s(times.received), freshness.ttl_s(times.received));
-        let status = CacheStatus { stored: true, ttl_s: Some(ttl_s), ..self.status() };
+        let status = match &claim {
+            Ok(_) => CacheStatus { stored: true, ttl_s: Some(ttl_s), ..self.status() },
+            Err(reason) => {
+                self.displace_stale();
+                CacheStatus { detail: Some(reason), ..self.status() }
+            }
+        };
         self.decided(status, Some(head.status));
         let (writer, reader) = collect::pair(size, reserved);
         // The origin was asked for the whole; the client may have it already.
@@ -276,31 +327,17 @@ impl Fill {
         } else {
             passed(&shared, Response::from_parts(head, Body::Collected(Box::new(reader))), &status)
         };
-        let along = Along::new(stored, self.removals, shared.lapses_before(), writer.body(), claim);
-        let along = Arc::new(along);
+        let along = Arc::new(Along::new(stored, self.since, writer.body(), claim));
         if body.is_end_stream() {
-            writer.settle(self.publish(&along, &[]));
+            self.publish(&along, &[], &writer);
             writer.finish();
             return (answer, None);
         }
         // One of an unknown size may turn out to be more than is stored: then its rest is for this client alone.
-        if let Some(lead) = self.lead.as_ref().filter(|_| size.exact().is_some()) {
-            lead.arrives(along.clone());
+        if size.exact().is_some() {
+            self.arrives(&along);
         }
         (answer, Some(Collecting { body, writer, along }))
-    }
-
-    /// Whether this is a part of a response that would be stored if it were whole.
-    fn is_part_of_storable(&self, status: StatusCode, fields: &HeaderMap, times: Times) -> bool {
-        let Config { policy, limits, .. } = &self.shared().config;
-        let is_part = status == StatusCode::PARTIAL_CONTENT && self.head.method == Method::GET;
-        let fits = || complete_bytes(fields).is_some_and(|bytes| bytes <= limits.stored_response_bytes as u64);
-        if !is_part || self.need.stale.is_some() || !fits() {
-            return false;
-        }
-        let whole = times.response(StatusCode::OK, fields);
-        Dependencies::read(policy, fields)
-            .is_ok_and(|dependencies| store(policy, &self.asked(), &whole, &dependencies).is_ok())
     }
 
     /// Fetches the whole of what this client gets a part of: later ranges are answered from it. Ranges that come meanwhile
@@ -317,69 +354,45 @@ impl Fill {
         tokio::spawn(fill.run(reply));
     }
 
-    /// Whether a response is stored. If so, it is at the home already: an update that comes while its body does finds it
-    /// there.
-    async fn decide(
-        &self,
-        status: StatusCode,
-        fields: &HeaderMap,
-        size: &SizeHint,
-        times: Times,
-    ) -> Result<(Stored, Claim, Reserved), Declined> {
-        let Config { policy, limits, .. } = &self.shared().config;
-        // The next response may be another: after an error, or to a request that is not like this one.
-        let is_passing = self.head.method != Method::GET
-            || matches!(status, StatusCode::PARTIAL_CONTENT | StatusCode::NOT_MODIFIED)
-            || status.is_server_error();
-        let declined = |detail| Declined { detail, outcome: Outcome::Unstorable, is_lasting: !is_passing };
-        let dependencies = Dependencies::read(policy, fields).map_err(|refusal| declined(refusal.name()))?;
-        let response = times.response(status, fields);
-        let stored =
-            store(policy, &self.asked(), &response, &dependencies).map_err(|reason| declined(reason.name()))?;
-        let collected = self.shared().collected_bytes.clone();
-        let reserved = Reserved::new(collected, limits, size.lower() as usize).map_err(|why| match why {
-            NoRoom::TooLarge => declined(why.name()),
-            NoRoom::Busy => Declined { detail: why.name(), outcome: Outcome::Failed, is_lasting: false },
-        })?;
-        Ok((stored, self.claim(&dependencies).await?, reserved))
-    }
-
-    /// A place at the home for a response with these dependencies, rule StoreIfUntouched.
-    async fn claim(&self, dependencies: &Dependencies) -> Result<Claim, Declined> {
-        let claim = self.shared().coherence.store(self.ticket, &self.name.key, dependencies).await;
-        claim.map_err(|reason| Declined { detail: reason.name(), outcome: outcome(reason), is_lasting: false })
-    }
-
     /// A response is not stored, and takes the place of a stored one that was asked about all the same.
     fn decline(&mut self, status: StatusCode, outcome: Outcome, is_lasting: bool) {
-        let shared = self.worker.shared.clone();
-        if self.need.stale.is_some() && !status.is_server_error() {
-            shared.entries.remove(&self.name.key);
+        if !status.is_server_error() {
+            self.displace_stale();
         }
         if is_lasting {
-            shared.fills.remember(self.name.hash, true);
+            self.shared().fills.remember(self.name.hash, true);
         }
         self.end(outcome);
+    }
+
+    /// Another response is the answer now.
+    fn displace_stale(&self) {
+        if self.need.stale.is_some() {
+            self.shared().entries.remove(&self.name.key);
+        }
     }
 
     /// Stores a response, unless something was removed or new settings came since the origin was asked.
     fn keep(&self, stored: Stored, content: &Content, claim: Claim) -> bool {
         let shared = self.shared();
-        !shared.is_over() && shared.entries.insert(&self.name, self.removals, stored, content, claim)
+        !shared.is_over() && shared.entries.insert(&self.name, self.since.removals, stored, content, claim)
     }
 
-    /// Puts a whole response into the cache; gives its content.
-    fn publish(&mut self, along: &Along, received: &[Bytes]) -> Content {
+    /// A response is whole: it goes into the cache, if its home has stored it, and to those that wait.
+    fn publish(&mut self, along: &Arc<Along>, received: &[Bytes], writer: &Writer) {
         let shared = self.worker.shared.clone();
         let content = Content::of(received);
         let claim = along.take_claim();
         let is_kept = claim.is_some_and(|claim| self.keep(along.stored.clone(), &content, claim));
         shared.fills.remember(self.name.hash, false);
+        writer.settle(content);
+        if along.not_stored.is_some() {
+            return self.arrives(along);
+        }
         if !is_kept {
             shared.decisions.correct(self.name.hash, OVERTAKEN);
         }
         self.end(if is_kept { Outcome::Stored } else { Outcome::Missed });
-        content
     }
 
     /// Takes in the body of a response that is to be stored.
@@ -416,26 +429,16 @@ impl Fill {
             // The client may ask again the moment that it has the last byte: then it is stored.
             if body.is_end_stream() {
                 is_stored = true;
-                writer.settle(self.publish(&along, &received));
+                self.publish(&along, &received, &writer);
             } else {
                 writer.push(piece);
             }
         }
         if !is_stored {
-            writer.settle(self.publish(&along, &received));
+            self.publish(&along, &received, &writer);
         }
         writer.finish();
     }
-}
-
-/// Why a response is not stored.
-#[derive(Clone, Debug)]
-struct Declined {
-    /// The name of the reason.
-    detail: &'static str,
-    outcome: Outcome,
-    /// Whether the next response will not be stored either.
-    is_lasting: bool,
 }
 
 /// A response whose body is being stored.
@@ -449,13 +452,4 @@ struct Collecting {
 /// The statuses for which a stale response may stand in (RFC 5861, section 4).
 fn is_error(status: StatusCode) -> bool {
     matches!(status.as_u16(), 500 | 502 | 503 | 504)
-}
-
-/// The outcome for those that wait for a response which the home has not stored.
-fn outcome(reason: NotStored) -> Outcome {
-    match reason {
-        // The next one may be stored.
-        NotStored::Marked | NotStored::Touched | NotStored::TicketVoid => Outcome::Missed,
-        NotStored::Away | NotStored::TooMany | NotStored::Full => Outcome::Failed,
-    }
 }

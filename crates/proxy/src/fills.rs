@@ -1,10 +1,19 @@
 //! Requests for the same thing that meet: one of them goes to the origin, and the others wait with it.
 //!
-//! Rule JoinersNeedStored: a request that waits is answered with the response of another only if that was stored. One that
-//! was not may lack an update that was done before the waiting request came; it is for the requester that started it
-//! alone. Of those that waited for it, one starts the next, unless the response was of the kind that is not stored: then
-//! all go by themselves, since there is nothing to wait for. One that its home has stored, and whose body is arriving, may
-//! be read along with.
+//! ```text
+//!   fill 1:  asked ------------------------- not stored
+//!   fill 2:            .      .              asked ------------------ not stored
+//!                      |      |                             |         answers the two that came during fill 1
+//!   requests:          come  come                          comes      waits for fill 3
+//! ```
+//! A response that was stored answers all that wait, as any hit. One that its home has not stored may lack an update that
+//! was done before a waiting request came (rule JoinersNeedStored). It lacks none of those that were done before the origin
+//! was asked for it, so it answers the requests that had come by then (rule AskAfterJoining): those that wait while one is
+//! at the origin share the next one, and none waits for a third. So the origin has one request at a time for a key, however
+//! many clients want it and however long an update of it takes to become visible.
+//!
+//! A response of the kind that is not stored is for its requester alone, and then all go by themselves: there is nothing to
+//! wait for. One of a known size may be read along with while it arrives.
 
 use crate::along::Along;
 use crate::entries::Name;
@@ -27,11 +36,13 @@ pub(crate) enum Outcome {
     UnderWay,
     /// Its home has stored it, and its body is arriving. It is of a size that is known, and not too large.
     Arriving(Arc<Along>),
+    /// Its home has not stored it. It answers those that had come before it was asked for; the next is for the others.
+    Passed(Arc<Along>, Arc<Next>),
     /// Its response is stored.
     Stored,
     /// It is not, by chance: something changed meanwhile.
     Missed,
-    /// It is not, and the next one will not be either.
+    /// It is not, and the next one will not be either: it is for one client.
     Unstorable,
     /// The origin has failed.
     Failed,
@@ -53,6 +64,22 @@ pub(crate) struct Fills {
 
 type Shard = HashMap<Key, watch::Receiver<Outcome>, FixedState>;
 
+/// The fill that those share who have waited for the one before, also one that is late to hear of its end.
+#[derive(Debug)]
+pub(crate) struct Next {
+    /// For the first that takes it.
+    lead: Mutex<Option<Lead>>,
+    fill: watch::Receiver<Outcome>,
+}
+
+impl Next {
+    /// Joins it, or starts it.
+    pub(crate) fn join(&self) -> Join {
+        let lead = self.lead.lock().unwrap_or_else(PoisonError::into_inner).take();
+        lead.map_or_else(|| Join::Wait(self.fill.clone()), Join::Lead)
+    }
+}
+
 /// The next step for a request that found nothing.
 #[derive(Debug)]
 pub(crate) enum Join {
@@ -67,7 +94,8 @@ pub(crate) enum Join {
 impl Fills {
     pub(crate) fn new() -> Self {
         let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
-        Self { shards, unstorable: (0..UNSTORABLE_MAX).map(|_| AtomicU64::new(0)).collect() }
+        let unstorable = (0..UNSTORABLE_MAX).map(|_| AtomicU64::new(0)).collect();
+        Self { shards, unstorable }
     }
 
     /// Joins the fill of a key, or starts it.
@@ -76,12 +104,17 @@ impl Fills {
             return Join::Alone;
         }
         let mut shard = self.shard(name.hash);
-        if let Some(fill) = shard.get(&name.key) {
-            return Join::Wait(fill.clone());
+        match shard.get(&name.key) {
+            Some(fill) => Join::Wait(fill.clone()),
+            None => Join::Lead(self.begin(name, &mut shard)),
         }
-        let (outcome, receiver) = watch::channel(Outcome::UnderWay);
-        shard.insert(name.key.clone(), receiver);
-        Join::Lead(Lead { fills: self.clone(), name: name.clone(), outcome })
+    }
+
+    /// A fill that requests find from now on.
+    fn begin(self: &Arc<Self>, name: &Name, shard: &mut Shard) -> Lead {
+        let (outcome, fill) = watch::channel(Outcome::UnderWay);
+        shard.insert(name.key.clone(), fill);
+        Lead { fills: self.clone(), name: name.clone(), outcome }
     }
 
     /// Whether the last response under this key was one that is not stored.
@@ -116,6 +149,12 @@ pub(crate) struct Lead {
 }
 
 impl Lead {
+    /// Whether somebody waits.
+    pub(crate) fn is_waited_for(&self) -> bool {
+        // One is in the map.
+        self.outcome.receiver_count() > 1
+    }
+
     /// Tells those that wait that they may read along.
     pub(crate) fn arrives(&self, along: Arc<Along>) {
         self.outcome.send_replace(Outcome::Arriving(along));
@@ -125,12 +164,23 @@ impl Lead {
     pub(crate) fn end(self, outcome: Outcome) {
         self.outcome.send_replace(outcome);
     }
+
+    /// Tells those that wait that it is not stored, and has the next fill wait for one of them.
+    pub(crate) fn pass(self, along: Arc<Along>) {
+        let lead = self.fills.begin(&self.name, &mut self.fills.shard(self.name.hash));
+        let next = Next { fill: lead.outcome.subscribe(), lead: Mutex::new(Some(lead)) };
+        self.outcome.send_replace(Outcome::Passed(along, Arc::new(next)));
+    }
 }
 
 impl Drop for Lead {
     fn drop(&mut self) {
-        // First out of the map: a request that comes now starts anew.
-        self.fills.shard(self.name.hash).remove(&self.name.key);
+        // First out of the map, if the next one is not there: a request that comes now starts anew.
+        let mut shard = self.fills.shard(self.name.hash);
+        let is_own = shard.get(&self.name.key).is_some_and(|fill| fill.same_channel(&self.outcome.subscribe()));
+        let own = if is_own { shard.remove(&self.name.key) } else { None };
+        drop(shard);
+        drop(own);
         self.outcome.send_if_modified(|outcome| {
             let is_left = !outcome.is_end();
             if is_left {

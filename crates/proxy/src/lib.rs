@@ -21,7 +21,8 @@
 //! | `target`, `forward`, `refusal` | what a request is for; what is said on the way; why it goes no further |
 //! | `entries`, `entry`, `s3fifo`, `content` | stored responses: found, kept in memory, evicted, read |
 //! | `disk`, `disk_content` | those on disk: as records, and read in steps |
-//! | `fills`, `fill`, `collect`, `along`, `reserved` | requests that meet; a response into the cache, to those who read along meanwhile, and room for it |
+//! | `fills`, `moments` | requests that meet, and which of them came before the origin was asked |
+//! | `fill`, `collect`, `along`, `reserved` | a response into the cache, to those who read along meanwhile, and room for it |
 //! | `coherence`, `announcements` | where the rules of coherent responses are kept; changes on their way to the hub |
 //! | `answer`, `prepared`, `body`, `paced` | answers, their fields and their bodies |
 //! | `origin`, `origin_permits`, `connector`, `origin_tls_error`, `url`, `tunnel` | requests to the origin, and how many; connections to it, and where it is; those that leave HTTP |
@@ -59,6 +60,7 @@ mod fills;
 mod forward;
 mod handshake;
 pub mod limits;
+mod moments;
 mod notes;
 mod origin;
 mod origin_permits;

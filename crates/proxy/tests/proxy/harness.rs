@@ -6,10 +6,11 @@ use http_body_util::{BodyExt, Full};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use proxy::{Config, Proxy};
+use std::collections::HashMap;
 use std::convert::Infallible;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::TlsAcceptor;
@@ -114,6 +115,76 @@ pub(crate) fn raw_origin(answers: &'static [&'static str]) -> SocketAddr {
         }
     });
     address
+}
+
+/// A step of an origin's answer.
+pub(crate) enum Step {
+    Send(Vec<u8>),
+    /// Until the test says so.
+    Wait,
+}
+
+/// An origin that answers in steps, each request on a connection of its own, which it closes then.
+pub(crate) struct Stepped {
+    pub(crate) address: SocketAddr,
+    /// The first lines of the requests.
+    asked: mpsc::Receiver<String>,
+    go: mpsc::Sender<()>,
+}
+
+impl Stepped {
+    /// Its answers are made of the target and the number of requests for that before.
+    pub(crate) fn start(answer: impl Fn(&str, usize) -> Vec<Step> + Send + Sync + 'static) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let ((ask, asked), (go, gone)) = (mpsc::channel(), mpsc::channel());
+        let (answer, gone) = (Arc::new(answer), Arc::new(Mutex::new(gone)));
+        let counts = Arc::new(Mutex::new(HashMap::<String, usize>::new()));
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let (answer, gone, counts, ask) = (answer.clone(), gone.clone(), counts.clone(), ask.clone());
+                std::thread::spawn(move || {
+                    let mut stream = stream.unwrap();
+                    let mut lines = BufReader::new(stream.try_clone().unwrap()).lines().map_while(Result::ok);
+                    let first = lines.next().unwrap_or_default();
+                    let _ = lines.find(String::is_empty);
+                    let target = first.split(' ').nth(1).unwrap_or_default().to_owned();
+                    let number = {
+                        let mut counts = counts.lock().unwrap();
+                        let count = counts.entry(target.clone()).or_default();
+                        *count += 1;
+                        *count - 1
+                    };
+                    // A test that has ended does not listen any more.
+                    let _ = ask.send(first);
+                    for step in answer(&target, number) {
+                        let _ = match step {
+                            Step::Send(bytes) => stream.write_all(&bytes),
+                            Step::Wait => {
+                                let _ = gone.lock().unwrap().recv();
+                                Ok(())
+                            }
+                        };
+                    }
+                });
+            }
+        });
+        Self { address, asked, go }
+    }
+
+    pub(crate) fn wait_for(&self, request: &str) {
+        assert_eq!(self.asked.recv_timeout(PATIENCE).unwrap(), format!("{request} HTTP/1.1"));
+    }
+
+    /// Whether it was asked for something that nobody has waited for.
+    pub(crate) fn is_asked(&self) -> bool {
+        self.asked.try_recv().is_ok()
+    }
+
+    /// One answer goes on.
+    pub(crate) fn go(&self) {
+        self.go.send(()).unwrap();
+    }
 }
 
 pub(crate) fn config(origin: SocketAddr) -> Config {

@@ -1,9 +1,8 @@
 //! Requests that meet: one goes to the origin, and the others wait with it.
 
-use crate::harness::{Answer, Client, Origin, PATIENCE, config, proxy, response};
+use crate::harness::{Answer, Client, Origin, Step, Stepped, config, proxy, response};
 use proxy::{Changes, Proxy, invalidate};
-use std::io::{BufRead, BufReader, Write};
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier, Mutex, mpsc};
@@ -108,57 +107,6 @@ fn a_fill_goes_on_without_its_requester() {
     assert_eq!(origin.received().len(), 1);
 }
 
-/// A step of an origin's answer.
-enum Step {
-    Send(Vec<u8>),
-    /// Until the test says so.
-    Wait,
-}
-
-/// An origin that answers in steps, each request on a connection of its own, which it closes then.
-struct Stepped {
-    address: SocketAddr,
-    /// The first lines of the requests.
-    asked: mpsc::Receiver<String>,
-    go: mpsc::Sender<()>,
-}
-
-impl Stepped {
-    fn start(answer: impl Fn(usize) -> Vec<Step> + Send + Sync + 'static) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = listener.local_addr().unwrap();
-        let ((ask, asked), (go, gone)) = (mpsc::channel(), mpsc::channel());
-        let (answer, gone) = (Arc::new(answer), Arc::new(Mutex::new(gone)));
-        std::thread::spawn(move || {
-            for (number, stream) in listener.incoming().enumerate() {
-                let (answer, gone, ask) = (answer.clone(), gone.clone(), ask.clone());
-                std::thread::spawn(move || {
-                    let mut stream = stream.unwrap();
-                    let mut lines = BufReader::new(stream.try_clone().unwrap()).lines().map_while(Result::ok);
-                    let first = lines.next().unwrap_or_default();
-                    let _ = lines.find(String::is_empty);
-                    // A test that has ended does not listen any more.
-                    let _ = ask.send(first);
-                    for step in answer(number) {
-                        let _ = match step {
-                            Step::Send(bytes) => stream.write_all(&bytes),
-                            Step::Wait => {
-                                let _ = gone.lock().unwrap().recv();
-                                Ok(())
-                            }
-                        };
-                    }
-                });
-            }
-        });
-        Self { address, asked, go }
-    }
-
-    fn wait_for(&self, request: &str) {
-        assert_eq!(self.asked.recv_timeout(PATIENCE).unwrap(), format!("{request} HTTP/1.1"));
-    }
-}
-
 /// The head of a response with so many bytes, which depends on `item`.
 fn head(bytes: usize) -> Step {
     let fields = "Cache-Control: max-age=60\r\nCache-Groups: \"item\"\r\nConnection: close";
@@ -188,7 +136,7 @@ const LARGE: usize = 3_000_000;
 
 #[test]
 fn a_request_reads_along_while_the_response_arrives() {
-    let origin = Stepped::start(|_| {
+    let origin = Stepped::start(|_, _| {
         let (half, rest) = (bytes(0, 0..LARGE / 2), bytes(0, LARGE / 2..LARGE));
         vec![head(LARGE), Step::Send(half), Step::Wait, Step::Send(rest)]
     });
@@ -202,13 +150,13 @@ fn a_request_reads_along_while_the_response_arrives() {
     assert!(second.bytes(half).unwrap() == bytes(0, 0..half), "before the rest has come");
     // One that does not read holds nobody up.
     let (mut slow, _) = begin(proxy.address());
-    origin.go.send(()).unwrap();
+    origin.go();
     assert!(second.bytes(LARGE - half).unwrap() == bytes(0, half..LARGE));
     assert!(first.bytes(LARGE).unwrap() == bytes(0, 0..LARGE));
     assert!(Client::connect(proxy.address()).get("/").is_hit());
     assert!(slow.bytes(LARGE).unwrap() == bytes(0, 0..LARGE));
     assert_eq!(proxy.tally().hits, 3);
-    assert!(origin.asked.try_recv().is_err());
+    assert!(!origin.is_asked());
 }
 
 /// Rules LookAtHit and JoinersNeedStored: an update that is done before a request comes is not missed, though the response
@@ -216,7 +164,7 @@ fn a_request_reads_along_while_the_response_arrives() {
 #[test]
 fn a_request_after_an_update_does_not_read_along() {
     for by_dependency in [true, false] {
-        let origin = Stepped::start(|number| match number {
+        let origin = Stepped::start(|_, number| match number {
             0 => vec![
                 head(LARGE),
                 Step::Send(bytes(0, 0..LARGE / 2)),
@@ -243,7 +191,7 @@ fn a_request_after_an_update_does_not_read_along() {
         while proxy.tally().requests < 3 {
             std::thread::yield_now();
         }
-        origin.go.send(()).unwrap();
+        origin.go();
         assert!(after.join().unwrap().body == bytes(1, 0..10), "by dependency: {by_dependency}");
         for client in [&mut first, &mut before] {
             assert!(client.bytes(LARGE).unwrap() == bytes(0, 0..LARGE), "they came before the update");
@@ -253,7 +201,7 @@ fn a_request_after_an_update_does_not_read_along() {
 
 #[test]
 fn a_response_that_breaks_off_does_so_for_all_that_read_along() {
-    let origin = Stepped::start(|number| match number {
+    let origin = Stepped::start(|_, number| match number {
         0 => vec![head(LARGE), Step::Send(bytes(0, 0..LARGE / 2)), Step::Wait],
         _ => vec![head(10), Step::Send(bytes(1, 0..10))],
     });
@@ -261,7 +209,7 @@ fn a_response_that_breaks_off_does_so_for_all_that_read_along() {
     let mut clients = vec![begin(proxy.address()).0];
     origin.wait_for("GET /");
     clients.extend((0..3).map(|_| begin(proxy.address()).0));
-    origin.go.send(()).unwrap();
+    origin.go();
     for client in &mut clients {
         assert!(client.rest() == bytes(0, 0..LARGE / 2), "what has come, and then the end of the connection");
     }
@@ -271,7 +219,7 @@ fn a_response_that_breaks_off_does_so_for_all_that_read_along() {
 /// Of a response whose size is not known nobody knows whether it will be stored.
 #[test]
 fn a_request_waits_for_a_response_of_unknown_size() {
-    let origin = Stepped::start(|number| match number {
+    let origin = Stepped::start(|_, number| match number {
         0 => {
             let head = "HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\n\r\n";
             vec![Step::Send(head.into()), Step::Send(bytes(0, 0..1000)), Step::Wait, Step::Send(bytes(0, 1000..5000))]
@@ -288,7 +236,7 @@ fn a_request_waits_for_a_response_of_unknown_size() {
     while proxy.tally().requests < 2 {
         std::thread::yield_now();
     }
-    origin.go.send(()).unwrap();
+    origin.go();
     assert!(
         second.join().unwrap().body == bytes(1, 0..10),
         "it is larger than what is stored, and for the first alone"

@@ -8,6 +8,7 @@ mod explain;
 mod harness;
 mod joining;
 mod limits;
+mod marked;
 mod passing;
 mod reload;
 mod smuggling;
