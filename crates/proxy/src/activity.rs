@@ -6,18 +6,20 @@
 //! bytes of the connection itself, such as answers to PING, go on being written then.
 
 use crate::limits::Limits;
+use rustix::time::{ClockId, clock_gettime};
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, ready};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// Milliseconds since the process first asked, and never 0.
+/// Milliseconds of a clock that only goes forward, and never 0. It is asked several times for each request, and the limits
+/// are of seconds: that of the system's ticks is read in a fraction of the time of an exact one.
 fn now_ms() -> u64 {
-    static START: OnceLock<Instant> = OnceLock::new();
-    START.get_or_init(Instant::now).elapsed().as_millis() as u64 + 1
+    let time = clock_gettime(ClockId::MonotonicCoarse);
+    time.tv_sec as u64 * 1000 + time.tv_nsec as u64 / 1_000_000 + 1
 }
 
 /// The marks of one connection. Times are of [`now_ms`]; 0 is never.

@@ -17,14 +17,23 @@ pub struct Connection {
     stream: TcpStream,
     request: Vec<u8>,
     received: Vec<u8>,
+    last: Last,
 }
 
-/// A response that has come as a whole.
-#[derive(Debug)]
-pub struct Response {
+/// The place of the last response in what was received.
+#[derive(Debug, Default)]
+struct Last {
     status: u16,
-    head: String,
-    body: Vec<u8>,
+    head: usize,
+    body: Range<usize>,
+}
+
+/// A response that has come as a whole, where its connection has received it.
+#[derive(Clone, Copy, Debug)]
+pub struct Response<'a> {
+    status: u16,
+    head: &'a str,
+    body: &'a [u8],
 }
 
 impl Connection {
@@ -35,18 +44,23 @@ impl Connection {
     pub async fn open(address: SocketAddr) -> io::Result<Self> {
         let stream = TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;
-        Ok(Self { stream, request: Vec::new(), received: Vec::with_capacity(16 * 1024) })
+        let received = Vec::with_capacity(16 * 1024);
+        Ok(Self { stream, request: Vec::new(), received, last: Last::default() })
     }
 
     /// Sends a request, and waits for the whole response. After an error the connection is of no use any more.
     ///
     /// # Errors
     /// The connection breaks, or the response cannot be read.
-    pub async fn send(&mut self, visit: &Visit) -> io::Result<Response> {
+    pub async fn send(&mut self, visit: &Visit) -> io::Result<Response<'_>> {
         self.request.clear();
         let path = &visit.path;
         match &visit.form {
-            None => self.request.extend(format!("GET {path} HTTP/1.1\r\nHost: shop.example\r\n\r\n").bytes()),
+            None => {
+                for part in ["GET ", path, " HTTP/1.1\r\nHost: shop.example\r\n\r\n"] {
+                    self.request.extend_from_slice(part.as_bytes());
+                }
+            }
             Some(form) => {
                 let kind = "application/x-www-form-urlencoded";
                 let head = format!(
@@ -57,14 +71,18 @@ impl Connection {
             }
         }
         self.stream.write_all(&self.request).await?;
-        let (head, body) = self.receive().await?;
-        let head = std::str::from_utf8(&self.received[head]).map_err(|_| invalid("its head is no text"))?;
-        let status =
-            head.get(9..12).and_then(|status| status.parse().ok()).ok_or_else(|| invalid("it has no status"))?;
-        Ok(Response { status, head: head.to_owned(), body: self.received[body].to_vec() })
+        self.last = self.receive().await?;
+        Ok(self.response())
     }
 
-    async fn receive(&mut self) -> io::Result<(Range<usize>, Range<usize>)> {
+    /// The last response.
+    pub fn response(&self) -> Response<'_> {
+        let Last { status, head, ref body } = self.last;
+        let head = std::str::from_utf8(&self.received[..head]).unwrap_or_default();
+        Response { status, head, body: &self.received[body.clone()] }
+    }
+
+    async fn receive(&mut self) -> io::Result<Last> {
         self.received.clear();
         let head = loop {
             let searched = self.received.len().saturating_sub(3);
@@ -75,6 +93,8 @@ impl Connection {
             }
         };
         let text = std::str::from_utf8(&self.received[..head]).map_err(|_| invalid("its head is no text"))?;
+        let status =
+            text.get(9..12).and_then(|status| status.parse().ok()).ok_or_else(|| invalid("it has no status"))?;
         let length: Option<usize> = field(text, "content-length").and_then(|length| length.parse().ok());
         let body = head + 4..head + 4 + length.ok_or_else(|| invalid("it does not state its length"))?;
         if body.end > RESPONSE_BYTES_MAX {
@@ -83,7 +103,7 @@ impl Connection {
         while self.received.len() < body.end {
             self.receive_some().await?;
         }
-        Ok((0..head, body))
+        Ok(Last { status, head, body })
     }
 
     async fn receive_some(&mut self) -> io::Result<()> {
@@ -97,37 +117,38 @@ impl Connection {
     }
 }
 
-impl Response {
+impl<'a> Response<'a> {
     /// Its status.
     pub fn status(&self) -> u16 {
         self.status
     }
 
     /// The value of a field.
-    pub fn field(&self, name: &str) -> Option<&str> {
-        field(&self.head, name)
+    pub fn field(&self, name: &str) -> Option<&'a str> {
+        field(self.head, name)
     }
 
     /// Its body.
-    pub fn body(&self) -> &[u8] {
-        &self.body
+    pub fn body(&self) -> &'a [u8] {
+        self.body
     }
 
     /// Whether a cache had it: by `Cache-Status` (RFC 9211), or by the `X-Cache` of servers that are older than that.
     pub fn is_hit(&self) -> bool {
-        let by_status = self.field("cache-status").is_some_and(|status| status.contains("; hit"));
+        let is_hit = |status: &str| status.split(';').skip(1).any(|word| word.trim() == "hit");
+        let by_status = self.field("cache-status").is_some_and(is_hit);
         by_status || self.field("x-cache").is_some_and(|cache| cache.starts_with("HIT"))
     }
 
     /// The things that the page shows, with their versions.
-    pub fn versions(&self) -> impl Iterator<Item = (&str, u64)> {
+    pub fn versions(&self) -> impl Iterator<Item = (&'a str, u64)> + use<'a> {
         let pairs = self.field("shop-versions").unwrap_or_default().split(", ");
         pairs.filter_map(|pair| pair.split_once('=')).filter_map(|(name, version)| Some((name, version.parse().ok()?)))
     }
 }
 
 fn field<'a>(head: &'a str, name: &str) -> Option<&'a str> {
-    head.split("\r\n").skip(1).find_map(|line| {
+    head.split('\n').skip(1).find_map(|line| {
         let (field, value) = line.split_once(':')?;
         field.eq_ignore_ascii_case(name).then(|| value.trim())
     })
@@ -144,10 +165,10 @@ mod tests {
     #[test]
     fn a_response_tells_what_it_shows() {
         let head = "HTTP/1.1 200 OK\r\nCache-Status: thorp; hit; ttl=5\r\nShop-Versions: item:2=7, user:3=1";
-        let response = Response { status: 200, head: head.to_owned(), body: Vec::new() };
+        let response = Response { status: 200, head, body: &[] };
         assert!(response.is_hit());
         assert_eq!(response.versions().collect::<Vec<_>>(), [("item:2", 7), ("user:3", 1)]);
-        let miss = Response { status: 200, head: "HTTP/1.1 200 OK\r\nX-Cache: MISS".to_owned(), body: Vec::new() };
+        let miss = Response { status: 200, head: "HTTP/1.1 200 OK\r\nX-Cache: MISS", body: &[] };
         assert!(!miss.is_hit() && miss.versions().next().is_none());
     }
 }

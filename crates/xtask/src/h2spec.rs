@@ -31,6 +31,7 @@ pub(crate) fn check(thorp: &Path) -> Result {
         }
         Err(why) => return Err(why),
     };
+    certify(&folder)?;
     let known = known_failures()?;
     let mut findings = Vec::new();
     let mut met = BTreeSet::new();
@@ -75,13 +76,19 @@ fn install(folder: &Path) -> Result<PathBuf> {
     Ok(program)
 }
 
-fn source() -> PathBuf {
-    root().join("testdata/h2spec")
+/// Makes a key and a certificate for this run, with the program that comes with Go.
+fn certify(folder: &Path) -> Result {
+    let go = output_of(Command::new("go").args(["env", "GOROOT"]))?;
+    let maker = Path::new(go.trim()).join("src/crypto/tls/generate_cert.go");
+    let mut make = Command::new("go");
+    make.arg("run").arg(maker).args(["--host", "localhost,127.0.0.1", "--ecdsa-curve", "P256"]);
+    output_of(make.current_dir(folder)).map(drop)
 }
 
 /// The cases that fail, each with a reason behind it.
 fn known_failures() -> Result<BTreeSet<String>> {
-    let text = fs::read_to_string(source().join("known-failures.txt")).map_err(|error| error.to_string())?;
+    let text =
+        fs::read_to_string(root().join("testdata/h2spec/known-failures.txt")).map_err(|error| error.to_string())?;
     let lines = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
     lines
         .map(|line| match line.split_once(" -> ") {
@@ -99,8 +106,8 @@ fn run_over(way: &str, program: &Path, thorp: &Path, folder: &Path) -> Result<Re
     command.args(["--origin", &origin]);
     let is_tls = way == "tls";
     if is_tls {
-        command.arg("--tls-cert").arg(source().join("certificate.pem"));
-        command.arg("--tls-key").arg(source().join("key.pem"));
+        command.arg("--tls-cert").arg(folder.join("cert.pem"));
+        command.arg("--tls-key").arg(folder.join("key.pem"));
     }
     let proxy = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
     let mut proxy = Proxy(proxy.map_err(|error| format!("{}: {error}", thorp.display()))?);

@@ -55,12 +55,12 @@ impl Run {
 pub(super) struct Figures<'a> {
     cluster: Cluster,
     length: Duration,
-    progress: &'a dyn Fn(&str),
+    progress: &'a dyn Fn(&str) -> Result<()>,
     traces: OnceCell<Vec<Run>>,
 }
 
 impl<'a> Figures<'a> {
-    pub(super) fn new(cluster: Cluster, length: Duration, progress: &'a dyn Fn(&str)) -> Self {
+    pub(super) fn new(cluster: Cluster, length: Duration, progress: &'a dyn Fn(&str) -> Result<()>) -> Self {
         Self { cluster, length, progress, traces: OnceCell::new() }
     }
 
@@ -88,7 +88,7 @@ impl<'a> Figures<'a> {
         let mut runs: Vec<_> = cases.iter().map(run).collect();
         for round in 1..=ROUNDS {
             for run in &mut runs {
-                (self.progress)(&format!("trace {}, {}, round {round}", run.trace, run.scheme.name()));
+                (self.progress)(&format!("trace {}, {}, round {round}", run.trace, run.scheme.name()))?;
                 run.outcomes.push(self.run(run.scheme, &trace(run.trace))?);
             }
         }
@@ -161,7 +161,7 @@ impl<'a> Figures<'a> {
             rows.push(Row::new("10", case, "pages/s", outcome.pages_per_s()).curve_at("Zipf", share as u64));
         };
         for share in ROOMS {
-            (self.progress)(&format!("caches of {share} %"));
+            (self.progress)(&format!("caches of {share} %"))?;
             let bytes = ALL_PAGES_BYTES * share / 100;
             let outcome = self.cluster.run(Scheme::DependencyLists, &trace, bytes, self.length)?;
             if share == ROOMS[0] {
@@ -176,7 +176,7 @@ impl<'a> Figures<'a> {
     pub(super) fn dependencies(&self) -> Result<Vec<Row>> {
         let mut rows = Vec::new();
         for of in DEPENDENCIES {
-            (self.progress)(&format!("{of} dependencies of a page"));
+            (self.progress)(&format!("{of} dependencies of a page"))?;
             let reads = Reads { best_of: Some(of), ..Reads::default() };
             let trace = Trace { reads, popularity: Popularity::Uniform, ..Trace::number(5) };
             let outcome = self.cluster.run(Scheme::DependencyLists, &trace, ROOM_FOR_ALL, self.length)?;
@@ -190,7 +190,7 @@ impl<'a> Figures<'a> {
     pub(super) fn loads(&self) -> Result<Vec<Row>> {
         let (mut rows, mut ratios) = (Vec::new(), Vec::new());
         for pairs in LOADS {
-            (self.progress)(&format!("{pairs} busy threads on the back end"));
+            (self.progress)(&format!("{pairs} busy threads on the back end"))?;
             let _strain = Strain::start(&self.cluster.cores, pairs)?;
             let runs = self.in_turns(&[(Scheme::NoCache, 5), (Scheme::DependencyLists, 5)], Trace::number)?;
             for run in &runs {

@@ -34,25 +34,26 @@ use std::time::Duration;
 /// The paper's figures.
 pub const ACTIVE_CACHE_FIGURES: std::ops::RangeInclusive<u32> = 6..=12;
 
-/// Runs experiments, each case for `length`. `progress` hears what is being done, `found` each row as soon as it is known.
+/// Runs experiments, each case for `length`. `progress` hears before each case what is about to be done, and an error of it
+/// ends all; `found` hears each row as soon as it is known. Nothing of what was started is left at the end.
 ///
 /// # Errors
-/// PostgreSQL is not installed, or something does not start.
+/// PostgreSQL is not installed, or something does not start; or those of `progress` and `found`.
 pub fn active_cache(
     figures: &[u32],
     place: &Place,
     length: Duration,
-    progress: &dyn Fn(&str),
+    progress: &dyn Fn(&str) -> Result<()>,
     found: &mut dyn FnMut(Row) -> Result<()>,
 ) -> Result<()> {
     let made = OnceCell::new();
     for figure in figures {
         let rows = if *figure <= 7 {
-            progress("looking versions up");
+            progress("looking versions up")?;
             looked_up::rows(*figure, place)?
         } else {
             if made.get().is_none() {
-                progress("making a shop");
+                progress("making a shop")?;
                 let cluster = Cluster::open(place)?;
                 made.set(Figures::new(cluster, length, progress)).map_err(|_| "the shop was made twice")?;
             }

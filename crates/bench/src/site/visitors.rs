@@ -3,14 +3,17 @@
 
 use crate::{Result, Sample};
 use shop::{Check, Connection, Finding, Popularity, Reads, Response, Source, Stock, Visit, Visitor};
+use std::future::poll_fn;
 use std::net::SocketAddr;
+use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
 use std::thread;
 use std::time::{Duration, Instant};
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinHandle;
-use tokio::time::{Instant as Moment, sleep, sleep_until, timeout};
+use tokio::time::{Instant as Moment, Sleep, sleep, sleep_until, timeout};
 
 /// How long a visitor waits for a response before it hangs up.
 const PATIENCE: Duration = Duration::from_secs(15);
@@ -232,11 +235,11 @@ impl Shared {
 
 async fn read(shared: Arc<Shared>, number: usize) {
     let address = shared.options.caches[number % shared.options.caches.len()];
-    let (mut visitor, mut connection, tally) = (shared.visitor(number), None, &shared.tallies[number]);
+    let (mut visitor, mut line, tally) = (shared.visitor(number), Line::to(address), &shared.tallies[number]);
     if shared.options.all_first {
         for visit in shared.share(number) {
             if shared.goes_on() {
-                ask(&mut connection, address, &visit).await;
+                line.ask(&visit).await;
             }
         }
     }
@@ -244,7 +247,7 @@ async fn read(shared: Arc<Shared>, number: usize) {
     while shared.goes_on() {
         let visit = visitor.next_read();
         let begun = Instant::now();
-        match ask(&mut connection, address, &visit).await {
+        match line.ask(&visit).await {
             Some(response) if response.status() < 500 => {
                 let took = begun.elapsed();
                 let findings =
@@ -269,7 +272,7 @@ async fn read(shared: Arc<Shared>, number: usize) {
 async fn write(shared: Arc<Shared>, number: usize) {
     let LoadOptions { forms, writers, readers, updates_per_s, .. } = &shared.options;
     let address = forms[number % forms.len()];
-    let (mut visitor, mut connection) = (shared.visitor(readers + number), None);
+    let (mut visitor, mut line) = (shared.visitor(readers + number), Line::to(address));
     let tally = &shared.tallies[readers + number];
     let every = Duration::from_secs_f64(*writers as f64 / updates_per_s.max(0.001));
     // The writers take turns.
@@ -284,7 +287,7 @@ async fn write(shared: Arc<Shared>, number: usize) {
         due = (due + every).max(now);
         let visit = visitor.next_update();
         let begun = Instant::now();
-        match ask(&mut connection, address, &visit).await {
+        match line.ask(&visit).await {
             Some(response) if response.status() < 400 => {
                 for (thing, version) in response.versions().filter(|_| shared.options.checked) {
                     shared.check.learn(thing, version, Source::Told);
@@ -301,15 +304,47 @@ async fn write(shared: Arc<Shared>, number: usize) {
     }
 }
 
-/// Asks on a connection, or on a new one. After a failure there is none.
-async fn ask(connection: &mut Option<Connection>, address: SocketAddr, visit: &Visit) -> Option<Response> {
-    let mut open = match connection.take() {
-        Some(open) => open,
-        None => timeout(PATIENCE, Connection::open(address)).await.ok()?.ok()?,
-    };
-    let response = timeout(PATIENCE, open.send(visit)).await.ok()?.ok()?;
-    *connection = Some(open);
-    Some(response)
+/// A visitor's connection to one place, and its patience with it.
+struct Line {
+    address: SocketAddr,
+    connection: Option<Connection>,
+    /// It goes on from one request to the next: to set a timer for each costs as much as to read the response.
+    timer: Pin<Box<Sleep>>,
+}
+
+impl Line {
+    fn to(address: SocketAddr) -> Self {
+        Self { address, connection: None, timer: Box::pin(sleep(PATIENCE)) }
+    }
+
+    /// Asks on its connection, or on a new one. After a failure there is none.
+    async fn ask(&mut self, visit: &Visit) -> Option<Response<'_>> {
+        let Self { address, connection, timer } = self;
+        let mut open = match connection.take() {
+            Some(open) => open,
+            None => timeout(PATIENCE, Connection::open(*address)).await.ok()?.ok()?,
+        };
+        patiently(timer.as_mut(), open.send(visit)).await?.ok()?;
+        Some(connection.insert(open).response())
+    }
+}
+
+/// Waits for something as long as a visitor does.
+async fn patiently<T>(mut timer: Pin<&mut Sleep>, work: impl Future<Output = T>) -> Option<T> {
+    let (begun, mut work) = (Moment::now(), pin!(work));
+    poll_fn(|cx| {
+        if let Poll::Ready(done) = work.as_mut().poll(cx) {
+            return Poll::Ready(Some(done));
+        }
+        while timer.as_mut().poll(cx).is_ready() {
+            if begun.elapsed() >= PATIENCE {
+                return Poll::Ready(None);
+            }
+            timer.as_mut().reset(begun + PATIENCE);
+        }
+        Poll::Pending
+    })
+    .await
 }
 
 fn lock(tally: &Mutex<Tally>) -> MutexGuard<'_, Tally> {

@@ -4,6 +4,7 @@ use crate::Result;
 use crate::cli::{ExperimentArgs, Paper};
 use crate::output::{self, Output};
 use crate::scratch::Scratch;
+use crate::stopper::Interrupt;
 use bench::{ACTIVE_CACHE_FIGURES, COOPREPLICA_FIGURE, Experiment, HEAD, Lasting, Place, Row};
 use serde_json::Value;
 use std::fs::File;
@@ -39,6 +40,15 @@ pub(super) fn run(args: &ExperimentArgs, output: &mut Output) -> Result {
         Chosen::Buddycache(experiments) => bench::experiment(experiments, &place, &progress, &mut found)?,
         Chosen::Activecache(figures) => {
             let length = Duration::from_secs(args.case_s.into());
+            // Its database is a process that would go on without it.
+            let interrupt = Interrupt::watch()?;
+            let progress = |what: &str| {
+                if interrupt.has_come() {
+                    return Err("it was told to stop before all was measured".into());
+                }
+                progress(what);
+                Ok(())
+            };
             bench::active_cache(figures, &place, length, &progress, &mut found)?;
         }
         Chosen::Coopreplica(studies) => {

@@ -1,7 +1,12 @@
 //! A paper's experiment as a user runs it. The bounds of its figures are for a quiet machine to judge.
 
-use crate::program::{Folder, thorp};
+use crate::program::{Folder, command, thorp};
+use bench::Postgres;
+use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use serde_json::Value;
+use std::process::Stdio;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 #[test]
 fn a_table_of_the_paper_beside_ours() {
@@ -41,6 +46,38 @@ fn look_ups_beside_the_paper() {
     assert!(row("one-sided look-up")["met"].is_boolean());
     assert!(row("two-sided over one-sided")["ours"].as_f64() > Some(1.0), "{printed}");
     assert_eq!(std::fs::read_to_string(folder.path().join("out/activecache.jsonl")).unwrap(), printed);
+}
+
+/// The database of a site is a process of its own, which does not end with its parent.
+#[test]
+fn an_experiment_that_is_told_to_stop_leaves_nothing() {
+    if !Postgres::is_installed() {
+        return;
+    }
+    let folder = Folder::new();
+    let experiment = command()
+        .args(["experiment", "activecache", "--figure", "8", "--case-s", "3", "--dir", &folder.file("")])
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let place = folder.path().join(format!("thorp-experiment-{}", experiment.id()));
+    let lock = place.join("postgres/data/postmaster.pid");
+    let begun = Instant::now();
+    let server = loop {
+        let text = std::fs::read_to_string(&lock).unwrap_or_default();
+        // That of the server alone, which `initdb` runs before, is negative.
+        if let Some(Ok(id)) = text.lines().next().map(str::parse::<u32>) {
+            break Pid::from_raw(id.cast_signed()).unwrap();
+        }
+        assert!(begun.elapsed() < Duration::from_secs(60), "there is no server");
+        sleep(Duration::from_millis(10));
+    };
+    kill_process(Pid::from_child(&experiment), Signal::TERM).unwrap();
+    let output = experiment.wait_with_output().unwrap();
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && error.contains("told to stop"), "{error}");
+    assert!(test_kill_process(server).is_err(), "the server goes on");
+    assert!(!place.exists());
 }
 
 #[test]

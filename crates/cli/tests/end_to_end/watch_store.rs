@@ -10,6 +10,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::sync::mpsc::{self, Receiver};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, sleep};
 use std::time::{Duration, Instant};
@@ -19,7 +20,11 @@ const LEASE_MS: u64 = 500;
 const ITEMS: usize = 4;
 
 /// A watcher's process; it ends with this.
-struct Watcher(Child);
+struct Watcher {
+    process: Child,
+    /// The states that it says.
+    states: Receiver<String>,
+}
 
 impl Watcher {
     /// Starts it, with its hub at this address, and waits until it is in a state.
@@ -33,27 +38,43 @@ impl Watcher {
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let mut line = || serde_json::from_str::<Value>(&lines.next().unwrap().unwrap()).unwrap();
         assert_eq!(line()["listen"], hub.to_string());
-        while line()["state"] != state {}
-        // Nobody would read on: what it says later has to have room all the same.
-        thread::spawn(move || lines.for_each(drop));
-        Self(child)
+        let (say, states) = mpsc::channel();
+        // It is read to its end: what it says has to have room also where no test asks.
+        thread::spawn(move || {
+            for line in lines.map_while(Result::ok) {
+                let line: Value = serde_json::from_str(&line).unwrap();
+                let _ = say.send(line["state"].as_str().unwrap_or_default().to_owned());
+            }
+        });
+        let watcher = Self { process: child, states };
+        watcher.wait_for(state);
+        watcher
+    }
+
+    /// Waits until it says that it is in a state.
+    fn wait_for(&self, state: &str) {
+        let mut said = Vec::new();
+        while said.last().is_none_or(|last| last != state) {
+            let next = self.states.recv_timeout(PATIENCE);
+            said.push(next.unwrap_or_else(|_| panic!("it does not say `{state}` after {said:?}")));
+        }
     }
 
     fn signal(&self, signal: Signal) {
-        kill_process(Pid::from_child(&self.0), signal).unwrap();
+        kill_process(Pid::from_child(&self.process), signal).unwrap();
     }
 
     /// Ends it as an operator does.
     fn stop(mut self) {
-        drop(self.0.stdin.take());
-        assert!(self.0.wait().unwrap().success());
+        drop(self.process.stdin.take());
+        assert!(self.process.wait().unwrap().success());
     }
 }
 
 impl Drop for Watcher {
     fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        let _ = self.process.kill();
+        let _ = self.process.wait();
     }
 }
 
@@ -264,6 +285,28 @@ impl Drop for Over<'_> {
     fn drop(&mut self) {
         self.0.store(true, SeqCst);
     }
+}
+
+/// A store that hangs takes connections, and says nothing.
+#[test]
+fn a_store_that_hangs_is_waited_for_aloud() {
+    let folder = Folder::new();
+    let store = Server::start(&leased(&folder, lasting_address().unwrap())).unwrap();
+    let signal = |signal| kill_process(Pid::from_raw(store.pid().cast_signed()).unwrap(), signal).unwrap();
+    let watcher = Watcher::start(store.address(), lasting_address().unwrap(), "watching");
+    for _ in 0..2 {
+        signal(Signal::STOP);
+        watcher.wait_for("waiting");
+        signal(Signal::CONT);
+        watcher.wait_for("watching");
+    }
+    watcher.stop();
+    // One that hangs from the first is waited for, too.
+    signal(Signal::STOP);
+    let watcher = Watcher::start(store.address(), lasting_address().unwrap(), "waiting");
+    signal(Signal::CONT);
+    watcher.wait_for("watching");
+    watcher.stop();
 }
 
 #[test]

@@ -33,7 +33,9 @@ pub(super) fn with_options_of(file: &Path, line: impl Iterator<Item = OsString>)
         let number = 1 + text[..span.map_or(0, |span| span.start)].matches('\n').count();
         format!("{}:{number}: {why}", file.display()).into()
     };
-    let matches = Cli::command().try_get_matches_from(&line)?;
+    // The description of the whole command line, which is made once and asked about each value.
+    let mut cli = Cli::command();
+    let matches = cli.try_get_matches_from_mut(&line)?;
     let given = matches.subcommand_matches(COMMAND).ok_or("the command line is of another command")?;
     let command = ProxyArgs::augment_args(clap::Command::new(COMMAND));
     let malformed = |error: toml::de::Error| {
@@ -47,8 +49,8 @@ pub(super) fn with_options_of(file: &Path, line: impl Iterator<Item = OsString>)
         let name: &str = key.get_ref();
         let option = command.get_arguments().find(|option| option.get_long() == Some(name));
         let option = option.filter(|_| !NOT_IN_A_FILE.contains(&name));
-        let option = option.ok_or_else(|| at(Some(key.span()), &unknown(name)))?;
-        let options = options(option, name, value.get_ref());
+        let option = option.ok_or_else(|| at(Some(key.span()), &unknown(&mut cli, name)))?;
+        let options = options(&mut cli, option, name, value.get_ref());
         let options = options.map_err(|why| at(Some(value.span()), &format!("{name}: {why}")))?;
         if given.value_source(option.get_id().as_str()) != Some(ValueSource::CommandLine) {
             words.extend(options.into_iter().map(OsString::from));
@@ -78,11 +80,11 @@ fn read(file: &Path) -> Result<String> {
 }
 
 /// The text for a key that is none, with the one that was meant, perhaps.
-fn unknown(name: &str) -> String {
+fn unknown(cli: &mut clap::Command, name: &str) -> String {
     if NOT_IN_A_FILE.contains(&name) {
         return format!("'{name}' is for the command line alone: take it out");
     }
-    let refused = Cli::command().try_get_matches_from(["thorp", COMMAND, &format!("--{name}=")]);
+    let refused = cli.try_get_matches_from_mut(["thorp", COMMAND, &format!("--{name}=")]);
     let meant = refused.err().and_then(|error| match error.get(ContextKind::SuggestedArg) {
         Some(ContextValue::String(option)) => Some(option.trim_start_matches('-').to_owned()),
         _ => None,
@@ -95,7 +97,7 @@ fn unknown(name: &str) -> String {
 }
 
 /// A value as the words of a command line.
-fn options(option: &Arg, name: &str, value: &DeValue<'_>) -> Result<Vec<String>> {
+fn options(cli: &mut clap::Command, option: &Arg, name: &str, value: &DeValue<'_>) -> Result<Vec<String>> {
     let is_flag = matches!(option.get_action(), ArgAction::SetTrue);
     let values = match value {
         DeValue::Boolean(is_set) if is_flag => return Ok(is_set.then(|| format!("--{name}")).into_iter().collect()),
@@ -106,7 +108,7 @@ fn options(option: &Arg, name: &str, value: &DeValue<'_>) -> Result<Vec<String>>
         value => vec![word(value)?],
     };
     let words: Vec<_> = values.iter().map(|value| format!("--{name}={value}")).collect();
-    words.iter().try_for_each(|word| check(word))?;
+    words.iter().try_for_each(|word| check(cli, word))?;
     Ok(words)
 }
 
@@ -125,8 +127,8 @@ fn word(value: &DeValue<'_>) -> Result<String> {
 }
 
 /// Whether an option takes its value. Whether the options go together is looked at when all are there.
-fn check(word: &str) -> Result {
-    let Err(error) = Cli::command().try_get_matches_from(["thorp", COMMAND, word]) else { return Ok(()) };
+fn check(cli: &mut clap::Command, word: &str) -> Result {
+    let Err(error) = cli.try_get_matches_from_mut(["thorp", COMMAND, word]) else { return Ok(()) };
     match error.kind() {
         ErrorKind::ValueValidation | ErrorKind::InvalidValue | ErrorKind::InvalidUtf8 | ErrorKind::NoEquals => {
             let text = std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string);

@@ -8,6 +8,7 @@ use crate::output::Output;
 use net::{Runtime, UplinkConfig};
 use serde_json::json;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
 use storewatch::{Watch, WatchState, WatchStatus, check};
 
 pub(super) fn run(args: &WatchArgs, addresses: &str, output: &mut Output) -> Result {
@@ -19,7 +20,7 @@ pub(super) fn run(args: &WatchArgs, addresses: &str, output: &mut Output) -> Res
     let runtime = Runtime::start()?;
     let site = site(args, true, &runtime, output)?;
     let watch = Watch::start(addresses, &site, &runtime)?;
-    let last = follow(&watch, &stopped, output)?;
+    let last = Said::new(addresses).follow(&watch, &stopped, output)?;
     // Everything stays marked.
     drop(watch);
     let text = "stopped: commits wait until the watcher's lease at the store is over, and then for nobody";
@@ -41,45 +42,77 @@ fn refuse_what_is_for_postgres(args: &WatchArgs) -> Result {
     given.into_iter().try_for_each(|(option, is_given)| only_for(option, is_given, "PostgreSQL"))
 }
 
-/// Tells of each change of its state, until it is to stop.
-fn follow(watch: &Watch, stopped: &Receiver<()>, output: &mut Output) -> Result<WatchStatus> {
-    let mut said = None;
-    loop {
-        let status = watch.status();
-        let error = status.trouble.as_ref().map(ToString::to_string);
-        if status.state == WatchState::Ended {
-            return Err(error.unwrap_or_else(|| "the watcher has ended".to_owned()).into());
-        }
-        let news = (status.state, error);
-        // A connection that is being made is no news.
-        if said.as_ref() != Some(&news) && (status.state != WatchState::Apart || news.1.is_some()) {
-            say(&status, news.1.as_deref(), output)?;
-            said = Some(news);
-        }
-        match stopped.recv_timeout(LOOK_EVERY) {
-            Err(RecvTimeoutError::Timeout) => {}
-            Ok(()) | Err(RecvTimeoutError::Disconnected) => return Ok(watch.status()),
-        }
-    }
+/// How long there may be no lease, with nothing wrong, before that is said: a connection that is being made is no news.
+const SILENT_AFTER: Duration = Duration::from_secs(1);
+
+/// The state that was said, and how a store stands that says nothing.
+struct Said<'a> {
+    store: &'a str,
+    last: Option<(WatchState, Option<String>)>,
+    silent_since: Option<Instant>,
 }
 
-fn say(status: &WatchStatus, error: Option<&str>, output: &mut Output) -> Result {
-    let (state, text) = match status.state {
-        WatchState::Watching => {
-            let spaces: Vec<_> = status.spaces.iter().map(u32::to_string).collect();
-            ("watching", format!("watching: commits are told one by one (spaces: {})", spaces.join(", ")))
+impl<'a> Said<'a> {
+    fn new(store: &'a str) -> Self {
+        Self { store, last: None, silent_since: None }
+    }
+
+    /// Tells of each change of the watcher's state, until it is to stop.
+    fn follow(mut self, watch: &Watch, stopped: &Receiver<()>, output: &mut Output) -> Result<WatchStatus> {
+        loop {
+            let status = watch.status();
+            let error = status.trouble.as_ref().map(ToString::to_string);
+            if status.state == WatchState::Ended {
+                return Err(error.unwrap_or_else(|| "the watcher has ended".to_owned()).into());
+            }
+            self.look(&status, error, output)?;
+            match stopped.recv_timeout(LOOK_EVERY) {
+                Err(RecvTimeoutError::Timeout) => {}
+                Ok(()) | Err(RecvTimeoutError::Disconnected) => return Ok(watch.status()),
+            }
         }
-        WatchState::CatchingUp => ("catching_up", "catching up: everything is marked".to_owned()),
-        WatchState::NotLeased => {
-            let text = "not leased: everything is marked, as the store asks no watcher; start it with --leased";
-            ("not_leased", text.to_owned())
+    }
+
+    fn look(&mut self, status: &WatchStatus, error: Option<String>, output: &mut Output) -> Result {
+        let is_silent = status.state == WatchState::Apart && error.is_none();
+        self.silent_since = is_silent.then(|| self.silent_since.unwrap_or_else(Instant::now));
+        let news = Some((status.state, error));
+        // One that was said not to be reached, and is tried again, is waited for still.
+        let is_waited_for = matches!(self.last, Some((WatchState::Apart, _)));
+        let is_known = self.silent_since.is_some_and(|since| is_waited_for || since.elapsed() < SILENT_AFTER);
+        if self.last == news || is_known {
+            return Ok(());
         }
-        WatchState::Apart | WatchState::Ended => {
-            ("apart", format!("apart: everything is marked: {}", error.unwrap_or_default()))
-        }
-    };
-    let json = json!({"state": state, "spaces": status.spaces, "changes": status.changes, "error": error});
-    output.line(&json, text)?;
-    output.flush()?;
-    Ok(())
+        self.last = news;
+        self.say(status, output)
+    }
+
+    fn say(&self, status: &WatchStatus, output: &mut Output) -> Result {
+        let error = self.last.as_ref().and_then(|(_, error)| error.as_deref());
+        let (state, text) = match status.state {
+            WatchState::Watching => {
+                let spaces: Vec<_> = status.spaces.iter().map(u32::to_string).collect();
+                ("watching", format!("watching: commits are told one by one (spaces: {})", spaces.join(", ")))
+            }
+            WatchState::CatchingUp => ("catching_up", "catching up: everything is marked".to_owned()),
+            WatchState::NotLeased => {
+                let text = "not leased: everything is marked, as the store asks no watcher; start it with --leased";
+                ("not_leased", text.to_owned())
+            }
+            WatchState::Apart | WatchState::Ended => match error {
+                Some(error) => ("apart", format!("apart: everything is marked: {error}")),
+                None => ("waiting", format!("waiting for the store at {}: everything is marked", self.store)),
+            },
+        };
+        let json = json!({
+            "state": state,
+            "store": self.store,
+            "spaces": status.spaces,
+            "changes": status.changes,
+            "error": error,
+        });
+        output.line(&json, text)?;
+        output.flush()?;
+        Ok(())
+    }
 }
