@@ -1,6 +1,7 @@
 //! A response whose body is still arriving: requests that wait for it may read along.
 //!
-//! A request that had come before the origin was asked is as well answered as the one that asked (rule AskAfterJoining).
+//! A request that had come before the origin was asked shares it: it is as well answered as the one that asked (rule
+//! AskAfterJoining).
 //! For one that came later the home has to have stored the response. The place there is taken when the head of the
 //! response is there, so from then on an update finds it. The request looks at it as at a stored one, after it has come
 //! (rule LookAtHit), and nothing may have been removed under the key since the origin was asked: it is answered with what
@@ -9,7 +10,6 @@
 use crate::coherence::Claim;
 use crate::collect::Body;
 use crate::entries::Removals;
-use crate::moments::{Asked, Come};
 use responses::{Stored, Validity};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -19,8 +19,6 @@ pub(crate) struct Along {
     pub(crate) stored: Stored,
     pub(crate) since: Since,
     pub(crate) body: Body,
-    /// The name of the reason, if its home has not stored it.
-    pub(crate) not_stored: Option<&'static str>,
     /// None when it is stored as all others are, or not any more, or was not to be.
     claim: Mutex<Option<Claim>>,
 }
@@ -28,28 +26,27 @@ pub(crate) struct Along {
 /// As of when the origin was asked.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Since {
-    pub(crate) asked: Asked,
     pub(crate) removals: Removals,
     /// How often what is stored had lapsed for new settings.
     pub(crate) lapses: u64,
 }
 
 impl Along {
-    /// One that its home has stored, or has not, for a reason of that name.
-    pub(crate) fn new(stored: Stored, since: Since, body: Body, claim: Result<Claim, &'static str>) -> Self {
-        let not_stored = claim.as_ref().err().copied();
-        Self { stored, since, body, not_stored, claim: Mutex::new(claim.ok()) }
+    /// One that has a claim if its home has stored it.
+    pub(crate) fn new(stored: Stored, since: Since, body: Body, claim: Option<Claim>) -> Self {
+        Self { stored, since, body, claim: Mutex::new(claim) }
     }
 
     fn claim(&self) -> MutexGuard<'_, Option<Claim>> {
         self.claim.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether it answers a request, by the rules of coherent responses and what was removed, as far as that shows at once:
-    /// where the home is on another machine, requests that came later wait until it is stored. `removals` are those of now.
-    pub(crate) fn validity_at_once(&self, request: Come, removals: Removals) -> Validity {
+    /// Whether it answers a request that shares it or not, by the rules of coherent responses and what was removed, as far as
+    /// that shows at once: where the home is on another machine, requests that came later wait until it is stored. `removals`
+    /// are those of now.
+    pub(crate) fn validity_at_once(&self, shares: bool, removals: Removals) -> Validity {
         let is_claimed = || self.claim().as_ref().is_some_and(Claim::is_current);
-        let is_current = self.since.asked.is_after(request) || self.since.removals == removals && is_claimed();
+        let is_current = shares || self.since.removals == removals && is_claimed();
         if is_current { Validity::Current } else { Validity::Invalidated }
     }
 

@@ -8,7 +8,7 @@ use crate::prepared::fields_of;
 use crate::shared::Shared;
 use http::header::{AGE, ALLOW, CONTENT_LENGTH, VIA};
 use http::{HeaderName, HeaderValue, Method, Response, StatusCode};
-use responses::{Answer, CacheStatus, Request, Stored, Time, answer, forward_response};
+use responses::{Answer, CacheStatus, ForwardReason, Request, Stored, Time, answer, forward_response};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -17,6 +17,11 @@ const CACHE_STATUS: HeaderName = HeaderName::from_static("cache-status");
 /// The status of a hit, for `Cache-Status`.
 pub(crate) fn hit_status(ttl_s: i64) -> CacheStatus {
     CacheStatus { hit: true, ttl_s: Some(ttl_s), ..CacheStatus::default() }
+}
+
+/// The status of an answer that shares the response to another request, which is not stored for the reason of that name.
+pub(crate) fn not_stored_status(forward: ForwardReason, why: &'static str, ttl_s: i64) -> CacheStatus {
+    CacheStatus { forward: Some(forward), ttl_s: Some(ttl_s), detail: Some(why), ..CacheStatus::default() }
 }
 
 /// The answer that a stored response gives without the origin.
@@ -81,7 +86,8 @@ pub(crate) fn along(
     *response.status_mut() = how.status(&along.stored);
     let fields = response.headers_mut();
     *fields = how.fields(&along.stored, bytes, age_s);
-    if how == Answer::Whole {
+    // A field of length with a status that never has content is malformed (RFC 9110, section 8.6).
+    if how == Answer::Whole && along.stored.status() != StatusCode::NO_CONTENT {
         fields.insert(CONTENT_LENGTH, bytes.into());
     }
     fields.append(VIA, shared.via.clone());

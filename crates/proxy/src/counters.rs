@@ -64,7 +64,7 @@ pub struct Tally {
     pub hits: u64,
     /// Requests for which a stored response was read from disk.
     pub from_disk: u64,
-    /// Requests that have waited, or do, for the response to another one for the same.
+    /// How often a request has waited, or does, for the response to another one for the same.
     pub waited: u64,
     /// Connections that were ended because no request came.
     pub ended_idle: u64,

@@ -14,15 +14,14 @@
 
 use crate::activity::UnderWay;
 use crate::along::Along;
-use crate::answer::{along, hit, hit_status, options, passed};
+use crate::answer::{along, hit, hit_status, not_stored_status, options, passed};
 use crate::body::{Answered, Body};
 use crate::client::Client;
 use crate::coherence::{HubAway, changed};
 use crate::entries::{Found, Name};
 use crate::fill::{Fill, Need};
-use crate::fills::{Join, Lead, Next, Outcome};
+use crate::fills::{Join, Lead, Outcome};
 use crate::forward::{Way, count_down, has_passed, strip_named, wants_upgrade};
-use crate::moments::Come;
 use crate::origin::{RequestHead, Upload};
 use crate::paced::Paced;
 use crate::refusal::Refusal;
@@ -41,7 +40,6 @@ use responses::{
 use std::convert::Infallible;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll};
 use tokio::sync::oneshot;
@@ -208,12 +206,12 @@ impl Client {
         let key = target.key()?;
         let name = Name { hash: shared.entries.hash(key), key: key.to_key() };
         let asked = responses::Request::new(policy, &head.method, key, &head.headers);
-        let (come, mut rounds, mut next) = (shared.moments.come(), 0, None::<Arc<Next>>);
+        let (come, mut rounds) = (shared.fills.come(), 0);
         let (need, lead) = loop {
             let need = match look(shared, &name, &asked, rounds > 0).await {
                 Look::Answer(answer) => return Ok(answer),
                 Look::StaleAnswer(answer, need) => {
-                    if let Join::Lead(lead) = shared.fills.join(&name) {
+                    if let Join::Lead(lead) = shared.fills.join(&name, come) {
                         self.fill(&head, &target, name, need, Some(lead))?;
                     }
                     return Ok(answer);
@@ -229,7 +227,7 @@ impl Client {
                 break (need, None);
             }
             rounds += 1;
-            match next.take().map_or_else(|| shared.fills.join(&name), |next| next.join()) {
+            match shared.fills.join(&name, come) {
                 Join::Alone => break (need, None),
                 Join::Lead(lead) => {
                     // Another may have stored its response since the look.
@@ -239,26 +237,26 @@ impl Client {
                     break (need, Some(lead));
                 }
                 Join::Wait(mut fill) => {
-                    shared.counters.waited.fetch_add(u64::from(rounds == 1), Relaxed);
-                    let is_begun = |outcome: &Outcome| !matches!(outcome, Outcome::UnderWay);
-                    let mut ended = fill.wait_for(is_begun).await.map(|outcome| outcome.clone());
-                    let read = |along: &Along| read_along(shared, name.hash, &asked, need.reason, come, along);
-                    if let Ok(Outcome::Arriving(along)) = &ended {
-                        if let Some(answer) = read(along) {
+                    shared.counters.waited.fetch_add(1, Relaxed);
+                    let mut outcome = fill.begun().await;
+                    if let Outcome::Arriving(along) = &outcome {
+                        if let Some(answer) = read_along(shared, &name, &asked, along, fill.shares, hit_status) {
                             return Ok(answer);
                         }
-                        ended = fill.wait_for(Outcome::is_end).await.map(|outcome| outcome.clone());
+                        outcome = fill.ended().await;
                     }
-                    match ended {
-                        // One that may have it, and does not want it, would not want the next one.
-                        Ok(Outcome::Passed(along, _)) if along.since.asked.is_after(come) => match read(&along) {
-                            Some(answer) => return Ok(answer),
-                            None => break (need, None),
-                        },
-                        Ok(Outcome::Passed(_, of_others)) => next = Some(of_others),
-                        Ok(Outcome::Unstorable | Outcome::Failed) => break (need, None),
+                    match outcome {
+                        Outcome::Passed(along, why) if fill.shares => {
+                            let status = |ttl_s| not_stored_status(need.reason, why, ttl_s);
+                            match read_along(shared, &name, &asked, &along, true, status) {
+                                Some(answer) => return Ok(answer),
+                                // It would not want the next one either.
+                                None => break (need, None),
+                            }
+                        }
+                        Outcome::Unstorable | Outcome::Failed => break (need, None),
                         // It is stored; or it was missed, and one of those that have waited begins anew.
-                        Ok(_) | Err(_) => {}
+                        _ => {}
                     }
                 }
             }
@@ -296,28 +294,24 @@ async fn invalidate(shared: &Shared, invalid: &Invalidation) -> Result<(), Refus
     shared.coherence.announce(changed, shared.config.limits.hub).await.map_err(|HubAway| Refusal::HubAway)
 }
 
-/// An answer with the response that this request waits for, while that is arriving; none if it has to wait on.
+/// An answer with the response that this request waits for, which it shares or not, while that is arriving; none if it has to
+/// wait on. `status` is made of the seconds that it stays fresh.
 fn read_along(
     shared: &Shared,
-    hash: u64,
+    name: &Name,
     asked: &responses::Request<'_>,
-    why: ForwardReason,
-    come: Come,
     response: &Along,
+    shares: bool,
+    status: impl FnOnce(i64) -> CacheStatus,
 ) -> Option<Response<Body>> {
     let policy = &shared.config.policy;
     if shared.lapses() != response.since.lapses || select(policy, asked, [&response.stored]).is_none() {
         return None;
     }
-    let (now, validity) = (now(), response.validity_at_once(come, shared.entries.removals(hash)));
+    let (now, validity) = (now(), response.validity_at_once(shares, shared.entries.removals(name.hash)));
     match responses::reuse(policy, asked, &response.stored, validity, now) {
         Reuse::Fresh { age_s, ttl_s } => {
-            let status = match response.not_stored {
-                None => hit_status(ttl_s),
-                detail => CacheStatus { forward: Some(why), ttl_s: Some(ttl_s), detail, ..CacheStatus::default() },
-            };
-            let status = CacheStatus { collapsed: true, ..status };
-            along(shared, asked, response, now, age_s, &status)
+            along(shared, asked, response, now, age_s, &CacheStatus { collapsed: true, ..status(ttl_s) })
         }
         Reuse::Stale { .. } | Reuse::Revalidate(_) => None,
     }
@@ -347,8 +341,8 @@ async fn find(shared: &Shared, name: &Name, asked: &responses::Request<'_>) -> F
     }
 }
 
-/// How often a request waits for others before it goes by itself. Where nothing is stored the second fill answers it, and
-/// what is stored may have been changed before it was looked at.
+/// How often a request waits for others before it goes by itself. Where nothing is stored the second fill answers it; what is
+/// stored may have been changed before it was looked at.
 const ROUNDS_MAX: usize = 3;
 
 /// The outcome of a look at the cache.

@@ -1,5 +1,6 @@
 //! A fill: a response on its way from the origin into the cache.
 
+mod confirm;
 mod decide;
 
 use crate::along::{Along, Since};
@@ -12,9 +13,9 @@ use crate::entries::Name;
 use crate::entry::Entry;
 use crate::fills::{Join, Lead, Outcome};
 use crate::origin::{RequestHead, Upload};
-use crate::paced::Arriving;
+use crate::paced::{Arriving, BodyError};
 use crate::refusal::Refusal;
-use crate::reserved::{NoRoom, Reserved};
+use crate::reserved::NoRoom;
 use crate::shared::{Shared, now};
 use crate::worker::Worker;
 use bytes::Bytes;
@@ -23,10 +24,10 @@ use decide::{Decided, Declined};
 use http::header::{DATE, RANGE};
 use http::request::Parts;
 use http::{HeaderMap, Method, Response, StatusCode};
-use http_body::Body as _;
+use http_body::{Body as _, Frame};
 use responses::{
-    Answer, CacheStatus, ForwardReason, Freshened, KeyRef, Request, Reuse, Stored, Time, Validity, after_error, answer,
-    conditional, freshen, freshen_by_head, unconditional,
+    Answer, CacheStatus, ForwardReason, KeyRef, Request, Reuse, Stored, Time, Validity, after_error, answer,
+    conditional, unconditional,
 };
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -95,8 +96,7 @@ impl Fill {
     ) -> Self {
         let shared = &worker.shared;
         let (removals, lapses) = (shared.entries.removals(name.hash), shared.lapses_before());
-        let since = Since { asked: shared.moments.ask(), removals, lapses };
-        let (ticket, validity) = (None, Validity::Invalidated);
+        let (since, ticket, validity) = (Since { removals, lapses }, None, Validity::Invalidated);
         Self { worker, head, name, need, lead, since, ticket, validity, forwarded }
     }
 
@@ -167,24 +167,8 @@ impl Fill {
         CacheStatus { forward: Some(self.need.reason), detail: self.need.detail, ..CacheStatus::default() }
     }
 
-    fn is_waited_for(&self) -> bool {
-        self.lead.as_ref().is_some_and(Lead::is_waited_for)
-    }
-
-    /// Those that wait may read along. Where that is not for all of them, the others begin the next fill.
-    fn arrives(&mut self, along: &Arc<Along>) {
-        if along.not_stored.is_some() {
-            self.pass(along.clone());
-        } else if let Some(lead) = &self.lead {
-            lead.arrives(along.clone());
-        }
-    }
-
-    /// It is not stored: those that had come before the origin was asked have it.
-    fn pass(&mut self, along: Arc<Along>) {
-        if let Some(lead) = self.lead.take() {
-            lead.pass(along);
-        }
+    fn is_shared(&self) -> bool {
+        self.lead.as_ref().is_some_and(Lead::is_shared)
     }
 
     fn end(&mut self, outcome: Outcome) {
@@ -215,88 +199,13 @@ impl Fill {
         answer
     }
 
-    /// The origin says that the stored response is still good. `None` if it means another one.
-    async fn confirmed(&mut self, fields: &HeaderMap, times: Times) -> Option<Response<Body>> {
-        let stale = self.need.stale.clone()?;
-        let policy = &self.shared().config.policy;
-        let freshened =
-            freshen(policy, &self.asked(), &stale.stored, &times.response(StatusCode::NOT_MODIFIED, fields))?;
-        Some(self.freshened(&stale, freshened, times).await)
-    }
-
-    /// A stored response is as good as new.
-    async fn freshened(&mut self, stale: &Arc<Entry>, freshened: Freshened, times: Times) -> Response<Body> {
-        let shared = self.worker.shared.clone();
-        let Freshened { stored: fresh, answer: answering, dependencies, not_stored } = freshened;
-        let (age_s, ttl_s) = (fresh.freshness().age_s(times.received), fresh.freshness().ttl_s(times.received));
-        let status =
-            CacheStatus { forward_status: Some(StatusCode::NOT_MODIFIED), ttl_s: Some(ttl_s), ..self.status() };
-        let content = stale.content();
-        let (not_kept, outcome) = match not_stored {
-            Some(reason) => {
-                shared.entries.remove(&self.name.key);
-                (Some(reason.name()), Outcome::Unstorable)
-            }
-            None => match self.claim(&dependencies).await {
-                Ok(claim) => {
-                    let is_kept = self.keep(fresh, &content, claim);
-                    if is_kept { (None, Outcome::Stored) } else { (Some(OVERTAKEN), Outcome::Missed) }
-                }
-                // It is validated again at its next use.
-                Err(reason) => {
-                    self.pass_whole(fresh, content.clone(), reason);
-                    (Some(reason), Outcome::Missed)
-                }
-            },
-        };
-        let is_kept = not_kept.is_none();
-        let status = CacheStatus { stored: is_kept, ..status };
-        let detail = not_kept.or(status.detail);
-        self.decided(CacheStatus { detail, ..status }, Some(StatusCode::NOT_MODIFIED));
-        let entry = Arc::new(Entry::alone(answering, &content));
-        let answer = stored(&shared, &self.asked(), &entry, times.received, age_s, &status);
-        self.end(outcome);
-        answer
-    }
-
-    /// The same of one that is here already.
-    fn pass_whole(&mut self, stored: Stored, content: Content, not_stored: &'static str) {
-        let shared = self.worker.shared.clone();
-        let reserved = Reserved::new(shared.collected_bytes.clone(), &shared.config.limits, 0);
-        if let (true, Ok(reserved)) = (self.is_waited_for(), reserved) {
-            let body = collect::whole(content, reserved);
-            self.pass(Arc::new(Along::new(stored, self.since, body, Err(not_stored))));
-        }
-    }
-
-    /// The response to a HEAD says whether the stored one to a GET is still good.
-    async fn head_received(&mut self, response: Response<Arriving>, times: Times) -> Response<Body> {
-        let shared = self.worker.shared.clone();
-        let policy = &shared.config.policy;
-        let freshened = self.need.stale.as_ref().and_then(|stale| {
-            let head = times.response(response.status(), response.headers());
-            freshen_by_head(policy, &self.asked(), &stale.stored, stale.content_bytes(), &head)
-        });
-        if let (Some(stale), Some(freshened)) = (self.need.stale.clone(), freshened) {
-            return self.freshened(&stale, freshened, times).await;
-        }
-        self.decline(response.status(), Outcome::Failed, false);
-        passed(&shared, response.map(Body::Origin), &self.status())
-    }
-
     /// The head of a response has come.
     async fn received(&mut self, response: Response<Arriving>, times: Times) -> (Response<Body>, Option<Collecting>) {
         let shared = self.worker.shared.clone();
         let (mut head, body) = response.into_parts();
         head.headers.entry(DATE).or_insert_with(|| times.received.to_header());
         let size = body.size_hint();
-        let decided = match self.decide(head.status, &head.headers, &size, times).await {
-            // Nobody waits for it.
-            Ok(Decided { claim: Err(detail), .. }) if !self.is_waited_for() => {
-                Err(Declined { detail, outcome: Outcome::Missed, is_lasting: false })
-            }
-            decided => decided,
-        };
+        let decided = self.decide(head.status, &head.headers, &size, times).await;
         let Decided { stored, reserved, claim } = match decided {
             Ok(decided) => decided,
             Err(Declined { detail, outcome, is_lasting }) => {
@@ -327,23 +236,34 @@ impl Fill {
         } else {
             passed(&shared, Response::from_parts(head, Body::Collected(Box::new(reader))), &status)
         };
-        let along = Arc::new(Along::new(stored, self.since, writer.body(), claim));
-        if body.is_end_stream() {
-            self.publish(&along, &[], &writer);
-            writer.finish();
+        let not_stored = claim.as_ref().err().copied();
+        let along = Arc::new(Along::new(stored, self.since, writer.body(), claim.ok()));
+        let collecting = Collecting { body, writer, along, not_stored };
+        if collecting.body.is_end_stream() {
+            self.publish(&collecting, &[]);
+            collecting.writer.finish();
             return (answer, None);
         }
-        // One of an unknown size may turn out to be more than is stored: then its rest is for this client alone.
-        if size.exact().is_some() {
-            self.arrives(&along);
+        self.arrives(&collecting);
+        (answer, Some(collecting))
+    }
+
+    /// The body of a response begins to arrive: those that wait may read along. One of an unknown size may turn out to be more
+    /// than is stored, and then its rest is for this client alone.
+    fn arrives(&mut self, collecting: &Collecting) {
+        let along = collecting.along.clone();
+        match (collecting.not_stored, &self.lead) {
+            (Some(reason), _) if collecting.is_sized() => self.end(Outcome::Passed(along, reason)),
+            (Some(_), Some(lead)) => lead.passes(),
+            (None, Some(lead)) if collecting.is_sized() => lead.arrives(along),
+            _ => {}
         }
-        (answer, Some(Collecting { body, writer, along }))
     }
 
     /// Fetches the whole of what this client gets a part of: later ranges are answered from it. Ranges that come meanwhile
     /// do not start it again.
     fn fetch_whole(&self) {
-        let Join::Lead(lead) = self.shared().fills.join(&self.name) else { return };
+        let Join::Lead(lead) = self.shared().fills.join(&self.name, self.shared().fills.come()) else { return };
         let (mut head, mut forwarded) = (self.head.clone(), self.forwarded.clone());
         unconditional(&mut head.headers);
         unconditional(&mut forwarded);
@@ -379,27 +299,25 @@ impl Fill {
     }
 
     /// A response is whole: it goes into the cache, if its home has stored it, and to those that wait.
-    fn publish(&mut self, along: &Arc<Along>, received: &[Bytes], writer: &Writer) {
+    fn publish(&mut self, collecting: &Collecting, received: &[Bytes]) {
         let shared = self.worker.shared.clone();
+        let Collecting { writer, along, not_stored, .. } = collecting;
         let content = Content::of(received);
-        let claim = along.take_claim();
-        let is_kept = claim.is_some_and(|claim| self.keep(along.stored.clone(), &content, claim));
+        let is_kept = along.take_claim().is_some_and(|claim| self.keep(along.stored.clone(), &content, claim));
         shared.fills.remember(self.name.hash, false);
         writer.settle(content);
-        if along.not_stored.is_some() {
-            return self.arrives(along);
+        if is_kept {
+            return self.end(Outcome::Stored);
         }
-        if !is_kept {
-            shared.decisions.correct(self.name.hash, OVERTAKEN);
-        }
-        self.end(if is_kept { Outcome::Stored } else { Outcome::Missed });
+        let reason = not_stored.unwrap_or(OVERTAKEN);
+        shared.decisions.correct(self.name.hash, reason);
+        self.end(Outcome::Passed(along.clone(), reason));
     }
 
-    /// Takes in the body of a response that is to be stored.
-    async fn collect(mut self, collecting: Collecting) {
-        let Collecting { mut body, writer, along } = collecting;
-        let (mut is_stored, mut received, mut bytes) = (false, Vec::new(), 0);
-        while let Some(frame) = poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await {
+    /// Takes in the body of a response that is to be stored, or that others share.
+    async fn collect(mut self, mut collecting: Collecting) {
+        let (mut is_published, mut received, mut bytes) = (false, Vec::new(), 0);
+        while let Some(frame) = collecting.frame().await {
             // Broken off, for the client and for those that wait.
             let Ok(frame) = frame else {
                 self.shared().decisions.correct(self.name.hash, INCOMPLETE);
@@ -409,16 +327,16 @@ impl Fill {
                 Ok(piece) => piece,
                 Err(frame) => {
                     if let Ok(trailers) = frame.into_trailers() {
-                        writer.push_trailers(trailers);
+                        collecting.writer.push_trailers(trailers);
                     }
                     continue;
                 }
             };
             bytes += piece.len();
-            if let Err(why) = writer.cover(bytes) {
+            if let Err(why) = collecting.writer.cover(bytes) {
                 self.shared().decisions.correct(self.name.hash, why.name());
-                writer.push(piece);
-                writer.leave(body);
+                collecting.writer.push(piece);
+                collecting.writer.leave(collecting.body);
                 if why == NoRoom::Busy {
                     return self.end(Outcome::Failed);
                 }
@@ -427,26 +345,38 @@ impl Fill {
             }
             received.push(piece.clone());
             // The client may ask again the moment that it has the last byte: then it is stored.
-            if body.is_end_stream() {
-                is_stored = true;
-                self.publish(&along, &received, &writer);
+            if collecting.body.is_end_stream() {
+                is_published = true;
+                self.publish(&collecting, &received);
             } else {
-                writer.push(piece);
+                collecting.writer.push(piece);
             }
         }
-        if !is_stored {
-            self.publish(&along, &received, &writer);
+        if !is_published {
+            self.publish(&collecting, &received);
         }
-        writer.finish();
+        collecting.writer.finish();
     }
 }
 
-/// A response whose body is being stored.
+/// A response whose body is being stored, or is for those that share it.
 #[derive(Debug)]
 struct Collecting {
     body: Arriving,
     writer: Writer,
     along: Arc<Along>,
+    /// The name of the reason, if its home has not stored it.
+    not_stored: Option<&'static str>,
+}
+
+impl Collecting {
+    fn is_sized(&self) -> bool {
+        self.along.body.bytes().is_some()
+    }
+
+    async fn frame(&mut self) -> Option<Result<Frame<Bytes>, BodyError>> {
+        poll_fn(|cx| Pin::new(&mut self.body).poll_frame(cx)).await
+    }
 }
 
 /// The statuses for which a stale response may stand in (RFC 5861, section 4).

@@ -1,26 +1,27 @@
 //! Requests for the same thing that meet: one of them goes to the origin, and the others wait with it.
 //!
 //! ```text
-//!   fill 1:  asked ------------------------- not stored
-//!   fill 2:            .      .              asked ------------------ not stored
+//!   fill 1:  asked ------------------------- head: not stored
+//!   fill 2:            .      .              asked ------------------ head: not stored
 //!                      |      |                             |         answers the two that came during fill 1
 //!   requests:          come  come                          comes      waits for fill 3
 //! ```
 //! A response that was stored answers all that wait, as any hit. One that its home has not stored may lack an update that
 //! was done before a waiting request came (rule JoinersNeedStored). It lacks none of those that were done before the origin
-//! was asked for it, so it answers the requests that had come by then (rule AskAfterJoining): those that wait while one is
-//! at the origin share the next one, and none waits for a third. So the origin has one request at a time for a key, however
-//! many clients want it and however long an update of it takes to become visible.
+//! was asked for it, so it answers the requests that had come by then, which share it (rule AskAfterJoining). The others
+//! begin the next fill as soon as the head of this one says that it is not stored. So the origin makes one response at a
+//! time for a key, however long an update of it takes to become visible.
 //!
 //! A response of the kind that is not stored is for its requester alone, and then all go by themselves: there is nothing to
 //! wait for. One of a known size may be read along with while it arrives.
 
 use crate::along::Along;
 use crate::entries::Name;
+use crate::moments::{Asked, Come, Moments};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use responses::Key;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
 
@@ -36,8 +37,11 @@ pub(crate) enum Outcome {
     UnderWay,
     /// Its home has stored it, and its body is arriving. It is of a size that is known, and not too large.
     Arriving(Arc<Along>),
-    /// Its home has not stored it. It answers those that had come before it was asked for; the next is for the others.
-    Passed(Arc<Along>, Arc<Next>),
+    /// Its home has not stored it, and its body is arriving, of a size that is not known. When it is whole those that share
+    /// it have it; the others begin the next one.
+    Passing,
+    /// It is not stored, for the reason of that name. Those that share it have it.
+    Passed(Arc<Along>, &'static str),
     /// Its response is stored.
     Stored,
     /// It is not, by chance: something changed meanwhile.
@@ -48,35 +52,58 @@ pub(crate) enum Outcome {
     Failed,
 }
 
-impl Outcome {
-    /// Whether nothing more comes of it.
-    pub(crate) fn is_end(&self) -> bool {
-        !matches!(self, Self::UnderWay | Self::Arriving(_))
-    }
-}
-
 #[derive(Debug)]
 pub(crate) struct Fills {
     shards: Box<[Mutex<Shard>]>,
     /// Hashes of keys, each where its low bits say.
     unstorable: Box<[AtomicU64]>,
+    moments: Moments,
 }
 
-type Shard = HashMap<Key, watch::Receiver<Outcome>, FixedState>;
+type Shard = HashMap<Key, Arc<UnderWay>, FixedState>;
 
-/// The fill that those share who have waited for the one before, also one that is late to hear of its end.
+/// A fill that requests find.
 #[derive(Debug)]
-pub(crate) struct Next {
-    /// For the first that takes it.
-    lead: Mutex<Option<Lead>>,
-    fill: watch::Receiver<Outcome>,
+struct UnderWay {
+    outcome: watch::Receiver<Outcome>,
+    /// As of before the origin is asked.
+    asked: Asked,
+    /// Whether somebody waits who had come before.
+    is_shared: AtomicBool,
 }
 
-impl Next {
-    /// Joins it, or starts it.
-    pub(crate) fn join(&self) -> Join {
-        let lead = self.lead.lock().unwrap_or_else(PoisonError::into_inner).take();
-        lead.map_or_else(|| Join::Wait(self.fill.clone()), Join::Lead)
+/// A request that waits for a fill.
+#[derive(Debug)]
+pub(crate) struct Waiting {
+    outcome: watch::Receiver<Outcome>,
+    /// Whether it came before the origin was asked: then it shares what is not stored.
+    pub(crate) shares: bool,
+}
+
+impl Waiting {
+    /// Waits until there is something to read, or nothing more comes of the fill for this request.
+    pub(crate) async fn begun(&mut self) -> Outcome {
+        self.wait(|outcome| !matches!(outcome, Outcome::UnderWay)).await
+    }
+
+    /// Waits until nothing more comes of the fill for this request.
+    pub(crate) async fn ended(&mut self) -> Outcome {
+        self.wait(Outcome::is_end).await
+    }
+
+    async fn wait(&mut self, is_enough: impl Fn(&Outcome) -> bool) -> Outcome {
+        let shares = self.shares;
+        let is_passing = move |outcome: &Outcome| shares && matches!(outcome, Outcome::Passing);
+        let outcome = self.outcome.wait_for(|outcome| is_enough(outcome) && !is_passing(outcome)).await;
+        // The right to fill is never dropped without an outcome.
+        outcome.map_or(Outcome::Missed, |outcome| outcome.clone())
+    }
+}
+
+impl Outcome {
+    /// Whether nothing more comes of it, for those that do not share it.
+    fn is_end(&self) -> bool {
+        !matches!(self, Self::UnderWay | Self::Arriving(_))
     }
 }
 
@@ -86,35 +113,40 @@ pub(crate) enum Join {
     /// It goes to the origin, and others wait for it.
     Lead(Lead),
     /// It waits.
-    Wait(watch::Receiver<Outcome>),
+    Wait(Waiting),
     /// It goes by itself: nothing is expected to be stored.
     Alone,
 }
 
 impl Fills {
     pub(crate) fn new() -> Self {
-        let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
-        let unstorable = (0..UNSTORABLE_MAX).map(|_| AtomicU64::new(0)).collect();
-        Self { shards, unstorable }
+        Self {
+            shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
+            unstorable: (0..UNSTORABLE_MAX).map(|_| AtomicU64::new(0)).collect(),
+            moments: Moments::default(),
+        }
+    }
+
+    /// A request has come.
+    pub(crate) fn come(&self) -> Come {
+        self.moments.come()
     }
 
     /// Joins the fill of a key, or starts it.
-    pub(crate) fn join(self: &Arc<Self>, name: &Name) -> Join {
+    pub(crate) fn join(self: &Arc<Self>, name: &Name, request: Come) -> Join {
         if self.is_unstorable(name.hash) {
             return Join::Alone;
         }
         let mut shard = self.shard(name.hash);
-        match shard.get(&name.key) {
-            Some(fill) => Join::Wait(fill.clone()),
-            None => Join::Lead(self.begin(name, &mut shard)),
+        if let Some(fill) = shard.get(&name.key) {
+            let (outcome, shares) = (fill.outcome.clone(), fill.asked.is_after(request));
+            fill.is_shared.fetch_or(shares, Relaxed);
+            return Join::Wait(Waiting { outcome, shares });
         }
-    }
-
-    /// A fill that requests find from now on.
-    fn begin(self: &Arc<Self>, name: &Name, shard: &mut Shard) -> Lead {
-        let (outcome, fill) = watch::channel(Outcome::UnderWay);
-        shard.insert(name.key.clone(), fill);
-        Lead { fills: self.clone(), name: name.clone(), outcome }
+        let (sender, outcome) = watch::channel(Outcome::UnderWay);
+        let fill = Arc::new(UnderWay { outcome, asked: self.moments.ask(), is_shared: AtomicBool::new(false) });
+        shard.insert(name.key.clone(), fill.clone());
+        Join::Lead(Lead { fills: self.clone(), name: name.clone(), fill, outcome: sender })
     }
 
     /// Whether the last response under this key was one that is not stored.
@@ -145,14 +177,14 @@ impl Fills {
 pub(crate) struct Lead {
     fills: Arc<Fills>,
     name: Name,
+    fill: Arc<UnderWay>,
     outcome: watch::Sender<Outcome>,
 }
 
 impl Lead {
-    /// Whether somebody waits.
-    pub(crate) fn is_waited_for(&self) -> bool {
-        // One is in the map.
-        self.outcome.receiver_count() > 1
+    /// Whether somebody waits who has the response also if it is not stored.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.fill.is_shared.load(Relaxed)
     }
 
     /// Tells those that wait that they may read along.
@@ -160,29 +192,32 @@ impl Lead {
         self.outcome.send_replace(Outcome::Arriving(along));
     }
 
+    /// Tells those that wait that it is not stored: who shares it waits on.
+    pub(crate) fn passes(&self) {
+        self.leave();
+        self.outcome.send_replace(Outcome::Passing);
+    }
+
     /// Tells those that wait.
     pub(crate) fn end(self, outcome: Outcome) {
+        self.leave();
         self.outcome.send_replace(outcome);
     }
 
-    /// Tells those that wait that it is not stored, and has the next fill wait for one of them.
-    pub(crate) fn pass(self, along: Arc<Along>) {
-        let lead = self.fills.begin(&self.name, &mut self.fills.shard(self.name.hash));
-        let next = Next { fill: lead.outcome.subscribe(), lead: Mutex::new(Some(lead)) };
-        self.outcome.send_replace(Outcome::Passed(along, Arc::new(next)));
+    /// A request that comes now starts anew. To be told before those that wait are: they do not meet it again.
+    fn leave(&self) {
+        let mut shard = self.fills.shard(self.name.hash);
+        if shard.get(&self.name.key).is_some_and(|fill| Arc::ptr_eq(fill, &self.fill)) {
+            shard.remove(&self.name.key);
+        }
     }
 }
 
 impl Drop for Lead {
     fn drop(&mut self) {
-        // First out of the map, if the next one is not there: a request that comes now starts anew.
-        let mut shard = self.fills.shard(self.name.hash);
-        let is_own = shard.get(&self.name.key).is_some_and(|fill| fill.same_channel(&self.outcome.subscribe()));
-        let own = if is_own { shard.remove(&self.name.key) } else { None };
-        drop(shard);
-        drop(own);
+        self.leave();
         self.outcome.send_if_modified(|outcome| {
-            let is_left = !outcome.is_end();
+            let is_left = matches!(outcome, Outcome::UnderWay | Outcome::Arriving(_) | Outcome::Passing);
             if is_left {
                 *outcome = Outcome::Missed;
             }

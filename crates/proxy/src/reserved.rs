@@ -4,7 +4,7 @@
 use crate::limits::Limits;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
-use std::sync::atomic::Ordering::{AcqRel, Relaxed};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 
 /// Room for a body that is being stored. It is given back when this is dropped.
 #[derive(Debug)]
@@ -59,10 +59,38 @@ impl Reserved {
         self.bytes += more;
         Ok(())
     }
+
+    /// Keeps it to half of all room: responses that are not stored leave the other half to those that are, however many there
+    /// are of them and however slowly they are read.
+    pub(crate) fn keep_to_half(&mut self) -> Result<(), NoRoom> {
+        self.collected_max /= 2;
+        if self.collected.load(Acquire) <= self.collected_max { Ok(()) } else { Err(NoRoom::Busy) }
+    }
 }
 
 impl Drop for Reserved {
     fn drop(&mut self) {
         self.collected.fetch_sub(self.bytes, AcqRel);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_stored_leaves_half_of_the_room_to_what_is() {
+        let limits = Limits { stored_response_bytes: 60, collected_bytes: 100, ..Limits::default() };
+        let collected = Arc::new(AtomicUsize::new(0));
+        let new = |bytes| Reserved::new(collected.clone(), &limits, bytes);
+        let mut passed = new(30).unwrap();
+        passed.keep_to_half().unwrap();
+        assert_eq!(passed.cover(51), Err(NoRoom::Busy));
+        passed.cover(50).unwrap();
+        assert_eq!(new(1).unwrap().keep_to_half(), Err(NoRoom::Busy));
+        let stored = new(50).unwrap();
+        assert_eq!(new(1).map(drop), Err(NoRoom::Busy));
+        drop((stored, passed));
+        assert_eq!(collected.load(Acquire), 0);
     }
 }

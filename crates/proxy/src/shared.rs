@@ -10,7 +10,6 @@ use crate::counters::Counters;
 use crate::decisions::{Decision, Decisions};
 use crate::entries::Entries;
 use crate::fills::Fills;
-use crate::moments::Moments;
 use crate::notes::Notes;
 use crate::origin_permits::OriginPermits;
 use crate::settings::Settings;
@@ -29,7 +28,6 @@ pub(crate) struct Shared {
     pub(crate) coherence: Arc<Coherence>,
     pub(crate) entries: Arc<Entries>,
     pub(crate) fills: Arc<Fills>,
-    pub(crate) moments: Arc<Moments>,
     pub(crate) decisions: Arc<Decisions>,
     /// The bytes of bodies that are being stored.
     pub(crate) collected_bytes: Arc<AtomicUsize>,
@@ -54,7 +52,6 @@ impl Shared {
             coherence: Arc::new(coherence),
             entries: Arc::new(entries),
             fills: Arc::new(Fills::new()),
-            moments: Arc::default(),
             decisions: Arc::new(Decisions::new()),
             collected_bytes: Arc::default(),
             origin_permits: Arc::new(OriginPermits::new(&config.limits)),
@@ -75,7 +72,6 @@ impl Shared {
             coherence: self.coherence.clone(),
             entries: self.entries.clone(),
             fills: self.fills.clone(),
-            moments: self.moments.clone(),
             decisions: self.decisions.clone(),
             collected_bytes: self.collected_bytes.clone(),
             origin_permits: self.origin_permits.clone(),

@@ -10,7 +10,7 @@ use http::{HeaderMap, Method, StatusCode};
 use http_body::SizeHint;
 use responses::{Dependencies, Stored, complete_bytes, store};
 
-/// A response that a cache may store, with room for its body.
+/// A response that the cache may store, or that others share, with room for its body.
 #[derive(Debug)]
 pub(super) struct Decided {
     pub(super) stored: Stored,
@@ -50,11 +50,18 @@ impl Fill {
         let stored =
             store(policy, &self.asked(), &response, &dependencies).map_err(|reason| declined(reason.name()))?;
         let collected = self.shared().collected_bytes.clone();
-        let reserved = Reserved::new(collected, limits, size.lower() as usize).map_err(|why| match why {
+        let mut reserved = Reserved::new(collected, limits, size.lower() as usize).map_err(|why| match why {
             NoRoom::TooLarge => declined(why.name()),
             NoRoom::Busy => Declined { detail: why.name(), outcome: Outcome::Failed, is_lasting: false },
         })?;
-        Ok(Decided { stored, reserved, claim: self.claim(&dependencies).await })
+        let claim = self.claim(&dependencies).await;
+        if let Err(detail) = claim
+            && !(self.is_shared() && reserved.keep_to_half().is_ok())
+        {
+            // It is for its requester alone, and the others begin the next fill at once.
+            return Err(Declined { detail, outcome: Outcome::Missed, is_lasting: false });
+        }
+        Ok(Decided { stored, reserved, claim })
     }
 
     /// A place at the home for a response with these dependencies, rule StoreIfUntouched; or the name of the reason that there

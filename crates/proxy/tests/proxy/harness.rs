@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::convert::Infallible;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::{Arc, Mutex, mpsc};
+use std::sync::{Arc, Condvar, Mutex, mpsc};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::TlsAcceptor;
@@ -129,7 +129,29 @@ pub(crate) struct Stepped {
     pub(crate) address: SocketAddr,
     /// The first lines of the requests.
     asked: mpsc::Receiver<String>,
-    go: mpsc::Sender<()>,
+    gate: Arc<Gate>,
+}
+
+/// Where answers wait, and the leave of some to go on: of any, or of those to the requests of that number.
+#[derive(Default)]
+struct Gate {
+    leave: Mutex<Vec<Option<usize>>>,
+    given: Condvar,
+}
+
+impl Gate {
+    fn pass(&self, number: usize) {
+        let is_meant = |leave: &Option<usize>| leave.is_none_or(|meant| meant == number);
+        let leave = self.leave.lock().unwrap();
+        let mut leave = self.given.wait_while(leave, |leave| !leave.iter().any(is_meant)).unwrap();
+        let place = leave.iter().position(is_meant).unwrap();
+        leave.remove(place);
+    }
+
+    fn open(&self, number: Option<usize>) {
+        self.leave.lock().unwrap().push(number);
+        self.given.notify_all();
+    }
 }
 
 impl Stepped {
@@ -137,12 +159,12 @@ impl Stepped {
     pub(crate) fn start(answer: impl Fn(&str, usize) -> Vec<Step> + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        let ((ask, asked), (go, gone)) = (mpsc::channel(), mpsc::channel());
-        let (answer, gone) = (Arc::new(answer), Arc::new(Mutex::new(gone)));
+        let ((ask, asked), gate) = (mpsc::channel(), Arc::<Gate>::default());
+        let (answer, waits) = (Arc::new(answer), gate.clone());
         let counts = Arc::new(Mutex::new(HashMap::<String, usize>::new()));
         std::thread::spawn(move || {
             for stream in listener.incoming() {
-                let (answer, gone, counts, ask) = (answer.clone(), gone.clone(), counts.clone(), ask.clone());
+                let (answer, waits, counts, ask) = (answer.clone(), waits.clone(), counts.clone(), ask.clone());
                 std::thread::spawn(move || {
                     let mut stream = stream.unwrap();
                     let mut lines = BufReader::new(stream.try_clone().unwrap()).lines().map_while(Result::ok);
@@ -158,18 +180,16 @@ impl Stepped {
                     // A test that has ended does not listen any more.
                     let _ = ask.send(first);
                     for step in answer(&target, number) {
-                        let _ = match step {
-                            Step::Send(bytes) => stream.write_all(&bytes),
-                            Step::Wait => {
-                                let _ = gone.lock().unwrap().recv();
-                                Ok(())
-                            }
-                        };
+                        match step {
+                            // The test may have ended.
+                            Step::Send(bytes) => drop(stream.write_all(&bytes)),
+                            Step::Wait => waits.pass(number),
+                        }
                     }
                 });
             }
         });
-        Self { address, asked, go }
+        Self { address, asked, gate }
     }
 
     pub(crate) fn wait_for(&self, request: &str) {
@@ -183,7 +203,12 @@ impl Stepped {
 
     /// One answer goes on.
     pub(crate) fn go(&self) {
-        self.go.send(()).unwrap();
+        self.gate.open(None);
+    }
+
+    /// The answer to a request goes on that has so many before it.
+    pub(crate) fn go_on(&self, number: usize) {
+        self.gate.open(Some(number));
     }
 }
 

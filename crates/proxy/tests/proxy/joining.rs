@@ -211,7 +211,9 @@ fn a_response_that_breaks_off_does_so_for_all_that_read_along() {
     clients.extend((0..3).map(|_| begin(proxy.address()).0));
     origin.go();
     for client in &mut clients {
-        assert!(client.rest() == bytes(0, 0..LARGE / 2), "what has come, and then the end of the connection");
+        let rest = client.rest();
+        // The last of what has come may be lost with its connection.
+        assert!(rest.len() <= LARGE / 2 && rest == bytes(0, 0..rest.len()), "what has come, and then the end");
     }
     assert!(Client::connect(proxy.address()).get("/").body == bytes(1, 0..10));
 }
