@@ -1288,6 +1288,10 @@ pub(crate) struct VolumeAttachArgs {
     /// Holders beyond those that copies are needed of: with one, writes go on without a pause when a holder is lost.
     #[arg(long, value_name = "COUNT", requires = "store", default_value_t = 1, value_parser = clap::value_parser!(u8).range(0..=4))]
     pub(crate) spare: u8,
+    /// A write that waits for its copies (`--ack write`, FUA) waits for one more for each so many times that one of its blocks was
+    /// written since it was home, as far as there are holders for it (`--spare`). Never with 0.
+    #[arg(long, value_name = "COUNT", requires = "store", default_value_t = 0)]
+    pub(crate) more_copies_after: u8,
     /// The directory of the cache, on a fast disk. It is made if it is not there, and serves this volume only.
     #[arg(long, value_name = "DIR")]
     pub(crate) cache: PathBuf,

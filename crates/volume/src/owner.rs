@@ -430,7 +430,9 @@ impl Owner {
         }
         let Self { holders, waiting, effects, .. } = self;
         holders.note_safe();
-        while let Some(request) = waiting.take(|copies| holders.counted(copies)) {
+        // A write that wants more copies than W waits for no more than there are holders for.
+        let most = (holders.live() + 1).max(self.config.copies);
+        while let Some(request) = waiting.take(|copies| holders.counted(copies.min(most))) {
             effects.push_back(Effect::Answer(request, Ok(())));
         }
         let has_room = |bytes| self.dirty.bytes() <= self.config.log_bytes / 2 && self.holders.have_room(bytes);

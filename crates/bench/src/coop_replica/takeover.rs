@@ -81,6 +81,7 @@ fn take_over(house: &House, turn: usize) -> Result<Took> {
         home: house.store().to_owned(),
         domain: domain("another"),
         spare_holders: 0,
+        more_copies_after: 0,
         replace_after: Duration::from_secs(30),
     };
     let config = AttachConfig {

@@ -15,6 +15,7 @@ mod groups;
 mod guest;
 mod hostile;
 mod leases;
+mod more_copies;
 mod mounted_volumes;
 #[path = "../../../volumes/tests/mounts/mounts.rs"]
 mod mounts;

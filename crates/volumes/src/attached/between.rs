@@ -136,6 +136,7 @@ impl World {
             domain: 1,
             view: self.claim(1),
             spare_holders: 0,
+            more_copies_after: 0,
             replace_after: Duration::from_millis(700),
         };
         let config = AttachConfig {

@@ -53,6 +53,9 @@ pub struct CopiesConfig {
     pub view: View,
     /// Holders beyond those that W takes: with one, a write goes on without a pause when a holder is lost.
     pub spare_holders: u8,
+    /// A write gets another copy for each so many times that one of its blocks was written before since it was home, as far as
+    /// there are holders for it; never with 0.
+    pub more_copies_after: u8,
     /// A holder that is lost for longer is replaced.
     pub replace_after: Duration,
 }

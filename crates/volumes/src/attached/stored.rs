@@ -47,6 +47,8 @@ pub struct StoredVolume {
     pub domain: u64,
     /// Holders beyond those that W takes.
     pub spare_holders: u8,
+    /// A block that is written so often before it is home has another copy; see [`CopiesConfig`].
+    pub more_copies_after: u8,
     /// A holder that is lost for longer is replaced.
     pub replace_after: Duration,
 }
@@ -142,7 +144,8 @@ impl Core {
         stop: &AtomicBool,
         say: &mut dyn FnMut(TakeOverWord),
     ) -> Result<Self, AttachError> {
-        let StoredVolume { registry, runtime, volume, domain, spare_holders, replace_after, .. } = stored;
+        let StoredVolume { registry, runtime, volume, domain, spare_holders, more_copies_after, replace_after, .. } =
+            stored;
         let (limits, slots) = (limits(config.log_bytes)?, config.clean_bytes / BLOCK as u64);
         if slots > SLOTS_MAX {
             return Err(AttachError::CleanBytes(config.clean_bytes));
@@ -202,6 +205,7 @@ impl Core {
             domain: *domain,
             view,
             spare_holders: *spare_holders,
+            more_copies_after: *more_copies_after,
             replace_after: *replace_after,
         };
         let config = AttachConfig { copies: Some(copies), ..config.clone() };

@@ -3,7 +3,7 @@
 //! A block that is written in part is read first, and what was read is merged under the lock only if the block has not
 //! changed since; else it is read again. So writes to different parts of a block, under way together, all stay.
 
-use super::copies::extent_of;
+use super::copies::{CopiesConfig, extent_of};
 use super::read::{Version, blocks_of};
 use super::requests::{Own, errno};
 use super::{Core, State};
@@ -175,14 +175,27 @@ impl Core {
     ) -> Result<(), Declined> {
         let extent = extent_of(&blocks);
         let now = self.now();
-        let write = volume::Write { request, extent, content: &content, is_fua, copies: 0 };
+        let (rewrites, copies) = self.rewrites_and_copies(state, &blocks);
+        let write = volume::Write { request, extent, content: &content, is_fua, copies };
         let stamp = state.owner.write(now, write)?;
         let position = self.base + stamp.sequence.0;
-        state.dirty.push(position, stamp.flush, blocks.clone(), content.clone());
+        state.dirty.push_rewrite(position, stamp.flush, blocks.clone(), content.clone(), rewrites);
         state.clean.drop_blocks(blocks.clone());
         state.is_for_keeper |= Self::count_unflushed(state, content.len() + BLOCK as u64);
         self.log.append(position, Write { epoch: stamp.epoch, flush: stamp.flush, blocks, content });
         Ok(())
+    }
+
+    /// How often one of these blocks was written since it was home, if that counts, and the copies that a write of them is to
+    /// have: more, the more often they are written (**AckAtW**).
+    fn rewrites_and_copies(&self, state: &State, blocks: &Blocks) -> (u8, u8) {
+        match &self.copies {
+            Some(CopiesConfig { view, more_copies_after, .. }) if *more_copies_after > 0 => {
+                let rewrites = state.dirty.rewrites(blocks);
+                (rewrites, view.entry.copies.saturating_add(rewrites / more_copies_after))
+            }
+            _ => (0, 0),
+        }
     }
 
     /// Waits until the log has more of what is in memory.

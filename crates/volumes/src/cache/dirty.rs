@@ -30,6 +30,8 @@ pub(crate) struct DirtyWrite {
     pub(crate) blocks: Blocks,
     pub(crate) flush: FlushEpoch,
     pub(crate) kept: Kept,
+    /// How often one of its blocks was written before, since it was home.
+    pub(crate) rewrites: u8,
 }
 
 impl DirtyWrite {
@@ -60,8 +62,20 @@ impl DirtyWrites {
         Self { first, writes: VecDeque::new(), durable: first, memory_bytes: 0, newest: ExtentMap::default() }
     }
 
-    /// Adds a write, behind all others.
+    /// Adds a write, behind all others, which nobody wants to know the rewrites of.
     pub(crate) fn push(&mut self, position: u64, flush: FlushEpoch, blocks: Blocks, content: Content) {
+        self.push_rewrite(position, flush, blocks, content, 0);
+    }
+
+    /// Adds a write, behind all others, that rewrites a block so often since it was home.
+    pub(crate) fn push_rewrite(
+        &mut self,
+        position: u64,
+        flush: FlushEpoch,
+        blocks: Blocks,
+        content: Content,
+        rewrites: u8,
+    ) {
         assert_eq!(position, self.first + self.writes.len() as u64, "writes come in order");
         self.newest.insert(blocks.clone(), position);
         self.memory_bytes += content.len();
@@ -70,7 +84,13 @@ impl DirtyWrites {
             Content::Zero => Kept::Zeros { is_hole: false },
             Content::Trim => Kept::Zeros { is_hole: true },
         };
-        self.writes.push_back(DirtyWrite { blocks, flush, kept });
+        self.writes.push_back(DirtyWrite { blocks, flush, kept, rewrites });
+    }
+
+    /// How often one of these blocks was written since it was home.
+    pub(crate) fn rewrites(&self, blocks: &Blocks) -> u8 {
+        let of = |position| self.write(position).rewrites.saturating_add(1);
+        self.newest.pieces(blocks.clone()).filter_map(|(_, newest)| newest.map(of)).max().unwrap_or(0)
     }
 
     /// The log has everything through a position: the memory is free.
@@ -159,5 +179,18 @@ mod tests {
         assert_eq!(dirty.newest_through(6).iter().collect::<Vec<_>>(), [(0..2, 5), (2..3, 6), (3..4, 5)]);
         dirty.home(6);
         assert_eq!((dirty.newest(2), dirty.newest(3), dirty.len()), (None, Some(7), 1));
+    }
+
+    #[test]
+    fn rewrites_are_counted_until_a_block_is_home() {
+        let mut dirty = DirtyWrites::new(1);
+        for (position, blocks) in [(1, 0..4), (2, 2..3), (3, 3..8), (4, 2..3)] {
+            let rewrites = dirty.rewrites(&blocks);
+            dirty.push_rewrite(position, FLUSH, blocks, Content::Zero, rewrites);
+        }
+        let counts = |dirty: &DirtyWrites| [0..2, 2..3, 2..4, 5..9, 9..10].map(|blocks| dirty.rewrites(&blocks));
+        assert_eq!(counts(&dirty), [1, 3, 3, 2, 0]);
+        dirty.home(3);
+        assert_eq!(counts(&dirty), [0, 3, 3, 0, 0]);
     }
 }

@@ -106,6 +106,7 @@ pub(super) fn attach(
         home: store.to_owned(),
         domain: domain(args.domain.as_ref().unwrap_or(&here)),
         spare_holders: args.spare,
+        more_copies_after: args.more_copies_after,
         replace_after: REPLACE_AFTER,
     };
     let attached = Attached::attach_stored(&stored, config, stop, &mut |word| eprintln!("{}", say(&found, &word)));
