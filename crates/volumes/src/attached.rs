@@ -94,8 +94,6 @@ struct Core {
     copies: Option<CopiesConfig>,
     /// There is something to do for sessions with holders.
     tasks: Condvar,
-    /// There are copies that nobody waits for.
-    later: Condvar,
     /// There is a change for the registry.
     changes: Condvar,
     /// The cache is locked until it is detached.
@@ -254,7 +252,7 @@ impl Core {
 
     /// Everybody who waits looks again.
     fn wake_all(&self) {
-        let waited = [&self.keep, &self.write_back, &self.room, &self.drained, &self.tasks, &self.changes, &self.later];
+        let waited = [&self.keep, &self.write_back, &self.room, &self.drained, &self.tasks, &self.changes];
         waited.into_iter().for_each(Condvar::notify_all);
     }
 
@@ -272,11 +270,7 @@ impl Core {
                     state.rooms += 1;
                     self.room.notify_all();
                 }
-                Effect::Send(partition, message) => {
-                    if state.sessions.send(partition, message, self.waits_for_log) {
-                        self.later.notify_one();
-                    }
-                }
+                Effect::Send(partition, message) => state.sessions.send(partition, message),
                 Effect::Connect(partition) => state.sessions.connect(partition),
                 Effect::Disconnect(partition) => state.sessions.disconnect(partition),
                 Effect::Reconnect(partition, reason) => state.sessions.reconnect(partition, reason),
@@ -304,11 +298,7 @@ impl Core {
         }
         let answered = state.requests.take_answered();
         // A batch's copies leave together, before its thread flushes: a holder then makes them durable together, too.
-        let pushed = match own {
-            Some(_) => Vec::new(),
-            None if state.requests.is_waiting() => state.sessions.take_all(),
-            None => state.sessions.take_pushed(),
-        };
+        let pushed = if own.is_none() { state.sessions.take_pushed() } else { Vec::new() };
         drop(state);
         copies::settle(pushed);
         requests::deliver(answered, own);

@@ -20,7 +20,7 @@ use net::Runtime;
 use protocol::volumes::{Content, Extent, PartitionId, Record, Sequence, Stamp, ToHolder, VolumeId};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, PoisonError, Weak};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use types::GoodbyeReason;
 use vfs::{FileError, contain};
 use volume::{Change, Circle, Found, HostId, Read, View};
@@ -30,11 +30,6 @@ const WATCH_EVERY: Duration = Duration::from_millis(250);
 
 /// The wait before the own log is read again where it could not be.
 const READ_AGAIN: Duration = Duration::from_millis(500);
-
-/// Copies that nobody waits for leave when none has been added for so long, and at the latest after [`LATER_MAX`]: a burst of writes
-/// has the processor to itself, and the copies leave many at a time.
-const LATER_PAUSE: Duration = Duration::from_millis(1);
-const LATER_MAX: Duration = Duration::from_millis(100);
 
 /// How a volume that stands in a registry is attached, when a take-over has brought home what was dirty before.
 #[derive(Clone, Debug)]
@@ -77,20 +72,10 @@ pub(super) struct Sessions {
     links: BTreeMap<PartitionId, Arc<Link>>,
     wanted: BTreeSet<PartitionId>,
     members: Vec<Registrant>,
-    /// Those to which something was pushed, and those to which only copies were that nobody waits for.
+    /// Those to which something was pushed.
     pushed: Vec<Arc<Link>>,
-    later: Later,
     tasks: VecDeque<Task>,
     changes: VecDeque<Change>,
-}
-
-/// Links with copies that nobody waits for.
-#[derive(Debug, Default)]
-struct Later {
-    links: Vec<Arc<Link>>,
-    /// When the first of these copies came, and how many ever have.
-    since: Option<Instant>,
-    count: u64,
 }
 
 impl Sessions {
@@ -115,21 +100,13 @@ impl Sessions {
         }
     }
 
-    /// Pushes a message, which leaves with what is taken next; or later, if it is a copy and nobody waits for it. Says whether it
-    /// is the first of those.
-    pub(super) fn send(&mut self, partition: PartitionId, message: ToHolder, is_awaited: bool) -> bool {
-        let Some(link) = self.links.get(&partition) else { return false };
-        let is_later = !is_awaited && matches!(message, ToHolder::Copy(_));
-        link.line().push(message);
-        if !is_later {
-            add(&mut self.pushed, link);
-            return false;
+    pub(super) fn send(&mut self, partition: PartitionId, message: ToHolder) {
+        if let Some(link) = self.links.get(&partition) {
+            link.line().push(message);
+            if !self.pushed.iter().any(|pushed| Arc::ptr_eq(pushed, link)) {
+                self.pushed.push(link.clone());
+            }
         }
-        self.later.count += 1;
-        add(&mut self.later.links, link);
-        let is_first = self.later.since.is_none();
-        self.later.since.get_or_insert_with(Instant::now);
-        is_first
     }
 
     pub(super) fn read(&mut self, read: Read) {
@@ -146,15 +123,6 @@ impl Sessions {
 
     pub(super) fn take_pushed(&mut self) -> Vec<Arc<Link>> {
         std::mem::take(&mut self.pushed)
-    }
-
-    /// The same, and those with copies that nobody waited for.
-    pub(super) fn take_all(&mut self) -> Vec<Arc<Link>> {
-        self.later.since = None;
-        for link in std::mem::take(&mut self.later.links) {
-            add(&mut self.pushed, &link);
-        }
-        self.take_pushed()
     }
 
     /// A link is open. It is given back if it is not wanted any more: one that stayed would never be heard to come up when
@@ -190,12 +158,6 @@ impl Sessions {
     }
 }
 
-fn add(links: &mut Vec<Arc<Link>>, link: &Arc<Link>) {
-    if !links.iter().any(|added| Arc::ptr_eq(added, link)) {
-        links.push(link.clone());
-    }
-}
-
 /// Sends what was pushed. The caller holds no lock.
 pub(super) fn settle(pushed: Vec<Arc<Link>>) {
     for link in pushed {
@@ -216,43 +178,10 @@ impl Listener for Core {
 }
 
 impl Core {
-    /// Sends what was pushed, but for copies that nobody waits for.
-    pub(super) fn send_pushed(&self) {
-        if self.copies.is_some() {
-            let pushed = self.state().sessions.take_pushed();
-            settle(pushed);
-        }
-    }
-
-    /// Sends all copies that were pushed: somebody waits for some.
+    /// Sends the copies of a batch.
     pub(super) fn send_copies(&self) {
         if self.copies.is_some() {
-            let pushed = self.state().sessions.take_all();
-            settle(pushed);
-        }
-    }
-
-    /// The thread that sends the copies that nobody waits for.
-    pub(super) fn send_later(&self) {
-        let is_over = |state: &State| state.is_closing || state.failed.is_some();
-        loop {
-            let waits = |state: &mut State| state.sessions.later.since.is_none() && !is_over(state);
-            let mut state = self.later.wait_while(self.state(), waits).unwrap_or_else(PoisonError::into_inner);
-            let mut count = None;
-            // Somebody may send them before.
-            while let Some(since) = state.sessions.later.since
-                && count.replace(state.sessions.later.count) != Some(state.sessions.later.count)
-                && since.elapsed() < LATER_MAX
-                && !is_over(&state)
-            {
-                let waited = self.later.wait_timeout(state, LATER_PAUSE);
-                (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
-            }
-            if is_over(&state) {
-                return;
-            }
-            let pushed = state.sessions.take_all();
-            drop(state);
+            let pushed = self.state().sessions.take_pushed();
             settle(pushed);
         }
     }

@@ -46,6 +46,7 @@ impl Core {
         if waits {
             self.send_copies();
         } else if later.is_empty() {
+            // Copies that nobody waits for leave with the keeper's next flush, many at a time.
             return;
         }
         replies.stalls();

@@ -1,6 +1,7 @@
 //! The threads that make the log durable. A thread whose request waits for it leads; the keeper flushes what nobody waits for, makes
 //! segments ahead of need, tries again what was stuck, and tells the owner of the time.
 
+use super::copies::settle;
 use super::requests::Own;
 use super::{Core, State};
 use log::{Durable, Made};
@@ -23,14 +24,15 @@ impl Core {
     /// Leads a flush, if there is something to flush and nobody else does. The writes that have come meanwhile are the keeper's, so that
     /// nobody flushes for others for ever.
     pub(super) fn lead(&self, own: Option<&Own<'_>>) {
-        {
+        let pushed = {
             let mut state = self.state();
             state.unflushed = None;
             state.wants_flush = false;
-        }
-        self.send_pushed();
+            state.sessions.take_pushed()
+        };
+        settle(pushed);
         let more = self.log.flush(0, &mut |result| self.flushed(result, own));
-        self.send_pushed();
+        self.send_copies();
         if let Some(Own(replies)) = own {
             replies.send();
         }

@@ -112,7 +112,6 @@ impl Attached {
         attached.start("volume-home", |core| core.write_back())?;
         if attached.core.copies.is_some() {
             attached.start("volume-links", Core::tend_links)?;
-            attached.start("volume-later", |core| core.send_later())?;
             attached.start("volume-change", |core| core.change_registry())?;
             attached.start("volume-watch", |core| core.watch_registry())?;
             attached.core.await_lease()?;
@@ -311,7 +310,6 @@ impl Core {
             base: if config.copies.is_some() { durable } else { 0 },
             copies: config.copies.clone(),
             tasks: Condvar::new(),
-            later: Condvar::new(),
             changes: Condvar::new(),
             clock: Clock::start(),
             waits_for_log: config.ack == Ack::Write,

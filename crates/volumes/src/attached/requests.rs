@@ -68,11 +68,6 @@ impl Requests {
         }
     }
 
-    /// Whether one waits for its answer.
-    pub(super) fn is_waiting(&self) -> bool {
-        self.waiting.len() > self.free.len()
-    }
-
     /// The answers that are to leave.
     pub(super) fn take_answered(&mut self) -> Vec<Answered> {
         std::mem::take(&mut self.answered)
