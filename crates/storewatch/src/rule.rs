@@ -13,9 +13,11 @@ pub enum Rule {
     /// Everything is marked when the session is lost, and when a lease begins that does not follow on the one before: what
     /// changes between the two, the store tells nobody.
     StarWhenLost,
+    /// Everything is marked in the place of what a commit changes beyond those that are marked one by one.
+    StarWhenMany,
 }
 
 impl Rule {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::PromiseReleased, Self::UnmarkWhenVisible, Self::StarWhenLost];
+    pub const ALL: [Self; 4] = [Self::PromiseReleased, Self::UnmarkWhenVisible, Self::StarWhenLost, Self::StarWhenMany];
 }

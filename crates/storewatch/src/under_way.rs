@@ -11,12 +11,14 @@
 //! 3. Without a session nothing is told, and the store goes on when the last lease is over. So everything is marked from the
 //!    end of a session until there is a lease again, and then what was under way when it began, as the store tells that
 //!    first. The same goes for a lease that does not follow on the one before, as when the process slept (**StarWhenLost**).
-//! 4. The commits that are told before a lease are announced before it: so the hub gives no home more of a lease that has not
+//! 4. Of more commits at a time than are marked one by one, everything is marked in the place of what each changes (**StarWhenMany**), until the store
+//!    has told of all of those as of changes. They are promised as soon as that is released, and later ones at once.
+//! 5. The commits that are told before a lease are announced before it: so the hub gives no home more of a lease that has not
 //!    marked them.
 
 use crate::rule::Rule;
 use coherence::Dependency;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use types::{Broken, ObjectId, PageId, SlotSet, Time, TxnId};
 
 /// A thing that a watcher wants done, in this order.
@@ -45,6 +47,8 @@ struct Star {
     is_released: bool,
     /// There is a lease, and all is marked that was under way when it began.
     is_leased: bool,
+    /// The commits in whose place it is: there were too many to mark what each changes.
+    covers: BTreeSet<TxnId>,
 }
 
 /// The commits that are under way.
@@ -58,12 +62,14 @@ pub(crate) struct UnderWay {
     replaced: Vec<u64>,
     last_update: u64,
     effects: VecDeque<Effect>,
+    /// The commits whose changes are marked one by one.
+    marked_max: usize,
     broken: Broken<Rule>,
 }
 
 impl UnderWay {
     /// None: there is no session yet.
-    pub(crate) fn new(broken: Broken<Rule>) -> Self {
+    pub(crate) fn new(marked_max: usize, broken: Broken<Rule>) -> Self {
         let mut under_way = Self {
             commits: BTreeMap::new(),
             by_update: BTreeMap::new(),
@@ -71,6 +77,7 @@ impl UnderWay {
             replaced: Vec::new(),
             last_update: 0,
             effects: VecDeque::new(),
+            marked_max,
             broken,
         };
         under_way.lost();
@@ -81,6 +88,9 @@ impl UnderWay {
     pub(crate) fn lost(&mut self) {
         self.mark_all();
         self.commits.clear();
+        if let Some(star) = &mut self.star {
+            star.covers.clear();
+        }
         self.replaced.extend(std::mem::take(&mut self.by_update).into_keys());
         self.end_replaced();
     }
@@ -90,9 +100,13 @@ impl UnderWay {
         if let Some(star) = &mut self.star {
             star.is_leased = false;
         } else if !self.broken.is(Rule::StarWhenLost) {
-            let update = self.update(vec![Dependency::ALL]);
-            self.star = Some(Star { update, is_released: false, is_leased: false });
+            self.begin_star(false);
         }
+    }
+
+    fn begin_star(&mut self, is_leased: bool) {
+        let update = self.update(vec![Dependency::ALL]);
+        self.star = Some(Star { update, is_released: false, is_leased, covers: BTreeSet::new() });
     }
 
     /// The store has given a lease until then; `follows` says that it was given while the one before went on.
@@ -108,7 +122,12 @@ impl UnderWay {
     }
 
     /// A commit is about to change these slots. It is told again as long as it is under way, also page by page.
+    /// Gives it if it may become visible.
     pub(crate) fn told(&mut self, txn: TxnId, pages: &[(PageId, SlotSet)]) -> Option<TxnId> {
+        let is_covered = self.star.as_ref().is_some_and(|star| star.covers.contains(&txn));
+        if is_covered || self.commits.len() >= self.marked_max && !self.commits.contains_key(&txn) {
+            return self.cover(txn);
+        }
         let commit = self.commits.entry(txn).or_default();
         let mut names = Vec::new();
         for (page, slots) in pages {
@@ -129,13 +148,32 @@ impl UnderWay {
         self.broken.is(Rule::PromiseReleased).then_some(txn)
     }
 
-    /// The hub has released an update; gives the commit that may become visible by that.
-    pub(crate) fn released(&mut self, update: u64) -> Option<TxnId> {
-        if let Some(star) = self.star.as_mut().filter(|star| star.update == update) {
-            star.is_released = true;
-            self.end_replaced();
-            self.end_star();
+    /// Everything is marked in the place of what a commit changes.
+    fn cover(&mut self, txn: TxnId) -> Option<TxnId> {
+        if self.broken.is(Rule::StarWhenMany) {
+            return Some(txn);
         }
+        if self.star.is_none() {
+            self.begin_star(true);
+        }
+        let star = self.star.as_mut()?;
+        star.covers.insert(txn);
+        star.is_released.then_some(txn)
+    }
+
+    /// The hub has released an update; gives the commits that may become visible by that.
+    pub(crate) fn released(&mut self, update: u64) -> Vec<TxnId> {
+        let Some(star) = self.star.as_mut().filter(|star| star.update == update) else {
+            return self.released_of_commit(update).into_iter().collect();
+        };
+        star.is_released = true;
+        let covered = star.covers.iter().copied().collect();
+        self.end_replaced();
+        self.end_star();
+        covered
+    }
+
+    fn released_of_commit(&mut self, update: u64) -> Option<TxnId> {
         let &txn = self.by_update.get(&update)?;
         let commit = self.commits.get_mut(&txn)?;
         commit.updates.insert(update, true);
@@ -157,13 +195,17 @@ impl UnderWay {
             self.by_update.remove(&update);
             self.effects.push_back(Effect::Visible(update));
         }
+        if self.star.as_mut().is_some_and(|star| star.covers.remove(&txn)) {
+            self.end_star();
+        }
     }
 
-    /// Ends the mark of everything if no cache has anything of before any more, and the store tells what changes.
+    /// Ends the mark of everything if no cache has anything of before any more, the store tells what changes, and all is
+    /// visible that it was for.
     fn end_star(&mut self) {
-        if let Some(Star { update, is_released: true, is_leased: true }) = self.star {
-            self.effects.push_back(Effect::Visible(update));
-            self.star = None;
+        let is_over = |star: &mut Star| star.is_released && star.is_leased && star.covers.is_empty();
+        if let Some(star) = self.star.take_if(is_over) {
+            self.effects.push_back(Effect::Visible(star.update));
         }
     }
 
@@ -206,6 +248,6 @@ impl UnderWay {
 
     /// How many commits are under way.
     pub(crate) fn count(&self) -> usize {
-        self.commits.len()
+        self.commits.len() + self.star.as_ref().map_or(0, |star| star.covers.len())
     }
 }

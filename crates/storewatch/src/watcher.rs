@@ -21,17 +21,21 @@ use protocol::{
 use session::{Overdue, Phase, Upstream};
 use std::collections::VecDeque;
 use std::time::Duration;
-use types::limits::LEASE_DRIFT_PERMILLE;
+use types::limits::{COMMITS_PER_SESSION_MAX, LEASE_DRIFT_PERMILLE, SESSIONS_MAX};
 use types::{Broken, ClientId, GoodbyeReason, Time, TxnId, Version};
 
 /// The caller that carries out what a watcher wants done waits under this number.
 pub const EFFECTS: Waiter = Waiter(0);
 
-/// Commits that the store may have under way at a time.
-const COMMITS_MAX: usize = 1 << 16;
+/// Commits under way whose changes are marked one by one.
+const MARKED_MAX: usize = 1 << 16;
+
+/// Commits that a store may have under way at a time, and so all that it may tell of: if its watcher hung up on fewer, the store
+/// would tell the next session of as many.
+const COMMITS_MAX: usize = SESSIONS_MAX * COMMITS_PER_SESSION_MAX;
 
 /// Things that may wait to be done: some for each commit, and some before everything is marked in their place.
-const EFFECTS_MAX: usize = 4 * COMMITS_MAX;
+const EFFECTS_MAX: usize = 4 * MARKED_MAX;
 
 /// How often a store that gives no lease is asked for one.
 const ASK_EVERY: Duration = Duration::from_secs(1);
@@ -81,13 +85,13 @@ pub struct Watcher {
 impl Watcher {
     /// A watcher under this number, which is drawn at random: no other session has it.
     pub fn new(client: ClientId) -> Self {
-        Self::without(client, Broken::NONE)
+        Self::without(client, MARKED_MAX, Broken::NONE)
     }
 
-    /// The same without a rule.
-    pub fn without(client: ClientId, broken: Broken<Rule>) -> Self {
+    /// The same without a rule, which marks the changes of so many commits one by one.
+    pub fn without(client: ClientId, marked_max: usize, broken: Broken<Rule>) -> Self {
         let outputs = VecDeque::from([Output::Wake(EFFECTS)]);
-        let (up, lease, under_way) = (Upstream::default(), Lease::default(), UnderWay::new(broken));
+        let (up, lease, under_way) = (Upstream::default(), Lease::default(), UnderWay::new(marked_max, broken));
         Self { client, up, lease, under_way, applied: 0, is_leaving: false, is_over: false, outputs }
     }
 
@@ -158,9 +162,9 @@ impl Watcher {
         self.is_over
     }
 
-    fn promise(&mut self, txn: Option<TxnId>) {
-        if let Some(txn) = txn.filter(|_| self.up.is_live()) {
-            self.say(Promise { txn });
+    fn promise(&mut self, txns: impl IntoIterator<Item = TxnId>) {
+        if self.up.is_live() {
+            txns.into_iter().for_each(|txn| self.say(Promise { txn }));
         }
     }
 
@@ -451,6 +455,44 @@ mod tests {
         let said: Vec<_> = std::iter::from_fn(|| watcher.poll_output()).collect();
         let ends = said.iter().filter(|it| matches!(it, Output::End(_, GoodbyeReason::TooMuch, _))).count();
         assert_eq!(ends, 1);
+    }
+
+    /// Rule StarWhenMany: a store with many writers tells of more commits than are marked one by one, in each session again.
+    #[test]
+    fn more_commits_than_are_marked_have_everything_marked() {
+        let mut watcher = asked(ms(1000), WATCH);
+        watcher.hear(ms(1000), leased(1));
+        watcher.released(1);
+        while watcher.poll_effect().is_some() || watcher.poll_output().is_some() {}
+        let txn = |number| TxnId { client: ClientId(1), number };
+        let tell = |watcher: &mut Watcher, number: usize| {
+            let page = types::PageId::new(0, number as u32);
+            let intent = Intent { txn: txn(number as u64), pages: vec![(page, [5].into_iter().collect())] };
+            watcher.handle(ms(1001), Port::Server, Parcel::new(ToClient::from(intent)));
+        };
+        let promised = |watcher: &mut Watcher| {
+            let is_end = |output: &Output| matches!(output, Output::End(..));
+            let said: Vec<_> = std::iter::from_fn(|| watcher.poll_output()).collect();
+            assert!(!said.iter().any(is_end), "it does not hang up");
+            said.iter().filter(|output| matches!(output, Output::Send(..))).count()
+        };
+        for number in 0..MARKED_MAX + 3 {
+            tell(&mut watcher, number);
+        }
+        let updates: Vec<_> = std::iter::from_fn(|| watcher.poll_effect()).collect();
+        let star = 2 + MARKED_MAX as u64;
+        assert_eq!(updates.len(), MARKED_MAX + 1);
+        assert_eq!(updates.last(), Some(&Effect::Update(star, vec![coherence::Dependency::ALL])));
+        assert_eq!(promised(&mut watcher), 0);
+        watcher.released(star);
+        assert_eq!((promised(&mut watcher), watcher.standing(ms(1001))), (3, Standing::CatchingUp));
+        tell(&mut watcher, MARKED_MAX + 3);
+        assert_eq!(promised(&mut watcher), 1, "everything is marked already");
+        for number in MARKED_MAX..MARKED_MAX + 4 {
+            assert_eq!((watcher.poll_effect(), watcher.is_caught_up()), (None, false));
+            watcher.under_way.applied(txn(number as u64));
+        }
+        assert_eq!((watcher.poll_effect(), watcher.is_caught_up()), (Some(Effect::Visible(star)), true));
     }
 
     #[test]

@@ -105,6 +105,8 @@ struct Day {
     apart: BTreeSet<(&'static str, &'static str)>,
     stopped: BTreeSet<&'static str>,
     harms: u64,
+    /// The writer begins nothing more.
+    rests: bool,
     hits: u32,
     commits: u32,
 }
@@ -145,12 +147,14 @@ impl Day {
         }
         let lives = Rc::new(RefCell::new(0u64));
         let watchers = &WATCHERS[..=world.draw(2) as usize];
+        // On some days each commit is one more than are marked one by one.
+        let marked_max = if seed % 4 == 3 { 0 } else { usize::MAX };
         for watcher in watchers {
             let lives = lives.clone();
             world.add(watcher, move |_| {
                 *lives.borrow_mut() += 1;
                 let life = *lives.borrow();
-                let mut node = alone(Watcher::without(ClientId(1000 + life), without.watcher));
+                let mut node = alone(Watcher::without(ClientId(1000 + life), marked_max, without.watcher));
                 let succeeds = (life > 1).then_some(lease);
                 let config = HubConfig { lease, succeeds, within_source: true, ..HubConfig::default() };
                 node.add(Hub::new(HubConfig { broken: without.hub, ..config }));
@@ -187,6 +191,7 @@ impl Day {
             apart: BTreeSet::new(),
             stopped: BTreeSet::new(),
             harms,
+            rests: false,
             hits: 0,
             commits: 0,
         }
@@ -261,6 +266,9 @@ impl Day {
     /// A writer gets a step further; one that is told that it is done has changed all of its objects.
     fn write(&mut self) {
         if self.write.is_none() {
+            if self.rests {
+                return;
+            }
             let count = 1 + self.draw(2);
             let objects = (0..count).map(|_| self.draw(OBJECTS)).collect();
             self.write = Some(Job { objects, writes: true, ..Job::default() });
@@ -396,7 +404,8 @@ impl Day {
         for _ in 0..4000 {
             self.serve_watchers();
             self.step()?;
-            if self.commits > commits + 2 && self.hits > hits + 2 {
+            self.rests = self.commits > commits + 2;
+            if self.rests && self.hits > hits + 2 {
                 return Ok(());
             }
         }
