@@ -20,6 +20,11 @@
 //!    leases that the other may have given are over (**HubWaits**), and keeps everything marked until what the other may
 //!    have released is visible (**StarUntilVisible**).
 
+mod homes;
+mod lease;
+mod sources;
+mod updaters;
+
 use crate::rule::Rule;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::format;
@@ -27,16 +32,17 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::mem;
 use core::time::Duration;
+use homes::{Holder, HolderId};
+use lease::longer;
 use node::{Machine, Output, Port, Waiter};
 use protocol::homes::{
-    CaughtUp, Dependency, FromHub, Introduce, Join, Lease, Mark, Marked, Released, Renew, Reset, SourceName, ToHub,
-    Unmark, Update, UpdateId, Visible,
+    CaughtUp, Dependency, FromHub, Mark, Marked, Released, Renew, SourceName, ToHub, Unmark, UpdateId, Visible,
 };
 use protocol::{Cell, Parcel};
-use types::limits::{
-    DEPENDENCIES_PER_UPDATE_MAX, HOMES_MAX, LEASE_DRIFT_PERMILLE, MARKED_BYTES_MAX, UPDATES_PER_UPDATER_MAX,
-};
+use sources::Sources;
+use types::limits::{DEPENDENCIES_PER_UPDATE_MAX, MARKED_BYTES_MAX};
 use types::{Broken, GoodbyeReason, Time};
+use updaters::Updater;
 
 /// The settings of a hub.
 #[derive(Clone, Debug)]
@@ -67,9 +73,6 @@ impl Default for HubConfig {
     }
 }
 
-/// The updaters of a source that are remembered as deposed.
-const DEPOSED_MAX: usize = 64;
-
 /// A hub.
 #[derive(Debug)]
 pub struct Hub {
@@ -82,7 +85,7 @@ pub struct Hub {
     owed: BTreeMap<HolderId, Time>,
     homes: BTreeMap<HolderId, Holder>,
     updaters: BTreeMap<u64, Updater>,
-    sources: BTreeMap<SourceName, Source>,
+    sources: Sources,
     /// The other ends, as they have introduced themselves.
     peers: BTreeMap<Port, Peer>,
     updates: BTreeMap<UpdateId, UnderWay>,
@@ -99,41 +102,6 @@ pub struct Hub {
     /// When it was last looked what is due.
     checked_at: Time,
     outputs: VecDeque<Output>,
-}
-
-/// The number of a lease's holder: one that joins while another of the same life is there is not taken for it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct HolderId(u64);
-
-/// A home, as its hub knows it.
-#[derive(Debug)]
-struct Holder {
-    life: u64,
-    port: Option<Port>,
-    /// When its lease is over.
-    until: Time,
-}
-
-#[derive(Debug)]
-struct Updater {
-    port: Option<Port>,
-    /// The source that it speaks for.
-    source: Option<SourceName>,
-    /// Its updates under way, by its own numbers for them.
-    updates: BTreeMap<u64, UpdateId>,
-    /// When its lease is over, and with it its updates are.
-    until: Time,
-}
-
-/// A place of whose changes this hub is to be told.
-#[derive(Debug, Default)]
-struct Source {
-    /// The life of the updater that speaks for it since it has caught up, while that has a lease.
-    updater: Option<u64>,
-    /// By this everything is marked until it has caught up.
-    mark: Option<UpdateId>,
-    /// The lives of those whose place was taken, the last ones: they do not take it back.
-    deposed: VecDeque<u64>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -168,7 +136,7 @@ impl Hub {
     /// A hub that knows of nobody.
     pub fn new(config: HubConfig) -> Self {
         let (homes, updaters, peers, updates, waiting, outputs) = Default::default();
-        let sources = config.sources.iter().map(|name| (name.clone(), Source::default())).collect();
+        let sources = Sources::new(&config.sources);
         Self {
             config,
             opens_at: Time::ZERO,
@@ -228,15 +196,6 @@ impl Hub {
         for (holder, asked) in mem::take(&mut self.owed) {
             self.lease_home(now, holder, asked);
         }
-    }
-
-    /// How long a lease of a home may be now.
-    fn home_lease(&self, now: Time) -> Duration {
-        let HubConfig { lease, within_source, broken, .. } = self.config;
-        if !within_source || broken.is(Rule::LeaseWithinSource) {
-            return lease;
-        }
-        lease.min(shorter(self.source_until.since(now), broken))
     }
 
     fn next(&mut self) -> UpdateId {
@@ -304,183 +263,6 @@ impl Hub {
         self.say_all(&Unmark { update });
     }
 
-    /// A home begins anew with all marks that are outstanding.
-    fn join(&mut self, now: Time, port: Port, Join { life, asked }: Join) {
-        // The same home comes again when its session was lost. While the session of another one of that life goes on, one of
-        // the two is a copy of the other, and each is waited for.
-        self.homes.retain(|_, home| match home.port {
-            None => home.life != life && now < home.until,
-            Some(_) => true,
-        });
-        self.owed.retain(|holder, _| self.homes.contains_key(holder));
-        if self.homes.len() >= HOMES_MAX {
-            let text = format!("a hub has at most {HOMES_MAX} homes");
-            return self.outputs.push_back(Output::End(port, GoodbyeReason::Full, text));
-        }
-        self.last_holder.0 += 1;
-        let holder = self.last_holder;
-        self.homes.insert(holder, Holder { life, port: Some(port), until: Time::ZERO });
-        self.peers.insert(port, Peer::Home(holder));
-        self.say(port, Reset);
-        let mut outstanding = Vec::new();
-        for (&update, under_way) in &mut self.updates {
-            under_way.awaited.insert(holder);
-            outstanding.push(Mark { update, dependencies: under_way.dependencies.clone() });
-        }
-        if !self.config.broken.is(Rule::JoinWithMarks) {
-            for mark in outstanding {
-                self.say(port, mark);
-            }
-        }
-        self.lease_home(now, holder, asked);
-    }
-
-    /// Gives a home its lease, behind all that it was told before.
-    fn lease_home(&mut self, now: Time, holder: HolderId, asked: Time) {
-        let lease = self.config.lease;
-        let waits_for = |update: &UpdateId| {
-            let under_way = &self.updates[update];
-            under_way.begun + lease <= now && under_way.awaited.contains(&holder)
-        };
-        let is_stuck = self.waiting.iter().any(waits_for);
-        let Some(home) = self.homes.get(&holder) else { return };
-        let Some(port) = home.port else { return };
-        if is_stuck && home.until > Time::ZERO {
-            let text = String::from("the home asks for its lease, but does not mark what it was told of");
-            return self.outputs.push_back(Output::End(port, GoodbyeReason::Silent, text));
-        }
-        let lease = self.home_lease(now);
-        if millis(lease) == 0 {
-            self.owed.insert(holder, asked);
-            return;
-        }
-        let Some(home) = self.homes.get_mut(&holder) else { return };
-        home.until = home.until.max(now + longer(lease, self.config.broken));
-        self.say(port, Lease { asked, lease_ms: millis(lease) });
-    }
-
-    fn introduce(&mut self, now: Time, port: Port, Introduce { life, asked, source }: Introduce) {
-        if let Some(Err((reason, text))) = source.as_ref().map(|name| self.check_source(name, life)) {
-            return self.outputs.push_back(Output::End(port, reason, text));
-        }
-        self.updaters.retain(|_, it| it.port.is_some() || !it.updates.is_empty() || it.source.is_some());
-        let updater = self.updaters.entry(life).or_insert_with(|| Updater {
-            port: None,
-            source,
-            updates: BTreeMap::new(),
-            until: Time::ZERO,
-        });
-        if let Some(earlier) = updater.port.replace(port) {
-            self.peers.remove(&earlier);
-            let text = String::from("the updater has come again, on another connection");
-            self.outputs.push_back(Output::End(earlier, GoodbyeReason::Silent, text));
-        }
-        self.peers.insert(port, Peer::Updater(life));
-        self.lease_updater(now, port, life, asked);
-    }
-
-    /// Whether an updater may come for a source, and take the place of another one there.
-    fn check_source(&self, name: &SourceName, life: u64) -> Result<(), (GoodbyeReason, String)> {
-        let Some(source) = self.sources.get(name) else {
-            let text = format!("'{name}' is none of the sources that this hub was told to expect");
-            return Err((GoodbyeReason::UnknownSource, text));
-        };
-        if source.deposed.contains(&life) {
-            return Err((GoodbyeReason::Superseded, format!("another updater speaks for '{name}' by now")));
-        }
-        Ok(())
-    }
-
-    /// Marks everything until a source has caught up.
-    fn mark_without(&mut self, now: Time, name: &SourceName) {
-        let update = self.next();
-        let Some(source) = self.sources.get_mut(name) else { return };
-        if source.mark.is_some() || self.config.broken.is(Rule::StarWithoutSource) {
-            return;
-        }
-        source.mark = Some(update);
-        self.begin(now, update, By::Nobody, Vec::from([Dependency::ALL]));
-    }
-
-    /// An updater has announced all that there is to announce of its source, and speaks for it from now on.
-    fn source_caught_up(&mut self, life: u64) {
-        let Some(name) = self.updaters.get(&life).and_then(|updater| updater.source.as_ref()) else { return };
-        let Some(source) = self.sources.get_mut(name).filter(|source| !source.deposed.contains(&life)) else { return };
-        let earlier = source.updater.replace(life).filter(|&earlier| earlier != life);
-        let mark = source.mark.take();
-        if let Some(earlier) = earlier {
-            source.deposed.truncate(DEPOSED_MAX - 1);
-            source.deposed.push_front(earlier);
-            let text = format!("another updater speaks for '{name}' from now on");
-            if let Some(port) = self.updaters.get_mut(&earlier).and_then(|updater| updater.port.take()) {
-                self.peers.remove(&port);
-                self.outputs.push_back(Output::End(port, GoodbyeReason::Superseded, text));
-            }
-        }
-        if let Some(update) = mark {
-            self.unmark(update);
-        }
-    }
-
-    /// Everything is marked before the updates are unmarked that the source has under way.
-    fn source_is_away(&mut self, now: Time, life: u64) {
-        let away = self.sources.iter_mut().find(|(_, source)| source.updater == Some(life));
-        if let Some((name, source)) = away {
-            source.updater = None;
-            let name = name.clone();
-            self.mark_without(now, &name);
-        }
-    }
-
-    fn lease_updater(&mut self, now: Time, port: Port, life: u64, asked: Time) {
-        let Some(updater) = self.updaters.get_mut(&life) else { return };
-        let HubConfig { lease, updater_lease, .. } = self.config;
-        let lease = if updater.source.is_some() { lease } else { updater_lease };
-        updater.until = updater.until.max(now + longer(lease, self.config.broken));
-        self.say(port, Lease { asked, lease_ms: millis(lease) });
-    }
-
-    fn updated(&mut self, now: Time, port: Port, life: u64, Update { id, dependencies }: Update) {
-        let Some(updater) = self.updaters.get_mut(&life) else { return };
-        if let Some(&update) = updater.updates.get(&id) {
-            // It comes again. It may not have heard of the release.
-            let marked = &self.updates[&update].dependencies;
-            if *marked != dependencies && *marked != [Dependency::ALL] {
-                let text = String::from("another updater has the same life: each is to draw one at random");
-                return self.outputs.push_back(Output::End(port, GoodbyeReason::Protocol, text));
-            }
-            if !self.waiting.contains(&update) {
-                self.say(port, Released { id });
-            }
-            return;
-        }
-        if updater.updates.len() >= UPDATES_PER_UPDATER_MAX {
-            let text = format!("an updater has at most {UPDATES_PER_UPDATER_MAX} updates under way");
-            return self.outputs.push_back(Output::End(port, GoodbyeReason::TooMuch, text));
-        }
-        self.last_update.0 += 1;
-        let update = self.last_update;
-        updater.updates.insert(id, update);
-        self.begin(now, update, By::Updater(life, id), dependencies);
-    }
-
-    /// The updates of updaters that were not heard of for as long as a lease are over.
-    fn let_updaters_go(&mut self, now: Time) {
-        let gone: Vec<u64> = self.updaters.iter().filter(|(_, it)| it.until <= now).map(|(&life, _)| life).collect();
-        for life in gone {
-            self.source_is_away(now, life);
-            let Some(Updater { port, updates, .. }) = self.updaters.remove(&life) else { continue };
-            for update in updates.into_values() {
-                self.unmark(update);
-            }
-            if let Some(port) = port {
-                self.peers.remove(&port);
-                let text = String::from("nothing was heard of the updater");
-                self.outputs.push_back(Output::End(port, GoodbyeReason::Silent, text));
-            }
-        }
-    }
-
     fn say_all(&mut self, message: &(impl Into<FromHub> + Clone)) {
         for port in self.homes.values().filter_map(|home| home.port) {
             self.outputs.push_back(Output::Send(port, Parcel::new(message.clone().into()), None));
@@ -494,22 +276,6 @@ impl Hub {
 
 fn bytes_of(dependencies: &[Dependency]) -> usize {
     dependencies.iter().map(|dependency| size_of::<Dependency>() + dependency.name().len()).sum()
-}
-
-fn millis(lease: Duration) -> u32 {
-    u32::try_from(lease.as_millis()).unwrap_or(u32::MAX)
-}
-
-/// A duration as the hub counts it, whose clock may be the faster one.
-fn longer(lease: Duration, broken: Broken<Rule>) -> Duration {
-    let drift = if broken.is(Rule::AllowDrift) { 0 } else { LEASE_DRIFT_PERMILLE };
-    lease + lease * drift / 1000
-}
-
-/// A duration that is over in time by a clock which is slower than the hub's.
-fn shorter(lease: Duration, broken: Broken<Rule>) -> Duration {
-    let drift = if broken.is(Rule::AllowDrift) { 0 } else { LEASE_DRIFT_PERMILLE };
-    lease * 1000 / (1000 + drift)
 }
 
 impl Machine for Hub {
@@ -620,7 +386,7 @@ impl Machine for Hub {
         let row = [
             ("homes", self.homes.values().filter(|home| home.port.is_some()).count().into()),
             ("updaters", self.updaters.len().into()),
-            ("sources_away", self.sources.values().filter(|source| source.mark.is_some()).count().into()),
+            ("sources_away", self.sources.away().into()),
             ("updates_under_way", self.updates.len().into()),
             ("updates_released", self.released.into()),
         ];

@@ -1,0 +1,92 @@
+//! The homes of a hub, and their leases.
+
+use super::lease::{longer, millis, shorter};
+use super::{Hub, HubConfig, Peer};
+use crate::rule::Rule;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::time::Duration;
+use node::{Output, Port};
+use protocol::homes::{Join, Lease, Mark, Reset, UpdateId};
+use types::limits::HOMES_MAX;
+use types::{GoodbyeReason, Time};
+
+/// The number of a lease's holder: one that joins while another of the same life is there is not taken for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct HolderId(pub(super) u64);
+
+/// A home, as its hub knows it.
+#[derive(Debug)]
+pub(super) struct Holder {
+    life: u64,
+    pub(super) port: Option<Port>,
+    /// When its lease is over.
+    pub(super) until: Time,
+}
+
+impl Hub {
+    /// How long a lease of a home may be now.
+    fn home_lease(&self, now: Time) -> Duration {
+        let HubConfig { lease, within_source, broken, .. } = self.config;
+        if !within_source || broken.is(Rule::LeaseWithinSource) {
+            return lease;
+        }
+        lease.min(shorter(self.source_until.since(now), broken))
+    }
+
+    /// A home begins anew with all marks that are outstanding.
+    pub(super) fn join(&mut self, now: Time, port: Port, Join { life, asked }: Join) {
+        // The same home comes again when its session was lost. While the session of another one of that life goes on, one of
+        // the two is a copy of the other, and each is waited for.
+        self.homes.retain(|_, home| match home.port {
+            None => home.life != life && now < home.until,
+            Some(_) => true,
+        });
+        self.owed.retain(|holder, _| self.homes.contains_key(holder));
+        if self.homes.len() >= HOMES_MAX {
+            let text = format!("a hub has at most {HOMES_MAX} homes");
+            return self.outputs.push_back(Output::End(port, GoodbyeReason::Full, text));
+        }
+        self.last_holder.0 += 1;
+        let holder = self.last_holder;
+        self.homes.insert(holder, Holder { life, port: Some(port), until: Time::ZERO });
+        self.peers.insert(port, Peer::Home(holder));
+        self.say(port, Reset);
+        let mut outstanding = Vec::new();
+        for (&update, under_way) in &mut self.updates {
+            under_way.awaited.insert(holder);
+            outstanding.push(Mark { update, dependencies: under_way.dependencies.clone() });
+        }
+        if !self.config.broken.is(Rule::JoinWithMarks) {
+            for mark in outstanding {
+                self.say(port, mark);
+            }
+        }
+        self.lease_home(now, holder, asked);
+    }
+
+    /// Gives a home its lease, behind all that it was told before.
+    pub(super) fn lease_home(&mut self, now: Time, holder: HolderId, asked: Time) {
+        let lease = self.config.lease;
+        let waits_for = |update: &UpdateId| {
+            let under_way = &self.updates[update];
+            under_way.begun + lease <= now && under_way.awaited.contains(&holder)
+        };
+        let is_stuck = self.waiting.iter().any(waits_for);
+        let Some(home) = self.homes.get(&holder) else { return };
+        let Some(port) = home.port else { return };
+        if is_stuck && home.until > Time::ZERO {
+            let text = String::from("the home asks for its lease, but does not mark what it was told of");
+            return self.outputs.push_back(Output::End(port, GoodbyeReason::Silent, text));
+        }
+        let lease = self.home_lease(now);
+        if millis(lease) == 0 {
+            self.owed.insert(holder, asked);
+            return;
+        }
+        let Some(home) = self.homes.get_mut(&holder) else { return };
+        home.until = home.until.max(now + longer(lease, self.config.broken));
+        self.say(port, Lease { asked, lease_ms: millis(lease) });
+    }
+}
