@@ -1210,12 +1210,23 @@ pub(crate) enum VolumeCommand {
     #[command(after_help = VOLUME_ATTACH_HELP)]
     Attach(VolumeAttachArgs),
     /// Prints how a volume stands: its size, how often it was attached, and where; of a home, which cache has writes that are
-    /// not home.
+    /// not home. Of a volume that is attached at this host, its process says more: what is not home, hits, holders, requests
+    /// under way, troubles.
+    #[command(after_help = VOLUME_STATUS_HELP)]
     Status(VolumeStatusArgs),
     /// Lists the volumes of a store, and where they are attached.
     List(VolumeListArgs),
     /// Lists the holders that give room to the volumes of a store.
     Holders(VolumeListArgs),
+    /// Gives a volume another size, attached at this host or not at all. Behind the end of one that becomes smaller all is gone
+    /// for good. NBD clients see the new size when they connect again.
+    #[command(after_help = VOLUME_RESIZE_HELP)]
+    Resize(VolumeResizeArgs),
+    /// Makes another volume with what was written to this one before, attached at this host or not at all. Both share their
+    /// blocks until one changes them, so it takes no time and no room; the home's file system has to be able to do that
+    /// (XFS and btrfs are).
+    #[command(after_help = VOLUME_SNAPSHOT_HELP)]
+    Snapshot(VolumeSnapshotArgs),
     /// Brings home what a host that is gone has left of a volume at its holders, without attaching it here. A volume is detached
     /// by ending the `thorp volume attach` that has it; this is for those that cannot be.
     Detach(VolumeDetachArgs),
@@ -1380,15 +1391,71 @@ pub(crate) enum VolumeAck {
 /// `thorp volume status`.
 #[derive(Debug, Args)]
 pub(crate) struct VolumeStatusArgs {
-    /// The name of the volume; or without --store the home.
-    pub(crate) volume: PathBuf,
-    /// The directory of the files beside the home, as it was attached with.
-    #[arg(long, value_name = "DIR", conflicts_with = "store")]
-    pub(crate) beside: Option<PathBuf>,
-    /// The address of the store; or several, separated by commas.
-    #[arg(long, value_name = "ADDR")]
-    pub(crate) store: Option<String>,
+    /// The name of the volume; or without --store the home. With --cache it may be left out.
+    #[arg(required_unless_present = "cache")]
+    pub(crate) volume: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) place: VolumePlace,
 }
+
+/// Where a volume is known, and where it is attached.
+#[derive(Debug, Args)]
+pub(crate) struct VolumePlace {
+    /// The address of the store; or several, separated by commas.
+    #[arg(long, value_name = "ADDR", conflicts_with = "beside")]
+    pub(crate) store: Option<String>,
+    /// The directory of the files beside the home, as it was attached with.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) beside: Option<PathBuf>,
+    /// The cache that it is attached with at this host, if it is not found by itself.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) cache: Option<PathBuf>,
+}
+
+/// `thorp volume resize`.
+#[derive(Debug, Args)]
+pub(crate) struct VolumeResizeArgs {
+    /// The name of the volume; or without --store its home.
+    pub(crate) volume: PathBuf,
+    /// Its new size, such as 100G: a multiple of 4096 bytes.
+    #[arg(long, value_parser = size)]
+    pub(crate) size: usize,
+    #[command(flatten)]
+    pub(crate) place: VolumePlace,
+}
+
+/// `thorp volume snapshot`.
+#[derive(Debug, Args)]
+pub(crate) struct VolumeSnapshotArgs {
+    /// The name of the volume; or without --store its home.
+    pub(crate) volume: PathBuf,
+    /// The name of the new one; or without --store its file, on the same file system.
+    pub(crate) snapshot: PathBuf,
+    #[command(flatten)]
+    pub(crate) place: VolumePlace,
+}
+
+const VOLUME_RESIZE_HELP: &str = "\
+Examples:
+  thorp volume resize v --store store:7411 --size 200G
+  thorp volume resize disk.img --size 40G
+  nbdinfo 'nbd+unix:///?socket=/run/v.sock'
+
+Make a file system smaller before its volume, and larger after it.";
+
+const VOLUME_SNAPSHOT_HELP: &str = "\
+Examples:
+  thorp volume snapshot v v-monday --store store:7411
+  thorp volume snapshot disk.img disk-monday.img
+
+The snapshot of a file system in use is as if its machine had lost power: fsfreeze it, or unmount it, for a clean one.";
+
+const VOLUME_STATUS_HELP: &str = "\
+Examples:
+  thorp volume status v --store store:7411
+  thorp volume status disk.img --json
+  thorp volume status --cache /ssd/v
+  curl --unix-socket /ssd/v/control http://volume/metrics";
 
 const VOLUME_ATTACH_HELP: &str = "\
 Examples:

@@ -49,6 +49,6 @@ pub use sessions::host::Host;
 pub use sessions::listen::{Beside, ListenConfig, ListenError, Listener, refuse_open_network};
 pub use sessions::state::{ConnectError, UplinkState};
 pub use sessions::status::ask_status;
-pub use sessions::unix::{UnixListenConfig, listen_at_socket};
+pub use sessions::unix::{UnixListenConfig, listen_at_own_socket, listen_at_socket};
 pub use threads::runtime::Runtime;
 pub use transport::counters::{Counters, Tally};

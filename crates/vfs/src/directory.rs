@@ -62,7 +62,9 @@ impl Files for Directory {
 
     fn share(&self, from: &str, to: &str) -> io::Result<()> {
         let (source, path) = (fs::File::open(self.path(from))?, self.path(to));
-        let made = fs::OpenOptions::new().write(true).create_new(true).open(&path)?;
+        // It is for no more users than the other.
+        let mode = source.metadata()?.mode() & 0o777;
+        let made = fs::OpenOptions::new().write(true).create_new(true).mode(mode).open(&path)?;
         let shared = rustix::fs::ioctl_ficlone(&made, &source).map_err(|error| match error {
             Errno::OPNOTSUPP | Errno::NOTTY | Errno::INVAL => io::Error::new(
                 io::ErrorKind::Unsupported,

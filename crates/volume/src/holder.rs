@@ -305,6 +305,11 @@ impl Holder {
         }
     }
 
+    /// The volumes of which it has copies, and how many bytes these take.
+    pub fn copies(&self) -> impl Iterator<Item = (VolumeId, u64)> {
+        self.volumes.iter().map(|(&volume, it)| (volume, it.partition.bytes())).filter(|&(_, bytes)| bytes > 0)
+    }
+
     /// The volumes of which it keeps copies.
     pub fn volumes(&self) -> impl Iterator<Item = VolumeId> {
         self.volumes.iter().filter(|(_, it)| it.partition.bytes() > 0).map(|(&volume, _)| volume)

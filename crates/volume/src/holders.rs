@@ -15,6 +15,7 @@
 use crate::config::OwnerConfig;
 use crate::effect::{Effect, Found, Read, Reading};
 use crate::rule::Rule;
+use crate::standing::{HolderState, Standing};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use copies::Counts;
@@ -72,6 +73,19 @@ impl Target {
 
     fn is_live(&self, last: Sequence) -> bool {
         self.is_up() && self.next > last
+    }
+
+    fn standing(&self, last: Sequence, home: Sequence) -> Standing {
+        let state = if !self.is_up() {
+            HolderState::Away
+        } else if self.is_leaving {
+            HolderState::Leaving
+        } else if self.is_live(last) && self.is_whole(home) {
+            HolderState::Whole
+        } else {
+            HolderState::Filling
+        };
+        Standing { partition: self.partition, state, room: self.room() }
     }
 
     fn room(&self) -> u64 {
@@ -162,6 +176,11 @@ impl Holders {
     /// The holders that are there, live or not.
     pub(crate) fn partitions(&self) -> impl Iterator<Item = PartitionId> {
         self.targets.iter().map(|it| it.partition)
+    }
+
+    /// How each of them stands.
+    pub(crate) fn standings(&self) -> Vec<Standing> {
+        self.targets.iter().map(|it| it.standing(self.last, self.home.sequence)).collect()
     }
 
     /// The holders that are sent each write at once.

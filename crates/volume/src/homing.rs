@@ -3,7 +3,9 @@
 use crate::config::OwnerConfig;
 use crate::dirty::Dirty;
 use crate::effect::WriteBack;
+use crate::request::RequestId;
 use crate::rule::Rule;
+use alloc::collections::VecDeque;
 use protocol::volumes::{Sequence, Stamp};
 use types::Time;
 
@@ -17,11 +19,38 @@ pub(crate) struct Homing {
     retry_at: Option<Time>,
     /// Whether home has failed: until then it is let alone.
     has_failed: bool,
+    /// Requests that wait until everything through a write is home, in the order of these.
+    waiting: VecDeque<(Sequence, RequestId)>,
 }
 
 impl Homing {
     pub(crate) fn new(through: Stamp) -> Self {
-        Self { under_way: None, through, retry_at: None, has_failed: false }
+        Self { under_way: None, through, retry_at: None, has_failed: false, waiting: VecDeque::new() }
+    }
+
+    /// A request waits until everything through this write is home.
+    pub(crate) fn wait(&mut self, through: Sequence, request: RequestId) {
+        self.waiting.push_back((through, request));
+    }
+
+    /// Whether somebody waits for what is not home.
+    pub(crate) fn is_waited_for(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    /// The next request for which all is home.
+    pub(crate) fn take(&mut self) -> Option<RequestId> {
+        let &(through, request) = self.waiting.front()?;
+        if through > self.through.sequence {
+            return None;
+        }
+        self.waiting.pop_front();
+        Some(request)
+    }
+
+    /// All requests, which wait no more.
+    pub(crate) fn take_all(&mut self) -> impl Iterator<Item = RequestId> {
+        self.waiting.drain(..).map(|(_, request)| request)
     }
 
     /// The next command, of flush epochs that are closed and end at or before `ready`.
@@ -47,7 +76,8 @@ impl Homing {
     pub(crate) fn done(&mut self, through: Stamp) -> bool {
         let is_it = self.under_way.is_some_and(|it| it.through == through);
         if is_it {
-            *self = Self::new(through);
+            let waiting = core::mem::take(&mut self.waiting);
+            *self = Self { waiting, ..Self::new(through) };
         }
         is_it
     }

@@ -5,6 +5,7 @@
 //! | `owner` | answers writes and flushes; copies, write-back, the registry |
 //! | `config`, `request`, `effect` | its settings, what it is asked, what it wants done |
 //! | `holders` | the holders of its copies, as it has them |
+//! | `standing` | a holder as people are told of it |
 //! | `dirty` | the flush epochs that are not home |
 //! | `homing` | what goes home next |
 //! | `waiting` | requests that wait until so many count a write |
@@ -31,6 +32,7 @@ mod owner;
 mod registry;
 mod request;
 mod rule;
+mod standing;
 mod takeover;
 mod waiting;
 
@@ -48,4 +50,5 @@ pub use protocol::volumes::{
 pub use registry::{Change, HostId, Registered, View};
 pub use request::{Declined, RequestId, Write};
 pub use rule::Rule;
+pub use standing::{HolderState, Standing};
 pub use takeover::{TakeOver, TakeOverConfig, TakeOverEffect};

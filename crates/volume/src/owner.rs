@@ -36,6 +36,7 @@ use crate::homing::Homing;
 use crate::registry::{HostId, Registered, Registration, View};
 use crate::request::{Declined, RequestId, Write};
 use crate::rule::Rule;
+use crate::standing::Standing;
 use crate::waiting::Waiting;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -163,6 +164,21 @@ impl Owner {
         self.dirty.bytes()
     }
 
+    /// When the oldest write came that is not home.
+    pub fn dirty_since(&self) -> Option<Time> {
+        self.dirty.since()
+    }
+
+    /// The holders that stand in the registry, and those that are about to be forgotten.
+    pub fn holders(&self) -> Vec<Standing> {
+        self.holders.standings()
+    }
+
+    /// W: the copies that a write is to have, the own one among them.
+    pub fn copies(&self) -> u8 {
+        self.config.copies
+    }
+
     /// The requests that wait for their answer.
     pub fn waiting(&self) -> usize {
         self.waiting.len()
@@ -226,6 +242,16 @@ impl Owner {
             Ack::Write => self.answer(request, Ok(())),
             Ack::Flush => self.waiting.add(self.config.copies, self.last, request),
         }
+        self.settle(now);
+    }
+
+    /// Everything that was written before goes home now, and the request is answered when it is there.
+    pub fn bring_home(&mut self, now: Time, request: RequestId) {
+        if let Some(over) = self.over {
+            return self.answer(request, Err(over));
+        }
+        self.dirty.close();
+        self.homing.wait(self.last, request);
         self.settle(now);
     }
 
@@ -435,6 +461,9 @@ impl Owner {
         while let Some(request) = waiting.take(|copies| holders.counted(copies.min(most))) {
             effects.push_back(Effect::Answer(request, Ok(())));
         }
+        while let Some(request) = self.homing.take() {
+            effects.push_back(Effect::Answer(request, Ok(())));
+        }
         let has_room = |bytes| self.dirty.bytes() <= self.config.log_bytes / 2 && self.holders.have_room(bytes);
         if self.declined.is_some_and(|bytes| self.dirty.is_empty() || self.holders.is_degraded() || has_room(bytes)) {
             self.declined = None;
@@ -457,7 +486,8 @@ impl Owner {
         let is_degraded = self.holders.is_degraded();
         let room = self.config.log_bytes / 1000 * u64::from(self.config.dirty_permille);
         let is_old = self.dirty.since().is_some_and(|since| now >= since + self.config.age_max / 2);
-        let is_due = is_old || is_degraded || self.declined.is_some() || self.is_draining || self.dirty.bytes() > room;
+        let is_wanted = self.declined.is_some() || self.is_draining || self.homing.is_waited_for();
+        let is_due = is_old || is_degraded || is_wanted || self.dirty.bytes() > room;
         if !is_due || self.dirty.is_empty() {
             return;
         }
@@ -560,7 +590,7 @@ impl Owner {
         }
         self.over = Some(over);
         let resizing = self.resizing.take().map(|it| it.request);
-        let waiting: Vec<_> = self.waiting.take_all().chain(resizing).collect();
+        let waiting: Vec<_> = self.waiting.take_all().chain(self.homing.take_all()).chain(resizing).collect();
         self.effects.extend(waiting.into_iter().map(|request| Effect::Answer(request, Err(over))));
         self.effects.extend(self.holders.partitions().map(Effect::Disconnect));
     }

@@ -27,6 +27,8 @@
 //! | who flushes, and who is answered | `flush.rs` |
 //! | how dirty data goes home | `write_back.rs` |
 //! | copies at holders, and the registry | `copies.rs` |
+//! | what an operator wants done: another size, everything home | `operate.rs` |
+//! | what an operator is told | `status.rs` |
 
 mod attachment;
 #[cfg(test)]
@@ -39,8 +41,10 @@ mod device;
 mod error;
 mod flush;
 mod open;
+mod operate;
 mod read;
 mod requests;
+mod status;
 mod stored;
 #[cfg(test)]
 mod tests;
@@ -53,6 +57,8 @@ use crate::home::Home;
 use copies::Sessions;
 use log::Log;
 use requests::Requests;
+use status::Counts;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Instant;
@@ -63,6 +69,8 @@ use volume::{Effect, Owner, WriteBack};
 pub use config::{AttachConfig, LOG_BYTES_MAX, LOG_BYTES_MIN};
 pub use copies::CopiesConfig;
 pub use error::AttachError;
+pub use operate::OperateError;
+pub use status::{CopiesAt, Reads, Status};
 pub use stored::StoredVolume;
 
 /// An attached volume. When it is dropped without [`Attached::detach`] it stops at once: its log has what is not home.
@@ -86,6 +94,10 @@ struct Core {
     /// Everything is home, or it never will be.
     drained: Condvar,
     clock: Clock,
+    /// The size of the volume. Reads, and the checks of requests, go by it without the lock.
+    size: AtomicU64,
+    /// Another size is being given to it, or everything is brought home, for an operator: one at a time.
+    operated: Mutex<()>,
     /// Whether a write is answered when it is in the log.
     waits_for_log: bool,
     /// The write with sequence 0 would have this position: those before it are of other epochs.
@@ -117,6 +129,8 @@ struct State {
     unflushed: Option<(u64, Instant)>,
     /// A flush is worth its while although nobody waits for it.
     wants_flush: bool,
+    /// The blocks that were read and written.
+    counts: Counts,
     /// How often there was room again.
     rooms: u64,
     /// The last error of home, while it lasts.
@@ -135,55 +149,7 @@ struct State {
     is_closing: bool,
 }
 
-/// How an attached volume stands.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Status {
-    /// Its size in bytes.
-    pub size: u64,
-    /// The number of this attachment.
-    pub epoch: u64,
-    /// The bytes that writes which are not home take in the log.
-    pub dirty_bytes: u64,
-    /// How many such writes there are.
-    pub dirty_writes: usize,
-    /// How many clean blocks are cached, and how many may be.
-    pub clean_blocks: (usize, usize),
-    /// How many write-backs have ended.
-    pub write_backs: u64,
-    /// Requests that wait for their answer.
-    pub waiting: usize,
-    /// Whether the cache's disk has no room for what waits.
-    pub is_stuck: bool,
-    /// Whether there are fewer copies to be had than each write is to have.
-    pub is_degraded: bool,
-    /// The last error of home, while it lasts.
-    pub home_error: Option<String>,
-    /// The last error of a read.
-    pub read_error: Option<String>,
-    /// Why nothing works any more.
-    pub failed: Option<String>,
-}
-
 impl Attached {
-    /// How it stands.
-    pub fn status(&self) -> Status {
-        let state = self.core.state();
-        Status {
-            size: self.core.home.size(),
-            epoch: state.owner.epoch().0,
-            dirty_bytes: state.owner.dirty_bytes(),
-            dirty_writes: state.dirty.len(),
-            clean_blocks: state.clean.len(),
-            write_backs: state.write_backs,
-            waiting: state.owner.waiting(),
-            is_stuck: self.core.log.is_stuck(),
-            is_degraded: state.owner.is_degraded(),
-            home_error: state.home_error.clone(),
-            read_error: state.read_error.clone(),
-            failed: state.failed.clone(),
-        }
-    }
-
     /// Writes everything home and ends: requests are refused from then on.
     ///
     /// # Errors

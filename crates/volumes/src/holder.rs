@@ -109,6 +109,8 @@ pub struct HolderStatus {
     pub free: u64,
     /// The volumes of which it has copies.
     pub volumes: usize,
+    /// The bytes that its files may take.
+    pub room: u64,
 }
 
 /// A holder in this process. When it is dropped it stops at once; everything that it has counted is on its disk.
@@ -129,6 +131,7 @@ struct HostedHolder {
     address: SocketAddr,
     /// Since when the registry has taken each of this one's pulses.
     registry_since: Mutex<Option<Instant>>,
+    room: u64,
 }
 
 impl HolderServer {
@@ -166,6 +169,7 @@ impl HolderServer {
             partition,
             address,
             registry_since: Mutex::default(),
+            room: settings.room,
         });
         Ok(Self { hosted, membership: Mutex::default(), rescue: Mutex::default() })
     }
@@ -215,6 +219,11 @@ impl HolderServer {
         self.hosted.volumes()
     }
 
+    /// The volumes of which it has copies, and the bytes of these.
+    pub fn copies(&self) -> Vec<(VolumeId, u64)> {
+        self.hosted.look(|holder| holder.copies().collect())
+    }
+
     /// Owners are to move what it keeps. It is done when [`HolderStatus::used`] is zero.
     pub fn leave(&self) {
         self.hosted.call(HolderMachine::leave);
@@ -245,6 +254,7 @@ impl HostedHolder {
             used: holder.used(),
             free: holder.free_room(),
             volumes: holder.volumes().count(),
+            room: self.room,
         })
     }
 

@@ -15,6 +15,7 @@
 //! | `house` | homes for owners in other processes |
 //! | `far` | such a home, as its owner has it |
 //! | `takeover` | brings home what an owner has left at its holders, for the host that has the volume next |
+//! | [`control`] | what an operator asks of a volume that is attached, or of a holder |
 //! | `device` | what a server serves: requests by batches, answers in any order |
 //! | [`nbd`] | the protocol, and the server that speaks it |
 //! | `file`, `readers` | a file or block device, and the threads that wait for its disk |
@@ -25,6 +26,7 @@
 mod attached;
 mod cache;
 mod clock;
+pub mod control;
 mod device;
 mod extents;
 mod far;
@@ -42,7 +44,8 @@ pub mod registry;
 mod takeover;
 
 pub use attached::{
-    AttachConfig, AttachError, Attached, CopiesConfig, LOG_BYTES_MAX, LOG_BYTES_MIN, Status, StoredVolume,
+    AttachConfig, AttachError, Attached, CopiesAt, CopiesConfig, LOG_BYTES_MAX, LOG_BYTES_MIN, OperateError, Reads,
+    Status, StoredVolume,
 };
 pub use device::{Answer, Device, Errno, Extent, Form, Geometry, Operation, Piece, Replies, Request, Ticket};
 pub use far::{FarError, FarHome, PATIENCE};
@@ -51,8 +54,8 @@ pub use holder::{
     FolderError, HOLDER_ROOM_MAX, HOLDER_ROOM_MIN, HolderError, HolderNames, HolderServer, HolderSettings,
     HolderStatus, RescueSettings, RescueWord,
 };
-pub use home::{HomeError, HomeStatus, create_home, home_status};
+pub use home::{HomeError, HomeStatus, create_home, home_status, resize_home, snapshot_home};
 pub use house::{HomeServer, HomesError};
 pub use memory::MemoryDevice;
 pub use takeover::{TakeOverError, TakeOverWord, bring_home};
-pub use volume::{Ack, Epoch, HostId, PartitionId, Registered, VolumeId};
+pub use volume::{Ack, Epoch, HolderState, HostId, PartitionId, Registered, VolumeId};

@@ -38,5 +38,5 @@ pub use limits::{
 };
 pub use listen::{Address, AddressError};
 pub use requests::{Item, Requests};
-pub use server::{Server, ServerConfig};
+pub use server::{Server, ServerConfig, Watch};
 pub use shared::Export;

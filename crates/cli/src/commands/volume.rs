@@ -1,17 +1,23 @@
 //! `thorp volume`: homes are made and looked at, and attached from their start to their stop; and volumes of a store.
 
+mod change;
+mod live;
 mod stored;
 
-use crate::cli::{VolumeAck, VolumeAttachArgs, VolumeCommand};
+use crate::cli::{VolumeAck, VolumeAttachArgs, VolumeCommand, VolumePlace};
+use crate::error::usage;
 use crate::output::{Output, bar, visible};
 use crate::stopper::{when_stdin_closes, when_told};
 use crate::{Result, cli};
+use live::Attachment;
 use serde_json::json;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+use volumes::control::{Control, ControlledVolume};
 use volumes::nbd::{Export, Server, ServerConfig};
 use volumes::{AttachConfig, Attached, create_home, home_status};
 
@@ -27,14 +33,13 @@ pub(super) fn run(command: &VolumeCommand, output: &mut Output) -> Result {
             Some(store) => stored::create(args, store, output),
             None => create(args, output),
         },
-        VolumeCommand::Status(args) => match &args.store {
-            Some(store) => stored::status(&args.volume, store, output),
-            None => status(args, output),
-        },
+        VolumeCommand::Status(args) => status(args, output),
         VolumeCommand::List(args) => stored::list(args, output),
         VolumeCommand::Holders(args) => stored::holders(args, output),
         VolumeCommand::Detach(args) => stored::detach(args, output),
         VolumeCommand::Remove(args) => stored::remove(args, output),
+        VolumeCommand::Resize(args) => change::resize(args, output),
+        VolumeCommand::Snapshot(args) => change::snapshot(args, output),
         VolumeCommand::Attach(args) => attach(args, output),
     }
 }
@@ -47,15 +52,30 @@ fn create(args: &cli::VolumeCreateArgs, output: &mut Output) -> Result {
 }
 
 fn status(args: &cli::VolumeStatusArgs, output: &mut Output) -> Result {
-    let home = &args.volume;
-    let status = home_status(home, args.beside.as_deref())?;
-    let dirty = status.dirty_at.as_deref().map(visible);
-    output.table(&[
+    let VolumePlace { store, beside, cache } = &args.place;
+    match (&args.volume, store, cache) {
+        (Some(volume), Some(store), _) => stored::status(volume, store, cache.as_deref(), output),
+        (Some(home), None, _) => home_of_one(home, beside.as_deref(), cache.as_deref(), output),
+        (None, _, Some(cache)) => {
+            let live = live::ask(cache)?;
+            if output.is_json() { output.raw(live) } else { live::people(&live, output) }
+        }
+        (None, _, None) => Err(usage("say which volume: its name, its home, or --cache with its cache")),
+    }
+}
+
+/// The home of a volume of one host.
+fn home_of_one(home: &Path, beside: Option<&Path>, cache: Option<&Path>, output: &mut Output) -> Result {
+    let status = home_status(home, beside)?;
+    let known = vec![
         ("home", json!(home)),
         ("size", json!(status.size)),
         ("attachments", json!(status.epoch)),
-        ("not_home_at", json!(dirty)),
-    ])
+        ("not_home_at", json!(status.dirty_at.as_deref().map(visible))),
+    ];
+    let attachment = status.dirty_at.map(|place| Attachment::find(cache, &place));
+    // A process that has ended has left its writes in the cache: that is told already.
+    live::print(known, attachment.filter(Attachment::is_alive).as_ref(), output)
 }
 
 fn attach(args: &VolumeAttachArgs, output: &mut Output) -> Result {
@@ -84,6 +104,18 @@ fn attach(args: &VolumeAttachArgs, output: &mut Output) -> Result {
     (server.listen, server.insecure) = (args.listen.clone(), args.insecure);
     let server = Server::start(&server, vec![export])?;
     let addresses: Vec<_> = server.addresses().iter().map(ToString::to_string).collect();
+    let controlled = ControlledVolume {
+        name: args.volume.display().to_string(),
+        attached: attached.clone(),
+        server: server.watch(),
+        listen: addresses.clone(),
+        dirty_bytes_max: args.dirty as u64,
+        since: Instant::now(),
+    };
+    let control = Control::start(&args.cache, Arc::new(controlled));
+    if let Err(error) = &control {
+        eprintln!("{error}: the volume is attached, and `thorp volume` cannot ask it or change it");
+    }
     let status = attached.status();
     let found = match status.dirty_writes {
         0 => String::new(),

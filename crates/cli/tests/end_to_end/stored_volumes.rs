@@ -148,9 +148,13 @@ impl Site {
 
     /// Attaches the volume at a host, with a cache and a failure domain of its own.
     pub(crate) fn attach(&self, host: &str, more: &[&str]) -> Result<Host, String> {
+        self.attach_volume("v", host, more)
+    }
+
+    fn attach_volume(&self, name: &str, host: &str, more: &[&str]) -> Result<Host, String> {
         let (cache, socket) = (self.folder.file(host), self.folder.path().join(format!("{host}.nbd")));
         let listen = format!("unix:{}", socket.display());
-        let words = ["volume", "attach", "v", "--store", &self.address(), "--cache", &cache, "--listen", &listen];
+        let words = ["volume", "attach", name, "--store", &self.address(), "--cache", &cache, "--listen", &listen];
         let sizes = ["--dirty", "8M", "--clean", "2M", "--domain", host, "--spare", "0"];
         let process = Process::start(&[&words[..], &sizes[..], more].concat())?;
         Ok(Host { process, socket })
@@ -323,6 +327,87 @@ fn holders_that_are_killed_and_come_back_lose_nothing() {
     let read = host.read();
     (0..30).for_each(|block| assert_eq!(version(&read, block), 250 + block as u64, "block {block}"));
     (0..3).for_each(|round| assert_eq!(version(&read, 40 + round), 900 + round as u64, "round {round}"));
+}
+
+/// The process of the owner says which holders are there, and why it is degraded when they are not.
+#[test]
+fn an_owner_tells_of_its_holders() {
+    let mut site = Site::new(1);
+    site.create("2");
+    let host = site.attach("host", &["--age-s", "60"]).unwrap();
+    site.wait_until("it has a holder", |it| it["live"]["holders"][0]["state"] == "whole");
+    write(&mut host.connect(), 5, 55);
+    let live = &site.status()["live"];
+    assert_eq!((&live["is_degraded"], &live["dirty_writes"]), (&false.into(), &1.into()), "{live}");
+    assert!(live["holders"][0]["address"].as_str().unwrap().starts_with("127.0.0.1:"), "{live}");
+    site.holders.remove(0).kill();
+    site.wait_until("it is degraded", |it| it["live"]["is_degraded"] == true);
+    // A write finds that nobody takes its copy, and goes home.
+    write(&mut host.connect(), 6, 66);
+    let said = thorp(["volume", "status", "v", "--store", &site.address()]).ok();
+    assert!(said.contains(": away") && said.contains("degraded"), "{said}");
+    host.process.kill();
+    let said = thorp(["volume", "status", "v", "--store", &site.address()]).ok();
+    assert!(said.contains("its process has ended"), "{said}");
+}
+
+/// A volume becomes smaller and larger, attached and not, and what was behind its end does not come back; nor after a kill.
+#[test]
+fn a_volume_gets_another_size() {
+    let site = Site::new(1);
+    site.create("2");
+    let resize = |size: &str| thorp(["volume", "resize", "v", "--store", &site.address(), "--size", size, "--json"]);
+    let host = site.attach("host-1", &["--age-s", "60"]).unwrap();
+    site.wait_for_holders(1);
+    let mut client = host.connect();
+    write(&mut client, 1, 7);
+    write(&mut client, 2000, 7);
+    let said = resize("4M").ok();
+    assert!(said.contains(r#""before":8388608"#) && said.contains(r#""is_attached":true"#), "{said}");
+    assert_eq!((&site.status()["size"], host.connect().info().size), (&(4 << 20).into(), 4 << 20));
+    resize("8M").ok();
+    write(&mut host.connect(), 1500, 8);
+    host.process.kill();
+    std::fs::remove_dir_all(site.folder.file("host-1")).unwrap();
+    assert!(resize("4M").stderr.contains("attach the volume again, or bring it home"));
+    let host = site.attach("host-2", &[]).unwrap();
+    let read = host.read();
+    assert_eq!([1, 1500, 2000].map(|block| version(&read, block)), [7, 8, 0]);
+    host.process.end();
+
+    let said = resize("4M").ok();
+    assert!(said.contains(r#""is_attached":false"#), "{said}");
+    assert!(site.status()["attached_at"].is_null());
+    resize("8M").ok();
+    let host = site.attach("host-2", &[]).unwrap();
+    let read = host.read();
+    assert_eq!([1, 1500, 2000].map(|block| version(&read, block)), [7, 0, 0]);
+    assert!(resize("5000").stderr.contains("whole number of blocks"));
+}
+
+/// Where the file system can share blocks a snapshot is a volume with what was written before; elsewhere it is said what can.
+#[test]
+fn a_snapshot_has_what_was_written_before_it() {
+    let site = Site::new(0);
+    site.create("1");
+    let host = site.attach("host", &["--age-s", "60"]).unwrap();
+    write(&mut host.connect(), 5, 55);
+    let snapshot = |name: &str| thorp(["volume", "snapshot", "v", name, "--store", &site.address()]);
+    assert!(snapshot("v").error().contains("already"));
+    let taken = snapshot("w");
+    // The write is home, whatever became of the snapshot.
+    assert_eq!(site.status()["live"]["dirty_writes"], 0);
+    if taken.code == Some(0) {
+        write(&mut host.connect(), 5, 66);
+        host.process.end();
+        let words = ["volume", "list", "--store", &site.address()];
+        assert!(thorp(words).ok().contains("w  "), "it is listed");
+        let other = site.attach_volume("w", "other", &[]).unwrap();
+        assert_eq!(version(&other.read(), 5), 55);
+    } else {
+        assert!(taken.stderr.contains("cannot share blocks between files (XFS and btrfs can)"), "{}", taken.stderr);
+        assert!(!thorp(["volume", "list", "--store", &site.address()]).ok().contains("w  "));
+    }
 }
 
 /// With one copy there is nobody else to ask: the log of the host itself has it.

@@ -5,7 +5,7 @@ use crate::program::{Folder, command, serve, thorp};
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::MetadataExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::thread;
 use std::time::Duration;
@@ -151,6 +151,65 @@ fn what_was_promised_survives_kills_and_is_home_in_the_end() {
     assert!(said.contains("detached"), "{said}");
     assert!(std::fs::read(&home).unwrap() == read);
     assert!(thorp(["volume", "status", &home, "--json"]).ok().contains(r#""not_home_at":null"#));
+}
+
+/// While a volume is attached its process says how it stands, whoever asks by whatever name; when it was killed, that is said.
+#[test]
+fn an_attached_volume_is_asked_how_it_stands() {
+    let folder = Folder::new();
+    let (home, cache) = (folder.file("disk"), folder.file("cache"));
+    thorp(["volume", "create", &home, "--size", "8M"]).ok();
+    let status = |words: &[&str]| thorp([&["volume", "status"], words].concat());
+    assert!(status(&["--cache", &cache]).error().contains("nothing runs in"));
+    let attached = Attached::new(&folder, &["--age-s", "600"]);
+    let written = attached.connect().call(&Command::Write { offset: 0, data: &[1; BLOCK], fua: true }).unwrap();
+    assert_eq!(written.error, 0);
+    let by_home: serde_json::Value = serde_json::from_str(&status(&[&home, "--json"]).ok()).unwrap();
+    let by_cache: serde_json::Value = serde_json::from_str(&status(&["--cache", &cache, "--json"]).ok()).unwrap();
+    for live in [&by_home["live"], &by_cache] {
+        assert_eq!((&live["dirty_writes"], &live["requests"]), (&1.into(), &1.into()), "{live}");
+    }
+    let said = status(&[&home]).ok();
+    assert!(said.contains("bytes in 1 writes, the oldest") && said.contains("troubles"), "{said}");
+    attached.kill();
+    let said = status(&[&home]).ok();
+    assert!(said.contains("not home at") && !said.contains("served at"), "{said}");
+    assert!(status(&["--cache", &cache]).error().contains("its process has ended"));
+    // The socket of the one that was killed is replaced.
+    let attached = Attached::new(&folder, &[]);
+    assert!(status(&["--cache", &cache]).ok().contains("served at"));
+    attached.detach();
+    assert!(status(&["--cache", &cache]).error().contains("it has no socket"));
+    assert_eq!(status(&[]).code, Some(2));
+}
+
+#[test]
+fn a_volume_of_one_host_gets_another_size_and_a_snapshot() {
+    let folder = Folder::new();
+    let (home, copy) = (folder.file("disk"), folder.file("copy"));
+    thorp(["volume", "create", &home, "--size", "8M"]).ok();
+    let volume = |words: &[&str]| thorp([&["volume"], words].concat());
+    let attached = Attached::new(&folder, &["--age-s", "600"]);
+    assert!(volume(&["resize", &home, "--size", "4M"]).ok().contains("when they connect again"));
+    let written = attached.connect().call(&Command::Write { offset: 0, data: &[9; BLOCK], fua: true }).unwrap();
+    assert_eq!(written.error, 0);
+    let snapshot = volume(&["snapshot", &home, &copy]);
+    // The write is there, whatever became of the snapshot.
+    assert_eq!(std::fs::read(&home).unwrap()[..BLOCK], [9; BLOCK]);
+    assert_eq!(std::fs::metadata(&home).unwrap().len(), 4 << 20);
+    if snapshot.code == Some(0) {
+        assert_eq!(std::fs::read(&copy).unwrap(), std::fs::read(&home).unwrap());
+    } else {
+        assert!(snapshot.stderr.contains("XFS and btrfs can"), "{}", snapshot.stderr);
+        assert!(!Path::new(&copy).exists());
+    }
+    attached.connect().call(&Command::Write { offset: 0, data: &[8; BLOCK], fua: true }).unwrap();
+    attached.kill();
+    let refused = volume(&["resize", &home, "--size", "8M"]).error();
+    assert!(refused.contains("/cache has the rest"), "{refused}");
+    Attached::new(&folder, &[]).detach();
+    assert!(volume(&["resize", &home, "--size", "8M"]).ok().contains("8388608 bytes, where it had 4194304"));
+    assert_eq!(std::fs::metadata(&home).unwrap().len(), 8 << 20);
 }
 
 #[test]

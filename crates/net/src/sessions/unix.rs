@@ -17,6 +17,9 @@ use wire::Codec;
 /// Connections are for the user of the process, and for its group.
 const MODE: u32 = 0o660;
 
+/// Connections are for the user of the process alone.
+const OWN_MODE: u32 = 0o600;
+
 /// Connections that wait to be accepted.
 const BACKLOG: i32 = 128;
 
@@ -57,13 +60,22 @@ impl Host {
 
 /// Listens at a socket's file, for this user and its group. The file of a process that has ended is replaced.
 pub fn listen_at_socket(path: &Path) -> io::Result<UnixListener> {
+    listen_with_mode(path, MODE)
+}
+
+/// The same for this user alone.
+pub fn listen_at_own_socket(path: &Path) -> io::Result<UnixListener> {
+    listen_with_mode(path, OWN_MODE)
+}
+
+fn listen_with_mode(path: &Path, mode: u32) -> io::Result<UnixListener> {
     if UnixStream::connect(path).is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused) {
         remove_file(path)?;
     }
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
     socket.bind(&SockAddr::unix(path)?)?;
     // Before it listens: nobody has connected with other rights.
-    set_permissions(path, Permissions::from_mode(MODE))?;
+    set_permissions(path, Permissions::from_mode(mode))?;
     socket.listen(BACKLOG)?;
     socket.set_nonblocking(true)?;
     Ok(UnixListener::from(OwnedFd::from(socket)))

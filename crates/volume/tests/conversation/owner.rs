@@ -9,7 +9,7 @@ use std::time::Duration;
 use types::{Broken, Time};
 use volume::{
     Ack, Change, Circle, Degraded, Effect, Epoch, Found, FromHolder, HostId, Member, Owner, OwnerConfig, PartitionId,
-    Read, Record, Registered, RequestId, Rule, Sequence, Stream, ToHolder, View, VolumeId, Write, WriteBack,
+    Read, Record, Registered, RequestId, Rule, Sequence, Standing, Stream, ToHolder, View, VolumeId, Write, WriteBack,
 };
 
 pub(crate) struct OwnerScript {
@@ -112,6 +112,12 @@ impl OwnerScript {
         Some(())
     }
 
+    fn holders(&mut self) {
+        for Standing { partition, state, .. } in self.owner.holders() {
+            writeln!(self.said, "= p{} {}", partition.0, state.name()).unwrap();
+        }
+    }
+
     /// The registry answers.
     fn outcome(&mut self, words: &[&str]) -> Option<()> {
         let Some(change) = self.change.take() else {
@@ -210,6 +216,8 @@ impl Player for OwnerScript {
             }
             ["write", ref words @ ..] => self.write(words)?,
             ["flush", request] => self.owner.flush(self.now, RequestId(number(request)?)),
+            ["bring", "home", request] => self.owner.bring_home(self.now, RequestId(number(request)?)),
+            ["holders"] => self.holders(),
             ["resize", request, size] => self.resize(request, size)?,
             ["appended", through] => self.owner.appended(self.now, Sequence(number(through)?)),
             ["home", "durable"] => {

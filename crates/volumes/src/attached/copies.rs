@@ -139,6 +139,12 @@ impl Sessions {
         self.tasks.extend(self.links.remove(&partition).map(Task::Close));
     }
 
+    /// The name and the address of a holder.
+    pub(super) fn member(&self, partition: PartitionId) -> Option<(String, String)> {
+        let member = self.members.iter().find(|it| it.member.partition == partition)?;
+        Some((member.name.clone(), member.address.clone()))
+    }
+
     fn address(&self, partition: PartitionId) -> Option<String> {
         self.members.iter().find(|it| it.member.partition == partition).map(|it| it.address.clone())
     }

@@ -15,6 +15,7 @@ use protocol::volume_home::Run;
 use protocol::volumes::Content;
 use std::fmt::Display;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// The most extents of an answer.
 const EXTENTS_MAX: usize = 4096;
@@ -29,7 +30,7 @@ struct Later {
 
 impl Device for Attached {
     fn geometry(&self) -> Geometry {
-        Geometry { block_preferred: BLOCK as u32, ..Geometry::new(self.core.home.size()) }
+        Geometry { block_preferred: BLOCK as u32, ..Geometry::new(self.core.size.load(Relaxed)) }
     }
 
     fn submit(&self, batch: &mut Vec<Request>, replies: &Arc<dyn Replies>) {
@@ -74,7 +75,7 @@ impl Core {
 
     /// Does what is quick of a request. Says whether its answer waits for the log.
     fn begin(&self, ticket: Ticket, operation: Operation, replies: &Arc<dyn Replies>, later: &mut Vec<Later>) -> bool {
-        let size = self.home.size();
+        let size = self.size.load(Relaxed);
         let refuse = |ticket, errno| {
             replies.done(ticket, Err(errno));
             false
@@ -89,6 +90,7 @@ impl Core {
                     return refuse(ticket, errno);
                 }
                 let mut found = state.find(blocks_of(offset, len.into()));
+                state.counts.read(found.reads());
                 drop(state);
                 match self.read_at_hand(offset, len, &mut found) {
                     Some(answer) => replies.done(ticket, Ok(answer)),

@@ -11,9 +11,11 @@ use super::config::{AttachConfig, LOG_BYTES_MAX, LOG_BYTES_MIN};
 use super::copies::{CopiesConfig, Sessions};
 use super::error::AttachError;
 use super::requests::Requests;
+use super::status::Counts;
 use super::{Attached, Core, State};
 use crate::cache::{Clean, CleanFiles, DirtyWrites, SLOTS_MAX, Write, Writes};
 use crate::clock::Clock;
+use crate::control::CONTROL_NAME;
 use crate::extents::BLOCK;
 use crate::far::FarHome;
 use crate::home::{FileHome, Home, HomeError, Ownership, check_size, is_device, split};
@@ -21,6 +23,7 @@ use crate::marker::Kind;
 use crate::random::random;
 use log::{Limits, Log, LogId, Made, Scan, is_segment};
 use protocol::volumes::{Epoch, Sequence, Stamp};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -277,6 +280,7 @@ impl Core {
             Some(copies) => owner_of(copies, owner_config),
             None => Owner::resume(Time::ZERO, owner_config, epoch, home_stamp, found),
         };
+        let size = AtomicU64::new(owner.size());
         let state = State {
             owner,
             sessions: Sessions::default(),
@@ -288,6 +292,7 @@ impl Core {
             write_backs: 0,
             unflushed: None,
             wants_flush: true,
+            counts: Counts::default(),
             rooms: 0,
             home_error: None,
             read_error: None,
@@ -309,6 +314,8 @@ impl Core {
             drained: Condvar::new(),
             base: if config.copies.is_some() { durable } else { 0 },
             copies: config.copies.clone(),
+            size,
+            operated: Mutex::new(()),
             tasks: Condvar::new(),
             changes: Condvar::new(),
             clock: Clock::start(),
@@ -425,7 +432,7 @@ pub(super) fn create_cache(
     for name in files.list().doing("read", || files.path(""))? {
         if is_segment(&name) || name.strip_suffix(".tmp").is_some() || name.starts_with("clean.") {
             files.remove(&name).doing("remove", || files.path(&name))?;
-        } else if ![LOCK_NAME, MARKER_NAME, ATTACHMENT_NAME].contains(&&*name) {
+        } else if ![LOCK_NAME, MARKER_NAME, ATTACHMENT_NAME, CONTROL_NAME].contains(&&*name) {
             return Err(AttachError::NotEmpty(config.cache.clone()));
         }
     }

@@ -1,5 +1,6 @@
 //! Reads: each block from the newest place that has it.
 
+use super::status::Reads;
 use super::{Core, State};
 use crate::cache::{Kept, Writes, places_in_body};
 use crate::device::{Answer, Errno};
@@ -117,6 +118,20 @@ fn add_clean(sources: &mut SmallVec<[(Blocks, Source); 2]>, block: u32, found: O
 }
 
 impl Found {
+    /// How many blocks are where.
+    pub(super) fn reads(&self) -> Reads {
+        let mut reads = Reads::default();
+        for (blocks, source) in &self.sources {
+            let count = match source {
+                Source::Memory(_) | Source::Log(..) | Source::Zeros => &mut reads.dirty,
+                Source::Clean(..) => &mut reads.clean,
+                Source::Home(_) => &mut reads.home,
+            };
+            *count += blocks.len() as u64;
+        }
+        reads
+    }
+
     /// The answer to a read of one piece that is in memory: nothing is copied.
     fn in_memory(&self, offset: u64, len: u32) -> Option<Answer> {
         match &self.sources[..] {

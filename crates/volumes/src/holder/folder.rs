@@ -2,6 +2,7 @@
 //! that lost its disk and comes back empty is another partition.
 
 use super::record::Entries;
+use crate::control::CONTROL_NAME;
 use crate::extents::BLOCK;
 use crate::marker::Kind;
 use crate::random::random;
@@ -141,7 +142,7 @@ fn create(files: &dyn Files, dir: &Path, limits: Limits, unfinished: Option<Mark
         let is_left = unfinished.is_some() && (is_segment(&name) || name.strip_suffix(".tmp").is_some());
         if is_left {
             files.remove(&name).doing("remove", || files.path(&name))?;
-        } else if name != LOCK_NAME && name != MARKER_NAME && name.strip_suffix(".tmp") != Some(MARKER_NAME) {
+        } else if ![LOCK_NAME, MARKER_NAME, CONTROL_NAME].contains(&name.strip_suffix(".tmp").unwrap_or(&name)) {
             return Err(FolderError::NotEmpty(dir.to_owned()));
         }
     }

@@ -7,6 +7,7 @@ use crate::extents::Blocks;
 use crate::far::{Asked, FarHome};
 use protocol::volume_home::{Begin, Run};
 use protocol::volumes::{Epoch, Extent};
+use std::path::Path;
 use volume::WriteBack;
 
 /// The home of an attached volume.
@@ -24,6 +25,30 @@ impl Home {
         match self {
             Self::File(home) => home.size(),
             Self::Far(home) => home.size(),
+        }
+    }
+
+    /// Where it is, for people.
+    pub(crate) fn place(&self) -> String {
+        match self {
+            Self::File(home) => home.path().display().to_string(),
+            Self::Far(home) => home.address().to_owned(),
+        }
+    }
+
+    /// Gives it another size, durably.
+    pub(crate) fn resize(&self, epoch: Epoch, size: u64) -> Result<(), HomeError> {
+        match self {
+            Self::File(home) => home.resize(size),
+            Self::Far(home) => Ok(home.resize(epoch, size)?),
+        }
+    }
+
+    /// Makes another file with what a home of this host has; `None` if it is elsewhere, which does that itself.
+    pub(crate) fn share(&self, to: &Path) -> Option<Result<(), HomeError>> {
+        match self {
+            Self::File(home) => Some(home.share(to)),
+            Self::Far(_) => None,
         }
     }
 

@@ -18,6 +18,12 @@ pub enum HomeError {
     InUse(PathBuf),
     /// Its size is none that a volume can have.
     Size(PathBuf, u64),
+    /// The cache at this place has writes that are not there.
+    Dirty(PathBuf, String),
+    /// It is on a device or a file system that cannot share blocks.
+    NoShare(PathBuf),
+    /// It is a device, whose size is its own affair.
+    Device(PathBuf),
     /// It is elsewhere, and does not do it.
     Far(FarError),
 }
@@ -38,6 +44,23 @@ impl fmt::Display for HomeError {
             Self::InUse(path) => {
                 write!(f, "{} is attached by another process of this machine: detach it there first", path.display())
             }
+            Self::Dirty(path, place) => write!(
+                f,
+                "not all of {} is there: the cache at {} has the rest; attach the volume there, and detach it",
+                path.display(),
+                place.escape_debug()
+            ),
+            Self::NoShare(path) => write!(
+                f,
+                "a snapshot shares blocks between files, which the file system of {} cannot (XFS and btrfs can), and no device \
+                 can: detach the volume and copy it, or have its home on such a file system",
+                path.display()
+            ),
+            Self::Device(path) => write!(
+                f,
+                "{} is a device, whose size is not the volume's to change: give the device another one while it is detached",
+                path.display()
+            ),
             Self::Size(path, size) => write!(
                 f,
                 "{} has {size} bytes: expected a whole number of blocks of {BLOCK} bytes, at least one and at most {}",

@@ -6,7 +6,9 @@ use super::ownership::Ownership;
 use super::pieces::{Piece, Pieces};
 use crate::extents::BLOCK;
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use vfs::{Doing, File, FileError, Files, How, Lock};
 
@@ -18,11 +20,13 @@ pub(crate) struct FileHome {
     /// The files beside it.
     beside: Arc<dyn Files>,
     file: Arc<dyn File>,
-    size: u64,
+    size: AtomicU64,
     ownership: Ownership,
     journal: Journal,
     /// A journal is durable that is not wholly installed.
     is_unfinished: AtomicBool,
+    /// Something is being written, or its blocks are being shared: never both.
+    writing: Mutex<()>,
     lock: Mutex<Option<Lock>>,
 }
 
@@ -51,10 +55,11 @@ impl FileHome {
             name: name.to_owned(),
             beside,
             file,
-            size,
+            size: AtomicU64::new(size),
             ownership,
             journal,
             is_unfinished: AtomicBool::new(true),
+            writing: Mutex::new(()),
             lock: Mutex::new(Some(lock)),
         };
         match home.finish() {
@@ -67,7 +72,18 @@ impl FileHome {
 
     /// Its size in bytes.
     pub(crate) fn size(&self) -> u64 {
-        self.size
+        self.size.load(Relaxed)
+    }
+
+    /// Gives it another size, durably.
+    pub(crate) fn resize(&self, size: u64) -> Result<(), HomeError> {
+        if is_device(&self.path()) {
+            return Err(HomeError::Device(self.path()));
+        }
+        self.file.set_len(size).doing("resize", || self.path())?;
+        self.file.sync().doing("sync", || self.path())?;
+        self.size.store(size, Relaxed);
+        Ok(())
     }
 
     /// Its owner.
@@ -113,6 +129,7 @@ impl FileHome {
 
     /// Writes; it is durable when this returns. Of what is not joined a crash may leave any part.
     pub(crate) fn install(&self, is_joined: bool, pieces: Pieces<'_>) -> Result<(), FileError> {
+        let _one = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         self.finish()?;
         if !is_joined {
             return self.put(pieces);
@@ -120,6 +137,20 @@ impl FileHome {
         let complete = self.journal.write(pieces)?;
         self.is_unfinished.store(true, Relaxed);
         self.finish_with(complete)
+    }
+
+    /// Makes another file with what is there, whose blocks both share until one changes them.
+    pub(crate) fn share(&self, to: &Path) -> Result<(), HomeError> {
+        if is_device(&self.path()) {
+            return Err(HomeError::NoShare(self.path()));
+        }
+        let _one = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        self.finish()?;
+        let to = to.to_str().ok_or_else(|| HomeError::NoName(to.to_owned()))?;
+        match self.files.share(&self.name, to) {
+            Err(error) if error.kind() == io::ErrorKind::Unsupported => Err(HomeError::NoShare(self.path())),
+            shared => Ok(shared.doing("share the blocks of the volume with", || to.into())?),
+        }
     }
 
     /// Installs a journal that was not, or not wholly: nothing else may be written before, to home or to the journal; and who has
@@ -145,7 +176,7 @@ impl FileHome {
     /// Where the run of data, or the hole, that a byte lies in ends, and whether it is a hole.
     pub(crate) fn run_at(&self, at: u64) -> Result<(u64, bool), FileError> {
         let (end, is_hole) = self.file.run_at(at).doing("look for holes in", || self.path())?;
-        Ok((end.clamp(at + 1, self.size), is_hole))
+        Ok((end.clamp(at + 1, self.size().max(at + 1)), is_hole))
     }
 
     fn put(&self, pieces: Pieces<'_>) -> Result<(), FileError> {
@@ -153,9 +184,15 @@ impl FileHome {
         self.file.sync().doing("sync", || self.path())
     }
 
-    fn path(&self) -> std::path::PathBuf {
+    /// Where it is.
+    pub(crate) fn path(&self) -> PathBuf {
         self.files.path(&self.name)
     }
+}
+
+/// Whether a home is a device: then the files beside it need a directory of their own, as `/dev` forgets them.
+pub(crate) fn is_device(path: &Path) -> bool {
+    std::fs::metadata(path).is_ok_and(|metadata| metadata.file_type().is_block_device())
 }
 
 /// Writes a piece to its place.

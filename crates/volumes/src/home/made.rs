@@ -1,11 +1,12 @@
 //! Homes as they are made and looked at, without being attached.
 
 use super::error::HomeError;
+use super::file::FileHome;
 use super::ownership::Ownership;
 use crate::extents::BLOCK;
 use rustix::fs::{Mode, OFlags};
-use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
+use std::sync::Arc;
 use vfs::{Directory, Doing};
 
 /// How a home stands.
@@ -50,9 +51,33 @@ pub fn home_status(path: &Path, beside: Option<&Path>) -> Result<HomeStatus, Hom
     Ok(HomeStatus { size, epoch, dirty_at })
 }
 
-/// Whether a home is a device: then the files beside it need a directory of their own, as `/dev` forgets them.
-pub(crate) fn is_device(path: &Path) -> bool {
-    std::fs::metadata(path).is_ok_and(|metadata| metadata.file_type().is_block_device())
+/// Gives a home another size that is not attached, and to which no cache has anything to write.
+///
+/// # Errors
+/// It has the size of before, and why.
+pub fn resize_home(path: &Path, beside: Option<&Path>, size: u64) -> Result<(), HomeError> {
+    check_size(path, size)?;
+    open_clean(path, beside)?.resize(size)
+}
+
+/// Makes another home with the contents of one that is not attached; both share their blocks until one changes them.
+///
+/// # Errors
+/// There is something of that name, or the file system cannot share blocks, or not all is home.
+pub fn snapshot_home(path: &Path, beside: Option<&Path>, to: &Path) -> Result<(), HomeError> {
+    open_clean(path, beside)?.share(to)
+}
+
+/// A home that is not attached, with everything there.
+fn open_clean(path: &Path, beside: Option<&Path>) -> Result<FileHome, HomeError> {
+    let path = path.canonicalize().doing("open", || path.to_owned())?;
+    let (above, name) = split(&path)?;
+    let beside = Arc::new(Directory::new(beside.unwrap_or(above)));
+    let home = FileHome::open(Arc::new(Directory::new(above)), &name, beside, 0)?;
+    if home.ownership().is_dirty {
+        return Err(HomeError::Dirty(path, home.ownership().place.clone()));
+    }
+    Ok(home)
 }
 
 /// The directory of a home and its name there.

@@ -55,6 +55,22 @@ pub struct Server {
     acceptors: Vec<JoinHandle<()>>,
 }
 
+/// The counts of a server.
+#[derive(Clone)]
+pub struct Watch(Arc<Shared>);
+
+impl Watch {
+    /// Counts of what was served and refused since the start.
+    pub fn tally(&self) -> Tally {
+        self.0.counters.tally()
+    }
+
+    /// Connections that are open.
+    pub fn connections(&self) -> usize {
+        self.0.connections()
+    }
+}
+
 impl Server {
     /// Begins to serve.
     ///
@@ -85,6 +101,11 @@ impl Server {
     /// Where it listens, with the ports that the system chose.
     pub fn addresses(&self) -> &[Address] {
         &self.addresses
+    }
+
+    /// Its counts, for somebody who does not serve.
+    pub fn watch(&self) -> Watch {
+        Watch(self.shared.clone())
     }
 
     /// Counts of what was served and refused since the start.
@@ -126,6 +147,12 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         self.end();
+    }
+}
+
+impl fmt::Debug for Watch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Watch").field("connections", &self.connections()).finish_non_exhaustive()
     }
 }
 

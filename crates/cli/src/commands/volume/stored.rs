@@ -1,12 +1,14 @@
 //! Volumes of a store, which any host can attach: made, listed, looked at, removed.
 
+use super::live::{self, Attachment};
 use crate::Result;
 use crate::cli::{VolumeAttachArgs, VolumeCreateArgs, VolumeDetachArgs, VolumeListArgs, VolumeRemoveArgs};
 use crate::output::{Output, visible};
+use crate::scratch::Scratch;
 use crate::stopper::when_told;
 use net::Runtime;
 use serde_json::{Value, json};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
@@ -25,10 +27,7 @@ pub(super) fn create(args: &VolumeCreateArgs, store: &str, output: &mut Output) 
     let (name, size) = (name(&args.volume)?, args.size as u64);
     let registry = StoreRegistry::connect(store, &host_name())?;
     // Before a home is made for nothing.
-    match registry.find(name) {
-        Err(RegistryError::NoSuchName(_)) => {}
-        found => return Err(found.map_or_else(|error| error, |_| RegistryError::NameTaken(name.to_owned())).into()),
-    }
+    expect_free(&registry, name)?;
     let (volume, lease) = (draw_volume()?, Duration::from_secs(args.lease_s.into()));
     let home = FarHome::create(store, volume, size, &Runtime::start()?)?;
     let entry = volumes::Registered::new(size, args.copies, lease);
@@ -40,6 +39,14 @@ pub(super) fn create(args: &VolumeCreateArgs, store: &str, output: &mut Output) 
     let number = number(volume.0);
     let text = format!("{name}: {size} bytes of zeros; attach it with `thorp volume attach {name} --store {store}`");
     output.line(&json!({"name": name, "volume": number, "size": size, "copies": args.copies}), text)
+}
+
+/// Refuses a name that a volume has.
+pub(super) fn expect_free(registry: &StoreRegistry, name: &str) -> Result {
+    match registry.find(name) {
+        Err(RegistryError::NoSuchName(_)) => Ok(()),
+        found => Err(found.map_or_else(|error| error, |_| RegistryError::NameTaken(name.to_owned())).into()),
+    }
 }
 
 pub(super) fn remove(args: &VolumeRemoveArgs, output: &mut Output) -> Result {
@@ -80,12 +87,13 @@ pub(super) fn holders(args: &VolumeListArgs, output: &mut Output) -> Result {
     })
 }
 
-pub(super) fn status(volume: &Path, store: &str, output: &mut Output) -> Result {
+pub(super) fn status(volume: &Path, store: &str, cache: Option<&Path>, output: &mut Output) -> Result {
     let registry = StoreRegistry::connect(store, &host_name())?;
     let volume = registry.find(name(volume)?)?;
     let Value::Object(fields) = describe(&volume, &registry.members()?) else { unreachable!("an object is described") };
     let rows: Vec<_> = fields.iter().map(|(name, value)| (name.as_str(), value.clone())).collect();
-    output.table(&rows)
+    let attachment = volume.view.entry.owner.map(|_| Attachment::find(cache, &volume.place));
+    live::print(rows, attachment.as_ref(), output)
 }
 
 /// Attaches a volume, which is taken over if the host that had it is silent.
@@ -114,6 +122,40 @@ pub(super) fn attach(
         AttachError::TakeOver(error) => refused(&registry, name, error),
         error => error.into(),
     })
+}
+
+/// Attaches a volume that nobody has, with a small cache that goes with this call, and detaches it again.
+pub(super) fn attach_briefly(found: &Volume, store: &str, act: impl FnOnce(&Attached) -> Result) -> Result {
+    let stop = Arc::new(AtomicBool::new(false));
+    let told = stop.clone();
+    when_told(move || told.store(true, SeqCst))?;
+    let scratch = Scratch::new(None, &std::env::temp_dir(), "volume")?;
+    let place = format!("{}:{}", host_name(), scratch.path().display());
+    let stored = StoredVolume {
+        registry: Arc::new(StoreRegistry::connect(store, &place)?),
+        runtime: Runtime::start()?,
+        volume: found.id,
+        home: store.to_owned(),
+        domain: domain(&host_name()),
+        spare_holders: 0,
+        more_copies_after: 0,
+        replace_after: REPLACE_AFTER,
+    };
+    let config = AttachConfig {
+        log_bytes: volumes::LOG_BYTES_MIN,
+        clean_bytes: 0,
+        ..AttachConfig::new(PathBuf::new(), scratch.path().join("cache"))
+    };
+    let mut trouble = |word: TakeOverWord| match word {
+        // That is how it always goes.
+        TakeOverWord::Claimed(_) => {}
+        word => eprintln!("{}", say(found, &word)),
+    };
+    let attached = Attached::attach_stored(&stored, &config, &stop, &mut trouble)?;
+    // If it was not done, too, nobody is to wait for this host.
+    let (done, detached) = (act(&attached), attached.detach());
+    done?;
+    Ok(detached?)
 }
 
 /// Brings home what a host that is gone has left, and leaves the volume to nobody.

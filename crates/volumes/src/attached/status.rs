@@ -1,0 +1,148 @@
+//! How an attached volume stands, for people.
+
+use super::Attached;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+use volume::{HolderState, PartitionId, Standing};
+
+/// How an attached volume stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Status {
+    /// Its size in bytes.
+    pub size: u64,
+    /// The number of this attachment.
+    pub epoch: u64,
+    /// Where its home is, for people.
+    pub home: String,
+    /// The bytes that writes which are not home take in the log.
+    pub dirty_bytes: u64,
+    /// How many such writes there are.
+    pub dirty_writes: usize,
+    /// How old the oldest of them is.
+    pub dirty_age: Option<Duration>,
+    /// How many clean blocks are cached, and how many may be.
+    pub clean_blocks: (usize, usize),
+    /// The blocks that were read, by where they were found.
+    pub reads: Reads,
+    /// The blocks that were written, trimmed and zeroed.
+    pub blocks_written: u64,
+    /// How many write-backs have ended.
+    pub write_backs: u64,
+    /// Requests that wait for their answer.
+    pub waiting: usize,
+    /// The copies that a write is to have, that of this host among them.
+    pub copies: u8,
+    /// The holders of copies.
+    pub holders: Vec<CopiesAt>,
+    /// Whether the cache's disk has no room for what waits.
+    pub is_stuck: bool,
+    /// Whether there are fewer copies to be had than each write is to have.
+    pub is_degraded: bool,
+    /// Whether reads are answered: with a registry, only while its lease lasts.
+    pub may_read: bool,
+    /// The last error of home, while it lasts.
+    pub home_error: Option<String>,
+    /// The last error of a read.
+    pub read_error: Option<String>,
+    /// Why nothing works any more.
+    pub failed: Option<String>,
+}
+
+/// Blocks that were read, by where they were found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Reads {
+    /// Among the writes that are not home.
+    pub dirty: u64,
+    /// Among the clean blocks.
+    pub clean: u64,
+    /// At home.
+    pub home: u64,
+}
+
+/// A holder of copies of an attached volume.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CopiesAt {
+    /// Its partition.
+    pub partition: PartitionId,
+    /// Its name and address, if the registry has them.
+    pub member: Option<(String, String)>,
+    /// How it stands.
+    pub state: HolderState,
+    /// The bytes of copies that it takes beyond those that it was sent.
+    pub room: u64,
+}
+
+/// Blocks since the volume was attached.
+#[derive(Debug, Default)]
+pub(super) struct Counts {
+    reads: Reads,
+    pub(super) written: u64,
+}
+
+impl Counts {
+    /// A read whose blocks are there.
+    pub(super) fn read(&mut self, Reads { dirty, clean, home }: Reads) {
+        self.reads.dirty += dirty;
+        self.reads.clean += clean;
+        self.reads.home += home;
+    }
+}
+
+impl Status {
+    /// Why there are fewer copies than each write is to have, if there are.
+    pub fn degraded(&self) -> Option<String> {
+        let wanted = usize::from(self.copies).saturating_sub(1);
+        let known = self.holders.len();
+        let why = || match self.holders.iter().find(|it| it.state == HolderState::Away) {
+            _ if known < wanted => format!(
+                "it has {known} of the {wanted} holders that it takes: none is in another failure domain and has room"
+            ),
+            Some(away) => format!("holder {} is away", away.name()),
+            None => "its holders are being sent what they lack".to_owned(),
+        };
+        self.is_degraded.then(why)
+    }
+}
+
+impl CopiesAt {
+    /// Its name, or its number if the registry does not have it any more.
+    pub fn name(&self) -> String {
+        self.member.as_ref().map_or_else(|| format!("{:016x}", self.partition.0), |(name, _)| name.clone())
+    }
+}
+
+impl Attached {
+    /// How it stands.
+    pub fn status(&self) -> Status {
+        let core = &self.core;
+        let state = core.state();
+        let now = core.now();
+        let copies_at = |Standing { partition, state: standing, room }: Standing| CopiesAt {
+            partition,
+            member: state.sessions.member(partition),
+            state: standing,
+            room,
+        };
+        Status {
+            size: core.size.load(Relaxed),
+            epoch: state.owner.epoch().0,
+            home: core.home.place(),
+            dirty_bytes: state.owner.dirty_bytes(),
+            dirty_writes: state.dirty.len(),
+            dirty_age: state.owner.dirty_since().map(|since| now - since),
+            clean_blocks: state.clean.len(),
+            reads: state.counts.reads,
+            blocks_written: state.counts.written,
+            write_backs: state.write_backs,
+            waiting: state.owner.waiting(),
+            copies: state.owner.copies(),
+            holders: state.owner.holders().into_iter().map(copies_at).collect(),
+            is_stuck: core.log.is_stuck(),
+            is_degraded: state.owner.is_degraded(),
+            may_read: state.owner.may_read(now),
+            home_error: state.home_error.clone(),
+            read_error: state.read_error.clone(),
+            failed: state.failed.clone(),
+        }
+    }
+}

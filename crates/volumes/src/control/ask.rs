@@ -1,0 +1,115 @@
+//! Asking a volume that is attached, or a holder that runs, over the socket in its folder.
+
+use super::{ANSWER_BYTES_MAX, CONTROL_NAME, Command, STATUS_WITHIN, by_descriptor};
+use bytes::Bytes;
+use http::header::{CONTENT_TYPE, HOST};
+use http::{Request, StatusCode};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::client::conn::http1::handshake;
+use hyper_util::rt::TokioIo;
+use serde_json::Value;
+use std::fmt;
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use tokio::net::UnixStream;
+use tokio::time::timeout;
+
+/// Why a question has no answer.
+#[derive(Debug)]
+pub enum ControlError {
+    /// There is no such folder, or no socket in it.
+    NotThere(PathBuf),
+    /// There is a socket, and its process has ended.
+    Ended(PathBuf),
+    /// The socket is another user's.
+    NotAllowed(PathBuf),
+    /// It cannot be asked.
+    Io(PathBuf, io::Error),
+    /// It has not answered in time.
+    Late(PathBuf),
+    /// It has refused, with these words.
+    Refused(String),
+}
+
+impl fmt::Display for ControlError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotThere(dir) => write!(f, "nothing runs in {}: it has no socket `{CONTROL_NAME}`", dir.display()),
+            Self::Ended(dir) => write!(f, "nothing runs in {} any more: its process has ended", dir.display()),
+            Self::NotAllowed(dir) => {
+                write!(f, "{} is for the user that has started it: ask as that user, or as root", dir.display())
+            }
+            Self::Io(dir, error) => write!(f, "{} cannot be asked: {error}", dir.join(CONTROL_NAME).display()),
+            Self::Late(dir) => write!(f, "{} does not answer: look at its process", dir.display()),
+            Self::Refused(why) => f.write_str(why),
+        }
+    }
+}
+
+impl std::error::Error for ControlError {}
+
+impl ControlError {
+    fn of(dir: &Path, error: io::Error) -> Self {
+        let dir = dir.to_owned();
+        match error.kind() {
+            ErrorKind::NotFound | ErrorKind::NotADirectory => Self::NotThere(dir),
+            ErrorKind::ConnectionRefused => Self::Ended(dir),
+            ErrorKind::PermissionDenied => Self::NotAllowed(dir),
+            _ => Self::Io(dir, error),
+        }
+    }
+}
+
+/// How the volume or the holder in this folder stands.
+///
+/// # Errors
+/// There is none, or it does not say.
+pub fn ask(dir: &Path) -> Result<Value, ControlError> {
+    say(dir, Request::get("/status"), Bytes::new(), Some(STATUS_WITHIN))
+}
+
+/// Has it do something, and waits for as long as that takes.
+///
+/// # Errors
+/// There is none, or it does not do it.
+pub fn command(dir: &Path, command: &Command) -> Result<(), ControlError> {
+    say(dir, Request::post(command.path()), command.body().to_string().into(), None).map(drop)
+}
+
+fn say(
+    dir: &Path,
+    request: http::request::Builder,
+    body: Bytes,
+    within: Option<Duration>,
+) -> Result<Value, ControlError> {
+    let failed = |error| ControlError::of(dir, error);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
+    let said = runtime.block_on(async {
+        let exchange = exchange(dir, request, body);
+        match within {
+            Some(within) => timeout(within, exchange).await.map_err(|_| ControlError::Late(dir.to_owned()))?,
+            None => exchange.await,
+        }
+        .map_err(failed)
+    });
+    let (status, body) = said?;
+    let said: Value = serde_json::from_slice(&body).unwrap_or_default();
+    if status == StatusCode::OK {
+        return Ok(said);
+    }
+    let why = said["error"].as_str().map_or_else(|| status.to_string(), str::to_owned);
+    Err(ControlError::Refused(why))
+}
+
+async fn exchange(dir: &Path, request: http::request::Builder, body: Bytes) -> io::Result<(StatusCode, Bytes)> {
+    let (_open, path) = by_descriptor(dir)?;
+    let stream = UnixStream::connect(path).await?;
+    let (mut sender, connection) = handshake(TokioIo::new(stream)).await.map_err(io::Error::other)?;
+    tokio::spawn(connection);
+    let request = request.header(HOST, CONTROL_NAME).header(CONTENT_TYPE, "application/json").body(Full::new(body));
+    let answered = sender.send_request(request.map_err(io::Error::other)?).await.map_err(io::Error::other)?;
+    let (head, body) = answered.into_parts();
+    let body = Limited::new(body, ANSWER_BYTES_MAX).collect().await.map_err(io::Error::other)?;
+    Ok((head.status, body.to_bytes()))
+}

@@ -1,0 +1,155 @@
+//! An attached volume, as its operator sees it.
+
+use super::{Command, Controlled};
+use crate::attached::{Attached, CopiesAt, Reads, Status};
+use crate::nbd::Watch;
+use serde_json::{Value, json};
+use std::fmt;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// An attached volume and the server that it is served by.
+pub struct ControlledVolume {
+    /// Its name or its home's, for people.
+    pub name: String,
+    /// The volume.
+    pub attached: Arc<Attached>,
+    /// Its server.
+    pub server: Watch,
+    /// Where clients come.
+    pub listen: Vec<String>,
+    /// The room for writes that are not home.
+    pub dirty_bytes_max: u64,
+    /// When it was attached.
+    pub since: Instant,
+}
+
+impl fmt::Debug for ControlledVolume {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ControlledVolume").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// The fields that are figures, and whether they only grow.
+const FIGURES: [(&str, bool); 22] = [
+    ("size", false),
+    ("attachment", false),
+    ("attached_s", false),
+    ("dirty_bytes", false),
+    ("dirty_bytes_max", false),
+    ("dirty_writes", false),
+    ("dirty_age_s", false),
+    ("clean_blocks", false),
+    ("clean_blocks_max", false),
+    ("read_blocks_dirty", true),
+    ("read_blocks_clean", true),
+    ("read_blocks_home", true),
+    ("written_blocks", true),
+    ("write_backs", true),
+    ("connections", false),
+    ("requests", true),
+    ("requests_refused", true),
+    ("requests_failed", true),
+    ("requests_waiting", false),
+    ("copies", false),
+    ("is_degraded", false),
+    ("is_leased", false),
+];
+
+impl Controlled for ControlledVolume {
+    fn kind(&self) -> &'static str {
+        "volume"
+    }
+
+    fn status(&self) -> Value {
+        let tally = self.server.tally();
+        let status = self.attached.status();
+        let degraded = status.degraded();
+        let Status { reads: Reads { dirty, clean, home }, clean_blocks, .. } = status;
+        let held = |it: &CopiesAt| {
+            let address = it.member.as_ref().map(|(_, address)| address);
+            json!({
+                "name": it.name(), "partition": format!("{:016x}", it.partition.0), "address": address,
+                "state": it.state.name(), "room": it.room,
+            })
+        };
+        let trouble = if status.is_stuck {
+            Some("the cache's disk is full: writes wait for room".to_owned())
+        } else {
+            status.read_error
+        };
+        json!({
+            "volume": self.name,
+            "listen": self.listen,
+            "home": status.home,
+            "size": status.size,
+            "attachment": status.epoch,
+            "attached_s": self.since.elapsed().as_secs(),
+            "dirty_bytes": status.dirty_bytes,
+            "dirty_bytes_max": self.dirty_bytes_max,
+            "dirty_writes": status.dirty_writes,
+            "dirty_age_s": status.dirty_age.map(|age| age.as_millis() as f64 / 1e3),
+            "clean_blocks": clean_blocks.0,
+            "clean_blocks_max": clean_blocks.1,
+            "read_blocks_dirty": dirty,
+            "read_blocks_clean": clean,
+            "read_blocks_home": home,
+            "written_blocks": status.blocks_written,
+            "write_backs": status.write_backs,
+            "connections": self.server.connections(),
+            "requests": tally.requests,
+            "requests_refused": tally.refused,
+            "requests_failed": tally.failed,
+            "requests_waiting": status.waiting,
+            "copies": status.copies,
+            "holders": status.holders.iter().map(held).collect::<Vec<_>>(),
+            "is_degraded": status.is_degraded,
+            "degraded": degraded,
+            "is_leased": status.may_read,
+            "home_trouble": status.home_error,
+            "cache_trouble": trouble,
+            "failed": status.failed,
+        })
+    }
+
+    fn figures(&self) -> &'static [(&'static str, bool)] {
+        &FIGURES
+    }
+
+    fn carry_out(&self, command: Command) -> Result<(), String> {
+        let done = match command {
+            Command::BringHome => self.attached.bring_home(),
+            Command::Resize(size) => self.attached.resize(size),
+            Command::Snapshot(file) => self.attached.snapshot_to(&file),
+        };
+        done.map_err(|error| error.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::nbd::{Export, Server, ServerConfig};
+    use crate::{AttachConfig, create_home};
+
+    #[test]
+    fn every_figure_is_a_number_of_the_status() {
+        let dir = std::env::temp_dir().join(format!("thorp-control-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        create_home(&dir.join("disk"), 1 << 20).unwrap();
+        let config = AttachConfig { log_bytes: 4 << 20, ..AttachConfig::new(dir.join("disk"), dir.join("cache")) };
+        let attached = Arc::new(Attached::attach(&config).unwrap());
+        let export = Export { name: "v".into(), description: String::new(), device: attached.clone() };
+        let server = Server::start(&ServerConfig::new("127.0.0.1:0".parse().unwrap()), vec![export]).unwrap();
+        let (name, listen, since) = ("disk".to_owned(), Vec::new(), Instant::now());
+        let controlled =
+            ControlledVolume { name, attached, server: server.watch(), listen, dirty_bytes_max: 4 << 20, since };
+        let status = controlled.status();
+        for (name, _) in FIGURES {
+            let is = status[name].is_number() || status[name].is_boolean() || name == "dirty_age_s";
+            assert!(is, "{name}: {}", status[name]);
+        }
+        drop((controlled, server));
+        std::fs::remove_dir_all(&dir).unwrap();
+    }
+}
