@@ -1216,8 +1216,10 @@ pub(crate) enum VolumeCommand {
     Status(VolumeStatusArgs),
     /// Lists the volumes of a store, and where they are attached.
     List(VolumeListArgs),
-    /// Lists the holders that give room to the volumes of a store.
-    Holders(VolumeListArgs),
+    /// Lists the holders that give room to the volumes of a store, and the volumes that count on each; or tells of the one in
+    /// this folder how much room its copies take, and those of each volume.
+    #[command(after_help = VOLUME_HOLDERS_HELP)]
+    Holders(VolumeHoldersArgs),
     /// Gives a volume another size, attached at this host or not at all. Behind the end of one that becomes smaller all is gone
     /// for good. NBD clients see the new size when they connect again.
     #[command(after_help = VOLUME_RESIZE_HELP)]
@@ -1227,6 +1229,13 @@ pub(crate) enum VolumeCommand {
     /// (XFS and btrfs are).
     #[command(after_help = VOLUME_SNAPSHOT_HELP)]
     Snapshot(VolumeSnapshotArgs),
+    /// Writes all that a volume has to a file, or to standard output. It is of one moment: of a volume that is attached at this
+    /// host, a snapshot, which takes a home on XFS or btrfs.
+    #[command(after_help = VOLUME_EXPORT_HELP)]
+    Export(VolumeExportArgs),
+    /// Makes a volume of what a file has, or standard input, in its size. One that is interrupted makes none.
+    #[command(after_help = VOLUME_IMPORT_HELP)]
+    Import(VolumeImportArgs),
     /// Brings home what a host that is gone has left of a volume at its holders, without attaching it here. A volume is detached
     /// by ending the `thorp volume attach` that has it; this is for those that cannot be.
     Detach(VolumeDetachArgs),
@@ -1254,13 +1263,30 @@ pub(crate) struct VolumeCreateArgs {
     pub(crate) lease_s: u32,
 }
 
-/// `thorp volume list`, `thorp volume holders`.
+/// `thorp volume list`.
 #[derive(Debug, Args)]
 pub(crate) struct VolumeListArgs {
     /// The address of the store; or several, separated by commas.
     #[arg(long, value_name = "ADDR")]
     pub(crate) store: String,
 }
+
+/// `thorp volume holders`.
+#[derive(Debug, Args)]
+pub(crate) struct VolumeHoldersArgs {
+    /// The address of the store; or several, separated by commas.
+    #[arg(long, value_name = "ADDR", required_unless_present = "dir")]
+    pub(crate) store: Option<String>,
+    /// The folder of a holder that runs at this host. With --store its volumes are told by their names.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) dir: Option<PathBuf>,
+}
+
+const VOLUME_HOLDERS_HELP: &str = "\
+Examples:
+  thorp volume holders --store store:7411
+  thorp volume holders --dir /ssd/r --store store:7411
+  curl --unix-socket /ssd/r/control http://holder/metrics";
 
 /// `thorp volume detach`.
 #[derive(Debug, Args)]
@@ -1434,6 +1460,55 @@ pub(crate) struct VolumeSnapshotArgs {
     #[command(flatten)]
     pub(crate) place: VolumePlace,
 }
+
+/// `thorp volume export`.
+#[derive(Debug, Args)]
+pub(crate) struct VolumeExportArgs {
+    /// The name of the volume; or without --store its home.
+    pub(crate) volume: PathBuf,
+    /// The file, in which zeros take no room; `-` is standard output.
+    pub(crate) file: PathBuf,
+    /// Takes the place of a file that is there, when all of it has come.
+    #[arg(long)]
+    pub(crate) force: bool,
+    #[command(flatten)]
+    pub(crate) place: VolumePlace,
+}
+
+/// `thorp volume import`.
+#[derive(Debug, Args)]
+pub(crate) struct VolumeImportArgs {
+    /// The file, or the device; `-` is standard input.
+    pub(crate) file: PathBuf,
+    /// The name of the new volume; or without --store its home, a raw file.
+    pub(crate) volume: PathBuf,
+    /// The address of the store, which was started with --volumes; or several, separated by commas.
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) store: Option<String>,
+    /// The copies of a write that its answer tells of, that of the host where the volume is attached among them.
+    #[arg(long, value_name = "COUNT", requires = "store", default_value_t = 2)]
+    #[arg(value_parser = clap::value_parser!(u8).range(1..=i64::from(types::limits::VOLUME_COPIES_MAX)))]
+    pub(crate) copies: u8,
+    /// A host that is silent for longer may have its volume taken over: it answers no reads then.
+    #[arg(long, value_name = "S", requires = "store", default_value_t = 6, value_parser = clap::value_parser!(u32).range(1..=3600))]
+    pub(crate) lease_s: u32,
+}
+
+const VOLUME_EXPORT_HELP: &str = "\
+Examples:
+  thorp volume export v v.img --store store:7411
+  thorp volume export v - --store store:7411 | zstd > v.img.zst
+  thorp volume export v - --store store:7411 | thorp volume import - v --store elsewhere:7411
+
+Nothing stands under the file's name before all of it has come; Ctrl-C leaves nothing.";
+
+const VOLUME_IMPORT_HELP: &str = "\
+Examples:
+  thorp volume import debian.raw v --store store:7411
+  qemu-img convert -O raw debian.qcow2 debian.raw
+  zstdcat v.img.zst | thorp volume import - v --store store:7411
+
+A size that is no multiple of 4096 bytes is rounded up, with zeros. Zeros take no room.";
 
 const VOLUME_RESIZE_HELP: &str = "\
 Examples:

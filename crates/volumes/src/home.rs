@@ -23,6 +23,6 @@ pub use error::HomeError;
 pub(crate) use file::{FileHome, is_device, put};
 pub(crate) use journal::{Complete as JournalFound, Incomplete, Journal};
 pub use made::{HomeStatus, create_home, home_status, resize_home, snapshot_home};
-pub(crate) use made::{check_size, is_size, split};
+pub(crate) use made::{check_size, is_size, open_clean, split};
 pub(crate) use ownership::Ownership;
 pub(crate) use pieces::{PIECE_BYTES_MAX, Piece, Pieces};

@@ -16,6 +16,7 @@
 //! | `far` | such a home, as its owner has it |
 //! | `takeover` | brings home what an owner has left at its holders, for the host that has the volume next |
 //! | [`control`] | what an operator asks of a volume that is attached, or of a holder |
+//! | [`image`] | the contents of a volume as a whole |
 //! | `device` | what a server serves: requests by batches, answers in any order |
 //! | [`nbd`] | the protocol, and the server that speaks it |
 //! | `file`, `readers` | a file or block device, and the threads that wait for its disk |
@@ -34,6 +35,7 @@ mod file;
 mod holder;
 mod home;
 mod house;
+pub mod image;
 mod links;
 mod marker;
 mod memory;

@@ -11,6 +11,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::Duration;
+use volumes::control::{Control, ControlledHolder};
 use volumes::registry::{self, StoreRegistry, host_name};
 use volumes::{HolderNames, HolderServer, HolderSettings, RescueSettings, RescueWord, TakeOverWord};
 
@@ -33,11 +34,15 @@ pub(super) fn run(args: &HolderArgs, output: &mut Output) -> Result {
     let HolderArgs { dir, room, listen, insecure, .. } = args;
     let settings = HolderSettings { dir: dir.clone(), room: *room as u64, listen: *listen, insecure: *insecure };
     let runtime = Runtime::start()?;
-    let holder = HolderServer::start(&settings, &runtime)?;
+    let holder = Arc::new(HolderServer::start(&settings, &runtime)?);
     let (address, status) = (holder.address(), holder.status());
     holder.register(registry(args)?, names(args, address)?)?;
     if args.bring_home_after_s > 0 {
         rescue(args, &holder, runtime)?;
+    }
+    let control = Control::start(dir, Arc::new(ControlledHolder(holder.clone())));
+    if let Err(error) = &control {
+        eprintln!("{error}: `thorp volume holders --dir` cannot ask this holder");
     }
     let partition = format!("{:016x}", holder.partition().0);
     let found = match status.volumes {

@@ -1,6 +1,10 @@
 //! `thorp volume`: homes are made and looked at, and attached from their start to their stop; and volumes of a store.
 
 mod change;
+mod export;
+mod file;
+mod holders;
+mod import;
 mod live;
 mod stored;
 
@@ -35,11 +39,13 @@ pub(super) fn run(command: &VolumeCommand, output: &mut Output) -> Result {
         },
         VolumeCommand::Status(args) => status(args, output),
         VolumeCommand::List(args) => stored::list(args, output),
-        VolumeCommand::Holders(args) => stored::holders(args, output),
+        VolumeCommand::Holders(args) => holders::holders(args, output),
         VolumeCommand::Detach(args) => stored::detach(args, output),
         VolumeCommand::Remove(args) => stored::remove(args, output),
         VolumeCommand::Resize(args) => change::resize(args, output),
         VolumeCommand::Snapshot(args) => change::snapshot(args, output),
+        VolumeCommand::Export(args) => export::export(args, output),
+        VolumeCommand::Import(args) => import::import(args, output),
         VolumeCommand::Attach(args) => attach(args, output),
     }
 }

@@ -1,9 +1,10 @@
 //! Volumes of a store, between hosts: each host, each holder and the store a process of its own.
 
-use crate::program::{Folder, command, options, thorp};
+use crate::program::{Folder, command, options, thorp, thorp_reading};
 use crate::volumes::{BLOCK, Versions, check, write_until_gone};
 use serde_json::Value;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 use std::sync::mpsc::channel;
@@ -408,6 +409,98 @@ fn a_snapshot_has_what_was_written_before_it() {
         assert!(taken.stderr.contains("cannot share blocks between files (XFS and btrfs can)"), "{}", taken.stderr);
         assert!(!thorp(["volume", "list", "--store", &site.address()]).ok().contains("w  "));
     }
+}
+
+/// A holder says whose copies it has, and how much they take; and the store, who counts on it.
+#[test]
+fn a_holder_tells_whose_copies_it_has() {
+    let site = Site::new(1);
+    site.create("2");
+    let host = site.attach("host", &["--age-s", "60"]).unwrap();
+    site.wait_until("it has a holder", |it| it["live"]["holders"][0]["state"] == "whole");
+    (0..10).for_each(|block| write(&mut host.connect(), block, 5));
+    let (store, dir) = (site.address(), site.folder.file("copies-0"));
+    let said = thorp(["volume", "holders", "--store", &store, "--dir", &dir, "--json"]).ok();
+    let told: Value = serde_json::from_str(&said).unwrap();
+    assert_eq!((&told["copies"][0]["name"], &told["room"]), (&"v".into(), &(64 << 20).into()), "{told}");
+    assert!(told["copies"][0]["bytes"].as_u64().is_some_and(|bytes| bytes >= 10 * 4096), "{told}");
+    assert_eq!(told["copies"][0]["bytes"], told["used"]);
+    assert!(thorp(["volume", "holders", "--dir", &dir]).ok().contains("copies of"));
+    assert!(thorp(["volume", "holders", "--store", &store]).ok().contains("holds copies of v"));
+    // The folders are told apart.
+    let cache = site.folder.file("host");
+    assert!(thorp(["volume", "holders", "--dir", &cache]).error().contains("no folder of a holder"));
+    assert!(thorp(["volume", "status", "--cache", &dir]).error().contains("no cache of a volume"));
+}
+
+/// A volume goes out and comes in as a file and as a stream, with its holes, and nothing half done stands under a name.
+#[test]
+fn a_volume_is_exported_and_imported() {
+    let site = Site::new(1);
+    site.create("2");
+    let (store, image) = (site.address(), site.folder.file("v.img"));
+    let volume = |words: &[&str]| thorp([&["volume"], words, &["--store", &store]].concat());
+    let host = site.attach("host", &["--age-s", "60"]).unwrap();
+    for block in [0, 7, 2047] {
+        write(&mut host.connect(), block, 100 + block);
+    }
+    let attached = volume(&["export", "v", &image]);
+    assert!(
+        attached.code == Some(0) || attached.stderr.contains("a snapshot of it is exported"),
+        "{}",
+        attached.stderr
+    );
+    let _ = std::fs::remove_file(&image);
+    host.process.end();
+    let said = volume(&["export", "v", &image, "--json"]).ok();
+    assert!(said.contains(r#""size":8388608"#), "{said}");
+    let bytes = std::fs::read(&image).unwrap();
+    assert_eq!([0, 7, 2047, 9].map(|block| version(&bytes, block)), [100, 107, 2147, 0]);
+    let room = std::fs::metadata(&image).unwrap().blocks() * 512;
+    assert!(room < 1 << 20, "holes take no room: {room}");
+    assert!(volume(&["export", "v", &image]).error().contains("is there already"));
+    volume(&["export", "v", &image, "--force"]).ok();
+
+    // By a pipe; 1,000 bytes less than whole blocks.
+    let short = &bytes[..(8 << 20) - 1000];
+    let streamed = thorp_reading(["volume", "import", "-", "w", "--store", &store, "--json"], short).ok();
+    assert!(streamed.contains(r#""size":8388608"#), "{streamed}");
+    assert!(volume(&["import", &image, "w"]).error().contains("already"));
+    volume(&["import", &image, "x"]).ok();
+    for name in ["w", "x"] {
+        let mut child = command();
+        let child = child.args(["volume", "export", name, "-", "--store", &store]).spawn().unwrap();
+        let found = child.wait_with_output().unwrap().stdout;
+        let expected = if name == "w" { short } else { &bytes[..] };
+        assert!(found.len() == 8 << 20 && found[..expected.len()] == *expected, "{name}");
+    }
+    // It is attached like any other, and what is written goes home.
+    let host = site.attach_volume("w", "other", &[]).unwrap();
+    write(&mut host.connect(), 3, 33);
+    host.process.end();
+    let host = site.attach_volume("w", "third", &[]).unwrap();
+    let read = host.read();
+    assert_eq!([3, 7].map(|block| version(&read, block)), [33, 107]);
+
+    // One that is interrupted while its pipe says nothing leaves nothing.
+    let homes = || std::fs::read_dir(site.folder.file("homes")).unwrap().count();
+    let before = homes();
+    let mut child = command();
+    child.args(["volume", "import", "-", "y", "--store", &store]).stdin(Stdio::piped());
+    let mut child = child.spawn().unwrap();
+    child.stdin.as_mut().unwrap().write_all(&bytes).unwrap();
+    let begun = Instant::now();
+    while homes() == before {
+        assert!(begun.elapsed() < LONG, "it makes no home");
+        thread::sleep(Duration::from_millis(10));
+    }
+    rustix::process::kill_process(rustix::process::Pid::from_child(&child), rustix::process::Signal::INT).unwrap();
+    let stdin = child.stdin.take();
+    let said = child.wait_with_output().unwrap();
+    drop(stdin);
+    assert!(String::from_utf8_lossy(&said.stderr).contains("no volume was made"), "{said:?}");
+    assert_eq!(homes(), before);
+    assert!(!volume(&["list"]).ok().contains("y  "));
 }
 
 /// With one copy there is nobody else to ask: the log of the host itself has it.

@@ -69,7 +69,7 @@ pub fn snapshot_home(path: &Path, beside: Option<&Path>, to: &Path) -> Result<()
 }
 
 /// A home that is not attached, with everything there.
-fn open_clean(path: &Path, beside: Option<&Path>) -> Result<FileHome, HomeError> {
+pub(crate) fn open_clean(path: &Path, beside: Option<&Path>) -> Result<FileHome, HomeError> {
     let path = path.canonicalize().doing("open", || path.to_owned())?;
     let (above, name) = split(&path)?;
     let beside = Arc::new(Directory::new(beside.unwrap_or(above)));

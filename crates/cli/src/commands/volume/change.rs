@@ -65,7 +65,13 @@ pub(super) fn snapshot(args: &VolumeSnapshotArgs, output: &mut Output) -> Result
 }
 
 /// Makes a volume of a store with what another one has, all that was written to that before included.
-fn take_snapshot(registry: &StoreRegistry, name: &str, snapshot: &str, store: &str, place: &VolumePlace) -> Result {
+pub(super) fn take_snapshot(
+    registry: &StoreRegistry,
+    name: &str,
+    snapshot: &str,
+    store: &str,
+    place: &VolumePlace,
+) -> Result {
     let found = registry.find(name)?;
     stored::expect_free(registry, snapshot)?;
     if let Some(attachment) = attachment_of(&found, place) {
@@ -95,11 +101,11 @@ fn snapshot_own(home: &Path, snapshot: &Path, place: &VolumePlace) -> Result {
 }
 
 /// Where a volume of a store is attached, if it is.
-fn attachment_of(volume: &Volume, place: &VolumePlace) -> Option<Attachment> {
+pub(super) fn attachment_of(volume: &Volume, place: &VolumePlace) -> Option<Attachment> {
     volume.view.entry.owner.map(|_| Attachment::find(place.cache.as_deref(), &volume.place))
 }
 
 /// Where a volume of one host is attached, if a process of this host has it.
-fn own_attachment(dirty_at: Option<&str>, place: &VolumePlace) -> Option<Attachment> {
+pub(super) fn own_attachment(dirty_at: Option<&str>, place: &VolumePlace) -> Option<Attachment> {
     dirty_at.map(|at| Attachment::find(place.cache.as_deref(), at)).filter(Attachment::is_alive)
 }

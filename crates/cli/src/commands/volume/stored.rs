@@ -69,24 +69,6 @@ pub(super) fn list(args: &VolumeListArgs, output: &mut Output) -> Result {
     })
 }
 
-pub(super) fn holders(args: &VolumeListArgs, output: &mut Output) -> Result {
-    let members = StoreRegistry::connect(&args.store, &host_name())?.members()?;
-    members.iter().try_for_each(|it| {
-        let Registrant { member, address, name } = it;
-        let json = json!({
-            "name": name,
-            "partition": number(member.partition.0),
-            "address": address,
-            "domain": number(member.domain),
-            "free": member.free,
-            "volumes": member.copies,
-        });
-        let (partition, free, volumes) = (number(member.partition.0), member.free, member.copies);
-        let text = format!("{name}  {partition} at {address}: {free} bytes free, copies of {volumes} volumes");
-        output.line(&json, visible(&text))
-    })
-}
-
 pub(super) fn status(volume: &Path, store: &str, cache: Option<&Path>, output: &mut Output) -> Result {
     let registry = StoreRegistry::connect(store, &host_name())?;
     let volume = registry.find(name(volume)?)?;
@@ -254,6 +236,6 @@ fn owner(volume: &Volume) -> String {
     }
 }
 
-fn number(number: u64) -> String {
+pub(super) fn number(number: u64) -> String {
     format!("{number:016x}")
 }

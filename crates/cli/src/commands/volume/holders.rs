@@ -1,0 +1,70 @@
+//! `thorp volume holders`: those of a store, or the one in a folder of this host.
+
+use super::stored::number;
+use crate::Result;
+use crate::cli::VolumeHoldersArgs;
+use crate::error::usage;
+use crate::output::{Output, visible};
+use serde_json::{Value, json};
+use std::path::Path;
+use volumes::control;
+use volumes::registry::{Registrant, Registry, StoreRegistry, Volume, host_name};
+
+pub(super) fn holders(args: &VolumeHoldersArgs, output: &mut Output) -> Result {
+    let registry = args.store.as_ref().map(|store| StoreRegistry::connect(store, &host_name())).transpose()?;
+    let volumes = registry.as_ref().map(StoreRegistry::list).transpose()?.unwrap_or_default();
+    match (&args.dir, registry) {
+        (Some(dir), _) => in_folder(dir, &volumes, output),
+        (None, Some(registry)) => of_store(&registry.members()?, &volumes, output),
+        (None, None) => Err(usage("say which holders: --store, or --dir with the folder of one")),
+    }
+}
+
+/// The holders that the registry knows, with the volumes that count on them.
+fn of_store(members: &[Registrant], volumes: &[Volume], output: &mut Output) -> Result {
+    members.iter().try_for_each(|it| {
+        let Registrant { member, address, name } = it;
+        let counts = |volume: &&Volume| volume.view.entry.holders.contains(&member.partition);
+        let held: Vec<_> = volumes.iter().filter(counts).map(|volume| volume.name.as_str()).collect();
+        let json = json!({
+            "name": name,
+            "partition": number(member.partition.0),
+            "address": address,
+            "domain": number(member.domain),
+            "free": member.free,
+            "volumes": member.copies,
+            "holds": held,
+        });
+        let (partition, free) = (number(member.partition.0), member.free);
+        let held = if held.is_empty() { "no volume".to_owned() } else { held.join(", ") };
+        let text = format!("{name}  {partition} at {address}: {free} bytes free, holds copies of {held}");
+        output.line(&json, visible(&text))
+    })
+}
+
+/// The holder in a folder, as its process says.
+fn in_folder(dir: &Path, volumes: &[Volume], output: &mut Output) -> Result {
+    let mut status = control::ask(dir)?;
+    if status["kind"] != "holder" {
+        return Err(
+            format!("{} is no folder of a holder: `thorp volume status --cache` asks a volume", dir.display()).into()
+        );
+    }
+    for copy in status["copies"].as_array_mut().into_iter().flatten() {
+        let known = volumes.iter().find(|volume| copy["volume"] == number(volume.id.0).as_str());
+        copy["name"] = known.map_or(Value::Null, |volume| json!(volume.name));
+    }
+    if output.is_json() {
+        return output.raw(status);
+    }
+    let text = |value: &Value| visible(&value.as_str().map_or_else(|| value.to_string(), str::to_owned)).into_owned();
+    let mut rows: Vec<_> = ["partition", "listen", "room", "used", "free"]
+        .iter()
+        .map(|name| (*name, json!(text(&status[*name]))))
+        .collect();
+    for copy in status["copies"].as_array().into_iter().flatten() {
+        let volume = if copy["name"].is_null() { &copy["volume"] } else { &copy["name"] };
+        rows.push(("copies_of", json!(format!("{}: {} bytes", text(volume), text(&copy["bytes"])))));
+    }
+    output.table(&rows)
+}
