@@ -33,13 +33,14 @@ mod web;
 
 pub use active_cache::{ACTIVE_CACHE_FIGURES, active_cache, draw_active_cache};
 pub use coop_replica::{
-    COOPREPLICA_FIGURE, COPIES_MAX, Lasting, coopreplica, draw_reliability, reliability, take_overs,
+    COOPREPLICA_FIGURE, COPIES_MAX, CopiesCost, Lasting, coopreplica, copies_cost, draw_reliability, reliability,
+    take_overs,
 };
 pub use experiment::{Experiment, HEAD, Row, draw, experiment};
 pub use first::{Apart, Newcomer};
 pub use line::Line;
 pub use plot::plot;
-pub use process::{Program, lasting_address};
+pub use process::{Process, Program, lasting_address};
 pub use redirector::{Redirector, RedirectorOptions};
 pub use rustix::process::Signal;
 pub use sample::Sample;

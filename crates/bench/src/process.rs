@@ -39,7 +39,7 @@ impl Program {
 
 /// A running process that says in lines of JSON what becomes of it. Dropping it kills it.
 #[derive(Debug)]
-pub(crate) struct Process {
+pub struct Process {
     child: Child,
     /// `None` when nobody listens any more.
     stdout: Option<BufReader<ChildStdout>>,
@@ -47,7 +47,10 @@ pub(crate) struct Process {
 
 impl Process {
     /// Starts it. `what` it is begins the line that says why it did not start.
-    pub(crate) fn start(command: &mut Command, what: &str) -> Result<(Self, Value)> {
+    ///
+    /// # Errors
+    /// Its own words for why it did not start.
+    pub fn start(command: &mut Command, what: &str) -> Result<(Self, Value)> {
         let mut child = command.spawn()?;
         let stdout = child.stdout.take().ok_or("the output of a process was not captured")?;
         let mut process = Self { child, stdout: Some(BufReader::new(stdout)) };
@@ -67,7 +70,7 @@ impl Process {
     }
 
     /// Lets it say what it likes, to nobody: without that it would wait when there is no more room for its words.
-    pub(crate) fn ignore(&mut self) {
+    pub fn ignore(&mut self) {
         fn drain(mut words: impl Read + Send + 'static) {
             thread::spawn(move || io::copy(&mut words, &mut io::sink()));
         }
@@ -76,11 +79,12 @@ impl Process {
     }
 
     /// Its standard input ends, and with it a process that was told so.
-    pub(crate) fn close_stdin(&mut self) {
+    pub fn close_stdin(&mut self) {
         drop(self.child.stdin.take());
     }
 
-    pub(crate) fn id(&self) -> u32 {
+    /// Its number.
+    pub fn id(&self) -> u32 {
         self.child.id()
     }
 
@@ -90,14 +94,20 @@ impl Process {
     }
 
     /// SIGKILL: the process does not get to do anything more.
-    pub(crate) fn kill(&mut self) -> Result<()> {
+    ///
+    /// # Errors
+    /// It has ended before.
+    pub fn kill(&mut self) -> Result<()> {
         self.child.kill()?;
         self.child.wait()?;
         Ok(())
     }
 
     /// Waits until it ends by itself. Says whether all was well.
-    pub(crate) fn wait(&mut self) -> Result<bool> {
+    ///
+    /// # Errors
+    /// The system does not tell.
+    pub fn wait(&mut self) -> Result<bool> {
         Ok(self.child.wait()?.success())
     }
 

@@ -1550,7 +1550,34 @@ pub(crate) enum DemoScene {
     /// and Varnish with a time to live of one second. Then everything is killed and stopped in turn; every response is
     /// checked.
     Web(DemoWebArgs),
+    /// Shows the block door: a volume with two copies, ext4 on it, programs that fsync. Then its host is killed and its disk is
+    /// gone; attached on another host, the file system is whole and everything acknowledged is there. In the end, what copies
+    /// cost.
+    Volume(DemoVolumeArgs),
 }
+
+/// `thorp demo volume`.
+#[derive(Debug, Args)]
+#[command(after_help = DEMO_VOLUME_HELP)]
+pub(crate) struct DemoVolumeArgs {
+    /// How long programs write before the host is killed, in seconds.
+    #[arg(long, value_name = "S", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=600))]
+    pub(crate) work_s: u32,
+    /// The MiB that each kind of volume is written in the comparison; 0 leaves it out.
+    #[arg(long, value_name = "COUNT", default_value_t = 48, value_parser = clap::value_parser!(u32).range(0..=64))]
+    pub(crate) table_mib: u32,
+    /// Writes raw blocks even where a file system could be mounted.
+    #[arg(long)]
+    pub(crate) raw: bool,
+    /// The directory of all of it, which must not exist yet or be empty, and stays; without it one in the temporary folder, which
+    /// is removed.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) dir: Option<PathBuf>,
+}
+
+const DEMO_VOLUME_HELP: &str = "\
+ext4 is mounted by nbdfuse and a loop device, which takes root, FUSE and loop devices, and nbdfuse (libnbd-bin) and e2fsprogs
+installed. Where something of that is missing it says so, and writes raw blocks. Ctrl-C undoes everything.";
 
 /// `thorp demo web`.
 #[derive(Debug, Args)]

@@ -75,6 +75,15 @@ impl Interrupt {
         Ok(Self(come))
     }
 
+    /// The same for a command that has much to undo: further signals do not end it.
+    pub(crate) fn watch_patiently() -> Result<Self> {
+        let come = Arc::new(AtomicBool::new(false));
+        for signal in [SIGTERM, SIGINT] {
+            signal_hook::flag::register(signal, come.clone())?;
+        }
+        Ok(Self(come))
+    }
+
     /// Whether it has come.
     pub(crate) fn has_come(&self) -> bool {
         self.0.load(SeqCst)

@@ -20,15 +20,15 @@ const SIZE: u64 = 1 << 30;
 
 /// A kind of volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Kind {
-    name: &'static str,
-    copies: u8,
+pub(super) struct Kind {
+    pub(super) name: &'static str,
+    pub(super) copies: u8,
     /// When a write is answered.
-    ack: &'static str,
+    pub(super) ack: &'static str,
 }
 
 /// Each kind with copies stands behind the one without that answers at the same moment.
-const KINDS: [Kind; 4] = [
+pub(super) const KINDS: [Kind; 4] = [
     Kind { name: "none", copies: 1, ack: "flush" },
     Kind { name: "asynchronous", copies: 2, ack: "flush" },
     Kind { name: "none, synced", copies: 1, ack: "write" },

@@ -16,6 +16,7 @@ mod account;
 mod base;
 mod buddy;
 mod faults;
+mod volume;
 mod web;
 
 use crate::Result;
@@ -47,8 +48,10 @@ const EVERYBODYS_WRITES: f64 = 0.25;
 const PATIENCE: Duration = Duration::from_secs(120);
 
 pub(super) fn run(args: &DemoArgs, output: &mut Output) -> Result {
-    if let Some(DemoScene::Web(args)) = &args.scene {
-        return web::run(args, output);
+    match &args.scene {
+        Some(DemoScene::Web(args)) => return web::run(args, output),
+        Some(DemoScene::Volume(args)) => return volume::run(args, output),
+        None => {}
     }
     let mut scratch = Scratch::new(args.dir.clone(), &std::env::temp_dir(), "demo")?;
     let mut options = ServerOptions::new(&std::env::current_exe()?, scratch.path());

@@ -3,6 +3,7 @@
 mod collections;
 mod configuration;
 mod crash;
+mod demo_volume;
 mod descriptors;
 mod designs;
 mod distance;
