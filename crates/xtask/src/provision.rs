@@ -11,13 +11,14 @@ struct Package {
     is_there: fn() -> bool,
 }
 
-const PACKAGES: [Package; 14] = [
+const PACKAGES: [Package; 15] = [
     Package { name: "postgresql", is_there: has_postgres },
     Package { name: "python3-venv", is_there: python::is_there },
     Package { name: "golang-go", is_there: || is_on_path("go") },
     Package { name: "libfabric-dev", is_there: shim::is_there },
     Package { name: "nbdkit", is_there: || is_on_path("nbdkit") },
     Package { name: "libnbd-bin", is_there: || ["nbdinfo", "nbdcopy", "nbdfuse"].into_iter().all(is_on_path) },
+    Package { name: "xfsprogs", is_there: || is_on_path("mkfs.xfs") },
     Package { name: "e2fsprogs", is_there: || is_on_path("mkfs.ext4") && is_on_path("e2fsck") },
     Package { name: "qemu-utils", is_there: || is_on_path("qemu-io") && is_on_path("qemu-img") },
     Package { name: "fio", is_there: || is_on_path("fio") },

@@ -30,6 +30,7 @@ mod removal;
 mod restored;
 mod shop;
 mod single;
+mod snapshots;
 mod spaces;
 mod stored_volumes;
 mod verify;
