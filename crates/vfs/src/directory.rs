@@ -2,11 +2,12 @@
 
 use crate::aligned::{Aligned, BLOCK};
 use crate::files::{File, Files, How, Lock, write_zeros};
-use rustix::fs::{Advice, FallocateFlags, FlockOperation, OFlags, SeekFrom, fadvise};
+use rustix::fs::{Advice, AtFlags, CWD, FallocateFlags, FlockOperation, Mode, OFlags, SeekFrom, fadvise};
 use rustix::io::{Errno, ReadWriteFlags, preadv2};
 use std::fs;
 use std::io::{self, IoSliceMut, Read, Write};
 use std::num::NonZeroU64;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -62,17 +63,18 @@ impl Files for Directory {
 
     fn share(&self, from: &str, to: &str) -> io::Result<()> {
         let (source, path) = (fs::File::open(self.path(from))?, self.path(to));
-        // It is for no more users than the other.
-        let mode = source.metadata()?.mode() & 0o777;
-        let made = fs::OpenOptions::new().write(true).create_new(true).mode(mode).open(&path)?;
-        let shared = rustix::fs::ioctl_ficlone(&made, &source).map_err(|error| match error {
-            Errno::OPNOTSUPP | Errno::NOTTY | Errno::INVAL => io::Error::new(
-                io::ErrorKind::Unsupported,
-                "the file system cannot share blocks between files (XFS and btrfs can)",
-            ),
-            error => error.into(),
-        });
-        shared.and_then(|()| made.sync_all()).inspect_err(|_| drop(fs::remove_file(&path)))
+        let above =
+            fs::File::open(path.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new(".")))?;
+        // It is for no more users than the other, and has no name until it is whole: whatever interrupts this leaves nothing.
+        let mode = Mode::from_raw_mode(source.metadata()?.mode() & 0o777);
+        let made = rustix::fs::openat(&above, ".", OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC, mode);
+        let made = made.map_err(cannot_share)?;
+        rustix::fs::ioctl_ficlone(&made, &source).map_err(cannot_share)?;
+        rustix::fs::fsync(&made)?;
+        let made = format!("/proc/self/fd/{}", made.as_raw_fd());
+        let name = path.file_name().ok_or(io::ErrorKind::InvalidFilename)?;
+        rustix::fs::linkat(CWD, made, &above, name, AtFlags::SYMLINK_FOLLOW)?;
+        above.sync_all()
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
@@ -96,6 +98,16 @@ impl Files for Directory {
             writeln!(file, "{}", std::process::id())?;
         }
         Ok(Some(Box::new(Locked(file))))
+    }
+}
+
+fn cannot_share(error: Errno) -> io::Error {
+    match error {
+        Errno::OPNOTSUPP | Errno::NOTTY | Errno::INVAL | Errno::ISDIR => io::Error::new(
+            io::ErrorKind::Unsupported,
+            "the file system cannot share blocks between files (XFS and btrfs can)",
+        ),
+        error => error.into(),
     }
 }
 
