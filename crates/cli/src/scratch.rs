@@ -1,7 +1,10 @@
 //! A folder for a store that lives no longer than the command.
 
 use crate::{Error, Result};
+use std::fs::DirBuilder;
+use std::hash::{BuildHasher, RandomState};
 use std::io::ErrorKind;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 /// A folder. One that nobody named is removed with everything in it when this is dropped.
@@ -12,15 +15,23 @@ pub(crate) struct Scratch {
 }
 
 impl Scratch {
-    /// The folder that the user named, which must be new or empty; else one below `parent`.
+    /// The folder that the user named, which must be new or empty; else a new one below `parent`, for this user alone.
     pub(crate) fn new(named: Option<PathBuf>, parent: &Path, what: &str) -> Result<Self> {
-        let is_ours = named.is_none();
-        let path = named.unwrap_or_else(|| parent.join(format!("thorp-{what}-{}", std::process::id())));
-        if !is_empty(&path)? {
-            return Err(format!("{} is not empty: name a new directory", path.display()).into());
+        if let Some(path) = named {
+            if !is_empty(&path)? {
+                return Err(format!("{} is not empty: name a new directory", path.display()).into());
+            }
+            std::fs::create_dir_all(&path).map_err(|error| cannot_create(&path, &error))?;
+            return Ok(Self { path, is_ours: false });
         }
-        std::fs::create_dir_all(&path).map_err(|error| cannot_create(&path, &error))?;
-        Ok(Self { path, is_ours })
+        std::fs::create_dir_all(parent).map_err(|error| cannot_create(parent, &error))?;
+        // Others may write there, too, and are not to have made it: its name is none that they could know, and one that is
+        // there is refused.
+        let (process, number) = (std::process::id(), RandomState::new().hash_one(what));
+        let path = parent.join(format!("thorp-{what}-{process}-{number:016x}"));
+        let made = DirBuilder::new().mode(0o700).create(&path);
+        made.map_err(|error| cannot_create(&path, &error))?;
+        Ok(Self { path, is_ours: true })
     }
 
     /// Where it is.
